@@ -1,0 +1,70 @@
+#pragma once
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <compare>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace reprise {
+
+/// An IPv4 or IPv6 address in network byte order. IPv4 fills the first 4 bytes, the rest is zero.
+struct IpAddress {
+    std::array<std::uint8_t, 16> bytes{};
+    std::uint8_t family = 0; ///< 4, 6, or 0 for none
+
+    auto operator<=>(const IpAddress&) const = default;
+
+    [[nodiscard]] size_t size() const { return family == 4 ? 4 : family == 6 ? 16 : 0; }
+
+    [[nodiscard]] bool is_v4() const { return family == 4; }
+
+    [[nodiscard]] bool is_v6() const { return family == 6; }
+
+    /// Loopback: 127/8 or ::1.
+    [[nodiscard]] bool is_loopback() const;
+
+    [[nodiscard]] std::string text() const;
+
+    static IpAddress v4(const std::uint8_t* four);
+    static IpAddress v6(const std::uint8_t* sixteen);
+    static std::optional<IpAddress> parse(std::string_view text);
+};
+
+/// Address and port.
+struct Endpoint {
+    IpAddress address;
+    std::uint16_t port = 0; ///< host byte order
+
+    auto operator<=>(const Endpoint&) const = default;
+
+    /// "192.0.2.1:53" or "[2001:db8::1]:53".
+    [[nodiscard]] std::string text() const;
+
+    /// Fills `out`; returns the length for bind and connect.
+    socklen_t to_sockaddr(sockaddr_storage& out) const;
+
+    static Endpoint from_sockaddr(const sockaddr_storage& in);
+
+    /// Parses the form of text(), e.g. "127.0.0.1:853" or "[::1]:853".
+    static std::optional<Endpoint> parse(std::string_view text);
+};
+
+} // namespace reprise
+
+template <> struct std::hash<reprise::IpAddress> {
+    size_t operator()(const reprise::IpAddress& address) const noexcept {
+        return std::hash<std::string_view>{}(
+            {reinterpret_cast<const char*>(address.bytes.data()), address.bytes.size()});
+    }
+};
+
+template <> struct std::hash<reprise::Endpoint> {
+    size_t operator()(const reprise::Endpoint& endpoint) const noexcept {
+        return std::hash<reprise::IpAddress>{}(endpoint.address) * 31 + endpoint.port;
+    }
+};

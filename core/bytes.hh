@@ -1,0 +1,92 @@
+#pragma once
+// A cursor that cannot overrun and keeps its error: after the first short read every later read yields zeros and ok() is
+// false, so a parser checks once at the end.
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <vector>
+
+namespace reprise {
+
+using Bytes = std::span<const std::uint8_t>;
+
+class Cursor {
+  public:
+    explicit Cursor(Bytes data) : data_(data) {}
+
+    [[nodiscard]] bool ok() const { return ok_; }
+
+    [[nodiscard]] size_t position() const { return position_; }
+
+    [[nodiscard]] size_t left() const { return data_.size() - position_; }
+
+    /// Moves to an absolute position; past the end is an error.
+    void seek(size_t position) {
+        if (position > data_.size()) {
+            fail();
+        } else {
+            position_ = position;
+        }
+    }
+
+    void skip(size_t count) { take(count); }
+
+    /// The next `count` bytes, or an empty span and an error.
+    Bytes take(size_t count) {
+        if (count > left()) {
+            fail();
+            return {};
+        }
+        const Bytes out = data_.subspan(position_, count);
+        position_ += count;
+        return out;
+    }
+
+    std::uint8_t u8() {
+        const Bytes b = take(1);
+        return b.empty() ? std::uint8_t{0} : b[0];
+    }
+
+    std::uint16_t u16be() { return static_cast<std::uint16_t>(big_endian(2)); }
+
+    std::uint32_t u32be() { return static_cast<std::uint32_t>(big_endian(4)); }
+
+    /// A little-endian or host-order value of our own formats (all hosts we run on are little-endian).
+    template <typename T> T little() {
+        T value{};
+        const Bytes b = take(sizeof(T));
+        if (!b.empty()) {
+            std::memcpy(&value, b.data(), sizeof(T));
+        }
+        return value;
+    }
+
+  private:
+    void fail() {
+        ok_ = false;
+        position_ = data_.size();
+    }
+
+    std::uint64_t big_endian(size_t count) {
+        std::uint64_t value = 0;
+        for (const std::uint8_t byte : take(count)) {
+            value = (value << 8U) | byte;
+        }
+        return value;
+    }
+
+    Bytes data_;
+    size_t position_ = 0;
+    bool ok_ = true;
+};
+
+/// Appends a value in little-endian order.
+template <typename T> void append_little(std::vector<std::uint8_t>& out, T value) {
+    const size_t at = out.size();
+    out.resize(at + sizeof(T));
+    std::memcpy(out.data() + at, &value, sizeof(T));
+}
+
+} // namespace reprise

@@ -1,0 +1,49 @@
+#pragma once
+// Time is a parameter everywhere else; only SteadyClock and realtime_pair() read a clock.
+
+#include <time.h>
+
+#include <cstdint>
+
+namespace reprise {
+
+using Nanoseconds = std::int64_t;
+
+inline constexpr Nanoseconds kMicrosecond = 1'000;
+inline constexpr Nanoseconds kMillisecond = 1'000'000;
+inline constexpr Nanoseconds kSecond = 1'000'000'000;
+
+inline Nanoseconds read_clock(clockid_t id) {
+    timespec now{};
+    clock_gettime(id, &now);
+    return now.tv_sec * kSecond + now.tv_nsec;
+}
+
+/// CLOCK_MONOTONIC, the clock of schedules and records.
+struct SteadyClock {
+    [[nodiscard]] static Nanoseconds now() { return read_clock(CLOCK_MONOTONIC); }
+};
+
+/// The same instant on both clocks, to convert the kernel's realtime stamps.
+struct ClockPair {
+    Nanoseconds monotonic = 0;
+    Nanoseconds realtime = 0;
+
+    /// A realtime stamp taken near this pair, as CLOCK_MONOTONIC.
+    [[nodiscard]] Nanoseconds to_monotonic(Nanoseconds stamp) const {
+        return stamp - realtime + monotonic;
+    }
+
+    /// Realtime minus monotonic; it jumps when the clock is stepped.
+    [[nodiscard]] Nanoseconds offset() const { return realtime - monotonic; }
+};
+
+/// Samples both clocks; monotonic is the mean of readings on either side of the realtime one.
+inline ClockPair realtime_pair() {
+    const Nanoseconds before = SteadyClock::now();
+    const Nanoseconds real = read_clock(CLOCK_REALTIME);
+    const Nanoseconds after = SteadyClock::now();
+    return {.monotonic = before + (after - before) / 2, .realtime = real};
+}
+
+} // namespace reprise

@@ -1,0 +1,66 @@
+#pragma once
+// A read-only view of a DNS message (RFC 1035, EDNS RFC 6891). Never trusts a length.
+
+#include "core/bytes.hh"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace reprise {
+
+inline constexpr size_t kDnsHeaderSize = 12;
+
+struct DnsHeader {
+    std::uint16_t id = 0;
+    std::uint16_t flags = 0;
+    std::uint16_t questions = 0;
+    std::uint16_t answers = 0;
+    std::uint16_t authorities = 0;
+    std::uint16_t additionals = 0;
+
+    [[nodiscard]] bool is_response() const { return (flags & 0x8000U) != 0; }
+
+    [[nodiscard]] std::uint8_t opcode() const { return (flags >> 11U) & 0xfU; }
+
+    [[nodiscard]] bool truncated() const { return (flags & 0x0200U) != 0; }
+
+    [[nodiscard]] std::uint8_t rcode() const { return flags & 0xfU; }
+};
+
+/// EDNS pseudo-record, as found in the additional section.
+struct DnsEdns {
+    std::uint16_t udp_size = 0;
+    std::uint8_t extended_rcode = 0;
+    std::uint8_t version = 0;
+    bool dnssec_ok = false;
+    Bytes options; ///< raw option list, borrowed from the message
+};
+
+/// First question. `raw` is name, type and class as on the wire, borrowed from the message.
+struct DnsQuestion {
+    Bytes name; ///< uncompressed wire form with the root label
+    std::uint16_t type = 0;
+    std::uint16_t dns_class = 0;
+    Bytes raw;
+};
+
+/// Header, or nothing where the message is shorter than 12 bytes.
+std::optional<DnsHeader> parse_header(Bytes message);
+
+/// First question, or nothing where there is none or it is malformed (compressed question names count as malformed).
+std::optional<DnsQuestion> parse_question(Bytes message);
+
+/// The OPT record, or nothing where there is none or the message is malformed before it.
+std::optional<DnsEdns> parse_edns(Bytes message);
+
+/// Whether two questions ask the same: names compared without regard to ASCII case (RFC 4343).
+bool same_question(const DnsQuestion& a, const DnsQuestion& b);
+
+/// Presentation form of an uncompressed wire name, with escapes (RFC 1035 section 5.1).
+std::string name_text(Bytes name);
+
+/// Rcode of a reply with the upper bits of EDNS where present.
+std::uint16_t full_rcode(Bytes reply);
+
+} // namespace reprise

@@ -1,0 +1,45 @@
+#pragma once
+#include <string>
+#include <utility>
+
+namespace reprise {
+
+/// Owns one file descriptor. Movable, not copyable; the destructor closes and never throws.
+class FileDescriptor {
+  public:
+    FileDescriptor() = default;
+
+    explicit FileDescriptor(int fd) : fd_(fd) {}
+
+    FileDescriptor(FileDescriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+
+    FileDescriptor& operator=(FileDescriptor&& other) noexcept {
+        std::swap(fd_, other.fd_);
+        return *this;
+    }
+
+    FileDescriptor(const FileDescriptor&) = delete;
+    FileDescriptor& operator=(const FileDescriptor&) = delete;
+
+    ~FileDescriptor() { reset(); }
+
+    [[nodiscard]] int get() const { return fd_; }
+
+    [[nodiscard]] bool valid() const { return fd_ >= 0; }
+
+    /// Gives the descriptor away; this object owns nothing afterwards.
+    int release() { return std::exchange(fd_, -1); }
+
+    void reset();
+
+  private:
+    int fd_ = -1;
+};
+
+/// Raises the soft limit of open descriptors to the hard limit and returns it.
+size_t raise_descriptor_limit();
+
+/// Sets O_NONBLOCK. Throws SystemError.
+void set_nonblocking(int fd);
+
+} // namespace reprise

@@ -1,0 +1,51 @@
+#include "core/log.hh"
+
+#include "core/error.hh"
+
+#include <fmt/format.h>
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+
+#include <cstdio>
+#include <exception>
+#include <memory>
+#include <string>
+
+namespace reprise {
+
+void init_log(std::string_view program) {
+    auto logger = spdlog::stderr_logger_st(std::string(program));
+    logger->set_pattern("time=%Y-%m-%dT%H:%M:%S.%fZ level=%l program=%n pid=%P %v",
+                        spdlog::pattern_time_type::utc);
+    logger->flush_on(spdlog::level::info);
+    spdlog::set_default_logger(std::move(logger));
+}
+
+int run_main(std::string_view program, int (*body)(int, char**), int argc, char** argv) {
+    try {
+        init_log(program);
+        return body(argc, argv);
+    } catch (const UsageError& error) {
+        fmt::print(stderr, "{}: error: {}\n", program, error.what());
+        return 2;
+    } catch (const std::exception& error) {
+        fmt::print(stderr, "{}: error: {}\n", program, error.what());
+        return 1;
+    }
+}
+
+std::string quoted(std::string_view text) {
+    if (!text.empty() && text.find_first_of(" =\"\t\n") == std::string_view::npos) {
+        return std::string(text);
+    }
+    std::string out = "\"";
+    for (const char c : text) {
+        if (c == '"' || c == '\\') {
+            out += '\\';
+        }
+        out += (c == '\n' || c == '\t') ? ' ' : c;
+    }
+    return out + '"';
+}
+
+} // namespace reprise

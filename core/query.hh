@@ -1,0 +1,51 @@
+#pragma once
+#include "core/address.hh"
+#include "core/bytes.hh"
+#include "core/clock.hh"
+
+#include <cstdint>
+#include <string_view>
+
+namespace reprise {
+
+/// How a query travels. The values stand in files and on the wire: only append.
+enum class Transport : std::uint8_t {
+    kUdp = 0,
+    kTcp = 1,
+    kTls = 2,
+    kQuic = 3,
+    kHttps = 4,
+    kStatelessTcp = 5,
+};
+
+constexpr std::string_view transport_name(Transport transport) {
+    switch (transport) {
+    case Transport::kUdp:
+        return "udp";
+    case Transport::kTcp:
+        return "tcp";
+    case Transport::kTls:
+        return "tls";
+    case Transport::kQuic:
+        return "quic";
+    case Transport::kHttps:
+        return "https";
+    case Transport::kStatelessTcp:
+        return "stateless-tcp";
+    }
+    return "unknown";
+}
+
+/// One query of a trace, from reader to sender. `message` borrows: it lives as long as the block or packet it was read from.
+struct Query {
+    std::uint64_t sequence = 0;   ///< unique in the trace, from 0, counting every query read
+    Nanoseconds trace_time = 0;   ///< since the epoch
+    Endpoint source;              ///< as in the trace
+    Endpoint destination;         ///< as in the trace
+    std::uint32_t source_id = 0;  ///< number of the source address, from 0 in order of appearance
+    std::uint64_t connection = 0; ///< TCP connection in the trace, from 1; 0 = none known
+    Transport transport = Transport::kUdp;
+    Bytes message; ///< DNS message as sent, without a length prefix
+};
+
+} // namespace reprise

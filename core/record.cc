@@ -1,0 +1,103 @@
+#include "core/record.hh"
+
+#include <algorithm>
+#include <cstring>
+
+namespace reprise {
+namespace {
+
+template <typename T> char* put(char* at, T value) {
+    std::memcpy(at, &value, sizeof value);
+    return at + sizeof value;
+}
+
+char* put_bytes(char* at, const std::uint8_t* bytes, size_t count) {
+    std::memcpy(at, bytes, count);
+    return at + count;
+}
+
+bool read_address(Cursor& in, std::uint8_t family, IpAddress& out) {
+    if (family != 4 && family != 6 && family != 0) {
+        return false;
+    }
+    out = {.bytes = {}, .family = family};
+    const Bytes raw = in.take(out.size());
+    std::copy(raw.begin(), raw.end(), out.bytes.begin());
+    return in.ok();
+}
+
+/// The tail of type-length-value fields must be well formed even where no type is known.
+bool tail_ok(Cursor& in) {
+    while (in.ok() && in.left() > 0) {
+        in.skip(1);
+        in.skip(in.u8());
+    }
+    return in.ok();
+}
+
+constexpr size_t kFixedSize = 4 + 4 + 8 + 8 + 8 + 4 + 2 + 2 + 2;
+
+} // namespace
+
+void append_record(std::string& out, const Query& query) {
+    const size_t source = query.source.address.size();
+    const size_t destination = query.destination.address.size();
+    const size_t size = kFixedSize + source + destination + query.message.size();
+    const size_t start = out.size();
+    out.resize(start + size);
+    char* at = out.data() + start;
+    at = put(at, static_cast<std::uint32_t>(size - 4));
+    at = put(at, kRecordVersion);
+    at = put(at, static_cast<std::uint8_t>(query.transport));
+    at = put(at, query.source.address.family);
+    at = put(at, query.destination.address.family);
+    at = put(at, query.sequence);
+    at = put(at, query.trace_time);
+    at = put(at, query.connection);
+    at = put(at, query.source_id);
+    at = put(at, query.source.port);
+    at = put(at, query.destination.port);
+    at = put_bytes(at, query.source.address.bytes.data(), source);
+    at = put_bytes(at, query.destination.address.bytes.data(), destination);
+    at = put(at, static_cast<std::uint16_t>(query.message.size()));
+    put_bytes(at, query.message.data(), query.message.size());
+}
+
+bool RecordReader::fail(RecordError error) {
+    error_ = error;
+    return false;
+}
+
+bool RecordReader::next(Query& query) {
+    if (error_ != RecordError::kNone || cursor_.left() == 0) {
+        return false;
+    }
+    offset_ = cursor_.position();
+    const auto size = cursor_.little<std::uint32_t>();
+    Cursor in(cursor_.take(size));
+    if (!cursor_.ok()) {
+        return fail(RecordError::kTruncated);
+    }
+    if (in.u8() != kRecordVersion) {
+        return fail(RecordError::kVersion);
+    }
+    const std::uint8_t transport = in.u8();
+    const std::uint8_t source_family = in.u8();
+    const std::uint8_t destination_family = in.u8();
+    query.transport = static_cast<Transport>(transport);
+    query.sequence = in.little<std::uint64_t>();
+    query.trace_time = in.little<std::int64_t>();
+    query.connection = in.little<std::uint64_t>();
+    query.source_id = in.little<std::uint32_t>();
+    query.source.port = in.little<std::uint16_t>();
+    query.destination.port = in.little<std::uint16_t>();
+    if (transport > static_cast<std::uint8_t>(Transport::kStatelessTcp) ||
+        !read_address(in, source_family, query.source.address) ||
+        !read_address(in, destination_family, query.destination.address)) {
+        return fail(RecordError::kCorrupt);
+    }
+    query.message = in.take(in.little<std::uint16_t>());
+    return (in.ok() && tail_ok(in)) || fail(RecordError::kCorrupt);
+}
+
+} // namespace reprise

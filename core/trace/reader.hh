@@ -1,0 +1,74 @@
+#pragma once
+// Reads DNS messages from packet captures. This folder is the only user of libtrace, libpcap and libarchive.
+
+#include "core/address.hh"
+#include "core/bytes.hh"
+#include "core/clock.hh"
+#include "core/error.hh"
+#include "core/query.hh"
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace reprise::trace {
+
+/// The trace cannot be read at all: missing, empty, not a capture, unknown link type. One line with the mend.
+class TraceError : public Error {
+  public:
+    using Error::Error;
+};
+
+struct ReaderOptions {
+    std::vector<std::uint16_t> ports{53};     ///< DNS ports, either end
+    size_t fragment_bytes = 16UL << 20U;      ///< most memory for fragments waiting for their others
+    size_t stream_bytes = 64UL << 20U;        ///< most memory for TCP segments waiting
+    size_t connections = 262'144;             ///< most TCP connections followed at once
+    Nanoseconds fragment_timeout = 30 * kSecond; ///< trace time
+    Nanoseconds connection_timeout = 300 * kSecond; ///< trace time without a packet
+};
+
+/// One DNS message of the trace. `bytes` borrows: it is good until the next call of Reader::next().
+struct Message {
+    Nanoseconds time = 0; ///< since the epoch; of the packet that completed the message
+    Endpoint source;
+    Endpoint destination;
+    Transport transport = Transport::kUdp;
+    std::uint64_t connection = 0; ///< TCP connection in the trace, from 1; 0 for UDP
+    bool first_in_connection = false;
+    bool response = false; ///< QR bit, whatever the ports say
+    Bytes bytes;           ///< at least 12 bytes
+};
+
+/// Counters by name, each a packet or message that was not yielded or was special; printed at the end.
+using Counters = std::map<std::string, std::uint64_t>;
+
+/// Yields every DNS message of a capture in file order. Throws TraceError on opening; later trouble (a cut or corrupt file)
+/// ends the messages and stands in trouble().
+class Reader {
+  public:
+    explicit Reader(const std::string& path, const ReaderOptions& options = {});
+    ~Reader();
+    Reader(Reader&&) noexcept;
+    Reader& operator=(Reader&&) noexcept;
+
+    /// Next message; false at the end.
+    bool next(Message& message);
+
+    [[nodiscard]] const Counters& counters() const;
+    [[nodiscard]] std::uint64_t packets() const;
+
+    /// Why reading ended before the end of a whole file, one line; empty where the file was whole.
+    [[nodiscard]] const std::string& trouble() const;
+
+    /// What was read, e.g. "pcapng, gzip, libpcap".
+    [[nodiscard]] std::string description() const;
+
+  private:
+    class State;
+    std::unique_ptr<State> state_;
+};
+
+} // namespace reprise::trace
