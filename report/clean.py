@@ -1,0 +1,92 @@
+"""Why a run is not clean: every reason in words, from every file that knows one. No reason means clean."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from report.records import Totals
+from report.rqfile import RqFile
+from report.run import Run, as_dict, as_list
+
+ENDS = ("answered", "timed_out", "send_failed", "connection_failed", "skipped", "lost")
+
+
+def reasons(run: Run, files: list[RqFile], totals: Totals, queries: dict[str, int]) -> list[str]:
+    """Each reason once, the most telling first."""
+    found: list[str] = []
+    for reason in (
+        *_manifest_reasons(run),
+        *_controller_reasons(run),
+        *_file_reasons(files),
+        *_sum_reasons(run, totals, queries),
+        *run.problems,
+    ):
+        if reason and reason not in found:
+            found.append(reason)
+    return found
+
+
+def _manifest_reasons(run: Run) -> Iterator[str]:
+    manifest = run.manifest
+    if manifest is None:
+        yield "manifest.json is missing: the run was cut off"
+        return
+    if manifest.get("server_died"):
+        yield f"the server died: {manifest['server_died']}"
+    if manifest.get("leaked_packets"):
+        yield f"{manifest['leaked_packets']} packets tried to leave the experiment"
+    for reason in as_list(manifest.get("unclean_because")):
+        yield str(reason)
+    for process in as_list(manifest.get("processes")):
+        item = as_dict(process)
+        if item.get("exit") not in (0, None) and item.get("role") not in (
+            "controller",
+            "sampler",
+            "capture",
+            "server",
+        ):
+            yield f"process {item.get('id')} ended with status {item['exit']}"
+
+
+def _controller_reasons(run: Run) -> Iterator[str]:
+    controller = run.controller
+    if controller is None:
+        yield "controller.json is missing: the controller was cut off"
+        return
+    for reason in as_list(controller.get("because")):
+        yield str(reason)
+    trouble = as_dict(controller.get("reader")).get("trouble")
+    if trouble:
+        yield f"the trace: {trouble}"
+    for child in as_list(controller.get("children")):
+        item = as_dict(child)
+        if item.get("lost"):
+            yield f"host {item.get('name')} was lost: {item.get('lost_because') or 'no reason given'}"
+    if controller.get("clean") is False and not as_list(controller.get("because")):
+        yield "the controller calls the run unclean and gives no reason"
+
+
+def _file_reasons(files: list[RqFile]) -> Iterator[str]:
+    if not files:
+        yield "there are no query records"
+    for file in files:
+        if file.problem:
+            yield f"{file.path.name}: {file.problem}"
+        if file.statistics.get("clean") is False:
+            because = file.statistics.get("because") or "no reason given"
+            yield f"querier {file.querier} on {file.host}: {because}"
+
+
+def _sum_reasons(run: Run, totals: Totals, queries: dict[str, int]) -> Iterator[str]:
+    """Every query read ends in exactly one way, and the records agree with the controller's counts."""
+    if totals.duplicate_seqs:
+        yield f"{totals.duplicate_seqs} queries have more than one record"
+    ends = sum(queries[end] for end in ENDS)
+    if ends != queries["read"]:
+        yield f"{queries['read']} queries were read and {ends} have an end"
+    if queries["lost"]:
+        yield f"{queries['lost']} queries were lost with their host"
+    told = as_dict((run.controller or {}).get("queries"))
+    for name in ENDS:
+        if isinstance(told.get(name), int) and told[name] != queries[name]:
+            yield f"{name}: the controller counts {told[name]}, the records {queries[name]}"

@@ -1,0 +1,124 @@
+"""Reads `.ra` files: queries and their replies by sequence number, see docs/formats.md."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from report.container import Frame, open_frame
+
+HEADER_MAGIC = b"RPRAHDR1"
+FOOTER_MAGIC = b"RPRAEND1"
+RECORD = struct.Struct("<QqIIII")
+MAX_MESSAGE = 65535
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One query and its reply as on the wire; `reply` is empty where there was none."""
+
+    seq: int
+    time_ns: int
+    source: int
+    query: bytes
+    reply: bytes
+
+
+@dataclass(frozen=True)
+class RaFile:
+    """A mapped file with an index; `seqs` is in file order, `offsets` are their first bytes."""
+
+    path: Path
+    kind: str
+    seqs: NDArray[np.uint64]
+    offsets: NDArray[np.int64]
+    cut_off: bool
+    problem: str | None
+    frame: Frame
+
+    def answer(self, position: int) -> Answer:
+        """The record at a position of the index."""
+        data = self.frame.data
+        at = int(self.offsets[position])
+        seq, time_ns, source, query_size, reply_size, _ = RECORD.unpack_from(data, at)
+        at += RECORD.size
+        reply_at = at + query_size
+        return Answer(
+            seq, time_ns, source, bytes(data[at:reply_at]), bytes(data[reply_at : reply_at + reply_size])
+        )
+
+
+@dataclass(frozen=True)
+class AnswerSet:
+    """Several files (one a querier) as one sequence, in order of seq. A seq seen twice keeps its first
+    record.
+    """
+
+    name: str
+    kind: str
+    files: tuple[RaFile, ...]
+    seqs: NDArray[np.uint64]
+    where: NDArray[np.int64]
+    file_of: NDArray[np.int32]
+    duplicates: int
+
+    @property
+    def problems(self) -> list[str]:
+        return [f"{file.path.name}: {file.problem}" for file in self.files if file.problem]
+
+    def at(self, position: int) -> Answer:
+        return self.files[int(self.file_of[position])].answer(int(self.where[position]))
+
+    def __iter__(self) -> Iterator[Answer]:
+        return (self.at(position) for position in range(len(self.seqs)))
+
+
+def read_ra(path: Path) -> RaFile:
+    """Maps and indexes one file. Raises ReportError for what is not an `.ra` file of a known schema."""
+    frame = open_frame(path, HEADER_MAGIC, FOOTER_MAGIC)
+    seqs, offsets, whole = _index(frame)
+    problem = frame.problem
+    if problem is None and not whole:
+        problem = "a record in it is damaged; what follows is left out"
+    if problem is None and frame.count is not None and frame.count != len(seqs):
+        problem = f"its footer counts {frame.count} records and it holds {len(seqs)}"
+    return RaFile(path, str(frame.header.get("kind", "replay")), seqs, offsets, frame.cut_off, problem, frame)
+
+
+def join(name: str, paths: list[Path]) -> AnswerSet:
+    """Reads several files as one set; they must be of one kind, the first file's is taken."""
+    files = tuple(read_ra(path) for path in sorted(paths))
+    seqs = np.concatenate([file.seqs for file in files]) if files else np.zeros(0, np.uint64)
+    where = [np.arange(len(file.seqs), dtype=np.int64) for file in files]
+    file_of = [np.full(len(file.seqs), number, np.int32) for number, file in enumerate(files)]
+    unique, first = np.unique(seqs, return_index=True)
+    return AnswerSet(
+        name=name,
+        kind=files[0].kind if files else "replay",
+        files=files,
+        seqs=unique,
+        where=np.concatenate(where)[first] if where else np.zeros(0, np.int64),
+        file_of=np.concatenate(file_of)[first] if file_of else np.zeros(0, np.int32),
+        duplicates=len(seqs) - len(unique),
+    )
+
+
+def _index(frame: Frame) -> tuple[NDArray[np.uint64], NDArray[np.int64], bool]:
+    """Walks the records; stops at the first that does not fit, which in a file without footer is its end."""
+    seqs: list[int] = []
+    offsets: list[int] = []
+    at = frame.start
+    while at + RECORD.size <= frame.end:
+        seq, _, _, query_size, reply_size, zero = RECORD.unpack_from(frame.data, at)
+        size = (RECORD.size + query_size + reply_size + 7) & ~7
+        if zero or query_size > MAX_MESSAGE or reply_size > MAX_MESSAGE or at + size > frame.end:
+            break
+        seqs.append(seq)
+        offsets.append(at)
+        at += size
+    return np.array(seqs, np.uint64), np.array(offsets, np.int64), at == frame.end or frame.cut_off

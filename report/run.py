@@ -1,0 +1,136 @@
+"""A results folder as values. All reading of run files but the records themselves happens here."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from report.errors import ReportError
+
+SCHEMA = 1
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class ServerSample:
+    """One line of server.csv; absent or unreadable numbers are 0."""
+
+    time_real_ns: int
+    time_mono_ns: int
+    process: str
+    values: dict[str, float]
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a folder holds. `controller` and `manifest` are None where the file is missing (a run cut off
+    early).
+    """
+
+    folder: Path
+    manifest: Json | None
+    controller: Json | None
+    samples: tuple[ServerSample, ...]
+    record_paths: tuple[Path, ...]
+    answer_paths: tuple[Path, ...]
+    comparison: Json | None = None
+    problems: tuple[str, ...] = field(default=())
+
+    @property
+    def name(self) -> str:
+        return self.folder.resolve().name
+
+    @property
+    def experiment(self) -> Json:
+        return as_dict((self.manifest or {}).get("experiment"))
+
+
+def as_dict(value: object) -> Json:
+    """JSON from other programs: a missing or unexpected part is an empty one."""
+    return value if isinstance(value, dict) else {}
+
+
+def as_list(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def open_run(folder: Path) -> Run:
+    """Raises ReportError where the folder is none, holds nothing of a run, or is of an unknown schema."""
+    if not folder.is_dir():
+        raise ReportError(f"{folder} is not a results folder", "name a folder below results/")
+    problems: list[str] = []
+    manifest = _read_json(folder / "manifest.json", problems)
+    controller = _read_json(folder / "controller.json", problems)
+    records = tuple(sorted(folder.glob("queries-*.rq")))
+    if manifest is None and controller is None and not records:
+        raise ReportError(f"{folder} holds no run", "name a folder that `reprise run` wrote")
+    return Run(
+        folder=folder,
+        manifest=manifest,
+        controller=controller,
+        samples=tuple(_read_samples(folder / "server.csv", problems)),
+        record_paths=records,
+        answer_paths=tuple(sorted(folder.glob("answers-*.ra"))),
+        comparison=_read_json(folder / "compare.json", problems),
+        problems=tuple(problems),
+    )
+
+
+def _read_json(path: Path, problems: list[str]) -> Json | None:
+    """None where the file is absent; a damaged one is a problem of the run, an unknown schema ends the
+    report.
+    """
+    if not path.exists():
+        return None
+    try:
+        value = json.loads(path.read_text("utf-8", errors="replace"))
+    except ValueError:
+        problems.append(f"{path.name} is damaged")
+        return None
+    except OSError as error:
+        raise ReportError(f"cannot read {path}: {error.strerror}", "check its permissions") from error
+    if not isinstance(value, dict):
+        problems.append(f"{path.name} is damaged")
+        return None
+    if value.get("schema") != SCHEMA:
+        raise ReportError(
+            f"{path} has schema {value.get('schema')}, known is {SCHEMA}", "use the version that wrote it"
+        )
+    return value
+
+
+def _read_samples(path: Path, problems: list[str]) -> list[ServerSample]:
+    if not path.exists():
+        return []
+    with path.open(newline="", encoding="utf-8", errors="replace") as file:
+        rows = list(csv.DictReader(line for line in file if "\0" not in line))
+    samples = [sample for row in rows if (sample := _sample(row)) is not None]
+    if len(samples) + 1 < len(rows):  # a last line cut in the middle is what an ended sampler leaves
+        problems.append(f"{len(rows) - len(samples)} lines of {path.name} are damaged")
+    return samples
+
+
+def _sample(row: dict[str, str | None]) -> ServerSample | None:
+    try:
+        return ServerSample(
+            time_real_ns=int(row["time_real_ns"] or ""),
+            time_mono_ns=int(row["time_mono_ns"] or ""),
+            process=row["process"] or "",
+            values=_numbers((name, text) for name, text in row.items() if name != "process"),
+        )
+    except (KeyError, ValueError, TypeError):
+        return None
+
+
+def _numbers(items: Iterable[tuple[str, str | None]]) -> dict[str, float]:
+    """An empty cell is 0 (nothing to count); a missing one means a cut line and is a ValueError."""
+    numbers = {}
+    for name, text in items:
+        if text is None or name is None:
+            raise ValueError(name)
+        numbers[name] = float(text or 0)
+    return numbers

@@ -1,0 +1,118 @@
+"""What the sampler saw at the server: series by process and for the host, relative to the start of the
+schedule.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from report.run import Run, ServerSample, as_dict, as_list
+
+TCP_STATES = ("established", "syn_recv", "time_wait", "fin_wait", "close_wait", "other")
+
+
+@dataclass(frozen=True)
+class Series:
+    """Points (seconds since the start, value) under a name."""
+
+    name: str
+    points: tuple[tuple[float, float], ...]
+
+
+def clock_of(run: Run) -> Callable[[ServerSample], int] | None:
+    """Nanoseconds of a sample since the start; None where the run has no start.
+
+    The sampler's monotonic clock is the replay's where all hosts share one; over several hosts only real time
+    is common.
+    """
+    start = as_dict((run.controller or {}).get("start"))
+    mono, real = start.get("mono_ns"), start.get("real_ns")
+    if not isinstance(mono, int) or not isinstance(real, int):
+        return None
+    children = as_list((run.controller or {}).get("children"))
+    if children and all(as_dict(child).get("same_clock") for child in children):
+        return lambda sample: sample.time_mono_ns - mono
+    return lambda sample: sample.time_real_ns - real
+
+
+def server_processes(run: Run) -> set[str]:
+    """Ids of the sampled processes that are the server's; all of them where the manifest does not say."""
+    listed = as_list((run.manifest or {}).get("processes"))
+    ids = {str(as_dict(item).get("id")) for item in listed if as_dict(item).get("role") == "server"}
+    sampled = {sample.process for sample in run.samples}
+    return ids & sampled or sampled
+
+
+def steal_spans(run: Run) -> list[tuple[int, int]] | None:
+    """Spans between samples in which the host's steal grew; None where there are no samples to tell."""
+    clock = clock_of(run)
+    rows = host_rows(run)
+    if clock is None or len(rows) < 2:
+        return None
+    return [
+        (clock(before), clock(after))
+        for before, after in itertools.pairwise(rows)
+        if after.values.get("host_steal_s", 0) > before.values.get("host_steal_s", 0)
+    ]
+
+
+def host_rows(run: Run) -> list[ServerSample]:
+    """One sample for each instant: every process's line repeats the host's counters."""
+    rows: dict[int, ServerSample] = {}
+    for sample in run.samples:
+        rows.setdefault(sample.time_mono_ns, sample)
+    return [rows[time] for time in sorted(rows)]
+
+
+def host_series(run: Run, column: str) -> Series:
+    clock = clock_of(run)
+    if clock is None:
+        return Series(column, ())
+    return Series(column, tuple((clock(row) / 1e9, row.values.get(column, 0.0)) for row in host_rows(run)))
+
+
+def process_series(run: Run, column: str) -> list[Series]:
+    """One series for each server process, sorted by its id."""
+    clock = clock_of(run)
+    if clock is None:
+        return []
+    return [
+        Series(
+            process,
+            tuple((clock(s) / 1e9, s.values.get(column, 0.0)) for s in run.samples if s.process == process),
+        )
+        for process in sorted(server_processes(run))
+    ]
+
+
+def rate_of(series: Series) -> Series:
+    """Growth a second of a cumulative counter; a counter that restarts contributes nothing for that step."""
+    points = [
+        (after[0], max(0.0, after[1] - before[1]) / (after[0] - before[0]))
+        for before, after in itertools.pairwise(series.points)
+        if after[0] > before[0]
+    ]
+    return Series(series.name, tuple(points))
+
+
+def growth(run: Run, column: str) -> float | None:
+    """Of a host counter over the whole run; None without two samples."""
+    rows = host_rows(run)
+    if len(rows) < 2:
+        return None
+    return max(0.0, rows[-1].values.get(column, 0.0) - rows[0].values.get(column, 0.0))
+
+
+def peak_memory(run: Run) -> int | None:
+    """Largest sum over the server's processes at one instant, shared pages counted once (PSS; RSS where it is
+    not given).
+    """
+    ids = server_processes(run)
+    sums: dict[int, float] = {}
+    for sample in run.samples:
+        if sample.process in ids:
+            memory = sample.values.get("pss_bytes") or sample.values.get("rss_bytes") or 0.0
+            sums[sample.time_mono_ns] = sums.get(sample.time_mono_ns, 0.0) + memory
+    return int(max(sums.values())) if sums else None

@@ -1,0 +1,241 @@
+"""results folder -> summary.json, schema 1. Every key is always there; docs in docs/formats.md.
+
+Null means that nothing was there to measure; parts that do not exist in this version (tls, resolver,
+fallbacks) are 0 or null and keep their keys, so that readers of the schema need not ask which version wrote
+it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from report import clean, percentiles, server, timing
+from report.rcodes import rcode_name
+from report.records import NEVER, Columns, Totals, load
+from report.rqfile import NO_RCODE, SKIP_REASONS, TRANSPORTS, RqFile, Status, read_rq
+from report.run import Json, Run, as_dict, as_list
+
+SCHEMA = 1
+ROLES = ("controller", "querier", "proxy", "server")
+ROLE_OF = {"distributor": "querier"}
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A run with its records in memory, for the summary and the plots alike."""
+
+    run: Run
+    files: list[RqFile]
+    columns: Columns
+    totals: Totals
+
+    @property
+    def warmup_ns(self) -> int:
+        value = (self.run.manifest or {}).get("warmup_s") or 0
+        return int(float(value) * 1e9)
+
+
+def measure(run: Run) -> Measured:
+    files = [read_rq(path) for path in run.record_paths]
+    columns, totals = load(files)
+    return Measured(run, files, columns, totals)
+
+
+def summarize(measured: Measured) -> Json:
+    """Pure: the whole summary as JSON values."""
+    run, columns = measured.run, measured.columns
+    queries = count_queries(measured)
+    because = clean.reasons(run, measured.files, measured.totals, queries)
+    taken = timing.measure(columns, measured.warmup_ns)
+    return {
+        "schema": SCHEMA,
+        "run": run.name,
+        "clean": not because,
+        "unclean_because": because,
+        "queries": queries,
+        "skipped": skip_reasons(measured),
+        "sources": _number((run.controller or {}).get("sources"), measured.totals.sources),
+        "duration_s": duration_s(columns),
+        "transport": _by_transport(columns),
+        "warmup_s": measured.warmup_ns / 1e9,
+        "timing_error_us": percentiles.errors(taken.error),
+        "timing_error_us_by_transport": {
+            name: percentiles.errors(taken.error[taken.transport == number])
+            for number, name in enumerate(TRANSPORTS)
+            if np.any(taken.transport == number)
+        },
+        "interarrival_error_us": percentiles.errors(taken.interarrival_error),
+        "rate_error": timing.rate_error(columns, measured.warmup_ns, server.steal_spans(run)),
+        **_latency(columns),
+        "connections": _connections(measured),
+        "rcode": _rcodes(columns),
+        "truncated": measured.totals.truncated,
+        "tcp_fallbacks": 0,
+        "reply_bytes": measured.totals.reply_bytes,
+        "packets_per_query": _packets_per_query(run, queries["sent"]),
+        "resolver": {"upstream_queries": None, "cache_hit_share": None, "servfail": None},
+        "cpu_s": _cpu(measured),
+        "peak_rss_bytes": _memory(measured),
+        "leaked_packets": _number((run.manifest or {}).get("leaked_packets"), 0),
+    }
+
+
+def write_summary(folder: Path, summary: Json) -> None:
+    (folder / "summary.json").write_text(json.dumps(summary, indent=2) + "\n", "utf-8")
+
+
+def count_queries(measured: Measured) -> dict[str, int]:
+    """Ends from the records; what never reached a querier from the controller. `lost` is what has no end on
+    record.
+
+    Where the controller wrote nothing, the records are all that is known to have been read.
+    """
+    columns = measured.columns
+    ends = np.bincount(columns.status, minlength=len(Status) + 1)
+    told = as_dict((measured.run.controller or {}).get("queries"))
+    reader_skipped = sum(reader_skips(measured).values())
+    skipped = int(ends[Status.SKIPPED]) + reader_skipped
+    read = _number(told.get("read"), len(columns) + reader_skipped)
+    named = {status.name.lower(): int(ends[status]) for status in Status if status != Status.SKIPPED}
+    return {
+        "read": read,
+        "sent": int(np.count_nonzero(columns.sent != NEVER)),
+        **named,
+        "skipped": skipped,
+        "lost": max(0, read - skipped - sum(named.values())),
+        "late": _statistic(measured, "counts", "late"),
+        "duplicate_answers": _statistic(measured, "counts", "duplicate_answers"),
+        "unmatched": _statistic(measured, "counts", "unmatched"),
+        "retried": measured.totals.retried,
+    }
+
+
+def querier_skips(measured: Measured) -> dict[str, int]:
+    return {
+        SKIP_REASONS.get(reason, f"reason_{reason}"): count
+        for reason, count in sorted(measured.totals.skip_reasons.items())
+    }
+
+
+def reader_skips(measured: Measured) -> dict[str, int]:
+    """Reasons of queries that never reached a querier: the controller's, less what the queriers' records
+    hold.
+    """
+    own = querier_skips(measured)
+    told = as_dict((measured.run.controller or {}).get("skipped"))
+    left = {str(reason): _number(count, 0) - own.get(str(reason), 0) for reason, count in told.items()}
+    return {reason: count for reason, count in left.items() if count > 0}
+
+
+def skip_reasons(measured: Measured) -> dict[str, int]:
+    """All skipped queries by reason; sums to queries.skipped."""
+    merged = reader_skips(measured)
+    for reason, count in querier_skips(measured).items():
+        merged[reason] = merged.get(reason, 0) + count
+    return merged
+
+
+def duration_s(columns: Columns) -> float:
+    """From the start of the schedule to the last thing that happened to a query."""
+    last = max(int(column.max(initial=0)) for column in (columns.due, columns.sent, columns.received))
+    return last / 1e9
+
+
+def _number(value: object, otherwise: int) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) else otherwise
+
+
+def _statistic(measured: Measured, group: str, name: str) -> int:
+    return sum(_number(as_dict(file.statistics.get(group)).get(name), 0) for file in measured.files)
+
+
+def _by_transport(columns: Columns) -> dict[str, int]:
+    """Distinct queries sent, by the transport of the first attempt."""
+    counts = np.bincount(columns.transport[columns.sent != NEVER], minlength=len(TRANSPORTS))
+    return {name: int(counts[number]) for number, name in enumerate(TRANSPORTS)}
+
+
+def _latency(columns: Columns) -> Json:
+    known = columns.latency != NEVER
+    latency, transport = columns.latency[known], columns.transport[known]
+    return {
+        "latency_us": percentiles.spread(latency),
+        "latency_us_by_transport": {
+            name: percentiles.spread(latency[transport == number])
+            for number, name in enumerate(TRANSPORTS)
+            if np.any(transport == number)
+        },
+    }
+
+
+def _connections(measured: Measured) -> dict[str, int]:
+    """`peak_open` adds the queriers' peaks, which need not be at one instant: an upper bound."""
+    return {
+        "opened": _statistic(measured, "connections", "opened") or measured.totals.opened,
+        "reused_queries": measured.totals.reused,
+        "peak_open": _statistic(measured, "connections", "peak_open"),
+        "resumed": 0,
+        "early_data": 0,
+        "closed_by_server": _statistic(measured, "connections", "closed_by_server"),
+        "closed_idle": _statistic(measured, "connections", "closed_idle"),
+    }
+
+
+def _rcodes(columns: Columns) -> dict[str, int]:
+    codes, counts = np.unique(columns.rcode[columns.rcode != NO_RCODE], return_counts=True)
+    found = {rcode_name(int(code)): int(count) for code, count in zip(codes, counts, strict=True)}
+    return dict(sorted(found.items(), key=lambda item: -item[1]))
+
+
+def _packets_per_query(run: Run, sent: int) -> float | None:
+    """Packets in and out at the server's host for each query sent; null without samples. Counts all the
+    host's packets.
+    """
+    received, transmitted = server.growth(run, "rx_packets"), server.growth(run, "tx_packets")
+    if not sent or received is None or transmitted is None or received + transmitted == 0:
+        return None
+    return round((received + transmitted) / sent, 4)
+
+
+def _role_values(run: Run, key: str) -> dict[str, list[float]]:
+    """A manifest value of every process, by role as the summary names them."""
+    values: dict[str, list[float]] = {role: [] for role in ROLES}
+    for process in as_list((run.manifest or {}).get("processes")):
+        item = as_dict(process)
+        role = ROLE_OF.get(str(item.get("role")), str(item.get("role")))
+        if role in values and isinstance(item.get(key), int | float):
+            values[role].append(item[key])
+    return values
+
+
+def _cpu(measured: Measured) -> dict[str, float | None]:
+    """Processes' own accounts where the manifest has none."""
+    own: dict[str, Iterable[object]] = {
+        "controller": [(measured.run.controller or {}).get("cpu_s")],
+        "querier": [file.statistics.get("cpu_s") for file in measured.files],
+    }
+    listed = _role_values(measured.run, "cpu_s")
+    return {role: _sum(listed[role] or own.get(role, [])) for role in ROLES}
+
+
+def _memory(measured: Measured) -> dict[str, int | None]:
+    """Sums of the processes' peaks. Queriers and controller say their own; the server's is sampled."""
+    own: dict[str, Iterable[object]] = {
+        "controller": [(measured.run.controller or {}).get("max_rss_bytes")],
+        "querier": [file.statistics.get("max_rss_bytes") for file in measured.files],
+        "server": [server.peak_memory(measured.run)],
+    }
+    listed = _role_values(measured.run, "max_rss_bytes")
+    sums = {role: _sum(own.get(role, [])) or _sum(listed[role]) for role in ROLES}
+    return {role: None if value is None else int(value) for role, value in sums.items()}
+
+
+def _sum(values: Iterable[object]) -> float | None:
+    """None where there is nothing to add, which is not 0."""
+    numbers = [value for value in values if isinstance(value, int | float)]
+    return round(sum(numbers), 6) if numbers else None

@@ -1,0 +1,249 @@
+"""The summary of small written runs: every key, sums, known timing, what makes a run unclean."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from report.clean import ENDS
+from report.errors import ReportError
+from report.run import Json, open_run
+from report.summary import measure, summarize
+from report.tests.writers import (
+    MANIFEST,
+    START,
+    Query,
+    controller_json,
+    records,
+    rq_bytes,
+    server_csv,
+    write_run,
+)
+
+MS = 1_000_000
+SECOND = 1_000_000_000
+KEYS = {
+    "schema",
+    "run",
+    "clean",
+    "unclean_because",
+    "queries",
+    "skipped",
+    "sources",
+    "duration_s",
+    "transport",
+    "warmup_s",
+    "timing_error_us",
+    "timing_error_us_by_transport",
+    "interarrival_error_us",
+    "rate_error",
+    "latency_us",
+    "latency_us_by_transport",
+    "connections",
+    "rcode",
+    "truncated",
+    "tcp_fallbacks",
+    "reply_bytes",
+    "packets_per_query",
+    "resolver",
+    "cpu_s",
+    "peak_rss_bytes",
+    "leaked_packets",
+}
+
+
+def steady(count: int, gap: int = 10 * MS, error: int = 20_000) -> list[Query]:
+    return [Query(seq=n, due=n * gap, sent=n * gap + error) for n in range(count)]
+
+
+def summary_of(folder: Path) -> Json:
+    return summarize(measure(open_run(folder)))
+
+
+def test_a_clean_run_has_every_key_and_no_reason(tmp_path: Path) -> None:
+    summary = summary_of(write_run(tmp_path / "run", steady(300), server=server_csv(3)))
+    assert set(summary) == KEYS
+    assert (summary["clean"], summary["unclean_because"]) == (True, [])
+    assert summary["queries"]["read"] == summary["queries"]["answered"] == summary["queries"]["sent"] == 300
+    assert summary["transport"]["udp"] == 300
+    assert summary["timing_error_us"]["median"] == summary["timing_error_us"]["abs_p999"] == 20.0
+    assert summary["interarrival_error_us"]["max"] == 0.0
+    assert summary["latency_us"]["median"] == 500.0
+    assert summary["rcode"] == {"NOERROR": 300}
+    assert summary["reply_bytes"] == 30_000
+    assert summary["cpu_s"] == {"controller": 0.5, "querier": 0.75, "proxy": None, "server": 1.5}
+    assert summary["peak_rss_bytes"]["server"] == 40_000_000
+    assert summary["packets_per_query"] == pytest.approx(0.2)
+    json.dumps(summary, allow_nan=False)
+
+
+def test_early_and_late_sends_keep_their_sign(tmp_path: Path) -> None:
+    queries = [Query(seq=n, due=n * MS, sent=n * MS + (n - 5) * 1000) for n in range(11)]
+    error = summary_of(write_run(tmp_path / "run", queries))["timing_error_us"]
+    assert (error["min"], error["median"], error["max"], error["abs_p50"]) == (-5.0, 0.0, 5.0, 3.0)
+
+
+def test_interarrival_follows_the_trace_order_not_the_file_order(tmp_path: Path) -> None:
+    queries = [Query(seq=n, due=n * MS, sent=n * MS + n * 1000) for n in range(50)]
+    shuffled = [queries[n] for n in np.random.default_rng(1).permutation(50)]
+    error = summary_of(write_run(tmp_path / "run", shuffled))["interarrival_error_us"]
+    assert (error["count"], error["min"], error["max"]) == (49, 1.0, 1.0)
+
+
+def test_hosts_with_other_clocks_are_stitched_at_the_start(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "run", steady(200)[::2], controller=controller_json(200, answered=200))
+    other = START + 77 * SECOND
+    (folder / "queries-client2-0.rq").write_bytes(rq_bytes(records(steady(200)[1::2], other), start=other))
+    summary = summary_of(folder)
+    assert summary["clean"]
+    assert summary["timing_error_us"]["max"] == 20.0
+    assert summary["interarrival_error_us"]["abs_p999"] == 0.0
+    assert summary["rate_error"]["within_0_02_percent"] == 1.0
+
+
+def test_warm_up_is_left_out_of_timing_only(tmp_path: Path) -> None:
+    late = [Query(seq=n, due=n * 10 * MS, sent=n * 10 * MS + (5 * MS if n < 100 else 0)) for n in range(300)]
+    summary = summary_of(write_run(tmp_path / "run", late, manifest={**MANIFEST, "warmup_s": 1}))
+    assert summary["timing_error_us"]["max"] == 0.0
+    assert summary["timing_error_us"]["count"] == 200
+    assert summary["rate_error"]["seconds"] == 1
+    assert summary["latency_us"]["count"] == 300
+
+
+def test_rate_error_counts_whole_seconds_and_leaves_steal_out(tmp_path: Path) -> None:
+    queries = steady(1000)
+    queries[450] = Query(
+        seq=450, due=4500 * MS, sent=5100 * MS
+    )  # seconds 4 and 5 are off by one of a hundred
+    clean = summary_of(write_run(tmp_path / "a", queries, server=server_csv(10)))["rate_error"]
+    assert (clean["seconds"], clean["steal_seconds"]) == (9, 0)
+    assert clean["within_0_1_percent"] == pytest.approx(7 / 9)
+    stolen = summary_of(write_run(tmp_path / "b", queries, server=server_csv(10, steal_at=5)))["rate_error"]
+    assert (stolen["seconds"], stolen["steal_seconds"]) == (8, 1)
+    assert stolen["within_0_02_percent"] == pytest.approx(7 / 8)
+    unknown = summary_of(write_run(tmp_path / "c", queries))["rate_error"]
+    assert unknown["steal_seconds"] is None
+
+
+def test_every_end_is_summed(tmp_path: Path) -> None:
+    queries = [
+        Query(0, 0),
+        Query(1, MS, status=2),
+        Query(2, 2 * MS, sent=None, status=3),
+        Query(3, 3 * MS, sent=None, status=4, transport=1),
+        Query(4, 4 * MS, sent=None, status=5, reason=2),
+    ]
+    told = controller_json(
+        7,
+        answered=1,
+        timed_out=1,
+        send_failed=1,
+        connection_failed=1,
+        skipped=3,
+        skipped_by={"opcode": 2, "oversize": 1},
+    )
+    summary = summary_of(write_run(tmp_path / "run", queries, controller=told))
+    assert summary["queries"]["read"] == sum(summary["queries"][end] for end in ENDS) == 7
+    assert summary["skipped"] == {"opcode": 2, "oversize": 1}
+    assert sum(summary["skipped"].values()) == summary["queries"]["skipped"]
+    assert summary["clean"]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_property_ends_sum_to_read(tmp_path: Path, seed: int) -> None:
+    choice = np.random.default_rng(seed)
+    queries = [Query(n, n * MS, status=int(choice.integers(1, 6)), reason=1) for n in range(200)]
+    ends = {name: sum(q.status == number for q in queries) for number, name in enumerate(ENDS, start=1)}
+    told = controller_json(200, **ends, skipped_by={"aborted": ends["skipped"]})
+    counted = summary_of(write_run(tmp_path / "run", queries, controller=told))["queries"]
+    assert counted["read"] == sum(counted[end] for end in ENDS) == 200
+
+
+def reasons(folder: Path) -> str:
+    summary = summary_of(folder)
+    assert not summary["clean"]
+    return " | ".join(summary["unclean_because"])
+
+
+def test_a_missing_record_is_unclean(tmp_path: Path) -> None:
+    told = controller_json(11, answered=11)
+    text = reasons(write_run(tmp_path / "run", steady(10), controller=told))
+    assert "1 queries were lost" in text
+    assert "answered: the controller counts 11, the records 10" in text
+
+
+def test_too_many_records_are_unclean(tmp_path: Path) -> None:
+    text = reasons(write_run(tmp_path / "run", steady(10), controller=controller_json(9, answered=9)))
+    assert "9 queries were read and 10 have an end" in text
+
+
+def test_duplicate_records_are_unclean(tmp_path: Path) -> None:
+    assert "more than one record" in reasons(write_run(tmp_path / "run", [*steady(10), steady(10)[3]]))
+
+
+def test_a_cut_off_file_is_unclean_and_what_is_good_counts(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "run", steady(100))
+    path = folder / "queries-client1-0.rq"
+    path.write_bytes(path.read_bytes()[: -(32 + 80 * 10)])
+    assert "cut off" in reasons(folder)
+    queries = summary_of(folder)["queries"]
+    assert queries["read"] == 100
+    assert queries["answered"] + queries["lost"] == 100
+    assert queries["answered"] > 80
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({"server_died": "nsd: out of memory"}, "the server died: nsd: out of memory"),
+        ({"leaked_packets": 3}, "3 packets tried to leave"),
+    ],
+)
+def test_what_the_manifest_knows_is_unclean(tmp_path: Path, change: Json, expected: str) -> None:
+    assert expected in reasons(write_run(tmp_path / "run", steady(10), manifest={**MANIFEST, **change}))
+
+
+def test_what_the_controller_and_querier_say_is_unclean(tmp_path: Path) -> None:
+    told: dict[str, Any] = {
+        **controller_json(10, answered=10),
+        "clean": False,
+        "because": ["stopped by SIGINT"],
+    }
+    stats = {"clean": False, "because": "no space left"}
+    text = reasons(write_run(tmp_path / "run", steady(10), controller=told, stats=stats))
+    assert "stopped by SIGINT" in text
+    assert "querier 0 on client1: no space left" in text
+
+
+def test_without_controller_and_manifest_the_records_still_count(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "run", steady(10))
+    (folder / "controller.json").unlink()
+    (folder / "manifest.json").unlink()
+    assert "controller.json is missing" in reasons(folder)
+    assert summary_of(folder)["queries"]["answered"] == 10
+
+
+def test_nothing_sent_is_no_crash(tmp_path: Path) -> None:
+    summary = summary_of(write_run(tmp_path / "run", [], controller=controller_json(0)))
+    assert summary["timing_error_us"]["median"] is None
+    assert summary["rate_error"]["within_0_1_percent"] is None
+
+
+def test_damaged_json_is_a_reason_and_unknown_schema_an_error(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "run", steady(10))
+    (folder / "controller.json").write_text("{")
+    assert "controller.json is damaged" in reasons(folder)
+    (folder / "controller.json").write_text('{"schema": 9}')
+    with pytest.raises(ReportError, match="schema 9, known is 1"):
+        open_run(folder)
+
+
+def test_a_folder_without_a_run_is_a_one_line_error(tmp_path: Path) -> None:
+    with pytest.raises(ReportError, match="holds no run"):
+        open_run(tmp_path)
+    with pytest.raises(ReportError, match="is not a results folder"):
+        open_run(tmp_path / "none")
