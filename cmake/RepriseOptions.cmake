@@ -5,6 +5,7 @@ set(REPRISE_SANITIZE "" CACHE STRING "Sanitizers, as for -fsanitize=")
 
 add_library(reprise_flags INTERFACE)
 target_compile_features(reprise_flags INTERFACE cxx_std_20)
+target_compile_definitions(reprise_flags INTERFACE REPRISE_VERSION="${PROJECT_VERSION}")
 target_compile_options(reprise_flags INTERFACE
     -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Wold-style-cast -Wcast-align -Wconversion
     -Wsign-conversion -Wnull-dereference -Wformat=2

@@ -1,10 +1,9 @@
 #include "core/address.hh"
 
-#include <arpa/inet.h>
-
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <arpa/inet.h>
 #include <charconv>
 #include <cstring>
 

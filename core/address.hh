@@ -1,14 +1,13 @@
 #pragma once
-#include <netinet/in.h>
-#include <sys/socket.h>
-
 #include <array>
 #include <compare>
 #include <cstdint>
 #include <functional>
+#include <netinet/in.h>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <sys/socket.h>
 
 namespace reprise {
 

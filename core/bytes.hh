@@ -1,6 +1,6 @@
 #pragma once
-// A cursor that cannot overrun and keeps its error: after the first short read every later read yields zeros and ok() is
-// false, so a parser checks once at the end.
+// A cursor that cannot overrun and keeps its error: after the first short read every later read
+// yields zeros and ok() is false, so a parser checks once at the end.
 
 #include <cstddef>
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace reprise {
 using Bytes = std::span<const std::uint8_t>;
 
 class Cursor {
-  public:
+public:
     explicit Cursor(Bytes data) : data_(data) {}
 
     [[nodiscard]] bool ok() const { return ok_; }
@@ -53,7 +53,8 @@ class Cursor {
 
     std::uint32_t u32be() { return static_cast<std::uint32_t>(big_endian(4)); }
 
-    /// A little-endian or host-order value of our own formats (all hosts we run on are little-endian).
+    /// A little-endian or host-order value of our own formats (all hosts we run on are
+    /// little-endian).
     template <typename T> T little() {
         T value{};
         const Bytes b = take(sizeof(T));
@@ -63,7 +64,7 @@ class Cursor {
         return value;
     }
 
-  private:
+private:
     void fail() {
         ok_ = false;
         position_ = data_.size();

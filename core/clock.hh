@@ -1,9 +1,8 @@
 #pragma once
 // Time is a parameter everywhere else; only SteadyClock and realtime_pair() read a clock.
 
-#include <time.h>
-
 #include <cstdint>
+#include <time.h>
 
 namespace reprise {
 

@@ -48,7 +48,8 @@ struct DnsQuestion {
 /// Header, or nothing where the message is shorter than 12 bytes.
 std::optional<DnsHeader> parse_header(Bytes message);
 
-/// First question, or nothing where there is none or it is malformed (compressed question names count as malformed).
+/// First question, or nothing where there is none or it is malformed (compressed question names
+/// count as malformed).
 std::optional<DnsQuestion> parse_question(Bytes message);
 
 /// The OPT record, or nothing where there is none or the message is malformed before it.

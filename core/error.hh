@@ -10,19 +10,19 @@ namespace reprise {
 
 /// What the operator did or has wrong. The message is one line: what happened; how to mend it.
 class Error : public std::runtime_error {
-  public:
+public:
     using std::runtime_error::runtime_error;
 };
 
 /// Wrong command line or options; main ends with exit status 2.
 class UsageError : public Error {
-  public:
+public:
     using Error::Error;
 };
 
 /// A failed system call. `attempt` names what was tried, e.g. "bind 127.0.0.1:853".
 class SystemError : public std::system_error {
-  public:
+public:
     explicit SystemError(const std::string& attempt, int error_number = errno)
         : std::system_error(error_number, std::generic_category(), attempt) {}
 };

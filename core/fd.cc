@@ -2,11 +2,10 @@
 
 #include "core/error.hh"
 
+#include <cstddef>
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <unistd.h>
-
-#include <cstddef>
 
 namespace reprise {
 

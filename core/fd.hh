@@ -6,7 +6,7 @@ namespace reprise {
 
 /// Owns one file descriptor. Movable, not copyable; the destructor closes and never throws.
 class FileDescriptor {
-  public:
+public:
     FileDescriptor() = default;
 
     explicit FileDescriptor(int fd) : fd_(fd) {}
@@ -32,7 +32,7 @@ class FileDescriptor {
 
     void reset();
 
-  private:
+private:
     int fd_ = -1;
 };
 

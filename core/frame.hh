@@ -1,5 +1,6 @@
 #pragma once
-// Framing of the replay tree: u32 little-endian size, then one wire::Frame. Sizes are capped before anything is allocated.
+// Framing of the replay tree: u32 little-endian size, then one wire::Frame. Sizes are capped before
+// anything is allocated.
 
 #include "core/bytes.hh"
 #include "core/replay.pb.h"
@@ -22,9 +23,10 @@ inline constexpr size_t kBlockBytes = 256U << 10U;
 /// The frame with its size in front.
 std::string encode_frame(const wire::Frame& frame);
 
-/// Cuts a byte stream into frames. Feed bytes in any portions, then call next() until it yields nothing.
+/// Cuts a byte stream into frames. Feed bytes in any portions, then call next() until it yields
+/// nothing.
 class FrameReader {
-  public:
+public:
     enum class Result : std::uint8_t { kFrame, kNeedMore, kTooLarge, kCorrupt };
 
     void feed(Bytes data);
@@ -32,7 +34,7 @@ class FrameReader {
     /// Parses the next whole frame into `frame`. kTooLarge and kCorrupt are final: close the link.
     Result next(wire::Frame& frame);
 
-  private:
+private:
     std::vector<std::uint8_t> buffer_;
     size_t used_ = 0; ///< bytes of buffer_ already handed out
 };

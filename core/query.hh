@@ -36,7 +36,8 @@ constexpr std::string_view transport_name(Transport transport) {
     return "unknown";
 }
 
-/// One query of a trace, from reader to sender. `message` borrows: it lives as long as the block or packet it was read from.
+/// One query of a trace, from reader to sender. `message` borrows: it lives as long as the block or
+/// packet it was read from.
 struct Query {
     std::uint64_t sequence = 0;   ///< unique in the trace, from 0, counting every query read
     Nanoseconds trace_time = 0;   ///< since the epoch

@@ -1,11 +1,12 @@
 #pragma once
-// The flat query record: what a Block's bytes are made of. Flat because per-query protobuf messages cost several times as much to
-// encode and decode.
+// The flat query record: what a Block's bytes are made of. Flat because per-query protobuf messages
+// cost several times as much to encode and decode.
 //
-//   u32 size of what follows | u8 version = 1 | u8 transport | u8 source family | u8 destination family |
-//   u64 sequence | i64 trace_time | u64 connection | u32 source_id | u16 source port | u16 destination port |
-//   source address (4 or 16) | destination address (4 or 16) | u16 message size | message |
-//   tail of type-length-value fields: u8 type, u8 length, value   (unknown types are skipped, so the form can grow)
+//   u32 size of what follows | u8 version = 1 | u8 transport | u8 source family | u8 destination
+//   family | u64 sequence | i64 trace_time | u64 connection | u32 source_id | u16 source port | u16
+//   destination port | source address (4 or 16) | destination address (4 or 16) | u16 message size
+//   | message | tail of type-length-value fields: u8 type, u8 length, value   (unknown types are
+//   skipped, so the form can grow)
 
 #include "core/bytes.hh"
 #include "core/query.hh"
@@ -24,7 +25,7 @@ enum class RecordError : std::uint8_t { kNone, kTruncated, kVersion, kCorrupt };
 
 /// Walks the records of a block. Yields queries that borrow from the block's bytes.
 class RecordReader {
-  public:
+public:
     explicit RecordReader(Bytes block) : cursor_(block) {}
 
     /// Next record into `query`; false at the end or at the first bad record (see error()).
@@ -35,7 +36,7 @@ class RecordReader {
     /// Offset of the record being read, for error messages.
     [[nodiscard]] size_t offset() const { return offset_; }
 
-  private:
+private:
     bool fail(RecordError error);
 
     Cursor cursor_;

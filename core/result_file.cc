@@ -2,16 +2,15 @@
 
 #include "core/error.hh"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <fmt/format.h>
 #include <xxhash.h>
 
 #include <array>
 #include <cstddef>
 #include <cstring>
+#include <fcntl.h>
 #include <iterator>
+#include <unistd.h>
 
 namespace reprise {
 namespace {

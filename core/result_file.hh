@@ -68,10 +68,10 @@ struct RqHeader {
     Nanoseconds trace_first = 0;
 };
 
-/// A buffered file with a running XXH3-64 over its records. Every method throws SystemError naming the file
-/// where the disk refuses (full, read-only): what was written before stays readable.
+/// A buffered file with a running XXH3-64 over its records. Every method throws SystemError naming
+/// the file where the disk refuses (full, read-only): what was written before stays readable.
 class RecordFile {
-  public:
+public:
     RecordFile(std::string path, std::string_view header_magic, std::string_view footer_magic);
     ~RecordFile();
     RecordFile(const RecordFile&) = delete;
@@ -86,7 +86,7 @@ class RecordFile {
     /// Hands what is buffered to the kernel.
     void flush();
 
-  private:
+private:
     struct Digest;
 
     std::string path_;
@@ -99,7 +99,7 @@ class RecordFile {
 };
 
 class RqWriter {
-  public:
+public:
     RqWriter(const std::string& path, const RqHeader& header);
 
     void append(const RqRecord& record);
@@ -109,7 +109,7 @@ class RqWriter {
     /// `json` is the statistics object of docs/formats.md.
     void finish(std::string_view json) { file_.finish(json); }
 
-  private:
+private:
     RecordFile file_;
 };
 
@@ -123,7 +123,7 @@ struct Answer {
 };
 
 class RaWriter {
-  public:
+public:
     /// `json` describes where the answers are from, e.g. {"kind": "replay"}.
     RaWriter(const std::string& path, std::string_view json);
 
@@ -133,7 +133,7 @@ class RaWriter {
 
     void finish() { file_.finish(""); }
 
-  private:
+private:
     RecordFile file_;
     std::vector<std::uint8_t> scratch_;
 };

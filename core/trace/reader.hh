@@ -63,6 +63,9 @@ class Reader {
     /// Why reading ended before the end of a whole file, one line; empty where the file was whole.
     [[nodiscard]] const std::string& trouble() const;
 
+    /// Share of the file's bytes read so far, 0 to 1, as a rough measure of progress; 0 where the size is unknown (a pipe).
+    [[nodiscard]] double share_read() const;
+
     /// What was read, e.g. "pcapng, gzip, libpcap".
     [[nodiscard]] std::string description() const;
 

@@ -1,0 +1,245 @@
+#include "controller/controller.hh"
+
+#include "controller/report.hh"
+#include "core/error.hh"
+#include "core/record.hh"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <utility>
+
+namespace reprise::controller {
+namespace {
+
+constexpr Nanoseconds kSlice = 2 * kMillisecond;  ///< longest turn of the reader in the loop
+constexpr Nanoseconds kLead = 500 * kMillisecond; ///< from the announcement to the start
+constexpr Nanoseconds kShortWait = kMillisecond;
+constexpr Nanoseconds kLongWait = 20 * kMillisecond;
+
+Nanoseconds seconds(double value) { return static_cast<Nanoseconds>(value * 1e9); }
+
+wire::Options replay_options(const Options& options, const Servers& servers) {
+    wire::Options out;
+    out.set_server_v4(servers.v4 ? servers.v4->text() : "");
+    out.set_server_v6(servers.v6 ? servers.v6->text() : "");
+    out.set_timeout_ns(seconds(options.timeout_s));
+    out.set_idle_timeout_ns(seconds(options.idle_timeout_s));
+    out.set_in_flight(options.in_flight);
+    out.set_max_lateness_ns(seconds(options.max_lateness_s));
+    out.set_answers(options.answers);
+    out.set_source_mode("ports");
+    return out;
+}
+
+std::string no_queries(const Options& options, const TraceFeed& feed) {
+    const std::string& trouble = feed.reader().trouble();
+    return fmt::format("no DNS queries to replay in {} ({} packets, {} queries, {} responses{}{}); "
+                       "is it a DNS capture, and "
+                       "its port one of --port?",
+                       options.trace, feed.reader().packets(), feed.read(), feed.responses(),
+                       trouble.empty() ? "" : "; ", trouble);
+}
+
+} // namespace
+
+Controller::Controller(const Options& options)
+    : options_(options), servers_(parse_servers(options.servers, options.server_port)),
+      feed_(options, servers_), tls_(options.tls),
+      fanout_(loop_, options.run,
+              {.ready = [this] { on_ready(); },
+               .credit = [this](std::uint64_t) { pump_.again_in(0); },
+               .abort = [this](const std::string& because) { abort(because); },
+               .lost = [this](const tree::Child& child) { on_lost(child); },
+               .over = [this] { on_over(); }}),
+      pump_(tree::Watch::timer(loop_, [this] { pump(); })),
+      progress_(tree::Watch::every(loop_, kSecond, [this] { progress(); })),
+      interrupt_(tree::Watch::on_signal(loop_, SIGINT, [this] { abort("interrupted"); })),
+      terminate_(tree::Watch::on_signal(loop_, SIGTERM, [this] { abort("terminated"); })) {}
+
+int Controller::run() {
+    // The first query is read before anyone is bothered: a trace without queries is the commonest
+    // mistake.
+    holding_ = feed_.next(held_);
+    if (!holding_) {
+        throw Error(no_queries(options_, feed_));
+    }
+    outcome_.start.trace_first = outcome_.start.trace_last = held_.trace_time;
+    connect();
+    loop_.run();
+    return finish();
+}
+
+void Controller::connect() {
+    for (const Peer& peer : parse_peers(options_.distributors)) {
+        fanout_.add(peer.name, peer.endpoint.text(),
+                    tree::Link::connect(loop_, tls_, peer.endpoint));
+    }
+}
+
+void Controller::on_ready() {
+    fanout_.setup(replay_options(options_, servers_));
+    spdlog::info("event=ready hosts={} queriers={} credit={}", fanout_.children().size(),
+                 fanout_.queriers(), fanout_.credit());
+    phase_ = Phase::kFill;
+    pump_.again_in(0);
+}
+
+void Controller::pump() {
+    if (phase_ == Phase::kFill) {
+        fill();
+    } else if (phase_ == Phase::kRun) {
+        hand_out();
+    }
+}
+
+/// Reads the first window in slices, so that heartbeats go on.
+void Controller::fill() {
+    const Nanoseconds until = SteadyClock::now() + kSlice;
+    const Nanoseconds last = outcome_.start.trace_first + seconds(options_.window_s);
+    while (holding_ && held_.trace_time <= last && staged_count_ < fanout_.credit()) {
+        append_record(staged_, held_);
+        ++staged_sources_[held_.source.address];
+        ++staged_count_;
+        outcome_.start.trace_last = std::max(outcome_.start.trace_last, held_.trace_time);
+        holding_ = feed_.next(held_);
+        if (staged_count_ % 64 == 0 && SteadyClock::now() > until) {
+            return pump_.again_in(0);
+        }
+    }
+    start();
+}
+
+void Controller::start() {
+    fanout_.place_heavy(staged_sources_);
+    give_staged();
+    // Several round trips and some time for the hosts to take in the first window.
+    const Nanoseconds lead = kLead + 8 * fanout_.longest_round_trip() +
+                             static_cast<Nanoseconds>(staged_count_) * kMicrosecond;
+    const ClockPair now = realtime_pair();
+    outcome_.start.mono = now.monotonic + lead;
+    outcome_.start.real = now.realtime + lead;
+    fanout_.start(outcome_.start.mono, outcome_.start.real, outcome_.start.trace_first);
+    spdlog::info("event=start start_real_ns={} trace_first_ns={} prefilled={}", outcome_.start.real,
+                 outcome_.start.trace_first, staged_count_);
+    phase_ = Phase::kRun;
+    pump_.again_in(0);
+}
+
+void Controller::give_staged() {
+    RecordReader records({reinterpret_cast<const std::uint8_t*>(staged_.data()), staged_.size()});
+    Query query;
+    while (records.next(query)) {
+        fanout_.give(query);
+        ++handed_;
+    }
+    fanout_.flush();
+    staged_ = {};
+    staged_sources_ = {};
+}
+
+/// Until the schedule is close enough to `trace_time` to read on; 0 or less: now.
+Nanoseconds Controller::window_opens_in(Nanoseconds trace_time) const {
+    const Nanoseconds played = SteadyClock::now() - outcome_.start.mono;
+    return trace_time - outcome_.start.trace_first - played - seconds(options_.window_s);
+}
+
+void Controller::hand_out() {
+    const Nanoseconds until = SteadyClock::now() + kSlice;
+    while (holding_) {
+        const Nanoseconds wait = window_opens_in(held_.trace_time);
+        if (wait > 0) {
+            fanout_.flush();
+            return pump_.again_in(std::clamp(wait, kShortWait, kLongWait));
+        }
+        if (!fanout_.has_credit(held_.source.address)) {
+            return fanout_.flush(); // on_credit goes on
+        }
+        fanout_.give(held_);
+        ++handed_;
+        outcome_.start.trace_last = std::max(outcome_.start.trace_last, held_.trace_time);
+        holding_ = feed_.next(held_);
+        if (SteadyClock::now() > until) {
+            fanout_.flush();
+            return pump_.again_in(0);
+        }
+    }
+    at_end();
+}
+
+void Controller::at_end() {
+    phase_ = Phase::kDrain;
+    fanout_.end();
+    spdlog::info("event=trace_end read={} handed={}", feed_.read(), handed_);
+}
+
+void Controller::abort(const std::string& because) {
+    if (std::exchange(outcome_.aborted, true)) {
+        return;
+    }
+    outcome_.because.push_back(because);
+    spdlog::error("event=abort because=\"{}\"", because);
+    fanout_.abort(because);
+    if (phase_ == Phase::kConnect || phase_ == Phase::kFill || fanout_.over()) {
+        loop_.stop();
+    }
+    phase_ = Phase::kOver;
+}
+
+void Controller::on_lost(const tree::Child& child) {
+    const std::string what =
+        fmt::format("host {} ({}) lost: {}", child.name, child.address, child.lost_because);
+    if (phase_ == Phase::kConnect || phase_ == Phase::kFill) {
+        abort(what + "; is the distributor started, and its certificate of this run?");
+    } else {
+        outcome_.because.push_back(what);
+        pump_.again_in(0); // its queries no longer wait for its credit
+    }
+}
+
+void Controller::on_over() {
+    if (phase_ == Phase::kRun && !outcome_.aborted) {
+        outcome_.because.emplace_back("every host was lost before the trace ended");
+    }
+    phase_ = Phase::kOver;
+    loop_.stop();
+}
+
+void Controller::progress() {
+    if (outcome_.start.mono == 0) {
+        return;
+    }
+    const wire::Status status = fanout_.status();
+    const wire::Counts& counts = status.counts();
+    const Nanoseconds now = SteadyClock::now();
+    const double since = static_cast<double>(now - std::exchange(last_progress_, now)) / 1e9;
+    const auto fresh =
+        static_cast<double>(counts.sent() - std::exchange(last_sent_, counts.sent()));
+    fmt::print("progress read={} sent={} answered={} timed_out={} failed={} rate={:.0f} lag_us={} "
+               "elapsed_s={:.1f} left_s={}\n",
+               feed_.read(), counts.sent(), counts.answered(), counts.timed_out(),
+               counts.send_failed() + counts.connection_failed(), fresh / since,
+               status.lag_ns() / kMicrosecond, static_cast<double>(now - outcome_.start.mono) / 1e9,
+               left_text(outcome_.start, feed_.reader(), holding_, now));
+    std::fflush(stdout);
+}
+
+int Controller::finish() {
+    outcome_.duration = outcome_.start.mono == 0
+                            ? 0
+                            : std::max<Nanoseconds>(0, SteadyClock::now() - outcome_.start.mono);
+    feed_.finish();
+    const Report report = compile_report(options_, feed_, fanout_, outcome_, handed_);
+    write_report(options_.results + "/controller.json", report);
+    fmt::print("done clean={} because=\"{}\"\n", report.clean, report.because_text());
+    if (report.clean) {
+        return 0;
+    }
+    fmt::print(stderr, "reprise-controller: error: {}\n", report.because_text());
+    return 1;
+}
+
+} // namespace reprise::controller

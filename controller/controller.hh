@@ -1,0 +1,83 @@
+#pragma once
+// Controller: reads the trace ahead (Reader), gives each query to the host of its source (Postman),
+// announces one start, and accounts for every query at the end.
+//
+// Phases: connect (children say Hello, clocks are probed) -> fill (the first window is read; heavy
+// sources are placed) -> run (reading keeps the window ahead of the schedule, as far as credits go)
+// -> drain (all handed out; waiting for Finished) -> over.
+
+#include "controller/options.hh"
+#include "controller/trace_feed.hh"
+#include "core/tree/fanout.hh"
+
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace reprise::controller {
+
+/// The start as announced, and the trace's span.
+struct StartTimes {
+    Nanoseconds mono = 0; ///< 0: never started
+    Nanoseconds real = 0;
+    Nanoseconds trace_first = 0;
+    Nanoseconds trace_last = 0;
+};
+
+/// How a run ended, for controller.json.
+struct Outcome {
+    std::vector<std::string> because; ///< why it is not clean; empty: clean
+    bool aborted = false;
+    StartTimes start;
+    Nanoseconds duration = 0;
+};
+
+class Controller {
+public:
+    explicit Controller(const Options& options);
+
+    /// Runs to the end; returns the exit status, 0 clean or 1.
+    int run();
+
+private:
+    enum class Phase : std::uint8_t { kConnect, kFill, kRun, kDrain, kOver };
+
+    void connect();
+    void on_ready();
+    void on_lost(const tree::Child& child);
+    void on_over();
+    void pump();
+    void fill();
+    void start();
+    void give_staged();
+    void hand_out();
+    void at_end();
+    [[nodiscard]] Nanoseconds window_opens_in(Nanoseconds trace_time) const;
+    void abort(const std::string& because);
+    void progress();
+    int finish();
+
+    Options options_;
+    Servers servers_;
+    TraceFeed feed_;
+    tree::EventLoop loop_;
+    tree::TlsContext tls_;
+    tree::Fanout fanout_;
+    tree::Watch pump_;
+    tree::Watch progress_;
+    tree::Watch interrupt_;
+    tree::Watch terminate_;
+    Phase phase_ = Phase::kConnect;
+    Outcome outcome_;
+
+    std::string staged_; ///< records of the first window
+    std::unordered_map<IpAddress, std::uint64_t> staged_sources_;
+    std::uint64_t staged_count_ = 0;
+    Query held_; ///< read but not yet handed out
+    bool holding_ = false;
+    std::uint64_t handed_ = 0;
+    std::uint64_t last_sent_ = 0;
+    Nanoseconds last_progress_ = 0;
+};
+
+} // namespace reprise::controller

@@ -1,0 +1,30 @@
+#include "controller/controller.hh"
+#include "core/error.hh"
+#include "core/log.hh"
+
+#include <CLI/CLI.hpp>
+
+namespace {
+
+int body(int argc, char** argv) {
+    reprise::controller::Options options;
+    CLI::App app("Reads a trace and hands its queries to distributors, with one announced start.",
+                 "reprise-controller");
+    app.set_version_flag("--version", REPRISE_VERSION);
+    reprise::controller::add_options(app, options);
+    try {
+        app.parse(argc, argv);
+    } catch (const CLI::Success& success) {
+        return app.exit(success);
+    } catch (const CLI::ParseError& error) {
+        throw reprise::UsageError(std::string(error.what()) + "; see --help");
+    }
+    reprise::controller::validate(options);
+    return reprise::controller::Controller(options).run();
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+    return reprise::run_main("reprise-controller", body, argc, argv);
+}

@@ -1,0 +1,44 @@
+#include "controller/options.hh"
+#include "core/error.hh"
+
+#include <gtest/gtest.h>
+
+namespace reprise::controller {
+namespace {
+
+TEST(Options, PeersWithAndWithoutNames) {
+    const auto peers = parse_peers({"client1=192.0.2.1:4853", "[2001:db8::1]:4853"});
+    ASSERT_EQ(peers.size(), 2U);
+    EXPECT_EQ(peers[0].name, "client1");
+    EXPECT_EQ(peers[0].endpoint.text(), "192.0.2.1:4853");
+    EXPECT_EQ(peers[1].name, "");
+    EXPECT_EQ(peers[1].endpoint.text(), "[2001:db8::1]:4853");
+}
+
+TEST(Options, BadPeersAreNamed) {
+    for (const char* bad : {"client1", "192.0.2.1", "192.0.2.1:0", "host:99999", "a=b=1.2.3.4:5"}) {
+        EXPECT_THROW(parse_peers({bad}), UsageError) << bad;
+    }
+}
+
+TEST(Options, OneServerOfEachFamily) {
+    const auto servers = parse_servers({"198.18.0.53", "fd00::53"}, 5353);
+    EXPECT_EQ(servers.v4->text(), "198.18.0.53:5353");
+    EXPECT_EQ(servers.v6->text(), "[fd00::53]:5353");
+    EXPECT_FALSE(parse_servers({"fd00::53"}, 53).v4);
+    EXPECT_THROW(parse_servers({"198.18.0.53", "198.18.0.54"}, 53), UsageError);
+    EXPECT_THROW(parse_servers({"ns1.example"}, 53), UsageError);
+}
+
+TEST(Options, TimesMustBePositive) {
+    Options options;
+    EXPECT_NO_THROW(validate(options));
+    options.timeout_s = 0;
+    EXPECT_THROW(validate(options), UsageError);
+    options.timeout_s = 5;
+    options.in_flight = 0;
+    EXPECT_THROW(validate(options), UsageError);
+}
+
+} // namespace
+} // namespace reprise::controller

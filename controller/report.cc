@@ -1,0 +1,227 @@
+#include "controller/report.hh"
+
+#include "core/error.hh"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <google/protobuf/util/json_util.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <sys/resource.h>
+
+namespace reprise::controller {
+namespace {
+
+using nlohmann::json;
+
+json counts_json(const wire::Counts& counts) {
+    return {{"received", counts.received()},
+            {"sent", counts.sent()},
+            {"answered", counts.answered()},
+            {"timed_out", counts.timed_out()},
+            {"send_failed", counts.send_failed()},
+            {"connection_failed", counts.connection_failed()},
+            {"skipped", counts.skipped()},
+            {"late", counts.late()},
+            {"duplicate_answers", counts.duplicate_answers()},
+            {"unmatched", counts.unmatched()},
+            {"retried", counts.retried()}};
+}
+
+json report_json(const wire::QuerierReport& report) {
+    return {{"host", report.host()},
+            {"querier", report.querier()},
+            {"clean", report.clean()},
+            {"because", report.because()},
+            {"assigned", report.assigned()},
+            {"lost", report.lost()},
+            {"counts", counts_json(report.counts())}};
+}
+
+/// Queries lost below one child: all that has not ended where the child is lost, else what its lost
+/// queriers had.
+std::uint64_t lost_below(const tree::Child& child) {
+    std::uint64_t lost = 0;
+    if (child.lost) {
+        return child.assigned - std::min(child.assigned, tree::ended(child.status.counts()));
+    }
+    for (const auto& report : child.reports) {
+        if (report.lost()) {
+            lost += report.assigned() - std::min(report.assigned(), tree::ended(report.counts()));
+        }
+    }
+    return lost;
+}
+
+json child_json(const tree::Child& child) {
+    json offsets = json::array();
+    for (const auto& sample : child.clock.series()) {
+        offsets.push_back({sample.when, sample.offset, sample.round_trip});
+    }
+    json reports = json::array();
+    for (const auto& report : child.reports) {
+        reports.push_back(report_json(report));
+    }
+    json facts = json::object();
+    for (const auto& [key, value] : child.hello.facts()) {
+        facts[key] = value;
+    }
+    return {{"name", child.name},
+            {"address", child.address},
+            {"queriers", child.hello.queriers()},
+            {"assigned", child.assigned},
+            {"lost", lost_below(child)},
+            {"lost_because", child.lost_because},
+            {"same_clock", child.same_clock},
+            {"rtt_ns", child.clock.best().round_trip},
+            {"offset_ns", child.same_clock ? 0 : child.clock.best().offset},
+            {"measured_offset_ns", child.clock.best().offset},
+            {"offsets", offsets},
+            {"facts", facts},
+            {"reports", reports}};
+}
+
+wire::Counts sum_of(const tree::Fanout& fanout) {
+    wire::Counts sum;
+    for (const auto& child : fanout.children()) {
+        if (child->lost) {
+            tree::add_counts(sum, child->status.counts());
+        }
+        for (const auto& report : child->reports) {
+            tree::add_counts(sum, report.counts());
+        }
+    }
+    return sum;
+}
+
+/// One end for every query: what went missing without a lost host was left unsent by an abort, or
+/// is a fault of ours.
+void account(Report& report, const TraceFeed& feed, const Outcome& outcome) {
+    const std::uint64_t before =
+        std::accumulate(report.skipped.begin(), report.skipped.end(), std::uint64_t{0},
+                        [](std::uint64_t sum, const auto& entry) { return sum + entry.second; });
+    const std::uint64_t known = before + tree::ended(report.counts) + report.lost;
+    if (known < feed.read() && outcome.aborted) {
+        report.skipped["aborted"] = feed.read() - known;
+    } else if (known != feed.read()) {
+        report.because.push_back(fmt::format(
+            "the sums do not match: {} queries read, {} accounted for", feed.read(), known));
+    }
+}
+
+void judge(Report& report, const TraceFeed& feed, const tree::Fanout& fanout) {
+    for (const auto& child : fanout.children()) {
+        for (const auto& querier : child->reports) {
+            if (!querier.clean()) {
+                report.because.push_back(fmt::format("querier {}/{}: {}", querier.host(),
+                                                     querier.querier(), querier.because()));
+            }
+        }
+    }
+    if (report.lost > 0) {
+        report.because.push_back(fmt::format("{} queries lost with their host", report.lost));
+    }
+    if (!feed.reader().trouble().empty()) {
+        report.because.push_back("trace: " + feed.reader().trouble());
+    }
+}
+
+double cpu_seconds(const rusage& usage) {
+    return static_cast<double>(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+           static_cast<double>(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
+}
+
+json whole_json(const Report& report, const Options& options, const TraceFeed& feed,
+                const tree::Fanout& fanout, const Outcome& outcome) {
+    json children = json::array();
+    for (const auto& child : fanout.children()) {
+        children.push_back(child_json(*child));
+    }
+    json queries = counts_json(report.counts);
+    std::uint64_t skipped = report.counts.skipped();
+    for (const auto& [reason, count] : report.skipped) {
+        skipped += count;
+    }
+    queries["read"] = feed.read();
+    queries["handed"] = report.handed;
+    queries["skipped"] = skipped;
+    queries["lost"] = report.lost;
+    const std::string& trouble = feed.reader().trouble();
+    rusage usage{};
+    getrusage(RUSAGE_SELF, &usage);
+    return {{"schema", 1},
+            {"run", options.run},
+            {"clean", report.clean},
+            {"because", report.because},
+            {"trace", options.trace},
+            {"reader",
+             {{"description", feed.reader().description()},
+              {"packets", feed.reader().packets()},
+              {"queries", feed.read()},
+              {"responses", feed.responses()},
+              {"trouble", trouble.empty() ? json(nullptr) : json(trouble)},
+              {"counters", feed.reader().counters()}}},
+            {"queries", queries},
+            {"skipped", report.skipped},
+            {"sources", feed.sources()},
+            {"start",
+             {{"mono_ns", outcome.start.mono},
+              {"real_ns", outcome.start.real},
+              {"trace_first_ns", outcome.start.trace_first},
+              {"trace_last_ns", outcome.start.trace_last}}},
+            {"children", children},
+            {"imbalance", fanout.imbalance()},
+            {"cpu_s", cpu_seconds(usage)},
+            {"max_rss_bytes", usage.ru_maxrss * 1024},
+            {"duration_s", static_cast<double>(outcome.duration) / 1e9}};
+}
+
+} // namespace
+
+std::string Report::because_text() const { return fmt::format("{}", fmt::join(because, "; ")); }
+
+Report compile_report(const Options& options, const TraceFeed& feed, const tree::Fanout& fanout,
+                      const Outcome& outcome, std::uint64_t handed) {
+    Report report{.clean = false,
+                  .because = outcome.because,
+                  .counts = sum_of(fanout),
+                  .skipped = feed.skipped(),
+                  .handed = handed,
+                  .lost = 0,
+                  .json = {}};
+    for (const auto& child : fanout.children()) {
+        report.lost += lost_below(*child);
+    }
+    account(report, feed, outcome);
+    judge(report, feed, fanout);
+    report.clean = report.because.empty();
+    report.json = whole_json(report, options, feed, fanout, outcome).dump(1);
+    return report;
+}
+
+void write_report(const std::string& path, const Report& report) {
+    std::ofstream file(path);
+    file << report.json << '\n';
+    file.close();
+    if (!file) {
+        throw SystemError("write " + path);
+    }
+}
+
+std::string left_text(const StartTimes& start, const trace::Reader& reader, bool reading,
+                      Nanoseconds now) {
+    const auto played = static_cast<double>(now - start.mono) / 1e9;
+    const auto read = static_cast<double>(start.trace_last - start.trace_first) / 1e9;
+    if (!reading) {
+        return fmt::format("{:.0f}", std::max(0.0, read - played));
+    }
+    const double share = reader.share_read();
+    if (share <= 0) {
+        return "unknown";
+    }
+    return fmt::format("{:.0f}", std::max(0.0, read / share - played));
+}
+
+} // namespace reprise::controller

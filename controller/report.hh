@@ -1,0 +1,38 @@
+#pragma once
+#include "controller/controller.hh"
+#include "core/replay.pb.h"
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace reprise::controller {
+
+/// The controller's account of a run; controller.json, docs/formats.md.
+struct Report {
+    bool clean = false;
+    std::vector<std::string> because;
+    wire::Counts counts;                          ///< summed over the queriers
+    std::map<std::string, std::uint64_t> skipped; ///< by reason, before any querier
+    std::uint64_t handed = 0;
+    std::uint64_t lost = 0;
+    std::string json;
+
+    /// All reasons in one line.
+    [[nodiscard]] std::string because_text() const;
+};
+
+/// Compiles the account; checks that every query read ended in exactly one way.
+Report compile_report(const Options& options, const TraceFeed& feed, const tree::Fanout& fanout,
+                      const Outcome& outcome, std::uint64_t handed);
+
+/// Throws SystemError where it cannot be written.
+void write_report(const std::string& path, const Report& report);
+
+/// Seconds left for the progress line: exact once the trace was read to its end, before that from
+/// the share of the file read; "unknown" where neither is known.
+std::string left_text(const StartTimes& start, const trace::Reader& reader, bool reading,
+                      Nanoseconds now);
+
+} // namespace reprise::controller

@@ -1,0 +1,118 @@
+#include "core/tree/assignment.hh"
+
+#include <xxhash.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <utility>
+
+namespace reprise::tree {
+namespace {
+
+/// Heavy: more than 1/64 of a child's fair share of the window.
+constexpr double kHeavyPart = 1.0 / 64;
+constexpr size_t kMostHeavy = 1024;
+
+std::uint64_t hash(const IpAddress& source, std::uint64_t seed) {
+    return XXH3_64bits_withSeed(source.bytes.data(), source.size(), seed);
+}
+
+/// Weighted rendezvous score: -weight / ln(u), u uniform in (0, 1).
+double score(std::uint64_t hashed, double weight) {
+    const double u = (static_cast<double>(hashed >> 11U) + 0.5) * 0x1p-53;
+    return -weight / std::log(u);
+}
+
+using Count = std::pair<IpAddress, std::uint64_t>;
+
+std::vector<Count> heaviest(const std::unordered_map<IpAddress, std::uint64_t>& counts,
+                            double least) {
+    std::vector<Count> heavy;
+    std::copy_if(counts.begin(), counts.end(), std::back_inserter(heavy),
+                 [&](const Count& c) { return static_cast<double>(c.second) > least; });
+    std::sort(heavy.begin(), heavy.end(), [](const Count& a, const Count& b) {
+        return a.second != b.second ? a.second > b.second : a.first < b.first;
+    });
+    heavy.resize(std::min(heavy.size(), kMostHeavy));
+    return heavy;
+}
+
+} // namespace
+
+Assignment::Assignment(std::vector<Weighted> children) {
+    for (const Weighted& child : children) {
+        children_.push_back(
+            {.seed = XXH3_64bits(child.name.data(), child.name.size()), .weight = child.weight});
+        equal_weights_ = equal_weights_ && child.weight == children.front().weight;
+    }
+}
+
+size_t Assignment::child_of(const IpAddress& source) const {
+    if (!heavy_.empty()) {
+        const auto found = heavy_.find(source);
+        if (found != heavy_.end()) {
+            return found->second;
+        }
+    }
+    return children_.size() == 1 ? 0 : by_hash(source);
+}
+
+size_t Assignment::by_hash(const IpAddress& source) const {
+    size_t best = 0;
+    double best_score = -1;
+    std::uint64_t best_hash = 0;
+    for (size_t i = 0; i < children_.size(); ++i) {
+        const std::uint64_t hashed = hash(source, children_[i].seed);
+        const double value = equal_weights_ ? 0 : score(hashed, children_[i].weight);
+        if (equal_weights_ ? (i == 0 || hashed > best_hash) : value > best_score) {
+            best = i;
+            best_hash = hashed;
+            best_score = value;
+        }
+    }
+    return best;
+}
+
+void Assignment::place_heavy(
+    const std::unordered_map<IpAddress, std::uint64_t>& queries_by_source) {
+    if (children_.size() < 2) {
+        return;
+    }
+    double total = 0;
+    for (const auto& [source, count] : queries_by_source) {
+        total += static_cast<double>(count);
+    }
+    const auto heavy =
+        heaviest(queries_by_source, total / static_cast<double>(children_.size()) * kHeavyPart);
+    std::vector<double> load(children_.size(), 0);
+    for (const auto& [source, count] : queries_by_source) {
+        load[by_hash(source)] += static_cast<double>(count);
+    }
+    for (const auto& [source, count] : heavy) {
+        load[by_hash(source)] -= static_cast<double>(count);
+    }
+    for (const auto& [source, count] : heavy) {
+        size_t least = 0;
+        for (size_t i = 1; i < children_.size(); ++i) {
+            if (load[i] / children_[i].weight < load[least] / children_[least].weight) {
+                least = i;
+            }
+        }
+        load[least] += static_cast<double>(count);
+        heavy_[source] = static_cast<std::uint32_t>(least);
+    }
+}
+
+double imbalance(const std::vector<std::uint64_t>& assigned, const std::vector<double>& weights) {
+    const auto total =
+        static_cast<double>(std::accumulate(assigned.begin(), assigned.end(), std::uint64_t{0}));
+    const double weight = std::accumulate(weights.begin(), weights.end(), 0.0);
+    double worst = 0;
+    for (size_t i = 0; i < assigned.size() && total > 0; ++i) {
+        worst = std::max(worst, static_cast<double>(assigned[i]) / total / (weights[i] / weight));
+    }
+    return worst;
+}
+
+} // namespace reprise::tree

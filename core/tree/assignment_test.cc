@@ -1,0 +1,80 @@
+#include "core/tree/assignment.hh"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <vector>
+
+namespace reprise::tree {
+namespace {
+
+IpAddress source(std::uint32_t number) {
+    const std::array<std::uint8_t, 4> raw{10, static_cast<std::uint8_t>(number >> 16U),
+                                          static_cast<std::uint8_t>(number >> 8U),
+                                          static_cast<std::uint8_t>(number)};
+    return IpAddress::v4(raw.data());
+}
+
+TEST(Assignment, IsStickyAndSharesByWeight) {
+    const Assignment assignment({{"a", 1}, {"b", 1}, {"c", 2}});
+    std::vector<std::uint64_t> counts(3, 0);
+    for (std::uint32_t i = 0; i < 40'000; ++i) {
+        const size_t child = assignment.child_of(source(i));
+        ASSERT_EQ(child, assignment.child_of(source(i)));
+        ++counts[child];
+    }
+    EXPECT_NEAR(static_cast<double>(counts[0]), 10'000, 500);
+    EXPECT_NEAR(static_cast<double>(counts[2]), 20'000, 500);
+    EXPECT_LT(imbalance(counts, {1, 1, 2}), 1.06);
+}
+
+TEST(Assignment, LosingAChildMovesOnlyItsSources) {
+    const Assignment three({{"a", 1}, {"b", 1}, {"c", 1}});
+    const Assignment two({{"a", 1}, {"b", 1}});
+    for (std::uint32_t i = 0; i < 5'000; ++i) {
+        const size_t before = three.child_of(source(i));
+        if (before < 2) {
+            EXPECT_EQ(two.child_of(source(i)), before);
+        }
+    }
+}
+
+TEST(Assignment, LevelsOfATreeAreIndependent) {
+    const Assignment hosts({{"host1", 1}, {"host2", 1}});
+    const Assignment queriers({{"host1/0", 1}, {"host1/1", 1}});
+    std::vector<std::uint64_t> counts(2, 0);
+    for (std::uint32_t i = 0; i < 20'000; ++i) {
+        if (hosts.child_of(source(i)) == 0) {
+            ++counts[queriers.child_of(source(i))];
+        }
+    }
+    EXPECT_LT(imbalance(counts, {1, 1}), 1.06);
+}
+
+TEST(Assignment, HeavySourcesAreSpread) {
+    std::unordered_map<IpAddress, std::uint64_t> counts;
+    for (std::uint32_t i = 0; i < 8; ++i) {
+        counts[source(i)] = 1000;
+    }
+    for (std::uint32_t i = 100; i < 300; ++i) {
+        counts[source(i)] = 1;
+    }
+    Assignment assignment({{"a", 1}, {"b", 1}, {"c", 1}, {"d", 1}});
+    assignment.place_heavy(counts);
+    EXPECT_EQ(assignment.heavy_sources(), 8U);
+    std::vector<std::uint64_t> load(4, 0);
+    for (const auto& [address, count] : counts) {
+        load[assignment.child_of(address)] += count;
+    }
+    EXPECT_LT(imbalance(load, {1, 1, 1, 1}), 1.05);
+}
+
+TEST(Assignment, OneChildGetsAll) {
+    const Assignment assignment({{"only", 3}});
+    EXPECT_EQ(assignment.child_of(source(7)), 0U);
+}
+
+TEST(Imbalance, NothingAssignedIsZero) { EXPECT_EQ(imbalance({0, 0}, {1, 1}), 0); }
+
+} // namespace
+} // namespace reprise::tree

@@ -1,0 +1,28 @@
+#include "core/tree/clock_offset.hh"
+
+#include <gtest/gtest.h>
+
+namespace reprise::tree {
+namespace {
+
+TEST(ClockOffset, TakesTheProbeWithTheLeastRoundTrip) {
+    ClockOffset clock;
+    clock.add(1000, 1'000'000 + 1500, 2000);        // symmetric: offset 1,000,000
+    clock.add(5000, 1'000'000 + 5900, 6000 + 3000); // slow way back: says 998,900
+    EXPECT_EQ(clock.best().offset, 1'000'000);
+    EXPECT_EQ(clock.best().round_trip, 1000);
+    EXPECT_EQ(clock.count(), 2U);
+}
+
+TEST(ClockOffset, KeepsTheBestSampleOfEachSecond) {
+    ClockOffset clock;
+    clock.add(0, 100, 200);
+    clock.add(300, 350, 400);
+    clock.add(kSecond, kSecond + 7, kSecond + 10);
+    ASSERT_EQ(clock.series().size(), 2U);
+    EXPECT_EQ(clock.series()[0].round_trip, 100);
+    EXPECT_EQ(clock.series()[1].offset, 2);
+}
+
+} // namespace
+} // namespace reprise::tree

@@ -1,0 +1,72 @@
+#include "core/tree/event_loop.hh"
+
+#include "core/error.hh"
+
+#include <event2/event.h>
+
+#include <utility>
+
+namespace reprise::tree {
+namespace {
+
+void call(evutil_socket_t /*fd*/, short /*what*/, void* action) {
+    (*static_cast<Watch::Action*>(action))();
+}
+
+timeval to_timeval(Nanoseconds delay) {
+    return {.tv_sec = delay / kSecond, .tv_usec = delay % kSecond / kMicrosecond};
+}
+
+event_base* new_base() {
+    event_config* config = event_config_new();
+    event_config_set_flag(config, EVENT_BASE_FLAG_PRECISE_TIMER);
+    event_config_set_flag(config, EVENT_BASE_FLAG_NO_CACHE_TIME);
+    event_base* base = event_base_new_with_config(config);
+    event_config_free(config);
+    if (base == nullptr) {
+        throw Error("libevent: no event base; is epoll available?");
+    }
+    event_base_priority_init(base, 2);
+    return base;
+}
+
+} // namespace
+
+void EventDeleter::operator()(event* e) const { event_free(e); }
+
+void EventDeleter::operator()(event_base* base) const { event_base_free(base); }
+
+EventLoop::EventLoop() : base_(new_base()) {}
+
+void EventLoop::run() { event_base_loop(base_.get(), EVLOOP_NO_EXIT_ON_EMPTY); }
+
+void EventLoop::stop() { event_base_loopbreak(base_.get()); }
+
+Watch::Watch(const EventLoop& loop, int fd, short what, Action action)
+    : action_(std::make_unique<Action>(std::move(action))),
+      event_(event_new(loop.base(), fd, what, call, action_.get())) {}
+
+Watch Watch::every(const EventLoop& loop, Nanoseconds period, Action action) {
+    Watch watch(loop, -1, EV_PERSIST, std::move(action));
+    watch.again_in(period);
+    return watch;
+}
+
+Watch Watch::timer(const EventLoop& loop, Action action) {
+    Watch watch(loop, -1, 0, std::move(action));
+    event_priority_set(watch.event_.get(), 1); // after input that is ready
+    return watch;
+}
+
+Watch Watch::on_signal(const EventLoop& loop, int signal_number, Action action) {
+    Watch watch(loop, signal_number, EV_SIGNAL | EV_PERSIST, std::move(action));
+    event_add(watch.event_.get(), nullptr);
+    return watch;
+}
+
+void Watch::again_in(Nanoseconds delay) {
+    const timeval time = to_timeval(delay);
+    event_add(event_.get(), &time);
+}
+
+} // namespace reprise::tree

@@ -1,0 +1,342 @@
+#include "core/tree/fanout.hh"
+
+#include "core/record.hh"
+#include "core/tree/host_facts.hh"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace reprise::tree {
+namespace {
+
+std::string refusal(const wire::Hello& hello, const std::string& run) {
+    if (hello.protocol() != kProtocolVersion) {
+        return fmt::format("speaks protocol version {}, not {}; install the same release on both",
+                           hello.protocol(), kProtocolVersion);
+    }
+    if (hello.run() != run) {
+        return "belongs to another run";
+    }
+    return hello.queriers() == 0 ? "has no queriers" : "";
+}
+
+std::uint64_t waiting_records(const Child& child) {
+    std::uint64_t sum = child.pending.block().count();
+    for (const wire::Frame& frame : child.waiting) {
+        sum += frame.block().count();
+    }
+    return sum;
+}
+
+} // namespace
+
+void add_counts(wire::Counts& sum, const wire::Counts& more) {
+    sum.set_received(sum.received() + more.received());
+    sum.set_sent(sum.sent() + more.sent());
+    sum.set_answered(sum.answered() + more.answered());
+    sum.set_timed_out(sum.timed_out() + more.timed_out());
+    sum.set_send_failed(sum.send_failed() + more.send_failed());
+    sum.set_connection_failed(sum.connection_failed() + more.connection_failed());
+    sum.set_skipped(sum.skipped() + more.skipped());
+    sum.set_late(sum.late() + more.late());
+    sum.set_duplicate_answers(sum.duplicate_answers() + more.duplicate_answers());
+    sum.set_unmatched(sum.unmatched() + more.unmatched());
+    sum.set_retried(sum.retried() + more.retried());
+}
+
+std::uint64_t ended(const wire::Counts& counts) {
+    return counts.answered() + counts.timed_out() + counts.send_failed() +
+           counts.connection_failed() + counts.skipped();
+}
+
+Fanout::Fanout(const EventLoop& loop, std::string run, Events events)
+    : loop_(loop), run_(std::move(run)), events_(std::move(events)),
+      heartbeat_(Watch::every(loop, kHeartbeat, [this] { heartbeat(); })) {
+    describe_host(own_);
+}
+
+Child& Fanout::add(std::string name, std::string address, std::unique_ptr<Link> link) {
+    Child& child = *children_.emplace_back(std::make_unique<Child>());
+    child.name = std::move(name);
+    child.address = std::move(address);
+    child.link = std::move(link);
+    child.link->set_handler({
+        .up = nullptr,
+        .frame = [this, &child](wire::Frame& frame) { on_frame(child, frame); },
+        .down =
+            [this, &child](const std::string& reason) {
+                if (!child.over()) {
+                    lose(child, reason);
+                }
+            },
+    });
+    return child;
+}
+
+void Fanout::on_frame(Child& child, wire::Frame& frame) {
+    switch (frame.body_case()) {
+    case wire::Frame::kHello:
+        return on_hello(child, frame.hello());
+    case wire::Frame::kReply:
+        return on_reply(child, frame.reply());
+    case wire::Frame::kCredit:
+        return on_credit(child, frame.credit().queries());
+    case wire::Frame::kStatus:
+        child.status = frame.status();
+        return;
+    case wire::Frame::kFinished:
+        return on_finished(child, frame.finished());
+    case wire::Frame::kAbort:
+        if (events_.abort) {
+            events_.abort(frame.abort().because());
+        }
+        return;
+    default:
+        return lose(child, "sent a message that only a parent sends");
+    }
+}
+
+void Fanout::on_hello(Child& child, const wire::Hello& hello) {
+    const std::string why = refusal(hello, run_);
+    if (!why.empty()) {
+        return lose(child, why);
+    }
+    child.hello = hello;
+    child.credit = hello.credit();
+    child.same_clock = same_clock(own_, hello);
+    if (child.name.empty()) {
+        child.name = hello.name();
+    }
+    probe(child);
+}
+
+void Fanout::probe(Child& child) {
+    wire::Frame frame;
+    frame.mutable_probe()->set_sent_mono_ns(SteadyClock::now());
+    child.link->send(frame);
+}
+
+void Fanout::on_reply(Child& child, const wire::ClockReply& reply) {
+    child.clock.add(reply.sent_mono_ns(), reply.child_mono_ns(), SteadyClock::now());
+    if (child.ready) {
+        return;
+    }
+    if (child.clock.count() < kProbes) {
+        return probe(child);
+    }
+    child.ready = true;
+    ready_if_all();
+}
+
+void Fanout::ready_if_all() {
+    if (std::ranges::all_of(children_, [](const auto& c) { return c->ready; })) {
+        std::vector<Weighted> weights;
+        for (const auto& child : children_) {
+            weights.push_back({child->name, static_cast<double>(child->hello.queriers())});
+        }
+        assignment_ = std::make_unique<Assignment>(std::move(weights));
+        if (events_.ready && !aborted_) {
+            events_.ready();
+        }
+    }
+}
+
+void Fanout::on_credit(Child& child, std::uint64_t queries) {
+    child.credit += queries;
+    send_waiting(child);
+    if (events_.credit) {
+        events_.credit(queries);
+    }
+}
+
+void Fanout::on_finished(Child& child, const wire::Finished& finished) {
+    child.finished = true;
+    child.reports.assign(finished.reports().begin(), finished.reports().end());
+    over_if_all();
+}
+
+void Fanout::lose(Child& child, const std::string& because) {
+    if (child.over()) {
+        return;
+    }
+    child.lost = true;
+    child.lost_because = because;
+    child.link->close();
+    child.waiting.clear();
+    child.pending.Clear();
+    spdlog::error("event=child_lost child={} address={} because=\"{}\"", child.name, child.address,
+                  because);
+    if (events_.lost) {
+        events_.lost(child);
+    }
+    over_if_all();
+}
+
+bool Fanout::over() const {
+    return std::ranges::all_of(children_, [](const auto& c) { return c->over(); });
+}
+
+void Fanout::over_if_all() {
+    if (!over_told_ && over()) {
+        over_told_ = true;
+        if (events_.over) {
+            events_.over();
+        }
+    }
+}
+
+void Fanout::setup(const wire::Options& options) {
+    wire::Frame frame;
+    frame.mutable_setup()->set_protocol(kProtocolVersion);
+    frame.mutable_setup()->set_run(run_);
+    *frame.mutable_setup()->mutable_options() = options;
+    for (const auto& child : children_) {
+        child->link->send(frame);
+    }
+}
+
+void Fanout::place_heavy(const std::unordered_map<IpAddress, std::uint64_t>& queries_by_source) {
+    assignment_->place_heavy(queries_by_source);
+}
+
+bool Fanout::has_credit(const IpAddress& source) const {
+    const Child& child = *children_[assignment_->child_of(source)];
+    return child.lost || child.credit > waiting_records(child);
+}
+
+void Fanout::give(const Query& query) {
+    Child& child = *children_[assignment_->child_of(query.source.address)];
+    ++child.assigned;
+    if (child.over()) {
+        return; // lost with its child: assigned counts it
+    }
+    wire::Block& block = *child.pending.mutable_block();
+    append_record(*block.mutable_records(), query);
+    block.set_count(block.count() + 1);
+    if (block.count() >= kBlockRecords || block.records().size() >= kBlockBytes) {
+        close_block(child);
+    }
+}
+
+void Fanout::close_block(Child& child) {
+    if (child.pending.block().count() == 0) {
+        return;
+    }
+    child.waiting.push_back(std::exchange(child.pending, {}));
+    send_waiting(child);
+}
+
+void Fanout::send_waiting(Child& child) {
+    while (!child.waiting.empty() && child.credit >= child.waiting.front().block().count()) {
+        child.credit -= child.waiting.front().block().count();
+        child.link->send(child.waiting.front());
+        child.waiting.pop_front();
+    }
+}
+
+void Fanout::flush() {
+    for (const auto& child : children_) {
+        close_block(*child);
+    }
+}
+
+void Fanout::start(Nanoseconds start, Nanoseconds start_real, Nanoseconds trace_first) {
+    for (const auto& child : children_) {
+        wire::Frame frame;
+        wire::Start& message = *frame.mutable_start();
+        const Nanoseconds offset = child->same_clock ? 0 : child->clock.best().offset;
+        message.set_start_mono_ns(start + offset);
+        message.set_start_real_ns(start_real);
+        message.set_trace_first_ns(trace_first);
+        child->link->send(frame);
+    }
+}
+
+void Fanout::end() {
+    flush();
+    for (const auto& child : children_) {
+        wire::Frame frame;
+        frame.mutable_end()->set_queries(child->assigned);
+        if (child->waiting.empty()) {
+            child->link->send(frame);
+        } else {
+            child->waiting.push_back(frame); // its block count is 0: it goes when the blocks went
+        }
+    }
+}
+
+void Fanout::abort(const std::string& because) {
+    if (std::exchange(aborted_, true)) {
+        return;
+    }
+    wire::Frame frame;
+    frame.mutable_abort()->set_because(because);
+    for (const auto& child : children_) {
+        child->waiting.clear();
+        child->pending.Clear();
+        child->link->send(frame);
+    }
+}
+
+void Fanout::heartbeat() {
+    const Nanoseconds now = SteadyClock::now();
+    for (const auto& child : children_) {
+        if (child->over()) {
+            continue;
+        }
+        if (now - child->link->last_heard() > kChildSilence) {
+            lose(*child, fmt::format("nothing heard for {} s; is the host up and the link whole?",
+                                     kChildSilence / kSecond));
+        } else if (child->ready) {
+            probe(*child);
+        }
+    }
+}
+
+wire::Status Fanout::status() const {
+    wire::Status sum;
+    for (const auto& child : children_) {
+        add_counts(*sum.mutable_counts(), child->status.counts());
+        sum.set_lag_ns(std::max(sum.lag_ns(), child->over() ? 0 : child->status.lag_ns()));
+    }
+    return sum;
+}
+
+std::uint32_t Fanout::queriers() const {
+    std::uint32_t sum = 0;
+    for (const auto& child : children_) {
+        sum += child->hello.queriers();
+    }
+    return sum;
+}
+
+std::uint64_t Fanout::credit() const {
+    std::uint64_t sum = 0;
+    for (const auto& child : children_) {
+        sum += child->hello.credit();
+    }
+    return sum;
+}
+
+Nanoseconds Fanout::longest_round_trip() const {
+    Nanoseconds longest = 0;
+    for (const auto& child : children_) {
+        longest = std::max(longest, child->clock.best().round_trip);
+    }
+    return longest;
+}
+
+double Fanout::imbalance() const {
+    std::vector<std::uint64_t> assigned;
+    std::vector<double> weights;
+    for (const auto& child : children_) {
+        assigned.push_back(child->assigned);
+        weights.push_back(child->hello.queriers());
+    }
+    return tree::imbalance(assigned, weights);
+}
+
+} // namespace reprise::tree

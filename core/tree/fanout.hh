@@ -1,0 +1,138 @@
+#pragma once
+// A parent's side of the tree: its children, their credits, clocks, and what becomes of their
+// queries. The controller and every distributor have one.
+//
+// Life of a child: Hello -> probes (clock known: ready) -> Setup -> Blocks, Start, more Blocks ->
+// EndOfTrace -> Finished. A child is lost when its link goes down before Finished or when nothing
+// came from it for kChildSilence. Queries given to a lost child, before or after, are lost with it:
+// they are counted, never given to another, because a source keeps its child.
+
+#include "core/query.hh"
+#include "core/tree/assignment.hh"
+#include "core/tree/clock_offset.hh"
+#include "core/tree/event_loop.hh"
+#include "core/tree/link.hh"
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace reprise::tree {
+
+inline constexpr Nanoseconds kHeartbeat = 400 * kMillisecond;
+/// A child that hears nothing from its parent for so long stops in order.
+inline constexpr Nanoseconds kParentSilence = 1800 * kMillisecond;
+inline constexpr Nanoseconds kChildSilence = 5 * kSecond;
+inline constexpr unsigned kProbes = 64;
+
+/// What a parent knows of one child.
+struct Child {
+    std::string name;    ///< as configured; Hello may refine it
+    std::string address; ///< for messages
+    std::unique_ptr<Link> link;
+    wire::Hello hello;
+    ClockOffset clock;
+    bool same_clock = false;
+    bool ready = false;
+    bool finished = false;
+    bool lost = false;
+    std::string lost_because;
+    std::uint64_t credit = 0;   ///< queries it takes now
+    std::uint64_t assigned = 0; ///< queries given to it, lost ones included
+    wire::Status status;        ///< the last one
+    std::vector<wire::QuerierReport> reports;
+
+    wire::Frame pending;             ///< block being filled
+    std::deque<wire::Frame> waiting; ///< blocks beyond its credit; bounded by our parent's credit
+
+    [[nodiscard]] bool over() const { return finished || lost; }
+};
+
+class Fanout {
+public:
+    struct Events {
+        std::function<void()> ready;                   ///< all children are, once
+        std::function<void(std::uint64_t)> credit;     ///< so many queries left the schedules below
+        std::function<void(const std::string&)> abort; ///< a child asks to stop the run
+        std::function<void(const Child&)> lost;        ///< a child was lost
+        std::function<void()> over;                    ///< every child finished or is lost, once
+    };
+
+    Fanout(const EventLoop& loop, std::string run, Events events);
+
+    /// Adds a child before the loop runs. `address` is for messages.
+    Child& add(std::string name, std::string address, std::unique_ptr<Link> link);
+
+    /// Sends Setup to all. After ready.
+    void setup(const wire::Options& options);
+
+    /// Places the heavy sources; once, before give().
+    void place_heavy(const std::unordered_map<IpAddress, std::uint64_t>& queries_by_source);
+
+    /// Whether the child of `source` takes a query within its credit.
+    [[nodiscard]] bool has_credit(const IpAddress& source) const;
+
+    /// Gives a query to the child of its source. Beyond the credit it waits here.
+    void give(const Query& query);
+
+    /// Sends the blocks begun.
+    void flush();
+
+    /// Announces the start in each child's own clock. `start` is on ours.
+    void start(Nanoseconds start, Nanoseconds start_real, Nanoseconds trace_first);
+
+    /// No more queries.
+    void end();
+
+    /// Tells all children to stop in order; what waits here is lost.
+    void abort(const std::string& because);
+
+    /// Counts a child as lost now, for a reason its link cannot see (a querier process ended).
+    void lose(Child& child, const std::string& because);
+
+    [[nodiscard]] const std::vector<std::unique_ptr<Child>>& children() const { return children_; }
+
+    [[nodiscard]] bool over() const;
+    /// Sum over the children's last Status.
+    [[nodiscard]] wire::Status status() const;
+    /// Queriers below and what they take in all.
+    [[nodiscard]] std::uint32_t queriers() const;
+    [[nodiscard]] std::uint64_t credit() const;
+    [[nodiscard]] Nanoseconds longest_round_trip() const;
+    [[nodiscard]] double imbalance() const;
+
+private:
+    void on_frame(Child& child, wire::Frame& frame);
+    void on_hello(Child& child, const wire::Hello& hello);
+    void on_reply(Child& child, const wire::ClockReply& reply);
+    void on_credit(Child& child, std::uint64_t queries);
+    void on_finished(Child& child, const wire::Finished& finished);
+    void close_block(Child& child);
+    void send_waiting(Child& child);
+    void probe(Child& child);
+    void heartbeat();
+    void ready_if_all();
+    void over_if_all();
+
+    const EventLoop& loop_;
+    std::string run_;
+    Events events_;
+    std::vector<std::unique_ptr<Child>> children_;
+    std::unique_ptr<Assignment> assignment_;
+    wire::Hello own_;
+    Watch heartbeat_;
+    bool over_told_ = false;
+    bool aborted_ = false;
+};
+
+/// Adds b's counts to a's.
+void add_counts(wire::Counts& sum, const wire::Counts& more);
+
+/// Queries that ended in a querier, whatever the end.
+std::uint64_t ended(const wire::Counts& counts);
+
+} // namespace reprise::tree

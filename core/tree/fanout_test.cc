@@ -1,0 +1,196 @@
+// A parent with real links over socket pairs; the children are played by the test in the same loop.
+#include "core/record.hh"
+#include "core/tree/fanout.hh"
+#include "core/tree/host_facts.hh"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <memory>
+#include <string>
+#include <sys/socket.h>
+#include <vector>
+
+namespace reprise::tree {
+namespace {
+
+IpAddress source(std::uint8_t number) {
+    const std::array<std::uint8_t, 4> raw{10, 0, 0, number};
+    return IpAddress::v4(raw.data());
+}
+
+/// A child that says Hello, answers probes and keeps what it gets.
+struct FakeChild {
+    std::unique_ptr<Link> link;
+    std::uint64_t received = 0;
+    std::vector<std::uint64_t> sequences;
+    wire::Start start;
+    bool ended = false;
+    std::string aborted;
+
+    void on_frame(wire::Frame& frame) {
+        if (frame.has_probe()) {
+            wire::Frame reply;
+            reply.mutable_reply()->set_sent_mono_ns(frame.probe().sent_mono_ns());
+            reply.mutable_reply()->set_child_mono_ns(SteadyClock::now());
+            link->send(reply);
+        } else if (frame.has_block()) {
+            RecordReader records(
+                {reinterpret_cast<const std::uint8_t*>(frame.block().records().data()),
+                 frame.block().records().size()});
+            Query query;
+            while (records.next(query)) {
+                ++received;
+                sequences.push_back(query.sequence);
+            }
+        } else if (frame.has_start()) {
+            start = frame.start();
+        } else if (frame.has_end()) {
+            ended = true;
+        } else if (frame.has_abort()) {
+            aborted = frame.abort().because();
+        }
+    }
+
+    void hello(const std::string& run, std::uint64_t credit, std::uint32_t protocol) {
+        wire::Frame frame;
+        frame.mutable_hello()->set_protocol(protocol);
+        frame.mutable_hello()->set_run(run);
+        frame.mutable_hello()->set_queriers(1);
+        frame.mutable_hello()->set_credit(credit);
+        describe_host(*frame.mutable_hello());
+        link->send(frame);
+    }
+
+    void credit(std::uint64_t queries) {
+        wire::Frame frame;
+        frame.mutable_credit()->set_queries(queries);
+        link->send(frame);
+    }
+};
+
+class FanoutTest : public testing::Test {
+protected:
+    FakeChild& add_child(const std::string& name) {
+        std::array<int, 2> pair{};
+        EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, pair.data()), 0);
+        fanout_.add(name, "test", Link::local(loop_, FileDescriptor(pair[0])));
+        FakeChild& child = *children_.emplace_back(std::make_unique<FakeChild>());
+        child.link = Link::local(loop_, FileDescriptor(pair[1]));
+        child.link->set_handler({.up = nullptr,
+                                 .frame = [&child](wire::Frame& f) { child.on_frame(f); },
+                                 .down = [](const std::string&) {}});
+        return child;
+    }
+
+    /// Runs the loop until `done` holds, at most five seconds.
+    bool run_until(const std::function<bool()>& done) {
+        const Nanoseconds limit = SteadyClock::now() + 5 * kSecond;
+        Watch check = Watch::every(loop_, kMillisecond, [&] {
+            if (done() || SteadyClock::now() > limit) {
+                loop_.stop();
+            }
+        });
+        if (!done()) {
+            loop_.run();
+        }
+        return done();
+    }
+
+    void give(std::uint64_t sequence, std::uint8_t from) {
+        static const std::array<std::uint8_t, 12> kMessage{};
+        fanout_.give({.sequence = sequence,
+                      .source = {.address = source(from), .port = 1},
+                      .destination = {.address = source(250), .port = 53},
+                      .message = kMessage});
+    }
+
+    EventLoop loop_;
+    bool ready_ = false;
+    bool over_ = false;
+    std::uint64_t returned_ = 0;
+    std::string lost_;
+    Fanout fanout_{loop_,
+                   "run1",
+                   {.ready = [this] { ready_ = true; },
+                    .credit = [this](std::uint64_t n) { returned_ += n; },
+                    .abort = nullptr,
+                    .lost = [this](const Child& child) { lost_ = child.lost_because; },
+                    .over = [this] { over_ = true; }}};
+    std::vector<std::unique_ptr<FakeChild>> children_;
+};
+
+TEST_F(FanoutTest, ChildrenOfOneHostShareItsClock) {
+    add_child("a").hello("run1", 10, kProtocolVersion);
+    ASSERT_TRUE(run_until([&] { return ready_; }));
+    EXPECT_TRUE(fanout_.children()[0]->same_clock);
+    EXPECT_EQ(fanout_.children()[0]->clock.count(), kProbes);
+    fanout_.start(123'456, 9, 8);
+    ASSERT_TRUE(run_until([&] { return children_[0]->start.start_mono_ns() != 0; }));
+    EXPECT_EQ(children_[0]->start.start_mono_ns(), 123'456);
+    EXPECT_EQ(children_[0]->start.trace_first_ns(), 8);
+}
+
+TEST_F(FanoutTest, NothingGoesBeyondTheCredit) {
+    add_child("a").hello("run1", 10, kProtocolVersion);
+    ASSERT_TRUE(run_until([&] { return ready_; }));
+    for (std::uint64_t i = 0; i < 10; ++i) {
+        ASSERT_TRUE(fanout_.has_credit(source(1)));
+        give(i, 1);
+    }
+    EXPECT_FALSE(fanout_.has_credit(source(1)));
+    fanout_.flush();
+    for (std::uint64_t i = 10; i < 15; ++i) {
+        give(i, 1);
+    }
+    fanout_.end();
+    ASSERT_TRUE(run_until([&] { return children_[0]->received == 10; }));
+    EXPECT_FALSE(children_[0]->ended);
+    children_[0]->credit(7);
+    ASSERT_TRUE(run_until([&] { return children_[0]->ended; }));
+    EXPECT_EQ(children_[0]->received, 15U);
+    EXPECT_EQ(returned_, 7U);
+    EXPECT_TRUE(std::ranges::is_sorted(children_[0]->sequences));
+}
+
+TEST_F(FanoutTest, ALostChildKeepsItsQueriesAndOthersGoOn) {
+    add_child("a").hello("run1", 1000, kProtocolVersion);
+    add_child("b").hello("run1", 1000, kProtocolVersion);
+    ASSERT_TRUE(run_until([&] { return ready_; }));
+    children_[0]->link->close();
+    ASSERT_TRUE(run_until([&] { return !lost_.empty(); }));
+    EXPECT_FALSE(over_);
+    for (std::uint8_t i = 0; i < 100; ++i) {
+        EXPECT_TRUE(fanout_.has_credit(source(i)));
+        give(i, i);
+    }
+    fanout_.end();
+    ASSERT_TRUE(run_until([&] { return children_[1]->ended; }));
+    const auto& all = fanout_.children();
+    EXPECT_GT(all[0]->assigned, 20U);
+    EXPECT_EQ(all[0]->assigned + all[1]->assigned, 100U);
+    EXPECT_EQ(children_[1]->received, all[1]->assigned);
+}
+
+TEST_F(FanoutTest, PeersOfAnotherRunOrVersionAreRefused) {
+    add_child("a").hello("run2", 10, kProtocolVersion);
+    ASSERT_TRUE(run_until([&] { return !lost_.empty(); }));
+    EXPECT_EQ(lost_, "belongs to another run");
+    lost_.clear();
+    add_child("b").hello("run1", 10, kProtocolVersion + 1);
+    ASSERT_TRUE(run_until([&] { return !lost_.empty(); }));
+    EXPECT_NE(lost_.find("protocol version"), std::string::npos);
+    EXPECT_FALSE(ready_);
+    EXPECT_TRUE(over_);
+}
+
+TEST_F(FanoutTest, AbortReachesTheChildren) {
+    add_child("a").hello("run1", 10, kProtocolVersion);
+    ASSERT_TRUE(run_until([&] { return ready_; }));
+    fanout_.abort("enough");
+    ASSERT_TRUE(run_until([&] { return !children_[0]->aborted.empty(); }));
+    EXPECT_EQ(children_[0]->aborted, "enough");
+}
+
+} // namespace
+} // namespace reprise::tree

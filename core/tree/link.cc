@@ -1,0 +1,196 @@
+#include "core/tree/link.hh"
+
+#include "core/error.hh"
+
+#include <event2/buffer.h>
+#include <event2/bufferevent.h>
+#include <event2/bufferevent_ssl.h>
+#include <event2/listener.h>
+#include <fmt/format.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+namespace reprise::tree {
+namespace {
+
+constexpr size_t kReadPortion = 256UL << 10U;
+constexpr timeval kDrainTime{.tv_sec = 2, .tv_usec = 0};
+
+void no_delay(int fd) {
+    const int on = 1;
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+}
+
+std::string failure(bufferevent* b, short what, int error_number) {
+    const unsigned long tls = bufferevent_get_openssl_error(b);
+    if (tls != 0) {
+        return fmt::format("TLS: {}", ERR_reason_error_string(tls) != nullptr
+                                          ? ERR_reason_error_string(tls)
+                                          : "unknown error");
+    }
+    if ((what & BEV_EVENT_EOF) != 0) {
+        return "closed by the other side";
+    }
+    return error_number != 0 ? std::strerror(error_number) : "connection failed";
+}
+
+} // namespace
+
+void Link::BufferDeleter::operator()(bufferevent* b) const { bufferevent_free(b); }
+
+Link::Link(bufferevent* buffer) : buffer_(buffer) {
+    if (buffer == nullptr) {
+        throw Error("libevent: no bufferevent; out of memory?");
+    }
+    bufferevent_set_max_single_read(buffer, kReadPortion);
+    bufferevent_set_max_single_write(buffer, kReadPortion);
+    bufferevent_setcb(buffer, on_read, on_write, on_event, this);
+}
+
+Link::~Link() = default;
+
+std::unique_ptr<Link> Link::connect(const EventLoop& loop, const TlsContext& tls,
+                                    const Endpoint& peer) {
+    bufferevent* b = bufferevent_openssl_socket_new(
+        loop.base(), -1, tls.new_client(peer.address.text()), BUFFEREVENT_SSL_CONNECTING,
+        BEV_OPT_CLOSE_ON_FREE | BEV_OPT_DEFER_CALLBACKS);
+    std::unique_ptr<Link> link(new Link(b));
+    bufferevent_openssl_set_allow_dirty_shutdown(b, 1);
+    sockaddr_storage address{};
+    const socklen_t length = peer.to_sockaddr(address);
+    bufferevent_socket_connect(b, reinterpret_cast<sockaddr*>(&address), static_cast<int>(length));
+    link->enable();
+    return link;
+}
+
+std::unique_ptr<Link> Link::accept(const EventLoop& loop, const TlsContext& tls,
+                                   FileDescriptor socket) {
+    no_delay(socket.get());
+    bufferevent* b = bufferevent_openssl_socket_new(
+        loop.base(), socket.release(), tls.new_server(), BUFFEREVENT_SSL_ACCEPTING,
+        BEV_OPT_CLOSE_ON_FREE | BEV_OPT_DEFER_CALLBACKS);
+    std::unique_ptr<Link> link(new Link(b));
+    bufferevent_openssl_set_allow_dirty_shutdown(b, 1);
+    link->enable();
+    return link;
+}
+
+std::unique_ptr<Link> Link::local(const EventLoop& loop, FileDescriptor socket) {
+    set_nonblocking(socket.get());
+    std::unique_ptr<Link> link(new Link(bufferevent_socket_new(
+        loop.base(), socket.release(), BEV_OPT_CLOSE_ON_FREE | BEV_OPT_DEFER_CALLBACKS)));
+    link->enable();
+    return link;
+}
+
+void Link::enable() { bufferevent_enable(buffer_.get(), EV_READ | EV_WRITE); }
+
+void Link::send(const wire::Frame& frame) {
+    if (open() && !closing_) {
+        const std::string bytes = encode_frame(frame);
+        bufferevent_write(buffer_.get(), bytes.data(), bytes.size());
+    }
+}
+
+void Link::close() { buffer_.reset(); }
+
+void Link::close_when_sent() {
+    if (!open()) {
+        return;
+    }
+    closing_ = true;
+    bufferevent_disable(buffer_.get(), EV_READ);
+    bufferevent_set_timeouts(buffer_.get(), nullptr, &kDrainTime);
+    if (evbuffer_get_length(bufferevent_get_output(buffer_.get())) == 0) {
+        fail("closed");
+    }
+}
+
+void Link::read() {
+    last_heard_ = SteadyClock::now();
+    std::array<std::uint8_t, 65536> portion; // NOLINT(cppcoreguidelines-pro-type-member-init)
+    evbuffer* input = bufferevent_get_input(buffer_.get());
+    wire::Frame frame;
+    while (open() && evbuffer_get_length(input) > 0) {
+        const int count = evbuffer_remove(input, portion.data(), portion.size());
+        reader_.feed({portion.data(), static_cast<size_t>(count)});
+        auto result = FrameReader::Result::kFrame;
+        while (open() && (result = reader_.next(frame)) == FrameReader::Result::kFrame) {
+            handler_.frame(frame);
+        }
+        if (result != FrameReader::Result::kNeedMore && open()) {
+            fail("sent something that is not this protocol");
+        }
+    }
+}
+
+void Link::event(short what) {
+    if ((what & BEV_EVENT_CONNECTED) != 0) {
+        no_delay(bufferevent_getfd(buffer_.get()));
+        last_heard_ = SteadyClock::now();
+        if (handler_.up) {
+            handler_.up();
+        }
+    } else if ((what & (BEV_EVENT_EOF | BEV_EVENT_ERROR | BEV_EVENT_TIMEOUT)) != 0) {
+        fail(failure(buffer_.get(), what, EVUTIL_SOCKET_ERROR()));
+    }
+}
+
+void Link::drained() {
+    if (closing_) {
+        fail("closed");
+    }
+}
+
+void Link::fail(const std::string& reason) {
+    close();
+    if (handler_.down) {
+        handler_.down(reason);
+    }
+}
+
+void Link::on_read(bufferevent* /*b*/, void* self) { static_cast<Link*>(self)->read(); }
+
+void Link::on_write(bufferevent* /*b*/, void* self) { static_cast<Link*>(self)->drained(); }
+
+void Link::on_event(bufferevent* /*b*/, short what, void* self) {
+    static_cast<Link*>(self)->event(what);
+}
+
+void Listener::ListenerDeleter::operator()(evconnlistener* l) const { evconnlistener_free(l); }
+
+Listener::Listener(const EventLoop& loop, const Endpoint& where, Accepted accepted)
+    : accepted_(std::move(accepted)) {
+    sockaddr_storage address{};
+    const socklen_t length = where.to_sockaddr(address);
+    const auto call = [](evconnlistener* /*l*/, evutil_socket_t fd, sockaddr* from, int size,
+                         void* self) {
+        sockaddr_storage peer{};
+        std::memcpy(&peer, from, static_cast<size_t>(size));
+        static_cast<Listener*>(self)->accepted_(FileDescriptor(fd), Endpoint::from_sockaddr(peer));
+    };
+    listener_.reset(evconnlistener_new_bind(
+        loop.base(), call, this, LEV_OPT_CLOSE_ON_FREE | LEV_OPT_REUSEABLE | LEV_OPT_CLOSE_ON_EXEC,
+        16, reinterpret_cast<sockaddr*>(&address), static_cast<int>(length)));
+    if (!listener_) {
+        throw SystemError(
+            fmt::format("listen on {} (is the port in use? choose another)", where.text()));
+    }
+}
+
+Listener::~Listener() = default;
+
+Endpoint Listener::endpoint() const {
+    sockaddr_storage address{};
+    socklen_t length = sizeof address;
+    check(getsockname(evconnlistener_get_fd(listener_.get()), reinterpret_cast<sockaddr*>(&address),
+                      &length),
+          "getsockname");
+    return Endpoint::from_sockaddr(address);
+}
+
+} // namespace reprise::tree

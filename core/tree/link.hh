@@ -1,0 +1,108 @@
+#pragma once
+// One neighbour in the tree: frames both ways over a socket pair (distributor and its queriers) or
+// TCP with mutual TLS.
+
+#include "core/address.hh"
+#include "core/fd.hh"
+#include "core/frame.hh"
+#include "core/tree/event_loop.hh"
+#include "core/tree/tls.hh"
+
+#include <functional>
+#include <memory>
+#include <string>
+
+struct bufferevent;
+struct evconnlistener;
+
+namespace reprise::tree {
+
+/// Frames to and from one neighbour. Must outlive its loop's callbacks: never destroy a link inside
+/// its own handler.
+class Link {
+public:
+    struct Handler {
+        std::function<void()> up;                ///< connected and, with TLS, both sides verified
+        std::function<void(wire::Frame&)> frame; ///< in order
+        std::function<void(const std::string&)>
+            down; ///< once, with the reason; nothing comes after
+    };
+
+    /// Connects to `peer`; up or down follows.
+    static std::unique_ptr<Link> connect(const EventLoop& loop, const TlsContext& tls,
+                                         const Endpoint& peer);
+    /// Serves an accepted connection; up or down follows.
+    static std::unique_ptr<Link> accept(const EventLoop& loop, const TlsContext& tls,
+                                        FileDescriptor socket);
+    /// One end of a socket pair; up at once (no call).
+    static std::unique_ptr<Link> local(const EventLoop& loop, FileDescriptor socket);
+
+    Link(const Link&) = delete;
+    Link& operator=(const Link&) = delete;
+    ~Link();
+
+    void set_handler(Handler handler) { handler_ = std::move(handler); }
+
+    /// Queues a frame. Ignored after down or close.
+    void send(const wire::Frame& frame);
+
+    /// Closes now; no further calls of the handler.
+    void close();
+
+    /// Closes once what is queued has left, or after two seconds; down is then called with
+    /// "closed".
+    void close_when_sent();
+
+    [[nodiscard]] bool open() const { return buffer_ != nullptr; }
+
+    /// When anything last came from the neighbour; CLOCK_MONOTONIC.
+    [[nodiscard]] Nanoseconds last_heard() const { return last_heard_; }
+
+private:
+    struct BufferDeleter {
+        void operator()(bufferevent* b) const;
+    };
+
+    explicit Link(bufferevent* buffer);
+
+    void enable();
+    void read();
+    void event(short what);
+    void drained();
+    void fail(const std::string& reason);
+
+    static void on_read(bufferevent* b, void* self);
+    static void on_write(bufferevent* b, void* self);
+    static void on_event(bufferevent* b, short what, void* self);
+
+    std::unique_ptr<bufferevent, BufferDeleter> buffer_;
+    FrameReader reader_;
+    Handler handler_;
+    Nanoseconds last_heard_ = SteadyClock::now();
+    bool closing_ = false;
+};
+
+/// Listens for neighbours.
+class Listener {
+public:
+    using Accepted = std::function<void(FileDescriptor, const Endpoint& peer)>;
+
+    /// Throws SystemError naming the endpoint, e.g. where the port is in use.
+    Listener(const EventLoop& loop, const Endpoint& where, Accepted accepted);
+    ~Listener();
+    Listener(const Listener&) = delete;
+    Listener& operator=(const Listener&) = delete;
+
+    /// The bound endpoint: the port chosen by the kernel where 0 was asked.
+    [[nodiscard]] Endpoint endpoint() const;
+
+private:
+    struct ListenerDeleter {
+        void operator()(evconnlistener* l) const;
+    };
+
+    Accepted accepted_;
+    std::unique_ptr<evconnlistener, ListenerDeleter> listener_;
+};
+
+} // namespace reprise::tree

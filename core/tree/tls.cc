@@ -1,0 +1,55 @@
+#include "core/tree/tls.hh"
+
+#include "core/error.hh"
+
+#include <openssl/err.h>
+#include <openssl/x509v3.h>
+
+#include <array>
+
+namespace reprise::tree {
+namespace {
+
+void demand(int result, const std::string& attempt) {
+    if (result != 1) {
+        throw UsageError(attempt + ": " + tls_error() + "; check the --cert, --key and --ca files");
+    }
+}
+
+} // namespace
+
+TlsContext::TlsContext(const TlsFiles& files) : context_(SSL_CTX_new(TLS_method())) {
+    SSL_CTX* context = context_.get();
+    SSL_CTX_set_min_proto_version(context, TLS1_3_VERSION);
+    SSL_CTX_set_verify(context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
+    SSL_CTX_set_num_tickets(context, 0);
+    SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
+    demand(SSL_CTX_use_certificate_chain_file(context, files.certificate.c_str()),
+           "certificate " + files.certificate);
+    demand(SSL_CTX_use_PrivateKey_file(context, files.key.c_str(), SSL_FILETYPE_PEM),
+           "key " + files.key);
+    demand(SSL_CTX_check_private_key(context), "key " + files.key);
+    demand(SSL_CTX_load_verify_locations(context, files.authority.c_str(), nullptr),
+           "certificate authority " + files.authority);
+}
+
+SSL* TlsContext::new_server() const { return SSL_new(context_.get()); }
+
+SSL* TlsContext::new_client(const std::string& address) const {
+    SSL* ssl = SSL_new(context_.get());
+    X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), address.c_str());
+    return ssl;
+}
+
+std::string tls_error() {
+    const unsigned long code = ERR_get_error();
+    ERR_clear_error();
+    if (code == 0) {
+        return "no detail";
+    }
+    std::array<char, 256> text{};
+    ERR_error_string_n(code, text.data(), text.size());
+    return text.data();
+}
+
+} // namespace reprise::tree

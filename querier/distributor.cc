@@ -1,0 +1,313 @@
+#include "querier/distributor.hh"
+
+#include "core/error.hh"
+#include "core/record.hh"
+#include "core/tree/host_facts.hh"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <csignal>
+#include <unistd.h>
+#include <unordered_map>
+#include <utility>
+
+namespace reprise::querier {
+namespace {
+
+constexpr Nanoseconds kReapPatience = 3 * kSecond;
+
+Bytes bytes_of(const std::string& text) {
+    return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
+}
+
+unsigned default_queriers(const DistributorOptions& options) {
+    if (options.queriers > 0 || !options.feeds.empty()) {
+        return options.queriers;
+    }
+    return static_cast<unsigned>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
+}
+
+std::pair<std::string, Endpoint> parse_feed(const std::string& text) {
+    const size_t equals = text.find('=');
+    const bool named = equals != std::string::npos;
+    const auto endpoint = Endpoint::parse(named ? text.substr(equals + 1) : text);
+    if (!endpoint || endpoint->port == 0) {
+        throw UsageError(fmt::format("--feed {}: not [NAME=]ADDRESS:PORT", text));
+    }
+    return {named ? text.substr(0, equals) : "", *endpoint};
+}
+
+} // namespace
+
+int run_distributor(const DistributorOptions& options) { return Distributor(options).run(); }
+
+Distributor::Distributor(const DistributorOptions& options)
+    : options_(options), tls_(options.tls),
+      fanout_(loop_, options.run,
+              {.ready = [this] { on_children_ready(); },
+               .credit =
+                   [this](std::uint64_t queries) {
+                       if (parent_) {
+                           wire::Frame frame;
+                           frame.mutable_credit()->set_queries(queries);
+                           parent_->send(frame);
+                       }
+                   },
+               .abort = [this](const std::string& because) { tell_parent_abort(because); },
+               .lost = nullptr,
+               .over = [this] { on_over(); }}),
+      tick_(tree::Watch::every(loop_, kMillisecond * 200, [this] { tick(); })),
+      interrupt_(tree::Watch::on_signal(loop_, SIGINT, [this] { stop("interrupted"); })),
+      terminate_(tree::Watch::on_signal(loop_, SIGTERM, [this] { stop("terminated"); })) {
+    options_.queriers = default_queriers(options);
+}
+
+int Distributor::run() {
+    start_queriers();
+    feed_others();
+    loop_.run();
+    return finish();
+}
+
+void Distributor::start_queriers() {
+    for (unsigned i = 0; i < options_.queriers; ++i) {
+        QuerierProcess process = start_querier(options_, i);
+        pids_.push_back(process.pid);
+        fanout_.add(fmt::format("{}/{}", options_.name, i), fmt::format("pid {}", process.pid),
+                    tree::Link::local(loop_, std::move(process.control)));
+    }
+}
+
+void Distributor::feed_others() {
+    for (const std::string& text : options_.feeds) {
+        const auto [name, endpoint] = parse_feed(text);
+        fanout_.add(name, endpoint.text(), tree::Link::connect(loop_, tls_, endpoint));
+    }
+}
+
+void Distributor::on_children_ready() {
+    listener_ = std::make_unique<tree::Listener>(
+        loop_, options_.listen, [this](FileDescriptor socket, const Endpoint& peer) {
+            on_accept(std::move(socket), peer);
+        });
+    spdlog::info("event=listening endpoint={} queriers={}", listener_->endpoint().text(),
+                 fanout_.queriers());
+}
+
+void Distributor::on_accept(FileDescriptor socket, const Endpoint& peer) {
+    if (parent_ && parent_->open()) {
+        spdlog::warn("event=refused peer={} because=\"has a parent already\"", peer.text());
+        return;
+    }
+    if (parent_) {
+        refused_.push_back(std::move(parent_));
+    }
+    parent_ = tree::Link::accept(loop_, tls_, std::move(socket));
+    parent_->set_handler({
+        .up = [this] { greet(); },
+        .frame = [this](wire::Frame& frame) { on_parent_frame(frame); },
+        .down = [this](const std::string& reason) { on_parent_down(reason); },
+    });
+}
+
+void Distributor::greet() {
+    wire::Frame frame;
+    wire::Hello& hello = *frame.mutable_hello();
+    hello.set_protocol(kProtocolVersion);
+    hello.set_run(options_.run);
+    hello.set_name(options_.name);
+    hello.set_queriers(fanout_.queriers());
+    hello.set_credit(fanout_.credit());
+    tree::describe_host(hello);
+    parent_->send(frame);
+}
+
+void Distributor::on_parent_frame(wire::Frame& frame) {
+    switch (frame.body_case()) {
+    case wire::Frame::kSetup:
+        return on_setup(frame.setup());
+    case wire::Frame::kProbe: {
+        wire::Frame reply;
+        reply.mutable_reply()->set_sent_mono_ns(frame.probe().sent_mono_ns());
+        reply.mutable_reply()->set_child_mono_ns(SteadyClock::now());
+        return parent_->send(reply);
+    }
+    case wire::Frame::kBlock:
+        return on_block(frame.block());
+    case wire::Frame::kStart:
+        return on_start(frame.start());
+    case wire::Frame::kEnd:
+        ended_ = true;
+        return fanout_.end();
+    case wire::Frame::kAbort:
+        return stop(frame.abort().because());
+    default:
+        return stop("the parent sent a message that only a child sends");
+    }
+}
+
+void Distributor::on_setup(const wire::Setup& setup) {
+    if (setup.protocol() != kProtocolVersion || setup.run() != options_.run) {
+        spdlog::error("event=refused because=\"parent of another run or protocol version\"");
+        parent_->close();
+        return;
+    }
+    set_up_ = true;
+    fanout_.setup(setup.options());
+}
+
+void Distributor::on_block(const wire::Block& block) {
+    if (started_) {
+        give(block);
+        fanout_.flush();
+    } else {
+        staged_.push_back(block);
+    }
+}
+
+void Distributor::give(const wire::Block& block) {
+    RecordReader records(bytes_of(block.records()));
+    Query query;
+    while (records.next(query)) {
+        fanout_.give(query);
+    }
+    if (records.error() != RecordError::kNone) {
+        stop(fmt::format("corrupt record at byte {} of a block", records.offset()));
+    }
+}
+
+void Distributor::on_start(const wire::Start& start) {
+    std::unordered_map<IpAddress, std::uint64_t> sources;
+    for (const wire::Block& block : staged_) {
+        RecordReader records(bytes_of(block.records()));
+        Query query;
+        while (records.next(query)) {
+            ++sources[query.source.address];
+        }
+    }
+    fanout_.place_heavy(sources);
+    fanout_.start(start.start_mono_ns(), start.start_real_ns(), start.trace_first_ns());
+    started_ = true;
+    for (const wire::Block& block : std::exchange(staged_, {})) {
+        give(block);
+    }
+    fanout_.flush();
+}
+
+void Distributor::on_parent_down(const std::string& reason) {
+    if (set_up_) {
+        stop("parent lost: " + reason);
+    } else {
+        spdlog::warn("event=refused because=\"{}\"", reason);
+    }
+}
+
+void Distributor::tell_parent_abort(const std::string& because) {
+    if (parent_ && parent_->open()) {
+        wire::Frame frame;
+        frame.mutable_abort()->set_because(fmt::format("{}: {}", options_.name, because));
+        parent_->send(frame);
+    } else {
+        stop(because);
+    }
+}
+
+/// Stops in order: the queriers flush what they have and say Finished.
+void Distributor::stop(const std::string& because) {
+    if (unclean_.empty()) {
+        unclean_ = because;
+        spdlog::error("event=stop because=\"{}\"", because);
+    }
+    if (!set_up_) {
+        for (const pid_t pid : pids_) {
+            kill(pid, SIGTERM);
+        }
+        loop_.stop();
+        return;
+    }
+    fanout_.abort(because);
+}
+
+void Distributor::tick() {
+    refused_.clear();
+    if (!set_up_ || fanout_.over()) {
+        return;
+    }
+    if (parent_->open() && SteadyClock::now() - parent_->last_heard() > tree::kParentSilence) {
+        parent_->close();
+        stop("nothing heard from the parent for 1.8 s");
+    }
+    wire::Frame frame;
+    *frame.mutable_status() = fanout_.status();
+    parent_->send(frame);
+}
+
+void Distributor::on_over() {
+    if (!listener_) {
+        unclean_ = "a child was lost before the start";
+        loop_.stop();
+        return;
+    }
+    if (parent_ && parent_->open()) {
+        wire::Frame frame;
+        *frame.mutable_finished() = compile_reports();
+        parent_->send(frame);
+        parent_->set_handler({.up = nullptr,
+                              .frame = [](wire::Frame&) {},
+                              .down = [this](const std::string&) { loop_.stop(); }});
+        parent_->close_when_sent();
+    } else {
+        compile_reports();
+        loop_.stop();
+    }
+}
+
+wire::Finished Distributor::compile_reports() {
+    wire::Finished finished;
+    for (size_t i = 0; i < fanout_.children().size(); ++i) {
+        tree::Child& child = *fanout_.children()[i];
+        const bool local = i < pids_.size();
+        const std::string ending =
+            local ? reap(std::exchange(pids_[i], -1), kReapPatience) : std::string();
+        for (wire::QuerierReport& report : child.reports) {
+            wire::QuerierReport& out = *finished.add_reports();
+            out = report;
+            if (local) {
+                out.set_assigned(child.assigned);
+            }
+        }
+        if (child.lost) {
+            wire::QuerierReport& out = *finished.add_reports();
+            out.set_host(local ? options_.name : child.name);
+            out.set_querier(static_cast<std::uint32_t>(i));
+            out.set_clean(false);
+            out.set_lost(true);
+            out.set_because("lost: " + (ending.empty() ? child.lost_because : ending));
+            *out.mutable_counts() = child.status.counts();
+            out.set_assigned(child.assigned);
+        }
+    }
+    for (const auto& report : finished.reports()) {
+        if (!report.clean() && unclean_.empty()) {
+            unclean_ = report.because();
+        }
+    }
+    return finished;
+}
+
+int Distributor::finish() {
+    for (const pid_t pid : pids_) {
+        if (pid > 0) {
+            reap(pid, kReapPatience);
+        }
+    }
+    if (unclean_.empty()) {
+        return 0;
+    }
+    fmt::print(stderr, "reprise-querier: error: {}\n", unclean_);
+    return 1;
+}
+
+} // namespace reprise::querier

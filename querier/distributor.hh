@@ -1,0 +1,94 @@
+#pragma once
+// Distributor: one per client host. It starts the host's queriers as child processes, takes queries
+// from its parent (the controller or another distributor) under mutual TLS and gives each to the
+// querier of its source. It may feed further distributors.
+//
+// Blocks that come before Start are kept (bounded by the credit we gave) so that the heavy sources
+// of the first window can be placed; after Start they pass straight through.
+
+#include "core/address.hh"
+#include "core/replay.pb.h"
+#include "core/tree/fanout.hh"
+#include "core/tree/tls.hh"
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <sys/types.h>
+#include <vector>
+
+namespace reprise::querier {
+
+struct DistributorOptions {
+    std::string run;
+    std::string name; ///< host name in the experiment
+    Endpoint listen;
+    tree::TlsFiles tls;
+    std::string results = ".";
+    unsigned queriers = 0;                      ///< 0: one a processor, unless it feeds others
+    std::vector<std::string> feeds;             ///< further distributors, "[NAME=]ADDRESS:PORT"
+    std::vector<std::string> querier_arguments; ///< passed on, e.g. {"--spin-us", "20"}
+};
+
+/// Starts the queriers, serves one parent to the end of the run; returns the exit status. Throws
+/// where it cannot start.
+int run_distributor(const DistributorOptions& options);
+
+/// A querier process and our end of its control socket pair.
+struct QuerierProcess {
+    pid_t pid = -1;
+    FileDescriptor control;
+};
+
+/// Starts `reprise-querier query` as a child. Throws SystemError.
+QuerierProcess start_querier(const DistributorOptions& options, unsigned index);
+
+/// Waits for a child up to `patience`, then kills it. Returns "" for exit status 0 or 1, else how
+/// it ended ("killed by signal 9").
+std::string reap(pid_t pid, Nanoseconds patience);
+
+class Distributor {
+public:
+    explicit Distributor(const DistributorOptions& options);
+
+    int run();
+
+private:
+    void start_queriers();
+    void feed_others();
+    void on_children_ready();
+    void on_accept(FileDescriptor socket, const Endpoint& peer);
+    void greet();
+    void on_parent_frame(wire::Frame& frame);
+    void on_parent_down(const std::string& reason);
+    void on_setup(const wire::Setup& setup);
+    void on_block(const wire::Block& block);
+    void on_start(const wire::Start& start);
+    void give(const wire::Block& block);
+    void tell_parent_abort(const std::string& because);
+    void stop(const std::string& because);
+    void tick();
+    void on_over();
+    [[nodiscard]] wire::Finished compile_reports();
+    int finish();
+
+    DistributorOptions options_;
+    tree::EventLoop loop_;
+    tree::TlsContext tls_;
+    tree::Fanout fanout_;
+    tree::Watch tick_;
+    tree::Watch interrupt_;
+    tree::Watch terminate_;
+    std::vector<pid_t> pids_; ///< of the first children of fanout_, in order
+    std::unique_ptr<tree::Listener> listener_;
+    std::unique_ptr<tree::Link> parent_;
+    std::vector<std::unique_ptr<tree::Link>>
+        refused_; ///< kept: a link must not be destroyed in its own handler
+    bool set_up_ = false;
+    bool started_ = false;
+    bool ended_ = false;
+    std::vector<wire::Block> staged_;
+    std::string unclean_; ///< first reason of our own
+};
+
+} // namespace reprise::querier
