@@ -1,0 +1,102 @@
+"""The `reprise` command line."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from cli import VERSION, programs
+from cli.errors import EXIT_FAILED, RepriseError
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """All commands and their options."""
+    parser = argparse.ArgumentParser(prog="reprise", description="Replays DNS traffic against a real server.")
+    parser.add_argument("--version", action="version", version=f"reprise {VERSION}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    _experiment_command(commands, "run", "run an experiment and report").add_argument(
+        "-o", "--output", type=Path, default=Path("results"), metavar="DIR", help="parent of the results (./results)")
+    _experiment_command(commands, "plan", "print the plan of an experiment as JSON")
+    _passed_on(commands, "report", "report on finished runs; several are compared", "RUN...")
+    _passed_on(commands, "compare", "compare answers: a run and its trace, two runs, or two traces", "A [B]")
+    _passed_on(commands, "trace", "info FILE: what a trace holds; synth: make one", "info|synth ...")
+    doctor = commands.add_parser("doctor", help="what this machine can do, and the mend")
+    doctor.add_argument("-o", "--output", type=Path, default=Path("results"), metavar="DIR",
+                        help="parent of the results, whose space is looked at")
+    test = commands.add_parser("test", help="all checks and tests")
+    test.add_argument("--slow", action="store_true", help="add what takes longer")
+    return parser
+
+
+def _experiment_command(commands: argparse._SubParsersAction[argparse.ArgumentParser], name: str,
+                        text: str) -> argparse.ArgumentParser:
+    parser = commands.add_parser(name, help=text)
+    parser.add_argument("experiment", type=Path, metavar="EXPERIMENT.toml")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE",
+                        help="change a key of the experiment, such as server.kind=bind")
+    return parser
+
+
+def _passed_on(commands: argparse._SubParsersAction[argparse.ArgumentParser], name: str, text: str,
+               arguments: str) -> None:
+    """A command whose arguments another program understands."""
+    parser = commands.add_parser(name, help=text, add_help=False, prefix_chars="\0")
+    parser.add_argument("arguments", nargs="*", metavar=arguments)
+
+
+def run_command(options: argparse.Namespace) -> int:
+    """Carries out the chosen command; modules are loaded as needed, to start quickly."""
+    if options.command in ("run", "plan"):
+        from cli import run  # noqa: PLC0415
+
+        return run.command_run(options) if options.command == "run" else run.command_plan(options)
+    if options.command in ("report", "compare"):
+        os.environ.setdefault("REPRISE_PROGRAMS", str(programs.ROOT / "build/release/bin"))
+        from report.__main__ import main as report  # noqa: PLC0415
+
+        return report([options.command, *options.arguments])
+    if options.command == "trace":
+        return run_trace(options.arguments)
+    if options.command == "doctor":
+        from cli import doctor  # noqa: PLC0415
+
+        return doctor.command_doctor(options.output)
+    from cli import selftest  # noqa: PLC0415
+
+    return selftest.command_test(options.slow)
+
+
+def run_trace(arguments: list[str]) -> int:
+    """`trace info` and `trace synth` are the mutator's."""
+    if not arguments or arguments[0] not in ("info", "synth"):
+        if arguments[:1] in (["-h"], ["--help"]):
+            sys.stdout.write("usage: reprise trace info FILE [--json] [--port N]\n       reprise trace synth OPTIONS "
+                             "-o FILE\n(each with --help)\n")
+            return 0
+        sys.stderr.write("reprise: error: trace wants info or synth; see reprise trace --help\n")
+        return 2
+    program = programs.own("reprise-mutator")
+    sys.stdout.flush()
+    os.execv(program, [program, *arguments])
+
+
+def main(arguments: list[str]) -> int:
+    """Parses, runs, and turns every expected failure into its one line."""
+    options = build_parser().parse_args(arguments)
+    try:
+        return run_command(options)
+    except RepriseError as error:
+        sys.stderr.write(error.line() + "\n")
+        return error.status
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # the reader of our output left; nothing more to say
+        return EXIT_FAILED
+    except KeyboardInterrupt:
+        sys.stderr.write("reprise: error: interrupted; run it again\n")
+        return EXIT_FAILED
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,115 @@
+"""The run's certificate authority: made for one run, kept in the private runtime folder, gone with it.
+
+`python -m cli.certificates --out DIR NAME=ADDRESS...` writes ca.pem, and NAME.pem and NAME.key for every distributor
+(server and client use, because a distributor may feed others) and for the controller (client use).
+The CA's own key is never written.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import ipaddress
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+CONTROLLER = "controller"
+_BACKDATE = datetime.timedelta(hours=1)  # hosts' clocks may differ a little
+_LIFETIME = datetime.timedelta(days=30)
+
+
+@dataclass(frozen=True)
+class Authority:
+    """A certificate authority in memory."""
+
+    key: ec.EllipticCurvePrivateKey
+    certificate: x509.Certificate
+
+
+def make_authority() -> Authority:
+    """A fresh P-256 authority that may sign end certificates only."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = _name("reprise run CA")
+    builder = _builder(name, name, key.public_key())
+    builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+    builder = builder.add_extension(_usage(signing=True), critical=True)
+    builder = builder.add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+    return Authority(key, builder.sign(key, hashes.SHA256()))
+
+
+def issue(authority: Authority, name: str, address: str | None) -> tuple[bytes, bytes]:
+    """Certificate and private key, as PEM, for a program called `name`; with an address it may also be a server."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    uses = [ExtendedKeyUsageOID.CLIENT_AUTH] + ([ExtendedKeyUsageOID.SERVER_AUTH] if address else [])
+    names: list[x509.GeneralName] = [x509.DNSName(name)]
+    if address:
+        names.append(x509.IPAddress(ipaddress.ip_address(address)))
+    builder = _builder(_name(name), authority.certificate.subject, key.public_key())
+    builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+    builder = builder.add_extension(_usage(signing=False), critical=True)
+    builder = builder.add_extension(x509.ExtendedKeyUsage(uses), critical=False)
+    builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
+    issuer_key = x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.key.public_key())
+    builder = builder.add_extension(issuer_key, critical=False)
+    certificate = builder.sign(authority.key, hashes.SHA256())
+    return certificate.public_bytes(serialization.Encoding.PEM), _key_pem(key)
+
+
+def write(folder: Path, hosts: dict[str, str]) -> None:
+    """Writes the authority's certificate and every pair; keys are for their owner only."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    authority = make_authority()
+    _put(folder / "ca.pem", authority.certificate.public_bytes(serialization.Encoding.PEM), 0o644)
+    for name, address in [*hosts.items(), (CONTROLLER, None)]:
+        certificate, key = issue(authority, name, address)
+        _put(folder / f"{name}.pem", certificate, 0o644)
+        _put(folder / f"{name}.key", key, 0o600)
+
+
+def _builder(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:
+    now = datetime.datetime.now(datetime.UTC)
+    return (x509.CertificateBuilder().subject_name(subject).issuer_name(issuer).public_key(key)
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now - _BACKDATE).not_valid_after(now + _LIFETIME))
+
+
+def _name(text: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
+
+
+def _usage(signing: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(digital_signature=not signing, content_commitment=False, key_encipherment=False,
+                         data_encipherment=False, key_agreement=False, key_cert_sign=signing, crl_sign=signing,
+                         encipher_only=False, decipher_only=False)
+
+
+def _key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+    return key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8,
+                             serialization.NoEncryption())
+
+
+def _put(path: Path, content: bytes, mode: int) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content)
+
+
+def main(arguments: list[str]) -> int:
+    """The plan's certificate step."""
+    parser = argparse.ArgumentParser(prog="python -m cli.certificates")
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("hosts", nargs="+", metavar="NAME=ADDRESS")
+    options = parser.parse_args(arguments)
+    write(options.out, dict(host.split("=", 1) for host in options.hosts))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,37 @@
+"""Errors that end a command with one line that says what is wrong and how to mend it."""
+
+from __future__ import annotations
+
+EXIT_FAILED = 1
+EXIT_USAGE = 2
+
+
+class RepriseError(Exception):
+    """A failure the user can mend; printed as `reprise: error: WHAT; MEND`, never as a traceback."""
+
+    def __init__(self, what: str, mend: str = "", status: int = EXIT_FAILED) -> None:
+        super().__init__(what)
+        self.what = one_line(what)
+        self.mend = one_line(mend)
+        self.status = status
+
+    def line(self) -> str:
+        """The whole message, always one line."""
+        return f"reprise: error: {self.what}" + (f"; {self.mend}" if self.mend else "")
+
+
+class UsageError(RepriseError):
+    """The command line or the experiment is wrong; nothing was started."""
+
+    def __init__(self, what: str, mend: str = "") -> None:
+        super().__init__(what, mend, EXIT_USAGE)
+
+
+class Interrupted(Exception):  # noqa: N818  (it is a request, not an error)
+    """The user or the system asked for the end (SIGINT, SIGTERM, or the command itself died)."""
+
+
+def one_line(text: str, limit: int = 400) -> str:
+    """Text from elsewhere (a log, a tool) made fit for a one-line message."""
+    flat = " ".join(text.split())
+    return flat if len(flat) <= limit else flat[: limit - 3] + "..."

@@ -1,0 +1,352 @@
+"""Carries out a plan on this machine, as init of the sandbox (see sandbox.py).
+
+Order: network, folders, files, steps one by one, then the processes in the plan's order, each ready before the
+next. When the main process ends, the rest is stopped in the opposite order. A server that dies, the user's wish to stop
+and a full disk stop the run in order: the controller is interrupted first, so that queriers keep their results.
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+import shutil
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from cli import netns, processes, progress, ready
+from cli.errors import EXIT_FAILED, Interrupted, RepriseError
+from cli.plan import RESULTS, RUN, Folder, Plan, Process, Step
+from cli.processes import Child, last_line
+from cli.sandbox import STOP
+
+_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_POLL_S = 0.05  # between two checks of readiness
+_ESSENTIAL = {"server"}  # roles without which going on is pointless
+_LOW_SPACE = 4 * 1024 * 1024  # bytes; below this the run stops while there is still room for the ends of files
+
+
+@dataclass
+class Outcome:
+    """What the run came to; because is empty for a clean one. `reached_end`: the main process ended by itself."""
+
+    error: str | None = None
+    mend: str = ""
+    because: list[str] = field(default_factory=list)
+    started: bool = False
+    reached_end: bool = False
+    main_exit: int | None = None
+    server_died: str | None = None
+    processes: list[dict[str, Any]] = field(default_factory=list)
+    steal_s: float = 0.0
+    leaked_packets: int | None = None
+    refused_sysctls: list[str] = field(default_factory=list)
+
+    def fail(self, what: str, mend: str = "") -> None:
+        """Keeps the first failure as the run's error and all of them as reasons."""
+        if self.error is None:
+            self.error, self.mend = what, mend
+        self.because.append(what)
+
+
+class Executor:
+    """One run of one plan. Single-threaded: namespaces belong to the thread."""
+
+    def __init__(self, plan: Plan, runtime: Path, results: Path, life: int) -> None:
+        self._plan = plan
+        self._names = {RUN: str(runtime), RESULTS: str(results)}
+        self._results = results
+        self._life = life
+        self._hosts = netns.Hosts()
+        self._children: dict[int, Child] = {}
+        self._selector = selectors.DefaultSelector()
+        self._progress = progress.Progress()
+        self._stopping = False
+        self._main_output = b""
+        self._main_because = ""
+        self.outcome = Outcome()
+
+    def run(self) -> Outcome:
+        """The whole run; failures are in the outcome, not raised."""
+        steal = _steal_s()
+        self._watch()
+        try:
+            self._prepare()
+            self._start_all()
+            self._until_main_ends()
+        except RepriseError as error:
+            self.outcome.fail(error.what, error.mend)
+        except Interrupted:
+            self.outcome.fail("the run was interrupted", "results up to here are kept and marked unclean")
+        except OSError as error:
+            self.outcome.fail(f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}",
+                              "see `reprise doctor`")
+        self._stop_all()
+        self._progress.finish()
+        self.outcome.steal_s = round(_steal_s() - steal, 3)
+        return self.outcome
+
+    # --- events -----------------------------------------------------------------------------------------------
+
+    def _watch(self) -> None:
+        """Wakes the selector for ended children and for the command's wishes."""
+        reader, writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
+        self._selector.register(reader, selectors.EVENT_READ, self._on_child)
+        self._selector.register(self._life, selectors.EVENT_READ, self._on_life)
+
+    def _on_child(self, descriptor: int) -> None:
+        os.read(descriptor, 4096)
+
+    def _on_life(self, descriptor: int) -> None:
+        wish = os.read(descriptor, 1)
+        if wish == b"":
+            os._exit(EXIT_FAILED)  # the command is gone: init's end takes everything with it
+        if wish == STOP and self._stopping:
+            for child in self._children.values():
+                child.signal(signal.SIGKILL)
+        elif wish == STOP:
+            raise Interrupted
+
+    def _wait(self, done: Callable[[], bool], limit_s: float | None) -> bool:
+        """Handles events until done() or the limit; false at the limit."""
+        end = None if limit_s is None else time.monotonic() + limit_s
+        while True:
+            processes.reap(self._children)
+            if done():
+                return True
+            left = None if end is None else end - time.monotonic()
+            if left is not None and left <= 0:
+                return False
+            for child in self._children.values():
+                child.note_peak()
+            for key, _ in self._selector.select(1.0 if left is None else min(1.0, left)):
+                key.data(key.fd)
+
+    # --- before the run ---------------------------------------------------------------------------------------
+
+    def _prepare(self) -> None:
+        if self._plan.network.kind == "namespaces":
+            self._progress.phase("making the network")
+        self._hosts = netns.build(self._plan.network)
+        self.outcome.refused_sysctls = self._hosts.refused_sysctls
+        for folder in self._plan.folders:
+            self._make_folder(folder)
+        for file in self._plan.files:
+            path = Path(self._fill(file.path))
+            if file.copy_of is not None:
+                shutil.copyfile(self._fill(file.copy_of), path)
+            else:
+                path.write_text(self._fill(file.content or ""), encoding="utf-8")
+            path.chmod(int(file.mode, 8))
+        for step in self._plan.prepare:
+            self._run_step(step)
+
+    def _make_folder(self, folder: Folder) -> None:
+        path = Path(self._fill(folder.path))
+        path.mkdir(parents=True, exist_ok=True)
+        path.chmod(int(folder.mode, 8))
+        if folder.owner:
+            shutil.chown(path, folder.owner)
+
+    def _run_step(self, step: Step) -> None:
+        self._progress.phase(step.title)
+        log = self._log(step.id)
+        child = processes.start(step.id, "step", "", self._argv(step.argv), self._env(step.env), log, None, None)
+        self._children[child.pid] = child
+        if not self._wait(lambda: not child.running, step.timeout_s):
+            raise RepriseError(f"{step.title} took over {step.timeout_s:g} s", f"see {self._show(log)}")
+        if child.exit != 0:
+            raise step_error(step, child, self._show(log))
+
+    def _start_all(self) -> None:
+        for process in self._plan.processes:
+            if process.id == self._plan.main:
+                self._progress.phase("replaying")
+                self.outcome.started = True
+            elif process.role in ("server", "distributor"):
+                self._progress.phase(f"starting {process.role} on {process.host}")
+            self._start(process)
+
+    def _start(self, process: Process) -> None:
+        is_main = process.id == self._plan.main
+        output = self._main_pipe() if is_main else None
+        child = processes.start(process.id, process.role, process.host, self._argv(process.argv),
+                                self._env(process.env), self._log(process.id), output, self._hosts.of(process.host))
+        self._children[child.pid] = child
+        if output is not None:
+            os.close(output)
+        self._await_ready(process, child)
+
+    def _await_ready(self, process: Process, child: Child) -> None:
+        end = time.monotonic() + process.ready.timeout_s
+        while (missing := ready.problem(process, self._hosts, child.log)) is not None:
+            self._wait(lambda: not child.running, _POLL_S)
+            what = None
+            if not child.running:
+                what = f"{process.id} ended before it was ready ({processes.describe_exit(child.exit or 0)})"
+            elif time.monotonic() > end:
+                what = f"{process.id} was not ready within {process.ready.timeout_s:g} s ({missing})"
+            if what is not None:
+                raise RepriseError(what + _last_words(child), f"see {self._show(child.log)}")
+
+    # --- the run ----------------------------------------------------------------------------------------------
+
+    def _main_pipe(self) -> int:
+        reader, writer = os.pipe2(os.O_CLOEXEC)
+        os.set_blocking(reader, False)
+        self._selector.register(reader, selectors.EVENT_READ, self._on_main_output)
+        return writer
+
+    def _on_main_output(self, descriptor: int) -> None:
+        chunk = os.read(descriptor, 65_536)
+        if not chunk:
+            self._selector.unregister(descriptor)
+            os.close(descriptor)
+        *lines, self._main_output = (self._main_output + chunk).split(b"\n")
+        for line in lines:
+            word, fields = progress.parse(line.decode("utf-8", "replace"))
+            if word == "progress":
+                self._progress.update(fields)
+            elif word == "done":
+                self._main_because = fields.get("because", "")
+
+    def _until_main_ends(self) -> None:
+        main = self._child(self._plan.main)
+        self._wait(lambda: not main.running or self._trouble() is not None, None)
+        trouble = self._trouble() if main.running else None
+        if trouble is not None:
+            raise RepriseError(*trouble)
+        self.outcome.reached_end = True
+        self._judge_main(main)
+
+    def _trouble(self) -> tuple[str, str] | None:
+        """What makes going on pointless: a dead server, or no space for results."""
+        for child in self._children.values():
+            if child.role in _ESSENTIAL and not child.running:
+                what = f"{child.id} died during the run ({processes.describe_exit(child.exit or 0)}){_last_words(child)}"
+                self.outcome.server_died = what
+                return what, f"see {self._show(child.log)}"
+        if shutil.disk_usage(self._results).free < _LOW_SPACE:
+            return f"no space left for results in {self._results.parent}", "make room or choose another folder with -o"
+        return None
+
+    def _judge_main(self, main: Child) -> None:
+        if main.exit == 0:
+            return
+        words = last_line(main.log)
+        marker = ": error: "
+        text = words.split(marker, 1)[1] if marker in words else self._main_because
+        what, _, mend = (text or processes.describe_exit(main.exit or 0)).partition("; ")
+        self.outcome.fail(what, mend or f"see {self._show(main.log)}")
+
+    # --- the end ----------------------------------------------------------------------------------------------
+
+    def _stop_all(self) -> None:
+        """Opposite order of the start; distributors first get time to end by themselves after the main process."""
+        self._stopping = True
+        planned = {process.id: process for process in self._plan.processes}
+        running = [child for child in reversed(list(self._children.values())) if child.running]
+        for child in running:
+            process = planned.get(child.id)
+            if process is None:
+                child.signal(signal.SIGKILL)
+                continue
+            if process.role == "distributor":
+                self._wait(lambda child=child: not child.running, process.stop.wait_s)  # type: ignore[misc]
+            self._stop(child, process)
+        processes.reap(self._children)
+        self._collect(planned)
+
+    def _stop(self, child: Child, process: Process) -> None:
+        if not child.running:
+            return
+        child.stopped_by_us = True
+        child.signal(signal.Signals[process.stop.signal])
+        if not self._wait(lambda: not child.running, process.stop.wait_s):
+            self.outcome.because.append(f"{child.id} did not end within {process.stop.wait_s:g} s and was killed")
+            child.signal(signal.SIGKILL)
+            self._wait(lambda: not child.running, 5.0)
+
+    def _collect(self, planned: dict[str, Process]) -> None:
+        """Book-keeping: what each process used, and whether it ended as it should."""
+        for child in (one for one in self._children.values() if one.id in planned):
+            self.outcome.processes.append({
+                "id": child.id, "role": child.role, "host": child.host, "exit": child.exit,
+                "cpu_s": round(child.cpu_s, 6), "max_rss_bytes": child.max_rss_bytes})
+            if child.id != self._plan.main and not child.stopped_by_us:
+                self._note_early_end(child)
+        if self._plan.network.kind == "namespaces" and self._hosts.descriptors:
+            self.outcome.leaked_packets = netns.refused_packets(self._hosts)
+            if self.outcome.leaked_packets:
+                self.outcome.because.append(f"{self.outcome.leaked_packets} packets were meant for outside")
+
+    def _note_early_end(self, child: Child) -> None:
+        if child.role == "distributor" and child.exit in (0, 1):
+            return  # its verdict reaches the results through the controller
+        if self.outcome.error is None:
+            words = f"{child.id} ended early ({processes.describe_exit(child.exit or 0)}){_last_words(child)}"
+            self.outcome.fail(words, f"see {self._show(child.log)}")
+
+    # --- small things -----------------------------------------------------------------------------------------
+
+    def _child(self, ident: str) -> Child:
+        return next(child for child in self._children.values() if child.id == ident)
+
+    def _argv(self, argv: tuple[str, ...]) -> list[str]:
+        return [self._fill(text) for text in argv]
+
+    def _env(self, env: dict[str, str]) -> dict[str, str]:
+        base = {"PATH": _PATH, "LANG": "C.UTF-8", "HOME": self._names[RUN], "TMPDIR": self._names[RUN]}
+        return {**base, **{key: self._fill(value) for key, value in env.items()}}
+
+    def _fill(self, text: str) -> str:
+        for mark, value in self._names.items():
+            text = text.replace(mark, value)
+        for child in self._children.values():
+            text = text.replace(f"@pid:{child.id}@", str(child.pid))
+        return text
+
+    def _log(self, ident: str) -> Path:
+        return self._results / "logs" / f"{ident}.log"
+
+    def _show(self, log: Path) -> str:
+        try:
+            return str(log.relative_to(Path.cwd()))
+        except ValueError:
+            return str(log)
+
+
+def step_error(step: Step, child: Child, log: str) -> RepriseError:
+    """A failed step in one line: the tool's own error where it gave one."""
+    words = last_line(child.log) if step.id != "checkzone" else first_complaint(child.log)
+    what = words.split(": error: ", 1)[1] if ": error: " in words else words
+    what, _, mend = what.partition("; ")
+    return RepriseError(f"{step.title} failed: {what or processes.describe_exit(child.exit or 0)}",
+                        mend or f"see {log}")
+
+
+def first_complaint(log: Path) -> str:
+    """The first error of a zone checker; its later lines only sum up."""
+    try:
+        lines = [line.strip() for line in log.read_text(encoding="utf-8", errors="replace").splitlines()]
+    except OSError:
+        return ""
+    lines = [line for line in lines if line]
+    return next((line for line in lines if "error" in line.lower() or "fail" in line.lower()),
+                lines[0] if lines else "")
+
+
+def _last_words(child: Child) -> str:
+    words = last_line(child.log)
+    return f": {words}" if words else ""
+
+
+def _steal_s() -> float:
+    """Seconds that the hypervisor gave to others since boot, over all cores."""
+    fields = Path("/proc/stat").read_text(encoding="ascii").split("\n", 1)[0].split()
+    return int(fields[8]) / os.sysconf("SC_CLK_TCK") if len(fields) > 8 else 0.0

@@ -1,0 +1,336 @@
+"""Experiments: a strict TOML file becomes one frozen value with every default in sight.
+
+Unknown keys and wrong types are refused with the key's whole name and the nearest known one. Paths in the file
+are relative to the file, paths given by `--set` to the working directory; both are absolute afterwards.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import ipaddress
+import re
+import tomllib
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from cli.errors import UsageError
+
+SCHEMA = 1
+SERVER_KINDS = ("nsd", "bind", "address")
+PATH = {"path": True}
+
+
+@dataclass(frozen=True)
+class RootLike:
+    """A signed root-like zone made from the names in Debian's publicsuffix package."""
+
+    seed: int = 1
+    ds_share: float = 0.9
+    ksk_bits: int = 2048
+    zsk_bits: int = 2048
+
+
+@dataclass(frozen=True)
+class Server:
+    """The server under test. `zone` wins over `root_like`; `addresses` are for kind = "address" only."""
+
+    kind: str = "nsd"
+    zone: str | None = field(default=None, metadata=PATH)
+    origin: str | None = None
+    addresses: tuple[str, ...] = ()
+    port: int = 53
+    processes: int = 1
+    edns_size: int = 4096
+    tcp_count: int = 0  # connections a process; 0 = as many as its descriptors allow
+    tcp_idle_timeout_s: float = 20.0
+    tcp_listen_queue: int = 4096
+    minimal_responses: bool = False
+    ready_s: float = 60.0
+    root_like: RootLike | None = None
+
+
+@dataclass(frozen=True)
+class Replay:
+    """How the trace is played; the names are those of the controller's and the querier's options."""
+
+    source_mode: str = "ports"
+    timeout_s: float = 5.0
+    idle_timeout_s: float = 20.0
+    in_flight: int = 262_144
+    max_lateness_s: float = 1.0
+    window_s: float = 2.0
+    answers: bool = False
+    all_opcodes: bool = False
+    ports: tuple[int, ...] = (53,)
+    early_us: int | str = "auto"
+    spin_us: int = 0
+
+
+@dataclass(frozen=True)
+class Topology:
+    """Where the processes run. queriers: on each client; 0 = the machine's cores shared by the clients."""
+
+    kind: str = "local"
+    clients: int = 1
+    queriers: int = 0
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What is watched: server samples a second, a capture at the server, seconds left out of the timing."""
+
+    hz: float = 1.0
+    capture: bool = False
+    warmup_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One experiment as resolved. Exactly one of `trace` and `synth` is used: `trace` wins."""
+
+    name: str
+    schema: int = SCHEMA
+    title: str = ""
+    trace: str | None = field(default=None, metadata=PATH)
+    synth: Mapping[str, Any] | None = None
+    server: Server = field(default_factory=Server)
+    replay: Replay = field(default_factory=Replay)
+    topology: Topology = field(default_factory=Topology)
+    sample: Sample = field(default_factory=Sample)
+
+
+def load(path: Path, settings: list[str]) -> Experiment:
+    """Reads the file, lays the `--set` settings over it and checks the whole."""
+    table = _resolve_paths(_read(path), Experiment, path.resolve().parent)
+    for setting in settings:
+        _lay_over(table, setting)
+    table.setdefault("name", path.stem)
+    experiment = typing.cast(Experiment, _build(Experiment, table, ""))
+    check(experiment)
+    return experiment
+
+
+def as_dict(experiment: Experiment) -> dict[str, Any]:
+    """The experiment as plain values, for plan.json and manifest.json."""
+    return dataclasses.asdict(experiment)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        with path.open("rb") as file:
+            return tomllib.load(file)
+    except FileNotFoundError:
+        raise UsageError(f"no experiment {path}", "see the files in experiments/") from None
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror}", "give a readable TOML file") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path} is not TOML: {error}", "mend the named place") from None
+
+
+def _lay_over(table: dict[str, Any], setting: str) -> None:
+    """Puts one `--set a.b=value` into the table; paths become absolute from the working directory."""
+    key, equals, text = setting.partition("=")
+    if not equals or not key.strip():
+        raise UsageError(f"--set {setting} has no '='", "write --set KEY=VALUE")
+    names = key.strip().split(".")
+    kind, is_path = _schema_of(names)
+    at = table
+    for name in names[:-1]:
+        at = at.setdefault(name, {})
+        if not isinstance(at, dict):
+            raise UsageError(f"--set {key}: {name} is not a table", "see docs/formats.md for the keys")
+    value = _parse_value(text, kind)
+    at[names[-1]] = str(Path(str(value)).absolute()) if is_path and value is not None else value
+
+
+def _schema_of(names: list[str]) -> tuple[Any, bool]:
+    """The type of a dotted key and whether it is a path; unknown keys are a usage error."""
+    kind: Any = Experiment
+    is_path = False
+    for depth, name in enumerate(names):
+        kind = _strip_optional(kind)
+        if typing.get_origin(kind) is Mapping:
+            return Any, False
+        prefix = ".".join(names[:depth])
+        known = _hints(kind) if dataclasses.is_dataclass(kind) else {}
+        if name not in known:
+            raise UsageError(f"unknown key {_join(prefix, name)}", _nearest(name, known, prefix))
+        is_path = _is_path(kind, name)
+        kind = known[name]
+    return kind, is_path
+
+
+def _parse_value(text: str, kind: Any) -> Any:
+    """A `--set` value: text where the schema wants text, otherwise a TOML value (bare words are text)."""
+    if _strip_optional(kind) is str:
+        return text.strip().strip('"') or None
+    try:
+        value = tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = text
+    if typing.get_origin(_strip_optional(kind)) is tuple and not isinstance(value, list):
+        return [value]
+    return value
+
+
+def _resolve_paths(table: dict[str, Any], cls: Any, base: Path) -> dict[str, Any]:
+    """The table with every path made absolute from `base`; wrong types are left for `_build` to name."""
+    known = _hints(cls)
+    result: dict[str, Any] = {}
+    for name, value in table.items():
+        kind = _strip_optional(known.get(name))
+        if dataclasses.is_dataclass(kind) and isinstance(value, dict):
+            result[name] = _resolve_paths(value, kind, base)
+        elif name in known and _is_path(cls, name) and isinstance(value, str):
+            result[name] = str((base / value).resolve())
+        else:
+            result[name] = value
+    return result
+
+
+def _build(cls: Any, table: Mapping[str, Any], prefix: str) -> Any:
+    known = _hints(cls)
+    values: dict[str, Any] = {}
+    for name, value in table.items():
+        if name not in known:
+            raise UsageError(f"unknown key {_join(prefix, name)}", _nearest(name, known, prefix))
+        if value is not None:
+            values[name] = _convert(value, known[name], _join(prefix, name))
+    return cls(**values)
+
+
+def _convert(value: Any, kind: Any, key: str) -> Any:
+    """The value as the schema's type; integers serve as numbers, nothing else is converted."""
+    kind = _strip_optional(kind)
+    if dataclasses.is_dataclass(kind) and isinstance(value, dict):
+        return _build(kind, value, key)
+    if typing.get_origin(kind) is tuple and isinstance(value, list):
+        item = typing.get_args(kind)[0]
+        return tuple(_convert(one, item, key) for one in value)
+    if typing.get_origin(kind) is Mapping and isinstance(value, dict):
+        return dict(value)
+    if kind is float and isinstance(value, (int, float)) and not isinstance(value, bool):
+        return float(value)
+    allowed = typing.get_args(kind) or (kind,)
+    if type(value) in allowed:
+        return value
+    raise UsageError(f"{key} = {value!r} has the wrong type", f"it wants {_describe(kind)}")
+
+
+def _describe(kind: Any) -> str:
+    words = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
+    if typing.get_origin(kind) is tuple:
+        return f"a list, each {_describe(typing.get_args(kind)[0])}"
+    if isinstance(kind, types.UnionType):
+        return " or ".join(_describe(one) for one in typing.get_args(kind))
+    return words.get(kind, "a table")
+
+
+def _hints(cls: Any) -> dict[str, Any]:
+    return typing.get_type_hints(cls)
+
+
+def _is_path(cls: Any, name: str) -> bool:
+    return any(one.name == name and one.metadata.get("path") for one in dataclasses.fields(cls))
+
+
+def _strip_optional(kind: Any) -> Any:
+    if not isinstance(kind, types.UnionType):
+        return kind
+    rest = [one for one in typing.get_args(kind) if one is not type(None)]
+    return rest[0] if len(rest) == 1 else kind
+
+
+def _join(prefix: str, name: str) -> str:
+    return f"{prefix}.{name}" if prefix else name
+
+
+def _nearest(name: str, known: Mapping[str, Any], prefix: str) -> str:
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    if near:
+        return f"did you mean {_join(prefix, near[0])}?"
+    return f"known keys{' of ' + prefix if prefix else ''}: {', '.join(known)}"
+
+
+def check(experiment: Experiment) -> None:
+    """What types cannot say: ranges, choices and keys that need each other."""
+    server, replay = experiment.server, experiment.replay
+    _want(experiment.schema == SCHEMA, f"schema = {experiment.schema} is unknown", f"this version reads {SCHEMA}")
+    _want(bool(re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", experiment.name)),
+          f"name = {experiment.name!r} cannot name a folder", "use letters, digits, '.', '_' and '-'")
+    _want(experiment.trace is not None or experiment.synth is not None,
+          "the experiment has neither a trace nor a [synth] table", "add one of them")
+    _want(replay.source_mode == "ports", f"replay.source_mode = {replay.source_mode!r} is unknown", 'use "ports"')
+    _want(experiment.topology.kind == "local", f"topology.kind = {experiment.topology.kind!r} is unknown",
+          'use "local"')
+    _check_ranges(experiment)
+    _check_early(replay)
+    _check_server(server)
+
+
+def _check_early(replay: Replay) -> None:
+    early = replay.early_us
+    good = early == "auto" if isinstance(early, str) else 0 <= early <= 10_000
+    _want(good, f"replay.early_us = {early!r} is out of range", 'use "auto" or 0 to 10000')
+
+
+def _check_ranges(experiment: Experiment) -> None:
+    server, replay, topology, sample = (experiment.server, experiment.replay, experiment.topology,
+                                        experiment.sample)
+    ranges: list[tuple[str, float, float, float]] = [
+        ("server.port", server.port, 1, 65_535),
+        ("server.processes", server.processes, 1, 1_024),
+        ("server.edns_size", server.edns_size, 512, 65_535),
+        ("server.tcp_count", server.tcp_count, 0, 1_000_000),
+        ("server.tcp_idle_timeout_s", server.tcp_idle_timeout_s, 0.1, 6_553),
+        ("server.tcp_listen_queue", server.tcp_listen_queue, 1, 65_535),
+        ("server.ready_s", server.ready_s, 1, 86_400),
+        ("replay.timeout_s", replay.timeout_s, 0.001, 3_600),
+        ("replay.idle_timeout_s", replay.idle_timeout_s, 0, 86_400),
+        ("replay.in_flight", replay.in_flight, 1, 1 << 26),
+        ("replay.max_lateness_s", replay.max_lateness_s, 0.001, 86_400),
+        ("replay.window_s", replay.window_s, 0.1, 600),
+        ("replay.spin_us", replay.spin_us, 0, 30),
+        ("topology.clients", topology.clients, 1, 200),
+        ("topology.queriers", topology.queriers, 0, 1_024),
+        ("sample.hz", sample.hz, 0.1, 10),
+        ("sample.warmup_s", sample.warmup_s, 0, 86_400),
+    ]
+    for key, value, low, high in ranges:
+        _want(low <= value <= high, f"{key} = {value} is out of range", f"use {low} to {high}")
+    for port in replay.ports:
+        _want(1 <= port <= 65_535, f"replay.ports has {port}", "use 1 to 65535")
+
+
+def _check_server(server: Server) -> None:
+    _want(server.kind in SERVER_KINDS, f"server.kind = {server.kind!r} is unknown",
+          f"use one of {', '.join(SERVER_KINDS)}")
+    if server.kind != "address":
+        _want(server.zone is not None or server.root_like is not None,
+              "the server has no zone", "set server.zone = FILE or add a [server.root_like] table")
+        _want(not server.addresses, f"server.addresses is for a server of your own, not for {server.kind}",
+              'use server.kind = "address" or leave addresses out')
+        return
+    _want(bool(server.addresses), "server.addresses is empty", "name the server's address")
+    for text in server.addresses:
+        _check_address(text)
+
+
+def _check_address(text: str) -> None:
+    try:
+        address = ipaddress.ip_address(text)
+    except ValueError:
+        raise UsageError(f"server.addresses has {text!r}, which is no IP address",
+                         "give it as numbers, such as 127.0.0.1") from None
+    _want(address.is_loopback, f"server address {text} is not a loopback address",
+          "a server elsewhere cannot be used yet; run it on this machine's loopback")
+
+
+def _want(good: bool, what: str, mend: str) -> None:
+    if not good:
+        raise UsageError(what, mend)

@@ -1,0 +1,140 @@
+"""What the manifest and the plan must know of this machine: programs, versions, processor, kernel, limits."""
+
+from __future__ import annotations
+
+import os
+import platform
+import pwd
+import resource
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from cli import VERSION, programs, zonefile
+from cli.experiment import Experiment
+from cli.plan import Facts
+
+_WANTED_DESCRIPTORS = 262_144
+_OWN = ("reprise-controller", "reprise-querier")
+_SERVER_PROGRAMS = {"nsd": ("nsd", "nsd-checkzone"), "bind": ("named", "named-checkzone"), "address": ()}
+_SERVER_USERS = {"nsd": "nsd", "bind": "bind"}
+
+
+def gather(experiment: Experiment, run: str) -> Facts:
+    """The plan's facts; missing programs and zone files are errors with their mend."""
+    server = experiment.server
+    needed = list(_SERVER_PROGRAMS[server.kind]) + (["tcpdump"] if experiment.sample.capture else [])
+    own = [*_OWN, *(["reprise-mutator"] if experiment.trace is None else [])]
+    found = {**{name: programs.own(name) for name in own}, **{name: programs.packaged(name) for name in needed}}
+    zone = Path(server.zone) if server.zone is not None and server.kind != "address" else None
+    return Facts(
+        run=run,
+        cores=len(os.sched_getaffinity(0)),
+        descriptors=descriptors(),
+        python=sys.executable,
+        source_root=str(programs.ROOT),
+        programs=found,
+        origin=server.origin or (zonefile.find_origin(zone) if zone is not None else "."),
+        zone_compression=zonefile.compression(zone) if zone is not None else None,
+        server_user=_server_user(server.kind),
+    )
+
+
+def _server_user(kind: str) -> str:
+    """The packaged user a server drops to; none where we are not root or the user is not there."""
+    name = _SERVER_USERS.get(kind, "")
+    if os.geteuid() != 0 or not name:
+        return ""
+    try:
+        pwd.getpwnam(name)
+    except KeyError:
+        return ""
+    return name
+
+
+def descriptors() -> int:
+    """Descriptors a process of the run may have: the hard limit, which root raises where the kernel lets it."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if os.geteuid() != 0:
+        return hard
+    most = int(Path("/proc/sys/fs/nr_open").read_text(encoding="ascii"))
+    return max(hard, min(most, _WANTED_DESCRIPTORS))
+
+
+def raise_descriptors() -> int:
+    """Raises this process's limit, and so its children's, as far as it goes; returns what was reached."""
+    wanted = descriptors()
+    for limit in (wanted, resource.getrlimit(resource.RLIMIT_NOFILE)[1]):
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
+        except (OSError, ValueError):
+            continue
+        return limit
+    return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+
+
+def host() -> dict[str, Any]:
+    """The machine, for the manifest."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return {
+        "name": platform.node(),
+        "kernel": platform.release(),
+        "system": _os_name(),
+        "cpu": _cpu_model(),
+        "cores": len(os.sched_getaffinity(0)),
+        "memory_bytes": memory,
+        "clocksource": _read("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
+        "descriptors": descriptors(),
+        "root": os.geteuid() == 0,
+    }
+
+
+def versions(kind: str) -> dict[str, str]:
+    """Versions of Reprise, Python and the server, as they name themselves."""
+    found = {"reprise": VERSION, "python": platform.python_version()}
+    commands = {"nsd": ("nsd", "-v"), "bind": ("named", "-v")}
+    if kind in commands:
+        found[kind] = _first_line(commands[kind])
+    return found
+
+
+def commit() -> str | None:
+    """The commit of this source tree, with a plus where files differ from it; None outside of a repository."""
+    git = programs.find("git")
+    if git is None or not (programs.ROOT / ".git").exists():
+        return None
+    base = (git, "-c", f"safe.directory={programs.ROOT}", "-C", str(programs.ROOT))
+    head = _first_line((*base, "rev-parse", "HEAD"), direct=True)
+    changed = _first_line((*base, "status", "--porcelain", "--untracked-files=no"), direct=True)
+    return (head + ("+" if changed else "")) or None
+
+
+def _first_line(argv: tuple[str, ...], direct: bool = False) -> str:
+    program = argv[0] if direct else programs.find(argv[0])
+    if program is None:
+        return ""
+    done = subprocess.run([program, *argv[1:]], capture_output=True, text=True, check=False)
+    lines = (done.stdout or done.stderr).splitlines()
+    return lines[0].strip() if lines else ""
+
+
+def _read(path: str) -> str | None:
+    try:
+        return Path(path).read_text(encoding="utf-8").strip()
+    except OSError:
+        return None
+
+
+def _os_name() -> str | None:
+    for line in (_read("/etc/os-release") or "").splitlines():
+        if line.startswith("PRETTY_NAME="):
+            return line.split("=", 1)[1].strip('"')
+    return None
+
+
+def _cpu_model() -> str | None:
+    for line in (_read("/proc/cpuinfo") or "").splitlines():
+        if line.startswith("model name"):
+            return line.split(":", 1)[1].strip()
+    return platform.machine()

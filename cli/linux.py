@@ -1,0 +1,94 @@
+"""The few Linux system calls that Python 3.11's `os` lacks: namespaces, mounts, parent-death signal."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+CLONE_NEWNS = 0x00020000
+CLONE_NEWUSER = 0x10000000
+CLONE_NEWPID = 0x20000000
+CLONE_NEWNET = 0x40000000
+
+MS_NOSUID = 2
+MS_NODEV = 4
+MS_NOEXEC = 8
+MS_REC = 16384
+MS_PRIVATE = 1 << 18
+
+PR_SET_PDEATHSIG = 1
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def _check(result: int, attempt: str) -> None:
+    if result != 0:
+        code = ctypes.get_errno()
+        raise OSError(code, f"{attempt}: {os.strerror(code)}")
+
+
+def unshare(flags: int, name: str) -> None:
+    """Moves this process (its children, for CLONE_NEWPID) to new namespaces; `name` is for the error."""
+    _check(_libc.unshare(ctypes.c_int(flags)), f"unshare {name}")
+
+
+def setns(descriptor: int) -> None:
+    """Moves this thread to the network namespace behind `descriptor`."""
+    _check(_libc.setns(ctypes.c_int(descriptor), ctypes.c_int(CLONE_NEWNET)), "setns")
+
+
+def mount(source: str, target: str, kind: str, flags: int, options: str = "") -> None:
+    """mount(2); an empty `kind` changes the propagation of an existing mount."""
+    arguments = [text.encode() or None for text in (source, target, kind)]
+    result = _libc.mount(*arguments, ctypes.c_ulong(flags), options.encode() or None)
+    _check(result, f"mount {kind or 'propagation'} on {target}")
+
+
+def die_with_parent(number: int) -> None:
+    """Asks the kernel to send signal `number` to this process when the thread that forked it ends."""
+    _check(_libc.prctl(PR_SET_PDEATHSIG, ctypes.c_ulong(number), 0, 0, 0), "prctl PR_SET_PDEATHSIG")
+
+
+@contextmanager
+def inside(descriptor: int | None) -> Iterator[None]:
+    """Runs the body in another network namespace: sockets and processes made there stay there.
+
+    None means the current one. Only for single-threaded use: the namespace belongs to the thread.
+    """
+    if descriptor is None:
+        yield
+        return
+    back = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        setns(descriptor)
+        try:
+            yield
+        finally:
+            setns(back)
+    finally:
+        os.close(back)
+
+
+def make_mounts_private() -> None:
+    """Cuts the new mount namespace off from the old one, also when the process lives in a chroot.
+
+    In a chroot "/" need not be a mount point and cannot be made private by itself: step out to the
+    namespace's root (setns to the own namespace), cut there, and step back in.
+    """
+    try:
+        mount("", "/", "", MS_REC | MS_PRIVATE)
+        return
+    except OSError:
+        pass
+    root = os.open("/", os.O_PATH | os.O_CLOEXEC)
+    own = os.open("/proc/self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        _check(_libc.setns(ctypes.c_int(own), ctypes.c_int(CLONE_NEWNS)), "setns to the own mount namespace")
+        mount("", "/", "", MS_REC | MS_PRIVATE)
+    finally:
+        os.fchdir(root)
+        os.chroot(".")
+        os.close(root)
+        os.close(own)

@@ -1,0 +1,119 @@
+"""Makes a planned network real: one anonymous namespace per host, held by descriptors only.
+
+The namespaces have no name anywhere. They live as long as a descriptor or a process refers to them, so they
+vanish with the sandbox.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cli import linux, programs
+from cli.errors import RepriseError
+from cli.network import Network
+
+
+@dataclass
+class Hosts:
+    """Descriptors of the hosts' namespaces, and the settings that this user may not change."""
+
+    descriptors: dict[str, int] = field(default_factory=dict)
+    refused_sysctls: list[str] = field(default_factory=list)
+
+    def of(self, host: str) -> int | None:
+        """The namespace of a host; None means the machine's own network."""
+        return self.descriptors.get(host)
+
+
+def build(network: Network) -> Hosts:
+    """Namespaces, settings, links, addresses and routes, in this order."""
+    hosts = Hosts()
+    if network.kind == "host":
+        return hosts
+    for host in network.hosts:
+        hosts.descriptors[host.name] = _new_namespace()
+    for setting in network.sysctls:
+        if not _set(hosts.of(setting.host), setting.key, setting.value):
+            hosts.refused_sysctls.append(f"{setting.host}:{setting.key}")
+    _ip(None, link_commands(network, hosts.descriptors))
+    for host in network.hosts:
+        _ip(hosts.of(host.name), host_commands(network, host.name))
+    return hosts
+
+
+def link_commands(network: Network, descriptors: dict[str, int]) -> list[str]:
+    """`ip -batch` lines that make every veth pair with its ends in their hosts."""
+    own = os.getpid()
+    return [f"link add name {link.a_if} mtu {link.mtu} netns /proc/{own}/fd/{descriptors[link.a]} type veth "
+            f"peer name {link.b_if} mtu {link.mtu} netns /proc/{own}/fd/{descriptors[link.b]}"
+            for link in network.links]
+
+
+def host_commands(network: Network, host: str) -> list[str]:
+    """`ip -batch` lines for one host: loopback, addresses, links up, then routes."""
+    lines = ["link set dev lo up"]
+    for link in network.links:
+        for name, interface, addresses in ((link.a, link.a_if, link.a_addresses), (link.b, link.b_if, link.b_addresses)):
+            if name == host:
+                lines += [f"addr add {address} dev {interface}" + _nodad(address) for address in addresses]
+                lines.append(f"link set dev {interface} up")
+    lines += [f"addr add {one.address} dev {one.interface}" + _nodad(one.address)
+              for one in network.addresses if one.host == host]
+    return lines + [f"route add {one.to} via {one.via}" for one in network.routes if one.host == host]
+
+
+def _nodad(address: str) -> str:
+    return " nodad" if ":" in address else ""
+
+
+def _new_namespace() -> int:
+    """A fresh network namespace; this process is in it only until its descriptor is taken."""
+    back = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        linux.unshare(linux.CLONE_NEWNET, "network namespace")
+        return os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+    finally:
+        linux.setns(back)
+        os.close(back)
+
+
+def _set(netns: int | None, key: str, value: str) -> bool:
+    with linux.inside(netns):
+        try:
+            Path("/proc/sys", key).write_text(value, encoding="ascii")
+        except OSError:
+            return False
+    return True
+
+
+def _ip(netns: int | None, lines: list[str]) -> None:
+    with linux.inside(netns):
+        done = subprocess.run([programs.packaged("ip"), "-batch", "-"], input="\n".join(lines) + "\n",
+                              capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise RepriseError(f"cannot set up the network: {done.stderr.strip() or 'ip failed'}",
+                           "see what `reprise doctor` says of veth")
+
+
+def refused_packets(hosts: Hosts) -> int:
+    """Packets that a host wanted to send beyond the experiment and the kernel refused for want of a route."""
+    total = 0
+    for descriptor in hosts.descriptors.values():
+        with linux.inside(descriptor):
+            total += _no_routes("/proc/self/net/snmp") + _no_routes6("/proc/self/net/snmp6")
+    return total
+
+
+def _no_routes(path: str) -> int:
+    lines = [line.split() for line in Path(path).read_text(encoding="ascii").splitlines() if line.startswith("Ip:")]
+    return int(dict(zip(lines[0], lines[1], strict=True)).get("OutNoRoutes", "0"))
+
+
+def _no_routes6(path: str) -> int:
+    for line in Path(path).read_text(encoding="ascii").splitlines():
+        if line.startswith("Ip6OutNoRoutes"):
+            return int(line.split()[1])
+    return 0

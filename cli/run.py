@@ -1,0 +1,203 @@
+"""`reprise run` and `reprise plan`: results folder, sandbox, report, the table at the end."""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import os
+import secrets
+import shutil
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cli import experiment as experiments
+from cli import facts as machine
+from cli import plan as plans
+from cli import sandbox
+from cli.errors import EXIT_FAILED, RepriseError, UsageError, one_line
+from cli.executor import Executor, Outcome
+from cli.experiment import Experiment
+from cli.plan import Plan
+
+PARTIAL = ".partial"
+MANIFEST_SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class Folder:
+    """The results folder under its name while the run lasts and its final name."""
+
+    partial: Path
+    final: Path
+
+
+def command_plan(options: argparse.Namespace) -> int:
+    """Prints the plan of an experiment as JSON."""
+    experiment = experiments.load(options.experiment, options.set)
+    plan = plans.make(experiment, machine.gather(experiment, run_name(experiment)))
+    sys.stdout.write(json.dumps(plans.as_json(plan), indent=2) + "\n")
+    return 0
+
+
+def command_run(options: argparse.Namespace) -> int:
+    """Runs an experiment to its results; 0 only when the run is clean."""
+    experiment = experiments.load(options.experiment, options.set)
+    _check_trace(experiment)
+    plan = plans.make(experiment, machine.gather(experiment, run_name(experiment)))
+    runtime = sandbox.runtime_folder()
+    folder = _make_folder(options.output, plan.run)
+    status = sandbox.run(lambda life: _inside(plan, runtime, folder.partial, life), runtime,
+                         plan.network.kind == "namespaces")
+    return _finish(folder, status)
+
+
+def run_name(experiment: Experiment) -> str:
+    """NAME-UTC-xxxx: the run's id and its folder."""
+    now = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%SZ")
+    return f"{experiment.name}-{now}-{secrets.token_hex(2)}"
+
+
+def _check_trace(experiment: Experiment) -> None:
+    """What can be seen of the trace before anything starts; the rest is the reader's to say."""
+    if experiment.trace is None:
+        return
+    path = Path(experiment.trace)
+    try:
+        with path.open("rb") as file:
+            empty = not file.read(1)
+    except FileNotFoundError:
+        raise RepriseError(f"no trace {path}", "give an existing file with --set trace=FILE") from None
+    except OSError as error:
+        raise RepriseError(f"cannot read trace {path}: {error.strerror}", "give a readable file") from None
+    if empty:
+        raise RepriseError(f"trace {path} is empty", "capture or fetch it again")
+
+
+def _make_folder(parent: Path, run: str) -> Folder:
+    folder = Folder(parent.absolute() / (run + PARTIAL), parent.absolute() / run)
+    try:
+        folder.partial.mkdir(parents=True)
+    except OSError as error:
+        raise UsageError(f"cannot make results folder {folder.partial}: {error.strerror}",
+                         "choose another parent with -o") from None
+    return folder
+
+
+# --- inside the sandbox ---------------------------------------------------------------------------------------
+
+
+def _inside(plan: Plan, runtime: Path, results: Path, life: int) -> int:
+    """Body of the sandbox: plan.json first, manifest.json last, whatever happens between."""
+    descriptors = machine.raise_descriptors()
+    outcome = Outcome()
+    try:
+        _write_json(results / "plan.json", plans.as_json(plan))
+        outcome = Executor(plan, runtime, results, life).run()
+        _write_json(results / "manifest.json", manifest(plan, outcome, descriptors))
+    except OSError as error:
+        outcome.fail(f"cannot write results: {error.strerror}", "make room or choose another folder with -o")
+    if outcome.error is None:
+        return 0
+    error_line = RepriseError(outcome.error, outcome.mend).line()
+    sys.stderr.write(error_line + "\n")
+    return EXIT_FAILED
+
+
+def manifest(plan: Plan, outcome: Outcome, descriptors: int) -> dict[str, Any]:
+    """manifest.json; see docs/formats.md."""
+    return {
+        "schema": MANIFEST_SCHEMA,
+        "run": plan.run,
+        "versions": machine.versions(plan.experiment.server.kind),
+        "commit": machine.commit(),
+        "experiment": experiments.as_dict(plan.experiment),
+        "host": {**machine.host(), "descriptors": descriptors, "refused_sysctls": outcome.refused_sysctls},
+        "processes": outcome.processes,
+        "server_died": outcome.server_died,
+        "started": outcome.started,
+        "complete": outcome.reached_end,
+        "error": outcome.error,
+        "unclean_because": outcome.because,
+        "steal_s": outcome.steal_s,
+        "warmup_s": plan.experiment.sample.warmup_s,
+        "leaked_packets": outcome.leaked_packets,
+    }
+
+
+def _write_json(path: Path, value: dict[str, Any]) -> None:
+    path.write_text(json.dumps(value, indent=2, default=str) + "\n", encoding="utf-8")
+
+
+# --- after the sandbox ----------------------------------------------------------------------------------------
+
+
+def _finish(folder: Folder, status: int) -> int:
+    """Report and final name for a run that ended in order; otherwise the folder stays partial or goes."""
+    found = _read_json(folder.partial / "manifest.json")
+    if found is None or not found.get("started"):
+        _tidy(folder.partial)
+        return status or EXIT_FAILED
+    if not list(folder.partial.glob("queries-*.rq")):
+        sys.stderr.write(f"reprise: nothing was replayed; what there is lies in {_shown(folder.partial)}\n")
+        return status or EXIT_FAILED
+    status = max(status, _report(folder.partial))
+    folder.partial.rename(folder.final)
+    summary = _read_json(folder.final / "summary.json")
+    if summary is not None:
+        sys.stdout.write(table(summary))
+    sys.stdout.write(f"report: {_shown(folder.final / 'report.html')}\n")
+    clean = summary is not None and summary.get("clean") is True
+    return status if status else (0 if clean else EXIT_FAILED)
+
+
+def _report(folder: Path) -> int:
+    """summary.json, plots and report.html; a failing report is a failed run with its results kept."""
+    from report.__main__ import main as report  # noqa: PLC0415  (slow to import, and needed at the end only)
+
+    with open(os.devnull, "w", encoding="utf-8") as nowhere:  # noqa: PTH123
+        before, sys.stdout = sys.stdout, nowhere
+        try:
+            return report(["report", str(folder)])
+        finally:
+            sys.stdout = before
+
+
+def _tidy(folder: Path) -> None:
+    """A run that never started leaves its logs when they say something, otherwise nothing."""
+    logs = [path for path in (folder / "logs").glob("*.log") if path.stat().st_size] if folder.is_dir() else []
+    if not logs:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _read_json(path: Path) -> dict[str, Any] | None:
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def table(summary: dict[str, Any]) -> str:
+    """The short table at the end of a run."""
+    queries = summary.get("queries", {})
+    ends = ("read", "answered", "timed_out", "send_failed", "connection_failed", "skipped", "lost")
+    rows = [(name.replace("_", " "), f"{queries.get(name, 0):,}") for name in ends
+            if name in ("read", "answered") or queries.get(name)]
+    timing, latency = summary.get("timing_error_us") or {}, summary.get("latency_us") or {}
+    rows += [("timing error, p50 and p99", f"{_micro(timing.get('abs_p50'))}, {_micro(timing.get('abs_p99'))}"),
+             ("latency, median", _micro(latency.get("median")))]
+    reasons = one_line("; ".join(str(one) for one in summary.get("unclean_because", [])))
+    rows.append(("clean", "yes" if summary.get("clean") else f"no: {reasons}"))
+    width = max(len(name) for name, _ in rows)
+    return "".join(f"{name.ljust(width)}  {value}\n" for name, value in rows)
+
+
+def _micro(value: float | None) -> str:
+    return "none" if value is None else f"{value:,.1f} us"
+
+
+def _shown(path: Path) -> str:
+    return os.path.relpath(path) if path.is_relative_to(Path.cwd()) else str(path)

@@ -1,0 +1,155 @@
+"""A PID, mount and (when asked) network namespace that dies with the command, whatever ends the command.
+
+Three processes: the command, a *keeper* that it forks, and the *init* of the new PID namespace. Keeper and
+init ask for SIGKILL at their parent's death, and init also watches a pipe whose only writer is the command. When
+init ends, the kernel kills every process of the namespace, and the network namespaces vanish with their last user.
+The pipe carries the user's wishes too: one byte STOP asks for an orderly end, end of file means die now.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import NoReturn
+
+from cli import linux
+from cli.errors import EXIT_FAILED, RepriseError
+
+STOP = b"s"
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def run(body: Callable[[int], int], runtime: Path, own_network: bool) -> int:
+    """Runs body(life) as init of a new sandbox with a tmpfs on `runtime`; returns its exit status.
+
+    `life` is the reading end of the pipe. Signals to the command ask the body to stop; the third one kills it.
+    """
+    life, leash = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    keeper = os.fork()
+    if keeper == 0:
+        os.close(leash)
+        _child(lambda: _keep(body, life, runtime, own_network))
+    os.close(life)
+    restore = _forward_signals(leash, keeper)
+    try:
+        _, status = os.waitpid(keeper, 0)
+    finally:
+        os.close(leash)
+        for number, handler in restore.items():
+            signal.signal(number, handler)
+    code = os.waitstatus_to_exitcode(status)
+    return code if code >= 0 else EXIT_FAILED
+
+
+def runtime_folder() -> Path:
+    """The fixed empty directory over which each run mounts its own tmpfs."""
+    if os.geteuid() == 0:
+        wanted = Path("/run/reprise")
+    else:
+        wanted = Path(os.environ.get("HOME", "/nonexistent")) / ".cache/reprise/runtime"
+        if not _make(wanted):
+            wanted = Path(f"/tmp/reprise-{os.geteuid()}/runtime")  # noqa: S108  (owner and mode are checked)
+    if not _make(wanted) or wanted.stat().st_uid != os.geteuid():
+        raise RepriseError(f"cannot use {wanted}", "make it a directory of your own")
+    return wanted
+
+
+def _make(folder: Path) -> bool:
+    try:
+        folder.mkdir(mode=0o755, parents=True, exist_ok=True)
+    except OSError:
+        return False
+    return True
+
+
+def _forward_signals(leash: int, keeper: int) -> dict[int, signal.Handlers]:
+    """Signals become STOP bytes on the leash; returns the handlers to put back."""
+    seen = 0
+
+    def forward(_number: int, _frame: FrameType | None) -> None:
+        nonlocal seen
+        seen += 1
+        if seen >= 3:
+            os.kill(keeper, signal.SIGKILL)
+            return
+        try:
+            os.write(leash, STOP)
+        except OSError:
+            return  # the body has ended already
+
+    old = {number: signal.getsignal(number) for number in _SIGNALS}
+    for number in _SIGNALS:
+        signal.signal(number, forward)
+    return old  # type: ignore[return-value]
+
+
+def _keep(body: Callable[[int], int], life: int, runtime: Path, own_network: bool) -> int:
+    """The keeper: makes the namespaces, forks init into them and waits for it."""
+    linux.die_with_parent(signal.SIGKILL)
+    os.setsid()  # the terminal's ctrl-C reaches the command only, which passes it on
+    _unshare(own_network)
+    linux.die_with_parent(signal.SIGKILL)  # a change of credentials clears it
+    init = os.fork()
+    if init == 0:
+        _child(lambda: _init(body, life, runtime))
+    os.close(life)
+    _, status = os.waitpid(init, 0)
+    code = os.waitstatus_to_exitcode(status)
+    return code if code >= 0 else EXIT_FAILED
+
+
+def _unshare(own_network: bool) -> None:
+    flags = linux.CLONE_NEWPID | linux.CLONE_NEWNS | (linux.CLONE_NEWNET if own_network else 0)
+    try:
+        if os.geteuid() != 0:
+            _become_mapped_root()
+        linux.unshare(flags, "PID, mount and network namespaces")
+    except OSError as error:
+        raise RepriseError(f"this user cannot make namespaces here ({error.strerror or error})",
+                           "run as root, or allow unprivileged user namespaces") from None
+
+
+def _become_mapped_root() -> None:
+    """A user namespace in which this user is root: enough for namespaces, mounts and veth pairs."""
+    user, group = os.geteuid(), os.getegid()
+    linux.unshare(linux.CLONE_NEWUSER, "user namespace")
+    Path("/proc/self/setgroups").write_text("deny", encoding="ascii")
+    Path("/proc/self/uid_map").write_text(f"0 {user} 1", encoding="ascii")
+    Path("/proc/self/gid_map").write_text(f"0 {group} 1", encoding="ascii")
+
+
+def _init(body: Callable[[int], int], life: int, runtime: Path) -> int:
+    linux.die_with_parent(signal.SIGKILL)
+    for number in _SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
+    try:
+        linux.make_mounts_private()
+        linux.mount("proc", "/proc", "proc", linux.MS_NOSUID | linux.MS_NODEV | linux.MS_NOEXEC)
+        linux.mount("reprise", str(runtime), "tmpfs", linux.MS_NOSUID | linux.MS_NODEV, "mode=0711")
+    except OSError as error:
+        raise RepriseError(f"cannot set up the run's own mounts: {error.strerror}",
+                           "run on a host where /proc is mounted whole, see `reprise doctor`") from None
+    return body(life)
+
+
+def _child(work: Callable[[], int]) -> NoReturn:
+    """Runs `work` in a forked process and never returns into the parent's code."""
+    status = EXIT_FAILED
+    try:
+        status = work()
+    except RepriseError as error:
+        sys.stderr.write(error.line() + "\n")
+        status = error.status
+    except BaseException:  # noqa: BLE001  (nothing may unwind into the parent's stack)
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
