@@ -1,5 +1,6 @@
 #pragma once
-// Reads DNS messages from packet captures. This folder is the only user of libtrace, libpcap and libarchive.
+// Reads DNS messages from packet captures. This folder is the only user of libtrace, libpcap and
+// libarchive.
 
 #include "core/address.hh"
 #include "core/bytes.hh"
@@ -15,18 +16,19 @@
 
 namespace reprise::trace {
 
-/// The trace cannot be read at all: missing, empty, not a capture, unknown link type. One line with the mend.
+/// The trace cannot be read at all: missing, empty, not a capture, unknown link type. One line with
+/// the mend.
 class TraceError : public Error {
-  public:
+public:
     using Error::Error;
 };
 
 struct ReaderOptions {
-    std::vector<std::uint16_t> ports{53};     ///< DNS ports, either end
-    size_t fragment_bytes = 16UL << 20U;      ///< most memory for fragments waiting for their others
-    size_t stream_bytes = 64UL << 20U;        ///< most memory for TCP segments waiting
-    size_t connections = 262'144;             ///< most TCP connections followed at once
-    Nanoseconds fragment_timeout = 30 * kSecond; ///< trace time
+    std::vector<std::uint16_t> ports{53}; ///< DNS ports, either end
+    size_t fragment_bytes = 16UL << 20U;  ///< most memory for fragments waiting for their others
+    size_t stream_bytes = 64UL << 20U;    ///< most memory for TCP segments waiting
+    size_t connections = 262'144;         ///< most TCP connections followed at once
+    Nanoseconds fragment_timeout = 30 * kSecond;    ///< trace time
     Nanoseconds connection_timeout = 300 * kSecond; ///< trace time without a packet
 };
 
@@ -42,13 +44,14 @@ struct Message {
     Bytes bytes;           ///< at least 12 bytes
 };
 
-/// Counters by name, each a packet or message that was not yielded or was special; printed at the end.
+/// Counters by name, each a packet or message that was not yielded or was special; printed at the
+/// end.
 using Counters = std::map<std::string, std::uint64_t>;
 
-/// Yields every DNS message of a capture in file order. Throws TraceError on opening; later trouble (a cut or corrupt file)
-/// ends the messages and stands in trouble().
+/// Yields every DNS message of a capture in file order. Throws TraceError on opening; later trouble
+/// (a cut or corrupt file) ends the messages and stands in trouble().
 class Reader {
-  public:
+public:
     explicit Reader(const std::string& path, const ReaderOptions& options = {});
     ~Reader();
     Reader(Reader&&) noexcept;
@@ -63,13 +66,14 @@ class Reader {
     /// Why reading ended before the end of a whole file, one line; empty where the file was whole.
     [[nodiscard]] const std::string& trouble() const;
 
-    /// Share of the file's bytes read so far, 0 to 1, as a rough measure of progress; 0 where the size is unknown (a pipe).
+    /// Share of the file's bytes read so far, 0 to 1, as a rough measure of progress; 0 where the
+    /// size is unknown (a pipe).
     [[nodiscard]] double share_read() const;
 
     /// What was read, e.g. "pcapng, gzip, libpcap".
     [[nodiscard]] std::string description() const;
 
-  private:
+private:
     class State;
     std::unique_ptr<State> state_;
 };

@@ -1,0 +1,59 @@
+#pragma once
+// Packets in, DNS messages out: fragments and TCP streams are put together on the way. Pure: it
+// neither reads files nor clocks.
+//
+// What counts as DNS is what the field's tools (Wireshark's dissector) take for it: any UDP payload
+// and any length-prefixed TCP message of at least 12 bytes with a DNS port at either end, whatever
+// it holds. A server is asked such nonsense too, so a replay has to ask it. Messages quoted inside
+// ICMP errors are not messages.
+
+#include "core/trace/connections.hh"
+#include "core/trace/fragments.hh"
+#include "core/trace/packet.hh"
+#include "core/trace/reader.hh"
+#include "core/trace/tally.hh"
+
+#include <bitset>
+#include <cstddef>
+#include <vector>
+
+namespace reprise::trace {
+
+class Assembler {
+public:
+    explicit Assembler(const ReaderOptions& options);
+    Assembler(const Assembler&) = delete;
+    Assembler& operator=(const Assembler&) = delete;
+
+    /// Takes one packet. Call only when pop() yields nothing more: messages borrow from the packet
+    /// and from buffers reused here.
+    void feed(const Packet& packet);
+
+    /// The trace has ended: what waits for more is given up.
+    void finish();
+
+    /// The next message, in the order in which packets completed them.
+    bool pop(Message& message);
+
+    [[nodiscard]] const Tally& tally() const { return tally_; }
+
+private:
+    void feed_ip(IpPacket& ip, Nanoseconds time);
+    void feed_fragment(IpPacket& ip, Nanoseconds time);
+    void feed_udp(const IpPacket& ip, Nanoseconds time);
+    void feed_tcp(const IpPacket& ip, Nanoseconds time);
+
+    [[nodiscard]] bool dns_port(std::uint16_t a, std::uint16_t b) const {
+        return ports_[a] || ports_[b];
+    }
+
+    ReaderOptions options_;
+    Tally tally_;
+    std::bitset<65'536> ports_;
+    FragmentTable fragments_;
+    ConnectionTable connections_;
+    std::vector<Message> ready_;
+    size_t popped_ = 0;
+};
+
+} // namespace reprise::trace

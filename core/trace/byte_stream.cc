@@ -1,0 +1,123 @@
+#include "core/trace/byte_stream.hh"
+
+#include "core/error.hh"
+#include "core/trace/reader.hh"
+
+#include <archive.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <system_error>
+#include <unistd.h>
+
+namespace reprise::trace {
+namespace {
+
+constexpr size_t kBlockSize = 256UL << 10U;
+
+FileDescriptor open_file(const std::string& path) {
+    if (path == "-") {
+        return FileDescriptor(check(fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3), "dup standard input"));
+    }
+    FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    if (!file.valid()) {
+        throw TraceError(fmt::format("cannot open trace {}: {}; check the path and its permissions",
+                                     path, std::generic_category().message(errno)));
+    }
+    return file;
+}
+
+std::string compression_name(int code) {
+    switch (code) {
+    case ARCHIVE_FILTER_GZIP:
+        return "gzip";
+    case ARCHIVE_FILTER_BZIP2:
+        return "bzip2";
+    case ARCHIVE_FILTER_XZ:
+        return "xz";
+    case ARCHIVE_FILTER_ZSTD:
+        return "zstd";
+    case ARCHIVE_FILTER_LZ4:
+        return "lz4";
+    default:
+        return {};
+    }
+}
+
+} // namespace
+
+void ByteStream::ArchiveCloser::operator()(archive* a) const { archive_read_free(a); }
+
+ByteStream::ByteStream(const std::string& path) : path_(path), file_(open_file(path)) {
+    struct stat status{};
+    check(fstat(file_.get(), &status), "fstat trace");
+    if (S_ISDIR(status.st_mode)) {
+        throw TraceError(fmt::format("trace {} is a directory; name a capture file in it", path));
+    }
+    regular_ = S_ISREG(status.st_mode) && path != "-";
+    open_archive();
+}
+
+ByteStream::~ByteStream() = default;
+
+/// Filters are named one by one: no other format or outside program is to touch hostile input.
+void ByteStream::open_archive() {
+    archive_.reset(archive_read_new());
+    archive* a = archive_.get();
+    archive_read_support_filter_gzip(a);
+    archive_read_support_filter_bzip2(a);
+    archive_read_support_filter_xz(a);
+    archive_read_support_filter_zstd(a);
+    archive_read_support_filter_lz4(a);
+    archive_read_support_format_raw(a);
+    archive_read_support_format_empty(a);
+    archive_entry* entry = nullptr;
+    const bool good = archive_read_open_fd(a, file_.get(), kBlockSize) == ARCHIVE_OK &&
+                      archive_read_next_header(a, &entry) == ARCHIVE_OK;
+    compression_ = compression_name(archive_filter_code(a, 0));
+    // An empty file has no header to read and no error either.
+    if (!good && archive_errno(a) != 0) {
+        error_ = archive_error_string(a) != nullptr ? archive_error_string(a) : "unreadable";
+    }
+}
+
+std::int64_t ByteStream::read_archive(std::uint8_t* out, size_t size) {
+    if (!error_.empty()) {
+        return -1;
+    }
+    const auto count = archive_read_data(archive_.get(), out, size);
+    if (count < 0) {
+        const char* text = archive_error_string(archive_.get());
+        error_ = text != nullptr ? text : "unreadable";
+    }
+    return count;
+}
+
+Bytes ByteStream::peek(size_t size) {
+    while (ahead_.size() < size) {
+        const size_t have = ahead_.size();
+        ahead_.resize(size);
+        const std::int64_t count = read_archive(ahead_.data() + have, size - have);
+        ahead_.resize(have + static_cast<size_t>(std::max<std::int64_t>(count, 0)));
+        if (count <= 0) {
+            break;
+        }
+    }
+    return ahead_;
+}
+
+std::int64_t ByteStream::read(std::uint8_t* out, size_t size) {
+    if (ahead_used_ < ahead_.size()) {
+        const size_t count = std::min(size, ahead_.size() - ahead_used_);
+        std::memcpy(out, ahead_.data() + ahead_used_, count);
+        ahead_used_ += count;
+        return static_cast<std::int64_t>(count);
+    }
+    return read_archive(out, size);
+}
+
+} // namespace reprise::trace

@@ -1,0 +1,104 @@
+// The only user of libtrace.
+#include "core/trace/libtrace_source.hh"
+
+#include <fmt/format.h>
+#include <libtrace.h>
+
+#include <optional>
+#include <utility>
+
+namespace reprise::trace {
+namespace {
+
+struct TraceCloser {
+    void operator()(libtrace_t* trace) const { trace_destroy(trace); }
+};
+
+struct PacketCloser {
+    void operator()(libtrace_packet_t* packet) const { trace_destroy_packet(packet); }
+};
+
+std::optional<LinkType> link_of(libtrace_linktype_t link) {
+    switch (link) {
+    case TRACE_TYPE_ETH:
+        return LinkType::kEthernet;
+    case TRACE_TYPE_NONE:
+        return LinkType::kRaw;
+    case TRACE_TYPE_LINUX_SLL:
+        return LinkType::kSll;
+    default:
+        return std::nullopt;
+    }
+}
+
+/// ERF time is seconds in 32.32 fixed point, one unit 0.23 ns: rounding gives back every
+/// nanosecond, cutting would not.
+Nanoseconds from_erf(std::uint64_t erf) {
+    const std::uint64_t fraction = (erf & 0xffffffffU) * 1'000'000'000U + (1ULL << 31U);
+    return static_cast<Nanoseconds>(erf >> 32U) * kSecond +
+           static_cast<Nanoseconds>(fraction >> 32U);
+}
+
+class LibtraceSource final : public PacketSource {
+public:
+    LibtraceSource(std::unique_ptr<libtrace_t, TraceCloser> trace, std::string format)
+        : trace_(std::move(trace)), packet_(trace_create_packet()), format_(std::move(format)) {}
+
+    bool next(Packet& packet) override {
+        const int result = trace_read_packet(trace_.get(), packet_.get());
+        if (result <= 0) {
+            if (result < 0) {
+                note(trace_get_err(trace_.get()).problem);
+            }
+            return false;
+        }
+        return show(packet);
+    }
+
+    [[nodiscard]] const std::string& trouble() const override { return trouble_; }
+
+    [[nodiscard]] std::string description() const override {
+        return format_ == "pcapfile" ? "pcap, libtrace" : format_ + ", libtrace";
+    }
+
+private:
+    bool show(Packet& packet) {
+        libtrace_linktype_t type = TRACE_TYPE_UNKNOWN;
+        std::uint32_t captured = 0;
+        const auto* data = static_cast<const std::uint8_t*>(
+            trace_get_packet_buffer(packet_.get(), &type, &captured));
+        const auto link = link_of(type);
+        if (data == nullptr || !link) {
+            note("a packet of unknown link type");
+            return false;
+        }
+        packet = {.link = *link,
+                  .time = from_erf(trace_get_erf_timestamp(packet_.get())),
+                  .bytes = {data, captured},
+                  .wire_length = static_cast<std::uint32_t>(trace_get_wire_length(packet_.get()))};
+        ++packets_;
+        return true;
+    }
+
+    void note(const char* what) {
+        trouble_ = fmt::format("the trace is cut or corrupt after {} packets: {}", packets_, what);
+    }
+
+    std::unique_ptr<libtrace_t, TraceCloser> trace_;
+    std::unique_ptr<libtrace_packet_t, PacketCloser> packet_; // goes before its trace
+    std::string format_;
+    std::uint64_t packets_ = 0;
+    std::string trouble_;
+};
+
+} // namespace
+
+std::unique_ptr<PacketSource> open_libtrace(const std::string& format, const std::string& path) {
+    std::unique_ptr<libtrace_t, TraceCloser> trace(trace_create((format + ":" + path).c_str()));
+    if (!trace || trace_is_err(trace.get()) || trace_start(trace.get()) != 0) {
+        return nullptr;
+    }
+    return std::make_unique<LibtraceSource>(std::move(trace), format);
+}
+
+} // namespace reprise::trace

@@ -1,0 +1,47 @@
+#pragma once
+// Where packets come from. Two backends, chosen by what the file holds (never by its name):
+//
+//   plain pcap, link types Ethernet, raw IP, SLL       libtrace, `pcapfile:`
+//   ERF                                                libtrace, `erf:`
+//   everything else: pcapng, compressed files, pipes   libpcap, reading through libarchive
+//   and the link types SLL2, NULL, LOOP, 228, 229
+//
+// Why libtrace has no more of it (Debian's 3.0.22): it has no pcapng, no zst and lz4, and yields
+// link type "unknown" for SLL2, NULL, LOOP and 228/229. Of a cut gz or bz2 file its reader loses
+// also the packets before the cut, so compressed files go to libarchive, which keeps them and says
+// what is wrong. `pcap:` (libtrace over libpcap) cuts times to microseconds and is not used;
+// `pcapfile:` keeps nanoseconds. Frames over 64 KiB (large receive offload on a loopback) end
+// libtrace's reading: whenever libtrace reports an error the file is read again by libpcap from the
+// packet in question, which either goes on or tells what is wrong and where.
+
+#include "core/trace/packet.hh"
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace reprise::trace {
+
+/// Yields packets in file order. Opening throws TraceError; later trouble ends the packets and
+/// stands in trouble().
+class PacketSource {
+public:
+    PacketSource() = default;
+    virtual ~PacketSource() = default;
+    PacketSource(const PacketSource&) = delete;
+    PacketSource& operator=(const PacketSource&) = delete;
+
+    /// False at the end and at trouble. `packet.bytes` is good until the next call.
+    virtual bool next(Packet& packet) = 0;
+
+    /// One line, or empty where nothing went wrong.
+    [[nodiscard]] virtual const std::string& trouble() const = 0;
+
+    /// For example "pcapng, gzip, libpcap".
+    [[nodiscard]] virtual std::string description() const = 0;
+};
+
+/// Opens a capture by content; "-" is standard input.
+std::unique_ptr<PacketSource> open_source(const std::string& path);
+
+} // namespace reprise::trace
