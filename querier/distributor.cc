@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <tuple>
 #include <unistd.h>
 #include <unordered_map>
 #include <utility>
@@ -259,7 +260,7 @@ void Distributor::on_over() {
                               .down = [this](const std::string&) { loop_.stop(); }});
         parent_->close_when_sent();
     } else {
-        compile_reports();
+        std::ignore = compile_reports(); // for unclean_
         loop_.stop();
     }
 }

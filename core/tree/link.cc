@@ -7,6 +7,7 @@
 #include <event2/bufferevent_ssl.h>
 #include <event2/listener.h>
 #include <fmt/format.h>
+#include <openssl/err.h>
 
 #include <array>
 #include <cerrno>
