@@ -1,0 +1,129 @@
+#include "core/record.hh"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace reprise {
+namespace {
+
+Bytes bytes(const std::string& text) {
+    return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
+}
+
+const std::vector<std::uint8_t> kMessage(29, 0x5a);
+
+Query query(const char* source, const char* destination) {
+    return {.sequence = 1'234'567'890'123,
+            .trace_time = 1'475'762'151'394'929'001,
+            .source = *Endpoint::parse(source),
+            .destination = *Endpoint::parse(destination),
+            .source_id = 77,
+            .connection = 5,
+            .transport = Transport::kTcp,
+            .message = kMessage};
+}
+
+void expect_same(const Query& a, const Query& b) {
+    EXPECT_EQ(a.sequence, b.sequence);
+    EXPECT_EQ(a.trace_time, b.trace_time);
+    EXPECT_EQ(a.source, b.source);
+    EXPECT_EQ(a.destination, b.destination);
+    EXPECT_EQ(a.source_id, b.source_id);
+    EXPECT_EQ(a.connection, b.connection);
+    EXPECT_EQ(a.transport, b.transport);
+    EXPECT_TRUE(std::ranges::equal(a.message, b.message));
+}
+
+TEST(Record, RoundTripOfBothFamilies) {
+    const Query v4 = query("192.0.2.1:1024", "198.51.100.1:53");
+    const Query v6 = query("[2001:db8::1]:65535", "[2001:db8::2]:53");
+    std::string block;
+    append_record(block, v4);
+    append_record(block, v6);
+    RecordReader reader(bytes(block));
+    Query out;
+    ASSERT_TRUE(reader.next(out));
+    expect_same(out, v4);
+    ASSERT_TRUE(reader.next(out));
+    expect_same(out, v6);
+    EXPECT_FALSE(reader.next(out));
+    EXPECT_EQ(reader.error(), RecordError::kNone);
+}
+
+TEST(Record, LargestMessage) {
+    const std::vector<std::uint8_t> large(65'535, 1);
+    Query in = query("192.0.2.1:1", "192.0.2.2:2");
+    in.message = large;
+    std::string block;
+    append_record(block, in);
+    RecordReader reader(bytes(block));
+    Query out;
+    ASSERT_TRUE(reader.next(out));
+    EXPECT_EQ(out.message.size(), large.size());
+}
+
+TEST(Record, EveryCutIsReportedWithItsOffset) {
+    std::string first;
+    append_record(first, query("192.0.2.1:1", "192.0.2.2:2"));
+    const std::string whole = first + first;
+    for (size_t size = first.size() + 1; size < whole.size(); ++size) {
+        RecordReader reader(bytes(whole).first(size));
+        Query out;
+        ASSERT_TRUE(reader.next(out));
+        ASSERT_FALSE(reader.next(out)) << size;
+        ASSERT_EQ(reader.error(), RecordError::kTruncated) << size;
+        ASSERT_EQ(reader.offset(), first.size());
+    }
+}
+
+TEST(Record, BadVersionFamilyAndTransportAreRefused) {
+    struct Case {
+        size_t position;
+        RecordError error;
+    };
+
+    for (const Case& bad : {Case{4, RecordError::kVersion}, Case{5, RecordError::kCorrupt},
+                            Case{6, RecordError::kCorrupt}, Case{7, RecordError::kCorrupt}}) {
+        std::string block;
+        append_record(block, query("192.0.2.1:1", "192.0.2.2:2"));
+        block[bad.position] = 99;
+        RecordReader reader(bytes(block));
+        Query out;
+        EXPECT_FALSE(reader.next(out));
+        EXPECT_EQ(reader.error(), bad.error) << bad.position;
+        EXPECT_FALSE(reader.next(out)) << "the error stays";
+    }
+}
+
+/// Appends `tail` to a record and mends its size.
+std::string with_tail(const std::string& tail) {
+    std::string block;
+    append_record(block, query("192.0.2.1:1", "192.0.2.2:2"));
+    block += tail;
+    const auto size = static_cast<std::uint32_t>(block.size() - 4);
+    std::copy_n(reinterpret_cast<const char*>(&size), 4, block.begin());
+    return block;
+}
+
+TEST(Record, UnknownTailFieldsAreSkipped) {
+    const std::string block = with_tail(std::string("\x09\x02xy\x08\0", 6));
+    RecordReader reader(bytes(block));
+    Query out;
+    EXPECT_TRUE(reader.next(out));
+    expect_same(out, query("192.0.2.1:1", "192.0.2.2:2"));
+}
+
+TEST(Record, MalformedTailIsCorrupt) {
+    const std::string block = with_tail(std::string("\x09\x05xy", 4));
+    RecordReader reader(bytes(block));
+    Query out;
+    EXPECT_FALSE(reader.next(out));
+    EXPECT_EQ(reader.error(), RecordError::kCorrupt);
+}
+
+} // namespace
+} // namespace reprise
