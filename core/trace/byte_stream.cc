@@ -59,6 +59,7 @@ ByteStream::ByteStream(const std::string& path) : path_(path), file_(open_file(p
         throw TraceError(fmt::format("trace {} is a directory; name a capture file in it", path));
     }
     regular_ = S_ISREG(status.st_mode) && path != "-";
+    size_ = S_ISREG(status.st_mode) ? status.st_size : 0;
     open_archive();
 }
 
@@ -118,6 +119,11 @@ std::int64_t ByteStream::read(std::uint8_t* out, size_t size) {
         return static_cast<std::int64_t>(count);
     }
     return read_archive(out, size);
+}
+
+double ByteStream::share_read() const {
+    const auto read = static_cast<double>(archive_filter_bytes(archive_.get(), -1));
+    return size_ == 0 ? 0 : std::clamp(read / static_cast<double>(size_), 0.0, 1.0);
 }
 
 } // namespace reprise::trace

@@ -35,6 +35,9 @@ public:
     /// Compression found: "gzip", "bzip2", "xz", "zstd", "lz4", or empty for none.
     [[nodiscard]] const std::string& compression() const { return compression_; }
 
+    /// Share of the file's (compressed) bytes read; 0 for a pipe.
+    [[nodiscard]] double share_read() const;
+
     /// A regular file, which can be opened again.
     [[nodiscard]] bool regular() const { return regular_; }
 
@@ -49,6 +52,7 @@ private:
     std::string path_;
     FileDescriptor file_;
     bool regular_ = false;
+    std::int64_t size_ = 0; ///< of the file; 0 for a pipe
     std::unique_ptr<archive, ArchiveCloser> archive_;
     std::string compression_;
     std::string error_;

@@ -4,11 +4,16 @@
 #include <fmt/format.h>
 #include <libtrace.h>
 
+#include <algorithm>
+#include <filesystem>
 #include <optional>
+#include <system_error>
 #include <utility>
 
 namespace reprise::trace {
 namespace {
+
+constexpr std::uint64_t kRecordHeader = 16; ///< pcap and ERF alike
 
 struct TraceCloser {
     void operator()(libtrace_t* trace) const { trace_destroy(trace); }
@@ -41,8 +46,10 @@ Nanoseconds from_erf(std::uint64_t erf) {
 
 class LibtraceSource final : public PacketSource {
 public:
-    LibtraceSource(std::unique_ptr<libtrace_t, TraceCloser> trace, std::string format)
-        : trace_(std::move(trace)), packet_(trace_create_packet()), format_(std::move(format)) {}
+    LibtraceSource(std::unique_ptr<libtrace_t, TraceCloser> trace, std::string format,
+                   std::uint64_t size)
+        : trace_(std::move(trace)), packet_(trace_create_packet()), format_(std::move(format)),
+          size_(size) {}
 
     bool next(Packet& packet) override {
         const int result = trace_read_packet(trace_.get(), packet_.get());
@@ -56,6 +63,11 @@ public:
     }
 
     [[nodiscard]] const std::string& trouble() const override { return trouble_; }
+
+    [[nodiscard]] double share_read() const override {
+        return size_ == 0 ? 0
+                          : std::min(1.0, static_cast<double>(bytes_) / static_cast<double>(size_));
+    }
 
     [[nodiscard]] std::string description() const override {
         return format_ == "pcapfile" ? "pcap, libtrace" : format_ + ", libtrace";
@@ -77,6 +89,7 @@ private:
                   .bytes = {data, captured},
                   .wire_length = static_cast<std::uint32_t>(trace_get_wire_length(packet_.get()))};
         ++packets_;
+        bytes_ += kRecordHeader + captured;
         return true;
     }
 
@@ -88,6 +101,8 @@ private:
     std::unique_ptr<libtrace_packet_t, PacketCloser> packet_; // goes before its trace
     std::string format_;
     std::uint64_t packets_ = 0;
+    std::uint64_t bytes_ = 0;
+    std::uint64_t size_; ///< of the file
     std::string trouble_;
 };
 
@@ -98,7 +113,9 @@ std::unique_ptr<PacketSource> open_libtrace(const std::string& format, const std
     if (!trace || trace_is_err(trace.get()) || trace_start(trace.get()) != 0) {
         return nullptr;
     }
-    return std::make_unique<LibtraceSource>(std::move(trace), format);
+    std::error_code ignored;
+    const auto size = std::filesystem::file_size(path, ignored);
+    return std::make_unique<LibtraceSource>(std::move(trace), format, ignored ? 0 : size);
 }
 
 } // namespace reprise::trace

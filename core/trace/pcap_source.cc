@@ -65,6 +65,8 @@ public:
 
     [[nodiscard]] const std::string& trouble() const override { return trouble_; }
 
+    [[nodiscard]] double share_read() const override { return stream_->share_read(); }
+
     [[nodiscard]] std::string description() const override {
         const std::string& compression = stream_->compression();
         return fmt::format("{}{}{}, libpcap", format_, compression.empty() ? "" : ", ",

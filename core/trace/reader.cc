@@ -62,6 +62,8 @@ std::uint64_t Reader::packets() const { return state_->packets(); }
 
 const std::string& Reader::trouble() const { return state_->source().trouble(); }
 
+double Reader::share_read() const { return state_->source().share_read(); }
+
 std::string Reader::description() const { return state_->source().description(); }
 
 } // namespace reprise::trace

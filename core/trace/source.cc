@@ -95,6 +95,8 @@ public:
 
     [[nodiscard]] const std::string& trouble() const override { return current_->trouble(); }
 
+    [[nodiscard]] double share_read() const override { return current_->share_read(); }
+
     [[nodiscard]] std::string description() const override { return current_->description(); }
 
 private:

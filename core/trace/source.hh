@@ -37,6 +37,9 @@ public:
     /// One line, or empty where nothing went wrong.
     [[nodiscard]] virtual const std::string& trouble() const = 0;
 
+    /// Share of the file read, 0 to 1; 0 where its size is unknown.
+    [[nodiscard]] virtual double share_read() const = 0;
+
     /// For example "pcapng, gzip, libpcap".
     [[nodiscard]] virtual std::string description() const = 0;
 };
