@@ -15,7 +15,8 @@ void add_options(CLI::App& app, Options& options) {
         ->required();
     app.add_option("--distributor", options.distributors,
                    "[NAME=]HOST:PORT of a distributor; repeat for several client hosts")
-        ->required();
+        ->required()
+        ->allow_extra_args(false);
     app.add_option("--cert", options.tls.certificate, "own certificate, PEM")->required();
     app.add_option("--key", options.tls.key, "its key, PEM")->required();
     app.add_option("--ca", options.tls.authority, "certificate authority of the run, PEM")
@@ -24,12 +25,14 @@ void add_options(CLI::App& app, Options& options) {
            "--server", options.servers,
            "address of the server under test; twice for IPv4 and IPv6. A source is skipped where "
            "the server has no address of its family")
-        ->required();
+        ->required()
+        ->allow_extra_args(false);
     app.add_option("--server-port", options.server_port, "port of the server")
         ->capture_default_str();
     app.add_option("--results", options.results, "folder for controller.json and sources.csv")
         ->capture_default_str();
     app.add_option("--port", options.ports, "DNS port in the trace; repeat for several")
+        ->allow_extra_args(false)
         ->capture_default_str();
     app.add_flag("--all-opcodes", options.all_opcodes,
                  "also send UPDATE and NOTIFY (skipped and counted otherwise)");
