@@ -123,13 +123,9 @@ def querier_skips(measured: Measured) -> dict[str, int]:
 
 
 def reader_skips(measured: Measured) -> dict[str, int]:
-    """Reasons of queries that never reached a querier: the controller's, less what the queriers' records
-    hold.
-    """
-    own = querier_skips(measured)
+    """Reasons of queries that never reached a querier; the queriers' own are in their records."""
     told = as_dict((measured.run.controller or {}).get("skipped"))
-    left = {str(reason): _number(count, 0) - own.get(str(reason), 0) for reason, count in told.items()}
-    return {reason: count for reason, count in left.items() if count > 0}
+    return {str(reason): _number(count, 0) for reason, count in told.items() if _number(count, 0) > 0}
 
 
 def skip_reasons(measured: Measured) -> dict[str, int]:

@@ -1,0 +1,148 @@
+"""`python -m report summary|report|compare`: the rim of the package. Everything else takes and gives values."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from report import html, plots
+from report.compare import compare
+from report.errors import ReportError
+from report.run import Json, Run, open_run
+from report.sources import Reading, Source, open_source, reading_arguments, trace_of, zone_of
+from report.summary import Measured, measure, summarize, write_summary
+from report.tables import comparison_text, runs_table, table
+from report.zone import Zone, read_zone
+
+
+def main(argv: Sequence[str]) -> int:
+    """Exit status: 0 done, 1 it could not be done, 2 usage. Errors are one line on standard error."""
+    try:
+        arguments = parser().parse_args(list(argv))
+    except SystemExit as stop:
+        return stop.code if isinstance(stop.code, int) else 2
+    try:
+        return int(arguments.run(arguments))
+    except ReportError as error:
+        return _fail(str(error))
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        return _fail(f"{where}{error.strerror or error}; check the disk's space and the folder's permissions")
+    except MemoryError:
+        return _fail("out of memory; free some, or report on a machine with 8 GiB for each 100 M queries")
+
+
+def _fail(text: str) -> int:
+    print(f"reprise: error: {text}", file=sys.stderr)
+    return 1
+
+
+def parser() -> argparse.ArgumentParser:
+    """Pure: the command line as a value."""
+    top = argparse.ArgumentParser(prog="reprise", description="Summaries, reports and comparisons of runs.")
+    commands = top.add_subparsers(dest="command", required=True)
+    one = commands.add_parser("summary", help="write summary.json of each run")
+    one.add_argument("runs", nargs="+", type=Path, metavar="RUN")
+    one.set_defaults(run=_summary)
+    two = commands.add_parser(
+        "report", help="write summary.json, plots and report.html; compare several runs"
+    )
+    two.add_argument("runs", nargs="+", type=Path, metavar="RUN")
+    two.add_argument(
+        "-o", "--output", type=Path, help="page for several runs (default: comparison.html beside them)"
+    )
+    two.set_defaults(run=_report)
+    _add_compare(
+        commands.add_parser(
+            "compare", help="compare answers: a run with its trace, or any two of run, trace, .ra"
+        )
+    )
+    return top
+
+
+def _add_compare(three: argparse.ArgumentParser) -> None:
+    three.add_argument("sides", nargs="+", type=Path, metavar="RUN|TRACE|FILE.ra")
+    three.add_argument("--zone", type=Path, help="served zone (default: the run's)")
+    three.add_argument("--origin", help="the zone's origin (default: its SOA's owner)")
+    three.add_argument("--json", type=Path, help="write the result here too")
+    three.add_argument("--programs", type=Path, help="folder of reprise-mutator (default: the newest build)")
+    three.set_defaults(run=_compare)
+
+
+def _summary(arguments: argparse.Namespace) -> int:
+    """Status 0 also for an unclean run: that it is unclean is its summary's message."""
+    for folder in arguments.runs:
+        summary = summarize(measure(open_run(folder)))
+        write_summary(folder, summary)
+        print(table([list(row) for row in runs_table([summary])[1:]]))
+    return 0
+
+
+def _report(arguments: argparse.Namespace) -> int:
+    measured = [measure(open_run(folder)) for folder in arguments.runs]
+    summaries = [_write_report(one) for one in measured]
+    if len(summaries) > 1:
+        target = arguments.output or arguments.runs[0].resolve().parent / "comparison.html"
+        html.write(target, html.comparison_page(summaries, plots.side_by_side(measured)))
+        print(table(runs_table(summaries), frozenset(range(1, len(summaries) + 1))))
+        print(f"\n{target}")
+    return 0
+
+
+def _write_report(measured: Measured) -> Json:
+    summary = summarize(measured)
+    folder = measured.run.folder
+    write_summary(folder, summary)
+    drawn = plots.draw_all(measured, summary)
+    plots.write(folder / "plots", drawn)
+    html.write(folder / "report.html", html.run_page(measured.run, summary, drawn))
+    print(folder / "report.html")
+    return summary
+
+
+def _compare(arguments: argparse.Namespace) -> int:
+    if len(arguments.sides) > 2:
+        raise ReportError(
+            "more than two things to compare", "name one run, or two of run, trace and .ra file"
+        )
+    with tempfile.TemporaryDirectory(prefix="reprise-compare-") as scratch:
+        before, after = _sides(arguments, Path(scratch))
+        zone = _zone(arguments, after.run or before.run)
+        result = compare(before.answers, after.answers, zone)
+    for target in (arguments.json, after.run.folder / "compare.json" if after.run else None):
+        if target is not None:
+            target.write_text(json.dumps(result, indent=2) + "\n", "utf-8")
+    print(comparison_text(result))
+    return 0
+
+
+def _sides(arguments: argparse.Namespace, scratch: Path) -> tuple[Source, Source]:
+    """Before and after: what was recorded comes first, however the two are named."""
+    run = next((open_run(path) for path in arguments.sides if path.is_dir()), None)
+    reading = Reading(arguments.programs, scratch, reading_arguments(run))
+    sides = [open_source(path, reading) for path in arguments.sides]
+    if len(sides) == 1:
+        if run is None:
+            raise ReportError(
+                f"{arguments.sides[0]} is compared with nothing", "name a second side, or a run folder"
+            )
+        sides.insert(0, open_source(trace_of(run), reading))
+    first, second = sides
+    return (second, first) if second.recorded and not first.recorded else (first, second)
+
+
+def _zone(arguments: argparse.Namespace, run: Run | None) -> Zone | None:
+    path = arguments.zone or (zone_of(run) if run else None)
+    return read_zone(path, arguments.origin) if path else None
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

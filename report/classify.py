@@ -1,0 +1,325 @@
+"""Why two replies to one query differ: every difference gets a class, by evidence and not by resemblance.
+
+`before` is the recorded reply, `after` the replay's. A class that blames the zone is given only where the
+replay's data are exactly what the served zone holds and the recorded data are not; a difference whose
+evidence is missing is `unexplained`. A pair may fall into several classes (a delegation changed and a
+signature was refreshed).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from report.rcodes import rcode_name
+from report.wire import FLAGS, Key, Message, Section
+from report.zone import Zone
+
+NO_RECORDED = "no answer recorded"
+NO_REPLAYED = "no answer in replay"
+MALFORMED = "malformed"
+CHAOS = "chaos class (server identity)"
+POLICY = "server policy"
+CHILD = "child zone served by the recorded server"
+ADDED = "TLD added since"
+REMOVED = "TLD removed since"
+TRUNCATION = "truncation differs (size)"
+DELEGATION = "delegation changed"
+SIGNER = "delegation signer changed (DS)"
+GLUE = "glue differs"
+APEX = "zone apex data changed (SOA, NS, DNSKEY)"
+DENIAL = "denial of existence changed (NSEC)"
+DATA = "zone data changed"
+SIGNATURE = "signature refreshed"
+EDNS = "EDNS differs (size, options)"
+TTL = "TTL differs"
+ENCODING = "order or encoding only"
+UNEXPLAINED = "unexplained"
+
+# Also the order of precedence where each pair is counted once.
+CLASSES = (
+    UNEXPLAINED, NO_RECORDED, NO_REPLAYED, MALFORMED, CHAOS, POLICY, CHILD, ADDED, REMOVED, TRUNCATION, DELEGATION,
+    SIGNER, GLUE, APEX, DENIAL, DATA, SIGNATURE, EDNS, TTL, ENCODING,
+)  # fmt: skip
+
+POLICY_RCODES = frozenset({1, 2, 4, 5, 9, 16})  # FORMERR, SERVFAIL, NOTIMP, REFUSED, NOTAUTH, BADVERS
+POLICY_TYPES = frozenset({"ANY", "AXFR", "IXFR"})  # RFC 8482 leaves ANY to the server; transfers to its rules
+QCLASS_IN, QCLASS_CH = 1, 3
+IDENTITY_OPTIONS = frozenset({3, 10})  # NSID, COOKIE
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One difference: its class and what exactly, short enough for a table."""
+
+    kind: str
+    detail: str
+
+
+@dataclass
+class Evidence:
+    """What the recorded replies say taken together; filled by `learn` before anything is classified."""
+
+    ns_sets: dict[str, Counter[frozenset[str]]] = field(default_factory=dict)
+    denied: set[str] = field(default_factory=set)
+
+    def learn(self, message: Message, zone: Zone | None) -> None:
+        owner = referral_owner(message)
+        if owner is not None and not message.flag("TC"):
+            self.ns_sets.setdefault(owner, Counter())[message.authority.sets[owner, "NS"]] += 1
+        if zone is not None and message.rcode == 3 and message.flag("AA"):
+            self.denied.add(zone.top(message.qname) or message.qname)
+
+
+def referral_owner(message: Message) -> str | None:
+    """The owner of the NS set of a referral (RFC 1034 section 4.3.2: not authoritative, no answer); None for
+    others.
+    """
+    if message.rcode or message.flag("AA") or message.answer.sets:
+        return None
+    owners = [owner for owner, kind in message.authority.sets if kind == "NS"]
+    return owners[0] if len(owners) == 1 else None
+
+
+def classify(before: Message, after: Message, zone: Zone | None, evidence: Evidence) -> list[Finding]:
+    """All findings for a pair of replies whose bytes differ; never empty."""
+    whole = list(_whole_reply(before, after, zone, evidence))
+    if whole:
+        return whole
+    found = [*_flags(before, after), *_edns(before, after)]
+    if before.flag("TC") != after.flag("TC"):
+        # What is missing from a truncated reply says nothing; what changed while complete still does.
+        found.append(_truncation(before, after))
+    else:
+        found += _sections(before, after, zone, evidence)
+    return found or [Finding(ENCODING, "the same content")]
+
+
+def _whole_reply(before: Message, after: Message, zone: Zone | None, evidence: Evidence) -> Iterator[Finding]:
+    """Causes that explain everything in the reply at once."""
+    if before.qclass != QCLASS_IN or after.qclass != QCLASS_IN:
+        yield _other_class(before, after)
+    elif before.rcode != after.rcode and {before.rcode, after.rcode} & POLICY_RCODES:
+        yield Finding(POLICY, f"{_reply_text(before)} -> {_reply_text(after)}")
+    elif before.opcode or after.opcode:
+        yield Finding(POLICY, f"opcode {before.opcode}")
+    elif before.qtype in POLICY_TYPES and before.answer.sets and after.answer.sets:
+        yield Finding(POLICY, f"{before.qtype} is answered as the server likes")
+    elif zone is not None:
+        yield from _by_zone(before, after, zone, evidence)
+    elif before.rcode != after.rcode:
+        yield Finding(UNEXPLAINED, f"{_reply_text(before)} -> {_reply_text(after)}, no zone to explain it")
+
+
+def _other_class(before: Message, after: Message) -> Finding:
+    if before.qclass == QCLASS_CH:
+        return Finding(CHAOS, f"{before.qname} {before.qtype}")
+    if before.qname == "" or after.qname == "":
+        return Finding(POLICY, f"no question: {_reply_text(before)} -> {_reply_text(after)}")
+    return Finding(POLICY, f"class {before.qclass}: {_reply_text(before)} -> {_reply_text(after)}")
+
+
+def _reply_text(message: Message) -> str:
+    return rcode_name(message.rcode)
+
+
+def _by_zone(before: Message, after: Message, zone: Zone, evidence: Evidence) -> Iterator[Finding]:
+    child = _child_zone(before, after, zone)
+    top = zone.top(before.qname) or before.qname
+    if child is not None:
+        yield child
+    elif before.rcode == 3 and after.rcode == 0 and top in zone.names and top not in evidence.ns_sets:
+        yield Finding(ADDED, top)
+    elif before.rcode == 0 and after.rcode == 3 and top not in zone.names and top not in evidence.denied:
+        yield Finding(REMOVED, top)
+    elif before.rcode != after.rcode:
+        yield Finding(UNEXPLAINED, f"{_reply_text(before)} -> {_reply_text(after)}")
+
+
+def _child_zone(before: Message, after: Message, zone: Zone) -> Finding | None:
+    """The recorded server was authoritative below a cut of the served zone, and the replay refers to that
+    cut.
+    """
+    cut = zone.cut(before.qname)
+    if cut is None or not _refers_to(after, cut, zone):
+        return None
+    owner = referral_owner(before)
+    below = owner is not None and owner != cut and owner.endswith("." + cut)
+    if not below and not _speaks_for(before, cut):
+        return None
+    return Finding(CHILD, cut)
+
+
+def _speaks_for(message: Message, cut: str) -> bool:
+    """Authoritative data from within the cut. A denial by the parent has a SOA that is above it."""
+    owners = {owner for section in (message.answer, message.authority) for owner, _ in section.sets}
+    return (
+        message.flag("AA")
+        and bool(owners)
+        and all(owner == cut or owner.endswith("." + cut) for owner in owners)
+    )
+
+
+def _refers_to(message: Message, cut: str, zone: Zone) -> bool:
+    """Truncated referrals hold a part of the NS set."""
+    if referral_owner(message) != cut:
+        return False
+    held, served = message.authority.sets[cut, "NS"], zone.get(cut, "NS")
+    return held <= served if message.flag("TC") else held == served
+
+
+def _truncation(before: Message, after: Message) -> Finding:
+    limit = after.edns.payload if after.edns else 512
+    was, now = ("truncated" if message.flag("TC") else "whole" for message in (before, after))
+    return Finding(TRUNCATION, f"{was} -> {now}, the server's limit is {limit}")
+
+
+def _flags(before: Message, after: Message) -> Iterator[Finding]:
+    """TC is truncation's; AA changes with what the data are, so only the server's own bits are policy."""
+    for name in ("RD", "RA", "AD", "CD"):
+        if before.flag(name) != after.flag(name):
+            yield Finding(POLICY, f"{name} is {int(before.flag(name))} -> {int(after.flag(name))}")
+    if before.flag("AA") != after.flag("AA"):
+        yield Finding(UNEXPLAINED, f"AA is {int(before.flag('AA'))} -> {int(after.flag('AA'))}")
+    known = sum(FLAGS.values()) | 0xF80F  # QR, opcode and rcode are compared elsewhere
+    if (before.flags ^ after.flags) & ~known:
+        yield Finding(POLICY, "the reserved flag differs")
+
+
+def _edns(before: Message, after: Message) -> Iterator[Finding]:
+    was, now = before.edns, after.edns
+    if was is None or now is None:
+        if was is not now:
+            yield Finding(POLICY, "EDNS is " + ("gone" if now is None else "new"))
+        return
+    if was.payload != now.payload:
+        yield Finding(EDNS, f"size {was.payload} -> {now.payload}")
+    if (was.version, was.do) != (now.version, now.do):
+        yield Finding(EDNS, "version or DO")
+    codes = sorted({code for code, _ in was.options ^ now.options})
+    if codes:
+        kind = CHAOS if set(codes) <= IDENTITY_OPTIONS else EDNS
+        yield Finding(kind, "EDNS options " + ", ".join(map(str, codes)))
+
+
+def _sections(before: Message, after: Message, zone: Zone | None, evidence: Evidence) -> Iterator[Finding]:
+    for name, was in before.sections.items():
+        now = after.sections[name]
+        judge = _Judge(before, after, zone, evidence, name)
+        for key in sorted(was.sets.keys() | now.sets.keys()):
+            yield from judge.data(key, was, now)
+        for key in sorted(was.signatures.keys() | now.signatures.keys()):
+            yield from judge.signature(key, was, now)
+
+
+@dataclass(frozen=True)
+class _Judge:
+    """Judges RRsets of one section of a pair. Every method yields nothing where there is no difference."""
+
+    before: Message
+    after: Message
+    zone: Zone | None
+    evidence: Evidence
+    section: str
+
+    def data(self, key: Key, was: Section, now: Section) -> Iterator[Finding]:
+        old, new = was.sets.get(key), now.sets.get(key)
+        if old != new:
+            yield self._difference(key, old, new)
+        elif was.ttls[key] != now.ttls[key]:
+            yield Finding(TTL, f"{key[1]} {was.ttls[key]} -> {now.ttls[key]}")
+
+    def signature(self, key: Key, was: Section, now: Section) -> Iterator[Finding]:
+        """A signature on one side only follows its RRset; with the RRset on both sides it has no explanation."""
+        old, new = was.signatures.get(key), now.signatures.get(key)
+        if old == new:
+            return
+        covered = (key in was.sets, key in now.sets)
+        if old is None or new is None:
+            if covered == (True, True):
+                yield Finding(UNEXPLAINED, f"signature of {key[1]} is {'new' if old is None else 'gone'}")
+        elif self.zone is not None and new <= self.zone.signatures.get(key, frozenset()):
+            yield Finding(SIGNATURE, key[1])
+        else:
+            yield Finding(UNEXPLAINED, f"signature of {key[1]} is not the served zone's")
+
+    def _difference(self, key: Key, old: frozenset[str] | None, new: frozenset[str] | None) -> Finding:
+        owner, kind = key
+        zone = self.zone
+        change = "new" if old is None else "gone" if new is None else "changed"
+        text = f"{kind} in {self.section} {change}"
+        if zone is None:
+            return Finding(UNEXPLAINED, f"{text}, no zone to explain it")
+        served = zone.get(owner, kind)
+        if new is not None and new != served:
+            return Finding(UNEXPLAINED, f"{text} and not the served zone's")
+        if kind in ("A", "AAAA") and self.section == "additional":
+            return self._glue(owner, text, old, served)
+        if kind == "NSEC":
+            return Finding(DENIAL if self._denial_changed() else UNEXPLAINED, text)
+        if new is None and served:
+            return self._left_out(text, old == served)
+        if old is None and new is not None and not self._new_in_zone(owner, kind):
+            return Finding(POLICY, f"{text}: the server adds optional records")
+        return Finding(self._changed_data(owner, kind), text)
+
+    def _left_out(self, text: str, unchanged: bool) -> Finding:
+        """The zone has the records and the replay's reply does not."""
+        if self.after.flag("TC"):
+            return Finding(TRUNCATION, text)
+        if unchanged and self.section != "answer":
+            return Finding(POLICY, f"{text}: the server leaves optional records out")
+        return Finding(UNEXPLAINED, f"{text} though the served zone has it")
+
+    def _changed_data(self, owner: str, kind: str) -> str:
+        """The zone's data are not what was recorded; which data."""
+        assert self.zone is not None
+        if owner == self.zone.origin:
+            return APEX
+        if kind == "NS":
+            return DELEGATION if self._drifts_or_one_other_set(owner) else UNEXPLAINED
+        return SIGNER if kind == "DS" else DATA
+
+    def _drifts_or_one_other_set(self, owner: str) -> bool:
+        """The trace itself must say another set than the zone: all its referrals, or those until it changed."""
+        assert self.zone is not None
+        recorded = self.evidence.ns_sets.get(owner, Counter())
+        return any(held != self.zone.get(owner, "NS") for held in recorded)
+
+    def _new_in_zone(self, owner: str, kind: str) -> bool:
+        """A DS that appears where the recorded reply denied it (NSEC) or had none is new in the zone."""
+        return kind in ("DS", "NS") or owner == self.before.qname
+
+    def _denial_changed(self) -> bool:
+        """A recorded NSEC that the served zone does not have, or a denial made needless or needed by a
+        changed DS.
+        """
+        assert self.zone is not None
+        recorded = {key: held for key, held in self.before.authority.sets.items() if key[1] == "NSEC"}
+        if any(self.zone.get(*key) != held for key, held in recorded.items()):
+            return True
+        signers = [{key for key in m.authority.sets if key[1] == "DS"} for m in (self.before, self.after)]
+        return signers[0] != signers[1]
+
+    def _glue(self, owner: str, text: str, old: frozenset[str] | None, served: frozenset[str]) -> Finding:
+        """Addresses beside an NS set: changed in the zone, gone with their name, or as many as fit."""
+        if old is not None and old != served:
+            return Finding(GLUE, text)
+        was, now = (_targets(message) for message in (self.before, self.after))
+        if (owner in was) != (owner in now):
+            return Finding(GLUE, text + " with its name server")
+        if old is None:
+            return Finding(GLUE, text)
+        return Finding(GLUE, text + ": as many as fit or are asked for")
+
+
+def _targets(message: Message) -> set[str]:
+    """Names of all NS sets in the reply."""
+    return {
+        target
+        for section in (message.answer, message.authority)
+        for (_, kind), held in section.sets.items()
+        if kind == "NS"
+        for target in held
+    }

@@ -1,0 +1,270 @@
+"""Recorded answers against the replay's: pairs by sequence number, what is equal, and every difference by
+class.
+
+Replies that are equal but for their id are not parsed. The rest is parsed, compared and forgotten, so that
+memory grows with the index of the files only.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from report.classify import (
+    CLASSES,
+    MALFORMED,
+    NO_RECORDED,
+    NO_REPLAYED,
+    UNEXPLAINED,
+    Evidence,
+    Finding,
+    classify,
+)
+from report.errors import ReportError
+from report.rafile import Answer, AnswerSet
+from report.rcodes import rcode_name
+from report.referrals import Referrals, drifting
+from report.wire import FLAGS, Message, parse
+from report.zone import Zone
+
+SCHEMA = 1
+MAX_LISTED = 10_000
+MAX_TEXT = 160
+HEADER_BYTES = 12
+Pair = tuple[Answer, Answer]
+
+
+@dataclass
+class Tally:
+    """Everything counted over the pairs."""
+
+    pairs: int = 0
+    neither: int = 0
+    other_query: int = 0
+    compared: int = 0
+    equal_bytes: int = 0
+    parsed: int = 0
+    rcode_equal: int = 0
+    rcodes: Counter[str] = field(default_factory=Counter)
+    flags_equal: Counter[str] = field(default_factory=Counter)
+    sections_equal: Counter[str] = field(default_factory=Counter)
+    signatures_equal: int = 0
+    ttls_equal: int = 0
+    differing: int = 0
+    classes: Counter[str] = field(default_factory=Counter)
+    primary: Counter[str] = field(default_factory=Counter)
+    details: dict[str, Counter[str]] = field(default_factory=dict)
+    examples: dict[str, dict[str, Any]] = field(default_factory=dict)
+    unexplained: list[dict[str, Any]] = field(default_factory=list)
+    referrals: Referrals = field(default_factory=Referrals)
+
+
+def compare(before: AnswerSet, after: AnswerSet, zone: Zone | None) -> dict[str, Any]:
+    """compare.json, schema 1. Raises ReportError where the two are not of one trace or nothing can be
+    compared.
+    """
+    evidence = gather(before, zone)
+    tally = Tally()
+    for pair in pairs(before, after):
+        _judge(tally, pair, zone, evidence)
+    _check(before, after, tally)
+    return _as_json(before, after, zone, evidence, tally)
+
+
+def gather(before: AnswerSet, zone: Zone | None) -> Evidence:
+    """A first pass over the recorded replies: what referrals and denials they hold."""
+    evidence = Evidence()
+    for answer in before:
+        if len(answer.reply) >= HEADER_BYTES and (message := parse(answer.reply)) is not None:
+            evidence.learn(message, zone)
+    return evidence
+
+
+def pairs(before: AnswerSet, after: AnswerSet) -> Iterator[Pair]:
+    """By sequence number, ascending; those on one side only are counted by `_check`."""
+    _, left, right = np.intersect1d(before.seqs, after.seqs, assume_unique=True, return_indices=True)
+    for one, other in zip(left, right, strict=True):
+        yield before.at(int(one)), after.at(int(other))
+
+
+def _check(before: AnswerSet, after: AnswerSet, tally: Tally) -> None:
+    if tally.pairs == 0:
+        raise ReportError(
+            f"{before.name} and {after.name} have no query in common", "name a trace and its replay"
+        )
+    if tally.other_query * 2 > tally.pairs:
+        raise ReportError(
+            f"{before.name} and {after.name} hold different queries under the same numbers",
+            "name a trace and its own replay, with the same ports and opcodes",
+        )
+    if tally.compared == 0:
+        empty = before if not any(answer.reply for answer in before) else after
+        raise ReportError(f"{empty.name} holds no answers", "name a trace or a run that does")
+
+
+def _judge(tally: Tally, pair: Pair, zone: Zone | None, evidence: Evidence) -> None:
+    was, now = pair
+    tally.pairs += 1
+    if was.query[2:] != now.query[2:]:
+        tally.other_query += 1
+        return
+    if not was.reply and not now.reply:
+        tally.neither += 1
+        return
+    if not was.reply or not now.reply:
+        kind = NO_REPLAYED if was.reply else NO_RECORDED
+        before = parse(was.reply)
+        if before is not None:
+            tally.referrals.judge(was.seq, before, None, zone)
+        _note(tally, was, [Finding(kind, "")], before, parse(now.reply))
+        return
+    tally.compared += 1
+    _compare_replies(tally, pair, zone, evidence)
+
+
+def _compare_replies(tally: Tally, pair: Pair, zone: Zone | None, evidence: Evidence) -> None:
+    was, now = pair
+    before = parse(was.reply)
+    if was.reply[2:] == now.reply[2:]:
+        _count_equal(tally, before)
+        if before is not None:
+            tally.referrals.judge(was.seq, before, before, zone)
+        return
+    after = parse(now.reply)
+    if before is None or after is None:
+        sides = [name for name, side in (("recorded", before), ("replayed", after)) if side is None]
+        _note(tally, was, [Finding(MALFORMED, " and ".join(sides))], before, after)
+        return
+    _count_parts(tally, before, after)
+    tally.referrals.judge(was.seq, before, after, zone)
+    _note(tally, was, classify(before, after, zone, evidence), before, after)
+
+
+def _count_equal(tally: Tally, message: Message | None) -> None:
+    """Equal bytes are equal in every part, also where they cannot be parsed."""
+    tally.equal_bytes += 1
+    tally.parsed += 1
+    tally.rcode_equal += 1
+    tally.signatures_equal += 1
+    tally.ttls_equal += 1
+    tally.flags_equal.update(tuple(FLAGS))
+    tally.sections_equal.update(("answer", "authority", "additional"))
+    if message is not None:
+        tally.rcodes[rcode_name(message.rcode)] += 1
+
+
+def _count_parts(tally: Tally, before: Message, after: Message) -> None:
+    tally.parsed += 1
+    tally.rcode_equal += before.rcode == after.rcode
+    names = (rcode_name(before.rcode), rcode_name(after.rcode))
+    tally.rcodes[names[0] if names[0] == names[1] else " -> ".join(names)] += 1
+    tally.flags_equal.update(name for name in FLAGS if before.flag(name) == after.flag(name))
+    both = [(name, part, after.sections[name]) for name, part in before.sections.items()]
+    tally.sections_equal.update(name for name, was, now in both if was.sets == now.sets)
+    tally.signatures_equal += all(was.signatures == now.signatures for _, was, now in both)
+    tally.ttls_equal += all(
+        was.ttls[key] == now.ttls[key] for _, was, now in both for key in was.ttls.keys() & now.ttls.keys()
+    )
+
+
+def _note(
+    tally: Tally, answer: Answer, found: list[Finding], before: Message | None, after: Message | None
+) -> None:
+    tally.differing += 1
+    kinds = {finding.kind for finding in found}
+    tally.classes.update(kinds)
+    tally.primary[min(kinds, key=CLASSES.index)] += 1
+    for finding in set(found):
+        tally.details.setdefault(finding.kind, Counter())[finding.detail] += 1
+        if finding.kind not in tally.examples:
+            tally.examples[finding.kind] = _example(answer, finding, before, after)
+        if finding.kind == UNEXPLAINED and len(tally.unexplained) < MAX_LISTED:
+            tally.unexplained.append(_example(answer, finding, before, after))
+
+
+def _example(
+    answer: Answer, finding: Finding, before: Message | None, after: Message | None
+) -> dict[str, Any]:
+    query = parse(answer.query) or before or after
+    return {
+        "seq": answer.seq,
+        "qname": query.qname if query else "",
+        "qtype": query.qtype if query else "",
+        "detail": finding.detail,
+        "before": describe(before),
+        "after": describe(after),
+    }
+
+
+def describe(message: Message | None) -> str:
+    """One line for a table: rcode, flags, and what the sections hold."""
+    if message is None:
+        return "none"
+    parts = [rcode_name(message.rcode), *(name for name in FLAGS if message.flag(name))]
+    for name, section in message.sections.items():
+        held = Counter(kind for (_, kind), values in section.sets.items() for _ in values)
+        if held:
+            parts.append(f"{name}: " + " ".join(f"{count} {kind}" for kind, count in sorted(held.items())))
+    text = ", ".join(parts)
+    return text if len(text) <= MAX_TEXT else text[: MAX_TEXT - 1] + "…"
+
+
+def _as_json(
+    before: AnswerSet, after: AnswerSet, zone: Zone | None, evidence: Evidence, tally: Tally
+) -> dict[str, Any]:
+    return {
+        "schema": SCHEMA,
+        "before": _side(before),
+        "after": _side(after),
+        "zone": None if zone is None else {"origin": zone.origin, "serial": zone.serial},
+        "pairs": tally.pairs,
+        "only_before": len(before.seqs) - tally.pairs,
+        "only_after": len(after.seqs) - tally.pairs,
+        "different_query": tally.other_query,
+        "no_answer_on_either_side": tally.neither,
+        "compared": tally.compared,
+        "equal_bytes": _share(tally.equal_bytes, tally.compared),
+        "parsed": tally.parsed,
+        "rcode_equal": _share(tally.rcode_equal, tally.parsed),
+        "rcodes": dict(tally.rcodes.most_common()),
+        "flags_equal": {name: _share(tally.flags_equal[name], tally.parsed) for name in FLAGS},
+        "sections_equal": {
+            name: _share(tally.sections_equal[name], tally.parsed)
+            for name in ("answer", "authority", "additional")
+        },
+        "signatures_equal": _share(tally.signatures_equal, tally.parsed),
+        "ttls_equal": _share(tally.ttls_equal, tally.parsed),
+        "referrals": {**tally.referrals.as_json(zone is not None), "owners_drifting": drifting(evidence)},
+        "differing": tally.differing,
+        "classes": [_class_row(tally, kind) for kind in CLASSES if tally.classes[kind]],
+        "unexplained": tally.unexplained,
+    }
+
+
+def _side(side: AnswerSet) -> dict[str, Any]:
+    return {
+        "name": side.name,
+        "kind": side.kind,
+        "queries": len(side.seqs),
+        "duplicates": side.duplicates,
+        "problems": side.problems,
+    }
+
+
+def _share(count: int, of: int) -> dict[str, Any]:
+    return {"count": count, "share": count / of if of else None}
+
+
+def _class_row(tally: Tally, kind: str) -> dict[str, Any]:
+    """`pairs` have the class among others; `first` counts each pair once, so that it sums to `differing`."""
+    return {
+        "class": kind,
+        "pairs": tally.classes[kind],
+        "first": tally.primary[kind],
+        "details": dict(tally.details[kind].most_common(12)),
+        "example": tally.examples[kind],
+    }

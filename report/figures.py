@@ -1,0 +1,103 @@
+"""Figures as SVG and PNG, all in one style. No global state of matplotlib is touched outside `styled`."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+
+import matplotlib as mpl
+import matplotlib.style
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter
+from numpy.typing import NDArray
+
+STYLE = Path(__file__).with_name("reprise.mplstyle")
+INK = "#1f2933"
+CDF_POINTS = 600
+REFERENCE = re.compile(r'(\bid="|url\(#|href="#)')
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A finished plot. `caption` says in words how it is to be read."""
+
+    name: str
+    title: str
+    caption: str
+    svg: str
+    png: bytes
+
+    @property
+    def inline(self) -> str:
+        """The SVG element for a page: ids made unique, size left to the page, text in the page's colour."""
+        body = self.svg[self.svg.index("<svg") :]
+        body = REFERENCE.sub(lambda found: found.group(1) + self.name + "-", body)
+        head, rest = body.split(">", 1)
+        head = re.sub(r'\s(width|height)="[^"]*"', "", head)
+        label = self.title.replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;")
+        return f'{head} role="img" aria-label="{label}">{rest}'.replace(INK, "currentColor")
+
+
+def styled() -> AbstractContextManager[None]:
+    return matplotlib.style.context(STYLE)
+
+
+def draw(name: str, title: str, caption: str, paint: Callable[[Axes], bool], nothing: str) -> Drawn:
+    """`paint` returns False where it had no data; the plot then says `nothing`, so that a gap is not taken
+    for a fault.
+    """
+    with styled(), mpl.rc_context({"svg.hashsalt": name}):
+        figure = Figure()
+        axes = figure.add_subplot()
+        if not paint(axes):
+            _say(axes, nothing)
+        svg, png = io.StringIO(), io.BytesIO()
+        figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": "Reprise", "Title": title})
+        figure.savefig(png, format="png", facecolor="white", metadata={"Software": "Reprise"})
+    return Drawn(name, title, caption, svg.getvalue(), png.getvalue())
+
+
+def _say(axes: Axes, text: str) -> None:
+    axes.clear()
+    axes.set_axis_off()
+    axes.text(0.5, 0.5, text, ha="center", va="center", transform=axes.transAxes, fontsize=11)
+
+
+def cdf_points(samples: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """At most 600 points of the distribution function, both ends among them."""
+    ascending = np.sort(samples)
+    ranks = np.unique(np.linspace(0, len(ascending) - 1, min(CDF_POINTS, len(ascending))).astype(np.int64))
+    return ascending[ranks], (ranks + 1) / len(ascending)
+
+
+def plain(axis_value: float, _: int | None = None) -> str:
+    """Tick labels with separators and without exponents."""
+    if axis_value and abs(axis_value) < 0.01:
+        return f"{axis_value:g}"
+    return f"{axis_value:,.2f}".rstrip("0").rstrip(".")
+
+
+def plain_axis(axes: Axes, which: str) -> None:
+    for letter in which:
+        axis = axes.xaxis if letter == "x" else axes.yaxis
+        axis.set_major_formatter(FuncFormatter(plain))
+
+
+def legend_above(axes: Axes, entries: int) -> None:
+    """One line above the data, where it hides nothing."""
+    if entries > 1:
+        axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=min(entries, 5), borderaxespad=0.2)
+
+
+def write(folder: Path, drawn: Sequence[Drawn]) -> None:
+    """plots/NAME.svg and plots/NAME.png."""
+    folder.mkdir(exist_ok=True)
+    for plot in drawn:
+        (folder / f"{plot.name}.svg").write_text(plot.svg, "utf-8")
+        (folder / f"{plot.name}.png").write_bytes(plot.png)

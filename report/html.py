@@ -1,0 +1,313 @@
+"""report.html: one file with everything in it. No script, no outside reference; what is printed is escaped by
+jinja2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
+
+from report import tables
+from report.clean import ENDS
+from report.figures import Drawn
+from report.percentiles import ABSOLUTE, SPREAD
+from report.run import Json, Run, as_dict, as_list
+from report.tables import number, percent
+
+TEMPLATES = Path(__file__).with_name("templates")
+END_COLOURS = ("#009E73", "#E69F00", "#D55E00", "#CC79A7", "#56B4E9", "#8c2d04")
+ABSOLUTE_NAMES = {"abs_p50": "|p50|", "abs_p99": "|p99|", "abs_p999": "|p99.9|"}
+MAX_CELL = 300
+
+
+def environment() -> jinja2.Environment:
+    """Undefined names are faults of the template, not blanks in a report."""
+    return jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+def write(path: Path, page: str) -> None:
+    path.write_text(page, "utf-8")
+
+
+def run_page(run: Run, summary: Json, drawn: Sequence[Drawn]) -> str:
+    """Pure: the page as text."""
+    pages = environment()
+    plot = getattr(pages.get_template("macros.html.j2").module, "plot")  # noqa: B009 - macros are attributes
+    by_name = {one.name: one for one in drawn}
+    return pages.get_template("run.html.j2").render(
+        css=_css(),
+        **_frame(run),
+        title=run.experiment.get("title") or run.experiment.get("name") or summary["run"],
+        summary=summary,
+        started=_started(run),
+        good=_good(summary),
+        tiles=_tiles(summary),
+        ran=_what_ran(run),
+        **_queries(summary),
+        **_timing(summary),
+        **_answers(run, summary),
+        **_resources(run, summary),
+        plots=lambda names: Markup("").join(plot(by_name[name]) for name in names if name in by_name),
+    )
+
+
+def comparison_page(summaries: Sequence[Json], drawn: Sequence[Drawn]) -> str:
+    rows = tables.runs_table(summaries)
+    return (
+        environment()
+        .get_template("comparison.html.j2")
+        .render(
+            css=_css(),
+            version="",
+            commit="",
+            summaries=summaries,
+            heading=rows[0],
+            rows=rows[1:],
+            drawn=drawn,
+        )
+    )
+
+
+def _css() -> Markup:
+    """The style sheet is ours, so it needs no escaping."""
+    return Markup((TEMPLATES / "report.css").read_text("utf-8"))
+
+
+def _frame(run: Run) -> dict[str, Any]:
+    manifest = run.manifest or {}
+    return {
+        "version": as_dict(manifest.get("versions")).get("reprise") or "",
+        "commit": str(manifest.get("commit") or "")[:12],
+    }
+
+
+def _started(run: Run) -> str:
+    real = as_dict((run.controller or {}).get("start")).get("real_ns")
+    return datetime.fromtimestamp(real / 1e9, UTC).strftime("%Y-%m-%d %H:%M:%S UTC") if real else ""
+
+
+def _good(summary: Json) -> str:
+    return f"Each of the {number(summary['queries']['read'])} queries read has one end, and no part reports a problem."
+
+
+def _tiles(summary: Json) -> list[tuple[str, str]]:
+    queries, timing, latency = summary["queries"], summary["timing_error_us"], summary["latency_us"]
+    share = queries["answered"] / queries["read"] if queries["read"] else None
+    return [
+        (number(queries["read"]), "queries read"),
+        (percent(share), "answered"),
+        (f"{number(summary['duration_s'])} s", "from the first query to the last event"),
+        (_micro(timing["abs_p50"]), "timing error, median of the absolute value"),
+        (_micro(timing["abs_p99"]), "timing error, 99 % of it"),
+        (_micro(latency["median"]), "latency, median"),
+    ]
+
+
+def _micro(value: float | None) -> str:
+    """Microseconds, or milliseconds where they read better."""
+    if value is None:
+        return "–"
+    return f"{value:,.1f} µs" if abs(value) < 1000 else f"{value / 1000:,.2f} ms"
+
+
+def _what_ran(run: Run) -> list[tuple[str, list[tuple[str, str]]]]:
+    """Headings and facts; the tables of the experiment are shown whole, so that a setting is never hidden."""
+    experiment, manifest = run.experiment, run.manifest or {}
+    plain = {name: value for name, value in experiment.items() if not isinstance(value, dict)}
+    parts = {name: value for name, value in experiment.items() if isinstance(value, dict)}
+    server = parts.pop("server", {})
+    trace = [
+        *_trace_facts(run),
+        *_facts({k: v for k, v in plain.items() if k not in ("title", "schema", "trace")}),
+    ]
+    return [
+        ("Trace and experiment", trace),
+        ("Server", _facts(server)),
+        *((name.capitalize(), _facts(value)) for name, value in parts.items()),
+        ("Client hosts", _host_facts(run)),
+        ("Machine", [*_facts(as_dict(manifest.get("host"))), *_facts({"steal_s": manifest.get("steal_s")})]),
+        ("Versions", _facts({**as_dict(manifest.get("versions")), "commit": manifest.get("commit")})),
+    ]
+
+
+def _facts(values: Json, prefix: str = "") -> list[tuple[str, str]]:
+    rows: list[tuple[str, str]] = []
+    for name, value in values.items():
+        label = f"{prefix}{name}".replace("_", " ")
+        if isinstance(value, dict):
+            rows += _facts(value, f"{name} ")
+        elif value not in (None, "", []):
+            rows.append((label, _cell(value)))
+    return rows
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list):
+        return ", ".join(str(item) for item in value)[:MAX_CELL]
+    return str(value)[:MAX_CELL]
+
+
+def _trace_facts(run: Run) -> list[tuple[str, str]]:
+    controller = run.controller or {}
+    reader, start = as_dict(controller.get("reader")), as_dict(controller.get("start"))
+    first, last = start.get("trace_first_ns"), start.get("trace_last_ns")
+    rows = [("trace", str(run.experiment.get("trace") or controller.get("trace") or "synthesized"))]
+    if isinstance(first, int) and isinstance(last, int) and first:
+        day = datetime.fromtimestamp(first / 1e9, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+        rows.append(("recorded", f"{day}, {(last - first) / 1e9:,.3f} s"))
+    for name in ("packets", "queries", "responses"):
+        if isinstance(reader.get(name), int):
+            rows.append((f"{name} in it", number(reader[name])))
+    return rows
+
+
+def _host_facts(run: Run) -> list[tuple[str, str]]:
+    rows = []
+    for child in as_list((run.controller or {}).get("children")):
+        item = as_dict(child)
+        clock = "same clock" if item.get("same_clock") else f"clock offset {_offset(item.get('offset_ns'))}"
+        trip = item.get("rtt_ns")
+        text = f"{item.get('queriers', '?')} queriers, {number(item.get('assigned'))} queries, {clock}"
+        if isinstance(trip, int | float):
+            text += f", round trip {_micro(trip / 1000)}"
+        rows.append((str(item.get("name")), text))
+    return rows
+
+
+def _offset(value: object) -> str:
+    return _micro(value / 1000) if isinstance(value, int | float) else "unknown"
+
+
+def _queries(summary: Json) -> dict[str, Any]:
+    queries = summary["queries"]
+    read = queries["read"]
+    ends = [
+        {"name": name.replace("_", " "), "share": queries[name] / read if read else 0, "colour": colour}
+        for name, colour in zip(ENDS, END_COLOURS, strict=True)
+    ]
+    rows = [
+        [e["name"], number(queries[name]), percent(e["share"])] for e, name in zip(ends, ENDS, strict=True)
+    ]
+    others = [name for name in queries if name not in (*ENDS, "read")]
+    transport = [
+        (f"sent over {name}", number(count)) for name, count in summary["transport"].items() if count
+    ]
+    connections = [
+        (f"connections {k}".replace("_", " "), number(v)) for k, v in summary["connections"].items() if v
+    ]
+    return {
+        "ends": ends,
+        "end_rows": [*rows, ["read", number(read), ""]],
+        "skipped": [[name, number(count)] for name, count in summary["skipped"].items()],
+        "counts": [
+            *([name.replace("_", " "), number(queries[name])] for name in others),
+            ["sources", number(summary["sources"])],
+            *transport,
+            *connections,
+        ],
+    }
+
+
+def _percentile_row(name: str, values: Json, keys: Sequence[str]) -> list[str]:
+    return [name, number(values.get("count")), *(_rounded(values.get(key)) for key in keys)]
+
+
+def _rounded(value: object) -> str:
+    return f"{value:,.1f}" if isinstance(value, int | float) else "–"
+
+
+def _timing(summary: Json) -> dict[str, Any]:
+    keys = [*SPREAD, *ABSOLUTE]
+    split = summary["timing_error_us_by_transport"]
+    rows = [_percentile_row("timing error", summary["timing_error_us"], keys)]
+    if len(split) > 1:
+        rows += [_percentile_row(f"  over {name}", values, keys) for name, values in split.items()]
+    rows.append(_percentile_row("interarrival error", summary["interarrival_error_us"], keys))
+    rate, fine = summary["rate_error"], summary["rate_error"]["windows_100ms"]
+    warmup = summary["warmup_s"]
+    return {
+        "timing_heading": ["", "count", *SPREAD, *ABSOLUTE_NAMES.values()],
+        "timing_rows": rows,
+        "warmup": f" The first {warmup:g} s are left out as warm-up." if warmup else "",
+        "rate_rows": [
+            _rate_row("whole seconds", rate["seconds"], rate["steal_seconds"], rate),
+            _rate_row("windows of 100 ms", fine["windows"], fine["steal_windows"], fine),
+        ],
+    }
+
+
+def _rate_row(name: str, windows: int, stolen: int | None, shares: Json) -> list[str]:
+    within = (percent(shares["within_0_1_percent"]), percent(shares["within_0_02_percent"]))
+    return [name, number(windows), *within, "not sampled" if stolen is None else number(stolen)]
+
+
+def _answers(run: Run, summary: Json) -> dict[str, Any]:
+    rows = [_percentile_row("all", summary["latency_us"], list(SPREAD))]
+    rows += [_percentile_row(name, v, list(SPREAD)) for name, v in summary["latency_us_by_transport"].items()]
+    values = {"latency_heading": ["", "count", *SPREAD], "latency_rows": rows, "comparison": run.comparison}
+    if run.comparison is None:
+        return values
+    result = run.comparison
+    return {
+        **values,
+        "compared": tables.share_rows(result),
+        "referrals": tables.referral_rows(result),
+        "classes": tables.class_rows(result),
+    }
+
+
+def _resources(run: Run, summary: Json) -> dict[str, Any]:
+    sent, cpu, rss = summary["queries"]["sent"], summary["cpu_s"], summary["peak_rss_bytes"]
+    rows = [
+        [
+            role,
+            number(cpu[role]),
+            _per_query(cpu[role], sent),
+            _rounded(None if rss[role] is None else rss[role] / 1e6),
+        ]
+        for role in cpu
+        if cpu[role] is not None or rss[role] is not None
+    ]
+    reader = as_dict((run.controller or {}).get("reader"))
+    counters = [
+        [name.replace("_", " "), number(count)] for name, count in as_dict(reader.get("counters")).items()
+    ]
+    return {
+        "resources": rows,
+        "querier_heading": ["querier", "clean", "queries", "answered", "timed out", "failed", "late answers"],
+        "queriers": _querier_rows(run),
+        "counters": [row for row in counters if row[1] != "0"],
+    }
+
+
+def _per_query(seconds: float | None, sent: int) -> str:
+    return _rounded(seconds / sent * 1e6) if seconds is not None and sent else "–"
+
+
+def _querier_rows(run: Run) -> list[list[str]]:
+    rows = []
+    for child in as_list((run.controller or {}).get("children")):
+        for report in as_list(as_dict(child).get("reports")):
+            item, counts = as_dict(report), as_dict(as_dict(report).get("counts"))
+            failed = (counts.get("send_failed") or 0) + (counts.get("connection_failed") or 0)
+            rows.append([
+                f"{item.get('host')} {item.get('querier')}",
+                "yes" if item.get("clean") else f"no: {item.get('because')}",
+                *(number(counts.get(name)) for name in ("received", "answered", "timed_out")),
+                number(failed),
+                number(counts.get("late")),
+            ])  # fmt: skip
+    return rows

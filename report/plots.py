@@ -1,0 +1,273 @@
+"""The plots of a run, and of several runs beside each other. Values in, finished plots out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from numpy.typing import NDArray
+
+from report import server, timing
+from report.figures import Drawn, cdf_points, draw, legend_above, plain_axis, write
+from report.records import NEVER, Columns
+from report.rqfile import TRANSPORTS
+from report.run import Json
+from report.server import Series
+from report.summary import Measured
+
+__all__ = ["draw_all", "side_by_side", "write"]
+
+BINS_S = (0.1, 1, 10, 60, 600, 3600)
+MAX_BINS = 400
+TIME_LABEL = "time since the start [s]"
+MEGA = 1e6
+ALMOST_ALL = (0.001, 0.999)
+
+
+def draw_all(measured: Measured, summary: Json) -> list[Drawn]:
+    """Every plot of the report, also where there is nothing to see: the plot then says so."""
+    taken = timing.measure(measured.columns, measured.warmup_ns)
+    return [
+        _rate(measured.columns),
+        _error_cdf({"": taken.error}),
+        _error_over_time(taken),
+        _latency_cdf(_latency_by_transport(measured.columns)),
+        _rcodes(summary["rcode"]),
+        _server_cpu(measured),
+        _server_memory(measured),
+        *_connections(measured),
+    ]
+
+
+def side_by_side(runs: Sequence[Measured]) -> list[Drawn]:
+    """Several runs in one plot each, one colour a run."""
+    errors = {one.run.name: timing.measure(one.columns, one.warmup_ns).error for one in runs}
+    latencies = {one.run.name: one.columns.latency[one.columns.latency != NEVER] for one in runs}
+    return [_error_cdf(errors), _latency_cdf(latencies), _rates_of(runs)]
+
+
+def bin_size(span_ns: int) -> float:
+    """Seconds a bin: the finest that gives no more bins than can be told apart; short runs in tenths."""
+    span = span_ns / 1e9
+    if span > 15:
+        return next((size for size in BINS_S[1:] if span / size <= MAX_BINS), BINS_S[-1])
+    return next((size for size in BINS_S if span / size <= MAX_BINS), BINS_S[-1])
+
+
+def per_second(times: NDArray[np.int64], size: float, span_ns: int) -> Series:
+    """Rate in each bin that ends within the span; a bin that is cut by the end would show a fall that is
+    none.
+    """
+    size_ns = int(size * 1e9)
+    bins = max(1, span_ns // size_ns)
+    counts = timing.counts_per_bin(times[times != NEVER], size_ns, bins)
+    return Series("", tuple(((at + 0.5) * size, count / size) for at, count in enumerate(counts)))
+
+
+def _line(axes: Axes, series: Series, label: str, **style: object) -> None:
+    x, y = zip(*series.points, strict=True) if series.points else ((), ())
+    axes.plot(x, y, label=label, **style)  # type: ignore[arg-type]
+
+
+def _time_axis(axes: Axes, label: str) -> None:
+    axes.set_xlabel(TIME_LABEL)
+    axes.set_ylabel(label)
+    axes.set_ylim(bottom=0)
+    axes.margins(x=0.01)
+    plain_axis(axes, "xy")
+
+
+def _rate(columns: Columns) -> Drawn:
+    span = timing.span_ns(columns)
+    size = bin_size(span)
+
+    def paint(axes: Axes) -> bool:
+        if not len(columns):
+            return False
+        _line(axes, per_second(columns.due, size, span), "trace", linewidth=4, alpha=0.35)
+        _line(axes, per_second(columns.sent, size, span), "replay, sent", linewidth=1.2)
+        _line(axes, per_second(columns.received, size, span), "answers", linewidth=1.2, linestyle=(0, (2, 2)))
+        _time_axis(axes, "rate [1/s]")
+        legend_above(axes, 3)
+        return True
+
+    caption = f"Queries due by the trace, queries sent and answers received, in bins of {size:g} s."
+    return draw("rate", "Rate of trace and replay", caption, paint, "no query reached a querier")
+
+
+def _rates_of(runs: Sequence[Measured]) -> Drawn:
+    size = bin_size(max(timing.span_ns(one.columns) for one in runs))
+
+    def paint(axes: Axes) -> bool:
+        for one in runs:
+            _line(axes, per_second(one.columns.sent, size, timing.span_ns(one.columns)), one.run.name)
+        _time_axis(axes, "rate [1/s]")
+        legend_above(axes, len(runs))
+        return any(len(one.columns) for one in runs)
+
+    return draw(
+        "rates", "Rate of the replays", f"Queries sent, in bins of {size:g} s.", paint, "no query was sent"
+    )
+
+
+def _error_cdf(errors: dict[str, NDArray[np.int64]]) -> Drawn:
+    def paint(axes: Axes) -> bool:
+        held = {name: samples for name, samples in errors.items() if len(samples)}
+        for name, samples in held.items():
+            x, y = cdf_points(samples)
+            axes.plot(x / 1000, y, label=name)
+        if held:
+            axes.set_xlim(*_view([samples / 1000 for samples in held.values()]))
+        axes.axvline(0, linewidth=0.8, linestyle=":", color="#1f2933")
+        _share_axis(axes, "timing error, sent - due [µs]")
+        legend_above(axes, len(held))
+        return bool(held)
+
+    caption = "Share of queries sent at most this much after their due time; the 0.1 % at each end are cut."
+    return draw("timing-cdf", "Timing error", caption, paint, "no query was sent after the warm-up")
+
+
+def _view(samples: Sequence[NDArray[np.float64]]) -> tuple[float, float]:
+    """The part of the axis that holds almost all samples, and zero."""
+    low = min(0.0, *(float(np.quantile(part, ALMOST_ALL[0])) for part in samples))
+    high = max(0.0, *(float(np.quantile(part, ALMOST_ALL[1])) for part in samples))
+    margin = max(0.05 * (high - low), 0.5)
+    return low - margin, high + margin
+
+
+def _share_axis(axes: Axes, label: str) -> None:
+    axes.set_xlabel(label)
+    axes.set_ylabel("share of queries")
+    axes.set_ylim(0, 1.02)
+    plain_axis(axes, "xy")
+
+
+def _error_over_time(taken: timing.Timing) -> Drawn:
+    def paint(axes: Axes) -> bool:
+        if not len(taken.due):
+            return False
+        x, bands = error_bands(taken)
+        axes.fill_between(x, bands[0], bands[4], alpha=0.18, linewidth=0, label="1 % to 99 %")
+        axes.fill_between(x, bands[1], bands[3], alpha=0.35, linewidth=0, label="25 % to 75 %", color="C0")
+        axes.plot(x, bands[2], label="median", color="C1", linewidth=1.2)
+        axes.set_xlabel(TIME_LABEL)
+        axes.set_ylabel("timing error [µs]")
+        axes.margins(x=0.01)
+        plain_axis(axes, "xy")
+        legend_above(axes, 3)
+        return True
+
+    caption = "Distribution of the timing error in each bin of the schedule: where the replay fell behind, and for how long."
+    return draw(
+        "timing-time", "Timing error over time", caption, paint, "no query was sent after the warm-up"
+    )
+
+
+def error_bands(taken: timing.Timing) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Middles of the bins [s] and the percentiles 1, 25, 50, 75, 99 [µs] in each; empty bins are left out."""
+    size_ns = int(bin_size(int(taken.due.max(initial=0))) * 1e9)
+    # Due times rise with the trace but for small inversions, which the running maximum takes out: bins are
+    # slices.
+    numbers = np.maximum.accumulate(taken.due) // size_ns
+    bins, starts = np.unique(numbers, return_index=True)
+    parts = np.split(taken.error, starts[1:])
+    bands = (
+        np.array([np.percentile(part, (1, 25, 50, 75, 99), method="inverted_cdf") for part in parts]) / 1000
+    )
+    return (bins + 0.5) * size_ns / 1e9, bands.T
+
+
+def _latency_by_transport(columns: Columns) -> dict[str, NDArray[np.int64]]:
+    known = columns.latency != NEVER
+    latency, transport = columns.latency[known], columns.transport[known]
+    found = {name.upper(): latency[transport == number] for number, name in enumerate(TRANSPORTS)}
+    return {name: samples for name, samples in found.items() if len(samples)}
+
+
+def _latency_cdf(latencies: dict[str, NDArray[np.int64]]) -> Drawn:
+    def paint(axes: Axes) -> bool:
+        held = {name: samples for name, samples in latencies.items() if len(samples)}
+        for name, samples in held.items():
+            x, y = cdf_points(np.maximum(samples, 1))
+            axes.plot(x / MEGA, y, label=f"{name} ({len(samples):,})")
+        axes.set_xscale("log")
+        _share_axis(axes, "latency [ms]")
+        legend_above(axes, len(held) + 1)
+        return bool(held)
+
+    caption = "Share of answers received within this time; a fresh connection counts from its SYN."
+    return draw("latency", "Latency", caption, paint, "no answer was received")
+
+
+def _rcodes(counts: dict[str, int]) -> Drawn:
+    def paint(axes: Axes) -> bool:
+        names = list(counts)[::-1]
+        total = sum(counts.values())
+        bars = axes.barh(names, [counts[name] for name in names], height=0.6)
+        labels = [f" {counts[name]:,} ({counts[name] / total:.2%})" for name in names]
+        axes.bar_label(bars, labels=labels, fontsize=9)
+        axes.set_xlabel("answers")
+        axes.margins(x=0.22)
+        axes.grid(visible=False, axis="y")
+        plain_axis(axes, "x")
+        return bool(counts)
+
+    return draw("rcodes", "Response codes", "Answers by response code.", paint, "no answer was received")
+
+
+def _server_cpu(measured: Measured) -> Drawn:
+    series = [server.rate_of(one) for one in server.process_series(measured.run, "cpu_s")]
+    host = server.rate_of(server.host_series(measured.run, "host_cpu_s"))
+
+    def paint(axes: Axes) -> bool:
+        for one in series:
+            _line(axes, _scaled(one, 100), one.name)
+        _line(axes, _scaled(host, 100), "whole host", linestyle=(0, (2, 2)), linewidth=1.2, color="#888888")
+        _time_axis(axes, "CPU [% of one core]")
+        legend_above(axes, len(series) + 1)
+        return any(one.points for one in series)
+
+    caption = "CPU time a second of each server process tree, and of the host it runs on."
+    return draw("server-cpu", "CPU of the server", caption, paint, "the server was not sampled")
+
+
+def _server_memory(measured: Measured) -> Drawn:
+    run = measured.run
+    pss, rss = server.process_series(run, "pss_bytes"), server.process_series(run, "rss_bytes")
+    kernel = [server.host_series(run, name) for name in ("tcp_mem_bytes", "udp_mem_bytes")]
+
+    def paint(axes: Axes) -> bool:
+        for one in pss if any(value for part in pss for _, value in part.points) else rss:
+            _line(axes, _scaled(one, 1 / MEGA), one.name)
+        for one, label in zip(kernel, ("kernel, TCP", "kernel, UDP"), strict=True):
+            if any(value for _, value in one.points):
+                _line(axes, _scaled(one, 1 / MEGA), label, linewidth=1.2, linestyle=(0, (2, 2)))
+        _time_axis(axes, "memory [MB]")
+        legend_above(axes, len(axes.lines))
+        return any(one.points for one in (*pss, *rss))
+
+    caption = "Memory of each server process tree, pages shared within it counted once, and of the kernel's sockets."
+    return draw("server-memory", "Memory of the server", caption, paint, "the server was not sampled")
+
+
+def _connections(measured: Measured) -> list[Drawn]:
+    """Only where the server had any connection: a run over UDP has no such plot."""
+    series = {state: server.host_series(measured.run, f"tcp_{state}") for state in server.TCP_STATES}
+    held = {state: one for state, one in series.items() if any(value for _, value in one.points)}
+    if not held:
+        return []
+
+    def paint(axes: Axes) -> bool:
+        for state, one in held.items():
+            _line(axes, one, state.replace("_", "-"))
+        _time_axis(axes, "connections")
+        legend_above(axes, len(held) + 1)
+        return True
+
+    caption = "TCP connections at the server's host by state, sampled once a second."
+    return [draw("connections", "TCP connections", caption, paint, "")]
+
+
+def _scaled(series: Series, factor: float) -> Series:
+    return Series(series.name, tuple((time, value * factor) for time, value in series.points))

@@ -1,0 +1,162 @@
+"""Tables for a terminal: plain text, aligned, no colour."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from report.run import Json, as_dict
+
+
+def table(rows: Sequence[Sequence[str]], right: frozenset[int] = frozenset({1})) -> str:
+    """Columns two blanks apart; those numbered in `right` are aligned to the right."""
+    widths = [
+        max((len(row[at]) for row in rows if at < len(row)), default=0)
+        for at in range(max(map(len, rows), default=0))
+    ]
+    lines = []
+    for row in rows:
+        cells = [
+            cell.rjust(widths[at]) if at in right else cell.ljust(widths[at]) for at, cell in enumerate(row)
+        ]
+        lines.append("  ".join(cells).rstrip())
+    return "\n".join(lines)
+
+
+def number(value: object) -> str:
+    """Whole numbers with separators, others with three digits behind the point, nothing as a dash."""
+    if value is None:
+        return "–"
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return str(value)
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.3f}".rstrip("0").rstrip(".") or "0"
+
+
+def percent(share: object, digits: int = 2) -> str:
+    """Rounded towards zero at the top: what is not all is never printed as 100 %."""
+    if not isinstance(share, int | float):
+        return "–"
+    value = share * 100
+    text = f"{value:.{digits}f}"
+    if value < 100 and text == f"{100:.{digits}f}":
+        text = f"{100 - 10**-digits:.{digits}f}"
+    return f"{text} %"
+
+
+def run_rows(summary: Json) -> list[tuple[str, str]]:
+    """The lines of a run that are worth a place beside another run's."""
+    queries, timing, latency = (
+        as_dict(summary.get(key)) for key in ("queries", "timing_error_us", "latency_us")
+    )
+    rate, cpu, rss = (as_dict(summary.get(key)) for key in ("rate_error", "cpu_s", "peak_rss_bytes"))
+    rows: list[tuple[str, Any]] = [
+        ("clean", "yes" if summary.get("clean") else "no"),
+        *((name.replace("_", " "), queries.get(name)) for name in queries),
+        ("duration, s", summary.get("duration_s")),
+        ("timing error |p50|, µs", timing.get("abs_p50")),
+        ("timing error |p99|, µs", timing.get("abs_p99")),
+        ("timing error |p99.9|, µs", timing.get("abs_p999")),
+        ("timing error q1, µs", timing.get("q1")),
+        ("timing error median, µs", timing.get("median")),
+        ("timing error q3, µs", timing.get("q3")),
+        ("seconds within 0.1 %", percent(rate.get("within_0_1_percent"))),
+        ("latency median, µs", latency.get("median")),
+        ("latency p99, µs", latency.get("p99")),
+        ("truncated", summary.get("truncated")),
+        ("reply bytes", summary.get("reply_bytes")),
+        ("packets a query", summary.get("packets_per_query")),
+        *((f"CPU of the {role}, s", value) for role, value in cpu.items() if value is not None),
+        *(
+            (f"peak memory of the {role}, MB", value / 1e6)
+            for role, value in rss.items()
+            if value is not None
+        ),
+    ]
+    return [(name, number(value)) for name, value in rows]
+
+
+def runs_table(summaries: Sequence[Json]) -> list[list[str]]:
+    """Runs side by side, a heading row first; a value that a run does not have is a dash."""
+    columns = [dict(run_rows(summary)) for summary in summaries]
+    names = list(dict.fromkeys(name for column in columns for name in column))
+    heading = ["", *(str(summary.get("run")) for summary in summaries)]
+    return [heading, *([name, *(column.get(name, "–") for column in columns)] for name in names)]
+
+
+def comparison_text(result: Json) -> str:
+    """What `reprise compare` prints."""
+    return "\n\n".join([*_comparison_parts(result), *_unexplained_part(result)])
+
+
+def _comparison_parts(result: Json) -> list[str]:
+    head = [
+        ["before", result["before"]["name"]],
+        ["after", result["after"]["name"]],
+        ["pairs", number(result["pairs"])],
+        ["compared", f"{number(result['compared'])} with an answer on both sides"],
+    ]
+    numbers = frozenset({1, 2})
+    parts = [table(head, frozenset()), table(share_rows(result), numbers), table(referral_rows(result))]
+    if not result["classes"]:
+        return [*parts, "no difference"]
+    heading = ["class of difference", "pairs", "first", "for example"]
+    return [*parts, table([heading, *class_rows(result)], numbers)]
+
+
+def share_rows(result: Json) -> list[list[str]]:
+    """What is equal: name, count, share."""
+    shares = [
+        ("equal bytes (but id)", result["equal_bytes"]),
+        ("rcode equal", result["rcode_equal"]),
+        *((f"flag {name} equal", share) for name, share in result["flags_equal"].items()),
+        *((f"{name} equal", share) for name, share in result["sections_equal"].items()),
+        ("signatures equal", result["signatures_equal"]),
+        ("TTLs equal", result["ttls_equal"]),
+    ]
+    return [[name, number(share["count"]), percent(share["share"])] for name, share in shares]
+
+
+def class_rows(result: Json) -> list[list[str]]:
+    """Class, pairs that have it, pairs counted once, an example."""
+    return [
+        [row["class"], number(row["pairs"]), number(row["first"]), _example(row["example"])]
+        for row in result["classes"]
+    ]
+
+
+def referral_rows(result: Json) -> list[list[str]]:
+    """Referrals, with the one line that a faithful replay must show in full."""
+    held = result["referrals"]
+    rows = [
+        ["referrals recorded", number(held["recorded"]), ""],
+        ["  compared (whole on both sides)", number(held["compared"]), ""],
+        ["  same NS set", number(held["same_ns_set"]), percent(held["same_ns_set_share"])],
+    ]
+    if held["unchanged_delegation"] is None:
+        return [*rows, ["  (no zone: unchanged delegations are not known)", "", ""]]
+    unchanged, same = held["unchanged_delegation"], held["unchanged_same_ns_set"]
+    changed, served = held["changed_delegation"], held["changed_answered_as_served"]
+    return [
+        *rows,
+        ["  delegation unchanged (recorded NS set is the zone's)", number(unchanged), ""],
+        ["    same NS set", number(same), percent(same / unchanged if unchanged else None)],
+        ["  delegation changed", number(changed), f"{held['changed_owners']} owners"],
+        ["    answered as the zone says", number(served), percent(served / changed if changed else None)],
+        ["  not a delegation of the zone", number(held["not_a_delegation_of_the_zone"]), ""],
+        ["  truncated on a side", number(held["truncated"]), ""],
+    ]
+
+
+def _example(example: Json) -> str:
+    text = f"#{example['seq']} {example['qname']} {example['qtype']}"
+    return f"{text}: {example['detail']}" if example["detail"] else text
+
+
+def _unexplained_part(result: Json) -> list[str]:
+    if not result["unexplained"]:
+        return []
+    rows = [
+        [f"#{e['seq']} {e['qname']} {e['qtype']}", e["detail"], e["before"], e["after"]]
+        for e in result["unexplained"]
+    ]
+    return ["unexplained, all of them:\n" + table(rows, frozenset())]
