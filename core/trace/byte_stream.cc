@@ -77,23 +77,29 @@ void ByteStream::open_archive() {
     archive_read_support_format_raw(a);
     archive_read_support_format_empty(a);
     archive_entry* entry = nullptr;
-    const bool good = archive_read_open_fd(a, file_.get(), kBlockSize) == ARCHIVE_OK &&
-                      archive_read_next_header(a, &entry) == ARCHIVE_OK;
+    int result = archive_read_open_fd(a, file_.get(), kBlockSize);
+    if (result == ARCHIVE_OK) {
+        result = archive_read_next_header(a, &entry);
+    }
     compression_ = compression_name(archive_filter_code(a, 0));
-    // An empty file has no header to read and no error either.
-    if (!good && archive_errno(a) != 0) {
-        error_ = archive_error_string(a) != nullptr ? archive_error_string(a) : "unreadable";
+    empty_ = result == ARCHIVE_EOF;
+    if (result != ARCHIVE_OK && !empty_) {
+        note_error();
     }
 }
 
+void ByteStream::note_error() {
+    const char* text = archive_error_string(archive_.get());
+    error_ = text != nullptr ? text : "unreadable";
+}
+
 std::int64_t ByteStream::read_archive(std::uint8_t* out, size_t size) {
-    if (!error_.empty()) {
-        return -1;
+    if (!error_.empty() || empty_) {
+        return empty_ ? 0 : -1;
     }
     const auto count = archive_read_data(archive_.get(), out, size);
     if (count < 0) {
-        const char* text = archive_error_string(archive_.get());
-        error_ = text != nullptr ? text : "unreadable";
+        note_error();
     }
     return count;
 }

@@ -43,6 +43,7 @@ public:
 
 private:
     void open_archive();
+    void note_error();
     std::int64_t read_archive(std::uint8_t* out, size_t size);
 
     struct ArchiveCloser {
@@ -52,6 +53,7 @@ private:
     std::string path_;
     FileDescriptor file_;
     bool regular_ = false;
+    bool empty_ = false;    ///< no byte at all, compressed or not
     std::int64_t size_ = 0; ///< of the file; 0 for a pipe
     std::unique_ptr<archive, ArchiveCloser> archive_;
     std::string compression_;

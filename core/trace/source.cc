@@ -9,6 +9,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 namespace reprise::trace {
@@ -21,7 +23,9 @@ struct Content {
     std::uint32_t link = 0; ///< of a pcap file
 };
 
-constexpr size_t kSniffed = 24;
+constexpr std::uint64_t kPcapFileHeader = 24;
+constexpr std::uint64_t kPcapRecordHeader = 16;
+constexpr size_t kSniffed = kPcapFileHeader;
 
 /// Magic numbers of pcap: microseconds, nanoseconds, and the variant with a longer record header.
 bool pcap_magic(std::uint32_t magic) {
@@ -88,9 +92,10 @@ public:
     bool next(Packet& packet) override {
         if (current_->next(packet)) {
             ++packets_;
+            offset_ += kPcapRecordHeader + packet.bytes.size();
             return true;
         }
-        return !current_->trouble().empty() && fall_back() && next(packet);
+        return (!current_->trouble().empty() || bytes_left()) && fall_back() && next(packet);
     }
 
     [[nodiscard]] const std::string& trouble() const override { return current_->trouble(); }
@@ -100,6 +105,12 @@ public:
     [[nodiscard]] std::string description() const override { return current_->description(); }
 
 private:
+    /// libtrace takes a record header of one byte for the end.
+    [[nodiscard]] bool bytes_left() const {
+        std::error_code error;
+        return std::filesystem::file_size(path_, error) > offset_ && !error;
+    }
+
     /// Opens the file again and passes over what was read.
     bool fall_back() {
         if (std::exchange(fallen_back_, true)) {
@@ -121,6 +132,7 @@ private:
     std::unique_ptr<PacketSource> current_;
     std::string path_;
     std::uint64_t packets_ = 0;
+    std::uint64_t offset_ = kPcapFileHeader;
     bool fallen_back_ = false;
 };
 

@@ -1,0 +1,382 @@
+// Whole files through both backends: formats, byte orders, compression, and everything that can be
+// wrong with a file.
+#include "core/fd.hh"
+#include "core/trace/reader.hh"
+#include "core/trace/test_packets.hh"
+
+#include <archive.h>
+#include <archive_entry.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <thread>
+#include <unistd.h>
+#include <vector>
+
+namespace reprise::trace {
+namespace {
+
+using namespace test; // NOLINT(google-build-using-namespace)
+using ::testing::HasSubstr;
+
+namespace fs = std::filesystem;
+
+constexpr Nanoseconds kStart = 1'475'762'151'394'929'000;
+constexpr std::uint16_t kPackets = 200;
+
+/// Packet i is query i at kStart + i ms and, where the format has nanoseconds, i ns.
+Buffer sample(std::uint32_t link = 1, bool nanoseconds = false, bool big_endian = false) {
+    PcapFile file(link, nanoseconds, big_endian);
+    for (std::uint16_t i = 0; i < kPackets; ++i) {
+        const Buffer packet = ipv4(udp(1'024, 53, dns(i)));
+        file.add(link == 1 ? ethernet(packet) : packet,
+                 kStart + i * kMillisecond + (nanoseconds ? i : 0));
+    }
+    return file.bytes();
+}
+
+Buffer little32(std::uint32_t value) {
+    const Buffer big = be32(value);
+    return {big.rbegin(), big.rend()};
+}
+
+Buffer pcapng_block(std::uint32_t type, const Buffer& body) {
+    Buffer padded = body;
+    padded.resize((body.size() + 3) / 4 * 4);
+    const Buffer size = little32(static_cast<std::uint32_t>(padded.size() + 12));
+    return little32(type) + size + padded + size;
+}
+
+/// The same packets as pcapng, times in nanoseconds (option if_tsresol = 9).
+Buffer sample_pcapng() {
+    Buffer out = pcapng_block(0x0a0d0d0a, hex("4d3c2b1a 0100 0000 ffffffffffffffff")) +
+                 pcapng_block(1, hex("0100 0000 00000000 0900 0100 09000000 00000000"));
+    for (std::uint16_t i = 0; i < kPackets; ++i) {
+        const Buffer frame = ethernet(ipv4(udp(1'024, 53, dns(i))));
+        const auto time = static_cast<std::uint64_t>(kStart + i * kMillisecond + i);
+        const Buffer size = little32(static_cast<std::uint32_t>(frame.size()));
+        out = std::move(out) +
+              pcapng_block(6, little32(0) + little32(static_cast<std::uint32_t>(time >> 32U)) +
+                                  little32(static_cast<std::uint32_t>(time)) + size + size + frame);
+    }
+    return out;
+}
+
+struct ArchiveFree {
+    void operator()(archive* a) const { archive_write_free(a); }
+};
+
+/// Compresses with one of libarchive's filters by name: gzip, bzip2, xz, zstd, lz4.
+Buffer compress(const Buffer& plain, const std::string& filter) {
+    Buffer out(plain.size() + 65'536);
+    size_t used = 0;
+    const std::unique_ptr<archive, ArchiveFree> a(archive_write_new());
+    archive_write_add_filter_by_name(a.get(), filter.c_str());
+    archive_write_set_format_raw(a.get());
+    archive_write_set_bytes_per_block(a.get(), 0);
+    archive_write_open_memory(a.get(), out.data(), out.size(), &used);
+    archive_entry* entry = archive_entry_new();
+    archive_entry_set_filetype(entry, S_IFREG);
+    archive_write_header(a.get(), entry);
+    archive_entry_free(entry);
+    archive_write_data(a.get(), plain.data(), plain.size());
+    archive_write_close(a.get());
+    out.resize(used);
+    return out;
+}
+
+const std::array<std::string, 5> kFilters{"gzip", "bzip2", "xz", "zstd", "lz4"};
+
+class Files : public ::testing::Test {
+protected:
+    void SetUp() override { fs::create_directories(folder_); }
+
+    void TearDown() override { fs::remove_all(folder_); }
+
+    [[nodiscard]] std::string path(const std::string& name) const { return folder_ / name; }
+
+    /// Writes a file whose name tells nothing about what it holds.
+    [[nodiscard]] std::string write(const Buffer& bytes) const {
+        const std::string name = path("capture");
+        std::ofstream(name, std::ios::binary)
+            .write(reinterpret_cast<const char*>(bytes.data()),
+                   static_cast<std::streamsize>(bytes.size()));
+        return name;
+    }
+
+    /// The one-line error of opening it.
+    static std::string refusal(const std::string& name) {
+        try {
+            const Reader reader(name);
+        } catch (const TraceError& error) {
+            EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos);
+            return error.what();
+        }
+        return "accepted";
+    }
+
+private:
+    fs::path folder_ = fs::temp_directory_path() / ("reprise-trace-" + std::to_string(::getpid()));
+};
+
+/// Reads to the end; every message must be the next of sample(). Returns how many there were.
+unsigned read_sample(Reader& reader, bool nanoseconds) {
+    Message message;
+    unsigned count = 0;
+    for (; reader.next(message); ++count) {
+        EXPECT_EQ(message.bytes[0] * 256U + message.bytes[1], count);
+        EXPECT_EQ(message.time, kStart + count * kMillisecond + (nanoseconds ? count : 0));
+        EXPECT_EQ(message.source.text(), "192.0.2.1:1024");
+        EXPECT_EQ(message.destination.text(), "198.51.100.1:53");
+    }
+    return count;
+}
+
+unsigned read_sample(const std::string& name, bool nanoseconds) {
+    Reader reader(name);
+    const unsigned count = read_sample(reader, nanoseconds);
+    EXPECT_EQ(reader.trouble(), "");
+    return count;
+}
+
+TEST_F(Files, PcapOfEitherPrecisionAndByteOrder) {
+    for (const bool nanoseconds : {false, true}) {
+        for (const bool big_endian : {false, true}) {
+            const std::string name = write(sample(1, nanoseconds, big_endian));
+            EXPECT_EQ(Reader(name).description(), "pcap, libtrace");
+            EXPECT_EQ(read_sample(name, nanoseconds), kPackets) << nanoseconds << big_endian;
+        }
+    }
+}
+
+TEST_F(Files, LibpcapWhereLibtraceCannot) {
+    for (const bool big_endian : {false, true}) {
+        const std::string name = write(sample(228, true, big_endian));
+        EXPECT_EQ(Reader(name).description(), "pcap, libpcap");
+        EXPECT_EQ(read_sample(name, true), kPackets);
+    }
+}
+
+TEST_F(Files, RawLinkByLibtrace) {
+    const std::string name = write(sample(101));
+    EXPECT_EQ(Reader(name).description(), "pcap, libtrace");
+    EXPECT_EQ(read_sample(name, false), kPackets);
+}
+
+TEST_F(Files, EveryNanosecondSurvives) {
+    PcapFile file(1, true);
+    std::vector<Nanoseconds> times;
+    for (Nanoseconds i = 0; i < 2'000; ++i) {
+        times.push_back(kStart / kSecond * kSecond + i * 499'749 + (i % 2) * 1'000'003);
+        file.add(ethernet(ipv4(udp(1'024, 53, dns(1)))), times.back());
+    }
+    Reader reader(write(file.bytes()));
+    Message message;
+    for (const Nanoseconds time : times) {
+        ASSERT_TRUE(reader.next(message));
+        ASSERT_EQ(message.time, time);
+    }
+}
+
+TEST_F(Files, Pcapng) {
+    const std::string name = write(sample_pcapng());
+    EXPECT_EQ(Reader(name).description(), "pcapng, libpcap");
+    EXPECT_EQ(read_sample(name, true), kPackets);
+}
+
+TEST_F(Files, CompressionIsFoundByContent) {
+    for (const std::string& filter : kFilters) {
+        const std::string pcap = write(compress(sample(1, true), filter));
+        EXPECT_EQ(Reader(pcap).description(), "pcap, " + filter + ", libpcap");
+        EXPECT_EQ(read_sample(pcap, true), kPackets) << filter;
+        const std::string pcapng = write(compress(sample_pcapng(), filter));
+        EXPECT_EQ(read_sample(pcapng, true), kPackets) << filter;
+    }
+}
+
+TEST_F(Files, ConcatenatedGzipMembersAreOneFile) {
+    const Buffer plain = sample();
+    const Buffer first(plain.begin(), plain.begin() + 5'000);
+    const Buffer second(plain.begin() + 5'000, plain.end());
+    const std::string name = write(compress(first, "gzip") + compress(second, "gzip"));
+    EXPECT_EQ(read_sample(name, false), kPackets);
+}
+
+TEST_F(Files, NamedPipe) {
+    const std::string name = path("pipe");
+    ASSERT_EQ(::mkfifo(name.c_str(), 0600), 0);
+    const Buffer bytes = compress(sample(), "zstd");
+    std::thread writer([&name, &bytes] {
+        std::ofstream(name, std::ios::binary)
+            .write(reinterpret_cast<const char*>(bytes.data()),
+                   static_cast<std::streamsize>(bytes.size()));
+    });
+    EXPECT_EQ(read_sample(name, false), kPackets);
+    writer.join();
+}
+
+TEST_F(Files, StandardInput) {
+    const std::string name = write(sample());
+    const FileDescriptor kept(::dup(STDIN_FILENO));
+    ASSERT_NE(std::freopen(name.c_str(), "r", stdin), nullptr);
+    Reader reader("-");
+    EXPECT_EQ(read_sample(reader, false), kPackets);
+    ::dup2(kept.get(), STDIN_FILENO);
+}
+
+TEST_F(Files, Erf) {
+    Buffer bytes;
+    for (std::uint16_t i = 0; i < kPackets; ++i) {
+        const Buffer frame = hex("0000") + ethernet(ipv4(udp(1'024, 53, dns(i)))) + Buffer(4);
+        const Nanoseconds time = kStart + i * kMillisecond + i;
+        const auto fraction = (static_cast<std::uint64_t>(time % kSecond) << 32U) / kSecond;
+        bytes = std::move(bytes) + little32(static_cast<std::uint32_t>(fraction)) +
+                little32(static_cast<std::uint32_t>(time / kSecond)) + hex("02 04") +
+                be16(static_cast<unsigned>(frame.size()) + 16) + hex("0000") +
+                be16(static_cast<unsigned>(frame.size()) - 2) + frame;
+    }
+    const std::string name = write(bytes);
+    EXPECT_EQ(Reader(name).description(), "erf, libtrace");
+    EXPECT_EQ(read_sample(name, true), kPackets);
+}
+
+TEST_F(Files, FramesTooLongForLibtraceGoToLibpcap) {
+    PcapFile file(1);
+    file.add(ethernet(ipv4(udp(1'024, 53, dns(0)))), kStart);
+    file.add(Buffer(100'000), kStart);
+    file.add(ethernet(ipv4(udp(1'024, 53, dns(1)))), kStart + kMillisecond);
+    Reader reader(write(file.bytes()));
+    EXPECT_EQ(read_sample(reader, false), 2U);
+    EXPECT_EQ(reader.trouble(), "");
+    EXPECT_EQ(reader.packets(), 3U);
+    EXPECT_EQ(reader.description(), "pcap, libpcap");
+}
+
+// ---- what can be wrong
+
+TEST_F(Files, RefusalsNameTheMend) {
+    EXPECT_THAT(refusal(path("none")), HasSubstr("No such file or directory; check the path"));
+    EXPECT_THAT(refusal(path("")), HasSubstr("is a directory; name a capture file"));
+    EXPECT_THAT(refusal(write({})), HasSubstr("is empty; "));
+    EXPECT_THAT(refusal(write(compress({}, "gzip"))), HasSubstr("is empty; "));
+    EXPECT_THAT(refusal(write(Buffer(100, 'x'))), HasSubstr("is not a packet capture"));
+    EXPECT_THAT(refusal(write({'x'})), HasSubstr("is not a packet capture"));
+    EXPECT_THAT(refusal(write(compress(Buffer(100, 'x'), "xz"))),
+                HasSubstr("is not a packet capture"));
+    EXPECT_THAT(refusal(write(sample(105))), HasSubstr("link type 105"));
+    EXPECT_THAT(refusal(write(hex("d4c3b2a1 0200"))), HasSubstr("pcap"));
+}
+
+TEST_F(Files, CaptureWithoutPacketsIsWholeAndEmpty) {
+    EXPECT_EQ(read_sample(write(PcapFile(1).bytes()), false), 0U);
+}
+
+TEST_F(Files, CutPcapYieldsTheGoodAndTellsWhere) {
+    const Buffer whole = sample();
+    const size_t record = (whole.size() - 24) / kPackets;
+    for (const size_t extra : {1U, 15U, 16U, 17U, 40U}) {
+        const Buffer cut(whole.begin(), whole.begin() + static_cast<int>(24 + 7 * record + extra));
+        Reader reader(write(cut));
+        EXPECT_EQ(read_sample(reader, false), 7U);
+        EXPECT_THAT(reader.trouble(),
+                    HasSubstr("after 7 packets, at byte " + std::to_string(24 + 7 * record)));
+    }
+    Reader whole_records(write({whole.begin(), whole.begin() + static_cast<int>(24 + 7 * record)}));
+    EXPECT_EQ(read_sample(whole_records, false), 7U);
+    EXPECT_EQ(whole_records.trouble(), "");
+}
+
+TEST_F(Files, CutPcapngYieldsTheGood) {
+    const Buffer whole = sample_pcapng();
+    Reader reader(write({whole.begin(), whole.end() - 150}));
+    EXPECT_EQ(read_sample(reader, true), kPackets - 2U);
+    EXPECT_THAT(reader.trouble(), HasSubstr("after 198 packets"));
+}
+
+TEST_F(Files, CutCompressedFileIsAlwaysNoticed) {
+    for (const std::string& filter : kFilters) {
+        const Buffer whole = compress(sample(), filter);
+        for (const size_t percent : {30U, 60U, 90U}) {
+            const auto size = static_cast<std::ptrdiff_t>(whole.size() * percent / 100);
+            const std::string name = write({whole.begin(), whole.begin() + size});
+            try {
+                Reader reader(name);
+                EXPECT_LT(read_sample(reader, false), kPackets);
+                EXPECT_NE(reader.trouble(), "") << filter << percent;
+            } catch (const TraceError&) {
+                // Nothing could be decompressed: bzip2 and lz4 work in blocks larger than this
+                // sample.
+            }
+        }
+    }
+}
+
+TEST_F(Files, CorruptInTheMiddle) {
+    Buffer bytes = sample();
+    const size_t record = (bytes.size() - 24) / kPackets;
+    const size_t size_field = 24 + 50 * record + 8;
+    bytes[size_field] = bytes[size_field + 1] = bytes[size_field + 2] = bytes[size_field + 3] =
+        0x7f;
+    Reader reader(write(bytes));
+    EXPECT_EQ(read_sample(reader, false), 50U);
+    EXPECT_THAT(reader.trouble(),
+                HasSubstr("after 50 packets, at byte " + std::to_string(24 + 50 * record)));
+}
+
+/// Without zstd: the writer adds no checksum, and changed literals are still a good frame.
+TEST_F(Files, CorruptCompressedData) {
+    for (const std::string filter : {"gzip", "bzip2", "xz", "lz4"}) {
+        Buffer bytes = compress(sample(), filter);
+        for (size_t i = bytes.size() / 2; i < bytes.size() / 2 + 40; ++i) {
+            bytes[i] ^= 0xffU;
+        }
+        const std::string name = write(bytes);
+        try {
+            Reader reader(name);
+            Message message;
+            while (reader.next(message)) {
+            }
+            EXPECT_NE(reader.trouble(), "") << filter;
+        } catch (const TraceError&) {
+            // The first block was the corrupt one.
+        }
+    }
+}
+
+TEST_F(Files, MessagesWaitingAtTheCutStillComeOut) {
+    PcapFile file(1);
+    const auto segment = [](std::uint32_t sequence, const Buffer& payload,
+                            const std::string& flags) {
+        return ethernet(
+            ipv4(tcp({.sequence = sequence, .flags = flags, .payload = payload}), {.protocol = 6}));
+    };
+    file.add(segment(0, {}, "S"), kStart);
+    file.add(segment(2'000, prefixed(dns(0)), "A"), kStart); // behind a hole
+    Reader reader(write(file.bytes() + Buffer(5)));
+    EXPECT_EQ(
+        [&reader] {
+            Message message;
+            return reader.next(message) && message.transport == Transport::kTcp;
+        }(),
+        true);
+    EXPECT_NE(reader.trouble(), "");
+    EXPECT_EQ(reader.counters().at("tcp_gap"), 1U);
+}
+
+TEST_F(Files, CountersHaveNames) {
+    PcapFile file(1);
+    file.add(hex("020000000001 020000000002 0806") + Buffer(28), kStart);
+    file.add(ethernet(ipv4(udp(1, 2, dns(1)))), kStart);
+    Reader reader(write(file.bytes()));
+    Message message;
+    EXPECT_FALSE(reader.next(message));
+    EXPECT_EQ(reader.counters(), (Counters{{"not_ip", 1}, {"other_port", 1}}));
+    EXPECT_EQ(reader.packets(), 2U);
+}
+
+} // namespace
+} // namespace reprise::trace

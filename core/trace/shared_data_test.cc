@@ -1,0 +1,116 @@
+// Real captures: the counts of every one listed in the collection's MANIFEST.md. The collection is
+// found by REPRISE_SHARED_DATA or beside the source tree; without it the test is skipped.
+#include "core/trace/reader.hh"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <regex>
+#include <string>
+#include <vector>
+
+namespace reprise::trace {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Counts {
+    std::uint64_t packets = 0;
+    std::uint64_t queries = 0;
+    std::uint64_t responses = 0;
+    std::uint64_t tcp = 0;
+
+    bool operator==(const Counts&) const = default;
+};
+
+/// The manifest counts frames with DNS in them, the reader messages. Where a TCP segment completes
+/// several messages the two differ; these are the messages, as Wireshark lists them within the
+/// frames (`-T fields -e dns.id`).
+const std::map<std::string, Counts> kMessages{
+    // One segment with three queries.
+    {"generic/oarc-dnsotcp-many1pkt.pcap", {.packets = 10, .queries = 3, .responses = 1, .tcp = 4}},
+    // The last segment ends two of the six responses.
+    {"generic/sidnlabs-test-multiple-dns-msg-over-tcp.pcap",
+     {.packets = 15, .queries = 0, .responses = 6, .tcp = 6}},
+    // Eight segments (of several frames each, merged by the card) with 530 queries.
+    {"generic/sidnlabs-tcp-stream-multiple-dns-message-request-only.pcap",
+     {.packets = 8, .queries = 530, .responses = 0, .tcp = 530}},
+};
+
+std::string shared_data() {
+    const char* given = std::getenv("REPRISE_SHARED_DATA");
+    return given != nullptr ? given : fs::path(REPRISE_SOURCE_DIR) / "../shared/data";
+}
+
+std::uint64_t number(const std::ssub_match& match) { return std::stoull(match.str()); }
+
+/// Captures of the manifest with their counts.
+std::map<std::string, Counts> read_manifest(const std::string& folder) {
+    const std::regex row(
+        R"(^\| ((?:root|generic|upstream)/[^ ]+\.pcap(?:ng)?(?:\.xz)?) .*pkts=(\d+).* Q=(\d+) R=(\d+) dnsTCP=(\d+))");
+    std::map<std::string, Counts> out;
+    std::ifstream in(fs::path(folder) / "MANIFEST.md");
+    std::string line;
+    while (std::getline(in, line)) {
+        std::smatch match;
+        if (std::regex_search(line, match, row)) {
+            out[match[1]] = {.packets = number(match[2]),
+                             .queries = number(match[3]),
+                             .responses = number(match[4]),
+                             .tcp = number(match[5])};
+        }
+    }
+    return out;
+}
+
+Counts count(const std::string& path) {
+    Reader reader(path);
+    Counts out;
+    Message message;
+    while (reader.next(message)) {
+        ++(message.response ? out.responses : out.queries);
+        out.tcp += message.transport == Transport::kTcp ? 1 : 0;
+    }
+    out.packets = reader.packets();
+    EXPECT_EQ(reader.trouble(), "") << path;
+    return out;
+}
+
+TEST(SharedData, CountsOfEveryCaptureAreTheManifests) {
+    const std::string folder = shared_data();
+    if (!fs::exists(fs::path(folder) / "MANIFEST.md")) {
+        GTEST_SKIP() << "no shared data at " << folder;
+    }
+    const auto manifest = read_manifest(folder);
+    EXPECT_GE(manifest.size(), 34U) << "the manifest's rows were not understood";
+    for (const auto& [file, expected] : manifest) {
+        const auto exception = kMessages.find(file);
+        const Counts seen = count(fs::path(folder) / file);
+        EXPECT_TRUE(seen == (exception == kMessages.end() ? expected : exception->second))
+            << file << ": packets " << seen.packets << ", queries " << seen.queries
+            << ", responses " << seen.responses << ", over TCP " << seen.tcp;
+    }
+}
+
+TEST(SharedData, TheRootMinuteHas106QueriesOverTcp) {
+    const std::string path = fs::path(shared_data()) / "root/nsd-live.raw.pcap.xz";
+    if (!fs::exists(path)) {
+        GTEST_SKIP() << "no " << path;
+    }
+    Reader reader(path);
+    Message message;
+    std::uint64_t udp = 0;
+    std::uint64_t tcp = 0;
+    while (reader.next(message)) {
+        (message.transport == Transport::kTcp ? tcp : udp) += message.response ? 0 : 1;
+    }
+    EXPECT_EQ(udp, 10'326U);
+    EXPECT_EQ(tcp, 106U);
+}
+
+} // namespace
+} // namespace reprise::trace

@@ -1,0 +1,113 @@
+#include "core/trace/test_packets.hh"
+
+#include <algorithm>
+
+namespace reprise::trace::test {
+namespace {
+
+std::uint8_t digit(char c) {
+    return static_cast<std::uint8_t>(c <= '9' ? c - '0' : (c | 0x20) - 'a' + 10);
+}
+
+Buffer address(const std::string& text) {
+    const IpAddress parsed = IpAddress::parse(text).value();
+    return {parsed.bytes.begin(), parsed.bytes.begin() + static_cast<int>(parsed.size())};
+}
+
+Buffer byte(unsigned value) { return {static_cast<std::uint8_t>(value)}; }
+
+} // namespace
+
+Buffer hex(std::string_view text) {
+    std::string digits(text);
+    std::erase(digits, ' ');
+    Buffer out;
+    for (size_t i = 0; i + 1 < digits.size(); i += 2) {
+        out.push_back(static_cast<std::uint8_t>(digit(digits[i]) * 16 + digit(digits[i + 1])));
+    }
+    return out;
+}
+
+Buffer be16(unsigned value) { return byte(value >> 8U) + byte(value); }
+
+Buffer be32(std::uint32_t value) { return be16(value >> 16U) + be16(value); }
+
+Buffer dns(std::uint16_t id, bool response, const std::string& label) {
+    Buffer name = byte(static_cast<unsigned>(label.size()));
+    name.insert(name.end(), label.begin(), label.end());
+    return be16(id) + be16(response ? 0x8400U : 0U) + hex("0001 0000 0000 0000") + name +
+           hex("07 6578616d706c65 00 0001 0001");
+}
+
+Buffer prefixed(const Buffer& message) {
+    return be16(static_cast<unsigned>(message.size())) + message;
+}
+
+Buffer udp(unsigned source_port, unsigned destination_port, const Buffer& payload) {
+    return be16(source_port) + be16(destination_port) +
+           be16(static_cast<unsigned>(payload.size()) + 8) + be16(0) + payload;
+}
+
+Buffer tcp(const Tcp& fields) {
+    const auto flag = [&fields](char letter, unsigned bit) {
+        return fields.flags.find(letter) == std::string::npos ? 0U : bit;
+    };
+    return be16(fields.source_port) + be16(fields.destination_port) + be32(fields.sequence) +
+           be32(fields.acknowledgement) + byte(0x50) +
+           byte(flag('F', 1) | flag('S', 2) | flag('R', 4) | flag('A', 16)) +
+           hex("ffff 0000 0000") + fields.payload;
+}
+
+Buffer ipv4(const Buffer& payload, const Ip& fields, const Buffer& options) {
+    const auto header = static_cast<unsigned>(20 + options.size());
+    return byte(0x40 | header / 4) + byte(0) +
+           be16(header + static_cast<unsigned>(payload.size())) + be16(fields.id) +
+           be16((fields.more ? 0x2000U : 0U) | fields.offset / 8) + byte(64) +
+           byte(fields.protocol) + be16(0) + address(fields.source) + address(fields.destination) +
+           options + payload;
+}
+
+Buffer ipv6(const Buffer& payload, const Ip& fields) {
+    const bool fragment = fields.more || fields.offset != 0;
+    const Buffer inner = fragment ? byte(fields.protocol) + byte(0) +
+                                        be16(fields.offset | (fields.more ? 1U : 0U)) +
+                                        be32(fields.id) + payload
+                                  : payload;
+    return hex("60000000") + be16(static_cast<unsigned>(inner.size())) +
+           byte(fragment ? 44 : fields.protocol) + byte(64) + address(fields.source) +
+           address(fields.destination) + inner;
+}
+
+Buffer ethernet(const Buffer& packet, const Buffer& tags) {
+    return hex("020000000001 020000000002") + tags +
+           be16(packet[0] >> 4U == 6 ? 0x86ddU : 0x0800U) + packet;
+}
+
+PcapFile::PcapFile(std::uint32_t link, bool nanoseconds, bool big_endian)
+    : nanoseconds_(nanoseconds), big_endian_(big_endian) {
+    put(nanoseconds ? 0xa1b23c4dU : 0xa1b2c3d4U);
+    put(big_endian ? 0x00020004U : 0x00040002U);
+    put(0);
+    put(0);
+    put(262'144);
+    put(link);
+}
+
+void PcapFile::put(std::uint32_t value) {
+    Buffer out = be32(value);
+    if (!big_endian_) {
+        std::ranges::reverse(out);
+    }
+    bytes_ = std::move(bytes_) + out;
+}
+
+void PcapFile::add(const Buffer& frame, std::int64_t time, std::uint32_t wire_length) {
+    const auto size = static_cast<std::uint32_t>(frame.size());
+    put(static_cast<std::uint32_t>(time / 1'000'000'000));
+    put(static_cast<std::uint32_t>(time % 1'000'000'000 / (nanoseconds_ ? 1 : 1'000)));
+    put(size);
+    put(wire_length == 0 ? size : wire_length);
+    bytes_.insert(bytes_.end(), frame.begin(), frame.end());
+}
+
+} // namespace reprise::trace::test
