@@ -1,0 +1,26 @@
+#pragma once
+// The command line of reprise-mutator as values.
+
+#include "mutator/commands.hh"
+#include "mutator/synth_options.hh"
+
+#include <CLI/CLI.hpp>
+
+#include <string>
+
+namespace reprise::mutator {
+
+struct CommandLine {
+    InfoOptions info;
+    AnswersOptions answers;
+    SynthOptions synth;
+    std::string synth_output;
+};
+
+/// Adds the three subcommands and their options, which fill `line`; one of them is required.
+void add_commands(CLI::App& app, CommandLine& line);
+
+/// Runs the subcommand that was parsed; returns the exit status.
+int run_command(const CLI::App& app, const CommandLine& line);
+
+} // namespace reprise::mutator

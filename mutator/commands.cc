@@ -1,0 +1,159 @@
+#include "mutator/commands.hh"
+
+#include "core/clock.hh"
+#include "core/error.hh"
+#include "core/log.hh"
+#include "core/result_file.hh"
+#include "core/trace/reader.hh"
+#include "mutator/json.hh"
+#include "mutator/output_path.hh"
+#include "mutator/pairer.hh"
+#include "mutator/pcap_writer.hh"
+#include "mutator/progress.hh"
+#include "mutator/synth.hh"
+#include "mutator/synth_options.hh"
+#include "mutator/tlds.hh"
+#include "mutator/trace_info.hh"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <string>
+#include <system_error>
+
+namespace reprise::mutator {
+namespace {
+
+/// The trace was readable but holds nothing to work on.
+std::string no_queries(const std::string& path, const trace::Reader& reader,
+                       std::uint64_t responses) {
+    return fmt::format("{} holds no DNS query ({} packets, {} responses{}{}); check that it is the "
+                       "right file and give --port N for DNS on another port",
+                       path, reader.packets(), responses, reader.trouble().empty() ? "" : ", ",
+                       reader.trouble());
+}
+
+FileFacts facts_of(const std::string& path, const trace::Reader& reader) {
+    return {.path = path,
+            .description = reader.description(),
+            .packets = reader.packets(),
+            .counters = reader.counters(),
+            .trouble = reader.trouble()};
+}
+
+/// A cut trace is reported on standard error as well, and makes the exit status 1.
+int status_of(const std::string& path, const trace::Reader& reader) {
+    if (reader.trouble().empty()) {
+        return 0;
+    }
+    fmt::print(stderr, "reprise-mutator: {}: {}; what was read before is counted\n", path,
+               reader.trouble());
+    return 1;
+}
+
+void print_line(const std::string& text) {
+    if (std::fputs(text.c_str(), stdout) < 0 || std::fflush(stdout) != 0) {
+        throw SystemError("write standard output");
+    }
+}
+
+/// Keeps the queries numbered and the replies found; nothing else knows the file's form.
+RaWriter open_answers(const OutputPath& path, const std::string& json) {
+    try {
+        return {path.working(), json};
+    } catch (const std::system_error& error) {
+        throw_unwritable(path.final_path(), error.code().value());
+    }
+}
+
+std::string answers_json(const AnswersOptions& options, const PairerCounts& counts,
+                         const trace::Reader& reader) {
+    return JsonObject()
+        .number("schema", 1)
+        .string("trace", options.trace)
+        .string("answers", options.output)
+        .number("queries", counts.queries)
+        .number("responses", counts.responses)
+        .number("matched", counts.matched)
+        .number("unanswered", counts.unanswered)
+        .number("unmatched_responses", counts.unmatched_responses)
+        .number("early_responses", counts.early_responses)
+        .number("closed_early", counts.closed_early)
+        .raw("trouble", reader.trouble().empty() ? "null" : json_string(reader.trouble()))
+        .text();
+}
+
+void read_all(trace::Reader& reader, const char* what, auto&& take) {
+    Progress progress(what);
+    std::uint64_t messages = 0;
+    for (trace::Message message; reader.next(message);) {
+        take(message);
+        progress.tick(++messages, reader.share_read());
+    }
+}
+
+void log_synth(const SynthCounts& counts, const PcapWriter& writer, double seconds) {
+    spdlog::info("work=synth queries={} tcp_queries={} connections={} ipv6_queries={} "
+                 "junk_queries={} packets={} bytes={} trace_s={:.6f} elapsed_s={:.2f}",
+                 counts.queries, counts.tcp_queries, counts.connections, counts.ipv6_queries,
+                 counts.junk_queries, writer.packets(), writer.bytes(),
+                 static_cast<double>(counts.length) / 1e9, seconds);
+}
+
+} // namespace
+
+int run_info(const InfoOptions& options) {
+    trace::Reader reader(options.trace, {.ports = options.ports});
+    TraceInfo info;
+    read_all(reader, "info", [&](const trace::Message& message) { info.add(message); });
+    info.finish();
+    const TraceFigures& figures = info.figures();
+    if (figures.all.queries == 0) {
+        throw Error(no_queries(options.trace, reader, figures.all.responses));
+    }
+    const FileFacts file = facts_of(options.trace, reader);
+    print_line(options.json ? info_json(file, figures) + "\n" : info_text(file, figures));
+    return status_of(options.trace, reader);
+}
+
+int run_answers(const AnswersOptions& options) {
+    trace::Reader reader(options.trace, {.ports = options.ports});
+    OutputPath path(options.output);
+    RaWriter writer = open_answers(
+        path, JsonObject().string("kind", "trace").string("trace", options.trace).text());
+    Pairer pairer({.window = static_cast<Nanoseconds>(options.window_s * 1e9)},
+                  [&](const Exchange& exchange) {
+                      writer.append({.sequence = exchange.sequence,
+                                     .time = exchange.reply_time,
+                                     .query = exchange.query,
+                                     .reply = exchange.reply});
+                  });
+    read_all(reader, "answers", [&](const trace::Message& message) { pairer.add(message); });
+    pairer.finish();
+    if (pairer.counts().queries == 0) {
+        throw Error(no_queries(options.trace, reader, pairer.counts().responses));
+    }
+    writer.finish();
+    path.commit();
+    print_line(answers_json(options, pairer.counts(), reader) + "\n");
+    return status_of(options.trace, reader);
+}
+
+int run_synth(const SynthOptions& options, const std::string& output) {
+    const SynthPlan plan = check_options(options);
+    auto tlds = load_tlds(options.tld_file);
+    PcapWriter writer(output);
+    Synthesizer synthesizer(plan, std::move(tlds), writer);
+    Progress progress("synth");
+    while (synthesizer.step()) {
+        progress.tick(synthesizer.counts().queries, synthesizer.progress());
+    }
+    synthesizer.finish();
+    writer.finish();
+    log_synth(synthesizer.counts(), writer, progress.elapsed_s());
+    return 0;
+}
+
+} // namespace reprise::mutator

@@ -1,0 +1,31 @@
+#pragma once
+// The subcommands of reprise-mutator: reading, writing and printing around the pure parts.
+
+#include "mutator/synth_options.hh"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace reprise::mutator {
+
+struct InfoOptions {
+    std::string trace;
+    std::vector<std::uint16_t> ports{53};
+    bool json = false;
+};
+
+struct AnswersOptions {
+    std::string trace;
+    std::string output;
+    std::vector<std::uint16_t> ports{53};
+    double window_s = 10; ///< trace time a query waits for its response
+};
+
+/// Each returns the exit status: 0, or 1 where the trace was cut or holds no query. Throws
+/// UsageError, TraceError, Error.
+int run_info(const InfoOptions& options);
+int run_answers(const AnswersOptions& options);
+int run_synth(const SynthOptions& options, const std::string& output);
+
+} // namespace reprise::mutator

@@ -1,0 +1,31 @@
+#include "core/error.hh"
+#include "core/log.hh"
+#include "mutator/command_line.hh"
+#include "mutator/interrupt.hh"
+
+#include <CLI/CLI.hpp>
+
+#include <string>
+
+namespace {
+
+int body(int argc, char** argv) {
+    reprise::mutator::CommandLine line;
+    CLI::App app("Looks into traces, takes their recorded answers, and makes new ones.",
+                 "reprise-mutator");
+    app.set_version_flag("--version", REPRISE_VERSION);
+    reprise::mutator::add_commands(app, line);
+    try {
+        app.parse(argc, argv);
+    } catch (const CLI::Success& success) {
+        return app.exit(success);
+    } catch (const CLI::ParseError& error) {
+        throw reprise::UsageError(std::string(error.what()) + "; see --help");
+    }
+    reprise::mutator::catch_interrupts();
+    return reprise::mutator::run_command(app, line);
+}
+
+} // namespace
+
+int main(int argc, char** argv) { return reprise::run_main("reprise-mutator", body, argc, argv); }

@@ -1,0 +1,75 @@
+#pragma once
+// Random numbers that are the same on every machine: std::mt19937_64 is defined to the bit, the
+// standard library's distributions and the C library's log() are not, so both are replaced here by
+// arithmetic that IEEE 754 defines exactly.
+
+#include <cstdint>
+#include <random>
+#include <vector>
+
+namespace reprise::mutator {
+
+/// Natural logarithm of a positive normal number, error below 1e-14, same bits everywhere.
+double portable_log(double value);
+
+/// e to the power `value`, for values between -700 and 700, relative error below 1e-13.
+double portable_exp(double value);
+
+/// `base` (positive) to the power `exponent`.
+double portable_power(double base, double exponent);
+
+class Random {
+public:
+    explicit Random(std::uint64_t seed) : engine_(seed) {}
+
+    std::uint64_t bits() { return engine_(); }
+
+    /// Uniform in [0, 1), 53 bits.
+    double unit() { return static_cast<double>(engine_() >> 11U) * 0x1p-53; }
+
+    /// Uniform in [0, bound), bound at least 1; without bias.
+    std::uint64_t below(std::uint64_t bound);
+
+    /// Uniform in [low, high].
+    std::uint64_t between(std::uint64_t low, std::uint64_t high) {
+        return low + below(high - low + 1);
+    }
+
+    /// True with probability `share`.
+    bool chance(double share) { return unit() < share; }
+
+    /// Exponentially distributed with this mean: the gaps of a Poisson process.
+    double exponential(double mean) { return -mean * portable_log(1.0 - unit()); }
+
+private:
+    std::mt19937_64 engine_;
+};
+
+/// Draws an index with probability proportional to its weight, in constant time (the alias method,
+/// Vose 1991). Memory: 16 bytes an index.
+class WeightedChoice {
+public:
+    /// Weights must be finite and not negative, with a positive sum.
+    explicit WeightedChoice(const std::vector<double>& weights);
+
+    std::uint32_t draw(Random& random) const {
+        const auto& slot = slots_[random.below(slots_.size())];
+        return random.unit() < slot.keep ? slot.own : slot.other;
+    }
+
+    [[nodiscard]] size_t size() const { return slots_.size(); }
+
+private:
+    struct Slot {
+        double keep;
+        std::uint32_t own;
+        std::uint32_t other;
+    };
+
+    std::vector<Slot> slots_;
+};
+
+/// Zipf weights of `count` ranks: rank r (from 1) weighs r^-exponent. Not normalised.
+std::vector<double> zipf_weights(size_t count, double exponent);
+
+} // namespace reprise::mutator

@@ -1,0 +1,82 @@
+#pragma once
+// Synthesis of a root-like trace.
+//
+// Arrivals are a Poisson process or evenly spaced. Each arrival is a query of a client drawn by
+// activity; with probability tcp_share it travels by TCP. A TCP arrival opens a connection (the SYN
+// is at the arrival, the query follows a round trip later) or, while the newest connection still
+// has queries to send, goes on that one, so the share stays exact and connections carry tcp_queries
+// in the mean. One random stream feeds everything in order of arrival: the same options and seed
+// give the same bytes on every machine. Memory does not grow with the trace: only TCP packets of
+// the next round trips wait.
+
+#include "core/clock.hh"
+#include "mutator/clients.hh"
+#include "mutator/pcap_writer.hh"
+#include "mutator/query_names.hh"
+#include "mutator/random.hh"
+#include "mutator/synth_options.hh"
+#include "mutator/tcp_flow.hh"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace reprise::mutator {
+
+struct SynthCounts {
+    std::uint64_t queries = 0;
+    std::uint64_t tcp_queries = 0;
+    std::uint64_t connections = 0;
+    std::uint64_t ipv6_queries = 0;
+    std::uint64_t junk_queries = 0;
+    Nanoseconds length = 0; ///< of trace time, at the last arrival
+};
+
+/// Makes the trace query by query: call step() until it returns false, then finish().
+class Synthesizer {
+public:
+    /// `tlds` as from load_tlds(); the writer must outlive the synthesizer.
+    Synthesizer(const SynthPlan& plan, std::vector<std::string> tlds, PcapWriter& writer);
+
+    /// The next arrival; false where the trace has all it should.
+    bool step();
+
+    /// Writes the packets that still wait. The writer is left open.
+    void finish();
+
+    [[nodiscard]] const SynthCounts& counts() const { return counts_; }
+
+    /// Part done, 0 to 1.
+    [[nodiscard]] double progress() const;
+
+private:
+    double next_arrival();
+    void make_message(const ClientHabit& habit);
+    void send_udp(Nanoseconds time);
+    void send_tcp(Nanoseconds time);
+    void open_connection(Nanoseconds time);
+    void close_idle(Nanoseconds time);
+    void write_until(Nanoseconds time);
+    Endpoint client_endpoint(std::uint32_t client);
+    [[nodiscard]] const Endpoint& server_for(std::uint32_t client) const;
+
+    SynthPlan plan_;
+    Random random_;
+    Clients clients_;
+    NameMaker names_;
+    WeightedChoice types_;
+    PcapWriter& writer_;
+    PacketQueue waiting_;
+    std::optional<TcpFlow> flow_; ///< newest connection, while it has queries to send
+    std::uint32_t flow_client_ = 0;
+    std::uint64_t flow_left_ = 0;
+    Nanoseconds start_ = 0;
+    double offset_ = 0; ///< of the last arrival from the start, ns
+    SynthCounts counts_;
+    WireName name_;
+    std::vector<std::uint8_t> message_;
+    std::vector<std::uint8_t> packet_;
+};
+
+} // namespace reprise::mutator

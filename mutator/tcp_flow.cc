@@ -1,0 +1,75 @@
+#include "mutator/tcp_flow.hh"
+
+#include "core/address.hh"
+#include "core/bytes.hh"
+#include "core/clock.hh"
+#include "mutator/packet.hh"
+#include "mutator/random.hh"
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace reprise::mutator {
+namespace {
+
+constexpr Nanoseconds kServerDelay = 20 * kMicrosecond;
+constexpr Nanoseconds kPacketGap = 1 * kMicrosecond;
+
+Nanoseconds draw_round_trip(Random& random) {
+    return static_cast<Nanoseconds>(portable_power(150, random.unit()) * 1e6);
+}
+
+} // namespace
+
+void PacketQueue::put(Nanoseconds time, std::vector<std::uint8_t> packet) {
+    heap_.push({time, order_++, std::move(packet)});
+}
+
+TcpFlow::TcpFlow(Nanoseconds time, const Endpoint& client, const Endpoint& server, Random& random,
+                 PacketQueue& packets)
+    : client_(client), server_(server), round_trip_(draw_round_trip(random)),
+      client_next_(static_cast<std::uint32_t>(random.bits())),
+      server_next_(static_cast<std::uint32_t>(random.bits())) {
+    from_client(time, kTcpSyn, {}, packets);
+    from_server(time + kServerDelay, kTcpSyn | kTcpAck, packets);
+    last_ = time + kServerDelay + round_trip_;
+    from_client(last_, kTcpAck, {}, packets);
+}
+
+void TcpFlow::send(Nanoseconds time, Bytes message, PacketQueue& packets) {
+    last_ = std::max(time, last_ + kPacketGap);
+    payload_.assign({static_cast<std::uint8_t>(message.size() >> 8U),
+                     static_cast<std::uint8_t>(message.size())});
+    payload_.insert(payload_.end(), message.begin(), message.end());
+    from_client(last_, kTcpPush | kTcpAck, payload_, packets);
+    from_server(last_ + kServerDelay, kTcpAck, packets);
+}
+
+void TcpFlow::close(Nanoseconds time, PacketQueue& packets) {
+    const Nanoseconds fin = std::max(time, last_ + kServerDelay + round_trip_);
+    from_client(fin, kTcpFin | kTcpAck, {}, packets);
+    from_server(fin + kServerDelay, kTcpFin | kTcpAck, packets);
+    from_client(fin + kServerDelay + round_trip_, kTcpAck, {}, packets);
+}
+
+void TcpFlow::from_client(Nanoseconds time, std::uint8_t flags, Bytes payload,
+                          PacketQueue& packets) {
+    std::vector<std::uint8_t> packet;
+    const bool acknowledges = (flags & kTcpAck) != 0;
+    build_tcp(packet,
+              {client_, server_, client_next_, acknowledges ? server_next_ : 0, flags, payload});
+    client_next_ += static_cast<std::uint32_t>(payload.size());
+    client_next_ += (flags & (kTcpSyn | kTcpFin)) != 0 ? 1U : 0U;
+    packets.put(time, std::move(packet));
+}
+
+void TcpFlow::from_server(Nanoseconds time, std::uint8_t flags, PacketQueue& packets) {
+    std::vector<std::uint8_t> packet;
+    build_tcp(packet, {server_, client_, server_next_, client_next_, flags, {}});
+    server_next_ += (flags & (kTcpSyn | kTcpFin)) != 0 ? 1U : 0U;
+    packets.put(time, std::move(packet));
+}
+
+} // namespace reprise::mutator
