@@ -1,0 +1,52 @@
+#include "querier/connection_queue.hh"
+
+#include "core/result_file.hh"
+#include "querier/links.hh"
+#include "querier/slots.hh"
+
+#include <cstdint>
+
+namespace reprise::querier {
+
+void ConnectionQueue::enqueue(Slots& slots, std::uint32_t slot) {
+    slots[slot].flying = false;
+    waiting_.push_back(slots, slot);
+}
+
+void ConnectionQueue::started(Slots& slots, std::uint32_t slot) {
+    waiting_.remove(slots, slot);
+    flying_.push_back(slots, slot);
+    slots[slot].flying = true;
+}
+
+void ConnectionQueue::remove(Slots& slots, std::uint32_t slot) {
+    (slots[slot].flying ? flying_ : waiting_).remove(slots, slot);
+}
+
+void ConnectionQueue::lose_written(Slots& slots, std::uint32_t index, Loss& loss) {
+    Slot& slot = slots[index];
+    if (slot.record.retries > 0) {
+        loss.failed.push_back(index);
+        return;
+    }
+    ++slot.record.retries;
+    slot.record.marks |= kMarkRetried;
+    loss.retry.push_back(index);
+}
+
+ConnectionQueue::Loss ConnectionQueue::lose(Slots& slots, bool established) {
+    Loss loss;
+    while (!flying_.empty()) {
+        const std::uint32_t slot = flying_.front();
+        flying_.remove(slots, slot);
+        lose_written(slots, slot, loss);
+    }
+    while (!waiting_.empty()) {
+        const std::uint32_t slot = waiting_.front();
+        waiting_.remove(slots, slot);
+        (established ? loss.retry : loss.failed).push_back(slot);
+    }
+    return loss;
+}
+
+} // namespace reprise::querier

@@ -1,0 +1,62 @@
+#include "querier/control_link.hh"
+
+#include "core/fd.hh"
+#include "core/frame.hh"
+#include "core/replay.pb.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <cstddef>
+
+namespace reprise::querier {
+namespace {
+
+/// One read: small enough (about 10 us) not to delay sending.
+constexpr size_t kReadSize = 32UL << 10U;
+
+bool would_block(int error) {
+    return error == EAGAIN || error == EWOULDBLOCK || error == EINTR;
+}
+
+} // namespace
+
+ControlLink::ControlLink(int fd) : fd_(fd), buffer_(kReadSize) { set_nonblocking(fd_.get()); }
+
+void ControlLink::send(const wire::Frame& frame) {
+    out_ += encode_frame(frame);
+    flush();
+}
+
+bool ControlLink::flush() {
+    while (written_ < out_.size() && !broken_) {
+        const ssize_t sent = ::send(fd_.get(), out_.data() + written_, out_.size() - written_,
+                                    MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (sent < 0 && would_block(errno)) {
+            return false;
+        }
+        broken_ = sent < 0;
+        written_ += sent < 0 ? 0 : static_cast<size_t>(sent);
+    }
+    out_.clear();
+    written_ = 0;
+    return true;
+}
+
+void ControlLink::flush_finally(int limit_ms) {
+    pollfd waiting{.fd = fd_.get(), .events = POLLOUT, .revents = 0};
+    while (!flush() && ::poll(&waiting, 1, limit_ms) > 0) {
+    }
+}
+
+ControlLink::Received ControlLink::receive() {
+    const ssize_t got = ::recv(fd_.get(), buffer_.data(), buffer_.size(), MSG_DONTWAIT);
+    if (got < 0) {
+        return would_block(errno) ? Received::kNothing : Received::kGone;
+    }
+    reader_.feed({buffer_.data(), static_cast<size_t>(got)});
+    return got > 0 ? Received::kData : Received::kGone;
+}
+
+} // namespace reprise::querier

@@ -1,0 +1,124 @@
+#include "querier/matcher.hh"
+
+#include "core/bytes.hh"
+#include "core/clock.hh"
+#include "core/dns_message.hh"
+#include "querier/ghosts.hh"
+#include "querier/links.hh"
+#include "querier/question.hh"
+#include "querier/slots.hh"
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+namespace reprise::querier {
+namespace {
+
+constexpr size_t kFewestBuckets = 1024;
+constexpr size_t kMostBuckets = size_t{1} << 20U;
+
+size_t bucket_count(size_t in_flight_limit) {
+    return std::bit_ceil(std::clamp(in_flight_limit, kFewestBuckets, kMostBuckets));
+}
+
+/// Spreads every input bit over the result (the finaliser of SplitMix64).
+std::uint64_t mix(std::uint64_t value) {
+    value = (value ^ (value >> 30U)) * 0xbf58476d1ce4e5b9U;
+    value = (value ^ (value >> 27U)) * 0x94d049bb133111ebU;
+    return value ^ (value >> 31U);
+}
+
+} // namespace
+
+Matcher::Matcher(Slots& slots, size_t in_flight_limit, Nanoseconds linger)
+    : slots_(slots), mask_(bucket_count(in_flight_limit) - 1), by_key_(mask_ + 1),
+      by_id_(mask_ + 1), ghosts_(linger) {}
+
+std::uint64_t Matcher::id_hash(std::uint32_t owner, std::uint16_t id) {
+    return mix((std::uint64_t{owner} << 16U) | id);
+}
+
+std::uint64_t Matcher::key_hash(std::uint32_t owner, std::uint16_t id, std::uint64_t question) {
+    return mix(id_hash(owner, id) ^ question);
+}
+
+void Matcher::add(std::uint32_t index) {
+    Slot& slot = slots_[index];
+    by_key_[key_hash(slot.owner, slot.wire_id, slot.question) & mask_].push_back(slots_, index);
+    by_id_[id_hash(slot.owner, slot.wire_id) & mask_].push_back(slots_, index);
+    slot.keyed = true;
+}
+
+void Matcher::remove(std::uint32_t index) {
+    Slot& slot = slots_[index];
+    if (slot.keyed) {
+        by_key_[key_hash(slot.owner, slot.wire_id, slot.question) & mask_].remove(slots_, index);
+        by_id_[id_hash(slot.owner, slot.wire_id) & mask_].remove(slots_, index);
+        slot.keyed = false;
+    }
+}
+
+void Matcher::end(std::uint32_t index, bool answered, Nanoseconds now) {
+    const Slot& slot = slots_[index];
+    if (slot.keyed) {
+        ghosts_.add(key_hash(slot.owner, slot.wire_id, slot.question), answered, now);
+        if (!answered && slot.question != 0) {
+            ghosts_.add(key_hash(slot.owner, slot.wire_id, 0), false, now);
+        }
+        remove(index);
+    }
+}
+
+std::uint32_t Matcher::find(std::uint32_t owner, std::uint16_t id, std::uint64_t question) const {
+    std::uint32_t at = by_key_[key_hash(owner, id, question) & mask_].front();
+    for (; at != kNone; at = KeyList::after(slots_, at)) {
+        const Slot& slot = slots_[at];
+        if (slot.question == question && slot.wire_id == id && slot.owner == owner) {
+            return at;
+        }
+    }
+    return kNone;
+}
+
+std::uint32_t Matcher::find_by_id(std::uint32_t owner, std::uint16_t id) const {
+    std::uint32_t at = by_id_[id_hash(owner, id) & mask_].front();
+    while (at != kNone && (slots_[at].wire_id != id || slots_[at].owner != owner)) {
+        at = IdList::after(slots_, at);
+    }
+    return at;
+}
+
+bool Matcher::id_in_use(std::uint32_t owner, std::uint16_t id) const {
+    return find_by_id(owner, id) != kNone;
+}
+
+Matcher::Match Matcher::match(std::uint32_t owner, Bytes reply, Nanoseconds now) {
+    const auto header = parse_header(reply);
+    if (!header || !header->is_response()) {
+        return {};
+    }
+    const std::uint64_t question = question_hash(reply);
+    std::uint32_t slot = find(owner, header->id, question);
+    if (slot == kNone) {
+        slot = question == 0 ? find_by_id(owner, header->id) : find(owner, header->id, 0);
+    }
+    if (slot != kNone) {
+        if (question != slots_[slot].question) {
+            ghosts_.add(key_hash(owner, header->id, question), true, now);
+        }
+        return {.kind = Kind::kAnswer, .slot = slot};
+    }
+    switch (ghosts_.take(key_hash(owner, header->id, question), now)) {
+    case Ghosts::Seen::kTimedOut:
+        return {.kind = Kind::kLate};
+    case Ghosts::Seen::kAnswered:
+        return {.kind = Kind::kDuplicate};
+    case Ghosts::Seen::kUnknown:
+        break;
+    }
+    return {};
+}
+
+} // namespace reprise::querier

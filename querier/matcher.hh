@@ -1,0 +1,63 @@
+#pragma once
+// Which query does a reply answer? The one with the same (owner, id, question), where the owner stands for our socket and
+// thereby for local address, peer and transport. Queries with equal keys are answered in the order they were sent.
+//
+// A reply without a question (many FORMERR and some REFUSED are only a header) answers the oldest query of its (owner, id). A reply with a
+// question answers, where no key is equal, the oldest query of its (owner, id) that has no readable question itself.
+
+#include "core/bytes.hh"
+#include "core/clock.hh"
+#include "querier/ghosts.hh"
+#include "querier/links.hh"
+#include "querier/slots.hh"
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace reprise::querier {
+
+class Matcher {
+  public:
+    enum class Kind : std::uint8_t { kAnswer, kLate, kDuplicate, kUnmatched };
+
+    struct Match {
+        Kind kind = Kind::kUnmatched;
+        std::uint32_t slot = kNone; ///< of kAnswer
+    };
+
+    /// `linger`: how long the key of an ended query is remembered.
+    Matcher(Slots& slots, size_t in_flight_limit, Nanoseconds linger);
+
+    /// The slot's owner, wire_id and question are its key until remove() or end().
+    void add(std::uint32_t slot);
+
+    /// Takes the key away without a trace (the query moves to another connection).
+    void remove(std::uint32_t slot);
+
+    /// As remove(), and remembers how the query ended.
+    void end(std::uint32_t slot, bool answered, Nanoseconds now);
+
+    /// Looks up a reply; the query found stays until end().
+    Match match(std::uint32_t owner, Bytes reply, Nanoseconds now);
+
+    [[nodiscard]] bool id_in_use(std::uint32_t owner, std::uint16_t id) const;
+
+  private:
+    using KeyList = IndexList<&Slot::by_key>;
+    using IdList = IndexList<&Slot::by_id>;
+
+    static std::uint64_t id_hash(std::uint32_t owner, std::uint16_t id);
+    static std::uint64_t key_hash(std::uint32_t owner, std::uint16_t id, std::uint64_t question);
+    [[nodiscard]] std::uint32_t find(std::uint32_t owner, std::uint16_t id,
+                                     std::uint64_t question) const;
+    [[nodiscard]] std::uint32_t find_by_id(std::uint32_t owner, std::uint16_t id) const;
+
+    Slots& slots_;
+    std::uint64_t mask_;
+    std::vector<KeyList> by_key_;
+    std::vector<IdList> by_id_;
+    Ghosts ghosts_;
+};
+
+} // namespace reprise::querier

@@ -1,0 +1,415 @@
+#include "querier/process.hh"
+
+#include "core/address.hh"
+#include "core/clock.hh"
+#include "core/error.hh"
+#include "core/fd.hh"
+#include "core/frame.hh"
+#include "core/log.hh"
+#include "core/replay.pb.h"
+#include "core/result_file.hh"
+#include "querier/control_link.hh"
+#include "querier/poller.hh"
+#include "querier/replayer.hh"
+#include "querier/statistics.hh"
+
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <fstream>
+#include <limits>
+#include <optional>
+#include <string>
+#include <utility>
+
+namespace reprise::querier {
+namespace {
+
+constexpr Nanoseconds kReportEvery = 400 * kMillisecond;
+constexpr Nanoseconds kParentSilence = 1800 * kMillisecond;
+/// Departed queries worth a message of their own.
+constexpr std::uint64_t kCreditBatch = 8192;
+constexpr size_t kMostInFlight = size_t{1} << 22U;
+/// Writing a buffer of records takes about 100 us; only when nothing is due for so long.
+constexpr Nanoseconds kFlushTime = kMillisecond;
+constexpr size_t kFlushRecords = 1024;
+constexpr int kFramesAtOnce = 4;
+constexpr int kLastWordsMs = 1000;
+
+volatile std::sig_atomic_t terminated = 0;
+
+void on_terminate(int /*signal*/) { terminated = 1; }
+
+/// The terminal's ctrl-C reaches the whole tree; stopping in order is the controller's part.
+void set_signals() {
+    std::signal(SIGPIPE, SIG_IGN);
+    std::signal(SIGINT, SIG_IGN);
+    std::signal(SIGXFSZ, SIG_IGN);
+    struct sigaction action {};
+    action.sa_handler = on_terminate; // without SA_RESTART: it must end epoll_wait
+    sigaction(SIGTERM, &action, nullptr);
+}
+
+std::string first_line(const char* path) {
+    std::ifstream in(path);
+    std::string line;
+    std::getline(in, line);
+    return line;
+}
+
+std::uint64_t inode(const char* path) {
+    struct stat status {};
+    return ::stat(path, &status) == 0 ? status.st_ino : 0;
+}
+
+std::optional<Endpoint> endpoint(const std::string& text, std::string& error) {
+    const auto parsed = Endpoint::parse(text);
+    if (!text.empty() && !parsed) {
+        error = fmt::format("server address {} is not ADDR:PORT", text);
+    }
+    return parsed;
+}
+
+} // namespace
+
+ReplayOptions replay_options(const wire::Options& options, std::string& error) {
+    ReplayOptions out;
+    out.servers = {.v4 = endpoint(options.server_v4(), error),
+                   .v6 = endpoint(options.server_v6(), error)};
+    out.timeout = options.timeout_ns();
+    out.idle_timeout = options.idle_timeout_ns();
+    out.in_flight = options.in_flight() == 0 ? out.in_flight : options.in_flight();
+    out.max_lateness = options.max_lateness_ns();
+    out.answers = options.answers();
+    if (out.timeout <= 0 || out.idle_timeout < 0) {
+        error = "the timeout must be positive and the idle timeout not negative";
+    } else if (out.in_flight > kMostInFlight) {
+        error = fmt::format("in-flight limit {} is over {}", out.in_flight, kMostInFlight);
+    } else if (!options.source_mode().empty() && options.source_mode() != "ports") {
+        error = fmt::format("source mode {} is not known; use ports", options.source_mode());
+    }
+    return out;
+}
+
+Process::Process(const QueryOptions& options) : options_(options), link_(options.control_fd) {}
+
+int Process::run() {
+    try {
+        set_signals();
+        check(prctl(PR_SET_TIMERSLACK, 1), "prctl PR_SET_TIMERSLACK");
+        replay_.descriptors = raise_descriptor_limit();
+        poller_.add(link_.fd(), EPOLLIN, {.kind = EventKind::kControl});
+        say_hello();
+        while (!done_) {
+            loop_once();
+        }
+    } catch (const std::exception& error) {
+        stop(error.what(), true);
+    }
+    finish();
+    return because_.empty() ? 0 : 1;
+}
+
+void Process::say_hello() {
+    wire::Frame frame;
+    wire::Hello& hello = *frame.mutable_hello();
+    hello.set_protocol(kProtocolVersion);
+    hello.set_run(options_.run);
+    hello.set_name(fmt::format("{}/{}", options_.name, options_.index));
+    hello.set_boot_id(first_line("/proc/sys/kernel/random/boot_id"));
+    hello.set_time_namespace(inode("/proc/self/ns/time"));
+    hello.set_queriers(1);
+    hello.set_credit(replay_.credit);
+    link_.send(frame);
+}
+
+/// One round: send what is due, do what can wait a little, sleep, send what is due, take in what came.
+void Process::loop_once() {
+    const Nanoseconds now = SteadyClock::now();
+    if (replayer_) {
+        replayer_->send_due();
+        replayer_->expire(now);
+    }
+    take_in();
+    report(now);
+    check_end();
+    if (done_) {
+        return;
+    }
+    const Nanoseconds asleep = SteadyClock::now();
+    Nanoseconds wake = replayer_ ? replayer_->next_wake(asleep)
+                                 : std::numeric_limits<Nanoseconds>::max();
+    wake = std::min({wake, next_report_, asleep + kParentSilence});
+    wait_and_handle(asleep, intake_.busy() || more_frames_ ? asleep : wake);
+    check_parent(SteadyClock::now());
+}
+
+void Process::wait_and_handle(Nanoseconds now, Nanoseconds wake) {
+    const auto events = poller_.wait(now, wake);
+    if (replayer_) {
+        if (poller_.timer_fired()) {
+            replayer_->woke(now, wake, SteadyClock::now());
+        } else {
+            replayer_->woke_by_event();
+        }
+        replayer_->send_due();
+    }
+    if (events.empty()) {
+        return;
+    }
+    if (replayer_) {
+        replayer_->begin_batch(realtime_pair());
+    }
+    for (const epoll_event& event : events) {
+        const EventTag tag = EventTag::unpack(event.data.u64);
+        if (tag.kind == EventKind::kControl) {
+            receive();
+        } else {
+            replayer_->handle(tag, event.events);
+            replayer_->send_due(); // receiving must never delay sending
+        }
+    }
+}
+
+// The parent
+
+void Process::receive() {
+    link_.flush();
+    if (more_frames_ || intake_.busy()) {
+        return; // what was read before comes first
+    }
+    switch (link_.receive()) {
+    case ControlLink::Received::kData:
+        last_heard_ = SteadyClock::now();
+        more_frames_ = true;
+        break;
+    case ControlLink::Received::kGone:
+        stop("the distributor closed its end", false);
+        break;
+    case ControlLink::Received::kNothing:
+        break;
+    }
+}
+
+void Process::take_in() {
+    for (int n = 0; n < kFramesAtOnce && !done_; ++n) {
+        if (intake_.busy()) {
+            if (const std::string error = intake_.step(*replayer_); !error.empty()) {
+                stop(error, true);
+            }
+            continue;
+        }
+        wire::Frame frame;
+        const FrameReader::Result result =
+            more_frames_ ? link_.next(frame) : FrameReader::Result::kNeedMore;
+        more_frames_ = result == FrameReader::Result::kFrame;
+        if (result == FrameReader::Result::kNeedMore) {
+            return;
+        }
+        if (result != FrameReader::Result::kFrame) {
+            stop("a frame from the distributor is corrupt or too large", true);
+            return;
+        }
+        handle_frame(frame);
+    }
+}
+
+void Process::handle_frame(wire::Frame& frame) {
+    switch (frame.body_case()) {
+    case wire::Frame::kSetup:
+        return on_setup(frame.setup());
+    case wire::Frame::kProbe:
+        return on_probe(frame.probe());
+    case wire::Frame::kStart:
+        return on_start(frame.start());
+    case wire::Frame::kBlock:
+        return on_block(*frame.mutable_block());
+    case wire::Frame::kEnd:
+        handed_ = frame.end().queries();
+        return;
+    case wire::Frame::kAbort:
+        return stop(frame.abort().because().empty() ? "stopped by the distributor"
+                                                    : frame.abort().because(),
+                    false);
+    default:
+        return stop("a frame from the distributor is not for a querier", true);
+    }
+}
+
+void Process::on_setup(const wire::Setup& setup) {
+    std::string error;
+    if (setup.protocol() != kProtocolVersion || setup.run() != options_.run) {
+        error = fmt::format("the distributor is of run {} and protocol {}, not of run {} and {}",
+                            setup.run(), setup.protocol(), options_.run, kProtocolVersion);
+    }
+    const size_t descriptors = replay_.descriptors;
+    replay_ = replay_options(setup.options(), error);
+    replay_.descriptors = descriptors;
+    if (!error.empty() || replayer_) {
+        stop(error.empty() ? "the distributor sent Setup twice" : error, true);
+        return;
+    }
+    replayer_.emplace(poller_, replay_, options_.waiter, results_);
+}
+
+void Process::on_probe(const wire::ClockProbe& probe) {
+    wire::Frame frame;
+    frame.mutable_reply()->set_sent_mono_ns(probe.sent_mono_ns());
+    frame.mutable_reply()->set_child_mono_ns(SteadyClock::now());
+    link_.send(frame);
+}
+
+void Process::on_start(const wire::Start& start) {
+    if (!replayer_ || results_.is_open()) {
+        stop("the distributor sent Start out of turn", true);
+        return;
+    }
+    open_results(start);
+    replayer_->begin_batch(realtime_pair());
+    replayer_->start(start.start_mono_ns(), start.trace_first_ns());
+}
+
+void Process::open_results(const wire::Start& start) {
+    results_.open(options_.results,
+                  {.run = options_.run,
+                   .host = options_.name,
+                   .querier = options_.index,
+                   .start_mono = start.start_mono_ns(),
+                   .start_real = start.start_real_ns(),
+                   .trace_first = start.trace_first_ns()},
+                  replay_.answers);
+}
+
+void Process::on_block(wire::Block& block) {
+    if (!replayer_) {
+        stop("the distributor sent queries before Setup", true);
+        return;
+    }
+    intake_.begin(std::move(*block.mutable_records()));
+}
+
+void Process::check_parent(Nanoseconds now) {
+    if (terminated != 0) {
+        stop("the querier was terminated", true);
+    }
+    if (done_ || !replayer_ || now - last_heard_ <= kParentSilence) {
+        return;
+    }
+    receive(); // after a pause of our own the parent's words may be waiting
+    if (!done_ && SteadyClock::now() - last_heard_ > kParentSilence) {
+        stop("the distributor was silent for 1.8 s", true);
+    }
+}
+
+// Reporting and the end
+
+void Process::return_credit(bool at_once) {
+    credit_ += replayer_->take_departed();
+    if (credit_ == 0 || (!at_once && credit_ < kCreditBatch)) {
+        return;
+    }
+    wire::Frame frame;
+    frame.mutable_credit()->set_queries(std::exchange(credit_, 0));
+    link_.send(frame);
+}
+
+void Process::report(Nanoseconds now) {
+    const bool time = now >= next_report_;
+    if (time) {
+        next_report_ = now + kReportEvery;
+    }
+    if (!replayer_) {
+        return;
+    }
+    return_credit(time || replayer_->idle());
+    if (time) {
+        wire::Frame frame;
+        replayer_->statistics().fill(*frame.mutable_status()->mutable_counts());
+        frame.mutable_status()->set_lag_ns(replayer_->lag(now));
+        link_.send(frame);
+    }
+    const bool worth_it = results_.unflushed() >= kFlushRecords || (time && results_.unflushed() > 0);
+    if (worth_it && replayer_->quiet(now, kFlushTime)) {
+        results_.flush();
+    }
+}
+
+void Process::check_end() {
+    if (done_ || !replayer_) {
+        return;
+    }
+    if (!results_.failure().empty()) {
+        stop(results_.failure(), true);
+    } else if (!replayer_->trouble().empty()) {
+        stop(replayer_->trouble(), true);
+    } else if (handed_ && replayer_->settled() && !intake_.busy()) {
+        because_ = reason_at_end();
+        done_ = true;
+    }
+}
+
+std::string Process::reason_at_end() const {
+    const Statistics& statistics = replayer_->statistics();
+    if (statistics.received != *handed_) {
+        return fmt::format("received {} of {} queries", statistics.received, *handed_);
+    }
+    if (statistics.ended() != statistics.received) {
+        return fmt::format("{} queries ended of {}", statistics.ended(), statistics.received);
+    }
+    if (statistics.receive_overflows > 0) {
+        return fmt::format("{} replies were dropped because receive buffers were full; add queriers",
+                           statistics.receive_overflows);
+    }
+    return "";
+}
+
+void Process::stop(const std::string& because, bool tell_parent) {
+    if (done_) {
+        return;
+    }
+    done_ = true;
+    because_ = because;
+    spdlog::warn("event=stopped because={}", quoted(because));
+    if (tell_parent) {
+        wire::Frame frame;
+        frame.mutable_abort()->set_because(because);
+        link_.send(frame);
+    }
+    if (replayer_) {
+        if (!results_.is_open() && results_.failure().empty()) {
+            open_results({});
+        }
+        replayer_->abort();
+    }
+}
+
+void Process::finish() {
+    wire::Frame frame;
+    wire::QuerierReport& report = *frame.mutable_finished()->add_reports();
+    if (replayer_) {
+        results_.finish(replayer_->statistics(), because_.empty(), because_);
+        replayer_->statistics().fill(*report.mutable_counts());
+    }
+    if (because_.empty()) {
+        because_ = results_.failure();
+    }
+    report.set_host(options_.name);
+    report.set_querier(options_.index);
+    report.set_clean(because_.empty());
+    report.set_because(because_);
+    link_.send(frame);
+    link_.flush_finally(kLastWordsMs);
+}
+
+int run_query(const QueryOptions& options) { return Process(options).run(); }
+
+} // namespace reprise::querier

@@ -1,0 +1,78 @@
+#pragma once
+// The querier process: one thread between its parent (the host's distributor) and the server under test.
+
+#include "core/clock.hh"
+#include "core/replay.pb.h"
+#include "querier/control_link.hh"
+#include "querier/intake.hh"
+#include "querier/poller.hh"
+#include "querier/replayer.hh"
+#include "querier/results.hh"
+#include "querier/waiter.hh"
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace reprise::querier {
+
+struct QueryOptions {
+    int control_fd = 3;  ///< socket pair to the parent; owned from then on
+    std::string name;    ///< host's name in the experiment
+    unsigned index = 0;  ///< of this querier on its host
+    std::string run;     ///< must match the parent's
+    std::string results; ///< folder for .rq and .ra files
+    WaiterOptions waiter;
+};
+
+/// What wire::Options ask for, or an error's text in `error`.
+ReplayOptions replay_options(const wire::Options& options, std::string& error);
+
+class Process {
+  public:
+    explicit Process(const QueryOptions& options);
+
+    /// Runs until the trace has ended and everything is settled, or until stopped. Exit status: 0 clean, 1 not.
+    int run();
+
+  private:
+    void loop_once();
+    void say_hello();
+    void wait_and_handle(Nanoseconds now, Nanoseconds wake);
+    void take_in();
+    void handle_frame(wire::Frame& frame);
+    void on_setup(const wire::Setup& setup);
+    void on_start(const wire::Start& start);
+    void on_probe(const wire::ClockProbe& probe);
+    void on_block(wire::Block& block);
+    void receive();
+    void check_parent(Nanoseconds now);
+    void report(Nanoseconds now);
+    void return_credit(bool at_once);
+    void check_end();
+    void stop(const std::string& because, bool tell_parent);
+    void open_results(const wire::Start& start);
+    void finish();
+    [[nodiscard]] std::string reason_at_end() const;
+
+    QueryOptions options_;
+    ControlLink link_;
+    Poller poller_;
+    Results results_;
+    ReplayOptions replay_;
+    std::optional<Replayer> replayer_; ///< from Setup on
+    Intake intake_;
+    bool more_frames_ = false; ///< the link may hold another whole frame
+    bool done_ = false;
+    std::string because_; ///< why the run is not clean
+    std::optional<std::uint64_t> handed_; ///< from EndOfTrace
+    std::uint64_t credit_ = 0;
+    Nanoseconds last_heard_ = 0;
+    Nanoseconds next_report_ = 0;
+};
+
+/// `reprise-querier query`.
+int run_query(const QueryOptions& options);
+
+} // namespace reprise::querier

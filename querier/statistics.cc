@@ -1,0 +1,85 @@
+#include "querier/statistics.hh"
+
+#include "core/replay.pb.h"
+#include "core/result_file.hh"
+
+#include <sys/resource.h>
+
+#include <fmt/format.h>
+
+#include <string>
+
+namespace reprise::querier {
+namespace {
+
+double seconds(const timeval& time) {
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6;
+}
+
+std::string counts_json(const Statistics& s) {
+    return fmt::format(
+        R"({{"received": {}, "sent": {}, "answered": {}, "timed_out": {}, "send_failed": {}, )"
+        R"("connection_failed": {}, "skipped": {}, "late": {}, "duplicate_answers": {}, )"
+        R"("unmatched": {}, "retried": {}}})",
+        s.received, s.sent, s.answered, s.timed_out, s.send_failed, s.connection_failed, s.skipped,
+        s.late, s.duplicate_answers, s.unmatched, s.retried);
+}
+
+std::string connections_json(const Statistics& s) {
+    return fmt::format(R"({{"opened": {}, "reused_queries": {}, "peak_open": {}, )"
+                       R"("closed_by_server": {}, "closed_idle": {}, "bad_streams": {}}})",
+                       s.connections_opened, s.reused_queries, s.peak_open, s.closed_by_server,
+                       s.closed_idle, s.bad_streams);
+}
+
+} // namespace
+
+void Statistics::count_end(Status status) {
+    switch (status) {
+    case Status::kAnswered:
+        ++answered;
+        return;
+    case Status::kTimedOut:
+        ++timed_out;
+        return;
+    case Status::kSendFailed:
+        ++send_failed;
+        return;
+    case Status::kConnectionFailed:
+        ++connection_failed;
+        return;
+    case Status::kSkipped:
+        ++skipped;
+        return;
+    }
+}
+
+void Statistics::fill(wire::Counts& counts) const {
+    counts.set_received(received);
+    counts.set_sent(sent);
+    counts.set_answered(answered);
+    counts.set_timed_out(timed_out);
+    counts.set_send_failed(send_failed);
+    counts.set_connection_failed(connection_failed);
+    counts.set_skipped(skipped);
+    counts.set_late(late);
+    counts.set_duplicate_answers(duplicate_answers);
+    counts.set_unmatched(unmatched);
+    counts.set_retried(retried);
+}
+
+std::string statistics_json(const Statistics& s, bool clean, const std::string& because) {
+    rusage usage{};
+    getrusage(RUSAGE_SELF, &usage);
+    return fmt::format(
+        R"({{"schema": 1, "clean": {}, "because": {}, "counts": {}, "connections": {}, )"
+        R"("sockets_evicted": {}, "behind_schedule": {}, "max_lateness_ns": {}, )"
+        R"("clock_steps": {}, "reply_bytes": {}, "unreachable": {}, "receive_overflows": {}, )"
+        R"("cpu_s": {:.6f}, "max_rss_bytes": {}}})",
+        clean, json_string(because), counts_json(s), connections_json(s), s.sockets_evicted,
+        s.behind_schedule, s.max_lateness, s.clock_steps, s.reply_bytes, s.unreachable,
+        s.receive_overflows, seconds(usage.ru_utime) + seconds(usage.ru_stime),
+        usage.ru_maxrss * 1024);
+}
+
+} // namespace reprise::querier

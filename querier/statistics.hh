@@ -1,0 +1,54 @@
+#pragma once
+#include "core/clock.hh"
+#include "core/replay.pb.h"
+#include "core/result_file.hh"
+
+#include <cstdint>
+#include <string>
+
+namespace reprise::querier {
+
+/// Everything a querier counts. Every query received ends in one of answered ... skipped.
+struct Statistics {
+    std::uint64_t received = 0;
+    std::uint64_t sent = 0; ///< distinct queries handed to the kernel at least once
+    std::uint64_t answered = 0;
+    std::uint64_t timed_out = 0;
+    std::uint64_t send_failed = 0;
+    std::uint64_t connection_failed = 0;
+    std::uint64_t skipped = 0;
+    std::uint64_t late = 0;              ///< answers after the timeout
+    std::uint64_t duplicate_answers = 0; ///< further answers to an answered query
+    std::uint64_t unmatched = 0;         ///< messages that answer nothing we remember
+    std::uint64_t retried = 0;           ///< attempts on a new connection
+
+    std::uint64_t connections_opened = 0;
+    std::uint64_t reused_queries = 0; ///< sent on a connection another query had opened
+    std::uint64_t open_now = 0;
+    std::uint64_t peak_open = 0;
+    std::uint64_t closed_by_server = 0;
+    std::uint64_t closed_idle = 0;
+    std::uint64_t bad_streams = 0; ///< connections ended because of a length prefix below 12
+
+    std::uint64_t sockets_evicted = 0; ///< idle ones closed because descriptors ran short
+    std::uint64_t behind_schedule = 0; ///< sent over 1 ms late
+    Nanoseconds max_lateness = 0;
+    std::uint64_t clock_steps = 0;
+    std::uint64_t reply_bytes = 0;
+    std::uint64_t unreachable = 0;       ///< ICMP errors seen on UDP sockets
+    std::uint64_t receive_overflows = 0; ///< replies the kernel dropped because a socket's buffer was full
+
+    /// Adds one end of a query.
+    void count_end(Status status);
+
+    [[nodiscard]] std::uint64_t ended() const {
+        return answered + timed_out + send_failed + connection_failed + skipped;
+    }
+
+    void fill(wire::Counts& counts) const;
+};
+
+/// The trailing JSON of a .rq file (docs/formats.md); reads this process's CPU time and memory.
+std::string statistics_json(const Statistics& statistics, bool clean, const std::string& because);
+
+} // namespace reprise::querier
