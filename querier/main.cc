@@ -1,21 +1,33 @@
 // reprise-querier: `distribute` runs a host's queriers, `query` is one of them.
+#include "core/address.hh"
+#include "core/error.hh"
 #include "core/log.hh"
+#include "querier/distributor.hh"
 #include "querier/options.hh"
 #include "querier/process.hh"
 
 #include <CLI/CLI.hpp>
+#include <fmt/format.h>
 
 #include <string>
 
 namespace {
 
+using reprise::querier::DistributorOptions;
 using reprise::querier::QueryOptions;
 
-struct Timing {
+/// What both subcommands take; the distributor hands it on to its queriers.
+struct Common {
+    std::string run;
+    std::string name;
+    std::string results = ".";
     std::string early = "auto";
     int spin = 0;
 
     void add_to(CLI::App& command) {
+        command.add_option("--run-id", run, "Run to take part in")->required();
+        command.add_option("--name", name, "Name of this host")->required();
+        command.add_option("--results", results, "Folder for the results")->required();
         command.add_option("--early-us", early, "Wake up so much before a query is due, or auto")
             ->capture_default_str();
         command.add_option("--spin-us", spin, "Busy-wait for at most so long, 0 to 30")
@@ -23,32 +35,81 @@ struct Timing {
     }
 };
 
-void add_query(CLI::App& command, QueryOptions& options) {
-    command.add_option("--control-fd", options.control_fd, "Socket pair to the distributor")
-        ->required();
-    command.add_option("--name", options.name, "Name of this host")->required();
-    command.add_option("--index", options.index, "Number of this querier on its host")->required();
-    command.add_option("--run-id", options.run, "Run to take part in")->required();
-    command.add_option("--results", options.results, "Folder for the results")->required();
-}
+struct Commands {
+    CLI::App app{"Sends a trace's queries at their time and records how each one ends",
+                 "reprise-querier"};
+    Common common;
+    QueryOptions query;
+    DistributorOptions distributor;
+    std::string listen;
+    CLI::App* distribute_command = nullptr;
+    CLI::App* query_command = nullptr;
+
+    void add_distribute() {
+        CLI::App& command = *app.add_subcommand("distribute", "Runs the queriers of this host");
+        distribute_command = &command;
+        common.add_to(command);
+        command.add_option("--listen", listen, "ADDR:PORT for the controller")->required();
+        command.add_option("--cert", distributor.tls.certificate, "This host's certificate, PEM")
+            ->required();
+        command.add_option("--key", distributor.tls.key, "Its key, PEM")->required();
+        command.add_option("--ca", distributor.tls.authority, "The run's authority, PEM")
+            ->required();
+        command.add_option("--queriers", distributor.queriers,
+                           "Querier processes; 0 = one a processor, or none with --feed");
+        command.add_option("--feed", distributor.feeds,
+                           "[NAME=]HOST:PORT of a further distributor to feed; repeatable")
+            ->allow_extra_args(false);
+    }
+
+    void add_query() {
+        CLI::App& command = *app.add_subcommand("query", "One querier; started by distribute only");
+        query_command = &command;
+        common.add_to(command);
+        command.add_option("--control-fd", query.control_fd, "Socket pair to the distributor")
+            ->required();
+        command.add_option("--index", query.index, "Number of this querier on its host")
+            ->required();
+    }
+
+    int run_query() {
+        query.name = common.name;
+        query.run = common.run;
+        query.results = common.results;
+        query.waiter = {.early = reprise::querier::parse_early(common.early),
+                        .spin = reprise::querier::parse_spin(common.spin)};
+        return reprise::querier::run_query(query);
+    }
+
+    int run_distribute() {
+        const auto endpoint = reprise::Endpoint::parse(listen);
+        if (!endpoint) {
+            throw reprise::UsageError(
+                fmt::format("--listen {}: not ADDR:PORT; give e.g. 127.0.0.1:4480", listen));
+        }
+        reprise::querier::parse_early(common.early); // a wrong value is better reported once
+        reprise::querier::parse_spin(common.spin);
+        distributor.run = common.run;
+        distributor.name = common.name;
+        distributor.results = common.results;
+        distributor.listen = *endpoint;
+        distributor.querier_arguments = {"--early-us", common.early, "--spin-us",
+                                         std::to_string(common.spin)};
+        return reprise::querier::run_distributor(distributor);
+    }
+};
 
 int body(int argc, char** argv) {
-    CLI::App app("Sends a trace's queries at their time and records how each one ends",
-                 "reprise-querier");
-    app.require_subcommand(1);
-    QueryOptions options;
-    Timing timing;
-    CLI::App* query = app.add_subcommand("query", "One querier; started by distribute only");
-    add_query(*query, options);
-    timing.add_to(*query);
+    Commands commands;
+    commands.app.require_subcommand(1);
+    commands.add_distribute();
+    commands.add_query();
     try {
-        app.parse(argc, argv);
+        commands.app.parse(argc, argv);
     } catch (const CLI::ParseError& error) {
-        return app.exit(error) == 0 ? 0 : 2;
+        return commands.app.exit(error) == 0 ? 0 : 2;
     }
-    options.waiter = {.early = reprise::querier::parse_early(timing.early),
-                      .spin = reprise::querier::parse_spin(timing.spin)};
-    return reprise::querier::run_query(options);
+    return commands.query_command->parsed() ? commands.run_query() : commands.run_distribute();
 }
 
 } // namespace

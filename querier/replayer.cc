@@ -32,6 +32,8 @@ constexpr Nanoseconds kBehind = kMillisecond;
 constexpr int kSendBurst = 128;
 /// Between two looks at the schedule, so that a dead server's timeouts do not delay sending.
 constexpr int kExpireBurst = 64;
+/// Keys of ended queries are remembered for the timeout once more, at least for so long.
+constexpr Nanoseconds kShortestLinger = 5 * kSecond;
 constexpr Nanoseconds kBusyRetry = 100 * kMicrosecond;
 constexpr Nanoseconds kNoRoomRetry = kMillisecond;
 
@@ -48,7 +50,7 @@ Nanoseconds busy_wait_until(Nanoseconds time) {
 Replayer::Replayer(Poller& poller, const ReplayOptions& options, WaiterOptions waiter,
                    Results& results)
     : options_(options), results_(results), slots_(options.credit + options.in_flight),
-      waiter_(waiter), matcher_(slots_, options.in_flight, options.timeout),
+      waiter_(waiter), matcher_(slots_, options.in_flight, std::max(options.timeout, kShortestLinger)),
       descriptors_(options.descriptors),
       udp_(poller, descriptors_, slots_, options.servers, statistics_, *this),
       tcp_(poller, descriptors_, slots_, matcher_, options.servers, options.idle_timeout,
