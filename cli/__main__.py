@@ -17,30 +17,49 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"reprise {VERSION}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     _experiment_command(commands, "run", "run an experiment and report").add_argument(
-        "-o", "--output", type=Path, default=Path("results"), metavar="DIR", help="parent of the results (./results)")
+        "-o",
+        "--output",
+        type=Path,
+        default=Path("results"),
+        metavar="DIR",
+        help="parent of the results (./results)",
+    )
     _experiment_command(commands, "plan", "print the plan of an experiment as JSON")
     _passed_on(commands, "report", "report on finished runs; several are compared", "RUN...")
     _passed_on(commands, "compare", "compare answers: a run and its trace, two runs, or two traces", "A [B]")
     _passed_on(commands, "trace", "info FILE: what a trace holds; synth: make one", "info|synth ...")
     doctor = commands.add_parser("doctor", help="what this machine can do, and the mend")
-    doctor.add_argument("-o", "--output", type=Path, default=Path("results"), metavar="DIR",
-                        help="parent of the results, whose space is looked at")
+    doctor.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        default=Path("results"),
+        metavar="DIR",
+        help="parent of the results, whose space is looked at",
+    )
     test = commands.add_parser("test", help="all checks and tests")
     test.add_argument("--slow", action="store_true", help="add what takes longer")
     return parser
 
 
-def _experiment_command(commands: argparse._SubParsersAction[argparse.ArgumentParser], name: str,
-                        text: str) -> argparse.ArgumentParser:
+def _experiment_command(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser], name: str, text: str
+) -> argparse.ArgumentParser:
     parser = commands.add_parser(name, help=text)
     parser.add_argument("experiment", type=Path, metavar="EXPERIMENT.toml")
-    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE",
-                        help="change a key of the experiment, such as server.kind=bind")
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="change a key of the experiment, such as server.kind=bind",
+    )
     return parser
 
 
-def _passed_on(commands: argparse._SubParsersAction[argparse.ArgumentParser], name: str, text: str,
-               arguments: str) -> None:
+def _passed_on(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser], name: str, text: str, arguments: str
+) -> None:
     """A command whose arguments another program understands."""
     parser = commands.add_parser(name, help=text, add_help=False, prefix_chars="\0")
     parser.add_argument("arguments", nargs="*", metavar=arguments)
@@ -72,14 +91,16 @@ def run_trace(arguments: list[str]) -> int:
     """`trace info` and `trace synth` are the mutator's."""
     if not arguments or arguments[0] not in ("info", "synth"):
         if arguments[:1] in (["-h"], ["--help"]):
-            sys.stdout.write("usage: reprise trace info FILE [--json] [--port N]\n       reprise trace synth OPTIONS "
-                             "-o FILE\n(each with --help)\n")
+            sys.stdout.write(
+                "usage: reprise trace info FILE [--json] [--port N]\n       reprise trace synth OPTIONS "
+                "-o FILE\n(each with --help)\n"
+            )
             return 0
         sys.stderr.write("reprise: error: trace wants info or synth; see reprise trace --help\n")
         return 2
     program = programs.own("reprise-mutator")
     sys.stdout.flush()
-    os.execv(program, [program, *arguments])
+    return os.execv(program, [program, *arguments])
 
 
 def main(arguments: list[str]) -> int:

@@ -1,8 +1,8 @@
 """The run's certificate authority: made for one run, kept in the private runtime folder, gone with it.
 
-`python -m cli.certificates --out DIR NAME=ADDRESS...` writes ca.pem, and NAME.pem and NAME.key for every distributor
-(server and client use, because a distributor may feed others) and for the controller (client use).
-The CA's own key is never written.
+`python -m cli.certificates --out DIR NAME=ADDRESS...` writes ca.pem, and NAME.pem and NAME.key for every
+distributor (server and client use, because a distributor may feed others) and for the controller (client
+use). The CA's own key is never written.
 """
 
 from __future__ import annotations
@@ -40,12 +40,14 @@ def make_authority() -> Authority:
     builder = _builder(name, name, key.public_key())
     builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
     builder = builder.add_extension(_usage(signing=True), critical=True)
-    builder = builder.add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+    builder = builder.add_extension(
+        x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False
+    )
     return Authority(key, builder.sign(key, hashes.SHA256()))
 
 
 def issue(authority: Authority, name: str, address: str | None) -> tuple[bytes, bytes]:
-    """Certificate and private key, as PEM, for a program called `name`; with an address it may also be a server."""
+    """PEM certificate and private key for a program called `name`; with an address it may be a server too."""
     key = ec.generate_private_key(ec.SECP256R1())
     uses = [ExtendedKeyUsageOID.CLIENT_AUTH] + ([ExtendedKeyUsageOID.SERVER_AUTH] if address else [])
     names: list[x509.GeneralName] = [x509.DNSName(name)]
@@ -73,11 +75,19 @@ def write(folder: Path, hosts: dict[str, str]) -> None:
         _put(folder / f"{name}.key", key, 0o600)
 
 
-def _builder(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:
+def _builder(
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey
+) -> x509.CertificateBuilder:
     now = datetime.datetime.now(datetime.UTC)
-    return (x509.CertificateBuilder().subject_name(subject).issuer_name(issuer).public_key(key)
-            .serial_number(x509.random_serial_number())
-            .not_valid_before(now - _BACKDATE).not_valid_after(now + _LIFETIME))
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - _BACKDATE)
+        .not_valid_after(now + _LIFETIME)
+    )
 
 
 def _name(text: str) -> x509.Name:
@@ -85,14 +95,23 @@ def _name(text: str) -> x509.Name:
 
 
 def _usage(signing: bool) -> x509.KeyUsage:
-    return x509.KeyUsage(digital_signature=not signing, content_commitment=False, key_encipherment=False,
-                         data_encipherment=False, key_agreement=False, key_cert_sign=signing, crl_sign=signing,
-                         encipher_only=False, decipher_only=False)
+    return x509.KeyUsage(
+        digital_signature=not signing,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=signing,
+        crl_sign=signing,
+        encipher_only=False,
+        decipher_only=False,
+    )
 
 
 def _key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
-    return key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8,
-                             serialization.NoEncryption())
+    return key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
 
 
 def _put(path: Path, content: bytes, mode: int) -> None:

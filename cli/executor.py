@@ -1,8 +1,9 @@
 """Carries out a plan on this machine, as init of the sandbox (see sandbox.py).
 
-Order: network, folders, files, steps one by one, then the processes in the plan's order, each ready before the
-next. When the main process ends, the rest is stopped in the opposite order. A server that dies, the user's wish to stop
-and a full disk stop the run in order: the controller is interrupted first, so that queriers keep their results.
+Order: network, folders, files, steps one by one, then the processes in the plan's order, each ready before
+the next. When the main process ends, the rest is stopped in the opposite order. A server that dies, the
+user's wish to stop and a full disk stop the run in order: the controller is interrupted first, so that
+queriers keep their results.
 """
 
 from __future__ import annotations
@@ -20,18 +21,20 @@ from typing import Any
 from cli import netns, processes, progress, ready
 from cli.errors import EXIT_FAILED, Interrupted, RepriseError
 from cli.plan import RESULTS, RUN, Folder, Plan, Process, Step
-from cli.processes import Child, last_line
+from cli.processes import Child, Launch, last_line
 from cli.sandbox import STOP
 
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _POLL_S = 0.05  # between two checks of readiness
 _ESSENTIAL = {"server"}  # roles without which going on is pointless
-_LOW_SPACE = 4 * 1024 * 1024  # bytes; below this the run stops while there is still room for the ends of files
+_LOW_SPACE = (
+    4 * 1024 * 1024
+)  # bytes; below this the run stops while there is still room for the ends of files
 
 
 @dataclass
 class Outcome:
-    """What the run came to; because is empty for a clean one. `reached_end`: the main process ended by itself."""
+    """What the run came to: `because` is empty for a clean one, `reached_end` says the main process ended."""
 
     error: str | None = None
     mend: str = ""
@@ -82,14 +85,16 @@ class Executor:
         except Interrupted:
             self.outcome.fail("the run was interrupted", "results up to here are kept and marked unclean")
         except OSError as error:
-            self.outcome.fail(f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}",
-                              "see `reprise doctor`")
+            self.outcome.fail(
+                f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}",
+                "see `reprise doctor`",
+            )
         self._stop_all()
         self._progress.finish()
         self.outcome.steal_s = round(_steal_s() - steal, 3)
         return self.outcome
 
-    # --- events -----------------------------------------------------------------------------------------------
+    # --- events -------------------------------------------------------------------------------------------
 
     def _watch(self) -> None:
         """Wakes the selector for ended children and for the command's wishes."""
@@ -127,7 +132,7 @@ class Executor:
             for key, _ in self._selector.select(1.0 if left is None else min(1.0, left)):
                 key.data(key.fd)
 
-    # --- before the run ---------------------------------------------------------------------------------------
+    # --- before the run -----------------------------------------------------------------------------------
 
     def _prepare(self) -> None:
         if self._plan.network.kind == "namespaces":
@@ -156,7 +161,7 @@ class Executor:
     def _run_step(self, step: Step) -> None:
         self._progress.phase(step.title)
         log = self._log(step.id)
-        child = processes.start(step.id, "step", "", self._argv(step.argv), self._env(step.env), log, None, None)
+        child = processes.start(self._launch(step, "step", ""), None, None)
         self._children[child.pid] = child
         if not self._wait(lambda: not child.running, step.timeout_s):
             raise RepriseError(f"{step.title} took over {step.timeout_s:g} s", f"see {self._show(log)}")
@@ -175,8 +180,9 @@ class Executor:
     def _start(self, process: Process) -> None:
         is_main = process.id == self._plan.main
         output = self._main_pipe() if is_main else None
-        child = processes.start(process.id, process.role, process.host, self._argv(process.argv),
-                                self._env(process.env), self._log(process.id), output, self._hosts.of(process.host))
+        child = processes.start(
+            self._launch(process, process.role, process.host), output, self._hosts.of(process.host)
+        )
         self._children[child.pid] = child
         if output is not None:
             os.close(output)
@@ -194,7 +200,7 @@ class Executor:
             if what is not None:
                 raise RepriseError(what + _last_words(child), f"see {self._show(child.log)}")
 
-    # --- the run ----------------------------------------------------------------------------------------------
+    # --- the run ------------------------------------------------------------------------------------------
 
     def _main_pipe(self) -> int:
         reader, writer = os.pipe2(os.O_CLOEXEC)
@@ -228,11 +234,15 @@ class Executor:
         """What makes going on pointless: a dead server, or no space for results."""
         for child in self._children.values():
             if child.role in _ESSENTIAL and not child.running:
-                what = f"{child.id} died during the run ({processes.describe_exit(child.exit or 0)}){_last_words(child)}"
+                end = processes.describe_exit(child.exit or 0)
+                what = f"{child.id} died during the run ({end}){_last_words(child)}"
                 self.outcome.server_died = what
                 return what, f"see {self._show(child.log)}"
         if shutil.disk_usage(self._results).free < _LOW_SPACE:
-            return f"no space left for results in {self._results.parent}", "make room or choose another folder with -o"
+            return (
+                f"no space left for results in {self._results.parent}",
+                "make room or choose another folder with -o",
+            )
         return None
 
     def _judge_main(self, main: Child) -> None:
@@ -244,10 +254,10 @@ class Executor:
         what, _, mend = (text or processes.describe_exit(main.exit or 0)).partition("; ")
         self.outcome.fail(what, mend or f"see {self._show(main.log)}")
 
-    # --- the end ----------------------------------------------------------------------------------------------
+    # --- the end ------------------------------------------------------------------------------------------
 
     def _stop_all(self) -> None:
-        """Opposite order of the start; distributors first get time to end by themselves after the main process."""
+        """In the opposite order of the start; distributors get time to end by themselves."""
         self._stopping = True
         planned = {process.id: process for process in self._plan.processes}
         running = [child for child in reversed(list(self._children.values())) if child.running]
@@ -265,19 +275,30 @@ class Executor:
     def _stop(self, child: Child, process: Process) -> None:
         if not child.running:
             return
+        if process.stop.settle_s and self.outcome.started:
+            self._wait(lambda: not child.running, process.stop.settle_s)
         child.stopped_by_us = True
         child.signal(signal.Signals[process.stop.signal])
         if not self._wait(lambda: not child.running, process.stop.wait_s):
-            self.outcome.because.append(f"{child.id} did not end within {process.stop.wait_s:g} s and was killed")
+            self.outcome.because.append(
+                f"{child.id} did not end within {process.stop.wait_s:g} s and was killed"
+            )
             child.signal(signal.SIGKILL)
             self._wait(lambda: not child.running, 5.0)
 
     def _collect(self, planned: dict[str, Process]) -> None:
         """Book-keeping: what each process used, and whether it ended as it should."""
         for child in (one for one in self._children.values() if one.id in planned):
-            self.outcome.processes.append({
-                "id": child.id, "role": child.role, "host": child.host, "exit": child.exit,
-                "cpu_s": round(child.cpu_s, 6), "max_rss_bytes": child.max_rss_bytes})
+            self.outcome.processes.append(
+                {
+                    "id": child.id,
+                    "role": child.role,
+                    "host": child.host,
+                    "exit": child.exit,
+                    "cpu_s": round(child.cpu_s, 6),
+                    "max_rss_bytes": child.max_rss_bytes,
+                }
+            )
             if child.id != self._plan.main and not child.stopped_by_us:
                 self._note_early_end(child)
         if self._plan.network.kind == "namespaces" and self._hosts.descriptors:
@@ -292,13 +313,14 @@ class Executor:
             words = f"{child.id} ended early ({processes.describe_exit(child.exit or 0)}){_last_words(child)}"
             self.outcome.fail(words, f"see {self._show(child.log)}")
 
-    # --- small things -----------------------------------------------------------------------------------------
+    # --- small things -------------------------------------------------------------------------------------
 
     def _child(self, ident: str) -> Child:
         return next(child for child in self._children.values() if child.id == ident)
 
-    def _argv(self, argv: tuple[str, ...]) -> list[str]:
-        return [self._fill(text) for text in argv]
+    def _launch(self, what: Step | Process, role: str, host: str) -> Launch:
+        argv = [self._fill(text) for text in what.argv]
+        return Launch(what.id, role, host, argv, self._env(what.env), self._log(what.id))
 
     def _env(self, env: dict[str, str]) -> dict[str, str]:
         base = {"PATH": _PATH, "LANG": "C.UTF-8", "HOME": self._names[RUN], "TMPDIR": self._names[RUN]}
@@ -326,8 +348,9 @@ def step_error(step: Step, child: Child, log: str) -> RepriseError:
     words = last_line(child.log) if step.id != "checkzone" else first_complaint(child.log)
     what = words.split(": error: ", 1)[1] if ": error: " in words else words
     what, _, mend = what.partition("; ")
-    return RepriseError(f"{step.title} failed: {what or processes.describe_exit(child.exit or 0)}",
-                        mend or f"see {log}")
+    return RepriseError(
+        f"{step.title} failed: {what or processes.describe_exit(child.exit or 0)}", mend or f"see {log}"
+    )
 
 
 def first_complaint(log: Path) -> str:
@@ -337,8 +360,10 @@ def first_complaint(log: Path) -> str:
     except OSError:
         return ""
     lines = [line for line in lines if line]
-    return next((line for line in lines if "error" in line.lower() or "fail" in line.lower()),
-                lines[0] if lines else "")
+    return next(
+        (line for line in lines if "error" in line.lower() or "fail" in line.lower()),
+        lines[0] if lines else "",
+    )
 
 
 def _last_words(child: Child) -> str:

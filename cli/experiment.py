@@ -1,7 +1,7 @@
 """Experiments: a strict TOML file becomes one frozen value with every default in sight.
 
-Unknown keys and wrong types are refused with the key's whole name and the nearest known one. Paths in the file
-are relative to the file, paths given by `--set` to the working directory; both are absolute afterwards.
+Unknown keys and wrong types are refused with the key's whole name and the nearest known one. Paths in the
+file are relative to the file, paths given by `--set` to the working directory; both are absolute afterwards.
 """
 
 from __future__ import annotations
@@ -260,14 +260,31 @@ def _nearest(name: str, known: Mapping[str, Any], prefix: str) -> str:
 def check(experiment: Experiment) -> None:
     """What types cannot say: ranges, choices and keys that need each other."""
     server, replay = experiment.server, experiment.replay
-    _want(experiment.schema == SCHEMA, f"schema = {experiment.schema} is unknown", f"this version reads {SCHEMA}")
-    _want(bool(re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", experiment.name)),
-          f"name = {experiment.name!r} cannot name a folder", "use letters, digits, '.', '_' and '-'")
-    _want(experiment.trace is not None or experiment.synth is not None,
-          "the experiment has neither a trace nor a [synth] table", "add one of them")
-    _want(replay.source_mode == "ports", f"replay.source_mode = {replay.source_mode!r} is unknown", 'use "ports"')
-    _want(experiment.topology.kind == "local", f"topology.kind = {experiment.topology.kind!r} is unknown",
-          'use "local"')
+    _want(
+        experiment.schema == SCHEMA,
+        f"schema = {experiment.schema} is unknown",
+        f"this version reads {SCHEMA}",
+    )
+    _want(
+        bool(re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", experiment.name)),
+        f"name = {experiment.name!r} cannot name a folder",
+        "use letters, digits, '.', '_' and '-'",
+    )
+    _want(
+        experiment.trace is not None or experiment.synth is not None,
+        "the experiment has neither a trace nor a [synth] table",
+        "add one of them",
+    )
+    _want(
+        replay.source_mode == "ports",
+        f"replay.source_mode = {replay.source_mode!r} is unknown",
+        'use "ports"',
+    )
+    _want(
+        experiment.topology.kind == "local",
+        f"topology.kind = {experiment.topology.kind!r} is unknown",
+        'use "local"',
+    )
     _check_ranges(experiment)
     _check_early(replay)
     _check_server(server)
@@ -280,8 +297,12 @@ def _check_early(replay: Replay) -> None:
 
 
 def _check_ranges(experiment: Experiment) -> None:
-    server, replay, topology, sample = (experiment.server, experiment.replay, experiment.topology,
-                                        experiment.sample)
+    server, replay, topology, sample = (
+        experiment.server,
+        experiment.replay,
+        experiment.topology,
+        experiment.sample,
+    )
     ranges: list[tuple[str, float, float, float]] = [
         ("server.port", server.port, 1, 65_535),
         ("server.processes", server.processes, 1, 1_024),
@@ -308,13 +329,22 @@ def _check_ranges(experiment: Experiment) -> None:
 
 
 def _check_server(server: Server) -> None:
-    _want(server.kind in SERVER_KINDS, f"server.kind = {server.kind!r} is unknown",
-          f"use one of {', '.join(SERVER_KINDS)}")
+    _want(
+        server.kind in SERVER_KINDS,
+        f"server.kind = {server.kind!r} is unknown",
+        f"use one of {', '.join(SERVER_KINDS)}",
+    )
     if server.kind != "address":
-        _want(server.zone is not None or server.root_like is not None,
-              "the server has no zone", "set server.zone = FILE or add a [server.root_like] table")
-        _want(not server.addresses, f"server.addresses is for a server of your own, not for {server.kind}",
-              'use server.kind = "address" or leave addresses out')
+        _want(
+            server.zone is not None or server.root_like is not None,
+            "the server has no zone",
+            "set server.zone = FILE or add a [server.root_like] table",
+        )
+        _want(
+            not server.addresses,
+            f"server.addresses is for a server of your own, not for {server.kind}",
+            'use server.kind = "address" or leave addresses out',
+        )
         return
     _want(bool(server.addresses), "server.addresses is empty", "name the server's address")
     for text in server.addresses:
@@ -325,10 +355,14 @@ def _check_address(text: str) -> None:
     try:
         address = ipaddress.ip_address(text)
     except ValueError:
-        raise UsageError(f"server.addresses has {text!r}, which is no IP address",
-                         "give it as numbers, such as 127.0.0.1") from None
-    _want(address.is_loopback, f"server address {text} is not a loopback address",
-          "a server elsewhere cannot be used yet; run it on this machine's loopback")
+        raise UsageError(
+            f"server.addresses has {text!r}, which is no IP address", "give it as numbers, such as 127.0.0.1"
+        ) from None
+    _want(
+        address.is_loopback,
+        f"server address {text} is not a loopback address",
+        "a server elsewhere cannot be used yet; run it on this machine's loopback",
+    )
 
 
 def _want(good: bool, what: str, mend: str) -> None:

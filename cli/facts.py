@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from cli import VERSION, programs, zonefile
+from cli.errors import RepriseError
 from cli.experiment import Experiment
 from cli.plan import Facts
 
 _WANTED_DESCRIPTORS = 262_144
+_CAP_SYS_RESOURCE = 24
 _OWN = ("reprise-controller", "reprise-querier")
 _SERVER_PROGRAMS = {"nsd": ("nsd", "nsd-checkzone"), "bind": ("named", "named-checkzone"), "address": ()}
 _SERVER_USERS = {"nsd": "nsd", "bind": "bind"}
@@ -24,9 +26,17 @@ _SERVER_USERS = {"nsd": "nsd", "bind": "bind"}
 def gather(experiment: Experiment, run: str) -> Facts:
     """The plan's facts; missing programs and zone files are errors with their mend."""
     server = experiment.server
+    if experiment.sample.capture and os.geteuid() != 0:
+        raise RepriseError(
+            "sample.capture needs root: tcpdump cannot keep its rights in a user namespace",
+            "run as root or with --set sample.capture=false",
+        )
     needed = list(_SERVER_PROGRAMS[server.kind]) + (["tcpdump"] if experiment.sample.capture else [])
     own = [*_OWN, *(["reprise-mutator"] if experiment.trace is None else [])]
-    found = {**{name: programs.own(name) for name in own}, **{name: programs.packaged(name) for name in needed}}
+    found = {
+        **{name: programs.own(name) for name in own},
+        **{name: programs.packaged(name) for name in needed},
+    }
     zone = Path(server.zone) if server.zone is not None and server.kind != "address" else None
     return Facts(
         run=run,
@@ -54,12 +64,22 @@ def _server_user(kind: str) -> str:
 
 
 def descriptors() -> int:
-    """Descriptors a process of the run may have: the hard limit, which root raises where the kernel lets it."""
+    """Descriptors a process of the run may have: the hard limit, which root raises where it may."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if os.geteuid() != 0:
+    if not _may_raise_limits():
         return hard
     most = int(Path("/proc/sys/fs/nr_open").read_text(encoding="ascii"))
     return max(hard, min(most, _WANTED_DESCRIPTORS))
+
+
+def _may_raise_limits() -> bool:
+    """Whether this process has CAP_SYS_RESOURCE; in a user namespace it does not count for limits."""
+    if os.geteuid() != 0 or (_read("/proc/self/uid_map") or "").split()[-1:] != ["4294967295"]:
+        return False
+    for line in (_read("/proc/self/status") or "").splitlines():
+        if line.startswith("CapEff:"):
+            return bool(int(line.split()[1], 16) >> _CAP_SYS_RESOURCE & 1)
+    return False
 
 
 def raise_descriptors() -> int:
@@ -100,7 +120,7 @@ def versions(kind: str) -> dict[str, str]:
 
 
 def commit() -> str | None:
-    """The commit of this source tree, with a plus where files differ from it; None outside of a repository."""
+    """The commit of this source tree, with a plus where files differ; None outside of a repository."""
     git = programs.find("git")
     if git is None or not (programs.ROOT / ".git").exists():
         return None

@@ -47,21 +47,29 @@ def build(network: Network) -> Hosts:
 def link_commands(network: Network, descriptors: dict[str, int]) -> list[str]:
     """`ip -batch` lines that make every veth pair with its ends in their hosts."""
     own = os.getpid()
-    return [f"link add name {link.a_if} mtu {link.mtu} netns /proc/{own}/fd/{descriptors[link.a]} type veth "
-            f"peer name {link.b_if} mtu {link.mtu} netns /proc/{own}/fd/{descriptors[link.b]}"
-            for link in network.links]
+    return [
+        f"link add name {link.a_if} mtu {link.mtu} netns /proc/{own}/fd/{descriptors[link.a]} type veth "
+        f"peer name {link.b_if} mtu {link.mtu} netns /proc/{own}/fd/{descriptors[link.b]}"
+        for link in network.links
+    ]
 
 
 def host_commands(network: Network, host: str) -> list[str]:
     """`ip -batch` lines for one host: loopback, addresses, links up, then routes."""
     lines = ["link set dev lo up"]
     for link in network.links:
-        for name, interface, addresses in ((link.a, link.a_if, link.a_addresses), (link.b, link.b_if, link.b_addresses)):
+        for name, interface, addresses in (
+            (link.a, link.a_if, link.a_addresses),
+            (link.b, link.b_if, link.b_addresses),
+        ):
             if name == host:
                 lines += [f"addr add {address} dev {interface}" + _nodad(address) for address in addresses]
                 lines.append(f"link set dev {interface} up")
-    lines += [f"addr add {one.address} dev {one.interface}" + _nodad(one.address)
-              for one in network.addresses if one.host == host]
+    lines += [
+        f"addr add {one.address} dev {one.interface}" + _nodad(one.address)
+        for one in network.addresses
+        if one.host == host
+    ]
     return lines + [f"route add {one.to} via {one.via}" for one in network.routes if one.host == host]
 
 
@@ -91,11 +99,18 @@ def _set(netns: int | None, key: str, value: str) -> bool:
 
 def _ip(netns: int | None, lines: list[str]) -> None:
     with linux.inside(netns):
-        done = subprocess.run([programs.packaged("ip"), "-batch", "-"], input="\n".join(lines) + "\n",
-                              capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            [programs.packaged("ip"), "-batch", "-"],
+            input="\n".join(lines) + "\n",
+            capture_output=True,
+            text=True,
+            check=False,
+        )
     if done.returncode != 0:
-        raise RepriseError(f"cannot set up the network: {done.stderr.strip() or 'ip failed'}",
-                           "see what `reprise doctor` says of veth")
+        raise RepriseError(
+            f"cannot set up the network: {done.stderr.strip() or 'ip failed'}",
+            "see what `reprise doctor` says of veth",
+        )
 
 
 def refused_packets(hosts: Hosts) -> int:
@@ -108,7 +123,9 @@ def refused_packets(hosts: Hosts) -> int:
 
 
 def _no_routes(path: str) -> int:
-    lines = [line.split() for line in Path(path).read_text(encoding="ascii").splitlines() if line.startswith("Ip:")]
+    lines = [
+        line.split() for line in Path(path).read_text(encoding="ascii").splitlines() if line.startswith("Ip:")
+    ]
     return int(dict(zip(lines[0], lines[1], strict=True)).get("OutNoRoutes", "0"))
 
 

@@ -2,7 +2,8 @@
 
 The controller talks to every client over its own link, every client to the server over its own link. The
 server's service addresses lie on its loopback. There is no route to anywhere else, so nothing can leak.
-198.18.0.0/15 is set aside for benchmarks (RFC 2544, RFC 6890); the fd00::/8 prefix is a private one (RFC 4193).
+198.18.0.0/15 is set aside for benchmarks (RFC 2544, RFC 6890); the fd00::/8 prefix is a private one (RFC
+4193).
 """
 
 from __future__ import annotations
@@ -99,23 +100,36 @@ def local(clients: int, listen_queue: int) -> Network:
 
 
 def _control(index: int) -> Link:
-    return Link(CONTROLLER, client(index), f"control{index}", "control",
-                (f"198.18.{index}.1/24",), (f"{control_address(index)}/24",))
+    return Link(
+        CONTROLLER,
+        client(index),
+        f"control{index}",
+        "control",
+        (f"198.18.{index}.1/24",),
+        (f"{control_address(index)}/24",),
+    )
 
 
 def _data(index: int) -> Link:
-    return Link(client(index), SERVER, "data", f"data{index}",
-                (f"198.19.{index}.1/24", f"fd00:198:19:{index}::1/64"),
-                (f"198.19.{index}.2/24", f"fd00:198:19:{index}::2/64"))
+    return Link(
+        client(index),
+        SERVER,
+        "data",
+        f"data{index}",
+        (f"198.19.{index}.1/24", f"fd00:198:19:{index}::1/64"),
+        (f"198.19.{index}.2/24", f"fd00:198:19:{index}::2/64"),
+    )
 
 
 def _routes(index: int) -> tuple[Route, Route]:
-    return (Route(client(index), f"{SERVICE_V4}/32", f"198.19.{index}.2"),
-            Route(client(index), f"{SERVICE_V6}/128", f"fd00:198:19:{index}::2"))
+    return (
+        Route(client(index), f"{SERVICE_V4}/32", f"198.19.{index}.2"),
+        Route(client(index), f"{SERVICE_V6}/128", f"fd00:198:19:{index}::2"),
+    )
 
 
 def _sysctls(host: str, listen_queue: int) -> tuple[Sysctl, ...]:
-    """No router advertisements, no duplicate address detection (it delays addresses by a second), many ports."""
+    """No router advertisements, no duplicate address detection (it delays addresses by 1 s), many ports."""
     values = {
         "net/ipv6/conf/all/accept_ra": "0",
         "net/ipv6/conf/default/accept_ra": "0",

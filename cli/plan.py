@@ -20,23 +20,26 @@ RUN = "@run@"
 RESULTS = "@results@"
 CONTROL_PORT = 8053
 _SHARED_PORT = 18053  # first control port where all processes share the machine's own network
+_CAPTURE_SETTLE_S = 1.5  # tcpdump fetches packets once a second and loses those it has not fetched
 LOOPBACK = "127.0.0.1"
 
 
 @dataclass(frozen=True)
 class Stop:
-    """How a process is ended: the signal, and the seconds before SIGKILL."""
+    """How a process is ended: seconds of rest before the signal, the signal, and the seconds before SIGKILL."""
 
     signal: str = "SIGTERM"
     wait_s: float = 5.0
+    settle_s: float = 0.0
 
 
 @dataclass(frozen=True)
 class Ready:
     """When the next process may start.
 
-    none; log: standard error has a line with `text`; listen: a TCP socket listens on `port`; dns: a query for the
-    SOA of `origin`, sent from host `source`, is answered with authority by every address over UDP and TCP.
+    none; log: standard error has a line with `text`; listen: a TCP socket listens on `port`; dns: a query for
+    the SOA of `origin`, sent from host `source`, is answered with authority by every address over UDP and
+    TCP.
     """
 
     kind: str = "none"
@@ -50,7 +53,7 @@ class Ready:
 
 @dataclass(frozen=True)
 class File:
-    """A file put in place before anything starts: given text or a copy. owner: a user, where root may give."""
+    """A file put in place before anything starts: given text, or a copy of a file of this machine."""
 
     path: str
     content: str | None = None
@@ -158,9 +161,14 @@ def _file_json(file: File) -> dict[str, str]:
 
 
 def zone_path(experiment: Experiment, facts: Facts) -> str:
-    """The zone file the server reads: the user's own when it is plain text, otherwise one in the runtime folder."""
+    """The zone file the server reads: the user's own where the server may read it as it is."""
     zone = experiment.server.zone
-    return zone if zone is not None and facts.zone_compression is None else f"{RUN}/zone"
+    return f"{RUN}/zone" if zone is None or _needs_copy(facts) else zone
+
+
+def _needs_copy(facts: Facts) -> bool:
+    """Compressed zones, and all where the server drops to a user that may not see the user's folders."""
+    return facts.zone_compression is not None or bool(facts.server_user)
 
 
 def trace_path(experiment: Experiment) -> str:
@@ -179,32 +187,61 @@ def _python_env(facts: Facts) -> dict[str, str]:
 def _steps(experiment: Experiment, facts: Facts) -> tuple[Step, ...]:
     steps: list[Step] = []
     if experiment.trace is None and experiment.synth is not None:
-        argv = (facts.programs["reprise-mutator"], "synth", *_synth_options(dict(experiment.synth)),
-                "-o", trace_path(experiment))
+        argv = (
+            facts.programs["reprise-mutator"],
+            "synth",
+            *_synth_options(dict(experiment.synth)),
+            "-o",
+            trace_path(experiment),
+        )
         steps.append(Step("synth", "making the trace", argv))
     if experiment.server.kind != "address":
         steps += _zone_steps(experiment, facts)
-    hosts = [f"{network.client(index)}={_control_address(experiment, index)}"
-             for index in range(1, experiment.topology.clients + 1)]
-    steps.append(Step("certificates", "making the run's certificates",
-                      _python(facts, "cli.certificates", "--out", f"{RUN}/tls", *hosts), _python_env(facts)))
+    hosts = [
+        f"{network.client(index)}={_control_address(experiment, index)}"
+        for index in range(1, experiment.topology.clients + 1)
+    ]
+    steps.append(
+        Step(
+            "certificates",
+            "making the run's certificates",
+            _python(facts, "cli.certificates", "--out", f"{RUN}/tls", *hosts),
+            _python_env(facts),
+        )
+    )
     return tuple(steps)
 
 
 def _zone_steps(experiment: Experiment, facts: Facts) -> list[Step]:
     server, zone = experiment.server, zone_path(experiment, facts)
     steps = []
-    if server.zone is not None and facts.zone_compression is not None:
+    if server.zone is not None and _needs_copy(facts):
         argv = _python(facts, "cli.zonefile", server.zone, zone)
         steps.append(Step("unpack", "unpacking the zone", argv, _python_env(facts)))
     elif server.zone is None and server.root_like is not None:
         like = server.root_like
-        argv = _python(facts, "cli.rootzone", "--seed", str(like.seed), "--ds-share", str(like.ds_share),
-                       "--ksk-bits", str(like.ksk_bits), "--zsk-bits", str(like.zsk_bits),
-                       "--cache", f"{facts.source_root}/build/zones", "-o", zone)
+        argv = _python(
+            facts,
+            "cli.rootzone",
+            "--seed",
+            str(like.seed),
+            "--ds-share",
+            str(like.ds_share),
+            "--ksk-bits",
+            str(like.ksk_bits),
+            "--zsk-bits",
+            str(like.zsk_bits),
+            "--cache",
+            f"{facts.source_root}/build/zones",
+            "-o",
+            zone,
+        )
         steps.append(Step("zone", "making and signing the zone", argv, _python_env(facts)))
-    check = ((facts.programs["nsd-checkzone"],) if server.kind == "nsd" else
-             (facts.programs["named-checkzone"], "-i", "none", "-k", "ignore"))
+    check = (
+        (facts.programs["nsd-checkzone"],)
+        if server.kind == "nsd"
+        else (facts.programs["named-checkzone"], "-i", "none", "-k", "ignore")
+    )
     steps.append(Step("checkzone", "checking the zone", (*check, facts.origin, zone)))
     return steps
 
@@ -231,14 +268,22 @@ def _server_folders(experiment: Experiment, facts: Facts) -> tuple[Folder, ...]:
 
 def _server_files(experiment: Experiment, facts: Facts) -> tuple[File, ...]:
     server = experiment.server
-    site = Site(f"{RUN}/server", zone_path(experiment, facts), facts.origin,
-                (network.SERVICE_V4, network.SERVICE_V6), facts.server_user, facts.descriptors)
+    site = Site(
+        f"{RUN}/server",
+        zone_path(experiment, facts),
+        facts.origin,
+        (network.SERVICE_V4, network.SERVICE_V6),
+        facts.server_user,
+        facts.descriptors,
+    )
     if server.kind == "nsd":
         return (File(f"{RUN}/nsd.conf", nsd_config(server, site)),)
     if server.kind == "bind":
         # A copy, because Debian's AppArmor profile for /usr/sbin/named keeps it out of our folders.
-        return (File(f"{RUN}/named.conf", bind_config(server, site)),
-                File(f"{RUN}/named", copy_of=facts.programs["named"], mode="0755"))
+        return (
+            File(f"{RUN}/named.conf", bind_config(server, site)),
+            File(f"{RUN}/named", copy_of=facts.programs["named"], mode="0755"),
+        )
     return ()
 
 
@@ -256,26 +301,75 @@ def _server(experiment: Experiment, facts: Facts) -> Process:
     else:
         user = ("-u", facts.server_user) if facts.server_user else ()
         argv = (f"{RUN}/named", "-g", "-c", f"{RUN}/named.conf", "-n", str(server.processes), *user)
-    ready = Ready("dns", port=server.port, addresses=(network.SERVICE_V4, network.SERVICE_V6),
-                  origin=facts.origin, source=network.client(1), timeout_s=server.ready_s)
+    ready = Ready(
+        "dns",
+        port=server.port,
+        addresses=(network.SERVICE_V4, network.SERVICE_V6),
+        origin=facts.origin,
+        source=network.client(1),
+        timeout_s=server.ready_s,
+    )
     files = tuple(one.path for one in _server_files(experiment, facts))
-    return Process("server", "server", network.SERVER, argv, files=(*files, zone_path(experiment, facts)),
-                   ready=ready, stop=Stop("SIGTERM", 10.0))
+    return Process(
+        "server",
+        "server",
+        network.SERVER,
+        argv,
+        files=(*files, zone_path(experiment, facts)),
+        ready=ready,
+        stop=Stop("SIGTERM", 10.0),
+    )
 
 
 def _sampler(experiment: Experiment, facts: Facts) -> Process:
-    argv = _python(facts, "cli.sampler", "--process", "server=@pid:server@", "--hz", str(experiment.sample.hz),
-                   "-o", f"{RESULTS}/server.csv")
-    return Process("sampler", "sampler", network.SERVER, argv, env=_python_env(facts),
-                   after=("server",), ready=Ready("log", text="sampling"))
+    argv = _python(
+        facts,
+        "cli.sampler",
+        "--process",
+        "server=@pid:server@",
+        "--hz",
+        str(experiment.sample.hz),
+        "-o",
+        f"{RESULTS}/server.csv",
+    )
+    return Process(
+        "sampler",
+        "sampler",
+        network.SERVER,
+        argv,
+        env=_python_env(facts),
+        after=("server",),
+        ready=Ready("log", text="sampling"),
+    )
 
 
 def _capture(experiment: Experiment, facts: Facts) -> Process:
     interface = "data1" if experiment.topology.clients == 1 else "any"
-    argv = (facts.programs["tcpdump"], "-i", interface, "-n", "-s", "0", "-B", "65536", "-Z", "root",
-            "--time-stamp-precision=nano", "-w", f"{RESULTS}/capture.pcap", f"port {experiment.server.port}")
-    return Process("capture", "capture", network.SERVER, argv, after=("server",),
-                   ready=Ready("log", text="listening on"), stop=Stop("SIGINT", 10.0))
+    argv = (
+        facts.programs["tcpdump"],
+        "-i",
+        interface,
+        "-n",
+        "-s",
+        "0",
+        "-B",
+        "65536",
+        "-Z",
+        "root",
+        "--time-stamp-precision=nano",
+        "-w",
+        f"{RESULTS}/capture.pcap",
+        f"port {experiment.server.port}",
+    )
+    return Process(
+        "capture",
+        "capture",
+        network.SERVER,
+        argv,
+        after=("server",),
+        ready=Ready("log", text="listening on"),
+        stop=Stop("SIGINT", 10.0, settle_s=_CAPTURE_SETTLE_S),
+    )
 
 
 def _control_address(experiment: Experiment, index: int) -> str:
@@ -299,31 +393,82 @@ def _distributor(experiment: Experiment, facts: Facts, index: int, before: tuple
     name = network.client(index)
     port = _control_port(experiment, index)
     replay = experiment.replay
-    argv = (facts.programs["reprise-querier"], "distribute", "--run-id", facts.run,
-            "--listen", f"{_control_address(experiment, index)}:{port}", "--name", name, *_tls(name),
-            "--results", RESULTS, "--queriers", str(_queriers(experiment, facts)),
-            "--early-us", str(replay.early_us), "--spin-us", str(replay.spin_us))
-    return Process(f"distributor-{name}", "distributor", name, argv, after=tuple(one.id for one in before),
-                   ready=Ready("listen", port=port), stop=Stop("SIGTERM", 10.0))
+    argv = (
+        facts.programs["reprise-querier"],
+        "distribute",
+        "--run-id",
+        facts.run,
+        "--listen",
+        f"{_control_address(experiment, index)}:{port}",
+        "--name",
+        name,
+        *_tls(name),
+        "--results",
+        RESULTS,
+        "--queriers",
+        str(_queriers(experiment, facts)),
+        "--early-us",
+        str(replay.early_us),
+        "--spin-us",
+        str(replay.spin_us),
+    )
+    return Process(
+        f"distributor-{name}",
+        "distributor",
+        name,
+        argv,
+        after=tuple(one.id for one in before),
+        ready=Ready("listen", port=port),
+        stop=Stop("SIGTERM", 10.0),
+    )
 
 
 def _controller(experiment: Experiment, facts: Facts, distributors: tuple[Process, ...]) -> Process:
     replay, server = experiment.replay, experiment.server
-    children = [text for index in range(1, experiment.topology.clients + 1)
-                for text in ("--distributor", f"{network.client(index)}={_control_address(experiment, index)}:"
-                             f"{_control_port(experiment, index)}")]
+    children = [
+        text
+        for index in range(1, experiment.topology.clients + 1)
+        for text in (
+            "--distributor",
+            f"{network.client(index)}={_control_address(experiment, index)}:"
+            f"{_control_port(experiment, index)}",
+        )
+    ]
     addresses = server.addresses if server.kind == "address" else (network.SERVICE_V4, network.SERVICE_V6)
-    argv = (facts.programs["reprise-controller"], trace_path(experiment), "--run-id", facts.run, *children,
-            *_tls("controller"), "--results", RESULTS,
-            *(text for address in addresses for text in ("--server", address)),
-            "--server-port", str(server.port),
-            *(text for port in replay.ports for text in ("--port", str(port))),
-            "--window-s", _number(replay.window_s), "--timeout-s", _number(replay.timeout_s),
-            "--idle-timeout-s", _number(replay.idle_timeout_s), "--in-flight", str(replay.in_flight),
-            "--max-lateness-s", _number(replay.max_lateness_s),
-            *(("--all-opcodes",) if replay.all_opcodes else ()), *(("--answers",) if replay.answers else ()))
-    return Process("controller", "controller", network.CONTROLLER, argv,
-                   after=tuple(one.id for one in distributors), stop=Stop("SIGINT", 15.0))
+    argv = (
+        facts.programs["reprise-controller"],
+        trace_path(experiment),
+        "--run-id",
+        facts.run,
+        *children,
+        *_tls("controller"),
+        "--results",
+        RESULTS,
+        *(text for address in addresses for text in ("--server", address)),
+        "--server-port",
+        str(server.port),
+        *(text for port in replay.ports for text in ("--port", str(port))),
+        "--window-s",
+        _number(replay.window_s),
+        "--timeout-s",
+        _number(replay.timeout_s),
+        "--idle-timeout-s",
+        _number(replay.idle_timeout_s),
+        "--in-flight",
+        str(replay.in_flight),
+        "--max-lateness-s",
+        _number(replay.max_lateness_s),
+        *(("--all-opcodes",) if replay.all_opcodes else ()),
+        *(("--answers",) if replay.answers else ()),
+    )
+    return Process(
+        "controller",
+        "controller",
+        network.CONTROLLER,
+        argv,
+        after=tuple(one.id for one in distributors),
+        stop=Stop("SIGINT", 15.0),
+    )
 
 
 def _number(value: float) -> str:

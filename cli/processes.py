@@ -1,14 +1,13 @@
 """Starting processes in network namespaces and collecting what they used.
 
-Children are started by posix_spawn in sessions of their own (the terminal's signals do not reach them) and reaped
-with wait4, which also gives CPU time and peak memory of everything they waited for.
+Children are started by posix_spawn in sessions of their own (the terminal's signals do not reach them) and
+reaped with wait4, which also gives CPU time and peak memory of everything they waited for.
 """
 
 from __future__ import annotations
 
 import os
 import signal
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +16,18 @@ from cli import linux
 from cli.errors import RepriseError
 
 _FLOOR_MARGIN = 1 << 20  # bytes; the executor's memory at the fork is known this well
+
+
+@dataclass(frozen=True)
+class Launch:
+    """What is started: the plan's names with every placeholder filled in."""
+
+    id: str
+    role: str
+    host: str
+    argv: Sequence[str]
+    env: Mapping[str, str]
+    log: Path
 
 
 @dataclass
@@ -28,7 +39,6 @@ class Child:
     host: str
     pid: int
     log: Path
-    started_mono: float
     exit: int | None = None
     cpu_s: float = 0.0
     max_rss_bytes: int = 0
@@ -38,8 +48,8 @@ class Child:
     def note_peak(self) -> None:
         """Reads the running program's own peak memory (VmHWM).
 
-        wait4's figure also counts the moment before exec, when the child still had its parent's memory: it is right
-        only above that floor.
+        wait4's figure also counts the moment before exec, when the child still had its parent's memory: it is
+        right only above that floor.
         """
         if self.running:
             self.max_rss_bytes = max(self.max_rss_bytes, peak_rss_bytes(self.pid))
@@ -55,7 +65,9 @@ class Child:
             os.kill(self.pid, number)
 
 
-def spawn(argv: Sequence[str], env: Mapping[str, str], log: Path, stdout: int | None, netns: int | None) -> int:
+def spawn(
+    argv: Sequence[str], env: Mapping[str, str], log: Path, stdout: int | None, netns: int | None
+) -> int:
     """Starts a program with no input and its standard error in `log`; returns its process number.
 
     Standard output goes to the descriptor `stdout`, or to the log as well. The network namespace is that
@@ -69,19 +81,25 @@ def spawn(argv: Sequence[str], env: Mapping[str, str], log: Path, stdout: int | 
     ]
     try:
         with linux.inside(netns):
-            return os.posix_spawnp(argv[0], list(argv), dict(env), file_actions=actions, setsid=True,
-                                   setsigdef=list(signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}))
+            return os.posix_spawnp(
+                argv[0],
+                list(argv),
+                dict(env),
+                file_actions=actions,
+                setsid=True,
+                setsigdef=list(signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}),
+            )
     except OSError as error:
-        raise RepriseError(f"cannot start {argv[0]}: {error.strerror}", "run ./reprise, which installs and builds") \
-            from None
+        raise RepriseError(
+            f"cannot start {argv[0]}: {error.strerror}", "run ./reprise, which installs and builds"
+        ) from None
 
 
-def start(ident: str, role: str, host: str, argv: Sequence[str], env: Mapping[str, str], log: Path,
-          stdout: int | None, netns: int | None) -> Child:
+def start(launch: Launch, stdout: int | None, netns: int | None) -> Child:
     """Like `spawn`, with the child's book-keeping."""
-    pid = spawn(argv, env, log, stdout, netns)
+    pid = spawn(launch.argv, launch.env, launch.log, stdout, netns)
     floor = peak_rss_bytes(os.getpid()) + _FLOOR_MARGIN
-    return Child(ident, role, host, pid, log, time.monotonic(), floor_rss_bytes=floor)
+    return Child(launch.id, launch.role, launch.host, pid, launch.log, floor_rss_bytes=floor)
 
 
 def peak_rss_bytes(pid: int) -> int:

@@ -1,4 +1,4 @@
-"""What is going on, on standard error: phases, then one live line (redrawn on a terminal, else every 10 s)."""
+"""What goes on, on standard error: phases, then one live line (redrawn on a terminal, else every 10 s)."""
 
 from __future__ import annotations
 
@@ -57,10 +57,15 @@ def parse(line: str) -> tuple[str, dict[str, str]]:
 
 def describe(fields: Mapping[str, str]) -> str:
     """The live line: sent, answered, rate, lag, time left."""
+
     def get(name: str) -> str:
         return fields.get(name, "?")
 
     left = get("left_s")
-    lost = sum(int(fields.get(name, "0")) for name in ("timed_out", "failed") if fields.get(name, "0").isdigit())
-    return (f"sent {get('sent')}, answered {get('answered')}, not answered {lost}, {get('rate')} q/s, "
-            f"lag {get('lag_us')} us, " + ("time left unknown" if left in ("unknown", "?") else f"{left} s left"))
+    lost = sum(
+        int(fields.get(name, "0")) for name in ("timed_out", "failed") if fields.get(name, "0").isdigit()
+    )
+    return (
+        f"sent {get('sent')}, answered {get('answered')}, not answered {lost}, {get('rate')} q/s, "
+        f"lag {get('lag_us')} us, " + ("time left unknown" if left in ("unknown", "?") else f"{left} s left")
+    )

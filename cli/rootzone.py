@@ -1,8 +1,9 @@
 """A signed root-like zone from the top-level names in Debian's publicsuffix package.
 
-Deterministic by seed up to the keys and signatures, which are made anew (dnssec-keygen, dnssec-signzone). Shape of the
-real root: 13 name servers with glue, for each TLD 2 to 6 name servers, in-bailiwick with glue or of a shared registry,
-and DS records for most. Addresses are of documentation and benchmark ranges and lead nowhere.
+Deterministic by seed up to the keys and signatures, which are made anew (dnssec-keygen, dnssec-signzone).
+Shape of the real root: 13 name servers with glue, for each TLD 2 to 6 name servers, in-bailiwick with glue or
+of a shared registry, and DS records for most. Addresses are of documentation and benchmark ranges and lead
+nowhere.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ def _read_list(path: Path) -> str:
 
 
 def tlds(suffix_list: str) -> list[str]:
-    """The top-level names of a public suffix list in A-label form, sorted; comments and rules are left out."""
+    """The top-level names of a public suffix list in A-label form, sorted; private rules are left out."""
     found = set()
     for line in suffix_list.splitlines():
         rule = line.strip()
@@ -69,11 +70,17 @@ def _ascii(label: str) -> str:
 
 def zone_text(names: list[str], settings: Settings) -> str:
     """The unsigned zone in master file form."""
-    source = random.Random(settings.seed)  # noqa: S311  (repeatable on purpose)
-    lines = ["$ORIGIN .", f"$TTL {_TLD_TTL}",
-             f". 86400 IN SOA a.root-servers.net. nstld.example. {SERIAL} 1800 900 604800 86400"]
+    source = random.Random(settings.seed)
+    lines = [
+        "$ORIGIN .",
+        f"$TTL {_TLD_TTL}",
+        f". 86400 IN SOA a.root-servers.net. nstld.example. {SERIAL} 1800 900 604800 86400",
+    ]
     for number, letter in enumerate(_ROOT_LETTERS, 1):
-        lines += [f". 518400 IN NS {letter}.root-servers.net.", *_glue(f"{letter}.root-servers.net.", number, 518_400)]
+        lines += [
+            f". 518400 IN NS {letter}.root-servers.net.",
+            *_glue(f"{letter}.root-servers.net.", number, 518_400),
+        ]
     registries = _registries(source, names)
     for registry in registries:
         lines += [line for host in registry for line in _glue(host, source.randrange(1 << 16), _TLD_TTL)]
@@ -83,10 +90,12 @@ def zone_text(names: list[str], settings: Settings) -> str:
 
 
 def _registries(source: random.Random, names: list[str]) -> list[list[str]]:
-    """Registries' shared server names, each below a TLD of the list so that their glue is the root's to give."""
+    """Registries' shared servers, each below a TLD of the list so that their glue is the root's to give."""
     count = max(4, len(names) // 40)
     homes = [source.choice(names) for _ in range(count)]
-    return [[f"ns{letter}.registry{index}.{home}." for letter in "abcdef"] for index, home in enumerate(homes)]
+    return [
+        [f"ns{letter}.registry{index}.{home}." for letter in "abcdef"] for index, home in enumerate(homes)
+    ]
 
 
 def _delegation(name: str, source: random.Random, registries: list[list[str]], ds_share: float) -> list[str]:
@@ -104,8 +113,10 @@ def _delegation(name: str, source: random.Random, registries: list[list[str]], d
 
 def _glue(host: str, number: int, ttl: int) -> list[str]:
     """Addresses of 198.18.0.0/15 (benchmarks) and 2001:db8::/32 (documentation)."""
-    return [f"{host} {ttl} IN A 198.{18 + (number >> 15 & 1)}.{number >> 7 & 255}.{1 + (number & 127)}",
-            f"{host} {ttl} IN AAAA 2001:db8:{number:x}::53"]
+    return [
+        f"{host} {ttl} IN A 198.{18 + (number >> 15 & 1)}.{number >> 7 & 255}.{1 + (number & 127)}",
+        f"{host} {ttl} IN AAAA 2001:db8:{number:x}::53",
+    ]
 
 
 def _ds(name: str, source: random.Random) -> str:
@@ -118,19 +129,47 @@ def sign(text: str, settings: Settings, folder: Path) -> Path:
     """Signs the zone with fresh keys (RSASHA256, NSEC) in `folder`; returns the signed file, verified."""
     unsigned, signed = folder / "root.zone", folder / "root.zone.signed"
     unsigned.write_text(text, encoding="ascii")
-    keys = [_tool(folder, "dnssec-keygen", "-q", "-K", str(folder), "-a", "RSASHA256", "-b", str(bits), *flags, ".")
-            for bits, flags in ((settings.ksk_bits, ("-f", "KSK")), (settings.zsk_bits, ()))]
-    _tool(folder, "dnssec-signzone", "-q", "-S", "-K", str(folder), "-d", str(folder), "-o", ".", "-x",
-          "-e", "now+31536000", "-N", "keep", "-O", "full", "-f", str(signed), str(unsigned))
+    keys = [
+        _tool(
+            folder, "dnssec-keygen", "-q", "-K", str(folder), "-a", "RSASHA256", "-b", str(bits), *flags, "."
+        )
+        for bits, flags in ((settings.ksk_bits, ("-f", "KSK")), (settings.zsk_bits, ()))
+    ]
+    _tool(
+        folder,
+        "dnssec-signzone",
+        "-q",
+        "-S",
+        "-K",
+        str(folder),
+        "-d",
+        str(folder),
+        "-o",
+        ".",
+        "-x",
+        "-e",
+        "now+31536000",
+        "-N",
+        "keep",
+        "-O",
+        "full",
+        "-f",
+        str(signed),
+        str(unsigned),
+    )
     _tool(folder, "dnssec-verify", "-q", "-o", ".", str(signed))
     assert len(keys) == 2
     return signed
 
 
 def _tool(folder: Path, name: str, *arguments: str) -> str:
-    done = subprocess.run([programs.packaged(name), *arguments], cwd=folder, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [programs.packaged(name), *arguments], cwd=folder, capture_output=True, text=True, check=False
+    )
     if done.returncode != 0:
-        raise RepriseError(f"{name} failed: {done.stderr.strip() or done.stdout.strip()}", "see `reprise doctor`")
+        raise RepriseError(
+            f"{name} failed: {done.stderr.strip() or done.stdout.strip()}", "see `reprise doctor`"
+        )
     return done.stdout.strip()
 
 

@@ -49,8 +49,12 @@ def command_run(options: argparse.Namespace) -> int:
     plan = plans.make(experiment, machine.gather(experiment, run_name(experiment)))
     runtime = sandbox.runtime_folder()
     folder = _make_folder(options.output, plan.run)
-    status = sandbox.run(lambda life: _inside(plan, runtime, folder.partial, life), runtime,
-                         plan.network.kind == "namespaces")
+    host = machine.host()
+    status = sandbox.run(
+        lambda life: inside(plan, host, runtime, folder.partial, life),
+        runtime,
+        plan.network.kind == "namespaces",
+    )
     return _finish(folder, status)
 
 
@@ -81,22 +85,23 @@ def _make_folder(parent: Path, run: str) -> Folder:
     try:
         folder.partial.mkdir(parents=True)
     except OSError as error:
-        raise UsageError(f"cannot make results folder {folder.partial}: {error.strerror}",
-                         "choose another parent with -o") from None
+        raise UsageError(
+            f"cannot make results folder {folder.partial}: {error.strerror}", "choose another parent with -o"
+        ) from None
     return folder
 
 
-# --- inside the sandbox ---------------------------------------------------------------------------------------
+# --- inside the sandbox -----------------------------------------------------------------------------------
 
 
-def _inside(plan: Plan, runtime: Path, results: Path, life: int) -> int:
+def inside(plan: Plan, host: dict[str, Any], runtime: Path, results: Path, life: int) -> int:
     """Body of the sandbox: plan.json first, manifest.json last, whatever happens between."""
     descriptors = machine.raise_descriptors()
     outcome = Outcome()
     try:
         _write_json(results / "plan.json", plans.as_json(plan))
         outcome = Executor(plan, runtime, results, life).run()
-        _write_json(results / "manifest.json", manifest(plan, outcome, descriptors))
+        _write_json(results / "manifest.json", manifest(plan, {**host, "descriptors": descriptors}, outcome))
     except OSError as error:
         outcome.fail(f"cannot write results: {error.strerror}", "make room or choose another folder with -o")
     if outcome.error is None:
@@ -106,7 +111,7 @@ def _inside(plan: Plan, runtime: Path, results: Path, life: int) -> int:
     return EXIT_FAILED
 
 
-def manifest(plan: Plan, outcome: Outcome, descriptors: int) -> dict[str, Any]:
+def manifest(plan: Plan, host: dict[str, Any], outcome: Outcome) -> dict[str, Any]:
     """manifest.json; see docs/formats.md."""
     return {
         "schema": MANIFEST_SCHEMA,
@@ -114,7 +119,7 @@ def manifest(plan: Plan, outcome: Outcome, descriptors: int) -> dict[str, Any]:
         "versions": machine.versions(plan.experiment.server.kind),
         "commit": machine.commit(),
         "experiment": experiments.as_dict(plan.experiment),
-        "host": {**machine.host(), "descriptors": descriptors, "refused_sysctls": outcome.refused_sysctls},
+        "host": {**host, "refused_sysctls": outcome.refused_sysctls},
         "processes": outcome.processes,
         "server_died": outcome.server_died,
         "started": outcome.started,
@@ -131,7 +136,7 @@ def _write_json(path: Path, value: dict[str, Any]) -> None:
     path.write_text(json.dumps(value, indent=2, default=str) + "\n", encoding="utf-8")
 
 
-# --- after the sandbox ----------------------------------------------------------------------------------------
+# --- after the sandbox ------------------------------------------------------------------------------------
 
 
 def _finish(folder: Folder, status: int) -> int:
@@ -167,7 +172,9 @@ def _report(folder: Path) -> int:
 
 def _tidy(folder: Path) -> None:
     """A run that never started leaves its logs when they say something, otherwise nothing."""
-    logs = [path for path in (folder / "logs").glob("*.log") if path.stat().st_size] if folder.is_dir() else []
+    logs = (
+        [path for path in (folder / "logs").glob("*.log") if path.stat().st_size] if folder.is_dir() else []
+    )
     if not logs:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -184,11 +191,16 @@ def table(summary: dict[str, Any]) -> str:
     """The short table at the end of a run."""
     queries = summary.get("queries", {})
     ends = ("read", "answered", "timed_out", "send_failed", "connection_failed", "skipped", "lost")
-    rows = [(name.replace("_", " "), f"{queries.get(name, 0):,}") for name in ends
-            if name in ("read", "answered") or queries.get(name)]
+    rows = [
+        (name.replace("_", " "), f"{queries.get(name, 0):,}")
+        for name in ends
+        if name in ("read", "answered") or queries.get(name)
+    ]
     timing, latency = summary.get("timing_error_us") or {}, summary.get("latency_us") or {}
-    rows += [("timing error, p50 and p99", f"{_micro(timing.get('abs_p50'))}, {_micro(timing.get('abs_p99'))}"),
-             ("latency, median", _micro(latency.get("median")))]
+    rows += [
+        ("timing error, p50 and p99", f"{_micro(timing.get('abs_p50'))}, {_micro(timing.get('abs_p99'))}"),
+        ("latency, median", _micro(latency.get("median"))),
+    ]
     reasons = one_line("; ".join(str(one) for one in summary.get("unclean_because", [])))
     rows.append(("clean", "yes" if summary.get("clean") else f"no: {reasons}"))
     width = max(len(name) for name, _ in rows)

@@ -1,7 +1,8 @@
 """Samples the server's host once a second into server.csv; runs inside that host.
 
 One line a second for each watched process, sums over its whole process tree. CPU and packet counters are
-cumulative. `tcp_mem_bytes` and `udp_mem_bytes` are the machine's (the kernel keeps one account for all namespaces).
+cumulative. `tcp_mem_bytes` and `udp_mem_bytes` are the machine's (the kernel keeps one account for all
+namespaces).
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ class HostSample:
 
 def parse_stat(text: str) -> tuple[int, float, int]:
     """Parent, CPU seconds (own threads and waited-for children) and resident bytes from /proc/PID/stat."""
-    fields = text[text.rindex(")") + 2:].split()
+    fields = text[text.rindex(")") + 2 :].split()
     ticks = sum(int(fields[index]) for index in (11, 12, 13, 14))
     return int(fields[1]), ticks / _TICK, int(fields[21]) * _PAGE
 
@@ -69,7 +70,9 @@ def read_processes() -> dict[int, tuple[int, float, int]]:
     for name in os.listdir("/proc"):  # noqa: PTH208  (pathlib is several times slower here)
         if name.isdigit():
             try:
-                found[int(name)] = parse_stat(Path(f"/proc/{name}/stat").read_text(encoding="utf-8", errors="replace"))
+                found[int(name)] = parse_stat(
+                    Path(f"/proc/{name}/stat").read_text(encoding="utf-8", errors="replace")
+                )
             except (OSError, ValueError):
                 continue
     return found
@@ -86,8 +89,13 @@ def descendants(root: int, parents: Mapping[int, int]) -> tuple[int, ...]:
 def measure_tree(root: int, table: Mapping[int, tuple[int, float, int]]) -> Tree:
     """Sums over a process tree. CPU of ended children stays in, because their parents waited for them."""
     pids = descendants(root, {pid: entry[0] for pid, entry in table.items()})
-    return Tree(len(pids), sum(table[pid][1] for pid in pids), sum(table[pid][2] for pid in pids),
-                sum(_count_fds(pid) for pid in pids), pids)
+    return Tree(
+        len(pids),
+        sum(table[pid][1] for pid in pids),
+        sum(table[pid][2] for pid in pids),
+        sum(_count_fds(pid) for pid in pids),
+        pids,
+    )
 
 
 def _count_fds(pid: int) -> int:
@@ -173,8 +181,10 @@ def write_samples(out: TextIO, processes: Mapping[str, int], pss: Mapping[str, P
     for name, pid in processes.items():
         tree = measure_tree(pid, table)
         share = pss[name].read(tree.pids)
-        out.write(f"{real},{mono},{host.cpu_s:.2f},{host.steal_s:.2f},{name},{tree.pid_count},{tree.cpu_s:.2f},"
-                  f"{tree.rss_bytes},{share},{tree.fds},{host.tail}\n")
+        out.write(
+            f"{real},{mono},{host.cpu_s:.2f},{host.steal_s:.2f},{name},{tree.pid_count},{tree.cpu_s:.2f},"
+            f"{tree.rss_bytes},{share},{tree.fds},{host.tail}\n"
+        )
 
 
 def sample_until_stopped(out: TextIO, processes: Mapping[str, int], hz: float) -> None:

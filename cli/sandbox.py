@@ -1,9 +1,10 @@
 """A PID, mount and (when asked) network namespace that dies with the command, whatever ends the command.
 
 Three processes: the command, a *keeper* that it forks, and the *init* of the new PID namespace. Keeper and
-init ask for SIGKILL at their parent's death, and init also watches a pipe whose only writer is the command. When
-init ends, the kernel kills every process of the namespace, and the network namespaces vanish with their last user.
-The pipe carries the user's wishes too: one byte STOP asks for an orderly end, end of file means die now.
+init ask for SIGKILL at their parent's death, and init also watches a pipe whose only writer is the command.
+When init ends, the kernel kills every process of the namespace, and the network namespaces vanish with their
+last user. The pipe carries the user's wishes too: one byte STOP asks for an orderly end, end of file means
+die now.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 def run(body: Callable[[int], int], runtime: Path, own_network: bool) -> int:
     """Runs body(life) as init of a new sandbox with a tmpfs on `runtime`; returns its exit status.
 
-    `life` is the reading end of the pipe. Signals to the command ask the body to stop; the third one kills it.
+    `life` is the reading end of the pipe. Signals to the command ask the body to stop; the third one kills
+    it.
     """
     life, leash = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
     sys.stdout.flush()
@@ -55,7 +57,7 @@ def runtime_folder() -> Path:
     else:
         wanted = Path(os.environ.get("HOME", "/nonexistent")) / ".cache/reprise/runtime"
         if not _make(wanted):
-            wanted = Path(f"/tmp/reprise-{os.geteuid()}/runtime")  # noqa: S108  (owner and mode are checked)
+            wanted = Path(f"/tmp/reprise-{os.geteuid()}/runtime")
     if not _make(wanted) or wanted.stat().st_uid != os.geteuid():
         raise RepriseError(f"cannot use {wanted}", "make it a directory of your own")
     return wanted
@@ -112,8 +114,10 @@ def _unshare(own_network: bool) -> None:
             _become_mapped_root()
         linux.unshare(flags, "PID, mount and network namespaces")
     except OSError as error:
-        raise RepriseError(f"this user cannot make namespaces here ({error.strerror or error})",
-                           "run as root, or allow unprivileged user namespaces") from None
+        raise RepriseError(
+            f"this user cannot make namespaces here ({error.strerror or error})",
+            "run as root, or allow unprivileged user namespaces",
+        ) from None
 
 
 def _become_mapped_root() -> None:
@@ -134,8 +138,10 @@ def _init(body: Callable[[int], int], life: int, runtime: Path) -> int:
         linux.mount("proc", "/proc", "proc", linux.MS_NOSUID | linux.MS_NODEV | linux.MS_NOEXEC)
         linux.mount("reprise", str(runtime), "tmpfs", linux.MS_NOSUID | linux.MS_NODEV, "mode=0711")
     except OSError as error:
-        raise RepriseError(f"cannot set up the run's own mounts: {error.strerror}",
-                           "run on a host where /proc is mounted whole, see `reprise doctor`") from None
+        raise RepriseError(
+            f"cannot set up the run's own mounts: {error.strerror}",
+            "run on a host where /proc is mounted whole, see `reprise doctor`",
+        ) from None
     return body(life)
 
 
@@ -147,7 +153,7 @@ def _child(work: Callable[[], int]) -> NoReturn:
     except RepriseError as error:
         sys.stderr.write(error.line() + "\n")
         status = error.status
-    except BaseException:  # noqa: BLE001  (nothing may unwind into the parent's stack)
+    except BaseException:
         traceback.print_exc()
     finally:
         sys.stdout.flush()

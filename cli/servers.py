@@ -1,8 +1,9 @@
 """Configurations of the servers under test, as pure functions.
 
-Every setting that bends a measurement is set here and nowhere else: no response rate limiting (NSD's default loses
-31 % at 3,000 q/s from one address), TCP connections well over the peak (above half of tcp-count NSD cuts idle
-timeouts to 200 ms), the EDNS sizes of the experiment, no control sockets, no notifies, no transfers.
+Every setting that bends a measurement is set here and nowhere else: no response rate limiting (NSD's default
+loses 31 % at 3,000 q/s from one address), TCP connections well over the peak (above half of tcp-count NSD
+cuts idle timeouts to 200 ms), the EDNS sizes of the experiment, no control sockets, no notifies, no
+transfers.
 """
 
 from __future__ import annotations

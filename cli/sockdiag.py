@@ -27,8 +27,10 @@ _BUFFER = 1 << 18
 def tcp_counts(groups: dict[str, tuple[int, ...]]) -> dict[str, int]:
     """Number of TCP sockets, IPv4 and IPv6, of this network namespace for each named group of states."""
     with _open() as netlink:
-        return {name: sum(_count(netlink, family, states) for family in (socket.AF_INET, socket.AF_INET6))
-                for name, states in groups.items()}
+        return {
+            name: sum(_count(netlink, family, states) for family in (socket.AF_INET, socket.AF_INET6))
+            for name, states in groups.items()
+        }
 
 
 def listens(port: int) -> bool:
@@ -52,7 +54,9 @@ def _count(netlink: socket.socket, family: int, states: tuple[int, ...]) -> int:
 def _dump(netlink: socket.socket, family: int, state_mask: int) -> Iterator[bytes]:
     """Buffers of a dump, the final one (with the end mark) included."""
     body = _REQUEST.pack(family, socket.IPPROTO_TCP, 0, state_mask)
-    netlink.send(_HEADER.pack(_HEADER.size + len(body), SOCK_DIAG_BY_FAMILY, _NLM_F_REQUEST_DUMP, 1, 0) + body)
+    netlink.send(
+        _HEADER.pack(_HEADER.size + len(body), SOCK_DIAG_BY_FAMILY, _NLM_F_REQUEST_DUMP, 1, 0) + body
+    )
     while True:
         chunk = netlink.recv(_BUFFER)
         yield chunk
@@ -85,7 +89,7 @@ def _offsets(chunk: bytes) -> Iterator[tuple[int, int]]:
 def _messages(chunk: bytes) -> Iterator[bytes]:
     for offset, length in _offsets(chunk):
         if struct.unpack_from("=H", chunk, offset + 4)[0] == SOCK_DIAG_BY_FAMILY:
-            yield chunk[offset:offset + length]
+            yield chunk[offset : offset + length]
 
 
 def _local_port(message: bytes) -> int:
@@ -100,5 +104,5 @@ def _count_messages(chunk: bytes) -> int:
     kind = struct.unpack_from("=H", chunk, 4)[0]
     lengths = chunk[0::stride] if stride else b""
     if kind == SOCK_DIAG_BY_FAMILY and len(chunk) % stride == 0 and lengths == lengths[:1] * len(lengths):
-        return len(chunk) // stride
+        return len(chunk) // int(stride)
     return sum(1 for _ in _messages(chunk))

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from cli.errors import RepriseError
 
@@ -30,7 +30,9 @@ def compression(path: Path) -> str | None:
     except FileNotFoundError:
         raise RepriseError(f"no zone file {path}", "set server.zone to a zone file") from None
     except OSError as error:
-        raise RepriseError(f"cannot read zone file {path}: {error.strerror}", "set server.zone to a zone file") from None
+        raise RepriseError(
+            f"cannot read zone file {path}: {error.strerror}", "give a readable file"
+        ) from None
     if not head:
         raise RepriseError(f"zone file {path} is empty", "set server.zone to a zone file")
     return next((name for magic, name in _MAGICS if head.startswith(magic)), None)
@@ -44,9 +46,9 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
         with _zstd(path) as stream:
             yield stream
         return
-    openers = {"gz": gzip.open, "bz2": bz2.open, "xz": lzma.open}
-    with openers[kind](path, "rb") if kind else path.open("rb") as file:
-        yield file  # type: ignore[misc]
+    opener: Any = {"gz": gzip.open, "bz2": bz2.open, "xz": lzma.open, None: open}[kind]
+    with opener(path, "rb") as file:
+        yield file
 
 
 @contextmanager
@@ -54,7 +56,9 @@ def _zstd(path: Path) -> Iterator[IO[bytes]]:
     """Python 3.11 has no zstd; the program has."""
     program = shutil.which("zstd")
     if program is None:
-        raise RepriseError(f"{path} is compressed with zstd and there is no zstd here", "apt-get install zstd")
+        raise RepriseError(
+            f"{path} is compressed with zstd and there is no zstd here", "apt-get install zstd"
+        )
     with subprocess.Popen([program, "-dcq", str(path)], stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         yield process.stdout
@@ -106,7 +110,9 @@ def unpack(source: Path, target: Path) -> None:
         with opened(source) as file, target.open("wb") as out:
             shutil.copyfileobj(file, out, 1 << 20)
     except (OSError, EOFError, lzma.LZMAError) as error:
-        raise RepriseError(f"cannot unpack {source}: {error}", "fetch it again or make room in memory") from None
+        raise RepriseError(
+            f"cannot unpack {source}: {error}", "fetch it again or make room in memory"
+        ) from None
 
 
 def main(arguments: list[str]) -> int:

@@ -1,0 +1,246 @@
+"""`reprise doctor`: what this machine can do, line by line: ok, limited or missing, and the mend."""
+
+from __future__ import annotations
+
+import os
+import platform
+import resource
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from cli import facts, linux, netns, network, programs, sandbox
+from cli.errors import EXIT_FAILED, RepriseError
+
+OK, LIMITED, MISSING = "ok", "limited", "missing"
+_WAKEUPS = 200
+_WAKEUP_GAP_NS = 1_000_000
+_LATE_US = 150.0  # a wake-up later than this at p99 shows in the timing error of a run
+_SPACE_BYTES = 1 << 30
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line of the doctor's report; the mend is empty where all is well."""
+
+    state: str
+    subject: str
+    detail: str
+    mend: str = ""
+
+    def line(self) -> str:
+        """The line as printed."""
+        return f"{self.state:<8} {self.subject:<12} {self.detail}" + (f"; {self.mend}" if self.mend else "")
+
+
+def command_doctor(results: Path) -> int:
+    """Prints every finding; 1 when something is missing."""
+    checks: tuple[Callable[[], Finding], ...] = (
+        kernel,
+        packages,
+        built,
+        namespaces,
+        descriptors,
+        local_ports,
+        clocksource,
+        wakeups,
+        buffers,
+        steal,
+        lambda: space(results),
+    )
+    found = []
+    for check in checks:
+        found.append(check())
+        sys.stdout.write(found[-1].line() + "\n")
+        sys.stdout.flush()
+    return EXIT_FAILED if any(one.state == MISSING for one in found) else 0
+
+
+def kernel() -> Finding:
+    """The design asks for nothing newer than Debian 12's kernel."""
+    release = platform.release()
+    numbers = tuple(int(part) for part in release.split("-", 1)[0].split(".")[:2] if part.isdigit())
+    if numbers >= (5, 10):
+        return Finding(OK, "kernel", release)
+    return Finding(LIMITED, "kernel", f"{release} is older than what is tested", "use Linux 6.1 or newer")
+
+
+def packages() -> Finding:
+    """Packages of both sections of packages.txt, asked of dpkg in one call."""
+    run, test = read_packages((programs.ROOT / "packages.txt").read_text(encoding="utf-8"))
+    absent = missing_packages([*run, *test])
+    needed = [name for name in absent if name in run]
+    if needed:
+        return Finding(MISSING, "packages", ", ".join(needed), f"apt-get install {' '.join(needed)}")
+    if absent:
+        return Finding(
+            LIMITED,
+            "packages",
+            f"for ./reprise test: {', '.join(absent)}",
+            f"apt-get install {' '.join(absent)}",
+        )
+    return Finding(OK, "packages", f"{len(run)} to run and {len(test)} to test are installed")
+
+
+def read_packages(text: str) -> tuple[list[str], list[str]]:
+    """The names of the sections [run] and [test] of packages.txt."""
+    found: dict[str, list[str]] = {"run": [], "test": []}
+    section = "run"
+    for line in text.splitlines():
+        words = line.split("#", 1)[0].strip()
+        if words.startswith("["):
+            section = words.strip("[]")
+        elif words:
+            found.setdefault(section, []).append(words)
+    return found["run"], found["test"]
+
+
+def missing_packages(names: list[str]) -> list[str]:
+    """Those that dpkg does not know as installed."""
+    done = subprocess.run(
+        ["dpkg-query", "-W", "-f", "${db:Status-Status} ${Package}\n", *names],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    installed = {line.split()[1] for line in done.stdout.splitlines() if line.startswith("installed ")}
+    return [name for name in names if name not in installed]
+
+
+def built() -> Finding:
+    """Our own programs."""
+    absent = []
+    for name in ("reprise-controller", "reprise-querier", "reprise-mutator"):
+        try:
+            programs.own(name)
+        except RepriseError:
+            absent.append(name)
+    if absent:
+        return Finding(MISSING, "programs", ", ".join(absent), "run ./reprise, which builds them")
+    return Finding(OK, "programs", "controller, querier and mutator are built")
+
+
+def namespaces() -> Finding:
+    """Really makes the smallest topology in a sandbox and throws it away."""
+    who = "root" if os.geteuid() == 0 else "an unprivileged user namespace"
+    read, write = os.pipe()
+    try:
+        runtime = sandbox.runtime_folder()
+        status = sandbox.run(lambda _life: _try_network(write), runtime, own_network=True)
+    except RepriseError as error:
+        return Finding(MISSING, "namespaces", error.what, error.mend)
+    finally:
+        os.close(write)
+    with os.fdopen(read, "r", encoding="utf-8") as answer:
+        trouble = answer.read()
+    if status != 0:
+        return Finding(
+            MISSING,
+            "namespaces",
+            trouble or "cannot be made",
+            "run as root, or allow unprivileged user namespaces",
+        )
+    if trouble:
+        return Finding(LIMITED, "namespaces", f"made by {who}; settings refused: {trouble}", "run as root")
+    return Finding(OK, "namespaces", f"local topology can be made by {who}")
+
+
+def _try_network(answer: int) -> int:
+    try:
+        hosts = netns.build(network.local(1, 4096))
+    except (RepriseError, OSError) as error:
+        os.write(answer, str(error).encode())
+        return EXIT_FAILED
+    os.write(answer, ", ".join(sorted({one.split(":", 1)[1] for one in hosts.refused_sysctls})).encode())
+    return 0
+
+
+def descriptors() -> Finding:
+    """Sockets a process may hold; queriers and servers live on them."""
+    limit = facts.descriptors()
+    soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    detail = f"{limit} a process (soft limit now {soft}, raised by each run)"
+    if limit >= 16_384:
+        return Finding(OK, "descriptors", detail)
+    return Finding(LIMITED, "descriptors", detail, "raise the hard limit (ulimit -Hn, limits.conf) to 65536")
+
+
+def local_ports() -> Finding:
+    """Set inside each namespace; only servers at an address use the machine's own range."""
+    low, high = (
+        int(word) for word in Path("/proc/sys/net/ipv4/ip_local_port_range").read_text("ascii").split()
+    )
+    detail = f"{high - low + 1} local ports outside of namespaces ({low}-{high})"
+    if high - low >= 20_000:
+        return Finding(OK, "ports", detail)
+    return Finding(LIMITED, "ports", detail, 'sysctl -w net.ipv4.ip_local_port_range="1024 65535"')
+
+
+def clocksource() -> Finding:
+    """A clock that needs a system call for each reading costs time in every query."""
+    base = Path("/sys/devices/system/clocksource/clocksource0")
+    try:
+        current = (base / "current_clocksource").read_text("ascii").strip()
+    except OSError:
+        return Finding(LIMITED, "clock", "the clock source is not shown", "mount /sys")
+    if current in ("tsc", "kvm-clock", "hyperv_clocksource_tsc_page", "arch_sys_counter"):
+        return Finding(OK, "clock", current)
+    return Finding(
+        LIMITED, "clock", f"{current} is slow to read", "boot with clocksource=tsc where the CPU allows it"
+    )
+
+
+def wakeups() -> Finding:
+    """How late this machine wakes a sleeper: the floor of a replay's timing error."""
+    late = sorted(measure_wakeups(_WAKEUPS, _WAKEUP_GAP_NS))
+    median, high = late[len(late) // 2] / 1000, late[int(len(late) * 0.99)] / 1000
+    detail = f"sleepers wake {median:.0f} us late at the median, {high:.0f} us at p99"
+    if high <= _LATE_US:
+        return Finding(OK, "timers", detail)
+    return Finding(LIMITED, "timers", detail, "stop other work on this machine, or give it whole cores")
+
+
+def measure_wakeups(count: int, gap_ns: int) -> list[int]:
+    """Nanoseconds by which `count` sleeps of `gap_ns` ended late, timer slack at its least."""
+    linux.set_timer_slack(1)
+    late = []
+    for _ in range(count):
+        due = time.monotonic_ns() + gap_ns
+        time.sleep(max(0, due - time.monotonic_ns()) / 1e9)
+        late.append(time.monotonic_ns() - due)
+    return late
+
+
+def buffers() -> Finding:
+    """Largest receive buffer a socket may ask for."""
+    most = int(Path("/proc/sys/net/core/rmem_max").read_text("ascii"))
+    detail = f"receive buffers up to {most // 1024} KiB"
+    if most >= 1 << 20 or os.geteuid() == 0:
+        return Finding(OK, "buffers", detail)
+    return Finding(LIMITED, "buffers", detail, "sysctl -w net.core.rmem_max=8388608")
+
+
+def steal() -> Finding:
+    """Time that the hypervisor gave to others since boot."""
+    fields = [int(word) for word in Path("/proc/stat").read_text("ascii").split("\n", 1)[0].split()[1:]]
+    share = fields[7] / max(1, sum(fields[:8])) if len(fields) > 7 else 0.0
+    detail = f"{share:.2%} of the time since boot was stolen by the hypervisor"
+    if share < 0.01:
+        return Finding(OK, "steal", detail)
+    return Finding(LIMITED, "steal", detail, "compare CPU seconds, and leave out seconds with steal")
+
+
+def space(results: Path) -> Finding:
+    """Room for results, at the nearest folder that exists."""
+    folder = results.absolute()
+    while not folder.exists():
+        folder = folder.parent
+    free = shutil.disk_usage(folder).free
+    detail = f"{free / (1 << 30):.1f} GiB free for results in {folder}"
+    if free >= _SPACE_BYTES:
+        return Finding(OK, "space", detail)
+    return Finding(LIMITED, "space", detail, "make room, or choose another folder with -o")

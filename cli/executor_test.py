@@ -1,0 +1,261 @@
+"""The executor with real namespaces and servers; only the replaying programs are stood in for by `sleep`."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli import facts as machine
+from cli import programs, run, sandbox
+from cli.experiment import Experiment, Sample, Server
+from cli.plan import Facts, Plan, Process, Ready, Stop, make
+
+pytestmark = pytest.mark.netns
+ZONE = """$ORIGIN example.
+@ 300 IN SOA ns hostmaster 1 3600 600 86400 300
+@ 300 IN NS ns
+ns 300 IN A 192.0.2.1
+"""
+LIMIT_S = 30.0
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + LIMIT_S
+    while not condition():
+        assert time.monotonic() < end, "the condition did not come true in time"
+        time.sleep(0.02)
+
+
+def make_plan(
+    folder: Path, kind: str, main: tuple[str, ...], capture: bool = False, zone: str = ZONE
+) -> Plan:
+    """A plan as for any run, but with `main` in the place of distributor and controller."""
+    path = folder / "zone"
+    path.write_text(zone, encoding="ascii")
+    folder.chmod(0o755)
+    wanted = ("nsd", "nsd-checkzone", "named", "named-checkzone", "tcpdump")
+    known = Facts(
+        run="test",
+        cores=1,
+        descriptors=machine.descriptors(),
+        python=sys.executable,
+        source_root=str(programs.ROOT),
+        programs={
+            **{name: programs.packaged(name) for name in wanted},
+            "reprise-controller": "/none",
+            "reprise-querier": "/none",
+        },
+        origin="example.",
+        server_user=machine._server_user(kind),
+    )
+    experiment = Experiment(
+        name="test",
+        trace="/none",
+        server=Server(kind=kind, zone=str(path), ready_s=10),
+        sample=Sample(capture=capture),
+    )
+    plan = make(experiment, known)
+    kept = tuple(one for one in plan.processes if one.role not in ("distributor", "controller"))
+    last = Process("main", "controller", "client1", main, after=("server",), stop=Stop("SIGINT", 5.0))
+    return dataclasses.replace(plan, processes=(*kept, last), main="main")
+
+
+def execute(plan: Plan, results: Path) -> int:
+    results.mkdir(exist_ok=True)
+    runtime = sandbox.runtime_folder()
+    return sandbox.run(lambda life: run.inside(plan, {}, runtime, results, life), runtime, own_network=True)
+
+
+def manifest(results: Path) -> dict[str, Any]:
+    value = json.loads((results / "manifest.json").read_text(encoding="utf-8"))
+    assert isinstance(value, dict)
+    return value
+
+
+def processes_with(text: str) -> list[int]:
+    found = []
+    for path in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (path / "cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace")
+        except OSError:
+            continue
+        if text in words and int(path.name) != os.getpid():
+            found.append(int(path.name))
+    return found
+
+
+def members(kind: str, namespace: str) -> list[int]:
+    """Processes in a namespace, given as the target of /proc/PID/ns/KIND."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*"):
+        try:
+            if str((path / "ns" / kind).readlink()) == namespace:
+                found.append(int(path.name))
+        except OSError:
+            continue
+    return found
+
+
+@pytest.fixture
+def background(tmp_path: Path) -> Iterator[tuple[int, str]]:
+    """A command with a run that lasts, in a process of its own; gives its number and a word of its main process."""
+    token = f"300.{os.getpid()}{time.monotonic_ns() % 1_000_000:06d}"
+    plan = make_plan(tmp_path, "nsd", ("/bin/sleep", token))
+    pid = os.fork()
+    if pid == 0:
+        os._exit(execute(plan, tmp_path / "results"))
+    wait_for(lambda: bool(processes_with(f"/bin/sleep {token}")))
+    yield pid, f"/bin/sleep {token}"
+    if processes_with(f"/bin/sleep {token}"):
+        os.kill(pid, signal.SIGKILL)
+
+
+@pytest.mark.parametrize("kind", ["nsd", "bind"])
+def test_a_real_server_answers_over_both_families_and_transports(tmp_path: Path, kind: str) -> None:
+    script = (
+        "for a in 198.19.255.53 fd00:198:19:ff::53; do for t in +notcp +tcp; do"
+        " dig @$a $t +time=2 +tries=1 +norec example. NS | grep -q 'status: NOERROR' || exit 9; done; done"
+    )
+    capture = os.geteuid() == 0
+    plan = make_plan(tmp_path, kind, ("/bin/sh", "-c", script), capture)
+    assert execute(plan, tmp_path / "results") == 0
+    found = manifest(tmp_path / "results")
+    assert found["error"] is None
+    assert found["unclean_because"] == []
+    assert found["leaked_packets"] == 0
+    server = next(one for one in found["processes"] if one["id"] == "server")
+    assert server["exit"] == 0
+    assert server["cpu_s"] > 0
+    assert server["max_rss_bytes"] > 1_000_000
+    assert len((tmp_path / "results/server.csv").read_text(encoding="ascii").splitlines()) >= 3
+    assert not capture or (tmp_path / "results/capture.pcap").stat().st_size > 24
+
+
+def test_there_is_no_way_out(tmp_path: Path) -> None:
+    script = "ip route get 192.0.2.1 && exit 8; ip -6 route get 2001:db8::1 && exit 9; exit 0"
+    assert execute(make_plan(tmp_path, "nsd", ("/bin/sh", "-c", script)), tmp_path / "results") == 0
+
+
+def test_a_packet_meant_for_outside_makes_the_run_unclean(tmp_path: Path) -> None:
+    code = (
+        "import socket; s = socket.socket(2, 2)\ntry: s.sendto(b'x', ('192.0.2.1', 53))\nexcept OSError: pass"
+    )
+    execute(make_plan(tmp_path, "nsd", (sys.executable, "-c", code)), tmp_path / "results")
+    found = manifest(tmp_path / "results")
+    assert found["leaked_packets"] > 0
+    assert any("outside" in reason for reason in found["unclean_because"])
+
+
+def test_sigkill_of_the_command_leaves_nothing(background: tuple[int, str]) -> None:
+    pid, words = background
+    inner = processes_with(words)[0]
+    spaces = {kind: str(Path(f"/proc/{inner}/ns/{kind}").readlink()) for kind in ("pid", "net", "mnt")}
+    assert len(members("pid", spaces["pid"])) >= 4
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    wait_for(lambda: not any(members(kind, name) for kind, name in spaces.items()))
+    assert not list(sandbox.runtime_folder().iterdir())
+
+
+def test_sigint_stops_in_order(background: tuple[int, str], tmp_path: Path) -> None:
+    pid, words = background
+    os.kill(pid, signal.SIGINT)
+    _, status = os.waitpid(pid, 0)
+    assert os.waitstatus_to_exitcode(status) == 1
+    assert not processes_with(words)
+    found = manifest(tmp_path / "results")
+    assert "interrupted" in found["error"]
+    assert {one["id"]: one["exit"] for one in found["processes"]}["server"] == 0
+
+
+def test_a_server_that_dies_stops_the_run(background: tuple[int, str], tmp_path: Path) -> None:
+    pid, words = background
+    inner = processes_with(words)[0]
+    names = members("pid", str(Path(f"/proc/{inner}/ns/pid").readlink()))
+    servers = [one for one in names if b"nsd" in Path(f"/proc/{one}/cmdline").read_bytes().split(b"\0")[0]]
+    os.kill(min(servers), signal.SIGKILL)
+    _, status = os.waitpid(pid, 0)
+    assert os.waitstatus_to_exitcode(status) == 1
+    found = manifest(tmp_path / "results")
+    assert "server died during the run (signal SIGKILL)" in found["server_died"]
+    assert not processes_with(words)
+
+
+@pytest.mark.parametrize(
+    ("zone", "word"),
+    [
+        ("example. 300 IN SOA ns\n", "checking the zone failed"),
+        ("@ IN A 1.2.3\n", "checking the zone failed"),
+    ],
+)
+def test_a_zone_that_does_not_parse_is_one_line(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], zone: str, word: str
+) -> None:
+    assert execute(make_plan(tmp_path, "nsd", ("/bin/true",), zone=zone), tmp_path / "results") == 1
+    lines = [line for line in capfd.readouterr().err.splitlines() if "error" in line]
+    assert len(lines) == 1
+    assert word in lines[0]
+
+
+def test_a_server_that_cannot_start_is_one_line(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    plan = make_plan(tmp_path, "nsd", ("/bin/true",))
+    broken = tuple(dataclasses.replace(one, content=(one.content or "") + "nonsense\n") for one in plan.files)
+    assert execute(dataclasses.replace(plan, files=broken), tmp_path / "results") == 1
+    lines = [line for line in capfd.readouterr().err.splitlines() if "error:" in line]
+    assert len(lines) == 1
+    assert "server ended before it was ready (exit status 1)" in lines[0]
+
+
+def test_a_server_that_never_answers_is_given_up(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    plan = make_plan(tmp_path, "nsd", ("/bin/true",))
+    ready = Ready(
+        "dns", port=54, addresses=("198.19.255.53",), origin="example.", source="client1", timeout_s=1.0
+    )
+    first = dataclasses.replace(plan.processes[0], ready=ready)
+    assert (
+        execute(dataclasses.replace(plan, processes=(first, *plan.processes[1:])), tmp_path / "results") == 1
+    )
+    assert "server was not ready within 1 s (198.19.255.53 over UDP" in capfd.readouterr().err
+
+
+def test_as_an_ordinary_user(tmp_path: Path) -> None:
+    """The same sandbox through an unprivileged user namespace, where the kernel allows it."""
+    if os.geteuid() != 0:
+        pytest.skip("the other tests ran as an ordinary user already")
+    nobody = pwd.getpwnam("nobody")
+    base = Path("/tmp") / f"reprise-test-{os.getpid()}"
+    base.mkdir()
+    try:
+        os.chown(base, nobody.pw_uid, nobody.pw_gid)
+        done = subprocess.run(
+            [sys.executable, "-m", "cli.executor_test", str(base)],
+            cwd="/", env={"PYTHONPATH": str(programs.ROOT), "PATH": os.environ["PATH"], "HOME": str(base)},
+            user=nobody.pw_uid, group=nobody.pw_gid, extra_groups=[], capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        if "cannot make namespaces" in done.stderr:
+            pytest.skip("this kernel gives ordinary users no namespaces")
+        assert done.returncode == 0, done.stderr
+        assert manifest(base / "results")["leaked_packets"] == 0
+    finally:
+        shutil.rmtree(base)
+
+
+def run_as_user(folder: Path) -> int:
+    """Body of the test above, as the other user."""
+    return execute(make_plan(folder, "nsd", ("/bin/true",)), folder / "results")
+
+
+if __name__ == "__main__":
+    sys.exit(run_as_user(Path(sys.argv[1])))

@@ -1,0 +1,197 @@
+"""The small pure parts: server settings, zone files, progress lines, samples, test counts, certificates."""
+
+from __future__ import annotations
+
+import gzip
+import lzma
+import socket
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID
+
+from cli import certificates, doctor, netns, progress, sampler, selftest, sockdiag
+from cli import network as networks
+from cli.errors import RepriseError
+from cli.experiment import Server
+from cli.processes import describe_exit, last_line
+from cli.servers import Site, bind_config, nsd_config, tcp_count
+from cli.zonefile import compression, find_origin, origin_of, unpack
+
+SITE = Site("/f", "/z", "example.", ("198.19.255.53", "fd00::53"), "nsd", 20_000)
+
+
+def test_nsd_settings_do_not_bend_the_measurement() -> None:
+    text = nsd_config(Server(processes=2, edns_size=1400, tcp_idle_timeout_s=7), SITE)
+    for line in ("rrl-ratelimit: 0", "ipv4-edns-size: 1400", "ipv6-edns-size: 1400", "tcp-timeout: 7",
+                 "server-count: 2", "reuseport: yes", "control-enable: no", "ip-address: fd00::53"):  # fmt: skip
+        assert line in text
+
+
+def test_bind_settings_do_not_bend_the_measurement() -> None:
+    text = bind_config(Server(kind="bind", tcp_idle_timeout_s=500, edns_size=9000), SITE)
+    for line in ("recursion no;", "max-udp-size 4096;", "tcp-idle-timeout 1200;", "notify no;",
+                 "controls { };", "listen-on-v6 port 53 { fd00::53; };"):  # fmt: skip
+        assert line in text
+    assert "rate-limit" not in text
+
+
+def test_tcp_connections_follow_the_descriptors() -> None:
+    assert tcp_count(Server(), 20_000) == 19_488
+    assert tcp_count(Server(tcp_count=7), 20_000) == 7
+
+
+@pytest.mark.parametrize(
+    ("text", "origin"),
+    [
+        (". 86400 IN SOA a. b. 1 2 3 4 5\n", "."),
+        ("$TTL 5\n; c\nExample.ORG.\tIN SOA a. b. (1\n", "example.org."),
+        ("$ORIGIN example.\n@ SOA a b 1 2 3 4 5\n", "example."),
+        ("$ORIGIN example.\nsub 3600 IN SOA a b 1\n", "sub.example."),
+        ("$ORIGIN .\nde SOA a. b. 1\n", "de."),
+        ("example. 5 IN NS a.\n 5 IN SOA a. b. 1\n", "example."),
+        ("@ SOA a b 1\n", None),
+        ("; SOA\n", None),
+    ],
+)
+def test_the_origin_is_the_owner_of_the_soa(text: str, origin: str | None) -> None:
+    assert origin_of(text) == origin
+
+
+def test_compressed_zones(tmp_path: Path) -> None:
+    plain = b". 5 IN SOA a. b. 1 2 3 4 5\n"
+    for name, data in (("xz", lzma.compress(plain)), ("gz", gzip.compress(plain))):
+        path = tmp_path / name
+        path.write_bytes(data)
+        assert compression(path) == name
+        assert find_origin(path) == "."
+        unpack(path, tmp_path / "out")
+        assert (tmp_path / "out").read_bytes() == plain
+
+
+def test_bad_zone_files_are_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "z"
+    with pytest.raises(RepriseError, match="no zone file"):
+        find_origin(path)
+    path.write_bytes(b"")
+    with pytest.raises(RepriseError, match="is empty"):
+        find_origin(path)
+    path.write_bytes(lzma.compress(b"x" * 5000)[:40])
+    with pytest.raises(RepriseError, match="cannot be decompressed"):
+        find_origin(path)
+    path.write_text("nothing here\n", encoding="ascii")
+    with pytest.raises(RepriseError, match="no SOA"):
+        find_origin(path)
+
+
+def test_progress_lines() -> None:
+    line = (
+        "progress read=9 sent=8 answered=7 timed_out=1 failed=0 rate=100 lag_us=12 elapsed_s=3 left_s=unknown"
+    )
+    word, fields = progress.parse(line)
+    assert word == "progress"
+    assert progress.describe(fields) == (
+        "sent 8, answered 7, not answered 1, 100 q/s, lag 12 us, time left unknown"
+    )
+    assert progress.parse("done clean=false because=host client1 lost; more") == (
+        "done", {"clean": "false", "because": "host client1 lost; more"})  # fmt: skip
+
+
+def test_process_statistics_survive_odd_names() -> None:
+    fields = ["0"] * 50
+    fields[0], fields[1], fields[11], fields[12], fields[13], fields[14], fields[21] = (
+        "S",
+        "7",
+        "100",
+        "50",
+        "25",
+        "25",
+        "3",
+    )
+    parent, cpu, rss = sampler.parse_stat("42 (a ) b) " + " ".join(fields))
+    assert (parent, rss) == (7, 3 * sampler._PAGE)
+    assert cpu == pytest.approx(200 / sampler._TICK)
+
+
+def test_process_trees_hold_all_generations() -> None:
+    parents = {1: 0, 5: 1, 6: 5, 7: 6, 9: 1}
+    assert sorted(sampler.descendants(5, parents)) == [5, 6, 7]
+    assert sampler.descendants(99, parents) == ()
+
+
+def test_interface_totals_leave_the_loopback_out() -> None:
+    head = "Inter-|\n face |\n"
+    text = head + "    lo: 9 9 0 0 0 0 0 0 9 9 0 0 0 0 0 0\n data1: 100 2 0 0 0 0 0 0 300 4 0 0 0 0 0 0\n"
+    assert sampler.interface_totals(text) == (2, 4, 100, 300)
+
+
+def test_listening_sockets_are_seen() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        assert sockdiag.listens(port)
+        with socket.create_connection(("127.0.0.1", port)):
+            assert sockdiag.tcp_counts({"e": (sockdiag.ESTABLISHED,)})["e"] >= 2
+    assert not sockdiag.listens(port)
+
+
+def test_network_commands_name_each_end_once() -> None:
+    net = networks.local(2, 4096)
+    lines = netns.link_commands(net, {host.name: 10 + index for index, host in enumerate(net.hosts)})
+    assert len(lines) == 4
+    assert sum("name data " in line or "peer name data" in line for line in lines) == 2
+    server = netns.host_commands(net, "server")
+    assert "addr add 198.19.255.53/32 dev lo" in server
+    assert not [line for line in server if line.startswith("route")]
+
+
+def test_certificates_are_for_their_hosts_only() -> None:
+    authority = certificates.make_authority()
+    pem, key = certificates.issue(authority, "client1", "198.18.1.2")
+    certificate = x509.load_pem_x509_certificate(pem)
+    names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert names.get_values_for_type(x509.DNSName) == ["client1"]
+    assert [str(one) for one in names.get_values_for_type(x509.IPAddress)] == ["198.18.1.2"]
+    certificate.verify_directly_issued_by(authority.certificate)
+    assert isinstance(certificate.public_key(), ec.EllipticCurvePublicKey)
+    assert b"PRIVATE KEY" in key
+    client = x509.load_pem_x509_certificate(certificates.issue(authority, "controller", None)[0])
+    uses = client.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
+    assert list(uses) == [ExtendedKeyUsageOID.CLIENT_AUTH]
+
+
+def test_keys_are_readable_by_their_owner_only(tmp_path: Path) -> None:
+    certificates.write(tmp_path / "tls", {"client1": "127.0.0.1"})
+    for path in (tmp_path / "tls").glob("*.key"):
+        assert path.stat().st_mode & 0o077 == 0
+    assert not (tmp_path / "tls/ca.key").exists()
+
+
+def test_last_lines_and_exits(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    assert last_line(log) == ""
+    log.write_text("a\nlast words \n\n", encoding="utf-8")
+    assert last_line(log) == "last words"
+    assert describe_exit(3) == "exit status 3"
+    assert describe_exit(-9) == "signal SIGKILL"
+
+
+def test_counts_of_a_junit_file() -> None:
+    text = """<testsuite><testcase name="a"/><testcase name="b"><failure/></testcase>
+    <testcase name="c"><skipped message="no data"/></testcase></testsuite>"""
+    counts = selftest.junit(text)
+    assert counts.text() == "1 passed, 1 failed, 1 skipped"
+    assert counts.notes == ("c: no data",)
+
+
+def test_package_sections() -> None:
+    run, test = doctor.read_packages("# c\n[run]\na  # why\n\n[test]\nb # why\nc\n")
+    assert (run, test) == (["a"], ["b", "c"])
+
+
+def test_every_package_has_a_reason() -> None:
+    text = (Path(__file__).resolve().parent.parent / "packages.txt").read_text(encoding="utf-8")
+    for line in text.splitlines():
+        if line and not line.startswith(("#", "[")):
+            assert "  # " in line

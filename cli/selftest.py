@@ -1,0 +1,179 @@
+"""`reprise test`: layout, lint, types, spelling, unit tests under two presets, Python tests.
+
+Each check yields counts of passed, failed and skipped; the last line is `N passed, N failed, N skipped`.
+Output of a check is shown only when it fails, and every skip with its reason.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from xml.etree import ElementTree
+
+from cli import programs
+from cli.errors import EXIT_FAILED
+
+_TAIL_LINES = 60  # of a failing check's output
+_CPP = (".cc", ".hh")
+_PRESETS = ("dev", "asan")
+_CPP_FOLDERS = ("core", "mutator", "controller", "querier", "tests")
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What a check came to; notes name the skips."""
+
+    passed: int = 0
+    failed: int = 0
+    skipped: int = 0
+    notes: tuple[str, ...] = ()
+
+    def __add__(self, other: Counts) -> Counts:
+        return Counts(
+            self.passed + other.passed,
+            self.failed + other.failed,
+            self.skipped + other.skipped,
+            self.notes + other.notes,
+        )
+
+    def text(self) -> str:
+        """The form of the last line."""
+        return f"{self.passed} passed, {self.failed} failed, {self.skipped} skipped"
+
+
+@dataclass(frozen=True)
+class Check:
+    """A named part of the suite."""
+
+    name: str
+    run: Callable[[], Counts]
+
+
+def command_test(slow: bool) -> int:
+    """Runs every check, also after a failure; 1 when anything failed."""
+    total = Counts()
+    for check in checks(slow):
+        begin = time.monotonic()
+        counts = check.run()
+        total = total + counts
+        sys.stdout.write(f"{check.name}: {counts.text()} in {time.monotonic() - begin:.0f} s\n")
+        sys.stdout.writelines(f"  skipped: {note}\n" for note in counts.notes)
+        sys.stdout.flush()
+    sys.stdout.write(total.text() + "\n")
+    return EXIT_FAILED if total.failed else 0
+
+
+def checks(slow: bool) -> list[Check]:
+    """The suite in the order of its price."""
+    python = str(Path(sys.executable).with_name(""))
+    cpp, scripts = _files(_CPP), ["reprise", *_files((".sh",))]
+    found = [
+        Check("clang-format", lambda: _tool("clang-format-19", "--dry-run", "--Werror", *cpp)),
+        Check("ruff", lambda: _tool(f"{python}/ruff", "check", ".")),
+        Check("mypy", lambda: _tool(sys.executable, "-m", "mypy", "--strict", "cli", "report")),
+        Check("shellcheck", lambda: _tool("shellcheck", *scripts)),
+        Check("codespell", lambda: _tool("codespell", *_files((".md", ".py", ".toml", *_CPP)))),
+    ]
+    found += [Check(f"ctest {preset}", partial(ctest, preset, slow)) for preset in _PRESETS]
+    found.append(Check("clang-tidy", clang_tidy))
+    found.append(Check("pytest", lambda: pytest(slow)))
+    return found
+
+
+def _files(endings: Iterable[str]) -> list[str]:
+    """The project's files with one of the endings, relative to its root."""
+    endings = tuple(endings)
+    skipped = {"build", ".venv", "results", ".git"}
+    found = []
+    for folder, names, files in os.walk(programs.ROOT):
+        names[:] = sorted(name for name in names if name not in skipped)
+        found += [
+            str(Path(folder, name).relative_to(programs.ROOT)) for name in files if name.endswith(endings)
+        ]
+    return sorted(found)
+
+
+def _run(*argv: str) -> subprocess.CompletedProcess[str]:
+    try:
+        return subprocess.run(
+            argv, cwd=programs.ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+        )
+    except OSError as error:
+        return subprocess.CompletedProcess(argv, 127, f"cannot start {argv[0]}: {error.strerror}\n")
+
+
+def _show(output: str) -> None:
+    lines = output.splitlines()
+    if len(lines) > _TAIL_LINES:
+        sys.stdout.write(f"  ({len(lines) - _TAIL_LINES} lines before)\n")
+    sys.stdout.writelines(f"  {line}\n" for line in lines[-_TAIL_LINES:])
+
+
+def _tool(*argv: str) -> Counts:
+    """A check that a program makes with its exit status."""
+    done = _run(*argv)
+    if done.returncode == 0:
+        return Counts(passed=1)
+    _show(done.stdout)
+    return Counts(failed=1)
+
+
+def ctest(preset: str, slow: bool) -> Counts:
+    """Configures and builds a preset and runs its tests; a build that fails is one failure."""
+    for argv in (("cmake", "--preset", preset), ("cmake", "--build", "--preset", preset)):
+        done = _run(*argv)
+        if done.returncode != 0:
+            _show(done.stdout)
+            return Counts(failed=1)
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder, "ctest.xml")
+        leave_out = () if slow else ("-LE", "slow")
+        done = _run("ctest", "--preset", preset, "--output-junit", str(out), *leave_out)
+        counts = junit(out.read_text(encoding="utf-8")) if out.is_file() else Counts(failed=1)
+    if counts.failed or done.returncode != 0:
+        _show(done.stdout)
+    return counts if done.returncode == 0 or counts.failed else counts + Counts(failed=1)
+
+
+def clang_tidy() -> Counts:
+    """One check for each translation unit of the dev preset, in parallel by the number of cores."""
+    runner = "run-clang-tidy-19"
+    pattern = f"^{re.escape(str(programs.ROOT))}/({'|'.join(_CPP_FOLDERS)})/"
+    return _tool(runner, "-quiet", "-p", "build/dev", "-j", str(os.cpu_count() or 1), pattern)
+
+
+def pytest(slow: bool) -> Counts:
+    """The Python tests, those with real namespaces and servers among them."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder, "pytest.xml")
+        marks = () if slow else ("-m", "not slow")
+        done = _run(sys.executable, "-m", "pytest", "-q", f"--junit-xml={out}", *marks)
+        counts = junit(out.read_text(encoding="utf-8")) if out.is_file() else Counts(failed=1)
+    if done.returncode not in (0, 5):
+        _show(done.stdout)
+    return counts if counts.failed or done.returncode in (0, 5) else counts + Counts(failed=1)
+
+
+def junit(text: str) -> Counts:
+    """Counts of a JUnit file, with the reason of every skip."""
+    total = Counts()
+    for case in ElementTree.fromstring(text).iter("testcase"):
+        skip = case.find("skipped")
+        if skip is not None or case.get("status") in ("notrun", "disabled"):
+            reason = (skip.get("message") if skip is not None else None) or "no reason given"
+            total = total + Counts(skipped=1, notes=(f"{case.get('name')}: {reason}",))
+        elif (
+            case.find("failure") is not None or case.find("error") is not None or case.get("status") == "fail"
+        ):
+            total = total + Counts(failed=1)
+        else:
+            total = total + Counts(passed=1)
+    return total
