@@ -1,0 +1,27 @@
+// Blocks of query records: what is read must be writable and come out the same.
+#include "core/record.hh"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, size_t size) {
+    reprise::RecordReader reader({data, size});
+    reprise::Query query;
+    while (reader.next(query)) {
+        std::string written;
+        reprise::append_record(written, query);
+        reprise::RecordReader again(
+            {reinterpret_cast<const std::uint8_t*>(written.data()), written.size()});
+        reprise::Query copy;
+        if (!again.next(copy) || copy.sequence != query.sequence || copy.source != query.source ||
+            !std::ranges::equal(copy.message, query.message)) {
+            std::abort();
+        }
+    }
+    if (reader.offset() > size) {
+        std::abort();
+    }
+    return 0;
+}
