@@ -1,4 +1,4 @@
-"""`python -m report summary|report|compare`: the rim of the package. Everything else takes and gives values."""
+"""`python -m report summary|report|compare`: the rim of the package. All else takes and gives values."""
 
 from __future__ import annotations
 

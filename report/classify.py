@@ -37,15 +37,34 @@ TTL = "TTL differs"
 ENCODING = "order or encoding only"
 UNEXPLAINED = "unexplained"
 
-# Also the order of precedence where each pair is counted once.
+# The order is that of precedence where each pair is counted once.
 CLASSES = (
-    UNEXPLAINED, NO_RECORDED, NO_REPLAYED, MALFORMED, CHAOS, POLICY, CHILD, ADDED, REMOVED, TRUNCATION, DELEGATION,
-    SIGNER, GLUE, APEX, DENIAL, DATA, SIGNATURE, EDNS, TTL, ENCODING,
-)  # fmt: skip
+    UNEXPLAINED,
+    NO_RECORDED,
+    NO_REPLAYED,
+    MALFORMED,
+    CHAOS,
+    POLICY,
+    CHILD,
+    ADDED,
+    REMOVED,
+    TRUNCATION,
+    DELEGATION,
+    SIGNER,
+    GLUE,
+    APEX,
+    DENIAL,
+    DATA,
+    SIGNATURE,
+    EDNS,
+    TTL,
+    ENCODING,
+)
 
 POLICY_RCODES = frozenset({1, 2, 4, 5, 9, 16})  # FORMERR, SERVFAIL, NOTIMP, REFUSED, NOTAUTH, BADVERS
 POLICY_TYPES = frozenset({"ANY", "AXFR", "IXFR"})  # RFC 8482 leaves ANY to the server; transfers to its rules
 QCLASS_IN, QCLASS_CH = 1, 3
+Rdatas = frozenset[str]
 IDENTITY_OPTIONS = frozenset({3, 10})  # NSID, COOKIE
 
 
@@ -244,25 +263,33 @@ class _Judge:
         else:
             yield Finding(UNEXPLAINED, f"signature of {key[1]} is not the served zone's")
 
-    def _difference(self, key: Key, old: frozenset[str] | None, new: frozenset[str] | None) -> Finding:
-        owner, kind = key
-        zone = self.zone
+    def _difference(self, key: Key, old: Rdatas | None, new: Rdatas | None) -> Finding:
         change = "new" if old is None else "gone" if new is None else "changed"
-        text = f"{kind} in {self.section} {change}"
-        if zone is None:
+        text = f"{key[1]} in {self.section} {change}"
+        if self.zone is None:
             return Finding(UNEXPLAINED, f"{text}, no zone to explain it")
-        served = zone.get(owner, kind)
+        served = self.zone.get(*key)
         if new is not None and new != served:
             return Finding(UNEXPLAINED, f"{text} and not the served zone's")
-        if kind in ("A", "AAAA") and self.section == "additional":
-            return self._glue(owner, text, old, served)
-        if kind == "NSEC":
+        if key[1] in ("A", "AAAA") and self.section == "additional":
+            return self._glue(key[0], text, old, served)
+        if key[1] == "NSEC":
             return Finding(DENIAL if self._denial_changed() else UNEXPLAINED, text)
+        return self._by_served(key, text, old, new, served)
+
+    def _by_served(
+        self,
+        key: Key,
+        text: str,
+        old: frozenset[str] | None,
+        new: frozenset[str] | None,
+        served: frozenset[str],
+    ) -> Finding:
         if new is None and served:
             return self._left_out(text, old == served)
-        if old is None and new is not None and not self._new_in_zone(owner, kind):
+        if old is None and new is not None and not self._new_in_zone(*key):
             return Finding(POLICY, f"{text}: the server adds optional records")
-        return Finding(self._changed_data(owner, kind), text)
+        return Finding(self._changed_data(*key), text)
 
     def _left_out(self, text: str, unchanged: bool) -> Finding:
         """The zone has the records and the replay's reply does not."""
@@ -302,16 +329,14 @@ class _Judge:
         signers = [{key for key in m.authority.sets if key[1] == "DS"} for m in (self.before, self.after)]
         return signers[0] != signers[1]
 
-    def _glue(self, owner: str, text: str, old: frozenset[str] | None, served: frozenset[str]) -> Finding:
+    def _glue(self, owner: str, text: str, old: Rdatas | None, served: Rdatas) -> Finding:
         """Addresses beside an NS set: changed in the zone, gone with their name, or as many as fit."""
         if old is not None and old != served:
             return Finding(GLUE, text)
         was, now = (_targets(message) for message in (self.before, self.after))
         if (owner in was) != (owner in now):
             return Finding(GLUE, text + " with its name server")
-        if old is None:
-            return Finding(GLUE, text)
-        return Finding(GLUE, text + ": as many as fit or are asked for")
+        return Finding(GLUE, text if old is None else text + ": as many as fit or are asked for")
 
 
 def _targets(message: Message) -> set[str]:

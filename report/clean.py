@@ -35,6 +35,8 @@ def _manifest_reasons(run: Run) -> Iterator[str]:
         yield f"the server died: {manifest['server_died']}"
     if manifest.get("leaked_packets"):
         yield f"{manifest['leaked_packets']} packets tried to leave the experiment"
+    if manifest.get("error") and not manifest.get("server_died"):
+        yield str(manifest["error"])
     for reason in as_list(manifest.get("unclean_because")):
         yield str(reason)
     for process in as_list(manifest.get("processes")):

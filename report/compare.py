@@ -99,7 +99,7 @@ def _check(before: AnswerSet, after: AnswerSet, tally: Tally) -> None:
     if tally.other_query * 2 > tally.pairs:
         raise ReportError(
             f"{before.name} and {after.name} hold different queries under the same numbers",
-            "name a trace and its own replay, with the same ports and opcodes",
+            "name a trace and its own replay, read from the same ports",
         )
     if tally.compared == 0:
         empty = before if not any(answer.reply for answer in before) else after

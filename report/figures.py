@@ -20,7 +20,20 @@ from numpy.typing import NDArray
 STYLE = Path(__file__).with_name("reprise.mplstyle")
 INK = "#1f2933"
 CDF_POINTS = 600
+Size = tuple[float, float]
+NORMAL: Size = (6.0, 3.2)  # inches; two of them side by side are as wide as one WIDE
+WIDE: Size = (12.4, 3.4)
 REFERENCE = re.compile(r'(\bid="|url\(#|href="#)')
+
+
+@dataclass(frozen=True)
+class Words:
+    """What is written about a plot: file name, heading, how to read it, and what it says without data."""
+
+    name: str
+    title: str
+    caption: str
+    nothing: str
 
 
 @dataclass(frozen=True)
@@ -48,19 +61,19 @@ def styled() -> AbstractContextManager[None]:
     return matplotlib.style.context(STYLE)
 
 
-def draw(name: str, title: str, caption: str, paint: Callable[[Axes], bool], nothing: str) -> Drawn:
+def draw(words: Words, paint: Callable[[Axes], bool], size: Size = NORMAL) -> Drawn:
     """`paint` returns False where it had no data; the plot then says `nothing`, so that a gap is not taken
     for a fault.
     """
-    with styled(), mpl.rc_context({"svg.hashsalt": name}):
-        figure = Figure()
+    with styled(), mpl.rc_context({"svg.hashsalt": words.name}):
+        figure = Figure(figsize=size)
         axes = figure.add_subplot()
         if not paint(axes):
-            _say(axes, nothing)
+            _say(axes, words.nothing)
         svg, png = io.StringIO(), io.BytesIO()
-        figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": "Reprise", "Title": title})
+        figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": "Reprise", "Title": words.title})
         figure.savefig(png, format="png", facecolor="white", metadata={"Software": "Reprise"})
-    return Drawn(name, title, caption, svg.getvalue(), png.getvalue())
+    return Drawn(words.name, words.title, words.caption, svg.getvalue(), png.getvalue())
 
 
 def _say(axes: Axes, text: str) -> None:
@@ -89,10 +102,14 @@ def plain_axis(axes: Axes, which: str) -> None:
         axis.set_major_formatter(FuncFormatter(plain))
 
 
-def legend_above(axes: Axes, entries: int) -> None:
-    """One line above the data, where it hides nothing."""
-    if entries > 1:
-        axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=min(entries, 5), borderaxespad=0.2)
+def legend_above(axes: Axes, at_least: int = 2) -> None:
+    """Above the data, where it hides nothing; in one line where the labels are short. None below `at_least`
+    lines.
+    """
+    labels = [str(label) for label in axes.get_legend_handles_labels()[1]]
+    if len(labels) >= at_least:
+        columns = max(1, min(len(labels), 70 // (max(map(len, labels)) + 6)))
+        axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=columns, borderaxespad=0.2)
 
 
 def write(folder: Path, drawn: Sequence[Drawn]) -> None:

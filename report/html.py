@@ -23,6 +23,7 @@ TEMPLATES = Path(__file__).with_name("templates")
 END_COLOURS = ("#009E73", "#E69F00", "#D55E00", "#CC79A7", "#56B4E9", "#8c2d04")
 ABSOLUTE_NAMES = {"abs_p50": "|p50|", "abs_p99": "|p99|", "abs_p999": "|p99.9|"}
 MAX_CELL = 300
+UNITS = {"s": "s", "us": "µs", "ns": "ns", "bytes": "bytes"}
 
 
 def environment() -> jinja2.Environment:
@@ -98,7 +99,8 @@ def _started(run: Run) -> str:
 
 
 def _good(summary: Json) -> str:
-    return f"Each of the {number(summary['queries']['read'])} queries read has one end, and no part reports a problem."
+    read = number(summary["queries"]["read"])
+    return f"Each of the {read} queries read has one end, and no part reports a problem."
 
 
 def _tiles(summary: Json) -> list[tuple[str, str]]:
@@ -107,9 +109,9 @@ def _tiles(summary: Json) -> list[tuple[str, str]]:
     return [
         (number(queries["read"]), "queries read"),
         (percent(share), "answered"),
-        (f"{number(summary['duration_s'])} s", "from the first query to the last event"),
-        (_micro(timing["abs_p50"]), "timing error, median of the absolute value"),
-        (_micro(timing["abs_p99"]), "timing error, 99 % of it"),
+        (f"{number(summary['duration_s'])} s", "first query to last event"),
+        (_micro(timing["abs_p50"]), "timing error, |p50|"),
+        (_micro(timing["abs_p99"]), "timing error, |p99|"),
         (_micro(latency["median"]), "latency, median"),
     ]
 
@@ -144,12 +146,18 @@ def _what_ran(run: Run) -> list[tuple[str, list[tuple[str, str]]]]:
 def _facts(values: Json, prefix: str = "") -> list[tuple[str, str]]:
     rows: list[tuple[str, str]] = []
     for name, value in values.items():
-        label = f"{prefix}{name}".replace("_", " ")
+        label = _label(f"{prefix}{name}")
         if isinstance(value, dict):
             rows += _facts(value, f"{name} ")
         elif value not in (None, "", []):
             rows.append((label, _cell(value)))
     return rows
+
+
+def _label(name: str) -> str:
+    """Keys name their unit last: idle_timeout_s is shown as idle timeout [s]."""
+    words, _, unit = name.rpartition("_")
+    return f"{words} [{UNITS[unit]}]".replace("_", " ") if words and unit in UNITS else name.replace("_", " ")
 
 
 def _cell(value: object) -> str:

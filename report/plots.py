@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
 from report import server, timing
-from report.figures import Drawn, cdf_points, draw, legend_above, plain_axis, write
+from report.figures import WIDE, Drawn, Words, cdf_points, draw, legend_above, plain_axis, write
 from report.records import NEVER, Columns
 from report.rqfile import TRANSPORTS
 from report.run import Json
@@ -22,7 +22,7 @@ BINS_S = (0.1, 1, 10, 60, 600, 3600)
 MAX_BINS = 400
 TIME_LABEL = "time since the start [s]"
 MEGA = 1e6
-ALMOST_ALL = (0.001, 0.999)
+ALMOST_ALL = (0.005, 0.995)
 
 
 def draw_all(measured: Measured, summary: Json) -> list[Drawn]:
@@ -89,11 +89,11 @@ def _rate(columns: Columns) -> Drawn:
         _line(axes, per_second(columns.sent, size, span), "replay, sent", linewidth=1.2)
         _line(axes, per_second(columns.received, size, span), "answers", linewidth=1.2, linestyle=(0, (2, 2)))
         _time_axis(axes, "rate [1/s]")
-        legend_above(axes, 3)
+        legend_above(axes)
         return True
 
     caption = f"Queries due by the trace, queries sent and answers received, in bins of {size:g} s."
-    return draw("rate", "Rate of trace and replay", caption, paint, "no query reached a querier")
+    return draw(Words("rate", "Rate of trace and replay", caption, "no query reached a querier"), paint, WIDE)
 
 
 def _rates_of(runs: Sequence[Measured]) -> Drawn:
@@ -103,11 +103,12 @@ def _rates_of(runs: Sequence[Measured]) -> Drawn:
         for one in runs:
             _line(axes, per_second(one.columns.sent, size, timing.span_ns(one.columns)), one.run.name)
         _time_axis(axes, "rate [1/s]")
-        legend_above(axes, len(runs))
+        legend_above(axes)
         return any(len(one.columns) for one in runs)
 
     return draw(
-        "rates", "Rate of the replays", f"Queries sent, in bins of {size:g} s.", paint, "no query was sent"
+        Words("rates", "Rate of the replays", f"Queries sent, in bins of {size:g} s.", "no query was sent"),
+        paint,
     )
 
 
@@ -121,11 +122,11 @@ def _error_cdf(errors: dict[str, NDArray[np.int64]]) -> Drawn:
             axes.set_xlim(*_view([samples / 1000 for samples in held.values()]))
         axes.axvline(0, linewidth=0.8, linestyle=":", color="#1f2933")
         _share_axis(axes, "timing error, sent - due [µs]")
-        legend_above(axes, len(held))
+        legend_above(axes)
         return bool(held)
 
-    caption = "Share of queries sent at most this much after their due time; the 0.1 % at each end are cut."
-    return draw("timing-cdf", "Timing error", caption, paint, "no query was sent after the warm-up")
+    caption = "Share of queries sent at most this much after their due time; the view cuts 0.5 % at each end."
+    return draw(Words("timing-cdf", "Timing error", caption, "no query was sent after the warm-up"), paint)
 
 
 def _view(samples: Sequence[NDArray[np.float64]]) -> tuple[float, float]:
@@ -155,12 +156,12 @@ def _error_over_time(taken: timing.Timing) -> Drawn:
         axes.set_ylabel("timing error [µs]")
         axes.margins(x=0.01)
         plain_axis(axes, "xy")
-        legend_above(axes, 3)
+        legend_above(axes)
         return True
 
-    caption = "Distribution of the timing error in each bin of the schedule: where the replay fell behind, and for how long."
+    caption = "Timing error in each bin of the schedule: where the replay fell behind, and for how long."
     return draw(
-        "timing-time", "Timing error over time", caption, paint, "no query was sent after the warm-up"
+        Words("timing-time", "Timing error over time", caption, "no query was sent after the warm-up"), paint
     )
 
 
@@ -193,11 +194,11 @@ def _latency_cdf(latencies: dict[str, NDArray[np.int64]]) -> Drawn:
             axes.plot(x / MEGA, y, label=f"{name} ({len(samples):,})")
         axes.set_xscale("log")
         _share_axis(axes, "latency [ms]")
-        legend_above(axes, len(held) + 1)
+        legend_above(axes)
         return bool(held)
 
     caption = "Share of answers received within this time; a fresh connection counts from its SYN."
-    return draw("latency", "Latency", caption, paint, "no answer was received")
+    return draw(Words("latency", "Latency", caption, "no answer was received"), paint)
 
 
 def _rcodes(counts: dict[str, int]) -> Drawn:
@@ -205,15 +206,17 @@ def _rcodes(counts: dict[str, int]) -> Drawn:
         names = list(counts)[::-1]
         total = sum(counts.values())
         bars = axes.barh(names, [counts[name] for name in names], height=0.6)
-        labels = [f" {counts[name]:,} ({counts[name] / total:.2%})" for name in names]
-        axes.bar_label(bars, labels=labels, fontsize=9)
+        labels = [f"{counts[name]:,} ({counts[name] / total:.2%})" for name in names]
+        axes.bar_label(bars, labels=labels, fontsize=9, padding=4)
         axes.set_xlabel("answers")
         axes.margins(x=0.22)
         axes.grid(visible=False, axis="y")
         plain_axis(axes, "x")
         return bool(counts)
 
-    return draw("rcodes", "Response codes", "Answers by response code.", paint, "no answer was received")
+    return draw(
+        Words("rcodes", "Response codes", "Answers by response code.", "no answer was received"), paint
+    )
 
 
 def _server_cpu(measured: Measured) -> Drawn:
@@ -225,11 +228,11 @@ def _server_cpu(measured: Measured) -> Drawn:
             _line(axes, _scaled(one, 100), one.name)
         _line(axes, _scaled(host, 100), "whole host", linestyle=(0, (2, 2)), linewidth=1.2, color="#888888")
         _time_axis(axes, "CPU [% of one core]")
-        legend_above(axes, len(series) + 1)
+        legend_above(axes)
         return any(one.points for one in series)
 
     caption = "CPU time a second of each server process tree, and of the host it runs on."
-    return draw("server-cpu", "CPU of the server", caption, paint, "the server was not sampled")
+    return draw(Words("server-cpu", "CPU of the server", caption, "the server was not sampled"), paint)
 
 
 def _server_memory(measured: Measured) -> Drawn:
@@ -244,11 +247,11 @@ def _server_memory(measured: Measured) -> Drawn:
             if any(value for _, value in one.points):
                 _line(axes, _scaled(one, 1 / MEGA), label, linewidth=1.2, linestyle=(0, (2, 2)))
         _time_axis(axes, "memory [MB]")
-        legend_above(axes, len(axes.lines))
+        legend_above(axes)
         return any(one.points for one in (*pss, *rss))
 
-    caption = "Memory of each server process tree, pages shared within it counted once, and of the kernel's sockets."
-    return draw("server-memory", "Memory of the server", caption, paint, "the server was not sampled")
+    caption = "Memory of each server process tree (shared pages counted once) and of the kernel's sockets."
+    return draw(Words("server-memory", "Memory of the server", caption, "the server was not sampled"), paint)
 
 
 def _connections(measured: Measured) -> list[Drawn]:
@@ -262,11 +265,11 @@ def _connections(measured: Measured) -> list[Drawn]:
         for state, one in held.items():
             _line(axes, one, state.replace("_", "-"))
         _time_axis(axes, "connections")
-        legend_above(axes, len(held) + 1)
+        legend_above(axes)
         return True
 
     caption = "TCP connections at the server's host by state, sampled once a second."
-    return [draw("connections", "TCP connections", caption, paint, "")]
+    return [draw(Words("connections", "TCP connections", caption, ""), paint)]
 
 
 def _scaled(series: Series, factor: float) -> Series:

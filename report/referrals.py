@@ -47,29 +47,24 @@ class Referrals:
         recorded = before.authority.sets[owner, "NS"]
         replayed = after.authority.sets.get((owner, "NS"), frozenset())
         self.same_ns_set += recorded == replayed
-        if zone is not None:
-            self._by_zone(seq, before, owner, recorded, replayed, zone.get(owner, "NS"))
-
-    def _by_zone(
-        self,
-        seq: int,
-        before: Message,
-        owner: str,
-        recorded: frozenset[str],
-        replayed: frozenset[str],
-        served: frozenset[str],
-    ) -> None:
-        if not served:
-            self.not_in_zone += 1
-        elif recorded == served:
-            self.unchanged += 1
-            self.unchanged_same += replayed == recorded
-            if replayed != recorded and len(self.broken) < MAX_LISTED:
-                self.broken.append(_example(seq, before, owner, recorded, replayed))
-        else:
+        if zone is None:
+            return
+        served = zone.get(owner, "NS")
+        if recorded == served:
+            self._unchanged(_example(seq, before, owner, recorded, replayed))
+        elif served:
             self.changed += 1
             self.changed_as_served += replayed == served
             self.owners_changed.add(owner)
+        else:
+            self.not_in_zone += 1
+
+    def _unchanged(self, example: dict[str, Any]) -> None:
+        self.unchanged += 1
+        if example["before"] == example["after"]:
+            self.unchanged_same += 1
+        elif len(self.broken) < MAX_LISTED:
+            self.broken.append(example)
 
     def as_json(self, has_zone: bool) -> dict[str, Any]:
         compared = self.recorded - self.no_reply - self.truncated

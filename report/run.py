@@ -42,7 +42,7 @@ class Run:
 
     @property
     def name(self) -> str:
-        return self.folder.resolve().name
+        return self.folder.resolve().name.removesuffix(".partial")
 
     @property
     def experiment(self) -> Json:

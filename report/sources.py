@@ -42,21 +42,18 @@ class Reading:
 
 
 def reading_arguments(run: Run | None) -> tuple[str, ...]:
-    """Sequence numbers only agree where trace and replay counted the same ports and opcodes."""
+    """Sequence numbers only agree where trace and replay counted the queries of the same ports."""
     if run is None:
         return ()
     replay = as_dict(run.experiment.get("replay"))
-    arguments = [word for port in as_list(replay.get("ports")) for word in ("--port", str(port))]
-    return (*arguments, "--all-opcodes") if replay.get("all_opcodes") else tuple(arguments)
+    return tuple(word for port in as_list(replay.get("ports")) for word in ("--port", str(port)))
 
 
 def trace_of(run: Run) -> Path:
     """The trace a run replayed, by its manifest or its controller. Raises ReportError where it is not there."""
     named = run.experiment.get("trace") or (run.controller or {}).get("trace")
     if not named:
-        raise ReportError(
-            f"{run.folder} does not say which trace it replayed", "give the trace as second argument"
-        )
+        raise ReportError(f"{run.folder} does not name its trace", "give the trace as second argument")
     path = Path(str(named))
     if not path.exists():
         raise ReportError(f"the trace {path} of {run.folder} is gone", "give the trace as second argument")
@@ -103,7 +100,7 @@ def _from_trace(trace: Path, reading: Reading) -> Path:
         *reading.arguments,
     ]
     done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
-    if done.returncode == 2 or not target.exists():
+    if done.returncode and not (target.exists() and len(rafile.read_ra(target).seqs)):
         raise ReportError(*_split(_error_line(done.stderr), trace))
     return target
 

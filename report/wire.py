@@ -17,6 +17,8 @@ from report.rdata import KEY_TYPES, NAME_TYPES, bitmap_types, key_text, type_nam
 HEADER = struct.Struct(">HHHHHH")
 FIXED_RR = struct.Struct(">HHIH")
 FLAGS = {"AA": 0x0400, "TC": 0x0200, "RD": 0x0100, "RA": 0x0080, "AD": 0x0020, "CD": 0x0010}
+SOA_NUMBERS = struct.Struct(">IIIII")
+FIXED_BEFORE_NAME = {"MX": 2, "SRV": 6}  # bytes before the name that may be compressed
 OPT = 41
 RRSIG = 46
 MAX_POINTERS = 128
@@ -69,7 +71,7 @@ class Message:
         return {"answer": self.answer, "authority": self.authority, "additional": self.additional}
 
 
-class _Short(Exception):
+class _ShortError(Exception):
     """The bytes end before the message does, or a name is no name."""
 
 
@@ -80,7 +82,7 @@ class _Cursor:
 
     def take(self, size: int) -> bytes:
         if self.at + size > len(self.data):
-            raise _Short
+            raise _ShortError
         self.at += size
         return self.data[self.at - size : self.at]
 
@@ -97,24 +99,24 @@ class _Cursor:
                 end = end or at + 2
                 at = (size & 0x3F) << 8 | self._octet(at + 1)
             elif size >= 0x40:
-                raise _Short
+                raise _ShortError
             elif size == 0:
                 self.at = end or at + 1
                 return ".".join(labels) + "." if labels else "."
             else:
                 labels.append(self._label(at + 1, size))
                 at += 1 + size
-        raise _Short
+        raise _ShortError
 
     def _octet(self, at: int) -> int:
         if at >= len(self.data):
-            raise _Short
+            raise _ShortError
         return self.data[at]
 
     def _label(self, at: int, size: int) -> str:
         raw = self.data[at : at + size]
         if len(raw) < size:
-            raise _Short
+            raise _ShortError
         text = raw.decode("latin-1").lower()
         if text.isascii() and text.replace("-", "").replace("_", "").isalnum():
             return text
@@ -132,7 +134,7 @@ def parse(data: bytes) -> Message | None:
     """None where the bytes are no whole message. Bytes behind the message are ignored."""
     try:
         return _parse(data)
-    except (_Short, struct.error, ValueError):
+    except (_ShortError, struct.error, ValueError):
         return None
 
 
@@ -177,7 +179,7 @@ def _section(cursor: _Cursor, count: int, edns: list[tuple[Edns, int]]) -> Secti
             sets.setdefault(key, set()).add(_rdata(cursor, key[1], size))
             ttls[key] = min(ttl, ttls.get(key, ttl))
         if cursor.at != end:
-            raise _Short
+            raise _ShortError
     return Section(_frozen(sets), ttls, _frozen(signatures))
 
 
@@ -206,17 +208,19 @@ def _signature(data: bytes) -> tuple[str, str]:
 
 def _rdata(cursor: _Cursor, kind: str, size: int) -> str:
     """The normal form of report.rdata; types not listed there as hex, with the names in them made whole."""
+    end = cursor.at + size
     if kind in NAME_TYPES:
-        return cursor.name()
-    if (kind == "A" and size == 4) or (kind == "AAAA" and size == 16):
-        return str(ipaddress.ip_address(cursor.take(size)))
-    if kind in KEY_TYPES and size >= 4:
-        return key_text(kind, cursor.take(size))
-    if kind == "SOA":
-        return " ".join([cursor.name(), cursor.name(), *map(str, cursor.unpack(struct.Struct(">IIIII")))])
-    if kind == "NSEC":
-        end = cursor.at + size
-        return " ".join([cursor.name(), *bitmap_types(cursor.take(max(0, end - cursor.at)))])
-    if kind in ("MX", "SRV"):
-        return cursor.take(2 if kind == "MX" else 6).hex() + " " + cursor.name()
-    return cursor.take(size).hex()
+        text = cursor.name()
+    elif kind in ("A", "AAAA") and size in (4, 16):
+        text = str(ipaddress.ip_address(cursor.take(size)))
+    elif kind in KEY_TYPES and size >= 4:
+        text = key_text(kind, cursor.take(size))
+    elif kind == "SOA":
+        text = " ".join([cursor.name(), cursor.name(), *map(str, cursor.unpack(SOA_NUMBERS))])
+    elif kind == "NSEC":
+        text = " ".join([cursor.name(), *bitmap_types(cursor.take(max(0, end - cursor.at)))])
+    elif kind in FIXED_BEFORE_NAME:
+        text = f"{cursor.take(FIXED_BEFORE_NAME[kind]).hex()} {cursor.name()}"
+    else:
+        text = cursor.take(size).hex()
+    return text

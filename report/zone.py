@@ -170,8 +170,7 @@ def _records(text: str, origin: str) -> Iterator[tuple[str, str, list[str], str]
             continue
         if not inherits:
             owner = absolute(words[0], origin)
-            words = words[1:]
-        kind, data = _type_and_data(words, number)
+        kind, data = _type_and_data(words if inherits else words[1:], number)
         yield owner, kind, data, origin
 
 
