@@ -250,7 +250,7 @@ class _Judge:
             yield Finding(TTL, f"{key[1]} {was.ttls[key]} -> {now.ttls[key]}")
 
     def signature(self, key: Key, was: Section, now: Section) -> Iterator[Finding]:
-        """A signature on one side only follows its RRset; with the RRset on both sides it has no explanation."""
+        """A signature on one side only follows its RRset; with that on both sides it has no explanation."""
         old, new = was.signatures.get(key), now.signatures.get(key)
         if old == new:
             return
@@ -309,7 +309,7 @@ class _Judge:
         return SIGNER if kind == "DS" else DATA
 
     def _drifts_or_one_other_set(self, owner: str) -> bool:
-        """The trace itself must say another set than the zone: all its referrals, or those until it changed."""
+        """The trace itself must say another set than the zone, in all its referrals or until a change."""
         assert self.zone is not None
         recorded = self.evidence.ns_sets.get(owner, Counter())
         return any(held != self.zone.get(owner, "NS") for held in recorded)

@@ -50,7 +50,7 @@ def reading_arguments(run: Run | None) -> tuple[str, ...]:
 
 
 def trace_of(run: Run) -> Path:
-    """The trace a run replayed, by its manifest or its controller. Raises ReportError where it is not there."""
+    """The trace a run replayed, by its manifest or its controller. Raises ReportError where it is gone."""
     named = run.experiment.get("trace") or (run.controller or {}).get("trace")
     if not named:
         raise ReportError(f"{run.folder} does not name its trace", "give the trace as second argument")

@@ -129,7 +129,7 @@ def referral_rows(result: Json) -> list[list[str]]:
     held = result["referrals"]
     rows = [
         ["referrals recorded", number(held["recorded"]), ""],
-        ["  compared (whole on both sides)", number(held["compared"]), ""],
+        ["  compared: whole on both sides", number(held["compared"]), ""],
         ["  same NS set", number(held["same_ns_set"]), percent(held["same_ns_set_share"])],
     ]
     if held["unchanged_delegation"] is None:
@@ -138,7 +138,7 @@ def referral_rows(result: Json) -> list[list[str]]:
     changed, served = held["changed_delegation"], held["changed_answered_as_served"]
     return [
         *rows,
-        ["  delegation unchanged (recorded NS set is the zone's)", number(unchanged), ""],
+        ["  delegation unchanged since", number(unchanged), ""],
         ["    same NS set", number(same), percent(same / unchanged if unchanged else None)],
         ["  delegation changed", number(changed), f"{held['changed_owners']} owners"],
         ["    answered as the zone says", number(served), percent(served / changed if changed else None)],

@@ -117,7 +117,7 @@ class _Cursor:
         raw = self.data[at : at + size]
         if len(raw) < size:
             raise _ShortError
-        text = raw.decode("latin-1").lower()
+        text = raw.lower().decode("latin-1")  # bytes: only ASCII has case, RFC 4343
         if text.isascii() and text.replace("-", "").replace("_", "").isalnum():
             return text
         return "".join(_escaped(char) for char in text)

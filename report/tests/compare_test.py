@@ -1,0 +1,307 @@
+"""Pairs of replies and the class each difference must get; totals of whole comparisons."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import dns.edns
+import dns.flags
+import dns.message
+import dns.rcode
+import dns.rrset
+import pytest
+
+from report import classify as c
+from report.compare import compare
+from report.errors import ReportError
+from report.rafile import join
+from report.tables import comparison_text
+from report.tests.writers import ra_bytes
+from report.zone import parse_zone
+
+ZONE = parse_zone(f"""\
+. 86400 SOA a.root-servers.net. nstld. 2020101902 1800 900 604800 86400
+. RRSIG SOA 8 0 86400 1 1 1 . c29hMjAyMA==
+. NS a.root-servers.net.
+. NSEC aaa. NS SOA RRSIG NSEC DNSKEY
+a.root-servers.net. A 198.41.0.4
+com. NS a.gtld-servers.net.
+com. NS b.gtld-servers.net.
+com. DS 1 8 2 {"aa" * 32}
+com. RRSIG DS 8 1 86400 1 1 1 . ZHMyMDIw
+a.gtld-servers.net. A 192.5.6.30
+b.gtld-servers.net. A 192.33.14.30
+b.gtld-servers.net. AAAA 2001:503:231d::2:30
+moved. NS ns1.new.
+moved. NS ns2.new.
+ns1.new. A 192.0.2.1
+free. NS ns.free.
+ns.free. A 192.0.2.9
+arpa. NS a.root-servers.net.
+belk. NSEC bentley. NS RRSIG NSEC
+""")
+COM = [(2, "com.", "NS", "a.gtld-servers.net.", "b.gtld-servers.net.")]
+SOA_2016 = (2, ".", "SOA", "a.root-servers.net. nstld. 2016100600 1800 900 604800 86400")
+SOA_2020 = (2, ".", "SOA", "a.root-servers.net. nstld. 2020101902 1800 900 604800 86400")
+DS_OLD = (2, "com.", "DS", "1 8 2 " + "bb" * 32)
+DS_NEW = (2, "com.", "DS", "1 8 2 " + "aa" * 32)
+SIG_OLD = (2, ".", "RRSIG", "SOA 8 0 86400 1 1 1 . c29hMjAxNg==")
+SIG_NEW = (2, ".", "RRSIG", "SOA 8 0 86400 1 1 1 . c29hMjAyMA==")
+SIG_OTHER = (2, ".", "RRSIG", "SOA 8 0 86400 1 1 1 . AAAAAAAAAA==")
+Row = tuple[Any, ...]
+
+
+def reply(
+    rows: Sequence[Row] = (),
+    name: str = "www.example.com.",
+    kind: str = "A",
+    rcode: str = "NOERROR",
+    flags: str = "QR",
+) -> dns.message.Message:
+    """Rows are (section, owner, type, data...); flags as dnspython writes them."""
+    message = dns.message.make_query(name, kind, id=7, flags=0)
+    message.flags = dns.flags.from_text(flags)
+    message.set_rcode(dns.rcode.from_text(rcode))
+    for section, owner, rtype, *data in rows:
+        message.sections[section].append(dns.rrset.from_text(owner, 60, "IN", rtype, *data))
+    return message
+
+
+def run(
+    tmp_path: Path, *pairs: tuple[dns.message.Message | None, dns.message.Message | None]
+) -> dict[str, Any]:
+    """A comparison of these pairs, each to a query of its own made of the question."""
+    sides: tuple[list[Any], list[Any]] = ([], [])
+    for seq, pair in enumerate(pairs):
+        known = next(message for message in pair if message is not None)
+        query = dns.message.Message(id=7)
+        query.question = known.question
+        for side, message in zip(sides, pair, strict=True):
+            side.append(
+                (seq, query.to_wire(), b"" if message is None else message.to_wire(want_shuffle=False))
+            )
+    for name, side, kind in (("before.ra", sides[0], "trace"), ("after.ra", sides[1], "replay")):
+        (tmp_path / name).write_bytes(ra_bytes(side, kind))
+    return compare(join("trace", [tmp_path / "before.ra"]), join("replay", [tmp_path / "after.ra"]), ZONE)
+
+
+def classes(
+    tmp_path: Path, *pairs: tuple[dns.message.Message | None, dns.message.Message | None]
+) -> dict[str, int]:
+    result = run(tmp_path, *pairs)
+    assert sum(row["first"] for row in result["classes"]) == result["differing"]
+    assert comparison_text(result)
+    return {row["class"]: row["pairs"] for row in result["classes"]}
+
+
+def test_equal_replies_have_no_class(tmp_path: Path) -> None:
+    other_id = reply(COM)
+    other_id.id = 9
+    result = run(tmp_path, (reply(COM), other_id))
+    assert result["classes"] == []
+    assert result["equal_bytes"] == {"count": 1, "share": 1.0}
+    assert result["flags_equal"]["AA"] == {"count": 1, "share": 1.0}
+
+
+CASES = [
+    (
+        "order only",
+        reply([(2, "com.", "NS", "b.gtld-servers.net.", "a.gtld-servers.net.")]),
+        reply(COM),
+        {c.ENCODING},
+    ),
+    (
+        "delegation changed",
+        reply([(2, "moved.", "NS", "ns1.old.")], "x.moved."),
+        reply([(2, "moved.", "NS", "ns1.new.", "ns2.new.")], "x.moved."),
+        {c.DELEGATION},
+    ),
+    (
+        "an NS set that is not the zone's",
+        reply([(2, "moved.", "NS", "ns1.old.")], "x.moved."),
+        reply([(2, "moved.", "NS", "ns1.new.", "ns3.new.")], "x.moved."),
+        {c.UNEXPLAINED},
+    ),
+    (
+        "recorded set is the zone's and the replay's is not",
+        reply(COM),
+        reply([(2, "com.", "NS", "a.gtld-servers.net.")]),
+        {c.UNEXPLAINED},
+    ),
+    ("signer changed", reply([*COM, DS_OLD]), reply([*COM, DS_NEW]), {c.SIGNER}),
+    ("signer left out", reply([*COM, DS_OLD]), reply(COM), {c.UNEXPLAINED}),
+    (
+        "glue new",
+        reply([*COM, (3, "b.gtld-servers.net.", "A", "192.33.14.30")]),
+        reply(
+            [
+                *COM,
+                (3, "b.gtld-servers.net.", "A", "192.33.14.30"),
+                (3, "b.gtld-servers.net.", "AAAA", "2001:503:231d::2:30"),
+            ]
+        ),
+        {c.GLUE},
+    ),
+    (
+        "glue that is not the zone's",
+        reply([*COM, (3, "a.gtld-servers.net.", "A", "192.5.6.30")]),
+        reply([*COM, (3, "a.gtld-servers.net.", "A", "192.5.6.31")]),
+        {c.UNEXPLAINED},
+    ),
+    (
+        "TLD added",
+        reply([SOA_2016], "x.free.", rcode="NXDOMAIN", flags="QR AA"),
+        reply([(2, "free.", "NS", "ns.free.")], "x.free."),
+        {c.ADDED},
+    ),
+    (
+        "TLD removed",
+        reply([(2, "mcd.", "NS", "ns.mcd.")], "x.mcd."),
+        reply([SOA_2020], "x.mcd.", rcode="NXDOMAIN", flags="QR AA"),
+        {c.REMOVED},
+    ),
+    (
+        "NXDOMAIN for what the zone has",
+        reply([(2, "free.", "NS", "ns.free.")], "x.free."),
+        reply([SOA_2020], "x.free.", rcode="NXDOMAIN", flags="QR AA"),
+        {c.UNEXPLAINED},
+    ),
+    (
+        "apex",
+        reply([SOA_2016], "x.nosuch.", rcode="NXDOMAIN", flags="QR AA"),
+        reply([SOA_2020], "x.nosuch.", rcode="NXDOMAIN", flags="QR AA"),
+        {c.APEX},
+    ),
+    (
+        "a SOA that is not served",
+        reply([SOA_2020], "x.nosuch.", rcode="NXDOMAIN", flags="QR AA"),
+        reply([SOA_2016], "x.nosuch.", rcode="NXDOMAIN", flags="QR AA"),
+        {c.UNEXPLAINED},
+    ),
+    (
+        "signature",
+        reply([SOA_2020, SIG_OLD], "x.nosuch.", rcode="NXDOMAIN"),
+        reply([SOA_2020, SIG_NEW], "x.nosuch.", rcode="NXDOMAIN"),
+        {c.SIGNATURE},
+    ),
+    (
+        "a signature that is not served",
+        reply([SOA_2020, SIG_OLD], "x.nosuch.", rcode="NXDOMAIN"),
+        reply([SOA_2020, SIG_OTHER], "x.nosuch.", rcode="NXDOMAIN"),
+        {c.UNEXPLAINED},
+    ),
+    (
+        "denial",
+        reply(
+            [SOA_2020, (2, "belk.", "NSEC", "bell. NS RRSIG NSEC")],
+            "belkin.",
+            rcode="NXDOMAIN",
+            flags="QR AA",
+        ),
+        reply(
+            [SOA_2020, (2, "belk.", "NSEC", "bentley. NS RRSIG NSEC")],
+            "belkin.",
+            rcode="NXDOMAIN",
+            flags="QR AA",
+        ),
+        {c.DENIAL},
+    ),
+    (
+        "child zone",
+        reply([(2, "in-addr.arpa.", "NS", "b.in-addr-servers.arpa.")], "1.2.in-addr.arpa.", "PTR"),
+        reply([(2, "arpa.", "NS", "a.root-servers.net.")], "1.2.in-addr.arpa.", "PTR"),
+        {c.CHILD},
+    ),
+    ("truncated", reply(COM, flags="QR TC"), reply(COM), {c.TRUNCATION}),
+    ("refused", reply(COM), reply([], rcode="REFUSED"), {c.POLICY}),
+    ("recursion offered", reply(COM), reply(COM, flags="QR RA"), {c.POLICY}),
+    ("authority", reply(COM), reply(COM, flags="QR AA"), {c.UNEXPLAINED}),
+]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"), [case[1:] for case in CASES], ids=[case[0] for case in CASES]
+)
+def test_classes(tmp_path: Path, before: Any, after: Any, expected: set[str]) -> None:
+    assert set(classes(tmp_path, (before, after))) == expected
+
+
+def test_chaos_and_identity(tmp_path: Path) -> None:
+    pair = []
+    for text in ("one", "two"):
+        message = dns.message.make_response(dns.message.make_query("hostname.bind.", "TXT", "CH", id=7))
+        message.answer.append(dns.rrset.from_text("hostname.bind.", 0, "CH", "TXT", text))
+        pair.append(message)
+    with_id = reply(COM)
+    with_id.use_edns(0, options=[dns.edns.NSIDOption(b"ns1")])
+    without = reply(COM)
+    without.use_edns(0)
+    assert classes(tmp_path, (pair[0], pair[1]), (with_id, without)) == {c.CHAOS: 2}
+
+
+def test_missing_answers_and_malformed(tmp_path: Path) -> None:
+    found = classes(tmp_path, (None, reply(COM)), (reply(COM), None), (reply(COM), reply(COM)))
+    assert found == {c.NO_RECORDED: 1, c.NO_REPLAYED: 1}
+    query, whole = reply().to_wire(), reply(COM).to_wire(want_shuffle=False)
+    (tmp_path / "a.ra").write_bytes(ra_bytes([(0, query, whole)], "trace"))
+    (tmp_path / "b.ra").write_bytes(ra_bytes([(0, query, whole[:-3])]))
+    result = compare(join("a", [tmp_path / "a.ra"]), join("b", [tmp_path / "b.ra"]), ZONE)
+    assert [row["class"] for row in result["classes"]] == [c.MALFORMED]
+    assert (result["compared"], result["parsed"]) == (1, 0)
+
+
+def test_referrals_are_judged_by_the_zone_and_not_by_the_replay(tmp_path: Path) -> None:
+    broken = reply([(2, "com.", "NS", "a.gtld-servers.net.")])
+    moved_before = reply([(2, "moved.", "NS", "ns1.old.")], "x.moved.")
+    moved_after = reply([(2, "moved.", "NS", "ns1.new.", "ns2.new.")], "x.moved.")
+    result = run(
+        tmp_path,
+        (reply(COM), reply(COM)),
+        (reply(COM), broken),
+        (moved_before, moved_after),
+        (reply(COM, flags="QR TC"), reply(COM)),
+        (reply(COM), None),
+        (reply([SOA_2016], "x.nosuch.", rcode="NXDOMAIN", flags="QR AA"),) * 2,
+    )["referrals"]
+    assert (result["recorded"], result["compared"], result["same_ns_set"]) == (5, 3, 1)
+    assert (result["unchanged_delegation"], result["unchanged_same_ns_set"]) == (2, 1)
+    assert (result["changed_delegation"], result["changed_answered_as_served"]) == (1, 1)
+    assert (result["truncated"], result["no_answer_in_replay"]) == (1, 1)
+    assert [item["seq"] for item in result["unchanged_different"]] == [1]
+
+
+def test_a_delegation_that_drifts_in_the_trace_is_still_explained(tmp_path: Path) -> None:
+    old = reply([(2, "moved.", "NS", "ns1.old.")], "x.moved.")
+    new = reply([(2, "moved.", "NS", "ns1.new.", "ns2.new.")], "x.moved.")
+    result = run(tmp_path, (old, new), (new, new))
+    assert [row["class"] for row in result["classes"]] == [c.DELEGATION]
+    assert result["referrals"]["owners_drifting"] == 1
+
+
+def test_unexplained_is_listed_in_full(tmp_path: Path) -> None:
+    pair = (reply(COM), reply(COM, flags="QR AA"))
+    result = run(tmp_path, *[pair] * 30)
+    assert len(result["unexplained"]) == 30
+    assert "unexplained, all of them" in comparison_text(result)
+
+
+def test_other_queries_under_the_same_numbers_are_refused(tmp_path: Path) -> None:
+    whole = reply(COM).to_wire(want_shuffle=False)
+    (tmp_path / "a.ra").write_bytes(ra_bytes([(0, b"xxquery", whole)], "trace"))
+    (tmp_path / "b.ra").write_bytes(ra_bytes([(0, b"xxother", whole)]))
+    with pytest.raises(ReportError, match="different queries under the same numbers"):
+        compare(join("a", [tmp_path / "a.ra"]), join("b", [tmp_path / "b.ra"]), None)
+
+
+def test_nothing_in_common_or_no_answers_is_refused(tmp_path: Path) -> None:
+    query = reply().to_wire()
+    (tmp_path / "a.ra").write_bytes(ra_bytes([(0, query, b"")], "trace"))
+    (tmp_path / "b.ra").write_bytes(ra_bytes([(0, query, query)]))
+    (tmp_path / "c.ra").write_bytes(ra_bytes([(5, query, query)]))
+    a, b, other = (join(name, [tmp_path / f"{name}.ra"]) for name in "abc")
+    with pytest.raises(ReportError, match="a holds no answers"):
+        compare(a, b, None)
+    with pytest.raises(ReportError, match="no query in common"):
+        compare(b, other, None)
