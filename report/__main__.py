@@ -37,7 +37,7 @@ def main(argv: Sequence[str]) -> int:
         where = f"{error.filename}: " if error.filename else ""
         return _fail(f"{where}{error.strerror or error}; check the disk's space and the folder's permissions")
     except MemoryError:
-        return _fail("out of memory; free some, or report on a machine with 8 GiB for each 100 M queries")
+        return _fail("out of memory; free some, or report on a machine with 10 GiB for each 100 M queries")
 
 
 def _fail(text: str) -> int:
@@ -89,6 +89,8 @@ def _summary(arguments: argparse.Namespace) -> int:
 def _report(arguments: argparse.Namespace) -> int:
     measured = [measure(open_run(folder)) for folder in arguments.runs]
     summaries = [_write_report(one) for one in measured]
+    for folder in arguments.runs:
+        print(folder / "report.html")
     if len(summaries) > 1:
         target = arguments.output or arguments.runs[0].resolve().parent / "comparison.html"
         html.write(target, html.comparison_page(summaries, plots.side_by_side(measured)))
@@ -104,7 +106,6 @@ def _write_report(measured: Measured) -> Json:
     drawn = plots.draw_all(measured, summary)
     plots.write(folder / "plots", drawn)
     html.write(folder / "report.html", html.run_page(measured.run, summary, drawn))
-    print(folder / "report.html")
     return summary
 
 
@@ -120,6 +121,8 @@ def _compare(arguments: argparse.Namespace) -> int:
     for target in (arguments.json, after.run.folder / "compare.json" if after.run else None):
         if target is not None:
             target.write_text(json.dumps(result, indent=2) + "\n", "utf-8")
+    if after.run is not None and (after.run.folder / "summary.json").exists():
+        _write_report(measure(open_run(after.run.folder)))
     print(comparison_text(result))
     return 0
 

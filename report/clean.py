@@ -55,14 +55,14 @@ def _controller_reasons(run: Run) -> Iterator[str]:
     if controller is None:
         yield "controller.json is missing: the controller was cut off"
         return
-    for reason in as_list(controller.get("because")):
-        yield str(reason)
+    told = [str(reason) for reason in as_list(controller.get("because"))]
+    yield from told
     trouble = as_dict(controller.get("reader")).get("trouble")
-    if trouble:
+    if trouble and not any(str(trouble) in reason for reason in told):
         yield f"the trace: {trouble}"
     for child in as_list(controller.get("children")):
         item = as_dict(child)
-        if item.get("lost"):
+        if item.get("lost") and not any(str(item.get("lost_because")) in reason for reason in told):
             yield f"host {item.get('name')} was lost: {item.get('lost_because') or 'no reason given'}"
     if controller.get("clean") is False and not as_list(controller.get("because")):
         yield "the controller calls the run unclean and gives no reason"
@@ -87,8 +87,12 @@ def _sum_reasons(run: Run, totals: Totals, queries: dict[str, int]) -> Iterator[
     if ends != queries["read"]:
         yield f"{queries['read']} queries were read and {ends} have an end"
     if queries["lost"]:
-        yield f"{queries['lost']} queries were lost with their host"
+        yield f"{queries['lost']} queries were lost: they have no record"
     told = as_dict((run.controller or {}).get("queries"))
+    if told.get("lost"):  # what a lost host had done is on record and not in the controller's counts
+        if told["lost"] != queries["lost"]:
+            yield f"the controller counts {told['lost']} queries lost, by the records it is {queries['lost']}"
+        return
     for name in ENDS:
         if isinstance(told.get(name), int) and told[name] != queries[name]:
             yield f"{name}: the controller counts {told[name]}, the records {queries[name]}"

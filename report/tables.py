@@ -95,6 +95,10 @@ def _comparison_parts(result: Json) -> list[str]:
         ["pairs", number(result["pairs"])],
         ["compared", f"{number(result['compared'])} with an answer on both sides"],
     ]
+    for side in ("before", "after"):
+        if result[f"only_{side}"]:
+            head.append([f"only {side}", number(result[f"only_{side}"])])
+        head += [["problem", problem] for problem in result[side]["problems"]]
     numbers = frozenset({1, 2})
     parts = [table(head, frozenset()), table(share_rows(result), numbers), table(referral_rows(result))]
     if not result["classes"]:

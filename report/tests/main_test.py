@@ -1,0 +1,198 @@
+"""The commands on written runs: files, exit status, one-line errors; pages and plots are whole."""
+
+from __future__ import annotations
+
+import json
+import re
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import dns.message
+import dns.rrset
+import pytest
+
+from report.__main__ import main
+from report.tests.writers import MANIFEST, Query, controller_json, ra_bytes, server_csv, write_run
+
+MS = 1_000_000
+PLOTS = {
+    "rate",
+    "timing-cdf",
+    "timing-time",
+    "latency",
+    "rcodes",
+    "server-cpu",
+    "server-memory",
+    "connections",
+}
+ZONE = "@ SOA a. b. 1 2 3 4 5\n@ NS a.\ncom. NS ns.com.\nns.com. A 192.0.2.1\n"
+
+
+def run_of(folder: Path, count: int = 500, title: str = "A test") -> Path:
+    queries = [
+        Query(n, n * 10 * MS, n * 10 * MS + n * 100, transport=n % 2, rcode=3 * (n % 3)) for n in range(count)
+    ]
+    experiment = {**MANIFEST["experiment"], "title": title}
+    return write_run(folder, queries, server=server_csv(6), manifest={**MANIFEST, "experiment": experiment})
+
+
+def referral(seq: int) -> tuple[int, bytes, bytes]:
+    query = dns.message.make_query(f"n{seq}.com.", "A", id=seq)
+    reply = dns.message.make_response(query)
+    reply.authority.append(dns.rrset.from_text("com.", 60, "IN", "NS", "ns.com."))
+    return seq, query.to_wire(), reply.to_wire()
+
+
+def error_of(capsys: pytest.CaptureFixture[str]) -> str:
+    text = capsys.readouterr().err
+    assert text.startswith("reprise: error: ")
+    assert text.count("\n") == 1
+    assert "; " in text
+    return text
+
+
+def test_summary_writes_the_file_and_prints_a_table(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = run_of(tmp_path / "run")
+    assert main(["summary", str(run)]) == 0
+    assert json.loads((run / "summary.json").read_text())["queries"]["read"] == 500
+    assert re.search(r"answered +500", capsys.readouterr().out)
+
+
+def test_report_is_self_contained_and_escaped(tmp_path: Path) -> None:
+    run = run_of(tmp_path / "run", title="<script>alert(1)</script>")
+    assert main(["report", str(run)]) == 0
+    page = (run / "report.html").read_text()
+    assert "<script" not in page
+    assert "&lt;script&gt;" in page
+    outside = re.findall(r'(?:src|href|url)\s*[=(]\s*["\']?(?!#|http://www\.w3\.org)([^"\'>\s)]+)', page)
+    assert outside == []
+    for number in ("Clean", "500", "timing error", "interarrival error"):
+        assert number in page
+    assert {path.stem for path in (run / "plots").glob("*.svg")} == PLOTS
+    assert {path.stem for path in (run / "plots").glob("*.png")} == PLOTS
+
+
+def test_inline_plots_share_no_ids_and_their_references_resolve(tmp_path: Path) -> None:
+    run = run_of(tmp_path / "run")
+    assert main(["report", str(run)]) == 0
+    page = (run / "report.html").read_text()
+    ids = re.findall(r'\bid="([^"]+)"', page)
+    assert len(ids) == len(set(ids))
+    used = set(re.findall(r'href="#([^"]+)"|url\(#([^)]+)\)', page))
+    assert {one or other for one, other in used} <= set(ids)
+
+
+def test_plots_are_xml_and_deterministic(tmp_path: Path) -> None:
+    run = run_of(tmp_path / "run")
+    assert main(["report", str(run)]) == 0
+    first = {path.name: path.read_bytes() for path in (run / "plots").iterdir()}
+    for path in (run / "plots").glob("*.svg"):
+        ET.parse(path)
+    assert main(["report", str(run)]) == 0
+    assert {path.name: path.read_bytes() for path in (run / "plots").iterdir()} == first
+
+
+def test_an_empty_run_says_so_in_its_plots(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", [], controller=controller_json(0))
+    assert main(["report", str(run)]) == 0
+    assert "no query reached a querier" in (run / "plots" / "rate.svg").read_text()
+    assert "the server was not sampled" in (run / "report.html").read_text()
+
+
+def test_an_unclean_run_says_why_first(tmp_path: Path) -> None:
+    run = run_of(tmp_path / "run")
+    (run / "manifest.json").write_text(json.dumps({**MANIFEST, "server_died": "nsd: killed"}))
+    assert main(["report", str(run)]) == 0
+    page = (run / "report.html").read_text()
+    assert page.index("the server died: nsd: killed") < page.index("What ran")
+
+
+def test_several_runs_are_set_side_by_side(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    runs = [run_of(tmp_path / name) for name in ("one", "two.partial")]
+    assert main(["report", *map(str, runs)]) == 0
+    assert re.search(r"\n +one +two\n", capsys.readouterr().out)
+    assert "Side by side" in (tmp_path / "comparison.html").read_text()
+
+
+def test_compare_of_a_run_with_recorded_answers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = run_of(tmp_path / "run", 3)
+    (run / "answers-client1-0.ra").write_bytes(ra_bytes([referral(seq) for seq in range(3)]))
+    recorded = tmp_path / "recorded.ra"
+    recorded.write_bytes(ra_bytes([referral(seq) for seq in range(3)], "trace"))
+    zone = tmp_path / "zone"
+    zone.write_text(ZONE)
+    out = tmp_path / "out.json"
+    assert main(["summary", str(run)]) == 0
+    # The recorded side comes first, however the two are named.
+    assert main(["compare", str(run), str(recorded), "--zone", str(zone), "--json", str(out)]) == 0
+    result = json.loads(out.read_text())
+    assert result["before"]["kind"] == "trace"
+    assert result["referrals"]["unchanged_delegation"] == result["referrals"]["unchanged_same_ns_set"] == 3
+    assert json.loads((run / "compare.json").read_text()) == result
+    assert "no difference" in capsys.readouterr().out
+    assert "delegation unchanged" in (run / "report.html").read_text()
+
+
+def test_compare_reads_a_trace_through_the_mutator(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The program's part is taken by a script, since what is tested is how it is called and how its error is
+    passed on.
+    """
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    recorded = tmp_path / "recorded.ra"
+    recorded.write_bytes(ra_bytes([referral(0)], "trace"))
+    trace = tmp_path / "trace.pcap"
+    trace.write_bytes(b"\xd4\xc3\xb2\xa1")
+    program = programs / "reprise-mutator"
+    program.write_text(
+        f'#!/bin/sh\n[ "$1 $3 $5 $6" = "answers -o --port 5353" ] && exec cp {recorded} "$4"\nexit 2\n'
+    )
+    program.chmod(0o755)
+    run = run_of(tmp_path / "run", 1)
+    (run / "answers-client1-0.ra").write_bytes(ra_bytes([referral(0)]))
+    experiment = {"trace": str(trace), "replay": {"ports": [5353]}}
+    (run / "manifest.json").write_text(json.dumps({**MANIFEST, "experiment": experiment}))
+    assert main(["compare", str(run), "--programs", str(programs)]) == 0
+    program.write_text("#!/bin/sh\necho 'reprise-mutator: error: it is empty; record again' >&2\nexit 1\n")
+    capsys.readouterr()
+    assert main(["compare", str(run), "--programs", str(programs)]) == 1
+    assert "it is empty; record again" in error_of(capsys)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["report", "none"], "is not a results folder"),
+        (["summary", "empty"], "holds no run"),
+        (["compare", "run"], "holds no answers"),
+        (["compare", "none.ra"], "cannot read"),
+        (["compare", "some.ra"], "is compared with nothing"),
+        (["compare", "some.ra", "some.ra", "some.ra"], "more than two"),
+        (["compare", "some.ra", "trace", "--programs", "."], "is not built"),
+        (["compare", "some.ra", "some.ra", "--zone", "trace"], "no zone file"),
+    ],
+)
+def test_errors_are_one_line_with_a_mend(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: list[str],
+    expected: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    run_of(tmp_path / "run", 3)
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "some.ra").write_bytes(ra_bytes([referral(0)]))
+    (tmp_path / "trace").write_bytes(b"no zone, no trace")
+    assert main(arguments) == 1
+    assert expected in error_of(capsys)
+
+
+def test_usage_is_status_2(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report"]) == 2
+    assert main(["--help"]) == 0
+    capsys.readouterr()
