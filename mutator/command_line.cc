@@ -58,7 +58,9 @@ void add_answers(CLI::App& app, AnswersOptions& options) {
 }
 
 void add_length(CLI::App& command, SynthOptions& options) {
-    command.add_option("--queries", options.queries, "Number of queries")->group("Length and time");
+    command.add_option("--queries", options.queries, "Number of queries")
+        ->check(CLI::PositiveNumber)
+        ->group("Length and time");
     command
         .add_option("--duration", options.duration_s,
                     "Seconds of trace; 60 where --queries is not given either")
@@ -75,11 +77,15 @@ void add_length(CLI::App& command, SynthOptions& options) {
             "comes a round trip after its turn)")
         ->transform(CLI::CheckedTransformer(arrivals).description("{poisson,fixed}"))
         ->group("Length and time");
-    command.add_option("--start", options.start_s, "Time of the first query, seconds since 1970")
+    command
+        .add_option(
+            "--start", options.start_s,
+            "Time of the first query, seconds since 1970; 1704067200 (2024-01-01) by default")
         ->group("Length and time");
     command
         .add_option("--seed", options.seed,
                     "The same options and seed give the same bytes on every machine")
+        ->check(CLI::NonNegativeNumber)
         ->capture_default_str()
         ->group("Length and time");
 }
@@ -125,6 +131,7 @@ void add_content(CLI::App& command, SynthOptions& options) {
 void add_addresses(CLI::App& command, SynthOptions& options) {
     const std::string group = "Clients and server";
     command.add_option("--clients", options.clients, "Number of clients; 17 bytes of memory each")
+        ->check(CLI::PositiveNumber)
         ->capture_default_str()
         ->group(group);
     command

@@ -51,12 +51,12 @@ Pairer::Key Pairer::key_of(const trace::Message& message) {
 
 void Pairer::add(const trace::Message& message) {
     latest_ = std::max(latest_, message.time);
+    close_old();
     if (message.response) {
         add_response(message);
     } else {
         add_query(message);
     }
-    close_old();
 }
 
 void Pairer::add_query(const trace::Message& message) {

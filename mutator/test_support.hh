@@ -1,0 +1,96 @@
+#pragma once
+// What the tests of this folder share: a temporary folder and messages made by hand.
+
+#include "core/address.hh"
+#include "core/clock.hh"
+#include "core/query.hh"
+#include "core/trace/reader.hh"
+#include "mutator/query_names.hh"
+
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <stdlib.h>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <vector>
+
+namespace reprise::mutator {
+
+/// A folder that vanishes with its owner.
+class TemporaryFolder {
+public:
+    TemporaryFolder()
+        : path_((std::filesystem::temp_directory_path() / "mutator-test-XXXXXX").string()) {
+        if (::mkdtemp(path_.data()) == nullptr) {
+            throw std::system_error(errno, std::generic_category(), "mkdtemp " + path_);
+        }
+    }
+
+    ~TemporaryFolder() {
+        std::error_code ignored;
+        std::filesystem::remove_all(path_, ignored);
+    }
+
+    TemporaryFolder(const TemporaryFolder&) = delete;
+    TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+
+    [[nodiscard]] std::string file(const std::string& name) const { return path_ + "/" + name; }
+
+    [[nodiscard]] bool empty() const { return std::filesystem::is_empty(path_); }
+
+private:
+    std::string path_;
+};
+
+inline std::string file_text(const std::string& path) {
+    std::ifstream file(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
+}
+
+/// The name "www.example" in wire form.
+inline WireName wire_name(std::string_view text) {
+    WireName name;
+    while (!text.empty()) {
+        const size_t dot = std::min(text.find('.'), text.size());
+        name.add(text.substr(0, dot));
+        text.remove_prefix(std::min(dot + 1, text.size()));
+    }
+    return name;
+}
+
+inline std::vector<std::uint8_t> query_bytes(std::uint16_t id, std::string_view name,
+                                             std::uint16_t type = 1) {
+    std::vector<std::uint8_t> out;
+    build_query(out, {.id = id, .type = type}, wire_name(name));
+    return out;
+}
+
+/// A response to it: QR set and the rcode, the question as it is.
+inline std::vector<std::uint8_t> reply_bytes(std::uint16_t id, std::string_view name,
+                                             std::uint8_t rcode = 0, std::uint16_t type = 1) {
+    auto out = query_bytes(id, name, type);
+    out[2] |= 0x80;
+    out[3] = rcode;
+    return out;
+}
+
+/// A message between client 198.18.0.1:PORT and server 192.0.2.53:53; the bytes are borrowed.
+inline trace::Message message_of(Nanoseconds time, const std::vector<std::uint8_t>& bytes,
+                                 std::uint16_t port = 40'000, std::uint64_t connection = 0) {
+    trace::Message message;
+    message.time = time;
+    message.response = (bytes[2] & 0x80U) != 0;
+    const Endpoint client{*IpAddress::parse("198.18.0.1"), port};
+    const Endpoint server{*IpAddress::parse("192.0.2.53"), 53};
+    message.source = message.response ? server : client;
+    message.destination = message.response ? client : server;
+    message.transport = connection == 0 ? Transport::kUdp : Transport::kTcp;
+    message.connection = connection;
+    message.bytes = bytes;
+    return message;
+}
+
+} // namespace reprise::mutator
