@@ -1,6 +1,6 @@
 #pragma once
-// The queries of one TCP connection: those waiting to be written and those written and not yet answered. Decides what becomes
-// of them when the connection is lost.
+// The queries of one TCP connection: those waiting to be written and those written and not yet
+// answered. Decides what becomes of them when the connection is lost.
 
 #include "querier/links.hh"
 #include "querier/slots.hh"
@@ -11,7 +11,7 @@
 namespace reprise::querier {
 
 class ConnectionQueue {
-  public:
+public:
     /// A new query waits for its turn.
     void enqueue(Slots& slots, std::uint32_t slot);
 
@@ -28,8 +28,9 @@ class ConnectionQueue {
     [[nodiscard]] bool idle() const { return waiting_.empty() && flying_.empty(); }
 
     /// The connection is gone: empties the queue, in the order the queries came.
-    /// A connection that was never established fails all of them. Of one that was, written queries are tried once more
-    /// (their retry is counted here), and fail the second time; waiting ones were not touched and simply move.
+    /// A connection that was never established fails all of them. Of one that was, written queries
+    /// are tried once more (their retry is counted here), and fail the second time; waiting ones
+    /// were not touched and simply move.
     struct Loss {
         std::vector<std::uint32_t> retry;
         std::vector<std::uint32_t> failed;
@@ -37,7 +38,7 @@ class ConnectionQueue {
 
     Loss lose(Slots& slots, bool established);
 
-  private:
+private:
     using List = IndexList<&Slot::on_connection>;
 
     static void lose_written(Slots& slots, std::uint32_t slot, Loss& loss);

@@ -4,11 +4,10 @@
 #include "core/frame.hh"
 #include "core/replay.pb.h"
 
-#include <poll.h>
-#include <sys/socket.h>
-
 #include <cerrno>
 #include <cstddef>
+#include <poll.h>
+#include <sys/socket.h>
 
 namespace reprise::querier {
 namespace {
@@ -16,9 +15,7 @@ namespace {
 /// One read: small enough (about 10 us) not to delay sending.
 constexpr size_t kReadSize = 32UL << 10U;
 
-bool would_block(int error) {
-    return error == EAGAIN || error == EWOULDBLOCK || error == EINTR;
-}
+bool would_block(int error) { return error == EAGAIN || error == EWOULDBLOCK || error == EINTR; }
 
 } // namespace
 

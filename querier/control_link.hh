@@ -1,5 +1,6 @@
 #pragma once
-// The socket pair to the distributor. Never blocks: what the kernel does not take waits in a buffer.
+// The socket pair to the distributor. Never blocks: what the kernel does not take waits in a
+// buffer.
 
 #include "core/fd.hh"
 #include "core/frame.hh"
@@ -13,7 +14,7 @@
 namespace reprise::querier {
 
 class ControlLink {
-  public:
+public:
     explicit ControlLink(int fd);
 
     [[nodiscard]] int fd() const { return fd_.get(); }
@@ -33,7 +34,7 @@ class ControlLink {
 
     FrameReader::Result next(wire::Frame& frame) { return reader_.next(frame); }
 
-  private:
+private:
     FileDescriptor fd_;
     FrameReader reader_;
     std::string out_;

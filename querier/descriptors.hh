@@ -3,9 +3,10 @@
 
 namespace reprise::querier {
 
-/// How many sockets this process may still open: the limit of descriptors less a reserve for files, timers and the parent.
+/// How many sockets this process may still open: the limit of descriptors less a reserve for files,
+/// timers and the parent.
 class Descriptors {
-  public:
+public:
     static constexpr size_t kReserve = 64;
 
     explicit Descriptors(size_t limit) : left_(limit > kReserve ? limit - kReserve : 1) {}
@@ -21,7 +22,7 @@ class Descriptors {
 
     void give_back() { ++left_; }
 
-  private:
+private:
     size_t left_;
 };
 

@@ -25,9 +25,7 @@ Ghosts::Ghosts(Nanoseconds linger, unsigned bits)
     }
 }
 
-Ghosts::Entry* Ghosts::set_of(std::uint64_t key) {
-    return &entries_[(key & set_mask_) * kWays];
-}
+Ghosts::Entry* Ghosts::set_of(std::uint64_t key) { return &entries_[(key & set_mask_) * kWays]; }
 
 bool Ghosts::expired(const Entry& entry, std::uint32_t now_ms) {
     return entry.key == 0 || static_cast<std::int32_t>(entry.expires_ms - now_ms) <= 0;
@@ -39,9 +37,11 @@ void Ghosts::add(std::uint64_t key, bool answered, Nanoseconds now) {
     const std::span set(set_of(key), kWays);
     auto entry = std::ranges::find(set, key, &Entry::key);
     if (entry == set.end()) {
-        // An empty or expired place has the most negative time left, so the smallest is the one to take.
+        // An empty or expired place has the most negative time left, so the smallest is the one to
+        // take.
         entry = std::ranges::min_element(set, {}, [now_ms](const Entry& e) {
-            return expired(e, now_ms) ? INT32_MIN : static_cast<std::int32_t>(e.expires_ms - now_ms);
+            return expired(e, now_ms) ? INT32_MIN
+                                      : static_cast<std::int32_t>(e.expires_ms - now_ms);
         });
         *entry = {.key = key, .expires_ms = 0, .awaited = 0};
     } else if (expired(*entry, now_ms)) {

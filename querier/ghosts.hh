@@ -1,9 +1,10 @@
 #pragma once
-// Keys of queries that ended lately, to tell a late answer (its query timed out) from a duplicate (its query was answered)
-// and from one nobody asked for.
+// Keys of queries that ended lately, to tell a late answer (its query timed out) from a duplicate
+// (its query was answered) and from one nobody asked for.
 //
-// A table of fixed size, in sets of eight: constant time, no growth, no clearing. A full set forgets its oldest key; an answer
-// to a forgotten key counts as unmatched. 16 bytes a key, pages touched as they are used.
+// A table of fixed size, in sets of eight: constant time, no growth, no clearing. A full set
+// forgets its oldest key; an answer to a forgotten key counts as unmatched. 16 bytes a key, pages
+// touched as they are used.
 
 #include "core/clock.hh"
 
@@ -15,7 +16,7 @@
 namespace reprise::querier {
 
 class Ghosts {
-  public:
+public:
     enum class Seen : std::uint8_t { kUnknown, kTimedOut, kAnswered };
 
     /// Room for 2^bits keys, each kept for `linger`.
@@ -27,7 +28,7 @@ class Ghosts {
     /// What ended with this key. A timed-out query counts as answered from then on.
     Seen take(std::uint64_t key, Nanoseconds now);
 
-  private:
+private:
     struct Entry {
         std::uint64_t key; ///< 0 = empty
         std::uint32_t expires_ms;

@@ -20,8 +20,7 @@ constexpr int kRecordsAtOnce = 32;
 
 void Intake::begin(std::string records) {
     records_ = std::move(records);
-    reader_.emplace(
-        Bytes{reinterpret_cast<const std::uint8_t*>(records_.data()), records_.size()});
+    reader_.emplace(Bytes{reinterpret_cast<const std::uint8_t*>(records_.data()), records_.size()});
 }
 
 std::string Intake::step(Replayer& replayer) {

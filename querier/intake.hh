@@ -1,5 +1,6 @@
 #pragma once
-// Blocks from the parent become scheduled queries, a few at a time, so that a block of 256 records delays no query that is due.
+// Blocks from the parent become scheduled queries, a few at a time, so that a block of 256 records
+// delays no query that is due.
 
 #include "core/bytes.hh"
 #include "core/record.hh"
@@ -12,7 +13,7 @@
 namespace reprise::querier {
 
 class Intake {
-  public:
+public:
     /// The next block; the one before must be used up.
     void begin(std::string records);
 
@@ -22,7 +23,7 @@ class Intake {
     /// Hands some records on. What is wrong with the block, or empty.
     std::string step(Replayer& replayer);
 
-  private:
+private:
     std::string records_;
     std::optional<RecordReader> reader_;
 };

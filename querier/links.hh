@@ -1,6 +1,7 @@
 #pragma once
-// Doubly linked lists threaded through elements that live in an indexable store, so that a query can be in several
-// orders at once (by key, by timeout, by connection) and leave each in constant time without an allocation.
+// Doubly linked lists threaded through elements that live in an indexable store, so that a query
+// can be in several orders at once (by key, by timeout, by connection) and leave each in constant
+// time without an allocation.
 
 #include <cstdint>
 
@@ -14,10 +15,10 @@ struct Links {
     std::uint32_t next = kNone;
 };
 
-/// `Member` is the Links of the element type this list runs through. The list owns nothing; an element must be in at most
-/// one list of the same member.
+/// `Member` is the Links of the element type this list runs through. The list owns nothing; an
+/// element must be in at most one list of the same member.
 template <auto Member> class IndexList {
-  public:
+public:
     [[nodiscard]] bool empty() const { return head_ == kNone; }
 
     /// First element, or kNone.
@@ -53,7 +54,7 @@ template <auto Member> class IndexList {
         return (store[index].*Member).next;
     }
 
-  private:
+private:
     std::uint32_t head_ = kNone;
     std::uint32_t tail_ = kNone;
 };

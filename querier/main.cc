@@ -57,8 +57,9 @@ struct Commands {
             ->required();
         command.add_option("--queriers", distributor.queriers,
                            "Querier processes; 0 = one a processor, or none with --feed");
-        command.add_option("--feed", distributor.feeds,
-                           "[NAME=]HOST:PORT of a further distributor to feed; repeatable")
+        command
+            .add_option("--feed", distributor.feeds,
+                        "[NAME=]HOST:PORT of a further distributor to feed; repeatable")
             ->allow_extra_args(false);
     }
 

@@ -1,9 +1,11 @@
 #pragma once
-// Which query does a reply answer? The one with the same (owner, id, question), where the owner stands for our socket and
-// thereby for local address, peer and transport. Queries with equal keys are answered in the order they were sent.
+// Which query does a reply answer? The one with the same (owner, id, question), where the owner
+// stands for our socket and thereby for local address, peer and transport. Queries with equal keys
+// are answered in the order they were sent.
 //
-// A reply without a question (many FORMERR and some REFUSED are only a header) answers the oldest query of its (owner, id). A reply with a
-// question answers, where no key is equal, the oldest query of its (owner, id) that has no readable question itself.
+// A reply without a question (many FORMERR and some REFUSED are only a header) answers the oldest
+// query of its (owner, id). A reply with a question answers, where no key is equal, the oldest
+// query of its (owner, id) that has no readable question itself.
 
 #include "core/bytes.hh"
 #include "core/clock.hh"
@@ -18,7 +20,7 @@
 namespace reprise::querier {
 
 class Matcher {
-  public:
+public:
     enum class Kind : std::uint8_t { kAnswer, kLate, kDuplicate, kUnmatched };
 
     struct Match {
@@ -43,7 +45,7 @@ class Matcher {
 
     [[nodiscard]] bool id_in_use(std::uint32_t owner, std::uint16_t id) const;
 
-  private:
+private:
     using KeyList = IndexList<&Slot::by_key>;
     using IdList = IndexList<&Slot::by_id>;
 

@@ -1,6 +1,7 @@
 #pragma once
-// Keeps the bytes of DNS messages while their queries wait. Pieces of 64 bytes to 64 KiB, in powers of two, cut from chunks
-// that are never given back: steady state allocates nothing, and a message costs at most twice its size.
+// Keeps the bytes of DNS messages while their queries wait. Pieces of 64 bytes to 64 KiB, in powers
+// of two, cut from chunks that are never given back: steady state allocates nothing, and a message
+// costs at most twice its size.
 
 #include "core/bytes.hh"
 
@@ -13,7 +14,7 @@
 namespace reprise::querier {
 
 class MessageStore {
-  public:
+public:
     /// A copy of `message` (at most 65,535 bytes), owned by the store until forget().
     std::uint8_t* keep(Bytes message);
 
@@ -23,7 +24,7 @@ class MessageStore {
     /// Bytes in chunks, used or not.
     [[nodiscard]] size_t reserved() const { return chunks_.size() * kChunk; }
 
-  private:
+private:
     static constexpr size_t kChunk = 64UL << 10U;
     static constexpr size_t kSmallest = 64;
     static constexpr size_t kClasses = 11; ///< 64 B, 128 B, ... 64 KiB

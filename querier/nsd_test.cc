@@ -15,11 +15,20 @@ namespace {
 
 /// A mix of queries that keeps their messages alive.
 class Load {
-  public:
+public:
     void add(Nanoseconds offset, std::uint32_t source, Transport transport, std::uint8_t family) {
         const auto sequence = queries_.size();
-        const char name[] = {static_cast<char>('a' + sequence % 26), '.', 'e', 'x', 'a', 'm',
-                             'p', 'l', 'e', '.', '\0'};
+        const char name[] = {static_cast<char>('a' + sequence % 26),
+                             '.',
+                             'e',
+                             'x',
+                             'a',
+                             'm',
+                             'p',
+                             'l',
+                             'e',
+                             '.',
+                             '\0'};
         messages_.push_back(make_message(static_cast<std::uint16_t>(sequence * 7), name));
         queries_.push_back(
             make_query(sequence, offset, messages_.back(), source, transport, family));
@@ -27,7 +36,7 @@ class Load {
 
     [[nodiscard]] const std::vector<Query>& queries() const { return queries_; }
 
-  private:
+private:
     std::deque<std::vector<std::uint8_t>> messages_;
     std::vector<Query> queries_;
 };
@@ -47,7 +56,7 @@ std::uint64_t ended(const wire::Counts& c) {
 }
 
 class NsdTest : public ::testing::Test {
-  protected:
+protected:
     void SetUp() override {
         if (!Nsd::installed()) {
             GTEST_SKIP() << "nsd is not installed";

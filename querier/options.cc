@@ -25,12 +25,11 @@ std::optional<Nanoseconds> parse_early(const std::string& text) {
         return std::nullopt;
     }
     int microseconds = 0;
-    const auto [end, error] =
-        std::from_chars(text.data(), text.data() + text.size(), microseconds);
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), microseconds);
     if (error != std::errc{} || end != text.data() + text.size() || microseconds < 0 ||
         microseconds > kMostEarly) {
-        throw UsageError(fmt::format("--early-us {}: not a number; give auto or 0 to {}", text,
-                                     kMostEarly));
+        throw UsageError(
+            fmt::format("--early-us {}: not a number; give auto or 0 to {}", text, kMostEarly));
     }
     return microseconds * kMicrosecond;
 }

@@ -3,16 +3,15 @@
 #include "core/clock.hh"
 #include "core/error.hh"
 
-#include <sys/epoll.h>
-#include <sys/timerfd.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <sys/epoll.h>
+#include <sys/timerfd.h>
 #include <time.h>
+#include <unistd.h>
 
 namespace reprise::querier {
 
@@ -47,14 +46,15 @@ std::span<const epoll_event> Poller::wait(Nanoseconds now, Nanoseconds wake) {
     if (!look) {
         arm(wake);
     }
-    const int found = epoll_wait(epoll_.get(), events_.data(), static_cast<int>(events_.size()),
-                                 look ? 0 : -1);
+    const int found =
+        epoll_wait(epoll_.get(), events_.data(), static_cast<int>(events_.size()), look ? 0 : -1);
     if (found < 0 && errno != EINTR) {
         throw SystemError("epoll_wait");
     }
     const auto count = static_cast<size_t>(std::max(found, 0));
-    const auto timer = std::find_if(events_.begin(), events_.begin() + static_cast<ptrdiff_t>(count),
-                                    [](const epoll_event& e) { return e.data.u64 == 0; });
+    const auto timer =
+        std::find_if(events_.begin(), events_.begin() + static_cast<ptrdiff_t>(count),
+                     [](const epoll_event& e) { return e.data.u64 == 0; });
     timer_fired_ = timer != events_.begin() + static_cast<ptrdiff_t>(count);
     if (!timer_fired_) {
         return {events_.data(), count};

@@ -1,22 +1,21 @@
 #pragma once
-// epoll with one absolute timer. A timerfd and not epoll's own timeout: that one is rounded by a thousandth of its length,
-// 10 us in 10 ms.
+// epoll with one absolute timer. A timerfd and not epoll's own timeout: that one is rounded by a
+// thousandth of its length, 10 us in 10 ms.
 
 #include "core/clock.hh"
 #include "core/fd.hh"
 
-#include <sys/epoll.h>
-
 #include <array>
 #include <cstdint>
 #include <span>
+#include <sys/epoll.h>
 
 namespace reprise::querier {
 
 enum class EventKind : std::uint8_t { kTimer, kControl, kUdp, kTcp };
 
-/// Whose event: kind, the socket's place in its transport, and how often that place was used before (24 bits), so that an event for a
-/// closed socket is not taken for its successor's.
+/// Whose event: kind, the socket's place in its transport, and how often that place was used before
+/// (24 bits), so that an event for a closed socket is not taken for its successor's.
 struct EventTag {
     EventKind kind = EventKind::kTimer;
     std::uint32_t place = 0;
@@ -35,7 +34,7 @@ struct EventTag {
 };
 
 class Poller {
-  public:
+public:
     Poller();
 
     /// Level-triggered. Throws SystemError.
@@ -49,7 +48,7 @@ class Poller {
     /// Whether the timer ended the last wait.
     [[nodiscard]] bool timer_fired() const { return timer_fired_; }
 
-  private:
+private:
     void arm(Nanoseconds wake);
 
     FileDescriptor epoll_;

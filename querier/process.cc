@@ -13,10 +13,6 @@
 #include "querier/replayer.hh"
 #include "querier/statistics.hh"
 
-#include <sys/epoll.h>
-#include <sys/prctl.h>
-#include <sys/stat.h>
-
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
@@ -29,6 +25,9 @@
 #include <limits>
 #include <optional>
 #include <string>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
 #include <utility>
 
 namespace reprise::querier {
@@ -54,7 +53,7 @@ void set_signals() {
     std::signal(SIGPIPE, SIG_IGN);
     std::signal(SIGINT, SIG_IGN);
     std::signal(SIGXFSZ, SIG_IGN);
-    struct sigaction action {};
+    struct sigaction action{};
     action.sa_handler = on_terminate; // without SA_RESTART: it must end epoll_wait
     sigaction(SIGTERM, &action, nullptr);
 }
@@ -67,7 +66,7 @@ std::string first_line(const char* path) {
 }
 
 std::uint64_t inode(const char* path) {
-    struct stat status {};
+    struct stat status{};
     return ::stat(path, &status) == 0 ? status.st_ino : 0;
 }
 
@@ -132,7 +131,8 @@ void Process::say_hello() {
     link_.send(frame);
 }
 
-/// One round: send what is due, do what can wait a little, sleep, send what is due, take in what came.
+/// One round: send what is due, do what can wait a little, sleep, send what is due, take in what
+/// came.
 void Process::loop_once() {
     const Nanoseconds now = SteadyClock::now();
     if (replayer_) {
@@ -146,8 +146,8 @@ void Process::loop_once() {
         return;
     }
     const Nanoseconds asleep = SteadyClock::now();
-    Nanoseconds wake = replayer_ ? replayer_->next_wake(asleep)
-                                 : std::numeric_limits<Nanoseconds>::max();
+    Nanoseconds wake =
+        replayer_ ? replayer_->next_wake(asleep) : std::numeric_limits<Nanoseconds>::max();
     wake = std::min({wake, next_report_, asleep + kParentSilence});
     wait_and_handle(asleep, intake_.busy() || more_frames_ ? asleep : wake);
     check_parent(SteadyClock::now());
@@ -337,7 +337,8 @@ void Process::report(Nanoseconds now) {
         frame.mutable_status()->set_lag_ns(replayer_->lag(now));
         link_.send(frame);
     }
-    const bool worth_it = results_.unflushed() >= kFlushRecords || (time && results_.unflushed() > 0);
+    const bool worth_it =
+        results_.unflushed() >= kFlushRecords || (time && results_.unflushed() > 0);
     if (worth_it && replayer_->quiet(now, kFlushTime)) {
         results_.flush();
     }
@@ -366,8 +367,9 @@ std::string Process::reason_at_end() const {
         return fmt::format("{} queries ended of {}", statistics.ended(), statistics.received);
     }
     if (statistics.receive_overflows > 0) {
-        return fmt::format("{} replies were dropped because receive buffers were full; add queriers",
-                           statistics.receive_overflows);
+        return fmt::format(
+            "{} replies were dropped because receive buffers were full; add queriers",
+            statistics.receive_overflows);
     }
     return "";
 }

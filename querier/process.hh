@@ -1,5 +1,6 @@
 #pragma once
-// The querier process: one thread between its parent (the host's distributor) and the server under test.
+// The querier process: one thread between its parent (the host's distributor) and the server under
+// test.
 
 #include "core/clock.hh"
 #include "core/replay.pb.h"
@@ -30,13 +31,14 @@ struct QueryOptions {
 ReplayOptions replay_options(const wire::Options& options, std::string& error);
 
 class Process {
-  public:
+public:
     explicit Process(const QueryOptions& options);
 
-    /// Runs until the trace has ended and everything is settled, or until stopped. Exit status: 0 clean, 1 not.
+    /// Runs until the trace has ended and everything is settled, or until stopped. Exit status: 0
+    /// clean, 1 not.
     int run();
 
-  private:
+private:
     void loop_once();
     void say_hello();
     void wait_and_handle(Nanoseconds now, Nanoseconds wake);
@@ -65,7 +67,7 @@ class Process {
     Intake intake_;
     bool more_frames_ = false; ///< the link may hold another whole frame
     bool done_ = false;
-    std::string because_; ///< why the run is not clean
+    std::string because_;                 ///< why the run is not clean
     std::optional<std::uint64_t> handed_; ///< from EndOfTrace
     std::uint64_t credit_ = 0;
     Nanoseconds last_heard_ = 0;

@@ -28,7 +28,8 @@ namespace reprise::querier {
 namespace {
 
 constexpr Nanoseconds kBehind = kMillisecond;
-/// Between two looks at the sockets, so that sending under load does not let receive buffers overflow.
+/// Between two looks at the sockets, so that sending under load does not let receive buffers
+/// overflow.
 constexpr int kSendBurst = 128;
 /// Between two looks at the schedule, so that a dead server's timeouts do not delay sending.
 constexpr int kExpireBurst = 64;
@@ -50,7 +51,8 @@ Nanoseconds busy_wait_until(Nanoseconds time) {
 Replayer::Replayer(Poller& poller, const ReplayOptions& options, WaiterOptions waiter,
                    Results& results)
     : options_(options), results_(results), slots_(options.credit + options.in_flight),
-      waiter_(waiter), matcher_(slots_, options.in_flight, std::max(options.timeout, kShortestLinger)),
+      waiter_(waiter),
+      matcher_(slots_, options.in_flight, std::max(options.timeout, kShortestLinger)),
       descriptors_(options.descriptors),
       udp_(poller, descriptors_, slots_, options.servers, statistics_, *this),
       tcp_(poller, descriptors_, slots_, matcher_, options.servers, options.idle_timeout,
@@ -355,9 +357,10 @@ Nanoseconds Replayer::next_wake(Nanoseconds now) {
         return wake;
     }
     const Nanoseconds time = due(schedule_.front());
-    const Nanoseconds send = blocked_until_ > now                                  ? blocked_until_
-                             : waiter_.decide(now, time) != Waiter::Action::kSleep ? now
-                                                   : waiter_.wake_time(now, time);
+    const Nanoseconds send = blocked_until_ > now ? blocked_until_
+                             : waiter_.decide(now, time) != Waiter::Action::kSleep
+                                 ? now
+                                 : waiter_.wake_time(now, time);
     return std::min(wake, send);
 }
 

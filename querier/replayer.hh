@@ -1,5 +1,6 @@
 #pragma once
-// Takes queries, sends each when it is due, and knows how each one ends. Knows nothing of the parent.
+// Takes queries, sends each when it is due, and knows how each one ends. Knows nothing of the
+// parent.
 
 #include "core/bytes.hh"
 #include "core/clock.hh"
@@ -39,7 +40,7 @@ struct ReplayOptions {
 };
 
 class Replayer final : public TransportEvents {
-  public:
+public:
     Replayer(Poller& poller, const ReplayOptions& options, WaiterOptions waiter, Results& results);
 
     /// Takes a query into the schedule. False: the parent has more out than it was granted.
@@ -92,11 +93,12 @@ class Replayer final : public TransportEvents {
 
     [[nodiscard]] const Statistics& statistics() const { return statistics_; }
 
-    void on_reply(std::uint32_t owner, std::span<std::uint8_t> reply, Nanoseconds received) override;
+    void on_reply(std::uint32_t owner, std::span<std::uint8_t> reply,
+                  Nanoseconds received) override;
     void on_written(std::uint32_t slot) override;
     void on_failed(std::uint32_t slot, Status status) override;
 
-  private:
+private:
     using Deadlines = IndexList<&Slot::by_deadline>;
 
     [[nodiscard]] Nanoseconds due(const Schedule::Item& item) const;
@@ -131,8 +133,8 @@ class Replayer final : public TransportEvents {
     Deadlines deadlines_;
     size_t in_flight_ = 0;
     bool started_ = false;
-    Nanoseconds base_ = 0;            ///< due time = trace time + base_
-    Nanoseconds blocked_until_ = 0;   ///< sending cannot go on before; 0 = it can
+    Nanoseconds base_ = 0;          ///< due time = trace time + base_
+    Nanoseconds blocked_until_ = 0; ///< sending cannot go on before; 0 = it can
     std::uint64_t departed_ = 0;
     std::string trouble_;
     bool warned_unsupported_ = false;

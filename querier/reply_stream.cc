@@ -13,7 +13,8 @@ namespace {
 
 constexpr size_t kPrefix = 2;
 
-/// Hands out the whole messages at the front of `data` and moves it behind them. False: a bad length.
+/// Hands out the whole messages at the front of `data` and moves it behind them. False: a bad
+/// length.
 bool cut(std::span<std::uint8_t>& data, const ReplyStream::Take& take) {
     while (data.size() >= kPrefix) {
         const size_t size = (size_t{data[0]} << 8U) | data[1];

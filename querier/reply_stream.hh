@@ -7,17 +7,19 @@
 
 namespace reprise::querier {
 
-/// Cuts a TCP stream into DNS messages, each behind a two-byte length (RFC 1035 section 4.2.2), however the stream is split.
-/// Holds at most one incomplete message (64 KiB) and no memory between messages.
+/// Cuts a TCP stream into DNS messages, each behind a two-byte length (RFC 1035 section 4.2.2),
+/// however the stream is split. Holds at most one incomplete message (64 KiB) and no memory between
+/// messages.
 class ReplyStream {
-  public:
+public:
     using Take = std::function<void(std::span<std::uint8_t>)>;
 
-    /// Calls `take` for each message that is now whole; the bytes are lent for the call. False: a length below 12, the size of a
-    /// DNS header; nothing after it can be trusted, so end the connection.
+    /// Calls `take` for each message that is now whole; the bytes are lent for the call. False: a
+    /// length below 12, the size of a DNS header; nothing after it can be trusted, so end the
+    /// connection.
     bool feed(std::span<std::uint8_t> data, const Take& take);
 
-  private:
+private:
     std::vector<std::uint8_t> rest_;
 };
 

@@ -21,8 +21,8 @@ void Results::guarded(const std::function<void()>& action) {
     try {
         action();
     } catch (const std::exception& error) {
-        failure_ = fmt::format("results: {}; free space or choose another results folder",
-                               error.what());
+        failure_ =
+            fmt::format("results: {}; free space or choose another results folder", error.what());
     }
 }
 
@@ -31,10 +31,10 @@ void Results::open(const std::string& folder, const RqHeader& header, bool answe
         const std::string name = fmt::format("{}-{}", header.host, header.querier);
         records_.emplace(fmt::format("{}/queries-{}.rq", folder, name), header);
         if (answers) {
-            answers_.emplace(fmt::format("{}/answers-{}.ra", folder, name),
-                             fmt::format(R"({{"kind": "replay", "run": {}, "host": {}, "querier": {}}})",
-                                         json_string(header.run), json_string(header.host),
-                                         header.querier));
+            answers_.emplace(
+                fmt::format("{}/answers-{}.ra", folder, name),
+                fmt::format(R"({{"kind": "replay", "run": {}, "host": {}, "querier": {}}})",
+                            json_string(header.run), json_string(header.host), header.querier));
         }
     });
 }

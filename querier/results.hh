@@ -1,6 +1,7 @@
 #pragma once
-// A querier's result files. A disk that refuses ends the writing, not the process: the first failure is kept for the caller
-// to act on, later calls do nothing, and what is on disk stays readable.
+// A querier's result files. A disk that refuses ends the writing, not the process: the first
+// failure is kept for the caller to act on, later calls do nothing, and what is on disk stays
+// readable.
 
 #include "core/bytes.hh"
 #include "core/clock.hh"
@@ -16,7 +17,7 @@
 namespace reprise::querier {
 
 class Results {
-  public:
+public:
     /// Creates FOLDER/queries-HOST-N.rq and, where asked, answers-HOST-N.ra.
     void open(const std::string& folder, const RqHeader& header, bool answers);
 
@@ -36,7 +37,7 @@ class Results {
     /// One line about the first failure; empty while there was none.
     [[nodiscard]] const std::string& failure() const { return failure_; }
 
-  private:
+private:
     void guarded(const std::function<void()>& action);
 
     std::optional<RqWriter> records_;

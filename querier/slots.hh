@@ -1,6 +1,7 @@
 #pragma once
-// Where queries live from arrival to end: one slot each, in one array whose size is fixed at the start (what the parent may
-// have out plus the in-flight limit), so memory is bounded and an index stays good.
+// Where queries live from arrival to end: one slot each, in one array whose size is fixed at the
+// start (what the parent may have out plus the in-flight limit), so memory is bounded and an index
+// stays good.
 
 #include "core/bytes.hh"
 #include "core/clock.hh"
@@ -15,7 +16,8 @@
 
 namespace reprise::querier {
 
-/// A query on its way. `record` is what will be written when it ends and is filled in as things happen.
+/// A query on its way. `record` is what will be written when it ends and is filled in as things
+/// happen.
 struct Slot {
     RqRecord record;
     std::uint8_t* message = nullptr; ///< record.query_size bytes in the MessageStore
@@ -24,21 +26,21 @@ struct Slot {
     Links by_key;                    ///< Matcher: same (owner, id, question)
     Links by_id;                     ///< Matcher: same (owner, id)
     Links by_deadline;
-    Links on_connection;       ///< TCP: waiting to be written, or written
-    std::uint32_t owner = 0;   ///< socket or connection in the Matcher's keys
+    Links on_connection;         ///< TCP: waiting to be written, or written
+    std::uint32_t owner = 0;     ///< socket or connection in the Matcher's keys
     std::uint32_t place = kNone; ///< index of the socket or connection in its transport
-    std::uint16_t wire_id = 0; ///< id as sent; differs from the message's where rewritten
-    std::uint8_t family = 0;   ///< 4 or 6
-    bool in_flight = false;    ///< in the order of deadlines
-    bool keyed = false;        ///< known to the Matcher
-    bool written = false;      ///< handed to the kernel at least once
-    bool flying = false;       ///< TCP: on its connection's list of written queries
+    std::uint16_t wire_id = 0;   ///< id as sent; differs from the message's where rewritten
+    std::uint8_t family = 0;     ///< 4 or 6
+    bool in_flight = false;      ///< in the order of deadlines
+    bool keyed = false;          ///< known to the Matcher
+    bool written = false;        ///< handed to the kernel at least once
+    bool flying = false;         ///< TCP: on its connection's list of written queries
 
     [[nodiscard]] Bytes bytes() const { return {message, record.query_size}; }
 };
 
 class Slots {
-  public:
+public:
     explicit Slots(size_t capacity) : capacity_(capacity) { slots_.reserve(capacity); }
 
     Slot& operator[](std::uint32_t index) { return slots_[index]; }
@@ -51,7 +53,7 @@ class Slots {
 
     [[nodiscard]] size_t used() const { return slots_.size() - free_.size(); }
 
-  private:
+private:
     size_t capacity_;
     std::vector<Slot> slots_; ///< never reallocates; pages are touched as they are needed
     std::vector<std::uint32_t> free_;

@@ -8,7 +8,8 @@ namespace reprise::querier {
 namespace {
 
 constexpr Nanoseconds kStep = 500 * kMicrosecond;
-/// The kernel slews by at most 500 ppm, twice that under adjtimex's tick: 1/1000 of the time between batches.
+/// The kernel slews by at most 500 ppm, twice that under adjtimex's tick: 1/1000 of the time
+/// between batches.
 constexpr Nanoseconds kDriftDivisor = 1000;
 
 } // namespace

@@ -1,6 +1,7 @@
 #pragma once
-// The kernel stamps packets with the realtime clock; records use CLOCK_MONOTONIC. One pair of readings per batch converts.
-// A stepped realtime clock (set by hand, by a coarse time daemon, by a resumed virtual machine) shows as a jump of their difference.
+// The kernel stamps packets with the realtime clock; records use CLOCK_MONOTONIC. One pair of
+// readings per batch converts. A stepped realtime clock (set by hand, by a coarse time daemon, by a
+// resumed virtual machine) shows as a jump of their difference.
 
 #include "core/clock.hh"
 
@@ -9,12 +10,12 @@
 namespace reprise::querier {
 
 class StampClock {
-  public:
+public:
     /// A new batch with this pair. More than drift between two batches is a step.
     void sample(const ClockPair& pair);
 
-    /// A stamp of this batch as CLOCK_MONOTONIC. Within a batch that saw a step nobody knows which clock a stamp is of: the
-    /// result is then the batch's own time.
+    /// A stamp of this batch as CLOCK_MONOTONIC. Within a batch that saw a step nobody knows which
+    /// clock a stamp is of: the result is then the batch's own time.
     [[nodiscard]] Nanoseconds convert(Nanoseconds stamp) const {
         return stepped_ || stamp == 0 ? pair_.monotonic : pair_.to_monotonic(stamp);
     }
@@ -29,7 +30,7 @@ class StampClock {
 
     [[nodiscard]] std::uint64_t steps() const { return steps_; }
 
-  private:
+private:
     ClockPair pair_;
     bool sampled_ = false;
     bool stepped_ = false;

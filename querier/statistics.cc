@@ -3,11 +3,10 @@
 #include "core/replay.pb.h"
 #include "core/result_file.hh"
 
-#include <sys/resource.h>
-
 #include <fmt/format.h>
 
 #include <string>
+#include <sys/resource.h>
 
 namespace reprise::querier {
 namespace {

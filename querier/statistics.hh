@@ -35,8 +35,9 @@ struct Statistics {
     Nanoseconds max_lateness = 0;
     std::uint64_t clock_steps = 0;
     std::uint64_t reply_bytes = 0;
-    std::uint64_t unreachable = 0;       ///< ICMP errors seen on UDP sockets
-    std::uint64_t receive_overflows = 0; ///< replies the kernel dropped because a socket's buffer was full
+    std::uint64_t unreachable = 0; ///< ICMP errors seen on UDP sockets
+    std::uint64_t receive_overflows =
+        0; ///< replies the kernel dropped because a socket's buffer was full
 
     /// Adds one end of a query.
     void count_end(Status status);

@@ -14,11 +14,6 @@
 #include "querier/statistics.hh"
 #include "querier/transport.hh"
 
-#include <netinet/in.h>
-#include <netinet/tcp.h>
-#include <sys/epoll.h>
-#include <sys/socket.h>
-
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -27,7 +22,11 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <span>
+#include <sys/epoll.h>
+#include <sys/socket.h>
 #include <utility>
 
 namespace reprise::querier {
@@ -88,7 +87,8 @@ SendResult TcpTransport::connect(FileDescriptor& fd, std::uint8_t family, Nanose
     const int on = 1;
     setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     syn = SteadyClock::now();
-    // Without a bind the kernel chooses the port with the peer in mind, as IP_BIND_ADDRESS_NO_PORT would make a bind do.
+    // Without a bind the kernel chooses the port with the peer in mind, as IP_BIND_ADDRESS_NO_PORT
+    // would make a bind do.
     if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), size) == 0 ||
         errno == EINPROGRESS) {
         return SendResult::kDone;
@@ -264,7 +264,8 @@ bool TcpTransport::connect_timed_out(std::uint32_t index) {
 
 // Writing
 
-/// A free id for the query, its own where possible. With all 65,536 ids in flight it keeps its own and equal keys match in order.
+/// A free id for the query, its own where possible. With all 65,536 ids in flight it keeps its own
+/// and equal keys match in order.
 void TcpTransport::prepare(const Connection& connection, Slot& slot) {
     const std::uint16_t own = message_id(slot.bytes());
     const std::uint32_t owner = owner_of(connection.number);
@@ -285,7 +286,8 @@ bool TcpTransport::write_one(std::uint32_t place, std::uint32_t index) {
     Slot& slot = slots_[index];
     prepare(connection, slot);
     const Nanoseconds now = SteadyClock::now();
-    const ssize_t sent = ::send(connection.fd.get(), segment_.data(), segment_.size(), MSG_NOSIGNAL);
+    const ssize_t sent =
+        ::send(connection.fd.get(), segment_.data(), segment_.size(), MSG_NOSIGNAL);
     if (sent < 0 && would_block(errno)) {
         return false;
     }
@@ -321,8 +323,8 @@ bool TcpTransport::flush_tail(Connection& connection) {
     if (connection.tail.empty()) {
         return true;
     }
-    const ssize_t sent = ::send(connection.fd.get(), connection.tail.data(), connection.tail.size(),
-                                MSG_NOSIGNAL);
+    const ssize_t sent =
+        ::send(connection.fd.get(), connection.tail.data(), connection.tail.size(), MSG_NOSIGNAL);
     if (sent < 0) {
         return would_block(errno);
     }

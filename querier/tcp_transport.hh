@@ -1,11 +1,11 @@
 #pragma once
-// TCP: one connection a source, opened by its first query and reused while it lasts. Queries are pipelined, one segment each;
-// answers may come in any order. The connection ends when the server closes it, or when it was idle for the idle timeout; never
-// by us while a query is in flight.
+// TCP: one connection a source, opened by its first query and reused while it lasts. Queries are
+// pipelined, one segment each; answers may come in any order. The connection ends when the server
+// closes it, or when it was idle for the idle timeout; never by us while a query is in flight.
 //
-// A connection with one id in flight twice could not tell the answers apart, so the second query's id is rewritten (and
-// restored in what we record). An AXFR's further messages have the same key as the first, which ended the query: they
-// are counted as duplicates.
+// A connection with one id in flight twice could not tell the answers apart, so the second query's
+// id is rewritten (and restored in what we record). An AXFR's further messages have the same key as
+// the first, which ended the query: they are counted as duplicates.
 
 #include "core/clock.hh"
 #include "core/fd.hh"
@@ -27,13 +27,14 @@
 namespace reprise::querier {
 
 class TcpTransport {
-  public:
+public:
     TcpTransport(Poller& poller, Descriptors& descriptors, Slots& slots, Matcher& matcher,
                  const Servers& servers, Nanoseconds idle_timeout, Statistics& statistics,
                  TransportEvents& events);
 
-    /// Hands the query to its source's connection. On kDone the transport has it until on_failed(), detach() or
-    /// an answer; on_failed() may come before this returns, so the slot must not be touched afterwards.
+    /// Hands the query to its source's connection. On kDone the transport has it until on_failed(),
+    /// detach() or an answer; on_failed() may come before this returns, so the slot must not be
+    /// touched afterwards.
     SendResult submit(std::uint32_t slot);
 
     /// Something happened on a connection.
@@ -42,7 +43,8 @@ class TcpTransport {
     /// The query ended; its connection forgets it.
     void detach(std::uint32_t slot);
 
-    /// The query's time is up. True where it was opening its connection: all queries on it have failed.
+    /// The query's time is up. True where it was opening its connection: all queries on it have
+    /// failed.
     bool connect_timed_out(std::uint32_t slot);
 
     /// Closes connections idle for the idle timeout.
@@ -54,7 +56,7 @@ class TcpTransport {
     /// Closes the least recently used idle connection; false where there is none.
     bool evict_idle();
 
-  private:
+private:
     struct Connection {
         FileDescriptor fd;
         std::uint32_t source = 0;

@@ -32,13 +32,14 @@ struct Servers {
 
 /// Called by transports from within their own calls.
 class TransportEvents {
-  public:
+public:
     TransportEvents() = default;
     TransportEvents(const TransportEvents&) = delete;
     TransportEvents& operator=(const TransportEvents&) = delete;
     virtual ~TransportEvents() = default;
 
-    /// A DNS message came to `owner` at `received` (CLOCK_MONOTONIC). The bytes may be changed and are lent for the call.
+    /// A DNS message came to `owner` at `received` (CLOCK_MONOTONIC). The bytes may be changed and
+    /// are lent for the call.
     virtual void on_reply(std::uint32_t owner, std::span<std::uint8_t> reply,
                           Nanoseconds received) = 0;
 

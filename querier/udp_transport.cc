@@ -10,16 +10,15 @@
 #include "querier/statistics.hh"
 #include "querier/transport.hh"
 
-#include <netinet/in.h>
-#include <sys/epoll.h>
-#include <sys/socket.h>
-#include <sys/uio.h>
-
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <netinet/in.h>
 #include <span>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
 #include <time.h>
 #include <utility>
 
@@ -158,7 +157,8 @@ SendResult UdpTransport::send(std::uint32_t index) {
         if (!is_icmp(errno)) {
             return SendResult::kFailed;
         }
-        statistics_.unreachable += 1; // an earlier query's error; the next attempt is this one's own
+        statistics_.unreachable +=
+            1; // an earlier query's error; the next attempt is this one's own
     }
     return SendResult::kFailed;
 }

@@ -1,6 +1,6 @@
 #pragma once
-// UDP in source mode "ports": one connected socket a source, so that the kernel keeps the sources apart by port and hands us
-// ICMP errors and only the server's packets.
+// UDP in source mode "ports": one connected socket a source, so that the kernel keeps the sources
+// apart by port and hands us ICMP errors and only the server's packets.
 
 #include "core/clock.hh"
 #include "core/fd.hh"
@@ -12,22 +12,22 @@
 #include "querier/statistics.hh"
 #include "querier/transport.hh"
 
-#include <sys/socket.h>
-
 #include <cstddef>
 #include <cstdint>
+#include <sys/socket.h>
 #include <unordered_map>
 #include <vector>
 
 namespace reprise::querier {
 
 class UdpTransport {
-  public:
+public:
     UdpTransport(Poller& poller, Descriptors& descriptors, Slots& slots, const Servers& servers,
                  Statistics& statistics, TransportEvents& events);
 
-    /// Sends the slot's query from its source's socket, which is opened where needed. On kDone the slot's place, owner and
-    /// send time (read right before the system call) are set; otherwise nothing has changed.
+    /// Sends the slot's query from its source's socket, which is opened where needed. On kDone the
+    /// slot's place, owner and send time (read right before the system call) are set; otherwise
+    /// nothing has changed.
     SendResult send(std::uint32_t slot);
 
     /// Takes one batch of replies from the socket of an event.
@@ -39,7 +39,7 @@ class UdpTransport {
     /// Closes the least recently used socket no query waits on; false where there is none.
     bool evict_idle();
 
-  private:
+private:
     struct Socket {
         FileDescriptor fd;
         std::uint32_t source = 0;

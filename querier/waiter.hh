@@ -1,15 +1,18 @@
 #pragma once
 // How to be on time although sleeping is not.
 //
-// Problem: a sleeping process runs again only some time after its timer fired. On virtual machines that time depends on how
-// deeply the processor slept: about 65 us after 10 ms of sleep, about 20 us after 0.1 ms. All of it would be lateness.
+// Problem: a sleeping process runs again only some time after its timer fired. On virtual machines
+// that time depends on how deeply the processor slept: about 65 us after 10 ms of sleep, about 20
+// us after 0.1 ms. All of it would be lateness.
 //
-// Idea: the lateness is fairly steady for sleeps of one length, so it is learnt: a running median for each class of
-// sleep length (powers of two), and the timer is set that much before the due time. The error then centres on zero.
-// What is measured is the wake-up (time after the sleep minus the timer's time) and the way from there to the send call.
+// Idea: the lateness is fairly steady for sleeps of one length, so it is learnt: a running median
+// for each class of sleep length (powers of two), and the timer is set that much before the due
+// time. The error then centres on zero. What is measured is the wake-up (time after the sleep minus
+// the timer's time) and the way from there to the send call.
 //
-// Awake too early: spin when what is left fits in the allowance for spinning; else send when sending now misses by less than
-// another sleep would, which is half the learnt lateness of so short a sleep; else sleep again.
+// Awake too early: spin when what is left fits in the allowance for spinning; else send when
+// sending now misses by less than another sleep would, which is half the learnt lateness of so
+// short a sleep; else sleep again.
 //
 // Time is a parameter throughout; the caller reads the clock.
 
@@ -24,7 +27,7 @@ namespace reprise::querier {
 
 /// Median of the last few values.
 class RunningMedian {
-  public:
+public:
     void add(Nanoseconds value);
 
     /// `initial` until there are values.
@@ -34,7 +37,7 @@ class RunningMedian {
 
     [[nodiscard]] size_t count() const { return count_; }
 
-  private:
+private:
     static constexpr size_t kWindow = 33;
 
     std::array<Nanoseconds, kWindow> values_{};
@@ -49,7 +52,7 @@ struct WaiterOptions {
 };
 
 class Waiter {
-  public:
+public:
     enum class Action : std::uint8_t { kSend, kSpin, kSleep };
 
     explicit Waiter(WaiterOptions options) : options_(options) {}
@@ -60,7 +63,8 @@ class Waiter {
     /// When the timer should fire so that a query due at `due` leaves on time; always after `now`.
     [[nodiscard]] Nanoseconds wake_time(Nanoseconds now, Nanoseconds due) const;
 
-    /// The process fell asleep at `asleep` with its timer at `timer` and was woken by it at `awake`.
+    /// The process fell asleep at `asleep` with its timer at `timer` and was woken by it at
+    /// `awake`.
     void woke(Nanoseconds asleep, Nanoseconds timer, Nanoseconds awake);
 
     /// Something else than the timer woke it, or it spun: nothing to learn from the next send.
@@ -72,10 +76,11 @@ class Waiter {
     /// Learnt time between timer and send for a sleep of that length.
     [[nodiscard]] Nanoseconds early_for(Nanoseconds sleep) const;
 
-    /// Sleep lengths to try before the start, so that the first queries are on time as well; nothing when enough is known.
+    /// Sleep lengths to try before the start, so that the first queries are on time as well;
+    /// nothing when enough is known.
     std::optional<Nanoseconds> next_rehearsal();
 
-  private:
+private:
     /// Class k: sleeps shorter than 32 us << k; the last one takes all longer ones.
     static constexpr size_t kClasses = 12;
 

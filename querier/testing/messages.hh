@@ -13,15 +13,24 @@ inline std::vector<std::uint8_t> make_message(std::uint16_t id, std::string_view
                                               std::uint16_t type = 1) {
     std::vector<std::uint8_t> out{static_cast<std::uint8_t>(id >> 8U),
                                   static_cast<std::uint8_t>(id),
-                                  0, 0, 0, 1, 0, 0, 0, 0, 0, 0};
+                                  0,
+                                  0,
+                                  0,
+                                  1,
+                                  0,
+                                  0,
+                                  0,
+                                  0,
+                                  0,
+                                  0};
     while (name.size() > 1) {
         const std::string_view label = name.substr(0, name.find('.'));
         out.push_back(static_cast<std::uint8_t>(label.size()));
         out.insert(out.end(), label.begin(), label.end());
         name.remove_prefix(label.size() + 1);
     }
-    out.insert(out.end(), {0, static_cast<std::uint8_t>(type >> 8U),
-                           static_cast<std::uint8_t>(type), 0, 1});
+    out.insert(out.end(),
+               {0, static_cast<std::uint8_t>(type >> 8U), static_cast<std::uint8_t>(type), 0, 1});
     return out;
 }
 
@@ -33,7 +42,8 @@ inline std::vector<std::uint8_t> make_reply(Bytes query, std::uint8_t rcode = 0)
     return out;
 }
 
-/// A query of source number `source` (its address follows from the number), `offset` after the trace's first.
+/// A query of source number `source` (its address follows from the number), `offset` after the
+/// trace's first.
 inline Query make_query(std::uint64_t sequence, Nanoseconds offset, Bytes message,
                         std::uint32_t source = 0, Transport transport = Transport::kUdp,
                         std::uint8_t family = 4) {

@@ -2,16 +2,15 @@
 
 #include "core/fd.hh"
 
-#include <net/if.h>
-#include <sched.h>
-#include <sys/ioctl.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <net/if.h>
+#include <sched.h>
 #include <string>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 namespace reprise::querier::testing {
 namespace {

@@ -6,19 +6,18 @@
 #include "core/fd.hh"
 #include "querier/testing/messages.hh"
 
-#include <fcntl.h>
-#include <poll.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <fmt/format.h>
 
 #include <array>
 #include <csignal>
 #include <cstdint>
+#include <fcntl.h>
 #include <fstream>
+#include <poll.h>
 #include <string>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 namespace reprise::querier::testing {
 namespace {

@@ -1,15 +1,15 @@
 #pragma once
 #include "querier/testing/parent.hh"
 
-#include <sys/types.h>
-
 #include <string>
+#include <sys/types.h>
 
 namespace reprise::querier::testing {
 
-/// A real NSD on loopback, port 5300, with the small zone "example.": names a.example. to z.example. have A records.
+/// A real NSD on loopback, port 5300, with the small zone "example.": names a.example. to
+/// z.example. have A records.
 class Nsd {
-  public:
+public:
     struct Settings {
         int tcp_timeout = 30;    ///< seconds a connection may be idle
         int tcp_query_count = 0; ///< queries a connection may carry; 0 = any number
@@ -29,7 +29,7 @@ class Nsd {
     void stop() const;
     void go_on() const;
 
-  private:
+private:
     void configure(const Settings& settings);
     void wait_until_ready();
 

@@ -8,21 +8,20 @@
 #include "core/replay.pb.h"
 #include "querier/testing/messages.hh"
 
-#include <fcntl.h>
-#include <poll.h>
-#include <sys/resource.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstdint>
 #include <cstdlib>
+#include <fcntl.h>
 #include <filesystem>
 #include <functional>
+#include <poll.h>
 #include <string>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
 #include <vector>
 
 namespace reprise::querier::testing {
@@ -73,9 +72,9 @@ Parent::Parent(const std::string& results, const Limits& limits,
     check(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair.data()), "socketpair");
     control_ = FileDescriptor(pair[0]);
     const FileDescriptor theirs(pair[1]);
-    std::vector<std::string> words{"reprise-querier", "query", "--control-fd", "3", "--name",
-                                   "here", "--index", "0", "--run-id", "test-run", "--results",
-                                   results};
+    std::vector<std::string> words{"reprise-querier", "query",    "--control-fd", "3",
+                                   "--name",          "here",     "--index",      "0",
+                                   "--run-id",        "test-run", "--results",    results};
     words.insert(words.end(), arguments.begin(), arguments.end());
     std::vector<char*> argv;
     for (std::string& word : words) {

@@ -1,6 +1,6 @@
 #pragma once
-// Plays the distributor to a real querier process over a socket pair. Nothing here waits for luck: every wait is for a
-// condition and has a bound, after which the test fails.
+// Plays the distributor to a real querier process over a socket pair. Nothing here waits for luck:
+// every wait is for a condition and has a bound, after which the test fails.
 
 #include "core/fd.hh"
 #include "core/frame.hh"
@@ -8,19 +8,18 @@
 #include "core/replay.pb.h"
 #include "querier/testing/result_reader.hh"
 
-#include <sys/types.h>
-
 #include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
+#include <sys/types.h>
 #include <vector>
 
 namespace reprise::querier::testing {
 
 /// A folder below $TMPDIR or /tmp that goes away with the object.
 class ScratchFolder {
-  public:
+public:
     ScratchFolder();
     ~ScratchFolder();
     ScratchFolder(const ScratchFolder&) = delete;
@@ -28,7 +27,7 @@ class ScratchFolder {
 
     [[nodiscard]] const std::string& path() const { return path_; }
 
-  private:
+private:
     std::string path_;
 };
 
@@ -38,7 +37,7 @@ struct Limits {
 };
 
 class Parent {
-  public:
+public:
     /// Starts the querier and takes its Hello.
     explicit Parent(const std::string& results, const Limits& limits = {},
                     const std::vector<std::string>& arguments = {});
@@ -56,9 +55,12 @@ class Parent {
     void give(const std::vector<Query>& queries);
     void end_of_trace();
     void abort(const std::string& because);
+
     /// From now on says nothing any more, though its end stays open.
     void fall_silent() { silent_ = true; }
+
     void close() { control_.reset(); }
+
     void stop_process() const;
     void continue_process() const;
 
@@ -68,18 +70,24 @@ class Parent {
     int finish(Nanoseconds bound = 30 * kSecond);
 
     [[nodiscard]] const wire::Hello& hello() const { return hello_; }
+
     [[nodiscard]] const wire::Counts& counts() const { return counts_; }
+
     [[nodiscard]] std::uint64_t credit() const { return credit_; }
+
     [[nodiscard]] std::uint64_t clock_replies() const { return clock_replies_; }
+
     [[nodiscard]] const std::optional<std::string>& aborted() const { return aborted_; }
+
     [[nodiscard]] const std::optional<wire::QuerierReport>& report() const { return report_; }
 
     [[nodiscard]] RqContent records() const { return read_rq(results_ + "/queries-here-0.rq"); }
+
     [[nodiscard]] std::vector<AnswerContent> answers() const {
         return read_ra(results_ + "/answers-here-0.ra");
     }
 
-  private:
+private:
     void send(const wire::Frame& frame);
     /// One look at the link, at most `wait_ms` long. False when it is closed.
     bool serve(int wait_ms);

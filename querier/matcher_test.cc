@@ -1,0 +1,149 @@
+#include "core/clock.hh"
+#include "querier/links.hh"
+#include "querier/matcher.hh"
+#include "querier/slots.hh"
+#include "querier/testing/messages.hh"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+namespace reprise::querier {
+namespace {
+
+using testing::make_message;
+using testing::make_query;
+using testing::make_reply;
+using Kind = Matcher::Kind;
+
+class MatcherTest : public ::testing::Test {
+protected:
+    /// Sends a query from `owner`; its slot.
+    std::uint32_t send(std::uint32_t owner, const std::vector<std::uint8_t>& message) {
+        const std::uint32_t slot = slots_.take(make_query(sequence_++, 0, message));
+        slots_[slot].owner = owner;
+        matcher_.add(slot);
+        return slot;
+    }
+
+    /// A reply arrives; an answered query ends.
+    Matcher::Match reply(std::uint32_t owner, const std::vector<std::uint8_t>& message,
+                         Nanoseconds now = 0) {
+        const Matcher::Match match = matcher_.match(owner, message, now);
+        if (match.kind == Kind::kAnswer) {
+            matcher_.end(match.slot, true, now);
+        }
+        return match;
+    }
+
+    Slots slots_{1000};
+    Matcher matcher_{slots_, 1000, kSecond};
+    std::uint64_t sequence_ = 0;
+};
+
+TEST_F(MatcherTest, NeedsOwnerIdAndQuestion) {
+    const auto query = make_message(5, "a.example.");
+    const std::uint32_t slot = send(1, query);
+    EXPECT_EQ(reply(2, make_reply(query)).kind, Kind::kUnmatched);
+    EXPECT_EQ(reply(1, make_reply(make_message(6, "a.example."))).kind, Kind::kUnmatched);
+    EXPECT_EQ(reply(1, make_reply(make_message(5, "b.example."))).kind, Kind::kUnmatched);
+    EXPECT_EQ(reply(1, make_reply(make_message(5, "a.example.", 28))).kind, Kind::kUnmatched);
+    const auto match = reply(1, make_reply(query));
+    EXPECT_EQ(match.kind, Kind::kAnswer);
+    EXPECT_EQ(match.slot, slot);
+}
+
+TEST_F(MatcherTest, NamesHaveNoCase) {
+    send(1, make_message(5, "WwW.ExAmPlE."));
+    EXPECT_EQ(reply(1, make_reply(make_message(5, "www.example."))).kind, Kind::kAnswer);
+}
+
+TEST_F(MatcherTest, QueriesAndFragmentsAnswerNothing) {
+    const auto query = make_message(5, "a.example.");
+    send(1, query);
+    EXPECT_EQ(reply(1, query).kind, Kind::kUnmatched);
+    EXPECT_EQ(reply(1, {0, 5, 0x80}).kind, Kind::kUnmatched);
+    EXPECT_EQ(reply(1, {}).kind, Kind::kUnmatched);
+}
+
+TEST_F(MatcherTest, EqualKeysAreAnsweredInOrder) {
+    const auto query = make_message(5, "a.example.");
+    const std::uint32_t first = send(1, query);
+    const std::uint32_t second = send(1, query);
+    EXPECT_EQ(reply(1, make_reply(query)).slot, first);
+    EXPECT_EQ(reply(1, make_reply(query)).slot, second);
+    EXPECT_EQ(reply(1, make_reply(query)).kind, Kind::kDuplicate);
+}
+
+TEST_F(MatcherTest, AReplyWithoutQuestionAnswersTheOldestOfItsId) {
+    const std::uint32_t first = send(1, make_message(5, "a.example."));
+    const std::uint32_t second = send(1, make_message(5, "b.example."));
+    const std::vector<std::uint8_t> header{0, 5, 0x80, 1, 0, 0, 0, 0, 0, 0, 0, 0};
+    EXPECT_EQ(reply(1, header).slot, first);
+    EXPECT_EQ(reply(1, header).slot, second);
+    EXPECT_EQ(reply(1, header).kind, Kind::kDuplicate);
+}
+
+TEST_F(MatcherTest, AMalformedQueryIsAnsweredById) {
+    const std::vector<std::uint8_t> broken{0, 9, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 63, 'x'};
+    const std::uint32_t slot = send(1, broken);
+    EXPECT_EQ(reply(1, make_reply(make_message(9, "x."))).slot, slot);
+}
+
+TEST_F(MatcherTest, TellsLateDuplicateAndUnmatchedApart) {
+    const auto query = make_message(5, "a.example.");
+    matcher_.end(send(1, query), false, 0);
+    EXPECT_EQ(reply(1, make_reply(query), kMillisecond).kind, Kind::kLate);
+    EXPECT_EQ(reply(1, make_reply(query), kMillisecond).kind, Kind::kDuplicate);
+    EXPECT_EQ(reply(1, make_reply(query), 2 * kSecond).kind, Kind::kUnmatched);
+}
+
+TEST_F(MatcherTest, ANewQueryComesBeforeAnOldGhost) {
+    const auto query = make_message(5, "a.example.");
+    matcher_.end(send(1, query), false, 0);
+    const std::uint32_t again = send(1, query);
+    EXPECT_EQ(reply(1, make_reply(query)).slot, again);
+    EXPECT_EQ(reply(1, make_reply(query)).kind, Kind::kLate);
+}
+
+TEST_F(MatcherTest, KnowsIdsInUse) {
+    EXPECT_FALSE(matcher_.id_in_use(1, 5));
+    const std::uint32_t slot = send(1, make_message(5, "a.example."));
+    EXPECT_TRUE(matcher_.id_in_use(1, 5));
+    EXPECT_FALSE(matcher_.id_in_use(2, 5));
+    matcher_.remove(slot);
+    EXPECT_FALSE(matcher_.id_in_use(1, 5));
+}
+
+TEST(Ghosts, ForgetsTheOldestOfAFullSetOnly) {
+    Ghosts ghosts(kSecond, 3); // one set of eight
+    for (std::uint64_t key = 1; key <= 9; ++key) {
+        ghosts.add(key, true, static_cast<Nanoseconds>(key) * kMillisecond);
+    }
+    EXPECT_EQ(ghosts.take(1, 10 * kMillisecond), Ghosts::Seen::kUnknown);
+    for (std::uint64_t key = 2; key <= 9; ++key) {
+        EXPECT_EQ(ghosts.take(key, 10 * kMillisecond), Ghosts::Seen::kAnswered);
+    }
+}
+
+TEST(Ghosts, CountsTimedOutQueriesOfOneKey) {
+    Ghosts ghosts(kSecond);
+    ghosts.add(77, false, 0);
+    ghosts.add(77, false, 0);
+    EXPECT_EQ(ghosts.take(77, 1), Ghosts::Seen::kTimedOut);
+    EXPECT_EQ(ghosts.take(77, 1), Ghosts::Seen::kTimedOut);
+    EXPECT_EQ(ghosts.take(77, 1), Ghosts::Seen::kAnswered);
+}
+
+TEST(Ghosts, SurvivesTheWrapOfItsMilliseconds) {
+    Ghosts ghosts(kSecond);
+    const Nanoseconds wrap = (Nanoseconds{1} << 32U) * kMillisecond;
+    ghosts.add(5, true, wrap - kMillisecond);
+    EXPECT_EQ(ghosts.take(5, wrap + kMillisecond), Ghosts::Seen::kAnswered);
+    EXPECT_EQ(ghosts.take(5, wrap + 2 * kSecond), Ghosts::Seen::kUnknown);
+}
+
+} // namespace
+} // namespace reprise::querier

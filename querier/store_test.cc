@@ -1,0 +1,186 @@
+// Slots, messages, keys, stamps, options: the small values.
+#include "core/clock.hh"
+#include "core/error.hh"
+#include "core/replay.pb.h"
+#include "querier/descriptors.hh"
+#include "querier/links.hh"
+#include "querier/message_store.hh"
+#include "querier/options.hh"
+#include "querier/poller.hh"
+#include "querier/process.hh"
+#include "querier/question.hh"
+#include "querier/slots.hh"
+#include "querier/stamps.hh"
+#include "querier/statistics.hh"
+#include "querier/testing/messages.hh"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace reprise::querier {
+namespace {
+
+using testing::make_message;
+using testing::make_query;
+
+TEST(MessageStore, KeepsEverySizeApart) {
+    MessageStore store;
+    std::vector<std::pair<std::uint8_t*, size_t>> kept;
+    for (const size_t size : {0UL, 1UL, 64UL, 65UL, 512UL, 4096UL, 40000UL, 65535UL}) {
+        const std::vector<std::uint8_t> message(size, static_cast<std::uint8_t>(size + 1));
+        kept.emplace_back(store.keep(message), size);
+    }
+    for (const auto& [at, size] : kept) {
+        EXPECT_EQ(std::count(at, at + size, static_cast<std::uint8_t>(size + 1)),
+                  static_cast<std::ptrdiff_t>(size));
+        store.forget(at, size);
+    }
+}
+
+TEST(MessageStore, SteadyStateTakesNoMoreMemory) {
+    MessageStore store;
+    const std::vector<std::uint8_t> message(100, 1);
+    for (int i = 0; i < 10000; ++i) {
+        store.forget(store.keep(message), message.size());
+    }
+    EXPECT_EQ(store.reserved(), 64UL << 10U);
+}
+
+TEST(Slots, AreBoundedAndUsedAgain) {
+    Slots slots(2);
+    const auto message = make_message(7, "a.example.");
+    const std::uint32_t a = slots.take(make_query(1, 0, message));
+    slots.take(make_query(2, 0, message));
+    EXPECT_EQ(slots.take(make_query(3, 0, message)), kNone);
+    slots[a].record.retries = 1;
+    slots.give_back(a);
+    EXPECT_EQ(slots.used(), 1U);
+    EXPECT_EQ(slots.take(make_query(4, 0, message)), a);
+    EXPECT_EQ(slots[a].record.sequence, 4U);
+    EXPECT_EQ(slots[a].record.retries, 0);
+    EXPECT_EQ(slots[a].wire_id, 7);
+}
+
+TEST(Question, HashIgnoresCaseOfNamesOnly) {
+    const auto hash = [](std::string_view name, std::uint16_t type) {
+        return question_hash(make_message(1, name, type));
+    };
+    EXPECT_EQ(hash("ABC.example.", 1), hash("abc.EXAMPLE.", 1));
+    EXPECT_NE(hash("abc.example.", 0x41), hash("abc.example.", 0x61));
+    EXPECT_NE(hash("abc.example.", 1), hash("abd.example.", 1));
+    EXPECT_NE(hash(".", 1), 0U);
+    EXPECT_EQ(question_hash({}), 0U);
+    EXPECT_EQ(question_hash(std::vector<std::uint8_t>(12, 0)), 0U);
+}
+
+TEST(Question, IdOfAShortMessageIsZero) {
+    const std::vector<std::uint8_t> one{9};
+    EXPECT_EQ(message_id(one), 0);
+    EXPECT_EQ(message_id(make_message(0x1234, ".")), 0x1234);
+}
+
+TEST(StampClock, ConvertsKernelStamps) {
+    StampClock stamps;
+    stamps.sample({.monotonic = 1000, .realtime = 5'000'000});
+    EXPECT_EQ(stamps.convert(4'999'900), 900);
+    EXPECT_EQ(stamps.convert(0), 1000);
+    EXPECT_EQ(stamps.to_realtime(900), 4'999'900);
+    EXPECT_FALSE(stamps.stepped());
+}
+
+TEST(StampClock, SeesStepsButNotDrift) {
+    StampClock stamps;
+    stamps.sample({.monotonic = 0, .realtime = kSecond});
+    stamps.sample({.monotonic = kSecond, .realtime = 2 * kSecond + 900 * kMicrosecond});
+    EXPECT_FALSE(stamps.stepped());
+    stamps.sample({.monotonic = kSecond + kMillisecond, .realtime = kSecond});
+    EXPECT_TRUE(stamps.stepped());
+    EXPECT_EQ(stamps.convert(12345), kSecond + kMillisecond);
+    stamps.sample({.monotonic = kSecond + 2 * kMillisecond, .realtime = kSecond + kMillisecond});
+    EXPECT_FALSE(stamps.stepped());
+    EXPECT_EQ(stamps.steps(), 1U);
+}
+
+TEST(Descriptors, KeepAReserve) {
+    Descriptors descriptors(Descriptors::kReserve + 2);
+    EXPECT_TRUE(descriptors.take());
+    EXPECT_TRUE(descriptors.take());
+    EXPECT_FALSE(descriptors.take());
+    descriptors.give_back();
+    EXPECT_TRUE(descriptors.take());
+}
+
+TEST(EventTag, SurvivesPacking) {
+    const EventTag tag{.kind = EventKind::kTcp, .place = 0xfedcba98, .generation = 0x1234567};
+    const EventTag back = EventTag::unpack(tag.pack());
+    EXPECT_EQ(back.kind, EventKind::kTcp);
+    EXPECT_EQ(back.place, 0xfedcba98);
+    EXPECT_EQ(back.generation, 0x234567U);
+}
+
+TEST(Options, EarlyAndSpinAreChecked) {
+    EXPECT_EQ(parse_early("auto"), std::nullopt);
+    EXPECT_EQ(parse_early("30"), 30 * kMicrosecond);
+    EXPECT_THROW(parse_early("fast"), UsageError);
+    EXPECT_THROW(parse_early("-1"), UsageError);
+    EXPECT_THROW(parse_early("1001"), UsageError);
+    EXPECT_EQ(parse_spin(30), 30 * kMicrosecond);
+    EXPECT_THROW(parse_spin(31), UsageError);
+}
+
+wire::Options good_options() {
+    wire::Options options;
+    options.set_server_v4("192.0.2.1:53");
+    options.set_timeout_ns(kSecond);
+    options.set_source_mode("ports");
+    return options;
+}
+
+TEST(Options, ReplayOptionsAreChecked) {
+    std::string error;
+    const ReplayOptions options = replay_options(good_options(), error);
+    EXPECT_EQ(error, "");
+    EXPECT_EQ(options.servers.of(4)->text(), "192.0.2.1:53");
+    EXPECT_FALSE(options.servers.of(6));
+    EXPECT_EQ(options.in_flight, 262144U);
+
+    wire::Options bad = good_options();
+    bad.set_server_v6("::1");
+    replay_options(bad, error);
+    EXPECT_EQ(error, "server address ::1 is not ADDR:PORT");
+    bad = good_options();
+    bad.set_source_mode("mapped");
+    replay_options(bad, error);
+    EXPECT_EQ(error, "source mode mapped is not known; use ports");
+    bad = good_options();
+    bad.set_timeout_ns(0);
+    replay_options(bad, error);
+    EXPECT_EQ(error, "the timeout must be positive and the idle timeout not negative");
+}
+
+TEST(Statistics, SumsAndJson) {
+    Statistics statistics;
+    for (const Status status : {Status::kAnswered, Status::kTimedOut, Status::kSendFailed,
+                                Status::kConnectionFailed, Status::kSkipped}) {
+        statistics.count_end(status);
+    }
+    EXPECT_EQ(statistics.ended(), 5U);
+    const std::string json = statistics_json(statistics, false, "a \"reason\"");
+    EXPECT_NE(json.find(R"("clean": false, "because": "a \"reason\"", "counts": {"received": 0,)"),
+              std::string::npos)
+        << json;
+    wire::Counts counts;
+    statistics.fill(counts);
+    EXPECT_EQ(counts.answered(), 1U);
+    EXPECT_EQ(counts.skipped(), 1U);
+}
+
+} // namespace
+} // namespace reprise::querier
