@@ -194,7 +194,7 @@ def _latency_cdf(latencies: dict[str, NDArray[np.int64]]) -> Drawn:
             axes.plot(x / MEGA, y, label=f"{name} ({len(samples):,})")
         axes.set_xscale("log")
         _share_axis(axes, "latency [ms]")
-        legend_above(axes)
+        legend_above(axes, 1)
         return bool(held)
 
     caption = "Share of answers received within this time; a fresh connection counts from its SYN."
@@ -265,7 +265,7 @@ def _connections(measured: Measured) -> list[Drawn]:
         for state, one in held.items():
             _line(axes, one, state.replace("_", "-"))
         _time_axis(axes, "connections")
-        legend_above(axes)
+        legend_above(axes, 1)
         return True
 
     caption = "TCP connections at the server's host by state, sampled once a second."
