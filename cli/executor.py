@@ -251,7 +251,9 @@ class Executor:
         words = last_line(main.log)
         marker = ": error: "
         text = words.split(marker, 1)[1] if marker in words else self._main_because
-        what, _, mend = (text or processes.describe_exit(main.exit or 0)).partition("; ")
+        what, _, mend = (text or f"{main.id} ended with {processes.describe_exit(main.exit or 0)}").partition(
+            "; "
+        )
         self.outcome.fail(what, mend or f"see {self._show(main.log)}")
 
     # --- the end ------------------------------------------------------------------------------------------

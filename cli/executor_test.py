@@ -110,7 +110,7 @@ def members(kind: str, namespace: str) -> list[int]:
 
 @pytest.fixture
 def background(tmp_path: Path) -> Iterator[tuple[int, str]]:
-    """A command with a run that lasts, in a process of its own; gives its number and a word of its main process."""
+    """A run that lasts, of a command in a process of its own: its number and words of the run."""
     token = f"300.{os.getpid()}{time.monotonic_ns() % 1_000_000:06d}"
     plan = make_plan(tmp_path, "nsd", ("/bin/sleep", token))
     pid = os.fork()
@@ -200,25 +200,21 @@ def test_a_server_that_dies_stops_the_run(background: tuple[int, str], tmp_path:
         ("@ IN A 1.2.3\n", "checking the zone failed"),
     ],
 )
-def test_a_zone_that_does_not_parse_is_one_line(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str], zone: str, word: str
-) -> None:
+def test_a_zone_that_does_not_parse_is_one_line(tmp_path: Path, zone: str, word: str) -> None:
     assert execute(make_plan(tmp_path, "nsd", ("/bin/true",), zone=zone), tmp_path / "results") == 1
-    lines = [line for line in capfd.readouterr().err.splitlines() if "error" in line]
-    assert len(lines) == 1
-    assert word in lines[0]
+    assert word in manifest(tmp_path / "results")["error"]
 
 
-def test_a_server_that_cannot_start_is_one_line(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_server_that_cannot_start_is_named(tmp_path: Path) -> None:
     plan = make_plan(tmp_path, "nsd", ("/bin/true",))
     broken = tuple(dataclasses.replace(one, content=(one.content or "") + "nonsense\n") for one in plan.files)
     assert execute(dataclasses.replace(plan, files=broken), tmp_path / "results") == 1
-    lines = [line for line in capfd.readouterr().err.splitlines() if "error:" in line]
-    assert len(lines) == 1
-    assert "server ended before it was ready (exit status 1)" in lines[0]
+    found = manifest(tmp_path / "results")
+    assert "server ended before it was ready (exit status 1)" in found["error"]
+    assert "server.log" in found["mend"]
 
 
-def test_a_server_that_never_answers_is_given_up(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_server_that_never_answers_is_given_up(tmp_path: Path) -> None:
     plan = make_plan(tmp_path, "nsd", ("/bin/true",))
     ready = Ready(
         "dns", port=54, addresses=("198.19.255.53",), origin="example.", source="client1", timeout_s=1.0
@@ -227,7 +223,8 @@ def test_a_server_that_never_answers_is_given_up(tmp_path: Path, capfd: pytest.C
     assert (
         execute(dataclasses.replace(plan, processes=(first, *plan.processes[1:])), tmp_path / "results") == 1
     )
-    assert "server was not ready within 1 s (198.19.255.53 over UDP" in capfd.readouterr().err
+    error = manifest(tmp_path / "results")["error"]
+    assert "server was not ready within 1 s (198.19.255.53 over UDP" in error
 
 
 def test_as_an_ordinary_user(tmp_path: Path) -> None:
@@ -242,7 +239,9 @@ def test_as_an_ordinary_user(tmp_path: Path) -> None:
         done = subprocess.run(
             [sys.executable, "-m", "cli.executor_test", str(base)],
             cwd="/", env={"PYTHONPATH": str(programs.ROOT), "PATH": os.environ["PATH"], "HOME": str(base)},
-            user=nobody.pw_uid, group=nobody.pw_gid, extra_groups=[], capture_output=True, text=True, check=False,
+            user=nobody.pw_uid, group=nobody.pw_gid, extra_groups=[],
+            capture_output=True, text=True,
+            check=False,
         )  # fmt: skip
         if "cannot make namespaces" in done.stderr:
             pytest.skip("this kernel gives ordinary users no namespaces")

@@ -26,7 +26,8 @@ SITE = Site("/f", "/z", "example.", ("198.19.255.53", "fd00::53"), "nsd", 20_000
 def test_nsd_settings_do_not_bend_the_measurement() -> None:
     text = nsd_config(Server(processes=2, edns_size=1400, tcp_idle_timeout_s=7), SITE)
     for line in ("rrl-ratelimit: 0", "ipv4-edns-size: 1400", "ipv6-edns-size: 1400", "tcp-timeout: 7",
-                 "server-count: 2", "reuseport: yes", "control-enable: no", "ip-address: fd00::53"):  # fmt: skip
+                 "server-count: 2", "reuseport: yes", "control-enable: no",
+                 "ip-address: fd00::53@53"):  # fmt: skip
         assert line in text
 
 

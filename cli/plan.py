@@ -26,7 +26,7 @@ LOOPBACK = "127.0.0.1"
 
 @dataclass(frozen=True)
 class Stop:
-    """How a process is ended: seconds of rest before the signal, the signal, and the seconds before SIGKILL."""
+    """How a process is ended: seconds of rest, then the signal, and the seconds before SIGKILL."""
 
     signal: str = "SIGTERM"
     wait_s: float = 5.0

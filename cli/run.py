@@ -103,12 +103,10 @@ def inside(plan: Plan, host: dict[str, Any], runtime: Path, results: Path, life:
         outcome = Executor(plan, runtime, results, life).run()
         _write_json(results / "manifest.json", manifest(plan, {**host, "descriptors": descriptors}, outcome))
     except OSError as error:
-        outcome.fail(f"cannot write results: {error.strerror}", "make room or choose another folder with -o")
-    if outcome.error is None:
-        return 0
-    error_line = RepriseError(outcome.error, outcome.mend).line()
-    sys.stderr.write(error_line + "\n")
-    return EXIT_FAILED
+        raise RepriseError(
+            f"cannot write results: {error.strerror}", "make room or choose another folder with -o"
+        ) from None
+    return 0 if outcome.error is None else EXIT_FAILED
 
 
 def manifest(plan: Plan, host: dict[str, Any], outcome: Outcome) -> dict[str, Any]:
@@ -125,7 +123,8 @@ def manifest(plan: Plan, host: dict[str, Any], outcome: Outcome) -> dict[str, An
         "started": outcome.started,
         "complete": outcome.reached_end,
         "error": outcome.error,
-        "unclean_because": outcome.because,
+        "mend": outcome.mend,
+        "unclean_because": [reason for reason in outcome.because if reason != outcome.server_died],
         "steal_s": outcome.steal_s,
         "warmup_s": plan.experiment.sample.warmup_s,
         "leaked_packets": outcome.leaked_packets,
@@ -142,20 +141,29 @@ def _write_json(path: Path, value: dict[str, Any]) -> None:
 def _finish(folder: Folder, status: int) -> int:
     """Report and final name for a run that ended in order; otherwise the folder stays partial or goes."""
     found = _read_json(folder.partial / "manifest.json")
-    if found is None or not found.get("started"):
-        _tidy(folder.partial)
-        return status or EXIT_FAILED
-    if not list(folder.partial.glob("queries-*.rq")):
-        sys.stderr.write(f"reprise: nothing was replayed; what there is lies in {_shown(folder.partial)}\n")
+    if found is None or not found.get("started") or not list(folder.partial.glob("queries-*.rq")):
+        _print_error(found)
+        _tidy(folder.partial, found)
         return status or EXIT_FAILED
     status = max(status, _report(folder.partial))
     folder.partial.rename(folder.final)
+    _print_error(found, folder)
     summary = _read_json(folder.final / "summary.json")
     if summary is not None:
         sys.stdout.write(table(summary))
     sys.stdout.write(f"report: {_shown(folder.final / 'report.html')}\n")
     clean = summary is not None and summary.get("clean") is True
     return status if status else (0 if clean else EXIT_FAILED)
+
+
+def _print_error(found: dict[str, Any] | None, renamed: Folder | None = None) -> None:
+    """The run's one error line; a log that it names is where the folder has gone since."""
+    if found is None or not found.get("error"):
+        return
+    mend = str(found.get("mend") or "")
+    if renamed is not None:
+        mend = mend.replace(renamed.partial.name, renamed.final.name)
+    sys.stderr.write(RepriseError(str(found["error"]), mend).line() + "\n")
 
 
 def _report(folder: Path) -> int:
@@ -170,12 +178,9 @@ def _report(folder: Path) -> int:
             sys.stdout = before
 
 
-def _tidy(folder: Path) -> None:
-    """A run that never started leaves its logs when they say something, otherwise nothing."""
-    logs = (
-        [path for path in (folder / "logs").glob("*.log") if path.stat().st_size] if folder.is_dir() else []
-    )
-    if not logs:
+def _tidy(folder: Path, found: dict[str, Any] | None) -> None:
+    """A run that replayed nothing leaves its partial folder only when its error names a log there."""
+    if found is None or folder.name not in str(found.get("mend")):
         shutil.rmtree(folder, ignore_errors=True)
 
 
