@@ -2,11 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
+// NOLINTBEGIN(bugprone-unchecked-optional-access): an empty one ends the test, as it should.
 namespace reprise {
 namespace {
 
@@ -152,3 +154,5 @@ TEST(NameText, EscapesWhatMasterFilesNeedEscaped) {
 
 } // namespace
 } // namespace reprise
+
+// NOLINTEND(bugprone-unchecked-optional-access)

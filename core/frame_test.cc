@@ -1,7 +1,10 @@
+#include "core/bytes.hh"
 #include "core/frame.hh"
+#include "core/replay.pb.h"
 
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 

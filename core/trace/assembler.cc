@@ -1,6 +1,12 @@
 #include "core/trace/assembler.hh"
 
+#include "core/clock.hh"
 #include "core/dns_message.hh"
+#include "core/trace/packet.hh"
+#include "core/trace/reader.hh"
+#include "core/trace/tally.hh"
+
+#include <cstdint>
 
 namespace reprise::trace {
 

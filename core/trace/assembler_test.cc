@@ -1,11 +1,19 @@
 // Fragments and TCP streams, from packets to messages.
+#include "core/clock.hh"
 #include "core/trace/assembler.hh"
+#include "core/trace/packet.hh"
+#include "core/trace/reader.hh"
+#include "core/trace/tally.hh"
 #include "core/trace/test_packets.hh"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <optional>
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
 #include <vector>
 
 namespace reprise::trace {

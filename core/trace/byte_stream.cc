@@ -1,6 +1,8 @@
 #include "core/trace/byte_stream.hh"
 
+#include "core/bytes.hh"
 #include "core/error.hh"
+#include "core/fd.hh"
 #include "core/trace/reader.hh"
 
 #include <archive.h>
@@ -8,8 +10,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
 #include <fcntl.h>
+#include <string>
 #include <sys/stat.h>
 #include <system_error>
 #include <unistd.h>

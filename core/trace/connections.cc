@@ -1,8 +1,19 @@
 #include "core/trace/connections.hh"
 
-#include <algorithm>
+#include "core/address.hh"
+#include "core/clock.hh"
+#include "core/query.hh"
+#include "core/trace/packet.hh"
+#include "core/trace/reader.hh"
+#include "core/trace/stream.hh"
+#include "core/trace/tally.hh"
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <iterator>
 #include <utility>
+#include <vector>
 
 namespace reprise::trace {
 namespace {

@@ -1,6 +1,14 @@
 #include "core/trace/fragments.hh"
 
+#include "core/address.hh"
+#include "core/clock.hh"
+#include "core/trace/packet.hh"
+#include "core/trace/tally.hh"
+
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <iterator>
 
 namespace reprise::trace {

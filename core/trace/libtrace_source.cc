@@ -1,12 +1,19 @@
 // The only user of libtrace.
 #include "core/trace/libtrace_source.hh"
 
+#include "core/clock.hh"
+#include "core/trace/packet.hh"
+#include "core/trace/source.hh"
+
 #include <fmt/format.h>
 #include <libtrace.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <optional>
+#include <string>
 #include <system_error>
 #include <utility>
 

@@ -1,6 +1,11 @@
 #include "core/trace/packet.hh"
 
+#include "core/bytes.hh"
+
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
 
 namespace reprise::trace {
 namespace {

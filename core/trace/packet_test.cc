@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstddef>
 
+// NOLINTBEGIN(bugprone-unchecked-optional-access): an empty one ends the test, as it should.
 namespace reprise::trace {
 namespace {
 
@@ -195,3 +197,5 @@ TEST(Tcp, MalformedHeaders) {
 
 } // namespace
 } // namespace reprise::trace
+
+// NOLINTEND(bugprone-unchecked-optional-access)

@@ -1,13 +1,20 @@
 // The only user of libpcap.
 #include "core/trace/pcap_source.hh"
 
+#include "core/clock.hh"
+#include "core/trace/packet.hh"
 #include "core/trace/reader.hh"
+#include "core/trace/source.hh"
 
 #include <fmt/format.h>
 #include <pcap/pcap.h>
 
 #include <array>
+#include <cstdint>
 #include <cstdio>
+#include <memory>
+#include <stdio.h> // NOLINT(modernize-deprecated-headers): fopencookie is not in cstdio
+#include <string>
 #include <utility>
 
 namespace reprise::trace {
@@ -86,7 +93,8 @@ private:
                 "trace {} is no readable {} file: {}; check how it was made or copied", path,
                 format_, stream_->error().empty() ? text.data() : stream_->error()));
         }
-        static_cast<void>(file.release()); // belongs to pcap_ now
+        FILE* const taken = file.release(); // belongs to pcap_ now
+        static_cast<void>(taken);
     }
 
     void end(int result) {

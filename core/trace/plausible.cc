@@ -1,8 +1,11 @@
 #include "core/trace/plausible.hh"
 
+#include "core/bytes.hh"
 #include "core/dns_message.hh"
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 
 namespace reprise::trace {
 namespace {

@@ -1,9 +1,12 @@
 #include "core/trace/reader.hh"
 
 #include "core/trace/assembler.hh"
+#include "core/trace/packet.hh"
 #include "core/trace/source.hh"
 
-#include <utility>
+#include <cstdint>
+#include <memory>
+#include <string>
 
 namespace reprise::trace {
 

@@ -1,5 +1,6 @@
 // Real captures: the counts of every one listed in the collection's MANIFEST.md. The collection is
 // found by REPRISE_SHARED_DATA or beside the source tree; without it the test is skipped.
+#include "core/query.hh"
 #include "core/trace/reader.hh"
 
 #include <gtest/gtest.h>
@@ -11,7 +12,6 @@
 #include <map>
 #include <regex>
 #include <string>
-#include <vector>
 
 namespace reprise::trace {
 namespace {

@@ -1,7 +1,10 @@
 #include "core/trace/source.hh"
 
+#include "core/bytes.hh"
+#include "core/error.hh"
 #include "core/trace/byte_stream.hh"
 #include "core/trace/libtrace_source.hh"
+#include "core/trace/packet.hh"
 #include "core/trace/pcap_source.hh"
 #include "core/trace/reader.hh"
 
@@ -9,7 +12,11 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <filesystem>
+#include <memory>
+#include <string>
 #include <system_error>
 #include <utility>
 

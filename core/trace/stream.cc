@@ -1,11 +1,16 @@
 #include "core/trace/stream.hh"
 
+#include "core/bytes.hh"
+#include "core/clock.hh"
 #include "core/dns_message.hh"
 #include "core/trace/plausible.hh"
+#include "core/trace/tally.hh"
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <limits>
-#include <utility>
+#include <vector>
 
 namespace reprise::trace {
 namespace {

@@ -1,5 +1,11 @@
 #include "core/trace/tally.hh"
 
+#include "core/trace/reader.hh"
+
+#include <array>
+#include <cstddef>
+#include <string_view>
+
 namespace reprise::trace {
 namespace {
 

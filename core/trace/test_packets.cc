@@ -1,7 +1,16 @@
 #include "core/trace/test_packets.hh"
 
-#include <algorithm>
+#include "core/address.hh"
 
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+// NOLINTBEGIN(bugprone-unchecked-optional-access): an empty one ends the test, as it should.
 namespace reprise::trace::test {
 namespace {
 
@@ -111,3 +120,5 @@ void PcapFile::add(const Buffer& frame, std::int64_t time, std::uint32_t wire_le
 }
 
 } // namespace reprise::trace::test
+
+// NOLINTEND(bugprone-unchecked-optional-access)
