@@ -21,8 +21,10 @@ if(REPRISE_FUZZ)
 endif()
 if(CMAKE_COMPILER_IS_GNUCXX)
     # g++ 12 reports false null dereferences and maybe-uninitialized values inside inlined library code.
-    target_compile_options(reprise_flags INTERFACE -Wno-null-dereference
-        $<$<BOOL:${REPRISE_SANITIZE}>:-Wno-maybe-uninitialized>)
+    target_compile_options(reprise_flags INTERFACE -Wno-null-dereference)
+    if(REPRISE_SANITIZE)
+        target_compile_options(reprise_flags INTERFACE -Wno-maybe-uninitialized)
+    endif()
 endif()
 
 # reprise_test(NAME LABEL unit|scenario|netns|slow SOURCES ... LIBRARIES ...): one labelled line per test.
