@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cli import netns, processes, progress, ready
+from cli import linux, netns, processes, progress, ready, sockdiag
 from cli.errors import EXIT_FAILED, Interrupted, RepriseError
 from cli.plan import RESULTS, RUN, Folder, Plan, Process, Step
 from cli.processes import Child, Launch, last_line
@@ -178,6 +178,7 @@ class Executor:
             self._start(process)
 
     def _start(self, process: Process) -> None:
+        self._check_port(process)
         is_main = process.id == self._plan.main
         output = self._main_pipe() if is_main else None
         child = processes.start(
@@ -187,6 +188,16 @@ class Executor:
         if output is not None:
             os.close(output)
         self._await_ready(process, child)
+
+    def _check_port(self, process: Process) -> None:
+        """A port that is taken would make a process look ready that is not."""
+        port = process.ready.port
+        if process.ready.kind == "listen":
+            with linux.inside(self._hosts.of(process.host)):
+                if sockdiag.listens(port):
+                    raise RepriseError(
+                        f"TCP port {port}, which {process.id} needs, is in use", "end what uses it"
+                    )
 
     def _await_ready(self, process: Process, child: Child) -> None:
         end = time.monotonic() + process.ready.timeout_s

@@ -195,8 +195,11 @@ def _steps(experiment: Experiment, facts: Facts) -> tuple[Step, ...]:
             trace_path(experiment),
         )
         steps.append(Step("synth", "making the trace", argv))
-    if experiment.server.kind != "address":
-        steps += _zone_steps(experiment, facts)
+    steps += (
+        _address_steps(experiment, facts)
+        if experiment.server.kind == "address"
+        else _zone_steps(experiment, facts)
+    )
     hosts = [
         f"{network.client(index)}={_control_address(experiment, index)}"
         for index in range(1, experiment.topology.clients + 1)
@@ -210,6 +213,12 @@ def _steps(experiment: Experiment, facts: Facts) -> tuple[Step, ...]:
         )
     )
     return tuple(steps)
+
+
+def _address_steps(experiment: Experiment, facts: Facts) -> list[Step]:
+    server = experiment.server
+    argv = _python(facts, "cli.ready", "--port", str(server.port), *server.addresses)
+    return [Step("ask", "asking the server", argv, _python_env(facts))]
 
 
 def _zone_steps(experiment: Experiment, facts: Facts) -> list[Step]:

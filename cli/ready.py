@@ -1,7 +1,14 @@
-"""Whether a started process is ready for the next one; each check is one quick attempt."""
+"""Whether a started process is ready for the next one; each check is one quick attempt.
+
+`python -m cli.ready --port P ADDRESS...` asks a server that the user runs, as a step of the plan; any answer
+will do.
+"""
 
 from __future__ import annotations
 
+import argparse
+import sys
+import time
 from pathlib import Path
 
 import dns.exception
@@ -12,10 +19,12 @@ import dns.rcode
 import dns.rdatatype
 
 from cli import linux, sockdiag
+from cli.errors import RepriseError
 from cli.netns import Hosts
 from cli.plan import Process, Ready
 
 _ATTEMPT_S = 0.5  # patience of one DNS attempt
+_PATIENCE_S = 5.0  # with a server that the user runs
 
 
 def problem(process: Process, hosts: Hosts, log: Path) -> str | None:
@@ -50,11 +59,8 @@ def dns_problem(ready: Ready) -> str | None:
 
 
 def _ask(address: str, port: int, origin: str, transport: str) -> str | None:
-    query = dns.message.make_query(origin, dns.rdatatype.SOA)
-    query.flags &= ~dns.flags.RD
-    ask = dns.query.udp if transport == "UDP" else dns.query.tcp
     try:
-        answer = ask(query, address, timeout=_ATTEMPT_S, port=port)
+        answer = _exchange(address, port, origin, transport)
     except (OSError, EOFError, dns.exception.DNSException) as error:
         return str(error) or type(error).__name__
     if answer.rcode() != dns.rcode.NOERROR:
@@ -62,3 +68,44 @@ def _ask(address: str, port: int, origin: str, transport: str) -> str | None:
     if not answer.flags & dns.flags.AA:
         return f"answers without authority for {origin}"
     return None
+
+
+def _exchange(address: str, port: int, origin: str, transport: str) -> dns.message.Message:
+    query = dns.message.make_query(origin, dns.rdatatype.SOA)
+    query.flags &= ~dns.flags.RD
+    ask = dns.query.udp if transport == "UDP" else dns.query.tcp
+    return ask(query, address, timeout=_ATTEMPT_S, port=port)
+
+
+def silence(address: str, port: int) -> str | None:
+    """None as soon as the server gives any answer over UDP, otherwise why it did not within the patience."""
+    end = time.monotonic() + _PATIENCE_S
+    while True:
+        begin = time.monotonic()
+        try:
+            _exchange(address, port, ".", "UDP")
+        except (OSError, EOFError, dns.exception.DNSException) as error:
+            if time.monotonic() > end:
+                return str(error) or type(error).__name__
+            time.sleep(max(0.0, begin + _ATTEMPT_S - time.monotonic()))
+        else:
+            return None
+
+
+def main(arguments: list[str]) -> int:
+    """The plan's look at a server of the user's own."""
+    parser = argparse.ArgumentParser(prog="python -m cli.ready")
+    parser.add_argument("--port", type=int, required=True)
+    parser.add_argument("addresses", nargs="+", metavar="ADDRESS")
+    options = parser.parse_args(arguments)
+    for address in options.addresses:
+        trouble = silence(address, options.port)
+        if trouble is not None:
+            what = f"no answer from {address} port {options.port} ({trouble})"
+            sys.stderr.write(RepriseError(what, "start the server or mend server.addresses").line() + "\n")
+            return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
