@@ -202,6 +202,7 @@ void Controller::on_lost(const tree::Child& child) {
 
 void Controller::on_over() {
     if (phase_ == Phase::kRun && !outcome_.aborted) {
+        outcome_.aborted = true; // what was read and not handed out is skipped
         outcome_.because.emplace_back("every host was lost before the trace ended");
     }
     phase_ = Phase::kOver;

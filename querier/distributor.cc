@@ -18,6 +18,7 @@ namespace reprise::querier {
 namespace {
 
 constexpr Nanoseconds kReapPatience = 3 * kSecond;
+constexpr Nanoseconds kFarewell = 3 * kSecond; ///< for the parent to take Finished
 
 Bytes bytes_of(const std::string& text) {
     return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
@@ -60,6 +61,7 @@ Distributor::Distributor(const DistributorOptions& options)
                .lost = nullptr,
                .over = [this] { on_over(); }}),
       tick_(tree::Watch::every(loop_, kMillisecond * 200, [this] { tick(); })),
+      farewell_(tree::Watch::timer(loop_, [this] { loop_.stop(); })),
       interrupt_(tree::Watch::on_signal(loop_, SIGINT, [this] { stop("interrupted"); })),
       terminate_(tree::Watch::on_signal(loop_, SIGTERM, [this] { stop("terminated"); })) {
     options_.queriers = default_queriers(options);
@@ -255,10 +257,12 @@ void Distributor::on_over() {
         wire::Frame frame;
         *frame.mutable_finished() = compile_reports();
         parent_->send(frame);
+        // Closing now could reset the link over unread probes and lose Finished on its way: the
+        // parent closes.
         parent_->set_handler({.up = nullptr,
                               .frame = [](wire::Frame&) {},
                               .down = [this](const std::string&) { loop_.stop(); }});
-        parent_->close_when_sent();
+        farewell_.again_in(kFarewell);
     } else {
         std::ignore = compile_reports(); // for unclean_
         loop_.stop();

@@ -77,6 +77,7 @@ private:
     tree::TlsContext tls_;
     tree::Fanout fanout_;
     tree::Watch tick_;
+    tree::Watch farewell_;
     tree::Watch interrupt_;
     tree::Watch terminate_;
     std::vector<pid_t> pids_; ///< of the first children of fanout_, in order

@@ -155,6 +155,7 @@ void Fanout::on_credit(Child& child, std::uint64_t queries) {
 void Fanout::on_finished(Child& child, const wire::Finished& finished) {
     child.finished = true;
     child.reports.assign(finished.reports().begin(), finished.reports().end());
+    child.link->close(); // the child waits for this
     over_if_all();
 }
 

@@ -19,7 +19,6 @@ namespace reprise::tree {
 namespace {
 
 constexpr size_t kReadPortion = 256UL << 10U;
-constexpr timeval kDrainTime{.tv_sec = 2, .tv_usec = 0};
 
 void no_delay(int fd) {
     const int on = 1;
@@ -49,7 +48,7 @@ Link::Link(bufferevent* buffer) : buffer_(buffer) {
     }
     bufferevent_set_max_single_read(buffer, kReadPortion);
     bufferevent_set_max_single_write(buffer, kReadPortion);
-    bufferevent_setcb(buffer, on_read, on_write, on_event, this);
+    bufferevent_setcb(buffer, on_read, nullptr, on_event, this);
 }
 
 Link::~Link() = default;
@@ -91,25 +90,13 @@ std::unique_ptr<Link> Link::local(const EventLoop& loop, FileDescriptor socket) 
 void Link::enable() { bufferevent_enable(buffer_.get(), EV_READ | EV_WRITE); }
 
 void Link::send(const wire::Frame& frame) {
-    if (open() && !closing_) {
+    if (open()) {
         const std::string bytes = encode_frame(frame);
         bufferevent_write(buffer_.get(), bytes.data(), bytes.size());
     }
 }
 
 void Link::close() { buffer_.reset(); }
-
-void Link::close_when_sent() {
-    if (!open()) {
-        return;
-    }
-    closing_ = true;
-    bufferevent_disable(buffer_.get(), EV_READ);
-    bufferevent_set_timeouts(buffer_.get(), nullptr, &kDrainTime);
-    if (evbuffer_get_length(bufferevent_get_output(buffer_.get())) == 0) {
-        fail("closed");
-    }
-}
 
 void Link::read() {
     last_heard_ = SteadyClock::now();
@@ -141,12 +128,6 @@ void Link::event(short what) {
     }
 }
 
-void Link::drained() {
-    if (closing_) {
-        fail("closed");
-    }
-}
-
 void Link::fail(const std::string& reason) {
     close();
     if (handler_.down) {
@@ -155,8 +136,6 @@ void Link::fail(const std::string& reason) {
 }
 
 void Link::on_read(bufferevent* /*b*/, void* self) { static_cast<Link*>(self)->read(); }
-
-void Link::on_write(bufferevent* /*b*/, void* self) { static_cast<Link*>(self)->drained(); }
 
 void Link::on_event(bufferevent* /*b*/, short what, void* self) {
     static_cast<Link*>(self)->event(what);

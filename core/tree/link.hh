@@ -49,10 +49,6 @@ public:
     /// Closes now; no further calls of the handler.
     void close();
 
-    /// Closes once what is queued has left, or after two seconds; down is then called with
-    /// "closed".
-    void close_when_sent();
-
     [[nodiscard]] bool open() const { return buffer_ != nullptr; }
 
     /// When anything last came from the neighbour; CLOCK_MONOTONIC.
@@ -68,18 +64,15 @@ private:
     void enable();
     void read();
     void event(short what);
-    void drained();
     void fail(const std::string& reason);
 
     static void on_read(bufferevent* b, void* self);
-    static void on_write(bufferevent* b, void* self);
     static void on_event(bufferevent* b, short what, void* self);
 
     std::unique_ptr<bufferevent, BufferDeleter> buffer_;
     FrameReader reader_;
     Handler handler_;
     Nanoseconds last_heard_ = SteadyClock::now();
-    bool closing_ = false;
 };
 
 /// Listens for neighbours.
