@@ -1,7 +1,7 @@
 """A test bed: hosts as network namespaces, a real NSD, and the real programs started one by one.
 
-Faults in the replay tree (a killed process, a cut link, a stranger's certificate) are made here, where each process can be
-reached; faults that a user makes are tested through `reprise run`.
+Faults in the replay tree (a killed process, a cut link, a stranger's certificate) are made here, where each
+process can be reached; faults that a user makes are tested through `reprise run`.
 """
 
 from __future__ import annotations
@@ -79,8 +79,12 @@ class Bed:
     def start(self, host: str, argv: list[str], name: str = "") -> Program:
         log = self.folder / f"{name or Path(argv[0]).name}-{len(self.started)}.log"
         with linux.inside(self.hosts.of(host)), log.open("wb") as errors:
-            process = subprocess.Popen(  # noqa: S603
-                argv, stdin=subprocess.DEVNULL, stdout=errors, stderr=errors, preexec_fn=_die_with_test
+            process = subprocess.Popen(
+                argv,
+                stdin=subprocess.DEVNULL,
+                stdout=errors,
+                stderr=errors,
+                preexec_fn=_die_with_test,  # noqa: PLW1509 - the tests have one thread
             )
         self.started.append(Program(process, log))
         return self.started[-1]
@@ -110,6 +114,7 @@ class Bed:
     def start_distributor(
         self,
         index: int,
+        *,
         queriers: int = 2,
         feeds: tuple[str, ...] = (),
         results: Path | None = None,
@@ -132,7 +137,11 @@ class Bed:
         return program
 
     def start_controller(
-        self, trace: Path, clients: tuple[int, ...] = (1,), extra: tuple[str, ...] = (), tls: Path | None = None
+        self,
+        trace: Path,
+        clients: tuple[int, ...] = (1,),
+        extra: tuple[str, ...] = (),
+        tls: Path | None = None,
     ) -> Program:
         argv = [programs.own("reprise-controller"), str(trace), "--run-id", "test"]
         for index in clients:

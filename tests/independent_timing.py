@@ -3,10 +3,11 @@
 
 Usage: independent_timing.py RUN [TRACE]
 
-Both captures are read by tshark. The n-th query with a given (id, name, type) in the trace is the n-th one in the capture. It was
-due at the announced start + (its time in the trace - the time of the first query); its error is the capture's time
-stamp minus that, so it holds the way from querier to server and all that the records cannot see. Prints one JSON object; times in
-microseconds. Exit status 1 where queries are missing in the capture.
+Both captures are read by tshark. The n-th query with a given (id, name, type) in the trace is the n-th one in
+the capture. It was due at the announced start + (its time in the trace - the time of the first query); its
+error is the capture's time stamp minus that, so it holds the way from querier to server and all that the
+records cannot see. Prints one JSON object; times in microseconds. Exit status 1 where queries are missing in
+the capture.
 """
 
 import bz2
@@ -20,14 +21,15 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from typing import Any
 
 FIELDS = ("frame.time_epoch", "dns.id", "dns.qry.name", "dns.qry.type")
 
 
 def plain(path: str, folder: str) -> str:
     """The path of an uncompressed copy: tshark reads neither xz nor zst."""
-    openers = {b"\xfd7zXZ\x00": lzma.open, b"\x1f\x8b\x08": gzip.open, b"BZh": bz2.open}
-    with open(path, "rb") as file:
+    openers: dict[bytes, Any] = {b"\xfd7zXZ\x00": lzma.open, b"\x1f\x8b\x08": gzip.open, b"BZh": bz2.open}
+    with pathlib.Path(path).open("rb") as file:
         head = file.read(6)
     for magic, opener in openers.items():
         if head.startswith(magic):
