@@ -39,19 +39,21 @@ struct Message {
     Endpoint destination;
     Transport transport = Transport::kUdp;
     std::uint64_t connection = 0; ///< TCP connection in the trace, from 1; 0 for UDP
-    bool first_in_connection = false;
+    bool first_in_connection =
+        false;             ///< first yielded of its direction: first query, first response
     bool response = false; ///< QR bit, whatever the ports say
     Bytes bytes;           ///< at least 12 bytes
 };
 
-/// Counters by name, each a packet or message that was not yielded or was special; printed at the
-/// end.
+/// Counters by name (tally.hh says what each means; those at zero are absent), each a packet or
+/// message that was not yielded or was special; printed at the end.
 using Counters = std::map<std::string, std::uint64_t>;
 
 /// Yields every DNS message of a capture in file order. Throws TraceError on opening; later trouble
 /// (a cut or corrupt file) ends the messages and stands in trouble().
 class Reader {
 public:
+    /// `path` "-" is standard input; pipes are read as well.
     explicit Reader(const std::string& path, const ReaderOptions& options = {});
     ~Reader();
     Reader(Reader&&) noexcept;
@@ -60,6 +62,7 @@ public:
     /// Next message; false at the end.
     bool next(Message& message);
 
+    /// So far; the reference is good until the next call.
     [[nodiscard]] const Counters& counters() const;
     [[nodiscard]] std::uint64_t packets() const;
 
