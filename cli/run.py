@@ -168,6 +168,7 @@ def _print_error(found: dict[str, Any] | None, renamed: Folder | None = None) ->
 
 def _report(folder: Path) -> int:
     """summary.json, plots and report.html; a failing report is a failed run with its results kept."""
+    _give_plots_a_cache()
     from report.__main__ import main as report  # noqa: PLC0415  (slow to import, and needed at the end only)
 
     with open(os.devnull, "w", encoding="utf-8") as nowhere:  # noqa: PTH123
@@ -176,6 +177,13 @@ def _report(folder: Path) -> int:
             return report(["report", str(folder)])
         finally:
             sys.stdout = before
+
+
+def _give_plots_a_cache() -> None:
+    """The plotting library keeps its fonts' list in the home folder; users without one get another place."""
+    home = Path(os.environ.get("HOME", "/nonexistent"))
+    if not os.access(home, os.W_OK):
+        os.environ.setdefault("MPLCONFIGDIR", str(sandbox.runtime_folder().parent / "matplotlib"))
 
 
 def _tidy(folder: Path, found: dict[str, Any] | None) -> None:
