@@ -1,0 +1,85 @@
+#pragma once
+// Packets in, ids of messages out: for the tests of fragments and TCP streams.
+
+#include "core/bytes.hh"
+#include "core/clock.hh"
+#include "core/trace/assembler.hh"
+#include "core/trace/packet.hh"
+#include "core/trace/reader.hh"
+#include "core/trace/tally.hh"
+#include "core/trace/test_packets.hh"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace reprise::trace::test {
+
+struct Seen {
+    unsigned id = 0;
+    std::uint64_t connection = 0;
+    bool first = false;
+    bool response = false;
+    Nanoseconds time = 0;
+    size_t size = 0;
+};
+
+/// Feeds raw IP packets, one a second of trace time, and keeps what comes out.
+class Feeder {
+public:
+    explicit Feeder(const ReaderOptions& options = {}) : assembler_(options) {}
+
+    std::vector<unsigned> feed(const Buffer& packet) { return feed_at(packet, now_ + kSecond); }
+
+    std::vector<unsigned> feed_at(const Buffer& packet, Nanoseconds time,
+                                  std::uint32_t wire_length = 0) {
+        now_ = time;
+        const auto size = static_cast<std::uint32_t>(packet.size());
+        assembler_.feed({.link = LinkType::kRaw,
+                         .time = time,
+                         .bytes = packet,
+                         .wire_length = wire_length == 0 ? size : wire_length});
+        return take();
+    }
+
+    std::vector<unsigned> finish() {
+        assembler_.finish();
+        return take();
+    }
+
+    [[nodiscard]] const std::vector<Seen>& seen() const { return seen_; }
+
+    [[nodiscard]] std::uint64_t count(Count what) const { return assembler_.tally().get(what); }
+
+    [[nodiscard]] Nanoseconds now() const { return now_; }
+
+private:
+    std::vector<unsigned> take() {
+        std::vector<unsigned> ids;
+        Message message;
+        while (assembler_.pop(message)) {
+            const unsigned id = message.bytes[0] * 256U + message.bytes[1];
+            ids.push_back(id);
+            seen_.push_back({.id = id,
+                             .connection = message.connection,
+                             .first = message.first_in_connection,
+                             .response = message.response,
+                             .time = message.time,
+                             .size = message.bytes.size()});
+        }
+        return ids;
+    }
+
+    Assembler assembler_;
+    Nanoseconds now_ = 0;
+    std::vector<Seen> seen_;
+};
+
+/// Bytes [begin, end) of `whole`.
+inline Buffer part(const Buffer& whole, size_t begin, size_t end = SIZE_MAX) {
+    return {whole.begin() + static_cast<std::ptrdiff_t>(begin),
+            whole.begin() + static_cast<std::ptrdiff_t>(std::min(end, whole.size()))};
+}
+
+} // namespace reprise::trace::test
