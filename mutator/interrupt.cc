@@ -2,12 +2,12 @@
 
 #include "core/error.hh"
 
-#include <csignal>
+#include <signal.h> // NOLINT(modernize-deprecated-headers): sigaction is not in csignal
 
 namespace reprise::mutator {
 namespace {
 
-volatile std::sig_atomic_t stop_signal = 0;
+volatile sig_atomic_t stop_signal = 0;
 
 extern "C" void note_signal(int number) { stop_signal = number; }
 

@@ -6,9 +6,11 @@
 
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
+// NOLINTBEGIN(bugprone-unchecked-optional-access): an empty one ends the test, as it should.
 namespace reprise::mutator {
 namespace {
 
@@ -103,3 +105,5 @@ TEST(Packet, PayloadHasALimit) {
 
 } // namespace
 } // namespace reprise::mutator
+
+// NOLINTEND(bugprone-unchecked-optional-access)

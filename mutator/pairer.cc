@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdint>
 #include <functional>
 #include <utility>
 
@@ -121,7 +120,7 @@ Pairer::OpenList::iterator Pairer::find_open(OpenList& list, Bytes reply) {
 
 bool Pairer::match_early(const Open& open) {
     drop_early(open.exchange.query_time - options_.skew);
-    const auto found = std::find_if(early_.begin(), early_.end(), [&](const Early& early) {
+    const auto found = std::ranges::find_if(early_, [&](const Early& early) {
         return early.key == open.key && likeness(open.exchange.query, early.bytes) > 0;
     });
     if (found == early_.end()) {

@@ -4,6 +4,7 @@
 #include <cctype>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <limits>
 #include <optional>
 #include <string>
@@ -54,8 +55,7 @@ void append_integer(std::string& out, std::uint32_t delta, std::uint32_t bias) {
 /// Section 6.3. Labels are at most 63 bytes, so no number overflows.
 std::string encode(const std::u32string& points) {
     std::string out;
-    std::copy_if(points.begin(), points.end(), std::back_inserter(out),
-                 [](char32_t c) { return c < kInitialN; });
+    std::ranges::copy_if(points, std::back_inserter(out), [](char32_t c) { return c < kInitialN; });
     const auto basic = static_cast<std::uint32_t>(out.size());
     if (basic > 0) {
         out += '-';

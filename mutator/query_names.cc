@@ -83,8 +83,9 @@ void WireName::add(std::string_view label) {
 NameMaker::NameMaker(std::vector<std::string> tlds)
     : tlds_(std::move(tlds)), popularity_(zipf_weights(tlds_.size(), 1.0)),
       known_(tlds_.begin(), tlds_.end()) {
-    std::copy_if(kLeaked.begin(), kLeaked.end(), std::back_inserter(leaked_),
-                 [this](std::string_view name) { return !known_.contains(std::string(name)); });
+    std::ranges::copy_if(kLeaked, std::back_inserter(leaked_), [this](std::string_view name) {
+        return !known_.contains(std::string(name));
+    });
 }
 
 void NameMaker::add_tld(Random& random, WireName& out) { out.add(tlds_[popularity_.draw(random)]); }

@@ -3,13 +3,13 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <numbers>
 #include <numeric>
 #include <vector>
 
 namespace reprise::mutator {
 namespace {
 
-constexpr double kLn2 = 0.693147180559945309417232121458;
 constexpr double kRootHalf = 0.707106781186547524400844362105;
 
 } // namespace
@@ -29,13 +29,13 @@ double portable_log(double value) {
     for (int odd = 19; odd >= 1; odd -= 2) {
         sum = sum * square + 1.0 / odd;
     }
-    return 2 * s * sum + exponent * kLn2;
+    return 2 * s * sum + exponent * std::numbers::ln2;
 }
 
 // value = k ln 2 + r with |r| <= ln 2 / 2; the Taylor series of e^r to r^16.
 double portable_exp(double value) {
-    const double k = std::floor(value / kLn2 + 0.5);
-    const double r = value - k * kLn2;
+    const double k = std::floor(value / std::numbers::ln2 + 0.5);
+    const double r = value - k * std::numbers::ln2;
     double sum = 1;
     for (int i = 16; i >= 1; --i) {
         sum = 1 + sum * r / i;

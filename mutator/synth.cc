@@ -119,24 +119,22 @@ void Synthesizer::send_udp(Nanoseconds time) {
 }
 
 void Synthesizer::send_tcp(Nanoseconds time) {
-    if (!flow_) {
-        open_connection(time);
-    }
+    TcpFlow& flow = flow_ ? *flow_ : open_connection(time);
     make_message(clients_.habit(flow_client_));
-    flow_->send(time, message_, waiting_);
+    flow.send(time, message_, waiting_);
     ++counts_.tcp_queries;
     if (--flow_left_ == 0) {
-        flow_->close(time, waiting_);
+        flow.close(time, waiting_);
         flow_.reset();
     }
 }
 
-void Synthesizer::open_connection(Nanoseconds time) {
+TcpFlow& Synthesizer::open_connection(Nanoseconds time) {
     flow_client_ = clients_.draw(random_);
     flow_left_ = draw_geometric(plan_.options.tcp_queries, random_);
     const Endpoint client = client_endpoint(flow_client_);
-    flow_.emplace(time, client, server_for(flow_client_), random_, waiting_);
     ++counts_.connections;
+    return flow_.emplace(time, client, server_for(flow_client_), random_, waiting_);
 }
 
 void Synthesizer::close_idle(Nanoseconds time) {

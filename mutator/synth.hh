@@ -55,7 +55,7 @@ private:
     void make_message(const ClientHabit& habit);
     void send_udp(Nanoseconds time);
     void send_tcp(Nanoseconds time);
-    void open_connection(Nanoseconds time);
+    TcpFlow& open_connection(Nanoseconds time);
     void close_idle(Nanoseconds time);
     void write_until(Nanoseconds time);
     Endpoint client_endpoint(std::uint32_t client);

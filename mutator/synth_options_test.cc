@@ -4,8 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <functional>
-#include <limits>
 #include <string>
 
 namespace reprise::mutator {

@@ -1,6 +1,5 @@
 #include "core/clock.hh"
 #include "core/dns_message.hh"
-#include "core/query.hh"
 #include "core/trace/reader.hh"
 #include "mutator/pcap_writer.hh"
 #include "mutator/synth.hh"
@@ -10,11 +9,13 @@
 
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
 
+// NOLINTBEGIN(bugprone-unchecked-optional-access): an empty one ends the test, as it should.
 namespace reprise::mutator {
 namespace {
 
@@ -185,3 +186,5 @@ TEST_F(SynthTest, MessagesAreWellFormed) {
 
 } // namespace
 } // namespace reprise::mutator
+
+// NOLINTEND(bugprone-unchecked-optional-access)

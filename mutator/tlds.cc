@@ -11,6 +11,7 @@
 #include <cstring>
 #include <fstream>
 #include <istream>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -39,7 +40,7 @@ std::string_view first_word(std::string_view line) {
 }
 
 bool is_host_label(std::string_view label) {
-    return !label.empty() && std::all_of(label.begin(), label.end(), [](char c) {
+    return !label.empty() && std::ranges::all_of(label, [](char c) {
         return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-';
     });
 }
@@ -54,13 +55,18 @@ std::optional<std::string> top_label(std::string_view rule) {
     return label && is_host_label(*label) ? label : std::nullopt;
 }
 
-/// Puts the popular ones that are present first, in their order.
-void order_by_popularity(std::vector<std::string>& tlds) {
-    const auto rank = [](const std::string& tld) {
-        return std::find(kPopular.begin(), kPopular.end(), tld) - kPopular.begin();
-    };
-    std::stable_sort(tlds.begin(), tlds.end(),
-                     [&](const std::string& a, const std::string& b) { return rank(a) < rank(b); });
+/// The popular ones that are present in their order, then the rest in the order they came.
+std::vector<std::string> by_popularity(const std::vector<std::string>& tlds) {
+    std::vector<std::string> out;
+    for (const std::string_view popular : kPopular) {
+        if (std::ranges::find(tlds, popular) != tlds.end()) {
+            out.emplace_back(popular);
+        }
+    }
+    std::ranges::copy_if(tlds, std::back_inserter(out), [](const std::string& tld) {
+        return std::ranges::find(kPopular, tld) == kPopular.end();
+    });
+    return out;
 }
 
 } // namespace
@@ -79,8 +85,7 @@ std::vector<std::string> read_tlds(std::istream& in) {
             tlds.push_back(*label);
         }
     }
-    order_by_popularity(tlds);
-    return tlds;
+    return by_popularity(tlds);
 }
 
 std::vector<std::string> load_tlds(const std::string& path) {

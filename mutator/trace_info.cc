@@ -66,10 +66,9 @@ double TraceFigures::rate() const {
 
 std::vector<SourceCount> TraceFigures::top_sources(size_t count) const {
     std::vector<SourceCount> top(std::min(count, sources.size()));
-    std::partial_sort_copy(
-        sources.begin(), sources.end(), top.begin(), top.end(), [](const auto& a, const auto& b) {
-            return a.second != b.second ? a.second > b.second : a.first < b.first;
-        });
+    std::ranges::partial_sort_copy(sources, top, [](const auto& a, const auto& b) {
+        return a.second != b.second ? a.second > b.second : a.first < b.first;
+    });
     return top;
 }
 

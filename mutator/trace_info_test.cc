@@ -1,5 +1,6 @@
 #include "core/address.hh"
 #include "core/clock.hh"
+#include "mutator/query_names.hh"
 #include "mutator/test_support.hh"
 #include "mutator/trace_info.hh"
 
@@ -10,6 +11,7 @@
 #include <string>
 #include <vector>
 
+// NOLINTBEGIN(bugprone-unchecked-optional-access): an empty one ends the test, as it should.
 namespace reprise::mutator {
 namespace {
 
@@ -120,3 +122,5 @@ TEST(TraceInfo, QueriesThatGoBackInTimeAreCounted) {
 
 } // namespace
 } // namespace reprise::mutator
+
+// NOLINTEND(bugprone-unchecked-optional-access)

@@ -1,6 +1,5 @@
 // The two renderings of what a trace holds.
 
-#include "core/address.hh"
 #include "core/clock.hh"
 #include "core/result_file.hh"
 #include "mutator/dns_names.hh"
@@ -77,8 +76,9 @@ template <typename Counts, typename Name> Named named(const Counts& counts, Name
     for (const auto& [key, count] : counts) {
         out.emplace_back(name(key), count);
     }
-    std::stable_sort(out.begin(), out.end(),
-                     [](const auto& a, const auto& b) { return a.second > b.second; });
+    std::ranges::sort(out, [](const auto& a, const auto& b) {
+        return a.second != b.second ? a.second > b.second : a.first < b.first;
+    });
     return out;
 }
 
