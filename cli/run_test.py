@@ -1,0 +1,166 @@
+"""The `reprise` command as a user meets it: whole runs with the real programs, and one-line errors."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli import programs
+from cli.run import table
+
+QUICK = programs.ROOT / "experiments/quickstart.toml"
+SHORT = ("--set", "synth.duration=2", "--set", "synth.rate=200", "--set", "synth.clients=50")
+LIMIT_S = 60.0
+
+
+def command(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    argv = [sys.executable, "-m", "cli", *arguments]
+    environment = {**os.environ, "PYTHONPATH": str(programs.ROOT)}
+    return subprocess.run(
+        argv, cwd=cwd, env=environment, capture_output=True, text=True, check=False, timeout=LIMIT_S
+    )
+
+
+def results(folder: Path) -> Path:
+    found = list((folder / "results").iterdir())
+    assert len(found) == 1
+    return found[0]
+
+
+def read(path: Path) -> dict[str, Any]:
+    value = json.loads(path.read_text(encoding="utf-8"))
+    assert isinstance(value, dict)
+    return value
+
+
+def errors(done: subprocess.CompletedProcess[str]) -> list[str]:
+    return [line for line in done.stderr.splitlines() if "error:" in line]
+
+
+@pytest.mark.netns
+@pytest.mark.parametrize("kind", ["nsd", "bind"])
+def test_the_quickstart_is_clean_and_accounts_for_every_query(tmp_path: Path, kind: str) -> None:
+    done = command("run", str(QUICK), *SHORT, "--set", f"server.kind={kind}", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr + done.stdout
+    folder = results(tmp_path)
+    assert re.fullmatch(r"quickstart-\d{8}T\d{6}Z-[0-9a-f]{4}", folder.name)
+    summary = read(folder / "summary.json")
+    assert summary["clean"] is True
+    queries = summary["queries"]
+    ends = ("answered", "timed_out", "send_failed", "connection_failed", "skipped", "lost")
+    assert queries["read"] == sum(queries[end] for end in ends) > 0
+    assert queries["answered"] == queries["read"]
+    assert (folder / "report.html").stat().st_size > 1000
+    assert {one["id"] for one in read(folder / "manifest.json")["processes"]} == {
+        "server", "sampler", "distributor-client1", "controller"}  # fmt: skip
+    assert "report.html" in done.stdout
+
+
+@pytest.mark.netns
+def test_several_clients_share_the_queries(tmp_path: Path) -> None:
+    arguments = ("--set", "topology.clients=2", "--set", "topology.queriers=1")
+    done = command("run", str(QUICK), *SHORT, *arguments, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr + done.stdout
+    assert {path.name for path in results(tmp_path).glob("*.rq")} == {
+        "queries-client1-0.rq", "queries-client2-0.rq"}  # fmt: skip
+
+
+@pytest.mark.netns
+def test_ctrl_c_ends_in_order_and_says_so(tmp_path: Path) -> None:
+    argv = [sys.executable, "-m", "cli", "run", str(QUICK)]
+    environment = {**os.environ, "PYTHONPATH": str(programs.ROOT)}
+    log = tmp_path / "log"
+    with log.open("w", encoding="utf-8") as out:
+        process = subprocess.Popen(argv, cwd=tmp_path, env=environment, stdout=out, stderr=out)
+    end = time.monotonic() + LIMIT_S
+    while "sent" not in log.read_text(encoding="utf-8"):
+        assert process.poll() is None, log.read_text(encoding="utf-8")
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(LIMIT_S) == 1
+    assert "reprise: error: the run was interrupted" in log.read_text(encoding="utf-8")
+    summary = read(results(tmp_path) / "summary.json")
+    assert summary["clean"] is False
+
+
+@pytest.mark.netns
+@pytest.mark.parametrize(
+    ("content", "what"),
+    [
+        (b"", "is empty"),
+        (b"not a capture at all" * 50, "is not a packet capture"),
+        (gzip.compress(b"nor is this" * 50), "is not a packet capture"),
+    ],
+)
+def test_bad_traces_are_one_line_and_leave_nothing(tmp_path: Path, content: bytes, what: str) -> None:
+    trace = tmp_path / "trace"
+    trace.write_bytes(content)
+    done = command("run", str(QUICK), "--set", "trace=trace", cwd=tmp_path)
+    assert done.returncode == 1
+    assert len(errors(done)) == 1, done.stderr
+    assert what in errors(done)[0]
+    assert not (tmp_path / "results").exists() or not list((tmp_path / "results").iterdir())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "what"),
+    [
+        (("run", "none.toml"), 2, "no experiment none.toml"),
+        (("run", str(QUICK), "--set", "trace=none.pcap"), 1, "no trace"),
+        (("run", str(QUICK), "--set", "server.zone=none.zone"), 1, "no zone file"),
+        (
+            ("run", str(QUICK), "--set", "server.knid=bind"),
+            2,
+            "unknown key server.knid; did you mean server.kind?",
+        ),
+        (("plan", str(QUICK), "--set", "nothing"), 2, "has no '='"),
+        (("trace", "mangle"), 2, "info or synth"),
+        (("nonsense",), 2, "invalid choice"),
+    ],
+)
+def test_mistakes_are_one_line(tmp_path: Path, arguments: tuple[str, ...], status: int, what: str) -> None:
+    done = command(*arguments, cwd=tmp_path)
+    assert done.returncode == status
+    assert len(errors(done)) == 1, done.stderr
+    assert what in errors(done)[0]
+    assert "Traceback" not in done.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_plan_is_printed_and_stable_but_for_the_run(tmp_path: Path) -> None:
+    first, second = (command("plan", str(QUICK), cwd=tmp_path) for _ in range(2))
+    assert first.returncode == 0, first.stderr
+
+    def without_run(text: str) -> str:
+        return re.sub(r"quickstart-\d{8}T\d{6}Z-[0-9a-f]{4}", "RUN", text)
+
+    assert without_run(first.stdout) == without_run(second.stdout)
+    assert json.loads(first.stdout)["main"] == "controller"
+
+
+def test_the_table_at_the_end() -> None:
+    summary = {
+        "clean": False,
+        "unclean_because": ["a", "b"],
+        "queries": {"read": 1200, "answered": 1199, "lost": 1},
+        "timing_error_us": {"abs_p50": 5.04, "abs_p99": None},
+    }
+    assert table(summary).splitlines() == [
+        "read                       1,200",
+        "answered                   1,199",
+        "lost                       1",
+        "timing error, p50 and p99  5.0 us, none",
+        "latency, median            none",
+        "clean                      no: a; b",
+    ]
