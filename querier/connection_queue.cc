@@ -1,7 +1,6 @@
 #include "querier/connection_queue.hh"
 
 #include "core/result_file.hh"
-#include "querier/links.hh"
 #include "querier/slots.hh"
 
 #include <cstdint>

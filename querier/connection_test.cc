@@ -1,4 +1,5 @@
 // What is pure about a TCP connection: its stream of replies and its queue of queries.
+#include "core/result_file.hh"
 #include "querier/connection_queue.hh"
 #include "querier/links.hh"
 #include "querier/reply_stream.hh"

@@ -6,8 +6,6 @@
 #include "core/record.hh"
 #include "querier/replayer.hh"
 
-#include <cstdint>
-#include <optional>
 #include <string>
 
 namespace reprise::querier {
@@ -18,14 +16,15 @@ public:
     void begin(std::string records);
 
     /// A block is not used up yet.
-    [[nodiscard]] bool busy() const { return reader_.has_value(); }
+    [[nodiscard]] bool busy() const { return busy_; }
 
     /// Hands some records on. What is wrong with the block, or empty.
     std::string step(Replayer& replayer);
 
 private:
     std::string records_;
-    std::optional<RecordReader> reader_;
+    RecordReader reader_{Bytes{}};
+    bool busy_ = false;
 };
 
 } // namespace reprise::querier

@@ -1,5 +1,5 @@
 #include "core/clock.hh"
-#include "querier/links.hh"
+#include "querier/ghosts.hh"
 #include "querier/matcher.hh"
 #include "querier/slots.hh"
 #include "querier/testing/messages.hh"

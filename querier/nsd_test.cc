@@ -1,13 +1,19 @@
 // The querier process against a real NSD on loopback, in an own network namespace.
+#include "core/clock.hh"
+#include "core/query.hh"
+#include "core/replay.pb.h"
+#include "core/result_file.hh"
 #include "querier/testing/messages.hh"
 #include "querier/testing/netns.hh"
 #include "querier/testing/nsd.hh"
 #include "querier/testing/parent.hh"
+#include "querier/testing/result_reader.hh"
 
 #include <gtest/gtest.h>
 
 #include <cstdint>
 #include <deque>
+#include <string>
 #include <vector>
 
 namespace reprise::querier::testing {
@@ -83,11 +89,11 @@ TEST_F(NsdTest, AnswersEveryUdpQueryOfBothFamilies) {
     const Load load = make_load(2000, 200 * kMicrosecond, Transport::kUdp);
     play(parent, load, Parent::options());
     EXPECT_EQ(parent.finish(), 0);
-    ASSERT_TRUE(parent.report());
-    EXPECT_TRUE(parent.report()->clean()) << parent.report()->because();
-    EXPECT_EQ(parent.report()->counts().received(), 2000U);
-    EXPECT_EQ(parent.report()->counts().sent(), 2000U);
-    EXPECT_EQ(parent.report()->counts().answered(), 2000U);
+    ASSERT_TRUE(parent.reported());
+    EXPECT_TRUE(parent.report().clean()) << parent.report().because();
+    EXPECT_EQ(parent.report().counts().received(), 2000U);
+    EXPECT_EQ(parent.report().counts().sent(), 2000U);
+    EXPECT_EQ(parent.report().counts().answered(), 2000U);
     EXPECT_EQ(parent.credit(), 2000U);
     EXPECT_GT(parent.clock_replies(), 0U);
     EXPECT_EQ(parent.hello().name(), "here/0");
@@ -118,9 +124,9 @@ TEST_F(NsdTest, ReusesOneTcpConnectionForEachSource) {
     const Load load = make_load(2000, 200 * kMicrosecond, Transport::kTcp);
     play(parent, load, Parent::options());
     EXPECT_EQ(parent.finish(), 0);
-    ASSERT_TRUE(parent.report());
-    EXPECT_EQ(parent.report()->counts().answered(), 2000U);
-    EXPECT_EQ(parent.report()->counts().retried(), 0U);
+    ASSERT_TRUE(parent.reported());
+    EXPECT_EQ(parent.report().counts().answered(), 2000U);
+    EXPECT_EQ(parent.report().counts().retried(), 0U);
     const RqContent content = parent.records();
     ASSERT_EQ(content.records.size(), 2000U);
     EXPECT_NE(content.statistics.find(R"("opened": 20, "reused_queries": 1980, "peak_open": 20)"),
@@ -142,7 +148,7 @@ TEST_F(NsdTest, ReconnectsWhereTheServerLimitsQueriesAConnection) {
     const Load load = make_load(200, 10 * kMillisecond, Transport::kTcp);
     play(parent, load, Parent::options());
     EXPECT_EQ(parent.finish(), 0);
-    const wire::Counts& counts = parent.report()->counts();
+    const wire::Counts& counts = parent.report().counts();
     EXPECT_EQ(counts.answered(), 200U);
     EXPECT_EQ(counts.connection_failed(), 0U);
     EXPECT_EQ(ended(counts), 200U);
@@ -198,7 +204,7 @@ TEST_F(NsdTest, AccountsForEveryQueryWhenTheServerDies) {
     ASSERT_TRUE(parent.pump_until([&] { return parent.counts().answered() > 200; }));
     nsd.kill();
     EXPECT_EQ(parent.finish(), 0);
-    const wire::Counts& counts = parent.report()->counts();
+    const wire::Counts& counts = parent.report().counts();
     EXPECT_EQ(counts.received(), 1500U);
     EXPECT_EQ(ended(counts), 1500U);
     EXPECT_GT(counts.timed_out(), 0U);
@@ -220,7 +226,7 @@ TEST_F(NsdTest, CountsLateAnswersOfAStoppedServer) {
     ASSERT_TRUE(parent.pump_until([&] { return parent.counts().timed_out() > 20; }));
     nsd.go_on();
     EXPECT_EQ(parent.finish(), 0);
-    const wire::Counts& counts = parent.report()->counts();
+    const wire::Counts& counts = parent.report().counts();
     EXPECT_EQ(ended(counts), 400U);
     EXPECT_GT(counts.timed_out(), 20U);
     EXPECT_GT(counts.late(), 0U);

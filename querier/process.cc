@@ -7,7 +7,6 @@
 #include "core/frame.hh"
 #include "core/log.hh"
 #include "core/replay.pb.h"
-#include "core/result_file.hh"
 #include "querier/control_link.hh"
 #include "querier/poller.hh"
 #include "querier/replayer.hh"
@@ -17,13 +16,14 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <csignal>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <fstream>
 #include <limits>
+#include <memory>
 #include <optional>
+#include <signal.h> // NOLINT(modernize-deprecated-headers): sigaction is POSIX
 #include <string>
 #include <sys/epoll.h>
 #include <sys/prctl.h>
@@ -44,15 +44,15 @@ constexpr size_t kFlushRecords = 1024;
 constexpr int kFramesAtOnce = 4;
 constexpr int kLastWordsMs = 1000;
 
-volatile std::sig_atomic_t terminated = 0;
+volatile sig_atomic_t terminated = 0;
 
 void on_terminate(int /*signal*/) { terminated = 1; }
 
 /// The terminal's ctrl-C reaches the whole tree; stopping in order is the controller's part.
 void set_signals() {
-    std::signal(SIGPIPE, SIG_IGN);
-    std::signal(SIGINT, SIG_IGN);
-    std::signal(SIGXFSZ, SIG_IGN);
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGINT, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN);
     struct sigaction action{};
     action.sa_handler = on_terminate; // without SA_RESTART: it must end epoll_wait
     sigaction(SIGTERM, &action, nullptr);
@@ -234,6 +234,7 @@ void Process::handle_frame(wire::Frame& frame) {
     case wire::Frame::kBlock:
         return on_block(*frame.mutable_block());
     case wire::Frame::kEnd:
+        trace_ended_ = true;
         handed_ = frame.end().queries();
         return;
     case wire::Frame::kAbort:
@@ -258,7 +259,7 @@ void Process::on_setup(const wire::Setup& setup) {
         stop(error.empty() ? "the distributor sent Setup twice" : error, true);
         return;
     }
-    replayer_.emplace(poller_, replay_, options_.waiter, results_);
+    replayer_ = std::make_unique<Replayer>(poller_, replay_, options_.waiter, results_);
 }
 
 void Process::on_probe(const wire::ClockProbe& probe) {
@@ -352,7 +353,7 @@ void Process::check_end() {
         stop(results_.failure(), true);
     } else if (!replayer_->trouble().empty()) {
         stop(replayer_->trouble(), true);
-    } else if (handed_ && replayer_->settled() && !intake_.busy()) {
+    } else if (trace_ended_ && replayer_->settled() && !intake_.busy()) {
         because_ = reason_at_end();
         done_ = true;
     }
@@ -360,8 +361,8 @@ void Process::check_end() {
 
 std::string Process::reason_at_end() const {
     const Statistics& statistics = replayer_->statistics();
-    if (statistics.received != *handed_) {
-        return fmt::format("received {} of {} queries", statistics.received, *handed_);
+    if (statistics.received != handed_) {
+        return fmt::format("received {} of {} queries", statistics.received, handed_);
     }
     if (statistics.ended() != statistics.received) {
         return fmt::format("{} queries ended of {}", statistics.ended(), statistics.received);

@@ -13,7 +13,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
+#include <memory>
 #include <string>
 
 namespace reprise::querier {
@@ -63,12 +63,13 @@ private:
     Poller poller_;
     Results results_;
     ReplayOptions replay_;
-    std::optional<Replayer> replayer_; ///< from Setup on
+    std::unique_ptr<Replayer> replayer_; ///< from Setup on
     Intake intake_;
     bool more_frames_ = false; ///< the link may hold another whole frame
     bool done_ = false;
-    std::string because_;                 ///< why the run is not clean
-    std::optional<std::uint64_t> handed_; ///< from EndOfTrace
+    std::string because_;      ///< why the run is not clean
+    bool trace_ended_ = false; ///< EndOfTrace came
+    std::uint64_t handed_ = 0; ///< what it said
     std::uint64_t credit_ = 0;
     Nanoseconds last_heard_ = 0;
     Nanoseconds next_report_ = 0;

@@ -1,3 +1,4 @@
+#include "core/clock.hh"
 #include "querier/schedule.hh"
 
 #include <gtest/gtest.h>
@@ -23,7 +24,7 @@ TEST(Schedule, KeepsASortedTraceWithoutTheHeap) {
     Schedule schedule;
     std::vector<std::uint32_t> expected;
     for (std::uint32_t i = 0; i < 5000; ++i) {
-        schedule.push(i * 10, i);
+        schedule.push(Nanoseconds{i} * 10, i);
         expected.push_back(i);
     }
     EXPECT_EQ(schedule.size(), 5000U);

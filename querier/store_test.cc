@@ -1,7 +1,9 @@
 // Slots, messages, keys, stamps, options: the small values.
+#include "core/address.hh"
 #include "core/clock.hh"
 #include "core/error.hh"
 #include "core/replay.pb.h"
+#include "core/result_file.hh"
 #include "querier/descriptors.hh"
 #include "querier/links.hh"
 #include "querier/message_store.hh"
@@ -9,6 +11,7 @@
 #include "querier/poller.hh"
 #include "querier/process.hh"
 #include "querier/question.hh"
+#include "querier/replayer.hh"
 #include "querier/slots.hh"
 #include "querier/stamps.hh"
 #include "querier/statistics.hh"
@@ -19,7 +22,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <set>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -147,7 +150,7 @@ TEST(Options, ReplayOptionsAreChecked) {
     std::string error;
     const ReplayOptions options = replay_options(good_options(), error);
     EXPECT_EQ(error, "");
-    EXPECT_EQ(options.servers.of(4)->text(), "192.0.2.1:53");
+    EXPECT_EQ(options.servers.of(4), Endpoint::parse("192.0.2.1:53"));
     EXPECT_FALSE(options.servers.of(6));
     EXPECT_EQ(options.in_flight, 262144U);
 

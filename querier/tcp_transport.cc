@@ -5,6 +5,7 @@
 #include "core/fd.hh"
 #include "core/log.hh"
 #include "core/result_file.hh"
+#include "querier/connection_queue.hh"
 #include "querier/descriptors.hh"
 #include "querier/links.hh"
 #include "querier/matcher.hh"
@@ -28,6 +29,7 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <utility>
+#include <vector>
 
 namespace reprise::querier {
 namespace {

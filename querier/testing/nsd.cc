@@ -9,11 +9,13 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <csignal>
 #include <cstdint>
 #include <fcntl.h>
 #include <fstream>
+#include <iterator>
 #include <poll.h>
+#include <signal.h> // NOLINT(modernize-deprecated-headers): kill is POSIX
+#include <stdlib.h> // NOLINT(modernize-deprecated-headers): the flags of waitpid
 #include <string>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -26,7 +28,7 @@ constexpr auto* kProgram = "/usr/sbin/nsd";
 
 FileDescriptor connected(const char* server, int type) {
     sockaddr_storage address{};
-    const socklen_t size = Endpoint::parse(server)->to_sockaddr(address);
+    const socklen_t size = Endpoint::parse(server).value_or(Endpoint{}).to_sockaddr(address);
     FileDescriptor fd(::socket(address.ss_family, type | SOCK_CLOEXEC, 0));
     if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), size) != 0) {
         fd.reset();

@@ -10,17 +10,18 @@
 
 #include <array>
 #include <cerrno>
-#include <csignal>
 #include <cstdint>
-#include <cstdlib>
 #include <fcntl.h>
 #include <filesystem>
 #include <functional>
 #include <poll.h>
+#include <signal.h> // NOLINT(modernize-deprecated-headers): kill is POSIX
+#include <stdlib.h> // NOLINT(modernize-deprecated-headers): mkdtemp is POSIX
 #include <string>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <system_error>
 #include <unistd.h>
 #include <vector>
 
@@ -52,7 +53,7 @@ void limit(__rlimit_resource what, std::uint64_t value) {
 } // namespace
 
 ScratchFolder::ScratchFolder() {
-    const char* base = std::getenv("TMPDIR");
+    const char* base = getenv("TMPDIR");
     path_ = std::string(base == nullptr ? "/tmp" : base) + "/reprise-querier-XXXXXX";
     if (mkdtemp(path_.data()) == nullptr) {
         throw SystemError("mkdtemp " + path_);
@@ -77,6 +78,7 @@ Parent::Parent(const std::string& results, const Limits& limits,
                                    "--run-id",        "test-run", "--results",    results};
     words.insert(words.end(), arguments.begin(), arguments.end());
     std::vector<char*> argv;
+    argv.reserve(words.size() + 1);
     for (std::string& word : words) {
         argv.push_back(word.data());
     }
@@ -217,6 +219,7 @@ void Parent::take(const wire::Frame& frame) {
         aborted_ = frame.abort().because();
     } else if (frame.has_finished()) {
         report_ = frame.finished().reports(0);
+        reported_ = true;
     }
 }
 

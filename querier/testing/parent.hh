@@ -10,7 +10,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <optional>
 #include <string>
 #include <sys/types.h>
 #include <vector>
@@ -77,9 +76,13 @@ public:
 
     [[nodiscard]] std::uint64_t clock_replies() const { return clock_replies_; }
 
-    [[nodiscard]] const std::optional<std::string>& aborted() const { return aborted_; }
+    /// Why the querier stopped of its own; empty where it did not.
+    [[nodiscard]] const std::string& aborted() const { return aborted_; }
 
-    [[nodiscard]] const std::optional<wire::QuerierReport>& report() const { return report_; }
+    /// From its Finished; empty before.
+    [[nodiscard]] const wire::QuerierReport& report() const { return report_; }
+
+    [[nodiscard]] bool reported() const { return reported_; }
 
     [[nodiscard]] RqContent records() const { return read_rq(results_ + "/queries-here-0.rq"); }
 
@@ -103,8 +106,9 @@ private:
     std::uint64_t given_ = 0;
     std::uint64_t credit_ = 0;
     std::uint64_t clock_replies_ = 0;
-    std::optional<std::string> aborted_;
-    std::optional<wire::QuerierReport> report_;
+    std::string aborted_;
+    wire::QuerierReport report_;
+    bool reported_ = false;
     Nanoseconds next_probe_ = 0;
     bool silent_ = false;
 };

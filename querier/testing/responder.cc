@@ -1,7 +1,6 @@
 #include "querier/testing/responder.hh"
 
 #include "core/address.hh"
-#include "core/bytes.hh"
 #include "core/error.hh"
 #include "core/fd.hh"
 
@@ -23,7 +22,8 @@ constexpr int kLookEveryMs = 20;
 
 FileDescriptor bound(int type) {
     sockaddr_storage address{};
-    const socklen_t size = Endpoint::parse("127.0.0.1:5300")->to_sockaddr(address);
+    const socklen_t size =
+        Endpoint::parse("127.0.0.1:5300").value_or(Endpoint{}).to_sockaddr(address);
     FileDescriptor fd(check(::socket(AF_INET, type | SOCK_CLOEXEC, 0), "socket"));
     const int on = 1;
     setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);

@@ -11,9 +11,11 @@
 #include <cstdint>
 #include <cstring>
 #include <fstream>
+#include <ios>
 #include <iterator>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace reprise::querier::testing {
