@@ -23,7 +23,7 @@ std::string shared_file(const std::string& name) {
 TEST(SharedData, RealMinute) {
     const std::string path = shared_file("root/nsd-live.raw.pcap.xz");
     if (!std::filesystem::exists(path)) {
-        GTEST_SKIP() << path << " is absent";
+        GTEST_SKIP() << "no shared data: " << path;
     }
     trace::Reader reader(path);
     TraceInfo info;
