@@ -23,6 +23,7 @@ struct Common {
     std::string results = ".";
     std::string early = "auto";
     int spin = 0;
+    bool realtime = false;
 
     void add_to(CLI::App& command) {
         command.add_option("--run-id", run, "Run to take part in")->required();
@@ -32,6 +33,7 @@ struct Common {
             ->capture_default_str();
         command.add_option("--spin-us", spin, "Busy-wait for at most so long, 0 to 30")
             ->capture_default_str();
+        command.add_flag("--realtime", realtime, "Run before ordinary processes (SCHED_FIFO)");
     }
 };
 
@@ -79,6 +81,7 @@ struct Commands {
         query.results = common.results;
         query.waiter = {.early = reprise::querier::parse_early(common.early),
                         .spin = reprise::querier::parse_spin(common.spin)};
+        query.realtime = common.realtime;
         return reprise::querier::run_query(query);
     }
 
@@ -96,6 +99,9 @@ struct Commands {
         distributor.listen = *endpoint;
         distributor.querier_arguments = {"--early-us", common.early, "--spin-us",
                                          std::to_string(common.spin)};
+        if (common.realtime) {
+            distributor.querier_arguments.emplace_back("--realtime");
+        }
         return reprise::querier::run_distributor(distributor);
     }
 };

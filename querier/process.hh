@@ -25,6 +25,8 @@ struct QueryOptions {
     std::string run;     ///< must match the parent's
     std::string results; ///< folder for .rq and .ra files
     WaiterOptions waiter;
+    bool realtime =
+        false; ///< run before ordinary processes (SCHED_FIFO), where the kernel allows it
 };
 
 /// What wire::Options ask for, or an error's text in `error`.
