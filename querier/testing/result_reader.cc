@@ -68,8 +68,10 @@ RqContent read_rq(const std::string& path) {
     const Parts parts = split(file, "RPRQEND1");
     RqContent content;
     content.records.resize(parts.records.size() / sizeof(RqRecord));
-    std::memcpy(content.records.data(), parts.records.data(),
-                content.records.size() * sizeof(RqRecord));
+    if (!content.records.empty()) {
+        std::memcpy(content.records.data(), parts.records.data(),
+                    content.records.size() * sizeof(RqRecord));
+    }
     content.statistics = text(parts.json);
     content.whole = parts.whole && parts.count == content.records.size();
     std::ranges::sort(content.records, {}, &RqRecord::sequence);
