@@ -27,9 +27,12 @@ from cli.sandbox import STOP
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _POLL_S = 0.05  # between two checks of readiness
 _ESSENTIAL = {"server"}  # roles without which going on is pointless
+_SILENCE_S = 10.0  # a controller that lasts so long after its last distributor hangs
 _LOW_SPACE = (
     4 * 1024 * 1024
 )  # bytes; below this the run stops while there is still room for the ends of files
+_CUT = "the trace is cut or corrupt"  # the reader's words
+_CUT_MEND = "what came before is replayed and counted; copy or capture the trace again"
 
 
 @dataclass
@@ -70,6 +73,7 @@ class Executor:
         self._stopping = False
         self._main_output = b""
         self._main_because = ""
+        self._alone_since: float | None = None  # when the last distributor was seen to have ended
         self.outcome = Outcome()
 
     def run(self) -> Outcome:
@@ -83,7 +87,9 @@ class Executor:
         except RepriseError as error:
             self.outcome.fail(error.what, error.mend)
         except Interrupted:
-            self.outcome.fail("the run was interrupted", "results up to here are kept and marked unclean")
+            kept = "results up to here are kept and marked unclean"
+            mend = kept if self._has_records() else "nothing had been replayed, run it again"
+            self.outcome.fail("the run was interrupted", mend)
         except OSError as error:
             self.outcome.fail(
                 f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}",
@@ -230,7 +236,7 @@ class Executor:
             if word == "progress":
                 self._progress.update(fields)
             elif word == "done":
-                self._main_because = fields.get("because", "")
+                self._main_because = fields.get("because", "").strip('"')
 
     def _until_main_ends(self) -> None:
         main = self._child(self._plan.main)
@@ -242,7 +248,7 @@ class Executor:
         self._judge_main(main)
 
     def _trouble(self) -> tuple[str, str] | None:
-        """What makes going on pointless: a dead server, or no space for results."""
+        """What makes going on pointless: a dead server, a controller that hangs, or no space for results."""
         for child in self._children.values():
             if child.role in _ESSENTIAL and not child.running:
                 end = processes.describe_exit(child.exit or 0)
@@ -254,18 +260,33 @@ class Executor:
                 f"no space left for results in {self._results.parent}",
                 "make room or choose another folder with -o",
             )
+        if self._left_alone():
+            return "the controller does not react", "see what stopped it, and run it again"
         return None
 
+    def _has_records(self) -> bool:
+        """Whether the start was announced: queriers open their records then."""
+        return any(self._results.glob("queries-*.rq"))
+
+    def _left_alone(self) -> bool:
+        """Whether the main process goes on long after every distributor has ended: it hangs."""
+        distributors = [child for child in self._children.values() if child.role == "distributor"]
+        if not distributors or any(child.running for child in distributors):
+            return False
+        self._alone_since = self._alone_since or time.monotonic()
+        return time.monotonic() - self._alone_since > _SILENCE_S
+
     def _judge_main(self, main: Child) -> None:
+        """The controller's reasons where it came to its end in order, otherwise the error that ended it."""
         if main.exit == 0:
             return
-        words = last_line(main.log)
-        marker = ": error: "
-        text = words.split(marker, 1)[1] if marker in words else self._main_because
-        what, _, mend = (text or f"{main.id} ended with {processes.describe_exit(main.exit or 0)}").partition(
-            "; "
-        )
-        self.outcome.fail(what, mend or f"see {self._show(main.log)}")
+        see = f"see {self._show(main.log)}"
+        if self._main_because:
+            self.outcome.fail(self._main_because, _CUT_MEND if _CUT in self._main_because else see)
+            return
+        what, mend = parts(last_line(main.log))
+        exit_words = f"{main.id} ended with {processes.describe_exit(main.exit or 0)}"
+        self.outcome.fail(what or exit_words, mend or see)
 
     # --- the end ------------------------------------------------------------------------------------------
 
@@ -279,7 +300,7 @@ class Executor:
             if process is None:
                 child.signal(signal.SIGKILL)
                 continue
-            if process.role == "distributor":
+            if process.role == "distributor" and self._has_records():
                 self._wait(lambda child=child: not child.running, process.stop.wait_s)  # type: ignore[misc]
             self._stop(child, process)
         processes.reap(self._children)
@@ -358,12 +379,29 @@ class Executor:
 
 def step_error(step: Step, child: Child, log: str) -> RepriseError:
     """A failed step in one line: the tool's own error where it gave one."""
-    words = last_line(child.log) if step.id != "checkzone" else first_complaint(child.log)
-    what = words.split(": error: ", 1)[1] if ": error: " in words else words
-    what, _, mend = what.partition("; ")
+    if step.id == "checkzone":
+        what, mend = first_complaint(child.log), ""
+    else:
+        words = last_line(child.log)
+        what, mend = parts(words)
+        what = what or words
+    if step.id == "synth" and mend == "see --help":
+        mend = "see reprise trace synth --help"
     return RepriseError(
         f"{step.title} failed: {what or processes.describe_exit(child.exit or 0)}", mend or f"see {log}"
     )
+
+
+def parts(line: str) -> tuple[str, str]:
+    """WHAT and MEND of a program's last line `PROGRAM: error: WHAT; MEND`; both empty for any other line.
+
+    WHAT may hold a library's words and so a "; " of its own.
+    """
+    _, marker, text = line.partition(": error: ")
+    if not marker:
+        return "", ""
+    what, semicolon, mend = text.rpartition("; ")
+    return (what, mend) if semicolon else (text, "")
 
 
 def first_complaint(log: Path) -> str:

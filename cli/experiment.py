@@ -109,7 +109,8 @@ def load(path: Path, settings: list[str]) -> Experiment:
     table = _resolve_paths(_read(path), Experiment, path.resolve().parent)
     for setting in settings:
         _lay_over(table, setting)
-    table.setdefault("name", path.stem)
+    if table.get("name") is None:
+        table["name"] = path.stem
     experiment = typing.cast(Experiment, _build(Experiment, table, ""))
     check(experiment)
     return experiment
@@ -251,6 +252,8 @@ def _join(prefix: str, name: str) -> str:
 
 
 def _nearest(name: str, known: Mapping[str, Any], prefix: str) -> str:
+    if not known:
+        return f"{prefix} has no keys of its own"
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
     if near:
         return f"did you mean {_join(prefix, near[0])}?"
@@ -333,6 +336,11 @@ def _check_server(server: Server) -> None:
         server.kind in SERVER_KINDS,
         f"server.kind = {server.kind!r} is unknown",
         f"use one of {', '.join(SERVER_KINDS)}",
+    )
+    _want(
+        server.origin is None or bool(re.fullmatch(r"[\w.\\*/-]{1,1000}", server.origin, re.ASCII)),
+        f"server.origin = {server.origin!r} is no domain name",
+        "give the zone's name, such as example.org.",
     )
     if server.kind != "address":
         _want(

@@ -69,6 +69,8 @@ def _check_trace(experiment: Experiment) -> None:
     if experiment.trace is None:
         return
     path = Path(experiment.trace)
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise RepriseError(f"trace {path} is no file", "save it to a file first, it is read more than once")
     try:
         with path.open("rb") as file:
             empty = not file.read(1)
@@ -153,7 +155,17 @@ def _finish(folder: Folder, status: int) -> int:
         sys.stdout.write(table(summary))
     sys.stdout.write(f"report: {_shown(folder.final / 'report.html')}\n")
     clean = summary is not None and summary.get("clean") is True
+    if not clean and summary is not None and not found.get("error"):
+        _say_unclean(summary, folder)
     return status if status else (0 if clean else EXIT_FAILED)
+
+
+def _say_unclean(summary: dict[str, Any], folder: Folder) -> None:
+    """The error line of a run that went on to its end and is still not clean."""
+    reasons = [str(one) for one in summary.get("unclean_because", [])]
+    what = f"the run is not clean: {reasons[0] if reasons else 'no reason given'}"
+    mend = f"see {_shown(folder.final / 'report.html')} and the logs beside it"
+    sys.stderr.write(RepriseError(what, mend).line() + "\n")
 
 
 def _print_error(found: dict[str, Any] | None, renamed: Folder | None = None) -> None:

@@ -59,10 +59,14 @@ def _zstd(path: Path) -> Iterator[IO[bytes]]:
         raise RepriseError(
             f"{path} is compressed with zstd and there is no zstd here", "apt-get install zstd"
         )
-    with subprocess.Popen([program, "-dcq", str(path)], stdout=subprocess.PIPE) as process:
+    argv = [program, "-dcq", str(path)]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
         assert process.stdout is not None
         yield process.stdout
+        whole = not process.stdout.read(1)
         process.stdout.close()
+    if whole and process.returncode != 0:
+        raise EOFError("the zstd data is cut or corrupt")
 
 
 def find_origin(path: Path) -> str:
