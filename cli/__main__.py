@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from cli import VERSION, programs
-from cli.errors import EXIT_FAILED, RepriseError
+from cli.errors import EXIT_FAILED, RepriseError, complain, discard
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -105,18 +105,36 @@ def run_trace(arguments: list[str]) -> int:
 
 def main(arguments: list[str]) -> int:
     """Parses, runs, and turns every expected failure into its one line."""
-    options = build_parser().parse_args(arguments)
+    _open_closed_streams()
     try:
-        return run_command(options)
+        status = run_command(build_parser().parse_args(arguments))
+        sys.stdout.flush()
     except RepriseError as error:
-        sys.stderr.write(error.line() + "\n")
+        complain(error.line())
         return error.status
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # the reader of our output left; nothing more to say
+        discard(1)  # the reader of our output left; nothing more to say
+        return EXIT_FAILED
+    except OSError as error:
+        discard(1)
+        where = f"{error.filename}: " if error.filename else "cannot write the output: "
+        complain(f"reprise: error: {where}{error.strerror or error}; check the disk's space and permissions")
         return EXIT_FAILED
     except KeyboardInterrupt:
-        sys.stderr.write("reprise: error: interrupted; run it again\n")
+        complain("reprise: error: interrupted; run it again")
         return EXIT_FAILED
+    return status
+
+
+def _open_closed_streams() -> None:
+    """A standard stream that came closed leads nowhere: its number must not become another file's."""
+    for descriptor in range(3):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number, which is this one
+    sys.stdout = sys.stdout or open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+    sys.stderr = sys.stderr or open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
 
 
 if __name__ == "__main__":

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import sys
+
 EXIT_FAILED = 1
 EXIT_USAGE = 2
 
@@ -29,6 +32,20 @@ class UsageError(RepriseError):
 
 class Interrupted(Exception):  # noqa: N818  (it is a request, not an error)
     """The user or the system asked for the end (SIGINT, SIGTERM, or the command itself died)."""
+
+
+def complain(line: str) -> None:
+    """Writes a line to standard error; where nobody reads that any more, later output goes nowhere."""
+    try:
+        sys.stderr.write(line + "\n")
+        sys.stderr.flush()
+    except OSError:
+        discard(2)
+
+
+def discard(descriptor: int) -> None:
+    """Sends what is written to a standard stream from now on nowhere, so that the exit is not disturbed."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)
 
 
 def one_line(text: str, limit: int = 400) -> str:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Mapping
 from typing import TextIO
+
+from cli.errors import discard
 
 _QUIET_S = 10.0  # seconds between lines where standard error is no terminal
 
@@ -28,6 +31,7 @@ class Progress:
         """Shows the controller's latest figures."""
         text = "reprise: " + describe(fields)
         if self._live:
+            text = text[: self._columns() - 1]  # a wrapped line could not be redrawn
             self._write("\r" + text.ljust(self._width))
             self._width = len(text)
         elif time.monotonic() - self._last_s >= _QUIET_S:
@@ -40,9 +44,19 @@ class Progress:
             self._width = 0
             self._write("\n")
 
+    def _columns(self) -> int:
+        try:
+            return os.get_terminal_size(self._stream.fileno()).columns or 80
+        except OSError:
+            return 80
+
     def _write(self, text: str) -> None:
-        self._stream.write(text)
-        self._stream.flush()
+        """A run goes on when nobody reads its progress any more."""
+        try:
+            self._stream.write(text)
+            self._stream.flush()
+        except OSError:
+            discard(2)
 
 
 def parse(line: str) -> tuple[str, dict[str, str]]:

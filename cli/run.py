@@ -17,7 +17,7 @@ from cli import experiment as experiments
 from cli import facts as machine
 from cli import plan as plans
 from cli import sandbox
-from cli.errors import EXIT_FAILED, RepriseError, UsageError, one_line
+from cli.errors import EXIT_FAILED, RepriseError, UsageError, complain, one_line
 from cli.executor import Executor, Outcome
 from cli.experiment import Experiment
 from cli.plan import Plan
@@ -147,7 +147,9 @@ def _finish(folder: Folder, status: int) -> int:
         _print_error(found)
         _tidy(folder.partial, found)
         return status or EXIT_FAILED
-    status = max(status, _report(folder.partial))
+    if not _reported(folder):
+        _print_error(found)
+        return EXIT_FAILED
     folder.partial.rename(folder.final)
     _print_error(found, folder)
     summary = _read_json(folder.final / "summary.json")
@@ -160,12 +162,24 @@ def _finish(folder: Folder, status: int) -> int:
     return status if status else (0 if clean else EXIT_FAILED)
 
 
+def _reported(folder: Folder) -> bool:
+    """Whether the report was written; without it the folder keeps its partial name."""
+    again = f"its records are kept, use `reprise report {_shown(folder.partial)}`"
+    try:
+        if _report(folder.partial) == 0:
+            return True
+        complain(RepriseError("the run has no report", again).line())
+    except KeyboardInterrupt:
+        complain(RepriseError("interrupted while the report was written", again).line())
+    return False
+
+
 def _say_unclean(summary: dict[str, Any], folder: Folder) -> None:
     """The error line of a run that went on to its end and is still not clean."""
     reasons = [str(one) for one in summary.get("unclean_because", [])]
     what = f"the run is not clean: {reasons[0] if reasons else 'no reason given'}"
     mend = f"see {_shown(folder.final / 'report.html')} and the logs beside it"
-    sys.stderr.write(RepriseError(what, mend).line() + "\n")
+    complain(RepriseError(what, mend).line())
 
 
 def _print_error(found: dict[str, Any] | None, renamed: Folder | None = None) -> None:
@@ -175,7 +189,7 @@ def _print_error(found: dict[str, Any] | None, renamed: Folder | None = None) ->
     mend = str(found.get("mend") or "")
     if renamed is not None:
         mend = mend.replace(renamed.partial.name, renamed.final.name)
-    sys.stderr.write(RepriseError(str(found["error"]), mend).line() + "\n")
+    complain(RepriseError(str(found["error"]), mend).line())
 
 
 def _report(folder: Path) -> int:

@@ -19,7 +19,7 @@ from types import FrameType
 from typing import NoReturn
 
 from cli import linux
-from cli.errors import EXIT_FAILED, RepriseError
+from cli.errors import EXIT_FAILED, RepriseError, complain
 
 STOP = b"s"
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -151,7 +151,7 @@ def _child(work: Callable[[], int]) -> NoReturn:
     try:
         status = work()
     except RepriseError as error:
-        sys.stderr.write(error.line() + "\n")
+        complain(error.line())
         status = error.status
     except BaseException:
         traceback.print_exc()
