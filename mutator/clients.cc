@@ -68,7 +68,7 @@ void Clients::deal(const std::vector<double>& weights) {
         for (size_t i = 0; i < lack.size(); ++i) {
             lack[i] += shares_[i] * weight;
         }
-        const auto most = std::max_element(lack.begin(), lack.end());
+        const auto most = std::ranges::max_element(lack);
         *most -= weight;
         kinds_.push_back(static_cast<std::uint16_t>(most - lack.begin()));
     }

@@ -5,9 +5,10 @@
 
 #include <CLI/CLI.hpp>
 
+#include <cstdint>
 #include <map>
-#include <memory>
 #include <string>
+#include <vector>
 
 namespace reprise::mutator {
 namespace {

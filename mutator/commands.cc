@@ -2,7 +2,6 @@
 
 #include "core/clock.hh"
 #include "core/error.hh"
-#include "core/log.hh"
 #include "core/result_file.hh"
 #include "core/trace/reader.hh"
 #include "mutator/json.hh"
@@ -18,10 +17,11 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
-#include <cerrno>
+#include <cstdint>
 #include <cstdio>
 #include <string>
 #include <system_error>
+#include <utility>
 
 namespace reprise::mutator {
 namespace {

@@ -9,6 +9,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
@@ -28,7 +29,7 @@ CommandLine parse(std::vector<std::string> arguments) {
     CommandLine line;
     CLI::App app;
     add_commands(app, line);
-    std::reverse(arguments.begin(), arguments.end());
+    std::ranges::reverse(arguments);
     app.parse(arguments);
     return line;
 }
