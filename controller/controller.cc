@@ -17,6 +17,7 @@ namespace {
 
 constexpr Nanoseconds kSlice = 2 * kMillisecond;  ///< longest turn of the reader in the loop
 constexpr Nanoseconds kLead = 500 * kMillisecond; ///< from the announcement to the start
+constexpr Nanoseconds kStopPatience = 500 * kMillisecond;
 constexpr Nanoseconds kShortWait = kMillisecond;
 constexpr Nanoseconds kLongWait = 20 * kMillisecond;
 
@@ -35,20 +36,18 @@ wire::Options replay_options(const Options& options, const Servers& servers) {
     return out;
 }
 
-std::string no_queries(const Options& options, const TraceFeed& feed) {
-    const std::string& trouble = feed.reader().trouble();
+std::string no_queries(const Options& options, const FeedState& feed) {
     return fmt::format("no DNS queries to replay in {} ({} packets, {} queries, {} responses{}{}); "
-                       "is it a DNS capture, and "
-                       "its port one of --port?",
-                       options.trace, feed.reader().packets(), feed.read(), feed.responses(),
-                       trouble.empty() ? "" : "; ", trouble);
+                       "is it a DNS capture, and its port one of --port?",
+                       options.trace, feed.packets, feed.read, feed.responses,
+                       feed.trouble.empty() ? "" : "; ", feed.trouble);
 }
 
 } // namespace
 
 Controller::Controller(const Options& options)
     : options_(options), servers_(parse_servers(options.servers, options.server_port)),
-      feed_(options, servers_), tls_(options.tls),
+      feed_(std::make_unique<TraceFeed>(options_, servers_)), tls_(options.tls),
       fanout_(loop_, options.run,
               {.ready = [this] { on_ready(); },
                .credit = [this](std::uint64_t) { pump_.again_in(0); },
@@ -61,16 +60,32 @@ Controller::Controller(const Options& options)
       terminate_(tree::Watch::on_signal(loop_, SIGTERM, [this] { abort("terminated"); })) {}
 
 int Controller::run() {
-    // The first query is read before anyone is bothered: a trace without queries is the commonest
-    // mistake.
-    holding_ = feed_.next(held_);
-    if (!holding_) {
-        throw Error(no_queries(options_, feed_));
-    }
-    outcome_.start.trace_first = outcome_.start.trace_last = held_.trace_time;
-    connect();
+    pump_.again_in(0);
     loop_.run();
     return finish();
+}
+
+/// Makes sure that a query is held; false where there is none (yet).
+bool Controller::read_next() {
+    if (holding_) {
+        return true;
+    }
+    const ReadAhead::Next result = ended_ ? ReadAhead::Next::kEnd : feed_.next(held_);
+    holding_ = result == ReadAhead::Next::kQuery;
+    ended_ = result == ReadAhead::Next::kEnd;
+    return holding_;
+}
+
+void Controller::open() {
+    if (read_next()) {
+        outcome_.start.trace_first = outcome_.start.trace_last = held_.trace_time;
+        phase_ = Phase::kConnect;
+        connect();
+    } else if (ended_) {
+        loop_.stop();
+    } else {
+        pump_.again_in(kShortWait);
+    }
 }
 
 void Controller::connect() {
@@ -89,28 +104,48 @@ void Controller::on_ready() {
 }
 
 void Controller::pump() {
-    if (phase_ == Phase::kFill) {
-        fill();
-    } else if (phase_ == Phase::kRun) {
-        hand_out();
+    switch (phase_) {
+    case Phase::kOpen:
+        return open();
+    case Phase::kFill:
+        return fill();
+    case Phase::kRun:
+        return hand_out();
+    default:
+        return;
     }
 }
 
-/// Reads the first window in slices, so that heartbeats go on.
+/// Stages the first window in slices, so that heartbeats go on.
 void Controller::fill() {
     const Nanoseconds until = SteadyClock::now() + kSlice;
     const Nanoseconds last = outcome_.start.trace_first + seconds(options_.window_s);
-    while (holding_ && held_.trace_time <= last && staged_count_ < fanout_.credit()) {
+    while (read_next() && held_.trace_time <= last && staged_count_ < fanout_.credit()) {
         append_record(staged_, held_);
         ++staged_sources_[held_.source.address];
         ++staged_count_;
-        outcome_.start.trace_last = std::max(outcome_.start.trace_last, held_.trace_time);
-        holding_ = feed_.next(held_);
+        took_held();
         if (staged_count_ % 64 == 0 && SteadyClock::now() > until) {
             return pump_.again_in(0);
         }
     }
+    if (!holding_ && !ended_) {
+        return pump_.again_in(kShortWait);
+    }
     start();
+}
+
+/// The held query was taken. A trace whose time goes back further than the lateness allowed cannot
+/// be replayed on time.
+void Controller::took_held() {
+    holding_ = false;
+    const Nanoseconds back = outcome_.start.trace_last - held_.trace_time;
+    outcome_.start.trace_last = std::max(outcome_.start.trace_last, held_.trace_time);
+    if (back > seconds(options_.max_lateness_s)) {
+        abort(fmt::format("the trace's time goes back by {:.3f} s at query {}; sort its packets by "
+                          "time first (reordercap, mergecap)",
+                          static_cast<double>(back) / 1e9, held_.sequence));
+    }
 }
 
 void Controller::start() {
@@ -149,31 +184,36 @@ Nanoseconds Controller::window_opens_in(Nanoseconds trace_time) const {
 
 void Controller::hand_out() {
     const Nanoseconds until = SteadyClock::now() + kSlice;
-    while (holding_) {
+    while (phase_ == Phase::kRun && read_next()) {
         const Nanoseconds wait = window_opens_in(held_.trace_time);
         if (wait > 0) {
             fanout_.flush();
             return pump_.again_in(std::clamp(wait, kShortWait, kLongWait));
         }
-        if (!fanout_.has_credit(held_.source.address)) {
+        if (!fanout_.offer(held_)) {
             return fanout_.flush(); // on_credit goes on
         }
-        fanout_.give(held_);
         ++handed_;
-        outcome_.start.trace_last = std::max(outcome_.start.trace_last, held_.trace_time);
-        holding_ = feed_.next(held_);
+        took_held();
         if (SteadyClock::now() > until) {
             fanout_.flush();
             return pump_.again_in(0);
         }
     }
-    at_end();
+    if (phase_ != Phase::kRun) {
+        return;
+    }
+    if (ended_) {
+        return at_end();
+    }
+    fanout_.flush();
+    pump_.again_in(kShortWait);
 }
 
 void Controller::at_end() {
     phase_ = Phase::kDrain;
     fanout_.end();
-    spdlog::info("event=trace_end read={} handed={}", feed_.read(), handed_);
+    spdlog::info("event=trace_end read={} handed={}", feed_.state().read, handed_);
 }
 
 void Controller::abort(const std::string& because) {
@@ -183,7 +223,7 @@ void Controller::abort(const std::string& because) {
     outcome_.because.push_back(because);
     spdlog::error("event=abort because=\"{}\"", because);
     fanout_.abort(because);
-    if (phase_ == Phase::kConnect || phase_ == Phase::kFill || fanout_.over()) {
+    if (phase_ < Phase::kRun || fanout_.over()) {
         loop_.stop();
     }
     phase_ = Phase::kOver;
@@ -192,7 +232,7 @@ void Controller::abort(const std::string& because) {
 void Controller::on_lost(const tree::Child& child) {
     const std::string what =
         fmt::format("host {} ({}) lost: {}", child.name, child.address, child.lost_because);
-    if (phase_ == Phase::kConnect || phase_ == Phase::kFill) {
+    if (phase_ < Phase::kRun) {
         abort(what + "; is the distributor started, and its certificate of this run?");
     } else {
         outcome_.because.push_back(what);
@@ -215,25 +255,33 @@ void Controller::progress() {
     }
     const wire::Status status = fanout_.status();
     const wire::Counts& counts = status.counts();
+    const FeedState feed = feed_.state();
     const Nanoseconds now = SteadyClock::now();
     const double since = static_cast<double>(now - std::exchange(last_progress_, now)) / 1e9;
     const auto fresh =
         static_cast<double>(counts.sent() - std::exchange(last_sent_, counts.sent()));
     fmt::print("progress read={} sent={} answered={} timed_out={} failed={} rate={:.0f} lag_us={} "
                "elapsed_s={:.1f} left_s={}\n",
-               feed_.read(), counts.sent(), counts.answered(), counts.timed_out(),
+               feed.read, counts.sent(), counts.answered(), counts.timed_out(),
                counts.send_failed() + counts.connection_failed(), fresh / since,
                status.lag_ns() / kMicrosecond, static_cast<double>(now - outcome_.start.mono) / 1e9,
-               left_text(outcome_.start, feed_.reader(), holding_, now));
+               left_text(outcome_.start, feed.share_read, !ended_, now));
     std::fflush(stdout);
 }
 
 int Controller::finish() {
+    feed_.stop(kStopPatience);
+    const FeedState feed = feed_.state();
+    if (phase_ == Phase::kOpen && !outcome_.aborted) {
+        throw Error(feed.error.empty() ? no_queries(options_, feed) : feed.error);
+    }
+    if (!feed.error.empty()) {
+        outcome_.because.push_back(feed.error);
+    }
     outcome_.duration = outcome_.start.mono == 0
                             ? 0
                             : std::max<Nanoseconds>(0, SteadyClock::now() - outcome_.start.mono);
-    feed_.finish();
-    const Report report = compile_report(options_, feed_, fanout_, outcome_, handed_);
+    const Report report = compile_report(options_, feed, fanout_, outcome_, handed_);
     write_report(options_.results + "/controller.json", report);
     fmt::print("done clean={} because=\"{}\"\n", report.clean, report.because_text());
     if (report.clean) {

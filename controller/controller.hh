@@ -2,12 +2,13 @@
 // Controller: reads the trace ahead (Reader), gives each query to the host of its source (Postman),
 // announces one start, and accounts for every query at the end.
 //
-// Phases: connect (children say Hello, clocks are probed) -> fill (the first window is read; heavy
-// sources are placed) -> run (reading keeps the window ahead of the schedule, as far as credits go)
+// Phases: open (until the trace's first query is there: a trace without queries bothers nobody) ->
+// connect (children say Hello, clocks are probed) -> fill (the first window is read; heavy sources
+// are placed) -> run (reading keeps the window ahead of the schedule, as far as credits go)
 // -> drain (all handed out; waiting for Finished) -> over.
 
 #include "controller/options.hh"
-#include "controller/trace_feed.hh"
+#include "controller/read_ahead.hh"
 #include "core/tree/fanout.hh"
 
 #include <string>
@@ -40,9 +41,11 @@ public:
     int run();
 
 private:
-    enum class Phase : std::uint8_t { kConnect, kFill, kRun, kDrain, kOver };
+    enum class Phase : std::uint8_t { kOpen, kConnect, kFill, kRun, kDrain, kOver };
 
+    void open();
     void connect();
+    bool read_next();
     void on_ready();
     void on_lost(const tree::Child& child);
     void on_over();
@@ -51,6 +54,7 @@ private:
     void start();
     void give_staged();
     void hand_out();
+    void took_held();
     void at_end();
     [[nodiscard]] Nanoseconds window_opens_in(Nanoseconds trace_time) const;
     void abort(const std::string& because);
@@ -59,7 +63,7 @@ private:
 
     Options options_;
     Servers servers_;
-    TraceFeed feed_;
+    ReadAhead feed_;
     tree::EventLoop loop_;
     tree::TlsContext tls_;
     tree::Fanout fanout_;
@@ -67,7 +71,7 @@ private:
     tree::Watch progress_;
     tree::Watch interrupt_;
     tree::Watch terminate_;
-    Phase phase_ = Phase::kConnect;
+    Phase phase_ = Phase::kOpen;
     Outcome outcome_;
 
     std::string staged_; ///< records of the first window
@@ -75,6 +79,7 @@ private:
     std::uint64_t staged_count_ = 0;
     Query held_; ///< read but not yet handed out
     bool holding_ = false;
+    bool ended_ = false; ///< nothing more to read
     std::uint64_t handed_ = 0;
     std::uint64_t last_sent_ = 0;
     Nanoseconds last_progress_ = 0;

@@ -40,22 +40,25 @@ json report_json(const wire::QuerierReport& report) {
             {"counts", counts_json(report.counts())}};
 }
 
-/// Queries lost below one child: all that has not ended where the child is lost, else what its lost
-/// queriers had.
-std::uint64_t lost_below(const tree::Child& child) {
-    std::uint64_t lost = 0;
+/// Queries lost below one child. All that has not ended where the child is lost, or ended early
+/// while the run went on; in an aborted run only what its lost queriers had: the rest was not sent
+/// because of the abort.
+std::uint64_t lost_below(const tree::Child& child, bool aborted) {
     if (child.lost) {
         return child.assigned - std::min(child.assigned, tree::ended(child.status.counts()));
     }
+    std::uint64_t lost = 0;
+    std::uint64_t done = 0;
     for (const auto& report : child.reports) {
+        done += tree::ended(report.counts());
         if (report.lost()) {
             lost += report.assigned() - std::min(report.assigned(), tree::ended(report.counts()));
         }
     }
-    return lost;
+    return aborted ? lost : child.assigned - std::min(child.assigned, done);
 }
 
-json child_json(const tree::Child& child) {
+json child_json(const tree::Child& child, bool aborted) {
     json offsets = json::array();
     for (const auto& sample : child.clock.series()) {
         offsets.push_back({sample.when, sample.offset, sample.round_trip});
@@ -72,7 +75,7 @@ json child_json(const tree::Child& child) {
             {"address", child.address},
             {"queriers", child.hello.queriers()},
             {"assigned", child.assigned},
-            {"lost", lost_below(child)},
+            {"lost", lost_below(child, aborted)},
             {"lost_because", child.lost_because},
             {"same_clock", child.same_clock},
             {"rtt_ns", child.clock.best().round_trip},
@@ -98,20 +101,20 @@ wire::Counts sum_of(const tree::Fanout& fanout) {
 
 /// One end for every query: what went missing without a lost host was left unsent by an abort, or
 /// is a fault of ours.
-void account(Report& report, const TraceFeed& feed, const Outcome& outcome) {
+void account(Report& report, const FeedState& feed, const Outcome& outcome) {
     const std::uint64_t before =
         std::accumulate(report.skipped.begin(), report.skipped.end(), std::uint64_t{0},
                         [](std::uint64_t sum, const auto& entry) { return sum + entry.second; });
     const std::uint64_t known = before + tree::ended(report.counts) + report.lost;
-    if (known < feed.read() && outcome.aborted) {
-        report.skipped["aborted"] = feed.read() - known;
-    } else if (known != feed.read()) {
+    if (known < feed.read && outcome.aborted) {
+        report.skipped["aborted"] = feed.read - known;
+    } else if (known != feed.read) {
         report.because.push_back(fmt::format(
-            "the sums do not match: {} queries read, {} accounted for", feed.read(), known));
+            "the sums do not match: {} queries read, {} accounted for", feed.read, known));
     }
 }
 
-void judge(Report& report, const TraceFeed& feed, const tree::Fanout& fanout) {
+void judge(Report& report, const FeedState& feed, const tree::Fanout& fanout) {
     for (const auto& child : fanout.children()) {
         for (const auto& querier : child->reports) {
             if (!querier.clean()) {
@@ -123,8 +126,8 @@ void judge(Report& report, const TraceFeed& feed, const tree::Fanout& fanout) {
     if (report.lost > 0) {
         report.because.push_back(fmt::format("{} queries lost with their host", report.lost));
     }
-    if (!feed.reader().trouble().empty()) {
-        report.because.push_back("trace: " + feed.reader().trouble());
+    if (!feed.trouble.empty()) {
+        report.because.push_back("trace: " + feed.trouble);
     }
 }
 
@@ -133,22 +136,22 @@ double cpu_seconds(const rusage& usage) {
            static_cast<double>(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
 }
 
-json whole_json(const Report& report, const Options& options, const TraceFeed& feed,
+json whole_json(const Report& report, const Options& options, const FeedState& feed,
                 const tree::Fanout& fanout, const Outcome& outcome) {
     json children = json::array();
     for (const auto& child : fanout.children()) {
-        children.push_back(child_json(*child));
+        children.push_back(child_json(*child, outcome.aborted));
     }
     json queries = counts_json(report.counts);
     std::uint64_t skipped = report.counts.skipped();
     for (const auto& [reason, count] : report.skipped) {
         skipped += count;
     }
-    queries["read"] = feed.read();
+    queries["read"] = feed.read;
     queries["handed"] = report.handed;
     queries["skipped"] = skipped;
     queries["lost"] = report.lost;
-    const std::string& trouble = feed.reader().trouble();
+    const std::string& trouble = feed.trouble;
     rusage usage{};
     getrusage(RUSAGE_SELF, &usage);
     return {{"schema", 1},
@@ -157,15 +160,15 @@ json whole_json(const Report& report, const Options& options, const TraceFeed& f
             {"because", report.because},
             {"trace", options.trace},
             {"reader",
-             {{"description", feed.reader().description()},
-              {"packets", feed.reader().packets()},
-              {"queries", feed.read()},
-              {"responses", feed.responses()},
+             {{"description", feed.description},
+              {"packets", feed.packets},
+              {"queries", feed.read},
+              {"responses", feed.responses},
               {"trouble", trouble.empty() ? json(nullptr) : json(trouble)},
-              {"counters", feed.reader().counters()}}},
+              {"counters", feed.counters}}},
             {"queries", queries},
             {"skipped", report.skipped},
-            {"sources", feed.sources()},
+            {"sources", feed.sources},
             {"start",
              {{"mono_ns", outcome.start.mono},
               {"real_ns", outcome.start.real},
@@ -182,17 +185,17 @@ json whole_json(const Report& report, const Options& options, const TraceFeed& f
 
 std::string Report::because_text() const { return fmt::format("{}", fmt::join(because, "; ")); }
 
-Report compile_report(const Options& options, const TraceFeed& feed, const tree::Fanout& fanout,
+Report compile_report(const Options& options, const FeedState& feed, const tree::Fanout& fanout,
                       const Outcome& outcome, std::uint64_t handed) {
     Report report{.clean = false,
                   .because = outcome.because,
                   .counts = sum_of(fanout),
-                  .skipped = feed.skipped(),
+                  .skipped = feed.skipped,
                   .handed = handed,
                   .lost = 0,
                   .json = {}};
     for (const auto& child : fanout.children()) {
-        report.lost += lost_below(*child);
+        report.lost += lost_below(*child, outcome.aborted);
     }
     account(report, feed, outcome);
     judge(report, feed, fanout);
@@ -210,18 +213,16 @@ void write_report(const std::string& path, const Report& report) {
     }
 }
 
-std::string left_text(const StartTimes& start, const trace::Reader& reader, bool reading,
-                      Nanoseconds now) {
+std::string left_text(const StartTimes& start, double share_read, bool reading, Nanoseconds now) {
     const auto played = static_cast<double>(now - start.mono) / 1e9;
     const auto read = static_cast<double>(start.trace_last - start.trace_first) / 1e9;
     if (!reading) {
         return fmt::format("{:.0f}", std::max(0.0, read - played));
     }
-    const double share = reader.share_read();
-    if (share <= 0) {
+    if (share_read <= 0) {
         return "unknown";
     }
-    return fmt::format("{:.0f}", std::max(0.0, read / share - played));
+    return fmt::format("{:.0f}", std::max(0.0, read / share_read - played));
 }
 
 } // namespace reprise::controller

@@ -24,7 +24,7 @@ struct Report {
 };
 
 /// Compiles the account; checks that every query read ended in exactly one way.
-Report compile_report(const Options& options, const TraceFeed& feed, const tree::Fanout& fanout,
+Report compile_report(const Options& options, const FeedState& feed, const tree::Fanout& fanout,
                       const Outcome& outcome, std::uint64_t handed);
 
 /// Throws SystemError where it cannot be written.
@@ -32,7 +32,6 @@ void write_report(const std::string& path, const Report& report);
 
 /// Seconds left for the progress line: exact once the trace was read to its end, before that from
 /// the share of the file read; "unknown" where neither is known.
-std::string left_text(const StartTimes& start, const trace::Reader& reader, bool reading,
-                      Nanoseconds now);
+std::string left_text(const StartTimes& start, double share_read, bool reading, Nanoseconds now);
 
 } // namespace reprise::controller

@@ -3,7 +3,7 @@
 #include "core/dns_message.hh"
 #include "core/error.hh"
 
-#include <fmt/format.h>
+#include <utility>
 
 namespace reprise::controller {
 namespace {
@@ -43,8 +43,10 @@ std::uint32_t SourceTable::id_of(const IpAddress& address) {
     return at->second;
 }
 
-void SourceTable::finish() {
-    file_.flush();
+void SourceTable::flush() {
+    if (std::exchange(flushed_, ids_.size()) != ids_.size()) {
+        file_.flush();
+    }
     if (!file_) {
         throw SystemError("write " + path_);
     }

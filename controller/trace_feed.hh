@@ -30,13 +30,14 @@ public:
 
     [[nodiscard]] size_t size() const { return ids_.size(); }
 
-    /// Flushes the file; throws where the disk is full.
-    void finish();
+    /// Flushes what is new; throws SystemError where the disk is full.
+    void flush();
 
 private:
     std::string path_;
     std::ofstream file_;
     std::unordered_map<IpAddress, std::uint32_t> ids_;
+    size_t flushed_ = 0; ///< sources already in the file
 };
 
 class TraceFeed {
@@ -58,7 +59,8 @@ public:
 
     [[nodiscard]] size_t sources() const { return sources_.size(); }
 
-    void finish() { sources_.finish(); }
+    /// Hands new sources to the file; throws SystemError where the disk is full.
+    void flush_sources() { sources_.flush(); }
 
 private:
     trace::Reader reader_;

@@ -6,6 +6,7 @@
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <memory>
@@ -23,6 +24,8 @@ void init_log(std::string_view program) {
 
 int run_main(std::string_view program, int (*body)(int, char**), int argc, char** argv) {
     try {
+        signal(SIGPIPE,
+               SIG_IGN); // a neighbour that went away is an error of its write, not our end
         init_log(program);
         return body(argc, argv);
     } catch (const UsageError& error) {

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <memory>
 #include <tuple>
 #include <unistd.h>
 #include <unordered_map>
@@ -17,7 +18,9 @@
 namespace reprise::querier {
 namespace {
 
-constexpr Nanoseconds kReapPatience = 3 * kSecond;
+constexpr Nanoseconds kReapPatience = kSecond; ///< for all queriers together
+constexpr size_t kMostNewcomers = 16;
+constexpr Nanoseconds kHandshakeTime = 5 * kSecond;
 constexpr Nanoseconds kFarewell = 3 * kSecond; ///< for the parent to take Finished
 
 Bytes bytes_of(const std::string& text) {
@@ -51,14 +54,14 @@ Distributor::Distributor(const DistributorOptions& options)
               {.ready = [this] { on_children_ready(); },
                .credit =
                    [this](std::uint64_t queries) {
-                       if (parent_) {
+                       if (parent_ && queries > 0) {
                            wire::Frame frame;
                            frame.mutable_credit()->set_queries(queries);
                            parent_->send(frame);
                        }
                    },
                .abort = [this](const std::string& because) { tell_parent_abort(because); },
-               .lost = nullptr,
+               .lost = [this](const tree::Child& child) { on_lost(child); },
                .over = [this] { on_over(); }}),
       tick_(tree::Watch::every(loop_, kMillisecond * 200, [this] { tick(); })),
       farewell_(tree::Watch::timer(loop_, [this] { loop_.stop(); })),
@@ -99,23 +102,58 @@ void Distributor::on_children_ready() {
                  fanout_.queriers());
 }
 
+/// A peer becomes the parent only when TLS has verified it; until then it is one of a few newcomers
+/// with little time.
 void Distributor::on_accept(FileDescriptor socket, const Endpoint& peer) {
-    if (parent_ && parent_->open()) {
-        spdlog::warn("event=refused peer={} because=\"has a parent already\"", peer.text());
+    if (newcomers_.size() >= kMostNewcomers) {
+        spdlog::warn("event=refused peer={} because=\"too many at once\"", peer.text());
         return;
     }
-    if (parent_) {
-        refused_.push_back(std::move(parent_));
-    }
-    parent_ = tree::Link::accept(loop_, tls_, std::move(socket));
-    parent_->set_handler({
-        .up = [this] { greet(); },
-        .frame = [this](wire::Frame& frame) { on_parent_frame(frame); },
-        .down = [this](const std::string& reason) { on_parent_down(reason); },
+    tree::Link* link =
+        newcomers_.emplace_back(tree::Link::accept(loop_, tls_, std::move(socket))).get();
+    link->set_handler({
+        .up = [this, link] { welcome(*link); },
+        .frame = [link](wire::Frame&) { link->close(); },
+        .down =
+            [peer](const std::string& reason) {
+                spdlog::warn("event=refused peer={} because=\"{}\"", peer.text(), reason);
+            },
     });
 }
 
+void Distributor::welcome(tree::Link& link) {
+    if (parent_ && parent_->open()) {
+        spdlog::warn("event=refused because=\"has a parent already\"");
+        return link.close();
+    }
+    const auto found = std::ranges::find(newcomers_, &link, &std::unique_ptr<tree::Link>::get);
+    if (parent_) {
+        gone_.push_back(std::move(parent_));
+    }
+    parent_ = std::move(*found);
+    newcomers_.erase(found);
+    greet();
+}
+
+/// A local querier that is lost is ended for good, so that nothing waits for it. Before the start
+/// no run is possible without it.
+void Distributor::on_lost(const tree::Child& child) {
+    for (size_t i = 0; i < pids_.size(); ++i) {
+        if (fanout_.children()[i].get() == &child) {
+            kill(pids_[i], SIGKILL);
+        }
+    }
+    if (!listener_) {
+        stop(fmt::format("{} was lost before the start: {}", child.name, child.lost_because));
+    }
+}
+
 void Distributor::greet() {
+    parent_->set_handler({
+        .up = nullptr,
+        .frame = [this](wire::Frame& frame) { on_parent_frame(frame); },
+        .down = [this](const std::string& reason) { on_parent_down(reason); },
+    });
     wire::Frame frame;
     wire::Hello& hello = *frame.mutable_hello();
     hello.set_protocol(kProtocolVersion);
@@ -234,12 +272,20 @@ void Distributor::stop(const std::string& because) {
 }
 
 void Distributor::tick() {
-    refused_.clear();
+    gone_.clear();
+    const Nanoseconds now = SteadyClock::now();
+    std::erase_if(newcomers_, [&](const auto& link) {
+        return !link->open() || now - link->last_heard() > kHandshakeTime;
+    });
+    const bool silent =
+        parent_ && parent_->open() && now - parent_->last_heard() > tree::kParentSilence;
+    if (silent) {
+        parent_->close();
+    }
     if (!set_up_ || fanout_.over()) {
         return;
     }
-    if (parent_->open() && SteadyClock::now() - parent_->last_heard() > tree::kParentSilence) {
-        parent_->close();
+    if (silent) {
         stop("nothing heard from the parent for 1.8 s");
     }
     wire::Frame frame;
@@ -271,11 +317,11 @@ void Distributor::on_over() {
 
 wire::Finished Distributor::compile_reports() {
     wire::Finished finished;
+    const Nanoseconds until = SteadyClock::now() + kReapPatience;
     for (size_t i = 0; i < fanout_.children().size(); ++i) {
         tree::Child& child = *fanout_.children()[i];
         const bool local = i < pids_.size();
-        const std::string ending =
-            local ? reap(std::exchange(pids_[i], -1), kReapPatience) : std::string();
+        const std::string ending = local ? reap(std::exchange(pids_[i], -1), until) : std::string();
         for (wire::QuerierReport& report : child.reports) {
             wire::QuerierReport& out = *finished.add_reports();
             out = report;
@@ -303,9 +349,10 @@ wire::Finished Distributor::compile_reports() {
 }
 
 int Distributor::finish() {
+    const Nanoseconds until = SteadyClock::now() + kReapPatience;
     for (const pid_t pid : pids_) {
         if (pid > 0) {
-            reap(pid, kReapPatience);
+            reap(pid, until);
         }
     }
     if (unclean_.empty()) {

@@ -43,9 +43,10 @@ struct QuerierProcess {
 /// Starts `reprise-querier query` as a child. Throws SystemError.
 QuerierProcess start_querier(const DistributorOptions& options, unsigned index);
 
-/// Waits for a child up to `patience`, then kills it. Returns "" for exit status 0 or 1, else how
-/// it ended ("killed by signal 9").
-std::string reap(pid_t pid, Nanoseconds patience);
+/// Waits for a child until `until` (CLOCK_MONOTONIC), then kills it. Returns "" for exit status 0
+/// or 1, else how it ended
+/// ("killed by signal 9").
+std::string reap(pid_t pid, Nanoseconds until);
 
 class Distributor {
 public:
@@ -58,6 +59,8 @@ private:
     void feed_others();
     void on_children_ready();
     void on_accept(FileDescriptor socket, const Endpoint& peer);
+    void welcome(tree::Link& link);
+    void on_lost(const tree::Child& child);
     void greet();
     void on_parent_frame(wire::Frame& frame);
     void on_parent_down(const std::string& reason);
@@ -83,8 +86,9 @@ private:
     std::vector<pid_t> pids_; ///< of the first children of fanout_, in order
     std::unique_ptr<tree::Listener> listener_;
     std::unique_ptr<tree::Link> parent_;
-    std::vector<std::unique_ptr<tree::Link>>
-        refused_; ///< kept: a link must not be destroyed in its own handler
+    std::vector<std::unique_ptr<tree::Link>> newcomers_; ///< not yet verified
+    /// Kept a while: no link is destroyed in its own handler.
+    std::vector<std::unique_ptr<tree::Link>> gone_;
     bool set_up_ = false;
     bool started_ = false;
     bool ended_ = false;

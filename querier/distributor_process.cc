@@ -17,6 +17,7 @@ namespace reprise::querier {
 namespace {
 
 constexpr int kControlFd = 3;
+constexpr Nanoseconds kKillPatience = 200 * kMillisecond;
 
 std::vector<std::string> arguments(const DistributorOptions& options, unsigned index) {
     std::vector<std::string> list{"reprise-querier", "query",
@@ -71,21 +72,24 @@ QuerierProcess start_querier(const DistributorOptions& options, unsigned index) 
     return {.pid = pid, .control = std::move(ours)};
 }
 
-std::string reap(pid_t pid, Nanoseconds patience) {
-    const Nanoseconds until = SteadyClock::now() + patience;
+std::string reap(pid_t pid, Nanoseconds until) {
     int status = 0;
+    bool killed = false;
     while (true) {
         const pid_t done = waitpid(pid, &status, WNOHANG);
-        if (done == pid) {
+        if (done == pid && !killed) {
             return ending(status);
         }
-        if (done < 0) {
-            return "querier process vanished";
+        if (done != 0) {
+            return killed ? "querier process did not end and was killed"
+                          : "querier process vanished";
         }
-        if (SteadyClock::now() > until) {
+        const Nanoseconds late = SteadyClock::now() - until;
+        if (late > kKillPatience) {
+            return "querier process cannot be killed";
+        }
+        if (late > 0 && !std::exchange(killed, true)) {
             kill(pid, SIGKILL);
-            waitpid(pid, &status, 0);
-            return "querier process did not end and was killed";
         }
         const timespec pause{.tv_sec = 0, .tv_nsec = 5 * kMillisecond};
         nanosleep(&pause, nullptr);

@@ -26,7 +26,7 @@ event_base* new_base() {
     if (base == nullptr) {
         throw Error("libevent: no event base; is epoll available?");
     }
-    event_base_priority_init(base, 2);
+    event_base_priority_init(base, 3); // 1 is the default
     return base;
 }
 
@@ -54,7 +54,7 @@ Watch Watch::every(const EventLoop& loop, Nanoseconds period, Action action) {
 
 Watch Watch::timer(const EventLoop& loop, Action action) {
     Watch watch(loop, -1, 0, std::move(action));
-    event_priority_set(watch.event_.get(), 1); // after input that is ready
+    event_priority_set(watch.event_.get(), 2); // after input that is ready
     return watch;
 }
 

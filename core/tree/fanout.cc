@@ -7,6 +7,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <unordered_set>
 #include <utility>
 
 namespace reprise::tree {
@@ -131,8 +132,20 @@ void Fanout::on_reply(Child& child, const wire::ClockReply& reply) {
     ready_if_all();
 }
 
+/// Equal names would salt equal hashes and name the same result files.
+bool Fanout::names_differ() {
+    std::unordered_set<std::string> names;
+    for (const auto& child : children_) {
+        if (!names.insert(child->name).second) {
+            lose(*child, "has the name of another host; names must differ");
+            return false;
+        }
+    }
+    return true;
+}
+
 void Fanout::ready_if_all() {
-    if (std::ranges::all_of(children_, [](const auto& c) { return c->ready; })) {
+    if (std::ranges::all_of(children_, [](const auto& c) { return c->ready; }) && names_differ()) {
         std::vector<Weighted> weights;
         for (const auto& child : children_) {
             weights.push_back({child->name, static_cast<double>(child->hello.queriers())});
@@ -146,6 +159,7 @@ void Fanout::ready_if_all() {
 
 void Fanout::on_credit(Child& child, std::uint64_t queries) {
     child.credit += queries;
+    child.uncredited -= std::min(child.uncredited, queries);
     send_waiting(child);
     if (events_.credit) {
         events_.credit(queries);
@@ -153,9 +167,13 @@ void Fanout::on_credit(Child& child, std::uint64_t queries) {
 }
 
 void Fanout::on_finished(Child& child, const wire::Finished& finished) {
+    if (!child.ready) {
+        return lose(child, "ended before the start");
+    }
     child.finished = true;
     child.reports.assign(finished.reports().begin(), finished.reports().end());
     child.link->close(); // the child waits for this
+    drop_waiting(child);
     over_if_all();
 }
 
@@ -166,8 +184,7 @@ void Fanout::lose(Child& child, const std::string& because) {
     child.lost = true;
     child.lost_because = because;
     child.link->close();
-    child.waiting.clear();
-    child.pending.Clear();
+    drop_waiting(child);
     spdlog::error("event=child_lost child={} address={} because=\"{}\"", child.name, child.address,
                   because);
     if (events_.lost) {
@@ -203,22 +220,40 @@ void Fanout::place_heavy(const std::unordered_map<IpAddress, std::uint64_t>& que
     assignment_->place_heavy(queries_by_source);
 }
 
-bool Fanout::has_credit(const IpAddress& source) const {
-    const Child& child = *children_[assignment_->child_of(source)];
-    return child.lost || child.credit > waiting_records(child);
+bool Fanout::offer(const Query& query) {
+    Child& child = *children_[assignment_->child_of(query.source.address)];
+    if (!child.over() && child.credit <= waiting_records(child)) {
+        return false;
+    }
+    give_to(child, query);
+    return true;
 }
 
 void Fanout::give(const Query& query) {
-    Child& child = *children_[assignment_->child_of(query.source.address)];
+    give_to(*children_[assignment_->child_of(query.source.address)], query);
+}
+
+void Fanout::give_to(Child& child, const Query& query) {
     ++child.assigned;
     if (child.over()) {
-        return; // lost with its child: assigned counts it
+        ++dropped_; // lost with its child: assigned counts it
+        return;
     }
+    ++child.uncredited;
     wire::Block& block = *child.pending.mutable_block();
     append_record(*block.mutable_records(), query);
     block.set_count(block.count() + 1);
     if (block.count() >= kBlockRecords || block.records().size() >= kBlockBytes) {
         close_block(child);
+    }
+}
+
+/// What waits for a child that is over is lost with it; whoever waited for its credit goes on.
+void Fanout::drop_waiting(Child& child) {
+    child.waiting.clear();
+    child.pending.Clear();
+    if (events_.credit) {
+        events_.credit(std::exchange(child.uncredited, 0));
     }
 }
 
@@ -241,6 +276,9 @@ void Fanout::send_waiting(Child& child) {
 void Fanout::flush() {
     for (const auto& child : children_) {
         close_block(*child);
+    }
+    if (dropped_ > 0 && events_.credit) {
+        events_.credit(std::exchange(dropped_, 0));
     }
 }
 

@@ -41,9 +41,10 @@ struct Child {
     bool finished = false;
     bool lost = false;
     std::string lost_because;
-    std::uint64_t credit = 0;   ///< queries it takes now
-    std::uint64_t assigned = 0; ///< queries given to it, lost ones included
-    wire::Status status;        ///< the last one
+    std::uint64_t credit = 0;     ///< queries it takes now
+    std::uint64_t assigned = 0;   ///< queries given to it, lost ones included
+    std::uint64_t uncredited = 0; ///< of these, not yet returned to our parent as credit
+    wire::Status status;          ///< the last one
     std::vector<wire::QuerierReport> reports;
 
     wire::Frame pending;             ///< block being filled
@@ -55,8 +56,9 @@ struct Child {
 class Fanout {
 public:
     struct Events {
-        std::function<void()> ready;                   ///< all children are, once
-        std::function<void(std::uint64_t)> credit;     ///< so many queries left the schedules below
+        std::function<void()> ready; ///< all children are, once
+        std::function<void(std::uint64_t)>
+            credit; ///< so many queries left the schedules below, or were lost there
         std::function<void(const std::string&)> abort; ///< a child asks to stop the run
         std::function<void(const Child&)> lost;        ///< a child was lost
         std::function<void()> over;                    ///< every child finished or is lost, once
@@ -73,8 +75,9 @@ public:
     /// Places the heavy sources; once, before give().
     void place_heavy(const std::unordered_map<IpAddress, std::uint64_t>& queries_by_source);
 
-    /// Whether the child of `source` takes a query within its credit.
-    [[nodiscard]] bool has_credit(const IpAddress& source) const;
+    /// Gives a query to the child of its source if that child takes it within its credit; else
+    /// false. A child that is over takes all: they are lost with it.
+    bool offer(const Query& query);
 
     /// Gives a query to the child of its source. Beyond the credit it waits here.
     void give(const Query& query);
@@ -111,10 +114,13 @@ private:
     void on_reply(Child& child, const wire::ClockReply& reply);
     void on_credit(Child& child, std::uint64_t queries);
     void on_finished(Child& child, const wire::Finished& finished);
+    void give_to(Child& child, const Query& query);
+    void drop_waiting(Child& child);
     void close_block(Child& child);
     void send_waiting(Child& child);
     void probe(Child& child);
     void heartbeat();
+    bool names_differ();
     void ready_if_all();
     void over_if_all();
 
@@ -125,6 +131,7 @@ private:
     std::unique_ptr<Assignment> assignment_;
     wire::Hello own_;
     Watch heartbeat_;
+    std::uint64_t dropped_ = 0; ///< given to children that are over since the last flush
     bool over_told_ = false;
     bool aborted_ = false;
 };

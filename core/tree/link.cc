@@ -27,6 +27,9 @@ void no_delay(int fd) {
 
 std::string failure(bufferevent* b, short what, int error_number) {
     const unsigned long tls = bufferevent_get_openssl_error(b);
+    if (tls != 0 && ERR_SYSTEM_ERROR(tls)) {
+        return std::strerror(static_cast<int>(ERR_GET_REASON(tls)));
+    }
     if (tls != 0) {
         return fmt::format("TLS: {}", ERR_reason_error_string(tls) != nullptr
                                           ? ERR_reason_error_string(tls)

@@ -1,0 +1,64 @@
+#pragma once
+// The Reader in a thread of its own: a trace on a slow disk, behind a pipe or in a stretch of other
+// traffic must not hold up the heartbeats of the event loop.
+//
+// The thread fills batches of flat records and hands them over through a bounded queue (at most
+// kBatches; a batch closes at kBlockRecords or kBlockBytes, or at once while the other side waits).
+// What the thread counts is published with every batch.
+
+#include "controller/trace_feed.hh"
+#include "core/record.hh"
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace reprise::controller {
+
+/// What was read so far. Whole once `ended`.
+struct FeedState {
+    std::uint64_t read = 0; ///< queries, skipped ones included
+    std::uint64_t responses = 0;
+    std::uint64_t packets = 0;
+    std::uint64_t sources = 0;
+    double share_read = 0; ///< of the file, 0 to 1
+    std::map<std::string, std::uint64_t> skipped;
+    trace::Counters counters;
+    std::string description;
+    std::string trouble;
+    std::string error; ///< sources.csv could not be written
+    bool ended = false;
+};
+
+class ReadAhead {
+public:
+    enum class Next : std::uint8_t { kQuery, kNothingYet, kEnd };
+
+    /// Starts the thread.
+    explicit ReadAhead(std::unique_ptr<TraceFeed> feed);
+    ~ReadAhead();
+    ReadAhead(const ReadAhead&) = delete;
+    ReadAhead& operator=(const ReadAhead&) = delete;
+
+    /// Next query; never waits. Its message is good until the next call.
+    Next next(Query& query);
+
+    [[nodiscard]] FeedState state() const;
+
+    /// Stops the thread; one that is stuck in a read after `patience` is left behind with what it
+    /// has published.
+    void stop(Nanoseconds patience);
+
+private:
+    struct Shared;
+
+    bool take_batch();
+
+    std::shared_ptr<Shared> shared_; ///< with the thread
+    std::string batch_;
+    std::optional<RecordReader> records_;
+};
+
+} // namespace reprise::controller

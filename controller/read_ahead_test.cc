@@ -1,0 +1,79 @@
+#include "controller/options.hh"
+#include "controller/read_ahead.hh"
+#include "controller/testing/tiny_trace.hh"
+#include "core/fd.hh"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <fcntl.h>
+#include <memory>
+#include <string>
+#include <sys/stat.h>
+#include <thread>
+#include <unistd.h>
+
+namespace reprise::controller {
+namespace {
+
+class ReadAheadTest : public testing::TinyTrace {
+protected:
+    std::unique_ptr<TraceFeed> feed() {
+        return std::make_unique<TraceFeed>(options_, parse_servers({"198.18.0.53"}, 53));
+    }
+
+    /// Polls for the next query or the end, at most ten seconds.
+    static ReadAhead::Next wait_next(ReadAhead& ahead, Query& query) {
+        const Nanoseconds limit = SteadyClock::now() + 10 * kSecond;
+        auto result = ReadAhead::Next::kNothingYet;
+        while (result == ReadAhead::Next::kNothingYet && SteadyClock::now() < limit) {
+            result = ahead.next(query);
+            std::this_thread::yield();
+        }
+        return result;
+    }
+};
+
+TEST_F(ReadAheadTest, YieldsEveryQueryInOrderAndThenTheEnd) {
+    constexpr std::uint64_t kMany = 100'000;
+    write_many(kMany);
+    ReadAhead ahead(feed());
+    Query query;
+    for (std::uint64_t i = 0; i < kMany; ++i) {
+        ASSERT_EQ(wait_next(ahead, query), ReadAhead::Next::kQuery);
+        ASSERT_EQ(query.sequence, i);
+    }
+    EXPECT_EQ(wait_next(ahead, query), ReadAhead::Next::kEnd);
+    EXPECT_EQ(ahead.state().read, kMany);
+    EXPECT_TRUE(ahead.state().ended);
+    EXPECT_TRUE(ahead.state().trouble.empty());
+}
+
+TEST_F(ReadAheadTest, StopsInTheMiddleOfALongTrace) {
+    write_many(100'000);
+    ReadAhead ahead(feed());
+    Query query;
+    ASSERT_EQ(wait_next(ahead, query), ReadAhead::Next::kQuery);
+    ahead.stop(10 * kSecond);
+    EXPECT_TRUE(ahead.state().ended);
+    EXPECT_LT(ahead.state().read, 100'000U);
+}
+
+TEST_F(ReadAheadTest, APipeThatSaysNothingHoldsNobodyUp) {
+    write_many(900);
+    const std::string pipe = folder_ + "/pipe";
+    ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+    const std::string content = read_file(options_.trace);
+    const FileDescriptor writer(open(pipe.c_str(), O_RDWR | O_CLOEXEC));
+    ASSERT_EQ(::write(writer.get(), content.data(), content.size()),
+              static_cast<ssize_t>(content.size()));
+    options_.trace = pipe;
+    ReadAhead ahead(feed());
+    Query query;
+    ASSERT_EQ(wait_next(ahead, query), ReadAhead::Next::kQuery);
+    ahead.stop(0); // the thread waits in its read and is left behind
+    EXPECT_FALSE(ahead.state().ended);
+}
+
+} // namespace
+} // namespace reprise::controller
