@@ -153,6 +153,8 @@ def _child(work: Callable[[], int]) -> NoReturn:
     except RepriseError as error:
         complain(error.line())
         status = error.status
+    except KeyboardInterrupt:
+        pass  # the command says so
     except BaseException:
         traceback.print_exc()
     finally:

@@ -81,6 +81,8 @@ def _file_reasons(files: list[RqFile]) -> Iterator[str]:
 
 def _sum_reasons(run: Run, totals: Totals, queries: dict[str, int]) -> Iterator[str]:
     """Every query read ends in exactly one way, and the records agree with the controller's counts."""
+    if queries.get("sent", 0) and not queries["answered"]:
+        yield f"the server answered none of {queries['sent']} queries sent"
     if totals.duplicate_seqs:
         yield f"{totals.duplicate_seqs} queries have more than one record"
     ends = sum(queries[end] for end in ENDS)

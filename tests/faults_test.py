@@ -1,0 +1,501 @@
+"""What users do wrong and what breaks under them, through the whole command with the real programs.
+
+Each fault must end within its bound with one line `reprise: error: WHAT; MEND`, status 1 or 2, no traceback,
+no process left, and no results folder that looks whole without being so.
+"""
+
+from __future__ import annotations
+
+import errno
+import gzip
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli import linux, programs, sandbox
+from tests.bed import ZONE, synth, wait_for
+
+LIMIT_S = 60.0
+QUERIES = 400
+EXPERIMENT = """schema = 1
+name = "fault"
+trace = "trace.pcap"
+[server]
+kind = "nsd"
+zone = "zone"
+[replay]
+timeout_s = 1
+[topology]
+queriers = 1
+"""
+AT_ADDRESS = """schema = 1
+name = "fault"
+trace = "trace.pcap"
+[server]
+kind = "address"
+addresses = ["127.0.0.1"]
+port = {port}
+"""
+ENDS = ("answered", "timed_out", "send_failed", "connection_failed", "skipped", "lost")
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A command's end: its status, its standard output and error, and its results folders by name."""
+
+    status: int
+    output: str
+    errors: str
+    results: tuple[Path, ...]
+
+    def line(self) -> str:
+        """The one error line; anything else than exactly one fails."""
+        assert "Traceback" not in self.errors, self.errors
+        found = [line for line in self.errors.splitlines() if ": error: " in line]
+        assert len(found) == 1, self.errors
+        assert self.status in (1, 2), self.errors
+        assert re.fullmatch(r"reprise: error: [^;].*; \S.*", found[0]), found[0]
+        return found[0]
+
+    def summary(self) -> dict[str, Any]:
+        """summary.json of the only run, every query of which has its end."""
+        (folder,) = self.results
+        summary: dict[str, Any] = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+        assert sum(summary["queries"][end] for end in ENDS) == summary["queries"]["read"]
+        assert not folder.name.endswith(".partial")
+        return summary
+
+
+@dataclass(frozen=True)
+class Running:
+    """A command that has been started in a process group of its own."""
+
+    folder: Path
+    process: subprocess.Popen[bytes]
+
+    def errors(self) -> str:
+        return (self.folder / "stderr").read_text(encoding="utf-8", errors="replace")
+
+    def reaches(self, text: str) -> None:
+        wait_for(lambda: text in self.errors() or self.process.poll() is not None, text)
+        assert text in self.errors()
+
+    def end(self) -> Ended:
+        status = self.process.wait(LIMIT_S)
+        output = (self.folder / "stdout").read_text(encoding="utf-8")
+        folder = self.folder / "results"
+        results = tuple(sorted(folder.iterdir())) if folder.is_dir() else ()
+        return Ended(status, output, self.errors(), results)
+
+    def offspring(self, word: str) -> list[int]:
+        """Processes below the command whose command line has the word, the oldest first."""
+        return [pid for pid in _below(self.process.pid) if word in _words(pid)]
+
+
+def _words(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def _below(pid: int) -> list[int]:
+    try:
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
+    except OSError:
+        return []
+    return [found for child in children for found in (int(child), *_below(int(child)))]
+
+
+@pytest.fixture(scope="module")
+def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two seconds of queries, over UDP and TCP, IPv4 and IPv6."""
+    folder = tmp_path_factory.mktemp("trace")
+    shares = ("--queries", str(QUERIES), "--rate", "200", "--clients", "20", "--tcp-share", "0.05")
+    return synth(folder / "trace.pcap", *shares)
+
+
+@pytest.fixture
+def desk(tmp_path: Path, trace: Path) -> Path:
+    """A folder with a good experiment, trace and zone."""
+    shutil.copy(trace, tmp_path / "trace.pcap")
+    (tmp_path / "zone").write_text(ZONE, encoding="ascii")
+    (tmp_path / "good.toml").write_text(EXPERIMENT, encoding="ascii")
+    return tmp_path
+
+
+@contextmanager
+def started(folder: Path, *arguments: str, **more: Any) -> Iterator[Running]:
+    environment = {**os.environ, "PYTHONPATH": str(programs.ROOT)}
+    with (folder / "stdout").open("wb") as output, (folder / "stderr").open("wb") as errors:
+        settings = {"stdout": output, "stderr": errors, "env": environment, **more}
+        argv = [sys.executable, "-m", "cli", *arguments]
+        process = subprocess.Popen(
+            argv, cwd=folder, stdin=subprocess.DEVNULL, start_new_session=True, **settings
+        )
+    try:
+        yield Running(folder, process)
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.wait()
+
+
+def reprise(folder: Path, *arguments: str, **more: Any) -> Ended:
+    with started(folder, *arguments, **more) as running:
+        return running.end()
+
+
+def run(folder: Path, *settings: str, experiment: str = "good.toml") -> Ended:
+    return reprise(folder, "run", experiment, *(word for one in settings for word in ("--set", one)))
+
+
+# --- bad traces -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.netns
+def test_a_cut_capture_replays_what_is_good_and_says_so(desk: Path) -> None:
+    whole = (desk / "trace.pcap").read_bytes()
+    (desk / "cut.pcap").write_bytes(whole[: len(whole) * 3 // 4 + 1])
+    ended = run(desk, "trace=cut.pcap")
+    assert "the trace is cut or corrupt after" in ended.line()
+    assert "what came before is replayed and counted" in ended.line()
+    queries = ended.summary()["queries"]
+    assert QUERIES / 2 < queries["answered"] == queries["read"] < QUERIES
+
+
+@pytest.mark.netns
+def test_noise_in_the_middle_replays_what_came_before(desk: Path) -> None:
+    data = bytearray((desk / "trace.pcap").read_bytes())
+    middle = len(data) // 2
+    data[middle : middle + 2_000] = b"\xa5" * 2_000
+    (desk / "noise.pcap").write_bytes(data)
+    ended = run(desk, "trace=noise.pcap")
+    assert ended.line()
+    assert 0 < ended.summary()["queries"]["answered"] < QUERIES
+
+
+@pytest.mark.netns
+@pytest.mark.parametrize(
+    ("content", "what"),
+    [
+        (b"# text\n" * 100, "is not a packet capture"),
+        (bytes(5_000), "is not a packet capture"),
+        (gzip.compress(b""), "is empty"),
+        (gzip.compress(b"\xd4\xc3\xb2\xa1" * 4_000)[:40], "cannot be decompressed"),
+    ],
+)
+def test_what_is_no_trace_ends_before_anything_is_sent(desk: Path, content: bytes, what: str) -> None:
+    (desk / "bad").write_bytes(content)
+    ended = run(desk, "trace=bad")
+    assert what in ended.line()
+    assert not ended.results
+
+
+@pytest.mark.netns
+def test_a_capture_without_queries_is_named(desk: Path) -> None:
+    (desk / "header.pcap").write_bytes((desk / "trace.pcap").read_bytes()[:24])
+    ended = run(desk, "trace=header.pcap")
+    assert "no DNS queries to replay in" in ended.line()
+    assert not ended.results
+
+
+@pytest.mark.parametrize(
+    ("name", "what"), [("none", "no trace"), ("empty", "is empty"), ("pipe", "is no file")]
+)
+def test_a_trace_that_cannot_be_read_is_refused_at_once(desk: Path, name: str, what: str) -> None:
+    (desk / "empty").touch()
+    os.mkfifo(desk / "pipe")
+    ended = run(desk, f"trace={name}")
+    assert what in ended.line()
+    assert not ended.results
+
+
+# --- bad zones, servers and settings ----------------------------------------------------------------------
+
+
+@pytest.mark.netns
+def test_a_zone_for_another_origin_names_its_line(desk: Path) -> None:
+    ended = run(desk, "server.origin=example.org.")
+    assert "checking the zone failed" in ended.line()
+    assert all(folder.name.endswith(".partial") for folder in ended.results)
+
+
+@pytest.mark.parametrize(
+    ("settings", "status", "what"),
+    [
+        (("server.zone=none",), 1, "no zone file"),
+        (("server.zone=good.toml",), 1, "has no SOA record with a full name"),
+        (('server.origin=x"\nbad',), 2, "is no domain name"),
+        (("sever.kind=bind",), 2, "unknown key sever"),
+        (("server.kind=bnd",), 2, "is unknown"),
+        (("replay.timeout_s=soon",), 2, "has the wrong type"),
+        (("replay.timeout_s=nan",), 2, "is out of range"),
+        (("replay.timeout_s.x=1",), 2, "unknown key replay.timeout_s.x"),
+        (("replay.timeout_s",), 2, "has no '='"),
+        (("name=../x",), 2, "cannot name a folder"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(
+    desk: Path, settings: tuple[str, ...], status: int, what: str
+) -> None:
+    ended = run(desk, *settings)
+    assert what in ended.line()
+    assert ended.status == status
+    assert not ended.results
+
+
+def test_an_unknown_experiment_is_refused(desk: Path) -> None:
+    ended = run(desk, experiment="nothing.toml")
+    assert "no experiment nothing.toml" in ended.line()
+    assert ended.status == 2
+
+
+def test_programs_that_are_not_built_are_named(desk: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(programs.ROOT), "REPRISE_PROGRAMS": str(desk)}
+    ended = reprise(desk, "run", "good.toml", env=environment)
+    assert "is not built" in ended.line()
+
+
+@pytest.fixture
+def own_server(desk: Path) -> Iterator[Path]:
+    """An experiment against a server of the user's own, played by a child that refuses every query."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server:
+        server.bind(("127.0.0.1", 0))
+        text = AT_ADDRESS.format(port=server.getsockname()[1])
+        (desk / "address.toml").write_text(text, encoding="ascii")
+        child = os.fork()
+        if child == 0:
+            _refuse_all(server)
+    yield desk
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+
+
+def _refuse_all(server: socket.socket) -> None:
+    linux.die_with_parent(signal.SIGKILL)
+    while True:
+        query, peer = server.recvfrom(65_535)
+        server.sendto(query[:2] + bytes([query[2] | 0x80, 5]) + query[4:], peer)
+
+
+@pytest.mark.netns
+def test_a_control_port_in_use_is_named(own_server: Path) -> None:
+    with socket.socket() as other:
+        other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            other.bind(("127.0.0.1", 18053))
+        except OSError as error:
+            assert error.errno == errno.EADDRINUSE  # somebody else takes it, which serves as well
+        else:
+            other.listen()
+        ended = run(own_server, experiment="address.toml")
+    assert "TCP port 18053, which distributor-client1 needs, is in use" in ended.line()
+    assert not ended.results
+
+
+@pytest.mark.netns
+def test_ipv6_queries_have_nowhere_to_go_on_a_server_without_ipv6(own_server: Path) -> None:
+    synth(own_server / "six.pcap", "--queries", "20", "--rate", "200", "--ipv6-share", "1")
+    ended = run(own_server, "trace=six.pcap", experiment="address.toml")
+    assert "six.pcap" in ended.line()
+    assert not ended.results
+
+
+# --- the server and our own processes in trouble ----------------------------------------------------------
+
+
+@pytest.mark.netns
+@pytest.mark.parametrize(
+    ("victim", "what"),
+    [
+        ("/nsd -d", "server died during the run (signal SIGKILL)"),
+        ("reprise-controller", "controller ended with signal SIGKILL"),
+        ("reprise-querier distribute", "host client1 (198.18.1.2:8053) lost"),
+        ("cli.sampler", "sampler ended early (signal SIGKILL)"),
+    ],
+)
+def test_a_killed_process_ends_the_run_in_order(desk: Path, victim: str, what: str) -> None:
+    with started(desk, "run", "good.toml") as running:
+        running.reaches("sent ")
+        os.kill(running.offspring(victim)[0], signal.SIGKILL)
+        ended = running.end()
+    assert what in ended.line()
+    summary = ended.summary()
+    assert summary["clean"] is False
+    assert summary["queries"]["answered"] > 0
+
+
+@pytest.mark.netns
+def test_a_server_that_stops_answering_costs_timeouts_and_is_told(desk: Path) -> None:
+    with started(desk, "run", "good.toml") as running:
+        running.reaches("starting distributor")
+        servers = running.offspring("/nsd -d")
+        for pid in servers:
+            os.kill(pid, signal.SIGSTOP)
+        wait_for(lambda: bool(list(desk.glob("results/*/controller.json"))), "the end of the replay")
+        for pid in servers:
+            os.kill(pid, signal.SIGCONT)
+        ended = running.end()
+    assert "the run is not clean: the server answered none of" in ended.line()
+    queries = ended.summary()["queries"]
+    assert queries["timed_out"] + queries["connection_failed"] == QUERIES
+
+
+# --- the user's hands -------------------------------------------------------------------------------------
+
+
+@pytest.mark.netns
+@pytest.mark.parametrize(
+    "phase", ["making the network", "starting server", "starting distributor", "replaying"]
+)
+def test_ctrl_c_before_the_first_query_leaves_nothing(desk: Path, phase: str) -> None:
+    with started(desk, "run", "good.toml") as running:
+        running.reaches(phase)
+        os.killpg(running.process.pid, signal.SIGINT)
+        ended = running.end()
+    assert "the run was interrupted" in ended.line()
+    assert all((folder / "summary.json").is_file() for folder in ended.results)
+
+
+@pytest.mark.netns
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_replay_keeps_what_it_has(desk: Path, number: signal.Signals) -> None:
+    with started(desk, "run", "good.toml") as running:
+        running.reaches("sent ")
+        os.kill(running.process.pid, number)
+        ended = running.end()
+    assert "the run was interrupted" in ended.line()
+    queries = ended.summary()["queries"]
+    assert queries["answered"] > 0
+    assert queries["skipped"] > 0
+
+
+@pytest.mark.netns
+def test_an_interrupted_report_leaves_a_partial_folder(desk: Path) -> None:
+    with started(desk, "run", "good.toml") as running:
+        running.reaches("sent ")
+        wait_for(lambda: not _below(running.process.pid), "the end of the replay")
+        os.killpg(running.process.pid, signal.SIGINT)
+        ended = running.end()
+    (folder,) = ended.results
+    assert "interrupted" in ended.line()
+    assert folder.name.endswith(".partial")
+    assert reprise(desk, "report", str(folder)).status == 0
+
+
+@pytest.mark.netns
+def test_sigkill_of_the_command_leaves_no_process(desk: Path) -> None:
+    with started(desk, "run", "good.toml") as running:
+        running.reaches("sent ")
+        others = _below(running.process.pid)
+        running.process.kill()
+        running.process.wait()
+        wait_for(lambda: not any(Path(f"/proc/{pid}").exists() for pid in others), "the end of all")
+    (folder,) = (desk / "results").iterdir()
+    assert folder.name.endswith(".partial")
+    assert not list(sandbox.runtime_folder().iterdir())
+
+
+@pytest.mark.netns
+def test_two_runs_at_once_do_not_meet(desk: Path) -> None:
+    other = desk / "other"
+    shutil.copytree(desk, other)
+    with started(desk, "run", "good.toml") as one, started(other, "run", "good.toml") as two:
+        ends = (one.end(), two.end())
+    assert [end.summary()["queries"]["answered"] for end in ends] == [QUERIES, QUERIES]
+
+
+@pytest.mark.netns
+def test_a_run_goes_on_without_output_streams(desk: Path) -> None:
+    command = f'exec "{sys.executable}" -m cli run good.toml <&- >&- 2>&-'
+    environment = {**os.environ, "PYTHONPATH": str(programs.ROOT)}
+    done = subprocess.run(["/bin/sh", "-c", command], cwd=desk, env=environment, timeout=LIMIT_S, check=False)
+    (folder,) = (desk / "results").iterdir()
+    summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+    assert summary["queries"]["answered"] == QUERIES
+    assert done.returncode == (0 if summary["clean"] else 1)
+
+
+def test_a_full_output_is_one_line(desk: Path) -> None:
+    with Path("/dev/full").open("wb") as full:
+        ended = reprise(desk, "plan", "good.toml", stdout=full)
+    assert "cannot write the output: No space left on device" in ended.line()
+
+
+# --- results ----------------------------------------------------------------------------------------------
+
+
+def test_results_need_a_folder_that_can_be_made(desk: Path) -> None:
+    ended = reprise(desk, "run", "good.toml", "-o", "zone")
+    assert "cannot make results folder" in ended.line()
+    assert ended.status == 2
+
+
+@contextmanager
+def tmpfs(folder: Path, size: str) -> Iterator[Path]:
+    if os.geteuid() != 0:
+        pytest.skip("mounting a small file system needs root")
+    folder.mkdir()
+    linux.mount("reprise-test", str(folder), "tmpfs", 0, f"size={size}")
+    try:
+        yield folder
+    finally:
+        subprocess.run([programs.packaged("umount"), str(folder)], check=True)
+
+
+@pytest.mark.netns
+def test_no_space_for_results_is_said_and_leaves_nothing(desk: Path) -> None:
+    with tmpfs(desk / "results", "1m"):
+        ended = run(desk)
+        assert "no space left for results" in ended.line()
+        assert not ended.results
+
+
+@pytest.mark.netns
+def test_space_that_ends_mid_run_keeps_what_was_written(desk: Path) -> None:
+    synth(desk / "long.pcap", "--queries", "40000", "--rate", "8000", "--clients", "20")
+    with tmpfs(desk / "results", "6m"):
+        ended = run(desk, "trace=long.pcap", "replay.answers=true")
+        assert "no space left for results" in ended.line()
+        assert 0 < ended.summary()["queries"]["answered"] < 40_000
+
+
+# --- the troubleshooting page -----------------------------------------------------------------------------
+
+
+def _sources() -> str:
+    folders = ("cli", "report", "core", "controller", "querier", "mutator")
+    paths: list[Path] = [programs.ROOT / "reprise"]
+    for folder in folders:
+        for ending in ("*.py", "*.cc", "*.hh"):
+            paths += (programs.ROOT / folder).rglob(ending)
+    texts = [path.read_text(encoding="utf-8") for path in paths if "_test" not in path.name]
+    # Literals that go on in the next line are one text.
+    return re.sub(r'"\s*\n\s*f?"', "", "\n".join(texts))
+
+
+def _pieces(heading: str) -> list[str]:
+    """The fixed pieces of a message: what stands in capitals is filled in when it is printed."""
+    return [piece for piece in re.split(r"\b[A-Z]{2,}\b", heading) if len(piece.strip()) > 3]
+
+
+def test_every_message_of_the_troubleshooting_page_is_still_printed() -> None:
+    page = (programs.ROOT / "docs/troubleshooting.md").read_text(encoding="utf-8")
+    headings = re.findall(r"^### `(.+)`$", page, re.MULTILINE)
+    assert len(headings) > 40
+    sources = _sources()
+    missing = [one for one in headings if not all(piece in sources for piece in _pieces(one))]
+    assert missing == []
