@@ -488,8 +488,8 @@ def _sources() -> str:
 
 
 def _pieces(heading: str) -> list[str]:
-    """The fixed pieces of a message: what stands in capitals is filled in when it is printed."""
-    return [piece for piece in re.split(r"\b[A-Z]{2,}\b", heading) if len(piece.strip()) > 3]
+    """The fixed pieces of a message: capitals are filled in, and " failed: " joins a step's title and its end."""
+    return [one for one in re.split(r"\b[A-Z]+\b| failed: ", heading) if len(one.strip()) > 3]
 
 
 def test_every_message_of_the_troubleshooting_page_is_still_printed() -> None:
