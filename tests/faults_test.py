@@ -488,7 +488,7 @@ def _sources() -> str:
 
 
 def _pieces(heading: str) -> list[str]:
-    """The fixed pieces of a message: capitals are filled in, and " failed: " joins a step's title and its end."""
+    """The fixed pieces: capitals are filled in, and " failed: " joins a step's title and the tool's words."""
     return [one for one in re.split(r"\b[A-Z]+\b| failed: ", heading) if len(one.strip()) > 3]
 
 
