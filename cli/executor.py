@@ -8,6 +8,7 @@ queriers keep their results.
 
 from __future__ import annotations
 
+import json
 import os
 import selectors
 import shutil
@@ -277,16 +278,26 @@ class Executor:
         return time.monotonic() - self._alone_since > _SILENCE_S
 
     def _judge_main(self, main: Child) -> None:
-        """The controller's reasons where it came to its end in order, otherwise the error that ended it."""
+        """The controller's first reason where it ended in order, otherwise the error that ended it.
+
+        All its reasons are in controller.json, and so in the report.
+        """
         if main.exit == 0:
             return
         see = f"see {self._show(main.log)}"
         if self._main_because:
-            self.outcome.fail(self._main_because, _CUT_MEND if _CUT in self._main_because else see)
+            self.outcome.fail(*judged(self._first_reason(), see))
             return
         what, mend = parts(last_line(main.log))
         exit_words = f"{main.id} ended with {processes.describe_exit(main.exit or 0)}"
         self.outcome.fail(what or exit_words, mend or see)
+
+    def _first_reason(self) -> str:
+        try:
+            told = json.loads((self._results / "controller.json").read_text(encoding="utf-8"))["because"]
+        except (OSError, ValueError, KeyError):
+            told = []
+        return str(told[0]) if told else self._main_because
 
     # --- the end ------------------------------------------------------------------------------------------
 
@@ -390,6 +401,14 @@ def step_error(step: Step, child: Child, log: str) -> RepriseError:
     return RepriseError(
         f"{step.title} failed: {what or processes.describe_exit(child.exit or 0)}", mend or f"see {log}"
     )
+
+
+def judged(reason: str, see: str) -> tuple[str, str]:
+    """WHAT and MEND of a reason `WHAT[; MEND]` of the controller; a reader's words may hold any "; "."""
+    if _CUT in reason:
+        return reason, _CUT_MEND
+    what, _, mend = reason.partition("; ")
+    return what, mend or see
 
 
 def parts(line: str) -> tuple[str, str]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import gzip
 import lzma
 import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,9 +14,10 @@ from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from cli import certificates, doctor, netns, progress, sampler, selftest, sockdiag
+from cli import certificates, doctor, netns, programs, progress, sampler, selftest, sockdiag
 from cli import network as networks
 from cli.errors import RepriseError
+from cli.executor import judged, parts
 from cli.experiment import Server
 from cli.processes import describe_exit, last_line
 from cli.servers import Site, bind_config, nsd_config, tcp_count
@@ -196,3 +199,29 @@ def test_every_package_has_a_reason() -> None:
     for line in text.splitlines():
         if line and not line.startswith(("#", "[")):
             assert "  # " in line
+
+
+def test_what_and_mend_of_a_programs_last_line() -> None:
+    text = "reprise-controller: error: trace x is no pcap file: cut; got 6; copy it again"
+    assert parts(text) == ("trace x is no pcap file: cut; got 6", "copy it again")
+    assert parts("reprise-querier: error: it hangs") == ("it hangs", "")
+    assert parts("notice: nsd started; ready") == ("", "")
+
+
+def test_what_and_mend_of_a_controllers_reason() -> None:
+    assert judged("behind schedule by 2 s; lower the rate", "see LOG") == (
+        "behind schedule by 2 s",
+        "lower the rate",
+    )
+    assert judged("interrupted", "see LOG") == ("interrupted", "see LOG")
+    cut = "trace: the trace is cut or corrupt after 7 packets: truncated; tried to read 2"
+    assert judged(cut, "see LOG")[0] == cut
+
+
+def test_output_that_nobody_reads_stops_nothing() -> None:
+    code = (
+        "import os\nfrom cli.progress import Progress\nr, w = os.pipe()\nos.close(r)\nos.dup2(w, 2)\n"
+        "p = Progress()\np.phase('one')\np.phase('two')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=programs.ROOT, check=False)
+    assert done.returncode == 0

@@ -21,7 +21,7 @@ def reasons(run: Run, files: list[RqFile], totals: Totals, queries: dict[str, in
         *_sum_reasons(run, totals, queries),
         *run.problems,
     ):
-        if reason and reason not in found:
+        if reason and not any(reason.startswith(one) for one in found):  # the same with a mend, or again
             found.append(reason)
     return found
 
@@ -76,7 +76,7 @@ def _file_reasons(files: list[RqFile]) -> Iterator[str]:
             yield f"{file.path.name}: {file.problem}"
         if file.statistics.get("clean") is False:
             because = file.statistics.get("because") or "no reason given"
-            yield f"querier {file.querier} on {file.host}: {because}"
+            yield f"querier {file.host}/{file.querier}: {because}"
 
 
 def _sum_reasons(run: Run, totals: Totals, queries: dict[str, int]) -> Iterator[str]:

@@ -216,7 +216,7 @@ def test_what_the_controller_and_querier_say_is_unclean(tmp_path: Path) -> None:
     stats = {"clean": False, "because": "no space left"}
     text = reasons(write_run(tmp_path / "run", steady(10), controller=told, stats=stats))
     assert "stopped by SIGINT" in text
-    assert "querier 0 on client1: no space left" in text
+    assert "querier client1/0: no space left" in text
 
 
 def test_without_controller_and_manifest_the_records_still_count(tmp_path: Path) -> None:
