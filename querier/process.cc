@@ -321,6 +321,9 @@ void Process::check_parent(Nanoseconds now) {
     if (done_ || !replayer_ || now - last_heard_ <= kParentSilence) {
         return;
     }
+    if (more_frames_ || intake_.busy()) {
+        return; // its words are being taken in; what it says now cannot be read before
+    }
     receive(); // after a pause of our own the parent's words may be waiting
     if (!done_ && SteadyClock::now() - last_heard_ > kParentSilence) {
         stop("the distributor was silent for 1.8 s", true);

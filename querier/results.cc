@@ -14,7 +14,7 @@
 
 namespace reprise::querier {
 
-void Results::guarded(const std::function<void()>& action) {
+template <typename Action> void Results::guarded(const Action& action) {
     if (!failure_.empty()) {
         return;
     }

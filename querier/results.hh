@@ -10,7 +10,6 @@
 #include "querier/statistics.hh"
 
 #include <cstddef>
-#include <functional>
 #include <optional>
 #include <string>
 
@@ -38,7 +37,7 @@ public:
     [[nodiscard]] const std::string& failure() const { return failure_; }
 
 private:
-    void guarded(const std::function<void()>& action);
+    template <typename Action> void guarded(const Action& action);
 
     std::optional<RqWriter> records_;
     std::optional<RaWriter> answers_;

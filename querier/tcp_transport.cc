@@ -35,6 +35,8 @@ namespace reprise::querier {
 namespace {
 
 constexpr size_t kReadSize = 65536;
+/// Idle connections closed in one turn: a close takes microseconds, and sending waits for it.
+constexpr unsigned kMostIdleCloses = 32;
 /// Sets connections apart from UDP sockets in the Matcher's keys.
 constexpr std::uint32_t kTcpOwner = 0x80000000U;
 constexpr std::uint32_t kReadable = EPOLLIN | EPOLLRDHUP;
@@ -198,7 +200,7 @@ void TcpTransport::set_idle(std::uint32_t place, bool idle) {
 }
 
 void TcpTransport::close_idle(Nanoseconds now) {
-    while (next_idle() <= now) {
+    for (unsigned i = 0; i < kMostIdleCloses && next_idle() <= now; ++i) {
         close(idle_.front());
         ++statistics_.closed_idle;
     }
