@@ -69,6 +69,7 @@ class Replay:
     ports: tuple[int, ...] = (53,)
     early_us: int | str = "auto"
     spin_us: int = 0
+    realtime: bool = False
 
 
 @dataclass(frozen=True)

@@ -420,6 +420,7 @@ def _distributor(experiment: Experiment, facts: Facts, index: int, before: tuple
         str(replay.early_us),
         "--spin-us",
         str(replay.spin_us),
+        *(("--realtime",) if replay.realtime else ()),
     )
     return Process(
         f"distributor-{name}",
