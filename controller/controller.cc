@@ -5,6 +5,7 @@
 #include "core/record.hh"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -37,6 +38,12 @@ wire::Options replay_options(const Options& options, const Servers& servers) {
 }
 
 std::string no_queries(const Options& options, const FeedState& feed) {
+    if (feed.read > 0) {
+        return fmt::format(
+            "none of the {} queries of {} can be sent ({}); give the server an address "
+            "of their family (--server), or --all-opcodes",
+            feed.read, options.trace, fmt::join(feed.skipped, ", "));
+    }
     return fmt::format("no DNS queries to replay in {} ({} packets, {} queries, {} responses{}{}); "
                        "is it a DNS capture, and its port one of --port?",
                        options.trace, feed.packets, feed.read, feed.responses,
@@ -283,7 +290,7 @@ int Controller::finish() {
                             : std::max<Nanoseconds>(0, SteadyClock::now() - outcome_.start.mono);
     const Report report = compile_report(options_, feed, fanout_, outcome_, handed_);
     write_report(options_.results + "/controller.json", report);
-    fmt::print("done clean={} because=\"{}\"\n", report.clean, report.because_text());
+    fmt::print("done clean={} because={}\n", report.clean, report.because_text());
     if (report.clean) {
         return 0;
     }
