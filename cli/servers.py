@@ -92,6 +92,7 @@ def bind_config(server: Server, site: Site) -> str:
     empty-zones-enable no;
     minimal-responses {"yes" if server.minimal_responses else "no"};
     max-udp-size {udp};
+    edns-udp-size {udp};
     nocookie-udp-size {udp};
     tcp-clients {min(tcp_count(server, site.descriptors), 1_000_000)};
     tcp-idle-timeout {idle};
