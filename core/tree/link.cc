@@ -27,14 +27,11 @@ void no_delay(int fd) {
 
 std::string failure(bufferevent* b, short what, int error_number) {
     const unsigned long tls = bufferevent_get_openssl_error(b);
-    if (tls != 0 && ERR_SYSTEM_ERROR(tls)) {
-        return std::strerror(static_cast<int>(ERR_GET_REASON(tls)));
+    if (const char* reason = ERR_reason_error_string(tls); tls != 0 && reason != nullptr) {
+        return fmt::format("TLS: {}", reason);
     }
-    if (tls != 0) {
-        return fmt::format("TLS: {}", ERR_reason_error_string(tls) != nullptr
-                                          ? ERR_reason_error_string(tls)
-                                          : "unknown error");
-    }
+    // A failed system call: libevent hands out SSL_ERROR_SYSCALL, which is no error code of
+    // OpenSSL's queue.
     if ((what & BEV_EVENT_EOF) != 0) {
         return "closed by the other side";
     }

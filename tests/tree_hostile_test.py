@@ -1,0 +1,137 @@
+"""The replay tree against strangers, early ends and odd traces: no hang, no crash, no lost count."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cli import linux, network
+from tests.bed import PORT, Bed, Program, accounted, synth, wait_for
+
+pytestmark = pytest.mark.netns
+
+
+@pytest.fixture
+def bed(tmp_path: Path) -> Iterator[Bed]:
+    made = Bed(tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """6 s of 300 q/s."""
+    options = ("--rate", "300", "--duration", "6", "--clients", "300", "--seed", "9")
+    return synth(tmp_path_factory.mktemp("trace") / "short.pcap", *options)
+
+
+def wait_for_answers(controller: Program) -> None:
+    def answered() -> bool:
+        lines = [line for line in controller.text().splitlines() if line.startswith("progress")]
+        return bool(lines) and " answered=0 " not in lines[-1]
+
+    wait_for(answered, "answers in the progress lines")
+
+
+def test_a_silent_stranger_does_not_lock_the_controller_out(bed: Bed, trace: Path) -> None:
+    bed.start_server()
+    distributor = bed.start_distributor(1)
+    with linux.inside(bed.hosts.of("controller")):
+        stranger = socket.create_connection((network.control_address(1), PORT))
+    controller = bed.start_controller(trace)
+    assert controller.wait() == 0, controller.text() + distributor.text()
+    stranger.close()
+
+
+def test_a_distributor_told_to_end_leaves_the_others_working(bed: Bed, trace: Path) -> None:
+    bed.start_server()
+    first = bed.start_distributor(1, queriers=1)
+    second = bed.start_distributor(2, queriers=1)
+    controller = bed.start_controller(trace, clients=(1, 2))
+    wait_for_answers(controller)
+    first.process.send_signal(signal.SIGTERM)
+    assert controller.wait() == 1
+    assert second.wait() == 0, second.text()
+    queries = bed.account()["queries"]
+    assert accounted(queries) == queries["read"]
+    assert queries["lost"] > 0
+    assert any("terminated" in reason for reason in bed.account()["because"])
+
+
+def test_a_killed_querier_under_load_does_not_stop_the_rest(bed: Bed, tmp_path: Path) -> None:
+    """Far more queries than credits: what the dead querier held must come back as credit."""
+    options = (
+        "--rate",
+        "200000",
+        "--duration",
+        "2.5",
+        "--clients",
+        "2000",
+        "--tcp-share",
+        "0",
+        "--seed",
+        "2",
+    )
+    many = synth(tmp_path / "many.pcap", *options)
+    bed.start_server()
+    distributor = bed.start_distributor(1, queriers=2)
+    controller = bed.start_controller(many, extra=("--max-lateness-s", "600", "--timeout-s", "1"))
+    wait_for(lambda: "event=start" in controller.text(), "the start")
+    os.kill(bed.queriers(distributor)[0], signal.SIGKILL)
+    assert controller.wait(limit_s=120) == 1
+    queries = bed.account()["queries"]
+    assert accounted(queries) == queries["read"]
+    assert queries["lost"] > 0
+    assert "event=trace_end" in controller.text()
+
+
+def test_a_lost_child_before_the_start_ends_the_distributor(bed: Bed) -> None:
+    distributor = bed.start_distributor(1, queriers=1, feeds=(f"client2={network.control_address(1)}:9",))
+    assert distributor.wait() == 1
+    assert "client2" in distributor.text()
+    assert "Connection refused" in distributor.text()
+
+
+def test_a_pipe_that_pauses_does_not_stop_the_run(bed: Bed, trace: Path) -> None:
+    """Three seconds without a byte: longer than a child bears silence."""
+    bed.start_server()
+    bed.start_distributor(1)
+    pipe = bed.folder / "pipe"
+    os.mkfifo(pipe)
+    content = trace.read_bytes()
+    half = len(content) // 2
+
+    def feed() -> None:
+        with pipe.open("wb") as out:
+            out.write(content[:half])
+            out.flush()
+            time.sleep(3)  # the pause is what is tested
+            out.write(content[half:])
+
+    writer = threading.Thread(target=feed)
+    controller = bed.start_controller(pipe, extra=("--max-lateness-s", "30"))
+    writer.start()
+    assert controller.wait() == 0, controller.text()
+    writer.join()
+    assert bed.account()["queries"]["answered"] == bed.account()["queries"]["read"] > 1500
+
+
+def test_time_that_goes_back_is_named(bed: Bed, trace: Path) -> None:
+    """The trace twice in one file: the second half begins before the first ends."""
+    content = trace.read_bytes()
+    twice = bed.folder / "twice.pcap"
+    twice.write_bytes(content + content[24:])
+    bed.start_server()
+    bed.start_distributor(1)
+    controller = bed.start_controller(twice)
+    assert controller.wait() == 1
+    assert "the trace's time goes back by" in controller.text()
+    queries = bed.account()["queries"]
+    assert accounted(queries) == queries["read"]
