@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <openssl/err.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -30,9 +31,12 @@ std::string failure(bufferevent* b, short what, int error_number) {
     if (const char* reason = ERR_reason_error_string(tls); tls != 0 && reason != nullptr) {
         return fmt::format("TLS: {}", reason);
     }
-    // A failed system call: libevent hands out SSL_ERROR_SYSCALL, which is no error code of
-    // OpenSSL's queue.
-    if ((what & BEV_EVENT_EOF) != 0) {
+    // A failed connection comes as SSL_ERROR_SYSCALL (no error code of OpenSSL's queue) with an end
+    // of file; errno tells it from a true end, where errno is left over from some earlier call.
+    constexpr std::array kOfConnections{ECONNREFUSED, ECONNRESET,  EPIPE,
+                                        EHOSTUNREACH, ENETUNREACH, ETIMEDOUT};
+    const bool connection = std::ranges::find(kOfConnections, error_number) != kOfConnections.end();
+    if ((what & BEV_EVENT_EOF) != 0 && !connection) {
         return "closed by the other side";
     }
     return error_number != 0 ? std::strerror(error_number) : "connection failed";
