@@ -172,7 +172,7 @@ def _trace_facts(run: Run) -> list[tuple[str, str]]:
     controller = run.controller or {}
     reader, start = as_dict(controller.get("reader")), as_dict(controller.get("start"))
     first, last = start.get("trace_first_ns"), start.get("trace_last_ns")
-    rows = [("trace", str(run.experiment.get("trace") or controller.get("trace") or "synthesized"))]
+    rows = [("trace", str(run.trace or "synthesized"))]
     if isinstance(first, int) and isinstance(last, int) and first:
         day = datetime.fromtimestamp(first / 1e9, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
         rows.append(("recorded", f"{day}, {(last - first) / 1e9:,.3f} s"))

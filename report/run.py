@@ -48,6 +48,16 @@ class Run:
     def experiment(self) -> Json:
         return as_dict((self.manifest or {}).get("experiment"))
 
+    @property
+    def trace(self) -> Path | None:
+        """The trace replayed, as named. A synthesized one lies in the run's own folder, which was renamed since."""
+        named = self.experiment.get("trace") or (self.controller or {}).get("trace")
+        if not named:
+            return None
+        path = Path(str(named))
+        own = path.parent.name.removesuffix(".partial") == self.name
+        return self.folder / path.name if own else path
+
 
 def as_dict(value: object) -> Json:
     """JSON from other programs: a missing or unexpected part is an empty one."""

@@ -51,10 +51,9 @@ def reading_arguments(run: Run | None) -> tuple[str, ...]:
 
 def trace_of(run: Run) -> Path:
     """The trace a run replayed, by its manifest or its controller. Raises ReportError where it is gone."""
-    named = run.experiment.get("trace") or (run.controller or {}).get("trace")
-    if not named:
+    path = run.trace
+    if path is None:
         raise ReportError(f"{run.folder} does not name its trace", "give the trace as second argument")
-    path = Path(str(named))
     if not path.exists():
         raise ReportError(f"the trace {path} of {run.folder} is gone", "give the trace as second argument")
     return path
