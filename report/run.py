@@ -50,7 +50,7 @@ class Run:
 
     @property
     def trace(self) -> Path | None:
-        """The trace replayed, as named. A synthesized one lies in the run's own folder, which was renamed since."""
+        """The trace replayed, as named; a synthesized one lies in the run's folder, renamed since."""
         named = self.experiment.get("trace") or (self.controller or {}).get("trace")
         if not named:
             return None
