@@ -30,75 +30,79 @@ struct ReadAhead::Shared {
     std::unique_ptr<TraceFeed> feed;
     mutable std::mutex lock;
     std::condition_variable changed;
-    std::deque<std::string> batches;
+    std::deque<std::string> batches; ///< full ones
+    std::string filling;             ///< taken as it is by a reader that has no full one
+    size_t filled = 0;               ///< records in it
     FeedState state;
     bool stopping = false;
 
     void run();
-    void publish(std::string& batch, bool at_end);
-    bool wanted(size_t records, size_t bytes) const;
-    void count(FeedState& out) const;
+    bool add(const Query& query);
+    void close_batch();
+    void count();
+    void end(const std::string& error);
 };
 
-void ReadAhead::Shared::count(FeedState& out) const {
+void ReadAhead::Shared::count() {
     const trace::Reader& reader = feed->reader();
-    out.read = feed->read();
-    out.responses = feed->responses();
-    out.packets = reader.packets();
-    out.sources = feed->sources();
-    out.share_read = reader.share_read();
-    out.skipped = feed->skipped();
-}
-
-/// A batch goes when it is full, or when the other side has nothing.
-bool ReadAhead::Shared::wanted(size_t records, size_t bytes) const {
-    if (records >= kBlockRecords || bytes >= kBlockBytes) {
-        return true;
+    state.read = feed->read();
+    state.responses = feed->responses();
+    state.packets = reader.packets();
+    state.sources = feed->sources();
+    state.share_read = reader.share_read();
+    if (feed->skips() != state.skips) {
+        state.skips = feed->skips();
+        state.skipped = feed->skipped();
     }
-    const std::lock_guard hold(lock);
-    return batches.empty();
 }
 
-void ReadAhead::Shared::publish(std::string& batch, bool at_end) {
-    feed->flush_sources();
+/// Adds one query, waiting while the queue is full; false when told to stop.
+bool ReadAhead::Shared::add(const Query& query) {
     std::unique_lock hold(lock);
-    changed.wait(hold, [this] { return batches.size() < kBatches || stopping; });
-    count(state);
-    if (!batch.empty()) {
-        batches.push_back(std::exchange(batch, {}));
+    append_record(filling, query);
+    count();
+    const bool full = ++filled >= kBlockRecords || filling.size() >= kBlockBytes;
+    const bool awaited = batches.empty();
+    if (full) {
+        close_batch();
+        changed.wait(hold, [this] { return batches.size() < kBatches || stopping; });
     }
-    if (at_end) {
-        state.counters = feed->reader().counters();
-        state.trouble = feed->reader().trouble();
-        state.ended = true;
+    const bool go_on = !stopping;
+    hold.unlock();
+    if (full || awaited) {
+        feed->flush_sources();
     }
+    return go_on;
+}
+
+void ReadAhead::Shared::close_batch() {
+    if (!filling.empty()) {
+        batches.push_back(std::exchange(filling, {}));
+    }
+    filled = 0;
+}
+
+void ReadAhead::Shared::end(const std::string& error) {
+    const std::lock_guard hold(lock);
+    count();
+    close_batch();
+    state.counters = feed->reader().counters();
+    state.trouble = feed->reader().trouble();
+    state.error = error;
+    state.ended = true;
+    changed.notify_all();
 }
 
 void ReadAhead::Shared::run() {
     try {
-        std::string batch;
-        size_t records = 0;
         Query query;
-        while (feed->next(query)) {
-            append_record(batch, query);
-            ++records;
-            if (wanted(records, batch.size())) {
-                publish(batch, false);
-                records = 0;
-                const std::lock_guard hold(lock);
-                if (stopping) {
-                    break;
-                }
-            }
+        while (feed->next(query) && add(query)) {
         }
-        publish(batch, true);
+        feed->flush_sources();
+        end("");
     } catch (const std::exception& error) {
-        const std::lock_guard hold(lock);
-        count(state);
-        state.error = error.what();
-        state.ended = true;
+        end(error.what());
     }
-    changed.notify_all();
 }
 
 ReadAhead::ReadAhead(std::unique_ptr<TraceFeed> feed) : shared_(std::make_shared<Shared>()) {
@@ -112,6 +116,9 @@ ReadAhead::~ReadAhead() { stop(0); }
 bool ReadAhead::take_batch() {
     const std::lock_guard hold(shared_->lock);
     if (shared_->batches.empty()) {
+        shared_->close_batch();
+    }
+    if (shared_->batches.empty()) {
         return false;
     }
     batch_ = std::move(shared_->batches.front());
@@ -122,17 +129,18 @@ bool ReadAhead::take_batch() {
 }
 
 ReadAhead::Next ReadAhead::next(Query& query) {
-    while (true) {
-        if (records_ && records_->next(query)) {
-            return Next::kQuery;
-        }
+    while (!records_ || !records_->next(query)) {
+        const bool ended = state_ended(); // before looking: what was added last is then seen
         if (!take_batch()) {
-            const std::lock_guard hold(shared_->lock);
-            if (shared_->batches.empty()) {
-                return shared_->state.ended ? Next::kEnd : Next::kNothingYet;
-            }
+            return ended ? Next::kEnd : Next::kNothingYet;
         }
     }
+    return Next::kQuery;
+}
+
+bool ReadAhead::state_ended() const {
+    const std::lock_guard hold(shared_->lock);
+    return shared_->state.ended;
 }
 
 FeedState ReadAhead::state() const {

@@ -2,9 +2,9 @@
 // The Reader in a thread of its own: a trace on a slow disk, behind a pipe or in a stretch of other
 // traffic must not hold up the heartbeats of the event loop.
 //
-// The thread fills batches of flat records and hands them over through a bounded queue (at most
-// kBatches; a batch closes at kBlockRecords or kBlockBytes, or at once while the other side waits).
-// What the thread counts is published with every batch.
+// The thread fills batches of flat records and hands them over through a bounded queue: at most
+// kBatches of kBlockRecords or kBlockBytes. A reader that finds no full batch takes the one being
+// filled, so nothing waits behind a pipe that pauses.
 
 #include "controller/trace_feed.hh"
 #include "core/record.hh"
@@ -23,7 +23,8 @@ struct FeedState {
     std::uint64_t responses = 0;
     std::uint64_t packets = 0;
     std::uint64_t sources = 0;
-    double share_read = 0; ///< of the file, 0 to 1
+    double share_read = 0;   ///< of the file, 0 to 1
+    std::uint64_t skips = 0; ///< sum over `skipped`
     std::map<std::string, std::uint64_t> skipped;
     trace::Counters counters;
     std::string description;
@@ -55,6 +56,7 @@ private:
     struct Shared;
 
     bool take_batch();
+    [[nodiscard]] bool state_ended() const;
 
     std::shared_ptr<Shared> shared_; ///< with the thread
     std::string batch_;

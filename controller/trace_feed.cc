@@ -67,6 +67,7 @@ bool TraceFeed::next(Query& query) {
         const std::string reason = skip_reason(message, servers_, all_opcodes_);
         if (!reason.empty()) {
             ++skipped_[reason];
+            ++skips_;
             continue;
         }
         query.trace_time = message.time;

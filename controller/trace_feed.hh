@@ -55,6 +55,9 @@ public:
 
     [[nodiscard]] const std::map<std::string, std::uint64_t>& skipped() const { return skipped_; }
 
+    /// Sum over skipped().
+    [[nodiscard]] std::uint64_t skips() const { return skips_; }
+
     [[nodiscard]] const trace::Reader& reader() const { return reader_; }
 
     [[nodiscard]] size_t sources() const { return sources_.size(); }
@@ -69,6 +72,7 @@ private:
     SourceTable sources_;
     std::uint64_t read_ = 0;
     std::uint64_t responses_ = 0;
+    std::uint64_t skips_ = 0;
     std::map<std::string, std::uint64_t> skipped_;
 };
 
