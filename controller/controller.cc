@@ -1,8 +1,15 @@
 #include "controller/controller.hh"
 
+#include "controller/options.hh"
+#include "controller/read_ahead.hh"
 #include "controller/report.hh"
+#include "controller/trace_feed.hh"
+#include "core/clock.hh"
 #include "core/error.hh"
 #include "core/record.hh"
+#include "core/replay.pb.h"
+#include "core/tree/fanout.hh"
+#include "core/tree/link.hh"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -10,7 +17,9 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstdint>
 #include <cstdio>
+#include <memory>
 #include <utility>
 
 namespace reprise::controller {

@@ -1,4 +1,5 @@
 #include "controller/controller.hh"
+#include "controller/options.hh"
 #include "core/error.hh"
 #include "core/log.hh"
 

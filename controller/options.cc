@@ -1,9 +1,14 @@
 #include "controller/options.hh"
 
+#include "core/address.hh"
 #include "core/error.hh"
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
 
 namespace reprise::controller {
 

@@ -1,11 +1,14 @@
 #include "controller/read_ahead.hh"
 
+#include "controller/trace_feed.hh"
 #include "core/bytes.hh"
 #include "core/clock.hh"
 #include "core/frame.hh"
 #include "core/query.hh"
 #include "core/record.hh"
+#include "core/trace/reader.hh"
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>

@@ -1,13 +1,22 @@
 #include "controller/report.hh"
 
+#include "controller/controller.hh"
+#include "controller/options.hh"
+#include "controller/read_ahead.hh"
+#include "core/clock.hh"
 #include "core/error.hh"
+#include "core/replay.pb.h"
+#include "core/tree/fanout.hh"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <google/protobuf/util/json_util.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <numeric>
 #include <sys/resource.h>
 

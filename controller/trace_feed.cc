@@ -1,8 +1,13 @@
 #include "controller/trace_feed.hh"
 
+#include "controller/options.hh"
 #include "core/dns_message.hh"
 #include "core/error.hh"
+#include "core/query.hh"
+#include "core/trace/reader.hh"
 
+#include <cstdint>
+#include <string>
 #include <utility>
 
 namespace reprise::controller {

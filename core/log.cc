@@ -11,6 +11,8 @@
 #include <exception>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <utility>
 
 namespace reprise {
 

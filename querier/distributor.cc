@@ -1,19 +1,32 @@
 #include "querier/distributor.hh"
 
+#include "core/address.hh"
+#include "core/bytes.hh"
+#include "core/clock.hh"
 #include "core/error.hh"
+#include "core/frame.hh"
+#include "core/query.hh"
 #include "core/record.hh"
+#include "core/replay.pb.h"
+#include "core/tree/event_loop.hh"
+#include "core/tree/fanout.hh"
 #include "core/tree/host_facts.hh"
+#include "core/tree/link.hh"
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <csignal>
+#include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <string>
 #include <tuple>
 #include <unistd.h>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 namespace reprise::querier {
 namespace {

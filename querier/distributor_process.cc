@@ -1,16 +1,20 @@
+#include "core/clock.hh"
 #include "core/error.hh"
+#include "core/fd.hh"
 #include "querier/distributor.hh"
 
 #include <fmt/format.h>
 
 #include <array>
 #include <csignal>
+#include <cstdlib>
 #include <ctime>
 #include <fcntl.h>
 #include <string>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <utility>
 #include <vector>
 
 namespace reprise::querier {

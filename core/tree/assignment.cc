@@ -1,11 +1,18 @@
 #include "core/tree/assignment.hh"
 
+#include "core/address.hh"
+
 #include <xxhash.h>
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
 #include <numeric>
+#include <unordered_map>
 #include <utility>
+#include <vector>
 
 namespace reprise::tree {
 namespace {
@@ -29,9 +36,9 @@ using Count = std::pair<IpAddress, std::uint64_t>;
 std::vector<Count> heaviest(const std::unordered_map<IpAddress, std::uint64_t>& counts,
                             double least) {
     std::vector<Count> heavy;
-    std::copy_if(counts.begin(), counts.end(), std::back_inserter(heavy),
-                 [&](const Count& c) { return static_cast<double>(c.second) > least; });
-    std::sort(heavy.begin(), heavy.end(), [](const Count& a, const Count& b) {
+    std::ranges::copy_if(counts, std::back_inserter(heavy),
+                         [&](const Count& c) { return static_cast<double>(c.second) > least; });
+    std::ranges::sort(heavy, [](const Count& a, const Count& b) {
         return a.second != b.second ? a.second > b.second : a.first < b.first;
     });
     heavy.resize(std::min(heavy.size(), kMostHeavy));

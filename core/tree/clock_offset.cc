@@ -1,5 +1,7 @@
 #include "core/tree/clock_offset.hh"
 
+#include "core/clock.hh"
+
 namespace reprise::tree {
 
 void ClockOffset::add(Nanoseconds sent, Nanoseconds remote, Nanoseconds received) {

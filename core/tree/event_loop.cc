@@ -1,9 +1,11 @@
 #include "core/tree/event_loop.hh"
 
+#include "core/clock.hh"
 #include "core/error.hh"
 
 #include <event2/event.h>
 
+#include <memory>
 #include <utility>
 
 namespace reprise::tree {

@@ -1,14 +1,27 @@
 #include "core/tree/fanout.hh"
 
+#include "core/address.hh"
+#include "core/clock.hh"
+#include "core/frame.hh"
+#include "core/query.hh"
 #include "core/record.hh"
+#include "core/replay.pb.h"
+#include "core/tree/assignment.hh"
+#include "core/tree/event_loop.hh"
 #include "core/tree/host_facts.hh"
+#include "core/tree/link.hh"
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <unordered_map>
 #include <unordered_set>
 #include <utility>
+#include <vector>
 
 namespace reprise::tree {
 namespace {
@@ -147,6 +160,7 @@ bool Fanout::names_differ() {
 void Fanout::ready_if_all() {
     if (std::ranges::all_of(children_, [](const auto& c) { return c->ready; }) && names_differ()) {
         std::vector<Weighted> weights;
+        weights.reserve(children_.size());
         for (const auto& child : children_) {
             weights.push_back({child->name, static_cast<double>(child->hello.queriers())});
         }

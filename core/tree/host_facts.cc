@@ -1,6 +1,7 @@
 #include "core/tree/host_facts.hh"
 
-#include <array>
+#include "core/replay.pb.h"
+
 #include <fstream>
 #include <string>
 #include <sys/stat.h>

@@ -1,6 +1,13 @@
 #include "core/tree/link.hh"
 
+#include "core/address.hh"
+#include "core/clock.hh"
 #include "core/error.hh"
+#include "core/fd.hh"
+#include "core/frame.hh"
+#include "core/replay.pb.h"
+#include "core/tree/event_loop.hh"
+#include "core/tree/tls.hh"
 
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>
@@ -12,9 +19,13 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
+#include <memory>
 #include <netinet/tcp.h>
+#include <string>
 #include <sys/socket.h>
+#include <utility>
 
 namespace reprise::tree {
 namespace {

@@ -3,9 +3,13 @@
 #include "core/error.hh"
 
 #include <openssl/err.h>
-#include <openssl/x509v3.h>
+#include <openssl/prov_ssl.h>
+#include <openssl/ssl.h>
+#include <openssl/types.h>
+#include <openssl/x509_vfy.h>
 
 #include <array>
+#include <string>
 
 namespace reprise::tree {
 namespace {
