@@ -281,7 +281,7 @@ void Controller::progress() {
                feed.read, counts.sent(), counts.answered(), counts.timed_out(),
                counts.send_failed() + counts.connection_failed(), fresh / since,
                status.lag_ns() / kMicrosecond, static_cast<double>(now - outcome_.start.mono) / 1e9,
-               left_text(outcome_.start, feed.share_read, !ended_, now));
+               left_text(outcome_.start, feed, now));
     std::fflush(stdout);
 }
 

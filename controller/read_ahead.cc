@@ -63,6 +63,7 @@ void ReadAhead::Shared::count() {
 bool ReadAhead::Shared::add(const Query& query) {
     std::unique_lock hold(lock);
     append_record(filling, query);
+    state.last_time = std::max(state.last_time, query.trace_time);
     count();
     const bool full = ++filled >= kBlockRecords || filling.size() >= kBlockBytes;
     const bool awaited = batches.empty();

@@ -23,8 +23,9 @@ struct FeedState {
     std::uint64_t responses = 0;
     std::uint64_t packets = 0;
     std::uint64_t sources = 0;
-    double share_read = 0;   ///< of the file, 0 to 1
-    std::uint64_t skips = 0; ///< sum over `skipped`
+    double share_read = 0;     ///< of the file, 0 to 1
+    Nanoseconds last_time = 0; ///< latest trace time read
+    std::uint64_t skips = 0;   ///< sum over `skipped`
     std::map<std::string, std::uint64_t> skipped;
     trace::Counters counters;
     std::string description;

@@ -222,16 +222,14 @@ void write_report(const std::string& path, const Report& report) {
     }
 }
 
-std::string left_text(const StartTimes& start, double share_read, bool reading, Nanoseconds now) {
-    const auto played = static_cast<double>(now - start.mono) / 1e9;
-    const auto read = static_cast<double>(start.trace_last - start.trace_first) / 1e9;
-    if (!reading) {
-        return fmt::format("{:.0f}", std::max(0.0, read - played));
-    }
-    if (share_read <= 0) {
+std::string left_text(const StartTimes& start, const FeedState& feed, Nanoseconds now) {
+    const double share = feed.ended ? 1 : feed.share_read;
+    if (share <= 0) {
         return "unknown";
     }
-    return fmt::format("{:.0f}", std::max(0.0, read / share_read - played));
+    const auto played = static_cast<double>(now - start.mono) / 1e9;
+    const auto read = static_cast<double>(feed.last_time - start.trace_first) / 1e9;
+    return fmt::format("{:.0f}", std::max(0.0, read / share - played));
 }
 
 } // namespace reprise::controller

@@ -31,7 +31,7 @@ Report compile_report(const Options& options, const FeedState& feed, const tree:
 void write_report(const std::string& path, const Report& report);
 
 /// Seconds left for the progress line: exact once the trace was read to its end, before that from
-/// the share of the file read; "unknown" where neither is known.
-std::string left_text(const StartTimes& start, double share_read, bool reading, Nanoseconds now);
+/// the share of the file read; "unknown" where neither is known (a pipe).
+std::string left_text(const StartTimes& start, const FeedState& feed, Nanoseconds now);
 
 } // namespace reprise::controller
