@@ -1,0 +1,53 @@
+"""The commands that README and tutorial print: all are understood; the tutorial works in its order."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from cli import programs
+from cli.__main__ import build_parser
+from cli.experiment import load
+
+ROOT = programs.ROOT
+PAGES = ("README.md", "docs/tutorial.md")
+
+
+def commands(page: str) -> list[str]:
+    """Indented lines that begin with ./reprise, continued lines joined."""
+    text = (ROOT / page).read_text(encoding="utf-8").replace("\\\n", " ")
+    return [line.strip() for line in text.splitlines() if line.startswith("    ./reprise")]
+
+
+@pytest.mark.parametrize(("page", "command"), [(page, one) for page in PAGES for one in commands(page)])
+def test_every_command_is_understood(page: str, command: str) -> None:
+    words = shlex.split(re.sub(r"\$\(.*?\)", "file", command), comments=True)[1:]
+    options = build_parser().parse_args(words)
+    if options.command in ("run", "plan"):
+        load(ROOT / options.experiment, options.set)
+    if options.command == "trace":
+        help_text = subprocess.run(
+            [programs.own("reprise-mutator"), words[1], "--help"], capture_output=True, text=True, check=True
+        ).stdout
+        assert all(word in help_text for word in words if word.startswith("--")), page
+
+
+@pytest.mark.slow
+@pytest.mark.netns
+def test_the_tutorial_works_from_top_to_bottom(tmp_path: Path) -> None:
+    """In an empty folder with the experiments in it, by the shell, stopping at the first failure."""
+    (tmp_path / "experiments").symlink_to(ROOT / "experiments")
+    wrapper = tmp_path / "reprise"
+    wrapper.write_text(f'#!/bin/sh\nexec {ROOT}/reprise "$@"\n', encoding="ascii")
+    wrapper.chmod(0o755)
+    script = "set -e\n" + "\n".join(commands("docs/tutorial.md"))
+    done = subprocess.run(
+        ["sh", "-c", script], cwd=tmp_path, env={**os.environ}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    assert (tmp_path / "results/comparison.html").is_file()
