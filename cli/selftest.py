@@ -89,8 +89,19 @@ def checks(slow: bool) -> list[Check]:
         Check("shellcheck", lambda: _tool("shellcheck", *scripts)),
         Check("codespell", lambda: _tool("codespell", "-L", _DNS_WORDS, *words)),
         Check("ctest asan", partial(ctest, "asan", slow)),
-        *([Check("ctest dev", partial(ctest, "dev", slow)), Check("fuzz", fuzz)] if slow else []),
+        *(slow_checks() if slow else []),
         Check("pytest, clang-tidy beside it", partial(pytest_and_tidy, slow)),
+    ]
+
+
+def slow_checks() -> list[Check]:
+    """What the long suite adds before the Python tests; its marks and tests' own clang-tidy come with them."""
+    alone = "all_verify_interface_header_sets"
+    return [
+        Check("ctest dev", partial(ctest, "dev", slow=True)),
+        Check("every header alone", lambda: _tool("cmake", "--build", "--preset", "dev", "-t", alone)),
+        Check("ctest tsan, threaded parts", partial(ctest, "tsan", slow=True, only="controller_test")),
+        Check("fuzz", fuzz),
     ]
 
 
@@ -132,9 +143,10 @@ def _tool(*argv: str) -> Counts:
     return Counts(failed=1)
 
 
-def ctest(preset: str, slow: bool) -> Counts:
-    """Configures and builds a preset and runs its tests; a build that fails is one failure."""
-    for argv in (("cmake", "--preset", preset), ("cmake", "--build", "--preset", preset)):
+def ctest(preset: str, slow: bool, only: str = "") -> Counts:
+    """Configures and builds a preset and runs its tests, or only one; a build that fails is one failure."""
+    target = ("-t", only) if only else ()
+    for argv in (("cmake", "--preset", preset), ("cmake", "--build", "--preset", preset, *target)):
         done = _run(*argv)
         if done.returncode != 0:
             _show(done.stdout)
@@ -142,7 +154,8 @@ def ctest(preset: str, slow: bool) -> Counts:
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder, "ctest.xml")
         leave_out = () if slow else ("-LE", "slow")
-        done = _run("ctest", "--preset", preset, "--output-junit", str(out), *leave_out)
+        chosen = ("-R", f"^{only}$") if only else ()
+        done = _run("ctest", "--preset", preset, "--output-junit", str(out), *leave_out, *chosen)
         counts = junit(out.read_text(encoding="utf-8")) if out.is_file() else Counts(failed=1)
     if counts.failed or done.returncode != 0:
         _show(done.stdout)
