@@ -95,7 +95,7 @@ def checks(slow: bool) -> list[Check]:
 
 
 def slow_checks() -> list[Check]:
-    """What the long suite adds before the Python tests; its marks and tests' own clang-tidy come with them."""
+    """What the long suite adds before the Python tests; slow tests and clang-tidy on tests come there."""
     alone = "all_verify_interface_header_sets"
     return [
         Check("ctest dev", partial(ctest, "dev", slow=True)),
