@@ -80,6 +80,12 @@ Servers parse_servers(const std::vector<std::string>& texts, std::uint16_t port)
         if (!address) {
             throw UsageError(fmt::format("--server {}: not an IPv4 or IPv6 address", text));
         }
+        if (address->is_public()) {
+            throw UsageError(
+                fmt::format("--server {}: a public address; replays go to private, loopback or "
+                            "benchmark addresses only (198.18.0.0/15, fd00::/8)",
+                            text));
+        }
         auto& place = address->is_v4() ? servers.v4 : servers.v6;
         if (place) {
             throw UsageError(

@@ -30,6 +30,16 @@ TEST(Options, OneServerOfEachFamily) {
     EXPECT_THROW(parse_servers({"ns1.example"}, 53), UsageError);
 }
 
+TEST(Options, PublicServersAreRefused) {
+    for (const char* address : {"198.41.0.4", "172.32.0.1", "100.128.0.1", "2001:503:ba3e::2:30"}) {
+        EXPECT_THROW(parse_servers({address}, 53), UsageError) << address;
+    }
+    for (const char* address : {"127.0.0.1", "::1", "10.1.2.3", "172.31.0.1", "192.168.1.1",
+                                "198.19.255.53", "fd00:198:19:ff::53", "fe80::1", "192.0.2.1"}) {
+        EXPECT_NO_THROW(parse_servers({address}, 53)) << address;
+    }
+}
+
 TEST(Options, TimesMustBePositive) {
     Options options;
     EXPECT_NO_THROW(validate(options));

@@ -27,6 +27,10 @@ struct IpAddress {
     /// Loopback: 127/8 or ::1.
     [[nodiscard]] bool is_loopback() const;
 
+    /// Whether it may belong to somebody on the Internet: in none of the private, shared,
+    /// link-local, loopback, benchmark or documentation ranges (RFC 6890, RFC 4193).
+    [[nodiscard]] bool is_public() const;
+
     [[nodiscard]] std::string text() const;
 
     static IpAddress v4(const std::uint8_t* four);

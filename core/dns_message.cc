@@ -1,9 +1,15 @@
 #include "core/dns_message.hh"
 
+#include "core/bytes.hh"
+
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <iterator>
+#include <optional>
+#include <string>
 
 namespace reprise {
 namespace {

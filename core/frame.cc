@@ -1,6 +1,12 @@
 #include "core/frame.hh"
 
+#include "core/bytes.hh"
+#include "core/replay.pb.h"
+
+#include <cstddef>
+#include <cstdint>
 #include <cstring>
+#include <string>
 
 namespace reprise {
 

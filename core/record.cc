@@ -1,7 +1,13 @@
 #include "core/record.hh"
 
+#include "core/address.hh"
+#include "core/bytes.hh"
+#include "core/query.hh"
+
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
+#include <string>
 
 namespace reprise {
 namespace {
@@ -22,7 +28,7 @@ bool read_address(Cursor& in, std::uint8_t family, IpAddress& out) {
     }
     out = {.bytes = {}, .family = family};
     const Bytes raw = in.take(out.size());
-    std::copy(raw.begin(), raw.end(), out.bytes.begin());
+    std::ranges::copy(raw, out.bytes.begin());
     return in.ok();
 }
 

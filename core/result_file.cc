@@ -1,16 +1,24 @@
 #include "core/result_file.hh"
 
+#include "core/bytes.hh"
 #include "core/error.hh"
 
 #include <fmt/format.h>
 #include <xxhash.h>
 
 #include <array>
+#include <cerrno>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <fcntl.h>
 #include <iterator>
+#include <memory>
+#include <string>
+#include <string_view>
 #include <unistd.h>
+#include <utility>
+#include <vector>
 
 namespace reprise {
 namespace {

@@ -176,6 +176,16 @@ def _tls(folder: Path, name: str) -> list[str]:
     return [word for option, file in files.items() for word in (option, str(folder / file))]
 
 
+def wait_for_answers(controller: Program) -> None:
+    """Until the controller's progress lines report answers: the replay is in its middle."""
+
+    def answered() -> bool:
+        lines = [line for line in controller.text().splitlines() if line.startswith("progress")]
+        return bool(lines) and " answered=0 " not in lines[-1]
+
+    wait_for(answered, "answers in the progress lines")
+
+
 def synth(path: Path, *options: str) -> Path:
     """A synthetic trace by reprise-mutator."""
     subprocess.run(

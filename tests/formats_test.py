@@ -7,7 +7,7 @@ import gzip
 import json
 import lzma
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -71,13 +71,6 @@ def test_every_form_reads_the_same(traces: dict[str, Path], form: str) -> None:
     first = totals(info(traces["plain"]))
     assert len(first) > 2
     assert totals(info(traces[form])) == first
-
-
-@pytest.fixture
-def bed(tmp_path: Path) -> Iterator[Bed]:
-    made = Bed(tmp_path, clients=1)
-    yield made
-    made.close()
 
 
 @pytest.mark.netns

@@ -7,22 +7,14 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from cli import linux, network
-from tests.bed import PORT, Bed, Program, accounted, synth, wait_for
+from tests.bed import PORT, Bed, accounted, synth, wait_for, wait_for_answers
 
 pytestmark = pytest.mark.netns
-
-
-@pytest.fixture
-def bed(tmp_path: Path) -> Iterator[Bed]:
-    made = Bed(tmp_path)
-    yield made
-    made.close()
 
 
 @pytest.fixture(scope="module")
@@ -30,14 +22,6 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """6 s of 300 q/s."""
     options = ("--rate", "300", "--duration", "6", "--clients", "300", "--seed", "9")
     return synth(tmp_path_factory.mktemp("trace") / "short.pcap", *options)
-
-
-def wait_for_answers(controller: Program) -> None:
-    def answered() -> bool:
-        lines = [line for line in controller.text().splitlines() if line.startswith("progress")]
-        return bool(lines) and " answered=0 " not in lines[-1]
-
-    wait_for(answered, "answers in the progress lines")
 
 
 def test_a_silent_stranger_does_not_lock_the_controller_out(bed: Bed, trace: Path) -> None:

@@ -15,16 +15,9 @@ import pytest
 
 from cli import certificates, network
 from report.rqfile import Status
-from tests.bed import PORT, Bed, accounted, synth, wait_for
+from tests.bed import PORT, Bed, accounted, synth, wait_for, wait_for_answers
 
 pytestmark = pytest.mark.netns
-
-
-@pytest.fixture
-def bed(tmp_path: Path) -> Iterator[Bed]:
-    made = Bed(tmp_path)
-    yield made
-    made.close()
 
 
 @pytest.fixture(scope="module")
@@ -49,17 +42,6 @@ def mounted(folder: Path, options: str) -> Iterator[None]:
         yield
     finally:
         subprocess.run(["umount", "-l", str(folder)], check=True)
-
-
-def wait_for_replay(bed: Bed) -> None:
-    """Until the controller reported answers, so that the fault strikes in the middle."""
-    controller = bed.started[-1]
-
-    def answered() -> bool:
-        lines = [line for line in controller.text().splitlines() if line.startswith("progress")]
-        return bool(lines) and " answered=0 " not in lines[-1]
-
-    wait_for(answered, "answers in the progress lines")
 
 
 def test_one_host_answers_everything(bed: Bed, trace: Path) -> None:
@@ -109,7 +91,7 @@ def test_a_killed_querier_loses_only_its_queries(bed: Bed, trace: Path) -> None:
     bed.start_server()
     distributor = bed.start_distributor(1)
     controller = bed.start_controller(trace)
-    wait_for_replay(bed)
+    wait_for_answers(controller)
     os.kill(bed.queriers(distributor)[0], signal.SIGKILL)
     assert controller.wait() == 1
     account = bed.account()
@@ -125,7 +107,7 @@ def test_a_killed_distributor_is_a_lost_host(bed: Bed, trace: Path) -> None:
     first = bed.start_distributor(1, queriers=1)
     bed.start_distributor(2, queriers=1)
     controller = bed.start_controller(trace, clients=(1, 2))
-    wait_for_replay(bed)
+    wait_for_answers(controller)
     pids = bed.queriers(first)
     first.process.kill()
     assert controller.wait() == 1
@@ -145,7 +127,7 @@ def test_a_killed_controller_stops_the_queriers_with_whole_files(bed: Bed, long_
     bed.start_server()
     distributor = bed.start_distributor(1)
     controller = bed.start_controller(long_trace)
-    wait_for_replay(bed)
+    wait_for_answers(controller)
     controller.process.kill()
     died = time.monotonic()
     assert distributor.wait(limit_s=20) == 1
@@ -161,7 +143,7 @@ def test_a_silent_cut_of_the_control_link_is_noticed_by_both_ends(bed: Bed, long
     bed.start_server()
     distributor = bed.start_distributor(1)
     controller = bed.start_controller(long_trace)
-    wait_for_replay(bed)
+    wait_for_answers(controller)
     bed.ip("controller", "link", "set", "dev", "control1", "down")
     assert distributor.wait(limit_s=30) == 1
     assert "nothing heard from the parent" in distributor.text()
@@ -176,7 +158,7 @@ def test_interrupting_the_controller_ends_in_order(bed: Bed, long_trace: Path) -
     bed.start_server()
     distributor = bed.start_distributor(1)
     controller = bed.start_controller(long_trace)
-    wait_for_replay(bed)
+    wait_for_answers(controller)
     controller.process.send_signal(signal.SIGINT)
     assert controller.wait() == 1
     distributor.wait()
@@ -191,7 +173,7 @@ def test_a_stopped_server_times_out_and_late_answers_are_counted(bed: Bed, trace
     server = bed.start_server()
     bed.start_distributor(1)
     controller = bed.start_controller(trace, extra=("--timeout-s", "1"))
-    wait_for_replay(bed)
+    wait_for_answers(controller)
     group = [server.process.pid, *bed.queriers(server)]
     group += [pid for one in group[1:] for pid in _children(one)]
     for pid in group:
