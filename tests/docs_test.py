@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import re
 import shlex
 import subprocess
 from pathlib import Path
+from typing import Any, get_args, get_type_hints
 
 import pytest
 
 from cli import programs
 from cli.__main__ import build_parser
-from cli.experiment import load
+from cli.experiment import Experiment, load
 
 ROOT = programs.ROOT
 PAGES = ("README.md", "docs/tutorial.md")
@@ -51,3 +53,28 @@ def test_the_tutorial_works_from_top_to_bottom(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     assert (tmp_path / "results/comparison.html").is_file()
+
+
+def keys(kind: type[Any], prefix: str = "") -> list[str]:
+    """Every key of an experiment, dotted."""
+    found: list[str] = []
+    for one in dataclasses.fields(kind):
+        parts = [part for part in (hints(kind)[one.name], *get_args(hints(kind)[one.name])) if is_table(part)]
+        found += keys(parts[0], f"{prefix}{one.name}.") if parts else [prefix + one.name]
+    return found
+
+
+def hints(kind: type[Any]) -> dict[str, Any]:
+    return get_type_hints(kind)
+
+
+def is_table(kind: object) -> bool:
+    return isinstance(kind, type) and dataclasses.is_dataclass(kind)
+
+
+def test_every_key_of_an_experiment_is_documented() -> None:
+    page = (ROOT / "docs/formats.md").read_text(encoding="utf-8")
+    table = page[page.index("## Experiments") :]
+    for key in keys(Experiment):
+        last = key.rsplit(".", 1)[-1]
+        assert f"`{key}`" in table or f"`.{last}`" in table or f"[{last}]" in table, key
