@@ -1,11 +1,14 @@
 #include "controller/options.hh"
 #include "controller/read_ahead.hh"
 #include "controller/testing/tiny_trace.hh"
+#include "controller/trace_feed.hh"
+#include "core/clock.hh"
 #include "core/fd.hh"
+#include "core/query.hh"
 
 #include <gtest/gtest.h>
 
-#include <chrono>
+#include <cstdint>
 #include <fcntl.h>
 #include <memory>
 #include <string>

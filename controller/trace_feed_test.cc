@@ -1,9 +1,10 @@
+#include "controller/options.hh"
 #include "controller/testing/tiny_trace.hh"
 #include "controller/trace_feed.hh"
+#include "core/clock.hh"
+#include "core/query.hh"
 
 #include <gtest/gtest.h>
-
-#include <string>
 
 namespace reprise::controller {
 namespace {

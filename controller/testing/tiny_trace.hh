@@ -100,6 +100,7 @@ protected:
     /// `count` queries of ten sources.
     void write_many(std::uint64_t count) const {
         std::vector<Raw> packets;
+        packets.reserve(count);
         for (std::uint64_t i = 0; i < count; ++i) {
             packets.push_back(ipv4(static_cast<std::uint8_t>(i % 10), udp(dns(0), 1000, 53)));
         }

@@ -1,8 +1,12 @@
+#include "core/address.hh"
 #include "core/tree/assignment.hh"
 
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cstddef>
+#include <cstdint>
+#include <unordered_map>
 #include <vector>
 
 namespace reprise::tree {

@@ -1,11 +1,22 @@
 // A parent with real links over socket pairs; the children are played by the test in the same loop.
+#include "core/address.hh"
+#include "core/clock.hh"
+#include "core/fd.hh"
+#include "core/frame.hh"
+#include "core/query.hh"
 #include "core/record.hh"
+#include "core/replay.pb.h"
+#include "core/tree/event_loop.hh"
 #include "core/tree/fanout.hh"
 #include "core/tree/host_facts.hh"
+#include "core/tree/link.hh"
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <sys/socket.h>
