@@ -9,7 +9,6 @@
 #include <fmt/format.h>
 
 #include <exception>
-#include <functional>
 #include <string>
 
 namespace reprise::querier {
