@@ -1,0 +1,65 @@
+# BPF programs: compiled by clang and embedded in a static library, so that a program needs no file beside it.
+pkg_check_modules(bpf REQUIRED IMPORTED_TARGET libbpf)
+find_program(REPRISE_BPF_CLANG NAMES clang-19 clang DOC "clang with the bpf target")
+
+# reprise_bpf(TARGET name SOURCES program.bpf.c): the library `name` with the header name.hh, which declares
+# `std::span<const std::uint8_t> reprise::bpf::name()`: the object file, for libbpf's bpf_object__open_mem.
+# The program may include headers by their path from the project's root.
+function(reprise_bpf)
+    cmake_parse_arguments(arg "" "TARGET" "SOURCES" ${ARGN})
+    list(LENGTH arg_SOURCES count)
+    if(NOT count EQUAL 1)
+        message(FATAL_ERROR "reprise_bpf ${arg_TARGET}: one source, which is one BPF object")
+    endif()
+    if(NOT REPRISE_BPF_CLANG)
+        message(FATAL_ERROR "clang is missing and compiles the BPF programs; apt-get install clang-19")
+    endif()
+    get_filename_component(source ${arg_SOURCES} ABSOLUTE)
+    set(folder ${CMAKE_CURRENT_BINARY_DIR}/bpf)
+    set(object ${folder}/${arg_TARGET}.bpf.o)
+    # The bpf target knows no multiarch folder, where Debian keeps asm/types.h. -g makes the BTF that maps need.
+    add_custom_command(OUTPUT ${object} VERBATIM
+        DEPENDS ${source}
+        DEPFILE ${object}.d
+        COMMAND ${REPRISE_BPF_CLANG} -target bpf -mcpu=v3 -O2 -g -Wall -Wextra -Werror
+            -I${PROJECT_SOURCE_DIR} -isystem /usr/include/${CMAKE_LIBRARY_ARCHITECTURE}
+            -MD -MF ${object}.d -MT ${object} -c ${source} -o ${object}
+        COMMENT "Compiling BPF program ${arg_TARGET}")
+
+    file(MAKE_DIRECTORY ${folder})
+    file(CONFIGURE OUTPUT ${folder}/${arg_TARGET}.hh @ONLY CONTENT [[#pragma once
+#include <cstdint>
+#include <span>
+
+namespace reprise::bpf {
+
+/// The BPF object file.
+std::span<const std::uint8_t> @arg_TARGET@();
+
+} // namespace reprise::bpf
+]])
+    file(CONFIGURE OUTPUT ${folder}/${arg_TARGET}.cc @ONLY CONTENT [[#include "@arg_TARGET@.hh"
+
+asm(".section .rodata\n"
+    ".balign 16\n"
+    "reprise_@arg_TARGET@_begin:\n"
+    ".incbin \"@object@\"\n"
+    "reprise_@arg_TARGET@_end:\n"
+    ".byte 0\n"
+    ".previous\n");
+
+extern "C" const std::uint8_t begin_of_object[] asm("reprise_@arg_TARGET@_begin");
+extern "C" const std::uint8_t end_of_object[] asm("reprise_@arg_TARGET@_end");
+
+namespace reprise::bpf {
+
+std::span<const std::uint8_t> @arg_TARGET@() { return {begin_of_object, end_of_object}; }
+
+} // namespace reprise::bpf
+]])
+    set_source_files_properties(${folder}/${arg_TARGET}.cc PROPERTIES OBJECT_DEPENDS ${object})
+    add_library(${arg_TARGET} STATIC ${folder}/${arg_TARGET}.cc)
+    target_sources(${arg_TARGET}
+        PUBLIC FILE_SET HEADERS BASE_DIRS ${folder} FILES ${folder}/${arg_TARGET}.hh)
+    target_link_libraries(${arg_TARGET} PRIVATE reprise_flags)
+endfunction()
