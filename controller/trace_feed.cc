@@ -76,6 +76,9 @@ bool TraceFeed::next(Query& query) {
             continue;
         }
         query.trace_time = message.time;
+        first_ = handed_any_ ? first_ : message.time;
+        handed_any_ = true;
+        query.due = message.time - first_;
         query.source = message.source;
         query.destination = message.destination;
         query.source_id = sources_.id_of(message.source.address);

@@ -70,6 +70,8 @@ private:
     Servers servers_;
     bool all_opcodes_;
     SourceTable sources_;
+    Nanoseconds first_ = 0;
+    bool handed_any_ = false;
     std::uint64_t read_ = 0;
     std::uint64_t responses_ = 0;
     std::uint64_t skips_ = 0;

@@ -41,6 +41,7 @@ constexpr std::string_view transport_name(Transport transport) {
 struct Query {
     std::uint64_t sequence = 0;   ///< unique in the trace, from 0, counting every query read
     Nanoseconds trace_time = 0;   ///< since the epoch
+    Nanoseconds due = 0;          ///< from the start of the replay; set by the controller
     Endpoint source;              ///< as in the trace
     Endpoint destination;         ///< as in the trace
     std::uint32_t source_id = 0;  ///< number of the source address, from 0 in order of appearance

@@ -41,7 +41,7 @@ bool tail_ok(Cursor& in) {
     return in.ok();
 }
 
-constexpr size_t kFixedSize = 4 + 4 + 8 + 8 + 8 + 4 + 2 + 2 + 2;
+constexpr size_t kFixedSize = 4 + 4 + 8 + 8 + 8 + 8 + 4 + 2 + 2 + 2;
 
 } // namespace
 
@@ -59,6 +59,7 @@ void append_record(std::string& out, const Query& query) {
     at = put(at, query.destination.address.family);
     at = put(at, query.sequence);
     at = put(at, query.trace_time);
+    at = put(at, query.due);
     at = put(at, query.connection);
     at = put(at, query.source_id);
     at = put(at, query.source.port);
@@ -93,6 +94,7 @@ bool RecordReader::next(Query& query) {
     query.transport = static_cast<Transport>(transport);
     query.sequence = in.little<std::uint64_t>();
     query.trace_time = in.little<std::int64_t>();
+    query.due = in.little<std::int64_t>();
     query.connection = in.little<std::uint64_t>();
     query.source_id = in.little<std::uint32_t>();
     query.source.port = in.little<std::uint16_t>();

@@ -2,11 +2,11 @@
 // The flat query record: what a Block's bytes are made of. Flat because per-query protobuf messages
 // cost several times as much to encode and decode.
 //
-//   u32 size of what follows | u8 version = 1 | u8 transport | u8 source family | u8 destination
-//   family | u64 sequence | i64 trace_time | u64 connection | u32 source_id | u16 source port | u16
-//   destination port | source address (4 or 16) | destination address (4 or 16) | u16 message size
-//   | message | tail of type-length-value fields: u8 type, u8 length, value   (unknown types are
-//   skipped, so the form can grow)
+//   u32 size of what follows | u8 version = 2 | u8 transport | u8 source family | u8 destination
+//   family | u64 sequence | i64 trace_time | i64 due | u64 connection | u32 source_id | u16 source
+//   port | u16 destination port | source address (4 or 16) | destination address (4 or 16) | u16
+//   message size | message | tail of type-length-value fields: u8 type, u8 length, value   (unknown
+//   types are skipped, so the form can grow)
 
 #include "core/bytes.hh"
 #include "core/query.hh"
@@ -16,7 +16,7 @@
 
 namespace reprise {
 
-inline constexpr std::uint8_t kRecordVersion = 1;
+inline constexpr std::uint8_t kRecordVersion = 2;
 
 /// Appends one record to `out`. The message must be at most 65,535 bytes.
 void append_record(std::string& out, const Query& query);

@@ -25,6 +25,7 @@ const std::vector<std::uint8_t> kMessage(29, 0x5a);
 Query query(const char* source, const char* destination) {
     return {.sequence = 1'234'567'890'123,
             .trace_time = 1'475'762'151'394'929'001,
+            .due = 17'000'001,
             .source = *Endpoint::parse(source),
             .destination = *Endpoint::parse(destination),
             .source_id = 77,
@@ -34,7 +35,7 @@ Query query(const char* source, const char* destination) {
 }
 
 auto fields(const Query& query) {
-    return std::tie(query.sequence, query.trace_time, query.source, query.destination,
+    return std::tie(query.sequence, query.trace_time, query.due, query.source, query.destination,
                     query.source_id, query.connection, query.transport);
 }
 

@@ -292,7 +292,7 @@ void Process::on_start(const wire::Start& start) {
     }
     open_results(start);
     replayer_->begin_batch(realtime_pair());
-    replayer_->start(start.start_mono_ns(), start.trace_first_ns());
+    replayer_->start(start.start_mono_ns());
 }
 
 void Process::open_results(const wire::Start& start) {

@@ -64,12 +64,12 @@ bool Replayer::accept(const Query& query) {
         return false;
     }
     ++statistics_.received;
-    schedule_.push(query.trace_time, slot);
+    schedule_.push(query.due, slot);
     return true;
 }
 
-void Replayer::start(Nanoseconds start, Nanoseconds trace_first) {
-    base_ = start - trace_first;
+void Replayer::start(Nanoseconds start) {
+    base_ = start;
     started_ = true;
 }
 

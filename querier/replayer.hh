@@ -46,8 +46,8 @@ public:
     /// Takes a query into the schedule. False: the parent has more out than it was granted.
     bool accept(const Query& query);
 
-    /// The query of trace time `trace_first` is due at `start` (CLOCK_MONOTONIC).
-    void start(Nanoseconds start, Nanoseconds trace_first);
+    /// A query is due at `start` (CLOCK_MONOTONIC) + its own due offset.
+    void start(Nanoseconds start);
 
     /// Sends what is due, a bounded number of queries at a time.
     void send_due();
@@ -133,7 +133,7 @@ private:
     Deadlines deadlines_;
     size_t in_flight_ = 0;
     bool started_ = false;
-    Nanoseconds base_ = 0;          ///< due time = trace time + base_
+    Nanoseconds base_ = 0;          ///< due time = due offset + base_
     Nanoseconds blocked_until_ = 0; ///< sending cannot go on before; 0 = it can
     std::uint64_t departed_ = 0;
     std::string trouble_;

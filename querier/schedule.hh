@@ -27,7 +27,7 @@ namespace reprise::querier {
 class Schedule {
 public:
     struct Item {
-        Nanoseconds time = 0; ///< trace time; the same clock for all items
+        Nanoseconds time = 0; ///< due offset; the same clock for all items
         std::uint64_t arrival = 0;
         std::uint32_t slot = 0;
     };

@@ -50,6 +50,7 @@ inline Query make_query(std::uint64_t sequence, Nanoseconds offset, Bytes messag
     Query query;
     query.sequence = sequence;
     query.trace_time = 1'500'000'000 * kSecond + offset;
+    query.due = offset;
     query.source.address.family = family;
     query.source.address.bytes = {10, static_cast<std::uint8_t>(source >> 16U),
                                   static_cast<std::uint8_t>(source >> 8U),
