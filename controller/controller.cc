@@ -28,6 +28,7 @@ namespace {
 constexpr Nanoseconds kSlice = 2 * kMillisecond;  ///< longest turn of the reader in the loop
 constexpr Nanoseconds kLead = 500 * kMillisecond; ///< from the announcement to the start
 constexpr Nanoseconds kStopPatience = 500 * kMillisecond;
+constexpr unsigned kTurn = 64; ///< queries handed out by one reading of the clock
 constexpr Nanoseconds kShortWait = kMillisecond;
 constexpr Nanoseconds kLongWait = 20 * kMillisecond;
 
@@ -42,7 +43,13 @@ wire::Options replay_options(const Options& options, const Servers& servers) {
     out.set_in_flight(options.in_flight);
     out.set_max_lateness_ns(seconds(options.max_lateness_s));
     out.set_answers(options.answers);
-    out.set_source_mode("ports");
+    out.set_source_mode(options.source_mode);
+    out.set_fast(options.pace.fast);
+    out.set_dependent(options.dependent);
+    out.set_hedge_after_ns(static_cast<Nanoseconds>(options.hedge_ms * 1e6));
+    for (const Endpoint& peer : parse_hedge_peers(options.peers, options.server_port)) {
+        out.add_hedge_peers(peer.text());
+    }
     return out;
 }
 
@@ -50,7 +57,7 @@ std::string no_queries(const Options& options, const FeedState& feed) {
     if (feed.read > 0) {
         return fmt::format(
             "none of the {} queries of {} can be sent ({}); give the server an address "
-            "of their family (--server), or --all-opcodes",
+            "of their family (--server), --all-opcodes, or leave out what skips them",
             feed.read, options.trace, fmt::join(feed.skipped, ", "));
     }
     return fmt::format("no DNS queries to replay in {} ({} packets, {} queries, {} responses{}{}); "
@@ -135,8 +142,8 @@ void Controller::pump() {
 /// Stages the first window in slices, so that heartbeats go on.
 void Controller::fill() {
     const Nanoseconds until = SteadyClock::now() + kSlice;
-    const Nanoseconds last = outcome_.start.trace_first + seconds(options_.window_s);
-    while (read_next() && held_.trace_time <= last && staged_count_ < fanout_.credit()) {
+    const Nanoseconds last = seconds(options_.window_s);
+    while (read_next() && held_.due <= last && staged_count_ < fanout_.credit()) {
         append_record(staged_, held_);
         ++staged_sources_[held_.source.address];
         ++staged_count_;
@@ -155,12 +162,15 @@ void Controller::fill() {
 /// be replayed on time.
 void Controller::took_held() {
     holding_ = false;
-    const Nanoseconds back = outcome_.start.trace_last - held_.trace_time;
-    outcome_.start.trace_last = std::max(outcome_.start.trace_last, held_.trace_time);
+    StartTimes& times = outcome_.start;
+    const Nanoseconds back = times.last_due - held_.due;
+    times.last_due = std::max(times.last_due, held_.due);
+    const Nanoseconds latest =
+        std::exchange(times.trace_last, std::max(times.trace_last, held_.trace_time));
     if (back > seconds(options_.max_lateness_s)) {
         abort(fmt::format("the trace's time goes back by {:.3f} s at query {}; sort its packets by "
                           "time first (reordercap, mergecap)",
-                          static_cast<double>(back) / 1e9, held_.sequence));
+                          static_cast<double>(latest - held_.trace_time) / 1e9, held_.sequence));
     }
 }
 
@@ -192,38 +202,52 @@ void Controller::give_staged() {
     staged_sources_ = {};
 }
 
-/// Until the schedule is close enough to `trace_time` to read on; 0 or less: now.
-Nanoseconds Controller::window_opens_in(Nanoseconds trace_time) const {
-    const Nanoseconds played = SteadyClock::now() - outcome_.start.mono;
-    return trace_time - outcome_.start.trace_first - played - seconds(options_.window_s);
+/// Without due times nobody but the clock ends the replay after --duration-s.
+Nanoseconds Controller::time_left(Nanoseconds now) const {
+    const bool limited = options_.pace.fast && options_.duration_s > 0;
+    return limited ? outcome_.start.mono + seconds(options_.duration_s) - now : kSecond;
 }
 
 void Controller::hand_out() {
-    const Nanoseconds until = SteadyClock::now() + kSlice;
-    while (phase_ == Phase::kRun && read_next()) {
-        const Nanoseconds wait = window_opens_in(held_.trace_time);
-        if (wait > 0) {
-            fanout_.flush();
-            return pump_.again_in(std::clamp(wait, kShortWait, kLongWait));
+    Nanoseconds now = SteadyClock::now();
+    if (time_left(now) <= 0) {
+        outcome_.cut_off = true;
+        return at_end();
+    }
+    const Nanoseconds until = now + kSlice;
+    while (phase_ == Phase::kRun && hand_out_some(now)) {
+        now = SteadyClock::now();
+        if (now > until) {
+            pump_.again_in(0);
+            break;
+        }
+    }
+    fanout_.flush();
+    if (phase_ == Phase::kRun && ended_ && !holding_) {
+        at_end();
+    }
+}
+
+/// Hands out a few queries. False: something must be waited for; pump() is called again.
+bool Controller::hand_out_some(Nanoseconds now) {
+    const Nanoseconds reach = now - outcome_.start.mono + seconds(options_.window_s);
+    for (unsigned i = 0; i < kTurn; ++i) {
+        if (!read_next()) {
+            pump_.again_in(kShortWait);
+            return false;
+        }
+        if (held_.due > reach) {
+            pump_.again_in(std::clamp(held_.due - reach, kShortWait, kLongWait));
+            return false;
         }
         if (!fanout_.offer(held_)) {
-            return fanout_.flush(); // on_credit goes on
+            pump_.again_in(std::max<Nanoseconds>(time_left(now), 0)); // or earlier: on_credit
+            return false;
         }
         ++handed_;
         took_held();
-        if (SteadyClock::now() > until) {
-            fanout_.flush();
-            return pump_.again_in(0);
-        }
     }
-    if (phase_ != Phase::kRun) {
-        return;
-    }
-    if (ended_) {
-        return at_end();
-    }
-    fanout_.flush();
-    pump_.again_in(kShortWait);
+    return true;
 }
 
 void Controller::at_end() {
@@ -281,7 +305,7 @@ void Controller::progress() {
                feed.read, counts.sent(), counts.answered(), counts.timed_out(),
                counts.send_failed() + counts.connection_failed(), fresh / since,
                status.lag_ns() / kMicrosecond, static_cast<double>(now - outcome_.start.mono) / 1e9,
-               left_text(outcome_.start, feed, now));
+               left_text(options_, feed, now - outcome_.start.mono));
     std::fflush(stdout);
 }
 

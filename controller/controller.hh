@@ -23,12 +23,14 @@ struct StartTimes {
     Nanoseconds real = 0;
     Nanoseconds trace_first = 0;
     Nanoseconds trace_last = 0;
+    Nanoseconds last_due = 0; ///< from the start
 };
 
 /// How a run ended, for controller.json.
 struct Outcome {
     std::vector<std::string> because; ///< why it is not clean; empty: clean
     bool aborted = false;
+    bool cut_off = false; ///< --duration-s was over before all that was read was handed out
     StartTimes start;
     Nanoseconds duration = 0;
 };
@@ -56,7 +58,8 @@ private:
     void hand_out();
     void took_held();
     void at_end();
-    [[nodiscard]] Nanoseconds window_opens_in(Nanoseconds trace_time) const;
+    bool hand_out_some(Nanoseconds now);
+    [[nodiscard]] Nanoseconds time_left(Nanoseconds now) const;
     void abort(const std::string& because);
     void progress();
     int finish();

@@ -1,21 +1,85 @@
 #include "controller/options.hh"
 
+#include "controller/prefix.hh"
 #include "core/address.hh"
 #include "core/error.hh"
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include <charconv>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <string>
+#include <system_error>
 #include <vector>
 
 namespace reprise::controller {
 
+namespace {
+
+/// Which queries are played.
+void add_selection(CLI::App& app, Options& options) {
+    app.add_flag("--all-opcodes", options.all_opcodes,
+                 "also send UPDATE and NOTIFY (skipped and counted otherwise)");
+    app.add_option(
+        "--from", options.from,
+        "begin there: seconds from the trace's first query, seconds since the epoch (from "
+        "100000000 on) or RFC 3339, e.g. 2016-10-06T13:55:51Z");
+    app.add_option("--until", options.until, "end before that moment, given like --from");
+    app.add_option("--limit", options.limit, "hand out at most so many queries; 0 = all")
+        ->capture_default_str();
+    app.add_option("--duration-s", options.duration_s, "end the replay after so long; 0 = never")
+        ->capture_default_str();
+    app.add_option("--loop", options.loop,
+                   "play the trace so many times; 0 = until --limit or --duration-s")
+        ->capture_default_str();
+    app.add_option("--sample-sources", options.sample_sources,
+                   "play a share of the sources with all their queries, e.g. 10%; the same ones in "
+                   "every run")
+        ->capture_default_str();
+    app.add_option("--skip-source", options.skip_sources,
+                   "leave out the sources of this prefix; repeatable")
+        ->allow_extra_args(false);
+    app.add_flag("--collapse-retransmits", options.collapse_retransmits,
+                 "leave out UDP queries with source, port, id and question of one played within "
+                 "--timeout-s before");
+}
+
+/// When and how they are played.
+void add_play(CLI::App& app, Options& options) {
+    app.add_option("--speed", options.pace.speed, "play so many times as fast as the trace")
+        ->capture_default_str();
+    app.add_option("--rate", options.pace.rate, "queries a second, evenly spaced; 0 = as the trace")
+        ->capture_default_str();
+    app.add_flag("--fast", options.pace.fast, "as fast as the answers allow (see --in-flight)");
+    app.add_flag("--dependent", options.dependent,
+                 "a source's next query waits for the end of the one before");
+    app.add_option("--hedge", options.hedge_ms,
+                   "send a query without an answer for so many milliseconds to a peer as well");
+    app.add_option("--peers", options.peers, "ADDR[:PORT],... that hedged queries go to in turn")
+        ->delimiter(',');
+    app.add_option("--source-mode", options.source_mode,
+                   "what the server sees: ports (the host's address, a port per source), addresses "
+                   "(the trace's), mapped (one per source out of the host's prefix), packet (the "
+                   "trace's address and port, below the host's network stack)")
+        ->capture_default_str();
+}
+
+void add_generator(CLI::App& app, Options& options) {
+    app.add_option("--generate", options.generate,
+                   "NAME[/TYPE]: send this query again and again instead of a trace");
+    app.add_option("--generate-sources", options.generate_sources,
+                   "from so many source addresses in turn")
+        ->capture_default_str();
+}
+
+} // namespace
+
 void add_options(CLI::App& app, Options& options) {
     app.add_option("TRACE", options.trace,
-                   "capture to replay: pcap or pcapng, plain or gz, bz2, xz, zst, lz4")
-        ->required();
+                   "capture to replay: pcap or pcapng, plain or gz, bz2, xz, zst, lz4");
     app.add_option("--run-id", options.run, "name of the run; peers of another run are refused")
         ->required();
     app.add_option("--distributor", options.distributors,
@@ -39,8 +103,6 @@ void add_options(CLI::App& app, Options& options) {
     app.add_option("--port", options.ports, "DNS port in the trace; repeat for several")
         ->allow_extra_args(false)
         ->capture_default_str();
-    app.add_flag("--all-opcodes", options.all_opcodes,
-                 "also send UPDATE and NOTIFY (skipped and counted otherwise)");
     app.add_option("--window-s", options.window_s, "trace seconds to read ahead")
         ->capture_default_str();
     app.add_option("--timeout-s", options.timeout_s, "wait so long for an answer")
@@ -55,6 +117,9 @@ void add_options(CLI::App& app, Options& options) {
                    "abort when a querier falls further behind schedule")
         ->capture_default_str();
     app.add_flag("--answers", options.answers, "keep the replies (answers-HOST-N.ra)");
+    add_selection(app, options);
+    add_play(app, options);
+    add_generator(app, options);
 }
 
 std::vector<Peer> parse_peers(const std::vector<std::string>& texts) {
@@ -73,6 +138,18 @@ std::vector<Peer> parse_peers(const std::vector<std::string>& texts) {
     return peers;
 }
 
+namespace {
+
+void refuse_public(const char* option, const std::string& text, const IpAddress& address) {
+    if (address.is_public()) {
+        throw UsageError(fmt::format("{} {}: a public address; replays go to private, loopback or "
+                                     "benchmark addresses only (198.18.0.0/15, fd00::/8)",
+                                     option, text));
+    }
+}
+
+} // namespace
+
 Servers parse_servers(const std::vector<std::string>& texts, std::uint16_t port) {
     Servers servers;
     for (const std::string& text : texts) {
@@ -80,12 +157,7 @@ Servers parse_servers(const std::vector<std::string>& texts, std::uint16_t port)
         if (!address) {
             throw UsageError(fmt::format("--server {}: not an IPv4 or IPv6 address", text));
         }
-        if (address->is_public()) {
-            throw UsageError(
-                fmt::format("--server {}: a public address; replays go to private, loopback or "
-                            "benchmark addresses only (198.18.0.0/15, fd00::/8)",
-                            text));
-        }
+        refuse_public("--server", text, *address);
         auto& place = address->is_v4() ? servers.v4 : servers.v6;
         if (place) {
             throw UsageError(
@@ -96,22 +168,47 @@ Servers parse_servers(const std::vector<std::string>& texts, std::uint16_t port)
     return servers;
 }
 
-void validate(const Options& options) {
-    const auto positive = [](double value, const char* name) {
-        if (!(value > 0 && value < 1e6)) {
-            throw UsageError(fmt::format("{}: must be above 0 and below 1000000 seconds", name));
+std::vector<Endpoint> parse_hedge_peers(const std::vector<std::string>& texts, std::uint16_t port) {
+    std::vector<Endpoint> peers;
+    for (const std::string& text : texts) {
+        const auto lone = IpAddress::parse(text);
+        const auto peer =
+            lone ? std::optional(Endpoint{.address = *lone, .port = port}) : Endpoint::parse(text);
+        if (!peer || peer->port == 0) {
+            throw UsageError(fmt::format(
+                "--peers {}: not ADDRESS[:PORT], e.g. 198.18.0.54 or [fd00::54]:53", text));
         }
-    };
-    positive(options.window_s, "--window-s");
-    positive(options.timeout_s, "--timeout-s");
-    positive(options.idle_timeout_s, "--idle-timeout-s");
-    positive(options.max_lateness_s, "--max-lateness-s");
-    if (options.in_flight == 0) {
-        throw UsageError("--in-flight: must be at least 1");
+        refuse_public("--peers", text, peer->address);
+        peers.push_back(*peer);
     }
-    if (options.server_port == 0) {
-        throw UsageError("--server-port: must be 1 to 65535");
+    return peers;
+}
+
+double parse_share(const std::string& text) {
+    const bool percent = text.ends_with('%');
+    const size_t digits = text.size() - (percent ? 1 : 0);
+    double value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + digits, value);
+    const double share = percent ? value / 100 : value;
+    if (error != std::errc{} || end != text.data() + digits || !(share > 0 && share <= 1)) {
+        throw UsageError(fmt::format(
+            "--sample-sources {}: not a share; give e.g. 10% or 0.1, above 0 and at most 100%",
+            text));
     }
+    return share;
+}
+
+std::vector<Prefix> parse_prefixes(const std::vector<std::string>& texts) {
+    std::vector<Prefix> prefixes;
+    for (const std::string& text : texts) {
+        const auto prefix = Prefix::parse(text);
+        if (!prefix) {
+            throw UsageError(fmt::format(
+                "--skip-source {}: not a prefix; give e.g. 192.0.2.0/24 or 2001:db8::/32", text));
+        }
+        prefixes.push_back(*prefix);
+    }
+    return prefixes;
 }
 
 } // namespace reprise::controller

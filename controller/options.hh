@@ -1,6 +1,7 @@
 #pragma once
+#include "controller/prefix.hh"
+#include "controller/timetable.hh"
 #include "core/address.hh"
-#include "core/clock.hh"
 #include "core/tree/tls.hh"
 
 #include <cstdint>
@@ -37,6 +38,21 @@ struct Options {
     double idle_timeout_s = 20;
     std::uint64_t in_flight = 262'144;
     double max_lateness_s = 1;
+    Pace pace;
+    std::uint64_t loop = 1; ///< times the trace is played; 0: for ever
+    std::string from;       ///< Moment; empty: the beginning
+    std::string until;
+    std::uint64_t limit = 0; ///< queries handed out; 0: all
+    double duration_s = 0;   ///< 0: to the end
+    std::string sample_sources = "100%";
+    std::vector<std::string> skip_sources; ///< prefixes
+    bool collapse_retransmits = false;
+    bool dependent = false;
+    double hedge_ms = 0; ///< 0: never
+    std::vector<std::string> peers;
+    std::string source_mode = "ports";
+    std::string generate; ///< "NAME[/TYPE]" instead of a trace
+    std::uint32_t generate_sources = 1;
 };
 
 /// The servers by family.
@@ -53,6 +69,15 @@ std::vector<Peer> parse_peers(const std::vector<std::string>& texts);
 
 /// Parses the servers: at most one of each family, at least one. Throws UsageError.
 Servers parse_servers(const std::vector<std::string>& texts, std::uint16_t port);
+
+/// Parses the peers that hedged queries go to, "ADDR[:PORT]". Throws UsageError.
+std::vector<Endpoint> parse_hedge_peers(const std::vector<std::string>& texts, std::uint16_t port);
+
+/// Parses "10%" or "0.1". Throws UsageError.
+double parse_share(const std::string& text);
+
+/// Parses --skip-source. Throws UsageError.
+std::vector<Prefix> parse_prefixes(const std::vector<std::string>& texts);
 
 /// Checks what the parser cannot. Throws UsageError.
 void validate(const Options& options);

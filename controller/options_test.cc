@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+
 namespace reprise::controller {
 namespace {
 
@@ -40,14 +42,98 @@ TEST(Options, PublicServersAreRefused) {
     }
 }
 
-TEST(Options, TimesMustBePositive) {
+/// The least that is valid.
+Options valid() {
     Options options;
+    options.trace = "trace.pcap";
+    return options;
+}
+
+TEST(Options, TimesMustBePositive) {
+    Options options = valid();
     EXPECT_NO_THROW(validate(options));
     options.timeout_s = 0;
     EXPECT_THROW(validate(options), UsageError);
     options.timeout_s = 5;
     options.in_flight = 0;
     EXPECT_THROW(validate(options), UsageError);
+}
+
+struct Bad {
+    const char* what;
+    void (*spoil)(Options&);
+};
+
+class BadOptions : public ::testing::TestWithParam<Bad> {};
+
+TEST_P(BadOptions, AreRefusedWithTheirName) {
+    Options options = valid();
+    GetParam().spoil(options);
+    try {
+        validate(options);
+        FAIL() << GetParam().what;
+    } catch (const UsageError& error) {
+        EXPECT_NE(std::string(error.what()).find(GetParam().what), std::string::npos)
+            << error.what();
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Each, BadOptions,
+    ::testing::Values(
+        Bad{"--speed", [](Options& o) { o.pace.speed = 0; }},
+        Bad{"--rate", [](Options& o) { o.pace.rate = -1; }},
+        Bad{"exclude each other", [](Options& o) { o.pace = {.speed = 2, .fast = true}; }},
+        Bad{"exclude each other", [](Options& o) { o.pace = {.rate = 2, .fast = true}; }},
+        Bad{"exclude each other", [](Options& o) { o.pace = {.speed = 3, .rate = 2}; }},
+        Bad{"--loop 0 plays for ever", [](Options& o) { o.loop = 0; }},
+        Bad{"cannot be read twice", [](Options& o) { o.loop = 2, o.trace = "-"; }},
+        Bad{"--from soon", [](Options& o) { o.from = "soon"; }},
+        Bad{"--until -1", [](Options& o) { o.until = "-1"; }},
+        Bad{"--duration-s", [](Options& o) { o.duration_s = -1; }},
+        Bad{"--sample-sources 0%", [](Options& o) { o.sample_sources = "0%"; }},
+        Bad{"--sample-sources 101%", [](Options& o) { o.sample_sources = "101%"; }},
+        Bad{"--sample-sources many", [](Options& o) { o.sample_sources = "many"; }},
+        Bad{"--skip-source ten", [](Options& o) { o.skip_sources = {"ten"}; }},
+        Bad{"--source-mode moon", [](Options& o) { o.source_mode = "moon"; }},
+        Bad{"--hedge", [](Options& o) { o.hedge_ms = 5000, o.peers = {"127.0.0.2"}; }},
+        Bad{"need each other", [](Options& o) { o.hedge_ms = 10; }},
+        Bad{"need each other", [](Options& o) { o.peers = {"127.0.0.2"}; }},
+        Bad{"--peers 198.41.0.4: a public address",
+            [](Options& o) { o.hedge_ms = 10, o.peers = {"198.41.0.4"}; }},
+        Bad{"--peers ns1", [](Options& o) { o.hedge_ms = 10, o.peers = {"ns1"}; }},
+        Bad{"no TRACE", [](Options& o) { o.trace = ""; }},
+        Bad{"TRACE and --generate", [](Options& o) { o.generate = "."; }},
+        Bad{"--generate a..b", [](Options& o) { o.trace = "", o.generate = "a..b"; }},
+        Bad{"--rate or --fast", [](Options& o) { o.trace = "", o.generate = "."; }},
+        Bad{"never ends", [](Options& o) { o.trace = "", o.generate = ".", o.pace.fast = true; }},
+        Bad{"--generate-sources",
+            [](Options& o) { o.trace = "", o.generate = ".", o.generate_sources = 0; }},
+        Bad{"goes without --loop", [](Options& o) {
+                o.trace = "", o.generate = ".", o.pace.fast = true, o.limit = 1, o.loop = 2;
+            }}));
+
+TEST(Options, SharesAsPercentAndNumber) {
+    EXPECT_DOUBLE_EQ(parse_share("10%"), 0.1);
+    EXPECT_DOUBLE_EQ(parse_share("0.25"), 0.25);
+    EXPECT_DOUBLE_EQ(parse_share("100%"), 1);
+    EXPECT_DOUBLE_EQ(parse_share("0.5%"), 0.005);
+}
+
+TEST(Options, PeersTakeTheServersPortByDefault) {
+    const auto peers = parse_hedge_peers({"198.18.0.54", "[fd00::54]:5300", "fd00::55"}, 53);
+    ASSERT_EQ(peers.size(), 3U);
+    EXPECT_EQ(peers[0].text(), "198.18.0.54:53");
+    EXPECT_EQ(peers[1].text(), "[fd00::54]:5300");
+    EXPECT_EQ(peers[2].text(), "[fd00::55]:53");
+}
+
+TEST(Options, GeneratorWithRateAndLimitIsValid) {
+    Options options;
+    options.generate = "example.com";
+    options.pace.rate = 100;
+    options.limit = 10;
+    EXPECT_NO_THROW(validate(options));
 }
 
 } // namespace

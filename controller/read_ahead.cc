@@ -6,7 +6,6 @@
 #include "core/frame.hh"
 #include "core/query.hh"
 #include "core/record.hh"
-#include "core/trace/reader.hh"
 
 #include <algorithm>
 #include <chrono>
@@ -47,15 +46,15 @@ struct ReadAhead::Shared {
 };
 
 void ReadAhead::Shared::count() {
-    const trace::Reader& reader = feed->reader();
     state.read = feed->read();
     state.responses = feed->responses();
-    state.packets = reader.packets();
-    state.sources = feed->sources();
-    state.share_read = reader.share_read();
-    if (feed->skips() != state.skips) {
-        state.skips = feed->skips();
-        state.skipped = feed->skipped();
+    state.packets = feed->input().packets();
+    state.sources = feed->sources().size();
+    state.source_table_bytes = feed->sources().memory();
+    state.share_read = feed->share_read();
+    if (feed->skips().sum() != state.skips) {
+        state.skips = feed->skips().sum();
+        state.skipped = feed->skips().named();
     }
 }
 
@@ -63,7 +62,7 @@ void ReadAhead::Shared::count() {
 bool ReadAhead::Shared::add(const Query& query) {
     std::unique_lock hold(lock);
     append_record(filling, query);
-    state.last_time = std::max(state.last_time, query.trace_time);
+    state.last_due = std::max(state.last_due, query.due);
     count();
     const bool full = ++filled >= kBlockRecords || filling.size() >= kBlockBytes;
     const bool awaited = batches.empty();
@@ -90,8 +89,8 @@ void ReadAhead::Shared::end(const std::string& error) {
     const std::lock_guard hold(lock);
     count();
     close_batch();
-    state.counters = feed->reader().counters();
-    state.trouble = feed->reader().trouble();
+    state.counters = feed->input().counters();
+    state.trouble = feed->input().trouble();
     state.error = error;
     state.ended = true;
     changed.notify_all();
@@ -110,7 +109,7 @@ void ReadAhead::Shared::run() {
 }
 
 ReadAhead::ReadAhead(std::unique_ptr<TraceFeed> feed) : shared_(std::make_shared<Shared>()) {
-    shared_->state.description = feed->reader().description();
+    shared_->state.description = feed->input().description();
     shared_->feed = std::move(feed);
     std::thread([shared = shared_] { shared->run(); }).detach();
 }

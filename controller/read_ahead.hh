@@ -23,9 +23,10 @@ struct FeedState {
     std::uint64_t responses = 0;
     std::uint64_t packets = 0;
     std::uint64_t sources = 0;
-    double share_read = 0;     ///< of the file, 0 to 1
-    Nanoseconds last_time = 0; ///< latest trace time read
-    std::uint64_t skips = 0;   ///< sum over `skipped`
+    std::uint64_t source_table_bytes = 0;
+    double share_read = 0;    ///< of the replay, 0 to 1
+    Nanoseconds last_due = 0; ///< latest due time read
+    std::uint64_t skips = 0;  ///< sum over `skipped`
     std::map<std::string, std::uint64_t> skipped;
     trace::Counters counters;
     std::string description;

@@ -3,6 +3,7 @@
 #include "controller/controller.hh"
 #include "controller/options.hh"
 #include "controller/read_ahead.hh"
+#include "controller/selection.hh"
 #include "core/clock.hh"
 #include "core/error.hh"
 #include "core/replay.pb.h"
@@ -13,6 +14,7 @@
 #include <google/protobuf/util/json_util.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -111,6 +113,9 @@ wire::Counts sum_of(const tree::Fanout& fanout) {
 /// One end for every query: what went missing without a lost host was left unsent by an abort, or
 /// is a fault of ours.
 void account(Report& report, const FeedState& feed, const Outcome& outcome) {
+    if (outcome.cut_off) {
+        report.skipped[skip_name(Skip::kDuration)] = feed.read - feed.skips - report.handed;
+    }
     const std::uint64_t before =
         std::accumulate(report.skipped.begin(), report.skipped.end(), std::uint64_t{0},
                         [](std::uint64_t sum, const auto& entry) { return sum + entry.second; });
@@ -145,6 +150,27 @@ double cpu_seconds(const rusage& usage) {
            static_cast<double>(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
 }
 
+/// How the trace was played, as given.
+json options_json(const Options& options) {
+    return {{"source_mode", options.source_mode},
+            {"speed", options.pace.speed},
+            {"rate", options.pace.rate},
+            {"fast", options.pace.fast},
+            {"loop", options.loop},
+            {"from", options.from},
+            {"until", options.until},
+            {"limit", options.limit},
+            {"duration_s", options.duration_s},
+            {"sample_sources", options.sample_sources},
+            {"skip_sources", options.skip_sources},
+            {"collapse_retransmits", options.collapse_retransmits},
+            {"dependent", options.dependent},
+            {"hedge_ms", options.hedge_ms},
+            {"peers", options.peers},
+            {"generate", options.generate},
+            {"generate_sources", options.generate_sources}};
+}
+
 json whole_json(const Report& report, const Options& options, const FeedState& feed,
                 const tree::Fanout& fanout, const Outcome& outcome) {
     json children = json::array();
@@ -168,6 +194,7 @@ json whole_json(const Report& report, const Options& options, const FeedState& f
             {"clean", report.clean},
             {"because", report.because},
             {"trace", options.trace},
+            {"options", options_json(options)},
             {"reader",
              {{"description", feed.description},
               {"packets", feed.packets},
@@ -178,6 +205,7 @@ json whole_json(const Report& report, const Options& options, const FeedState& f
             {"queries", queries},
             {"skipped", report.skipped},
             {"sources", feed.sources},
+            {"source_table_bytes", feed.source_table_bytes},
             {"start",
              {{"mono_ns", outcome.start.mono},
               {"real_ns", outcome.start.real},
@@ -222,14 +250,14 @@ void write_report(const std::string& path, const Report& report) {
     }
 }
 
-std::string left_text(const StartTimes& start, const FeedState& feed, Nanoseconds now) {
+std::string left_text(const Options& options, const FeedState& feed, Nanoseconds played) {
     const double share = feed.ended ? 1 : feed.share_read;
-    if (share <= 0) {
-        return "unknown";
+    const double now = static_cast<double>(played) / 1e9;
+    double whole = static_cast<double>(feed.last_due) / 1e9 / share;
+    if (options.pace.fast) {
+        whole = options.duration_s > 0 ? options.duration_s : now / share;
     }
-    const auto played = static_cast<double>(now - start.mono) / 1e9;
-    const auto read = static_cast<double>(feed.last_time - start.trace_first) / 1e9;
-    return fmt::format("{:.0f}", std::max(0.0, read / share - played));
+    return std::isfinite(whole) ? fmt::format("{:.0f}", std::max(0.0, whole - now)) : "unknown";
 }
 
 } // namespace reprise::controller

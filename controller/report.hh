@@ -30,8 +30,9 @@ Report compile_report(const Options& options, const FeedState& feed, const tree:
 /// Throws SystemError where it cannot be written.
 void write_report(const std::string& path, const Report& report);
 
-/// Seconds left for the progress line: exact once the trace was read to its end, before that from
-/// the share of the file read; "unknown" where neither is known (a pipe).
-std::string left_text(const StartTimes& start, const FeedState& feed, Nanoseconds now);
+/// Seconds left for the progress line, `played` after the start: exact once the trace was read to
+/// its end, before that from the share of it that was read; "unknown" where neither is known (a
+/// pipe).
+std::string left_text(const Options& options, const FeedState& feed, Nanoseconds played);
 
 } // namespace reprise::controller

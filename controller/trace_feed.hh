@@ -1,44 +1,25 @@
 #pragma once
-// The Reader of the replay: turns a trace's messages into numbered queries and says what is left
-// out and why.
+// The Reader of the replay: turns messages into numbered queries, each with its due time, and
+// counts what is left out by reason.
 
+#include "controller/input.hh"
+#include "controller/moment.hh"
 #include "controller/options.hh"
+#include "controller/selection.hh"
+#include "controller/source_table.hh"
+#include "controller/timetable.hh"
 #include "core/query.hh"
 #include "core/trace/reader.hh"
 
 #include <cstdint>
-#include <fstream>
 #include <map>
+#include <memory>
 #include <string>
-#include <unordered_map>
 
 namespace reprise::controller {
 
-/// Why a query of the trace is not handed to a querier; empty: it is.
-/// `opcode`: UPDATE and NOTIFY change servers (unless all_opcodes); `no_ipv4_server`,
-/// `no_ipv6_server`.
-std::string skip_reason(const trace::Message& message, const Servers& servers, bool all_opcodes);
-
-/// Numbers source addresses in order of appearance and writes them to sources.csv. Memory: about
-/// 100 bytes a source.
-class SourceTable {
-public:
-    /// Throws SystemError where the file cannot be written.
-    explicit SourceTable(const std::string& path);
-
-    std::uint32_t id_of(const IpAddress& address);
-
-    [[nodiscard]] size_t size() const { return ids_.size(); }
-
-    /// Flushes what is new; throws SystemError where the disk is full.
-    void flush();
-
-private:
-    std::string path_;
-    std::ofstream file_;
-    std::unordered_map<IpAddress, std::uint32_t> ids_;
-    size_t flushed_ = 0; ///< sources already in the file
-};
+/// The trace or the generator, as the options say. Throws where it cannot be read at all.
+std::unique_ptr<Input> open_input(const Options& options, const Servers& servers);
 
 class TraceFeed {
 public:
@@ -48,34 +29,48 @@ public:
     /// Next query to hand out; false at the end. The message is good until the next call.
     bool next(Query& query);
 
-    /// Queries read so far, skipped ones included.
+    /// Queries read so far, skipped ones included. What ends the replay (--until, --limit,
+    /// --duration-s) is not one of them.
     [[nodiscard]] std::uint64_t read() const { return read_; }
 
     [[nodiscard]] std::uint64_t responses() const { return responses_; }
 
-    [[nodiscard]] const std::map<std::string, std::uint64_t>& skipped() const { return skipped_; }
+    /// Skipped queries by reason.
+    [[nodiscard]] const SkipCounts& skips() const { return skips_; }
 
-    /// Sum over skipped().
-    [[nodiscard]] std::uint64_t skips() const { return skips_; }
+    [[nodiscard]] const Input& input() const { return *input_; }
 
-    [[nodiscard]] const trace::Reader& reader() const { return reader_; }
+    /// Of the whole replay, 0 to 1; 0 where it is not known.
+    [[nodiscard]] double share_read() const;
 
-    [[nodiscard]] size_t sources() const { return sources_.size(); }
+    [[nodiscard]] const SourceTable& sources() const { return sources_; }
 
     /// Hands new sources to the file; throws SystemError where the disk is full.
     void flush_sources() { sources_.flush(); }
 
 private:
-    trace::Reader reader_;
-    Servers servers_;
-    bool all_opcodes_;
+    bool pull(trace::Message& message);
+    bool next_lap();
+    bool take(const trace::Message& message, Query& query);
+    bool skip(Skip reason);
+
+    std::unique_ptr<Input> input_;
+    Selection selection_;
+    Timetable timetable_;
+    Span span_;
     SourceTable sources_;
-    Nanoseconds first_ = 0;
-    bool handed_any_ = false;
+    std::uint64_t laps_;                ///< 0: for ever
+    std::uint64_t limit_;               ///< of queries handed out; 0: none
+    Nanoseconds duration_;              ///< of due times; 0: none
+    std::uint64_t lap_ = 1;             ///< from 1
+    std::uint64_t lap_connections_ = 0; ///< highest connection of this lap
+    std::uint64_t connections_ = 0;     ///< of the laps before
+    Nanoseconds last_due_ = 0;
+    bool any_ = false;   ///< a query was seen
+    bool ended_ = false; ///< by a limit
     std::uint64_t read_ = 0;
     std::uint64_t responses_ = 0;
-    std::uint64_t skips_ = 0;
-    std::map<std::string, std::uint64_t> skipped_;
+    SkipCounts skips_;
 };
 
 } // namespace reprise::controller

@@ -6,6 +6,11 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
 namespace reprise::controller {
 namespace {
 
@@ -34,8 +39,8 @@ TEST_F(TraceFeedTest, NumbersEveryQueryAndSaysWhyOneIsSkipped) {
     EXPECT_FALSE(feed.next(query));
     EXPECT_EQ(feed.read(), 4U);
     EXPECT_EQ(feed.responses(), 1U);
-    EXPECT_EQ(feed.skipped().at("opcode"), 1U);
-    EXPECT_EQ(feed.skipped().at("no_ipv6_server"), 1U);
+    EXPECT_EQ(feed.skips().named().at("opcode"), 1U);
+    EXPECT_EQ(feed.skips().named().at("no_ipv6_server"), 1U);
     feed.flush_sources();
     EXPECT_EQ(read_file(folder_ + "/sources.csv"), "id,address\n0,192.0.2.1\n1,192.0.2.3\n");
 }
@@ -48,7 +53,136 @@ TEST_F(TraceFeedTest, AllOpcodesAreHandedOutWhenAsked) {
     EXPECT_TRUE(feed.next(query));
     EXPECT_TRUE(feed.next(query));
     EXPECT_FALSE(feed.next(query));
-    EXPECT_TRUE(feed.skipped().empty());
+    EXPECT_EQ(feed.skips().sum(), 0U);
+}
+
+/// What a feed hands out.
+class LimitedFeedTest : public testing::TinyTrace {
+protected:
+    struct Played {
+        std::vector<Nanoseconds> due;
+        std::vector<std::uint64_t> sequence;
+        std::uint64_t read = 0;
+        std::map<std::string, std::uint64_t> skipped;
+    };
+
+    Played play() {
+        TraceFeed feed(options_, parse_servers({"198.18.0.53"}, 53));
+        Played played;
+        Query query;
+        while (feed.next(query) && played.due.size() < 1000) {
+            played.due.push_back(query.due);
+            played.sequence.push_back(query.sequence);
+        }
+        played.read = feed.read();
+        played.skipped = feed.skips().named();
+        return played;
+    }
+};
+
+using Times = std::vector<Nanoseconds>;
+using Skips = std::map<std::string, std::uint64_t>;
+
+TEST_F(LimitedFeedTest, FromSkipsAndUntilEndsTheReading) {
+    write_many(10); // at 0, 1, ... 9 ns
+    options_.from = "0.000000003";
+    options_.until = "0.000000006";
+    const Played played = play();
+    EXPECT_EQ(played.due, (Times{0, 1, 2}));
+    EXPECT_EQ(played.sequence, (std::vector<std::uint64_t>{3, 4, 5}));
+    EXPECT_EQ(played.read, 6U);
+    EXPECT_EQ(played.skipped, (Skips{{"from", 3}}));
+}
+
+TEST_F(LimitedFeedTest, LimitAndDurationEndTheReading) {
+    write_many(10);
+    options_.limit = 4;
+    EXPECT_EQ(play().due, (Times{0, 1, 2, 3}));
+    EXPECT_EQ(play().read, 4U);
+    options_.limit = 0;
+    options_.duration_s = 3e-9;
+    EXPECT_EQ(play().due, (Times{0, 1, 2}));
+    EXPECT_EQ(play().read, 3U);
+}
+
+TEST_F(LimitedFeedTest, AnUntilBeforeTheTraceReadsNothing) {
+    write_many(3);
+    options_.until = "500000000"; // the trace begins at 1000000000
+    EXPECT_EQ(play().read, 0U);
+}
+
+TEST_F(LimitedFeedTest, LoopsGoOnInTimeAndNumbers) {
+    write_many(3);
+    options_.loop = 3;
+    const Played played = play();
+    EXPECT_EQ(played.due, (Times{0, 1, 2, 3, 4, 5, 6, 7, 8}));
+    EXPECT_EQ(played.sequence.back(), 8U);
+    EXPECT_EQ(played.read, 9U);
+}
+
+TEST_F(LimitedFeedTest, ALoopRepeatsTheSpan) {
+    write_many(10);
+    options_.loop = 2;
+    options_.from = "0.000000004";
+    options_.until = "0.000000006";
+    const Played played = play();
+    EXPECT_EQ(played.due, (Times{0, 1, 2, 3}));
+    EXPECT_EQ(played.read, 12U);
+    EXPECT_EQ(played.skipped, (Skips{{"from", 8}}));
+}
+
+TEST_F(LimitedFeedTest, ALoopForEverEndsAtTheLimit) {
+    write_many(3);
+    options_.loop = 0;
+    options_.limit = 100;
+    EXPECT_EQ(play().due.size(), 100U);
+}
+
+TEST_F(LimitedFeedTest, ALoopInWhichNothingIsPlayedEnds) {
+    write({ipv6(udp(dns(0), 1000, 53))});
+    options_.loop = 0;
+    options_.limit = 5;
+    EXPECT_EQ(play().read, 1U);
+}
+
+TEST_F(LimitedFeedTest, SourcesKeepTheirIdsOverLaps) {
+    write_many(12); // ten sources
+    options_.loop = 2;
+    TraceFeed feed(options_, parse_servers({"198.18.0.53"}, 53));
+    Query query;
+    for (std::uint32_t i = 0; i < 24; ++i) {
+        ASSERT_TRUE(feed.next(query));
+        EXPECT_EQ(query.source_id, i % 12 % 10);
+    }
+    EXPECT_EQ(feed.sources().size(), 10U);
+}
+
+TEST_F(LimitedFeedTest, TheShareReadCountsLapsAndLimits) {
+    write_many(4);
+    options_.loop = 2;
+    TraceFeed feed(options_, parse_servers({"198.18.0.53"}, 53));
+    Query query;
+    for (int i = 0; i < 5; ++i) {
+        feed.next(query);
+    }
+    EXPECT_GE(feed.share_read(), 0.5);
+    options_.limit = 5;
+    TraceFeed limited(options_, parse_servers({"198.18.0.53"}, 53));
+    for (int i = 0; i < 5; ++i) {
+        limited.next(query);
+    }
+    EXPECT_EQ(limited.share_read(), 1);
+}
+
+TEST_F(LimitedFeedTest, TheGeneratorNeedsNoTrace) {
+    options_.trace = "";
+    options_.generate = "example.com/AAAA";
+    options_.generate_sources = 2;
+    options_.pace.rate = 1000;
+    options_.limit = 4;
+    const Played played = play();
+    EXPECT_EQ(played.due, (Times{0, kMillisecond, 2 * kMillisecond, 3 * kMillisecond}));
+    EXPECT_EQ(played.read, 4U);
 }
 
 } // namespace

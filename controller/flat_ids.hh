@@ -1,0 +1,70 @@
+#pragma once
+// A map from short keys to ids in one flat array (open addressing, linear probing): a million
+// sources must not cost a heap node each.
+
+#include <xxhash.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <random>
+#include <utility>
+#include <vector>
+
+namespace reprise::controller {
+
+template <size_t Size> class FlatIds {
+public:
+    using Key = std::array<std::uint8_t, Size>;
+
+    /// The key's id and whether it is new; a new key gets `fresh_id` (below 2^32 - 1).
+    std::pair<std::uint32_t, bool> find_or_add(const Key& key, std::uint32_t fresh_id) {
+        if ((size_ + 1) * 4 > slots_.size() * 3) {
+            grow();
+        }
+        Slot& slot = slot_of(key);
+        if (slot.id != kEmpty) {
+            return {slot.id, false};
+        }
+        slot = {.key = key, .id = fresh_id};
+        ++size_;
+        return {fresh_id, true};
+    }
+
+    [[nodiscard]] size_t size() const { return size_; }
+
+    [[nodiscard]] size_t memory() const { return slots_.size() * sizeof(Slot); }
+
+private:
+    static constexpr std::uint32_t kEmpty = 0xffffffff;
+
+    struct Slot {
+        Key key{};
+        std::uint32_t id = kEmpty;
+    };
+
+    /// The key's slot, or the empty one where it belongs.
+    Slot& slot_of(const Key& key) {
+        size_t at = XXH3_64bits_withSeed(key.data(), Size, seed_) & (slots_.size() - 1);
+        while (slots_[at].id != kEmpty && slots_[at].key != key) {
+            at = (at + 1) & (slots_.size() - 1);
+        }
+        return slots_[at];
+    }
+
+    void grow() {
+        const std::vector<Slot> old =
+            std::exchange(slots_, std::vector<Slot>(slots_.empty() ? 64 : slots_.size() * 2));
+        for (const Slot& slot : old) {
+            if (slot.id != kEmpty) {
+                slot_of(slot.key) = slot;
+            }
+        }
+    }
+
+    std::vector<Slot> slots_; ///< a power of two of them
+    size_t size_ = 0;
+    std::uint64_t seed_ = std::random_device{}(); ///< a trace cannot be made to collide
+};
+
+} // namespace reprise::controller

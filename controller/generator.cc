@@ -1,0 +1,131 @@
+#include "controller/generator.hh"
+
+#include "core/address.hh"
+#include "core/query.hh"
+#include "core/trace/reader.hh"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <charconv>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+namespace reprise::controller {
+namespace {
+
+constexpr size_t kMostLabel = 63;
+constexpr size_t kMostName = 255;
+constexpr std::uint64_t kIds = 65'536;
+constexpr std::uint16_t kFirstPort = 1'024;
+constexpr std::uint64_t kPorts = 64'000;
+
+constexpr std::array kTypes{std::pair{"A", 1},       std::pair{"NS", 2},     std::pair{"CNAME", 5},
+                            std::pair{"SOA", 6},     std::pair{"PTR", 12},   std::pair{"MX", 15},
+                            std::pair{"TXT", 16},    std::pair{"AAAA", 28},  std::pair{"SRV", 33},
+                            std::pair{"DS", 43},     std::pair{"RRSIG", 46}, std::pair{"NSEC", 47},
+                            std::pair{"DNSKEY", 48}, std::pair{"HTTPS", 65}, std::pair{"ANY", 255}};
+
+void put16(std::vector<std::uint8_t>& out, std::uint16_t value) {
+    out.push_back(static_cast<std::uint8_t>(value >> 8U));
+    out.push_back(static_cast<std::uint8_t>(value));
+}
+
+std::optional<std::uint16_t> parse_type(std::string text) {
+    std::ranges::transform(text, text.begin(), [](unsigned char c) { return std::toupper(c); });
+    const auto* const known =
+        std::ranges::find(kTypes, text, [](const auto& one) { return std::string(one.first); });
+    if (known != kTypes.end()) {
+        return static_cast<std::uint16_t>(known->second);
+    }
+    const std::string digits = text.starts_with("TYPE") ? text.substr(4) : text;
+    std::uint16_t type = 0;
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), type);
+    const bool good = error == std::errc{} && end == digits.data() + digits.size();
+    return good ? std::optional(type) : std::nullopt;
+}
+
+/// Appends a name without escapes ("." is the root); false where a label or the whole is too long.
+bool append_name(std::vector<std::uint8_t>& out, std::string_view name) {
+    if (name.ends_with('.')) {
+        name.remove_suffix(1);
+    }
+    while (!name.empty()) {
+        const size_t dot = std::min(name.find('.'), name.size());
+        if (dot == 0 || dot > kMostLabel || dot + 1 == name.size()) {
+            return false;
+        }
+        out.push_back(static_cast<std::uint8_t>(dot));
+        out.insert(out.end(), name.begin(), name.begin() + static_cast<std::ptrdiff_t>(dot));
+        name.remove_prefix(std::min(dot + 1, name.size()));
+    }
+    out.push_back(0);
+    return out.size() <= kMostName;
+}
+
+/// `base` + `index` in the address's last four bytes.
+IpAddress address_of(bool ipv4, std::uint64_t index) {
+    const auto low = static_cast<std::uint32_t>(index + 1);
+    const std::array<std::uint8_t, 4> tail{
+        static_cast<std::uint8_t>(ipv4 ? 10 : low >> 24U), static_cast<std::uint8_t>(low >> 16U),
+        static_cast<std::uint8_t>(low >> 8U), static_cast<std::uint8_t>(low)};
+    if (ipv4) {
+        return IpAddress::v4(tail.data());
+    }
+    std::array<std::uint8_t, 16> bytes{0x20, 0x01, 0x0d, 0xb8};
+    std::ranges::copy(tail, bytes.begin() + 12);
+    return IpAddress::v6(bytes.data());
+}
+
+} // namespace
+
+std::optional<Question> Question::parse(std::string_view text) {
+    const size_t slash = text.rfind('/');
+    const std::string_view name = text.substr(0, slash);
+    const auto type =
+        parse_type(slash == std::string_view::npos ? "A" : std::string(text.substr(slash + 1)));
+    Question question{.wire = {}, .text = std::string(text)};
+    if (name.empty() || !type || !append_name(question.wire, name)) {
+        return std::nullopt;
+    }
+    put16(question.wire, *type);
+    put16(question.wire, 1);
+    return question;
+}
+
+Generator::Generator(const Question& question, std::uint32_t sources, const Endpoint& server,
+                     double rate)
+    : text_(question.text), sources_(sources), server_(server), rate_(rate) {
+    constexpr std::array<std::uint16_t, 6> kHeader{0, 0, 1, 0, 0, 0}; // id, flags, one question
+    for (const std::uint16_t word : kHeader) {
+        put16(message_, word);
+    }
+    message_.insert(message_.end(), question.wire.begin(), question.wire.end());
+}
+
+bool Generator::next(trace::Message& message) {
+    const std::uint64_t turn = next_ / sources_;
+    message_[0] = static_cast<std::uint8_t>(turn >> 8U);
+    message_[1] = static_cast<std::uint8_t>(turn);
+    message.time = rate_ > 0 ? std::llround(static_cast<double>(next_) * 1e9 / rate_) : 0;
+    message.source.address = address_of(server_.address.is_v4(), next_ % sources_);
+    message.source.port = static_cast<std::uint16_t>(kFirstPort + turn / kIds % kPorts);
+    message.destination = server_;
+    message.transport = Transport::kUdp;
+    message.connection = 0;
+    message.response = false;
+    message.bytes = message_;
+    ++next_;
+    return true;
+}
+
+} // namespace reprise::controller

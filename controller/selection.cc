@@ -1,0 +1,109 @@
+#include "controller/selection.hh"
+
+#include "controller/options.hh"
+#include "controller/prefix.hh"
+#include "core/address.hh"
+#include "core/clock.hh"
+#include "core/dns_message.hh"
+#include "core/trace/reader.hh"
+
+#include <xxhash.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <numeric>
+#include <string>
+
+namespace reprise::controller {
+namespace {
+
+constexpr std::uint8_t kOpcodeNotify = 4;
+constexpr std::uint8_t kOpcodeUpdate = 5;
+constexpr std::uint64_t kSampleKey = 0x73616d706c653031; // any constant, the same for ever
+
+constexpr std::array<const char*, static_cast<size_t>(Skip::kCount)> kNames{
+    "none",   "opcode", "no_ipv4_server", "no_ipv6_server", "source_prefix", "source_unusable",
+    "sample", "from",   "retransmit",     "duration"};
+
+std::vector<IpAddress> own_addresses(const Options& options, const Servers& servers) {
+    std::vector<IpAddress> own;
+    for (const auto& server : {servers.v4, servers.v6}) {
+        if (server) {
+            own.push_back(server->address);
+        }
+    }
+    for (const Endpoint& peer : parse_hedge_peers(options.peers, options.server_port)) {
+        own.push_back(peer.address);
+    }
+    return own;
+}
+
+} // namespace
+
+const char* skip_name(Skip reason) { return kNames.at(static_cast<size_t>(reason)); }
+
+bool in_sample(const IpAddress& source, double share) {
+    const std::uint64_t hashed =
+        XXH3_64bits_withSeed(source.bytes.data(), source.size(), kSampleKey);
+    return static_cast<double>(hashed >> 11U) * 0x1p-53 < share;
+}
+
+Selection::Selection(const Options& options, const Servers& servers)
+    : servers_(servers), all_opcodes_(options.all_opcodes),
+      all_usable_(options.source_mode == "ports" || options.source_mode == "mapped"),
+      skipped_(parse_prefixes(options.skip_sources)), own_(own_addresses(options, servers)),
+      share_(parse_share(options.sample_sources)) {
+    if (options.collapse_retransmits) {
+        retransmits_.emplace(static_cast<Nanoseconds>(options.timeout_s * 1e9));
+    }
+}
+
+Skip Selection::judge(const trace::Message& message) {
+    const auto header = parse_header(message.bytes);
+    const std::uint8_t opcode = header ? header->opcode() : 0;
+    if (!all_opcodes_ && (opcode == kOpcodeNotify || opcode == kOpcodeUpdate)) {
+        return Skip::kOpcode;
+    }
+    const Skip reason = judge_source(message.source.address);
+    if (reason != Skip::kNone || !retransmits_) {
+        return reason;
+    }
+    return retransmits_->repeats(message) ? Skip::kRetransmit : Skip::kNone;
+}
+
+Skip Selection::judge_source(const IpAddress& source) const {
+    if (source.is_v4() && !servers_.v4) {
+        return Skip::kNoIpv4Server;
+    }
+    if (source.is_v6() && !servers_.v6) {
+        return Skip::kNoIpv6Server;
+    }
+    if (!skipped_.empty() && any_holds(skipped_, source)) {
+        return Skip::kSourcePrefix;
+    }
+    if (!all_usable_ &&
+        (any_holds(unusable_sources(), source) || std::ranges::count(own_, source) > 0)) {
+        return Skip::kSourceUnusable;
+    }
+    return share_ < 1 && !in_sample(source, share_) ? Skip::kSample : Skip::kNone;
+}
+
+std::uint64_t SkipCounts::sum() const {
+    return std::accumulate(counts_.begin(), counts_.end(), std::uint64_t{0});
+}
+
+std::map<std::string, std::uint64_t> SkipCounts::named() const {
+    std::map<std::string, std::uint64_t> out;
+    for (size_t i = 0; i < counts_.size(); ++i) {
+        if (counts_.at(i) > 0) {
+            out[kNames.at(i)] = counts_.at(i);
+        }
+    }
+    return out;
+}
+
+} // namespace reprise::controller

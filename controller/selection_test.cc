@@ -1,0 +1,126 @@
+#include "controller/options.hh"
+#include "controller/selection.hh"
+#include "core/address.hh"
+#include "core/trace/reader.hh"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstdint>
+#include <string>
+
+namespace reprise::controller {
+namespace {
+
+class SelectionTest : public ::testing::Test {
+protected:
+    Skip judge(const char* source, unsigned opcode = 0) {
+        Selection selection(options_, parse_servers(servers_, 53));
+        const std::array<std::uint8_t, 17> bytes{
+            0, 7, static_cast<std::uint8_t>(opcode << 3U), 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 2,
+            0, 1};
+        trace::Message message;
+        message.source.address = *IpAddress::parse(source);
+        message.bytes = bytes;
+        return selection.judge(message);
+    }
+
+    Options options_;
+    std::vector<std::string> servers_{"198.18.0.53", "fd00::53"};
+};
+
+TEST_F(SelectionTest, OpcodesThatChangeServers) {
+    EXPECT_EQ(judge("192.0.2.1", 0), Skip::kNone);
+    EXPECT_EQ(judge("192.0.2.1", 4), Skip::kOpcode);
+    EXPECT_EQ(judge("192.0.2.1", 5), Skip::kOpcode);
+    options_.all_opcodes = true;
+    EXPECT_EQ(judge("192.0.2.1", 5), Skip::kNone);
+}
+
+TEST_F(SelectionTest, AFamilyWithoutAServer) {
+    servers_ = {"198.18.0.53"};
+    EXPECT_EQ(judge("2001:db8::1"), Skip::kNoIpv6Server);
+    servers_ = {"fd00::53"};
+    EXPECT_EQ(judge("192.0.2.1"), Skip::kNoIpv4Server);
+}
+
+TEST_F(SelectionTest, SkippedPrefixes) {
+    options_.skip_sources = {"198.18.0.0/15", "fd00:198::/32"};
+    EXPECT_EQ(judge("198.19.1.1"), Skip::kSourcePrefix);
+    EXPECT_EQ(judge("fd00:198:19::1"), Skip::kSourcePrefix);
+    EXPECT_EQ(judge("198.20.0.1"), Skip::kNone);
+}
+
+TEST_F(SelectionTest, UnusableSourcesMatterOnlyWhereTheServerSeesThem) {
+    for (const char* source : {"127.0.0.1", "224.0.0.1", "fe80::1", "198.18.0.53", "fd00::53"}) {
+        for (const char* mode : {"ports", "mapped"}) {
+            options_.source_mode = mode;
+            EXPECT_EQ(judge(source), Skip::kNone) << source;
+        }
+        for (const char* mode : {"addresses", "packet"}) {
+            options_.source_mode = mode;
+            EXPECT_EQ(judge(source), Skip::kSourceUnusable) << source;
+        }
+    }
+    EXPECT_EQ(judge("192.0.2.1"), Skip::kNone);
+}
+
+TEST_F(SelectionTest, APeersAddressIsNoSource) {
+    options_.source_mode = "addresses";
+    options_.peers = {"198.18.0.54"};
+    EXPECT_EQ(judge("198.18.0.54"), Skip::kSourceUnusable);
+}
+
+TEST_F(SelectionTest, CollapsesRetransmits) {
+    options_.collapse_retransmits = true;
+    Selection selection(options_, parse_servers(servers_, 53));
+    const std::array<std::uint8_t, 17> bytes{0, 7, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0, 1};
+    trace::Message message;
+    message.source = *Endpoint::parse("192.0.2.1:1000");
+    message.bytes = bytes;
+    EXPECT_EQ(selection.judge(message), Skip::kNone);
+    EXPECT_EQ(selection.judge(message), Skip::kRetransmit);
+}
+
+/// How many of 100,000 addresses are in the sample.
+unsigned sampled(double share) {
+    unsigned count = 0;
+    for (std::uint32_t i = 0; i < 100'000; ++i) {
+        const std::array<std::uint8_t, 4> bytes{10, static_cast<std::uint8_t>(i >> 16U),
+                                                static_cast<std::uint8_t>(i >> 8U),
+                                                static_cast<std::uint8_t>(i)};
+        count += in_sample(IpAddress::v4(bytes.data()), share) ? 1U : 0U;
+    }
+    return count;
+}
+
+TEST(Sample, HoldsTheShareAsked) {
+    EXPECT_NEAR(sampled(0.1), 10'000, 500);
+    EXPECT_NEAR(sampled(0.5), 50'000, 1'000);
+    EXPECT_EQ(sampled(1), 100'000U);
+}
+
+TEST(Sample, ASmallerOneIsPartOfALarger) {
+    const auto address = IpAddress::parse("192.0.2.77").value_or(IpAddress{});
+    bool before = false;
+    for (int percent = 1; percent <= 100; ++percent) {
+        const bool now = in_sample(address, percent / 100.0);
+        EXPECT_TRUE(now || !before);
+        before = now;
+    }
+    EXPECT_TRUE(before);
+}
+
+TEST(SkipCounts, NamesWhatIsNotZero) {
+    SkipCounts counts;
+    counts.add(Skip::kSample);
+    counts.add(Skip::kSample);
+    counts.add(Skip::kFrom);
+    EXPECT_EQ(counts.sum(), 3U);
+    const std::map<std::string, std::uint64_t> want{{"from", 1}, {"sample", 2}};
+    EXPECT_EQ(counts.named(), want);
+    EXPECT_STREQ(skip_name(Skip::kDuration), "duration");
+}
+
+} // namespace
+} // namespace reprise::controller

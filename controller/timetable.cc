@@ -1,0 +1,46 @@
+#include "controller/timetable.hh"
+
+#include "core/clock.hh"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
+namespace reprise::controller {
+
+Nanoseconds Timetable::due(Nanoseconds time) const {
+    if (pace_.fast) {
+        return 0;
+    }
+    if (pace_.rate > 0) {
+        // long double: 64 bits of mantissa keep nanoseconds over centuries
+        return std::llroundl(static_cast<long double>(taken_) * 1e9L /
+                             static_cast<long double>(pace_.rate));
+    }
+    const Nanoseconds since = taken_ == 0 ? 0 : time - first_;
+    return pace_.speed == 1 ? since : std::llround(static_cast<double>(since) / pace_.speed);
+}
+
+void Timetable::take(Nanoseconds time) {
+    if (taken_ == 0) {
+        first_ = last_ = time;
+    }
+    if (in_lap_ == 0) {
+        lap_first_ = time;
+    }
+    last_ = std::max(last_, time);
+    ++in_lap_;
+    ++taken_;
+}
+
+void Timetable::next_lap() {
+    const Nanoseconds span = last_ - lap_first_;
+    // A trace of one moment has no gap; a second is as good as any other and ends the burst.
+    const Nanoseconds gap =
+        span == 0 ? kSecond
+                  : span / static_cast<Nanoseconds>(std::max<std::uint64_t>(in_lap_, 2) - 1);
+    shift_ += span + std::max<Nanoseconds>(gap, 1);
+    in_lap_ = 0;
+}
+
+} // namespace reprise::controller

@@ -1,0 +1,52 @@
+#pragma once
+// When each query is due. Trace time: at its distance from the first query, divided by the speed.
+// A rate: query i at i / rate, whatever the trace says. Fast: all at once, at 0.
+//
+// A repeat of the trace (a lap) begins one mean gap after the end of the lap before it, so the rate
+// goes on without a pause or a burst at the seam.
+
+#include "core/clock.hh"
+
+#include <algorithm>
+#include <cstdint>
+
+namespace reprise::controller {
+
+struct Pace {
+    double speed = 1;
+    double rate = 0; ///< queries a second; 0: trace time
+    bool fast = false;
+};
+
+class Timetable {
+public:
+    explicit Timetable(const Pace& pace) : pace_(pace) {}
+
+    /// Due time of the query of this trace time (of this lap, shifted()), if it is the next one.
+    [[nodiscard]] Nanoseconds due(Nanoseconds time) const;
+
+    /// The query is handed out: the next one follows.
+    void take(Nanoseconds time);
+
+    /// The trace begins again.
+    void next_lap();
+
+    /// A trace time of this lap on the axis that goes on over all laps.
+    [[nodiscard]] Nanoseconds shifted(Nanoseconds time) const { return time + shift_; }
+
+    /// Queries taken in this lap, and in all.
+    [[nodiscard]] std::uint64_t taken_in_lap() const { return in_lap_; }
+
+    [[nodiscard]] std::uint64_t taken() const { return taken_; }
+
+private:
+    Pace pace_;
+    Nanoseconds first_ = 0;     ///< of the whole replay
+    Nanoseconds lap_first_ = 0; ///< of this lap
+    Nanoseconds last_ = 0;      ///< latest so far
+    Nanoseconds shift_ = 0;
+    std::uint64_t in_lap_ = 0;
+    std::uint64_t taken_ = 0;
+};
+
+} // namespace reprise::controller
