@@ -1,0 +1,52 @@
+#pragma once
+// Frames that reach this host's stack, from a ring shared with the kernel (TPACKET_V2). The stack
+// gets its copy all the same.
+
+#include "core/clock.hh"
+#include "core/fd.hh"
+#include "querier/packet/route.hh"
+#include "querier/transport.hh"
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace reprise::querier {
+
+class FrameRing {
+public:
+    struct Frame {
+        std::span<std::uint8_t> bytes; ///< may be changed; good until release()
+        std::uint32_t wire_length = 0; ///< more than bytes.size() where the frame was too long
+        Nanoseconds time = 0;          ///< realtime, by the kernel
+    };
+
+    /// Takes the servers' replies (see reply_filter()) of the interface. Holds up to `frames`, each
+    /// of twice the MTU at most. Throws SystemError.
+    FrameRing(const PacketRoute& route, const Servers& servers, size_t frames);
+    FrameRing(FrameRing&& other) noexcept;
+    FrameRing& operator=(FrameRing&&) = delete;
+    FrameRing(const FrameRing&) = delete;
+    FrameRing& operator=(const FrameRing&) = delete;
+    ~FrameRing();
+
+    /// The oldest frame, or nothing: then `bytes` is empty.
+    Frame front();
+
+    /// Gives the oldest frame back to the kernel.
+    void release();
+
+    /// Frames dropped since the last call because the ring was full. A system call.
+    std::uint64_t take_drops();
+
+private:
+    [[nodiscard]] std::uint8_t* at(size_t index) const;
+
+    FileDescriptor socket_;
+    std::uint8_t* memory_ = nullptr;
+    size_t frame_size_;
+    size_t count_;
+    size_t next_ = 0;
+};
+
+} // namespace reprise::querier

@@ -1,0 +1,62 @@
+#include "querier/packet/odd_replies.hh"
+
+#include "core/address.hh"
+#include "core/clock.hh"
+#include "core/trace/fragments.hh"
+#include "core/trace/packet.hh"
+#include "querier/packet/frame_ring.hh"
+#include "querier/transport.hh"
+
+#include <cstddef>
+#include <cstdint>
+#include <netinet/in.h>
+
+namespace reprise::querier {
+namespace {
+
+/// Room for some thousand large replies under way.
+constexpr size_t kFragmentMemory = 16 << 20;
+/// As long as Linux waits for the rest of a datagram.
+constexpr Nanoseconds kFragmentTimeout = 30 * kSecond;
+
+} // namespace
+
+OddReplies::OddReplies(const Servers& servers)
+    : servers_(servers), fragments_(kFragmentMemory, kFragmentTimeout, tally_) {}
+
+bool OddReplies::is_server(const Endpoint& endpoint) const {
+    const auto& server = servers_.of(endpoint.address.family);
+    return server && *server == endpoint;
+}
+
+OddReplies::Result OddReplies::read(const FrameRing::Frame& frame, Nanoseconds time) {
+    trace::IpPacket ip;
+    const trace::Packet packet{.link = trace::LinkType::kEthernet,
+                               .time = time,
+                               .bytes = frame.bytes,
+                               .wire_length = frame.wire_length};
+    if (trace::decode_packet(packet, ip) != trace::Decoded::kIp || ip.cut) {
+        return {};
+    }
+    if (ip.fragment && !fragments_.add(ip, time)) {
+        return {.kind = Kind::kPending, .destination = {}, .reply = {}};
+    }
+    if (ip.protocol == IPPROTO_ICMP || ip.protocol == IPPROTO_ICMPV6) {
+        return {.kind = Kind::kUnreachable, .destination = {}, .reply = {}};
+    }
+    return ip.protocol == trace::kProtocolUdp ? read_udp(ip, time) : Result{};
+}
+
+OddReplies::Result OddReplies::read_udp(const trace::IpPacket& ip, Nanoseconds time) {
+    const auto udp = trace::decode_udp(ip.payload);
+    if (!udp || udp->payload.size() != udp->size ||
+        !is_server({.address = ip.source, .port = udp->source_port})) {
+        return {};
+    }
+    message_.assign(udp->payload.begin(), udp->payload.end());
+    return {.kind = Kind::kMessage,
+            .destination = {.address = ip.destination, .port = udp->destination_port},
+            .reply = {.bytes = message_, .size = message_.size(), .received = time}};
+}
+
+} // namespace reprise::querier

@@ -1,0 +1,51 @@
+#pragma once
+// Replies as whole frames, whatever their shape: fragments, IP options, IPv6 extension headers. The
+// fast way takes only the plain ones.
+
+#include "core/address.hh"
+#include "core/clock.hh"
+#include "core/trace/fragments.hh"
+#include "core/trace/tally.hh"
+#include "querier/packet/frame_ring.hh"
+#include "querier/transport.hh"
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace reprise::querier {
+
+/// Pure: frames in, DNS messages out. UDP checksums are not looked at: a virtual interface hands
+/// over packets that have none yet.
+class OddReplies {
+public:
+    enum class Kind : std::uint8_t {
+        kMessage,     ///< `reply` and `destination` are set
+        kPending,     ///< a fragment; its datagram is not whole
+        kUnreachable, ///< an ICMP error about one of our queries
+        kBad          ///< not what the filter of replies lets through, or malformed
+    };
+
+    struct Result {
+        Kind kind = Kind::kBad;
+        Endpoint destination;
+        Reply reply; ///< bytes are good until the next call
+    };
+
+    explicit OddReplies(const Servers& servers);
+
+    Result read(const FrameRing::Frame& frame, Nanoseconds time);
+
+private:
+    [[nodiscard]] bool is_server(const Endpoint& endpoint) const;
+    Result read_udp(const trace::IpPacket& ip, Nanoseconds time);
+
+    Servers servers_;
+    trace::Tally tally_;
+    trace::FragmentTable fragments_;
+    std::vector<std::uint8_t> message_;
+};
+
+} // namespace reprise::querier

@@ -1,0 +1,302 @@
+#include "querier/packet/packet_path.hh"
+
+#include "core/address.hh"
+#include "core/clock.hh"
+#include "core/error.hh"
+#include "core/fd.hh"
+#include "core/log.hh"
+#include "querier/owner.hh"
+#include "querier/packet/frame.hh"
+#include "querier/packet/frame_ring.hh"
+#include "querier/packet/odd_replies.hh"
+#include "querier/packet/receive.h"
+#include "querier/packet/route.hh"
+#include "querier/packet/sender.hh"
+#include "querier/packet/xdp_receiver.hh"
+#include "querier/slots.hh"
+#include "querier/stamps.hh"
+#include "querier/statistics.hh"
+#include "querier/transport.hh"
+#include "querier/udp_socket.hh"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <system_error>
+#include <utility>
+
+namespace reprise::querier {
+namespace {
+
+/// Records and frames taken in one poll: some 100 us of work.
+constexpr size_t kMostRecords = 1024;
+constexpr size_t kMostFrames = 256;
+/// Between two polls while nothing is in flight: late and duplicate answers are still counted.
+constexpr Nanoseconds kIdleGap = 100 * kMillisecond;
+constexpr Nanoseconds kDropsGap = 100 * kMillisecond;
+/// Frames in the ring that takes everything, and in the one that takes what XDP leaves.
+constexpr size_t kMostRingFrames = 16384;
+constexpr size_t kOddFrames = 2048;
+constexpr Nanoseconds kCarrierPatience = 10 * kSecond;
+
+/// An abstract name: it goes with the process and belongs to the network namespace.
+FileDescriptor claim(const PacketRoute& route) {
+    const std::string name = fmt::format("reprise-packet-{}", route.interface);
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    std::memcpy(&address.sun_path[1], name.data(), name.size());
+    const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+    FileDescriptor socket(
+        check(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0), "claim the interface"));
+    if (::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), size) != 0) {
+        throw Error(
+            fmt::format("another querier of this host sends packets through {}, and replies "
+                        "could not be told apart; start one querier a host (--queriers 1)",
+                        route.name));
+    }
+    return socket;
+}
+
+} // namespace
+
+// Set-up
+
+PacketPath::PacketPath(const PacketOptions& options, Slots& slots, const Servers& servers,
+                       Statistics& statistics, TransportEvents& events)
+    : options_(options), servers_(servers), slots_(slots), statistics_(statistics), events_(events),
+      odd_(servers) {
+    open_lane(v4_, servers.v4);
+    open_lane(v6_, servers.v6);
+    const std::string why = load_xdp();
+    open_rings();
+    for (const auto& interface : interfaces_) {
+        await_carrier(interface->route, kCarrierPatience);
+    }
+    if (!why.empty()) {
+        spdlog::warn("event=packet_receive kind=ring reason={}", quoted(why));
+    }
+}
+
+void PacketPath::open_lane(std::unique_ptr<Lane>& lane, const std::optional<Endpoint>& server) {
+    if (!server) {
+        return;
+    }
+    PacketRoute route = find_packet_route(server->address, options_.patience);
+    const FrameTemplate frames(route.path, *server);
+    lane = std::make_unique<Lane>(Lane{.frames = frames, .out = &open_interface(std::move(route))});
+}
+
+PacketPath::Interface& PacketPath::open_interface(PacketRoute route) {
+    for (const auto& known : interfaces_) {
+        if (known->route.interface == route.interface) {
+            return *known;
+        }
+    }
+    FileDescriptor mine = claim(route);
+    PacketSender sender(route);
+    interfaces_.push_back(std::make_unique<Interface>(Interface{.route = std::move(route),
+                                                                .claim = std::move(mine),
+                                                                .sender = std::move(sender),
+                                                                .slots = {}}));
+    return *interfaces_.back();
+}
+
+void PacketPath::refuse_foreign_program(const PacketRoute& route) const {
+    const XdpProgram found = find_xdp_program(route);
+    if (found.id != 0) {
+        throw Error(fmt::format("interface {0} has an XDP program of somebody else, {1} (id {2}), "
+                                "which may take or delay replies; ip link set dev {0} {3} off",
+                                route.name, quoted(found.name), found.id,
+                                found.generic ? "xdpgeneric" : "xdp"));
+    }
+}
+
+std::string PacketPath::load_xdp() {
+    for (const auto& interface : interfaces_) {
+        refuse_foreign_program(interface->route);
+    }
+    if (options_.whole_replies) {
+        return "whole replies are kept";
+    }
+    try {
+        auto xdp = std::make_unique<XdpReceiver>(servers_, options_.in_flight);
+        for (const auto& interface : interfaces_) {
+            const std::string mode = xdp->attach(interface->route);
+            spdlog::info("event=packet_receive kind=xdp mode={} interface={}", mode,
+                         interface->route.name);
+        }
+        xdp_ = std::move(xdp);
+        return "";
+    } catch (const std::system_error& error) {
+        return error.what();
+    }
+}
+
+void PacketPath::open_rings() {
+    const size_t frames = xdp_ ? kOddFrames : std::min(options_.in_flight, kMostRingFrames);
+    for (const auto& interface : interfaces_) {
+        rings_.emplace_back(interface->route, servers_, frames);
+    }
+}
+
+// Sending
+
+SendResult PacketPath::stage(std::uint32_t index) {
+    Slot& slot = slots_[index];
+    const Lane* lane = (slot.family() == 4 ? v4_ : v6_).get();
+    if (lane == nullptr) {
+        return SendResult::kFailed;
+    }
+    Interface& out = *lane->out;
+    const Bytes query = slot.bytes();
+    if (!out.route.carries(lane->frames.headers() - kEthernetHeader + query.size())) {
+        return SendResult::kOversize;
+    }
+    if (out.sender.staged() == PacketSender::kBatch) {
+        return SendResult::kBusy;
+    }
+    out.slots[out.sender.staged()] = index;
+    out.sender.commit(lane->frames.write(out.sender.room(), slot.source, query, next_id_++));
+    slot.owner = owner_of(slot.source);
+    slot.place = 0;
+    ++in_flight_;
+    return SendResult::kDone;
+}
+
+void PacketPath::flush() {
+    for (const auto& interface : interfaces_) {
+        flush(*interface);
+    }
+}
+
+void PacketPath::flush(Interface& interface) {
+    const size_t count = interface.sender.staged();
+    if (count == 0) {
+        return;
+    }
+    used_ = true;
+    Nanoseconds now = SteadyClock::now();
+    for (size_t first = 0; first < count;) {
+        first += send_some(interface, first, now);
+    }
+    interface.sender.clear();
+}
+
+size_t PacketPath::send_some(Interface& interface, size_t first, Nanoseconds& now) {
+    const int taken = interface.sender.send(first);
+    const Nanoseconds before = std::exchange(now, SteadyClock::now());
+    if (taken < 0) {
+        return refuse(interface, first, -taken);
+    }
+    const auto count = static_cast<size_t>(taken);
+    for (size_t i = 0; i < count; ++i) {
+        events_.on_sent(interface.slots[first + i], between(before, now, i, count));
+    }
+    return count;
+}
+
+size_t PacketPath::refuse(const Interface& interface, size_t first, int error) {
+    const bool wait = no_buffer(error) && interface.sender.running();
+    // What waits for buffers waits together; what never leaves is found out one by one.
+    const size_t count = wait ? interface.sender.staged() - first : 1;
+    const SendResult result = wait                ? SendResult::kBusy
+                              : error == EMSGSIZE ? SendResult::kOversize
+                                                  : SendResult::kFailed;
+    for (size_t i = first; i < first + count; ++i) {
+        --in_flight_;
+        events_.on_refused(interface.slots[i], result);
+    }
+    return count;
+}
+
+// Receiving
+
+Nanoseconds PacketPath::next_wake(Nanoseconds now) const {
+    if (!used_) {
+        return std::numeric_limits<Nanoseconds>::max();
+    }
+    return more_ ? now : polled_ + (in_flight_ > 0 ? options_.poll_gap : kIdleGap);
+}
+
+void PacketPath::poll(const StampClock& stamps) {
+    polled_ = SteadyClock::now();
+    more_ = drain_xdp() == kMostRecords;
+    for (FrameRing& ring : rings_) {
+        more_ = drain(ring, stamps) == kMostFrames || more_;
+    }
+    if (polled_ >= drops_read_ + kDropsGap) {
+        count_drops(polled_);
+    }
+}
+
+size_t PacketPath::drain_xdp() {
+    if (!xdp_) {
+        return 0;
+    }
+    return xdp_->drain(kMostRecords, [this](const PacketRecord& record) { take_record(record); });
+}
+
+void PacketPath::take_record(const PacketRecord& record) {
+    const Endpoint local{.address = record.family == 4 ? IpAddress::v4(record.address)
+                                                       : IpAddress::v6(record.address),
+                         .port = record.port};
+    std::memcpy(prefix_.data(), record.dns, sizeof record.dns);
+    const size_t kept = std::min<size_t>(record.kept, prefix_.size());
+    events_.on_reply(owner_of(local), {.bytes = {prefix_.data(), kept},
+                                       .size = record.size,
+                                       .received = static_cast<Nanoseconds>(record.time)});
+}
+
+size_t PacketPath::drain(FrameRing& ring, const StampClock& stamps) {
+    size_t count = 0;
+    for (; count < kMostFrames; ++count) {
+        const FrameRing::Frame frame = ring.front();
+        if (frame.bytes.empty()) {
+            break;
+        }
+        take_odd(frame, stamps);
+        ring.release();
+    }
+    return count;
+}
+
+void PacketPath::take_odd(const FrameRing::Frame& frame, const StampClock& stamps) {
+    const OddReplies::Result result = odd_.read(frame, stamps.convert(frame.time));
+    switch (result.kind) {
+    case OddReplies::Kind::kMessage:
+        events_.on_reply(owner_of(result.destination), result.reply);
+        break;
+    case OddReplies::Kind::kUnreachable:
+        ++statistics_.unreachable; // the query it belongs to times out like any other
+        break;
+    case OddReplies::Kind::kBad:
+        ++statistics_.unmatched;
+        break;
+    case OddReplies::Kind::kPending:
+        break;
+    }
+}
+
+void PacketPath::count_drops(Nanoseconds now) {
+    drops_read_ = now;
+    for (FrameRing& ring : rings_) {
+        statistics_.receive_overflows += ring.take_drops();
+    }
+    if (xdp_) {
+        const std::uint64_t total = xdp_->overflows();
+        statistics_.receive_overflows += total - std::exchange(overflows_, total);
+    }
+}
+
+} // namespace reprise::querier

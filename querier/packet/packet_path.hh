@@ -1,0 +1,130 @@
+#pragma once
+// UDP in source mode "packet": queries leave as whole frames with the trace's own addresses and
+// ports, replies are taken off the interface before the stack sees them. No socket, address or port
+// of this host is in the way, so a source costs no memory here.
+//
+// Replies come by an XDP program, or by a packet socket's ring where the kernel does not let us
+// load one. What the program leaves to the stack (fragments, IP options, extension headers) comes
+// by such a ring in both cases. Nothing wakes the process for a reply: the kernel stamps it, so
+// when it is fetched does not matter to its latency; next_wake() says when at the latest.
+//
+// One querier a host and interface: two could not tell their replies apart.
+
+#include "core/address.hh"
+#include "core/clock.hh"
+#include "core/fd.hh"
+#include "querier/packet/frame.hh"
+#include "querier/packet/frame_ring.hh"
+#include "querier/packet/odd_replies.hh"
+#include "querier/packet/receive.h"
+#include "querier/packet/route.hh"
+#include "querier/packet/sender.hh"
+#include "querier/packet/xdp_receiver.hh"
+#include "querier/slots.hh"
+#include "querier/stamps.hh"
+#include "querier/statistics.hh"
+#include "querier/transport.hh"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace reprise::querier {
+
+struct PacketOptions {
+    size_t in_flight = 262144; ///< replies that there is room for between two polls
+    /// Replies are wanted whole: the XDP program hands over only their beginnings, so the ring is
+    /// used.
+    bool whole_replies = false;
+    /// Longest time between two polls while queries are in flight.
+    Nanoseconds poll_gap = kMillisecond;
+    /// Longest wait for a next hop's hardware address.
+    Nanoseconds patience = 3 * kSecond;
+};
+
+class PacketPath final : public UdpPath {
+public:
+    /// Throws Error or SystemError where this host, user or network cannot.
+    PacketPath(const PacketOptions& options, Slots& slots, const Servers& servers,
+               Statistics& statistics, TransportEvents& events);
+
+    SendResult stage(std::uint32_t slot) override;
+    void flush() override;
+
+    /// It registers no descriptors.
+    void receive(const EventTag& /*tag*/, const StampClock& /*stamps*/) override {}
+
+    void release(std::uint32_t /*place*/) override { --in_flight_; }
+
+    bool evict_idle() override { return false; }
+
+    /// When poll() is wanted at the latest.
+    [[nodiscard]] Nanoseconds next_wake(Nanoseconds now) const override;
+
+    /// Hands over the replies that came, a bounded number at a time. Cheap where there are none.
+    /// To be called before timeouts are looked for.
+    void poll(const StampClock& stamps) override;
+
+    /// "xdp" or "ring".
+    [[nodiscard]] const char* kind() const { return xdp_ ? "xdp" : "ring"; }
+
+private:
+    /// An interface in use, for the server of one family or of both.
+    struct Interface {
+        PacketRoute route;
+        FileDescriptor claim; ///< tells other queriers of this host that it is taken
+        PacketSender sender;
+        std::array<std::uint32_t, PacketSender::kBatch> slots{}; ///< of the staged frames
+    };
+
+    /// The way to the server of one family.
+    struct Lane {
+        FrameTemplate frames;
+        Interface* out = nullptr;
+    };
+
+    void open_lane(std::unique_ptr<Lane>& lane, const std::optional<Endpoint>& server);
+    Interface& open_interface(PacketRoute route);
+    /// Why not, or empty.
+    std::string load_xdp();
+    void refuse_foreign_program(const PacketRoute& route) const;
+    void open_rings();
+
+    void flush(Interface& interface);
+    /// How many of the staged frames from `first` on are settled, at least one.
+    size_t send_some(Interface& interface, size_t first, Nanoseconds& now);
+    size_t refuse(const Interface& interface, size_t first, int error);
+
+    size_t drain_xdp();
+    void take_record(const PacketRecord& record);
+    size_t drain(FrameRing& ring, const StampClock& stamps);
+    void take_odd(const FrameRing::Frame& frame, const StampClock& stamps);
+    void count_drops(Nanoseconds now);
+
+    PacketOptions options_;
+    Servers servers_;
+    Slots& slots_;
+    Statistics& statistics_;
+    TransportEvents& events_;
+
+    std::vector<std::unique_ptr<Interface>> interfaces_;
+    std::unique_ptr<Lane> v4_;
+    std::unique_ptr<Lane> v6_;
+    std::unique_ptr<XdpReceiver> xdp_; ///< none where the rings take all
+    std::vector<FrameRing> rings_;     ///< one an interface
+    OddReplies odd_;
+    std::array<std::uint8_t, kReplyPrefix> prefix_{}; ///< of the reply being handed over
+    size_t in_flight_ = 0;
+    std::uint16_t next_id_ = 0; ///< of IPv4
+    bool used_ = false;         ///< anything was sent
+    bool more_ = false;         ///< the last poll left replies behind
+    Nanoseconds polled_ = 0;
+    Nanoseconds drops_read_ = 0;
+    std::uint64_t overflows_ = 0; ///< of the XDP program, counted already
+};
+
+} // namespace reprise::querier

@@ -1,0 +1,28 @@
+#pragma once
+// What the XDP program and the querier owe each other. C and C++.
+
+#include <linux/types.h>
+
+/// Bytes of a reply that the program hands over: the DNS header and a question with a name of up
+/// to 64 bytes.
+enum { kReplyPrefix = 80 };
+
+/// One reply, in the ring buffer.
+struct PacketRecord {
+    __u64 time;       ///< CLOCK_MONOTONIC, ns
+    __u8 address[16]; ///< destination: a source of the trace; IPv4 in the first 4 bytes
+    __u16 port;       ///< destination, host byte order
+    __u16 size;       ///< of the DNS message
+    __u8 family;      ///< 4 or 6
+    __u8 kept;        ///< bytes of `dns` that are filled
+    __u8 unused[2];
+    __u8 dns[kReplyPrefix];
+};
+
+/// Whose replies to take; all in network byte order. A port of 0 takes none of that family.
+struct PacketServers {
+    __u8 v4[4];
+    __u8 v6[16];
+    __u16 port4;
+    __u16 port6;
+};

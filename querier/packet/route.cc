@@ -1,0 +1,203 @@
+#include "querier/packet/route.hh"
+
+#include "core/address.hh"
+#include "core/bytes.hh"
+#include "core/clock.hh"
+#include "core/error.hh"
+#include "querier/packet/frame.hh"
+#include "querier/packet/netlink.hh"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+#include <ctime>
+#include <fstream>
+#include <linux/neighbour.h>
+#include <linux/rtnetlink.h>
+#include <net/if.h>
+#include <net/if_arp.h>
+#include <optional>
+#include <string>
+#include <sys/socket.h>
+
+namespace reprise::querier {
+namespace {
+
+constexpr Nanoseconds kLook = 2 * kMillisecond;
+constexpr std::uint16_t kResolved =
+    NUD_PERMANENT | NUD_NOARP | NUD_REACHABLE | NUD_PROBE | NUD_STALE | NUD_DELAY;
+constexpr auto* kInstead = "use another source mode for this server";
+
+std::uint8_t family_of(const IpAddress& address) { return address.is_v4() ? AF_INET : AF_INET6; }
+
+void pause_for(Nanoseconds time) {
+    const timespec wait{.tv_sec = time / kSecond, .tv_nsec = time % kSecond};
+    nanosleep(&wait, nullptr);
+}
+
+struct Hop {
+    std::uint32_t interface = 0;
+    IpAddress address;
+};
+
+IpAddress read_address(Bytes bytes) {
+    return bytes.size() == 4 ? IpAddress::v4(bytes.data()) : IpAddress::v6(bytes.data());
+}
+
+/// The gateway, or the server itself where it is on the link. A gateway of the other family
+/// (RFC 5549) stands in RTA_VIA behind its family.
+IpAddress gateway_of(const NetlinkAnswer& answer, const IpAddress& server) {
+    const Bytes plain = answer.attribute(sizeof(rtmsg), RTA_GATEWAY);
+    if (plain.size() == server.size()) {
+        return read_address(plain);
+    }
+    const Bytes via = answer.attribute(sizeof(rtmsg), RTA_VIA);
+    if (via.size() == 2 + 16) {
+        return IpAddress::v6(via.data() + 2);
+    }
+    return server;
+}
+
+Hop find_hop(Netlink& netlink, const IpAddress& server) {
+    rtmsg header{};
+    header.rtm_family = family_of(server);
+    header.rtm_dst_len = static_cast<std::uint8_t>(server.size() * 8);
+    NetlinkRequest request(RTM_GETROUTE, 0, header);
+    request.add_address(RTA_DST, server);
+    int error = 0;
+    const auto answer = netlink.ask(request, error);
+    if (!answer) {
+        throw Error(fmt::format("server {}: no route ({}); ip route add {}/{} via GATEWAY",
+                                server.text(), std::strerror(error), server.text(),
+                                server.size() * 8));
+    }
+    if (answer->header<rtmsg>().rtm_type == RTN_LOCAL) {
+        throw Error(fmt::format("server {} is an address of this host, and packets to it pass no "
+                                "network interface; {}",
+                                server.text(), kInstead));
+    }
+    return {.interface = answer->number(sizeof(rtmsg), RTA_OIF),
+            .address = gateway_of(*answer, server)};
+}
+
+NetlinkAnswer ask_link(Netlink& netlink, std::uint32_t interface) {
+    ifinfomsg header{};
+    header.ifi_index = static_cast<int>(interface);
+    int error = 0;
+    const auto answer = netlink.ask(NetlinkRequest(RTM_GETLINK, 0, header), error);
+    if (!answer) {
+        throw Error(
+            fmt::format("interface {}: {}; was it removed?", interface, std::strerror(error)));
+    }
+    return *answer;
+}
+
+MacAddress read_mac(Bytes bytes) {
+    MacAddress mac{};
+    std::copy_n(bytes.begin(), std::min(bytes.size(), mac.size()), mac.begin());
+    return mac;
+}
+
+void fill_link(Netlink& netlink, PacketRoute& route) {
+    const NetlinkAnswer link = ask_link(netlink, route.interface);
+    const Bytes name = link.attribute(sizeof(ifinfomsg), IFLA_IFNAME);
+    route.name.assign(name.begin(), std::ranges::find(name, std::uint8_t{0}));
+    if (link.header<ifinfomsg>().ifi_type != ARPHRD_ETHER) {
+        throw Error(fmt::format("interface {} is not Ethernet; {}", route.name, kInstead));
+    }
+    if ((link.header<ifinfomsg>().ifi_flags & IFF_UP) == 0) {
+        throw Error(fmt::format("interface {0} is down; ip link set {0} up", route.name));
+    }
+    route.mtu = link.number(sizeof(ifinfomsg), IFLA_MTU);
+    route.path.source = read_mac(link.attribute(sizeof(ifinfomsg), IFLA_ADDRESS));
+}
+
+ndmsg neighbour_header(const Hop& hop) {
+    ndmsg header{};
+    header.ndm_family = family_of(hop.address);
+    header.ndm_ifindex = static_cast<int>(hop.interface);
+    return header;
+}
+
+std::optional<MacAddress> known_neighbour(Netlink& netlink, const Hop& hop) {
+    NetlinkRequest request(RTM_GETNEIGH, 0, neighbour_header(hop));
+    request.add_address(NDA_DST, hop.address);
+    int error = 0;
+    const auto answer = netlink.ask(request, error);
+    if (!answer || (answer->header<ndmsg>().ndm_state & kResolved) == 0) {
+        return std::nullopt;
+    }
+    return read_mac(answer->attribute(sizeof(ndmsg), NDA_LLADDR));
+}
+
+/// Lets the kernel resolve the neighbour as if a packet were to be sent. What it refuses (a user
+/// without the right) shows as a neighbour that stays unknown.
+void touch_neighbour(Netlink& netlink, const Hop& hop) {
+    ndmsg header = neighbour_header(hop);
+    header.ndm_flags = NTF_USE;
+    header.ndm_state = NUD_NONE;
+    NetlinkRequest request(RTM_NEWNEIGH, NLM_F_CREATE | NLM_F_ACK, header);
+    request.add_address(NDA_DST, hop.address);
+    int error = 0;
+    netlink.ask(request, error);
+}
+
+MacAddress find_neighbour(Netlink& netlink, const Hop& hop, const std::string& interface,
+                          Nanoseconds patience) {
+    const Nanoseconds limit = SteadyClock::now() + patience;
+    touch_neighbour(netlink, hop);
+    for (;;) {
+        if (const auto mac = known_neighbour(netlink, hop)) {
+            return *mac;
+        }
+        if (SteadyClock::now() > limit) {
+            throw Error(fmt::format("next hop {} on {} does not tell its hardware address; is it "
+                                    "up and on this link?",
+                                    hop.address.text(), interface));
+        }
+        pause_for(kLook);
+    }
+}
+
+/// Replies have destinations that are not this host's. Where it forwards, the ones that reach its
+/// stack go back out, or cause ICMP errors to the server.
+void refuse_forwarding(const std::string& interface, const IpAddress& server) {
+    const auto* family = server.is_v4() ? "ipv4" : "ipv6";
+    std::ifstream file(fmt::format("/proc/sys/net/{}/conf/{}/forwarding", family, interface));
+    int value = 0;
+    if (file >> value && value != 0) {
+        throw Error(fmt::format("this host forwards packets of {1}, replies to the trace's sources "
+                                "too; sysctl -w net/{0}/conf/{1}/forwarding=0",
+                                family, interface));
+    }
+}
+
+} // namespace
+
+PacketRoute find_packet_route(const IpAddress& server, Nanoseconds patience) {
+    Netlink netlink;
+    const Hop hop = find_hop(netlink, server);
+    PacketRoute route;
+    route.interface = hop.interface;
+    fill_link(netlink, route);
+    refuse_forwarding(route.name, server);
+    route.path.next_hop = find_neighbour(netlink, hop, route.name, patience);
+    return route;
+}
+
+void await_carrier(const PacketRoute& route, Nanoseconds patience) {
+    Netlink netlink;
+    const Nanoseconds limit = SteadyClock::now() + patience;
+    while ((ask_link(netlink, route.interface).header<ifinfomsg>().ifi_flags & IFF_RUNNING) == 0) {
+        if (SteadyClock::now() > limit) {
+            throw Error(
+                fmt::format("interface {} has no carrier; is the other end up?", route.name));
+        }
+        pause_for(kLook);
+    }
+}
+
+} // namespace reprise::querier

@@ -1,0 +1,162 @@
+#include "querier/packet/xdp_receiver.hh"
+
+#include "core/error.hh"
+#include "core/fd.hh"
+#include "packet_receive_bpf.hh"
+#include "querier/packet/receive.h"
+#include "querier/packet/route.hh"
+#include "querier/transport.hh"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <arpa/inet.h>
+#include <bit>
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <linux/bpf.h>
+#include <linux/if_link.h>
+#include <memory>
+#include <optional>
+#include <string>
+#include <sys/mman.h>
+#include <unistd.h>
+
+namespace reprise::querier {
+namespace {
+
+constexpr size_t kLeastRing = 1 << 16;
+constexpr size_t kLargestRing = 64 << 20;
+
+size_t ring_size(size_t replies) {
+    const size_t each = (sizeof(PacketRecord) + BPF_RINGBUF_HDR_SZ + 7) & ~size_t{7};
+    return std::clamp(std::bit_ceil(replies * each), kLeastRing, kLargestRing);
+}
+
+void set_server(const std::optional<Endpoint>& server, __u8* address, __u16& port) {
+    if (server) {
+        std::memcpy(address, server->address.bytes.data(), server->address.size());
+        port = htons(server->port);
+    }
+}
+
+PacketServers wanted(const Servers& servers) {
+    PacketServers out{};
+    set_server(servers.v4, out.v4, out.port4);
+    set_server(servers.v6, out.v6, out.port6);
+    return out;
+}
+
+bpf_map* find_map(bpf_object* object, const char* name) {
+    bpf_map* map = bpf_object__find_map_by_name(object, name);
+    if (map == nullptr) {
+        throw SystemError(fmt::format("find {} in the BPF program", name));
+    }
+    return map;
+}
+
+void* map_pages(size_t size, int protection, int fd, size_t offset) {
+    void* memory = mmap(nullptr, size, protection, MAP_SHARED, fd, static_cast<off_t>(offset));
+    if (memory == MAP_FAILED) {
+        throw SystemError("map the ring of replies");
+    }
+    return memory;
+}
+
+/// libbpf would write its own lines to standard error, where ours are key=value.
+int be_silent(enum libbpf_print_level /*level*/, const char* /*format*/, va_list /*values*/) {
+    return 0;
+}
+
+} // namespace
+
+RecordRing::RecordRing(int fd, size_t size)
+    : mask_(size - 1), page_(static_cast<size_t>(sysconf(_SC_PAGESIZE))) {
+    consumed_ = static_cast<std::uint64_t*>(map_pages(page_, PROT_READ | PROT_WRITE, fd, 0));
+    produced_ = static_cast<std::uint64_t*>(map_pages(page_ + 2 * size, PROT_READ, fd, page_));
+    data_ = reinterpret_cast<std::uint8_t*>(produced_) + page_;
+}
+
+RecordRing::~RecordRing() {
+    if (consumed_ != nullptr) {
+        munmap(consumed_, page_);
+    }
+    if (produced_ != nullptr) {
+        munmap(produced_, page_ + 2 * (mask_ + 1));
+    }
+}
+
+void XdpReceiver::Close::operator()(bpf_object* object) const { bpf_object__close(object); }
+
+XdpReceiver::XdpReceiver(const Servers& servers, size_t replies) {
+    libbpf_set_print(be_silent);
+    const auto program = bpf::packet_receive_bpf();
+    object_.reset(bpf_object__open_mem(program.data(), program.size(), nullptr));
+    if (!object_) {
+        throw SystemError("open the XDP program");
+    }
+    const size_t size = ring_size(replies);
+    const PacketServers from = wanted(servers);
+    check(bpf_map__set_max_entries(find_map(object_.get(), "replies"),
+                                   static_cast<std::uint32_t>(size)),
+          "size the ring of replies");
+    check(bpf_map__set_initial_value(find_map(object_.get(), ".rodata"), &from, sizeof from),
+          "name the servers to the XDP program");
+    const int error = bpf_object__load(object_.get());
+    if (error != 0) {
+        throw SystemError("load the XDP program", -error);
+    }
+    ring_ = std::make_unique<RecordRing>(bpf_map__fd(find_map(object_.get(), "replies")), size);
+    size_t bytes = 0;
+    const void* counter = bpf_map__initial_value(find_map(object_.get(), ".bss"), &bytes);
+    overflows_ = static_cast<std::uint64_t*>(const_cast<void*>(counter));
+    program_ = bpf_program__fd(bpf_object__find_program_by_name(object_.get(), "reprise_receive"));
+}
+
+XdpReceiver::~XdpReceiver() = default;
+
+std::string XdpReceiver::attach(const PacketRoute& route) {
+    struct Mode {
+        const char* name;
+        std::uint32_t flags;
+    };
+
+    for (const Mode& mode :
+         {Mode{"native", XDP_FLAGS_DRV_MODE}, Mode{"generic", XDP_FLAGS_SKB_MODE}}) {
+        LIBBPF_OPTS(bpf_link_create_opts, options, .flags = mode.flags);
+        const int fd =
+            bpf_link_create(program_, static_cast<int>(route.interface), BPF_XDP, &options);
+        if (fd >= 0) {
+            links_.emplace_back(fd);
+            return mode.name;
+        }
+        if (errno == EBUSY) {
+            break;
+        }
+    }
+    throw SystemError(fmt::format("attach the XDP program to {}", route.name));
+}
+
+XdpProgram find_xdp_program(const PacketRoute& route) {
+    LIBBPF_OPTS(bpf_xdp_query_opts, query);
+    if (bpf_xdp_query(static_cast<int>(route.interface), 0, &query) != 0) {
+        return {};
+    }
+    XdpProgram found{
+        .id = std::max({query.prog_id, query.drv_prog_id, query.hw_prog_id, query.skb_prog_id}),
+        .name = "",
+        .generic = query.attach_mode == XDP_ATTACHED_SKB};
+    const FileDescriptor fd(found.id == 0 ? -1 : bpf_prog_get_fd_by_id(found.id));
+    bpf_prog_info info{};
+    std::uint32_t size = sizeof info;
+    if (fd.valid() && bpf_obj_get_info_by_fd(fd.get(), &info, &size) == 0) {
+        found.name = info.name;
+    }
+    return found;
+}
+
+} // namespace reprise::querier

@@ -1,0 +1,122 @@
+#pragma once
+// Replies taken by an XDP program before the stack sees them, handed over in a BPF ring buffer. The
+// program is attached by a link that this process owns: whatever ends the process, the kernel takes
+// the program off the interface.
+
+#include "core/fd.hh"
+#include "querier/packet/receive.h"
+#include "querier/packet/route.hh"
+#include "querier/transport.hh"
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <linux/bpf.h>
+#include <memory>
+#include <string>
+#include <vector>
+
+struct bpf_object;
+
+namespace reprise::querier {
+
+/// Consumer of a BPF ring buffer: reads the producer's position and publishes its own once a drain,
+/// where libbpf's does both for each record.
+class RecordRing {
+public:
+    RecordRing() = default;
+
+    /// `fd`: the ring's map; `size`: its data bytes, a power of two. Throws SystemError.
+    RecordRing(int fd, size_t size);
+    RecordRing(const RecordRing&) = delete;
+    RecordRing& operator=(const RecordRing&) = delete;
+    ~RecordRing();
+
+    /// Takes up to `most` records, oldest first. `take` gets each as a const PacketRecord&, lent
+    /// for the call. Returns how many there were.
+    template <typename Take> size_t drain(size_t most, Take take) {
+        const std::uint64_t end = std::atomic_ref(*produced_).load(std::memory_order_acquire);
+        size_t count = 0;
+        std::uint64_t position = position_;
+        while (position < end && count < most) {
+            std::uint8_t* place = data_ + (position & mask_);
+            const std::uint32_t head = std::atomic_ref(*reinterpret_cast<std::uint32_t*>(place))
+                                           .load(std::memory_order_acquire);
+            if ((head & BPF_RINGBUF_BUSY_BIT) != 0) {
+                break; // another processor is still writing it
+            }
+            if ((head & BPF_RINGBUF_DISCARD_BIT) == 0) {
+                take(*reinterpret_cast<const PacketRecord*>(place + BPF_RINGBUF_HDR_SZ));
+                ++count;
+            }
+            position += record_size(head);
+        }
+        publish(position);
+        return count;
+    }
+
+private:
+    static std::uint64_t record_size(std::uint32_t head) {
+        const std::uint32_t size = head & ~(BPF_RINGBUF_BUSY_BIT | BPF_RINGBUF_DISCARD_BIT);
+        return (size + BPF_RINGBUF_HDR_SZ + 7U) & ~std::uint64_t{7};
+    }
+
+    void publish(std::uint64_t position) {
+        if (position != position_) {
+            position_ = position;
+            std::atomic_ref(*consumed_).store(position, std::memory_order_release);
+        }
+    }
+
+    std::uint64_t* consumed_ = nullptr; ///< a page of our own
+    std::uint64_t* produced_ = nullptr; ///< a page the kernel writes, and the data, twice in a row
+    std::uint8_t* data_ = nullptr;
+    std::uint64_t mask_ = 0;
+    std::uint64_t position_ = 0;
+    size_t page_ = 0;
+};
+
+class XdpReceiver {
+public:
+    /// Loads the program with room for `replies` between two drains. Throws SystemError where this
+    /// kernel or user cannot.
+    XdpReceiver(const Servers& servers, size_t replies);
+    ~XdpReceiver();
+    XdpReceiver(const XdpReceiver&) = delete;
+    XdpReceiver& operator=(const XdpReceiver&) = delete;
+
+    /// Attaches it to an interface; "native" or "generic". Throws SystemError.
+    std::string attach(const PacketRoute& route);
+
+    template <typename Take> size_t drain(size_t most, Take take) {
+        return ring_->drain(most, take);
+    }
+
+    /// Replies dropped since the start because the ring was full.
+    [[nodiscard]] std::uint64_t overflows() const {
+        return std::atomic_ref(*overflows_).load(std::memory_order_relaxed);
+    }
+
+private:
+    struct Close {
+        void operator()(bpf_object* object) const;
+    };
+
+    std::unique_ptr<bpf_object, Close> object_;
+    std::uint64_t* overflows_ = nullptr; ///< in the object
+    int program_ = -1;                   ///< in the object
+    std::unique_ptr<RecordRing> ring_;
+    std::vector<FileDescriptor> links_;
+};
+
+/// An XDP program on an interface.
+struct XdpProgram {
+    std::uint32_t id = 0;
+    std::string name;
+    bool generic = false; ///< attached behind the driver
+};
+
+/// The program on the interface; id 0 where there is none.
+XdpProgram find_xdp_program(const PacketRoute& route);
+
+} // namespace reprise::querier
