@@ -23,7 +23,7 @@ enum class Status : std::uint8_t {
     kSkipped = 5,
 };
 
-enum class SkipReason : std::uint8_t { kNone = 0, kAborted = 1, kOversize = 2 };
+enum class SkipReason : std::uint8_t { kNone = 0, kAborted = 1, kOversize = 2, kNoAddress = 3 };
 
 /// Bits of RqRecord::marks.
 inline constexpr std::uint16_t kMarkReused = 1;
@@ -33,6 +33,9 @@ inline constexpr std::uint16_t kMarkClockStep = 8;
 inline constexpr std::uint16_t kMarkBehind = 16;
 inline constexpr std::uint16_t kMarkIdRewritten = 32;
 inline constexpr std::uint16_t kMarkEndedEarly = 64;
+inline constexpr std::uint16_t kMarkWaited = 128;   ///< for the source's query before
+inline constexpr std::uint16_t kMarkHedged = 256;   ///< also sent to a peer
+inline constexpr std::uint16_t kMarkHedgeWon = 512; ///< the peer's answer came first
 
 /// One query's end, 80 bytes as in docs/formats.md.
 struct RqRecord {

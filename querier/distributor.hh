@@ -27,6 +27,7 @@ struct DistributorOptions {
     std::string results = ".";
     unsigned queriers = 0;                      ///< 0: one a processor, unless it feeds others
     std::vector<std::string> feeds;             ///< further distributors, "[NAME=]ADDRESS:PORT"
+    std::vector<unsigned> cpus;                 ///< processors for the queriers in turn; empty: any
     std::vector<std::string> querier_arguments; ///< passed on, e.g. {"--spin-us", "20"}
 };
 

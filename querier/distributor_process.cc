@@ -30,6 +30,10 @@ std::vector<std::string> arguments(const DistributorOptions& options, unsigned i
                                   "--name",          options.name,
                                   "--index",         std::to_string(index),
                                   "--results",       options.results};
+    if (!options.cpus.empty()) {
+        list.emplace_back("--cpu");
+        list.push_back(std::to_string(options.cpus[index % options.cpus.size()]));
+    }
     list.insert(list.end(), options.querier_arguments.begin(), options.querier_arguments.end());
     return list;
 }

@@ -438,10 +438,11 @@ TEST_F(FaultsTest, AnUnwritableFolderIsOneLine) {
 TEST_F(FaultsTest, WrongOptionsAreRefused) {
     Parent parent(results_.path());
     wire::Options options = quick();
-    options.set_source_mode("mapped");
+    options.set_source_mode("mopped");
     parent.setup(options);
     EXPECT_EQ(parent.finish(), 1);
-    EXPECT_EQ(parent.aborted(), "source mode mapped is not known; use ports");
+    EXPECT_EQ(parent.aborted(),
+              "source mode mopped is not known; use ports, addresses, mapped, packet");
 }
 
 TEST_F(FaultsTest, AnEmptyTraceIsClean) {

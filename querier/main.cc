@@ -9,7 +9,9 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include <optional>
 #include <string>
+#include <vector>
 
 namespace {
 
@@ -24,6 +26,7 @@ struct Common {
     std::string early = "auto";
     int spin = 0;
     bool realtime = false;
+    std::vector<std::string> prefixes;
 
     void add_to(CLI::App& command) {
         command.add_option("--run-id", run, "Run to take part in")->required();
@@ -34,6 +37,11 @@ struct Common {
         command.add_option("--spin-us", spin, "Busy-wait for at most so long, 0 to 30")
             ->capture_default_str();
         command.add_flag("--realtime", realtime, "Run before ordinary processes (SCHED_FIFO)");
+        command
+            .add_option("--source-prefix", prefixes,
+                        "ADDRESS/BITS whose addresses stand for the sources (source mode mapped); "
+                        "twice for IPv4 and IPv6")
+            ->allow_extra_args(false);
     }
 };
 
@@ -44,6 +52,8 @@ struct Commands {
     QueryOptions query;
     DistributorOptions distributor;
     std::string listen;
+    std::string cpus;
+    std::optional<unsigned> cpu;
     CLI::App* distribute_command = nullptr;
     CLI::App* query_command = nullptr;
 
@@ -59,6 +69,8 @@ struct Commands {
             ->required();
         command.add_option("--queriers", distributor.queriers,
                            "Querier processes; 0 = one a processor, or none with --feed");
+        command.add_option("--cpus", cpus,
+                           "Processors for the queriers in turn, e.g. 0,2-3; default: any");
         command
             .add_option("--feed", distributor.feeds,
                         "[NAME=]HOST:PORT of a further distributor to feed; repeatable")
@@ -73,6 +85,7 @@ struct Commands {
             ->required();
         command.add_option("--index", query.index, "Number of this querier on its host")
             ->required();
+        command.add_option("--cpu", cpu, "Processor to run on");
     }
 
     int run_query() {
@@ -82,6 +95,10 @@ struct Commands {
         query.waiter = {.early = reprise::querier::parse_early(common.early),
                         .spin = reprise::querier::parse_spin(common.spin)};
         query.realtime = common.realtime;
+        for (const std::string& prefix : common.prefixes) {
+            query.prefixes.push_back(reprise::querier::parse_prefix(prefix));
+        }
+        query.cpu = cpu;
         return reprise::querier::run_query(query);
     }
 
@@ -101,6 +118,14 @@ struct Commands {
                                          std::to_string(common.spin)};
         if (common.realtime) {
             distributor.querier_arguments.emplace_back("--realtime");
+        }
+        for (const std::string& prefix : common.prefixes) {
+            reprise::querier::parse_prefix(prefix);
+            distributor.querier_arguments.emplace_back("--source-prefix");
+            distributor.querier_arguments.push_back(prefix);
+        }
+        if (!cpus.empty()) {
+            distributor.cpus = reprise::querier::parse_cpus(cpus);
         }
         return reprise::querier::run_distributor(distributor);
     }

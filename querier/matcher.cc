@@ -12,6 +12,8 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
+#include <vector>
 
 namespace reprise::querier {
 namespace {
@@ -33,18 +35,46 @@ std::uint64_t mix(std::uint64_t value) {
 } // namespace
 
 Matcher::Matcher(Slots& slots, size_t in_flight_limit, Nanoseconds linger)
-    : slots_(slots), mask_(bucket_count(in_flight_limit) - 1), by_key_(mask_ + 1),
-      by_id_(mask_ + 1), ghosts_(linger) {}
+    : slots_(slots), most_buckets_(bucket_count(in_flight_limit)), mask_(kFewestBuckets - 1),
+      by_key_(kFewestBuckets), by_id_(kFewestBuckets), ghosts_(linger) {}
 
-std::uint64_t Matcher::id_hash(std::uint32_t owner, std::uint16_t id) {
-    return mix((std::uint64_t{owner} << 16U) | id);
+void Matcher::grow() {
+    const size_t size = by_key_.size() * 2;
+    std::vector<KeyList> keys(size);
+    std::vector<IdList> ids(size);
+    mask_ = size - 1;
+    // What was in one list goes to two, each in its old order.
+    for (KeyList& list : by_key_) {
+        while (!list.empty()) {
+            const std::uint32_t at = list.front();
+            const Slot& slot = slots_[at];
+            list.remove(slots_, at);
+            keys[key_hash(slot.owner, slot.wire_id, slot.question) & mask_].push_back(slots_, at);
+        }
+    }
+    for (IdList& list : by_id_) {
+        while (!list.empty()) {
+            const std::uint32_t at = list.front();
+            list.remove(slots_, at);
+            ids[id_hash(slots_[at].owner, slots_[at].wire_id) & mask_].push_back(slots_, at);
+        }
+    }
+    by_key_ = std::move(keys);
+    by_id_ = std::move(ids);
 }
 
-std::uint64_t Matcher::key_hash(std::uint32_t owner, std::uint16_t id, std::uint64_t question) {
+std::uint64_t Matcher::id_hash(Owner owner, std::uint16_t id) {
+    return mix((owner * 0x9e3779b97f4a7c15U) + id);
+}
+
+std::uint64_t Matcher::key_hash(Owner owner, std::uint16_t id, std::uint64_t question) {
     return mix(id_hash(owner, id) ^ question);
 }
 
 void Matcher::add(std::uint32_t index) {
+    if (++count_ > by_key_.size() && by_key_.size() < most_buckets_) {
+        grow();
+    }
     Slot& slot = slots_[index];
     by_key_[key_hash(slot.owner, slot.wire_id, slot.question) & mask_].push_back(slots_, index);
     by_id_[id_hash(slot.owner, slot.wire_id) & mask_].push_back(slots_, index);
@@ -57,6 +87,7 @@ void Matcher::remove(std::uint32_t index) {
         by_key_[key_hash(slot.owner, slot.wire_id, slot.question) & mask_].remove(slots_, index);
         by_id_[id_hash(slot.owner, slot.wire_id) & mask_].remove(slots_, index);
         slot.keyed = false;
+        --count_;
     }
 }
 
@@ -71,7 +102,7 @@ void Matcher::end(std::uint32_t index, bool answered, Nanoseconds now) {
     }
 }
 
-std::uint32_t Matcher::find(std::uint32_t owner, std::uint16_t id, std::uint64_t question) const {
+std::uint32_t Matcher::find(Owner owner, std::uint16_t id, std::uint64_t question) const {
     std::uint32_t at = by_key_[key_hash(owner, id, question) & mask_].front();
     for (; at != kNone; at = KeyList::after(slots_, at)) {
         const Slot& slot = slots_[at];
@@ -82,7 +113,7 @@ std::uint32_t Matcher::find(std::uint32_t owner, std::uint16_t id, std::uint64_t
     return kNone;
 }
 
-std::uint32_t Matcher::find_by_id(std::uint32_t owner, std::uint16_t id) const {
+std::uint32_t Matcher::find_by_id(Owner owner, std::uint16_t id) const {
     std::uint32_t at = by_id_[id_hash(owner, id) & mask_].front();
     while (at != kNone && (slots_[at].wire_id != id || slots_[at].owner != owner)) {
         at = IdList::after(slots_, at);
@@ -90,11 +121,11 @@ std::uint32_t Matcher::find_by_id(std::uint32_t owner, std::uint16_t id) const {
     return at;
 }
 
-bool Matcher::id_in_use(std::uint32_t owner, std::uint16_t id) const {
+bool Matcher::id_in_use(Owner owner, std::uint16_t id) const {
     return find_by_id(owner, id) != kNone;
 }
 
-Matcher::Match Matcher::match(std::uint32_t owner, Bytes reply, Nanoseconds now) {
+Matcher::Match Matcher::match(Owner owner, Bytes reply, Nanoseconds now) {
     const auto header = parse_header(reply);
     if (!header || !header->is_response()) {
         return {};

@@ -12,6 +12,7 @@
 #include "querier/ghosts.hh"
 #include "querier/links.hh"
 #include "querier/slots.hh"
+#include "querier/transport.hh"
 
 #include <cstddef>
 #include <cstdint>
@@ -41,21 +42,26 @@ public:
     void end(std::uint32_t slot, bool answered, Nanoseconds now);
 
     /// Looks up a reply; the query found stays until end().
-    Match match(std::uint32_t owner, Bytes reply, Nanoseconds now);
+    Match match(Owner owner, Bytes reply, Nanoseconds now);
 
-    [[nodiscard]] bool id_in_use(std::uint32_t owner, std::uint16_t id) const;
+    [[nodiscard]] bool id_in_use(Owner owner, std::uint16_t id) const;
 
 private:
     using KeyList = IndexList<&Slot::by_key>;
     using IdList = IndexList<&Slot::by_id>;
 
-    static std::uint64_t id_hash(std::uint32_t owner, std::uint16_t id);
-    static std::uint64_t key_hash(std::uint32_t owner, std::uint16_t id, std::uint64_t question);
-    [[nodiscard]] std::uint32_t find(std::uint32_t owner, std::uint16_t id,
-                                     std::uint64_t question) const;
-    [[nodiscard]] std::uint32_t find_by_id(std::uint32_t owner, std::uint16_t id) const;
+    static std::uint64_t id_hash(Owner owner, std::uint16_t id);
+    static std::uint64_t key_hash(Owner owner, std::uint16_t id, std::uint64_t question);
+    [[nodiscard]] std::uint32_t find(Owner owner, std::uint16_t id, std::uint64_t question) const;
+    [[nodiscard]] std::uint32_t find_by_id(Owner owner, std::uint16_t id) const;
+
+    /// Doubles the tables: they grow with what is in flight, because small ones stay in the
+    /// processor's cache.
+    void grow();
 
     Slots& slots_;
+    size_t most_buckets_;
+    size_t count_ = 0;
     std::uint64_t mask_;
     std::vector<KeyList> by_key_;
     std::vector<IdList> by_id_;

@@ -21,7 +21,7 @@ using Kind = Matcher::Kind;
 class MatcherTest : public ::testing::Test {
 protected:
     /// Sends a query from `owner`; its slot.
-    std::uint32_t send(std::uint32_t owner, const std::vector<std::uint8_t>& message) {
+    std::uint32_t send(Owner owner, const std::vector<std::uint8_t>& message) {
         const std::uint32_t slot = slots_.take(make_query(sequence_++, 0, message));
         slots_[slot].owner = owner;
         matcher_.add(slot);
@@ -29,7 +29,7 @@ protected:
     }
 
     /// A reply arrives; an answered query ends.
-    Matcher::Match reply(std::uint32_t owner, const std::vector<std::uint8_t>& message,
+    Matcher::Match reply(Owner owner, const std::vector<std::uint8_t>& message,
                          Nanoseconds now = 0) {
         const Matcher::Match match = matcher_.match(owner, message, now);
         if (match.kind == Kind::kAnswer) {

@@ -24,7 +24,7 @@ void MessageStore::refill(size_t size_class) {
     }
 }
 
-std::uint8_t* MessageStore::keep(Bytes message) {
+const std::uint8_t* MessageStore::keep(Bytes message) {
     const size_t size_class = class_of(message.size());
     if (free_[size_class].empty()) {
         refill(size_class);
@@ -35,8 +35,8 @@ std::uint8_t* MessageStore::keep(Bytes message) {
     return piece;
 }
 
-void MessageStore::forget(std::uint8_t* message, size_t size) {
-    free_[class_of(size)].push_back(message);
+void MessageStore::forget(const std::uint8_t* message, size_t size) {
+    free_[class_of(size)].push_back(const_cast<std::uint8_t*>(message)); // it is ours
 }
 
 } // namespace reprise::querier

@@ -16,10 +16,10 @@ namespace reprise::querier {
 class MessageStore {
 public:
     /// A copy of `message` (at most 65,535 bytes), owned by the store until forget().
-    std::uint8_t* keep(Bytes message);
+    const std::uint8_t* keep(Bytes message);
 
     /// Gives the bytes back; `size` as it was kept.
-    void forget(std::uint8_t* message, size_t size);
+    void forget(const std::uint8_t* message, size_t size);
 
     /// Bytes in chunks, used or not.
     [[nodiscard]] size_t reserved() const { return chunks_.size() * kChunk; }

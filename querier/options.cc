@@ -2,13 +2,19 @@
 
 #include "core/clock.hh"
 #include "core/error.hh"
+#include "querier/addresses_path.hh"
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
+#include <cstddef>
 #include <optional>
+#include <sched.h>
 #include <string>
+#include <string_view>
 #include <system_error>
+#include <vector>
 
 namespace reprise::querier {
 namespace {
@@ -18,7 +24,62 @@ constexpr int kMostEarly = 1000;
 /// A querier that spins longer takes the processor from the server under test.
 constexpr int kMostSpin = 30;
 
+bool number(std::string_view text, unsigned& value) {
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    return error == std::errc{} && end == text.data() + text.size();
+}
+
+/// "2" or "2-5" into `out`; false where it is neither.
+bool add_range(std::string_view text, std::vector<unsigned>& out) {
+    const size_t dash = text.find('-');
+    unsigned first = 0;
+    unsigned last = 0;
+    if (!number(text.substr(0, dash), first) ||
+        !number(dash == std::string_view::npos ? text : text.substr(dash + 1), last) ||
+        last < first || last >= CPU_SETSIZE) {
+        return false;
+    }
+    for (unsigned cpu = first; cpu <= last; ++cpu) {
+        out.push_back(cpu);
+    }
+    return true;
+}
+
 } // namespace
+
+std::vector<unsigned> parse_cpus(const std::string& text) {
+    std::vector<unsigned> cpus;
+    cpu_set_t allowed;
+    CPU_ZERO(&allowed);
+    sched_getaffinity(0, sizeof allowed, &allowed);
+    for (size_t at = 0; at <= text.size();) {
+        const size_t comma = std::min(text.find(',', at), text.size());
+        if (!add_range(std::string_view(text).substr(at, comma - at), cpus)) {
+            throw UsageError(
+                fmt::format("--cpus {}: not a list of processors; give e.g. 0,2-3", text));
+        }
+        at = comma + 1;
+    }
+    for (const unsigned cpu : cpus) {
+        if (!CPU_ISSET(cpu, &allowed)) {
+            throw UsageError(fmt::format(
+                "--cpus {}: processor {} is not there or not ours; see `nproc` and `taskset -p $$`",
+                text, cpu));
+        }
+    }
+    return cpus;
+}
+
+SourcePrefix parse_prefix(const std::string& text) {
+    const auto prefix = SourcePrefix::parse(text);
+    if (!prefix) {
+        throw UsageError(
+            fmt::format("--source-prefix {}: not ADDRESS/BITS with the host bits zero; "
+                        "give e.g. 10.1.0.0/16 or fd00:1::/64",
+                        text));
+    }
+    return *prefix;
+}
 
 std::optional<Nanoseconds> parse_early(const std::string& text) {
     if (text == "auto") {

@@ -13,9 +13,11 @@
 #include "querier/statistics.hh"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
@@ -46,6 +48,8 @@ constexpr Nanoseconds kFlushTime = kMillisecond;
 constexpr size_t kFlushRecords = 1024;
 constexpr int kFramesAtOnce = 4;
 constexpr int kLastWordsMs = 1000;
+/// Numbers of UDP paths have four bits; one is the server's.
+constexpr size_t kMostPeers = 15;
 
 volatile sig_atomic_t terminated = 0;
 
@@ -71,6 +75,15 @@ void run_first() {
     }
 }
 
+void run_on(unsigned cpu) {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET(cpu, &set);
+    if (sched_setaffinity(0, sizeof set, &set) != 0) {
+        throw SystemError(fmt::format("run on processor {} (--cpus)", cpu));
+    }
+}
+
 std::string first_line(const char* path) {
     std::ifstream in(path);
     std::string line;
@@ -91,6 +104,16 @@ std::optional<Endpoint> endpoint(const std::string& text, std::string& error) {
     return parsed;
 }
 
+SourceMode source_mode(const std::string& name, std::string& error) {
+    constexpr std::array kNames{"ports", "addresses", "mapped", "packet"};
+    const auto found = std::ranges::find(kNames, name.empty() ? "ports" : name);
+    if (found == kNames.end()) {
+        error = fmt::format("source mode {} is not known; use {}", name, fmt::join(kNames, ", "));
+        return SourceMode::kPorts;
+    }
+    return static_cast<SourceMode>(found - kNames.begin());
+}
+
 } // namespace
 
 ReplayOptions replay_options(const wire::Options& options, std::string& error) {
@@ -102,12 +125,19 @@ ReplayOptions replay_options(const wire::Options& options, std::string& error) {
     out.in_flight = options.in_flight() == 0 ? out.in_flight : options.in_flight();
     out.max_lateness = options.max_lateness_ns();
     out.answers = options.answers();
+    out.source_mode = source_mode(options.source_mode(), error);
+    out.fast = options.fast();
+    out.dependent = options.dependent();
+    out.hedge_after = options.hedge_peers().empty() ? 0 : options.hedge_after_ns();
+    for (const std::string& peer : options.hedge_peers()) {
+        out.peers.push_back(endpoint(peer, error).value_or(Endpoint{}));
+    }
     if (out.timeout <= 0 || out.idle_timeout < 0) {
         error = "the timeout must be positive and the idle timeout not negative";
     } else if (out.in_flight > kMostInFlight) {
         error = fmt::format("in-flight limit {} is over {}", out.in_flight, kMostInFlight);
-    } else if (!options.source_mode().empty() && options.source_mode() != "ports") {
-        error = fmt::format("source mode {} is not known; use ports", options.source_mode());
+    } else if (out.peers.size() > kMostPeers) {
+        error = fmt::format("{} peers are over {}", out.peers.size(), kMostPeers);
     }
     return out;
 }
@@ -120,6 +150,9 @@ int Process::run() {
         check(prctl(PR_SET_TIMERSLACK, 1), "prctl PR_SET_TIMERSLACK");
         if (options_.realtime) {
             run_first();
+        }
+        if (options_.cpu) {
+            run_on(*options_.cpu);
         }
         replay_.descriptors = raise_descriptor_limit();
         poller_.add(link_.fd(), EPOLLIN, {.kind = EventKind::kControl});
@@ -153,6 +186,7 @@ void Process::loop_once() {
     const Nanoseconds now = SteadyClock::now();
     if (replayer_) {
         replayer_->send_due();
+        replayer_->poll();
         replayer_->expire(now);
     }
     take_in();
@@ -165,7 +199,7 @@ void Process::loop_once() {
     Nanoseconds wake =
         replayer_ ? replayer_->next_wake(asleep) : std::numeric_limits<Nanoseconds>::max();
     wake = std::min({wake, next_report_, asleep + kParentSilence});
-    wait_and_handle(asleep, intake_.busy() || more_frames_ ? asleep : wake);
+    wait_and_handle(asleep, taking_in() || more_frames_ ? asleep : wake);
     check_parent(SteadyClock::now());
 }
 
@@ -200,7 +234,7 @@ void Process::wait_and_handle(Nanoseconds now, Nanoseconds wake) {
 
 void Process::receive() {
     link_.flush();
-    if (more_frames_ || intake_.busy()) {
+    if (more_frames_ || taking_in()) {
         return; // what was read before comes first
     }
     switch (link_.receive()) {
@@ -216,10 +250,13 @@ void Process::receive() {
     }
 }
 
+/// A block is not used up yet.
+bool Process::taking_in() const { return replayer_ && replayer_->backlog().busy(); }
+
 void Process::take_in() {
     for (int n = 0; n < kFramesAtOnce && !done_; ++n) {
-        if (intake_.busy()) {
-            if (const std::string error = intake_.step(*replayer_); !error.empty()) {
+        if (taking_in()) {
+            if (const std::string error = replayer_->backlog().step(); !error.empty()) {
                 stop(error, true);
             }
             continue;
@@ -271,6 +308,10 @@ void Process::on_setup(const wire::Setup& setup) {
     const size_t descriptors = replay_.descriptors;
     replay_ = replay_options(setup.options(), error);
     replay_.descriptors = descriptors;
+    replay_.prefixes = options_.prefixes;
+    if (replay_.source_mode == SourceMode::kMapped && replay_.prefixes.empty()) {
+        error = "source mode mapped needs --source-prefix at the distributor";
+    }
     if (!error.empty() || replayer_) {
         stop(error.empty() ? "the distributor sent Setup twice" : error, true);
         return;
@@ -311,7 +352,7 @@ void Process::on_block(wire::Block& block) {
         stop("the distributor sent queries before Setup", true);
         return;
     }
-    intake_.begin(std::move(*block.mutable_records()));
+    replayer_->backlog().begin(std::move(*block.mutable_records()));
 }
 
 void Process::check_parent(Nanoseconds now) {
@@ -321,7 +362,7 @@ void Process::check_parent(Nanoseconds now) {
     if (done_ || !replayer_ || now - last_heard_ <= kParentSilence) {
         return;
     }
-    if (more_frames_ || intake_.busy()) {
+    if (more_frames_ || taking_in()) {
         return; // its words are being taken in; what it says now cannot be read before
     }
     receive(); // after a pause of our own the parent's words may be waiting
@@ -372,7 +413,7 @@ void Process::check_end() {
         stop(results_.failure(), true);
     } else if (!replayer_->trouble().empty()) {
         stop(replayer_->trouble(), true);
-    } else if (trace_ended_ && results_.is_open() && replayer_->settled() && !intake_.busy()) {
+    } else if (trace_ended_ && results_.is_open() && replayer_->settled() && !taking_in()) {
         because_ = reason_at_end();
         done_ = true;
     }

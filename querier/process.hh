@@ -4,8 +4,8 @@
 
 #include "core/clock.hh"
 #include "core/replay.pb.h"
+#include "querier/addresses_path.hh"
 #include "querier/control_link.hh"
-#include "querier/intake.hh"
 #include "querier/poller.hh"
 #include "querier/replayer.hh"
 #include "querier/results.hh"
@@ -14,7 +14,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 namespace reprise::querier {
 
@@ -25,6 +27,8 @@ struct QueryOptions {
     std::string run;     ///< must match the parent's
     std::string results; ///< folder for .rq and .ra files
     WaiterOptions waiter;
+    std::vector<SourcePrefix> prefixes; ///< of this host, for source mode mapped
+    std::optional<unsigned> cpu;        ///< run on this processor only
     bool realtime =
         false; ///< run before ordinary processes (SCHED_FIFO), where the kernel allows it
 };
@@ -58,6 +62,7 @@ private:
     void stop(const std::string& because, bool tell_parent);
     void open_results(const wire::Start& start);
     void finish();
+    [[nodiscard]] bool taking_in() const;
     [[nodiscard]] std::string reason_at_end() const;
 
     QueryOptions options_;
@@ -66,8 +71,7 @@ private:
     Results results_;
     ReplayOptions replay_;
     std::unique_ptr<Replayer> replayer_; ///< from Setup on
-    Intake intake_;
-    bool more_frames_ = false; ///< the link may hold another whole frame
+    bool more_frames_ = false;           ///< the link may hold another whole frame
     bool done_ = false;
     std::string because_;      ///< why the run is not clean
     bool trace_ended_ = false; ///< EndOfTrace came

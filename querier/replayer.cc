@@ -3,69 +3,99 @@
 #include "core/bytes.hh"
 #include "core/clock.hh"
 #include "core/dns_message.hh"
+#include "core/error.hh"
 #include "core/query.hh"
 #include "core/result_file.hh"
+#include "querier/addresses_path.hh"
 #include "querier/links.hh"
 #include "querier/matcher.hh"
 #include "querier/poller.hh"
+#include "querier/ports_path.hh"
 #include "querier/question.hh"
 #include "querier/results.hh"
-#include "querier/schedule.hh"
 #include "querier/slots.hh"
+#include "querier/statistics.hh"
 #include "querier/transport.hh"
 #include "querier/waiter.hh"
 
-#include <fmt/format.h>
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <span>
+#include <memory>
+#include <optional>
 #include <utility>
 
 namespace reprise::querier {
 namespace {
 
-constexpr Nanoseconds kBehind = kMillisecond;
-/// Between two looks at the sockets, so that sending under load does not let receive buffers
-/// overflow.
-constexpr int kSendBurst = 128;
 /// Between two looks at the schedule, so that a dead server's timeouts do not delay sending.
 constexpr int kExpireBurst = 64;
 /// Keys of ended queries are remembered for the timeout once more, at least for so long.
 constexpr Nanoseconds kShortestLinger = 5 * kSecond;
-constexpr Nanoseconds kBusyRetry = 100 * kMicrosecond;
-constexpr Nanoseconds kNoRoomRetry = kMillisecond;
 
-Nanoseconds busy_wait_until(Nanoseconds time) {
-    Nanoseconds now = SteadyClock::now();
-    while (now < time) {
-        now = SteadyClock::now();
-    }
-    return now;
+Servers servers_with(const Endpoint& peer) {
+    Servers servers;
+    (peer.address.is_v4() ? servers.v4 : servers.v6) = peer;
+    return servers;
 }
 
 } // namespace
 
 Replayer::Replayer(Poller& poller, const ReplayOptions& options, WaiterOptions waiter,
                    Results& results)
-    : options_(options), results_(results), slots_(options.credit + options.in_flight),
-      waiter_(waiter),
+    : options_(options), results_(results), slots_(options.credit + 2 * options.in_flight),
+      backlog_(options.credit), waiter_(waiter),
       matcher_(slots_, options.in_flight, std::max(options.timeout, kShortestLinger)),
       descriptors_(options.descriptors),
-      udp_(poller, descriptors_, slots_, options.servers, statistics_, *this),
       tcp_(poller, descriptors_, slots_, matcher_, options.servers, options.idle_timeout,
-           statistics_, *this) {}
-
-bool Replayer::accept(const Query& query) {
-    const std::uint32_t slot = slots_.take(query);
-    if (slot == kNone) {
-        return false;
+           statistics_, *this, source_of()),
+      keep_messages_(options.answers || options.hedge_after > 0) {
+    open_paths(poller);
+    if (options.dependent) {
+        dependents_.emplace(slots_);
     }
-    ++statistics_.received;
-    schedule_.push(query.due, slot);
-    return true;
+}
+
+void Replayer::open_paths(Poller& poller) {
+    paths_.push_back(make_path(poller, options_.servers, 0));
+    if (options_.hedge_after <= 0) {
+        return;
+    }
+    for (const Endpoint& peer : options_.peers) {
+        paths_.push_back(
+            make_path(poller, servers_with(peer), static_cast<std::uint8_t>(paths_.size())));
+    }
+    hedges_.emplace(slots_, options_.hedge_after, options_.peers.size());
+}
+
+std::unique_ptr<UdpPath> Replayer::make_path(Poller& poller, const Servers& servers,
+                                             std::uint8_t number) {
+    if (options_.source_mode == SourceMode::kPorts) {
+        return std::make_unique<PortsPath>(poller, descriptors_, slots_, servers, statistics_,
+                                           *this, number);
+    }
+    if (options_.source_mode == SourceMode::kPacket) {
+        throw Error("source mode packet is not built in");
+    }
+    return std::make_unique<AddressesPath>(poller, descriptors_, slots_, servers, statistics_,
+                                           *this, source_of(), number);
+}
+
+/// Nothing where the host's own address is meant.
+SourceOf Replayer::source_of() const {
+    switch (options_.source_mode) {
+    case SourceMode::kAddresses:
+        return [](const Slot& slot) { return std::optional(slot.source.address); };
+    case SourceMode::kMapped:
+        return [prefixes = options_.prefixes](const Slot& slot) -> std::optional<IpAddress> {
+            const auto prefix = std::ranges::find(
+                prefixes, slot.family(), [](const auto& one) { return one.address.family; });
+            return prefix == prefixes.end() ? std::nullopt : prefix->at(slot.record.source);
+        };
+    default:
+        return {};
+    }
 }
 
 void Replayer::start(Nanoseconds start) {
@@ -73,177 +103,30 @@ void Replayer::start(Nanoseconds start) {
     started_ = true;
 }
 
-Nanoseconds Replayer::due(const Schedule::Item& item) const { return item.time + base_; }
-
 Nanoseconds Replayer::lag(Nanoseconds now) const {
-    return !started_ || schedule_.empty() ? 0
-                                          : std::max<Nanoseconds>(now - due(schedule_.front()), 0);
+    return !started_ || options_.fast || backlog_.empty() ? 0
+                                                          : std::max<Nanoseconds>(now - due(), 0);
 }
 
 std::uint64_t Replayer::take_departed() { return std::exchange(departed_, 0); }
 
 bool Replayer::quiet(Nanoseconds now, Nanoseconds work) const {
-    return !started_ || schedule_.empty() || due(schedule_.front()) - now > work;
+    return !started_ || options_.fast || backlog_.empty() || due() - now > work;
 }
 
-// Sending
-
-void Replayer::send_due() {
-    for (int sent = 0; sent < kSendBurst && started_ && !schedule_.empty(); ++sent) {
-        Nanoseconds now = SteadyClock::now();
-        const Nanoseconds time = due(schedule_.front());
-        if (blocked_until_ > now || too_late(now - time)) {
-            return;
-        }
-        switch (waiter_.decide(now, time)) {
-        case Waiter::Action::kSleep:
-            return;
-        case Waiter::Action::kSpin:
-            waiter_.no_lesson();
-            now = busy_wait_until(time);
-            break;
-        case Waiter::Action::kSend:
-            break;
-        }
-        if (!send_front(now, time)) {
-            return;
-        }
-    }
-}
-
-bool Replayer::too_late(Nanoseconds late) {
-    if (options_.max_lateness <= 0 || late <= options_.max_lateness) {
-        return false;
-    }
-    if (trouble_.empty()) {
-        trouble_ = fmt::format("behind schedule by {:.3f} s, over the limit of {:.3f} s; lower the "
-                               "rate, add queriers or hosts, or raise --max-lateness-s",
-                               static_cast<double>(late) / 1e9,
-                               static_cast<double>(options_.max_lateness) / 1e9);
-    }
-    return true;
-}
-
-bool Replayer::send_front(Nanoseconds now, Nanoseconds due) {
-    const std::uint32_t index = schedule_.front().slot;
-    Slot& slot = slots_[index];
-    const Nanoseconds late = now - due;
-    slot.record.due = due;
-    slot.record.marks |= late > kBehind ? kMarkBehind : std::uint16_t{0};
-    const SendResult result =
-        in_flight_ < options_.in_flight ? hand_over(index, now) : SendResult::kNoRoom;
-    if (result == SendResult::kBusy || result == SendResult::kNoRoom) {
-        block(result, now);
-        return false;
-    }
-    schedule_.pop();
-    note_departure(late);
-    return true;
-}
-
-void Replayer::note_departure(Nanoseconds late) {
-    ++departed_;
-    statistics_.behind_schedule += late > kBehind ? 1 : 0;
-    statistics_.max_lateness = std::max(statistics_.max_lateness, late);
-}
-
-void Replayer::block(SendResult result, Nanoseconds now) {
-    blocked_until_ = now + (result == SendResult::kBusy ? kBusyRetry : kNoRoomRetry);
-}
-
-bool Replayer::make_room() { return udp_.evict_idle() || tcp_.evict_idle(); }
-
-SendResult Replayer::hand_over(std::uint32_t index, Nanoseconds now) {
-    switch (slots_[index].record.transport) {
-    case Transport::kUdp:
-        return hand_over_udp(index);
-    case Transport::kTcp:
-        return hand_over_tcp(index, now);
-    default:
-        end_unsent(index, SendResult::kFailed);
-        return SendResult::kFailed;
-    }
-}
-
-SendResult Replayer::hand_over_udp(std::uint32_t index) {
-    SendResult result = udp_.send(index);
-    if (result == SendResult::kNoRoom && make_room()) {
-        result = udp_.send(index);
-    }
-    if (result == SendResult::kDone) {
-        waiter_.sent_first(slots_[index].record.send);
-        launch(index, slots_[index].record.send);
-        on_written(index);
-    } else {
-        end_unsent(index, result);
-    }
-    return result;
-}
-
-SendResult Replayer::hand_over_tcp(std::uint32_t index, Nanoseconds now) {
-    launch(index, now);
-    SendResult result = tcp_.submit(index);
-    if (result == SendResult::kNoRoom && make_room()) {
-        result = tcp_.submit(index);
-    }
-    if (result != SendResult::kDone) {
-        land(index);
-        end_unsent(index, result);
-    }
-    return result;
-}
-
-/// The query ends here unless it can be tried again (busy, no room).
-void Replayer::end_unsent(std::uint32_t index, SendResult result) {
-    if (result == SendResult::kOversize) {
-        skip(index, SkipReason::kOversize);
-    } else if (result == SendResult::kFailed) {
-        warn_once(slots_[index]);
-        finish(index, slots_[index].record.transport == Transport::kTcp ? Status::kConnectionFailed
-                                                                        : Status::kSendFailed);
-    }
-}
-
-void Replayer::warn_once(const Slot& slot) {
-    if (!std::exchange(warned_unsupported_, true)) {
-        spdlog::warn("event=send_failed seq={} transport={} family={} note=\"the first one; later "
-                     "ones are only counted\"",
-                     slot.record.sequence, transport_name(slot.record.transport), slot.family);
-    }
-}
-
-void Replayer::launch(std::uint32_t index, Nanoseconds first_action) {
-    Slot& slot = slots_[index];
-    slot.deadline = first_action + options_.timeout;
-    slot.in_flight = true;
-    deadlines_.push_back(slots_, index);
-    ++in_flight_;
-}
-
-void Replayer::land(std::uint32_t index) {
-    Slot& slot = slots_[index];
-    if (slot.in_flight) {
-        slot.in_flight = false;
-        deadlines_.remove(slots_, index);
-        --in_flight_;
-        blocked_until_ = 0;
-    }
-}
-
-void Replayer::on_written(std::uint32_t index) {
-    Slot& slot = slots_[index];
-    statistics_.sent += slot.written ? 0 : 1;
-    slot.written = true;
-    matcher_.add(index);
+const Statistics& Replayer::statistics() {
+    statistics_.received = backlog_.received();
+    return statistics_;
 }
 
 // Ends
 
-void Replayer::on_reply(std::uint32_t owner, std::span<std::uint8_t> reply, Nanoseconds received) {
-    const Matcher::Match match = matcher_.match(owner, reply, received);
+void Replayer::on_reply(Owner owner, const Reply& reply) {
+    const Matcher::Match match = matcher_.match(owner, reply.bytes, now_);
     switch (match.kind) {
     case Matcher::Kind::kAnswer:
-        answer(match.slot, reply, received);
+        fill_answer(slots_[match.slot], reply);
+        finish(match.slot, Status::kAnswered, reply.bytes);
         return;
     case Matcher::Kind::kLate:
         ++statistics_.late;
@@ -257,41 +140,58 @@ void Replayer::on_reply(std::uint32_t owner, std::span<std::uint8_t> reply, Nano
     }
 }
 
-void Replayer::answer(std::uint32_t index, std::span<std::uint8_t> reply, Nanoseconds received) {
-    Slot& slot = slots_[index];
-    if (const std::uint16_t id = message_id(slot.bytes()); id != slot.wire_id) {
-        reply[0] = static_cast<std::uint8_t>(id >> 8U);
-        reply[1] = static_cast<std::uint8_t>(id);
+void Replayer::fill_answer(Slot& slot, const Reply& reply) {
+    if (slot.id != slot.wire_id) {
+        reply.bytes[0] = static_cast<std::uint8_t>(slot.id >> 8U);
+        reply.bytes[1] = static_cast<std::uint8_t>(slot.id);
     }
     RqRecord& record = slot.record;
-    record.receive = received;
-    record.latency = std::max<Nanoseconds>(received - record.send, 0);
-    record.reply_size = static_cast<std::uint32_t>(reply.size());
-    record.rcode = full_rcode(reply);
-    record.flags = parse_header(reply).value_or(DnsHeader{}).flags;
+    record.receive = reply.received;
+    record.latency = std::max<Nanoseconds>(reply.received - record.send, 0);
+    record.reply_size = static_cast<std::uint32_t>(reply.size);
+    record.rcode = full_rcode(reply.bytes);
+    record.flags = parse_header(reply.bytes).value_or(DnsHeader{}).flags;
     if (stamps_.stepped() && record.transport == Transport::kUdp) {
         record.marks |= kMarkClockStep;
     }
-    statistics_.reply_bytes += reply.size();
-    finish(index, Status::kAnswered, reply);
 }
 
 void Replayer::on_failed(std::uint32_t slot, Status status) { finish(slot, status); }
 
-void Replayer::finish(std::uint32_t index, Status status, Bytes reply) {
+/// The query leaves its transport.
+void Replayer::leave(std::uint32_t index, bool answered) {
     Slot& slot = slots_[index];
     if (slot.record.transport == Transport::kTcp) {
         tcp_.detach(index);
     } else if (slot.in_flight) {
-        udp_.release(slot.place);
+        paths_[slot.path]->release(slot.place);
     }
     land(index);
-    matcher_.end(index, status == Status::kAnswered, SteadyClock::now());
-    slot.record.status = status;
-    slot.record.send = slot.written ? slot.record.send : 0;
-    statistics_.count_end(status);
-    results_.write(slot, reply, stamps_.to_realtime(slot.record.receive));
+    matcher_.end(index, answered, now_);
+    if (hedges_) {
+        hedges_->unwatch(index);
+    }
+}
+
+void Replayer::finish(std::uint32_t index, Status status, Bytes reply) {
+    leave(index, status == Status::kAnswered);
+    Slot& slot = slots_[index];
+    const bool whole = slot.pair == kNone || hedges_->settle(index, status);
+    if (whole) {
+        slot.record.status = status;
+        slot.record.send = slot.written ? slot.record.send : 0;
+        statistics_.reply_bytes += slot.record.reply_size;
+        statistics_.count_end(status);
+        results_.write(slot, reply, stamps_.to_realtime(slot.record.receive));
+        if (dependents_) {
+            if (const std::uint32_t next = dependents_->end(slot.record.source); next != kNone) {
+                ready_.push_back(next);
+                ++departed_;
+            }
+        }
+    }
     slots_.give_back(index);
+    write_hedges();
 }
 
 void Replayer::skip(std::uint32_t index, SkipReason reason) {
@@ -300,6 +200,7 @@ void Replayer::skip(std::uint32_t index, SkipReason reason) {
 }
 
 void Replayer::expire(Nanoseconds now) {
+    now_ = now;
     for (int n = 0; n < kExpireBurst; ++n) {
         const std::uint32_t index = deadlines_.front();
         if (index == kNone || slots_[index].deadline > now) {
@@ -309,34 +210,61 @@ void Replayer::expire(Nanoseconds now) {
             finish(index, Status::kTimedOut);
         }
     }
+    hedge(now);
     tcp_.close_idle(now);
 }
 
 void Replayer::abort() {
-    for (; !schedule_.empty(); schedule_.pop()) {
-        Slot& slot = slots_[schedule_.front().slot];
-        slot.record.due = started_ ? due(schedule_.front()) : 0;
+    skip_waiting();
+    while (!backlog_.empty()) {
+        const Query query = backlog_.front();
+        const std::uint32_t index = take_front(query);
+        slots_[index].record.due = started_ ? slots_[index].record.due : 0;
+        skip(index, SkipReason::kAborted);
+        backlog_.pop();
         ++departed_;
-        skip(schedule_.front().slot, SkipReason::kAborted);
     }
+    backlog_.sweep();
     while (!deadlines_.empty()) {
         slots_[deadlines_.front()].record.marks |= kMarkEndedEarly;
         finish(deadlines_.front(), Status::kTimedOut);
+        skip_waiting();
     }
+}
+
+/// What was held back is not sent any more.
+void Replayer::skip_waiting() {
+    do { // the end of one may make the next of its source ready
+        for (; !ready_.empty(); ready_.pop_front()) {
+            skip(ready_.front(), SkipReason::kAborted);
+        }
+        const std::uint32_t slot = dependents_ ? dependents_->take_any() : kNone;
+        if (slot == kNone) {
+            return;
+        }
+        skip(slot, SkipReason::kAborted);
+    } while (true);
 }
 
 // Waking
 
 void Replayer::begin_batch(const ClockPair& pair) {
+    now_ = pair.monotonic;
     stamps_.sample(pair);
     statistics_.clock_steps = stamps_.steps();
 }
 
 void Replayer::handle(const EventTag& tag, std::uint32_t events) {
     if (tag.kind == EventKind::kUdp) {
-        udp_.receive(tag, stamps_);
+        paths_[tag.path]->receive(tag, stamps_);
     } else if (tag.kind == EventKind::kTcp) {
         tcp_.handle(tag, events);
+    }
+}
+
+void Replayer::poll() {
+    for (const auto& path : paths_) {
+        path->poll(stamps_);
     }
 }
 
@@ -345,7 +273,10 @@ void Replayer::woke(Nanoseconds asleep, Nanoseconds timer, Nanoseconds awake) {
 }
 
 Nanoseconds Replayer::next_wake(Nanoseconds now) {
-    Nanoseconds wake = std::min(tcp_.next_idle(), std::numeric_limits<Nanoseconds>::max());
+    Nanoseconds wake = std::min(tcp_.next_idle(), hedges_ ? hedges_->next() : tcp_.next_idle());
+    for (const auto& path : paths_) {
+        wake = std::min(wake, path->next_wake(now));
+    }
     if (!deadlines_.empty()) {
         wake = std::min(wake, slots_[deadlines_.front()].deadline);
     }
@@ -353,15 +284,16 @@ Nanoseconds Replayer::next_wake(Nanoseconds now) {
         const auto rehearsal = waiter_.next_rehearsal();
         return rehearsal ? std::min(wake, now + *rehearsal) : wake;
     }
-    if (schedule_.empty()) {
+    if (backlog_.empty() && ready_.empty()) {
         return wake;
     }
-    const Nanoseconds time = due(schedule_.front());
-    const Nanoseconds send = blocked_until_ > now ? blocked_until_
-                             : waiter_.decide(now, time) != Waiter::Action::kSleep
-                                 ? now
-                                 : waiter_.wake_time(now, time);
-    return std::min(wake, send);
+    if (blocked_until_ > now) {
+        return std::min(wake, blocked_until_);
+    }
+    if (options_.fast || !ready_.empty() || waiter_.decide(now, due()) != Waiter::Action::kSleep) {
+        return now;
+    }
+    return std::min(wake, waiter_.wake_time(now, due()));
 }
 
 } // namespace reprise::querier

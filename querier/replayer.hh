@@ -6,26 +6,40 @@
 #include "core/clock.hh"
 #include "core/query.hh"
 #include "core/result_file.hh"
+#include "querier/addresses_path.hh"
+#include "querier/backlog.hh"
+#include "querier/dependents.hh"
 #include "querier/descriptors.hh"
+#include "querier/hedges.hh"
 #include "querier/links.hh"
 #include "querier/matcher.hh"
 #include "querier/poller.hh"
 #include "querier/results.hh"
-#include "querier/schedule.hh"
 #include "querier/slots.hh"
 #include "querier/stamps.hh"
 #include "querier/statistics.hh"
 #include "querier/tcp_transport.hh"
 #include "querier/transport.hh"
-#include "querier/udp_transport.hh"
 #include "querier/waiter.hh"
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 namespace reprise::querier {
+
+/// Where a query's source address comes from (design: source modes).
+enum class SourceMode : std::uint8_t {
+    kPorts,     ///< the host's own address, one port a source
+    kAddresses, ///< the trace's address
+    kMapped,    ///< one address a source out of the host's prefix
+    kPacket,    ///< the trace's address and port, past the sockets
+};
 
 /// What a replay is asked to do, from wire::Options, checked.
 struct ReplayOptions {
@@ -35,7 +49,13 @@ struct ReplayOptions {
     size_t in_flight = 262144;
     Nanoseconds max_lateness = kSecond; ///< 0 = never give up
     bool answers = false;
-    size_t credit = 131072; ///< queries the parent may have out
+    SourceMode source_mode = SourceMode::kPorts;
+    std::vector<SourcePrefix> prefixes; ///< of this host, for kMapped
+    bool fast = false;                  ///< no due times
+    bool dependent = false;
+    Nanoseconds hedge_after = 0; ///< 0 = never
+    std::vector<Endpoint> peers; ///< for hedged queries
+    size_t credit = 131072;      ///< queries the parent may have out
     size_t descriptors = 1024;
 };
 
@@ -43,10 +63,10 @@ class Replayer final : public TransportEvents {
 public:
     Replayer(Poller& poller, const ReplayOptions& options, WaiterOptions waiter, Results& results);
 
-    /// Takes a query into the schedule. False: the parent has more out than it was granted.
-    bool accept(const Query& query);
+    /// Where queries wait; blocks go straight in.
+    Backlog& backlog() { return backlog_; }
 
-    /// A query is due at `start` (CLOCK_MONOTONIC) + its own due offset.
+    /// Queries are due from `start` (CLOCK_MONOTONIC) on.
     void start(Nanoseconds start);
 
     /// Sends what is due, a bounded number of queries at a time.
@@ -55,10 +75,13 @@ public:
     /// Handles one event of the poller.
     void handle(const EventTag& tag, std::uint32_t events);
 
+    /// Takes what came where no event tells of it.
+    void poll();
+
     /// Before the events of a wake-up: the clocks of its receive stamps.
     void begin_batch(const ClockPair& pair);
 
-    /// Ends queries whose time is up and closes idle connections; bounded.
+    /// Ends queries whose time is up, hedges and closes idle connections; bounded.
     void expire(Nanoseconds now);
 
     /// The poller slept from `asleep` until its timer at `timer`.
@@ -73,11 +96,11 @@ public:
     /// Ends everything now: what was not sent is skipped, what is in flight timed out early.
     void abort();
 
-    /// Nothing is scheduled and nothing is in flight.
-    [[nodiscard]] bool settled() const { return slots_.used() == 0; }
+    /// Nothing waits and nothing is in flight.
+    [[nodiscard]] bool settled() const { return idle() && slots_.used() == 0; }
 
-    /// Nothing is scheduled.
-    [[nodiscard]] bool idle() const { return schedule_.empty(); }
+    /// Nothing waits.
+    [[nodiscard]] bool idle() const { return backlog_.empty() && !backlog_.busy(); }
 
     /// How far behind the schedule the next query is.
     [[nodiscard]] Nanoseconds lag(Nanoseconds now) const;
@@ -85,29 +108,43 @@ public:
     /// Why the run must stop; empty while it need not.
     [[nodiscard]] const std::string& trouble() const { return trouble_; }
 
-    /// Queries that left the schedule since the last call.
+    /// Queries whose place the parent may fill again, since the last call.
     std::uint64_t take_departed();
 
     /// Whether there is time for work that can wait, before the next query.
     [[nodiscard]] bool quiet(Nanoseconds now, Nanoseconds work) const;
 
-    [[nodiscard]] const Statistics& statistics() const { return statistics_; }
+    [[nodiscard]] const Statistics& statistics();
 
-    void on_reply(std::uint32_t owner, std::span<std::uint8_t> reply,
-                  Nanoseconds received) override;
+    void on_reply(Owner owner, const Reply& reply) override;
+    void on_sent(std::uint32_t slot, Nanoseconds time) override;
+    void on_refused(std::uint32_t slot, SendResult result) override;
     void on_written(std::uint32_t slot) override;
     void on_failed(std::uint32_t slot, Status status) override;
 
 private:
     using Deadlines = IndexList<&Slot::by_deadline>;
 
-    [[nodiscard]] Nanoseconds due(const Schedule::Item& item) const;
-    /// False: stop sending for now.
-    bool send_front(Nanoseconds now, Nanoseconds due);
+    void open_paths(Poller& poller);
+    std::unique_ptr<UdpPath> make_path(Poller& poller, const Servers& servers, std::uint8_t number);
+    [[nodiscard]] SourceOf source_of() const;
+
+    [[nodiscard]] Nanoseconds due() const { return backlog_.due() + base_; }
+
+    /// Stages what is due; false: nothing more can be sent now.
+    bool stage_due(Nanoseconds& now);
+    /// False: it is not its time, or it cannot be sent now.
+    bool stage_front(Nanoseconds& now);
+    bool wait_for(Nanoseconds time, Nanoseconds& now);
+    bool stage_ready(Nanoseconds now);
+    bool launch_front(Nanoseconds now);
+    bool park_behind(const Query& query);
+    std::uint32_t take_front(const Query& query);
+    void flush();
     [[nodiscard]] bool too_late(Nanoseconds late);
-    void note_departure(Nanoseconds late);
+    void note_departure(Slot& slot, Nanoseconds now);
     SendResult hand_over(std::uint32_t slot, Nanoseconds now);
-    SendResult hand_over_udp(std::uint32_t slot);
+    SendResult hand_over_udp(std::uint32_t slot, Nanoseconds now);
     SendResult hand_over_tcp(std::uint32_t slot, Nanoseconds now);
     void end_unsent(std::uint32_t slot, SendResult result);
     void warn_once(const Slot& slot);
@@ -115,26 +152,37 @@ private:
     void block(SendResult result, Nanoseconds now);
     void launch(std::uint32_t slot, Nanoseconds first_action);
     void land(std::uint32_t slot);
-    void answer(std::uint32_t slot, std::span<std::uint8_t> reply, Nanoseconds received);
+    void hedge(Nanoseconds now);
+    void drop_copy(std::uint32_t slot);
+    void write_hedges();
+    void fill_answer(Slot& slot, const Reply& reply);
+    void leave(std::uint32_t slot, bool answered);
     void finish(std::uint32_t slot, Status status, Bytes reply = {});
     void skip(std::uint32_t slot, SkipReason reason);
+    void skip_waiting();
 
     ReplayOptions options_;
     Results& results_;
     Statistics statistics_;
     Slots slots_;
-    Schedule schedule_;
+    Backlog backlog_;
     Waiter waiter_;
     StampClock stamps_;
     Matcher matcher_;
     Descriptors descriptors_;
-    UdpTransport udp_;
+    std::vector<std::unique_ptr<UdpPath>> paths_; ///< to the server, then to each peer
     TcpTransport tcp_;
     Deadlines deadlines_;
+    std::optional<Dependents> dependents_;
+    std::optional<Hedges> hedges_;
+    std::deque<std::uint32_t> ready_; ///< to be sent before anything else
+    size_t staged_ = 0;
+    bool keep_messages_ = false; ///< somebody wants them after they are sent
     size_t in_flight_ = 0;
     bool started_ = false;
     Nanoseconds base_ = 0;          ///< due time = due offset + base_
     Nanoseconds blocked_until_ = 0; ///< sending cannot go on before; 0 = it can
+    Nanoseconds now_ = 0;           ///< of the last look at the clock; for what need not be exact
     std::uint64_t departed_ = 0;
     std::string trouble_;
     bool warned_unsupported_ = false;

@@ -2,6 +2,7 @@
 
 #include "core/bytes.hh"
 #include "core/clock.hh"
+#include "core/error.hh"
 #include "core/result_file.hh"
 #include "querier/slots.hh"
 #include "querier/statistics.hh"
@@ -28,6 +29,7 @@ template <typename Action> void Results::guarded(const Action& action) {
 void Results::open(const std::string& folder, const RqHeader& header, bool answers) {
     guarded([&] {
         const std::string name = fmt::format("{}-{}", header.host, header.querier);
+        hedges_path_ = fmt::format("{}/hedges-{}.csv", folder, name);
         records_.emplace(fmt::format("{}/queries-{}.rq", folder, name), header);
         if (answers) {
             answers_.emplace(
@@ -52,6 +54,20 @@ void Results::write(const Slot& slot, Bytes reply, Nanoseconds realtime) {
     });
 }
 
+void Results::write_hedge(const HedgeRow& row) {
+    guarded([&] {
+        if (!hedges_.is_open()) {
+            hedges_.open(hedges_path_);
+            hedges_ << "seq,peer,sent_ns,peer_sent_ns,received_ns,peer_received_ns,peer_won\n";
+        }
+        hedges_ << fmt::format("{},{},{},{},{},{},{}\n", row.sequence, row.peer, row.sent[0],
+                               row.sent[1], row.received[0], row.received[1], row.won ? 1 : 0);
+        if (!hedges_) {
+            throw SystemError("write " + hedges_path_);
+        }
+    });
+}
+
 void Results::flush() {
     guarded([&] {
         unflushed_ = 0;
@@ -60,6 +76,9 @@ void Results::flush() {
         }
         if (answers_) {
             answers_->flush();
+        }
+        if (hedges_.is_open() && !hedges_.flush()) {
+            throw SystemError("write " + hedges_path_);
         }
     });
 }

@@ -6,10 +6,12 @@
 #include "core/bytes.hh"
 #include "core/clock.hh"
 #include "core/result_file.hh"
+#include "querier/hedges.hh"
 #include "querier/slots.hh"
 #include "querier/statistics.hh"
 
 #include <cstddef>
+#include <fstream>
 #include <optional>
 #include <string>
 
@@ -24,6 +26,9 @@ public:
 
     /// The slot's record, and its query with the reply (empty = none) received at `realtime`.
     void write(const Slot& slot, Bytes reply, Nanoseconds realtime);
+
+    /// Both ways of a hedged query, to hedges-HOST-N.csv.
+    void write_hedge(const HedgeRow& row);
 
     /// Hands buffers to the kernel; for quiet moments.
     void flush();
@@ -41,6 +46,8 @@ private:
 
     std::optional<RqWriter> records_;
     std::optional<RaWriter> answers_;
+    std::string hedges_path_;
+    std::ofstream hedges_; ///< opened by the first row
     size_t unflushed_ = 0;
     std::string failure_;
 };

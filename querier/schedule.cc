@@ -16,8 +16,8 @@ constexpr size_t kInitial = 1024;
 
 Schedule::Schedule() : ring_(kInitial) {}
 
-void Schedule::push(Nanoseconds time, std::uint32_t slot) {
-    const Item item{.time = time, .arrival = arrivals_++, .slot = slot};
+void Schedule::push(Nanoseconds time, std::uint64_t what) {
+    const Item item{.time = time, .arrival = arrivals_++, .what = what};
     const size_t mask = ring_.size() - 1;
     if (count_ > 0 && time < ring_[(first_ + count_ - 1) & mask].time) {
         heap_.push(item);

@@ -29,12 +29,12 @@ public:
     struct Item {
         Nanoseconds time = 0; ///< due offset; the same clock for all items
         std::uint64_t arrival = 0;
-        std::uint32_t slot = 0;
+        std::uint64_t what = 0; ///< the caller's name for it
     };
 
     Schedule();
 
-    void push(Nanoseconds time, std::uint32_t slot);
+    void push(Nanoseconds time, std::uint64_t what);
 
     [[nodiscard]] bool empty() const { return count_ == 0 && heap_.empty(); }
 

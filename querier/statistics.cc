@@ -72,13 +72,13 @@ std::string statistics_json(const Statistics& s, bool clean, const std::string& 
     getrusage(RUSAGE_SELF, &usage);
     return fmt::format(
         R"({{"schema": 1, "clean": {}, "because": {}, "counts": {}, "connections": {}, )"
-        R"("sockets_evicted": {}, "behind_schedule": {}, "max_lateness_ns": {}, )"
+        R"("sockets_evicted": {}, "waited": {}, "hedged": {}, "hedges_won": {}, "behind_schedule": {}, "max_lateness_ns": {}, )"
         R"("clock_steps": {}, "reply_bytes": {}, "unreachable": {}, "receive_overflows": {}, )"
         R"("cpu_s": {:.6f}, "max_rss_bytes": {}}})",
         clean, json_string(because), counts_json(s), connections_json(s), s.sockets_evicted,
-        s.behind_schedule, s.max_lateness, s.clock_steps, s.reply_bytes, s.unreachable,
-        s.receive_overflows, seconds(usage.ru_utime) + seconds(usage.ru_stime),
-        usage.ru_maxrss * 1024);
+        s.waited, s.hedged, s.hedges_won, s.behind_schedule, s.max_lateness, s.clock_steps,
+        s.reply_bytes, s.unreachable, s.receive_overflows,
+        seconds(usage.ru_utime) + seconds(usage.ru_stime), usage.ru_maxrss * 1024);
 }
 
 } // namespace reprise::querier

@@ -31,6 +31,9 @@ struct Statistics {
     std::uint64_t bad_streams = 0; ///< connections ended because of a length prefix below 12
 
     std::uint64_t sockets_evicted = 0; ///< idle ones closed because descriptors ran short
+    std::uint64_t waited = 0;          ///< held back by the source's query before
+    std::uint64_t hedged = 0;          ///< also sent to a peer
+    std::uint64_t hedges_won = 0;      ///< answered first by the peer
     std::uint64_t behind_schedule = 0; ///< sent over 1 ms late
     Nanoseconds max_lateness = 0;
     std::uint64_t clock_steps = 0;

@@ -35,7 +35,7 @@ using testing::make_query;
 
 TEST(MessageStore, KeepsEverySizeApart) {
     MessageStore store;
-    std::vector<std::pair<std::uint8_t*, size_t>> kept;
+    std::vector<std::pair<const std::uint8_t*, size_t>> kept;
     for (const size_t size : {0UL, 1UL, 64UL, 65UL, 512UL, 4096UL, 40000UL, 65535UL}) {
         const std::vector<std::uint8_t> message(size, static_cast<std::uint8_t>(size + 1));
         kept.emplace_back(store.keep(message), size);
@@ -121,9 +121,11 @@ TEST(Descriptors, KeepAReserve) {
 }
 
 TEST(EventTag, SurvivesPacking) {
-    const EventTag tag{.kind = EventKind::kTcp, .place = 0xfedcba98, .generation = 0x1234567};
+    const EventTag tag{
+        .kind = EventKind::kTcp, .path = 9, .place = 0xfedcba98, .generation = 0x1234567};
     const EventTag back = EventTag::unpack(tag.pack());
     EXPECT_EQ(back.kind, EventKind::kTcp);
+    EXPECT_EQ(back.path, 9);
     EXPECT_EQ(back.place, 0xfedcba98);
     EXPECT_EQ(back.generation, 0x234567U);
 }
@@ -159,9 +161,9 @@ TEST(Options, ReplayOptionsAreChecked) {
     replay_options(bad, error);
     EXPECT_EQ(error, "server address ::1 is not ADDR:PORT");
     bad = good_options();
-    bad.set_source_mode("mapped");
+    bad.set_source_mode("mopped");
     replay_options(bad, error);
-    EXPECT_EQ(error, "source mode mapped is not known; use ports");
+    EXPECT_EQ(error, "source mode mopped is not known; use ports, addresses, mapped, packet");
     bad = good_options();
     bad.set_timeout_ns(0);
     replay_options(bad, error);

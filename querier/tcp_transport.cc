@@ -1,5 +1,6 @@
 #include "querier/tcp_transport.hh"
 
+#include "core/address.hh"
 #include "core/bytes.hh"
 #include "core/clock.hh"
 #include "core/fd.hh"
@@ -9,11 +10,13 @@
 #include "querier/descriptors.hh"
 #include "querier/links.hh"
 #include "querier/matcher.hh"
+#include "querier/owner.hh"
 #include "querier/poller.hh"
 #include "querier/question.hh"
 #include "querier/slots.hh"
 #include "querier/statistics.hh"
 #include "querier/transport.hh"
+#include "querier/udp_socket.hh"
 
 #include <spdlog/spdlog.h>
 
@@ -37,11 +40,7 @@ namespace {
 constexpr size_t kReadSize = 65536;
 /// Idle connections closed in one turn: a close takes microseconds, and sending waits for it.
 constexpr unsigned kMostIdleCloses = 32;
-/// Sets connections apart from UDP sockets in the Matcher's keys.
-constexpr std::uint32_t kTcpOwner = 0x80000000U;
 constexpr std::uint32_t kReadable = EPOLLIN | EPOLLRDHUP;
-
-std::uint32_t owner_of(std::uint32_t number) { return number | kTcpOwner; }
 
 bool out_of_descriptors(int error) { return error == EMFILE || error == ENFILE; }
 
@@ -70,15 +69,15 @@ void encode(std::vector<std::uint8_t>& out, const Slot& slot) {
 
 TcpTransport::TcpTransport(Poller& poller, Descriptors& descriptors, Slots& slots, Matcher& matcher,
                            const Servers& servers, Nanoseconds idle_timeout, Statistics& statistics,
-                           TransportEvents& events)
+                           TransportEvents& events, SourceOf source)
     : poller_(poller), descriptors_(descriptors), slots_(slots), matcher_(matcher),
       servers_(servers), idle_timeout_(idle_timeout), statistics_(statistics), events_(events),
-      buffer_(kReadSize) {}
+      source_(std::move(source)), buffer_(kReadSize) {}
 
 // Opening and closing
 
-SendResult TcpTransport::connect(FileDescriptor& fd, std::uint8_t family, Nanoseconds& syn) {
-    const auto& server = servers_.of(family);
+SendResult TcpTransport::connect(FileDescriptor& fd, const Slot& slot, Nanoseconds& syn) {
+    const auto& server = servers_.of(slot.family());
     if (!server) {
         return SendResult::kFailed;
     }
@@ -90,6 +89,10 @@ SendResult TcpTransport::connect(FileDescriptor& fd, std::uint8_t family, Nanose
     }
     const int on = 1;
     setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    if (const SendResult bound = source_ ? bind_source(fd.get(), slot) : SendResult::kDone;
+        bound != SendResult::kDone) {
+        return bound;
+    }
     syn = SteadyClock::now();
     // Without a bind the kernel chooses the port with the peer in mind, as IP_BIND_ADDRESS_NO_PORT
     // would make a bind do.
@@ -99,6 +102,27 @@ SendResult TcpTransport::connect(FileDescriptor& fd, std::uint8_t family, Nanose
     }
     if (!std::exchange(warned_, true)) {
         spdlog::warn("event=connect_failed server={} because={}", server->text(),
+                     quoted(std::strerror(errno)));
+    }
+    return SendResult::kFailed;
+}
+
+/// The port is chosen by connect, with the peer in mind.
+SendResult TcpTransport::bind_source(int fd, const Slot& slot) {
+    const auto source = source_(slot);
+    if (!source) {
+        return SendResult::kNoAddress;
+    }
+    const bool v6 = source->is_v6();
+    set_option(fd, v6 ? IPPROTO_IPV6 : IPPROTO_IP, v6 ? IPV6_TRANSPARENT : IP_TRANSPARENT, 1);
+    set_option(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1);
+    sockaddr_storage address{};
+    const socklen_t size = Endpoint{.address = *source, .port = 0}.to_sockaddr(address);
+    if (::bind(fd, reinterpret_cast<const sockaddr*>(&address), size) == 0) {
+        return SendResult::kDone;
+    }
+    if (!std::exchange(warned_, true)) {
+        spdlog::warn("event=bind_failed source={} because={}", source->text(),
                      quoted(std::strerror(errno)));
     }
     return SendResult::kFailed;
@@ -142,7 +166,7 @@ std::uint32_t TcpTransport::connection_for(std::uint32_t index, SendResult& resu
     }
     FileDescriptor fd;
     Nanoseconds syn = 0;
-    result = connect(fd, slot.family, syn);
+    result = connect(fd, slot, syn);
     if (result != SendResult::kDone) {
         descriptors_.give_back();
         return kNone;
@@ -272,7 +296,7 @@ bool TcpTransport::connect_timed_out(std::uint32_t index) {
 /// and equal keys match in order.
 void TcpTransport::prepare(const Connection& connection, Slot& slot) {
     const std::uint16_t own = message_id(slot.bytes());
-    const std::uint32_t owner = owner_of(connection.number);
+    const Owner owner = owner_of(connection.number, kOwnerConnection);
     std::uint16_t id = own;
     while (matcher_.id_in_use(owner, id) && static_cast<std::uint16_t>(id + 1) != own) {
         ++id;
@@ -376,10 +400,11 @@ void TcpTransport::read(std::uint32_t place) {
         return;
     }
     const Nanoseconds now = SteadyClock::now();
-    const std::uint32_t owner = owner_of(connections_[place].number);
+    const Owner owner = owner_of(connections_[place].number, kOwnerConnection);
     const std::span<std::uint8_t> data(buffer_.data(), static_cast<size_t>(got));
-    const bool good = connections_[place].replies.feed(
-        data, [&](std::span<std::uint8_t> reply) { events_.on_reply(owner, reply, now); });
+    const bool good = connections_[place].replies.feed(data, [&](std::span<std::uint8_t> reply) {
+        events_.on_reply(owner, {.bytes = reply, .size = reply.size(), .received = now});
+    });
     if (!good) {
         ++statistics_.bad_streams;
         lose(place);

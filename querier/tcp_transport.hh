@@ -30,7 +30,7 @@ class TcpTransport {
 public:
     TcpTransport(Poller& poller, Descriptors& descriptors, Slots& slots, Matcher& matcher,
                  const Servers& servers, Nanoseconds idle_timeout, Statistics& statistics,
-                 TransportEvents& events);
+                 TransportEvents& events, SourceOf source);
 
     /// Hands the query to its source's connection. On kDone the transport has it until on_failed(),
     /// detach() or an answer; on_failed() may come before this returns, so the slot must not be
@@ -77,7 +77,8 @@ private:
     SendResult attach(std::uint32_t slot);
     std::uint32_t connection_for(std::uint32_t slot, SendResult& result);
     /// Begins to connect at `syn`, read right before the system call.
-    SendResult connect(FileDescriptor& fd, std::uint8_t family, Nanoseconds& syn);
+    SendResult connect(FileDescriptor& fd, const Slot& slot, Nanoseconds& syn);
+    SendResult bind_source(int fd, const Slot& slot);
     std::uint32_t adopt(FileDescriptor fd, std::uint32_t slot, Nanoseconds syn);
     void finish_connect(std::uint32_t place);
     void read(std::uint32_t place);
@@ -99,6 +100,7 @@ private:
     Nanoseconds idle_timeout_;
     Statistics& statistics_;
     TransportEvents& events_;
+    SourceOf source_; ///< empty: the host's own address
 
     std::vector<Connection> connections_;
     std::vector<std::uint32_t> free_;

@@ -1,0 +1,269 @@
+#include "querier/addresses_path.hh"
+
+#include "core/address.hh"
+#include "core/clock.hh"
+#include "core/error.hh"
+#include "core/fd.hh"
+#include "querier/descriptors.hh"
+#include "querier/owner.hh"
+#include "querier/poller.hh"
+#include "querier/slots.hh"
+#include "querier/stamps.hh"
+#include "querier/statistics.hh"
+#include "querier/transport.hh"
+#include "querier/udp_socket.hh"
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <iterator>
+#include <netinet/in.h>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <system_error>
+#include <utility>
+
+namespace reprise::querier {
+namespace {
+
+/// All sources share it: 25,000 answers of ordinary size.
+constexpr int kReceiveBuffer = 32 << 20;
+constexpr int kSendAttempts = 4;
+constexpr unsigned kMostErrors = 64;
+
+template <typename Info>
+void put_info(msghdr& header, void* control, int level, int type, const Info& info) {
+    header.msg_control = control;
+    header.msg_controllen = CMSG_SPACE(sizeof info);
+    cmsghdr* const part = CMSG_FIRSTHDR(&header);
+    part->cmsg_level = level;
+    part->cmsg_type = type;
+    part->cmsg_len = CMSG_LEN(sizeof info);
+    std::memcpy(CMSG_DATA(part), &info, sizeof info);
+}
+
+} // namespace
+
+// Prefixes
+
+std::optional<SourcePrefix> SourcePrefix::parse(std::string_view text) {
+    const size_t slash = text.find('/');
+    const auto address = IpAddress::parse(text.substr(0, slash));
+    if (!address || slash == std::string_view::npos) {
+        return std::nullopt;
+    }
+    SourcePrefix prefix{.address = *address, .bits = 0};
+    const std::string_view length = text.substr(slash + 1);
+    const auto [end, error] =
+        std::from_chars(length.data(), length.data() + length.size(), prefix.bits);
+    if (error != std::errc{} || end != length.data() + length.size() ||
+        prefix.bits > address->size() * 8) {
+        return std::nullopt;
+    }
+    for (size_t bit = prefix.bits; bit < address->size() * 8; ++bit) {
+        if ((address->bytes[bit / 8] & (0x80U >> (bit % 8))) != 0) {
+            return std::nullopt;
+        }
+    }
+    return prefix;
+}
+
+std::optional<IpAddress> SourcePrefix::at(std::uint64_t index) const {
+    const size_t host_bits = address.size() * 8 - bits;
+    const std::uint64_t host = index + 1;
+    if (host_bits < 64 && (host >> host_bits) != 0) {
+        return std::nullopt;
+    }
+    // The last IPv4 address would be the broadcast address of a subnet.
+    if (address.is_v4() && host + 1 == std::uint64_t{1} << host_bits) {
+        return std::nullopt;
+    }
+    IpAddress out = address;
+    for (size_t i = 0; i < std::min<size_t>(8, out.size()); ++i) {
+        out.bytes[out.size() - 1 - i] |= static_cast<std::uint8_t>(host >> (8 * i));
+    }
+    return out;
+}
+
+// Sockets
+
+AddressesPath::AddressesPath(Poller& poller, Descriptors& descriptors, Slots& slots,
+                             const Servers& servers, Statistics& statistics,
+                             TransportEvents& events, SourceOf source, std::uint8_t number)
+    : poller_(poller), slots_(slots), statistics_(statistics), events_(events),
+      source_(std::move(source)), number_(number) {
+    for (const std::uint8_t family : {std::uint8_t{4}, std::uint8_t{6}}) {
+        if (servers.of(family)) {
+            descriptors.take();
+            open(families_[family == 6 ? 1 : 0].emplace(), *servers.of(family));
+        }
+    }
+}
+
+void AddressesPath::open(Family& family, const Endpoint& server) {
+    family.server_size = server.to_sockaddr(family.server);
+    int error = 0;
+    family.fd = udp_socket(family.server.ss_family, kReceiveBuffer, error);
+    check(family.fd.valid() ? 0 : -1, "socket for source addresses");
+    const int fd = family.fd.get();
+    const bool v6 = server.address.is_v6();
+    set_option(fd, v6 ? IPPROTO_IPV6 : IPPROTO_IP, v6 ? IPV6_RECVPKTINFO : IP_PKTINFO, 1);
+    set_option(fd, v6 ? IPPROTO_IPV6 : IPPROTO_IP, v6 ? IPV6_RECVERR : IP_RECVERR, 1);
+    // For hosts without a local route of the sources; needs CAP_NET_ADMIN.
+    set_option(fd, v6 ? IPPROTO_IPV6 : IPPROTO_IP, v6 ? IPV6_TRANSPARENT : IP_TRANSPARENT, 1);
+    if (v6) {
+        set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1);
+    }
+    sockaddr_storage any{};
+    any.ss_family = family.server.ss_family;
+    check(::bind(fd, reinterpret_cast<const sockaddr*>(&any), family.server_size), "bind");
+    socklen_t size = sizeof any;
+    check(::getsockname(fd, reinterpret_cast<sockaddr*>(&any), &size), "getsockname");
+    family.port = Endpoint::from_sockaddr(any).port;
+    for (size_t i = 0; i < kMostStaged; ++i) {
+        msghdr& header = family.messages[i].msg_hdr;
+        header.msg_name = &family.server;
+        header.msg_namelen = family.server_size;
+        header.msg_iov = &family.vectors[i];
+        header.msg_iovlen = 1;
+    }
+    poller_.add(fd, EPOLLIN, {.kind = EventKind::kUdp, .path = number_, .place = v6 ? 1U : 0U});
+}
+
+// Sending
+
+void AddressesPath::prepare(Family& family, size_t index, const IpAddress& source) {
+    msghdr& header = family.messages[index].msg_hdr;
+    if (source.is_v4()) {
+        in_pktinfo info{};
+        std::memcpy(&info.ipi_spec_dst, source.bytes.data(), sizeof info.ipi_spec_dst);
+        put_info(header, &family.controls[index], IPPROTO_IP, IP_PKTINFO, info);
+    } else {
+        in6_pktinfo info{};
+        std::memcpy(&info.ipi6_addr, source.bytes.data(), sizeof info.ipi6_addr);
+        put_info(header, &family.controls[index], IPPROTO_IPV6, IPV6_PKTINFO, info);
+    }
+}
+
+SendResult AddressesPath::stage(std::uint32_t index) {
+    Slot& slot = slots_[index];
+    const auto which = slot.family() == 6 ? 1U : 0U;
+    if (!families_[which]) {
+        return SendResult::kFailed;
+    }
+    if (slot.record.query_size > kLargestDatagram) {
+        return SendResult::kOversize;
+    }
+    Family& family = *families_[which];
+    const auto source = source_(slot);
+    if (!source) {
+        return SendResult::kNoAddress;
+    }
+    slot.owner = owner_of({.address = *source, .port = family.port});
+    slot.place = which;
+    const size_t at = family.staged.size();
+    prepare(family, at, *source);
+    family.vectors[at] = {.iov_base = const_cast<std::uint8_t*>(slot.message),
+                          .iov_len = slot.record.query_size};
+    family.staged.push_back(index);
+    return SendResult::kDone;
+}
+
+void AddressesPath::flush() {
+    for (auto& family : families_) {
+        if (family && !family->staged.empty()) {
+            flush(*family);
+        }
+    }
+}
+
+void AddressesPath::flush(Family& family) {
+    Nanoseconds now = SteadyClock::now();
+    for (size_t first = 0; first < family.staged.size();) {
+        first += send_some(family, first, now);
+    }
+    family.staged.clear();
+}
+
+size_t AddressesPath::send_some(Family& family, size_t first, Nanoseconds& now) {
+    int sent = -1;
+    for (int attempt = 0; sent < 0 && attempt < kSendAttempts; ++attempt) {
+        sent = ::sendmmsg(family.fd.get(), &family.messages[first],
+                          static_cast<unsigned>(family.staged.size() - first), MSG_NOSIGNAL);
+        if (sent < 0 && !is_icmp(errno)) {
+            break; // an ICMP error is an earlier query's: try again
+        }
+    }
+    const int error = errno;
+    const Nanoseconds before = std::exchange(now, SteadyClock::now());
+    if (sent > 0) {
+        const auto count = static_cast<size_t>(sent);
+        for (size_t i = 0; i < count; ++i) {
+            events_.on_sent(family.staged[first + i], between(before, now, i, count));
+        }
+        return count;
+    }
+    if (!no_buffer(error)) {
+        events_.on_refused(family.staged[first], refusal(error));
+        return 1;
+    }
+    for (size_t i = first; i < family.staged.size(); ++i) {
+        events_.on_refused(family.staged[i], SendResult::kBusy);
+    }
+    return family.staged.size() - first;
+}
+
+// Receiving
+
+void AddressesPath::receive(const EventTag& tag, const StampClock& stamps) {
+    Family& family = *families_[tag.place & 1U];
+    const int count = batch_.receive(family.fd.get());
+    if (count >= 0) {
+        take_batch(family, static_cast<size_t>(count), stamps);
+    }
+    if (count < 0 || count == 0) {
+        drain_errors(family);
+    }
+}
+
+/// ICMP errors wait in a queue of their own and keep the socket ready until they are taken.
+void AddressesPath::drain_errors(Family& family) {
+    for (unsigned n = 0; n < kMostErrors; ++n) {
+        std::uint8_t byte = 0;
+        iovec vector{.iov_base = &byte, .iov_len = 1};
+        msghdr header{};
+        header.msg_iov = &vector;
+        header.msg_iovlen = 1;
+        if (::recvmsg(family.fd.get(), &header, MSG_ERRQUEUE | MSG_DONTWAIT) < 0) {
+            return;
+        }
+        ++statistics_.unreachable; // the query it belongs to times out like any other
+    }
+}
+
+void AddressesPath::take_batch(Family& family, size_t count, const StampClock& stamps) {
+    for (size_t i = 0; i < count; ++i) {
+        const Ancillary with = read_ancillary(batch_.message(i));
+        if (with.has_overflows) {
+            statistics_.receive_overflows +=
+                with.overflows - std::exchange(family.overflows, with.overflows);
+        }
+        // Anybody may send to these addresses; only the server's words count.
+        const bool from_server =
+            Endpoint::from_sockaddr(batch_.peer(i)) == Endpoint::from_sockaddr(family.server);
+        const auto bytes = batch_.bytes(i);
+        const Owner owner =
+            from_server ? owner_of({.address = with.local, .port = family.port}) : 0;
+        events_.on_reply(
+            owner, {.bytes = bytes, .size = bytes.size(), .received = stamps.convert(with.stamp)});
+    }
+}
+
+} // namespace reprise::querier

@@ -1,0 +1,96 @@
+#pragma once
+// UDP in the source modes "addresses" and "mapped": one socket a family for all sources; each query
+// names its source address (IP_PKTINFO). The addresses are local ones by a route of type local
+// (AnyIP), or IP_TRANSPARENT lets us use them; answers come back to the same socket and say which
+// address they are for. 100,000 sources need no more memory or descriptors here than ten.
+
+#include "core/address.hh"
+#include "core/clock.hh"
+#include "core/fd.hh"
+#include "querier/descriptors.hh"
+#include "querier/poller.hh"
+#include "querier/slots.hh"
+#include "querier/stamps.hh"
+#include "querier/statistics.hh"
+#include "querier/transport.hh"
+#include "querier/udp_socket.hh"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <netinet/in.h>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <vector>
+
+namespace reprise::querier {
+
+/// Part of an address space that belongs to one host.
+struct SourcePrefix {
+    IpAddress address; ///< host bits zero
+    unsigned bits = 0;
+
+    /// Address number `index`, from 0, leaving out the first (the network's own); nothing where the
+    /// prefix has no more.
+    [[nodiscard]] std::optional<IpAddress> at(std::uint64_t index) const;
+
+    /// "10.0.0.0/8" or "fd00::/64"; nothing where it is none, or has host bits.
+    static std::optional<SourcePrefix> parse(std::string_view text);
+};
+
+class AddressesPath final : public UdpPath {
+public:
+    /// Throws SystemError where the sockets cannot be opened.
+    AddressesPath(Poller& poller, Descriptors& descriptors, Slots& slots, const Servers& servers,
+                  Statistics& statistics, TransportEvents& events, SourceOf source,
+                  std::uint8_t number = 0);
+
+    SendResult stage(std::uint32_t slot) override;
+    void flush() override;
+    void receive(const EventTag& tag, const StampClock& stamps) override;
+
+    void release(std::uint32_t /*place*/) override {}
+
+    bool evict_idle() override { return false; }
+
+private:
+    struct alignas(cmsghdr) Control {
+        std::uint8_t bytes[CMSG_SPACE(sizeof(in6_pktinfo))];
+    };
+
+    /// Everything of one address family.
+    struct Family {
+        FileDescriptor fd;
+        std::uint16_t port = 0; ///< ours
+        std::uint32_t overflows = 0;
+        sockaddr_storage server{};
+        socklen_t server_size = 0;
+        std::vector<std::uint32_t> staged;
+        std::array<iovec, kMostStaged> vectors{};
+        std::array<Control, kMostStaged> controls{};
+        std::array<mmsghdr, kMostStaged> messages{};
+    };
+
+    void open(Family& family, const Endpoint& server);
+    static void prepare(Family& family, size_t index, const IpAddress& source);
+    void flush(Family& family);
+    /// Sends some; the queries done with.
+    size_t send_some(Family& family, size_t first, Nanoseconds& now);
+    void drain_errors(Family& family);
+    void take_batch(Family& family, size_t count, const StampClock& stamps);
+
+    Poller& poller_;
+    Slots& slots_;
+    Statistics& statistics_;
+    TransportEvents& events_;
+    SourceOf source_;
+    std::uint8_t number_;
+    std::array<std::optional<Family>, 2> families_; ///< IPv4, IPv6
+    ReceiveBatch batch_;
+};
+
+} // namespace reprise::querier

@@ -1,0 +1,72 @@
+#pragma once
+// Queries that wait for their time. The blocks stay as they came and the schedule points into them:
+// a waiting query costs its bytes and 24 more, and is copied nowhere until it is sent.
+//
+// A block is taken in a few records at a time, so that its 256 records delay no query that is due.
+
+#include "core/bytes.hh"
+#include "core/clock.hh"
+#include "core/query.hh"
+#include "core/record.hh"
+#include "querier/schedule.hh"
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace reprise::querier {
+
+class Backlog {
+public:
+    /// `limit`: most queries that wait.
+    explicit Backlog(size_t limit) : limit_(limit) {}
+
+    /// The next block; the one before must be used up.
+    void begin(std::string records);
+
+    /// A block is not used up yet.
+    [[nodiscard]] bool busy() const { return taking_ != kNoBlock; }
+
+    /// Takes in some records. What is wrong with the block, or empty.
+    std::string step();
+
+    /// Nothing waits.
+    [[nodiscard]] bool empty() const { return schedule_.empty(); }
+
+    /// Queries taken in so far.
+    [[nodiscard]] std::uint64_t received() const { return received_; }
+
+    /// The due offset of the next query. Must not be empty.
+    [[nodiscard]] Nanoseconds due() const { return schedule_.front().time; }
+
+    /// The next query; it borrows until sweep().
+    [[nodiscard]] Query front() const;
+    void pop();
+
+    /// Frees the blocks that are used up.
+    void sweep();
+
+private:
+    static constexpr std::uint32_t kNoBlock = 0xffffffff;
+
+    struct Block {
+        std::string records;
+        size_t waiting = 0;
+    };
+
+    [[nodiscard]] Bytes bytes(std::uint32_t block) const;
+    void used_up(std::uint32_t block);
+
+    size_t limit_;
+    size_t waiting_ = 0;
+    std::uint64_t received_ = 0;
+    std::vector<Block> blocks_;
+    std::vector<std::uint32_t> free_;
+    std::vector<std::uint32_t> used_up_;
+    Schedule schedule_;
+    RecordReader reader_{Bytes{}};
+    std::uint32_t taking_ = kNoBlock; ///< the block being taken in
+};
+
+} // namespace reprise::querier

@@ -1,0 +1,239 @@
+#include "querier/ports_path.hh"
+
+#include "core/clock.hh"
+#include "core/fd.hh"
+#include "querier/descriptors.hh"
+#include "querier/links.hh"
+#include "querier/owner.hh"
+#include "querier/poller.hh"
+#include "querier/slots.hh"
+#include "querier/stamps.hh"
+#include "querier/statistics.hh"
+#include "querier/transport.hh"
+#include "querier/udp_socket.hh"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <utility>
+
+namespace reprise::querier {
+namespace {
+
+constexpr int kReceiveBuffer = 4 << 20;
+/// Pending ICMP errors fail a send that has nothing to do with them, each at most once.
+constexpr int kSendAttempts = 4;
+
+} // namespace
+
+PortsPath::PortsPath(Poller& poller, Descriptors& descriptors, Slots& slots, const Servers& servers,
+                     Statistics& statistics, TransportEvents& events, std::uint8_t number)
+    : poller_(poller), descriptors_(descriptors), slots_(slots), servers_(servers),
+      statistics_(statistics), events_(events), number_(number) {
+    staged_.reserve(kMostStaged);
+    for (size_t i = 0; i < kMostStaged; ++i) {
+        messages_[i].msg_hdr.msg_iov = &vectors_[i];
+        messages_[i].msg_hdr.msg_iovlen = 1;
+    }
+}
+
+// Sockets
+
+SendResult PortsPath::open(FileDescriptor& fd, std::uint8_t family) {
+    const auto& server = servers_.of(family);
+    if (!server) {
+        return SendResult::kFailed;
+    }
+    sockaddr_storage address{};
+    const socklen_t size = server->to_sockaddr(address);
+    int error = 0;
+    fd = udp_socket(address.ss_family, kReceiveBuffer, error);
+    if (fd.valid() && ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), size) < 0) {
+        error = errno;
+    }
+    if (error == 0) {
+        return SendResult::kDone;
+    }
+    return out_of_room(error) ? SendResult::kNoRoom : SendResult::kFailed;
+}
+
+std::uint32_t PortsPath::adopt(FileDescriptor fd, std::uint32_t source) {
+    if (free_.empty()) {
+        free_.push_back(static_cast<std::uint32_t>(sockets_.size()));
+        sockets_.emplace_back();
+    }
+    const std::uint32_t place = free_.back();
+    free_.pop_back();
+    Socket& socket = sockets_[place];
+    const std::uint32_t generation = socket.generation + 1;
+    poller_.add(
+        fd.get(), EPOLLIN,
+        {.kind = EventKind::kUdp, .path = number_, .place = place, .generation = generation});
+    socket = {.fd = std::move(fd),
+              .source = source,
+              .generation = generation,
+              .owner = owner_of((++last_owner_ << 8U) | number_, kOwnerSocket),
+              .in_flight = 0,
+              .overflows = 0,
+              .idle = {}};
+    idle_.push_back(sockets_, place);
+    by_source_[source] = place;
+    return place;
+}
+
+std::uint32_t PortsPath::socket_for(std::uint32_t source, std::uint8_t family, SendResult& result) {
+    if (const auto known = by_source_.find(source); known != by_source_.end()) {
+        return known->second;
+    }
+    if (!descriptors_.take()) {
+        result = SendResult::kNoRoom;
+        return kNone;
+    }
+    FileDescriptor fd;
+    result = open(fd, family);
+    if (result != SendResult::kDone) {
+        descriptors_.give_back();
+        return kNone;
+    }
+    return adopt(std::move(fd), source);
+}
+
+void PortsPath::release(std::uint32_t place) {
+    if (--sockets_[place].in_flight == 0) {
+        idle_.push_back(sockets_, place);
+    }
+}
+
+bool PortsPath::evict_idle() {
+    const std::uint32_t place = idle_.front();
+    if (place == kNone) {
+        return false;
+    }
+    close(place);
+    ++statistics_.sockets_evicted;
+    return true;
+}
+
+void PortsPath::close(std::uint32_t place) {
+    Socket& socket = sockets_[place];
+    idle_.remove(sockets_, place);
+    by_source_.erase(socket.source);
+    socket.fd.reset();
+    descriptors_.give_back();
+    free_.push_back(place);
+}
+
+// Sending
+
+SendResult PortsPath::stage(std::uint32_t index) {
+    Slot& slot = slots_[index];
+    if (slot.record.query_size > kLargestDatagram) {
+        return SendResult::kOversize;
+    }
+    SendResult result = SendResult::kDone;
+    const std::uint32_t place = socket_for(slot.record.source, slot.family(), result);
+    if (place == kNone) {
+        return result;
+    }
+    Socket& socket = sockets_[place];
+    slot.owner = socket.owner;
+    slot.place = place;
+    if (socket.in_flight++ == 0) {
+        idle_.remove(sockets_, place);
+    }
+    staged_.push_back({.place = place, .slot = index});
+    return SendResult::kDone;
+}
+
+void PortsPath::flush() {
+    if (staged_.size() > 1) {
+        // One system call for what one socket has to send; a source's order stays.
+        std::ranges::stable_sort(staged_, {}, &Staged::place);
+    }
+    busy_ = false;
+    Nanoseconds now = SteadyClock::now();
+    std::span<const Staged> left(staged_);
+    while (!left.empty()) {
+        const auto end = std::ranges::find_if(
+            left, [&](const Staged& one) { return one.place != left.front().place; });
+        const auto count = static_cast<size_t>(end - left.begin());
+        now = send_run(left.first(count), now);
+        left = left.subspan(count);
+    }
+    staged_.clear();
+}
+
+int PortsPath::send_some(int fd, std::span<const Staged> run) {
+    if (run.size() == 1) {
+        const Slot& slot = slots_[run.front().slot];
+        return ::send(fd, slot.message, slot.record.query_size, MSG_NOSIGNAL) < 0 ? -1 : 1;
+    }
+    for (size_t i = 0; i < run.size(); ++i) {
+        const Slot& slot = slots_[run[i].slot];
+        vectors_[i] = {.iov_base = const_cast<std::uint8_t*>(slot.message),
+                       .iov_len = slot.record.query_size};
+    }
+    return ::sendmmsg(fd, messages_.data(), static_cast<unsigned>(run.size()), MSG_NOSIGNAL);
+}
+
+Nanoseconds PortsPath::send_run(std::span<const Staged> run, Nanoseconds now) {
+    const std::uint32_t place = run.front().place;
+    int attempts = 0;
+    while (!run.empty()) {
+        const int sent = busy_ ? -1 : send_some(sockets_[place].fd.get(), run);
+        const int error = busy_ ? ENOBUFS : errno;
+        const Nanoseconds after = SteadyClock::now();
+        if (sent < 0 && is_icmp(error) && ++attempts < kSendAttempts) {
+            ++statistics_.unreachable; // an earlier query's error; the next attempt is our own
+            continue;
+        }
+        if (sent < 0) {
+            busy_ = no_buffer(error);
+            release(place);
+            events_.on_refused(run.front().slot, refusal(error));
+        }
+        const size_t gone = sent < 0 ? 0 : static_cast<size_t>(sent);
+        for (size_t i = 0; i < gone; ++i) {
+            events_.on_sent(run[i].slot, between(now, after, i, gone));
+        }
+        run = run.subspan(sent < 0 ? 1 : gone);
+        now = after;
+    }
+    return now;
+}
+
+// Receiving
+
+void PortsPath::receive(const EventTag& tag, const StampClock& stamps) {
+    Socket& socket = sockets_[tag.place];
+    if ((socket.generation & 0xffffffU) != tag.generation || !socket.fd.valid()) {
+        return;
+    }
+    const int count = batch_.receive(socket.fd.get());
+    if (count >= 0) {
+        take_batch(socket, static_cast<size_t>(count), stamps);
+    } else if (is_icmp(errno)) {
+        ++statistics_.unreachable; // the query it belongs to times out like any other
+    }
+}
+
+void PortsPath::take_batch(Socket& socket, size_t count, const StampClock& stamps) {
+    const Owner owner = socket.owner;
+    for (size_t i = 0; i < count; ++i) {
+        const Ancillary with = read_ancillary(batch_.message(i));
+        if (with.has_overflows) {
+            statistics_.receive_overflows +=
+                with.overflows - std::exchange(socket.overflows, with.overflows);
+        }
+        const auto bytes = batch_.bytes(i);
+        events_.on_reply(
+            owner, {.bytes = bytes, .size = bytes.size(), .received = stamps.convert(with.stamp)});
+    }
+}
+
+} // namespace reprise::querier

@@ -1,0 +1,86 @@
+#pragma once
+// UDP in source mode "ports": one connected socket a source, so that the kernel keeps the sources
+// apart by port and hands us ICMP errors and only the server's packets.
+
+#include "core/clock.hh"
+#include "core/fd.hh"
+#include "querier/descriptors.hh"
+#include "querier/links.hh"
+#include "querier/poller.hh"
+#include "querier/slots.hh"
+#include "querier/stamps.hh"
+#include "querier/statistics.hh"
+#include "querier/transport.hh"
+#include "querier/udp_socket.hh"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unordered_map>
+#include <vector>
+
+namespace reprise::querier {
+
+class PortsPath final : public UdpPath {
+public:
+    /// `number`: of this path among the replay's.
+    PortsPath(Poller& poller, Descriptors& descriptors, Slots& slots, const Servers& servers,
+              Statistics& statistics, TransportEvents& events, std::uint8_t number = 0);
+
+    /// The source's socket is opened where needed.
+    SendResult stage(std::uint32_t slot) override;
+    void flush() override;
+    void receive(const EventTag& tag, const StampClock& stamps) override;
+    void release(std::uint32_t place) override;
+    bool evict_idle() override;
+
+private:
+    struct Socket {
+        FileDescriptor fd;
+        std::uint32_t source = 0;
+        std::uint32_t generation = 0; ///< of this place in sockets_
+        Owner owner = 0;
+        std::uint32_t in_flight = 0; ///< queries staged or sent
+        std::uint32_t overflows = 0; ///< as the kernel counts them
+        Links idle;
+    };
+
+    struct Staged {
+        std::uint32_t place = 0;
+        std::uint32_t slot = 0;
+    };
+
+    /// Place of the source's socket, or kNone with the reason in `result`.
+    std::uint32_t socket_for(std::uint32_t source, std::uint8_t family, SendResult& result);
+    SendResult open(FileDescriptor& fd, std::uint8_t family);
+    std::uint32_t adopt(FileDescriptor fd, std::uint32_t source);
+    void close(std::uint32_t place);
+    /// Sends the queries of one socket; the time when it was done.
+    Nanoseconds send_run(std::span<const Staged> run, Nanoseconds now);
+    int send_some(int fd, std::span<const Staged> run);
+    void take_batch(Socket& socket, size_t count, const StampClock& stamps);
+
+    Poller& poller_;
+    Descriptors& descriptors_;
+    Slots& slots_;
+    Servers servers_;
+    Statistics& statistics_;
+    TransportEvents& events_;
+    std::uint8_t number_;
+
+    std::vector<Socket> sockets_;
+    std::vector<std::uint32_t> free_;
+    IndexList<&Socket::idle> idle_; ///< least recently used first
+    std::unordered_map<std::uint32_t, std::uint32_t> by_source_;
+    std::uint64_t last_owner_ = 0;
+    std::vector<Staged> staged_;
+    bool busy_ = false; ///< the kernel refused for want of buffers during this flush
+    std::array<iovec, kMostStaged> vectors_{};
+    std::array<mmsghdr, kMostStaged> messages_{};
+    ReceiveBatch batch_;
+};
+
+} // namespace reprise::querier

@@ -1,0 +1,356 @@
+// The sending half of the Replayer: from the backlog to the transports.
+#include "core/clock.hh"
+#include "core/query.hh"
+#include "core/result_file.hh"
+#include "querier/links.hh"
+#include "querier/replayer.hh"
+#include "querier/slots.hh"
+#include "querier/transport.hh"
+#include "querier/waiter.hh"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+namespace reprise::querier {
+namespace {
+
+constexpr Nanoseconds kBehind = kMillisecond;
+/// Flushes between two looks at the sockets, so that sending under load does not let receive
+/// buffers overflow.
+constexpr int kFlushesAtOnce = 2;
+constexpr Nanoseconds kBusyRetry = 100 * kMicrosecond;
+constexpr Nanoseconds kNoRoomRetry = kMillisecond;
+/// Copies sent in one turn.
+constexpr int kHedgesAtOnce = 32;
+
+Nanoseconds busy_wait_until(Nanoseconds time) {
+    Nanoseconds now = SteadyClock::now();
+    while (now < time) {
+        now = SteadyClock::now();
+    }
+    return now;
+}
+
+} // namespace
+
+void Replayer::send_due() {
+    Nanoseconds now = SteadyClock::now();
+    bool more = started_;
+    for (int n = 0; more && n < kFlushesAtOnce; ++n) {
+        more = stage_due(now);
+        if (staged_ == 0) {
+            break;
+        }
+        flush();
+        now = SteadyClock::now();
+    }
+    now_ = now;
+}
+
+bool Replayer::stage_due(Nanoseconds& now) {
+    while (staged_ < UdpPath::kMostStaged) {
+        if (blocked_until_ > now || !(ready_.empty() ? stage_front(now) : stage_ready(now))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void Replayer::flush() {
+    for (const auto& path : paths_) {
+        path->flush();
+    }
+    staged_ = 0;
+    backlog_.sweep();
+}
+
+/// A query that was held back: it is sent before anything else.
+bool Replayer::stage_ready(Nanoseconds now) {
+    const std::uint32_t index = ready_.front();
+    if (in_flight_ >= options_.in_flight) {
+        block(SendResult::kNoRoom, now);
+        return false;
+    }
+    const SendResult result = hand_over(index, now);
+    if (result == SendResult::kBusy || result == SendResult::kNoRoom) {
+        block(result, now);
+        return false;
+    }
+    ready_.pop_front();
+    return true;
+}
+
+bool Replayer::stage_front(Nanoseconds& now) {
+    if (backlog_.empty()) {
+        return false;
+    }
+    if (!options_.fast && (too_late(now - due()) || !wait_for(due(), now))) {
+        return false;
+    }
+    if (in_flight_ >= options_.in_flight) {
+        block(SendResult::kNoRoom, now);
+        return false;
+    }
+    return launch_front(now);
+}
+
+/// False: it is too early, and there is time to sleep.
+bool Replayer::wait_for(Nanoseconds time, Nanoseconds& now) {
+    switch (waiter_.decide(now, time)) {
+    case Waiter::Action::kSleep:
+        return false;
+    case Waiter::Action::kSpin:
+        flush();
+        waiter_.no_lesson();
+        now = busy_wait_until(time);
+        return true;
+    case Waiter::Action::kSend:
+        break;
+    }
+    return true;
+}
+
+bool Replayer::too_late(Nanoseconds late) {
+    if (options_.max_lateness <= 0 || late <= options_.max_lateness) {
+        return false;
+    }
+    if (trouble_.empty()) {
+        trouble_ = fmt::format("behind schedule by {:.3f} s, over the limit of {:.3f} s; lower the "
+                               "rate, add queriers or hosts, or raise --max-lateness-s",
+                               static_cast<double>(late) / 1e9,
+                               static_cast<double>(options_.max_lateness) / 1e9);
+    }
+    return true;
+}
+
+std::uint32_t Replayer::take_front(const Query& query) {
+    const std::uint32_t index = slots_.take(query);
+    slots_[index].record.due = options_.fast ? 0 : due();
+    if (keep_messages_ || query.transport != Transport::kUdp) {
+        slots_.keep(index);
+    }
+    return index;
+}
+
+bool Replayer::launch_front(Nanoseconds now) {
+    const Query query = backlog_.front();
+    if (dependents_ && park_behind(query)) {
+        return true;
+    }
+    const std::uint32_t index = take_front(query);
+    note_departure(slots_[index], now);
+    const SendResult result = hand_over(index, now);
+    if (result == SendResult::kBusy || result == SendResult::kNoRoom) {
+        slots_.keep(index);
+        ready_.push_back(index);
+        block(result, now);
+    }
+    backlog_.pop();
+    ++departed_;
+    return true;
+}
+
+/// True: the query waits for the one before of its source. Its place is the parent's only when it
+/// is sent, so that what waits stays bounded.
+bool Replayer::park_behind(const Query& query) {
+    if (!dependents_->busy(query.source_id)) {
+        dependents_->start(query.source_id);
+        return false;
+    }
+    const std::uint32_t index = take_front(query);
+    Slot& slot = slots_[index];
+    slots_.keep(index);
+    slot.waited = true;
+    slot.record.marks |= kMarkWaited;
+    ++statistics_.waited;
+    dependents_->park(index);
+    backlog_.pop();
+    return true;
+}
+
+void Replayer::note_departure(Slot& slot, Nanoseconds now) {
+    if (options_.fast) {
+        return;
+    }
+    const Nanoseconds late = now - slot.record.due;
+    if (late > kBehind) {
+        slot.record.marks |= kMarkBehind;
+        ++statistics_.behind_schedule;
+    }
+    statistics_.max_lateness = std::max(statistics_.max_lateness, late);
+}
+
+void Replayer::block(SendResult result, Nanoseconds now) {
+    blocked_until_ = now + (result == SendResult::kBusy ? kBusyRetry : kNoRoomRetry);
+}
+
+bool Replayer::make_room() {
+    return std::ranges::any_of(paths_, [](const auto& path) { return path->evict_idle(); }) ||
+           tcp_.evict_idle();
+}
+
+SendResult Replayer::hand_over(std::uint32_t index, Nanoseconds now) {
+    switch (slots_[index].record.transport) {
+    case Transport::kUdp:
+        return hand_over_udp(index, now);
+    case Transport::kTcp:
+        return hand_over_tcp(index, now);
+    default:
+        end_unsent(index, SendResult::kFailed);
+        return SendResult::kFailed;
+    }
+}
+
+SendResult Replayer::hand_over_udp(std::uint32_t index, Nanoseconds now) {
+    UdpPath& path = *paths_[slots_[index].path];
+    SendResult result = path.stage(index);
+    if (result == SendResult::kNoRoom && make_room()) {
+        result = path.stage(index);
+    }
+    if (result == SendResult::kDone) {
+        ++staged_;
+        launch(index, now);
+    } else {
+        end_unsent(index, result);
+    }
+    return result;
+}
+
+SendResult Replayer::hand_over_tcp(std::uint32_t index, Nanoseconds now) {
+    launch(index, now);
+    SendResult result = tcp_.submit(index);
+    if (result == SendResult::kNoRoom && make_room()) {
+        result = tcp_.submit(index);
+    }
+    if (result != SendResult::kDone) {
+        land(index);
+        end_unsent(index, result);
+    }
+    return result;
+}
+
+/// The query ends here unless it can be tried again (busy, no room).
+void Replayer::end_unsent(std::uint32_t index, SendResult result) {
+    switch (result) {
+    case SendResult::kOversize:
+        return skip(index, SkipReason::kOversize);
+    case SendResult::kNoAddress:
+        return skip(index, SkipReason::kNoAddress);
+    case SendResult::kFailed:
+        warn_once(slots_[index]);
+        return finish(index, slots_[index].record.transport == Transport::kTcp
+                                 ? Status::kConnectionFailed
+                                 : Status::kSendFailed);
+    default:
+        return;
+    }
+}
+
+void Replayer::warn_once(const Slot& slot) {
+    if (!std::exchange(warned_unsupported_, true)) {
+        spdlog::warn("event=send_failed seq={} transport={} family={} note=\"the first one; later "
+                     "ones are only counted\"",
+                     slot.record.sequence, transport_name(slot.record.transport), slot.family());
+    }
+}
+
+void Replayer::launch(std::uint32_t index, Nanoseconds first_action) {
+    Slot& slot = slots_[index];
+    slot.deadline = first_action + options_.timeout;
+    slot.in_flight = true;
+    deadlines_.push_back(slots_, index);
+    ++in_flight_;
+}
+
+void Replayer::land(std::uint32_t index) {
+    Slot& slot = slots_[index];
+    if (slot.in_flight) {
+        slot.in_flight = false;
+        deadlines_.remove(slots_, index);
+        --in_flight_;
+        blocked_until_ = 0;
+    }
+}
+
+// What the transports say
+
+void Replayer::on_sent(std::uint32_t index, Nanoseconds time) {
+    Slot& slot = slots_[index];
+    waiter_.sent_first(time);
+    slot.record.send = time;
+    slot.written = true;
+    matcher_.add(index);
+    if (slot.path == 0) {
+        ++statistics_.sent;
+        slots_.let_go(index);
+        if (hedges_) {
+            hedges_->watch(index);
+        }
+    }
+}
+
+void Replayer::on_refused(std::uint32_t index, SendResult result) {
+    land(index);
+    slots_[index].place = kNone;
+    if (slots_[index].path != 0) {
+        return drop_copy(index);
+    }
+    if (result == SendResult::kBusy) {
+        slots_.keep(index);
+        ready_.push_back(index);
+        block(result, SteadyClock::now());
+    } else {
+        end_unsent(index, result);
+    }
+}
+
+void Replayer::on_written(std::uint32_t index) {
+    Slot& slot = slots_[index];
+    statistics_.sent += slot.written ? 0 : 1;
+    slot.written = true;
+    matcher_.add(index);
+}
+
+// Hedging
+
+void Replayer::hedge(Nanoseconds now) {
+    for (int n = 0; hedges_ && n < kHedgesAtOnce && hedges_->next() <= now; ++n) {
+        const std::uint32_t copy = hedges_->split();
+        if (copy == kNone) {
+            continue;
+        }
+        UdpPath& path = *paths_[slots_[copy].path];
+        SendResult result = path.stage(copy);
+        if (result == SendResult::kNoRoom && make_room()) {
+            result = path.stage(copy);
+        }
+        if (result != SendResult::kDone) {
+            drop_copy(copy);
+            continue;
+        }
+        launch(copy, now);
+        ++statistics_.hedged;
+        path.flush();
+    }
+}
+
+/// A copy that could not be sent: the original goes on alone.
+void Replayer::drop_copy(std::uint32_t index) {
+    hedges_->cancel(index);
+    slots_.give_back(index);
+}
+
+void Replayer::write_hedges() {
+    HedgeRow row;
+    while (hedges_ && hedges_->take_row(row)) {
+        statistics_.hedges_won += row.won ? 1 : 0;
+        results_.write_hedge(row);
+    }
+}
+
+} // namespace reprise::querier

@@ -1,0 +1,85 @@
+#pragma once
+// What the UDP paths over sockets have in common.
+
+#include "core/bytes.hh"
+#include "core/clock.hh"
+#include "core/fd.hh"
+#include "querier/transport.hh"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <vector>
+
+namespace reprise::querier {
+
+/// Payload of the largest IPv4 datagram; IPv6 carries 20 bytes more, which no DNS server takes.
+inline constexpr size_t kLargestDatagram = 65507;
+
+/// A datagram socket with receive stamps, drop counts and a buffer of `receive_buffer` bytes where
+/// the kernel allows it. On failure `error` is errno's value.
+FileDescriptor udp_socket(int family, int receive_buffer, int& error);
+
+/// Sets an integer option; false where the kernel refuses.
+bool set_option(int fd, int level, int name, int value);
+
+/// No descriptor or port left.
+bool out_of_room(int error);
+
+/// No buffer now, as opposed to never.
+bool no_buffer(int error);
+
+/// An error that came by ICMP and is reported on a later call.
+bool is_icmp(int error);
+
+/// What the kernel says of a send that failed.
+SendResult refusal(int error);
+
+/// What came with a datagram besides its bytes.
+struct Ancillary {
+    Nanoseconds stamp = 0;       ///< kernel's, CLOCK_REALTIME; 0 = none
+    std::uint32_t overflows = 0; ///< datagrams the kernel dropped on this socket so far
+    bool has_overflows = false;
+    IpAddress local; ///< address it was sent to, where asked for
+};
+
+Ancillary read_ancillary(const msghdr& message);
+
+/// Buffers of a batch of received datagrams.
+class ReceiveBatch {
+public:
+    static constexpr size_t kSize = 32;
+
+    ReceiveBatch();
+
+    /// recvmmsg without waiting; the count, or -1 with errno.
+    int receive(int fd);
+
+    [[nodiscard]] std::span<std::uint8_t> bytes(size_t index);
+
+    [[nodiscard]] const msghdr& message(size_t index) const { return messages_[index].msg_hdr; }
+
+    [[nodiscard]] const sockaddr_storage& peer(size_t index) const { return peers_[index]; }
+
+private:
+    struct alignas(cmsghdr) Control {
+        std::uint8_t bytes[192];
+    };
+
+    std::vector<std::uint8_t> buffers_;
+    std::vector<Control> controls_;
+    std::vector<sockaddr_storage> peers_;
+    std::vector<iovec> vectors_;
+    std::vector<mmsghdr> messages_;
+};
+
+/// A time between `before` and `after` for number `index` of `count`: what one system call did one
+/// after the other.
+constexpr Nanoseconds between(Nanoseconds before, Nanoseconds after, size_t index, size_t count) {
+    return before +
+           (after - before) * static_cast<Nanoseconds>(index) / static_cast<Nanoseconds>(count);
+}
+
+} // namespace reprise::querier
