@@ -7,8 +7,10 @@ file are relative to the file, paths given by `--set` to the working directory; 
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import difflib
 import ipaddress
+import keyword
 import re
 import tomllib
 import types
@@ -18,7 +20,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from cli import rules
 from cli.errors import UsageError
+from cli.rules import want
 
 SCHEMA = 1
 SERVER_KINDS = ("nsd", "bind", "address")
@@ -59,6 +63,20 @@ class Replay:
     """How the trace is played; the names are those of the controller's and the querier's options."""
 
     source_mode: str = "ports"
+    speed: float = 1.0
+    rate: float = 0.0  # queries a second; 0 = as the trace
+    fast: bool = False
+    loop: int = 1  # 0 = until limit or duration_s
+    from_: int | float | str = ""  # the key is `from`
+    until: int | float | str = ""
+    limit: int = 0
+    duration_s: float = 0.0
+    sample_sources: int | float | str = "100%"
+    skip_sources: tuple[str, ...] = ()
+    collapse_retransmits: bool = False
+    dependent: bool = False
+    hedge_ms: float = 0.0
+    peers: tuple[str, ...] = ()
     timeout_s: float = 5.0
     idle_timeout_s: float = 20.0
     in_flight: int = 262_144
@@ -70,6 +88,16 @@ class Replay:
     early_us: int | str = "auto"
     spin_us: int = 0
     realtime: bool = False
+    cpus: str = ""  # such as "1" or "0,2-3"; empty = any
+
+
+@dataclass(frozen=True)
+class Generate:
+    """One query again and again instead of a trace."""
+
+    name: str = ""
+    type: str = "A"
+    sources: int = 1
 
 
 @dataclass(frozen=True)
@@ -92,13 +120,14 @@ class Sample:
 
 @dataclass(frozen=True)
 class Experiment:
-    """One experiment as resolved. Exactly one of `trace` and `synth` is used: `trace` wins."""
+    """One experiment as resolved. One of `trace`, `generate` and `synth` is used, the first that is there."""
 
     name: str
     schema: int = SCHEMA
     title: str = ""
     trace: str | None = field(default=None, metadata=PATH)
     synth: Mapping[str, Any] | None = None
+    generate: Generate | None = None
     server: Server = field(default_factory=Server)
     replay: Replay = field(default_factory=Replay)
     topology: Topology = field(default_factory=Topology)
@@ -118,8 +147,10 @@ def load(path: Path, settings: list[str]) -> Experiment:
 
 
 def as_dict(experiment: Experiment) -> dict[str, Any]:
-    """The experiment as plain values, for plan.json and manifest.json."""
-    return dataclasses.asdict(experiment)
+    """The experiment as plain values under the keys of the file, for plan.json and manifest.json."""
+    return dataclasses.asdict(
+        experiment, dict_factory=lambda pairs: {key.rstrip("_"): value for key, value in pairs}
+    )
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -202,7 +233,8 @@ def _build(cls: Any, table: Mapping[str, Any], prefix: str) -> Any:
         if name not in known:
             raise UsageError(f"unknown key {_join(prefix, name)}", _nearest(name, known, prefix))
         if value is not None:
-            values[name] = _convert(value, known[name], _join(prefix, name))
+            attribute = f"{name}_" if keyword.iskeyword(name) else name
+            values[attribute] = _convert(value, known[name], _join(prefix, name))
     return cls(**values)
 
 
@@ -219,6 +251,8 @@ def _convert(value: Any, kind: Any, key: str) -> Any:
     if kind is float and isinstance(value, (int, float)) and not isinstance(value, bool):
         return float(value)
     allowed = typing.get_args(kind) or (kind,)
+    if isinstance(value, datetime.datetime) and str in allowed:
+        return value.isoformat().replace("+00:00", "Z")
     if type(value) in allowed:
         return value
     raise UsageError(f"{key} = {value!r} has the wrong type", f"it wants {_describe(kind)}")
@@ -234,7 +268,8 @@ def _describe(kind: Any) -> str:
 
 
 def _hints(cls: Any) -> dict[str, Any]:
-    return typing.get_type_hints(cls)
+    """The keys of a table and their types; a field called like a word of Python's has a trailing _."""
+    return {name.rstrip("_"): kind for name, kind in typing.get_type_hints(cls).items()}
 
 
 def _is_path(cls: Any, name: str) -> bool:
@@ -264,27 +299,22 @@ def _nearest(name: str, known: Mapping[str, Any], prefix: str) -> str:
 def check(experiment: Experiment) -> None:
     """What types cannot say: ranges, choices and keys that need each other."""
     server, replay = experiment.server, experiment.replay
-    _want(
+    want(
         experiment.schema == SCHEMA,
         f"schema = {experiment.schema} is unknown",
         f"this version reads {SCHEMA}",
     )
-    _want(
+    want(
         bool(re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", experiment.name)),
         f"name = {experiment.name!r} cannot name a folder",
         "use letters, digits, '.', '_' and '-'",
     )
-    _want(
-        experiment.trace is not None or experiment.synth is not None,
-        "the experiment has neither a trace nor a [synth] table",
+    want(
+        any(one is not None for one in (experiment.trace, experiment.synth, experiment.generate)),
+        "the experiment has neither a trace nor a [synth] or [generate] table",
         "add one of them",
     )
-    _want(
-        replay.source_mode == "ports",
-        f"replay.source_mode = {replay.source_mode!r} is unknown",
-        'use "ports"',
-    )
-    _want(
+    want(
         experiment.topology.kind == "local",
         f"topology.kind = {experiment.topology.kind!r} is unknown",
         'use "local"',
@@ -292,12 +322,13 @@ def check(experiment: Experiment) -> None:
     _check_ranges(experiment)
     _check_early(replay)
     _check_server(server)
+    rules.check_replay(experiment)
 
 
 def _check_early(replay: Replay) -> None:
     early = replay.early_us
     good = early == "auto" if isinstance(early, str) else 0 <= early <= 10_000
-    _want(good, f"replay.early_us = {early!r} is out of range", 'use "auto" or 0 to 10000')
+    want(good, f"replay.early_us = {early!r} is out of range", 'use "auto" or 0 to 10000')
 
 
 def _check_ranges(experiment: Experiment) -> None:
@@ -321,41 +352,47 @@ def _check_ranges(experiment: Experiment) -> None:
         ("replay.max_lateness_s", replay.max_lateness_s, 0.001, 86_400),
         ("replay.window_s", replay.window_s, 0.1, 600),
         ("replay.spin_us", replay.spin_us, 0, 30),
+        ("replay.speed", replay.speed, 0.001, 1_000_000),
+        ("replay.rate", replay.rate, 0, 100_000_000),
+        ("replay.loop", replay.loop, 0, 1 << 62),
+        ("replay.limit", replay.limit, 0, 1 << 62),
+        ("replay.duration_s", replay.duration_s, 0, 100_000_000),
+        ("replay.hedge_ms", replay.hedge_ms, 0, 3_600_000),
         ("topology.clients", topology.clients, 1, 200),
         ("topology.queriers", topology.queriers, 0, 1_024),
         ("sample.hz", sample.hz, 0.1, 10),
         ("sample.warmup_s", sample.warmup_s, 0, 86_400),
     ]
     for key, value, low, high in ranges:
-        _want(low <= value <= high, f"{key} = {value} is out of range", f"use {low} to {high}")
+        want(low <= value <= high, f"{key} = {value} is out of range", f"use {low} to {high}")
     for port in replay.ports:
-        _want(1 <= port <= 65_535, f"replay.ports has {port}", "use 1 to 65535")
+        want(1 <= port <= 65_535, f"replay.ports has {port}", "use 1 to 65535")
 
 
 def _check_server(server: Server) -> None:
-    _want(
+    want(
         server.kind in SERVER_KINDS,
         f"server.kind = {server.kind!r} is unknown",
         f"use one of {', '.join(SERVER_KINDS)}",
     )
-    _want(
+    want(
         server.origin is None or bool(re.fullmatch(r"[\w.\\*/-]{1,1000}", server.origin, re.ASCII)),
         f"server.origin = {server.origin!r} is no domain name",
         "give the zone's name, such as example.org.",
     )
     if server.kind != "address":
-        _want(
+        want(
             server.zone is not None or server.root_like is not None,
             "the server has no zone",
             "set server.zone = FILE or add a [server.root_like] table",
         )
-        _want(
+        want(
             not server.addresses,
             f"server.addresses is for a server of your own, not for {server.kind}",
             'use server.kind = "address" or leave addresses out',
         )
         return
-    _want(bool(server.addresses), "server.addresses is empty", "name the server's address")
+    want(bool(server.addresses), "server.addresses is empty", "name the server's address")
     for text in server.addresses:
         _check_address(text)
 
@@ -367,13 +404,8 @@ def _check_address(text: str) -> None:
         raise UsageError(
             f"server.addresses has {text!r}, which is no IP address", "give it as numbers, such as 127.0.0.1"
         ) from None
-    _want(
+    want(
         address.is_loopback,
         f"server address {text} is not a loopback address",
         "a server elsewhere cannot be used yet; run it on this machine's loopback",
     )
-
-
-def _want(good: bool, what: str, mend: str) -> None:
-    if not good:
-        raise UsageError(what, mend)

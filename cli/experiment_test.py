@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cli.errors import UsageError
-from cli.experiment import load
+from cli.experiment import as_dict, load
 
 MINIMAL = """
 schema = 1
@@ -50,6 +50,14 @@ def test_set_paths_are_relative_to_the_working_directory(
         ("replay.ports=[53, 5353]", (53, 5353)),
         ("replay.ports=5353", (5353,)),
         ("server.kind=bind", "bind"),
+        ("replay.speed=2", 2.0),
+        ("replay.until=10", 10),
+        ("replay.until=2016-10-06T13:55:51Z", "2016-10-06T13:55:51Z"),
+        ("replay.until=2016-10-06T15:55:51.5+02:00", "2016-10-06T15:55:51.500000+02:00"),
+        ("replay.sample_sources=10%", "10%"),
+        ("replay.sample_sources=0.1", 0.1),
+        ("replay.skip_sources=192.0.2.0/24", ("192.0.2.0/24",)),
+        ("replay.cpus=0,2-3", "0,2-3"),
         ("synth.seed=7", 7),
     ],
 )
@@ -65,7 +73,7 @@ def test_set_is_typed_by_the_schema(tmp_path: Path, setting: str, value: object)
     ("text", "what", "mend"),
     [
         ("schema = 2\ntrace='x'\n[server]\nzone='z'", "schema = 2 is unknown", "reads 1"),
-        ("[server]\nzone='z'", "neither a trace nor a [synth] table", "add one"),
+        ("[server]\nzone='z'", "neither a trace nor a [synth] or [generate] table", "add one"),
         ("trace='x'", "the server has no zone", "server.zone"),
         (MINIMAL + "zoen='y'", "unknown key server.zoen", "did you mean server.zone?"),
         (MINIMAL + "[replay]\ntimeout='5'", "unknown key replay.timeout", "did you mean replay.timeout_s?"),
@@ -99,6 +107,91 @@ def test_bad_experiments_are_one_line(tmp_path: Path, text: str, what: str, mend
     assert what in caught.value.what
     assert mend in caught.value.mend
     assert "\n" not in caught.value.line()
+
+
+def test_from_is_a_key_in_spite_of_python(tmp_path: Path) -> None:
+    found = load(write(tmp_path, MINIMAL), ["replay.from=2.5"])
+    assert found.replay.from_ == 2.5
+    assert as_dict(found)["replay"]["from"] == 2.5
+
+
+@pytest.mark.parametrize(
+    ("settings", "what", "mend"),
+    [
+        (["replay.source_mode=moon"], "'moon' is unknown", "mapped"),
+        (["replay.speed=2", "replay.rate=5"], "speed and replay.rate exclude", "one of them"),
+        (["replay.rate=2", "replay.fast=true"], "rate and replay.fast exclude", "one of them"),
+        (["replay.speed=0"], "replay.speed = 0.0 is out of range", "0.001"),
+        (["replay.loop=0"], "plays for ever", "replay.limit"),
+        (["replay.from=soon"], "replay.from = 'soon' is no moment", "seconds"),
+        (["replay.until=-1"], "replay.until = -1 is no moment", "seconds"),
+        (["replay.until='2016-10-06T13:55:51'"], "is no moment", "13:55:51Z"),
+        (["replay.sample_sources=0%"], "is no share", "10%"),
+        (["replay.sample_sources=110%"], "is no share", "10%"),
+        (["replay.sample_sources=half"], "is no share", "10%"),
+        (["replay.skip_sources=192.0.2.0/33"], "replay.skip_sources has '192.0.2.0/33'", "192.0.2.0/24"),
+        (["replay.cpus=0-"], "no list of processors", "0,2-3"),
+        (["replay.hedge_ms=5"], "need each other", "both"),
+        (["replay.peers=198.19.255.54"], "need each other", "both"),
+        (
+            ["replay.hedge_ms=5", "replay.peers=192.0.2.1"],
+            "where the server cannot listen",
+            "198.19.255.0/24",
+        ),
+        (
+            ["replay.hedge_ms=5", "replay.peers='198.19.255.54:54'"],
+            "where the server cannot listen",
+            "other port",
+        ),
+        (["replay.hedge_ms=5", "replay.peers=ns2"], "no address", "ADDRESS:PORT"),
+        (["replay.hedge_ms=9000", "replay.peers=198.19.255.54"], "not below", "earlier"),
+        (["replay.source_mode=addresses", "topology.clients=2"], "one way back", "mapped"),
+        (["replay.source_mode=packet", "topology.clients=2"], "one way back", "mapped"),
+        (["replay.source_mode=packet", "topology.queriers=2"], "takes one querier", "queriers"),
+        (
+            ["replay.source_mode=mapped", "server.kind=address", "server.addresses=127.0.0.1"],
+            "needs the local network",
+            "ports",
+        ),
+        (
+            ["generate.name=x", "replay.fast=true", "replay.limit=1"],
+            "a trace and a [generate]",
+            "one of them",
+        ),
+    ],
+)
+def test_bad_replays_are_one_line(tmp_path: Path, settings: list[str], what: str, mend: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        load(write(tmp_path, MINIMAL), settings)
+    assert what in caught.value.what
+    assert mend in caught.value.mend
+    assert "\n" not in caught.value.line()
+
+
+GENERATE = "[generate]\nname='www.example.com'\n[server]\nzone='z'\n"
+
+
+@pytest.mark.parametrize(
+    ("settings", "what"),
+    [
+        (["replay.limit=1"], "no times of its own"),
+        (["replay.fast=true"], "never ends"),
+        (["replay.rate=5", "replay.limit=1", "replay.from=1"], "goes without"),
+        (["replay.rate=5", "replay.limit=1", "generate.sources=0"], "out of range"),
+        (["replay.rate=5", "replay.limit=1", "generate.name=a/b"], "no domain name"),
+        (["replay.rate=5", "replay.limit=1", "generate.type=A/A"], "no record type"),
+    ],
+)
+def test_bad_generators_are_refused(tmp_path: Path, settings: list[str], what: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        load(write(tmp_path, GENERATE), settings)
+    assert what in caught.value.what
+
+
+def test_a_generator_needs_no_trace(tmp_path: Path) -> None:
+    found = load(write(tmp_path, GENERATE), ["replay.rate=5", "replay.limit=1"])
+    assert found.generate is not None
+    assert found.generate.type == "A"
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from cli import linux, programs
 from cli.errors import RepriseError
-from cli.network import Network
+from cli.network import Network, Route
 
 
 @dataclass
@@ -48,14 +48,16 @@ def link_commands(network: Network, descriptors: dict[str, int]) -> list[str]:
     """`ip -batch` lines that make every veth pair with its ends in their hosts."""
     own = os.getpid()
     return [
-        f"link add name {link.a_if} mtu {link.mtu} netns /proc/{own}/fd/{descriptors[link.a]} type veth "
-        f"peer name {link.b_if} mtu {link.mtu} netns /proc/{own}/fd/{descriptors[link.b]}"
+        f"link add name {link.a_if}{_mac(link.a_mac)} mtu {link.mtu} "
+        f"netns /proc/{own}/fd/{descriptors[link.a]} type veth "
+        f"peer name {link.b_if}{_mac(link.b_mac)} mtu {link.mtu} "
+        f"netns /proc/{own}/fd/{descriptors[link.b]}"
         for link in network.links
     ]
 
 
 def host_commands(network: Network, host: str) -> list[str]:
-    """`ip -batch` lines for one host: loopback, addresses, links up, then routes."""
+    """`ip -batch` lines for one host: loopback, addresses, links up, neighbours, then routes."""
     lines = ["link set dev lo up"]
     for link in network.links:
         for name, interface, addresses in (
@@ -70,7 +72,22 @@ def host_commands(network: Network, host: str) -> list[str]:
         for one in network.addresses
         if one.host == host
     ]
-    return lines + [f"route add {one.to} via {one.via}" for one in network.routes if one.host == host]
+    lines += [
+        f"neigh replace {one.address} lladdr {one.mac} dev {one.interface} nud permanent"
+        for one in network.neighbours
+        if one.host == host
+    ]
+    return lines + [_route(one) for one in network.routes if one.host == host]
+
+
+def _route(route: Route) -> str:
+    words = ["route add", route.kind, route.to, route.via and f"via {route.via}"]
+    words.append(route.interface and f"dev {route.interface} table main")
+    return " ".join(word for word in words if word)
+
+
+def _mac(address: str) -> str:
+    return f" address {address}" if address else ""
 
 
 def _nodad(address: str) -> str:

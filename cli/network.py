@@ -1,19 +1,25 @@
 """The local topology as values: hosts, links, addresses, routes, sysctls. Nothing here touches the system.
 
 The controller talks to every client over its own link, every client to the server over its own link. The
-server's service addresses lie on its loopback. There is no route to anywhere else, so nothing can leak.
+server's service addresses lie on its loopback. There is no route to anywhere else, so nothing can leak: where
+the server sees the trace's own addresses as sources, its default route ends at the client.
 198.18.0.0/15 is set aside for benchmarks (RFC 2544, RFC 6890); the fd00::/8 prefix is a private one (RFC
 4193).
 """
 
 from __future__ import annotations
 
+import ipaddress
 from dataclasses import dataclass
 
 CONTROLLER = "controller"
 SERVER = "server"
 SERVICE_V4 = "198.19.255.53"
 SERVICE_V6 = "fd00:198:19:ff::53"
+SERVICE_PREFIXES = ("198.19.255.0/24", "fd00:198:19:ff::/64")
+TESTBED_PREFIXES = ("198.18.0.0/15", "fd00:198::/32")
+_CLIENT_MAC = "02:72:65:70:00:01"
+_SERVER_MAC = "02:72:65:70:00:02"
 
 
 @dataclass(frozen=True)
@@ -34,6 +40,8 @@ class Link:
     a_addresses: tuple[str, ...]
     b_addresses: tuple[str, ...]
     mtu: int = 1500
+    a_mac: str = ""  # "": as the kernel chooses
+    b_mac: str = ""
 
 
 @dataclass(frozen=True)
@@ -47,11 +55,23 @@ class Address:
 
 @dataclass(frozen=True)
 class Route:
-    """A route of one host."""
+    """A route of one host: via a neighbour, or of a kind ("local", "blackhole") on an interface."""
 
     host: str
     to: str
-    via: str
+    via: str = ""
+    kind: str = ""
+    interface: str = ""
+
+
+@dataclass(frozen=True)
+class Neighbour:
+    """A neighbour that is known for good."""
+
+    host: str
+    address: str
+    mac: str
+    interface: str
 
 
 @dataclass(frozen=True)
@@ -72,6 +92,7 @@ class Network:
     links: tuple[Link, ...] = ()
     addresses: tuple[Address, ...] = ()
     routes: tuple[Route, ...] = ()
+    neighbours: tuple[Neighbour, ...] = ()
     sysctls: tuple[Sysctl, ...] = ()
 
 
@@ -85,17 +106,92 @@ def control_address(index: int) -> str:
     return f"198.18.{index}.2"
 
 
-def local(clients: int, listen_queue: int) -> Network:
-    """The topology with `clients` clients."""
+def can_serve(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
+    """Whether the server of the local network can have this address."""
+    return any(address in ipaddress.ip_network(prefix) for prefix in SERVICE_PREFIXES)
+
+
+def source_prefixes(index: int, clients: int) -> tuple[str, str]:
+    """The prefixes out of which client `index` of `clients` gives every source an address (mode mapped)."""
+    bits = 8 + (clients - 1).bit_length()
+    v4 = ipaddress.ip_network(("10.0.0.0", 8))
+    part = int(v4.network_address) + ((index - 1) << (32 - bits))
+    return f"{ipaddress.IPv4Address(part)}/{bits}", f"fd00:6d61:{index:x}::/64"
+
+
+def local(
+    clients: int, listen_queue: int, source_mode: str = "ports", peers: tuple[str, ...] = ()
+) -> Network:
+    """The topology with `clients` clients. `peers` are further addresses of the server."""
     indices = range(1, clients + 1)
     names = [CONTROLLER, *(client(index) for index in indices), SERVER]
+    fixed = source_mode == "packet"
+    services = (SERVICE_V4, SERVICE_V6, *peers)
     return Network(
         kind="namespaces",
         hosts=tuple(Host(name) for name in names),
-        links=tuple(link for index in indices for link in (_control(index), _data(index))),
-        addresses=(Address(SERVER, "lo", f"{SERVICE_V4}/32"), Address(SERVER, "lo", f"{SERVICE_V6}/128")),
-        routes=tuple(route for index in indices for route in _routes(index)),
+        links=tuple(link for index in indices for link in (_control(index), _data(index, fixed))),
+        addresses=tuple(Address(SERVER, "lo", _whole(one)) for one in services),
+        routes=tuple(
+            route
+            for index in indices
+            for route in (*_routes(index, services), *_source_routes(index, clients, source_mode))
+        ),
+        neighbours=_neighbours() if fixed else (),
         sysctls=tuple(setting for name in names for setting in _sysctls(name, listen_queue)),
+    )
+
+
+def _whole(address: str) -> str:
+    return f"{address}/{128 if ':' in address else 32}"
+
+
+def _source_routes(index: int, clients: int, source_mode: str) -> tuple[Route, ...]:
+    """The ways of the sources' addresses.
+
+    The server sends answers back through the client. There every address is the client's own (AnyIP: a local
+    route; that of the main table gives way to the links' more specific ones). In mode packet the client must
+    not know them: its kernel would answer with port unreachable; so they go nowhere.
+    """
+    v4, v6 = f"198.19.{index}.1", f"fd00:198:19:{index}::1"
+    here = client(index)
+    if source_mode == "addresses":
+        return (
+            Route(here, "0.0.0.0/0", kind="local", interface="lo"),
+            Route(here, "::/0", kind="local", interface="lo"),
+            Route(SERVER, "0.0.0.0/0", v4),
+            Route(SERVER, "::/0", v6),
+        )
+    if source_mode == "mapped":
+        own4, own6 = source_prefixes(index, clients)
+        return (
+            Route(here, own4, kind="local", interface="lo"),
+            Route(here, own6, kind="local", interface="lo"),
+            Route(SERVER, own4, v4),
+            Route(SERVER, own6, v6),
+        )
+    if source_mode == "packet":
+        return (
+            Route(here, "0.0.0.0/0", kind="blackhole"),
+            Route(here, "::/0", kind="blackhole"),
+            Route(SERVER, "0.0.0.0/0", v4),
+            Route(SERVER, "::/0", v6),
+        )
+    return ()
+
+
+def _neighbours() -> tuple[Neighbour, ...]:
+    """Both ends of the data link of client 1: no address resolution in the middle of a burst."""
+    here, there = (client(1), "data"), (SERVER, "data1")
+    return (
+        *(
+            Neighbour(*here[:1], address, _SERVER_MAC, here[1])
+            for address in ("198.19.1.2", "fd00:198:19:1::2")
+        ),
+        *(
+            Neighbour(*there[:1], address, _CLIENT_MAC, there[1])
+            for address in ("198.19.1.1", "fd00:198:19:1::1")
+        ),
     )
 
 
@@ -110,7 +206,7 @@ def _control(index: int) -> Link:
     )
 
 
-def _data(index: int) -> Link:
+def _data(index: int, fixed: bool) -> Link:
     return Link(
         client(index),
         SERVER,
@@ -118,19 +214,29 @@ def _data(index: int) -> Link:
         f"data{index}",
         (f"198.19.{index}.1/24", f"fd00:198:19:{index}::1/64"),
         (f"198.19.{index}.2/24", f"fd00:198:19:{index}::2/64"),
+        a_mac=_CLIENT_MAC if fixed else "",
+        b_mac=_SERVER_MAC if fixed else "",
     )
 
 
-def _routes(index: int) -> tuple[Route, Route]:
-    return (
-        Route(client(index), f"{SERVICE_V4}/32", f"198.19.{index}.2"),
-        Route(client(index), f"{SERVICE_V6}/128", f"fd00:198:19:{index}::2"),
+def _routes(index: int, services: tuple[str, ...]) -> tuple[Route, ...]:
+    return tuple(
+        Route(
+            client(index),
+            _whole(one),
+            f"fd00:198:19:{index}::2" if ":" in one else f"198.19.{index}.2",
+        )
+        for one in services
     )
 
 
 def _sysctls(host: str, listen_queue: int) -> tuple[Sysctl, ...]:
-    """No router advertisements, no duplicate address detection (it delays addresses by 1 s), many ports."""
+    """No forwarding (first: it resets others), no router advertisements, no duplicate address detection.
+
+    That detection delays addresses by 1 s.
+    """
     values = {
+        "net/ipv4/ip_forward": "0",
         "net/ipv6/conf/all/accept_ra": "0",
         "net/ipv6/conf/default/accept_ra": "0",
         "net/ipv6/conf/default/router_solicitations": "0",

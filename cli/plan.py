@@ -10,7 +10,7 @@ import dataclasses
 from dataclasses import dataclass, field
 from typing import Any
 
-from cli import network
+from cli import network, replay_options
 from cli.experiment import Experiment, as_dict
 from cli.network import Network
 from cli.servers import Site, bind_config, nsd_config
@@ -131,7 +131,7 @@ def make(experiment: Experiment, facts: Facts) -> Plan:
     """The plan of an experiment on a machine."""
     own_server = experiment.server.kind != "address"
     clients = experiment.topology.clients
-    net = network.local(clients, experiment.server.tcp_listen_queue) if own_server else Network("host")
+    net = _network(experiment) if own_server else Network("host")
     processes = _server_side(experiment, facts) if own_server else ()
     distributors = tuple(_distributor(experiment, facts, index, processes) for index in range(1, clients + 1))
     controller = _controller(experiment, facts, distributors)
@@ -144,6 +144,15 @@ def make(experiment: Experiment, facts: Facts) -> Plan:
         prepare=_steps(experiment, facts),
         processes=(*processes, *distributors, controller),
         main=controller.id,
+    )
+
+
+def _network(experiment: Experiment) -> Network:
+    return network.local(
+        experiment.topology.clients,
+        experiment.server.tcp_listen_queue,
+        experiment.replay.source_mode,
+        replay_options.peers(experiment),
     )
 
 
@@ -186,11 +195,11 @@ def _python_env(facts: Facts) -> dict[str, str]:
 
 def _steps(experiment: Experiment, facts: Facts) -> tuple[Step, ...]:
     steps: list[Step] = []
-    if experiment.trace is None and experiment.synth is not None:
+    if experiment.trace is None and experiment.generate is None and experiment.synth is not None:
         argv = (
             facts.programs["reprise-mutator"],
             "synth",
-            *_synth_options(dict(experiment.synth)),
+            *replay_options.synth(dict(experiment.synth)),
             "-o",
             trace_path(experiment),
         )
@@ -255,20 +264,6 @@ def _zone_steps(experiment: Experiment, facts: Facts) -> list[Step]:
     return steps
 
 
-def _synth_options(table: dict[str, Any]) -> list[str]:
-    """[synth] keys become options of the same name: `junk_share = 0.2` is `--junk-share 0.2`."""
-    options: list[str] = []
-    for key, value in table.items():
-        name = "--" + key.replace("_", "-")
-        if isinstance(value, bool):
-            options += [name] if value else []
-        elif isinstance(value, list):
-            options += [text for one in value for text in (name, str(one))]
-        else:
-            options += [name, str(value)]
-    return options
-
-
 def _server_folders(experiment: Experiment, facts: Facts) -> tuple[Folder, ...]:
     if experiment.server.kind == "address":
         return ()
@@ -281,7 +276,7 @@ def _server_files(experiment: Experiment, facts: Facts) -> tuple[File, ...]:
         f"{RUN}/server",
         zone_path(experiment, facts),
         facts.origin,
-        (network.SERVICE_V4, network.SERVICE_V6),
+        (network.SERVICE_V4, network.SERVICE_V6, *replay_options.peers(experiment)),
         facts.server_user,
         facts.descriptors,
     )
@@ -391,6 +386,8 @@ def _control_port(experiment: Experiment, index: int) -> int:
 
 def _queriers(experiment: Experiment, facts: Facts) -> int:
     topology = experiment.topology
+    if experiment.replay.source_mode == "packet":
+        return 1
     return topology.queriers or max(1, facts.cores // topology.clients)
 
 
@@ -421,6 +418,8 @@ def _distributor(experiment: Experiment, facts: Facts, index: int, before: tuple
         "--spin-us",
         str(replay.spin_us),
         *(("--realtime",) if replay.realtime else ()),
+        *(("--cpus", replay.cpus) if replay.cpus else ()),
+        *replay_options.source_prefixes(experiment, index),
     )
     return Process(
         f"distributor-{name}",
@@ -447,7 +446,7 @@ def _controller(experiment: Experiment, facts: Facts, distributors: tuple[Proces
     addresses = server.addresses if server.kind == "address" else (network.SERVICE_V4, network.SERVICE_V6)
     argv = (
         facts.programs["reprise-controller"],
-        trace_path(experiment),
+        *replay_options.trace_or_generator(experiment, trace_path(experiment)),
         "--run-id",
         facts.run,
         *children,
@@ -468,6 +467,7 @@ def _controller(experiment: Experiment, facts: Facts, distributors: tuple[Proces
         str(replay.in_flight),
         "--max-lateness-s",
         _number(replay.max_lateness_s),
+        *replay_options.options(replay),
         *(("--all-opcodes",) if replay.all_opcodes else ()),
         *(("--answers",) if replay.answers else ()),
     )

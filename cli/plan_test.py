@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 import json
 
-from cli.experiment import Experiment, Replay, RootLike, Sample, Server, Topology
+from cli import replay_options
+from cli.experiment import Experiment, Generate, Replay, RootLike, Sample, Server, Topology
 from cli.plan import Facts, Plan, as_json, make
 
 FACTS = Facts(
@@ -64,6 +65,100 @@ def test_the_controller_gets_the_replay_options() -> None:
     assert "--port 53 --port 5353" in argv
     assert "--timeout-s 1.5" in argv
     assert argv.endswith("--all-opcodes --answers")
+
+
+def test_replay_modes_become_the_controllers_options() -> None:
+    replay = Replay(
+        speed=2.0,
+        from_="2016-10-06T13:55:51Z",
+        until=100.5,
+        loop=0,
+        limit=1_000_000,
+        sample_sources="10%",
+        collapse_retransmits=True,
+        dependent=True,
+        hedge_ms=1.5,
+        peers=("198.19.255.54", "[fd00:198:19:ff::54]:53"),
+        skip_sources=("192.0.2.0/24",),
+        cpus="1",
+    )
+    plan = make(dataclasses.replace(ZONED, replay=replay), FACTS)
+    argv = argv_of(plan, "controller")
+    for words in (
+        "--speed 2 --loop 0 --from 2016-10-06T13:55:51Z --until 100.5 --limit 1000000 --sample-sources 10%",
+        "--hedge 1.5 --peers 198.19.255.54,[fd00:198:19:ff::54]:53 --skip-source 192.0.2.0/24",
+        "--collapse-retransmits --dependent",
+    ):
+        assert words in argv
+    assert "--source-mode" not in argv
+    assert argv_of(plan, "distributor-client1").endswith("--cpus 1")
+    assert "198.19.255.54/32" in {one.address for one in plan.network.addresses}
+    assert "ip-address: 198.19.255.54" in (plan.files[0].content or "")
+
+
+def test_the_defaults_add_no_option() -> None:
+    assert replay_options.options(Replay()) == ()
+
+
+def test_a_generator_takes_the_place_of_the_trace() -> None:
+    generator = dataclasses.replace(
+        ZONED,
+        trace=None,
+        synth={"seed": 1},
+        generate=Generate(name="www.example.com", type="AAAA", sources=5),
+        replay=Replay(fast=True, duration_s=2.5),
+    )
+    plan = make(generator, FACTS)
+    argv = argv_of(plan, "controller")
+    assert "--generate www.example.com/AAAA --generate-sources 5 --run-id" in argv
+    assert "--duration-s 2.5 --fast" in argv
+    assert "synth" not in [step.id for step in plan.prepare]
+
+
+def routes_of(source_mode: str, clients: int = 1) -> set[str]:
+    replay = Replay(source_mode=source_mode)
+    plan = make(dataclasses.replace(ZONED, replay=replay, topology=Topology(clients=clients)), FACTS)
+    return {
+        " ".join(filter(None, (one.host, one.kind, one.to, one.via, one.interface)))
+        for one in plan.network.routes
+        if not one.to.startswith(("198.19.255", "fd00:198"))
+    }
+
+
+def test_source_modes_have_their_routes() -> None:
+    back = {"server 0.0.0.0/0 198.19.1.1", "server ::/0 fd00:198:19:1::1"}
+    assert routes_of("ports") == set()
+    assert routes_of("addresses") == back | {"client1 local 0.0.0.0/0 lo", "client1 local ::/0 lo"}
+    assert routes_of("packet") == back | {"client1 blackhole 0.0.0.0/0", "client1 blackhole ::/0"}
+    assert routes_of("mapped", 2) == {
+        "client1 local 10.0.0.0/9 lo",
+        "client1 local fd00:6d61:1::/64 lo",
+        "client2 local 10.128.0.0/9 lo",
+        "client2 local fd00:6d61:2::/64 lo",
+        "server 10.0.0.0/9 198.19.1.1",
+        "server fd00:6d61:1::/64 fd00:198:19:1::1",
+        "server 10.128.0.0/9 198.19.2.1",
+        "server fd00:6d61:2::/64 fd00:198:19:2::1",
+    }
+
+
+def test_the_testbeds_own_addresses_are_no_sources_where_the_server_sees_them() -> None:
+    for mode, skipped in (("ports", False), ("mapped", False), ("addresses", True), ("packet", True)):
+        plan = make(dataclasses.replace(ZONED, replay=Replay(source_mode=mode)), FACTS)
+        words = "--skip-source 198.18.0.0/15 --skip-source fd00:198::/32"
+        assert (words in argv_of(plan, "controller")) == skipped
+
+
+def test_mapped_queriers_know_their_prefixes_and_packet_has_one_querier() -> None:
+    mapped = make(dataclasses.replace(ZONED, replay=Replay(source_mode="mapped")), FACTS)
+    assert argv_of(mapped, "distributor-client1").endswith(
+        "--source-prefix 10.0.0.0/8 --source-prefix fd00:6d61:1::/64"
+    )
+    packet = make(dataclasses.replace(ZONED, replay=Replay(source_mode="packet")), FACTS)
+    assert "--queriers 1 " in argv_of(packet, "distributor-client1") + " "
+    assert {one.mac for one in packet.network.neighbours} == {
+        mac for link in packet.network.links for mac in (link.a_mac, link.b_mac) if mac
+    }
 
 
 def test_queriers_share_the_cores_unless_told() -> None:

@@ -1,0 +1,211 @@
+"""Rules of a replay that no type can say: choices, formats, and keys that need or exclude others."""
+
+from __future__ import annotations
+
+import datetime
+import ipaddress
+import re
+from typing import TYPE_CHECKING
+
+from cli import network
+from cli.errors import UsageError
+
+if TYPE_CHECKING:
+    from cli.experiment import Experiment, Generate, Replay
+
+SOURCE_MODES = ("ports", "addresses", "mapped", "packet")
+_EPOCH_S = 100_000_000  # smaller numbers are seconds from the trace's first query
+
+
+def want(good: bool, what: str, mend: str) -> None:
+    """A usage error unless `good`."""
+    if not good:
+        raise UsageError(what, mend)
+
+
+def check_replay(experiment: Experiment) -> None:
+    """The [replay] and [generate] tables, and what they demand of the others."""
+    replay = experiment.replay
+    want(
+        replay.source_mode in SOURCE_MODES,
+        f"replay.source_mode = {replay.source_mode!r} is unknown",
+        f"use one of {', '.join(SOURCE_MODES)}",
+    )
+    _check_pace(replay)
+    _check_span(replay)
+    _check_selection(replay)
+    _check_source_mode(experiment)
+    _check_hedge(experiment)
+    if experiment.generate is not None:
+        want(
+            experiment.trace is None,
+            "the experiment has a trace and a [generate] table",
+            "leave one of them out",
+        )
+        _check_generate(experiment.generate, replay)
+
+
+def _check_pace(replay: Replay) -> None:
+    chosen = [
+        name
+        for name, given in (
+            ("speed", replay.speed != 1),
+            ("rate", replay.rate > 0),
+            ("fast", replay.fast),
+        )
+        if given
+    ]
+    want(
+        len(chosen) <= 1,
+        f"replay.{' and replay.'.join(chosen)} exclude each other",
+        "give one of them",
+    )
+    want(
+        bool(re.fullmatch(r"(\d+(-\d+)?)(,\d+(-\d+)?)*|", replay.cpus)),
+        f"replay.cpus = {replay.cpus!r} is no list of processors",
+        'write it like "0,2-3"',
+    )
+
+
+def _check_span(replay: Replay) -> None:
+    for key, value in (("from", replay.from_), ("until", replay.until)):
+        want(
+            is_moment(value),
+            f"replay.{key} = {value!r} is no moment",
+            "give seconds from the first query, or a time such as 2016-10-06T13:55:51Z",
+        )
+    want(
+        replay.loop > 0 or replay.limit > 0 or replay.duration_s > 0,
+        "replay.loop = 0 plays for ever",
+        "set replay.limit or replay.duration_s",
+    )
+
+
+def is_moment(value: float | str) -> bool:
+    """Whether the controller understands it: seconds, or RFC 3339; empty is none."""
+    if not isinstance(value, str):
+        return 0 <= value < 9e9
+    if re.fullmatch(r"|\d{1,10}(\.\d{1,9})?", value, re.ASCII):
+        return True
+    try:
+        return datetime.datetime.fromisoformat(value).tzinfo is not None and "T" in value
+    except ValueError:
+        return False
+
+
+def _check_selection(replay: Replay) -> None:
+    want(
+        0 < share(replay.sample_sources) <= 1,
+        f"replay.sample_sources = {replay.sample_sources!r} is no share",
+        'use "10%" or 0.1; above 0 and at most all',
+    )
+    for text in replay.skip_sources:
+        try:
+            ipaddress.ip_network(text)
+        except ValueError as error:
+            raise UsageError(
+                f"replay.skip_sources has {text!r}: {error}", "write it like 192.0.2.0/24"
+            ) from None
+
+
+def share(value: float | str) -> float:
+    """A share given as "10%" or 0.1; 0 where it is neither."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)(%?)", str(value), re.ASCII)
+    return float(match[1]) / (100 if match[2] else 1) if match else 0
+
+
+def _check_source_mode(experiment: Experiment) -> None:
+    mode, topology = experiment.replay.source_mode, experiment.topology
+    if mode == "ports":
+        return
+    want(
+        experiment.server.kind != "address",
+        f'replay.source_mode = "{mode}" needs the local network, which a server at an address is not in',
+        'use server.kind = "nsd" or "bind", or source_mode = "ports"',
+    )
+    if mode in ("addresses", "packet"):
+        want(
+            topology.clients == 1,
+            f'replay.source_mode = "{mode}" has one way back to the sources, and there are '
+            f"{topology.clients} clients",
+            'use source_mode = "mapped" or topology.clients = 1',
+        )
+    if mode == "packet":
+        want(
+            topology.queriers <= 1,
+            f'replay.source_mode = "packet" takes one querier, not {topology.queriers}',
+            "leave topology.queriers out or set it to 1",
+        )
+
+
+def _check_hedge(experiment: Experiment) -> None:
+    replay, server = experiment.replay, experiment.server
+    want(
+        (replay.hedge_ms > 0) == bool(replay.peers),
+        "replay.hedge_ms and replay.peers need each other",
+        "set both or none",
+    )
+    want(
+        replay.hedge_ms < replay.timeout_s * 1000,
+        f"replay.hedge_ms = {replay.hedge_ms:g} is not below replay.timeout_s",
+        "hedge earlier or wait longer",
+    )
+    for text in replay.peers:
+        address, port = peer(text)
+        if server.kind == "address":
+            want(
+                address.is_loopback,
+                f"replay.peers has {text}, which is not a loopback address",
+                "a server elsewhere cannot be used yet",
+            )
+            continue
+        want(
+            network.can_serve(address) and port in (None, server.port),
+            f"replay.peers has {text}, where the server cannot listen",
+            f"use {network.SERVICE_PREFIXES[0]} or {network.SERVICE_PREFIXES[1]}, and no other port",
+        )
+
+
+def peer(text: str) -> tuple[ipaddress.IPv4Address | ipaddress.IPv6Address, int | None]:
+    """ADDR, ADDR:PORT or [ADDR]:PORT."""
+    match = re.fullmatch(r"\[([^]]+)\]:(\d+)|([\d.]+):(\d+)", text, re.ASCII)
+    host, port = (match[1] or match[3], int(match[2] or match[4])) if match else (text, None)
+    try:
+        return ipaddress.ip_address(host), port
+    except ValueError:
+        raise UsageError(
+            f"replay.peers has {text!r}, which is no address", "write ADDRESS or ADDRESS:PORT"
+        ) from None
+
+
+def _check_generate(generate: Generate, replay: Replay) -> None:
+    want(
+        bool(re.fullmatch(r"[!-~]{1,255}", generate.name)) and "/" not in generate.name,
+        f"generate.name = {generate.name!r} is no domain name",
+        "give one, such as www.example.com",
+    )
+    want(
+        bool(re.fullmatch(r"[A-Za-z0-9]{1,16}", generate.type)),
+        f"generate.type = {generate.type!r} is no record type",
+        "use one such as A or TYPE65",
+    )
+    want(
+        1 <= generate.sources <= 16_000_000,
+        f"generate.sources = {generate.sources} is out of range",
+        "use 1 to 16000000",
+    )
+    want(
+        replay.rate > 0 or replay.fast,
+        "[generate] has no times of its own",
+        "set replay.rate or replay.fast",
+    )
+    want(
+        replay.limit > 0 or replay.duration_s > 0,
+        "[generate] never ends",
+        "set replay.limit or replay.duration_s",
+    )
+    want(
+        replay.loop == 1 and replay.from_ == "" and replay.until == "" and not replay.collapse_retransmits,
+        "[generate] goes without replay.loop, from, until and collapse_retransmits",
+        "leave them out",
+    )
