@@ -26,7 +26,7 @@ _DATA_SKIP = re.compile(r"shared data|\w+_data_test:")  # the one reason to skip
 _TAIL_LINES = 60  # of a failing check's output
 _CPP = (".cc", ".hh")
 _DNS_WORDS = "additionals,kno,te"  # words of the field and of our names that codespell takes for slips
-_CPP_FOLDERS = ("core", "mutator", "controller", "querier", "tests")
+_CPP_FOLDERS = ("core", "mutator", "controller", "querier", "bench", "tests")
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ def slow_checks() -> list[Check]:
 def _files(endings: Iterable[str]) -> list[str]:
     """The project's files with one of the endings, relative to its root."""
     endings = tuple(endings)
-    skipped = {"build", ".venv", "results", ".git"}
+    skipped = {"build", ".venv", "results", "bench-results", ".git"}
     found = []
     for folder, names, files in os.walk(programs.ROOT):
         names[:] = sorted(name for name in names if name not in skipped)
