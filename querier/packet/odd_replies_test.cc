@@ -1,0 +1,91 @@
+#include "core/address.hh"
+#include "core/clock.hh"
+#include "core/trace/test_packets.hh"
+#include "querier/packet/odd_replies.hh"
+#include "querier/transport.hh"
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace reprise::querier {
+namespace {
+
+using namespace trace::test; // NOLINT: a language of its own for packets
+using Kind = OddReplies::Kind;
+
+const Servers kServers{.v4 = Endpoint::parse("198.51.100.53:53"),
+                       .v6 = Endpoint::parse("[2001:db8:ffff::53]:5300")};
+const Ip kFrom4{.source = "198.51.100.53", .destination = "10.1.2.3"};
+const Ip kFrom6{.source = "2001:db8:ffff::53", .destination = "2001:db8::77"};
+
+class OddRepliesTest : public ::testing::Test {
+protected:
+    OddReplies::Result read(const Buffer& packet, Nanoseconds time = kSecond) {
+        frame_ = ethernet(packet);
+        return odd_.read(
+            {.bytes = frame_, .wire_length = static_cast<std::uint32_t>(frame_.size()), .time = 0},
+            time);
+    }
+
+    /// The pieces of a datagram cut at `at`, a multiple of 8.
+    static Buffer part(const Buffer& datagram, size_t at, bool first, Ip fields, bool six) {
+        fields.more = first;
+        fields.offset = first ? 0 : static_cast<unsigned>(at);
+        const auto cut = datagram.begin() + static_cast<std::ptrdiff_t>(at);
+        const Buffer bytes = first ? Buffer(datagram.begin(), cut) : Buffer(cut, datagram.end());
+        return six ? ipv6(bytes, fields) : ipv4(bytes, fields);
+    }
+
+    OddReplies odd_{kServers};
+    Buffer frame_;
+};
+
+TEST_F(OddRepliesTest, ReadsWhatHasOptions) {
+    const auto result = read(ipv4(udp(53, 999, dns(7, true)), kFrom4, hex("01010101")));
+    ASSERT_EQ(result.kind, Kind::kMessage);
+    EXPECT_EQ(result.destination.text(), "10.1.2.3:999");
+    EXPECT_EQ(Buffer(result.reply.bytes.begin(), result.reply.bytes.end()), dns(7, true));
+    EXPECT_EQ(result.reply.size, dns(7, true).size());
+    EXPECT_EQ(result.reply.received, kSecond);
+}
+
+TEST_F(OddRepliesTest, PutsFragmentsOfBothFamiliesTogether) {
+    const Buffer message(3000, 0x5a);
+    for (const bool six : {false, true}) {
+        const Buffer datagram = udp(six ? 5300 : 53, 999, message);
+        const Ip& from = six ? kFrom6 : kFrom4;
+        EXPECT_EQ(read(part(datagram, 1400, false, from, six)).kind, Kind::kPending);
+        const auto result = read(part(datagram, 1400, true, from, six), 2 * kSecond);
+        ASSERT_EQ(result.kind, Kind::kMessage);
+        EXPECT_EQ(result.reply.size, 3000U);
+        EXPECT_EQ(result.reply.received, 2 * kSecond);
+        EXPECT_EQ(result.destination.text(), six ? "[2001:db8::77]:999" : "10.1.2.3:999");
+    }
+}
+
+TEST_F(OddRepliesTest, RefusesFragmentsOfAnotherPort) {
+    const Buffer datagram = udp(54, 999, Buffer(3000, 1));
+    read(part(datagram, 1400, true, kFrom4, false));
+    EXPECT_EQ(read(part(datagram, 1400, false, kFrom4, false)).kind, Kind::kBad);
+}
+
+TEST_F(OddRepliesTest, KnowsErrorsFromReplies) {
+    Ip from = kFrom4;
+    from.protocol = 1;
+    EXPECT_EQ(read(ipv4(hex("0303 0000 00000000"), from)).kind, Kind::kUnreachable);
+}
+
+TEST_F(OddRepliesTest, CallsTheMalformedBad) {
+    EXPECT_EQ(read(hex("40")).kind, Kind::kBad);
+    EXPECT_EQ(read(ipv4(hex("0035"), kFrom4)).kind, Kind::kBad);
+    EXPECT_EQ(read(ipv4(hex("0035 03e7 ffff 0000 00"), kFrom4)).kind, Kind::kBad);
+    EXPECT_EQ(read(ipv4(udp(53, 999, dns(1)))).kind, Kind::kBad);
+    Buffer cut = ipv4(udp(53, 999, dns(1)), kFrom4);
+    cut.pop_back();
+    EXPECT_EQ(read(cut).kind, Kind::kBad);
+}
+
+} // namespace
+} // namespace reprise::querier
