@@ -62,11 +62,13 @@ class Bed:
 
     folder: Path
     clients: int = 2
+    source_mode: str = "ports"
+    peers: tuple[str, ...] = ()  # further addresses of the server
     hosts: netns.Hosts = field(default_factory=netns.Hosts)
     started: list[Program] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.hosts = netns.build(network.local(self.clients, 4096))
+        self.hosts = netns.build(network.local(self.clients, 4096, self.source_mode, self.peers))
         names = {network.client(i): network.control_address(i) for i in range(1, self.clients + 1)}
         certificates.write(self.folder / "tls", names)
 
@@ -121,12 +123,13 @@ class Bed:
         host: str = "",
         run: str = "test",
         tls: Path | None = None,
+        extra: tuple[str, ...] = (),
     ) -> Program:
         name = network.client(index)
         folder = tls or self.folder / "tls"
         argv = [programs.own("reprise-querier"), "distribute", "--run-id", run, "--name", name]
         argv += ["--listen", f"{network.control_address(index)}:{PORT}", "--queriers", str(queriers)]
-        argv += ["--results", str(results or self.results), *_tls(folder, name)]
+        argv += ["--results", str(results or self.results), *_tls(folder, name), *extra]
         for feed in feeds:
             argv += ["--feed", feed]
         program = self.start(host or name, argv, f"distributor-{name}")
@@ -138,12 +141,12 @@ class Bed:
 
     def start_controller(
         self,
-        trace: Path,
+        trace: Path | None,
         clients: tuple[int, ...] = (1,),
         extra: tuple[str, ...] = (),
         tls: Path | None = None,
     ) -> Program:
-        argv = [programs.own("reprise-controller"), str(trace), "--run-id", "test"]
+        argv = [programs.own("reprise-controller"), *([str(trace)] if trace else []), "--run-id", "test"]
         for index in clients:
             argv += ["--distributor", f"{network.client(index)}={network.control_address(index)}:{PORT}"]
         argv += ["--server", network.SERVICE_V4, "--server", network.SERVICE_V6]
