@@ -67,6 +67,8 @@ void* map_pages(size_t size, int protection, int fd, size_t offset) {
     return memory;
 }
 
+size_t page_size() { return static_cast<size_t>(sysconf(_SC_PAGESIZE)); }
+
 /// libbpf would write its own lines to standard error, where ours are key=value.
 int be_silent(enum libbpf_print_level /*level*/, const char* /*format*/, va_list /*values*/) {
     return 0;
@@ -74,8 +76,7 @@ int be_silent(enum libbpf_print_level /*level*/, const char* /*format*/, va_list
 
 } // namespace
 
-RecordRing::RecordRing(int fd, size_t size)
-    : mask_(size - 1), page_(static_cast<size_t>(sysconf(_SC_PAGESIZE))) {
+RecordRing::RecordRing(int fd, size_t size) : mask_(size - 1), page_(page_size()) {
     consumed_ = static_cast<std::uint64_t*>(map_pages(page_, PROT_READ | PROT_WRITE, fd, 0));
     produced_ = static_cast<std::uint64_t*>(map_pages(page_ + 2 * size, PROT_READ, fd, page_));
     data_ = reinterpret_cast<std::uint8_t*>(produced_) + page_;
@@ -111,13 +112,16 @@ XdpReceiver::XdpReceiver(const Servers& servers, size_t replies) {
         throw SystemError("load the XDP program", -error);
     }
     ring_ = std::make_unique<RecordRing>(bpf_map__fd(find_map(object_.get(), "replies")), size);
-    size_t bytes = 0;
-    const void* counter = bpf_map__initial_value(find_map(object_.get(), ".bss"), &bytes);
-    overflows_ = static_cast<std::uint64_t*>(const_cast<void*>(counter));
+    overflows_ = static_cast<std::uint64_t*>(
+        map_pages(page_size(), PROT_READ, bpf_map__fd(find_map(object_.get(), ".bss")), 0));
     program_ = bpf_program__fd(bpf_object__find_program_by_name(object_.get(), "reprise_receive"));
 }
 
-XdpReceiver::~XdpReceiver() = default;
+XdpReceiver::~XdpReceiver() {
+    if (overflows_ != nullptr) {
+        munmap(overflows_, page_size());
+    }
+}
 
 std::string XdpReceiver::attach(const PacketRoute& route) {
     struct Mode {

@@ -103,7 +103,7 @@ private:
     };
 
     std::unique_ptr<bpf_object, Close> object_;
-    std::uint64_t* overflows_ = nullptr; ///< in the object
+    std::uint64_t* overflows_ = nullptr; ///< a page that the program writes
     int program_ = -1;                   ///< in the object
     std::unique_ptr<RecordRing> ring_;
     std::vector<FileDescriptor> links_;

@@ -1,0 +1,514 @@
+// The packet path against a server in another network namespace.
+#include "core/address.hh"
+#include "core/bytes.hh"
+#include "core/clock.hh"
+#include "core/error.hh"
+#include "core/fd.hh"
+#include "querier/owner.hh"
+#include "querier/packet/packet_path.hh"
+#include "querier/packet/receive.h"
+#include "querier/packet/route.hh"
+#include "querier/packet/testing/bed.hh"
+#include "querier/packet/xdp_receiver.hh"
+#include "querier/slots.hh"
+#include "querier/stamps.hh"
+#include "querier/statistics.hh"
+#include "querier/testing/messages.hh"
+#include "querier/testing/netns.hh"
+#include "querier/transport.hh"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <cstddef>
+#include <cstdint>
+#include <fstream>
+#include <linux/bpf.h>
+#include <linux/if_link.h>
+#include <memory>
+#include <set>
+#include <signal.h> // NOLINT(modernize-deprecated-headers): kill is POSIX
+#include <string>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <vector>
+
+namespace reprise::querier::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr Nanoseconds kPatience = 10 * kSecond;
+const PacketOptions kQuick{.in_flight = 4096, .patience = 5 * kSecond};
+const PacketOptions kWhole{.in_flight = 4096, .whole_replies = true, .patience = 5 * kSecond};
+
+/// Number `n` of a family, its port too.
+Endpoint source_number(std::uint32_t n, std::uint8_t family) {
+    const auto host =
+        fmt::format(fmt::runtime(family == 4 ? "10.{}.{}.{}" : "2001:db8:{:x}::{:x}:{:x}"),
+                    n >> 16U, (n >> 8U) & 0xffU, n & 0xffU);
+    return {.address = IpAddress::parse(host).value_or(IpAddress{}),
+            .port = static_cast<std::uint16_t>(1024 + n * 7 % 60000)};
+}
+
+std::vector<std::uint8_t> echo(Bytes query) { return make_reply(query); }
+
+/// An answer of a size, whatever the query.
+PacketBed::Answer sized(size_t size) {
+    return [size](Bytes query) {
+        auto reply = make_reply(query);
+        reply.resize(size, 0x5a);
+        return reply;
+    };
+}
+
+/// Keeps what the path reports.
+class Heard final : public TransportEvents {
+public:
+    struct Message {
+        Owner owner = 0;
+        std::vector<std::uint8_t> bytes;
+        size_t size = 0;
+        Nanoseconds received = 0;
+    };
+
+    void on_reply(Owner owner, const Reply& reply) override {
+        replies.push_back({.owner = owner,
+                           .bytes = {reply.bytes.begin(), reply.bytes.end()},
+                           .size = reply.size,
+                           .received = reply.received});
+    }
+
+    void on_sent(std::uint32_t slot, Nanoseconds time) override {
+        sent.push_back(slot);
+        last_sent = time;
+    }
+
+    void on_refused(std::uint32_t /*slot*/, SendResult result) override {
+        refused.push_back(result);
+    }
+
+    void on_written(std::uint32_t /*slot*/) override {}
+
+    void on_failed(std::uint32_t /*slot*/, Status /*status*/) override {}
+
+    std::vector<Message> replies;
+    std::vector<std::uint32_t> sent;
+    std::vector<SendResult> refused;
+    Nanoseconds last_sent = 0;
+};
+
+/// A path and what it needs.
+class Client {
+public:
+    explicit Client(const PacketOptions& options, const Servers& servers = PacketBed::servers())
+        : path(options, slots_, servers, statistics, heard) {}
+
+    SendResult stage(const Endpoint& source, const std::vector<std::uint8_t>& message) {
+        Query query = make_query(0, 0, message);
+        query.source = source;
+        return path.stage(slots_.take(query));
+    }
+
+    /// Sends a query from each of `count` sources; the server is never more than a batch behind, as
+    /// the wire holds 256 packets.
+    void send(PacketBed& bed, std::uint32_t count, std::uint8_t family) {
+        for (std::uint32_t n = 0; n < count; ++n) {
+            const auto message = make_message(static_cast<std::uint16_t>(n), "a.example.");
+            ASSERT_EQ(stage(source_number(n, family), message), SendResult::kDone);
+            if (n % 32 == 31 || n + 1 == count) {
+                const size_t before = bed.count();
+                const size_t staged = n % 32 + 1;
+                path.flush();
+                ASSERT_TRUE(wait([&] { return bed.count() >= before + staged; }));
+            }
+        }
+    }
+
+    void poll() {
+        stamps_.sample(realtime_pair());
+        path.poll(stamps_);
+    }
+
+    /// Polls until `count` replies came.
+    bool await_replies(size_t count) {
+        return wait([&] {
+            poll();
+            return heard.replies.size() >= count;
+        });
+    }
+
+    template <typename Condition> static bool wait(Condition condition) {
+        const Nanoseconds limit = SteadyClock::now() + kPatience;
+        while (!condition()) {
+            if (SteadyClock::now() > limit) {
+                return false;
+            }
+            usleep(500);
+        }
+        return true;
+    }
+
+    Heard heard;
+    Statistics statistics;
+
+private:
+    Slots slots_{8192};
+    StampClock stamps_;
+
+public:
+    PacketPath path;
+};
+
+class PacketPathTest : public ::testing::Test {
+protected:
+    void SetUp() override {
+        if (const std::string why = enter_network_namespace(); !why.empty()) {
+            GTEST_SKIP() << why;
+        }
+    }
+
+    static bool has_xdp(const Client& client) { return std::string(client.path.kind()) == "xdp"; }
+
+    static void expect_all_sources(PacketBed& bed, const Client& client, std::uint32_t count) {
+        std::multiset<Endpoint> wanted;
+        std::multiset<Owner> owners;
+        for (std::uint32_t n = 0; n < count; ++n) {
+            for (const std::uint8_t family : {std::uint8_t{4}, std::uint8_t{6}}) {
+                wanted.insert(source_number(n, family));
+                owners.insert(owner_of(source_number(n, family)));
+            }
+        }
+        const auto seen = bed.seen();
+        EXPECT_EQ(std::multiset<Endpoint>(seen.begin(), seen.end()), wanted);
+        std::multiset<Owner> heard;
+        for (const auto& reply : client.heard.replies) {
+            heard.insert(reply.owner);
+        }
+        EXPECT_EQ(heard, owners);
+    }
+};
+
+/// Sum of a column of the kernel's ICMP counters of this network namespace.
+std::uint64_t unreachables_sent() {
+    std::ifstream file("/proc/net/snmp");
+    std::string names;
+    std::string values;
+    std::getline(file, names);
+    while (file && !names.starts_with("Icmp: ")) {
+        std::getline(file, names);
+    }
+    std::getline(file, values);
+    std::istringstream name(names);
+    std::istringstream value(values);
+    std::string one;
+    std::string other;
+    while (name >> one && value >> other) {
+        if (one == "OutDestUnreachs") {
+            return std::stoull(other);
+        }
+    }
+    return ~std::uint64_t{0};
+}
+
+TEST_F(PacketPathTest, SendsFromTheTracesOwnAddressesAndPorts) {
+    PacketBed bed(echo);
+    Client client(kQuick);
+    client.send(bed, 1000, 4);
+    client.send(bed, 1000, 6);
+    ASSERT_TRUE(client.await_replies(2000)) << client.heard.replies.size();
+    expect_all_sources(bed, client, 1000);
+    EXPECT_EQ(client.heard.sent.size(), 2000U);
+    EXPECT_TRUE(client.heard.refused.empty());
+    EXPECT_EQ(client.statistics.unmatched, 0U);
+    EXPECT_EQ(client.statistics.unreachable, 0U);
+    EXPECT_EQ(client.heard.replies[5].bytes, echo(make_message(5, "a.example.")));
+}
+
+TEST_F(PacketPathTest, DoesTheSameWithoutXdp) {
+    const std::uint64_t before = unreachables_sent();
+    PacketBed bed(echo);
+    Client client(kWhole);
+    ASSERT_FALSE(has_xdp(client));
+    client.send(bed, 300, 4);
+    client.send(bed, 300, 6);
+    ASSERT_TRUE(client.await_replies(600));
+    expect_all_sources(bed, client, 300);
+    EXPECT_EQ(client.statistics.unmatched, 0U);
+    EXPECT_EQ(unreachables_sent(), before) << "the stack answered replies it does not know";
+}
+
+TEST_F(PacketPathTest, StampsLieBetweenSendingAndFetching) {
+    PacketBed bed(echo);
+    for (const auto& options : {kQuick, kWhole}) {
+        Client client(options);
+        client.send(bed, 1, 4);
+        ASSERT_TRUE(client.await_replies(1));
+        EXPECT_GE(client.heard.replies[0].received, client.heard.last_sent);
+        EXPECT_LE(client.heard.replies[0].received, SteadyClock::now());
+    }
+}
+
+TEST_F(PacketPathTest, HandsOverTheBeginningOfLongReplies) {
+    PacketBed bed(sized(1200));
+    Client client(kQuick);
+    if (!has_xdp(client)) {
+        GTEST_SKIP() << "XDP cannot be loaded here";
+    }
+    client.send(bed, 1, 6);
+    ASSERT_TRUE(client.await_replies(1));
+    const auto whole = sized(1200)(make_message(0, "a.example."));
+    EXPECT_EQ(client.heard.replies[0].size, 1200U);
+    EXPECT_TRUE(
+        std::ranges::equal(client.heard.replies[0].bytes, Bytes(whole).first(kReplyPrefix)));
+}
+
+TEST_F(PacketPathTest, HandsOverShortReplies) {
+    std::atomic<size_t> size = 12;
+    PacketBed bed([&](Bytes query) { return sized(size++)(query); });
+    Client client(kQuick);
+    client.send(bed, 80, 4);
+    ASSERT_TRUE(client.await_replies(80));
+    for (size_t n = 0; n < 80; ++n) {
+        const auto wanted =
+            sized(12 + n)(make_message(static_cast<std::uint16_t>(n), "a.example."));
+        const auto& heard = client.heard.replies[n];
+        EXPECT_EQ(heard.size, 12 + n);
+        EXPECT_TRUE(std::ranges::equal(heard.bytes, Bytes(wanted).first(heard.bytes.size())));
+    }
+}
+
+TEST_F(PacketPathTest, PutsFragmentedRepliesTogether) {
+    PacketBed bed(sized(4096));
+    for (const auto& options : {kQuick, kWhole}) {
+        Client client(options);
+        client.send(bed, 20, 4);
+        client.send(bed, 20, 6);
+        ASSERT_TRUE(client.await_replies(40));
+        for (const auto& reply : client.heard.replies) {
+            EXPECT_EQ(reply.bytes.size(), 4096U);
+            EXPECT_EQ(reply.size, 4096U);
+        }
+        EXPECT_EQ(client.statistics.unmatched, 0U);
+    }
+}
+
+TEST_F(PacketPathTest, CountsTooShortMessagesAsUnmatchedOrHandsThemOver) {
+    PacketBed bed(sized(5));
+    Client client(kQuick);
+    client.send(bed, 3, 4);
+    ASSERT_TRUE(client.await_replies(3));
+    EXPECT_EQ(client.heard.replies[0].size, 5U);
+}
+
+TEST_F(PacketPathTest, CountsUnreachablePorts) {
+    PacketBed bed(echo);
+    Servers elsewhere = PacketBed::servers();
+    elsewhere.v4->port = 54;
+    elsewhere.v6->port = 54;
+    Client client(kQuick, elsewhere);
+    const auto message = make_message(1, "a.example.");
+    ASSERT_EQ(client.stage(source_number(1, 4), message), SendResult::kDone);
+    ASSERT_EQ(client.stage(source_number(1, 6), message), SendResult::kDone);
+    client.path.flush();
+    EXPECT_TRUE(client.wait([&] {
+        client.poll();
+        return client.statistics.unreachable == 2;
+    })) << client.statistics.unreachable;
+}
+
+TEST_F(PacketPathTest, CountsRepliesThatFoundNoRoom) {
+    PacketBed bed(echo);
+    Client client({.in_flight = 1});
+    if (!has_xdp(client)) {
+        GTEST_SKIP() << "XDP cannot be loaded here";
+    }
+    client.send(bed, 1000, 4);
+    EXPECT_TRUE(client.wait([&] {
+        client.poll();
+        return client.heard.replies.size() + client.statistics.receive_overflows == 1000;
+    })) << client.heard.replies.size();
+    EXPECT_GT(client.statistics.receive_overflows, 0U);
+}
+
+TEST_F(PacketPathTest, WakesOnlyWhileThereIsSomethingToFetch) {
+    PacketBed bed(echo);
+    Client client(kQuick);
+    const Nanoseconds now = SteadyClock::now();
+    EXPECT_GT(client.path.next_wake(now), now + kPatience);
+    client.send(bed, 1, 4);
+    ASSERT_TRUE(client.await_replies(1));
+    EXPECT_LE(client.path.next_wake(now), SteadyClock::now() + kQuick.poll_gap);
+    client.path.release(0);
+    EXPECT_GT(client.path.next_wake(now), SteadyClock::now() + kQuick.poll_gap);
+}
+
+TEST_F(PacketPathTest, RefusesWhatNoFrameCarries) {
+    PacketBed bed(echo);
+    Client client(kQuick);
+    EXPECT_EQ(client.stage(source_number(1, 4), std::vector<std::uint8_t>(1472)),
+              SendResult::kDone);
+    EXPECT_EQ(client.stage(source_number(1, 4), std::vector<std::uint8_t>(1473)),
+              SendResult::kOversize);
+    EXPECT_EQ(client.stage(source_number(1, 6), std::vector<std::uint8_t>(1453)),
+              SendResult::kOversize);
+    client.path.flush();
+    EXPECT_EQ(client.heard.sent.size(), 1U);
+}
+
+TEST_F(PacketPathTest, FailsQueriesWhileTheLinkIsDown) {
+    PacketBed bed(echo);
+    Client client(kQuick);
+    const auto message = make_message(1, "a.example.");
+    run("ip link set data down");
+    ASSERT_EQ(client.stage(source_number(1, 4), message), SendResult::kDone);
+    ASSERT_EQ(client.stage(source_number(2, 4), message), SendResult::kDone);
+    client.path.flush();
+    EXPECT_EQ(client.heard.refused, std::vector(2, SendResult::kFailed));
+    run("ip link set data up");
+    bed.on_server("ip link set server down");
+    ASSERT_EQ(client.stage(source_number(1, 4), message), SendResult::kDone);
+    client.path.flush();
+    EXPECT_EQ(client.heard.refused, std::vector(3, SendResult::kFailed));
+}
+
+TEST_F(PacketPathTest, GoesOnWhenTheLinkIsBack) {
+    PacketBed bed(echo);
+    Client client(kQuick);
+    run("ip link set data down; ip link set data up");
+    client.send(bed, 10, 4);
+    EXPECT_TRUE(client.await_replies(10));
+}
+
+/// A child that holds a path until it is killed.
+class Holder {
+public:
+    Holder() {
+        std::array<int, 2> ends{};
+        check(pipe(ends.data()), "pipe");
+        pid_ = check(fork(), "fork");
+        if (pid_ == 0) {
+            const Client client(kQuick);
+            check(write(ends[1], "x", 1), "write");
+            pause();
+            _exit(0);
+        }
+        close(ends[1]);
+        char one = 0;
+        ready_ = read(ends[0], &one, 1) == 1;
+        close(ends[0]);
+    }
+
+    ~Holder() { kill(); }
+
+    Holder(const Holder&) = delete;
+    Holder& operator=(const Holder&) = delete;
+
+    [[nodiscard]] bool ready() const { return ready_; }
+
+    void kill() {
+        if (pid_ > 0) {
+            ::kill(pid_, SIGKILL);
+            waitpid(pid_, nullptr, 0);
+            pid_ = -1;
+        }
+    }
+
+private:
+    pid_t pid_ = -1;
+    bool ready_ = false;
+};
+
+template <typename Body> std::string error_of(Body body) {
+    try {
+        body();
+        return "";
+    } catch (const std::exception& error) {
+        return error.what();
+    }
+}
+
+TEST_F(PacketPathTest, LeavesNoProgramBehindWhenKilled) {
+    PacketBed bed(echo);
+    const PacketRoute route = find_packet_route(PacketBed::servers().v4->address, kPatience);
+    Holder holder;
+    ASSERT_TRUE(holder.ready());
+    if (find_xdp_program(route).id == 0) {
+        GTEST_SKIP() << "XDP cannot be loaded here";
+    }
+    EXPECT_EQ(find_xdp_program(route).name, "reprise_receive");
+    holder.kill();
+    EXPECT_TRUE(Client::wait([&] { return find_xdp_program(route).id == 0; }));
+    Client client(kQuick);
+    client.send(bed, 10, 4);
+    EXPECT_TRUE(client.await_replies(10));
+}
+
+TEST_F(PacketPathTest, RefusesASecondQuerierOfTheHost) {
+    PacketBed bed(echo);
+    Holder holder;
+    ASSERT_TRUE(holder.ready());
+    EXPECT_THAT(error_of([] { const Client client(kQuick); }), HasSubstr("--queriers 1"));
+    holder.kill();
+    EXPECT_EQ(error_of([] { const Client client(kQuick); }), "");
+}
+
+/// An XDP program that lets all pass; -1 where none can be loaded.
+FileDescriptor foreign_program() {
+    const std::array<bpf_insn, 2> lines{
+        bpf_insn{.code = BPF_ALU64 | BPF_MOV | BPF_K,
+                 .dst_reg = 0,
+                 .src_reg = 0,
+                 .off = 0,
+                 .imm = XDP_PASS},
+        bpf_insn{.code = BPF_JMP | BPF_EXIT, .dst_reg = 0, .src_reg = 0, .off = 0, .imm = 0}};
+    return FileDescriptor(
+        bpf_prog_load(BPF_PROG_TYPE_XDP, "leftover", "GPL", lines.data(), lines.size(), nullptr));
+}
+
+TEST_F(PacketPathTest, NamesAnXdpProgramOfSomebodyElse) {
+    PacketBed bed(echo);
+    const PacketRoute route = find_packet_route(PacketBed::servers().v4->address, kPatience);
+    const FileDescriptor program = foreign_program();
+    if (!program.valid()) {
+        GTEST_SKIP() << "XDP cannot be loaded here";
+    }
+    const auto interface = static_cast<int>(route.interface);
+    ASSERT_EQ(bpf_xdp_attach(interface, program.get(), XDP_FLAGS_DRV_MODE, nullptr), 0);
+    const std::string error = error_of([] { const Client client(kQuick); });
+    EXPECT_THAT(error, HasSubstr("leftover"));
+    EXPECT_THAT(error, HasSubstr("ip link set dev data xdp off"));
+    run("ip link set dev data xdp off");
+    EXPECT_EQ(error_of([] { const Client client(kQuick); }), "");
+}
+
+TEST_F(PacketPathTest, ExplainsRoutesItCannotUse) {
+    PacketBed bed(echo);
+    const auto error = [](const char* server) {
+        return error_of([&] {
+            const Client client({.patience = 100 * kMillisecond},
+                                {.v4 = Endpoint::parse(server), .v6 = {}});
+        });
+    };
+    EXPECT_THAT(error("127.0.0.1:53"), HasSubstr("address of this host"));
+    EXPECT_THAT(error("198.19.1.1:53"), HasSubstr("address of this host"));
+    EXPECT_THAT(error("203.0.113.1:53"), HasSubstr("no route"));
+    EXPECT_THAT(error("198.19.1.77:53"), HasSubstr("198.19.1.77 on data does not tell"));
+    EXPECT_EQ(error("198.19.1.2:53"), "");
+}
+
+TEST_F(PacketPathTest, RefusesToRunWhereRepliesWouldBeForwarded) {
+    PacketBed bed(echo);
+    run("sysctl -qw net/ipv4/conf/data/forwarding=1");
+    const std::string error = error_of([] { const Client client(kQuick); });
+    EXPECT_THAT(error, HasSubstr("sysctl -w net/ipv4/conf/data/forwarding=0"));
+}
+
+} // namespace
+} // namespace reprise::querier::testing

@@ -1,0 +1,66 @@
+#pragma once
+// Two hosts and a wire. The test's process is the client's host; a thread of it in a network
+// namespace of its own is the server's.
+
+#include "core/address.hh"
+#include "core/bytes.hh"
+#include "querier/transport.hh"
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <future>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace reprise::querier::testing {
+
+/// The client's end of the wire.
+inline constexpr auto* kWire = "data";
+
+/// Runs a shell command of set-up in the caller's network namespace; throws Error where it fails.
+void run(const std::string& command);
+
+class PacketBed {
+public:
+    /// What the server sends back for a query.
+    using Answer = std::function<std::vector<std::uint8_t>(Bytes query)>;
+
+    /// Makes the wire and a server that answers on both its addresses. The server's way back to
+    /// 10.0.0.0/8 and 2001:db8::/32 is the client. Throws Error.
+    explicit PacketBed(Answer answer);
+    ~PacketBed();
+    PacketBed(const PacketBed&) = delete;
+    PacketBed& operator=(const PacketBed&) = delete;
+
+    [[nodiscard]] static Servers servers();
+
+    /// Runs a command on the server's host, between two queries.
+    void on_server(const std::string& command);
+
+    /// Whom the server got queries from so far, one entry a query.
+    [[nodiscard]] std::vector<Endpoint> seen();
+
+    [[nodiscard]] size_t count() const { return count_; }
+
+private:
+    void serve();
+    void set_up_server();
+    void answer_one(int socket);
+    void run_pending();
+
+    Answer answer_;
+    std::promise<int> entered_;
+    std::promise<void> wired_;
+    std::promise<void> ready_;
+    std::atomic<bool> done_ = false;
+    std::atomic<size_t> count_ = 0;
+    std::mutex mutex_; ///< of the two below
+    std::vector<Endpoint> seen_;
+    std::vector<std::packaged_task<void()>> pending_;
+    std::thread thread_;
+};
+
+} // namespace reprise::querier::testing
