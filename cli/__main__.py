@@ -8,7 +8,7 @@ import signal
 import sys
 from pathlib import Path
 
-from cli import VERSION, programs
+from cli import VERSION, bench, programs
 from cli.errors import EXIT_FAILED, RepriseError, complain, discard
 
 
@@ -38,6 +38,7 @@ def build_parser() -> argparse.ArgumentParser:
         metavar="DIR",
         help="parent of the results, whose space is looked at",
     )
+    bench.add_command(commands)
     test = commands.add_parser("test", help="all checks and tests")
     test.add_argument("--slow", action="store_true", help="add what takes longer")
     return parser
@@ -83,6 +84,8 @@ def run_command(options: argparse.Namespace) -> int:
         from cli import doctor  # noqa: PLC0415
 
         return doctor.command_doctor(options.output)
+    if options.command == "bench":
+        return bench.command_bench(options)
     from cli import selftest  # noqa: PLC0415
 
     return selftest.command_test(options.slow)

@@ -1,0 +1,72 @@
+"""`reprise bench reader`: queries read from a capture for each second of processor time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.bed import CLIENT_CORE, spawn
+from bench.session import Session, make
+from cli import programs
+from cli.errors import RepriseError, UsageError
+
+_QUERIES = 2_000_000
+_QUICK_QUERIES = 20_000
+_LIMIT_S = 120.0
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A tool that reads one form of the trace."""
+
+    row: str
+    name: str
+    argv: tuple[str, ...]
+    file: Path
+
+
+def readings(traces: Path) -> list[Reading]:
+    """Ours on every form, the libraries' own tools where they can read it."""
+    own = programs.own("reprise-bench-reader")
+    files = {form: traces / f"root.{form}" for form in ("pcap", "pcapng", "pcap.zst")}
+    pcap = files["pcap"]
+    found = [Reading(form, "reprise", (own, str(file)), file) for form, file in files.items()]
+    tcpdump = programs.packaged("tcpdump")
+    return [
+        *found,
+        Reading("pcap", "tcpdump", (tcpdump, "-n", "--count", "-r", str(pcap)), pcap),
+        Reading("pcap", "tracestats", (programs.packaged("tracestats"), f"pcapfile:{pcap}"), pcap),
+        Reading("pcapng", "tcpdump", (tcpdump, "-n", "--count", "-r", str(files["pcapng"])), files["pcapng"]),
+    ]
+
+
+def prepare(session: Session) -> None:
+    """A root-like trace without TCP, so that packets are queries, in three forms."""
+    queries = _QUICK_QUERIES if session.options.quick else _QUERIES
+    pcap, ng, packed = (session.traces / f"root.{form}" for form in ("pcap", "pcapng", "pcap.zst"))
+    synth = [programs.own("reprise-mutator"), "synth", "--queries", str(queries), "--rate", "38000"]
+    make([*synth, "--clients", "100000", "--tcp-share", "0", "-o", str(pcap)])
+    make([programs.packaged("editcap"), "-F", "pcapng", str(pcap), str(ng)])
+    make([programs.packaged("zstd"), "-q", "-f", str(pcap), "-o", str(packed)])
+
+
+def measure(session: Session) -> None:
+    """All repeats, the tools in turn."""
+    todo = readings(session.traces)
+    if unknown := [row for row in session.options.only if row not in {one.row for one in todo}]:
+        raise UsageError(f"--only {unknown[0]}: no such row", "give pcap, pcapng or pcap.zst")
+    prepare(session)
+    for repeat in range(session.options.repeats):
+        for one in todo:
+            if not session.options.only or one.row in session.options.only:
+                _run(session, one, repeat)
+
+
+def _run(session: Session, one: Reading, repeat: int) -> None:
+    folder = session.next_folder(one.row, one.name)
+    folder.mkdir(parents=True)
+    program = spawn(folder, one.name, CLIENT_CORE, list(one.argv))
+    if program.finish(_LIMIT_S) != 0:
+        raise RepriseError(f"{one.name} failed: {program.last_line()}", f"see {folder}")
+    file = str(one.file.relative_to(session.folder))
+    session.note(folder, row=one.row, tool=one.name, repeat=repeat, argv=[list(one.argv)], file=file)

@@ -1,0 +1,58 @@
+"""Raw readings of processor time and packet counters, kept as the kernel gave them, one JSON object a line.
+
+Nothing is computed here: what a reading means is for recompute.py to say.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Log:
+    """Readings of one run in a file."""
+
+    path: Path
+
+    def add(self, when: str, who: str, kind: str, **values: Any) -> None:
+        """`when`: before, after (of what is measured) or end (of a process)."""
+        row = {"mono_ns": time.monotonic_ns(), "when": when, "who": who, "kind": kind, **values}
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(row) + "\n")
+
+    def thread(self, when: str, who: str, pid: int) -> None:
+        """Processor time of a kernel thread: ns running, ns waiting, time slices."""
+        text = Path(f"/proc/{pid}/schedstat").read_text(encoding="ascii").strip()
+        self.add(when, who, "schedstat", pid=pid, text=text)
+
+    def interface(self, when: str, who: str, folder: Path) -> None:
+        """All counters of an interface (its folder in /sys/class/net)."""
+        values = {
+            file.name: file.read_text(encoding="ascii").strip()
+            for file in sorted((folder / "statistics").iterdir())
+        }
+        self.add(when, who, "interface", values=values)
+
+    def ended(self, who: str, pid: int) -> None:
+        """What a process that has ended and is not reaped yet used itself, without its children."""
+        for kind in ("schedstat", "stat"):
+            text = Path(f"/proc/{pid}/{kind}").read_text(encoding="ascii").strip()
+            self.add("end", who, kind, pid=pid, text=text)
+
+    def reaped(self, who: str, pid: int, status: int, usage: resource.struct_rusage) -> None:
+        """What wait4 says: the process with all its threads and all children that it waited for."""
+        self.add(
+            "end",
+            who,
+            "rusage",
+            pid=pid,
+            exit=os.waitstatus_to_exitcode(status),
+            user_s=usage.ru_utime,
+            system_s=usage.ru_stime,
+        )

@@ -1,0 +1,194 @@
+"""One call of `reprise bench`: its result folder, the runs in it, and what recompute.py makes of them."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import json
+import os
+import secrets
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from bench.bed import SERVER_CORE, Bed
+from bench.tools import Tool
+from cli import facts, linux, network, programs
+from cli.errors import RepriseError, UsageError, complain, one_line
+
+SCHEMA = 1
+_RECOMPUTE = Path(__file__).with_name("recompute.py")
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the user asked for."""
+
+    bench: str
+    repeats: int
+    quick: bool
+    sources: int
+    only: tuple[str, ...]
+    output: Path
+
+
+@dataclass(frozen=True)
+class Step:
+    """A run to be made in every repeat: one tool in one row of the table."""
+
+    row: str
+    name: str  # of the tool, as in the table
+    tool: Tool
+    source_mode: str = "ports"
+    capture: bool = False  # tcpdump at the server, plain veth; otherwise threaded NAPI and a faster sink
+
+
+@dataclass
+class Session:
+    """A result folder in the making; its name ends in .partial until all is done."""
+
+    options: Options
+    final: Path
+    count: int = 0
+    runs: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def folder(self) -> Path:
+        """The folder while the session lasts."""
+        return self.final.with_name(self.final.name + ".partial")
+
+    @property
+    def traces(self) -> Path:
+        """What is sent."""
+        path = self.folder / "traces"
+        path.mkdir(exist_ok=True)
+        return path
+
+    def next_folder(self, row: str, name: str) -> Path:
+        """The folder of the next run."""
+        self.count += 1
+        return self.folder / "runs" / f"{self.count:03d}-{row}-{name}"
+
+    def note(self, folder: Path, **values: Any) -> None:
+        """Makes a run known to recompute.py."""
+        self.runs.append({**values, "folder": str(folder.relative_to(self.folder))})
+        self.write()
+
+    def write(self) -> None:
+        """bench.json: what was run, on what machine."""
+        value = {
+            "schema": SCHEMA,
+            "bench": self.options.bench,
+            "quick": self.options.quick,
+            "repeats": self.options.repeats,
+            "sources": self.options.sources,
+            "commit": facts.commit(),
+            "host": facts.host(),
+            "runs": self.runs,
+        }
+        (self.folder / "bench.json").write_text(json.dumps(value, indent=1) + "\n", encoding="utf-8")
+
+
+@contextlib.contextmanager
+def opened(options: Options) -> Iterator[Session]:
+    """A result folder with the watch on the processors' time running."""
+    now = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%SZ")
+    name = f"{options.bench}-{now}-{secrets.token_hex(2)}"
+    session = Session(options, options.output.absolute() / name)
+    try:
+        session.folder.mkdir(parents=True)
+    except OSError as error:
+        raise UsageError(
+            f"cannot make result folder {session.folder}: {error.strerror}", "choose another parent with -o"
+        ) from None
+    session.write()
+    watch = _start_watch(session.folder / "watch.txt")
+    try:
+        yield session
+    finally:
+        watch.terminate()
+        watch.wait()
+    session.folder.rename(session.final)
+
+
+def need_root() -> None:
+    """Benches make namespaces, load BPF programs and pin kernel threads."""
+    if os.geteuid() != 0:
+        raise UsageError("bench needs root: it loads BPF programs and pins kernel threads", "run as root")
+    if (os.cpu_count() or 1) < 2:
+        raise RepriseError("bench needs two processors", "run on a machine with more")
+    try:
+        linux.unshare(linux.CLONE_NEWNS, "mount namespace")
+        linux.make_mounts_private()
+    except OSError as error:
+        raise RepriseError(
+            f"no mount namespace of its own: {error.strerror}", "run outside of a container"
+        ) from None
+    facts.raise_descriptors()
+
+
+def run(session: Session, step: Step, repeat: int) -> None:
+    """One run of one tool in a bed of its own."""
+    folder = session.next_folder(step.row, step.name)
+    complain(f"bench: {folder.name} (repeat {repeat + 1} of {session.options.repeats})")
+    with Bed(folder, step.source_mode, napi=not step.capture) as bed:
+        sink = bed.start_sink(after_taps=step.capture)
+        capture = _start_capture(bed) if step.capture else None
+        bed.read("before")
+        argvs = step.tool.run(bed)
+        bed.read("after")
+        if capture:
+            capture.stop(signal.SIGINT)
+        sink.stop()
+    session.note(folder, row=step.row, tool=step.name, repeat=repeat, argv=argvs, mode=step.source_mode)
+
+
+def chosen(steps: list[Step], only: tuple[str, ...]) -> list[Step]:
+    """The steps of the rows that the user asked for."""
+    rows = {step.row for step in steps}
+    if unknown := [row for row in only if row not in rows]:
+        raise UsageError(f"--only {unknown[0]}: no such row", f"give one of {', '.join(sorted(rows))}")
+    return [step for step in steps if not only or step.row in only]
+
+
+def make(argv: list[str]) -> None:
+    """Runs a tool that prepares a trace."""
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise RepriseError(f"{Path(argv[0]).name} failed: {one_line(done.stderr)}", "see the message")
+
+
+def recomputed(folder: Path) -> dict[str, Any]:
+    """All figures, by the script that shares no code with the bench or the programs."""
+    done = subprocess.run(
+        [sys.executable, str(_RECOMPUTE), str(folder)], capture_output=True, text=True, check=False
+    )
+    if done.returncode not in (0, 1) or not done.stdout:
+        lines = done.stderr.splitlines()
+        raise RepriseError(
+            f"recompute.py failed: {one_line(lines[-1]) if lines else 'no message'}", f"see {folder}"
+        )
+    (folder / "recomputed.json").write_text(done.stdout, encoding="utf-8")
+    value: dict[str, Any] = json.loads(done.stdout)
+    return value
+
+
+def _start_capture(bed: Bed) -> Any:
+    argv = [programs.packaged("tcpdump"), "-i", "data1", "-n", "-s", "192", "-B", "131072", "-Z", "root"]
+    argv += ["--time-stamp-precision=nano", "-w", str(bed.folder / "capture.pcap"), "udp dst port 53"]
+    capture = bed.start("tcpdump", network.SERVER, SERVER_CORE, argv)
+    capture.until("listening on")
+    return capture
+
+
+def _start_watch(path: Path) -> subprocess.Popen[bytes]:
+    def prepare() -> None:
+        linux.die_with_parent(signal.SIGKILL)
+        os.sched_setaffinity(0, {SERVER_CORE})
+
+    argv = [sys.executable, "-m", "bench.watch", str(path)]
+    return subprocess.Popen(argv, stdin=subprocess.DEVNULL, preexec_fn=prepare)  # noqa: PLW1509 - one thread

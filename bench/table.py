@@ -1,0 +1,53 @@
+"""The bench's output for people: tables with minimum, median and maximum, then the checks."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from typing import Any
+
+_HEAD = ("row", "tool", "unit", "min", "median", "max", "n")
+
+
+def render(result: dict[str, Any]) -> str:
+    """All that recompute.py found."""
+    parts = [
+        f"{result['bench']}: {result['steal_s']} s of steal in {result['seconds']} s, "
+        f"{result['seconds_with_steal']} seconds with steal",
+        lines([_HEAD, *(_row(entry) for entry in (*result["table"], *result["ratios"]))]),
+        lines([("check", "value", "want", ""), *(_check(entry) for entry in result["checks"])]),
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def lines(rows: Sequence[Sequence[str]]) -> str:
+    """Columns of equal width; the first three are text. Empty where there is nothing below the head."""
+    if len(rows) < 2:
+        return ""
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    texts = 3 if len(rows[0]) > 4 else 1
+    return "\n".join(
+        "  ".join(
+            cell.ljust(width) if column < texts else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    )
+
+
+def number(value: float) -> str:
+    """Three digits after the point for small values, one for large ones, none for whole ones."""
+    if value == int(value) and abs(value) >= 1:
+        return str(int(value))
+    return f"{value:.3f}" if abs(value) < 100 else f"{value:.1f}"
+
+
+def _row(entry: dict[str, Any]) -> tuple[str, ...]:
+    values = entry["values"]
+    spread = (min(values), statistics.median(values), max(values)) if values else ()
+    figures = [number(value) for value in spread] or ["-"] * 3
+    return (entry["row"], entry["tool"], entry["unit"], *figures, str(len(values)))
+
+
+def _check(entry: dict[str, Any]) -> tuple[str, ...]:
+    return (entry["name"], number(entry["value"]), number(entry["want"]), "ok" if entry["ok"] else "SHORT")

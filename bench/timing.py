@@ -1,0 +1,80 @@
+"""`reprise bench timing`: how far from its due time each query arrives at the server."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.session import Session, Step, chosen, make, run
+from bench.tools import Drool, Reprise, Tool
+from cli import programs
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A trace: its row in the table, the arrivals' kind and rate, the clients, seconds."""
+
+    row: str
+    arrival: str
+    rate: int
+    clients: int
+    seconds: int
+
+
+_SHAPES = (
+    Shape("gap-10ms", "fixed", 100, 100, 3),
+    Shape("gap-1ms", "fixed", 1000, 1000, 3),
+    Shape("gap-0.1ms", "fixed", 10_000, 10_000, 8),
+    Shape("poisson-38k", "poisson", 38_000, 100_000, 8),
+)
+_QUICK = (Shape("gap-10ms", "fixed", 100, 10, 1), Shape("poisson-1k", "poisson", 1000, 100, 1))
+
+
+def shapes(quick: bool) -> tuple[Shape, ...]:
+    """A quick run proves only that everything works."""
+    return _QUICK if quick else _SHAPES
+
+
+def tools(trace: Path, coarse: Path) -> dict[str, Tool]:
+    """Those that replay a trace with its timing; ours with and without spinning before each send."""
+    return {
+        "reprise": Reprise(trace, distributor=("--realtime",)),
+        "reprise-spin": Reprise(trace, distributor=("--realtime", "--spin-us", "30")),
+        "drool": Drool(coarse),
+    }
+
+
+def steps(session: Session) -> list[Step]:
+    """The runs of one repeat."""
+    found = []
+    for shape in shapes(session.options.quick):
+        for name, tool in tools(*_traces(session, shape)).items():
+            mode = "ports" if name == "drool" else "addresses"
+            found.append(Step(shape.row, name, tool, mode, capture=True))
+    return found
+
+
+def prepare(session: Session, shape: Shape) -> None:
+    """A trace, and a copy with microseconds: drool 2.0.0 takes nanoseconds for microseconds and ends."""
+    trace, coarse = _traces(session, shape)
+    argv = [programs.own("reprise-mutator"), "synth", "--arrival", shape.arrival, "--rate", str(shape.rate)]
+    argv += ["--duration", str(shape.seconds), "--clients", str(shape.clients), "--tcp-share", "0"]
+    argv += ["--client-prefix", "10.0.0.0/8", "--zipf", "0.8", "-o", str(trace)]
+    make(argv)
+    make([programs.packaged("editcap"), "-F", "pcap", str(trace), str(coarse)])
+
+
+def measure(session: Session) -> None:
+    """All repeats, the tools in turn."""
+    todo = chosen(steps(session), session.options.only)
+    rows = {step.row for step in todo}
+    for shape in shapes(session.options.quick):
+        if shape.row in rows:
+            prepare(session, shape)
+    for repeat in range(session.options.repeats):
+        for step in todo:
+            run(session, step, repeat)
+
+
+def _traces(session: Session, shape: Shape) -> tuple[Path, Path]:
+    return session.traces / f"{shape.row}.pcap", session.traces / f"{shape.row}-us.pcap"

@@ -1,0 +1,56 @@
+"""What is sent: the same questions as dnsperf's data file and as a capture."""
+
+from __future__ import annotations
+
+import ipaddress
+import struct
+from itertools import islice
+from pathlib import Path
+
+_FIRST_SOURCE = ipaddress.IPv4Address("10.0.0.1")
+_SERVER = ipaddress.IPv4Address("198.19.255.53")
+_START_S = 1_700_000_000
+_RAW_IP = 101  # link type
+_NANOSECOND_MAGIC = 0xA1B23C4D
+_BATCH = 10_000
+
+
+def name(index: int) -> str:
+    """Question number `index`."""
+    return f"n{index:06d}.bench.example"
+
+
+def write_dnsperf(path: Path, names: int) -> None:
+    """Lines NAME TYPE; dnsperf and kxdpgun read them."""
+    path.write_text("".join(f"{name(i)} A\n" for i in range(names)), encoding="ascii")
+
+
+def write_pcap(path: Path, queries: int, sources: int, names: int) -> None:
+    """A capture of A queries, one a microsecond; names and sources go round.
+
+    Recursion is asked for, as dnsperf does; there is no EDNS.
+    """
+    questions = [_question(name(i)) for i in range(names)]
+    with path.open("wb") as file:
+        file.write(struct.pack("<IHHiIII", _NANOSECOND_MAGIC, 2, 4, 0, 0, 65535, _RAW_IP))
+        packets = (_packet(i, i % sources, questions[i % names]) for i in range(queries))
+        while batch := b"".join(islice(packets, _BATCH)):
+            file.write(batch)
+
+
+def _question(text: str) -> bytes:
+    labels = b"".join(bytes([len(label)]) + label.encode() for label in text.split("."))
+    return labels + b"\0" + struct.pack("!HH", 1, 1)
+
+
+def _packet(index: int, source: int, question: bytes) -> bytes:
+    dns = struct.pack("!HHHHHH", index & 0xFFFF, 0x0100, 1, 0, 0, 0) + question
+    udp = struct.pack("!HHHH", 1024 + index // 65536 % 60000, 53, 8 + len(dns), 0)
+    length = 28 + len(dns)
+    # Nobody looks at the header's checksum in a capture of what a host sends.
+    ip = struct.pack(
+        "!BBHHHBBHII", 0x45, 0, length, 0, 0x4000, 64, 17, 0, int(_FIRST_SOURCE) + source, int(_SERVER)
+    )
+    seconds, microseconds = divmod(index, 1_000_000)
+    head = struct.pack("<IIII", _START_S + seconds, microseconds * 1000, length, length)
+    return head + ip + udp + dns

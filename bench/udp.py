@@ -1,0 +1,63 @@
+"""`reprise bench udp`: what a query with its answer costs the client, in processor time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bench import traces
+from bench.session import Options, Session, Step, chosen, run
+from bench.tools import Dnsperf, Kxdpgun, Reprise
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much is sent."""
+
+    queries: int
+    names: int
+    sources: int
+    dnsperf_clients: int
+    gun_rate: int
+    gun_seconds: int
+
+
+def size(options: Options) -> Size:
+    """A quick run proves only that everything works."""
+    if options.quick:
+        return Size(10_000, 1000, min(options.sources, 1000), 100, 20_000, 1)
+    return Size(1_500_000, 100_000, options.sources, 10_000, 800_000, 2)
+
+
+def steps(session: Session) -> list[Step]:
+    """The runs of one repeat; a pair's two runs follow each other."""
+    how = size(session.options)
+    names, few, many = (session.traces / name for name in ("names.txt", "few.pcap", "many.pcap"))
+    loops = how.queries // how.names
+    closed = ("--fast", "--in-flight")
+    ten = Dnsperf(clients=10, outstanding=100, data=names, runs=loops)
+    return [
+        Step("few-sockets", "dnsperf", ten),
+        Step("few-sockets", "reprise", Reprise(few, (*closed, "100"))),
+        Step("many-sources", "dnsperf", Dnsperf(how.dnsperf_clients, 100, names, loops)),
+        Step("many-sources", "reprise", Reprise(many, (*closed, "100")), "addresses"),
+        Step("fast-mode", "dnsperf", ten),
+        Step("fast-mode", "reprise-xdp", Reprise(many, (*closed, "200")), "packet"),
+        Step("fast-mode", "kxdpgun", Kxdpgun(how.gun_rate, how.gun_seconds, names)),
+    ]
+
+
+def prepare(session: Session) -> None:
+    """Data file and captures with the same questions."""
+    how = size(session.options)
+    traces.write_dnsperf(session.traces / "names.txt", how.names)
+    traces.write_pcap(session.traces / "few.pcap", how.queries, 10, how.names)
+    traces.write_pcap(session.traces / "many.pcap", how.queries, how.sources, how.names)
+
+
+def measure(session: Session) -> None:
+    """All repeats, the tools in turn."""
+    todo = chosen(steps(session), session.options.only)
+    prepare(session)
+    for repeat in range(session.options.repeats):
+        for step in todo:
+            run(session, step, repeat)

@@ -1,0 +1,60 @@
+"""NAPI on veth: who pays for receiving a packet.
+
+Without NAPI the receiver's network stack runs in the sender's context: a server's answer would be charged to
+the server, or to the client, as chance has it. With GRO on, veth uses NAPI; with threaded NAPI the receiving
+work is done by one kernel thread for each interface, which can be pinned and whose time can be read.
+"""
+
+from __future__ import annotations
+
+import array
+import fcntl
+import os
+import socket
+import struct
+import time
+from pathlib import Path
+
+from cli import linux
+from cli.errors import RepriseError
+
+_SIOCETHTOOL = 0x8946
+_ETHTOOL_SGRO = 0x2C
+_APPEARS_S = 5.0
+
+
+def use_threaded_napi(netns: int | None, sysfs: Path, interface: str) -> int:
+    """Turns it on for an interface of the host that `sysfs` shows; returns the thread's process number."""
+    known = _threads(interface)
+    with linux.inside(netns), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as some:
+        command = array.array("B", struct.pack("II", _ETHTOOL_SGRO, 1))
+        fcntl.ioctl(some, _SIOCETHTOOL, struct.pack("16sP16x", interface.encode(), command.buffer_info()[0]))
+    (sysfs / "class/net" / interface / "threaded").write_text("1", encoding="ascii")
+    end = time.monotonic() + _APPEARS_S
+    while not (fresh := _threads(interface) - known):
+        if time.monotonic() > end:
+            raise RepriseError(
+                f"the kernel made no NAPI thread for {interface}",
+                "run in the machine's own PID namespace on Linux 5.12 or newer",
+            )
+        time.sleep(0.01)
+    return fresh.pop()
+
+
+def pin(pid: int, core: int) -> None:
+    """Keeps a process or kernel thread on one core."""
+    os.sched_setaffinity(pid, {core})
+
+
+def _threads(interface: str) -> set[int]:
+    """Kernel threads named napi/INTERFACE-NUMBER; other namespaces may have some of the same name."""
+    found = set()
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            try:
+                name = (folder / "comm").read_text(encoding="utf-8", errors="replace")
+            except OSError:
+                continue
+            if name.startswith(f"napi/{interface}-"):
+                found.add(int(folder.name))
+    return found

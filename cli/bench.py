@@ -1,0 +1,83 @@
+"""`reprise bench udp|timing|reader`: options, the measurement, the table and the JSON line."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cli.errors import EXIT_FAILED, UsageError
+
+if TYPE_CHECKING:
+    from bench.session import Options  # loaded when needed, so that other commands start quickly
+
+_DEFAULT_REPEATS = {"udp": 5, "timing": 3, "reader": 5}  # each keeps its bench below about six minutes
+
+
+def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """The command and its options."""
+    parser = commands.add_parser("bench", help="measure beside tools from Debian: udp, timing, reader")
+    parser.add_argument("bench", choices=tuple(_DEFAULT_REPEATS), help="what to measure")
+    parser.add_argument(
+        "--repeats", type=int, metavar="N", help="runs of each tool (udp, reader 5; timing 3)"
+    )
+    parser.add_argument("--quick", action="store_true", help="seconds only: proves that it works, no claims")
+    parser.add_argument("--json", action="store_true", help="end with one line of JSON")
+    parser.add_argument(
+        "--sources", type=int, default=100_000, metavar="N", help="addresses of udp's many-sources (100000)"
+    )
+    parser.add_argument(
+        "--only", action="append", default=[], metavar="ROW", help="measure this row of the table only"
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        default=Path("bench-results"),
+        metavar="DIR",
+        help="parent of the result folders (./bench-results)",
+    )
+
+
+def options_of(arguments: argparse.Namespace) -> Options:
+    """Checked options."""
+    from bench.session import Options  # noqa: PLC0415
+
+    repeats = arguments.repeats
+    if repeats is None:
+        repeats = 1 if arguments.quick else _DEFAULT_REPEATS[arguments.bench]
+    if not 1 <= repeats <= 100:
+        raise UsageError(f"--repeats {repeats}: out of range", "give 1 to 100")
+    if not 10 <= arguments.sources <= 1_000_000:
+        raise UsageError(f"--sources {arguments.sources}: out of range", "give 10 to 1000000")
+    return Options(
+        bench=arguments.bench,
+        repeats=repeats,
+        quick=arguments.quick,
+        sources=arguments.sources,
+        only=tuple(arguments.only),
+        output=arguments.output,
+    )
+
+
+def command_bench(arguments: argparse.Namespace) -> int:
+    """Measures, recomputes, prints; 1 where a check falls short."""
+    from bench import reader, session, table, timing, udp  # noqa: PLC0415
+
+    options = options_of(arguments)
+    session.need_root()
+    measure = {"udp": udp.measure, "timing": timing.measure, "reader": reader.measure}[options.bench]
+    with session.opened(options) as opened:
+        measure(opened)
+    result = session.recomputed(opened.final)
+    sys.stdout.write(table.render(result) + f"\nraw files: {opened.final}\n")
+    if arguments.json:
+        sys.stdout.write(json_line(result) + "\n")
+    return 0 if all(entry["ok"] for entry in result["checks"]) else EXIT_FAILED
+
+
+def json_line(result: dict[str, Any]) -> str:
+    """The machine's form: bench, steal and checks."""
+    return json.dumps({key: result[key] for key in ("bench", "steal_s", "checks")})
