@@ -9,6 +9,7 @@
 #include "querier/addresses_path.hh"
 #include "querier/links.hh"
 #include "querier/matcher.hh"
+#include "querier/packet/packet_path.hh"
 #include "querier/poller.hh"
 #include "querier/ports_path.hh"
 #include "querier/question.hh"
@@ -33,6 +34,8 @@ namespace {
 constexpr int kExpireBurst = 64;
 /// Keys of ended queries are remembered for the timeout once more, at least for so long.
 constexpr Nanoseconds kShortestLinger = 5 * kSecond;
+/// Between two looks for replies in source mode packet, where queries wait for them.
+constexpr Nanoseconds kEagerPoll = 100 * kMicrosecond;
 
 Servers servers_with(const Endpoint& peer) {
     Servers servers;
@@ -76,10 +79,21 @@ std::unique_ptr<UdpPath> Replayer::make_path(Poller& poller, const Servers& serv
                                            *this, number);
     }
     if (options_.source_mode == SourceMode::kPacket) {
-        throw Error("source mode packet is not built in");
+        return make_packet_path(servers, number);
     }
     return std::make_unique<AddressesPath>(poller, descriptors_, slots_, servers, statistics_,
                                            *this, source_of(), number);
+}
+
+std::unique_ptr<UdpPath> Replayer::make_packet_path(const Servers& servers, std::uint8_t number) {
+    if (number != 0) {
+        throw Error("source mode packet sends no copies to peers; hedge in another source mode");
+    }
+    PacketOptions packet{.in_flight = options_.in_flight, .whole_replies = options_.answers};
+    if (options_.fast || options_.dependent) {
+        packet.poll_gap = kEagerPoll; // replies let queries go
+    }
+    return std::make_unique<PacketPath>(packet, slots_, servers, statistics_, *this);
 }
 
 /// Nothing where the host's own address is meant.

@@ -127,6 +127,7 @@ private:
 
     void open_paths(Poller& poller);
     std::unique_ptr<UdpPath> make_path(Poller& poller, const Servers& servers, std::uint8_t number);
+    std::unique_ptr<UdpPath> make_packet_path(const Servers& servers, std::uint8_t number);
     [[nodiscard]] SourceOf source_of() const;
 
     [[nodiscard]] Nanoseconds due() const { return backlog_.due() + base_; }

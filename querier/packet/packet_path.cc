@@ -229,11 +229,11 @@ Nanoseconds PacketPath::next_wake(Nanoseconds now) const {
     return more_ ? now : polled_ + (in_flight_ > 0 ? options_.poll_gap : kIdleGap);
 }
 
-void PacketPath::poll(const StampClock& stamps) {
+void PacketPath::poll(const StampClock& /*stamps*/) {
     polled_ = SteadyClock::now();
     more_ = drain_xdp() == kMostRecords;
     for (FrameRing& ring : rings_) {
-        more_ = drain(ring, stamps) == kMostFrames || more_;
+        more_ = drain(ring) == kMostFrames || more_;
     }
     if (polled_ >= drops_read_ + kDropsGap) {
         count_drops(polled_);
@@ -258,21 +258,23 @@ void PacketPath::take_record(const PacketRecord& record) {
                                        .received = static_cast<Nanoseconds>(record.time)});
 }
 
-size_t PacketPath::drain(FrameRing& ring, const StampClock& stamps) {
+size_t PacketPath::drain(FrameRing& ring) {
+    FrameRing::Frame frame = ring.front();
+    if (frame.bytes.empty()) {
+        return 0;
+    }
+    stamps_.sample(realtime_pair());
     size_t count = 0;
-    for (; count < kMostFrames; ++count) {
-        const FrameRing::Frame frame = ring.front();
-        if (frame.bytes.empty()) {
-            break;
-        }
-        take_odd(frame, stamps);
+    for (; count < kMostFrames && !frame.bytes.empty(); ++count) {
+        take_odd(frame);
         ring.release();
+        frame = ring.front();
     }
     return count;
 }
 
-void PacketPath::take_odd(const FrameRing::Frame& frame, const StampClock& stamps) {
-    const OddReplies::Result result = odd_.read(frame, stamps.convert(frame.time));
+void PacketPath::take_odd(const FrameRing::Frame& frame) {
+    const OddReplies::Result result = odd_.read(frame, stamps_.convert(frame.time));
     switch (result.kind) {
     case OddReplies::Kind::kMessage:
         events_.on_reply(owner_of(result.destination), result.reply);

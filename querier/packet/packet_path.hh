@@ -101,8 +101,8 @@ private:
 
     size_t drain_xdp();
     void take_record(const PacketRecord& record);
-    size_t drain(FrameRing& ring, const StampClock& stamps);
-    void take_odd(const FrameRing::Frame& frame, const StampClock& stamps);
+    size_t drain(FrameRing& ring);
+    void take_odd(const FrameRing::Frame& frame);
     void count_drops(Nanoseconds now);
 
     PacketOptions options_;
@@ -117,6 +117,7 @@ private:
     std::unique_ptr<XdpReceiver> xdp_; ///< none where the rings take all
     std::vector<FrameRing> rings_;     ///< one an interface
     OddReplies odd_;
+    StampClock stamps_; ///< of the rings; the caller's may be as old as its last event
     std::array<std::uint8_t, kReplyPrefix> prefix_{}; ///< of the reply being handed over
     size_t in_flight_ = 0;
     std::uint16_t next_id_ = 0; ///< of IPv4
