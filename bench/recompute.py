@@ -291,14 +291,14 @@ def timing_run(
     clean = {s for s in seconds if not touched(spans, start + s * NS, start + (s + 1) * NS)}
     absolute = sorted(abs(error) for due, error in found if due // NS in clean)
     signed = sorted(error for due, error in found if due // NS in clean)
-    dropped = re.search(r"(\d+) packets dropped by kernel", (folder / "tcpdump.err").read_text())
+    dropped = re.findall(r"(\d+) packets? dropped by kernel", (folder / "tcpdump.err").read_text())
     return {
         "absolute": absolute,
         "median_us": quantile(signed, 0.5) / 1000 if signed else 0.0,
         "rates": rates(found, clean, length // NS),
         "rate": len(asked) / max(length / NS, 1e-9),
         "missing": missing,
-        "dropped": int(dropped.group(1)) if dropped else -1,
+        "dropped": int(dropped[-1]) if dropped else -1,
         "seconds": len(seconds),
         "stolen": len(seconds) - len(clean),
     }

@@ -6,6 +6,7 @@ import contextlib
 import datetime
 import json
 import os
+import re
 import secrets
 import signal
 import subprocess
@@ -15,13 +16,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bench.bed import SERVER_CORE, Bed
+from bench.bed import SERVER_CORE, Bed, Program, wait_for
 from bench.tools import Tool
 from cli import facts, linux, network, programs
 from cli.errors import RepriseError, UsageError, complain, one_line
 
 SCHEMA = 1
 _RECOMPUTE = Path(__file__).with_name("recompute.py")
+_COUNTS = re.compile(r"(\d+) packets? captured, (\d+) packets? received")  # of tcpdump, at SIGUSR1
 
 
 @dataclass(frozen=True)
@@ -142,7 +144,8 @@ def run(session: Session, step: Step, repeat: int) -> None:
         argvs = step.tool.run(bed)
         bed.read("after")
         if capture:
-            capture.stop(signal.SIGINT)
+            _drain(capture)
+            capture.stop()
         sink.stop()
     session.note(folder, row=step.row, tool=step.name, repeat=repeat, argv=argvs, mode=step.source_mode)
 
@@ -177,12 +180,31 @@ def recomputed(folder: Path) -> dict[str, Any]:
     return value
 
 
-def _start_capture(bed: Bed) -> Any:
+def _start_capture(bed: Bed) -> Program:
     argv = [programs.packaged("tcpdump"), "-i", "data1", "-n", "-s", "192", "-B", "131072", "-Z", "root"]
     argv += ["--time-stamp-precision=nano", "-w", str(bed.folder / "capture.pcap"), "udp dst port 53"]
     capture = bed.start("tcpdump", network.SERVER, SERVER_CORE, argv)
     capture.until("listening on")
     return capture
+
+
+def _drain(capture: Program) -> None:
+    """Waits until tcpdump has written all that the kernel holds for it: it leaves the rest when it ends."""
+    seen = 0
+
+    def whole() -> bool:
+        nonlocal seen
+        counts = _COUNTS.findall(capture.text())
+        if len(counts) == seen:
+            return False  # it has not answered yet
+        seen = len(counts)
+        if counts[-1][0] == counts[-1][1]:
+            return True
+        capture.process.send_signal(signal.SIGUSR1)
+        return False
+
+    capture.process.send_signal(signal.SIGUSR1)
+    wait_for(whole, "tcpdump to write what it captured")
 
 
 def _start_watch(path: Path) -> subprocess.Popen[bytes]:

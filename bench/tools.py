@@ -17,6 +17,7 @@ from cli.errors import RepriseError
 
 _PORT = 4853
 _LIMIT_S = 180.0
+_NO_BPF = "--bounding-set=-bpf,-sys_admin,-perfmon"
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,7 @@ class Reprise:
     trace: Path
     controller: tuple[str, ...] = ()
     distributor: tuple[str, ...] = ()
+    may_load_bpf: bool = True  # else the client's side lacks the rights, as in many containers
 
     def run(self, bed: Bed) -> list[list[str]]:
         """Runs the tree to its end; the records go, the controller's account stays."""
@@ -101,7 +103,8 @@ class Reprise:
         return argvs
 
     def _distributor(self, folder: Path) -> list[str]:
-        argv = [programs.own("reprise-querier"), "distribute", "--run-id", "bench", "--name", CLIENT]
+        argv = [] if self.may_load_bpf else [programs.packaged("setpriv"), _NO_BPF]
+        argv += [programs.own("reprise-querier"), "distribute", "--run-id", "bench", "--name", CLIENT]
         argv += ["--listen", f"{network.control_address(1)}:{_PORT}", "--queriers", "1"]
         return [*argv, "--results", str(folder / "results"), *_tls(folder / "tls", CLIENT), *self.distributor]
 
