@@ -80,6 +80,7 @@ private:
     void flush(Family& family);
     /// Sends some; the queries done with.
     size_t send_some(Family& family, size_t first, Nanoseconds& now);
+    int send_in_fragments(Family& family, size_t index);
     void drain_errors(Family& family);
     void take_batch(Family& family, size_t count, const StampClock& stamps);
 
@@ -90,7 +91,7 @@ private:
     SourceOf source_;
     std::uint8_t number_;
     std::array<std::optional<Family>, 2> families_; ///< IPv4, IPv6
-    ReceiveBatch batch_;
+    ReceiveBatch batch_{true};
 };
 
 } // namespace reprise::querier

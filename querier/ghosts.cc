@@ -6,8 +6,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <new>
 #include <span>
+#include <sys/mman.h>
 
 namespace reprise::querier {
 namespace {
@@ -15,17 +17,37 @@ namespace {
 /// Milliseconds modulo 2^32; compared by signed difference.
 std::uint32_t to_ms(Nanoseconds time) { return static_cast<std::uint32_t>(time / kMillisecond); }
 
+/// Zero bytes in large pages where the kernel has some: keys are spread over all of them.
+void* zeroed(size_t size) {
+    constexpr size_t kLargePage = 2UL << 20U;
+    const size_t alignment = size >= kLargePage ? kLargePage : 64;
+    void* const memory =
+        std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
+    if (memory == nullptr) {
+        throw std::bad_alloc();
+    }
+    if (size >= kLargePage) {
+        madvise(memory, size, MADV_HUGEPAGE);
+    }
+    std::memset(memory, 0, size);
+    return memory;
+}
+
 } // namespace
 
 Ghosts::Ghosts(Nanoseconds linger, unsigned bits)
     : linger_ms_(to_ms(linger)), set_mask_((std::uint64_t{1} << bits) / kWays - 1),
-      entries_(static_cast<Entry*>(std::calloc(size_t{1} << bits, sizeof(Entry)))) {
-    if (!entries_) {
-        throw std::bad_alloc();
-    }
+      entries_(static_cast<Entry*>(zeroed((size_t{1} << bits) * sizeof(Entry)))) {}
+
+void Ghosts::prefetch(std::uint64_t key) const {
+    const Entry* const set = set_of(std::max<std::uint64_t>(key, 1));
+    __builtin_prefetch(set, 1);
+    __builtin_prefetch(set + kWays / 2, 1);
 }
 
-Ghosts::Entry* Ghosts::set_of(std::uint64_t key) { return &entries_[(key & set_mask_) * kWays]; }
+Ghosts::Entry* Ghosts::set_of(std::uint64_t key) const {
+    return &entries_[(key & set_mask_) * kWays];
+}
 
 bool Ghosts::expired(const Entry& entry, std::uint32_t now_ms) {
     return entry.key == 0 || static_cast<std::int32_t>(entry.expires_ms - now_ms) <= 0;

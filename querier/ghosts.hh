@@ -3,8 +3,7 @@
 // (its query was answered) and from one nobody asked for.
 //
 // A table of fixed size, in sets of eight: constant time, no growth, no clearing. A full set
-// forgets its oldest key; an answer to a forgotten key counts as unmatched. 16 bytes a key, pages
-// touched as they are used.
+// forgets its oldest key; an answer to a forgotten key counts as unmatched. 16 bytes a key.
 
 #include "core/clock.hh"
 
@@ -21,6 +20,9 @@ public:
 
     /// Room for 2^bits keys, each kept for `linger`.
     explicit Ghosts(Nanoseconds linger, unsigned bits = 20);
+
+    /// Its key will be added soon: the memory it goes to is fetched meanwhile.
+    void prefetch(std::uint64_t key) const;
 
     /// A query with this key ended at `now`.
     void add(std::uint64_t key, bool answered, Nanoseconds now);
@@ -41,12 +43,12 @@ private:
 
     static constexpr size_t kWays = 8;
 
-    Entry* set_of(std::uint64_t key);
+    [[nodiscard]] Entry* set_of(std::uint64_t key) const;
     static bool expired(const Entry& entry, std::uint32_t now_ms);
 
     std::uint32_t linger_ms_;
     std::uint64_t set_mask_;
-    std::unique_ptr<Entry[], Free> entries_; ///< from calloc: zero pages until touched
+    std::unique_ptr<Entry[], Free> entries_; ///< 16 MiB in large pages, on cache lines
 };
 
 } // namespace reprise::querier

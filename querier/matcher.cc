@@ -76,7 +76,9 @@ void Matcher::add(std::uint32_t index) {
         grow();
     }
     Slot& slot = slots_[index];
-    by_key_[key_hash(slot.owner, slot.wire_id, slot.question) & mask_].push_back(slots_, index);
+    const std::uint64_t key = key_hash(slot.owner, slot.wire_id, slot.question);
+    ghosts_.prefetch(key); // it will end soon
+    by_key_[key & mask_].push_back(slots_, index);
     by_id_[id_hash(slot.owner, slot.wire_id) & mask_].push_back(slots_, index);
     slot.keyed = true;
 }

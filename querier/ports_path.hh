@@ -80,7 +80,7 @@ private:
     bool busy_ = false; ///< the kernel refused for want of buffers during this flush
     std::array<iovec, kMostStaged> vectors_{};
     std::array<mmsghdr, kMostStaged> messages_{};
-    ReceiveBatch batch_;
+    ReceiveBatch batch_{false};
 };
 
 } // namespace reprise::querier

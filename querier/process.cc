@@ -225,7 +225,9 @@ void Process::wait_and_handle(Nanoseconds now, Nanoseconds wake) {
             receive();
         } else {
             replayer_->handle(tag, event.events);
-            replayer_->send_due(); // receiving must never delay sending
+            if (!replay_.fast) {
+                replayer_->send_due(); // receiving must never delay sending
+            }
         }
     }
 }

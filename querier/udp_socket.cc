@@ -83,15 +83,15 @@ Ancillary read_ancillary(const msghdr& message) {
     return out;
 }
 
-ReceiveBatch::ReceiveBatch()
-    : buffers_(kSize * kStride), controls_(kSize), peers_(kSize), vectors_(kSize),
-      messages_(kSize) {
+ReceiveBatch::ReceiveBatch(bool peers)
+    : with_peers_(peers), buffers_(kSize * kStride), controls_(kSize), peers_(kSize),
+      vectors_(kSize), messages_(kSize) {
     for (size_t i = 0; i < kSize; ++i) {
         vectors_[i] = {.iov_base = &buffers_[i * kStride], .iov_len = kBufferSize};
         msghdr& header = messages_[i].msg_hdr;
         header.msg_iov = &vectors_[i];
         header.msg_iovlen = 1;
-        header.msg_name = &peers_[i];
+        header.msg_name = peers ? &peers_[i] : nullptr;
         header.msg_control = &controls_[i];
     }
 }
@@ -99,7 +99,7 @@ ReceiveBatch::ReceiveBatch()
 int ReceiveBatch::receive(int fd) {
     for (mmsghdr& message : messages_) {
         message.msg_hdr.msg_controllen = sizeof(Control);
-        message.msg_hdr.msg_namelen = sizeof(sockaddr_storage);
+        message.msg_hdr.msg_namelen = with_peers_ ? sizeof(sockaddr_storage) : 0;
     }
     return ::recvmmsg(fd, messages_.data(), kSize, MSG_DONTWAIT, nullptr);
 }

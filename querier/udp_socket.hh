@@ -52,7 +52,8 @@ class ReceiveBatch {
 public:
     static constexpr size_t kSize = 32;
 
-    ReceiveBatch();
+    /// `peers`: whether it is to be known who sent a datagram.
+    explicit ReceiveBatch(bool peers);
 
     /// recvmmsg without waiting; the count, or -1 with errno.
     int receive(int fd);
@@ -68,6 +69,7 @@ private:
         std::uint8_t bytes[192];
     };
 
+    bool with_peers_;
     std::vector<std::uint8_t> buffers_;
     std::vector<Control> controls_;
     std::vector<sockaddr_storage> peers_;
