@@ -44,6 +44,7 @@ def command_doctor(results: Path) -> int:
         packages,
         built,
         namespaces,
+        fast_mode,
         descriptors,
         local_ports,
         clocksource,
@@ -157,6 +158,32 @@ def _try_network(answer: int) -> int:
         return EXIT_FAILED
     os.write(answer, ", ".join(sorted({one.split(":", 1)[1] for one in hosts.refused_sysctls})).encode())
     return 0
+
+
+def fast_mode() -> Finding:
+    """Source mode "packet": a small program of ours really loads and opens what the mode needs."""
+    try:
+        asked = subprocess.run(
+            [programs.own("reprise-packet-check")], capture_output=True, text=True, check=False, timeout=20
+        )
+    except (RepriseError, OSError, subprocess.TimeoutExpired) as error:
+        return Finding(LIMITED, "fast mode", f"cannot be tried: {error}", "run ./reprise, which builds it")
+    return judge_fast_mode(asked.stdout.strip() or asked.stderr.strip())
+
+
+def judge_fast_mode(answer: str) -> Finding:
+    """The line of reprise-packet-check as a finding."""
+    kind, _, reason = answer.partition(" ")
+    if kind == "xdp":
+        return Finding(OK, "fast mode", 'source mode "packet" sends frames and receives by XDP')
+    if kind == "ring":
+        return Finding(
+            LIMITED,
+            "fast mode",
+            f"receives by a packet ring, at about twice the cost ({reason})",
+            "run as root on Linux 5.18 or newer for XDP",
+        )
+    return Finding(LIMITED, "fast mode", f"not available ({reason or answer})", "run as root")
 
 
 def descriptors() -> Finding:

@@ -189,6 +189,21 @@ def test_counts_of_a_junit_file() -> None:
     assert counts.notes == ("c: no data",)
 
 
+@pytest.mark.parametrize(
+    ("answer", "state", "words"),
+    [
+        ("xdp", "ok", "XDP"),
+        ("ring load the XDP program: Operation not permitted", "limited", "not permitted); run as root"),
+        ("none open a packet socket: Operation not permitted", "limited", "not available (open a packet"),
+        ("", "limited", "not available"),
+    ],
+)
+def test_fast_mode_as_tried(answer: str, state: str, words: str) -> None:
+    finding = doctor.judge_fast_mode(answer)
+    assert finding.state == state
+    assert words in finding.line()
+
+
 def test_package_sections() -> None:
     run, test = doctor.read_packages("# c\n[run]\na  # why\n\n[test]\nb # why\nc\n")
     assert (run, test) == (["a"], ["b", "c"])
