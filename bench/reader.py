@@ -60,6 +60,8 @@ def measure(session: Session) -> None:
         for one in todo:
             if not session.options.only or one.row in session.options.only:
                 _run(session, one, repeat)
+    for form in ("pcap", "pcapng"):
+        (session.traces / f"root.{form}").unlink()  # the packed one stays as evidence
 
 
 def _run(session: Session, one: Reading, repeat: int) -> None:

@@ -283,7 +283,7 @@ def timing_run(
     folder: pathlib.Path, run: Run, asked: list[tuple[int, tuple[str, ...]]], spans: list[tuple[int, int]]
 ) -> dict[str, Any]:
     """Errors and rates of one run, in seconds without steal."""
-    came = queries(folder / "capture.pcap")
+    came = queries(folder / "capture.pcap.zst")
     start = announced_start(folder, run["tool"], asked, came)
     found, missing = errors(asked, came, start)
     length = asked[-1][0] - asked[0][0]
@@ -312,7 +312,7 @@ def timing_runs(
     traces: dict[str, Any] = {}
     for run in bench["runs"]:
         name = run["row"] + ("-us" if run["tool"] == "drool" else "")
-        run["trace"] = top / "traces" / f"{name}.pcap"
+        run["trace"] = top / "traces" / f"{name}.pcap.zst"
         traces[str(run["trace"])] = None
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         traces = dict(zip(traces, pool.map(queries, map(pathlib.Path, traces)), strict=True))
@@ -394,7 +394,7 @@ def reader(top: pathlib.Path, bench: dict[str, Any]) -> dict[str, Any]:
     """Table and checks of the reader bench."""
     table: Table = collections.defaultdict(list)
     wrong: dict[tuple[str, str], int] = collections.Counter()
-    total = packets_of(top / "traces" / "root.pcap")
+    total = packets_of(top / "traces" / "root.pcap.zst")
     for run in bench["runs"]:
         folder = top / run["folder"]
         spent = used_with_children(readings(folder), run["tool"])

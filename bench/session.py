@@ -146,6 +146,7 @@ def run(session: Session, step: Step, repeat: int) -> None:
         if capture:
             _drain(capture)
             capture.stop()
+            pack(folder / "capture.pcap")
         sink.stop()
     session.note(folder, row=step.row, tool=step.name, repeat=repeat, argv=argvs, mode=step.source_mode)
 
@@ -163,6 +164,11 @@ def make(argv: list[str]) -> None:
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise RepriseError(f"{Path(argv[0]).name} failed: {one_line(done.stderr)}", "see the message")
+
+
+def pack(path: Path) -> None:
+    """Compresses a capture in its place; tshark and capinfos read it as it is."""
+    make([programs.packaged("zstd"), "-q", "--rm", str(path)])
 
 
 def recomputed(folder: Path) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.session import Session, Step, chosen, make, run
+from bench.session import Session, Step, chosen, make, pack, run
 from bench.tools import Drool, Reprise, Tool
 from cli import programs
 
@@ -74,6 +74,8 @@ def measure(session: Session) -> None:
     for repeat in range(session.options.repeats):
         for step in todo:
             run(session, step, repeat)
+    for file in session.traces.iterdir():
+        pack(file)
 
 
 def _traces(session: Session, shape: Shape) -> tuple[Path, Path]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import dataclass
 
 from bench import traces
@@ -62,3 +63,4 @@ def measure(session: Session) -> None:
     for repeat in range(session.options.repeats):
         for step in todo:
             run(session, step, repeat)
+    shutil.rmtree(session.traces)  # large, and made again in seconds; the counts do not need them
