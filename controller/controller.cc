@@ -4,6 +4,7 @@
 #include "controller/read_ahead.hh"
 #include "controller/report.hh"
 #include "controller/trace_feed.hh"
+#include "core/bytes.hh"
 #include "core/clock.hh"
 #include "core/error.hh"
 #include "core/record.hh"
@@ -30,7 +31,8 @@ constexpr Nanoseconds kLead = 500 * kMillisecond; ///< from the announcement to 
 constexpr Nanoseconds kStopPatience = 500 * kMillisecond;
 constexpr unsigned kTurn = 64; ///< queries handed out by one reading of the clock
 constexpr Nanoseconds kShortWait = kMillisecond;
-constexpr Nanoseconds kLongWait = 20 * kMillisecond;
+/// Between two looks at the window: long enough for whole blocks, short against the window.
+constexpr Nanoseconds kStep = 10 * kMillisecond;
 
 Nanoseconds seconds(double value) { return static_cast<Nanoseconds>(value * 1e9); }
 
@@ -58,7 +60,7 @@ std::string no_queries(const Options& options, const FeedState& feed) {
         return fmt::format(
             "none of the {} queries of {} can be sent ({}); give the server an address "
             "of their family (--server), --all-opcodes, or leave out what skips them",
-            feed.read, options.trace, fmt::join(feed.skipped, ", "));
+            feed.read, options.trace, fmt::join(feed.skipped.named(), ", "));
     }
     return fmt::format("no DNS queries to replay in {} ({} packets, {} queries, {} responses{}{}); "
                        "is it a DNS capture, and its port one of --port?",
@@ -101,7 +103,7 @@ bool Controller::read_next() {
 
 void Controller::open() {
     if (read_next()) {
-        outcome_.start.trace_first = outcome_.start.trace_last = held_.trace_time;
+        outcome_.start.trace_first = outcome_.start.trace_last = held_.trace_time();
         phase_ = Phase::kConnect;
         connect();
     } else if (ended_) {
@@ -143,9 +145,12 @@ void Controller::pump() {
 void Controller::fill() {
     const Nanoseconds until = SteadyClock::now() + kSlice;
     const Nanoseconds last = seconds(options_.window_s);
-    while (read_next() && held_.due <= last && staged_count_ < fanout_.credit()) {
-        append_record(staged_, held_);
-        ++staged_sources_[held_.source.address];
+    while (read_next() && held_.due() <= last && staged_count_ < fanout_.credit()) {
+        const Bytes record = held_.bytes();
+        staged_.append(reinterpret_cast<const char*>(record.data()), record.size());
+        if (fanout_.children().size() > 1) {
+            ++staged_sources_[held_.source()];
+        }
         ++staged_count_;
         took_held();
         if (staged_count_ % 64 == 0 && SteadyClock::now() > until) {
@@ -163,14 +168,15 @@ void Controller::fill() {
 void Controller::took_held() {
     holding_ = false;
     StartTimes& times = outcome_.start;
-    const Nanoseconds back = times.last_due - held_.due;
-    times.last_due = std::max(times.last_due, held_.due);
+    const Nanoseconds back = times.last_due - held_.due();
+    times.last_due = std::max(times.last_due, held_.due());
     const Nanoseconds latest =
-        std::exchange(times.trace_last, std::max(times.trace_last, held_.trace_time));
+        std::exchange(times.trace_last, std::max(times.trace_last, held_.trace_time()));
     if (back > seconds(options_.max_lateness_s)) {
         abort(fmt::format("the trace's time goes back by {:.3f} s at query {}; sort its packets by "
                           "time first (reordercap, mergecap)",
-                          static_cast<double>(latest - held_.trace_time) / 1e9, held_.sequence));
+                          static_cast<double>(latest - held_.trace_time()) / 1e9,
+                          held_.sequence()));
     }
 }
 
@@ -191,8 +197,8 @@ void Controller::start() {
 }
 
 void Controller::give_staged() {
-    RecordReader records({reinterpret_cast<const std::uint8_t*>(staged_.data()), staged_.size()});
-    Query query;
+    RecordSkimmer records({reinterpret_cast<const std::uint8_t*>(staged_.data()), staged_.size()});
+    RecordView query;
     while (records.next(query)) {
         fanout_.give(query);
         ++handed_;
@@ -236,8 +242,8 @@ bool Controller::hand_out_some(Nanoseconds now) {
             pump_.again_in(kShortWait);
             return false;
         }
-        if (held_.due > reach) {
-            pump_.again_in(std::clamp(held_.due - reach, kShortWait, kLongWait));
+        if (held_.due() > reach) {
+            pump_.again_in(kStep);
             return false;
         }
         if (!fanout_.offer(held_)) {

@@ -80,7 +80,7 @@ private:
     std::string staged_; ///< records of the first window
     std::unordered_map<IpAddress, std::uint64_t> staged_sources_;
     std::uint64_t staged_count_ = 0;
-    Query held_; ///< read but not yet handed out
+    RecordView held_; ///< read but not yet handed out
     bool holding_ = false;
     bool ended_ = false; ///< nothing more to read
     std::uint64_t handed_ = 0;

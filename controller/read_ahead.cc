@@ -35,6 +35,7 @@ struct ReadAhead::Shared {
     std::deque<std::string> batches; ///< full ones
     std::string filling;             ///< taken as it is by a reader that has no full one
     size_t filled = 0;               ///< records in it
+    size_t usual = 0;                ///< bytes of a batch
     FeedState state;
     bool stopping = false;
 
@@ -42,30 +43,39 @@ struct ReadAhead::Shared {
     bool add(const Query& query);
     void close_batch();
     void count();
+    void describe();
     void end(const std::string& error);
 };
 
+/// What must be right at any moment: the account of the queries.
 void ReadAhead::Shared::count() {
     state.read = feed->read();
+    state.skipped = feed->skips();
+}
+
+/// What is only looked at; it costs more.
+void ReadAhead::Shared::describe() {
     state.responses = feed->responses();
     state.packets = feed->input().packets();
     state.sources = feed->sources().size();
     state.source_table_bytes = feed->sources().memory();
     state.share_read = feed->share_read();
-    if (feed->skips().sum() != state.skips) {
-        state.skips = feed->skips().sum();
-        state.skipped = feed->skips().named();
-    }
 }
 
 /// Adds one query, waiting while the queue is full; false when told to stop.
 bool ReadAhead::Shared::add(const Query& query) {
     std::unique_lock hold(lock);
+    if (filling.empty()) {
+        filling.reserve(usual);
+    }
     append_record(filling, query);
     state.last_due = std::max(state.last_due, query.due);
     count();
     const bool full = ++filled >= kBlockRecords || filling.size() >= kBlockBytes;
     const bool awaited = batches.empty();
+    if (full || awaited) {
+        describe();
+    }
     if (full) {
         close_batch();
         changed.wait(hold, [this] { return batches.size() < kBatches || stopping; });
@@ -80,6 +90,7 @@ bool ReadAhead::Shared::add(const Query& query) {
 
 void ReadAhead::Shared::close_batch() {
     if (!filling.empty()) {
+        usual = filling.size() + filling.size() / 8;
         batches.push_back(std::exchange(filling, {}));
     }
     filled = 0;
@@ -88,6 +99,7 @@ void ReadAhead::Shared::close_batch() {
 void ReadAhead::Shared::end(const std::string& error) {
     const std::lock_guard hold(lock);
     count();
+    describe();
     close_batch();
     state.counters = feed->input().counters();
     state.trouble = feed->input().trouble();
@@ -131,7 +143,7 @@ bool ReadAhead::take_batch() {
     return true;
 }
 
-ReadAhead::Next ReadAhead::next(Query& query) {
+ReadAhead::Next ReadAhead::next(RecordView& query) {
     while (!records_ || !records_->next(query)) {
         const bool ended = state_ended(); // before looking: what was added last is then seen
         if (!take_batch()) {

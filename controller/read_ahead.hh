@@ -6,11 +6,11 @@
 // kBatches of kBlockRecords or kBlockBytes. A reader that finds no full batch takes the one being
 // filled, so nothing waits behind a pipe that pauses.
 
+#include "controller/selection.hh"
 #include "controller/trace_feed.hh"
 #include "core/record.hh"
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -26,8 +26,7 @@ struct FeedState {
     std::uint64_t source_table_bytes = 0;
     double share_read = 0;    ///< of the replay, 0 to 1
     Nanoseconds last_due = 0; ///< latest due time read
-    std::uint64_t skips = 0;  ///< sum over `skipped`
-    std::map<std::string, std::uint64_t> skipped;
+    SkipCounts skipped;
     trace::Counters counters;
     std::string description;
     std::string trouble;
@@ -45,8 +44,8 @@ public:
     ReadAhead(const ReadAhead&) = delete;
     ReadAhead& operator=(const ReadAhead&) = delete;
 
-    /// Next query; never waits. Its message is good until the next call.
-    Next next(Query& query);
+    /// Next query; never waits. It is good until the next call.
+    Next next(RecordView& query);
 
     [[nodiscard]] FeedState state() const;
 
@@ -62,7 +61,7 @@ private:
 
     std::shared_ptr<Shared> shared_; ///< with the thread
     std::string batch_;
-    std::optional<RecordReader> records_;
+    std::optional<RecordSkimmer> records_;
 };
 
 } // namespace reprise::controller

@@ -4,7 +4,7 @@
 #include "controller/trace_feed.hh"
 #include "core/clock.hh"
 #include "core/fd.hh"
-#include "core/query.hh"
+#include "core/record.hh"
 
 #include <gtest/gtest.h>
 
@@ -26,7 +26,7 @@ protected:
     }
 
     /// Polls for the next query or the end, at most ten seconds.
-    static ReadAhead::Next wait_next(ReadAhead& ahead, Query& query) {
+    static ReadAhead::Next wait_next(ReadAhead& ahead, RecordView& query) {
         const Nanoseconds limit = SteadyClock::now() + 10 * kSecond;
         auto result = ReadAhead::Next::kNothingYet;
         while (result == ReadAhead::Next::kNothingYet && SteadyClock::now() < limit) {
@@ -41,10 +41,10 @@ TEST_F(ReadAheadTest, YieldsEveryQueryInOrderAndThenTheEnd) {
     constexpr std::uint64_t kMany = 100'000;
     write_many(kMany);
     ReadAhead ahead(feed());
-    Query query;
+    RecordView query;
     for (std::uint64_t i = 0; i < kMany; ++i) {
         ASSERT_EQ(wait_next(ahead, query), ReadAhead::Next::kQuery);
-        ASSERT_EQ(query.sequence, i);
+        ASSERT_EQ(query.sequence(), i);
     }
     EXPECT_EQ(wait_next(ahead, query), ReadAhead::Next::kEnd);
     EXPECT_EQ(ahead.state().read, kMany);
@@ -55,7 +55,7 @@ TEST_F(ReadAheadTest, YieldsEveryQueryInOrderAndThenTheEnd) {
 TEST_F(ReadAheadTest, StopsInTheMiddleOfALongTrace) {
     write_many(100'000);
     ReadAhead ahead(feed());
-    Query query;
+    RecordView query;
     ASSERT_EQ(wait_next(ahead, query), ReadAhead::Next::kQuery);
     ahead.stop(10 * kSecond);
     EXPECT_TRUE(ahead.state().ended);
@@ -72,7 +72,7 @@ TEST_F(ReadAheadTest, APipeThatSaysNothingHoldsNobodyUp) {
               static_cast<ssize_t>(content.size()));
     options_.trace = pipe;
     ReadAhead ahead(feed());
-    Query query;
+    RecordView query;
     for (int i = 0; i < 800;
          ++i) { // the last block of a pipe comes when it is full or the pipe ends
         ASSERT_EQ(wait_next(ahead, query), ReadAhead::Next::kQuery);

@@ -114,7 +114,7 @@ wire::Counts sum_of(const tree::Fanout& fanout) {
 /// is a fault of ours.
 void account(Report& report, const FeedState& feed, const Outcome& outcome) {
     if (outcome.cut_off) {
-        report.skipped[skip_name(Skip::kDuration)] = feed.read - feed.skips - report.handed;
+        report.skipped[skip_name(Skip::kDuration)] = feed.read - feed.skipped.sum() - report.handed;
     }
     const std::uint64_t before =
         std::accumulate(report.skipped.begin(), report.skipped.end(), std::uint64_t{0},
@@ -227,7 +227,7 @@ Report compile_report(const Options& options, const FeedState& feed, const tree:
     Report report{.clean = false,
                   .because = outcome.because,
                   .counts = sum_of(fanout),
-                  .skipped = feed.skipped,
+                  .skipped = feed.skipped.named(),
                   .handed = handed,
                   .lost = 0,
                   .json = {}};

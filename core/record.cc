@@ -43,6 +43,38 @@ bool tail_ok(Cursor& in) {
 
 constexpr size_t kFixedSize = 4 + 4 + 8 + 8 + 8 + 8 + 4 + 2 + 2 + 2;
 
+// Where a RecordView finds its fields.
+constexpr size_t kVersionAt = 4;
+constexpr size_t kFamilyAt = 6;
+constexpr size_t kSequenceAt = 8;
+constexpr size_t kTimeAt = 16;
+constexpr size_t kDueAt = 24;
+constexpr size_t kSourceIdAt = 40;
+constexpr size_t kAddressAt = 48;
+
+template <typename T> T load(Bytes bytes, size_t at) {
+    T value = 0;
+    std::memcpy(&value, bytes.data() + at, sizeof value);
+    return value;
+}
+
+/// What is wrong with the record at the beginning of `bytes`, as far as a RecordView looks.
+RecordError judge(Bytes bytes) {
+    if (bytes.size() < sizeof(std::uint32_t) ||
+        bytes.size() - sizeof(std::uint32_t) < load<std::uint32_t>(bytes, 0)) {
+        return RecordError::kTruncated;
+    }
+    const size_t size = sizeof(std::uint32_t) + load<std::uint32_t>(bytes, 0);
+    if (size <= kVersionAt || bytes[kVersionAt] != kRecordVersion) {
+        return RecordError::kVersion;
+    }
+    constexpr size_t kLargestAddress = 16;
+    const bool v4 = size >= kFixedSize && bytes[kFamilyAt] == 4;
+    const size_t least = kFixedSize + (v4 ? 4 : kLargestAddress);
+    return size >= least && (v4 || bytes[kFamilyAt] == 6) ? RecordError::kNone
+                                                          : RecordError::kCorrupt;
+}
+
 } // namespace
 
 void append_record(std::string& out, const Query& query) {
@@ -106,6 +138,34 @@ bool RecordReader::next(Query& query) {
     }
     query.message = in.take(in.little<std::uint16_t>());
     return (in.ok() && tail_ok(in)) || fail(RecordError::kCorrupt);
+}
+
+std::uint64_t RecordView::sequence() const { return load<std::uint64_t>(bytes_, kSequenceAt); }
+
+Nanoseconds RecordView::trace_time() const { return load<Nanoseconds>(bytes_, kTimeAt); }
+
+Nanoseconds RecordView::due() const { return load<Nanoseconds>(bytes_, kDueAt); }
+
+std::uint32_t RecordView::source_id() const { return load<std::uint32_t>(bytes_, kSourceIdAt); }
+
+IpAddress RecordView::source() const {
+    const std::uint8_t* at = bytes_.data() + kAddressAt;
+    return bytes_[kFamilyAt] == 4 ? IpAddress::v4(at) : IpAddress::v6(at);
+}
+
+bool RecordSkimmer::next(RecordView& record) {
+    if (error_ != RecordError::kNone || next_ == block_.size()) {
+        return false;
+    }
+    offset_ = next_;
+    const Bytes rest = block_.subspan(offset_);
+    error_ = judge(rest);
+    if (error_ != RecordError::kNone) {
+        return false;
+    }
+    record = RecordView(rest.first(sizeof(std::uint32_t) + load<std::uint32_t>(rest, 0)));
+    next_ += record.bytes().size();
+    return true;
 }
 
 } // namespace reprise

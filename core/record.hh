@@ -8,7 +8,9 @@
 //   message size | message | tail of type-length-value fields: u8 type, u8 length, value   (unknown
 //   types are skipped, so the form can grow)
 
+#include "core/address.hh"
 #include "core/bytes.hh"
+#include "core/clock.hh"
 #include "core/query.hh"
 
 #include <cstdint>
@@ -41,6 +43,49 @@ private:
 
     Cursor cursor_;
     size_t offset_ = 0;
+    RecordError error_ = RecordError::kNone;
+};
+
+/// A record that a node of the tree hands on as it is; only what the node must know is read.
+/// Borrows from the block.
+class RecordView {
+public:
+    RecordView() = default;
+
+    /// The whole record, its size included.
+    [[nodiscard]] Bytes bytes() const { return bytes_; }
+
+    [[nodiscard]] std::uint64_t sequence() const;
+    [[nodiscard]] Nanoseconds trace_time() const;
+    [[nodiscard]] Nanoseconds due() const;
+    [[nodiscard]] std::uint32_t source_id() const;
+    [[nodiscard]] IpAddress source() const;
+
+private:
+    friend class RecordSkimmer;
+
+    explicit RecordView(Bytes bytes) : bytes_(bytes) {}
+
+    Bytes bytes_;
+};
+
+/// Walks the records of a block without looking into their messages.
+class RecordSkimmer {
+public:
+    explicit RecordSkimmer(Bytes block) : block_(block) {}
+
+    /// Next record; false at the end or at the first bad record (see error()).
+    bool next(RecordView& record);
+
+    [[nodiscard]] RecordError error() const { return error_; }
+
+    /// Offset of the record read last, for error messages.
+    [[nodiscard]] size_t offset() const { return offset_; }
+
+private:
+    Bytes block_;
+    size_t offset_ = 0;
+    size_t next_ = 0;
     RecordError error_ = RecordError::kNone;
 };
 

@@ -130,6 +130,62 @@ TEST(Record, MalformedTailIsCorrupt) {
     EXPECT_EQ(reader.error(), RecordError::kCorrupt);
 }
 
+TEST(RecordSkimmer, SeesWhatTheReaderSees) {
+    std::string block;
+    append_record(block, query("192.0.2.1:1024", "198.51.100.1:53"));
+    append_record(block, query("[2001:db8::1]:65535", "[2001:db8::2]:53"));
+    RecordSkimmer skimmer(bytes(block));
+    RecordReader reader(bytes(block));
+    std::string copied;
+    RecordView view;
+    Query out;
+    while (skimmer.next(view)) {
+        ASSERT_TRUE(reader.next(out));
+        EXPECT_EQ(view.sequence(), out.sequence);
+        EXPECT_EQ(view.trace_time(), out.trace_time);
+        EXPECT_EQ(view.due(), out.due);
+        EXPECT_EQ(view.source_id(), out.source_id);
+        EXPECT_EQ(view.source(), out.source.address);
+        copied.append(view.bytes().begin(), view.bytes().end());
+    }
+    EXPECT_EQ(skimmer.error(), RecordError::kNone);
+    EXPECT_EQ(copied, block);
+}
+
+TEST(RecordSkimmer, EveryCutIsAnErrorAtItsOffset) {
+    std::string block;
+    append_record(block, query("192.0.2.1:1024", "198.51.100.1:53"));
+    const size_t first = block.size();
+    append_record(block, query("[2001:db8::1]:1", "[2001:db8::2]:53"));
+    for (size_t cut = first + 1; cut < block.size(); ++cut) {
+        RecordSkimmer skimmer(bytes(block).first(cut));
+        RecordView view;
+        EXPECT_TRUE(skimmer.next(view));
+        EXPECT_FALSE(skimmer.next(view));
+        EXPECT_EQ(skimmer.error(), RecordError::kTruncated);
+        EXPECT_EQ(skimmer.offset(), first);
+    }
+}
+
+TEST(RecordSkimmer, WhatCannotBeARecordIsRefused) {
+    std::string good;
+    append_record(good, query("192.0.2.1:1024", "198.51.100.1:53"));
+    const auto error_of = [](const std::string& block) {
+        RecordSkimmer skimmer(bytes(block));
+        RecordView view;
+        EXPECT_FALSE(skimmer.next(view));
+        return skimmer.error();
+    };
+    std::string version = good;
+    version[4] = 9;
+    EXPECT_EQ(error_of(version), RecordError::kVersion);
+    std::string family = good;
+    family[6] = 5;
+    EXPECT_EQ(error_of(family), RecordError::kCorrupt);
+    EXPECT_EQ(error_of(std::string("\x01\x00\x00\x00\x02", 5)), RecordError::kCorrupt);
+    EXPECT_EQ(error_of(std::string(4, '\0')), RecordError::kVersion);
+}
+
 } // namespace
 } // namespace reprise
 

@@ -5,9 +5,9 @@
 #include "core/clock.hh"
 #include "core/error.hh"
 #include "core/frame.hh"
-#include "core/query.hh"
 #include "core/record.hh"
 #include "core/replay.pb.h"
+#include "core/tree/block_frame.hh"
 #include "core/tree/event_loop.hh"
 #include "core/tree/fanout.hh"
 #include "core/tree/host_facts.hh"
@@ -33,6 +33,7 @@ namespace {
 
 constexpr Nanoseconds kReapPatience = kSecond; ///< for all queriers together
 constexpr size_t kMostNewcomers = 16;
+constexpr std::uint64_t kCreditPortion = 4096;
 constexpr Nanoseconds kHandshakeTime = 5 * kSecond;
 constexpr Nanoseconds kFarewell = 3 * kSecond; ///< for the parent to take Finished
 
@@ -65,14 +66,7 @@ Distributor::Distributor(const DistributorOptions& options)
     : options_(options), tls_(options.tls),
       fanout_(loop_, options.run,
               {.ready = [this] { on_children_ready(); },
-               .credit =
-                   [this](std::uint64_t queries) {
-                       if (parent_ && queries > 0) {
-                           wire::Frame frame;
-                           frame.mutable_credit()->set_queries(queries);
-                           parent_->send(frame);
-                       }
-                   },
+               .credit = [this](std::uint64_t queries) { return_credit(queries); },
                .abort = [this](const std::string& because) { tell_parent_abort(because); },
                .lost = [this](const tree::Child& child) { on_lost(child); },
                .over = [this] { on_over(); }}),
@@ -88,6 +82,17 @@ int Distributor::run() {
     feed_others();
     loop_.run();
     return finish();
+}
+
+/// Credit goes up in portions, so that blocks come down whole. What is held back is a small part of
+/// what the parent was granted: it never waits for it alone.
+void Distributor::return_credit(std::uint64_t queries) {
+    credit_ += queries;
+    if (parent_ && credit_ > 0 && credit_ >= std::min(kCreditPortion, fanout_.credit() / 8)) {
+        wire::Frame frame;
+        frame.mutable_credit()->set_queries(std::exchange(credit_, 0));
+        parent_->send(frame);
+    }
 }
 
 void Distributor::start_queriers() {
@@ -166,6 +171,7 @@ void Distributor::greet() {
         .up = nullptr,
         .frame = [this](wire::Frame& frame) { on_parent_frame(frame); },
         .down = [this](const std::string& reason) { on_parent_down(reason); },
+        .block = [this](const tree::BlockView& block) { on_block(block.records); },
     });
     wire::Frame frame;
     wire::Hello& hello = *frame.mutable_hello();
@@ -189,7 +195,7 @@ void Distributor::on_parent_frame(wire::Frame& frame) {
         return parent_->send(reply);
     }
     case wire::Frame::kBlock:
-        return on_block(frame.block());
+        return on_block(bytes_of(frame.block().records()));
     case wire::Frame::kStart:
         return on_start(frame.start());
     case wire::Frame::kEnd:
@@ -212,18 +218,18 @@ void Distributor::on_setup(const wire::Setup& setup) {
     fanout_.setup(setup.options());
 }
 
-void Distributor::on_block(const wire::Block& block) {
+void Distributor::on_block(Bytes records) {
     if (started_) {
-        give(block);
+        give(records);
         fanout_.flush();
     } else {
-        staged_.push_back(block);
+        staged_.append(reinterpret_cast<const char*>(records.data()), records.size());
     }
 }
 
-void Distributor::give(const wire::Block& block) {
-    RecordReader records(bytes_of(block.records()));
-    Query query;
+void Distributor::give(Bytes block) {
+    RecordSkimmer records(block);
+    RecordView query;
     while (records.next(query)) {
         fanout_.give(query);
     }
@@ -234,19 +240,15 @@ void Distributor::give(const wire::Block& block) {
 
 void Distributor::on_start(const wire::Start& start) {
     std::unordered_map<IpAddress, std::uint64_t> sources;
-    for (const wire::Block& block : staged_) {
-        RecordReader records(bytes_of(block.records()));
-        Query query;
-        while (records.next(query)) {
-            ++sources[query.source.address];
-        }
+    RecordSkimmer records(bytes_of(staged_));
+    RecordView query;
+    while (records.next(query)) {
+        ++sources[query.source()];
     }
     fanout_.place_heavy(sources);
     fanout_.start(start.start_mono_ns(), start.start_real_ns(), start.trace_first_ns());
     started_ = true;
-    for (const wire::Block& block : std::exchange(staged_, {})) {
-        give(block);
-    }
+    give(bytes_of(std::exchange(staged_, {})));
     fanout_.flush();
 }
 

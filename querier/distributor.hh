@@ -7,6 +7,7 @@
 // of the first window can be placed; after Start they pass straight through.
 
 #include "core/address.hh"
+#include "core/bytes.hh"
 #include "core/replay.pb.h"
 #include "core/tree/fanout.hh"
 #include "core/tree/tls.hh"
@@ -56,6 +57,7 @@ public:
     int run();
 
 private:
+    void return_credit(std::uint64_t queries);
     void start_queriers();
     void feed_others();
     void on_children_ready();
@@ -66,9 +68,9 @@ private:
     void on_parent_frame(wire::Frame& frame);
     void on_parent_down(const std::string& reason);
     void on_setup(const wire::Setup& setup);
-    void on_block(const wire::Block& block);
+    void on_block(Bytes records);
     void on_start(const wire::Start& start);
-    void give(const wire::Block& block);
+    void give(Bytes records);
     void tell_parent_abort(const std::string& because);
     void stop(const std::string& because);
     void tick();
@@ -90,10 +92,11 @@ private:
     std::vector<std::unique_ptr<tree::Link>> newcomers_; ///< not yet verified
     /// Kept a while: no link is destroyed in its own handler.
     std::vector<std::unique_ptr<tree::Link>> gone_;
+    std::uint64_t credit_ = 0; ///< not yet returned to the parent
     bool set_up_ = false;
     bool started_ = false;
     bool ended_ = false;
-    std::vector<wire::Block> staged_;
+    std::string staged_;  ///< records of the first window
     std::string unclean_; ///< first reason of our own
 };
 

@@ -67,6 +67,10 @@ Watch Watch::on_signal(const EventLoop& loop, int signal_number, Action action) 
 }
 
 void Watch::again_in(Nanoseconds delay) {
+    if (delay <= 0) {
+        event_active(event_.get(), EV_TIMEOUT, 0); // without the system calls of a precise timer
+        return;
+    }
     const timeval time = to_timeval(delay);
     event_add(event_.get(), &time);
 }

@@ -3,10 +3,10 @@
 #include "core/address.hh"
 #include "core/clock.hh"
 #include "core/frame.hh"
-#include "core/query.hh"
 #include "core/record.hh"
 #include "core/replay.pb.h"
 #include "core/tree/assignment.hh"
+#include "core/tree/block_frame.hh"
 #include "core/tree/event_loop.hh"
 #include "core/tree/host_facts.hh"
 #include "core/tree/link.hh"
@@ -37,13 +37,8 @@ std::string refusal(const wire::Hello& hello, const std::string& run) {
     return hello.queriers() == 0 ? "has no queriers" : "";
 }
 
-std::uint64_t waiting_records(const Child& child) {
-    std::uint64_t sum = child.pending.block().count();
-    for (const wire::Frame& frame : child.waiting) {
-        sum += frame.block().count();
-    }
-    return sum;
-}
+/// Sources with higher ids are hashed each time: a peer's odd id must not cost memory.
+constexpr std::uint32_t kMostKnown = 1U << 26U;
 
 } // namespace
 
@@ -234,55 +229,74 @@ void Fanout::place_heavy(const std::unordered_map<IpAddress, std::uint64_t>& que
     assignment_->place_heavy(queries_by_source);
 }
 
-bool Fanout::offer(const Query& query) {
-    Child& child = *children_[assignment_->child_of(query.source.address)];
-    if (!child.over() && child.credit <= waiting_records(child)) {
+Child& Fanout::child_of(const RecordView& query) {
+    if (children_.size() == 1) {
+        return *children_.front();
+    }
+    const std::uint32_t id = query.source_id();
+    if (id >= known_.size()) {
+        if (id >= kMostKnown || children_.size() >= UINT16_MAX) {
+            return *children_[assignment_->child_of(query.source())];
+        }
+        known_.resize(std::max<size_t>(id + 1UL, known_.size() * 2));
+    }
+    if (known_[id] == 0) {
+        known_[id] = static_cast<std::uint16_t>(assignment_->child_of(query.source()) + 1);
+    }
+    return *children_[known_[id] - 1UL];
+}
+
+bool Fanout::offer(const RecordView& query) {
+    Child& child = child_of(query);
+    if (!child.over() && child.credit <= child.queued) {
         return false;
     }
     give_to(child, query);
     return true;
 }
 
-void Fanout::give(const Query& query) {
-    give_to(*children_[assignment_->child_of(query.source.address)], query);
-}
+void Fanout::give(const RecordView& query) { give_to(child_of(query), query); }
 
-void Fanout::give_to(Child& child, const Query& query) {
+void Fanout::give_to(Child& child, const RecordView& query) {
     ++child.assigned;
     if (child.over()) {
         ++dropped_; // lost with its child: assigned counts it
         return;
     }
     ++child.uncredited;
-    wire::Block& block = *child.pending.mutable_block();
-    append_record(*block.mutable_records(), query);
-    block.set_count(block.count() + 1);
-    if (block.count() >= kBlockRecords || block.records().size() >= kBlockBytes) {
+    ++child.queued;
+    child.pending.append(query.bytes());
+    if (child.pending.full()) {
         close_block(child);
     }
 }
 
+void Fanout::discard(Child& child) {
+    child.waiting.clear();
+    child.pending.clear();
+    child.queued = 0;
+}
+
 /// What waits for a child that is over is lost with it; whoever waited for its credit goes on.
 void Fanout::drop_waiting(Child& child) {
-    child.waiting.clear();
-    child.pending.Clear();
+    discard(child);
     if (events_.credit) {
         events_.credit(std::exchange(child.uncredited, 0));
     }
 }
 
 void Fanout::close_block(Child& child) {
-    if (child.pending.block().count() == 0) {
-        return;
+    if (child.pending.count() > 0) {
+        child.waiting.push_back(child.pending.take());
+        send_waiting(child);
     }
-    child.waiting.push_back(std::exchange(child.pending, {}));
-    send_waiting(child);
 }
 
 void Fanout::send_waiting(Child& child) {
-    while (!child.waiting.empty() && child.credit >= child.waiting.front().block().count()) {
-        child.credit -= child.waiting.front().block().count();
-        child.link->send(child.waiting.front());
+    while (!child.waiting.empty() && child.credit >= child.waiting.front().count) {
+        child.credit -= child.waiting.front().count;
+        child.queued -= child.waiting.front().count;
+        child.link->send(std::move(child.waiting.front()));
         child.waiting.pop_front();
     }
 }
@@ -316,7 +330,8 @@ void Fanout::end() {
         if (child->waiting.empty()) {
             child->link->send(frame);
         } else {
-            child->waiting.push_back(frame); // its block count is 0: it goes when the blocks went
+            // Without records: it goes when the blocks went.
+            child->waiting.push_back({.bytes = encode_frame(frame)});
         }
     }
 }
@@ -328,8 +343,7 @@ void Fanout::abort(const std::string& because) {
     wire::Frame frame;
     frame.mutable_abort()->set_because(because);
     for (const auto& child : children_) {
-        child->waiting.clear();
-        child->pending.Clear();
+        discard(*child);
         child->link->send(frame);
     }
 }

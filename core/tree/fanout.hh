@@ -7,8 +7,11 @@
 // came from it for kChildSilence. Queries given to a lost child, before or after, are lost with it:
 // they are counted, never given to another, because a source keeps its child.
 
-#include "core/query.hh"
+#include "core/address.hh"
+#include "core/clock.hh"
+#include "core/record.hh"
 #include "core/tree/assignment.hh"
+#include "core/tree/block_frame.hh"
 #include "core/tree/clock_offset.hh"
 #include "core/tree/event_loop.hh"
 #include "core/tree/link.hh"
@@ -47,8 +50,9 @@ struct Child {
     wire::Status status;          ///< the last one
     std::vector<wire::QuerierReport> reports;
 
-    wire::Frame pending;             ///< block being filled
-    std::deque<wire::Frame> waiting; ///< blocks beyond its credit; bounded by our parent's credit
+    BlockBuilder pending;         ///< block being filled
+    std::deque<Outgoing> waiting; ///< beyond its credit; bounded by our parent's credit
+    std::uint64_t queued = 0;     ///< records in both
 
     [[nodiscard]] bool over() const { return finished || lost; }
 };
@@ -77,10 +81,10 @@ public:
 
     /// Gives a query to the child of its source if that child takes it within its credit; else
     /// false. A child that is over takes all: they are lost with it.
-    bool offer(const Query& query);
+    bool offer(const RecordView& query);
 
     /// Gives a query to the child of its source. Beyond the credit it waits here.
-    void give(const Query& query);
+    void give(const RecordView& query);
 
     /// Sends the blocks begun.
     void flush();
@@ -114,7 +118,9 @@ private:
     void on_reply(Child& child, const wire::ClockReply& reply);
     void on_credit(Child& child, std::uint64_t queries);
     void on_finished(Child& child, const wire::Finished& finished);
-    void give_to(Child& child, const Query& query);
+    Child& child_of(const RecordView& query);
+    void give_to(Child& child, const RecordView& query);
+    static void discard(Child& child);
     void drop_waiting(Child& child);
     void close_block(Child& child);
     void send_waiting(Child& child);
@@ -129,6 +135,8 @@ private:
     Events events_;
     std::vector<std::unique_ptr<Child>> children_;
     std::unique_ptr<Assignment> assignment_;
+    /// Child by source id, plus 1; 0: not yet known. Two bytes a source instead of a hash a query.
+    std::vector<std::uint16_t> known_;
     wire::Hello own_;
     Watch heartbeat_;
     std::uint64_t dropped_ = 0; ///< given to children that are over since the last flush

@@ -110,13 +110,23 @@ protected:
 
     void give(std::uint64_t sequence, std::uint8_t from) { fanout_.give(query(sequence, from)); }
 
-    static Query query(std::uint64_t sequence, std::uint8_t from) {
+    /// Good until the next call.
+    RecordView query(std::uint64_t sequence, std::uint8_t from) {
         static const std::array<std::uint8_t, 12> kMessage{};
-        return {.sequence = sequence,
-                .source = {.address = source(from), .port = 1},
-                .destination = {.address = source(250), .port = 53},
-                .message = kMessage};
+        record_.clear();
+        append_record(record_, {.sequence = sequence,
+                                .source = {.address = source(from), .port = 1},
+                                .destination = {.address = source(250), .port = 53},
+                                .source_id = from,
+                                .message = kMessage});
+        RecordSkimmer records(
+            {reinterpret_cast<const std::uint8_t*>(record_.data()), record_.size()});
+        RecordView view;
+        records.next(view);
+        return view;
     }
+
+    std::string record_;
 
     EventLoop loop_;
     bool ready_ = false;

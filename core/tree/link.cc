@@ -1,11 +1,13 @@
 #include "core/tree/link.hh"
 
 #include "core/address.hh"
+#include "core/bytes.hh"
 #include "core/clock.hh"
 #include "core/error.hh"
 #include "core/fd.hh"
 #include "core/frame.hh"
 #include "core/replay.pb.h"
+#include "core/tree/block_frame.hh"
 #include "core/tree/event_loop.hh"
 #include "core/tree/tls.hh"
 
@@ -23,6 +25,7 @@
 #include <cstring>
 #include <memory>
 #include <netinet/tcp.h>
+#include <optional>
 #include <string>
 #include <sys/socket.h>
 #include <utility>
@@ -31,6 +34,9 @@ namespace reprise::tree {
 namespace {
 
 constexpr size_t kReadPortion = 256UL << 10U;
+/// Below so many bytes a copy is cheaper than a reference.
+constexpr size_t kCopyBelow = 4096;
+constexpr const char* kNotThisProtocol = "sent something that is not this protocol";
 
 void no_delay(int fd) {
     const int on = 1;
@@ -111,23 +117,66 @@ void Link::send(const wire::Frame& frame) {
     }
 }
 
+void Link::send(Outgoing block) {
+    if (!open()) {
+        return;
+    }
+    const Bytes bytes = block.view();
+    if (bytes.size() < kCopyBelow) {
+        bufferevent_write(buffer_.get(), bytes.data(), bytes.size());
+        return;
+    }
+    auto owner =
+        std::make_unique<Outgoing>(std::move(block)); // moving a long string keeps its bytes
+    const Bytes kept = owner->view();
+    evbuffer_add_reference(
+        bufferevent_get_output(buffer_.get()), kept.data(), kept.size(),
+        [](const void*, size_t, void* extra) {
+            const std::unique_ptr<Outgoing> done(static_cast<Outgoing*>(extra));
+        },
+        owner.release());
+}
+
 void Link::close() { buffer_.reset(); }
 
 void Link::read() {
     last_heard_ = SteadyClock::now();
-    std::array<std::uint8_t, 65536> portion; // NOLINT(cppcoreguidelines-pro-type-member-init)
+    while (open() && read_frame()) {
+    }
+}
+
+/// Takes one whole frame from the input; false where there is none (yet).
+bool Link::read_frame() {
     evbuffer* input = bufferevent_get_input(buffer_.get());
-    wire::Frame frame;
-    while (open() && evbuffer_get_length(input) > 0) {
-        const int count = evbuffer_remove(input, portion.data(), portion.size());
-        reader_.feed({portion.data(), static_cast<size_t>(count)});
-        auto result = FrameReader::Result::kFrame;
-        while (open() && (result = reader_.next(frame)) == FrameReader::Result::kFrame) {
-            handler_.frame(frame);
-        }
-        if (result != FrameReader::Result::kNeedMore && open()) {
-            fail("sent something that is not this protocol");
-        }
+    std::uint32_t size = 0;
+    if (evbuffer_copyout(input, &size, sizeof size) < static_cast<ssize_t>(sizeof size)) {
+        return false;
+    }
+    if (size > kMaxFrame) {
+        fail(kNotThisProtocol);
+        return false;
+    }
+    if (evbuffer_get_length(input) < sizeof size + size) {
+        return false;
+    }
+    evbuffer_drain(input, sizeof size);
+    hand_over({evbuffer_pullup(input, size), size});
+    if (open()) {
+        evbuffer_drain(input, size);
+    }
+    return true;
+}
+
+/// The bytes stay while the handler runs, even if it closes the link: libevent holds the buffer
+/// during its callback.
+void Link::hand_over(Bytes bytes) {
+    if (const auto block = handler_.block ? view_block(bytes) : std::nullopt) {
+        handler_.block(*block);
+    } else if (frame_.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())) &&
+               frame_.body_case() != wire::Frame::BODY_NOT_SET) {
+        handler_.frame(frame_);
+    } else {
+        fail(kNotThisProtocol);
     }
 }
 

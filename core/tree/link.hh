@@ -3,8 +3,10 @@
 // TCP with mutual TLS.
 
 #include "core/address.hh"
+#include "core/bytes.hh"
 #include "core/fd.hh"
 #include "core/frame.hh"
+#include "core/tree/block_frame.hh"
 #include "core/tree/event_loop.hh"
 #include "core/tree/tls.hh"
 
@@ -26,6 +28,8 @@ public:
         std::function<void(wire::Frame&)> frame; ///< in order
         std::function<void(const std::string&)>
             down; ///< once, with the reason; nothing comes after
+        /// Blocks, where set (frame gets the rest); the bytes are good for the call only.
+        std::function<void(const BlockView&)> block = nullptr;
     };
 
     /// Connects to `peer`; up or down follows.
@@ -46,6 +50,9 @@ public:
     /// Queues a frame. Ignored after down or close.
     void send(const wire::Frame& frame);
 
+    /// Queues a block without copying a large one. Ignored after down or close.
+    void send(Outgoing block);
+
     /// Closes now; no further calls of the handler.
     void close();
 
@@ -63,6 +70,8 @@ private:
 
     void enable();
     void read();
+    bool read_frame();
+    void hand_over(Bytes bytes);
     void event(short what);
     void fail(const std::string& reason);
 
@@ -70,7 +79,7 @@ private:
     static void on_event(bufferevent* b, short what, void* self);
 
     std::unique_ptr<bufferevent, BufferDeleter> buffer_;
-    FrameReader reader_;
+    wire::Frame frame_; ///< reused: protobuf keeps its memory
     Handler handler_;
     Nanoseconds last_heard_ = SteadyClock::now();
 };

@@ -1,0 +1,59 @@
+#pragma once
+// Blocks as bytes on the wire, without protobuf's copies: they are nearly all that a tree carries.
+// What is written is what protobuf would write, and anything else that means the same is still read
+// by protobuf (view_block() yields nothing).
+
+#include "core/bytes.hh"
+#include "core/frame.hh"
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace reprise::tree {
+
+/// Bytes ready to be written to a link, from `start` on, and the records in them.
+struct Outgoing {
+    std::string bytes;
+    size_t start = 0;
+    std::uint32_t count = 0;
+
+    [[nodiscard]] Bytes view() const {
+        return Bytes{reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()}.subspan(
+            start);
+    }
+};
+
+/// A block being filled.
+class BlockBuilder {
+public:
+    void append(Bytes record);
+
+    [[nodiscard]] std::uint32_t count() const { return count_; }
+
+    [[nodiscard]] bool full() const {
+        return count_ >= kBlockRecords || bytes_.size() >= kBlockBytes;
+    }
+
+    /// The block with its size in front; the builder is empty again.
+    Outgoing take();
+
+    void clear();
+
+private:
+    std::string bytes_; ///< room for the head, then the records
+    std::uint32_t count_ = 0;
+    size_t usual_ = 0; ///< size of the block before, to reserve as much
+};
+
+/// The records of a block within a frame (its size not included).
+struct BlockView {
+    std::uint32_t count = 0;
+    Bytes records;
+};
+
+/// Nothing where the frame is no block, or one in another spelling.
+std::optional<BlockView> view_block(Bytes frame);
+
+} // namespace reprise::tree

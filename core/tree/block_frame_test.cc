@@ -1,0 +1,88 @@
+#include "core/bytes.hh"
+#include "core/frame.hh"
+#include "core/replay.pb.h"
+#include "core/tree/block_frame.hh"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace reprise::tree {
+namespace {
+
+std::string text(Bytes bytes) { return {bytes.begin(), bytes.end()}; }
+
+/// What protobuf makes of it.
+std::string by_protobuf(std::uint32_t count, const std::string& records) {
+    wire::Frame frame;
+    frame.mutable_block()->set_count(count);
+    frame.mutable_block()->set_records(records);
+    return encode_frame(frame);
+}
+
+TEST(BlockFrame, IsWhatProtobufWouldWrite) {
+    BlockBuilder builder;
+    for (const size_t size : {1UL, 50UL, 127UL, 128UL, 16'000UL, 16'383UL, 70'000UL}) {
+        for (const std::uint32_t count : {1U, 127U, 128U, 256U}) {
+            const std::vector<std::uint8_t> record(size, 0x41);
+            for (std::uint32_t i = 0; i < count; ++i) {
+                builder.append(record);
+            }
+            const Outgoing out = builder.take();
+            EXPECT_EQ(out.count, count);
+            EXPECT_EQ(text(out.view()), by_protobuf(count, std::string(size * count, 'A')));
+            EXPECT_EQ(builder.count(), 0U);
+        }
+    }
+}
+
+TEST(BlockFrame, IsFullByRecordsOrBytes) {
+    BlockBuilder builder;
+    const std::vector<std::uint8_t> small(10);
+    for (std::uint32_t i = 0; i < kBlockRecords; ++i) {
+        EXPECT_FALSE(builder.full());
+        builder.append(small);
+    }
+    EXPECT_TRUE(builder.full());
+    builder.clear();
+    EXPECT_EQ(builder.count(), 0U);
+    builder.append(std::vector<std::uint8_t>(kBlockBytes));
+    EXPECT_TRUE(builder.full());
+}
+
+TEST(BlockFrame, IsSeenInItsFrame) {
+    BlockBuilder builder;
+    builder.append(std::vector<std::uint8_t>(300, 0x42));
+    const Outgoing out = builder.take();
+    const auto seen = view_block(out.view().subspan(4));
+    ASSERT_TRUE(seen);
+    EXPECT_EQ(seen->count, 1U);
+    EXPECT_EQ(text(seen->records), std::string(300, 'B'));
+}
+
+TEST(BlockFrame, OtherFramesAndCutsAreNotBlocks) {
+    wire::Frame frame;
+    frame.mutable_end()->set_queries(7);
+    const std::string end = encode_frame(frame);
+    EXPECT_FALSE(view_block(
+        Bytes{reinterpret_cast<const std::uint8_t*>(end.data()), end.size()}.subspan(4)));
+    BlockBuilder builder;
+    builder.append(std::vector<std::uint8_t>(300, 0x42));
+    const Outgoing out = builder.take();
+    const Bytes whole = out.view().subspan(4);
+    for (size_t cut = 0; cut < whole.size(); ++cut) {
+        EXPECT_FALSE(view_block(whole.first(cut)));
+    }
+    std::vector<std::uint8_t> longer(whole.begin(), whole.end());
+    longer.push_back(0);
+    EXPECT_FALSE(view_block(longer));
+    const std::vector<std::uint8_t> endless(40, 0xff);
+    EXPECT_FALSE(view_block(endless));
+}
+
+} // namespace
+} // namespace reprise::tree
