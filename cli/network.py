@@ -17,7 +17,6 @@ SERVER = "server"
 SERVICE_V4 = "198.19.255.53"
 SERVICE_V6 = "fd00:198:19:ff::53"
 SERVICE_PREFIXES = ("198.19.255.0/24", "fd00:198:19:ff::/64")
-TESTBED_PREFIXES = ("198.18.0.0/15", "fd00:198::/32")
 _CLIENT_MAC = "02:72:65:70:00:01"
 _SERVER_MAC = "02:72:65:70:00:02"
 
@@ -109,6 +108,20 @@ def control_address(index: int) -> str:
 def can_serve(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
     """Whether the server of the local network can have this address."""
     return any(address in ipaddress.ip_network(prefix) for prefix in SERVICE_PREFIXES)
+
+
+def own_prefixes(clients: int) -> tuple[str, ...]:
+    """Where the testbed's own addresses lie: no source that the server sees can be one of them."""
+    links = (
+        prefix
+        for index in range(1, clients + 1)
+        for prefix in (
+            f"198.18.{index}.0/24",
+            f"198.19.{index}.0/24",
+            f"fd00:198:19:{index}::/64",
+        )
+    )
+    return (*SERVICE_PREFIXES, *links)
 
 
 def source_prefixes(index: int, clients: int) -> tuple[str, str]:

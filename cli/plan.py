@@ -467,7 +467,7 @@ def _controller(experiment: Experiment, facts: Facts, distributors: tuple[Proces
         str(replay.in_flight),
         "--max-lateness-s",
         _number(replay.max_lateness_s),
-        *replay_options.options(replay),
+        *replay_options.options(experiment),
         *(("--all-opcodes",) if replay.all_opcodes else ()),
         *(("--answers",) if replay.answers else ()),
     )

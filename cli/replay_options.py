@@ -21,9 +21,9 @@ def trace_or_generator(experiment: Experiment, trace: str) -> tuple[str, ...]:
     )
 
 
-def options(replay: Replay) -> tuple[str, ...]:
+def options(experiment: Experiment) -> tuple[str, ...]:
     """Those that differ from the controller's defaults."""
-    default = Replay()
+    replay, default = experiment.replay, Replay()
     words: list[str] = []
     for option, value, usual in (
         ("--source-mode", replay.source_mode, default.source_mode),
@@ -39,7 +39,7 @@ def options(replay: Replay) -> tuple[str, ...]:
     ):
         words += [option, _text(value)] if value != usual else []
     words += ["--peers", ",".join(replay.peers)] if replay.peers else []
-    for prefix in (*replay.skip_sources, *_own_prefixes(replay)):
+    for prefix in (*replay.skip_sources, *_own_prefixes(experiment)):
         words += ["--skip-source", prefix]
     for flag, on in (
         ("--fast", replay.fast),
@@ -50,9 +50,10 @@ def options(replay: Replay) -> tuple[str, ...]:
     return tuple(words)
 
 
-def _own_prefixes(replay: Replay) -> tuple[str, ...]:
+def _own_prefixes(experiment: Experiment) -> tuple[str, ...]:
     """The testbed's own addresses cannot be sources where the server sees the trace's."""
-    return network.TESTBED_PREFIXES if replay.source_mode in ("addresses", "packet") else ()
+    seen = experiment.replay.source_mode in ("addresses", "packet")
+    return network.own_prefixes(experiment.topology.clients) if seen else ()
 
 
 def _text(value: float | str) -> str:
