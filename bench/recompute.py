@@ -28,14 +28,16 @@ NS = 10**9
 FIELDS = ("frame.time_epoch", "dns.id", "dns.qry.name", "dns.qry.type")
 
 Run = dict[str, Any]
+Query = tuple[int, tuple[str, ...]]  # time in ns, (id, name, type)
 Table = dict[tuple[str, str, str], list[float]]
 
 
 def check(name: str, value: float, want: float, least: bool) -> dict[str, Any]:
     """`least`: the value must not be lower than wanted; otherwise not higher."""
+    value = round(value, 6)
     good = value >= want if least else value <= want
     words = "at least" if least else "at most"
-    return {"name": f"{name}, {words}", "value": round(value, 6), "want": want, "ok": good}
+    return {"name": f"{name}, {words}", "value": value, "want": want, "ok": good}
 
 
 # --- steal ------------------------------------------------------------------------------------------------
@@ -225,7 +227,7 @@ def udp_counts(
 # --- timing -----------------------------------------------------------------------------------------------
 
 
-def queries(path: pathlib.Path) -> list[tuple[int, tuple[str, ...]]]:
+def queries(path: pathlib.Path) -> list[Query]:
     """(time in ns, key) of every packet of a capture, in file order."""
     argv = ["tshark", "-n", "-r", str(path), "-T", "fields"]
     for field in FIELDS:
@@ -240,9 +242,7 @@ def nanoseconds(text: str) -> int:
     return int(decimal.Decimal(text) * NS)
 
 
-def errors(
-    asked: list[tuple[int, tuple[str, ...]]], came: list[tuple[int, tuple[str, ...]]], start: int
-) -> tuple[list[tuple[int, int]], int]:
+def errors(asked: list[Query], came: list[Query], start: int) -> tuple[list[tuple[int, int]], int]:
     """(due offset, arrival - due), all in ns, of every query that came, and how many did not.
 
     The n-th query with a given id, name and type in the trace is the n-th one in the capture.
@@ -280,7 +280,7 @@ def rates(found: list[tuple[int, int]], clean: set[int], last: int) -> list[floa
 
 
 def timing_run(
-    folder: pathlib.Path, run: Run, asked: list[tuple[int, tuple[str, ...]]], spans: list[tuple[int, int]]
+    folder: pathlib.Path, run: Run, asked: list[Query], spans: list[tuple[int, int]]
 ) -> dict[str, Any]:
     """Errors and rates of one run, in seconds without steal."""
     came = queries(folder / "capture.pcap.zst")

@@ -1,0 +1,154 @@
+"""The command, and the benches from end to end: quick ones, which make no claims on speed."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import struct
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench import bed as beds
+from cli import bench, linux, network, programs
+from cli.__main__ import build_parser
+from cli.errors import UsageError
+
+
+def call(*words: str) -> subprocess.CompletedProcess[str]:
+    """The command in a process of its own: it changes its mount namespace."""
+    argv = [sys.executable, "-m", "cli", "bench", *words]
+    return subprocess.run(argv, cwd=programs.ROOT, capture_output=True, text=True, check=False, timeout=120)
+
+
+def test_options_have_the_bench_s_own_defaults() -> None:
+    options = bench.options_of(build_parser().parse_args(["bench", "timing"]))
+    assert (options.repeats, options.quick, options.sources) == (3, False, 100_000)
+    assert bench.options_of(build_parser().parse_args(["bench", "udp", "--quick"])).repeats == 1
+
+
+@pytest.mark.parametrize("words", [["--repeats", "0"], ["--repeats", "101"], ["--sources", "9"]])
+def test_numbers_out_of_range_are_usage_errors(words: list[str]) -> None:
+    with pytest.raises(UsageError, match="out of range"):
+        bench.options_of(build_parser().parse_args(["bench", "udp", *words]))
+
+
+def test_an_unknown_bench_is_a_usage_error() -> None:
+    assert call("nothing").returncode == 2
+
+
+def test_json_has_the_promised_keys() -> None:
+    result: dict[str, Any] = {"bench": "udp", "steal_s": 0.0, "checks": [], "table": [], "seconds": 3}
+    assert bench.json_line(result) == '{"bench": "udp", "steal_s": 0.0, "checks": []}'
+
+
+@pytest.mark.netns
+def test_an_unknown_row_is_a_usage_error_and_names_the_rows(tmp_path: Path) -> None:
+    done = call("udp", "--quick", "--only", "many", "-o", str(tmp_path))
+    assert done.returncode == 2
+    assert "--only many: no such row; give one of fast-mode, few-sockets, many-sources" in done.stderr
+
+
+@pytest.mark.netns
+@pytest.mark.parametrize(
+    ("name", "row", "tools"),
+    [
+        ("udp", "few-sockets", {"dnsperf", "reprise"}),
+        ("udp", "many-sources", {"dnsperf", "reprise"}),
+        ("udp", "fast-mode", {"dnsperf", "reprise-xdp", "reprise-ring", "kxdpgun"}),
+        ("timing", "poisson-1k", {"drool", "reprise", "reprise-spin"}),
+        ("reader", "pcap", {"reprise", "tcpdump", "tracestats"}),
+    ],
+)
+def test_a_quick_bench_measures_recomputes_and_ends_with_json(
+    tmp_path: Path, name: str, row: str, tools: set[str]
+) -> None:
+    done = call(name, "--quick", "--json", "--only", row, "-o", str(tmp_path))
+    assert done.returncode == 0, done.stderr + done.stdout
+    line = json.loads(done.stdout.splitlines()[-1])
+    assert set(line) == {"bench", "steal_s", "checks"}
+    assert line["bench"] == name
+    assert line["checks"] and all(check["ok"] for check in line["checks"])
+    (folder,) = tmp_path.iterdir()
+    assert not folder.name.endswith(".partial")
+    again = subprocess.run(
+        [sys.executable, "-I", "bench/recompute.py", folder],
+        cwd=programs.ROOT,
+        capture_output=True,
+        check=True,
+    )
+    assert json.loads(again.stdout)["checks"] == line["checks"]
+    assert {entry["tool"] for entry in json.loads(again.stdout)["table"]} == tools
+
+
+# --- the sink ---------------------------------------------------------------------------------------------
+
+QUERY = (
+    struct.pack("!HHHHHH", 0x1234, 0x0110, 1, 0, 0, 0) + b"\x03www\x07example\x00" + struct.pack("!HH", 1, 1)
+)
+
+
+def ask(bed: beds.Bed, server: str, message: bytes, wait_s: float) -> bytes | None:
+    """The answer that a socket of the client gets."""
+    family = socket.AF_INET6 if ":" in server else socket.AF_INET
+    with linux.inside(bed.hosts.of(beds.CLIENT)), socket.socket(family, socket.SOCK_DGRAM) as client:
+        client.settimeout(wait_s)
+        client.sendto(message, (server, 53))
+        try:
+            return client.recv(4096)
+        except (TimeoutError, ConnectionRefusedError):
+            return None
+
+
+@pytest.fixture
+def root() -> None:
+    """The bed loads BPF programs and mounts a /sys for each host."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root")
+
+
+@pytest.mark.netns
+@pytest.mark.parametrize("after_taps", [False, True])
+@pytest.mark.parametrize("server", [network.SERVICE_V4, network.SERVICE_V6])
+def test_the_sink_answers_queries_and_only_those(
+    tmp_path: Path, root: None, server: str, after_taps: bool
+) -> None:
+    with beds.Bed(tmp_path / "run", napi=not after_taps) as bed:
+        sink = bed.start_sink(after_taps)
+        for length in (0, 1):  # an odd length has its own way through the checksum
+            answer = ask(bed, server, QUERY + b"\x00" * length, 10)
+            assert answer is not None
+            assert answer[2:4] == b"\x85\x10"  # QR, AA, and RD and CD as asked
+            assert answer[:2] + answer[4:] == QUERY[:2] + QUERY[4:] + b"\x00" * length
+        response = QUERY[:2] + b"\x81\x00" + QUERY[4:]
+        assert ask(bed, server, response, 0.2) is None
+        assert sink.stop() == 0
+        seen = json.loads((tmp_path / "run/sink.out").read_text())
+        family = "queries6" if ":" in server else "queries4"
+        assert (seen["queries4"] + seen["queries6"], seen[family], seen["sources"]) == (2, 2, 1)
+        assert seen["passed"] >= 1
+
+
+@pytest.mark.netns
+def test_a_killed_sink_leaves_nothing_behind(tmp_path: Path, root: None) -> None:
+    with beds.Bed(tmp_path / "run") as bed:
+        first = bed.start_sink()
+        second = bed.start("second", network.SERVER, 1, [programs.own("reprise-sink"), beds.SERVER_IF])
+        assert second.finish(10) == 1
+        assert "has another XDP program" in second.text()
+        first.process.kill()
+        first.finish(10)
+        bed.start_sink()
+        assert ask(bed, network.SERVICE_V4, QUERY, 10) is not None
+
+
+@pytest.mark.netns
+def test_a_missing_interface_is_a_usage_error(tmp_path: Path, root: None) -> None:
+    with beds.Bed(tmp_path / "run", napi=False) as bed:
+        sink = bed.start("sink", network.SERVER, 1, [programs.own("reprise-sink"), "nowhere"])
+        assert sink.finish(10) == 2
+        assert "interface nowhere does not exist" in sink.last_line()

@@ -1,0 +1,32 @@
+"""The questions that are sent."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+from bench import traces
+from cli import programs
+
+
+def test_the_capture_holds_the_questions_of_the_data_file_from_every_source(tmp_path: Path) -> None:
+    traces.write_dnsperf(tmp_path / "names.txt", 3)
+    traces.write_pcap(tmp_path / "few.pcap", queries=7, sources=2, names=3)
+    argv = [
+        programs.packaged("tshark"),
+        "-n",
+        "-r",
+        str(tmp_path / "few.pcap"),
+        "-T",
+        "fields",
+        "-E",
+        "separator=,",
+    ]
+    fields = ("ip.src", "dns.qry.name", "dns.flags.recdesired", "dns.flags.response", "frame.time_relative")
+    for field in fields:
+        argv += ["-e", field]
+    lines = subprocess.run(argv, check=True, capture_output=True, text=True).stdout.splitlines()
+    asked = [line.split()[0] for line in (tmp_path / "names.txt").read_text().splitlines()]
+    assert [line.split(",")[1] for line in lines] == [asked[i % 3] for i in range(7)]
+    assert {line.split(",")[0] for line in lines} == {"10.0.0.1", "10.0.0.2"}
+    assert lines[6] == f"10.0.0.1,{asked[0]},1,0,0.000006000"
