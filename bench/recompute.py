@@ -269,7 +269,7 @@ def announced_start(folder: pathlib.Path, tool: str, asked: Any, came: Any) -> i
     if tool.startswith("reprise"):
         return int(json.loads((folder / "controller.json").read_text())["start"]["real_ns"])
     found, _ = errors(asked, came, 0)
-    return int(statistics.median(error for _, error in found))
+    return statistics.median_low(error for _, error in found)
 
 
 def rates(found: list[tuple[int, int]], clean: set[int], last: int) -> list[float]:
