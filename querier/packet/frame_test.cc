@@ -2,12 +2,12 @@
 #include "core/address.hh"
 #include "core/bytes.hh"
 #include "core/trace/test_packets.hh"
+#include "querier/packet/checksum.hh"
 #include "querier/packet/frame.hh"
 
 #include <gtest/gtest.h>
 
 #include <cstdint>
-#include <vector>
 
 namespace reprise::querier {
 namespace {

@@ -8,7 +8,6 @@
 #include "querier/transport.hh"
 
 #include <cstddef>
-#include <cstdint>
 #include <netinet/in.h>
 
 namespace reprise::querier {

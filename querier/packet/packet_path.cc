@@ -1,6 +1,7 @@
 #include "querier/packet/packet_path.hh"
 
 #include "core/address.hh"
+#include "core/bytes.hh"
 #include "core/clock.hh"
 #include "core/error.hh"
 #include "core/fd.hh"

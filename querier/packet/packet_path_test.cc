@@ -4,6 +4,8 @@
 #include "core/clock.hh"
 #include "core/error.hh"
 #include "core/fd.hh"
+#include "core/query.hh"
+#include "core/result_file.hh"
 #include "querier/owner.hh"
 #include "querier/packet/packet_path.hh"
 #include "querier/packet/receive.h"
@@ -23,16 +25,18 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <fstream>
 #include <linux/bpf.h>
 #include <linux/if_link.h>
-#include <memory>
 #include <set>
 #include <signal.h> // NOLINT(modernize-deprecated-headers): kill is POSIX
+#include <sstream>
 #include <string>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -309,9 +313,8 @@ TEST_F(PacketPathTest, CountsTooShortMessagesAsUnmatchedOrHandsThemOver) {
 
 TEST_F(PacketPathTest, CountsUnreachablePorts) {
     PacketBed bed(echo);
-    Servers elsewhere = PacketBed::servers();
-    elsewhere.v4->port = 54;
-    elsewhere.v6->port = 54;
+    const Servers elsewhere{.v4 = Endpoint{.address = PacketBed::server_of(4).address, .port = 54},
+                            .v6 = Endpoint{.address = PacketBed::server_of(6).address, .port = 54}};
     Client client(kQuick, elsewhere);
     const auto message = make_message(1, "a.example.");
     ASSERT_EQ(client.stage(source_number(1, 4), message), SendResult::kDone);
@@ -436,7 +439,7 @@ template <typename Body> std::string error_of(Body body) {
 
 TEST_F(PacketPathTest, LeavesNoProgramBehindWhenKilled) {
     PacketBed bed(echo);
-    const PacketRoute route = find_packet_route(PacketBed::servers().v4->address, kPatience);
+    const PacketRoute route = find_packet_route(PacketBed::server_of(4).address, kPatience);
     Holder holder;
     ASSERT_TRUE(holder.ready());
     if (find_xdp_program(route).id == 0) {
@@ -474,7 +477,7 @@ FileDescriptor foreign_program() {
 
 TEST_F(PacketPathTest, NamesAnXdpProgramOfSomebodyElse) {
     PacketBed bed(echo);
-    const PacketRoute route = find_packet_route(PacketBed::servers().v4->address, kPatience);
+    const PacketRoute route = find_packet_route(PacketBed::server_of(4).address, kPatience);
     const FileDescriptor program = foreign_program();
     if (!program.valid()) {
         GTEST_SKIP() << "XDP cannot be loaded here";

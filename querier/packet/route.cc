@@ -15,9 +15,9 @@
 #include <cstring>
 #include <ctime>
 #include <fstream>
+#include <linux/if.h>
 #include <linux/neighbour.h>
 #include <linux/rtnetlink.h>
-#include <net/if.h>
 #include <net/if_arp.h>
 #include <optional>
 #include <string>

@@ -1,5 +1,6 @@
 #include "querier/packet/xdp_receiver.hh"
 
+#include "core/address.hh"
 #include "core/error.hh"
 #include "core/fd.hh"
 #include "packet_receive_bpf.hh"
@@ -15,6 +16,7 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <cerrno>
+#include <cstdarg>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -131,7 +133,9 @@ std::string XdpReceiver::attach(const PacketRoute& route) {
 
     for (const Mode& mode :
          {Mode{"native", XDP_FLAGS_DRV_MODE}, Mode{"generic", XDP_FLAGS_SKB_MODE}}) {
-        LIBBPF_OPTS(bpf_link_create_opts, options, .flags = mode.flags);
+        bpf_link_create_opts options{};
+        options.sz = sizeof options;
+        options.flags = mode.flags;
         const int fd =
             bpf_link_create(program_, static_cast<int>(route.interface), BPF_XDP, &options);
         if (fd >= 0) {
@@ -146,7 +150,8 @@ std::string XdpReceiver::attach(const PacketRoute& route) {
 }
 
 XdpProgram find_xdp_program(const PacketRoute& route) {
-    LIBBPF_OPTS(bpf_xdp_query_opts, query);
+    bpf_xdp_query_opts query{};
+    query.sz = sizeof query;
     if (bpf_xdp_query(static_cast<int>(route.interface), 0, &query) != 0) {
         return {};
     }

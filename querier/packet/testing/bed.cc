@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <cstdlib>
 #include <exception>
@@ -50,6 +51,10 @@ void run(const std::string& command) {
 Servers PacketBed::servers() {
     return {.v4 = Endpoint::parse("198.19.255.53:53"),
             .v6 = Endpoint::parse("[fd00:198:19:ff::53]:5300")};
+}
+
+Endpoint PacketBed::server_of(std::uint8_t family) {
+    return servers().of(family).value_or(Endpoint{});
 }
 
 PacketBed::PacketBed(Answer answer) : answer_(std::move(answer)), thread_([this] { serve(); }) {
@@ -98,8 +103,8 @@ void PacketBed::serve() {
             }
         }
         set_up_server();
-        const FileDescriptor v4 = listen_on(*servers().v4);
-        const FileDescriptor v6 = listen_on(*servers().v6);
+        const FileDescriptor v4 = listen_on(server_of(4));
+        const FileDescriptor v6 = listen_on(server_of(6));
         ready_.set_value();
         while (!done_) {
             std::array<pollfd, 2> waiting{pollfd{.fd = v4.get(), .events = POLLIN, .revents = 0},

@@ -36,6 +36,7 @@ public:
     PacketBed& operator=(const PacketBed&) = delete;
 
     [[nodiscard]] static Servers servers();
+    [[nodiscard]] static Endpoint server_of(std::uint8_t family);
 
     /// Runs a command on the server's host, between two queries.
     void on_server(const std::string& command);
