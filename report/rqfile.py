@@ -23,7 +23,7 @@ NO_RCODE = 0xFFFF
 FLAG_TC = 0x0200
 CHUNK = 1 << 20  # records looked at in one step
 TRANSPORTS = ("udp", "tcp", "tls", "quic", "https", "stateless-tcp")
-SKIP_REASONS = {1: "aborted", 2: "oversize"}
+SKIP_REASONS = {1: "aborted", 2: "oversize", 3: "no_address"}
 NEEDED = (
     "seq",
     "trace_ns",

@@ -75,6 +75,11 @@ def summarize(measured: Measured) -> Json:
         "connections": _connections(measured),
         "rcode": _rcodes(columns),
         "truncated": measured.totals.truncated,
+        "dependent_waits": _top_statistic(measured, "waited"),
+        "hedges": {
+            "sent": _top_statistic(measured, "hedged"),
+            "won": _top_statistic(measured, "hedges_won"),
+        },
         "tcp_fallbacks": 0,
         "reply_bytes": measured.totals.reply_bytes,
         "packets_per_query": _packets_per_query(run, queries["sent"]),
@@ -148,6 +153,10 @@ def _number(value: object, otherwise: int) -> int:
 
 def _statistic(measured: Measured, group: str, name: str) -> int:
     return sum(_number(as_dict(file.statistics.get(group)).get(name), 0) for file in measured.files)
+
+
+def _top_statistic(measured: Measured, name: str) -> int:
+    return sum(_number(file.statistics.get(name), 0) for file in measured.files)
 
 
 def _by_transport(columns: Columns) -> dict[str, int]:

@@ -46,6 +46,8 @@ KEYS = {
     "connections",
     "rcode",
     "truncated",
+    "dependent_waits",
+    "hedges",
     "tcp_fallbacks",
     "reply_bytes",
     "packets_per_query",
