@@ -60,7 +60,7 @@ def keys(kind: type[Any], prefix: str = "") -> list[str]:
     found: list[str] = []
     for one in dataclasses.fields(kind):
         parts = [part for part in (hints(kind)[one.name], *get_args(hints(kind)[one.name])) if is_table(part)]
-        found += keys(parts[0], f"{prefix}{one.name}.") if parts else [prefix + one.name]
+        found += keys(parts[0], f"{prefix}{one.name}.") if parts else [prefix + one.name.rstrip("_")]
     return found
 
 
