@@ -29,10 +29,12 @@
 #include <optional>
 #include <sched.h>
 #include <signal.h> // NOLINT(modernize-deprecated-headers): sigaction is POSIX
+#include <span>
 #include <string>
 #include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <time.h> // NOLINT(modernize-deprecated-headers): clock_nanosleep is POSIX
 #include <utility>
 
 namespace reprise::querier {
@@ -48,6 +50,10 @@ constexpr Nanoseconds kFlushTime = kMillisecond;
 constexpr size_t kFlushRecords = 1024;
 constexpr int kFramesAtOnce = 4;
 constexpr int kLastWordsMs = 1000;
+/// Sleeps shorter than this need no eye on the descriptors.
+constexpr Nanoseconds kLongestNap = 300 * kMicrosecond;
+/// The descriptors are looked at this often all the same.
+constexpr Nanoseconds kLongestUnseen = 300 * kMicrosecond;
 /// Numbers of UDP paths have four bits; one is the server's.
 constexpr size_t kMostPeers = 15;
 
@@ -82,6 +88,11 @@ void run_on(unsigned cpu) {
     if (sched_setaffinity(0, sizeof set, &set) != 0) {
         throw SystemError(fmt::format("run on processor {} (--cpus)", cpu));
     }
+}
+
+void sleep_until(Nanoseconds time) {
+    const timespec when{.tv_sec = time / kSecond, .tv_nsec = time % kSecond};
+    clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &when, nullptr); // a signal may end it early
 }
 
 std::string first_line(const char* path) {
@@ -203,12 +214,33 @@ void Process::loop_once() {
     check_parent(SteadyClock::now());
 }
 
+/// Sleeps through whatever arrives: UDP answers carry the kernel's stamps, so that they may be
+/// fetched a little later, many at once, and a busy querier wakes once a query instead of twice.
+void Process::nap(Nanoseconds now, Nanoseconds wake) {
+    sleep_until(wake);
+    const Nanoseconds awake = SteadyClock::now();
+    replayer_->woke(now, wake, awake);
+    replayer_->send_due();
+    if (awake - looked_ > kLongestUnseen) {
+        look_and_handle(awake, awake);
+    }
+}
+
 void Process::wait_and_handle(Nanoseconds now, Nanoseconds wake) {
+    if (replayer_ && wake > now && wake - now < kLongestNap && replayer_->may_nap()) {
+        nap(now, wake);
+    } else {
+        look_and_handle(now, wake);
+    }
+}
+
+void Process::look_and_handle(Nanoseconds now, Nanoseconds wake) {
     const auto events = poller_.wait(now, wake);
+    looked_ = SteadyClock::now();
     if (replayer_) {
         if (poller_.timer_fired()) {
-            replayer_->woke(now, wake, SteadyClock::now());
-        } else {
+            replayer_->woke(now, wake, looked_);
+        } else if (wake > now) {
             replayer_->woke_by_event();
         }
         replayer_->send_due();
@@ -219,6 +251,10 @@ void Process::wait_and_handle(Nanoseconds now, Nanoseconds wake) {
     if (replayer_) {
         replayer_->begin_batch(realtime_pair());
     }
+    handle_events(events);
+}
+
+void Process::handle_events(std::span<const epoll_event> events) {
     for (const epoll_event& event : events) {
         const EventTag tag = EventTag::unpack(event.data.u64);
         if (tag.kind == EventKind::kControl) {

@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -48,6 +49,9 @@ private:
     void loop_once();
     void say_hello();
     void wait_and_handle(Nanoseconds now, Nanoseconds wake);
+    void nap(Nanoseconds now, Nanoseconds wake);
+    void look_and_handle(Nanoseconds now, Nanoseconds wake);
+    void handle_events(std::span<const epoll_event> events);
     void take_in();
     void handle_frame(wire::Frame& frame);
     void on_setup(const wire::Setup& setup);
@@ -79,6 +83,7 @@ private:
     std::uint64_t credit_ = 0;
     Nanoseconds last_heard_ = 0;
     Nanoseconds next_report_ = 0;
+    Nanoseconds looked_ = 0; ///< at the descriptors, last
 };
 
 /// `reprise-querier query`.
