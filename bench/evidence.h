@@ -8,7 +8,7 @@ enum {
 };
 
 /// Counted on each processor.
-struct sink_counters {
+struct SinkCounters {
     __u64 queries4; // answered, by family
     __u64 queries6;
     __u64 query_bytes; // of the frames
@@ -16,7 +16,7 @@ struct sink_counters {
 };
 
 /// One bit for each source and each source port seen.
-struct sink_seen {
+struct SinkSeen {
     __u64 sources[kSourceBits / 64];
     __u64 ports[kPortBits / 64];
 };

@@ -36,14 +36,14 @@ struct {
     __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
     __uint(max_entries, 1);
     __type(key, __u32);
-    __type(value, struct sink_counters);
+    __type(value, struct SinkCounters);
 } counters SEC(".maps");
 
 struct {
     __uint(type, BPF_MAP_TYPE_ARRAY);
     __uint(max_entries, 1);
     __type(key, __u32);
-    __type(value, struct sink_seen);
+    __type(value, struct SinkSeen);
 } seen SEC(".maps");
 
 struct dns_header {
@@ -62,7 +62,7 @@ static __always_inline void mark(__u64* bits, __u32 index) {
 
 static __always_inline void mark_seen(__u32 source, __u16 port) {
     const __u32 first = 0;
-    struct sink_seen* all = bpf_map_lookup_elem(&seen, &first);
+    struct SinkSeen* all = bpf_map_lookup_elem(&seen, &first);
     if (all) {
         mark(all->sources, source & (kSourceBits - 1U));
         mark(all->ports, port);
@@ -164,7 +164,7 @@ static __always_inline int answer(void* data, void* end) {
 static __always_inline int answer_and_count(void* data, void* end) {
     const int family = answer(data, end);
     const __u32 first = 0;
-    struct sink_counters* mine = bpf_map_lookup_elem(&counters, &first);
+    struct SinkCounters* mine = bpf_map_lookup_elem(&counters, &first);
     if (!mine) {
         return 0;
     }

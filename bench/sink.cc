@@ -22,6 +22,7 @@
 #include <memory>
 #include <net/if.h>
 #include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <span>
 #include <string>
 #include <utility>
@@ -42,22 +43,24 @@ struct CloseObject {
 /// The programs, loaded and attached.
 class Sink {
 public:
-    Sink(const std::string& interface, bool after_taps) : interface_(interface) {
+    Sink(std::string interface, bool after_taps) : interface_(std::move(interface)) {
         load();
         attach(after_taps);
     }
 
     [[nodiscard]] nlohmann::ordered_json evidence() const {
-        const sink_counters sum = counters();
-        std::vector<std::byte> bytes(sizeof(sink_seen));
+        const SinkCounters sum = counters();
+        std::vector<std::byte> bytes(sizeof(SinkSeen));
         read("seen", bytes.data());
         const auto* const seen = reinterpret_cast<const std::uint64_t*>(bytes.data());
-        return {{"queries4", sum.queries4},
-                {"queries6", sum.queries6},
-                {"query_bytes", sum.query_bytes},
-                {"passed", sum.passed},
-                {"sources", bits({seen, kSourceBits / 64})},
-                {"ports", bits({seen + kSourceBits / 64, kPortBits / 64})}};
+        nlohmann::ordered_json all = nlohmann::ordered_json::object();
+        all["queries4"] = sum.queries4;
+        all["queries6"] = sum.queries6;
+        all["query_bytes"] = sum.query_bytes;
+        all["passed"] = sum.passed;
+        all["sources"] = bits({seen, kSourceBits / 64});
+        all["ports"] = bits({seen + kSourceBits / 64, kPortBits / 64});
+        return all;
     }
 
 private:
@@ -95,11 +98,11 @@ private:
             "read the sink's counters");
     }
 
-    [[nodiscard]] sink_counters counters() const {
-        std::vector<sink_counters> each(static_cast<size_t>(libbpf_num_possible_cpus()));
+    [[nodiscard]] SinkCounters counters() const {
+        std::vector<SinkCounters> each(static_cast<size_t>(libbpf_num_possible_cpus()));
         read("counters", each.data());
-        sink_counters sum{};
-        for (const sink_counters& one : each) {
+        SinkCounters sum{};
+        for (const SinkCounters& one : each) {
             sum.queries4 += one.queries4;
             sum.queries6 += one.queries6;
             sum.query_bytes += one.query_bytes;
