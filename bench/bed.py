@@ -9,7 +9,6 @@ import os
 import select
 import signal
 import subprocess
-import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -160,7 +159,8 @@ class Bed:
 
     def _mount_sysfs(self, host: str) -> Path:
         """A /sys of the host's own, which shows its interfaces."""
-        folder = Path(tempfile.mkdtemp(prefix="reprise-bench-"))
+        folder = self.folder / f"sys-{host}"
+        folder.mkdir()
         with linux.inside(self.hosts.of(host)):
             linux.mount("sysfs", str(folder), "sysfs", linux.MS_NOSUID | linux.MS_NODEV | linux.MS_NOEXEC)
         return folder

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
 import struct
 import subprocess
@@ -83,6 +84,28 @@ def test_a_quick_bench_measures_recomputes_and_ends_with_json(
     )
     assert json.loads(again.stdout)["checks"] == line["checks"]
     assert {entry["tool"] for entry in json.loads(again.stdout)["table"]} == tools
+
+
+@pytest.mark.netns
+def test_an_interrupted_bench_ends_and_leaves_no_process(tmp_path: Path) -> None:
+    argv = [sys.executable, "-m", "cli", "bench", "timing", "--quick", "-o", str(tmp_path)]
+    with subprocess.Popen(argv, cwd=programs.ROOT, stderr=subprocess.PIPE, text=True) as process:
+        beds.wait_for(lambda: bool(list(tmp_path.glob("*.partial/runs/001*/capture.pcap"))), "a capture")
+        children = children_of(process.pid)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 1
+        assert process.stderr is not None
+        assert "reprise: error: interrupted" in process.stderr.read()
+    assert len(children) >= 3  # watch, sink, tcpdump
+    beds.wait_for(
+        lambda: not any(Path(f"/proc/{pid}").exists() for pid in children), "the end of its children"
+    )
+    assert [folder.suffix for folder in tmp_path.iterdir()] == [".partial"]
+
+
+def children_of(pid: int) -> list[int]:
+    """Process ids of its children."""
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
 # --- the sink ---------------------------------------------------------------------------------------------
