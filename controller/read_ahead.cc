@@ -65,24 +65,21 @@ void ReadAhead::Shared::describe() {
 /// Adds one query, waiting while the queue is full; false when told to stop.
 bool ReadAhead::Shared::add(const Query& query) {
     std::unique_lock hold(lock);
-    if (filling.empty()) {
+    const bool begins = filled == 0; // the one before is full or was taken
+    if (begins) {
         filling.reserve(usual);
+        describe();
     }
     append_record(filling, query);
     state.last_due = std::max(state.last_due, query.due);
     count();
-    const bool full = ++filled >= kBlockRecords || filling.size() >= kBlockBytes;
-    const bool awaited = batches.empty();
-    if (full || awaited) {
-        describe();
-    }
-    if (full) {
+    if (++filled >= kBlockRecords || filling.size() >= kBlockBytes) {
         close_batch();
         changed.wait(hold, [this] { return batches.size() < kBatches || stopping; });
     }
     const bool go_on = !stopping;
     hold.unlock();
-    if (full || awaited) {
+    if (begins) {
         feed->flush_sources();
     }
     return go_on;

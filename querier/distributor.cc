@@ -71,6 +71,7 @@ Distributor::Distributor(const DistributorOptions& options)
                .lost = [this](const tree::Child& child) { on_lost(child); },
                .over = [this] { on_over(); }}),
       tick_(tree::Watch::every(loop_, kMillisecond * 200, [this] { tick(); })),
+      flush_(tree::Watch::timer(loop_, [this] { fanout_.flush(); })),
       farewell_(tree::Watch::timer(loop_, [this] { loop_.stop(); })),
       interrupt_(tree::Watch::on_signal(loop_, SIGINT, [this] { stop("interrupted"); })),
       terminate_(tree::Watch::on_signal(loop_, SIGTERM, [this] { stop("terminated"); })) {
@@ -221,7 +222,7 @@ void Distributor::on_setup(const wire::Setup& setup) {
 void Distributor::on_block(Bytes records) {
     if (started_) {
         give(records);
-        fanout_.flush();
+        flush_.again_in(0); // once for all blocks that are there
     } else {
         staged_.append(reinterpret_cast<const char*>(records.data()), records.size());
     }

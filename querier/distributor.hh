@@ -83,6 +83,7 @@ private:
     tree::TlsContext tls_;
     tree::Fanout fanout_;
     tree::Watch tick_;
+    tree::Watch flush_;
     tree::Watch farewell_;
     tree::Watch interrupt_;
     tree::Watch terminate_;

@@ -34,6 +34,7 @@ namespace reprise::tree {
 namespace {
 
 constexpr size_t kReadPortion = 256UL << 10U;
+constexpr size_t kTlsRecord = 16UL << 10U;
 /// Below so many bytes a copy is cheaper than a reference.
 constexpr size_t kCopyBelow = 4096;
 constexpr const char* kNotThisProtocol = "sent something that is not this protocol";
@@ -141,7 +142,27 @@ void Link::close() { buffer_.reset(); }
 
 void Link::read() {
     last_heard_ = SteadyClock::now();
+    read_on();
     while (open() && read_frame()) {
+    }
+}
+
+/// libevent takes one TLS record (16 KiB) from the socket for each turn of its loop, which costs
+/// three more system calls. What else is there is taken here; an error shows again in its next
+/// read.
+void Link::read_on() {
+    SSL* tls = bufferevent_openssl_get_ssl(buffer_.get());
+    evbuffer* input = bufferevent_get_input(buffer_.get());
+    while (tls != nullptr && evbuffer_get_length(input) < kReadPortion) {
+        evbuffer_iovec space{};
+        evbuffer_reserve_space(input, kTlsRecord, &space, 1);
+        const int count = SSL_read(tls, space.iov_base, static_cast<int>(space.iov_len));
+        if (count <= 0) {
+            ERR_clear_error();
+            return;
+        }
+        space.iov_len = static_cast<size_t>(count);
+        evbuffer_commit_space(input, &space, 1);
     }
 }
 

@@ -70,6 +70,7 @@ private:
 
     void enable();
     void read();
+    void read_on();
     bool read_frame();
     void hand_over(Bytes bytes);
     void event(short what);
