@@ -32,7 +32,9 @@ def test_options_have_the_bench_s_own_defaults() -> None:
     assert bench.options_of(build_parser().parse_args(["bench", "udp", "--quick"])).repeats == 1
 
 
-@pytest.mark.parametrize("words", [["--repeats", "0"], ["--repeats", "101"], ["--sources", "9"]])
+@pytest.mark.parametrize(
+    "words", [["--repeats", "0"], ["--repeats", "101"], ["--sources", "9"], ["--seconds", "0"]]
+)
 def test_numbers_out_of_range_are_usage_errors(words: list[str]) -> None:
     with pytest.raises(UsageError, match="out of range"):
         bench.options_of(build_parser().parse_args(["bench", "udp", *words]))
@@ -84,6 +86,15 @@ def test_a_quick_bench_measures_recomputes_and_ends_with_json(
     )
     assert json.loads(again.stdout)["checks"] == line["checks"]
     assert {entry["tool"] for entry in json.loads(again.stdout)["table"]} == tools
+
+
+@pytest.mark.netns
+def test_timing_traces_are_as_long_as_asked(tmp_path: Path) -> None:
+    done = call("timing", "--quick", "--only", "gap-10ms", "--seconds", "2", "-o", str(tmp_path))
+    assert done.returncode == 0, done.stderr + done.stdout
+    (sink,) = tmp_path.glob("*/runs/001-gap-10ms-reprise/sink.out")
+    seen = json.loads(sink.read_text())
+    assert seen["queries4"] + seen["queries6"] == 200
 
 
 @pytest.mark.netns

@@ -36,6 +36,7 @@ class Options:
     sources: int
     only: tuple[str, ...]
     output: Path
+    seconds: int | None = None  # of the traces of timing; None = each its own
 
 
 @dataclass(frozen=True)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from bench.session import Session, Step, chosen, make, pack, run
+from bench.session import Options, Session, Step, chosen, make, pack, run
 from bench.tools import Drool, Reprise, Tool
 from cli import programs
 
@@ -32,9 +32,10 @@ _QUICK = (Shape("gap-10ms", "fixed", 100, 10, 1), Shape("poisson-1k", "poisson",
 _DROOL_S = 3  # of each trace
 
 
-def shapes(quick: bool) -> tuple[Shape, ...]:
+def shapes(options: Options) -> tuple[Shape, ...]:
     """A quick run proves only that everything works."""
-    return _QUICK if quick else _SHAPES
+    found = _QUICK if options.quick else _SHAPES
+    return tuple(replace(shape, seconds=options.seconds or shape.seconds) for shape in found)
 
 
 def tools(trace: Path, coarse: Path) -> dict[str, Tool]:
@@ -49,7 +50,7 @@ def tools(trace: Path, coarse: Path) -> dict[str, Tool]:
 def steps(session: Session) -> list[Step]:
     """The runs of one repeat."""
     found = []
-    for shape in shapes(session.options.quick):
+    for shape in shapes(session.options):
         for name, tool in tools(*_traces(session, shape)).items():
             mode = "ports" if name == "drool" else "addresses"
             found.append(Step(shape.row, name, tool, mode, capture=True))
@@ -74,7 +75,7 @@ def measure(session: Session) -> None:
     """All repeats, the tools in turn."""
     todo = chosen(steps(session), session.options.only)
     rows = {step.row for step in todo}
-    for shape in shapes(session.options.quick):
+    for shape in shapes(session.options):
         if shape.row in rows:
             prepare(session, shape)
     for repeat in range(session.options.repeats):

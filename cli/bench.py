@@ -28,6 +28,7 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     parser.add_argument(
         "--sources", type=int, default=100_000, metavar="N", help="addresses of udp's many-sources (100000)"
     )
+    parser.add_argument("--seconds", type=int, metavar="N", help="length of timing's traces (3 and 8)")
     parser.add_argument(
         "--only", action="append", default=[], metavar="ROW", help="measure this row of the table only"
     )
@@ -52,6 +53,8 @@ def options_of(arguments: argparse.Namespace) -> Options:
         raise UsageError(f"--repeats {repeats}: out of range", "give 1 to 100")
     if not 10 <= arguments.sources <= 1_000_000:
         raise UsageError(f"--sources {arguments.sources}: out of range", "give 10 to 1000000")
+    if arguments.seconds is not None and not 1 <= arguments.seconds <= 3600:
+        raise UsageError(f"--seconds {arguments.seconds}: out of range", "give 1 to 3600")
     return Options(
         bench=arguments.bench,
         repeats=repeats,
@@ -59,6 +62,7 @@ def options_of(arguments: argparse.Namespace) -> Options:
         sources=arguments.sources,
         only=tuple(arguments.only),
         output=arguments.output,
+        seconds=arguments.seconds,
     )
 
 
