@@ -89,6 +89,14 @@ def test_a_quick_bench_measures_recomputes_and_ends_with_json(
 
 
 @pytest.mark.netns
+def test_as_many_sources_as_asked_reach_the_server(tmp_path: Path) -> None:
+    done = call("udp", "--quick", "--only", "many-sources", "--sources", "500", "-o", str(tmp_path))
+    assert done.returncode == 0, done.stderr + done.stdout
+    (sink,) = tmp_path.glob("*/runs/*-many-sources-reprise/sink.out")
+    assert json.loads(sink.read_text())["sources"] == 500
+
+
+@pytest.mark.netns
 def test_timing_traces_are_as_long_as_asked(tmp_path: Path) -> None:
     done = call("timing", "--quick", "--only", "gap-10ms", "--seconds", "2", "-o", str(tmp_path))
     assert done.returncode == 0, done.stderr + done.stdout
