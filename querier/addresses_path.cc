@@ -14,12 +14,14 @@
 #include "querier/udp_socket.hh"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <charconv>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <iterator>
+#include <linux/errqueue.h>
 #include <netinet/in.h>
 #include <optional>
 #include <span>
@@ -57,6 +59,21 @@ void may_fragment(int fd, sa_family_t family, bool may) {
     }
 }
 
+/// Whether a message of the error queue tells of an ICMP error. This host's own ones, e.g. of a
+/// query too large for one packet, are in it as well.
+bool tells_of_icmp(msghdr& header) {
+    for (cmsghdr* part = CMSG_FIRSTHDR(&header); part != nullptr;
+         part = CMSG_NXTHDR(&header, part)) {
+        if ((part->cmsg_level == IPPROTO_IP && part->cmsg_type == IP_RECVERR) ||
+            (part->cmsg_level == IPPROTO_IPV6 && part->cmsg_type == IPV6_RECVERR)) {
+            sock_extended_err error{};
+            std::memcpy(&error, CMSG_DATA(part), sizeof error);
+            return error.ee_origin == SO_EE_ORIGIN_ICMP || error.ee_origin == SO_EE_ORIGIN_ICMP6;
+        }
+    }
+    return false;
+}
+
 } // namespace
 
 // Prefixes
@@ -86,7 +103,7 @@ std::optional<SourcePrefix> SourcePrefix::parse(std::string_view text) {
 std::optional<IpAddress> SourcePrefix::at(std::uint64_t index) const {
     const size_t host_bits = address.size() * 8 - bits;
     const std::uint64_t host = index + 1;
-    if (host_bits < 64 && (host >> host_bits) != 0) {
+    if (host == 0 || (host_bits < 64 && (host >> host_bits) != 0)) {
         return std::nullopt;
     }
     // The last IPv4 address would be the broadcast address of a subnet.
@@ -264,10 +281,14 @@ void AddressesPath::drain_errors(Family& family) {
         msghdr header{};
         header.msg_iov = &vector;
         header.msg_iovlen = 1;
+        alignas(cmsghdr) std::array<std::uint8_t, 512> control{};
+        header.msg_control = control.data();
+        header.msg_controllen = control.size();
         if (::recvmsg(family.fd.get(), &header, MSG_ERRQUEUE | MSG_DONTWAIT) < 0) {
             return;
         }
-        ++statistics_.unreachable; // the query it belongs to times out like any other
+        // The query it belongs to times out like any other.
+        statistics_.unreachable += tells_of_icmp(header) ? 1U : 0U;
     }
 }
 

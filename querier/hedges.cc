@@ -40,17 +40,27 @@ std::uint32_t Hedges::new_pair() {
     return pair;
 }
 
+std::uint8_t Hedges::next_peer(std::uint8_t family) {
+    for (size_t n = 0; n < families_.size(); ++n) {
+        const size_t peer = turn_++ % families_.size();
+        if (families_[peer] == family) {
+            return static_cast<std::uint8_t>(peer + 1);
+        }
+    }
+    return 0;
+}
+
 std::uint32_t Hedges::split() {
     const std::uint32_t original = watched_.front();
     unwatch(original);
-    const std::uint32_t copy = slots_.copy(original);
+    const std::uint8_t peer = next_peer(slots_[original].family());
+    const std::uint32_t copy = peer == 0 ? kNone : slots_.copy(original);
     if (copy == kNone) {
         return kNone;
     }
     const std::uint32_t pair = new_pair();
-    slots_[original].record.marks |= kMarkHedged;
     slots_[original].pair = slots_[copy].pair = pair;
-    slots_[copy].path = static_cast<std::uint8_t>(turn_++ % peers_ + 1);
+    slots_[copy].path = peer;
     slots_[copy].record.send = 0;
     pairs_[pair].record = slots_[original].record;
     pairs_[pair].row.sequence = slots_[original].record.sequence;
@@ -80,6 +90,7 @@ bool Hedges::settle(std::uint32_t index, Status status) {
         pair.row.won = which == 1 && status == Status::kAnswered;
         slot.record.due = pair.record.due;
         slot.record.marks |= pair.record.marks;
+        slot.record.marks |= pair.cancelled ? std::uint16_t{0} : kMarkHedged;
         slot.record.marks |= pair.row.won ? kMarkHedgeWon : std::uint16_t{0};
         slot.record.send = pair.record.send;
         slot.record.latency = status == Status::kAnswered

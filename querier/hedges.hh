@@ -14,6 +14,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 namespace reprise::querier {
@@ -29,8 +30,9 @@ struct HedgeRow {
 
 class Hedges {
 public:
-    Hedges(Slots& slots, Nanoseconds after, size_t peers)
-        : slots_(slots), after_(after), peers_(peers) {}
+    /// `families`: of each peer's address, 4 or 6.
+    Hedges(Slots& slots, Nanoseconds after, std::vector<std::uint8_t> families)
+        : slots_(slots), after_(after), families_(std::move(families)) {}
 
     /// The original was sent: it is hedged if it lives long enough.
     void watch(std::uint32_t slot);
@@ -42,7 +44,7 @@ public:
     [[nodiscard]] Nanoseconds next() const;
 
     /// Makes the copy of the query whose turn it is; it has its path's number and is not sent yet.
-    /// kNone where there is no slot left.
+    /// kNone where there is no slot left or no peer of its address family.
     std::uint32_t split();
 
     /// The copy was not sent: the original goes on alone.
@@ -65,10 +67,12 @@ private:
     };
 
     std::uint32_t new_pair();
+    /// The next peer of this family in turn, from 1; 0 = none.
+    std::uint8_t next_peer(std::uint8_t family);
 
     Slots& slots_;
     Nanoseconds after_;
-    size_t peers_;
+    std::vector<std::uint8_t> families_;
     size_t turn_ = 0;
     IndexList<&Slot::by_hedge> watched_;
     std::vector<Pair> pairs_;

@@ -117,6 +117,32 @@ TEST_F(MatcherTest, KnowsIdsInUse) {
     EXPECT_FALSE(matcher_.id_in_use(1, 5));
 }
 
+TEST(Matcher, KeepsOrderAndEveryKeyWhileItGrows) {
+    constexpr std::uint32_t kQueries = 100'000;
+    constexpr std::uint32_t kKeys = kQueries / 4; // each is in flight four times
+    Slots slots(kQueries);
+    Matcher matcher(slots, kQueries, kSecond);
+    const auto message_of = [](std::uint32_t key) {
+        return make_message(static_cast<std::uint16_t>(key), key % 2 == 0 ? "a." : "b.");
+    };
+    for (std::uint32_t n = 0; n < kQueries; ++n) {
+        const auto message = message_of(n % kKeys);
+        const std::uint32_t slot = slots.take(make_query(n, 0, message));
+        slots[slot].owner = n % kKeys / 7;
+        matcher.add(slot);
+    }
+    for (std::uint32_t n = 0; n < kQueries; ++n) {
+        const auto reply = make_reply(message_of(n % kKeys));
+        const auto match = matcher.match(n % kKeys / 7, reply, 0);
+        ASSERT_EQ(match.kind, Kind::kAnswer) << n;
+        ASSERT_EQ(slots[match.slot].record.sequence, n);
+        matcher.end(match.slot, true, 0);
+        slots.give_back(match.slot);
+    }
+    EXPECT_EQ(matcher.match(0, make_reply(message_of(0)), 0).kind, Kind::kDuplicate);
+    EXPECT_FALSE(matcher.id_in_use(0, 0));
+}
+
 TEST(Ghosts, ForgetsTheOldestOfAFullSetOnly) {
     Ghosts ghosts(kSecond, 3); // one set of eight
     for (std::uint64_t key = 1; key <= 9; ++key) {

@@ -201,6 +201,7 @@ Nanoseconds PortsPath::send_run(std::span<const Staged> run, Nanoseconds now) {
         for (size_t i = 0; i < gone; ++i) {
             events_.on_sent(run[i].slot, between(now, after, i, gone));
         }
+        attempts = sent < 0 ? attempts : 0;
         run = run.subspan(sent < 0 ? 1 : gone);
         now = after;
     }

@@ -26,6 +26,7 @@
 #include <memory>
 #include <optional>
 #include <utility>
+#include <vector>
 
 namespace reprise::querier {
 namespace {
@@ -47,7 +48,8 @@ Servers servers_with(const Endpoint& peer) {
 
 Replayer::Replayer(Poller& poller, const ReplayOptions& options, WaiterOptions waiter,
                    Results& results)
-    : options_(options), results_(results), slots_(options.credit + 2 * options.in_flight),
+    : options_(options), results_(results),
+      slots_(options.credit + 2 * options.in_flight + UdpPath::kMostStaged),
       backlog_(options.credit), waiter_(waiter),
       matcher_(slots_, options.in_flight, std::max(options.timeout, kShortestLinger)),
       descriptors_(options.descriptors),
@@ -65,11 +67,13 @@ void Replayer::open_paths(Poller& poller) {
     if (options_.hedge_after <= 0) {
         return;
     }
+    std::vector<std::uint8_t> families;
     for (const Endpoint& peer : options_.peers) {
+        families.push_back(peer.address.family);
         paths_.push_back(
             make_path(poller, servers_with(peer), static_cast<std::uint8_t>(paths_.size())));
     }
-    hedges_.emplace(slots_, options_.hedge_after, options_.peers.size());
+    hedges_.emplace(slots_, options_.hedge_after, std::move(families));
 }
 
 std::unique_ptr<UdpPath> Replayer::make_path(Poller& poller, const Servers& servers,

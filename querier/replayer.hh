@@ -87,6 +87,12 @@ public:
     /// The poller slept from `asleep` until its timer at `timer`.
     void woke(Nanoseconds asleep, Nanoseconds timer, Nanoseconds awake);
 
+    /// Whether it may sleep a short while without an eye on its sockets: what comes by TCP is
+    /// stamped when it is read.
+    [[nodiscard]] bool may_nap() const {
+        return started_ && !options_.fast && statistics_.open_now == 0;
+    }
+
     /// Something else woke it.
     void woke_by_event() { waiter_.no_lesson(); }
 
@@ -176,7 +182,8 @@ private:
     Deadlines deadlines_;
     std::optional<Dependents> dependents_;
     std::optional<Hedges> hedges_;
-    std::deque<std::uint32_t> ready_; ///< to be sent before anything else
+    std::deque<std::uint32_t> ready_;    ///< to be sent before anything else
+    std::vector<std::uint32_t> refused_; ///< by the kernel in this flush, to be tried again
     size_t staged_ = 0;
     bool keep_messages_ = false; ///< somebody wants them after they are sent
     size_t in_flight_ = 0;

@@ -66,16 +66,24 @@ void Replayer::flush() {
         path->flush();
     }
     staged_ = 0;
+    // What the kernel had no room for goes before what is younger.
+    ready_.insert(ready_.begin(), refused_.begin(), refused_.end());
+    refused_.clear();
     backlog_.sweep();
 }
 
 /// A query that was held back: it is sent before anything else.
 bool Replayer::stage_ready(Nanoseconds now) {
     const std::uint32_t index = ready_.front();
+    const Slot& slot = slots_[index];
+    if (!options_.fast && !slot.waited && too_late(now - slot.record.due)) {
+        return false;
+    }
     if (in_flight_ >= options_.in_flight) {
         block(SendResult::kNoRoom, now);
         return false;
     }
+    note_departure(slots_[index], now);
     const SendResult result = hand_over(index, now);
     if (result == SendResult::kBusy || result == SendResult::kNoRoom) {
         block(result, now);
@@ -91,6 +99,9 @@ bool Replayer::stage_front(Nanoseconds& now) {
     }
     if (!options_.fast && (too_late(now - due()) || !wait_for(due(), now))) {
         return false;
+    }
+    if (!ready_.empty()) {
+        return true; // refused by a flush on the way: it comes first
     }
     if (in_flight_ >= options_.in_flight) {
         block(SendResult::kNoRoom, now);
@@ -138,6 +149,10 @@ std::uint32_t Replayer::take_front(const Query& query) {
 }
 
 bool Replayer::launch_front(Nanoseconds now) {
+    if (slots_.full()) {
+        trouble_ = "the parent sent more queries than it was granted";
+        return false;
+    }
     const Query query = backlog_.front();
     if (dependents_ && park_behind(query)) {
         return true;
@@ -173,12 +188,13 @@ bool Replayer::park_behind(const Query& query) {
     return true;
 }
 
+/// Counts lateness; again when a query that could not be sent is tried again.
 void Replayer::note_departure(Slot& slot, Nanoseconds now) {
-    if (options_.fast) {
+    if (options_.fast || slot.waited) {
         return;
     }
     const Nanoseconds late = now - slot.record.due;
-    if (late > kBehind) {
+    if (late > kBehind && (slot.record.marks & kMarkBehind) == 0) {
         slot.record.marks |= kMarkBehind;
         ++statistics_.behind_schedule;
     }
@@ -291,6 +307,8 @@ void Replayer::on_sent(std::uint32_t index, Nanoseconds time) {
         if (hedges_) {
             hedges_->watch(index);
         }
+    } else {
+        ++statistics_.hedged;
     }
 }
 
@@ -302,7 +320,7 @@ void Replayer::on_refused(std::uint32_t index, SendResult result) {
     }
     if (result == SendResult::kBusy) {
         slots_.keep(index);
-        ready_.push_back(index);
+        refused_.push_back(index);
         block(result, SteadyClock::now());
     } else {
         end_unsent(index, result);
@@ -334,7 +352,6 @@ void Replayer::hedge(Nanoseconds now) {
             continue;
         }
         launch(copy, now);
-        ++statistics_.hedged;
         path.flush();
     }
 }

@@ -85,6 +85,9 @@ void Results::flush() {
 
 void Results::finish(const Statistics& statistics, bool clean, const std::string& because) {
     guarded([&] {
+        if (hedges_.is_open() && !hedges_.flush()) {
+            throw SystemError("write " + hedges_path_);
+        }
         if (answers_) {
             answers_->finish();
         }

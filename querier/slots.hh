@@ -80,6 +80,9 @@ public:
 
     void give_back(std::uint32_t index);
 
+    /// No slot is left.
+    [[nodiscard]] bool full() const { return free_.empty() && slots_.size() == capacity_; }
+
     [[nodiscard]] size_t used() const { return slots_.size() - free_.size(); }
 
 private:

@@ -14,8 +14,8 @@ public:
     /// A new batch with this pair. More than drift between two batches is a step.
     void sample(const ClockPair& pair);
 
-    /// A stamp of this batch as CLOCK_MONOTONIC. Within a batch that saw a step nobody knows which
-    /// clock a stamp is of: the result is then the batch's own time.
+    /// A stamp of this batch as CLOCK_MONOTONIC. Soon after a step nobody knows which clock a stamp
+    /// is of: the result is then the batch's own time.
     [[nodiscard]] Nanoseconds convert(Nanoseconds stamp) const {
         return stepped_ || stamp == 0 ? pair_.monotonic : pair_.to_monotonic(stamp);
     }
@@ -25,7 +25,7 @@ public:
         return monotonic + pair_.offset();
     }
 
-    /// This batch saw a step.
+    /// This batch saw a step, or comes so soon after one that its stamps may be older.
     [[nodiscard]] bool stepped() const { return stepped_; }
 
     [[nodiscard]] std::uint64_t steps() const { return steps_; }
@@ -34,6 +34,7 @@ private:
     ClockPair pair_;
     bool sampled_ = false;
     bool stepped_ = false;
+    Nanoseconds unsure_until_ = 0;
     std::uint64_t steps_ = 0;
 };
 

@@ -71,6 +71,44 @@ TEST(Slots, AreBoundedAndUsedAgain) {
     EXPECT_EQ(slots[a].wire_id, 7);
 }
 
+TEST(Slots, ACopyHasTheQueryAndAMessageOfItsOwn) {
+    Slots slots(3);
+    const auto message = make_message(7, "a.example.");
+    const std::uint32_t a = slots.take(make_query(9, 5, message, 3));
+    slots.keep(a);
+    slots[a].wire_id = 99;
+    slots[a].in_flight = slots[a].keyed = slots[a].written = true;
+    slots[a].place = 4;
+    const std::uint32_t b = slots.copy(a);
+    EXPECT_EQ(slots[b].record.sequence, 9U);
+    EXPECT_EQ(slots[b].record.source, 3U);
+    EXPECT_EQ(slots[b].source, slots[a].source);
+    EXPECT_EQ(slots[b].question, slots[a].question);
+    EXPECT_EQ(slots[b].wire_id, 7);
+    EXPECT_EQ(slots[b].place, kNone);
+    EXPECT_FALSE(slots[b].in_flight || slots[b].keyed || slots[b].written);
+    slots.give_back(a);
+    EXPECT_TRUE(std::ranges::equal(slots[b].bytes(), message));
+}
+
+TEST(Slots, OnlyKeptMessagesOutliveTheirBlock) {
+    Slots slots(2);
+    std::vector<std::uint8_t> block = make_message(7, "a.example.");
+    const auto message = block;
+    const std::uint32_t kept = slots.take(make_query(1, 0, block));
+    const std::uint32_t borrowed = slots.take(make_query(2, 0, block));
+    slots.keep(kept);
+    slots.keep(kept);
+    slots.let_go(kept);
+    slots.let_go(borrowed);
+    std::ranges::fill(block, std::uint8_t{0});
+    EXPECT_TRUE(std::ranges::equal(slots[kept].bytes(), message));
+    EXPECT_EQ(slots[borrowed].message, nullptr);
+    EXPECT_TRUE(slots.full());
+    slots.give_back(borrowed);
+    EXPECT_FALSE(slots.full());
+}
+
 TEST(Question, HashIgnoresCaseOfNamesOnly) {
     const auto hash = [](std::string_view name, std::uint16_t type) {
         return question_hash(make_message(1, name, type));
@@ -106,8 +144,14 @@ TEST(StampClock, SeesStepsButNotDrift) {
     stamps.sample({.monotonic = kSecond + kMillisecond, .realtime = kSecond});
     EXPECT_TRUE(stamps.stepped());
     EXPECT_EQ(stamps.convert(12345), kSecond + kMillisecond);
-    stamps.sample({.monotonic = kSecond + 2 * kMillisecond, .realtime = kSecond + kMillisecond});
+    // What waited in a socket meanwhile may have been stamped before the step.
+    stamps.sample(
+        {.monotonic = kSecond + 90 * kMillisecond, .realtime = kSecond + 89 * kMillisecond});
+    EXPECT_TRUE(stamps.stepped());
+    stamps.sample(
+        {.monotonic = kSecond + 101 * kMillisecond, .realtime = kSecond + 100 * kMillisecond});
     EXPECT_FALSE(stamps.stepped());
+    EXPECT_EQ(stamps.convert(kSecond + 99 * kMillisecond), kSecond + 100 * kMillisecond);
     EXPECT_EQ(stamps.steps(), 1U);
 }
 

@@ -1,16 +1,22 @@
 #include "querier/testing/netns.hh"
 
+#include "core/error.hh"
 #include "core/fd.hh"
 
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <iterator>
 #include <net/if.h>
 #include <sched.h>
+#include <spawn.h>
+#include <sstream>
 #include <string>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
+#include <vector>
 
 namespace reprise::querier::testing {
 namespace {
@@ -55,6 +61,43 @@ std::string enter_network_namespace() {
     }
     entered = true;
     return "";
+}
+
+void ip(const std::string& words) {
+    std::vector<std::string> arguments{"ip"};
+    std::istringstream in(words);
+    arguments.insert(arguments.end(), std::istream_iterator<std::string>(in), {});
+    std::vector<char*> argv;
+    argv.reserve(arguments.size() + 1);
+    for (std::string& word : arguments) {
+        argv.push_back(word.data());
+    }
+    argv.push_back(nullptr);
+    pid_t pid = 0;
+    int status = 0;
+    if (posix_spawnp(&pid, "ip", nullptr, nullptr, argv.data(), environ) != 0 ||
+        waitpid(pid, &status, 0) != pid || status != 0) {
+        throw Error("ip " + words + " failed");
+    }
+}
+
+long snmp_counter(const std::string& table, const std::string& name) {
+    std::ifstream in("/proc/self/net/snmp");
+    std::string names;
+    while (std::getline(in, names) && !names.starts_with(table + ": ")) {
+    }
+    std::string values;
+    std::getline(in, values);
+    std::istringstream name_in(names);
+    std::istringstream value_in(values);
+    std::string one_name;
+    std::string value;
+    while (name_in >> one_name && value_in >> value) {
+        if (one_name == name) {
+            return std::stol(value);
+        }
+    }
+    throw Error("no counter " + name);
 }
 
 } // namespace reprise::querier::testing

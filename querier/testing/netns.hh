@@ -11,4 +11,10 @@ namespace reprise::querier::testing {
 /// empty.
 std::string enter_network_namespace();
 
+/// Runs the ip program, e.g. ip("link set lo mtu 1500"). Throws where it fails.
+void ip(const std::string& words);
+
+/// A counter of the namespace, e.g. snmp_counter("Ip", "FragCreates").
+long snmp_counter(const std::string& table, const std::string& name);
+
 } // namespace reprise::querier::testing

@@ -4,9 +4,11 @@
 #include "core/error.hh"
 #include "core/fd.hh"
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <mutex>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -39,9 +41,10 @@ bool readable(int fd) {
 } // namespace
 
 Message framed(const Message& message) {
-    Message out{static_cast<std::uint8_t>(message.size() >> 8U),
-                static_cast<std::uint8_t>(message.size())};
-    out.insert(out.end(), message.begin(), message.end());
+    Message out(message.size() + 2);
+    out[0] = static_cast<std::uint8_t>(message.size() >> 8U);
+    out[1] = static_cast<std::uint8_t>(message.size());
+    std::ranges::copy(message, out.begin() + 2);
     return out;
 }
 
@@ -102,11 +105,21 @@ void TcpResponder::serve() {
     }
 }
 
+std::vector<Endpoint> TcpResponder::peers() const {
+    const std::scoped_lock lock(mutex_);
+    return peers_;
+}
+
 void TcpResponder::accept_one() {
-    FileDescriptor fd(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    sockaddr_storage peer{};
+    socklen_t size = sizeof peer;
+    FileDescriptor fd(
+        ::accept4(listener_.get(), reinterpret_cast<sockaddr*>(&peer), &size, SOCK_CLOEXEC));
     const int on = 1;
     setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     if (fd.valid()) {
+        const std::scoped_lock lock(mutex_);
+        peers_.push_back(Endpoint::from_sockaddr(peer));
         clients_.push_back(
             {.fd = std::move(fd), .number = ++connections_, .queries = 0, .pending = {}});
     }

@@ -2,12 +2,14 @@
 // Servers with faults a real one cannot be told to have: a thread each, on loopback port 5300,
 // ended with the object.
 
+#include "core/address.hh"
 #include "core/bytes.hh"
 #include "core/fd.hh"
 
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <mutex>
 #include <thread>
 #include <vector>
 
@@ -52,6 +54,9 @@ public:
     TcpResponder(const TcpResponder&) = delete;
     TcpResponder& operator=(const TcpResponder&) = delete;
 
+    /// Who connected, in order.
+    [[nodiscard]] std::vector<Endpoint> peers() const;
+
 private:
     struct Client {
         FileDescriptor fd;
@@ -70,6 +75,8 @@ private:
     Decide decide_;
     std::vector<Client> clients_;
     int connections_ = 0;
+    mutable std::mutex mutex_;
+    std::vector<Endpoint> peers_; ///< under mutex_
     std::atomic<bool> done_ = false;
     std::thread thread_;
 };

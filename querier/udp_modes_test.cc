@@ -1,0 +1,332 @@
+// The querier process in its source modes, played fast, and in trouble.
+#include "core/address.hh"
+#include "core/bytes.hh"
+#include "core/clock.hh"
+#include "core/query.hh"
+#include "core/replay.pb.h"
+#include "core/result_file.hh"
+#include "querier/testing/messages.hh"
+#include "querier/testing/modes.hh"
+#include "querier/testing/netns.hh"
+#include "querier/testing/parent.hh"
+#include "querier/testing/responder.hh"
+#include "querier/testing/result_reader.hh"
+#include "querier/testing/udp_server.hh"
+#include "querier/testing/wire.hh"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace reprise::querier::testing {
+namespace {
+
+INSTANTIATE_TEST_SUITE_P(Modes, BothModesTest, ::testing::Values("ports", "addresses"));
+
+// Addresses
+
+TEST_F(ModesTest, TheServerSeesTheTracesAddresses) {
+    const UdpServer v4(kServer, UdpServer::echo());
+    const UdpServer v6("[::1]:5300", UdpServer::echo());
+    Parent parent(results_.path());
+    add_sources(150, kMillisecond / 10);
+    add_sources(150, kMillisecond / 10, 6);
+    play(parent, in_mode("addresses"));
+    EXPECT_EQ(parent.report().counts().answered(), 300U);
+    std::set<IpAddress> expected;
+    for (const Query& query : queries_) {
+        expected.insert(query.source.address);
+    }
+    std::set<IpAddress> found = addresses(v4.seen());
+    EXPECT_EQ(found.size(), 150U);
+    found.merge(addresses(v6.seen()));
+    EXPECT_EQ(found, expected);
+}
+
+TEST_F(ModesTest, TcpLeavesFromTheTracesAddress) {
+    const TcpResponder server(
+        [](int, int, Bytes query) { return Act{.send = {framed(make_reply(query))}}; });
+    Parent parent(results_.path());
+    for (std::uint32_t source = 0; source < 20; ++source) {
+        add(0, source, Transport::kTcp);
+        add(50 * kMillisecond, source, Transport::kTcp);
+    }
+    play(parent, in_mode("addresses"));
+    EXPECT_EQ(parent.report().counts().answered(), 40U);
+    std::set<IpAddress> found;
+    for (const Endpoint& peer : server.peers()) {
+        found.insert(peer.address);
+    }
+    EXPECT_EQ(found.size(), 20U);
+    EXPECT_TRUE(found.contains(queries_.at(38).source.address));
+}
+
+TEST_F(ModesTest, OnlyTheServersWordsCount) {
+    const UdpServer server(kServer, [](const std::vector<Seen>& seen) {
+        const Message reply = make_reply(seen.back().query);
+        std::vector<Say> all{{.message = reply, .from = From::kOtherPort},
+                             {.message = reply, .from = From::kOtherAddress}};
+        if (seen.size() % 2 == 0) { // the true answer comes after the forged ones
+            all.push_back({.message = reply, .after = 20 * kMillisecond});
+            all.push_back({.message = reply, .after = 30 * kMillisecond});
+        }
+        return all;
+    });
+    Parent parent(results_.path());
+    add_sources(20, kMillisecond);
+    play(parent, in_mode("addresses"));
+    EXPECT_EQ(parent.report().counts().answered(), 10U);
+    EXPECT_EQ(parent.report().counts().timed_out(), 10U);
+    EXPECT_EQ(parent.report().counts().unmatched(), 40U);
+    EXPECT_EQ(parent.report().counts().duplicate_answers(), 10U);
+}
+
+TEST_F(ModesTest, LateAnswersAreCountedByAddress) {
+    const UdpServer server(kServer, UdpServer::echo(150 * kMillisecond));
+    Parent parent(results_.path());
+    wire::Options options = in_mode("addresses");
+    options.set_timeout_ns(100 * kMillisecond);
+    add_sources(20, kMillisecond);
+    add(400 * kMillisecond, 99); // keeps the querier there
+    play(parent, options);
+    EXPECT_EQ(parent.report().counts().timed_out(), 21U);
+    EXPECT_EQ(parent.report().counts().late(), 20U);
+    EXPECT_EQ(parent.report().counts().unmatched(), 0U);
+}
+
+TEST_F(ModesTest, AClosedPortTimesOutAndIcmpIsCounted) {
+    Parent parent(results_.path());
+    add_sources(50, kMillisecond);
+    add_sources(50, 0); // in one system call
+    play(parent, in_mode("addresses"));
+    EXPECT_EQ(parent.report().counts().timed_out(), 100U);
+    EXPECT_EQ(parent.report().counts().sent(), 100U);
+    EXPECT_EQ(statistic(parent, "unreachable"), 100);
+}
+
+class FragmentsTest : public ModesTest, public ::testing::WithParamInterface<std::uint8_t> {};
+
+TEST_P(FragmentsTest, ALargeQueryLeavesInFragments) {
+    ip("link set lo mtu 1500");
+    const bool v4 = GetParam() == 4;
+    const UdpServer server(v4 ? kServer : "[::1]:5300", UdpServer::echo());
+    const long before = v4 ? snmp_counter("Ip", "FragCreates") : 0;
+    Parent parent(results_.path());
+    for (const size_t size : {100UL, 5000UL, 100UL, 1472UL, 1473UL}) {
+        add(static_cast<Nanoseconds>(queries_.size()) * kMillisecond, 1, Transport::kUdp,
+            GetParam());
+        messages_.back().resize(size, 0);
+        queries_.back().message = messages_.back();
+    }
+    play(parent, in_mode("addresses"));
+    EXPECT_EQ(parent.report().counts().answered(), 5U);
+    EXPECT_EQ(statistic(parent, "unreachable"), 0);
+    for (const Seen& one : server.seen()) {
+        EXPECT_EQ(one.query, messages_.at(one.query.at(1)));
+    }
+    if (v4) { // four and two, there and back
+        EXPECT_EQ(snmp_counter("Ip", "FragCreates") - before, 12);
+    }
+    ip("link set lo mtu 65536");
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, FragmentsTest, ::testing::Values(4, 6));
+
+TEST_F(ModesTest, MappedSourcesAreDistinctUntilThePrefixIsUsedUp) {
+    const UdpServer udp(kServer, UdpServer::echo());
+    const TcpResponder tcp(
+        [](int, int, Bytes query) { return Act{.send = {framed(make_reply(query))}}; });
+    Parent parent(results_.path(), {}, {"--source-prefix", "10.9.0.0/29"});
+    add_sources(10, kMillisecond);
+    for (std::uint32_t source = 0; source < 10; ++source) {
+        add(100 * kMillisecond, source, Transport::kTcp);
+    }
+    play(parent, in_mode("mapped"));
+    EXPECT_EQ(parent.report().counts().answered(), 12U);
+    EXPECT_EQ(parent.report().counts().skipped(), 8U);
+    const RqContent content = parent.records();
+    for (const RqRecord& record : content.records) {
+        EXPECT_EQ(record.reason, record.source < 6 ? SkipReason::kNone : SkipReason::kNoAddress);
+        EXPECT_EQ(record.send == 0, record.source >= 6);
+    }
+    const std::set<IpAddress> found = addresses(udp.seen());
+    EXPECT_EQ(found.size(), 6U);
+    EXPECT_EQ(found.begin()->text(), "10.9.0.1");
+    EXPECT_EQ(found.rbegin()->text(), "10.9.0.6");
+    std::set<IpAddress> connected;
+    for (const Endpoint& peer : tcp.peers()) {
+        connected.insert(peer.address);
+    }
+    EXPECT_EQ(connected, found);
+}
+
+TEST_F(ModesTest, MappedNeedsAPrefixOfTheFamily) {
+    Parent without(results_.path());
+    without.setup(in_mode("mapped"));
+    EXPECT_EQ(without.finish(), 1);
+    EXPECT_EQ(without.aborted(), "source mode mapped needs --source-prefix at the distributor");
+    Parent parent(results_.path(), {}, {"--source-prefix", "10.9.0.0/29"});
+    add(0, 1, Transport::kUdp, 6);
+    play(parent, in_mode("mapped"));
+    EXPECT_EQ(parent.records().records.at(0).reason, SkipReason::kNoAddress);
+}
+
+TEST_P(BothModesTest, AFamilyWithoutAServerFailsToBeSent) {
+    const UdpServer server(kServer, UdpServer::echo());
+    Parent parent(results_.path());
+    wire::Options options = in_mode(GetParam());
+    options.clear_server_v6();
+    add(0, 1, Transport::kUdp, 6);
+    add(kMillisecond, 2);
+    play(parent, options);
+    EXPECT_EQ(parent.report().counts().send_failed(), 1U);
+    EXPECT_EQ(parent.report().counts().answered(), 1U);
+}
+
+class AnswersTest : public ModesTest, public ::testing::WithParamInterface<const char*> {};
+
+TEST_P(AnswersTest, KeepQueryAndReply) {
+    const UdpServer server(kServer, UdpServer::echo(kMillisecond));
+    Parent parent(results_.path(), {}, {"--source-prefix", "10.8.0.0/16"});
+    for (std::uint32_t n = 0; n < 600; ++n) { // over several blocks, which are gone by then
+        add(n * 200 * kMicrosecond, n % 50);
+    }
+    play(parent, in_mode(GetParam()));
+    EXPECT_EQ(parent.report().counts().answered(), 600U);
+    const auto answers = parent.answers();
+    ASSERT_EQ(answers.size(), 600U);
+    for (const AnswerContent& answer : answers) {
+        EXPECT_EQ(answer.query, messages_.at(answer.sequence));
+        EXPECT_EQ(answer.reply, make_reply(answer.query));
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Modes, AnswersTest, ::testing::Values("ports", "addresses", "mapped"));
+
+// Fast
+
+TEST_P(BothModesTest, FastRespectsTheLimitInFlight) {
+    const UdpServer server(kServer, UdpServer::echo(2 * kMillisecond));
+    Parent parent(results_.path());
+    wire::Options options = in_mode(GetParam());
+    options.set_fast(true);
+    options.set_in_flight(16);
+    for (std::uint32_t n = 0; n < 2000; ++n) {
+        add(n * kSecond, n % 64); // half an hour of trace
+    }
+    play(parent, options);
+    EXPECT_EQ(parent.report().counts().answered(), 2000U);
+    EXPECT_EQ(parent.records().records.at(0).due, 0);
+    EXPECT_EQ(statistic(parent, "behind_schedule"), 0);
+    EXPECT_LE(server.most_open(), 16U);
+    EXPECT_GT(server.most_open(), 8U);
+}
+
+// Trouble
+
+TEST_P(BothModesTest, AnAbortBeforeTheStartSkipsEverything) {
+    Parent parent(results_.path());
+    add_sources(300, kMillisecond);
+    wire::Options options = in_mode(GetParam());
+    options.set_dependent(true);
+    parent.setup(options);
+    parent.give(queries_);
+    ASSERT_TRUE(parent.pump_until([&] { return parent.counts().received() == 300; }));
+    parent.abort("enough");
+    EXPECT_EQ(parent.finish(), 1);
+    EXPECT_EQ(parent.report().counts().skipped(), 300U);
+    EXPECT_EQ(parent.records().records.size(), 300U);
+}
+
+/// More queries than a querier takes.
+std::vector<Query> too_many(Bytes message, std::uint64_t credit) {
+    std::vector<Query> queries;
+    for (std::uint64_t n = 0; n < credit + 300; ++n) {
+        queries.push_back(make_query(n, kSecond, message));
+    }
+    return queries;
+}
+
+class CreditTest : public ModesTest, public ::testing::WithParamInterface<bool> {};
+
+TEST_P(CreditTest, AParentThatSendsTooMuchIsToldSo) {
+    const bool waiting = GetParam(); // behind each other, or before they are due
+    const UdpServer server(kServer, UdpServer::silence());
+    Parent parent(results_.path());
+    wire::Options options = in_mode("addresses");
+    options.set_answers(false);
+    options.set_dependent(waiting);
+    options.set_in_flight(1);
+    options.set_timeout_ns(60 * kSecond);
+    options.set_max_lateness_ns(0);
+    const auto message = make_message(1, ".");
+    parent.setup(options);
+    if (waiting) {
+        parent.start(-kSecond);
+    }
+    parent.give(too_many(message, parent.hello().credit()));
+    EXPECT_EQ(parent.finish(), 1);
+    EXPECT_EQ(parent.aborted(), "the parent sent more queries than it was granted");
+    ASSERT_TRUE(parent.reported());
+    const wire::Counts& counts = parent.report().counts();
+    EXPECT_GT(counts.received(), parent.hello().credit());
+    EXPECT_EQ(counts.received(), counts.skipped() + counts.timed_out());
+    EXPECT_EQ(parent.records().records.size(), counts.received());
+}
+
+INSTANTIATE_TEST_SUITE_P(Waiting, CreditTest, ::testing::Bool());
+
+TEST_F(ModesTest, RefusedQueriesAreSentInOrder) {
+    // Nobody answers for the server's address on this wire: what is sent waits in the kernel until
+    // the socket's buffer is full, and goes when the test makes the neighbour known.
+    const Wire wire("192.0.2.2");
+    Parent parent(results_.path());
+    wire::Options options = in_mode("addresses");
+    options.set_server_v4("192.0.2.2:53");
+    options.set_in_flight(900);
+    options.set_timeout_ns(5 * kSecond);
+    for (std::uint32_t n = 0; n < 2000; ++n) {
+        add(n < 700 ? 0 : n * 10 * kMicrosecond, n % 5);
+    }
+    begin(parent, options);
+    parent.end_of_trace();
+    const auto sent = [&] { return parent.counts().sent(); };
+    ASSERT_TRUE(parent.pump_until([&] { return sent() > 0; }));
+    EXPECT_LT(sent(), 700U);
+    wire.make_known();
+    ASSERT_TRUE(parent.pump_until([&] { return sent() >= 900; }));
+    parent.abort("seen enough");
+    parent.finish();
+    std::map<std::uint32_t, std::uint16_t> last;
+    for (const auto& [source, ident] : wire.seen(900)) {
+        EXPECT_EQ(ident % 5, source);
+        EXPECT_TRUE(!last.contains(source) || last[source] + 5 == ident) << source << " " << ident;
+        last[source] = ident;
+    }
+    const RqContent content = parent.records();
+    EXPECT_NE(content.records.at(699).marks & kMarkBehind, 0);
+}
+
+TEST_F(ModesTest, AQueryThatCannotBeSentIsTooLateInTheEnd) {
+    const Wire wire("192.0.2.2");
+    Parent parent(results_.path());
+    wire::Options options = in_mode("addresses");
+    options.set_server_v4("192.0.2.2:53");
+    options.set_max_lateness_ns(200 * kMillisecond);
+    options.set_timeout_ns(60 * kSecond);
+    add_sources(700); // all are taken off the schedule at once
+    begin(parent, options);
+    parent.end_of_trace();
+    EXPECT_EQ(parent.finish(), 1);
+    EXPECT_TRUE(parent.aborted().starts_with("behind schedule by 0.2")) << parent.aborted();
+    EXPECT_EQ(parent.records().records.size(), 700U);
+}
+
+} // namespace
+} // namespace reprise::querier::testing
