@@ -1,5 +1,6 @@
 #include "controller/generator.hh"
 #include "core/address.hh"
+#include "core/clock.hh"
 #include "core/dns_message.hh"
 #include "core/trace/reader.hh"
 

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+// NOLINTBEGIN(bugprone-unchecked-optional-access): an empty one ends the test, as it should.
 namespace reprise::controller {
 namespace {
 
@@ -58,3 +59,5 @@ TEST(Span, WithoutMomentsEverythingIsIn) {
 
 } // namespace
 } // namespace reprise::controller
+
+// NOLINTEND(bugprone-unchecked-optional-access)

@@ -17,6 +17,7 @@
 #include <map>
 #include <numeric>
 #include <string>
+#include <vector>
 
 namespace reprise::controller {
 namespace {

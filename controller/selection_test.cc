@@ -7,8 +7,11 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <string>
+#include <vector>
 
+// NOLINTBEGIN(bugprone-unchecked-optional-access): an empty one ends the test, as it should.
 namespace reprise::controller {
 namespace {
 
@@ -124,3 +127,5 @@ TEST(SkipCounts, NamesWhatIsNotZero) {
 
 } // namespace
 } // namespace reprise::controller
+
+// NOLINTEND(bugprone-unchecked-optional-access)

@@ -5,6 +5,7 @@
 #include "controller/moment.hh"
 #include "controller/options.hh"
 #include "controller/selection.hh"
+#include "core/address.hh"
 #include "core/clock.hh"
 #include "core/query.hh"
 #include "core/trace/reader.hh"

@@ -2,6 +2,7 @@
 
 #include "core/address.hh"
 #include "core/bytes.hh"
+#include "core/clock.hh"
 #include "core/query.hh"
 
 #include <algorithm>

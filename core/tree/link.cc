@@ -17,6 +17,8 @@
 #include <event2/listener.h>
 #include <fmt/format.h>
 #include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <openssl/types.h>
 
 #include <algorithm>
 #include <array>
