@@ -5,8 +5,8 @@
 #include "core/error.hh"
 #include "core/log.hh"
 #include "querier/packet/frame_ring.hh"
+#include "querier/packet/packet_sender.hh"
 #include "querier/packet/route.hh"
-#include "querier/packet/sender.hh"
 #include "querier/packet/xdp_receiver.hh"
 #include "querier/transport.hh"
 

@@ -105,7 +105,10 @@ PacketPath::Interface& PacketPath::open_interface(PacketRoute route) {
         }
     }
     FileDescriptor mine = claim(route);
-    PacketSender sender(route);
+    std::string why;
+    auto sender = open_sender(route, why);
+    spdlog::info("event=packet_send kind={} interface={}{}", sender->kind(), route.name,
+                 why.empty() ? "" : " reason=" + quoted(why));
     interfaces_.push_back(std::make_unique<Interface>(Interface{.route = std::move(route),
                                                                 .claim = std::move(mine),
                                                                 .sender = std::move(sender),
@@ -164,11 +167,12 @@ SendResult PacketPath::stage(std::uint32_t index) {
     if (!out.route.carries(lane->frames.headers() - kEthernetHeader + query.size())) {
         return SendResult::kOversize;
     }
-    if (out.sender.staged() == PacketSender::kBatch) {
+    const auto room = out.sender->room();
+    if (room.empty()) {
         return SendResult::kBusy;
     }
-    out.slots[out.sender.staged()] = index;
-    out.sender.commit(lane->frames.write(out.sender.room(), slot.source, query, next_id_++));
+    out.slots[out.sender->staged()] = index;
+    out.sender->commit(lane->frames.write(room, slot.source, query, next_id_++));
     slot.owner = owner_of(slot.source);
     slot.place = 0;
     ++in_flight_;
@@ -182,7 +186,7 @@ void PacketPath::flush() {
 }
 
 void PacketPath::flush(Interface& interface) {
-    const size_t count = interface.sender.staged();
+    const size_t count = interface.sender->staged();
     if (count == 0) {
         return;
     }
@@ -191,11 +195,11 @@ void PacketPath::flush(Interface& interface) {
     for (size_t first = 0; first < count;) {
         first += send_some(interface, first, now);
     }
-    interface.sender.clear();
+    interface.sender->clear();
 }
 
 size_t PacketPath::send_some(Interface& interface, size_t first, Nanoseconds& now) {
-    const int taken = interface.sender.send(first);
+    const int taken = interface.sender->send(first);
     const Nanoseconds before = std::exchange(now, SteadyClock::now());
     if (taken < 0) {
         return refuse(interface, first, -taken);
@@ -208,9 +212,9 @@ size_t PacketPath::send_some(Interface& interface, size_t first, Nanoseconds& no
 }
 
 size_t PacketPath::refuse(const Interface& interface, size_t first, int error) {
-    const bool wait = no_buffer(error) && interface.sender.running();
+    const bool wait = no_buffer(error) && has_carrier(interface.route);
     // What waits for buffers waits together; what never leaves is found out one by one.
-    const size_t count = wait ? interface.sender.staged() - first : 1;
+    const size_t count = wait ? interface.sender->staged() - first : 1;
     const SendResult result = wait                ? SendResult::kBusy
                               : error == EMSGSIZE ? SendResult::kOversize
                                                   : SendResult::kFailed;

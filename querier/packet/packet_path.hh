@@ -77,8 +77,8 @@ private:
     struct Interface {
         PacketRoute route;
         FileDescriptor claim; ///< tells other queriers of this host that it is taken
-        PacketSender sender;
-        std::array<std::uint32_t, PacketSender::kBatch> slots{}; ///< of the staged frames
+        std::unique_ptr<FrameSender> sender;
+        std::array<std::uint32_t, FrameSender::kBatch> slots{}; ///< of the staged frames
     };
 
     /// The way to the server of one family.

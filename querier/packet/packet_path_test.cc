@@ -365,29 +365,51 @@ TEST_F(PacketPathTest, RefusesWhatNoFrameCarries) {
     EXPECT_EQ(client.heard.sent.size(), 1U);
 }
 
-TEST_F(PacketPathTest, FailsQueriesWhileTheLinkIsDown) {
+/// Both senders: frames of the larger MTU do not fit into the chunks of an XDP socket.
+class SenderTest : public PacketPathTest, public ::testing::WithParamInterface<int> {
+protected:
+    static std::string mtu() { return "ip link set data mtu " + std::to_string(GetParam()); }
+
+    /// Each of `count` queries fails.
+    static void expect_failures(Client& client, std::uint32_t count) {
+        client.heard.refused.clear();
+        for (std::uint32_t n = 0; n < count; ++n) {
+            const auto message = make_message(static_cast<std::uint16_t>(n), "a.example.");
+            ASSERT_EQ(client.stage(source_number(n, 4), message), SendResult::kDone);
+        }
+        client.path.flush();
+        EXPECT_EQ(client.heard.refused, std::vector(count, SendResult::kFailed));
+    }
+};
+
+TEST_P(SenderTest, SendsFromTheTracesOwnAddressesAndPorts) {
     PacketBed bed(echo);
+    run(mtu());
     Client client(kQuick);
-    const auto message = make_message(1, "a.example.");
-    run("ip link set data down");
-    ASSERT_EQ(client.stage(source_number(1, 4), message), SendResult::kDone);
-    ASSERT_EQ(client.stage(source_number(2, 4), message), SendResult::kDone);
-    client.path.flush();
-    EXPECT_EQ(client.heard.refused, std::vector(2, SendResult::kFailed));
-    run("ip link set data up");
-    bed.on_server("ip link set server down");
-    ASSERT_EQ(client.stage(source_number(1, 4), message), SendResult::kDone);
-    client.path.flush();
-    EXPECT_EQ(client.heard.refused, std::vector(3, SendResult::kFailed));
+    client.send(bed, 500, 4);
+    client.send(bed, 500, 6);
+    ASSERT_TRUE(client.await_replies(1000));
+    expect_all_sources(bed, client, 500);
 }
 
-TEST_F(PacketPathTest, GoesOnWhenTheLinkIsBack) {
+TEST_P(SenderTest, FailsQueriesWhileTheLinkIsDownAndGoesOnAfterwards) {
     PacketBed bed(echo);
+    run(mtu());
     Client client(kQuick);
-    run("ip link set data down; ip link set data up");
-    client.send(bed, 10, 4);
-    EXPECT_TRUE(client.await_replies(10));
+    for (int round = 0; round < 10; ++round) {
+        run("ip link set data down");
+        expect_failures(client, 40);
+        run("ip link set data up; ip route add 198.19.255.53 via 198.19.1.2");
+        bed.on_server("ip link set server down");
+        expect_failures(client, 40);
+        bed.on_server("ip link set server up; ip route add 10.0.0.0/8 via 198.19.1.1");
+        client.send(bed, 32, 4);
+        ASSERT_TRUE(client.await_replies(static_cast<size_t>(32 * (round + 1))));
+    }
+    EXPECT_EQ(client.heard.sent.size(), 320U);
 }
+
+INSTANTIATE_TEST_SUITE_P(Senders, SenderTest, ::testing::Values(1500, 3000));
 
 /// A child that holds a path until it is killed.
 class Holder {

@@ -188,10 +188,14 @@ PacketRoute find_packet_route(const IpAddress& server, Nanoseconds patience) {
     return route;
 }
 
-void await_carrier(const PacketRoute& route, Nanoseconds patience) {
+bool has_carrier(const PacketRoute& route) {
     Netlink netlink;
+    return (ask_link(netlink, route.interface).header<ifinfomsg>().ifi_flags & IFF_RUNNING) != 0;
+}
+
+void await_carrier(const PacketRoute& route, Nanoseconds patience) {
     const Nanoseconds limit = SteadyClock::now() + patience;
-    while ((ask_link(netlink, route.interface).header<ifinfomsg>().ifi_flags & IFF_RUNNING) == 0) {
+    while (!has_carrier(route)) {
         if (SteadyClock::now() > limit) {
             throw Error(
                 fmt::format("interface {} has no carrier; is the other end up?", route.name));

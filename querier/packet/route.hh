@@ -25,6 +25,9 @@ struct PacketRoute {
 /// reached through an Ethernet interface, or where this host would forward or answer the replies.
 PacketRoute find_packet_route(const IpAddress& server, Nanoseconds patience);
 
+/// Whether the interface is up and connected now.
+bool has_carrier(const PacketRoute& route);
+
 /// Waits up to `patience` until the interface carries packets again: some drivers restart their
 /// link when an XDP program is attached. Throws Error.
 void await_carrier(const PacketRoute& route, Nanoseconds patience);

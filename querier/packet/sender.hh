@@ -1,56 +1,52 @@
 #pragma once
-// Hands whole frames to the driver: a packet socket that receives nothing and passes by the
-// queueing discipline. Captures on this host do not see what it sends; captures at the other end
-// do.
+// Hands whole frames to the driver, past the queueing discipline. Captures on this host do not see
+// them; captures at the other end do.
 
-#include "core/fd.hh"
 #include "querier/packet/route.hh"
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
-#include <sys/socket.h>
-#include <sys/uio.h>
-#include <vector>
+#include <string>
 
 namespace reprise::querier {
 
-class PacketSender {
+class FrameSender {
 public:
+    /// Most frames between two calls of clear().
     static constexpr size_t kBatch = 64;
 
-    /// Throws SystemError.
-    explicit PacketSender(const PacketRoute& route);
-
-    [[nodiscard]] std::uint32_t interface() const { return interface_; }
+    FrameSender() = default;
+    FrameSender(const FrameSender&) = delete;
+    FrameSender& operator=(const FrameSender&) = delete;
+    virtual ~FrameSender() = default;
 
     [[nodiscard]] size_t staged() const { return staged_; }
 
-    /// Room for the next frame, as large as the interface carries. Only while staged() < kBatch.
-    std::span<std::uint8_t> room() { return {&frames_[staged_ * stride_], stride_}; }
+    /// Room for the next frame, as large as the interface carries; empty where there is none before
+    /// clear() or before the driver gives some back.
+    virtual std::span<std::uint8_t> room() = 0;
 
     /// The frame in room() has this size and is to be sent.
-    void commit(size_t size) { vectors_[staged_++].iov_len = size; }
+    virtual void commit(size_t size) = 0;
 
-    /// Sends the staged frames from number `first` on. Returns how many the driver took, at least
-    /// one, or the negative errno of the first.
-    int send(size_t first);
+    /// Sends the staged frames from number `first` on, where those before are settled. Returns how
+    /// many the driver took, at least one, or the negative errno of the first.
+    virtual int send(size_t first) = 0;
 
     /// Forgets what is staged.
-    void clear() { staged_ = 0; }
+    virtual void clear() = 0;
 
-    /// Whether the interface can carry packets now; where not, "no buffer" means never.
-    [[nodiscard]] bool running() const;
+    /// For the log.
+    [[nodiscard]] virtual const char* kind() const = 0;
 
-private:
-    FileDescriptor socket_;
-    std::uint32_t interface_;
-    std::string name_;
-    size_t stride_;
+protected:
     size_t staged_ = 0;
-    std::vector<std::uint8_t> frames_;
-    std::vector<iovec> vectors_;
-    std::vector<mmsghdr> messages_;
 };
+
+/// An XskSender, or a PacketSender with the reason in `why` where the kernel, user or driver does
+/// not allow one. Throws SystemError where it allows neither.
+std::unique_ptr<FrameSender> open_sender(const PacketRoute& route, std::string& why);
 
 } // namespace reprise::querier

@@ -1,0 +1,243 @@
+#include "querier/packet/xsk_sender.hh"
+
+#include "core/clock.hh"
+#include "core/error.hh"
+#include "querier/packet/frame.hh"
+#include "querier/packet/route.hh"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <ctime>
+#include <limits>
+#include <linux/if_xdp.h>
+#include <span>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <utility>
+
+namespace reprise::querier {
+namespace {
+
+constexpr size_t kChunk = 2048;
+/// Enough for what is staged and for all that a driver's ring holds at a time.
+constexpr std::uint32_t kChunks = 2048;
+/// Of frames: what is staged now, and what a batch before left behind.
+constexpr std::uint32_t kSlots = 4 * FrameSender::kBatch;
+/// The kernel asks for one of frames to receive, although there are none.
+constexpr std::uint32_t kFillSlots = 2;
+constexpr int kSendBuffer = 8 << 20;
+/// The kernel takes a moment to forget the socket of a querier that ended.
+constexpr Nanoseconds kBindPatience = kSecond;
+/// XDP_MAX_TX_SKB_BUDGET of linux/if_xdp.h, from Linux 6.17: frames a system call may send. 32
+/// before, which costs a second call a batch.
+constexpr int kBudgetOption = 9;
+/// A place that the kernel passes over: it lies in no chunk.
+constexpr xdp_desc kNothing{
+    .addr = std::numeric_limits<std::uint64_t>::max() / 2, .len = 1, .options = 0};
+
+template <typename Value>
+void set(const FileDescriptor& socket, int option, const Value& value, const char* attempt) {
+    check(setsockopt(socket.get(), SOL_XDP, option, &value, sizeof value), attempt);
+}
+
+xdp_mmap_offsets offsets_of(const FileDescriptor& socket) {
+    xdp_mmap_offsets offsets{};
+    socklen_t size = sizeof offsets;
+    check(getsockopt(socket.get(), SOL_XDP, XDP_MMAP_OFFSETS, &offsets, &size),
+          "find the rings of an XDP socket");
+    return offsets;
+}
+
+template <typename Value> Value* place(const Mapping& mapping, size_t offset) {
+    return reinterpret_cast<Value*>(mapping.at(offset));
+}
+
+std::uint32_t load(std::uint32_t* at) {
+    return std::atomic_ref(*at).load(std::memory_order_acquire);
+}
+
+void store(std::uint32_t* at, std::uint32_t value) {
+    std::atomic_ref(*at).store(value, std::memory_order_release);
+}
+
+} // namespace
+
+// Memory
+
+Mapping::Mapping(size_t size, int fd, std::uint64_t offset, const char* attempt) : size_(size) {
+    const int flags = MAP_POPULATE | (fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED);
+    void* memory =
+        mmap(nullptr, size, PROT_READ | PROT_WRITE, flags, fd, static_cast<off_t>(offset));
+    if (memory == MAP_FAILED) {
+        throw SystemError(attempt);
+    }
+    memory_ = static_cast<std::uint8_t*>(memory);
+}
+
+Mapping::Mapping(Mapping&& other) noexcept
+    : memory_(std::exchange(other.memory_, nullptr)), size_(other.size_) {}
+
+Mapping& Mapping::operator=(Mapping&& other) noexcept {
+    std::swap(memory_, other.memory_);
+    std::swap(size_, other.size_);
+    return *this;
+}
+
+Mapping::~Mapping() {
+    if (memory_ != nullptr) {
+        munmap(memory_, size_);
+    }
+}
+
+// Set-up
+
+bool XskSender::carries(const PacketRoute& route) { return route.mtu + kEthernetHeader <= kChunk; }
+
+XskSender::XskSender(const PacketRoute& route)
+    : socket_(check(::socket(AF_XDP, SOCK_RAW | SOCK_CLOEXEC, 0), "open an XDP socket")) {
+    share_memory();
+    map_rings();
+    setsockopt(socket_.get(), SOL_SOCKET, SO_SNDBUFFORCE, &kSendBuffer, sizeof kSendBuffer);
+    const int budget = kBatch;
+    setsockopt(socket_.get(), SOL_XDP, kBudgetOption, &budget, sizeof budget);
+    bind_to(route);
+}
+
+void XskSender::share_memory() {
+    frames_ = Mapping(kChunk * kChunks, -1, 0, "make room for frames");
+    xdp_umem_reg memory{};
+    memory.addr = reinterpret_cast<std::uint64_t>(frames_.at(0));
+    memory.len = kChunk * kChunks;
+    memory.chunk_size = kChunk;
+    set(socket_, XDP_UMEM_REG, memory, "share memory with an XDP socket");
+    free_.reserve(kChunks);
+    for (std::uint64_t chunk = kChunks; chunk > 0; --chunk) {
+        free_.push_back((chunk - 1) * kChunk);
+    }
+}
+
+void XskSender::map_rings() {
+    set(socket_, XDP_UMEM_FILL_RING, kFillSlots, "make an XDP socket's rings");
+    set(socket_, XDP_UMEM_COMPLETION_RING, kChunks, "make an XDP socket's rings");
+    set(socket_, XDP_TX_RING, kSlots, "make an XDP socket's rings");
+    const xdp_mmap_offsets offsets = offsets_of(socket_);
+    ring_ = Mapping(offsets.tx.desc + kSlots * sizeof(xdp_desc), socket_.get(), XDP_PGOFF_TX_RING,
+                    "map an XDP socket's rings");
+    produced_at_ = place<std::uint32_t>(ring_, offsets.tx.producer);
+    consumed_at_ = place<std::uint32_t>(ring_, offsets.tx.consumer);
+    slots_ = place<xdp_desc>(ring_, offsets.tx.desc);
+    completions_ = Mapping(offsets.cr.desc + kChunks * sizeof(std::uint64_t), socket_.get(),
+                           XDP_UMEM_PGOFF_COMPLETION_RING, "map an XDP socket's rings");
+    completed_at_ = place<std::uint32_t>(completions_, offsets.cr.producer);
+    taken_at_ = place<std::uint32_t>(completions_, offsets.cr.consumer);
+    returned_ = place<std::uint64_t>(completions_, offsets.cr.desc);
+}
+
+void XskSender::bind_to(const PacketRoute& route) {
+    sockaddr_xdp address{};
+    address.sxdp_family = AF_XDP;
+    address.sxdp_flags = XDP_COPY;
+    address.sxdp_ifindex = route.interface;
+    const Nanoseconds limit = SteadyClock::now() + kBindPatience;
+    while (::bind(socket_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) < 0) {
+        if (errno != EBUSY || SteadyClock::now() > limit) {
+            throw SystemError(fmt::format("bind an XDP socket to {}", route.name));
+        }
+        const timespec wait{.tv_sec = 0, .tv_nsec = kMillisecond};
+        nanosleep(&wait, nullptr);
+    }
+}
+
+// Sending
+
+std::span<std::uint8_t> XskSender::room() {
+    if (free_.empty()) {
+        reclaim();
+    }
+    if (free_.empty() || staged_ == kBatch) {
+        return {};
+    }
+    return {frames_.at(free_.back()), kChunk};
+}
+
+void XskSender::commit(size_t size) {
+    batch_[staged_++] = {
+        .frame = {.addr = free_.back(), .len = static_cast<std::uint32_t>(size), .options = 0},
+        .handed = false};
+    free_.pop_back();
+}
+
+/// Writes the frames behind what the kernel consumed, over what earlier calls left there.
+void XskSender::announce(size_t first) {
+    std::uint32_t at = consumed_;
+    for (size_t i = first; i < staged_; ++i) {
+        slots_[at++ % kSlots] = batch_[i].frame;
+    }
+    for (std::uint32_t rest = at; static_cast<std::int32_t>(produced_ - rest) > 0; ++rest) {
+        slots_[rest % kSlots] = kNothing;
+    }
+    if (static_cast<std::int32_t>(at - produced_) > 0) {
+        produced_ = at;
+        store(produced_at_, produced_);
+    }
+}
+
+size_t XskSender::consumed(int error) {
+    const auto published = static_cast<std::int32_t>(load(consumed_at_) - consumed_);
+    auto count = static_cast<std::uint32_t>(std::max(published, 0));
+    if (error == EBUSY && count == 0) {
+        count = 1; // dropped alone, which the kernel tells with the next frame
+    }
+    consumed_ += count;
+    return count;
+}
+
+int XskSender::send(size_t first) {
+    if (std::exchange(dropped_, false)) {
+        return -ENOBUFS;
+    }
+    announce(first);
+    const auto result = ::sendto(socket_.get(), nullptr, 0, MSG_DONTWAIT, nullptr, 0);
+    const int error = result < 0 ? errno : 0;
+    const size_t count = std::min(consumed(error), staged_ - first);
+    for (size_t i = first; i < first + count; ++i) {
+        batch_[i].handed = true;
+    }
+    reclaim();
+    // EBUSY: the driver dropped the last of them. EAGAIN: the call had sent enough, or nothing
+    // goes.
+    dropped_ = error == EBUSY && count > 1;
+    const size_t sent = error == EBUSY ? count - 1 : count;
+    if (sent > 0) {
+        return static_cast<int>(sent);
+    }
+    return error == EBUSY ? -ENOBUFS : error == 0 ? -EIO : -error;
+}
+
+void XskSender::clear() {
+    for (size_t i = staged_; i > 0; --i) {
+        if (!batch_[i - 1].handed) {
+            free_.push_back(batch_[i - 1].frame.addr);
+        }
+    }
+    staged_ = 0;
+    dropped_ = false;
+}
+
+void XskSender::reclaim() {
+    const std::uint32_t end = load(completed_at_);
+    if (taken_ == end) {
+        return;
+    }
+    while (taken_ != end) {
+        free_.push_back(returned_[taken_++ % kChunks]);
+    }
+    store(taken_at_, taken_);
+}
+
+} // namespace reprise::querier
