@@ -103,7 +103,7 @@ void add_options(CLI::App& app, Options& options) {
     app.add_option("--port", options.ports, "DNS port in the trace; repeat for several")
         ->allow_extra_args(false)
         ->capture_default_str();
-    app.add_option("--window-s", options.window_s, "trace seconds to read ahead")
+    app.add_option("--window-s", options.window_s, "seconds to read ahead of the schedule")
         ->capture_default_str();
     app.add_option("--timeout-s", options.timeout_s, "wait so long for an answer")
         ->capture_default_str();

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import ipaddress
+import json
+import os
 import signal
+import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -380,3 +383,24 @@ def test_a_query_answered_in_time_is_not_hedged(make_bed: MakeBed, ticks: Path) 
     played = Played(bed)
     assert played.run(ticks, "--hedge", "2000", "--peers", peer)["answered"] == 100
     assert {one.destination for one in played.queries(100)} == {network.SERVICE_V4}
+
+
+# --- through the command ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", ["addresses", "packet"])
+def test_a_run_shows_the_server_the_traces_addresses(tmp_path: Path, mode: str) -> None:
+    settings = ("replay.source_mode=" + mode, "sample.capture=true", "synth.tcp_share=0", "synth.duration=2")
+    argv = [sys.executable, "-m", "cli", "run", str(programs.ROOT / "experiments/quickstart.toml")]
+    for one in (*settings, "synth.client_prefix=203.0.113.0/24", "synth.clients=100"):
+        argv += ["--set", one]
+    environment = {**os.environ, "PYTHONPATH": str(programs.ROOT)}
+    done = subprocess.run(argv, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (folder,) = (tmp_path / "results").iterdir()
+    sent = udp_keys(packets.read(folder / "trace.pcap"))
+    assert udp_keys(packets.read(folder / "capture.pcap")) == sent
+    assert len({source for source, _ in sent}) > 20
+    summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+    assert summary["queries"]["answered"] == summary["queries"]["read"]
+    assert summary["leaked_packets"] == 0
