@@ -52,6 +52,8 @@ constexpr int kFramesAtOnce = 4;
 constexpr int kLastWordsMs = 1000;
 /// Sleeps shorter than this need no eye on the descriptors.
 constexpr Nanoseconds kLongestNap = 300 * kMicrosecond;
+/// With --fast, after a burst.
+constexpr Nanoseconds kPause = 50 * kMicrosecond;
 /// The descriptors are looked at this often all the same.
 constexpr Nanoseconds kLongestUnseen = 300 * kMicrosecond;
 /// Numbers of UDP paths have four bits; one is the server's.
@@ -229,6 +231,10 @@ void Process::nap(Nanoseconds now, Nanoseconds wake) {
 void Process::wait_and_handle(Nanoseconds now, Nanoseconds wake) {
     if (replayer_ && wake > now && wake - now < kLongestNap && replayer_->may_nap()) {
         nap(now, wake);
+    } else if (replayer_ && wake > now && replayer_->take_pause()) {
+        sleep_until(now + kPause);
+        const Nanoseconds awake = SteadyClock::now();
+        look_and_handle(awake, awake);
     } else {
         look_and_handle(now, wake);
     }

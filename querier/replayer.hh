@@ -29,6 +29,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace reprise::querier {
@@ -91,6 +92,13 @@ public:
     /// stamped when it is read.
     [[nodiscard]] bool may_nap() const {
         return started_ && !options_.fast && statistics_.open_now == 0;
+    }
+
+    /// True once after a burst that ended at the limit in flight (--fast): answers come in a
+    /// moment, and are cheaper to take many at once.
+    [[nodiscard]] bool take_pause() {
+        return std::exchange(burst_, false) && options_.fast && blocked_until_ != 0 &&
+               statistics_.open_now == 0;
     }
 
     /// Something else woke it.
@@ -185,6 +193,7 @@ private:
     std::deque<std::uint32_t> ready_;    ///< to be sent before anything else
     std::vector<std::uint32_t> refused_; ///< by the kernel in this flush, to be tried again
     size_t staged_ = 0;
+    bool burst_ = false; ///< something was sent since the last pause
     bool keep_messages_ = false; ///< somebody wants them after they are sent
     size_t in_flight_ = 0;
     bool started_ = false;

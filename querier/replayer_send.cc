@@ -47,6 +47,7 @@ void Replayer::send_due() {
             break;
         }
         flush();
+        burst_ = true;
         now = SteadyClock::now();
     }
     now_ = now;
