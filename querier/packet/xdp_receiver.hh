@@ -45,6 +45,8 @@ public:
             if ((head & BPF_RINGBUF_BUSY_BIT) != 0) {
                 break; // another processor is still writing it
             }
+            // Another processor wrote them: fetched when needed, each would cost a wait of 100 ns.
+            prefetch(position + 3 * kRecord);
             if ((head & BPF_RINGBUF_DISCARD_BIT) == 0) {
                 take(*reinterpret_cast<const PacketRecord*>(place + BPF_RINGBUF_HDR_SZ));
                 ++count;
@@ -56,6 +58,13 @@ public:
     }
 
 private:
+    static constexpr size_t kRecord = sizeof(PacketRecord) + BPF_RINGBUF_HDR_SZ;
+
+    void prefetch(std::uint64_t position) const {
+        __builtin_prefetch(data_ + (position & mask_));
+        __builtin_prefetch(data_ + (position & mask_) + 64);
+    }
+
     static std::uint64_t record_size(std::uint32_t head) {
         const std::uint32_t size = head & ~(BPF_RINGBUF_BUSY_BIT | BPF_RINGBUF_DISCARD_BIT);
         return (size + BPF_RINGBUF_HDR_SZ + 7U) & ~std::uint64_t{7};
