@@ -46,9 +46,16 @@ void Replayer::send_due() {
         if (staged_ == 0) {
             break;
         }
+        const Nanoseconds before = SteadyClock::now();
+        const bool alone = staged_ == 1;
         flush();
         burst_ = true;
         now = SteadyClock::now();
+        if (alone) {
+            waiter_.handed_over(now - before);
+        } else {
+            waiter_.no_lesson();
+        }
     }
     now_ = now;
 }
@@ -118,8 +125,8 @@ bool Replayer::wait_for(Nanoseconds time, Nanoseconds& now) {
         return false;
     case Waiter::Action::kSpin:
         flush();
-        waiter_.no_lesson();
-        now = busy_wait_until(time);
+        waiter_.spun();
+        now = busy_wait_until(time - waiter_.handover());
         return true;
     case Waiter::Action::kSend:
         break;

@@ -18,6 +18,7 @@ constexpr Nanoseconds kInitialWake = 40 * kMicrosecond;
 constexpr Nanoseconds kInitialPath = 2 * kMicrosecond;
 /// One slow wake-up (the processor was taken away) must not count for more than this.
 constexpr Nanoseconds kLongestLesson = 400 * kMicrosecond;
+constexpr Nanoseconds kLongestHandover = 50 * kMicrosecond;
 constexpr Nanoseconds kShortestSleep = kMicrosecond;
 /// Timers nearer than this may expire before the process is asleep: they teach nothing.
 constexpr Nanoseconds kShortestLesson = 5 * kMicrosecond;
@@ -49,7 +50,8 @@ Nanoseconds Waiter::early_for(Nanoseconds sleep) const {
         return *options_.early;
     }
     const Learnt& learnt = learnt_[class_of(sleep)];
-    return learnt.wake.value_or(kInitialWake) + learnt.path.value_or(kInitialPath);
+    return learnt.wake.value_or(kInitialWake) + learnt.path.value_or(kInitialPath) +
+           learnt.handover.value_or(0);
 }
 
 Nanoseconds Waiter::wake_time(Nanoseconds now, Nanoseconds due) const {
@@ -58,7 +60,7 @@ Nanoseconds Waiter::wake_time(Nanoseconds now, Nanoseconds due) const {
 }
 
 Waiter::Action Waiter::decide(Nanoseconds now, Nanoseconds due) const {
-    const Nanoseconds left = due - now;
+    const Nanoseconds left = due - handover() - now;
     if (left <= 0) {
         return Action::kSend;
     }
@@ -70,11 +72,11 @@ Waiter::Action Waiter::decide(Nanoseconds now, Nanoseconds due) const {
 }
 
 void Waiter::woke(Nanoseconds asleep, Nanoseconds timer, Nanoseconds awake) {
-    last_class_.reset();
+    no_lesson();
     if (timer - asleep < kShortestLesson) {
         return;
     }
-    last_class_ = class_of(timer - asleep);
+    last_class_ = woken_ = class_of(timer - asleep);
     last_awake_ = awake;
     const Nanoseconds lateness = std::clamp<Nanoseconds>(awake - timer, 0, kLongestLesson);
     learnt_[*last_class_].wake.add(lateness);
@@ -86,6 +88,17 @@ void Waiter::sent_first(Nanoseconds send) {
         learnt_[*last_class_].path.add(path);
         last_class_.reset();
     }
+}
+
+void Waiter::handed_over(Nanoseconds took) {
+    if (woken_) {
+        learnt_[*woken_].handover.add(std::clamp<Nanoseconds>(took, 0, kLongestHandover));
+        woken_.reset();
+    }
+}
+
+Nanoseconds Waiter::handover() const {
+    return woken_ && !options_.early ? learnt_[*woken_].handover.value_or(0) : 0;
 }
 
 std::optional<Nanoseconds> Waiter::next_rehearsal() {

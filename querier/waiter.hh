@@ -8,7 +8,9 @@
 // Idea: the lateness is fairly steady for sleeps of one length, so it is learnt: a running median
 // for each class of sleep length (powers of two), and the timer is set that much before the due
 // time. The error then centres on zero. What is measured is the wake-up (time after the sleep minus
-// the timer's time) and the way from there to the send call.
+// the timer's time), the way from there to the send call, and how long that call took: a packet is
+// on its way at the call's end rather than at its beginning, and after a long sleep, with cold
+// caches, that makes some 10 us.
 //
 // Awake too early: spin when what is left fits in the allowance for spinning; else send when
 // sending now misses by less than another sleep would, which is half the learnt lateness of so
@@ -67,11 +69,23 @@ public:
     /// `awake`.
     void woke(Nanoseconds asleep, Nanoseconds timer, Nanoseconds awake);
 
-    /// Something else than the timer woke it, or it spun: nothing to learn from the next send.
-    void no_lesson() { last_class_.reset(); }
+    /// Something else than the timer woke it: nothing to learn from the next send.
+    void no_lesson() {
+        last_class_.reset();
+        woken_.reset();
+    }
+
+    /// It spun: when it sends says nothing of the wake-up.
+    void spun() { last_class_.reset(); }
 
     /// It sent its first query at `send`, directly after the last wake-up.
     void sent_first(Nanoseconds send);
+
+    /// The send call after the last wake-up took so long, for one query.
+    void handed_over(Nanoseconds took);
+
+    /// How long the next send call is expected to take: to be sent so much before it is due.
+    [[nodiscard]] Nanoseconds handover() const;
 
     /// Learnt time between timer and send for a sleep of that length.
     [[nodiscard]] Nanoseconds early_for(Nanoseconds sleep) const;
@@ -87,6 +101,7 @@ private:
     struct Learnt {
         RunningMedian wake;
         RunningMedian path;
+        RunningMedian handover;
     };
 
     static size_t class_of(Nanoseconds sleep);
@@ -95,6 +110,7 @@ private:
     std::array<Learnt, kClasses> learnt_{};
     Nanoseconds last_awake_ = 0;
     std::optional<size_t> last_class_; ///< of the last wake-up, until its first send
+    std::optional<size_t> woken_;      ///< the same, until its first send call has ended
     size_t rehearsals_ = 0;
 };
 

@@ -24,8 +24,8 @@ std::vector<Nanoseconds> play(Waiter& waiter, int queries, Nanoseconds gap,
         for (Waiter::Action action = waiter.decide(now, due); action != Waiter::Action::kSend;
              action = waiter.decide(now, due)) {
             if (action == Waiter::Action::kSpin) {
-                waiter.no_lesson();
-                now = due;
+                waiter.spun();
+                now = due - waiter.handover();
                 continue;
             }
             const Nanoseconds timer = waiter.wake_time(now, due);
@@ -115,6 +115,29 @@ TEST(Waiter, SpinningMeetsTheTime) {
         return 40'000 + static_cast<Nanoseconds>(random() % 20'000);
     });
     EXPECT_LE(std::abs(median(last_half(errors))), 3 * kMicrosecond);
+}
+
+TEST(Waiter, TheSendCallEndsWhenTheQueryIsDue) {
+    for (const Nanoseconds spin : {Nanoseconds{0}, 30 * kMicrosecond}) {
+        Waiter waiter({.early = {}, .spin = spin});
+        Nanoseconds now = 0;
+        Nanoseconds error = 0;
+        for (int i = 1; i <= 100; ++i) {
+            const Nanoseconds due = i * 10 * kMillisecond;
+            const Nanoseconds timer = waiter.wake_time(now, due);
+            waiter.woke(now, timer, timer + 60 * kMicrosecond);
+            now = timer + 60 * kMicrosecond;
+            if (waiter.decide(now, due) == Waiter::Action::kSpin) {
+                waiter.spun();
+                now = due - waiter.handover();
+            }
+            waiter.sent_first(now);
+            now += 12 * kMicrosecond;
+            waiter.handed_over(12 * kMicrosecond);
+            error = now - due;
+        }
+        EXPECT_LE(std::abs(error), kMicrosecond) << spin;
+    }
 }
 
 TEST(Waiter, FixedEarlinessIsNotLearnt) {
