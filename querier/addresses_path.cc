@@ -20,8 +20,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <iterator>
 #include <linux/errqueue.h>
+#include <memory>
 #include <netinet/in.h>
 #include <optional>
 #include <span>
@@ -127,7 +127,8 @@ AddressesPath::AddressesPath(Poller& poller, Descriptors& descriptors, Slots& sl
     for (const std::uint8_t family : {std::uint8_t{4}, std::uint8_t{6}}) {
         if (servers.of(family)) {
             descriptors.take();
-            open(families_[family == 6 ? 1 : 0].emplace(), *servers.of(family));
+            auto& one = families_[family == 6 ? 1 : 0] = std::make_unique<Family>();
+            open(*one, *servers.of(family));
         }
     }
 }

@@ -18,6 +18,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <netinet/in.h>
 #include <optional>
 #include <span>
@@ -90,7 +91,7 @@ private:
     TransportEvents& events_;
     SourceOf source_;
     std::uint8_t number_;
-    std::array<std::optional<Family>, 2> families_; ///< IPv4, IPv6
+    std::array<std::unique_ptr<Family>, 2> families_; ///< IPv4, IPv6
     ReceiveBatch batch_{true};
 };
 

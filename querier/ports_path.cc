@@ -27,7 +27,7 @@ namespace {
 
 constexpr int kReceiveBuffer = 4 << 20;
 /// Pending ICMP errors fail a send that has nothing to do with them, each at most once.
-constexpr int kSendAttempts = 4;
+constexpr unsigned kSendAttempts = 4;
 
 } // namespace
 
@@ -183,14 +183,13 @@ int PortsPath::send_some(int fd, std::span<const Staged> run) {
 
 Nanoseconds PortsPath::send_run(std::span<const Staged> run, Nanoseconds now) {
     const std::uint32_t place = run.front().place;
-    int attempts = 0;
+    unsigned attempts = 0;
     while (!run.empty()) {
         const int sent = busy_ ? -1 : send_some(sockets_[place].fd.get(), run);
         const int error = busy_ ? ENOBUFS : errno;
         const Nanoseconds after = SteadyClock::now();
         if (sent < 0 && is_icmp(error) && ++attempts < kSendAttempts) {
-            ++statistics_.unreachable; // an earlier query's error; the next attempt is our own
-            continue;
+            continue; // an earlier query's error, maybe; then the next attempt is our own
         }
         if (sent < 0) {
             busy_ = no_buffer(error);
@@ -201,7 +200,9 @@ Nanoseconds PortsPath::send_run(std::span<const Staged> run, Nanoseconds now) {
         for (size_t i = 0; i < gone; ++i) {
             events_.on_sent(run[i].slot, between(now, after, i, gone));
         }
-        attempts = sent < 0 ? attempts : 0;
+        if (sent >= 0) {
+            statistics_.unreachable += std::exchange(attempts, 0U);
+        }
         run = run.subspan(sent < 0 ? 1 : gone);
         now = after;
     }

@@ -1,5 +1,6 @@
 #include "querier/replayer.hh"
 
+#include "core/address.hh"
 #include "core/bytes.hh"
 #include "core/clock.hh"
 #include "core/dns_message.hh"
@@ -12,7 +13,6 @@
 #include "querier/packet/packet_path.hh"
 #include "querier/poller.hh"
 #include "querier/ports_path.hh"
-#include "querier/question.hh"
 #include "querier/results.hh"
 #include "querier/slots.hh"
 #include "querier/statistics.hh"
@@ -20,9 +20,7 @@
 #include "querier/waiter.hh"
 
 #include <algorithm>
-#include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -194,7 +192,7 @@ void Replayer::leave(std::uint32_t index, bool answered) {
 void Replayer::finish(std::uint32_t index, Status status, Bytes reply) {
     leave(index, status == Status::kAnswered);
     Slot& slot = slots_[index];
-    const bool whole = slot.pair == kNone || hedges_->settle(index, status);
+    const bool whole = !hedges_ || slot.pair == kNone || hedges_->settle(index, status);
     if (whole) {
         slot.record.status = status;
         slot.record.send = slot.written ? slot.record.send : 0;

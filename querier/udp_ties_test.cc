@@ -1,6 +1,5 @@
 // The querier process with queries that depend on each other: hedged pairs, and a
 // source's queries that wait.
-#include "core/address.hh"
 #include "core/bytes.hh"
 #include "core/clock.hh"
 #include "core/query.hh"
@@ -8,20 +7,16 @@
 #include "core/result_file.hh"
 #include "querier/testing/messages.hh"
 #include "querier/testing/modes.hh"
-#include "querier/testing/netns.hh"
 #include "querier/testing/parent.hh"
 #include "querier/testing/responder.hh"
 #include "querier/testing/result_reader.hh"
 #include "querier/testing/udp_server.hh"
-#include "querier/testing/wire.hh"
 
 #include <gtest/gtest.h>
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <map>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -194,6 +189,7 @@ TEST_F(ModesTest, EveryKindOfEndLetsTheNextGo) {
     play(parent, dependent());
     const RqContent content = parent.records();
     std::vector<Status> ends;
+    ends.reserve(content.records.size());
     for (const RqRecord& record : content.records) {
         ends.push_back(record.status);
     }

@@ -124,10 +124,11 @@ class Bed:
         run: str = "test",
         tls: Path | None = None,
         extra: tuple[str, ...] = (),
+        wrap: tuple[str, ...] = (),
     ) -> Program:
         name = network.client(index)
         folder = tls or self.folder / "tls"
-        argv = [programs.own("reprise-querier"), "distribute", "--run-id", run, "--name", name]
+        argv = [*wrap, programs.own("reprise-querier"), "distribute", "--run-id", run, "--name", name]
         argv += ["--listen", f"{network.control_address(index)}:{PORT}", "--queriers", str(queriers)]
         argv += ["--results", str(results or self.results), *_tls(folder, name), *extra]
         for feed in feeds:

@@ -146,6 +146,7 @@ protected:
 
     static std::vector<std::uint16_t> idents(const std::vector<Seen>& seen) {
         std::vector<std::uint16_t> all;
+        all.reserve(seen.size());
         for (const Seen& one : seen) {
             all.push_back(static_cast<std::uint16_t>(one.query.at(0) << 8U | one.query.at(1)));
         }

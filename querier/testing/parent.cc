@@ -159,7 +159,10 @@ void Parent::abort(const std::string& because) {
     send(frame);
 }
 
-void Parent::stop_process() const { kill(pid_, SIGSTOP); }
+void Parent::stop_process() const {
+    kill(pid_, SIGSTOP);
+    waitpid(pid_, nullptr, WUNTRACED);
+}
 
 void Parent::continue_process() const { kill(pid_, SIGCONT); }
 

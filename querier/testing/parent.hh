@@ -60,6 +60,7 @@ public:
 
     void close() { control_.reset(); }
 
+    /// It has stopped when this returns.
     void stop_process() const;
     void continue_process() const;
 

@@ -36,13 +36,13 @@ FileDescriptor bound(const Endpoint& endpoint) {
 } // namespace
 
 UdpServer::UdpServer(const std::string& endpoint, Answer answer) : answer_(std::move(answer)) {
-    const Endpoint own = Endpoint::parse(endpoint).value();
+    const Endpoint own = Endpoint::parse(endpoint).value_or(Endpoint{});
     Endpoint port = own;
     ++port.port;
     sockets_[0] = bound(own);
     sockets_[1] = bound(port);
     if (own.address.is_v4()) {
-        Endpoint address = Endpoint::parse("127.0.0.9:0").value();
+        Endpoint address = Endpoint::parse("127.0.0.9:0").value_or(Endpoint{});
         address.port = own.port;
         sockets_[2] = bound(address);
     }

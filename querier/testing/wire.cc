@@ -9,10 +9,11 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <exception>
 #include <fstream>
+#include <linux/if_ether.h>
 #include <linux/if_packet.h>
-#include <net/ethernet.h>
 #include <net/if.h>
 #include <poll.h>
 #include <string>
@@ -57,7 +58,8 @@ Wire::Wire(std::string neighbour) : neighbour_(std::move(neighbour)) {
 Wire::~Wire() {
     try {
         ip(std::string("link del ") + kNear);
-    } catch (const std::exception&) { // the namespace goes away soon
+    } catch (const std::exception& error) { // the namespace goes away soon anyhow
+        std::fputs(error.what(), stderr);
     }
 }
 

@@ -1,0 +1,273 @@
+"""What breaks around a replay over UDP: in every case each query has its end, and what went wrong is counted.
+
+Both ways to send over sockets are tried: a socket for each source (ports) and one for all (addresses).
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cli import network
+from report.rqfile import Records, Status
+from tests import packets
+from tests.bed import Bed, Program, accounted, wait_for, wait_for_answers
+from tests.faults_test import tmpfs
+
+pytestmark = pytest.mark.netns
+
+SECOND = 10**9
+BASE = 1_475_762_151 * SECOND
+MARK_CLOCK_STEP = 8
+MARGIN = 0.3  # seconds about a fault in which nobody knows what it touched
+MODES = pytest.mark.parametrize("mode", ["ports", "addresses"])
+
+MakeBed = Callable[[str], Bed]
+
+
+@pytest.fixture
+def make_bed(tmp_path: Path) -> Iterator[MakeBed]:
+    """A bed with one client by its source mode."""
+    made: list[Bed] = []
+
+    def make(mode: str) -> Bed:
+        made.append(Bed(tmp_path, clients=1, source_mode=mode))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
+
+
+def steady(path: Path, sources: int, rate: int, seconds: float) -> Path:
+    """A trace of evenly spaced queries whose sources take turns; ids count up."""
+    return packets.write(
+        path,
+        (
+            (
+                BASE + n * SECOND // rate,
+                f"203.{n % sources >> 16}.{n % sources >> 8 & 255}.{n % sources & 255}",
+                2000,
+                packets.query(n & 0xFFFF, f"{n}.com"),
+            )
+            for n in range(int(rate * seconds))
+        ),
+    )
+
+
+class Replay:
+    """A replay that is under way."""
+
+    def __init__(self, bed: Bed, trace: Path, mode: str, *options: str, **distributor: Any) -> None:
+        self.bed = bed
+        bed.start_distributor(1, queriers=1, **distributor)
+        options = ("--source-mode", mode, "--timeout-s", "1", *options)
+        self.controller = bed.start_controller(trace, extra=options)
+
+    def in_its_middle(self) -> float:
+        """Waits until answers come; the time, to be compared with due times."""
+        wait_for_answers(self.controller)
+        assert self.controller.process.poll() is None, self.controller.text()
+        return time.monotonic()
+
+    def ends(self) -> dict[str, int]:
+        """The account of a replay that ended clean."""
+        assert self.controller.wait() == 0, self.controller.text()
+        queries: dict[str, int] = self.bed.account()["queries"]
+        assert accounted(queries) == queries["read"]
+        return queries
+
+    def records(self) -> Records:
+        (file,) = self.bed.records()
+        return file.records
+
+    def statistics(self) -> dict[str, Any]:
+        (file,) = self.bed.records()
+        return file.statistics
+
+    def status_between(self, begin: float, end: float) -> set[int]:
+        """How the queries ended that were due between two times."""
+        records = self.records()
+        due = records["due_ns"] / SECOND
+        return set(records["status"][(due >= begin) & (due < end)].tolist())
+
+
+def pause(seconds: float) -> float:
+    """How long a fault lasts is part of the fault; its end."""
+    end = time.monotonic() + seconds
+    wait_for(lambda: time.monotonic() >= end, "the end of the pause")
+    return time.monotonic()
+
+
+def offspring(pid: int) -> list[int]:
+    """A process and all below it."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
+    return [pid, *(found for child in children for found in offspring(int(child)))]
+
+
+def signal_all(program: Program, number: signal.Signals) -> None:
+    for pid in offspring(program.process.pid):
+        os.kill(pid, number)
+
+
+# --- descriptors ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("descriptors", "sources"),
+    [(2_000, 3_000), pytest.param(20_000, 30_000, marks=pytest.mark.slow)],
+)
+def test_more_sources_than_descriptors(
+    make_bed: MakeBed, tmp_path: Path, descriptors: int, sources: int
+) -> None:
+    bed = make_bed("ports")
+    bed.start_server()
+    trace = steady(tmp_path / "trace.pcap", sources, sources, 2)
+    wrap = ("prlimit", f"--nofile={descriptors}:{descriptors}")
+    replay = Replay(bed, trace, "ports", wrap=wrap)
+    assert replay.ends()["answered"] == 2 * sources
+    evicted = replay.statistics()["sockets_evicted"]
+    assert evicted >= 2 * sources - 2 * descriptors
+    assert len(set(replay.records()["source"].tolist())) == sources
+
+
+# --- the server -------------------------------------------------------------------------------------------
+
+
+@MODES
+def test_a_server_stopped_for_five_seconds(make_bed: MakeBed, tmp_path: Path, mode: str) -> None:
+    bed = make_bed(mode)
+    server = bed.start_server()
+    replay = Replay(bed, steady(tmp_path / "trace.pcap", 20, 50, 7.5), mode)
+    stopped = replay.in_its_middle()
+    signal_all(server, signal.SIGSTOP)
+    pause(5)
+    signal_all(server, signal.SIGCONT)
+    continued = time.monotonic()
+    queries = replay.ends()
+    assert queries["timed_out"] + queries["answered"] == queries["read"]
+    assert queries["timed_out"] > 150
+    assert queries["late"] == queries["timed_out"]
+    assert queries["unmatched"] == queries["duplicate_answers"] == 0
+    assert replay.status_between(0, stopped - MARGIN) <= {Status.ANSWERED}
+    assert replay.status_between(stopped + MARGIN, continued - 1 - MARGIN) == {Status.TIMED_OUT}
+    assert replay.status_between(continued, continued + 10) == {Status.ANSWERED}
+
+
+@MODES
+def test_a_server_killed_in_the_middle(make_bed: MakeBed, tmp_path: Path, mode: str) -> None:
+    bed = make_bed(mode)
+    server = bed.start_server()
+    replay = Replay(bed, steady(tmp_path / "trace.pcap", 50, 200, 3), mode)
+    killed = replay.in_its_middle()
+    signal_all(server, signal.SIGKILL)
+    queries = replay.ends()
+    assert queries["timed_out"] + queries["answered"] == queries["read"] == queries["sent"]
+    assert queries["timed_out"] > 100
+    assert replay.statistics()["unreachable"] > 0  # kernels send a few a second
+    assert replay.status_between(0, killed - MARGIN) <= {Status.ANSWERED}
+    assert replay.status_between(killed + MARGIN, killed + 10) == {Status.TIMED_OUT}
+
+
+@pytest.mark.parametrize("mode", ["ports", "addresses"])
+def test_a_server_that_says_too_much(make_bed: MakeBed, tmp_path: Path, mode: str) -> None:
+    bed = make_bed(mode)
+    script = str(Path(__file__).with_name("liar.py"))
+    liar = bed.start(network.SERVER, [sys.executable, script, f"{network.SERVICE_V4}:53"], "liar")
+    wait_for(lambda: "responding" in liar.text(), "the server")
+    replay = Replay(bed, steady(tmp_path / "trace.pcap", 40, 200, 1), mode)
+    queries = replay.ends()
+    assert queries["answered"] == queries["read"] == 200
+    assert queries["duplicate_answers"] >= 199  # the last may come after the end
+    strangers = 200 if mode == "addresses" else 0  # a connected socket never hears a stranger
+    assert strangers + 199 <= queries["unmatched"] <= strangers + 200
+
+
+# --- the network ------------------------------------------------------------------------------------------
+
+
+@MODES
+@pytest.mark.parametrize("end", ["client1", "server"])
+def test_the_link_down_for_two_seconds(make_bed: MakeBed, tmp_path: Path, mode: str, end: str) -> None:
+    """The far end down: packets are lost. The near end down: there is no way to the server any more."""
+    bed = make_bed(mode)
+    bed.start_server()
+    replay = Replay(bed, steady(tmp_path / "trace.pcap", 50, 200, 5), mode)
+    device, way, via = (
+        ("data1", "default", "198.19.1.1") if end == "server" else ("data", network.SERVICE_V4, "198.19.1.2")
+    )
+    down = replay.in_its_middle()
+    bed.ip(end, "link", "set", device, "down")
+    pause(2)
+    bed.ip(end, "link", "set", device, "up")
+    bed.ip(end, "route", "replace", way, "via", via)
+    up = time.monotonic()
+    queries = replay.ends()
+    ends = queries["answered"] + queries["timed_out"] + queries["send_failed"]
+    assert ends == queries["read"] == 1000
+    assert 100 < queries["timed_out"] + queries["send_failed"] < 700
+    # Where every address is the client's own (AnyIP), a lost way ends at the client, which says unreachable.
+    assert (queries["send_failed"] > 0) == ((mode, end) == ("ports", "client1"))
+    assert replay.status_between(0, down - MARGIN) <= {Status.ANSWERED}
+    # What is sent in the last second may wait in the kernel for its neighbour and be answered in time.
+    assert Status.ANSWERED not in replay.status_between(down + MARGIN, up - 1 - MARGIN)
+    assert replay.status_between(up + 0.5, up + 10) == {Status.ANSWERED}
+
+
+# --- the host ---------------------------------------------------------------------------------------------
+
+
+def step_clock(seconds: float) -> None:
+    time.clock_settime(time.CLOCK_REALTIME, time.clock_gettime(time.CLOCK_REALTIME) + seconds)
+
+
+@MODES
+@pytest.mark.slow  # other programs on this machine see the step as well
+def test_a_step_of_the_clock(make_bed: MakeBed, tmp_path: Path, mode: str) -> None:
+    bed = make_bed(mode)
+    bed.start_server()
+    replay = Replay(bed, steady(tmp_path / "trace.pcap", 200, 1000, 4), mode)
+    replay.in_its_middle()
+    try:
+        step_clock(2)
+    except PermissionError:
+        pytest.skip("stepping the clock needs root")
+    try:
+        pause(1)
+    finally:
+        step_clock(-2)
+    queries = replay.ends()
+    assert queries["answered"] == queries["read"] == 4000
+    assert replay.statistics()["clock_steps"] == 2
+    records = replay.records()
+    marked = (records["marks"] & MARK_CLOCK_STEP) != 0
+    assert 0 < marked.sum() < 1000
+    assert np.all(records["latency_ns"] >= 0)
+    assert np.all(records["latency_ns"] < SECOND)
+    assert np.all(records["latency_ns"][~marked] > 0)
+
+
+@MODES
+def test_a_disk_that_is_full_ends_the_run_in_order(make_bed: MakeBed, tmp_path: Path, mode: str) -> None:
+    bed = make_bed(mode)
+    bed.start_server()
+    trace = steady(tmp_path / "trace.pcap", 50, 2000, 6)
+    with tmpfs(tmp_path / "small", "256k") as folder:
+        replay = Replay(bed, trace, mode, results=folder)
+        assert replay.controller.wait() == 1
+        account = bed.account()
+        assert "No space left on device; free space or choose another" in str(account), account
+        queries = account["queries"]
+        assert accounted(queries) == queries["read"]
+        assert 2000 < queries["answered"] < 12_000
+        for program in bed.started:
+            if "distributor" in program.log.name:
+                program.wait()
