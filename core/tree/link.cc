@@ -18,6 +18,7 @@
 #include <fmt/format.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
+#include <openssl/sslerr.h>
 #include <openssl/types.h>
 
 #include <algorithm>
@@ -39,6 +40,7 @@ constexpr size_t kReadPortion = 256UL << 10U;
 constexpr size_t kTlsRecord = 16UL << 10U;
 /// Below so many bytes a copy is cheaper than a reference.
 constexpr size_t kCopyBelow = 4096;
+constexpr const char* kClosed = "closed by the other side";
 constexpr const char* kNotThisProtocol = "sent something that is not this protocol";
 
 void no_delay(int fd) {
@@ -57,9 +59,29 @@ std::string failure(bufferevent* b, short what, int error_number) {
                                         EHOSTUNREACH, ENETUNREACH, ETIMEDOUT};
     const bool connection = std::ranges::find(kOfConnections, error_number) != kOfConnections.end();
     if ((what & BEV_EVENT_EOF) != 0 && !connection) {
-        return "closed by the other side";
+        return kClosed;
     }
     return error_number != 0 ? std::strerror(error_number) : "connection failed";
+}
+
+/// Why SSL_read() had nothing: empty where it only waits. Empties OpenSSL's queue of errors.
+std::string ending(int tls_error, int error_number) {
+    const unsigned long code = ERR_get_error();
+    ERR_clear_error();
+    switch (tls_error) {
+    case SSL_ERROR_WANT_READ:
+    case SSL_ERROR_WANT_WRITE:
+        return "";
+    case SSL_ERROR_ZERO_RETURN:
+        return kClosed;
+    case SSL_ERROR_SYSCALL:
+        return error_number != 0 ? std::strerror(error_number) : kClosed;
+    default:
+        const char* reason = ERR_reason_error_string(code);
+        return ERR_GET_REASON(code) == SSL_R_UNEXPECTED_EOF_WHILE_READING
+                   ? kClosed
+                   : fmt::format("TLS: {}", reason != nullptr ? reason : "failed");
+    }
 }
 
 } // namespace
@@ -144,28 +166,32 @@ void Link::close() { buffer_.reset(); }
 
 void Link::read() {
     last_heard_ = SteadyClock::now();
-    read_on();
+    const std::string trouble = read_on();
     while (open() && read_frame()) {
+    }
+    if (open() && !trouble.empty()) {
+        fail(trouble);
     }
 }
 
 /// libevent takes one TLS record (16 KiB) from the socket for each turn of its loop, which costs
-/// three more system calls. What else is there is taken here; an error shows again in its next
-/// read.
-void Link::read_on() {
+/// three more system calls. What else is there is taken here. Returns why there will be no more, or
+/// nothing.
+std::string Link::read_on() {
     SSL* tls = bufferevent_openssl_get_ssl(buffer_.get());
     evbuffer* input = bufferevent_get_input(buffer_.get());
     while (tls != nullptr && evbuffer_get_length(input) < kReadPortion) {
         evbuffer_iovec space{};
         evbuffer_reserve_space(input, kTlsRecord, &space, 1);
+        ERR_clear_error(); // of others: SSL_get_error() looks at the queue
         const int count = SSL_read(tls, space.iov_base, static_cast<int>(space.iov_len));
         if (count <= 0) {
-            ERR_clear_error();
-            return;
+            return ending(SSL_get_error(tls, count), EVUTIL_SOCKET_ERROR());
         }
         space.iov_len = static_cast<size_t>(count);
         evbuffer_commit_space(input, &space, 1);
     }
+    return "";
 }
 
 /// Takes one whole frame from the input; false where there is none (yet).

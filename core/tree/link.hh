@@ -70,7 +70,7 @@ private:
 
     void enable();
     void read();
-    void read_on();
+    std::string read_on();
     bool read_frame();
     void hand_over(Bytes bytes);
     void event(short what);

@@ -1,0 +1,45 @@
+// Blocks as the tree reads them, without protobuf: protobuf must see the same block, and every
+// record that a node would hand on lies within it.
+#include "core/record.hh"
+#include "core/replay.pb.h"
+#include "core/tree/block_frame.hh"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+
+namespace {
+
+void demand(bool good) {
+    if (!good) {
+        std::abort();
+    }
+}
+
+void skim(reprise::Bytes block) {
+    reprise::RecordSkimmer records(block);
+    reprise::RecordView record;
+    size_t sum = 0;
+    while (records.next(record)) {
+        sum += record.bytes().size();
+        demand(record.source().size() > 0);
+    }
+    demand(sum == block.size() || records.error() != reprise::RecordError::kNone);
+}
+
+} // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, size_t size) {
+    const auto block = reprise::tree::view_block({data, size});
+    if (!block) {
+        return 0;
+    }
+    reprise::wire::Frame frame;
+    demand(frame.ParseFromArray(data, static_cast<int>(size)) && frame.has_block());
+    demand(frame.block().count() == block->count &&
+           std::ranges::equal(block->records, frame.block().records(), {},
+                              [](std::uint8_t byte) { return static_cast<char>(byte); }));
+    skim(block->records);
+    return 0;
+}
