@@ -125,10 +125,10 @@ AddressesPath::AddressesPath(Poller& poller, Descriptors& descriptors, Slots& sl
     : poller_(poller), slots_(slots), statistics_(statistics), events_(events),
       source_(std::move(source)), number_(number) {
     for (const std::uint8_t family : {std::uint8_t{4}, std::uint8_t{6}}) {
-        if (servers.of(family)) {
+        if (const auto& server = servers.of(family); server) {
             descriptors.take();
             auto& one = families_[family == 6 ? 1 : 0] = std::make_unique<Family>();
-            open(*one, *servers.of(family));
+            open(*one, *server);
         }
     }
 }

@@ -146,14 +146,16 @@ SendResult PortsPath::stage(std::uint32_t index) {
     if (socket.in_flight++ == 0) {
         idle_.remove(sockets_, place);
     }
-    staged_.push_back({.place = place, .slot = index});
+    staged_.push_back(
+        {.place = place, .slot = index, .order = static_cast<std::uint32_t>(staged_.size())});
     return SendResult::kDone;
 }
 
 void PortsPath::flush() {
     if (staged_.size() > 1) {
         // One system call for what one socket has to send; a source's order stays.
-        std::ranges::stable_sort(staged_, {}, &Staged::place);
+        std::ranges::sort(staged_, {},
+                          [](const Staged& one) { return std::pair(one.place, one.order); });
     }
     busy_ = false;
     Nanoseconds now = SteadyClock::now();

@@ -51,6 +51,7 @@ private:
     struct Staged {
         std::uint32_t place = 0;
         std::uint32_t slot = 0;
+        std::uint32_t order = 0;
     };
 
     /// Place of the source's socket, or kNone with the reason in `result`.

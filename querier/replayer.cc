@@ -8,6 +8,8 @@
 #include "core/query.hh"
 #include "core/result_file.hh"
 #include "querier/addresses_path.hh"
+#include "querier/dependents.hh"
+#include "querier/hedges.hh"
 #include "querier/links.hh"
 #include "querier/matcher.hh"
 #include "querier/packet/packet_path.hh"
@@ -56,7 +58,7 @@ Replayer::Replayer(Poller& poller, const ReplayOptions& options, WaiterOptions w
       keep_messages_(options.answers || options.hedge_after > 0) {
     open_paths(poller);
     if (options.dependent) {
-        dependents_.emplace(slots_);
+        dependents_ = std::make_unique<Dependents>(slots_);
     }
 }
 
@@ -71,7 +73,7 @@ void Replayer::open_paths(Poller& poller) {
         paths_.push_back(
             make_path(poller, servers_with(peer), static_cast<std::uint8_t>(paths_.size())));
     }
-    hedges_.emplace(slots_, options_.hedge_after, std::move(families));
+    hedges_ = std::make_unique<Hedges>(slots_, options_.hedge_after, std::move(families));
 }
 
 std::unique_ptr<UdpPath> Replayer::make_path(Poller& poller, const Servers& servers,

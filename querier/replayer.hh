@@ -26,7 +26,6 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -188,12 +187,12 @@ private:
     std::vector<std::unique_ptr<UdpPath>> paths_; ///< to the server, then to each peer
     TcpTransport tcp_;
     Deadlines deadlines_;
-    std::optional<Dependents> dependents_;
-    std::optional<Hedges> hedges_;
-    std::deque<std::uint32_t> ready_;    ///< to be sent before anything else
-    std::vector<std::uint32_t> refused_; ///< by the kernel in this flush, to be tried again
+    std::unique_ptr<Dependents> dependents_; ///< where asked for
+    std::unique_ptr<Hedges> hedges_;         ///< where asked for
+    std::deque<std::uint32_t> ready_;        ///< to be sent before anything else
+    std::vector<std::uint32_t> refused_;     ///< by the kernel in this flush, to be tried again
     size_t staged_ = 0;
-    bool burst_ = false; ///< something was sent since the last pause
+    bool burst_ = false;         ///< something was sent since the last pause
     bool keep_messages_ = false; ///< somebody wants them after they are sent
     size_t in_flight_ = 0;
     bool started_ = false;

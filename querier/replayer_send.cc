@@ -2,6 +2,7 @@
 #include "core/clock.hh"
 #include "core/query.hh"
 #include "core/result_file.hh"
+#include "querier/hedges.hh"
 #include "querier/links.hh"
 #include "querier/replayer.hh"
 #include "querier/slots.hh"
@@ -12,7 +13,6 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <cstddef>
 #include <cstdint>
 #include <utility>
 

@@ -196,7 +196,7 @@ TEST_F(ModesTest, EveryKindOfEndLetsTheNextGo) {
     EXPECT_EQ(ends, (std::vector<Status>{Status::kTimedOut, Status::kConnectionFailed,
                                          Status::kSendFailed, Status::kSkipped, Status::kAnswered,
                                          Status::kSendFailed, Status::kAnswered}));
-    EXPECT_GE(content.records.at(4).send - content.records.at(0).send, 500 * kMillisecond);
+    EXPECT_GE(content.records.at(4).send - content.records.at(0).send, 450 * kMillisecond);
 }
 
 TEST_F(ModesTest, AnAbortAccountsForTheWaiting) {
