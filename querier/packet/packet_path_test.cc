@@ -199,26 +199,32 @@ protected:
     }
 };
 
-/// Sum of a column of the kernel's ICMP counters of this network namespace.
-std::uint64_t unreachables_sent() {
-    std::ifstream file("/proc/net/snmp");
+/// A counter of this network namespace, from a file of names over values or of both in a line.
+std::uint64_t counter(const char* path, const std::string& name) {
+    std::ifstream file(path);
     std::string names;
     std::string values;
-    std::getline(file, names);
-    while (file && !names.starts_with("Icmp: ")) {
-        std::getline(file, names);
-    }
-    std::getline(file, values);
-    std::istringstream name(names);
-    std::istringstream value(values);
-    std::string one;
-    std::string other;
-    while (name >> one && value >> other) {
-        if (one == "OutDestUnreachs") {
-            return std::stoull(other);
+    while (std::getline(file, names)) {
+        if (names.starts_with(name)) {
+            return std::stoull(names.substr(name.size()));
+        }
+        if (names.find(" " + name + " ") != std::string::npos && std::getline(file, values)) {
+            break;
         }
     }
-    return ~std::uint64_t{0};
+    std::istringstream name_words(names);
+    std::istringstream value_words(values);
+    std::string word;
+    std::string value;
+    while (name_words >> word && value_words >> value && word != name) {
+    }
+    return word == name ? std::stoull(value) : ~std::uint64_t{0};
+}
+
+/// ICMP errors "unreachable" that this host sent.
+std::uint64_t unreachables_sent() {
+    return counter("/proc/net/snmp", "OutDestUnreachs") +
+           counter("/proc/net/snmp6", "Icmp6OutDestUnreachs");
 }
 
 TEST_F(PacketPathTest, SendsFromTheTracesOwnAddressesAndPorts) {
@@ -236,8 +242,9 @@ TEST_F(PacketPathTest, SendsFromTheTracesOwnAddressesAndPorts) {
 }
 
 TEST_F(PacketPathTest, DoesTheSameWithoutXdp) {
-    const std::uint64_t before = unreachables_sent();
     PacketBed bed(echo);
+    run("ip -6 route add blackhole default");
+    const std::uint64_t before = unreachables_sent();
     Client client(kWhole);
     ASSERT_FALSE(has_xdp(client));
     client.send(bed, 300, 4);
@@ -246,6 +253,7 @@ TEST_F(PacketPathTest, DoesTheSameWithoutXdp) {
     expect_all_sources(bed, client, 300);
     EXPECT_EQ(client.statistics.unmatched, 0U);
     EXPECT_EQ(unreachables_sent(), before) << "the stack answered replies it does not know";
+    run("ip -6 route del blackhole default");
 }
 
 TEST_F(PacketPathTest, StampsLieBetweenSendingAndFetching) {
