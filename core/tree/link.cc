@@ -29,6 +29,7 @@
 #include <memory>
 #include <netinet/tcp.h>
 #include <optional>
+#include <span>
 #include <string>
 #include <sys/socket.h>
 #include <utility>
@@ -38,6 +39,7 @@ namespace {
 
 constexpr size_t kReadPortion = 256UL << 10U;
 constexpr size_t kTlsRecord = 16UL << 10U;
+constexpr size_t kReadPiece = 7 * kTlsRecord; ///< below malloc's threshold for mmap()
 /// Below so many bytes a copy is cheaper than a reference.
 constexpr size_t kCopyBelow = 4096;
 constexpr const char* kClosed = "closed by the other side";
@@ -82,6 +84,21 @@ std::string ending(int tls_error, int error_number) {
                    ? kClosed
                    : fmt::format("TLS: {}", reason != nullptr ? reason : "failed");
     }
+}
+
+/// Reads whole TLS records as long as one more fits; returns the bytes read.
+size_t fill(SSL* tls, std::span<std::uint8_t> space, std::string& trouble) {
+    size_t used = 0;
+    while (used + kTlsRecord <= space.size()) {
+        ERR_clear_error(); // of others: SSL_get_error() looks at the queue
+        const int count = SSL_read(tls, space.data() + used, static_cast<int>(kTlsRecord));
+        if (count <= 0) {
+            trouble = ending(SSL_get_error(tls, count), EVUTIL_SOCKET_ERROR());
+            break;
+        }
+        used += static_cast<size_t>(count);
+    }
+    return used;
 }
 
 } // namespace
@@ -175,23 +192,26 @@ void Link::read() {
 }
 
 /// libevent takes one TLS record (16 KiB) from the socket for each turn of its loop, which costs
-/// three more system calls. What else is there is taken here. Returns why there will be no more, or
-/// nothing.
+/// three more system calls. What else is there is taken here, into pieces large enough that few
+/// blocks must be copied to lie in one. Returns why there will be no more, or nothing.
 std::string Link::read_on() {
     SSL* tls = bufferevent_openssl_get_ssl(buffer_.get());
     evbuffer* input = bufferevent_get_input(buffer_.get());
-    while (tls != nullptr && evbuffer_get_length(input) < kReadPortion) {
-        evbuffer_iovec space{};
-        evbuffer_reserve_space(input, kTlsRecord, &space, 1);
-        ERR_clear_error(); // of others: SSL_get_error() looks at the queue
-        const int count = SSL_read(tls, space.iov_base, static_cast<int>(space.iov_len));
-        if (count <= 0) {
-            return ending(SSL_get_error(tls, count), EVUTIL_SOCKET_ERROR());
-        }
-        space.iov_len = static_cast<size_t>(count);
-        evbuffer_commit_space(input, &space, 1);
+    std::string trouble;
+    if (tls == nullptr || evbuffer_get_length(input) < kTlsRecord / 2) {
+        return trouble; // no block; after something short there is seldom more
     }
-    return "";
+    while (evbuffer_get_length(input) < kReadPortion) {
+        evbuffer_iovec space{};
+        evbuffer_reserve_space(input, kReadPiece, &space, 1);
+        space.iov_len =
+            fill(tls, {static_cast<std::uint8_t*>(space.iov_base), kReadPiece}, trouble);
+        evbuffer_commit_space(input, &space, 1);
+        if (space.iov_len + kTlsRecord <= kReadPiece) {
+            break;
+        }
+    }
+    return trouble;
 }
 
 /// Takes one whole frame from the input; false where there is none (yet).
