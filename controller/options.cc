@@ -59,7 +59,8 @@ void add_play(CLI::App& app, Options& options) {
     app.add_option("--hedge", options.hedge_ms,
                    "send a query without an answer for so many milliseconds to a peer as well");
     app.add_option("--peers", options.peers, "ADDR[:PORT],... that hedged queries go to in turn")
-        ->delimiter(',');
+        ->delimiter(',')
+        ->allow_extra_args(false);
     app.add_option("--source-mode", options.source_mode,
                    "what the server sees: ports (the host's address, a port per source), addresses "
                    "(the trace's), mapped (one per source out of the host's prefix), packet (the "

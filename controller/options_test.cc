@@ -1,9 +1,11 @@
 #include "controller/options.hh"
 #include "core/error.hh"
 
+#include <CLI/CLI.hpp>
 #include <gtest/gtest.h>
 
 #include <string>
+#include <vector>
 
 namespace reprise::controller {
 namespace {
@@ -134,6 +136,16 @@ TEST(Options, GeneratorWithRateAndLimitIsValid) {
     options.pace.rate = 100;
     options.limit = 10;
     EXPECT_NO_THROW(validate(options));
+}
+
+TEST(Options, AListOfPeersDoesNotSwallowTheTrace) {
+    CLI::App app;
+    Options options;
+    add_options(app, options);
+    app.parse("--run-id r --distributor 127.0.0.1:1 --cert c --key k --ca a --server 127.0.0.1 "
+              "--hedge 10 --peers 127.0.0.2,[::1]:54 trace.pcap");
+    EXPECT_EQ(options.trace, "trace.pcap");
+    EXPECT_EQ(options.peers, (std::vector<std::string>{"127.0.0.2", "[::1]:54"}));
 }
 
 } // namespace
