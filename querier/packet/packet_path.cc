@@ -40,9 +40,9 @@
 namespace reprise::querier {
 namespace {
 
-/// Records and frames taken in one poll: some 100 us of work.
-constexpr size_t kMostRecords = 1024;
-constexpr size_t kMostFrames = 256;
+/// Records and frames taken in one poll: some 30 us of work, as it must not delay sending.
+constexpr size_t kMostRecords = 128;
+constexpr size_t kMostFrames = 64;
 /// Between two polls while nothing is in flight: late and duplicate answers are still counted.
 constexpr Nanoseconds kIdleGap = 100 * kMillisecond;
 constexpr Nanoseconds kDropsGap = 100 * kMillisecond;

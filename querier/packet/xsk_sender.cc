@@ -2,8 +2,10 @@
 
 #include "core/clock.hh"
 #include "core/error.hh"
+#include "core/fd.hh"
 #include "querier/packet/frame.hh"
 #include "querier/packet/route.hh"
+#include "querier/packet/sender.hh"
 
 #include <fmt/format.h>
 
