@@ -1,0 +1,35 @@
+// Frames as a packet socket hands them over, each behind its length in two bytes, from whoever can
+// send to this host. No answer is from anybody but the server or larger than IP allows.
+#include "core/address.hh"
+#include "core/bytes.hh"
+#include "core/clock.hh"
+#include "querier/packet/odd_replies.hh"
+#include "querier/transport.hh"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <vector>
+
+using namespace reprise;          // NOLINT: one function
+using namespace reprise::querier; // NOLINT
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, size_t size) {
+    OddReplies odd({.v4 = Endpoint::parse("198.51.100.53:53"),
+                    .v6 = Endpoint::parse("[2001:db8:ffff::53]:5300")});
+    Cursor cursor({data, size});
+    for (Nanoseconds time = 0; cursor.left() > 2; time += kMillisecond) {
+        const size_t length = cursor.u16be();
+        const Bytes bytes = cursor.take(std::min(length, cursor.left()));
+        std::vector<std::uint8_t> frame(bytes.begin(), bytes.end());
+        const auto result = odd.read(
+            {.bytes = frame, .wire_length = static_cast<std::uint32_t>(length), .time = 0}, time);
+        const bool message = result.kind == OddReplies::Kind::kMessage;
+        if (message && (result.reply.size != result.reply.bytes.size() ||
+                        result.reply.size > 65535 || result.destination.address.family == 0)) {
+            std::abort();
+        }
+    }
+    return 0;
+}
