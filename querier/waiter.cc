@@ -92,7 +92,7 @@ void Waiter::sent_first(Nanoseconds send) {
 
 void Waiter::handed_over(Nanoseconds took) {
     if (woken_) {
-        learnt_[*woken_].handover.add(std::clamp<Nanoseconds>(took / 2, 0, kLongestHandover));
+        learnt_[*woken_].handover.add(std::clamp<Nanoseconds>(took * 5 / 8, 0, kLongestHandover));
         woken_.reset();
     }
 }

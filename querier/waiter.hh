@@ -9,8 +9,8 @@
 // for each class of sleep length (powers of two), and the timer is set that much before the due
 // time. The error then centres on zero. What is measured is the wake-up (time after the sleep minus
 // the timer's time), the way from there to the send call, and how long that call took: a packet is
-// on its way about half way through the call, and after a long sleep, with cold caches, that makes
-// 10 to 20 us.
+// on its way a little over half way through the call, and after a long sleep, with cold caches,
+// that makes 10 to 20 us.
 //
 // Awake too early: spin when what is left fits in the allowance for spinning; else send when
 // sending now misses by less than another sleep would, which is half the learnt lateness of so
@@ -81,8 +81,8 @@ public:
     /// It sent its first query at `send`, directly after the last wake-up.
     void sent_first(Nanoseconds send);
 
-    /// The send call after the last wake-up took so long, for one query, which was on its way half
-    /// way through.
+    /// The send call after the last wake-up took so long, for one query, which was on its way a
+    /// little over half way through.
     void handed_over(Nanoseconds took);
 
     /// How long the next send call is expected to need until the query is on its way: to be called
