@@ -1,6 +1,5 @@
 #include "querier/process.hh"
 
-#include "core/address.hh"
 #include "core/clock.hh"
 #include "core/error.hh"
 #include "core/fd.hh"
@@ -17,7 +16,6 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
@@ -44,7 +42,6 @@ constexpr Nanoseconds kReportEvery = 400 * kMillisecond;
 constexpr Nanoseconds kParentSilence = 1800 * kMillisecond;
 /// Departed queries worth a message of their own.
 constexpr std::uint64_t kCreditBatch = 8192;
-constexpr size_t kMostInFlight = size_t{1} << 22U;
 /// Writing a buffer of records takes about 100 us; only when nothing is due for so long.
 constexpr Nanoseconds kFlushTime = kMillisecond;
 constexpr size_t kFlushRecords = 1024;
@@ -56,8 +53,6 @@ constexpr Nanoseconds kLongestNap = 300 * kMicrosecond;
 constexpr Nanoseconds kPause = 50 * kMicrosecond;
 /// The descriptors are looked at this often all the same.
 constexpr Nanoseconds kLongestUnseen = 300 * kMicrosecond;
-/// Numbers of UDP paths have four bits; one is the server's.
-constexpr size_t kMostPeers = 15;
 
 volatile sig_atomic_t terminated = 0;
 
@@ -109,51 +104,7 @@ std::uint64_t inode(const char* path) {
     return ::stat(path, &status) == 0 ? status.st_ino : 0;
 }
 
-std::optional<Endpoint> endpoint(const std::string& text, std::string& error) {
-    const auto parsed = Endpoint::parse(text);
-    if (!text.empty() && !parsed) {
-        error = fmt::format("server address {} is not ADDR:PORT", text);
-    }
-    return parsed;
-}
-
-SourceMode source_mode(const std::string& name, std::string& error) {
-    constexpr std::array kNames{"ports", "addresses", "mapped", "packet"};
-    const auto found = std::ranges::find(kNames, name.empty() ? "ports" : name);
-    if (found == kNames.end()) {
-        error = fmt::format("source mode {} is not known; use {}", name, fmt::join(kNames, ", "));
-        return SourceMode::kPorts;
-    }
-    return static_cast<SourceMode>(found - kNames.begin());
-}
-
 } // namespace
-
-ReplayOptions replay_options(const wire::Options& options, std::string& error) {
-    ReplayOptions out;
-    out.servers = {.v4 = endpoint(options.server_v4(), error),
-                   .v6 = endpoint(options.server_v6(), error)};
-    out.timeout = options.timeout_ns();
-    out.idle_timeout = options.idle_timeout_ns();
-    out.in_flight = options.in_flight() == 0 ? out.in_flight : options.in_flight();
-    out.max_lateness = options.max_lateness_ns();
-    out.answers = options.answers();
-    out.source_mode = source_mode(options.source_mode(), error);
-    out.fast = options.fast();
-    out.dependent = options.dependent();
-    out.hedge_after = options.hedge_peers().empty() ? 0 : options.hedge_after_ns();
-    for (const std::string& peer : options.hedge_peers()) {
-        out.peers.push_back(endpoint(peer, error).value_or(Endpoint{}));
-    }
-    if (out.timeout <= 0 || out.idle_timeout < 0) {
-        error = "the timeout must be positive and the idle timeout not negative";
-    } else if (out.in_flight > kMostInFlight) {
-        error = fmt::format("in-flight limit {} is over {}", out.in_flight, kMostInFlight);
-    } else if (out.peers.size() > kMostPeers) {
-        error = fmt::format("{} peers are over {}", out.peers.size(), kMostPeers);
-    }
-    return out;
-}
 
 Process::Process(const QueryOptions& options) : options_(options), link_(options.control_fd) {}
 

@@ -209,6 +209,10 @@ TEST(Options, ReplayOptionsAreChecked) {
     replay_options(bad, error);
     EXPECT_EQ(error, "source mode mopped is not known; use ports, addresses, mapped, packet");
     bad = good_options();
+    bad.add_hedge_peers("");
+    replay_options(bad, error);
+    EXPECT_EQ(error, "hedge peer '' is not ADDR:PORT");
+    bad = good_options();
     bad.set_timeout_ns(0);
     replay_options(bad, error);
     EXPECT_EQ(error, "the timeout must be positive and the idle timeout not negative");
