@@ -7,6 +7,7 @@
 #include "querier/links.hh"
 #include "querier/question.hh"
 #include "querier/slots.hh"
+#include "querier/transport.hh"
 
 #include <algorithm>
 #include <bit>

@@ -4,6 +4,7 @@
 #include "core/clock.hh"
 #include "core/error.hh"
 #include "core/result_file.hh"
+#include "querier/hedges.hh"
 #include "querier/slots.hh"
 #include "querier/statistics.hh"
 
