@@ -48,6 +48,9 @@ struct Query {
     std::uint64_t connection = 0; ///< TCP connection in the trace, from 1; 0 = none known
     Transport transport = Transport::kUdp;
     Bytes message; ///< DNS message as sent, without a length prefix
+
+    /// Not a query: the client closed its TCP connection at this time of the trace.
+    [[nodiscard]] bool is_close() const { return message.empty(); }
 };
 
 } // namespace reprise

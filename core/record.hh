@@ -7,6 +7,8 @@
 //   port | u16 destination port | source address (4 or 16) | destination address (4 or 16) | u16
 //   message size | message | tail of type-length-value fields: u8 type, u8 length, value   (unknown
 //   types are skipped, so the form can grow)
+//
+// A record without a message is no query: the client of the trace closed its TCP connection then.
 
 #include "core/address.hh"
 #include "core/bytes.hh"
