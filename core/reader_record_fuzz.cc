@@ -33,7 +33,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, size_t size) {
             break;
         }
         if (!skimmer.next(view) || view.sequence() != query.sequence ||
-            view.source() != query.source.address || view.due() != query.due) {
+            view.source() != query.source.address || view.due() != query.due ||
+            view.is_close() != query.is_close()) {
             std::abort();
         }
     }

@@ -53,6 +53,13 @@ constexpr size_t kDueAt = 24;
 constexpr size_t kSourceIdAt = 40;
 constexpr size_t kAddressAt = 48;
 
+size_t address_size(std::uint8_t family) { return IpAddress{.bytes = {}, .family = family}.size(); }
+
+/// Where the message's size stands; the families must be within `bytes`.
+size_t message_size_at(Bytes bytes) {
+    return kAddressAt + address_size(bytes[kFamilyAt]) + address_size(bytes[kFamilyAt + 1]);
+}
+
 template <typename T> T load(Bytes bytes, size_t at) {
     T value = 0;
     std::memcpy(&value, bytes.data() + at, sizeof value);
@@ -69,11 +76,9 @@ RecordError judge(Bytes bytes) {
     if (size <= kVersionAt || bytes[kVersionAt] != kRecordVersion) {
         return RecordError::kVersion;
     }
-    constexpr size_t kLargestAddress = 16;
-    const bool v4 = size >= kFixedSize && bytes[kFamilyAt] == 4;
-    const size_t least = kFixedSize + (v4 ? 4 : kLargestAddress);
-    return size >= least && (v4 || bytes[kFamilyAt] == 6) ? RecordError::kNone
-                                                          : RecordError::kCorrupt;
+    const bool known = size >= kFixedSize && (bytes[kFamilyAt] == 4 || bytes[kFamilyAt] == 6);
+    const bool whole = known && size >= message_size_at(bytes) + sizeof(std::uint16_t);
+    return whole ? RecordError::kNone : RecordError::kCorrupt;
 }
 
 } // namespace
@@ -152,6 +157,10 @@ std::uint32_t RecordView::source_id() const { return load<std::uint32_t>(bytes_,
 IpAddress RecordView::source() const {
     const std::uint8_t* at = bytes_.data() + kAddressAt;
     return bytes_[kFamilyAt] == 4 ? IpAddress::v4(at) : IpAddress::v6(at);
+}
+
+bool RecordView::is_close() const {
+    return load<std::uint16_t>(bytes_, message_size_at(bytes_)) == 0;
 }
 
 bool RecordSkimmer::next(RecordView& record) {

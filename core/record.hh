@@ -62,6 +62,8 @@ public:
     [[nodiscard]] Nanoseconds due() const;
     [[nodiscard]] std::uint32_t source_id() const;
     [[nodiscard]] IpAddress source() const;
+    /// As Query::is_close().
+    [[nodiscard]] bool is_close() const;
 
 private:
     friend class RecordSkimmer;

@@ -152,6 +152,40 @@ TEST(RecordSkimmer, SeesWhatTheReaderSees) {
     EXPECT_EQ(copied, block);
 }
 
+TEST(RecordSkimmer, TellsACloseFromAQuery) {
+    for (const char* source : {"192.0.2.1:1024", "[2001:db8::1]:65535"}) {
+        for (const char* destination : {"198.51.100.1:53", "[2001:db8::2]:53"}) {
+            Query close = query(source, destination);
+            close.message = {};
+            std::string block;
+            append_record(block, close);
+            append_record(block, query(source, destination));
+            RecordSkimmer skimmer(bytes(block));
+            RecordReader reader(bytes(block));
+            RecordView view;
+            Query out;
+            ASSERT_TRUE(skimmer.next(view) && reader.next(out));
+            EXPECT_TRUE(view.is_close());
+            EXPECT_TRUE(out.is_close());
+            expect_same(out, close);
+            ASSERT_TRUE(skimmer.next(view) && reader.next(out));
+            EXPECT_FALSE(view.is_close());
+            EXPECT_FALSE(out.is_close());
+        }
+    }
+}
+
+TEST(RecordSkimmer, ARecordTooShortForItsAddressesIsCorrupt) {
+    std::string block;
+    append_record(block, query("192.0.2.1:1024", "198.51.100.1:53"));
+    block.resize(57); // one byte of the message's size is missing
+    block[0] = 53;
+    RecordSkimmer skimmer(bytes(block));
+    RecordView view;
+    EXPECT_FALSE(skimmer.next(view));
+    EXPECT_EQ(skimmer.error(), RecordError::kCorrupt);
+}
+
 TEST(RecordSkimmer, EveryCutIsAnErrorAtItsOffset) {
     std::string block;
     append_record(block, query("192.0.2.1:1024", "198.51.100.1:53"));

@@ -259,7 +259,7 @@ bool Fanout::offer(const RecordView& query) {
 void Fanout::give(const RecordView& query) { give_to(child_of(query), query); }
 
 void Fanout::give_to(Child& child, const RecordView& query) {
-    ++child.assigned;
+    child.assigned += query.is_close() ? 0U : 1U;
     if (child.over()) {
         ++dropped_; // lost with its child: assigned counts it
         return;

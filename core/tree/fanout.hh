@@ -6,6 +6,9 @@
 // EndOfTrace -> Finished. A child is lost when its link goes down before Finished or when nothing
 // came from it for kChildSilence. Queries given to a lost child, before or after, are lost with it:
 // they are counted, never given to another, because a source keeps its child.
+//
+// A close (RecordView::is_close()) goes to the child of its source and takes a credit like a query,
+// but is in no count of queries.
 
 #include "core/address.hh"
 #include "core/clock.hh"
@@ -44,9 +47,9 @@ struct Child {
     bool finished = false;
     bool lost = false;
     std::string lost_because;
-    std::uint64_t credit = 0;     ///< queries it takes now
+    std::uint64_t credit = 0;     ///< records it takes now
     std::uint64_t assigned = 0;   ///< queries given to it, lost ones included
-    std::uint64_t uncredited = 0; ///< of these, not yet returned to our parent as credit
+    std::uint64_t uncredited = 0; ///< records given to it and not yet returned as credit
     wire::Status status;          ///< the last one
     std::vector<wire::QuerierReport> reports;
 
@@ -62,7 +65,7 @@ public:
     struct Events {
         std::function<void()> ready; ///< all children are, once
         std::function<void(std::uint64_t)>
-            credit; ///< so many queries left the schedules below, or were lost there
+            credit; ///< so many records left the schedules below, or were lost there
         std::function<void(const std::string&)> abort; ///< a child asks to stop the run
         std::function<void(const Child&)> lost;        ///< a child was lost
         std::function<void()> over;                    ///< every child finished or is lost, once
@@ -139,7 +142,7 @@ private:
     std::vector<std::uint16_t> known_;
     wire::Hello own_;
     Watch heartbeat_;
-    std::uint64_t dropped_ = 0; ///< given to children that are over since the last flush
+    std::uint64_t dropped_ = 0; ///< records given to children that are over since the last flush
     bool over_told_ = false;
     bool aborted_ = false;
 };

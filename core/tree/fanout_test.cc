@@ -34,6 +34,8 @@ IpAddress source(std::uint8_t number) {
 struct FakeChild {
     std::unique_ptr<Link> link;
     std::uint64_t received = 0;
+    std::uint64_t closes = 0;
+    std::uint64_t announced = 0; ///< queries, in EndOfTrace
     std::vector<std::uint64_t> sequences;
     wire::Start start;
     bool ended = false;
@@ -51,13 +53,15 @@ struct FakeChild {
                  frame.block().records().size()});
             Query query;
             while (records.next(query)) {
-                ++received;
+                closes += query.is_close() ? 1U : 0U;
+                received += query.is_close() ? 0U : 1U;
                 sequences.push_back(query.sequence);
             }
         } else if (frame.has_start()) {
             start = frame.start();
         } else if (frame.has_end()) {
             ended = true;
+            announced = frame.end().queries();
         } else if (frame.has_abort()) {
             aborted = frame.abort().because();
         }
@@ -113,12 +117,18 @@ protected:
     /// Good until the next call.
     RecordView query(std::uint64_t sequence, std::uint8_t from) {
         static const std::array<std::uint8_t, 12> kMessage{};
+        return record(sequence, from, kMessage);
+    }
+
+    RecordView close(std::uint8_t from) { return record(0, from, {}); }
+
+    RecordView record(std::uint64_t sequence, std::uint8_t from, Bytes message) {
         record_.clear();
         append_record(record_, {.sequence = sequence,
                                 .source = {.address = source(from), .port = 1},
                                 .destination = {.address = source(250), .port = 53},
                                 .source_id = from,
-                                .message = kMessage});
+                                .message = message});
         RecordSkimmer records(
             {reinterpret_cast<const std::uint8_t*>(record_.data()), record_.size()});
         RecordView view;
@@ -191,6 +201,54 @@ TEST_F(FanoutTest, ALostChildKeepsItsQueriesAndOthersGoOn) {
     EXPECT_GT(all[0]->assigned, 20U);
     EXPECT_EQ(all[0]->assigned + all[1]->assigned, 100U);
     EXPECT_EQ(children_[1]->received, all[1]->assigned);
+}
+
+TEST_F(FanoutTest, AClosingTakesCreditButIsNoQuery) {
+    add_child("a").hello("run1", 3, kProtocolVersion);
+    ASSERT_TRUE(run_until([&] { return ready_; }));
+    EXPECT_TRUE(fanout_.offer(query(0, 1)));
+    EXPECT_TRUE(fanout_.offer(close(1)));
+    EXPECT_TRUE(fanout_.offer(query(1, 1)));
+    EXPECT_FALSE(fanout_.offer(close(1))) << "the credit is used up";
+    fanout_.end();
+    ASSERT_TRUE(run_until([&] { return children_[0]->ended; }));
+    EXPECT_EQ(children_[0]->received, 2U);
+    EXPECT_EQ(children_[0]->closes, 1U);
+    EXPECT_EQ(children_[0]->announced, 2U);
+    EXPECT_EQ(fanout_.children()[0]->assigned, 2U);
+    children_[0]->credit(3);
+    EXPECT_TRUE(run_until([&] { return returned_ == 3; }));
+}
+
+TEST_F(FanoutTest, AClosingGoesToTheChildOfItsSource) {
+    add_child("a").hello("run1", 1000, kProtocolVersion);
+    add_child("b").hello("run1", 1000, kProtocolVersion);
+    ASSERT_TRUE(run_until([&] { return ready_; }));
+    for (std::uint8_t i = 0; i < 100; ++i) {
+        give(i, i);
+        fanout_.give(close(i));
+    }
+    fanout_.end();
+    ASSERT_TRUE(run_until([&] { return children_[0]->ended && children_[1]->ended; }));
+    EXPECT_GT(children_[0]->received, 0U);
+    EXPECT_EQ(children_[0]->closes, children_[0]->received);
+    EXPECT_EQ(children_[1]->closes, children_[1]->received);
+    EXPECT_EQ(children_[0]->closes + children_[1]->closes, 100U);
+}
+
+TEST_F(FanoutTest, ClosingsForALostChildAreNotLostQueries) {
+    add_child("a").hello("run1", 1000, kProtocolVersion);
+    ASSERT_TRUE(run_until([&] { return ready_; }));
+    give(0, 1);
+    fanout_.give(close(1)); // both are in the block that is never sent
+    children_[0]->link->close();
+    ASSERT_TRUE(run_until([&] { return !lost_.empty(); }));
+    EXPECT_EQ(returned_, 2U);
+    EXPECT_TRUE(fanout_.offer(query(1, 1)));
+    EXPECT_TRUE(fanout_.offer(close(1)));
+    fanout_.flush();
+    EXPECT_EQ(returned_, 4U) << "whoever gave them has the credit back";
+    EXPECT_EQ(fanout_.children()[0]->assigned, 2U);
 }
 
 TEST_F(FanoutTest, PeersOfAnotherRunOrVersionAreRefused) {

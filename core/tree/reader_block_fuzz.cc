@@ -17,6 +17,9 @@ void demand(bool good) {
     }
 }
 
+/// Of a record without a message, between IPv4 addresses or to none.
+constexpr size_t kLeast = 50 + 4;
+
 void skim(reprise::Bytes block) {
     reprise::RecordSkimmer records(block);
     reprise::RecordView record;
@@ -24,6 +27,7 @@ void skim(reprise::Bytes block) {
     while (records.next(record)) {
         sum += record.bytes().size();
         demand(record.source().size() > 0);
+        demand(!record.is_close() || record.bytes().size() >= kLeast);
     }
     demand(sum == block.size() || records.error() != reprise::RecordError::kNone);
 }
