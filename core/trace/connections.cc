@@ -8,6 +8,7 @@
 #include "core/trace/stream.hh"
 #include "core/trace/tally.hh"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -35,7 +36,7 @@ ConnectionTable::Connection& ConnectionTable::open(const Key& key, const TcpSegm
     if (!segment.syn) {
         tally_->add(Count::kTcpMidStream);
     }
-    open_.push_back({.key = key, .id = ++last_id_, .last = now, .directions = {}});
+    open_.push_back({.key = key, .id = ++last_id_, .last = now, .directions = {}, .close = {}});
     index_[key] = std::prev(open_.end());
     return open_.back();
 }
@@ -162,16 +163,66 @@ void ConnectionTable::show(std::vector<Message>& out) {
     for (const Place& place : places_) {
         Direction& direction = place.connection->directions[place.direction];
         const Bytes bytes = direction.stream.bytes(place.found);
+        const bool response = (bytes[2] & 0x80U) != 0;
+        direction.asked |= !response;
+        direction.latest = place.found.time;
         out.push_back({.time = place.found.time,
                        .source = place.connection->key.ends[place.direction],
                        .destination = place.connection->key.ends[1 - place.direction],
                        .transport = Transport::kTcp,
                        .connection = place.connection->id,
                        .first_in_connection = !std::exchange(direction.yielded, true),
-                       .response = (bytes[2] & 0x80U) != 0,
+                       .response = response,
                        .bytes = bytes});
     }
     places_.clear();
+}
+
+/// Who closes first is the sender of the first FIN or RST. One from far outside of the stream
+/// closes nothing (RFC 5961 section 3): it is of an earlier use of the ports, or forged.
+void ConnectionTable::note_close(Connection& connection, size_t direction,
+                                 const TcpSegment& segment, Nanoseconds now) {
+    if (connection.directions[direction].stream.foreign(segment.sequence)) {
+        return;
+    }
+    Close& close = connection.close;
+    if (!close.seen && (segment.fin || segment.rst)) {
+        const auto size = static_cast<std::uint32_t>(segment.payload.size());
+        close = {.seen = true,
+                 .direction = direction,
+                 .end = segment.sequence + (segment.syn ? 1U : 0U) + size,
+                 .time = now};
+    }
+    const bool acknowledged = direction != close.direction && segment.ack &&
+                              static_cast<std::int32_t>(segment.acknowledgement - close.end) >= 0;
+    close.final |= close.seen && (segment.rst || acknowledged);
+}
+
+/// The client is the end that asked; of two, the one without a DNS port.
+bool ConnectionTable::client_closed(const Connection& connection) const {
+    const size_t closer = connection.close.direction;
+    const std::uint16_t port = connection.key.ends.at(closer).port;
+    return connection.directions.at(closer).asked &&
+           (!connection.directions.at(1 - closer).asked ||
+            std::ranges::count(options_->ports, port) == 0);
+}
+
+/// Shows the client's close once all of its bytes were seen or are given up.
+void ConnectionTable::tell_close(Connection& connection, std::vector<Message>& out) const {
+    Close& close = connection.close;
+    const Direction& from = connection.directions.at(close.direction);
+    const bool due = close.seen && !close.told && !from.stream.waiting() &&
+                     (close.final || from.stream.reached(close.end));
+    if (due && client_closed(connection)) {
+        close.told = true;
+        out.push_back({.time = std::max(close.time, from.latest),
+                       .source = connection.key.ends.at(close.direction),
+                       .destination = connection.key.ends.at(1 - close.direction),
+                       .transport = Transport::kTcp,
+                       .connection = connection.id,
+                       .closes = true,
+                       .bytes = {}});
+    }
 }
 
 void ConnectionTable::add(const IpPacket& ip, const TcpSegment& segment, Nanoseconds now,
@@ -197,6 +248,10 @@ void ConnectionTable::add(const IpPacket& ip, const TcpSegment& segment, Nanosec
         make_room(*connection);
     }
     show(out);
+    if (options_->closes && connection != nullptr) {
+        note_close(*connection, direction, segment, now);
+        tell_close(*connection, out);
+    }
 }
 
 void ConnectionTable::finish(std::vector<Message>& out) {

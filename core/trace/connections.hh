@@ -46,7 +46,19 @@ private:
     struct Direction {
         Stream stream;
         bool yielded = false;
+        bool asked = false; ///< one of the messages yielded was a query
         bool fin = false;
+        Nanoseconds latest = 0; ///< time of the last message yielded
+    };
+
+    /// The first FIN or RST of a connection.
+    struct Close {
+        bool seen = false;
+        bool told = false;
+        bool final = false;    ///< no bytes before it are waited for
+        size_t direction = 0;  ///< who sent it
+        std::uint32_t end = 0; ///< sequence number behind the last byte
+        Nanoseconds time = 0;
     };
 
     struct Connection {
@@ -55,6 +67,7 @@ private:
         Nanoseconds last = 0;
         std::array<Direction, 2> directions; ///< [i] is sent by key.ends[i]
         bool closed = false;
+        Close close;
     };
 
     using List = std::list<Connection>;
@@ -78,6 +91,10 @@ private:
     void make_room(const Connection& keep);
     void note(Connection& connection, size_t direction);
     void show(std::vector<Message>& out);
+    static void note_close(Connection& connection, size_t direction, const TcpSegment& segment,
+                           Nanoseconds now);
+    [[nodiscard]] bool client_closed(const Connection& connection) const;
+    void tell_close(Connection& connection, std::vector<Message>& out) const;
 
     const ReaderOptions* options_;
     Tally* tally_;

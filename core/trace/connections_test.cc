@@ -3,6 +3,7 @@
 #include "core/trace/tally.hh"
 #include "core/trace/test_feeder.hh"
 #include "core/trace/test_packets.hh"
+#include "core/trace/test_tcp.hh"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -19,36 +20,6 @@ namespace {
 using namespace test; // NOLINT(google-build-using-namespace)
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
-
-Buffer client(std::uint32_t sequence, const Buffer& payload, const std::string& flags = "A",
-              std::uint32_t acknowledgement = 0) {
-    return ipv4(tcp({.sequence = sequence,
-                     .acknowledgement = acknowledgement,
-                     .flags = flags,
-                     .payload = payload}),
-                {.protocol = 6});
-}
-
-Buffer server(std::uint32_t sequence, const Buffer& payload, const std::string& flags = "A",
-              std::uint32_t acknowledgement = 0) {
-    return ipv4(tcp({.source_port = 53,
-                     .destination_port = 40'000,
-                     .sequence = sequence,
-                     .acknowledgement = acknowledgement,
-                     .flags = flags,
-                     .payload = payload}),
-                {.source = "198.51.100.1", .destination = "192.0.2.1", .protocol = 6});
-}
-
-Buffer message(std::uint16_t id, bool response = false) { return prefixed(dns(id, response)); }
-
-const std::uint32_t kSize = static_cast<std::uint32_t>(message(1).size());
-
-/// Opens the connection: the client's data begins at 101, the server's at 501.
-void open(Feeder& feeder) {
-    feeder.feed(client(100, {}, "S"));
-    feeder.feed(server(500, {}, "SA", 101));
-}
 
 TEST(Tcp, QueryAndResponseShareAConnection) {
     Feeder feeder;

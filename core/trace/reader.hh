@@ -30,9 +30,15 @@ struct ReaderOptions {
     size_t connections = 262'144;         ///< most TCP connections followed at once
     Nanoseconds fragment_timeout = 30 * kSecond;    ///< trace time
     Nanoseconds connection_timeout = 300 * kSecond; ///< trace time without a packet
+    bool closes = false; ///< yield the closes of clients as well (Message::closes)
 };
 
 /// One DNS message of the trace. `bytes` borrows: it is good until the next call of Reader::next().
+///
+/// Or, where ReaderOptions::closes asks for it, no message: `source` closed its TCP connection
+/// (FIN or RST) before the server did. It comes once a connection, behind all messages of `source`
+/// on it, and only where one of them was a query; connections that are forgotten before the close
+/// is whole (idle, evicted, end of the trace) have none.
 struct Message {
     Nanoseconds time = 0; ///< since the epoch; of the packet that completed the message
     Endpoint source;
@@ -42,7 +48,8 @@ struct Message {
     bool first_in_connection =
         false;             ///< first yielded of its direction: first query, first response
     bool response = false; ///< QR bit, whatever the ports say
-    Bytes bytes;           ///< at least 12 bytes
+    bool closes = false;   ///< no message: the connection was closed
+    Bytes bytes;           ///< at least 12 bytes; empty with `closes`
 };
 
 /// Counters by name (tally.hh says what each means; those at zero are absent), each a packet or

@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdint>
 #include <cstdlib>
+#include <set>
 
 namespace {
 
@@ -16,7 +17,8 @@ constexpr std::array kLinks{trace::LinkType::kEthernet, trace::LinkType::kRaw,
                             trace::LinkType::kSll, trace::LinkType::kSll2, trace::LinkType::kNull};
 
 /// Touches every byte handed out, so that the address sanitizer sees what is no longer there.
-void drain(trace::Assembler& assembler) {
+/// `told`: connections whose close was yielded, once each.
+void drain(trace::Assembler& assembler, std::set<std::uint64_t>& told) {
     trace::Message message;
     while (assembler.pop(message)) {
         unsigned sum = 0;
@@ -24,7 +26,11 @@ void drain(trace::Assembler& assembler) {
             sum += byte;
         }
         const bool tcp = message.transport == Transport::kTcp;
-        if (message.bytes.size() < 12 || sum > 255U * message.bytes.size() ||
+        if (message.closes &&
+            !(tcp && message.bytes.empty() && told.insert(message.connection).second)) {
+            std::abort();
+        }
+        if ((message.bytes.size() < 12 && !message.closes) || sum > 255U * message.bytes.size() ||
             tcp != (message.connection != 0)) {
             std::abort();
         }
@@ -36,7 +42,9 @@ void drain(trace::Assembler& assembler) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, size_t size) {
     Cursor in({data, size});
     const trace::LinkType link = kLinks[in.u8() % kLinks.size()];
-    trace::Assembler assembler({.fragment_bytes = 4'096, .stream_bytes = 16'384, .connections = 4});
+    trace::Assembler assembler(
+        {.fragment_bytes = 4'096, .stream_bytes = 16'384, .connections = 4, .closes = true});
+    std::set<std::uint64_t> told;
     Nanoseconds now = 0;
     while (in.ok() && in.left() > 0) {
         const size_t length = in.little<std::uint16_t>();
@@ -46,9 +54,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, size_t size) {
                         .time = now,
                         .bytes = bytes,
                         .wire_length = static_cast<std::uint32_t>(bytes.size())});
-        drain(assembler);
+        drain(assembler, told);
     }
     assembler.finish();
-    drain(assembler);
+    drain(assembler, told);
     return 0;
 }

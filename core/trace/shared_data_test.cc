@@ -11,6 +11,7 @@
 #include <fstream>
 #include <map>
 #include <regex>
+#include <set>
 #include <string>
 
 namespace reprise::trace {
@@ -110,6 +111,30 @@ TEST(SharedData, TheRootMinuteHas106QueriesOverTcp) {
     }
     EXPECT_EQ(udp, 10'326U);
     EXPECT_EQ(tcp, 106U);
+}
+
+/// What tshark sees in it: 106 connections with a query each, of which the client's FIN is the
+/// first one in all.
+TEST(SharedData, TheRootMinutesClientsCloseTheir106Connections) {
+    const std::string path = fs::path(shared_data()) / "root/nsd-live.raw.pcap.xz";
+    if (!fs::exists(path)) {
+        GTEST_SKIP() << "no " << path;
+    }
+    Reader reader(path, {.closes = true});
+    Message message;
+    std::set<std::uint64_t> asked;
+    std::set<std::uint64_t> closed;
+    while (reader.next(message)) {
+        if (message.closes) {
+            EXPECT_TRUE(asked.contains(message.connection));
+            EXPECT_EQ(message.destination.port, 53U);
+            EXPECT_TRUE(closed.insert(message.connection).second);
+        } else if (message.connection != 0 && !message.response) {
+            asked.insert(message.connection);
+        }
+    }
+    EXPECT_EQ(asked.size(), 106U);
+    EXPECT_EQ(closed.size(), 106U);
 }
 
 } // namespace

@@ -60,6 +60,11 @@ public:
 
     [[nodiscard]] bool started() const { return started_; }
 
+    /// Whether every byte before `sequence` was seen or given up.
+    [[nodiscard]] bool reached(std::uint32_t sequence) const {
+        return started_ && ahead(sequence) <= 0;
+    }
+
     /// Sequence number of the first byte seen or announced by a SYN.
     [[nodiscard]] std::uint32_t first_sequence() const { return first_; }
 

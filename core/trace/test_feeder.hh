@@ -12,15 +12,21 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 namespace reprise::trace::test {
+
+/// Stands for a connection's close among the ids.
+inline constexpr unsigned kClose = 0x1'0000;
 
 struct Seen {
     unsigned id = 0;
     std::uint64_t connection = 0;
     bool first = false;
     bool response = false;
+    std::string source;
+    std::string destination;
     Nanoseconds time = 0;
     size_t size = 0;
 };
@@ -59,12 +65,15 @@ private:
         std::vector<unsigned> ids;
         Message message;
         while (assembler_.pop(message)) {
-            const unsigned id = message.bytes[0] * 256U + message.bytes[1];
+            const unsigned id =
+                message.closes ? kClose : message.bytes[0] * 256U + message.bytes[1];
             ids.push_back(id);
             seen_.push_back({.id = id,
                              .connection = message.connection,
                              .first = message.first_in_connection,
                              .response = message.response,
+                             .source = message.source.text(),
+                             .destination = message.destination.text(),
                              .time = message.time,
                              .size = message.bytes.size()});
         }
