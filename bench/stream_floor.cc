@@ -1,0 +1,444 @@
+// reprise-stream-floor: what a query on a connection of its own costs at the least.
+//
+// The system calls that any client must do for a query over TCP, and OpenSSL's own work for one
+// over TLS, in a plain loop with a bounded number of connections at a time: socket, bind to a
+// source address, connect, one query, one answer, close. Nothing is scheduled, matched, timed or
+// recorded, so what a real client costs more is its own. It shares no code with the querier.
+#include "core/error.hh"
+#include "core/fd.hh"
+#include "core/log.hh"
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+#include <openssl/err.h>
+#include <openssl/prov_ssl.h>
+#include <openssl/ssl.h>
+#include <openssl/tls1.h>
+#include <openssl/types.h>
+
+#include <arpa/inet.h>
+#include <array>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <iostream>
+#include <memory>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <utility>
+#include <vector>
+
+namespace {
+
+using reprise::check;
+using reprise::FileDescriptor;
+
+struct Options {
+    std::string server;
+    std::uint16_t port = 53;
+    std::uint64_t connections = 1000;
+    std::uint32_t in_flight = 100;
+    std::uint32_t sources = 0; ///< addresses from 10.0.0.1 on in turn; 0: the host's own
+    std::string authority;     ///< PEM file; with it TLS is spoken and the server verified
+    std::string name;
+    bool resume = false;
+    bool early_data = false;
+};
+
+struct Counts {
+    std::uint64_t begun = 0;
+    std::uint64_t answered = 0;
+    std::uint64_t failed = 0;
+    std::uint64_t resumed = 0;
+    std::uint64_t early_data = 0;
+};
+
+struct FreeTls {
+    void operator()(SSL* tls) const { SSL_free(tls); }
+
+    void operator()(SSL_CTX* context) const { SSL_CTX_free(context); }
+
+    void operator()(SSL_SESSION* session) const { SSL_SESSION_free(session); }
+};
+
+using Context = std::unique_ptr<SSL_CTX, FreeTls>;
+using Session = std::unique_ptr<SSL_SESSION, FreeTls>;
+
+constexpr std::uint32_t kFirstSource = 0x0a000001; // 10.0.0.1
+constexpr std::size_t kQuestion = 28;              // n000000.bench.example, A, IN
+constexpr std::size_t kQuerySize = 2 + 12 + kQuestion - 1;
+constexpr std::size_t kReadSize = 4096;
+constexpr std::size_t kEventsATurn = 64;
+constexpr int kPatienceMs = 10'000;
+
+using Query = std::array<std::uint8_t, kQuerySize>;
+
+/// With its length before it; the name's digits and the id tell one query from another.
+Query make_query(std::uint64_t number) {
+    Query query{0,   kQuerySize - 2,
+                0,   0,
+                1,   0,
+                0,   1,
+                0,   0,
+                0,   0,
+                0,   0,
+                7,   'n',
+                '0', '0',
+                '0', '0',
+                '0', '0',
+                5,   'b',
+                'e', 'n',
+                'c', 'h',
+                7,   'e',
+                'x', 'a',
+                'm', 'p',
+                'l', 'e',
+                0,   0,
+                1,   0,
+                1};
+    query[2] = static_cast<std::uint8_t>(number >> 8U);
+    query[3] = static_cast<std::uint8_t>(number);
+    for (std::size_t place = 21; place > 15; --place, number /= 10) {
+        query.at(place) = static_cast<std::uint8_t>('0' + number % 10);
+    }
+    return query;
+}
+
+/// Sessions to resume, from any connection. One session serves one connection: OpenSSL changes it
+/// when that one gets a ticket or closes, so that others could not resume from it.
+class Tickets {
+public:
+    /// OpenSSL's callback; takes the session over.
+    static int keep(SSL* tls, SSL_SESSION* session) {
+        auto* const tickets = static_cast<Tickets*>(SSL_CTX_get_ex_data(SSL_get_SSL_CTX(tls), 0));
+        tickets->sessions_.emplace_back(session);
+        return 1;
+    }
+
+    /// The newest, or a copy of the only one, so that there is always one.
+    Session take() {
+        if (sessions_.size() == 1) {
+            return Session(SSL_SESSION_dup(sessions_.back().get()));
+        }
+        Session newest = std::move(sessions_.back());
+        sessions_.pop_back();
+        return newest;
+    }
+
+    [[nodiscard]] bool empty() const { return sessions_.empty(); }
+
+private:
+    std::vector<Session> sessions_;
+};
+
+Context make_context(const Options& options, Tickets& tickets) {
+    Context context(SSL_CTX_new(TLS_client_method()));
+    if (SSL_CTX_load_verify_file(context.get(), options.authority.c_str()) != 1) {
+        throw reprise::UsageError(
+            fmt::format("--ca {}: no certificate in it; give a PEM file", options.authority));
+    }
+    SSL_CTX_set_verify(context.get(), SSL_VERIFY_PEER, nullptr);
+    SSL_CTX_set_min_proto_version(context.get(), TLS1_3_VERSION);
+    SSL_CTX_set_read_ahead(context.get(), 1);
+    if (options.resume) {
+        SSL_CTX_set_session_cache_mode(context.get(),
+                                       SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL);
+        SSL_CTX_set_ex_data(context.get(), 0, &tickets);
+        SSL_CTX_sess_set_new_cb(context.get(), Tickets::keep);
+    }
+    return context;
+}
+
+class Floor {
+public:
+    explicit Floor(const Options& options)
+        : options_(options), epoll_(check(epoll_create1(EPOLL_CLOEXEC), "epoll_create1")),
+          slots_(options.in_flight) {
+        server_.sin_family = AF_INET;
+        server_.sin_port = htons(options.port);
+        if (inet_pton(AF_INET, options.server.c_str(), &server_.sin_addr) != 1) {
+            throw reprise::UsageError(
+                fmt::format("{}: not an IPv4 address; give the server's", options.server));
+        }
+        if (!options.authority.empty()) {
+            context_ = make_context(options, tickets_);
+        }
+    }
+
+    Counts run() {
+        if (options_.resume) {
+            run_until(1); // fetches the first ticket
+            if (tickets_.empty()) {
+                throw reprise::Error("the server gave no session ticket; use one that does");
+            }
+        }
+        run_until(options_.connections);
+        if (counts_.failed > 0) {
+            throw reprise::Error(fmt::format("{} of {} connections failed, the first one: {}",
+                                             counts_.failed, counts_.begun, reason_));
+        }
+        return counts_;
+    }
+
+private:
+    struct Slot {
+        FileDescriptor fd;
+        std::unique_ptr<SSL, FreeTls> tls;
+        Query query{};
+        bool early = false; ///< the query is still to go with the handshake
+        bool sent = false;
+    };
+
+    enum class State : std::uint8_t { kWaits, kAnswered, kFailed };
+
+    /// Begins connections up to the `limit`-th and waits for the end of all.
+    void run_until(std::uint64_t limit) {
+        limit_ = limit;
+        for (std::uint32_t place = 0; place < options_.in_flight; ++place) {
+            begin_next(place);
+        }
+        while (open_ > 0) {
+            take_turn();
+        }
+    }
+
+    void begin_next(std::uint32_t place);
+    void connect(Slot& slot, std::uint32_t place);
+    void bind_source(int fd) const;
+    void start_tls(Slot& slot);
+    void take_turn();
+    void end(std::uint32_t place, State state);
+    static State advance_tcp(Slot& slot);
+    static State advance_tls(Slot& slot);
+    static int send_tls(Slot& slot);
+    static int send_early(Slot& slot);
+
+    Options options_;
+    sockaddr_in server_{};
+    Tickets tickets_;
+    Context context_;
+    FileDescriptor epoll_;
+    std::vector<Slot> slots_;
+    std::uint64_t limit_ = 0;
+    std::uint32_t open_ = 0;
+    Counts counts_;
+    std::string reason_; ///< of the first failure
+};
+
+/// Of what failed just now, in OpenSSL's or the system's words.
+std::string reason_of_failure() {
+    const char* const reason = ERR_reason_error_string(ERR_peek_error());
+    return reason != nullptr ? reason : std::strerror(errno);
+}
+
+void set_on(int fd, int level, int option) {
+    const int on = 1;
+    check(setsockopt(fd, level, option, &on, sizeof on), "setsockopt");
+}
+
+void Floor::begin_next(std::uint32_t place) {
+    if (counts_.begun == limit_) {
+        return;
+    }
+    Slot& slot = slots_[place];
+    slot.query = make_query(counts_.begun);
+    slot.sent = false;
+    connect(slot, place);
+    if (context_) {
+        start_tls(slot);
+    }
+    ++counts_.begun;
+    ++open_;
+}
+
+void Floor::connect(Slot& slot, std::uint32_t place) {
+    slot.fd = FileDescriptor(
+        check(::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), "socket"));
+    if (options_.sources > 0) {
+        bind_source(slot.fd.get());
+    }
+    if (::connect(slot.fd.get(), reinterpret_cast<const sockaddr*>(&server_), sizeof server_) !=
+            0 &&
+        errno != EINPROGRESS) {
+        throw reprise::SystemError(fmt::format("connect to {}", options_.server));
+    }
+    epoll_event event{};
+    event.events = EPOLLIN | EPOLLOUT | EPOLLET;
+    event.data.u32 = place;
+    check(epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, slot.fd.get(), &event), "epoll_ctl");
+}
+
+/// The port is chosen by connect, with the peer in mind.
+void Floor::bind_source(int fd) const {
+    sockaddr_in source{};
+    source.sin_family = AF_INET;
+    source.sin_addr.s_addr =
+        htonl(kFirstSource + static_cast<std::uint32_t>(counts_.begun % options_.sources));
+    set_on(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT);
+    check(::bind(fd, reinterpret_cast<const sockaddr*>(&source), sizeof source),
+          "bind to a source address");
+}
+
+void Floor::start_tls(Slot& slot) {
+    set_on(slot.fd.get(), IPPROTO_TCP, TCP_NODELAY); // the query follows the handshake's last part
+    slot.tls.reset(SSL_new(context_.get()));
+    SSL* const tls = slot.tls.get();
+    if (tls == nullptr || SSL_set_fd(tls, slot.fd.get()) != 1) {
+        throw reprise::Error("no memory for another TLS connection");
+    }
+    SSL_set_connect_state(tls);
+    if (!options_.name.empty()) {
+        SSL_ctrl(tls, SSL_CTRL_SET_TLSEXT_HOSTNAME, TLSEXT_NAMETYPE_host_name,
+                 options_.name.data()); // its macro has an old-style cast
+        SSL_set1_host(tls, options_.name.c_str());
+    }
+    if (!tickets_.empty()) {
+        SSL_set_session(tls, tickets_.take().get());
+        slot.early = options_.early_data;
+    }
+}
+
+void Floor::take_turn() {
+    std::array<epoll_event, kEventsATurn> events{};
+    const int count = epoll_wait(epoll_.get(), events.data(), kEventsATurn, kPatienceMs);
+    if (count == 0) {
+        throw reprise::Error("no answer for 10 s; is the server running?");
+    }
+    for (int i = 0; i < count; ++i) {
+        const std::uint32_t place = events.at(static_cast<std::size_t>(i)).data.u32;
+        Slot& slot = slots_[place];
+        const State state = context_ ? advance_tls(slot) : advance_tcp(slot);
+        if (state != State::kWaits) {
+            end(place, state);
+            begin_next(place);
+        }
+    }
+}
+
+void Floor::end(std::uint32_t place, State state) {
+    Slot& slot = slots_[place];
+    counts_.answered += state == State::kAnswered ? 1U : 0U;
+    if (state == State::kFailed && counts_.failed++ == 0) {
+        reason_ = reason_of_failure();
+    }
+    if (slot.tls && state == State::kAnswered) {
+        counts_.resumed += SSL_session_reused(slot.tls.get()) == 1 ? 1U : 0U;
+        const bool early = SSL_get_early_data_status(slot.tls.get()) == SSL_EARLY_DATA_ACCEPTED;
+        counts_.early_data += early ? 1U : 0U;
+        SSL_shutdown(slot.tls.get());
+    }
+    ERR_clear_error();
+    slot.tls.reset();
+    slot.fd.reset();
+    --open_;
+}
+
+/// The first event says that the connection stands, the second that the answer is there.
+Floor::State Floor::advance_tcp(Slot& slot) {
+    if (!slot.sent) {
+        const auto put = ::send(slot.fd.get(), slot.query.data(), slot.query.size(), MSG_NOSIGNAL);
+        slot.sent = true;
+        return put == kQuerySize ? State::kWaits : State::kFailed;
+    }
+    std::array<std::uint8_t, kReadSize> answer{};
+    const auto got = ::recv(slot.fd.get(), answer.data(), answer.size(), 0);
+    return got == kQuerySize ? State::kAnswered : State::kFailed;
+}
+
+Floor::State Floor::advance_tls(Slot& slot) {
+    SSL* const tls = slot.tls.get();
+    const auto waits = [tls](int returned) {
+        const int error = SSL_get_error(tls, returned);
+        return error == SSL_ERROR_WANT_READ || error == SSL_ERROR_WANT_WRITE ? State::kWaits
+                                                                             : State::kFailed;
+    };
+    if (const int done = send_tls(slot); done <= 0) {
+        return waits(done);
+    }
+    std::array<std::uint8_t, kReadSize> answer{};
+    const int got = SSL_read(tls, answer.data(), answer.size());
+    return got > 0 ? State::kAnswered : waits(got);
+}
+
+/// Handshake and query; returns what OpenSSL's functions do.
+int Floor::send_tls(Slot& slot) {
+    if (slot.early) {
+        if (const int done = send_early(slot); done <= 0) {
+            return done;
+        }
+    }
+    SSL* const tls = slot.tls.get();
+    if (slot.sent && SSL_is_init_finished(tls) == 1) {
+        return 1;
+    }
+    if (const int done = SSL_do_handshake(tls); done <= 0) {
+        return done;
+    }
+    if (SSL_get_early_data_status(tls) == SSL_EARLY_DATA_ACCEPTED) {
+        slot.sent = true;
+        return 1;
+    }
+    slot.sent = true;
+    return SSL_write(tls, slot.query.data(), kQuerySize);
+}
+
+int Floor::send_early(Slot& slot) {
+    std::size_t put = 0;
+    const int done =
+        SSL_write_early_data(slot.tls.get(), slot.query.data(), slot.query.size(), &put);
+    slot.early = done <= 0;
+    return done;
+}
+
+void add_options(CLI::App& app, Options& options) {
+    app.add_option("SERVER", options.server, "its IPv4 address")->required();
+    app.add_option("--port", options.port, "of the server")->capture_default_str();
+    app.add_option("--connections", options.connections, "so many, one query on each")
+        ->capture_default_str();
+    app.add_option("--in-flight", options.in_flight, "most connections at a time")
+        ->check(CLI::Range(1, 10000))
+        ->capture_default_str();
+    app.add_option("--sources", options.sources,
+                   "bind to so many addresses from 10.0.0.1 on in turn; 0: to none")
+        ->capture_default_str();
+    auto* const authority =
+        app.add_option("--ca", options.authority, "speak TLS 1.3; verify with this authority, PEM");
+    app.add_option("--name", options.name, "of the server, in its certificate")->needs(authority);
+    auto* const resume =
+        app.add_flag("--resume", options.resume, "resume sessions")->needs(authority);
+    app.add_flag("--early-data", options.early_data, "send the query with the handshake (0-RTT)")
+        ->needs(resume);
+}
+
+int body(int argc, char** argv) {
+    CLI::App app("Asks one query a connection by the fewest system calls, or with OpenSSL's own "
+                 "cost; prints its counts as JSON.",
+                 "reprise-stream-floor");
+    Options options;
+    add_options(app, options);
+    try {
+        app.parse(argc, argv);
+    } catch (const CLI::ParseError& error) {
+        return app.exit(error) == 0 ? 0 : 2;
+    }
+    const Counts counts = Floor(options).run();
+    nlohmann::ordered_json all = nlohmann::ordered_json::object();
+    all["connections"] = counts.begun;
+    all["answered"] = counts.answered;
+    all["resumed"] = counts.resumed;
+    all["early_data"] = counts.early_data;
+    std::cout << all.dump() << '\n';
+    return 0;
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+    return reprise::run_main("reprise-stream-floor", body, argc, argv);
+}
