@@ -2,7 +2,8 @@
 
 `python -m cli.certificates --out DIR NAME=ADDRESS...` writes ca.pem, and NAME.pem and NAME.key for every
 distributor (server and client use, because a distributor may feed others) and for the controller (client
-use). The CA's own key is never written.
+use). The CA's own key is never written. `--server` adds a certificate for the server under test: of an
+authority of its own, so that nothing the server has opens the control connections.
 """
 
 from __future__ import annotations
@@ -11,18 +12,32 @@ import argparse
 import datetime
 import ipaddress
 import os
+import shutil
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 CONTROLLER = "controller"
 _BACKDATE = datetime.timedelta(hours=1)  # hosts' clocks may differ a little
 _LIFETIME = datetime.timedelta(days=30)
+
+
+Key = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
+
+
+@dataclass(frozen=True)
+class Service:
+    """The server under test: its certificate's name, addresses and key type, and whose files they become."""
+
+    name: str
+    addresses: tuple[str, ...]
+    key_type: str = "ecdsa-p256"
+    owner: str = ""
 
 
 @dataclass(frozen=True)
@@ -48,11 +63,34 @@ def make_authority() -> Authority:
 
 def issue(authority: Authority, name: str, address: str | None) -> tuple[bytes, bytes]:
     """PEM certificate and private key for a program called `name`; with an address it may be a server too."""
-    key = ec.generate_private_key(ec.SECP256R1())
     uses = [ExtendedKeyUsageOID.CLIENT_AUTH] + ([ExtendedKeyUsageOID.SERVER_AUTH] if address else [])
+    return _sign(
+        authority, name, (address,) if address else (), uses, ec.generate_private_key(ec.SECP256R1())
+    )
+
+
+def issue_service(authority: Authority, service: Service) -> tuple[bytes, bytes]:
+    """PEM certificate and private key of the server under test."""
+    key = make_key(service.key_type)
+    return _sign(authority, service.name, service.addresses, [ExtendedKeyUsageOID.SERVER_AUTH], key)
+
+
+def make_key(kind: str) -> Key:
+    """A private key of a kind that experiments name."""
+    if kind == "rsa-2048":
+        return rsa.generate_private_key(65_537, 2048)
+    return ec.generate_private_key(ec.SECP256R1())
+
+
+def _sign(
+    authority: Authority,
+    name: str,
+    addresses: tuple[str, ...],
+    uses: list[x509.ObjectIdentifier],
+    key: Key,
+) -> tuple[bytes, bytes]:
     names: list[x509.GeneralName] = [x509.DNSName(name)]
-    if address:
-        names.append(x509.IPAddress(ipaddress.ip_address(address)))
+    names += [x509.IPAddress(ipaddress.ip_address(one)) for one in addresses]
     builder = _builder(_name(name), authority.certificate.subject, key.public_key())
     builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
     builder = builder.add_extension(_usage(signing=False), critical=True)
@@ -62,6 +100,20 @@ def issue(authority: Authority, name: str, address: str | None) -> tuple[bytes, 
     builder = builder.add_extension(issuer_key, critical=False)
     certificate = builder.sign(authority.key, hashes.SHA256())
     return certificate.public_bytes(serialization.Encoding.PEM), _key_pem(key)
+
+
+def write_service(stem: Path, authority_file: Path, service: Service) -> None:
+    """STEM.pem and STEM.key, which the user that the server drops to may read, and its authority's file."""
+    authority = make_authority()
+    certificate, key = issue_service(authority, service)
+    _put(authority_file, authority.certificate.public_bytes(serialization.Encoding.PEM), 0o644)
+    for path, content, mode in (
+        (stem.with_suffix(".pem"), certificate, 0o644),
+        (stem.with_suffix(".key"), key, 0o600),
+    ):
+        _put(path, content, mode)
+        if service.owner:
+            shutil.chown(path, service.owner)
 
 
 def write(folder: Path, hosts: dict[str, str]) -> None:
@@ -76,7 +128,7 @@ def write(folder: Path, hosts: dict[str, str]) -> None:
 
 
 def _builder(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey | rsa.RSAPublicKey
 ) -> x509.CertificateBuilder:
     now = datetime.datetime.now(datetime.UTC)
     return (
@@ -108,7 +160,7 @@ def _usage(signing: bool) -> x509.KeyUsage:
     )
 
 
-def _key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+def _key_pem(key: Key) -> bytes:
     return key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
@@ -125,8 +177,19 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m cli.certificates")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("hosts", nargs="+", metavar="NAME=ADDRESS")
+    parser.add_argument("--server", type=Path, metavar="STEM")
+    parser.add_argument("--server-ca", type=Path, metavar="FILE")
+    parser.add_argument("--server-name", default="")
+    parser.add_argument("--server-address", action="append", default=[])
+    parser.add_argument("--server-key", default="ecdsa-p256")
+    parser.add_argument("--server-owner", default="")
     options = parser.parse_args(arguments)
     write(options.out, dict(host.split("=", 1) for host in options.hosts))
+    if options.server is not None:
+        service = Service(
+            options.server_name, tuple(options.server_address), options.server_key, options.server_owner
+        )
+        write_service(options.server, options.server_ca, service)
     return 0
 
 

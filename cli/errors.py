@@ -30,6 +30,12 @@ class UsageError(RepriseError):
         super().__init__(what, mend, EXIT_USAGE)
 
 
+def want(good: bool, what: str, mend: str) -> None:
+    """A usage error unless `good`."""
+    if not good:
+        raise UsageError(what, mend)
+
+
 class Interrupted(Exception):  # noqa: N818  (it is a request, not an error)
     """The user or the system asked for the end (SIGINT, SIGTERM, or the command itself died)."""
 

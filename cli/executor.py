@@ -21,7 +21,7 @@ from typing import Any
 
 from cli import linux, netns, processes, progress, ready, sockdiag
 from cli.errors import EXIT_FAILED, Interrupted, RepriseError
-from cli.plan import RESULTS, RUN, Folder, Plan, Process, Step
+from cli.planned import RESULTS, RUN, Folder, Plan, Process, Step
 from cli.processes import Child, Launch, last_line
 from cli.sandbox import STOP
 

@@ -20,8 +20,9 @@ import pytest
 from cli import facts as machine
 from cli import linux, programs, run, sandbox
 from cli.errors import RepriseError
-from cli.experiment import Experiment, Sample, Server
-from cli.plan import Facts, Plan, Process, Ready, Stop, make
+from cli.experiment import Experiment, Sample, Server, Tls
+from cli.plan import make
+from cli.planned import Facts, Plan, Process, Ready, Stop
 
 pytestmark = pytest.mark.netns
 ZONE = """$ORIGIN example.
@@ -41,7 +42,12 @@ def wait_for(condition: Callable[[], bool]) -> None:
 
 
 def make_plan(
-    folder: Path, kind: str, main: tuple[str, ...], capture: bool = False, zone: str = ZONE
+    folder: Path,
+    kind: str,
+    main: tuple[str, ...],
+    capture: bool = False,
+    zone: str = ZONE,
+    tls: Tls | None = None,
 ) -> Plan:
     """A plan as for any run, but with `main` in the place of distributor and controller."""
     path = folder / "zone"
@@ -67,6 +73,7 @@ def make_plan(
         trace="/none",
         server=Server(kind=kind, zone=str(path), ready_s=10),
         sample=Sample(capture=capture),
+        tls=tls,
     )
     plan = make(experiment, known)
     kept = tuple(one for one in plan.processes if one.role not in ("distributor", "controller"))
@@ -143,6 +150,25 @@ def test_a_real_server_answers_over_both_families_and_transports(tmp_path: Path,
     assert server["max_rss_bytes"] > 1_000_000
     assert len((tmp_path / "results/server.csv").read_text(encoding="ascii").splitlines()) >= 3
     assert not capture or (tmp_path / "results/capture.pcap").stat().st_size > 24
+
+
+@pytest.mark.parametrize(
+    ("kind", "key"), [("nsd", "ecdsa-p256"), ("nsd", "rsa-2048"), ("bind", "ecdsa-p256")]
+)
+def test_a_real_server_answers_over_tls_with_a_certificate_of_the_run(
+    tmp_path: Path, kind: str, key: str
+) -> None:
+    script = (
+        "for a in 198.19.255.53 fd00:198:19:ff::53; do for h in server.reprise.test $a; do"
+        " dig @$a -p 8853 +tls +tls-ca=@run@/tls/server-ca.pem +tls-hostname=$h +time=2 +tries=1 +norec"
+        " example. NS | grep -q 'status: NOERROR' || exit 9; done; done;"
+        " dig @198.19.255.53 -p 8853 +tls +tls-ca=@run@/tls/ca.pem +time=2 +tries=1 example. NS |"
+        " grep -q 'status: NOERROR' && exit 8;"
+        " for v in -tls1_2 -tls1_3; do echo | openssl s_client -connect 198.19.255.53:8853 $v >/dev/null"
+        " || exit 7; done"
+    )
+    plan = make_plan(tmp_path, kind, ("/bin/sh", "-c", script), tls=Tls(port=8853, key=key))
+    assert execute(plan, tmp_path / "results") == 0
 
 
 def test_there_is_no_way_out(tmp_path: Path) -> None:

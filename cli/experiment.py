@@ -9,9 +9,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import difflib
-import ipaddress
 import keyword
-import re
 import tomllib
 import types
 import typing
@@ -22,10 +20,8 @@ from typing import Any
 
 from cli import rules
 from cli.errors import UsageError
-from cli.rules import want
 
-SCHEMA = 1
-SERVER_KINDS = ("nsd", "bind", "address")
+SCHEMA = rules.SCHEMA
 PATH = {"path": True}
 
 
@@ -63,6 +59,10 @@ class Replay:
     """How the trace is played; the names are those of the controller's and the querier's options."""
 
     source_mode: str = "ports"
+    transport: str = "trace"
+    queries_per_connection: int = 0  # 0 = no limit
+    closer: str = "client"  # who closes a connection that is idle or used up
+    tcp_fallback: bool = False
     speed: float = 1.0
     rate: float = 0.0  # queries a second; 0 = as the trace
     fast: bool = False
@@ -92,6 +92,20 @@ class Replay:
 
 
 @dataclass(frozen=True)
+class Tls:
+    """Queries over TLS. Our own servers have a certificate for `server.reprise.test`, made for the run."""
+
+    port: int = 853
+    version: str = "any"
+    name: str | None = None  # of the server; None = that of our own server, or none
+    ca: str | None = field(default=None, metadata=PATH)  # None = our own server's, or the system's
+    verify: bool = True
+    resume: bool = False
+    early_data: bool = False
+    key: str = "ecdsa-p256"  # of our own server
+
+
+@dataclass(frozen=True)
 class Generate:
     """One query again and again instead of a trace."""
 
@@ -111,9 +125,12 @@ class Topology:
 
 @dataclass(frozen=True)
 class Sample:
-    """What is watched: server samples a second, a capture at the server, seconds left out of the timing."""
+    """What is watched: samples a second, also of the clients, a capture at the server, seconds left out of
+    the timing.
+    """
 
     hz: float = 1.0
+    clients: bool = False
     capture: bool = False
     warmup_s: float = 0.0
 
@@ -130,8 +147,19 @@ class Experiment:
     generate: Generate | None = None
     server: Server = field(default_factory=Server)
     replay: Replay = field(default_factory=Replay)
+    tls: Tls | None = None
     topology: Topology = field(default_factory=Topology)
     sample: Sample = field(default_factory=Sample)
+
+    @property
+    def own_server(self) -> bool:
+        """Whether we start the server, on a network of our own."""
+        return self.server.kind != "address"
+
+    @property
+    def over_tls(self) -> bool:
+        """Whether queries may go over TLS: then our own server serves it too."""
+        return self.tls is not None or self.replay.transport == "tls"
 
 
 def load(path: Path, settings: list[str]) -> Experiment:
@@ -142,7 +170,7 @@ def load(path: Path, settings: list[str]) -> Experiment:
     if table.get("name") is None:
         table["name"] = path.stem
     experiment = typing.cast(Experiment, _build(Experiment, table, ""))
-    check(experiment)
+    rules.check(experiment)
     return experiment
 
 
@@ -294,118 +322,3 @@ def _nearest(name: str, known: Mapping[str, Any], prefix: str) -> str:
     if near:
         return f"did you mean {_join(prefix, near[0])}?"
     return f"known keys{' of ' + prefix if prefix else ''}: {', '.join(known)}"
-
-
-def check(experiment: Experiment) -> None:
-    """What types cannot say: ranges, choices and keys that need each other."""
-    server, replay = experiment.server, experiment.replay
-    want(
-        experiment.schema == SCHEMA,
-        f"schema = {experiment.schema} is unknown",
-        f"this version reads {SCHEMA}",
-    )
-    want(
-        bool(re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", experiment.name)),
-        f"name = {experiment.name!r} cannot name a folder",
-        "use letters, digits, '.', '_' and '-'",
-    )
-    want(
-        any(one is not None for one in (experiment.trace, experiment.synth, experiment.generate)),
-        "the experiment has neither a trace nor a [synth] or [generate] table",
-        "add one of them",
-    )
-    want(
-        experiment.topology.kind == "local",
-        f"topology.kind = {experiment.topology.kind!r} is unknown",
-        'use "local"',
-    )
-    _check_ranges(experiment)
-    _check_early(replay)
-    _check_server(server)
-    rules.check_replay(experiment)
-
-
-def _check_early(replay: Replay) -> None:
-    early = replay.early_us
-    good = early == "auto" if isinstance(early, str) else 0 <= early <= 10_000
-    want(good, f"replay.early_us = {early!r} is out of range", 'use "auto" or 0 to 10000')
-
-
-def _check_ranges(experiment: Experiment) -> None:
-    server, replay, topology, sample = (
-        experiment.server,
-        experiment.replay,
-        experiment.topology,
-        experiment.sample,
-    )
-    ranges: list[tuple[str, float, float, float]] = [
-        ("server.port", server.port, 1, 65_535),
-        ("server.processes", server.processes, 1, 1_024),
-        ("server.edns_size", server.edns_size, 512, 65_535),
-        ("server.tcp_count", server.tcp_count, 0, 1_000_000),
-        ("server.tcp_idle_timeout_s", server.tcp_idle_timeout_s, 0.1, 6_553),
-        ("server.tcp_listen_queue", server.tcp_listen_queue, 1, 65_535),
-        ("server.ready_s", server.ready_s, 1, 86_400),
-        ("replay.timeout_s", replay.timeout_s, 0.001, 3_600),
-        ("replay.idle_timeout_s", replay.idle_timeout_s, 0, 86_400),
-        ("replay.in_flight", replay.in_flight, 1, 1 << 26),
-        ("replay.max_lateness_s", replay.max_lateness_s, 0.001, 86_400),
-        ("replay.window_s", replay.window_s, 0.1, 600),
-        ("replay.spin_us", replay.spin_us, 0, 30),
-        ("replay.speed", replay.speed, 0.001, 1_000_000),
-        ("replay.rate", replay.rate, 0, 100_000_000),
-        ("replay.loop", replay.loop, 0, 1 << 62),
-        ("replay.limit", replay.limit, 0, 1 << 62),
-        ("replay.duration_s", replay.duration_s, 0, 100_000_000),
-        ("replay.hedge_ms", replay.hedge_ms, 0, 3_600_000),
-        ("topology.clients", topology.clients, 1, 200),
-        ("topology.queriers", topology.queriers, 0, 1_024),
-        ("sample.hz", sample.hz, 0.1, 10),
-        ("sample.warmup_s", sample.warmup_s, 0, 86_400),
-    ]
-    for key, value, low, high in ranges:
-        want(low <= value <= high, f"{key} = {value} is out of range", f"use {low} to {high}")
-    for port in replay.ports:
-        want(1 <= port <= 65_535, f"replay.ports has {port}", "use 1 to 65535")
-
-
-def _check_server(server: Server) -> None:
-    want(
-        server.kind in SERVER_KINDS,
-        f"server.kind = {server.kind!r} is unknown",
-        f"use one of {', '.join(SERVER_KINDS)}",
-    )
-    want(
-        server.origin is None or bool(re.fullmatch(r"[\w.\\*/-]{1,1000}", server.origin, re.ASCII)),
-        f"server.origin = {server.origin!r} is no domain name",
-        "give the zone's name, such as example.org.",
-    )
-    if server.kind != "address":
-        want(
-            server.zone is not None or server.root_like is not None,
-            "the server has no zone",
-            "set server.zone = FILE or add a [server.root_like] table",
-        )
-        want(
-            not server.addresses,
-            f"server.addresses is for a server of your own, not for {server.kind}",
-            'use server.kind = "address" or leave addresses out',
-        )
-        return
-    want(bool(server.addresses), "server.addresses is empty", "name the server's address")
-    for text in server.addresses:
-        _check_address(text)
-
-
-def _check_address(text: str) -> None:
-    try:
-        address = ipaddress.ip_address(text)
-    except ValueError:
-        raise UsageError(
-            f"server.addresses has {text!r}, which is no IP address", "give it as numbers, such as 127.0.0.1"
-        ) from None
-    want(
-        address.is_loopback,
-        f"server address {text} is not a loopback address",
-        "a server elsewhere cannot be used yet; run it on this machine's loopback",
-    )

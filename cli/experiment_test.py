@@ -59,6 +59,10 @@ def test_set_paths_are_relative_to_the_working_directory(
         ("replay.skip_sources=192.0.2.0/24", ("192.0.2.0/24",)),
         ("replay.cpus=0,2-3", "0,2-3"),
         ("synth.seed=7", 7),
+        ("replay.transport=tls", "tls"),
+        ("replay.queries_per_connection=1", 1),
+        ("tls.port=8853", 8853),
+        ("tls.version=1.3", "1.3"),
     ],
 )
 def test_set_is_typed_by_the_schema(tmp_path: Path, setting: str, value: object) -> None:
@@ -146,6 +150,21 @@ def test_from_is_a_key_in_spite_of_python(tmp_path: Path) -> None:
         (["replay.hedge_ms=5", "replay.peers=ns2"], "no address", "ADDRESS:PORT"),
         (["replay.hedge_ms=9000", "replay.peers=198.19.255.54"], "not below", "earlier"),
         (["replay.source_mode=addresses", "topology.clients=2"], "one way back", "mapped"),
+        (["replay.transport=quic"], "replay.transport = 'quic' is unknown", "trace, udp, tcp, tls"),
+        (["replay.closer=nobody"], "replay.closer = 'nobody' is unknown", "client, server"),
+        (["replay.queries_per_connection=-1"], "out of range", "0 to"),
+        (
+            ["replay.transport=tcp", "replay.hedge_ms=5", "replay.peers=198.19.255.54"],
+            'replay.peers and replay.transport = "tcp" exclude',
+            "over UDP",
+        ),
+        (["tls.version=1.1"], "tls.version = '1.1' is unknown", "any, 1.2, 1.3"),
+        (["tls.key=dsa"], "tls.key = 'dsa' is unknown", "ecdsa-p256"),
+        (["tls.port=53"], "tls.port = 53 is server.port too", "of its own"),
+        (["tls.port=0"], "tls.port = 0 is out of range", "1 to"),
+        (["tls.name=a/b"], "tls.name = 'a/b' is no host name", "certificate"),
+        (["tls.early_data=true"], "needs tls.resume", "resumed session"),
+        (["tls.early_data=true", "tls.resume=true", "tls.version=1.2"], "needs TLS 1.3", "1.3"),
         (["replay.source_mode=packet", "topology.clients=2"], "one way back", "mapped"),
         (["replay.source_mode=packet", "topology.queriers=2"], "takes one querier", "queriers"),
         (

@@ -14,7 +14,7 @@ from typing import Any
 from cli import VERSION, programs, zonefile
 from cli.errors import RepriseError
 from cli.experiment import Experiment
-from cli.plan import Facts
+from cli.planned import Facts
 
 _WANTED_DESCRIPTORS = 262_144
 _CAP_SYS_RESOURCE = 24

@@ -6,8 +6,9 @@ import dataclasses
 import json
 
 from cli import replay_options
-from cli.experiment import Experiment, Generate, Replay, RootLike, Sample, Server, Topology
-from cli.plan import Facts, Plan, as_json, make
+from cli.experiment import Experiment, Generate, Replay, RootLike, Sample, Server, Tls, Topology
+from cli.plan import as_json, make
+from cli.planned import Facts, Plan
 
 FACTS = Facts(
     run="x-1",
@@ -94,6 +95,57 @@ def test_replay_modes_become_the_controllers_options() -> None:
     assert argv_of(plan, "distributor-client1").endswith("--cpus 1")
     assert "198.19.255.54/32" in {one.address for one in plan.network.addresses}
     assert "ip-address: 198.19.255.54" in (plan.files[0].content or "")
+
+
+def test_transports_become_the_controllers_options() -> None:
+    replay = Replay(transport="tcp", queries_per_connection=1, closer="server", tcp_fallback=True)
+    argv = argv_of(make(dataclasses.replace(ZONED, replay=replay), FACTS), "controller")
+    assert "--transport tcp --queries-per-connection 1 --closer server --tcp-fallback" in argv
+    assert "--tls" not in argv
+
+
+def test_our_own_server_speaks_tls_with_a_certificate_of_the_run() -> None:
+    replay = Replay(transport="tls")
+    for kind, words in (
+        ("nsd", 'tls-service-key: "@run@/server/server.key"'),
+        ("bind", "listen-on-v6 port 853 tls service { fd00:198:19:ff::53; };"),
+    ):
+        plan = make(dataclasses.replace(ZONED, replay=replay, server=Server(kind=kind, zone="/z")), FACTS)
+        assert words in (plan.files[0].content or "")
+        argv = argv_of(plan, "controller")
+        assert "--transport tls --tls-name server.reprise.test --tls-ca @run@/tls/server-ca.pem" in argv
+        step = " ".join(next(one.argv for one in plan.prepare if one.id == "certificates"))
+        assert "--server-address 198.19.255.53 --server-address fd00:198:19:ff::53" in step
+        assert plan.processes[0].ready.tls_port == 853
+
+
+def test_tls_options_differ_from_the_defaults_only() -> None:
+    tls = Tls(port=8853, version="1.3", name="x.test", ca="/ca", verify=False, resume=True, early_data=True)
+    argv = argv_of(make(dataclasses.replace(ZONED, tls=tls), FACTS), "controller")
+    assert (
+        "--tls-port 8853 --tls-version 1.3 --tls-name x.test --tls-ca /ca --no-tls-verify --tls-resume"
+        " --tls-early-data" in argv
+    )
+    server = Server(kind="address", addresses=("127.0.0.1",))
+    argv = argv_of(make(dataclasses.replace(ZONED, tls=Tls(resume=True), server=server), FACTS), "controller")
+    assert argv.endswith("--tls-resume")
+
+
+def test_captures_hold_every_port_of_the_server() -> None:
+    sampled = dataclasses.replace(ZONED, sample=Sample(capture=True))
+    assert argv_of(make(sampled, FACTS), "capture").endswith(".pcap port 53")
+    assert argv_of(make(dataclasses.replace(sampled, tls=Tls()), FACTS), "capture").endswith(
+        "port 53 or port 853"
+    )
+
+
+def test_clients_are_sampled_when_asked() -> None:
+    plan = make(dataclasses.replace(ZONED, sample=Sample(clients=True), topology=Topology(clients=2)), FACTS)
+    names = [one.id for one in plan.processes]
+    assert names[-3:] == ["sampler-client1", "sampler-client2", "controller"]
+    argv = argv_of(plan, "sampler-client2")
+    assert "--process querier=@pid:distributor-client2@" in argv
+    assert argv.endswith("@results@/client2.csv")
 
 
 def test_the_defaults_add_no_option() -> None:

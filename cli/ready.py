@@ -7,6 +7,7 @@ will do.
 from __future__ import annotations
 
 import argparse
+import ssl
 import sys
 import time
 from pathlib import Path
@@ -21,7 +22,7 @@ import dns.rdatatype
 from cli import linux, sockdiag
 from cli.errors import RepriseError
 from cli.netns import Hosts
-from cli.plan import Process, Ready
+from cli.planned import Process, Ready
 
 _ATTEMPT_S = 0.5  # patience of one DNS attempt
 _PATIENCE_S = 5.0  # with a server that the user runs
@@ -49,10 +50,11 @@ def _log_has(log: Path, text: str) -> bool:
 
 
 def dns_problem(ready: Ready) -> str | None:
-    """Asks every address for the zone's SOA over UDP and TCP; all must answer with authority."""
+    """Asks every address for the zone's SOA over all its transports; all must answer with authority."""
+    ways = [("UDP", ready.port), ("TCP", ready.port), *([("TLS", ready.tls_port)] if ready.tls_port else [])]
     for address in ready.addresses:
-        for transport in ("UDP", "TCP"):
-            trouble = _ask(address, ready.port, ready.origin, transport)
+        for transport, port in ways:
+            trouble = _ask(address, port, ready.origin, transport)
             if trouble is not None:
                 return f"{address} over {transport}: {trouble}"
     return None
@@ -73,6 +75,10 @@ def _ask(address: str, port: int, origin: str, transport: str) -> str | None:
 def _exchange(address: str, port: int, origin: str, transport: str) -> dns.message.Message:
     query = dns.message.make_query(origin, dns.rdatatype.SOA)
     query.flags &= ~dns.flags.RD
+    if transport == "TLS":
+        context = ssl.create_default_context()
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # queriers look at that
+        return dns.query.tls(query, address, timeout=_ATTEMPT_S, port=port, ssl_context=context)
     ask = dns.query.udp if transport == "UDP" else dns.query.tcp
     return ask(query, address, timeout=_ATTEMPT_S, port=port)
 

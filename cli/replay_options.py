@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from cli import network, rules
-from cli.experiment import Experiment, Replay
+from cli.experiment import Experiment, Replay, Tls
 
 
 def trace_or_generator(experiment: Experiment, trace: str) -> tuple[str, ...]:
@@ -27,6 +27,9 @@ def options(experiment: Experiment) -> tuple[str, ...]:
     words: list[str] = []
     for option, value, usual in (
         ("--source-mode", replay.source_mode, default.source_mode),
+        ("--transport", replay.transport, default.transport),
+        ("--queries-per-connection", replay.queries_per_connection, default.queries_per_connection),
+        ("--closer", replay.closer, default.closer),
         ("--speed", replay.speed, default.speed),
         ("--rate", replay.rate, default.rate),
         ("--loop", replay.loop, default.loop),
@@ -45,6 +48,30 @@ def options(experiment: Experiment) -> tuple[str, ...]:
         ("--fast", replay.fast),
         ("--collapse-retransmits", replay.collapse_retransmits),
         ("--dependent", replay.dependent),
+        ("--tcp-fallback", replay.tcp_fallback),
+    ):
+        words += [flag] if on else []
+    return tuple(words)
+
+
+def tls(experiment: Experiment, authority: str, name: str) -> tuple[str, ...]:
+    """How queries travel over TLS; `authority` and `name` are those of our own server's certificate."""
+    if not experiment.over_tls:
+        return ()
+    wanted, default = experiment.tls or Tls(), Tls()
+    own = experiment.own_server
+    words: list[str] = []
+    for option, value, usual in (
+        ("--tls-port", wanted.port, default.port),
+        ("--tls-version", wanted.version, default.version),
+        ("--tls-name", wanted.name or (name if own else ""), ""),
+        ("--tls-ca", wanted.ca or (authority if own else ""), ""),
+    ):
+        words += [option, str(value)] if value != usual else []
+    for flag, on in (
+        ("--no-tls-verify", not wanted.verify),
+        ("--tls-resume", wanted.resume),
+        ("--tls-early-data", wanted.early_data),
     ):
         words += [flag] if on else []
     return tuple(words)

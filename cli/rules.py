@@ -7,20 +7,91 @@ import ipaddress
 import re
 from typing import TYPE_CHECKING
 
-from cli import network
-from cli.errors import UsageError
+from cli import network, server_rules
+from cli.errors import UsageError, want
 
 if TYPE_CHECKING:
     from cli.experiment import Experiment, Generate, Replay
 
+SCHEMA = 1
 SOURCE_MODES = ("ports", "addresses", "mapped", "packet")
 _EPOCH_S = 100_000_000  # smaller numbers are seconds from the trace's first query
 
 
-def want(good: bool, what: str, mend: str) -> None:
-    """A usage error unless `good`."""
-    if not good:
-        raise UsageError(what, mend)
+def check(experiment: Experiment) -> None:
+    """What types cannot say: ranges, choices and keys that need each other."""
+    server, replay = experiment.server, experiment.replay
+    want(
+        experiment.schema == SCHEMA,
+        f"schema = {experiment.schema} is unknown",
+        f"this version reads {SCHEMA}",
+    )
+    want(
+        bool(re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", experiment.name)),
+        f"name = {experiment.name!r} cannot name a folder",
+        "use letters, digits, '.', '_' and '-'",
+    )
+    want(
+        any(one is not None for one in (experiment.trace, experiment.synth, experiment.generate)),
+        "the experiment has neither a trace nor a [synth] or [generate] table",
+        "add one of them",
+    )
+    want(
+        experiment.topology.kind == "local",
+        f"topology.kind = {experiment.topology.kind!r} is unknown",
+        'use "local"',
+    )
+    _check_ranges(experiment)
+    _check_early(replay)
+    server_rules.check_server(server)
+    check_replay(experiment)
+    server_rules.check_transport(experiment)
+
+
+def _check_early(replay: Replay) -> None:
+    early = replay.early_us
+    good = early == "auto" if isinstance(early, str) else 0 <= early <= 10_000
+    want(good, f"replay.early_us = {early!r} is out of range", 'use "auto" or 0 to 10000')
+
+
+def _check_ranges(experiment: Experiment) -> None:
+    server, replay, topology, sample = (
+        experiment.server,
+        experiment.replay,
+        experiment.topology,
+        experiment.sample,
+    )
+    ranges: list[tuple[str, float, float, float]] = [
+        ("server.port", server.port, 1, 65_535),
+        ("server.processes", server.processes, 1, 1_024),
+        ("server.edns_size", server.edns_size, 512, 65_535),
+        ("server.tcp_count", server.tcp_count, 0, 1_000_000),
+        ("server.tcp_idle_timeout_s", server.tcp_idle_timeout_s, 0.1, 6_553),
+        ("server.tcp_listen_queue", server.tcp_listen_queue, 1, 65_535),
+        ("server.ready_s", server.ready_s, 1, 86_400),
+        ("replay.timeout_s", replay.timeout_s, 0.001, 3_600),
+        ("replay.idle_timeout_s", replay.idle_timeout_s, 0, 86_400),
+        ("replay.in_flight", replay.in_flight, 1, 1 << 26),
+        ("replay.max_lateness_s", replay.max_lateness_s, 0.001, 86_400),
+        ("replay.window_s", replay.window_s, 0.1, 600),
+        ("replay.spin_us", replay.spin_us, 0, 30),
+        ("replay.speed", replay.speed, 0.001, 1_000_000),
+        ("replay.rate", replay.rate, 0, 100_000_000),
+        ("replay.loop", replay.loop, 0, 1 << 62),
+        ("replay.limit", replay.limit, 0, 1 << 62),
+        ("replay.duration_s", replay.duration_s, 0, 100_000_000),
+        ("replay.hedge_ms", replay.hedge_ms, 0, 3_600_000),
+        ("replay.queries_per_connection", replay.queries_per_connection, 0, 1 << 31),
+        ("tls.port", experiment.tls.port if experiment.tls else 853, 1, 65_535),
+        ("topology.clients", topology.clients, 1, 200),
+        ("topology.queriers", topology.queriers, 0, 1_024),
+        ("sample.hz", sample.hz, 0.1, 10),
+        ("sample.warmup_s", sample.warmup_s, 0, 86_400),
+    ]
+    for key, value, low, high in ranges:
+        want(low <= value <= high, f"{key} = {value} is out of range", f"use {low} to {high}")
+    for port in replay.ports:
+        want(1 <= port <= 65_535, f"replay.ports has {port}", "use 1 to 65535")
 
 
 def check_replay(experiment: Experiment) -> None:

@@ -20,7 +20,7 @@ from cli import sandbox
 from cli.errors import EXIT_FAILED, RepriseError, UsageError, complain, one_line
 from cli.executor import Executor, Outcome
 from cli.experiment import Experiment
-from cli.plan import Plan
+from cli.planned import Plan
 
 PARTIAL = ".partial"
 MANIFEST_SCHEMA = 1

@@ -1,0 +1,125 @@
+"""What a plan is made of, and the facts it is made from: values only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from cli.experiment import Experiment
+from cli.network import Network
+
+SCHEMA = 1
+RUN = "@run@"
+RESULTS = "@results@"
+
+
+@dataclass(frozen=True)
+class Stop:
+    """How a process is ended: seconds of rest, then the signal, and the seconds before SIGKILL."""
+
+    signal: str = "SIGTERM"
+    wait_s: float = 5.0
+    settle_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class Ready:
+    """When the next process may start.
+
+    none; log: standard error has a line with `text`; listen: a TCP socket listens on `port`; dns: a query for
+    the SOA of `origin`, sent from host `source`, is answered with authority by every address over UDP and
+    TCP, and over TLS where `tls_port` is not 0.
+    """
+
+    kind: str = "none"
+    text: str = ""
+    port: int = 0
+    addresses: tuple[str, ...] = ()
+    origin: str = ""
+    source: str = ""
+    timeout_s: float = 20.0
+    tls_port: int = 0
+
+
+@dataclass(frozen=True)
+class File:
+    """A file put in place before anything starts: given text, or a copy of a file of this machine."""
+
+    path: str
+    content: str | None = None
+    copy_of: str | None = None
+    mode: str = "0644"
+
+
+@dataclass(frozen=True)
+class Folder:
+    """A folder made before the files, for the user a server drops to ("" = ours)."""
+
+    path: str
+    mode: str = "0755"
+    owner: str = ""
+
+
+@dataclass(frozen=True)
+class Step:
+    """Work done to its end before any process starts; `title` is shown while it lasts."""
+
+    id: str
+    title: str
+    argv: tuple[str, ...]
+    env: dict[str, str] = field(default_factory=dict)
+    timeout_s: float = 3_600.0
+
+
+@dataclass(frozen=True)
+class Process:
+    """A long-running process. `files` names what it reads; `timeout_s` 0 = as long as the run."""
+
+    id: str
+    role: str
+    host: str
+    argv: tuple[str, ...]
+    env: dict[str, str] = field(default_factory=dict)
+    files: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+    ready: Ready = field(default_factory=Ready)
+    stop: Stop = field(default_factory=Stop)
+    timeout_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything an executor needs; `main` is the process whose end is the run's end."""
+
+    run: str
+    experiment: Experiment
+    network: Network
+    folders: tuple[Folder, ...]
+    files: tuple[File, ...]
+    prepare: tuple[Step, ...]
+    processes: tuple[Process, ...]
+    main: str
+    schema: int = SCHEMA
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the plan must know of this machine and of the files; gathered by the caller."""
+
+    run: str
+    cores: int
+    descriptors: int
+    python: str
+    source_root: str
+    programs: dict[str, str]
+    origin: str = "."
+    zone_compression: str | None = None
+    server_user: str = ""
+
+    def module(self, module: str, *arguments: str) -> tuple[str, ...]:
+        """The command that runs one of our modules; wants `module_env`."""
+        return (self.python, "-m", module, *arguments)
+
+    @property
+    def module_env(self) -> dict[str, str]:
+        """The environment in which our modules are found."""
+        return {"PYTHONPATH": self.source_root}
