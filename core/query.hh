@@ -36,6 +36,11 @@ constexpr std::string_view transport_name(Transport transport) {
     return "unknown";
 }
 
+/// Whether queries travel on connections that this program knows how to keep.
+constexpr bool is_stream(Transport transport) {
+    return transport == Transport::kTcp || transport == Transport::kTls;
+}
+
 /// One query of a trace, from reader to sender. `message` borrows: it lives as long as the block or
 /// packet it was read from.
 struct Query {

@@ -53,7 +53,7 @@ std::string Backlog::step() {
                        : fmt::format("corrupt block from the parent at offset {}",
                                      reader_.offset());
         }
-        ++received_;
+        received_ += query.is_close() ? 0U : 1U;
         schedule_.push(query.due, place(taking_, reader_.offset()));
         ++block.waiting;
         if (++waiting_ > limit_) {

@@ -4,6 +4,7 @@
 #include "querier/slots.hh"
 
 #include <cstdint>
+#include <vector>
 
 namespace reprise::querier {
 
@@ -16,6 +17,23 @@ void ConnectionQueue::started(Slots& slots, std::uint32_t slot) {
     waiting_.remove(slots, slot);
     flying_.push_back(slots, slot);
     slots[slot].flying = true;
+}
+
+std::vector<std::uint32_t> ConnectionQueue::take_back(Slots& slots) {
+    std::vector<std::uint32_t> written;
+    std::vector<std::uint32_t> order;
+    for (; !flying_.empty(); flying_.remove(slots, flying_.front())) {
+        written.push_back(flying_.front());
+        slots[flying_.front()].flying = false;
+    }
+    order = written;
+    for (; !waiting_.empty(); waiting_.remove(slots, waiting_.front())) {
+        order.push_back(waiting_.front());
+    }
+    for (const std::uint32_t slot : order) {
+        waiting_.push_back(slots, slot);
+    }
+    return written;
 }
 
 void ConnectionQueue::remove(Slots& slots, std::uint32_t slot) {

@@ -21,6 +21,9 @@ public:
     /// Its bytes were handed to the kernel, or at least tried to be.
     void started(Slots& slots, std::uint32_t slot);
 
+    /// What was written never arrived: it waits again, before the others. The queries concerned.
+    std::vector<std::uint32_t> take_back(Slots& slots);
+
     /// The query ended (answered, timed out); it leaves.
     void remove(Slots& slots, std::uint32_t slot);
 

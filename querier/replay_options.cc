@@ -3,13 +3,17 @@
 #include "core/replay.pb.h"
 #include "querier/process.hh"
 #include "querier/replayer.hh"
+#include "querier/stream_options.hh"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <openssl/prov_ssl.h>
 
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 
@@ -38,6 +42,47 @@ SourceMode source_mode(const std::string& name, std::string& error) {
     return static_cast<SourceMode>(found - kNames.begin());
 }
 
+/// OpenSSL's number of a version; 0 = any.
+int tls_version(const std::string& name, std::string& error) {
+    if (name == "1.2") {
+        return TLS1_2_VERSION;
+    }
+    if (name == "1.3") {
+        return TLS1_3_VERSION;
+    }
+    if (!name.empty() && name != "any") {
+        error = fmt::format("TLS version {} is not known; use 1.2, 1.3 or any", name);
+    }
+    return 0;
+}
+
+TlsOptions tls_options(const wire::Tls& tls, std::string& error) {
+    constexpr std::uint32_t kDotPort = 853;
+    const int version = tls_version(tls.version(), error);
+    if (tls.port() > std::numeric_limits<std::uint16_t>::max()) {
+        error = fmt::format("TLS port {} is over 65535", tls.port());
+    }
+    return {.port = static_cast<std::uint16_t>(tls.port() == 0 ? kDotPort : tls.port()),
+            .lowest_version = version,
+            .highest_version = version,
+            .verify = tls.verify(),
+            .authorities = tls.authorities_pem(),
+            .name = tls.name(),
+            .resume = tls.resume(),
+            .early_data = tls.early_data()};
+}
+
+StreamOptions stream_options(const wire::Options& options, std::string& error) {
+    StreamOptions stream;
+    stream.idle_timeout = options.idle_timeout_ns();
+    stream.queries_per_connection = options.queries_per_connection();
+    stream.server_closes = options.server_closes();
+    if (options.has_tls()) {
+        stream.tls = tls_options(options.tls(), error);
+    }
+    return stream;
+}
+
 } // namespace
 
 ReplayOptions replay_options(const wire::Options& options, std::string& error) {
@@ -45,7 +90,8 @@ ReplayOptions replay_options(const wire::Options& options, std::string& error) {
     out.servers = {.v4 = endpoint(options.server_v4(), error),
                    .v6 = endpoint(options.server_v6(), error)};
     out.timeout = options.timeout_ns();
-    out.idle_timeout = options.idle_timeout_ns();
+    out.stream = stream_options(options, error);
+    out.tcp_fallback = options.tcp_fallback();
     out.in_flight = options.in_flight() == 0 ? out.in_flight : options.in_flight();
     out.max_lateness = options.max_lateness_ns();
     out.answers = options.answers();
@@ -60,7 +106,7 @@ ReplayOptions replay_options(const wire::Options& options, std::string& error) {
             error = fmt::format("hedge peer '{}' is not ADDR:PORT", peer);
         }
     }
-    if (out.timeout <= 0 || out.idle_timeout < 0) {
+    if (out.timeout <= 0 || out.stream.idle_timeout < 0) {
         error = "the timeout must be positive and the idle timeout not negative";
     } else if (out.in_flight > kMostInFlight) {
         error = fmt::format("in-flight limit {} is over {}", out.in_flight, kMostInFlight);

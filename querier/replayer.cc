@@ -18,6 +18,7 @@
 #include "querier/results.hh"
 #include "querier/slots.hh"
 #include "querier/statistics.hh"
+#include "querier/stream_options.hh"
 #include "querier/transport.hh"
 #include "querier/waiter.hh"
 
@@ -38,6 +39,13 @@ constexpr Nanoseconds kShortestLinger = 5 * kSecond;
 /// Between two looks for replies in source mode packet, where queries wait for them.
 constexpr Nanoseconds kEagerPoll = 100 * kMicrosecond;
 
+StreamOptions stream_options(const ReplayOptions& options) {
+    StreamOptions stream = options.stream;
+    stream.timeout = options.timeout;
+    stream.kernel_stamps = !options.fast;
+    return stream;
+}
+
 Servers servers_with(const Endpoint& peer) {
     Servers servers;
     (peer.address.is_v4() ? servers.v4 : servers.v6) = peer;
@@ -53,9 +61,14 @@ Replayer::Replayer(Poller& poller, const ReplayOptions& options, WaiterOptions w
       backlog_(options.credit), waiter_(waiter),
       matcher_(slots_, options.in_flight, std::max(options.timeout, kShortestLinger)),
       descriptors_(options.descriptors),
-      tcp_(poller, descriptors_, slots_, matcher_, options.servers, options.idle_timeout,
-           statistics_, *this, source_of()),
-      keep_messages_(options.answers || options.hedge_after > 0) {
+      stream_({.poller = poller,
+               .descriptors = descriptors_,
+               .slots = slots_,
+               .matcher = matcher_,
+               .statistics = statistics_,
+               .events = *this},
+              options.servers, stream_options(options), source_of()),
+      keep_messages_(options.answers || options.hedge_after > 0 || options.tcp_fallback) {
     open_paths(poller);
     if (options.dependent) {
         dependents_ = std::make_unique<Dependents>(slots_);
@@ -104,6 +117,7 @@ std::unique_ptr<UdpPath> Replayer::make_packet_path(const Servers& servers, std:
 SourceOf Replayer::source_of() const {
     switch (options_.source_mode) {
     case SourceMode::kAddresses:
+    case SourceMode::kPacket: // for TCP and TLS, which need the host's stack
         return [](const Slot& slot) { return std::optional(slot.source.address); };
     case SourceMode::kMapped:
         return [prefixes = options_.prefixes](const Slot& slot) -> std::optional<IpAddress> {
@@ -143,6 +157,9 @@ void Replayer::on_reply(Owner owner, const Reply& reply) {
     const Matcher::Match match = matcher_.match(owner, reply.bytes, now_);
     switch (match.kind) {
     case Matcher::Kind::kAnswer:
+        if (fall_back(match.slot, reply)) {
+            return;
+        }
         fill_answer(slots_[match.slot], reply);
         finish(match.slot, Status::kAnswered, reply.bytes);
         return;
@@ -158,6 +175,24 @@ void Replayer::on_reply(Owner owner, const Reply& reply) {
     }
 }
 
+/// A truncated answer: the query goes out again over TCP, with a timeout of its own. Not from here:
+/// a transport is at work.
+bool Replayer::fall_back(std::uint32_t index, const Reply& reply) {
+    Slot& slot = slots_[index];
+    const bool truncated = parse_header(reply.bytes).value_or(DnsHeader{}).truncated();
+    if (!options_.tcp_fallback || slot.carrier != Transport::kUdp || !truncated) {
+        return false;
+    }
+    leave(index, true);
+    slot.carrier = Transport::kTcp;
+    slot.place = kNone;
+    slot.waited = true; // its lateness is the server's
+    slot.record.marks |= kMarkFallback;
+    ++statistics_.tcp_fallbacks;
+    ready_.push_back(index);
+    return true;
+}
+
 void Replayer::fill_answer(Slot& slot, const Reply& reply) {
     if (slot.id != slot.wire_id) {
         reply.bytes[0] = static_cast<std::uint8_t>(slot.id >> 8U);
@@ -169,7 +204,7 @@ void Replayer::fill_answer(Slot& slot, const Reply& reply) {
     record.reply_size = static_cast<std::uint32_t>(reply.size);
     record.rcode = full_rcode(reply.bytes);
     record.flags = parse_header(reply.bytes).value_or(DnsHeader{}).flags;
-    if (stamps_.stepped() && record.transport == Transport::kUdp) {
+    if (stamps_.stepped()) {
         record.marks |= kMarkClockStep;
     }
 }
@@ -179,8 +214,8 @@ void Replayer::on_failed(std::uint32_t slot, Status status) { finish(slot, statu
 /// The query leaves its transport.
 void Replayer::leave(std::uint32_t index, bool answered) {
     Slot& slot = slots_[index];
-    if (slot.record.transport == Transport::kTcp) {
-        tcp_.detach(index);
+    if (is_stream(slot.carrier)) {
+        stream_.detach(index);
     } else if (slot.in_flight) {
         paths_[slot.path]->release(slot.place);
     }
@@ -224,21 +259,23 @@ void Replayer::expire(Nanoseconds now) {
         if (index == kNone || slots_[index].deadline > now) {
             break;
         }
-        if (slots_[index].record.transport != Transport::kTcp || !tcp_.connect_timed_out(index)) {
+        if (!is_stream(slots_[index].carrier) || !stream_.timed_out(index)) {
             finish(index, Status::kTimedOut);
         }
     }
     hedge(now);
-    tcp_.close_idle(now);
+    stream_.tidy(now);
 }
 
 void Replayer::abort() {
     skip_waiting();
     while (!backlog_.empty()) {
         const Query query = backlog_.front();
-        const std::uint32_t index = take_front(query);
-        slots_[index].record.due = started_ ? slots_[index].record.due : 0;
-        skip(index, SkipReason::kAborted);
+        if (!query.is_close()) {
+            const std::uint32_t index = take_front(query);
+            slots_[index].record.due = started_ ? slots_[index].record.due : 0;
+            skip(index, SkipReason::kAborted);
+        }
         backlog_.pop();
         ++departed_;
     }
@@ -276,7 +313,7 @@ void Replayer::handle(const EventTag& tag, std::uint32_t events) {
     if (tag.kind == EventKind::kUdp) {
         paths_[tag.path]->receive(tag, stamps_);
     } else if (tag.kind == EventKind::kTcp) {
-        tcp_.handle(tag, events);
+        stream_.handle(tag, events, stamps_);
     }
 }
 
@@ -291,7 +328,8 @@ void Replayer::woke(Nanoseconds asleep, Nanoseconds timer, Nanoseconds awake) {
 }
 
 Nanoseconds Replayer::next_wake(Nanoseconds now) {
-    Nanoseconds wake = std::min(tcp_.next_idle(), hedges_ ? hedges_->next() : tcp_.next_idle());
+    Nanoseconds wake =
+        std::min(stream_.next_idle(), hedges_ ? hedges_->next() : stream_.next_idle());
     for (const auto& path : paths_) {
         wake = std::min(wake, path->next_wake(now));
     }

@@ -18,7 +18,8 @@
 #include "querier/slots.hh"
 #include "querier/stamps.hh"
 #include "querier/statistics.hh"
-#include "querier/tcp_transport.hh"
+#include "querier/stream_options.hh"
+#include "querier/stream_transport.hh"
 #include "querier/transport.hh"
 #include "querier/waiter.hh"
 
@@ -45,7 +46,8 @@ enum class SourceMode : std::uint8_t {
 struct ReplayOptions {
     Servers servers;
     Nanoseconds timeout = 5 * kSecond;
-    Nanoseconds idle_timeout = 20 * kSecond;
+    StreamOptions stream;      ///< its timeout is set from `timeout`
+    bool tcp_fallback = false; ///< after a truncated answer over UDP
     size_t in_flight = 262144;
     Nanoseconds max_lateness = kSecond; ///< 0 = never give up
     bool answers = false;
@@ -159,7 +161,7 @@ private:
     void note_departure(Slot& slot, Nanoseconds now);
     SendResult hand_over(std::uint32_t slot, Nanoseconds now);
     SendResult hand_over_udp(std::uint32_t slot, Nanoseconds now);
-    SendResult hand_over_tcp(std::uint32_t slot, Nanoseconds now);
+    SendResult hand_over_stream(std::uint32_t slot, Nanoseconds now);
     void end_unsent(std::uint32_t slot, SendResult result);
     void warn_once(const Slot& slot);
     bool make_room();
@@ -169,6 +171,8 @@ private:
     void hedge(Nanoseconds now);
     void drop_copy(std::uint32_t slot);
     void write_hedges();
+    bool fall_back(std::uint32_t slot, const Reply& reply);
+    bool take_marker(const Query& query);
     void fill_answer(Slot& slot, const Reply& reply);
     void leave(std::uint32_t slot, bool answered);
     void finish(std::uint32_t slot, Status status, Bytes reply = {});
@@ -185,7 +189,7 @@ private:
     Matcher matcher_;
     Descriptors descriptors_;
     std::vector<std::unique_ptr<UdpPath>> paths_; ///< to the server, then to each peer
-    TcpTransport tcp_;
+    StreamTransport stream_;
     Deadlines deadlines_;
     std::unique_ptr<Dependents> dependents_; ///< where asked for
     std::unique_ptr<Hedges> hedges_;         ///< where asked for

@@ -162,6 +162,9 @@ bool Replayer::launch_front(Nanoseconds now) {
         return false;
     }
     const Query query = backlog_.front();
+    if (take_marker(query)) {
+        return true;
+    }
     if (dependents_ && park_behind(query)) {
         return true;
     }
@@ -173,6 +176,17 @@ bool Replayer::launch_front(Nanoseconds now) {
         ready_.push_back(index);
         block(result, now);
     }
+    backlog_.pop();
+    ++departed_;
+    return true;
+}
+
+/// True: it is no query; the trace's client closed its connection.
+bool Replayer::take_marker(const Query& query) {
+    if (!query.is_close()) {
+        return false;
+    }
+    stream_.close_traced(query);
     backlog_.pop();
     ++departed_;
     return true;
@@ -215,15 +229,16 @@ void Replayer::block(SendResult result, Nanoseconds now) {
 
 bool Replayer::make_room() {
     return std::ranges::any_of(paths_, [](const auto& path) { return path->evict_idle(); }) ||
-           tcp_.evict_idle();
+           stream_.evict_idle();
 }
 
 SendResult Replayer::hand_over(std::uint32_t index, Nanoseconds now) {
-    switch (slots_[index].record.transport) {
+    switch (slots_[index].carrier) {
     case Transport::kUdp:
         return hand_over_udp(index, now);
     case Transport::kTcp:
-        return hand_over_tcp(index, now);
+    case Transport::kTls:
+        return hand_over_stream(index, now);
     default:
         end_unsent(index, SendResult::kFailed);
         return SendResult::kFailed;
@@ -245,11 +260,11 @@ SendResult Replayer::hand_over_udp(std::uint32_t index, Nanoseconds now) {
     return result;
 }
 
-SendResult Replayer::hand_over_tcp(std::uint32_t index, Nanoseconds now) {
+SendResult Replayer::hand_over_stream(std::uint32_t index, Nanoseconds now) {
     launch(index, now);
-    SendResult result = tcp_.submit(index);
+    SendResult result = stream_.submit(index);
     if (result == SendResult::kNoRoom && make_room()) {
-        result = tcp_.submit(index);
+        result = stream_.submit(index);
     }
     if (result != SendResult::kDone) {
         land(index);
@@ -267,9 +282,8 @@ void Replayer::end_unsent(std::uint32_t index, SendResult result) {
         return skip(index, SkipReason::kNoAddress);
     case SendResult::kFailed:
         warn_once(slots_[index]);
-        return finish(index, slots_[index].record.transport == Transport::kTcp
-                                 ? Status::kConnectionFailed
-                                 : Status::kSendFailed);
+        return finish(index, is_stream(slots_[index].carrier) ? Status::kConnectionFailed
+                                                              : Status::kSendFailed);
     default:
         return;
     }
@@ -279,7 +293,7 @@ void Replayer::warn_once(const Slot& slot) {
     if (!std::exchange(warned_unsupported_, true)) {
         spdlog::warn("event=send_failed seq={} transport={} family={} note=\"the first one; later "
                      "ones are only counted\"",
-                     slot.record.sequence, transport_name(slot.record.transport), slot.family());
+                     slot.record.sequence, transport_name(slot.carrier), slot.family());
     }
 }
 

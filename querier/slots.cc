@@ -30,7 +30,8 @@ std::uint32_t Slots::take(const Query& query) {
     slot.record.sequence = query.sequence;
     slot.record.trace_time = query.trace_time;
     slot.record.source = query.source_id;
-    slot.record.transport = query.transport;
+    slot.record.transport = slot.carrier = query.transport;
+    slot.traced = query.connection;
     slot.record.query_size = static_cast<std::uint16_t>(query.message.size());
     slot.source = query.source;
     slot.message = query.message.data();
@@ -48,6 +49,7 @@ std::uint32_t Slots::copy(std::uint32_t index) {
     Slot& twin = slots_[other];
     twin.record = slot.record;
     twin.source = slot.source;
+    twin.carrier = slot.carrier;
     twin.message = slot.message;
     twin.question = slot.question;
     twin.id = twin.wire_id = slot.id;

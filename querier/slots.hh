@@ -28,6 +28,7 @@ struct Slot {
     /// until the next flush of the transport, and null from then on.
     const std::uint8_t* message = nullptr;
     Endpoint source;            ///< as in the trace
+    std::uint64_t traced = 0;   ///< TCP connection in the trace; 0 = none
     std::uint64_t question = 0; ///< see question_hash(); 0 = none
     Owner owner = 0;            ///< in the Matcher's keys
     Nanoseconds deadline = 0;   ///< CLOCK_MONOTONIC; set when the query is in flight
@@ -36,18 +37,19 @@ struct Slot {
     Links by_deadline;
     Links on_connection; ///< TCP: waiting to be written, or written
     Links by_hedge;
-    std::uint32_t place = kNone; ///< index of the socket or connection in its transport
-    std::uint32_t pair = kNone;  ///< of a hedged query (see hedges.hh)
-    std::uint16_t id = 0;        ///< the message's own
-    std::uint16_t wire_id = 0;   ///< id as sent; differs from the message's where rewritten
-    std::uint8_t path = 0;       ///< UDP: number of the path it went by; 0 = to the server
-    bool kept = false;           ///< the message lies in the MessageStore
-    bool watched = false;        ///< it will be hedged (see hedges.hh)
-    bool waited = false;         ///< it was held back by the source's query before
-    bool in_flight = false;      ///< in the order of deadlines
-    bool keyed = false;          ///< known to the Matcher
-    bool written = false;        ///< handed to the kernel at least once
-    bool flying = false;         ///< TCP: on its connection's list of written queries
+    std::uint32_t place = kNone;         ///< index of the socket or connection in its transport
+    std::uint32_t pair = kNone;          ///< of a hedged query (see hedges.hh)
+    std::uint16_t id = 0;                ///< the message's own
+    std::uint16_t wire_id = 0;           ///< id as sent; differs from the message's where rewritten
+    Transport carrier = Transport::kUdp; ///< what it travels by now
+    std::uint8_t path = 0;               ///< UDP: number of the path it went by; 0 = to the server
+    bool kept = false;                   ///< the message lies in the MessageStore
+    bool watched = false;                ///< it will be hedged (see hedges.hh)
+    bool waited = false;                 ///< it was held back by the source's query before
+    bool in_flight = false;              ///< in the order of deadlines
+    bool keyed = false;                  ///< known to the Matcher
+    bool written = false;                ///< handed to the kernel at least once
+    bool flying = false;                 ///< TCP: on its connection's list of written queries
 
     [[nodiscard]] Bytes bytes() const { return {message, record.query_size}; }
 

@@ -2,6 +2,7 @@
 
 #include "core/replay.pb.h"
 #include "core/result_file.hh"
+#include "querier/failures.hh"
 
 #include <fmt/format.h>
 
@@ -26,9 +27,25 @@ std::string counts_json(const Statistics& s) {
 
 std::string connections_json(const Statistics& s) {
     return fmt::format(R"({{"opened": {}, "reused_queries": {}, "peak_open": {}, )"
-                       R"("closed_by_server": {}, "closed_idle": {}, "bad_streams": {}}})",
+                       R"("closed_by_server": {}, "closed_idle": {}, "closed_used_up": {}, )"
+                       R"("closed_by_trace": {}, "evicted": {}, "half_open": {}, )"
+                       R"("bad_streams": {}, "failed": {}, "resumed": {}, "early_data": {}, )"
+                       R"("early_data_rejected": {}}})",
                        s.connections_opened, s.reused_queries, s.peak_open, s.closed_by_server,
-                       s.closed_idle, s.bad_streams);
+                       s.closed_idle, s.closed_used_up, s.closed_by_trace, s.connections_evicted,
+                       s.half_open, s.bad_streams, s.connections_failed, s.resumed, s.early_data,
+                       s.early_data_rejected);
+}
+
+std::string failures_json(const Failures& failures) {
+    std::string out;
+    for (const auto& [reason, count] : failures.counts()) {
+        out += fmt::format("{}{}: {}", out.empty() ? "" : ", ", json_string(reason), count);
+    }
+    if (failures.other() > 0) {
+        out += fmt::format(R"(, "other": {})", failures.other());
+    }
+    return fmt::format("{{{}}}", out);
 }
 
 } // namespace
@@ -72,12 +89,13 @@ std::string statistics_json(const Statistics& s, bool clean, const std::string& 
     getrusage(RUSAGE_SELF, &usage);
     return fmt::format(
         R"({{"schema": 1, "clean": {}, "because": {}, "counts": {}, "connections": {}, )"
+        R"("failures": {}, "tcp_fallbacks": {}, )"
         R"("sockets_evicted": {}, "waited": {}, "hedged": {}, "hedges_won": {}, "behind_schedule": {}, "max_lateness_ns": {}, )"
         R"("clock_steps": {}, "reply_bytes": {}, "unreachable": {}, "receive_overflows": {}, )"
         R"("cpu_s": {:.6f}, "max_rss_bytes": {}}})",
-        clean, json_string(because), counts_json(s), connections_json(s), s.sockets_evicted,
-        s.waited, s.hedged, s.hedges_won, s.behind_schedule, s.max_lateness, s.clock_steps,
-        s.reply_bytes, s.unreachable, s.receive_overflows,
+        clean, json_string(because), counts_json(s), connections_json(s), failures_json(s.failures),
+        s.tcp_fallbacks, s.sockets_evicted, s.waited, s.hedged, s.hedges_won, s.behind_schedule,
+        s.max_lateness, s.clock_steps, s.reply_bytes, s.unreachable, s.receive_overflows,
         seconds(usage.ru_utime) + seconds(usage.ru_stime), usage.ru_maxrss * 1024);
 }
 

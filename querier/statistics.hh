@@ -2,6 +2,7 @@
 #include "core/clock.hh"
 #include "core/replay.pb.h"
 #include "core/result_file.hh"
+#include "querier/failures.hh"
 
 #include <cstdint>
 #include <string>
@@ -28,7 +29,17 @@ struct Statistics {
     std::uint64_t peak_open = 0;
     std::uint64_t closed_by_server = 0;
     std::uint64_t closed_idle = 0;
-    std::uint64_t bad_streams = 0; ///< connections ended because of a length prefix below 12
+    std::uint64_t closed_used_up = 0;      ///< by us, after --queries-per-connection
+    std::uint64_t closed_by_trace = 0;     ///< by us, as the trace's client did
+    std::uint64_t connections_evicted = 0; ///< idle ones closed because descriptors ran short
+    std::uint64_t half_open = 0;           ///< given up: the server's host acknowledged nothing
+    std::uint64_t bad_streams = 0;        ///< connections ended because of a length prefix below 12
+    std::uint64_t connections_failed = 0; ///< never carried a query
+    std::uint64_t resumed = 0;            ///< TLS connections with a session of before
+    std::uint64_t early_data = 0;         ///< TLS connections whose early data was accepted
+    std::uint64_t early_data_rejected = 0;
+    Failures failures; ///< why connections with queries on them ended badly
+    std::uint64_t tcp_fallbacks = 0;
 
     std::uint64_t sockets_evicted = 0; ///< idle ones closed because descriptors ran short
     std::uint64_t waited = 0;          ///< held back by the source's query before

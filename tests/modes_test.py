@@ -192,7 +192,8 @@ def test_a_part_of_the_trace(
 ) -> None:
     played = start(make_bed())
     queries = played.run(ticks, *options)
-    assert idents(played.queries(len(want))) == list(want)
+    # sources of one moment share a batch, in which their order is not kept
+    assert sorted(idents(played.queries(len(want)))) == list(want)
     assert played.bed.account()["skipped"] == skipped
     assert queries["answered"] == len(want)
 

@@ -1,0 +1,93 @@
+#include "querier/stream_socket.hh"
+
+#include "core/address.hh"
+#include "core/clock.hh"
+#include "core/fd.hh"
+#include "querier/udp_socket.hh"
+
+#include <array>
+#include <cerrno>
+#include <cstdint>
+#include <ctime>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <optional>
+#include <span>
+#include <sys/socket.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+#include <utility>
+
+namespace reprise::querier {
+namespace {
+
+int bind_source(int fd, const IpAddress& source) {
+    const bool v6 = source.is_v6();
+    set_option(fd, v6 ? IPPROTO_IPV6 : IPPROTO_IP, v6 ? IPV6_TRANSPARENT : IP_TRANSPARENT, 1);
+    set_option(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1);
+    sockaddr_storage address{};
+    const socklen_t size = Endpoint{.address = source, .port = 0}.to_sockaddr(address);
+    return ::bind(fd, reinterpret_cast<const sockaddr*>(&address), size) == 0 ? 0 : errno;
+}
+
+OpenedStream failed(int error) { return {.fd = {}, .syn = 0, .error = error}; }
+
+} // namespace
+
+OpenedStream open_stream(const Endpoint& server, const std::optional<IpAddress>& source,
+                         bool kernel_stamps) {
+    sockaddr_storage address{};
+    const socklen_t size = server.to_sockaddr(address);
+    FileDescriptor fd(::socket(address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    if (!fd.valid()) {
+        return failed(errno);
+    }
+    if (kernel_stamps) {
+        set_option(fd.get(), SOL_SOCKET, SO_TIMESTAMPNS, 1);
+    }
+    if (const int error = source ? bind_source(fd.get(), *source) : 0; error != 0) {
+        return failed(error);
+    }
+    const Nanoseconds syn = SteadyClock::now();
+    // Without a bind the kernel chooses the port with the peer in mind, as IP_BIND_ADDRESS_NO_PORT
+    // makes a bind do.
+    if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), size) != 0 &&
+        errno != EINPROGRESS) {
+        return failed(errno);
+    }
+    return {.fd = std::move(fd), .syn = syn, .error = 0};
+}
+
+int socket_error(int fd) {
+    int error = 0;
+    socklen_t size = sizeof error;
+    return getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) == 0 ? error : errno;
+}
+
+StreamRead read_stream(int fd, std::span<std::uint8_t> buffer) {
+    iovec vector{.iov_base = buffer.data(), .iov_len = buffer.size()};
+    alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(timespec))> control{};
+    msghdr message{};
+    message.msg_iov = &vector;
+    message.msg_iovlen = 1;
+    message.msg_control = control.data();
+    message.msg_controllen = control.size();
+    const ssize_t got = ::recvmsg(fd, &message, 0);
+    if (got < 0) {
+        return {.bytes = {}, .stamp = 0, .error = errno};
+    }
+    return {.bytes = buffer.first(static_cast<std::size_t>(got)),
+            .stamp = read_ancillary(message).stamp,
+            .error = 0};
+}
+
+bool is_unacknowledged(int fd, Nanoseconds for_time) {
+    tcp_info info{};
+    socklen_t size = sizeof info;
+    return getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) == 0 && info.tcpi_unacked > 0 &&
+           info.tcpi_last_ack_recv * kMillisecond >= for_time;
+}
+
+void disable_nagle(int fd) { set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1); }
+
+} // namespace reprise::querier

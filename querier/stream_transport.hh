@@ -1,0 +1,187 @@
+#pragma once
+// Queries over TCP and TLS, on connections as clients keep them.
+//
+// Which connection a query takes: the one that stands for its connection in the trace, where it had
+// one; otherwise its source's, opened by the first query and reused while it lasts, for at most
+// `queries_per_connection` queries. Queries are pipelined, one segment each (over TLS one record
+// each; the first shares its segment with the handshake's end); answers may come in any order.
+//
+// A connection ends when the server closes it; or, unless the server is to close first, when it was
+// idle for the idle timeout, when it has carried its queries, or when the trace's client closed
+// it; never by us while a query is in flight. What a lost connection leaves unanswered is tried
+// once more on a new one.
+//
+// A connection with one id in flight twice could not tell the answers apart, so the second query's
+// id is rewritten (and restored in what we record). An AXFR's further messages have the same key as
+// the first, which ended the query: they are counted as duplicates.
+//
+// Events are edge-triggered: a connection costs one epoll_ctl in its life.
+
+#include "core/bytes.hh"
+#include "core/clock.hh"
+#include "core/fd.hh"
+#include "core/query.hh"
+#include "querier/connection_queue.hh"
+#include "querier/descriptors.hh"
+#include "querier/links.hh"
+#include "querier/matcher.hh"
+#include "querier/poller.hh"
+#include "querier/reply_stream.hh"
+#include "querier/slots.hh"
+#include "querier/stamps.hh"
+#include "querier/statistics.hh"
+#include "querier/stream_options.hh"
+#include "querier/stream_socket.hh"
+#include "querier/tls_stream.hh"
+#include "querier/transport.hh"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+namespace reprise::querier {
+
+/// What the transport works with; all must outlive it.
+struct StreamParts {
+    Poller& poller;
+    Descriptors& descriptors;
+    Slots& slots;
+    Matcher& matcher;
+    Statistics& statistics;
+    TransportEvents& events;
+};
+
+class StreamTransport {
+public:
+    /// `source` empty: connections leave from the host's own address.
+    StreamTransport(const StreamParts& parts, const Servers& servers, StreamOptions options,
+                    SourceOf source);
+
+    /// Hands the query to its connection. On kDone the transport has it until on_failed(), detach()
+    /// or an answer; on_failed() may come before this returns, so the slot must not be touched
+    /// afterwards.
+    SendResult submit(std::uint32_t slot);
+
+    /// Something happened on a connection.
+    void handle(const EventTag& tag, std::uint32_t events, const StampClock& stamps);
+
+    /// The query ended; its connection forgets it.
+    void detach(std::uint32_t slot);
+
+    /// The query's time is up. True where it was opening its connection: all queries on it have
+    /// failed. A connection whose server is gone is given up at the next tidy().
+    bool timed_out(std::uint32_t slot);
+
+    /// The trace's client closed this connection.
+    void close_traced(const Query& marker);
+
+    /// Closes connections that are done with or were idle for the idle timeout; bounded.
+    void tidy(Nanoseconds now);
+
+    /// When tidy() has something to do; far in the future where never.
+    [[nodiscard]] Nanoseconds next_idle() const;
+
+    /// Closes the least recently used idle connection; false where there is none, or it is the
+    /// server who closes.
+    bool evict_idle();
+
+private:
+    /// Why a connection ends when nothing waits on it any more.
+    enum class Ending : std::uint8_t { kOpen, kUsedUp, kByTrace, kDead };
+
+    struct Connection {
+        FileDescriptor fd;
+        std::uint64_t key = 0;
+        std::uint32_t number = 0; ///< from 1, never used again
+        std::uint32_t generation = 0;
+        std::uint32_t source = 0;
+        std::uint32_t used = 0;       ///< queries that took it
+        std::uint32_t written = 0;    ///< queries that were handed to the kernel
+        std::uint32_t opener = kNone; ///< query that opens it, until it is established
+        std::uint8_t family = 0;
+        Ending ending = Ending::kOpen;
+        bool secure = false;      ///< by TLS
+        bool connected = false;   ///< the SYN was answered
+        bool established = false; ///< queries may be written: TCP connected, TLS shaken hands
+        bool is_idle = false;
+        bool over = false; ///< on the list of connections to be closed
+        Nanoseconds syn = 0;
+        Nanoseconds idle_since = 0;
+        ConnectionQueue queue;
+        std::vector<std::uint8_t> tail; ///< what the kernel did not take
+        ReplyStream replies;
+        std::unique_ptr<TlsStream> tls; ///< null for TCP
+        Links idle;
+    };
+
+    [[nodiscard]] const std::optional<Endpoint>& server_of(const Slot& slot) const;
+    SendResult attach(std::uint32_t slot);
+    std::uint32_t connection_for(std::uint32_t slot, SendResult& result);
+    SendResult refused(int error, const Slot& slot);
+    std::uint32_t adopt(OpenedStream opened, std::uint32_t slot);
+    void use(std::uint32_t place);
+
+    // Opening
+    void finish_connect(std::uint32_t place, std::uint32_t events);
+    void start_tls(std::uint32_t place);
+    void write_early(Connection& connection);
+    void shake_hands(std::uint32_t place);
+    void settle_early_data(Connection& connection);
+    void on_established(std::uint32_t place);
+
+    // Reading
+    void read(std::uint32_t place, std::uint32_t events, const StampClock& stamps);
+    void take(std::uint32_t place, std::span<std::uint8_t> data, Nanoseconds received);
+    void take_tls(std::uint32_t place, Nanoseconds received);
+    bool take_replies(std::uint32_t place, std::span<std::uint8_t> data, Nanoseconds received);
+
+    // Writing
+    bool flush_tail(Connection& connection);
+    void write(std::uint32_t place);
+    bool write_one(std::uint32_t place, std::uint32_t slot);
+    void prepare(const Connection& connection, Slot& slot);
+    /// Sends bytes that must not be lost: what the kernel does not take now stays in the tail.
+    bool send_all(Connection& connection, std::vector<std::uint8_t>& bytes);
+
+    /// The place still holds the connection it held at this generation.
+    [[nodiscard]] bool alive(std::uint32_t place, std::uint32_t generation) const;
+
+    // Closing
+    void set_idle(std::uint32_t place, bool idle);
+    void end_when_idle(std::uint32_t place);
+    void lose(std::uint32_t place, std::string_view reason);
+    void close_in_order(std::uint32_t place);
+    void close(std::uint32_t place);
+    void settle();
+    void count_end(const Connection& connection);
+
+    Poller& poller_;
+    Descriptors& descriptors_;
+    Slots& slots_;
+    Matcher& matcher_;
+    Statistics& statistics_;
+    TransportEvents& events_;
+    Servers servers_;
+    Servers tls_servers_;
+    StreamOptions options_;
+    SourceOf source_;
+    std::unique_ptr<TlsClient> tls_; ///< null where TLS is not set up
+
+    std::vector<Connection> connections_;
+    std::vector<std::uint32_t> free_;
+    std::vector<std::uint32_t> over_;   ///< to be closed as soon as nobody works on them
+    IndexList<&Connection::idle> idle_; ///< longest idle first
+    std::unordered_map<std::uint64_t, std::uint32_t> by_key_;
+    std::uint32_t last_number_ = 0;
+    std::vector<std::uint8_t> buffer_;  ///< one read
+    std::vector<std::uint8_t> segment_; ///< one query with its length
+    bool warned_ = false;
+    bool warned_ports_ = false;
+};
+
+} // namespace reprise::querier
