@@ -20,7 +20,7 @@ import pytest
 from cli import facts as machine
 from cli import linux, programs, run, sandbox
 from cli.errors import RepriseError
-from cli.experiment import Experiment, Sample, Server, Tls
+from cli.experiment import Experiment, Replay, Sample, Server, Tls
 from cli.plan import make
 from cli.planned import Facts, Plan, Process, Ready, Stop
 
@@ -48,6 +48,7 @@ def make_plan(
     capture: bool = False,
     zone: str = ZONE,
     tls: Tls | None = None,
+    replay: Replay | None = None,
 ) -> Plan:
     """A plan as for any run, but with `main` in the place of distributor and controller."""
     path = folder / "zone"
@@ -74,6 +75,7 @@ def make_plan(
         server=Server(kind=kind, zone=str(path), ready_s=10),
         sample=Sample(capture=capture),
         tls=tls,
+        replay=replay or Replay(),
     )
     plan = make(experiment, known)
     kept = tuple(one for one in plan.processes if one.role not in ("distributor", "controller"))
@@ -169,6 +171,44 @@ def test_a_real_server_answers_over_tls_with_a_certificate_of_the_run(
     )
     plan = make_plan(tmp_path, kind, ("/bin/sh", "-c", script), tls=Tls(port=8853, key=key))
     assert execute(plan, tmp_path / "results") == 0
+
+
+def test_in_source_mode_packet_foreign_addresses_are_the_clients_over_tcp_only(tmp_path: Path) -> None:
+    code = """
+import socket, struct, sys
+query = b"\\0\\1\\0\\0\\0\\1\\0\\0\\0\\0\\0\\0\\7example\\0\\0\\2\\0\\1"
+for family, source, server, level, transparent in (
+    (socket.AF_INET, "8.8.4.4", "198.19.255.53", socket.IPPROTO_IP, 19),
+    (socket.AF_INET6, "2001:db8::77", "fd00:198:19:ff::53", socket.IPPROTO_IPV6, 75),
+):
+    with socket.socket(family, socket.SOCK_STREAM) as tcp:
+        tcp.settimeout(5)
+        tcp.setsockopt(level, transparent, 1)
+        tcp.bind((source, 0))
+        tcp.connect((server, 53))
+        tcp.sendall(struct.pack("!H", len(query)) + query)
+        if len(tcp.recv(1000)) < 30:
+            sys.exit(8)
+    with socket.socket(family, socket.SOCK_DGRAM) as udp:
+        udp.settimeout(0.3)
+        udp.setsockopt(level, transparent, 1)
+        udp.bind((source, 4000))
+        udp.sendto(query, (server, 53))
+        try:
+            udp.recv(1000)
+            sys.exit(9)
+        except TimeoutError:
+            pass
+snmp = open("/proc/self/net/snmp6").read().split()
+if snmp[snmp.index("Icmp6OutDestUnreachs") + 1] != "0":
+    sys.exit(7)
+lines = [line.split() for line in open("/proc/self/net/snmp") if line.startswith("Icmp:")]
+if dict(zip(*lines))["OutDestUnreachs"] != "0":
+    sys.exit(6)
+"""
+    plan = make_plan(tmp_path, "nsd", (sys.executable, "-c", code), replay=Replay(source_mode="packet"))
+    assert execute(plan, tmp_path / "results") == 0
+    assert manifest(tmp_path / "results")["leaked_packets"] == 0
 
 
 def test_there_is_no_way_out(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from cli import linux, programs
 from cli.errors import RepriseError
-from cli.network import Network, Route
+from cli.network import Network, Route, Sysctl
 
 
 @dataclass
@@ -33,14 +33,15 @@ def build(network: Network) -> Hosts:
     hosts = Hosts()
     if network.kind == "host":
         return hosts
+    _set_all(hosts, [one for one in network.sysctls if not one.host])
     for host in network.hosts:
         hosts.descriptors[host.name] = _new_namespace()
-    for setting in network.sysctls:
-        if not _set(hosts.of(setting.host), setting.key, setting.value):
-            hosts.refused_sysctls.append(f"{setting.host}:{setting.key}")
+    _set_all(hosts, [one for one in network.sysctls if one.host])
     _ip(None, link_commands(network, hosts.descriptors))
     for host in network.hosts:
         _ip(hosts.of(host.name), host_commands(network, host.name))
+        for family in (4, 6):
+            _ip(hosts.of(host.name), rule_commands(network, host.name, family), f"-{family}")
     return hosts
 
 
@@ -80,9 +81,18 @@ def host_commands(network: Network, host: str) -> list[str]:
     return lines + [_route(one) for one in network.routes if one.host == host]
 
 
+def rule_commands(network: Network, host: str, family: int) -> list[str]:
+    """`ip -batch` lines for one host's rules of a family, which only the option -4 or -6 tells apart."""
+    return [
+        f"rule add pref {one.priority}{one.protocol and f' ipproto {one.protocol}'} lookup {one.table}"
+        for one in network.rules
+        if (one.host, one.family) == (host, family)
+    ]
+
+
 def _route(route: Route) -> str:
     words = ["route add", route.kind, route.to, route.via and f"via {route.via}"]
-    words.append(route.interface and f"dev {route.interface} table main")
+    words += [route.interface and f"dev {route.interface}", f"table {route.table}"]
     return " ".join(word for word in words if word)
 
 
@@ -105,6 +115,12 @@ def _new_namespace() -> int:
         os.close(back)
 
 
+def _set_all(hosts: Hosts, settings: list[Sysctl]) -> None:
+    for one in settings:
+        if not _set(hosts.of(one.host), one.key, one.value):
+            hosts.refused_sysctls.append(f"{one.host}:{one.key}")
+
+
 def _set(netns: int | None, key: str, value: str) -> bool:
     with linux.inside(netns):
         try:
@@ -114,10 +130,12 @@ def _set(netns: int | None, key: str, value: str) -> bool:
     return True
 
 
-def _ip(netns: int | None, lines: list[str]) -> None:
+def _ip(netns: int | None, lines: list[str], *options: str) -> None:
+    if not lines:
+        return
     with linux.inside(netns):
         done = subprocess.run(
-            [programs.packaged("ip"), "-batch", "-"],
+            [programs.packaged("ip"), *options, "-batch", "-"],
             input="\n".join(lines) + "\n",
             capture_output=True,
             text=True,

@@ -19,6 +19,11 @@ SERVICE_V6 = "fd00:198:19:ff::53"
 SERVICE_PREFIXES = ("198.19.255.0/24", "fd00:198:19:ff::/64")
 _CLIENT_MAC = "02:72:65:70:00:01"
 _SERVER_MAC = "02:72:65:70:00:02"
+_OURS, _NOBODYS = "100", "101"  # routing tables of source mode packet
+# A table of connections for each host, as on a machine of its own: the kernel's shared one would make looking
+# through one host's sockets cost as much as all of them.
+_BUCKETS = "262144"
+_EVERYTHING = ("0.0.0.0/0", "::/0")
 
 
 @dataclass(frozen=True)
@@ -61,6 +66,18 @@ class Route:
     via: str = ""
     kind: str = ""
     interface: str = ""
+    table: str = "main"
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Packets of a protocol ("" = all) look into a table too; lower priorities first, "main" has 32766."""
+
+    host: str
+    family: int  # 4 or 6
+    priority: int
+    table: str
+    protocol: str = ""
 
 
 @dataclass(frozen=True)
@@ -75,7 +92,10 @@ class Neighbour:
 
 @dataclass(frozen=True)
 class Sysctl:
-    """A kernel setting of one host's network namespace, set before its links exist."""
+    """A kernel setting of one host's network namespace, set before its links exist.
+
+    Host "" is the namespace in which the hosts are made; its settings come first.
+    """
 
     host: str
     key: str
@@ -91,6 +111,7 @@ class Network:
     links: tuple[Link, ...] = ()
     addresses: tuple[Address, ...] = ()
     routes: tuple[Route, ...] = ()
+    rules: tuple[Rule, ...] = ()
     neighbours: tuple[Neighbour, ...] = ()
     sysctls: tuple[Sysctl, ...] = ()
 
@@ -150,8 +171,12 @@ def local(
             for index in indices
             for route in (*_routes(index, services), *_source_routes(index, clients, source_mode))
         ),
+        rules=_rules() if fixed else (),
         neighbours=_neighbours() if fixed else (),
-        sysctls=tuple(setting for name in names for setting in _sysctls(name, listen_queue)),
+        sysctls=(
+            Sysctl("", "net/ipv4/tcp_child_ehash_entries", _BUCKETS),
+            *(setting for name in names for setting in _sysctls(name, listen_queue)),
+        ),
     )
 
 
@@ -163,8 +188,9 @@ def _source_routes(index: int, clients: int, source_mode: str) -> tuple[Route, .
     """The ways of the sources' addresses.
 
     The server sends answers back through the client. There every address is the client's own (AnyIP: a local
-    route; that of the main table gives way to the links' more specific ones). In mode packet the client must
-    not know them: its kernel would answer with port unreachable; so they go nowhere.
+    route; that of the main table gives way to the links' more specific ones). In mode packet that holds for
+    TCP only, by tables behind the main one: for the rest its kernel would answer with port unreachable, so
+    they go nowhere.
     """
     v4, v6 = f"198.19.{index}.1", f"fd00:198:19:{index}::1"
     here = client(index)
@@ -185,12 +211,25 @@ def _source_routes(index: int, clients: int, source_mode: str) -> tuple[Route, .
         )
     if source_mode == "packet":
         return (
-            Route(here, "0.0.0.0/0", kind="blackhole"),
-            Route(here, "::/0", kind="blackhole"),
+            *(Route(here, to, kind="local", interface="lo", table=_OURS) for to in _EVERYTHING),
+            *(Route(here, to, kind="blackhole", table=_NOBODYS) for to in _EVERYTHING),
             Route(SERVER, "0.0.0.0/0", v4),
             Route(SERVER, "::/0", v6),
         )
     return ()
+
+
+def _rules() -> tuple[Rule, ...]:
+    """Source mode packet, see `_source_routes`: what the main table does not know."""
+    here = client(1)
+    return tuple(
+        rule
+        for family in (4, 6)
+        for rule in (
+            Rule(here, family, 40_000, _OURS, "tcp"),
+            Rule(here, family, 40_001, _NOBODYS),
+        )
+    )
 
 
 def _neighbours() -> tuple[Neighbour, ...]:
@@ -244,9 +283,11 @@ def _routes(index: int, services: tuple[str, ...]) -> tuple[Route, ...]:
 
 
 def _sysctls(host: str, listen_queue: int) -> tuple[Sysctl, ...]:
-    """No forwarding (first: it resets others), no router advertisements, no duplicate address detection.
+    """No forwarding (first: it resets others), no router advertisements, no duplicate address detection (it
+    delays addresses by 1 s); and room for TCP connections: ports, queues, TIME-WAIT.
 
-    That detection delays addresses by 1 s.
+    A client takes a port in TIME-WAIT again after a second (tcp_tw_reuse): with a fresh connection for each
+    query one address would be out of ports after a minute of 1,000 queries a second.
     """
     values = {
         "net/ipv4/ip_forward": "0",
@@ -264,4 +305,6 @@ def _sysctls(host: str, listen_queue: int) -> tuple[Sysctl, ...]:
         "net/ipv4/tcp_no_metrics_save": "1",
         "net/core/somaxconn": str(max(listen_queue, 4096)),
     }
+    if host not in (CONTROLLER, SERVER):
+        values["net/ipv4/tcp_tw_reuse"] = "1"
     return tuple(Sysctl(host, key, value) for key, value in values.items())

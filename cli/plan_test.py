@@ -171,7 +171,9 @@ def routes_of(source_mode: str, clients: int = 1) -> set[str]:
     replay = Replay(source_mode=source_mode)
     plan = make(dataclasses.replace(ZONED, replay=replay, topology=Topology(clients=clients)), FACTS)
     return {
-        " ".join(filter(None, (one.host, one.kind, one.to, one.via, one.interface)))
+        " ".join(
+            filter(None, (one.host, one.kind, one.to, one.via, one.interface, one.table.replace("main", "")))
+        )
         for one in plan.network.routes
         if not one.to.startswith(("198.19.255", "fd00:198"))
     }
@@ -181,7 +183,12 @@ def test_source_modes_have_their_routes() -> None:
     back = {"server 0.0.0.0/0 198.19.1.1", "server ::/0 fd00:198:19:1::1"}
     assert routes_of("ports") == set()
     assert routes_of("addresses") == back | {"client1 local 0.0.0.0/0 lo", "client1 local ::/0 lo"}
-    assert routes_of("packet") == back | {"client1 blackhole 0.0.0.0/0", "client1 blackhole ::/0"}
+    assert routes_of("packet") == back | {
+        "client1 local 0.0.0.0/0 lo 100",
+        "client1 local ::/0 lo 100",
+        "client1 blackhole 0.0.0.0/0 101",
+        "client1 blackhole ::/0 101",
+    }
     assert routes_of("mapped", 2) == {
         "client1 local 10.0.0.0/9 lo",
         "client1 local fd00:6d61:1::/64 lo",
