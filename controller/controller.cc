@@ -2,6 +2,7 @@
 
 #include "controller/options.hh"
 #include "controller/read_ahead.hh"
+#include "controller/replay_options.hh"
 #include "controller/report.hh"
 #include "controller/trace_feed.hh"
 #include "core/bytes.hh"
@@ -35,25 +36,6 @@ constexpr Nanoseconds kShortWait = kMillisecond;
 constexpr Nanoseconds kStep = 10 * kMillisecond;
 
 Nanoseconds seconds(double value) { return static_cast<Nanoseconds>(value * 1e9); }
-
-wire::Options replay_options(const Options& options, const Servers& servers) {
-    wire::Options out;
-    out.set_server_v4(servers.v4 ? servers.v4->text() : "");
-    out.set_server_v6(servers.v6 ? servers.v6->text() : "");
-    out.set_timeout_ns(seconds(options.timeout_s));
-    out.set_idle_timeout_ns(seconds(options.idle_timeout_s));
-    out.set_in_flight(options.in_flight);
-    out.set_max_lateness_ns(seconds(options.max_lateness_s));
-    out.set_answers(options.answers);
-    out.set_source_mode(options.source_mode);
-    out.set_fast(options.pace.fast);
-    out.set_dependent(options.dependent);
-    out.set_hedge_after_ns(static_cast<Nanoseconds>(options.hedge_ms * 1e6));
-    for (const Endpoint& peer : parse_hedge_peers(options.peers, options.server_port)) {
-        out.add_hedge_peers(peer.text());
-    }
-    return out;
-}
 
 std::string no_queries(const Options& options, const FeedState& feed) {
     if (feed.read > 0) {
@@ -148,7 +130,7 @@ void Controller::fill() {
     while (read_next() && held_.due() <= last && staged_count_ < fanout_.credit()) {
         const Bytes record = held_.bytes();
         staged_.append(reinterpret_cast<const char*>(record.data()), record.size());
-        if (fanout_.children().size() > 1) {
+        if (fanout_.children().size() > 1 && !held_.is_close()) {
             ++staged_sources_[held_.source()];
         }
         ++staged_count_;
@@ -167,6 +149,9 @@ void Controller::fill() {
 /// be replayed on time.
 void Controller::took_held() {
     holding_ = false;
+    if (held_.is_close()) {
+        return; // it may be the last of a lap, later than the next one's first queries
+    }
     StartTimes& times = outcome_.start;
     const Nanoseconds back = times.last_due - held_.due();
     times.last_due = std::max(times.last_due, held_.due());
@@ -201,7 +186,7 @@ void Controller::give_staged() {
     RecordView query;
     while (records.next(query)) {
         fanout_.give(query);
-        ++handed_;
+        handed_ += query.is_close() ? 0U : 1U;
     }
     fanout_.flush();
     staged_ = {};
@@ -234,7 +219,7 @@ void Controller::hand_out() {
     }
 }
 
-/// Hands out a few queries. False: something must be waited for; pump() is called again.
+/// Hands out a few queries and closes. False: something must be waited for; pump() is called again.
 bool Controller::hand_out_some(Nanoseconds now) {
     const Nanoseconds reach = now - outcome_.start.mono + seconds(options_.window_s);
     for (unsigned i = 0; i < kTurn; ++i) {
@@ -250,7 +235,7 @@ bool Controller::hand_out_some(Nanoseconds now) {
             pump_.again_in(std::max<Nanoseconds>(time_left(now), 0)); // or earlier: on_credit
             return false;
         }
-        ++handed_;
+        handed_ += held_.is_close() ? 0U : 1U;
         took_held();
     }
     return true;

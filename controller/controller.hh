@@ -80,10 +80,10 @@ private:
     std::string staged_; ///< records of the first window
     std::unordered_map<IpAddress, std::uint64_t> staged_sources_;
     std::uint64_t staged_count_ = 0;
-    RecordView held_; ///< read but not yet handed out
+    RecordView held_; ///< query or close read but not yet handed out
     bool holding_ = false;
-    bool ended_ = false; ///< nothing more to read
-    std::uint64_t handed_ = 0;
+    bool ended_ = false;       ///< nothing more to read
+    std::uint64_t handed_ = 0; ///< queries
     std::uint64_t last_sent_ = 0;
     Nanoseconds last_progress_ = 0;
 };

@@ -15,7 +15,7 @@ public:
     Input& operator=(const Input&) = delete;
     virtual ~Input() = default;
 
-    /// Next message, good until the next call; false at the end.
+    /// Next message or close, good until the next call; false at the end.
     virtual bool next(trace::Message& message) = 0;
 
     /// Begins again. Throws where the trace has gone.

@@ -3,6 +3,7 @@
 #include "controller/prefix.hh"
 #include "core/address.hh"
 #include "core/error.hh"
+#include "core/query.hh"
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -68,6 +69,42 @@ void add_play(CLI::App& app, Options& options) {
         ->capture_default_str();
 }
 
+/// How they travel.
+void add_transport(CLI::App& app, Options& options) {
+    app.add_option("--transport", options.transport,
+                   "how every query travels: trace (as in the trace), udp, tcp or tls (DNS over "
+                   "TLS); the trace's own connections are kept")
+        ->capture_default_str();
+    app.add_option("--idle-timeout-s", options.idle_timeout_s,
+                   "close a TCP or TLS connection that was idle for so long")
+        ->capture_default_str();
+    app.add_option("--queries-per-connection", options.queries_per_connection,
+                   "close a connection after so many queries: 1 = a fresh one each, 0 = no limit")
+        ->capture_default_str();
+    app.add_option("--closer", options.closer,
+                   "who closes a connection that is idle, used up or closed in the trace: client, "
+                   "or server (the client never does)")
+        ->capture_default_str();
+    app.add_flag("--tcp-fallback", options.tcp_fallback,
+                 "after a truncated answer over UDP ask again over TCP");
+}
+
+void add_tls(CLI::App& app, DnsTls& tls) {
+    app.add_option("--tls-port", tls.port, "port of the server for TLS")->capture_default_str();
+    app.add_option("--tls-version", tls.version, "TLS version: any, 1.2 or 1.3")
+        ->capture_default_str();
+    app.add_option("--tls-name", tls.name,
+                   "name that the server's certificate must have, sent to it as well (SNI); its "
+                   "address if left out");
+    app.add_option("--tls-ca", tls.authorities,
+                   "certificate authorities trusted for the server, PEM; the system's if left out");
+    app.add_flag("--no-tls-verify", tls.no_verify, "take any certificate of the server");
+    app.add_flag("--tls-resume", tls.resume,
+                 "resume the source's last TLS session on its next connection");
+    app.add_flag("--tls-early-data", tls.early_data,
+                 "send first queries with the resumed handshake (0-RTT); needs --tls-resume");
+}
+
 void add_generator(CLI::App& app, Options& options) {
     app.add_option("--generate", options.generate,
                    "NAME[/TYPE]: send this query again and again instead of a trace");
@@ -108,9 +145,6 @@ void add_options(CLI::App& app, Options& options) {
         ->capture_default_str();
     app.add_option("--timeout-s", options.timeout_s, "wait so long for an answer")
         ->capture_default_str();
-    app.add_option("--idle-timeout-s", options.idle_timeout_s,
-                   "close a TCP connection that was idle for so long")
-        ->capture_default_str();
     app.add_option("--in-flight", options.in_flight,
                    "most queries waiting for an answer, per querier; at the limit sending waits")
         ->capture_default_str();
@@ -120,6 +154,8 @@ void add_options(CLI::App& app, Options& options) {
     app.add_flag("--answers", options.answers, "keep the replies (answers-HOST-N.ra)");
     add_selection(app, options);
     add_play(app, options);
+    add_transport(app, options);
+    add_tls(app, options.dns_tls);
     add_generator(app, options);
 }
 
@@ -150,6 +186,18 @@ void refuse_public(const char* option, const std::string& text, const IpAddress&
 }
 
 } // namespace
+
+std::optional<Transport> transport_of(const std::string& text) {
+    if (text == "trace") {
+        return std::nullopt;
+    }
+    for (const Transport each : {Transport::kUdp, Transport::kTcp, Transport::kTls}) {
+        if (text == transport_name(each)) {
+            return each;
+        }
+    }
+    throw UsageError(fmt::format("--transport {}: give trace, udp, tcp or tls", text));
+}
 
 Servers parse_servers(const std::vector<std::string>& texts, std::uint16_t port) {
     Servers servers;

@@ -2,6 +2,7 @@
 #include "controller/prefix.hh"
 #include "controller/timetable.hh"
 #include "core/address.hh"
+#include "core/query.hh"
 #include "core/tree/tls.hh"
 
 #include <cstdint>
@@ -19,6 +20,17 @@ namespace reprise::controller {
 struct Peer {
     std::string name; ///< empty: as its Hello says
     Endpoint endpoint;
+};
+
+/// How queries of transport TLS travel.
+struct DnsTls {
+    std::uint16_t port = 853;
+    std::string version = "any"; ///< "any", "1.2" or "1.3"
+    std::string name;            ///< of the server; empty: its address
+    std::string authorities;     ///< path; empty: the system's
+    bool no_verify = false;
+    bool resume = false;
+    bool early_data = false;
 };
 
 /// Defaults of the program; times in seconds as on the command line.
@@ -51,6 +63,11 @@ struct Options {
     double hedge_ms = 0; ///< 0: never
     std::vector<std::string> peers;
     std::string source_mode = "ports";
+    std::string transport = "trace";          ///< "trace", "udp", "tcp" or "tls"
+    std::uint32_t queries_per_connection = 0; ///< 0: no limit
+    std::string closer = "client";            ///< or "server": the client never closes first
+    bool tcp_fallback = false;
+    DnsTls dns_tls;
     std::string generate; ///< "NAME[/TYPE]" instead of a trace
     std::uint32_t generate_sources = 1;
 };
@@ -78,6 +95,9 @@ double parse_share(const std::string& text);
 
 /// Parses --skip-source. Throws UsageError.
 std::vector<Prefix> parse_prefixes(const std::vector<std::string>& texts);
+
+/// The transport of every query; nothing where the trace's is kept. Throws UsageError.
+std::optional<Transport> transport_of(const std::string& text);
 
 /// Checks what the parser cannot. Throws UsageError.
 void validate(const Options& options);

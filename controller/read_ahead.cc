@@ -62,7 +62,7 @@ void ReadAhead::Shared::describe() {
     state.share_read = feed->share_read();
 }
 
-/// Adds one query, waiting while the queue is full; false when told to stop.
+/// Adds one query or close, waiting while the queue is full; false when told to stop.
 bool ReadAhead::Shared::add(const Query& query) {
     std::unique_lock hold(lock);
     const bool begins = filled == 0; // the one before is full or was taken
@@ -71,7 +71,9 @@ bool ReadAhead::Shared::add(const Query& query) {
         describe();
     }
     append_record(filling, query);
-    state.last_due = std::max(state.last_due, query.due);
+    if (!query.is_close()) {
+        state.last_due = std::max(state.last_due, query.due);
+    }
     count();
     if (++filled >= kBlockRecords || filling.size() >= kBlockBytes) {
         close_batch();

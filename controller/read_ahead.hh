@@ -44,7 +44,7 @@ public:
     ReadAhead(const ReadAhead&) = delete;
     ReadAhead& operator=(const ReadAhead&) = delete;
 
-    /// Next query; never waits. It is good until the next call.
+    /// Next query or close; never waits. It is good until the next call.
     Next next(RecordView& query);
 
     [[nodiscard]] FeedState state() const;

@@ -150,6 +150,16 @@ double cpu_seconds(const rusage& usage) {
            static_cast<double>(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
 }
 
+json tls_json(const DnsTls& tls) {
+    return {{"port", tls.port},
+            {"version", tls.version},
+            {"name", tls.name},
+            {"ca", tls.authorities},
+            {"verify", !tls.no_verify},
+            {"resume", tls.resume},
+            {"early_data", tls.early_data}};
+}
+
 /// How the trace was played, as given.
 json options_json(const Options& options) {
     return {{"source_mode", options.source_mode},
@@ -167,6 +177,12 @@ json options_json(const Options& options) {
             {"dependent", options.dependent},
             {"hedge_ms", options.hedge_ms},
             {"peers", options.peers},
+            {"transport", options.transport},
+            {"idle_timeout_s", options.idle_timeout_s},
+            {"queries_per_connection", options.queries_per_connection},
+            {"closer", options.closer},
+            {"tcp_fallback", options.tcp_fallback},
+            {"tls", tls_json(options.dns_tls)},
             {"generate", options.generate},
             {"generate_sources", options.generate_sources}};
 }

@@ -25,6 +25,10 @@ public:
     /// Due time of the query of this trace time (of this lap, shifted()), if it is the next one.
     [[nodiscard]] Nanoseconds due(Nanoseconds time) const;
 
+    /// Due time of what happened at this trace time after a query: with a rate, that of the query.
+    /// Needs a query taken.
+    [[nodiscard]] Nanoseconds due_of_close(Nanoseconds time) const;
+
     /// The query is handed out: the next one follows.
     void take(Nanoseconds time);
 
@@ -40,6 +44,8 @@ public:
     [[nodiscard]] std::uint64_t taken() const { return taken_; }
 
 private:
+    [[nodiscard]] Nanoseconds by_rate(std::uint64_t query) const;
+
     Pace pace_;
     Nanoseconds first_ = 0;     ///< of the whole replay
     Nanoseconds lap_first_ = 0; ///< of this lap

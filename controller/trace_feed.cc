@@ -28,6 +28,11 @@ double share_of(std::uint64_t done, std::uint64_t all) {
     return all == 0 ? 0 : static_cast<double>(done) / static_cast<double>(all);
 }
 
+/// Without connections, or where the client never closes one, there is nothing to follow.
+bool wants_closes(const Options& options) {
+    return options.transport != "udp" && options.closer == "client";
+}
+
 } // namespace
 
 std::unique_ptr<Input> open_input(const Options& options, const Servers& servers) {
@@ -36,14 +41,16 @@ std::unique_ptr<Input> open_input(const Options& options, const Servers& servers
         return std::make_unique<Generator>(*question, options.generate_sources, server,
                                            options.pace.rate);
     }
-    return std::make_unique<TraceInput>(options.trace,
-                                        trace::ReaderOptions{.ports = options.ports});
+    return std::make_unique<TraceInput>(
+        options.trace,
+        trace::ReaderOptions{.ports = options.ports, .closes = wants_closes(options)});
 }
 
 TraceFeed::TraceFeed(const Options& options, const Servers& servers)
     : input_(open_input(options, servers)), selection_(options, servers), timetable_(options.pace),
       span_(moment(options.from), moment(options.until)),
-      sources_(options.results + "/sources.csv"), laps_(options.loop), limit_(options.limit),
+      sources_(options.results + "/sources.csv"), transport_(transport_of(options.transport)),
+      laps_(options.loop), limit_(options.limit),
       duration_(static_cast<Nanoseconds>(options.duration_s * 1e9)) {}
 
 double TraceFeed::share_read() const {
@@ -62,6 +69,7 @@ bool TraceFeed::next_lap() {
         ++lap_;
         timetable_.next_lap();
         connections_ += std::exchange(lap_connections_, 0);
+        played_.clear();
         input_->restart();
     }
     return again;
@@ -70,7 +78,12 @@ bool TraceFeed::next_lap() {
 /// Next query of the span, its time on the axis of all laps.
 bool TraceFeed::pull(trace::Message& message) {
     while (true) {
-        if (!input_->next(message) || (any_ && !message.response && span_.after(message.time))) {
+        const bool more = input_->next(message);
+        if (more && message.closes) {
+            hold_close(message);
+            continue;
+        }
+        if (!more || (any_ && !message.response && span_.after(message.time))) {
             if (!next_lap()) {
                 return false;
             }
@@ -80,6 +93,23 @@ bool TraceFeed::pull(trace::Message& message) {
             return true;
         }
         ++responses_;
+    }
+}
+
+/// A close belongs to what is played if a query of its connection does, and it comes before the
+/// end.
+void TraceFeed::hold_close(const trace::Message& message) {
+    if (!played_.remove(message.connection) || span_.after(message.time)) {
+        return;
+    }
+    const Nanoseconds time = timetable_.shifted(message.time);
+    const Nanoseconds due = timetable_.due_of_close(time);
+    if (duration_ == 0 || due < duration_) {
+        Query& close = closes_.emplace_back();
+        describe(message, close);
+        close.trace_time = time;
+        close.due = due;
+        close.sequence = read_;
     }
 }
 
@@ -93,6 +123,27 @@ bool TraceFeed::skip(Skip reason) {
 }
 
 bool TraceFeed::next(Query& query) {
+    if (closes_.empty()) {
+        if (!next_query(query)) {
+            closes_.clear();
+            return false;
+        }
+        if (closes_.empty()) {
+            return true;
+        }
+        behind_ = query;
+    }
+    if (closes_out_ < closes_.size()) {
+        query = closes_[closes_out_++];
+        return true;
+    }
+    closes_.clear();
+    closes_out_ = 0;
+    query = behind_;
+    return true;
+}
+
+bool TraceFeed::next_query(Query& query) {
     trace::Message message;
     while (!ended_ && (limit_ == 0 || timetable_.taken() < limit_) && pull(message)) {
         if (!std::exchange(any_, true)) {
@@ -119,15 +170,23 @@ bool TraceFeed::take(const trace::Message& message, Query& query) {
     timetable_.take(message.time);
     last_due_ = std::max(last_due_, query.due);
     lap_connections_ = std::max(lap_connections_, message.connection);
-    query.sequence = read_++;
+    if (message.connection != 0) {
+        played_.add(message.connection);
+    }
+    describe(message, query);
     query.trace_time = message.time;
+    query.sequence = read_++;
+    return true;
+}
+
+/// What a query or close has of its message.
+void TraceFeed::describe(const trace::Message& message, Query& query) {
     query.source = message.source;
     query.destination = message.destination;
     query.source_id = sources_.id_of(message.source.address);
     query.connection = message.connection == 0 ? 0 : connections_ + message.connection;
-    query.transport = message.transport;
+    query.transport = transport_.value_or(message.transport);
     query.message = message.bytes;
-    return true;
 }
 
 } // namespace reprise::controller

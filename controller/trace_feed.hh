@@ -1,10 +1,16 @@
 #pragma once
 // The Reader of the replay: turns messages into numbered queries, each with its due time, and
 // counts what is left out by reason.
+//
+// Between them come the closes of the trace's clients (Query::is_close()), of connections of which
+// a query was played. A close is held back until the query after it is there: the replay ends with
+// its last query and does not wait for what only closed later. No more are held than the Reader
+// follows connections. A close has the number of the query after it and is in no count.
 
 #include "controller/input.hh"
 #include "controller/moment.hh"
 #include "controller/options.hh"
+#include "controller/played_connections.hh"
 #include "controller/selection.hh"
 #include "controller/source_table.hh"
 #include "controller/timetable.hh"
@@ -14,7 +20,9 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 namespace reprise::controller {
 
@@ -26,7 +34,7 @@ public:
     /// Throws trace::TraceError where the trace cannot be read at all.
     TraceFeed(const Options& options, const Servers& servers);
 
-    /// Next query to hand out; false at the end. The message is good until the next call.
+    /// Next query or close to hand out; false at the end. The message is good until the next call.
     bool next(Query& query);
 
     /// Queries read so far, skipped ones included. What ends the replay (--until, --limit,
@@ -49,7 +57,10 @@ public:
     void flush_sources() { sources_.flush(); }
 
 private:
+    bool next_query(Query& query);
     bool pull(trace::Message& message);
+    void hold_close(const trace::Message& message);
+    void describe(const trace::Message& message, Query& query);
     bool next_lap();
     bool take(const trace::Message& message, Query& query);
     bool skip(Skip reason);
@@ -59,18 +70,23 @@ private:
     Timetable timetable_;
     Span span_;
     SourceTable sources_;
-    std::uint64_t laps_;                ///< 0: for ever
-    std::uint64_t limit_;               ///< of queries handed out; 0: none
-    Nanoseconds duration_;              ///< of due times; 0: none
-    std::uint64_t lap_ = 1;             ///< from 1
-    std::uint64_t lap_connections_ = 0; ///< highest connection of this lap
-    std::uint64_t connections_ = 0;     ///< of the laps before
+    std::optional<Transport> transport_; ///< instead of the trace's
+    std::uint64_t laps_;                 ///< 0: for ever
+    std::uint64_t limit_;                ///< of queries handed out; 0: none
+    Nanoseconds duration_;               ///< of due times; 0: none
+    std::uint64_t lap_ = 1;              ///< from 1
+    std::uint64_t lap_connections_ = 0;  ///< highest connection of this lap
+    std::uint64_t connections_ = 0;      ///< of the laps before
     Nanoseconds last_due_ = 0;
     bool any_ = false;   ///< a query was seen
     bool ended_ = false; ///< by a limit
     std::uint64_t read_ = 0;
     std::uint64_t responses_ = 0;
     SkipCounts skips_;
+    PlayedConnections played_;  ///< of this lap
+    std::vector<Query> closes_; ///< since the query before
+    size_t closes_out_ = 0;     ///< of them, those handed out
+    Query behind_;              ///< the query that follows closes_, if they are handed out
 };
 
 } // namespace reprise::controller

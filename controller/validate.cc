@@ -1,16 +1,21 @@
 // What the parser of the command line cannot check: ranges, and options that need or exclude
 // others.
+#include "controller/authorities.hh"
 #include "controller/generator.hh"
 #include "controller/moment.hh"
 #include "controller/options.hh"
 #include "controller/timetable.hh"
+#include "core/address.hh"
 #include "core/error.hh"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
+#include <cstddef>
+#include <cstdint>
 #include <filesystem>
+#include <initializer_list>
 #include <string>
 
 namespace reprise::controller {
@@ -85,6 +90,49 @@ void validate_hedge(const Options& options) {
            "--hedge and --peers need each other; give both");
 }
 
+void demand_one_of(const std::string& text, const char* name,
+                   std::initializer_list<const char*> known) {
+    demand(std::ranges::find(known, text) != known.end(),
+           fmt::format("{} {}: give {}", name, text, fmt::join(known, ", ")));
+}
+
+/// A host name as certificates have it (RFC 9525 section 2.2).
+bool is_host_name(const std::string& text) {
+    constexpr size_t kLongest = 253;
+    const auto fits = [](char c) {
+        return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+               c == '-' || c == '_' || c == '.';
+    };
+    return !text.empty() && text.size() <= kLongest && std::ranges::all_of(text, fits) &&
+           !text.starts_with('.') && !IpAddress::parse(text);
+}
+
+void validate_tls(const DnsTls& tls) {
+    demand(tls.port > 0, "--tls-port: must be 1 to 65535");
+    demand_one_of(tls.version, "--tls-version", {"any", "1.2", "1.3"});
+    demand(
+        tls.name.empty() || is_host_name(tls.name),
+        fmt::format("--tls-name {}: not a host name, e.g. server.example; leave it out to verify "
+                    "the server's address",
+                    tls.name));
+    demand(!tls.early_data || tls.resume,
+           "--tls-early-data needs --tls-resume; give both, or neither");
+    demand(!tls.early_data || tls.version != "1.2",
+           "--tls-early-data needs TLS 1.3; leave out --tls-version 1.2");
+    read_authorities(tls.authorities);
+}
+
+void validate_transport(const Options& options) {
+    constexpr std::uint32_t kMostPerConnection = 1'000'000;
+    transport_of(options.transport);
+    demand_one_of(options.closer, "--closer", {"client", "server"});
+    demand(options.queries_per_connection <= kMostPerConnection,
+           fmt::format("--queries-per-connection: must be 0 to {}", kMostPerConnection));
+    demand(!options.tcp_fallback || options.hedge_ms == 0,
+           "--tcp-fallback and --hedge exclude each other; give one of them");
+    validate_tls(options.dns_tls);
+}
+
 } // namespace
 
 void validate(const Options& options) {
@@ -94,16 +142,14 @@ void validate(const Options& options) {
     demand_time(options.max_lateness_s, "--max-lateness-s");
     demand(options.in_flight > 0, "--in-flight: must be at least 1");
     demand(options.server_port > 0, "--server-port: must be 1 to 65535");
-    constexpr std::array kModes{"ports", "addresses", "mapped", "packet"};
-    demand(std::ranges::find(kModes, options.source_mode) != kModes.end(),
-           fmt::format("--source-mode {}: give ports, addresses, mapped or packet",
-                       options.source_mode));
+    demand_one_of(options.source_mode, "--source-mode", {"ports", "addresses", "mapped", "packet"});
     parse_share(options.sample_sources);
     parse_prefixes(options.skip_sources);
     validate_generator(options);
     validate_pace(options);
     validate_span(options);
     validate_hedge(options);
+    validate_transport(options);
 }
 
 } // namespace reprise::controller

@@ -45,10 +45,30 @@ inline Raw udp(const Raw& message, unsigned source_port, unsigned destination_po
     return out;
 }
 
-inline Raw ipv4(std::uint8_t host, const Raw& payload) {
+/// A segment to port 53 with this payload; `flags` are those of the header (0x11: FIN, ACK).
+inline Raw tcp(unsigned source_port, unsigned sequence, unsigned flags, const Raw& payload = {}) {
+    Raw out;
+    for (const unsigned word : {source_port, 53U, 0U, sequence, 0U, 0U, 0x5000U | flags}) {
+        put16(out, word);
+    }
+    out.insert(out.end(), {0xff, 0xff, 0, 0, 0, 0});
+    out.insert(out.end(), payload.begin(), payload.end());
+    return out;
+}
+
+/// A message with its length in front, as TCP carries it.
+inline Raw prefixed(const Raw& message) {
+    Raw out;
+    put16(out, static_cast<unsigned>(message.size()));
+    out.insert(out.end(), message.begin(), message.end());
+    return out;
+}
+
+/// An IPv4 packet from 192.0.2.`host`.
+inline Raw ipv4(std::uint8_t host, const Raw& payload, std::uint8_t protocol = 17) {
     Raw out{0x45, 0};
     put16(out, static_cast<unsigned>(20 + payload.size()));
-    out.insert(out.end(), {0, 1, 0, 0, 64, 17, 0, 0, 192, 0, 2, host, 198, 51, 100, 1});
+    out.insert(out.end(), {0, 1, 0, 0, 64, protocol, 0, 0, 192, 0, 2, host, 198, 51, 100, 1});
     out.insert(out.end(), payload.begin(), payload.end());
     return out;
 }
