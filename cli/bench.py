@@ -1,4 +1,4 @@
-"""`reprise bench udp|timing|reader`: options, the measurement, the table and the JSON line."""
+"""`reprise bench udp|tcp|tls|timing|reader`: options, the measurement, the table and the JSON line."""
 
 from __future__ import annotations
 
@@ -13,22 +13,41 @@ from cli.errors import EXIT_FAILED, UsageError
 if TYPE_CHECKING:
     from bench.session import Options  # loaded when needed, so that other commands start quickly
 
-_DEFAULT_REPEATS = {"udp": 5, "timing": 3, "reader": 5}  # each keeps its bench below about six minutes
+_DEFAULT_REPEATS = {
+    "udp": 5,
+    "tcp": 3,
+    "tls": 3,
+    "timing": 3,
+    "reader": 5,
+}  # each keeps its bench below about six minutes
+_KEYS = ("ecdsa-p256", "rsa-2048")
 
 
 def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """The command and its options."""
-    parser = commands.add_parser("bench", help="measure beside tools from Debian: udp, timing, reader")
+    parser = commands.add_parser(
+        "bench", help="measure beside tools from Debian: udp, tcp, tls, timing, reader"
+    )
     parser.add_argument("bench", choices=tuple(_DEFAULT_REPEATS), help="what to measure")
     parser.add_argument(
-        "--repeats", type=int, metavar="N", help="runs of each tool (udp, reader 5; timing 3)"
+        "--repeats", type=int, metavar="N", help="runs of each tool (udp, reader 5; tcp, tls, timing 3)"
     )
     parser.add_argument("--quick", action="store_true", help="seconds only: proves that it works, no claims")
     parser.add_argument("--json", action="store_true", help="end with one line of JSON")
     parser.add_argument(
-        "--sources", type=int, default=100_000, metavar="N", help="addresses of udp's many-sources (100000)"
+        "--sources",
+        type=int,
+        default=100_000,
+        metavar="N",
+        help="client addresses in udp's many-sources, "
+        "and in tcp, where hold keeps as many connections (100000)",
     )
-    parser.add_argument("--seconds", type=int, metavar="N", help="length of timing's traces (3 and 8)")
+    parser.add_argument(
+        "--seconds", type=int, metavar="N", help="length of timing's traces (3 and 8), and of tcp's hold (60)"
+    )
+    parser.add_argument(
+        "--key", choices=_KEYS, default=_KEYS[0], help="of the server's certificate in tls (ecdsa-p256)"
+    )
     parser.add_argument(
         "--only", action="append", default=[], metavar="ROW", help="measure this row of the table only"
     )
@@ -63,16 +82,23 @@ def options_of(arguments: argparse.Namespace) -> Options:
         only=tuple(arguments.only),
         output=arguments.output,
         seconds=arguments.seconds,
+        key=arguments.key,
     )
 
 
 def command_bench(arguments: argparse.Namespace) -> int:
     """Measures, recomputes, prints; 1 where a check falls short."""
-    from bench import reader, session, table, timing, udp  # noqa: PLC0415
+    from bench import reader, session, stream, table, timing, udp  # noqa: PLC0415
 
     options = options_of(arguments)
     session.need_root()
-    measure = {"udp": udp.measure, "timing": timing.measure, "reader": reader.measure}[options.bench]
+    measure = {
+        "udp": udp.measure,
+        "tcp": stream.measure_tcp,
+        "tls": stream.measure_tls,
+        "timing": timing.measure,
+        "reader": reader.measure,
+    }[options.bench]
     with session.opened(options) as opened:
         measure(opened)
     result = session.recomputed(opened.final)

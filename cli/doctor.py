@@ -115,14 +115,14 @@ def missing_packages(names: list[str]) -> list[str]:
 def built() -> Finding:
     """Our own programs."""
     absent = []
-    for name in ("reprise-controller", "reprise-querier", "reprise-mutator"):
+    for name in ("reprise-controller", "reprise-querier", "reprise-mutator", "reprise-sampler"):
         try:
             programs.own(name)
         except RepriseError:
             absent.append(name)
     if absent:
         return Finding(MISSING, "programs", ", ".join(absent), "run ./reprise, which builds them")
-    return Finding(OK, "programs", "controller, querier and mutator are built")
+    return Finding(OK, "programs", "controller, querier, mutator and sampler are built")
 
 
 def namespaces() -> Finding:

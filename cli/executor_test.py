@@ -63,6 +63,7 @@ def make_plan(
         source_root=str(programs.ROOT),
         programs={
             **{name: programs.packaged(name) for name in wanted},
+            "reprise-sampler": programs.own("reprise-sampler"),
             "reprise-controller": "/none",
             "reprise-querier": "/none",
         },

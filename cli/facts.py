@@ -33,6 +33,7 @@ def gather(experiment: Experiment, run: str) -> Facts:
         )
     needed = list(_SERVER_PROGRAMS[server.kind]) + (["tcpdump"] if experiment.sample.capture else [])
     own = [*_OWN, *(["reprise-mutator"] if experiment.trace is None else [])]
+    own += ["reprise-sampler"] if experiment.own_server or experiment.sample.clients else []
     found = {
         **{name: programs.own(name) for name in own},
         **{name: programs.packaged(name) for name in needed},

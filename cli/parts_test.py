@@ -14,7 +14,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from cli import certificates, doctor, netns, programs, progress, sampler, selftest, sockdiag
+from cli import certificates, doctor, netns, programs, progress, selftest, sockdiag
 from cli import network as networks
 from cli.errors import RepriseError
 from cli.executor import judged, parts
@@ -103,34 +103,6 @@ def test_progress_lines() -> None:
     )
     assert progress.parse("done clean=false because=host client1 lost; more") == (
         "done", {"clean": "false", "because": "host client1 lost; more"})  # fmt: skip
-
-
-def test_process_statistics_survive_odd_names() -> None:
-    fields = ["0"] * 50
-    fields[0], fields[1], fields[11], fields[12], fields[13], fields[14], fields[21] = (
-        "S",
-        "7",
-        "100",
-        "50",
-        "25",
-        "25",
-        "3",
-    )
-    parent, cpu, rss = sampler.parse_stat("42 (a ) b) " + " ".join(fields))
-    assert (parent, rss) == (7, 3 * sampler._PAGE)
-    assert cpu == pytest.approx(200 / sampler._TICK)
-
-
-def test_process_trees_hold_all_generations() -> None:
-    parents = {1: 0, 5: 1, 6: 5, 7: 6, 9: 1}
-    assert sorted(sampler.descendants(5, parents)) == [5, 6, 7]
-    assert sampler.descendants(99, parents) == ()
-
-
-def test_interface_totals_leave_the_loopback_out() -> None:
-    head = "Inter-|\n face |\n"
-    text = head + "    lo: 9 9 0 0 0 0 0 0 9 9 0 0 0 0 0 0\n data1: 100 2 0 0 0 0 0 0 300 4 0 0 0 0 0 0\n"
-    assert sampler.interface_totals(text) == (2, 4, 100, 300)
 
 
 def test_listening_sockets_are_seen() -> None:

@@ -19,8 +19,8 @@ FACTS = Facts(
     programs={
         name: f"/bin/{name}"
         for name in (
-            "reprise-controller", "reprise-querier", "reprise-mutator", "nsd", "nsd-checkzone", "named",
-            "named-checkzone", "tcpdump",
+            "reprise-controller", "reprise-querier", "reprise-mutator", "reprise-sampler", "nsd",
+            "nsd-checkzone", "named", "named-checkzone", "tcpdump",
         )
     },
 )  # fmt: skip

@@ -26,7 +26,7 @@ _DATA_SKIP = re.compile(r"shared data|\w+_data_test:")  # the one reason to skip
 _TAIL_LINES = 60  # of a failing check's output
 _CPP = (".cc", ".hh")
 _DNS_WORDS = "additionals,kno,te"  # words of the field and of our names that codespell takes for slips
-_CPP_FOLDERS = ("core", "mutator", "controller", "querier", "bench", "tests")
+_CPP_FOLDERS = ("core", "mutator", "controller", "querier", "cli", "bench", "tests")
 
 
 @dataclass(frozen=True)

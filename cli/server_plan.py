@@ -174,8 +174,8 @@ def sampler(
 ) -> Process:
     """Samples a host and a process tree (a name and the id of its process in the plan) into FILE.csv."""
     name, process = watched
-    argv = facts.module(
-        "cli.sampler",
+    argv = (
+        facts.programs["reprise-sampler"],
         "--process",
         f"{name}=@pid:{process}@",
         "--hz",
@@ -188,7 +188,6 @@ def sampler(
         "sampler",
         host,
         argv,
-        env=facts.module_env,
         after=(process,),
         ready=Ready("log", text="sampling"),
     )

@@ -324,7 +324,7 @@ def test_ipv6_queries_have_nowhere_to_go_on_a_server_without_ipv6(own_server: Pa
         ("/nsd -d", "server died during the run (signal SIGKILL)"),
         ("reprise-controller", "controller ended with signal SIGKILL"),
         ("reprise-querier distribute", "host client1 (198.18.1.2:8053) lost"),
-        ("cli.sampler", "sampler ended early (signal SIGKILL)"),
+        ("reprise-sampler", "sampler ended early (signal SIGKILL)"),
     ],
 )
 def test_a_killed_process_ends_the_run_in_order(desk: Path, victim: str, what: str) -> None:

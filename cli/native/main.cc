@@ -1,0 +1,116 @@
+// reprise-sampler: samples the host it runs in (its network namespace and /proc) into a CSV file
+// until SIGTERM or SIGINT, on an absolute schedule, and once more at the end.
+#include "cli/native/sampler.hh"
+#include "core/clock.hh"
+#include "core/error.hh"
+#include "core/fd.hh"
+#include "core/log.hh"
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstddef>
+#include <ctime>
+#include <fcntl.h>
+#include <iostream>
+#include <string>
+#include <string_view>
+#include <unistd.h>
+#include <utility>
+#include <vector>
+
+namespace {
+
+using reprise::kSecond;
+using reprise::Nanoseconds;
+using reprise::SteadyClock;
+
+class Output {
+public:
+    explicit Output(const std::string& path)
+        : path_(path), file_(reprise::check(::open(path.c_str(), kFlags, 0644),
+                                            fmt::format("write {}", path).c_str())) {}
+
+    /// Every sample is whole in the file at once: a run may be cut off.
+    void write(std::string_view text) {
+        while (!text.empty()) {
+            const auto done = reprise::check(::write(file_.get(), text.data(), text.size()),
+                                             fmt::format("write {}", path_).c_str());
+            text.remove_prefix(static_cast<size_t>(done));
+        }
+    }
+
+private:
+    static constexpr int kFlags = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC;
+
+    std::string path_;
+    reprise::FileDescriptor file_;
+};
+
+sigset_t block_ends() {
+    sigset_t ends{};
+    sigemptyset(&ends);
+    sigaddset(&ends, SIGTERM);
+    sigaddset(&ends, SIGINT);
+    sigprocmask(SIG_BLOCK, &ends, nullptr);
+    return ends;
+}
+
+/// True when one of `ends` came before `due`.
+bool wait_for_end(const sigset_t& ends, Nanoseconds due) {
+    for (;;) {
+        const Nanoseconds left = std::max<Nanoseconds>(0, due - SteadyClock::now());
+        const timespec patience{.tv_sec = left / kSecond, .tv_nsec = left % kSecond};
+        if (sigtimedwait(&ends, nullptr, &patience) > 0) {
+            return true;
+        }
+        if (errno == EAGAIN) {
+            return false;
+        }
+    }
+}
+
+void sample_until_ended(reprise::sampler::Sampler& sampler, Output& output, Nanoseconds interval) {
+    const sigset_t ends = block_ends();
+    Nanoseconds due = SteadyClock::now();
+    do {
+        output.write(sampler.sample(false));
+        due = std::max(due, SteadyClock::now() - interval) + interval; // no bursts to catch up
+    } while (!wait_for_end(ends, due));
+    output.write(sampler.sample(true));
+}
+
+int body(int argc, char** argv) {
+    CLI::App app{"Samples processes, memory, sockets and packets of this host into a CSV file."};
+    std::vector<std::string> processes;
+    std::string out;
+    double hz = 1;
+    app.add_option("--process", processes, "Process tree to watch, NAME=PID; several times")
+        ->required();
+    app.add_option("--hz", hz, "Samples a second")->check(CLI::Range(0.1, 10.0));
+    app.add_option("-o", out, "File to write")->required();
+    try {
+        app.parse(argc, argv);
+    } catch (const CLI::ParseError& error) {
+        return app.exit(error) == 0 ? 0 : 2;
+    }
+    std::vector<reprise::sampler::Watched> watched;
+    watched.reserve(processes.size());
+    for (const std::string& text : processes) {
+        watched.push_back(reprise::sampler::parse_watched(text));
+    }
+    const auto interval = static_cast<Nanoseconds>(static_cast<double>(kSecond) / hz);
+    reprise::sampler::Sampler sampler(std::move(watched), interval);
+    Output output(out);
+    output.write(reprise::sampler::columns());
+    std::cerr << "sampling\n";
+    sample_until_ended(sampler, output, interval);
+    return 0;
+}
+
+} // namespace
+
+int main(int argc, char** argv) { return reprise::run_main("reprise-sampler", body, argc, argv); }

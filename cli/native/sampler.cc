@@ -1,0 +1,99 @@
+#include "cli/native/sampler.hh"
+
+#include "cli/native/host_counters.hh"
+#include "cli/native/process_tree.hh"
+#include "cli/native/tcp_states.hh"
+#include "core/clock.hh"
+#include "core/error.hh"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cstddef>
+#include <cstdint>
+#include <ctime>
+#include <string>
+#include <system_error>
+#include <unistd.h>
+#include <utility>
+#include <vector>
+
+namespace reprise::sampler {
+
+namespace {
+
+// Shares of one core; together with what every sample needs they stay below 1 %.
+constexpr double kDumpShare = 0.005;
+constexpr double kPssShare = 0.002;
+
+} // namespace
+
+Watched parse_watched(const std::string& text) {
+    const size_t equals = text.find('=');
+    Pid pid = 0;
+    const char* const end = text.data() + text.size();
+    const bool good = equals != std::string::npos && equals > 0 &&
+                      std::from_chars(text.data() + equals + 1, end, pid) ==
+                          std::from_chars_result{.ptr = end, .ec = std::errc{}};
+    if (!good || pid <= 0) {
+        throw UsageError(fmt::format("--process {}: not NAME=PID; give e.g. server=42", text));
+    }
+    return {.name = text.substr(0, equals), .pid = pid};
+}
+
+std::string columns() {
+    return "time_real_ns,time_mono_ns,host_cpu_s,host_steal_s,process,pid_count,cpu_s,rss_bytes,"
+           "pss_bytes,fds,tcp_established,tcp_syn_recv,tcp_time_wait,tcp_fin_wait,tcp_close_wait,"
+           "tcp_other,tcp_mem_bytes,udp_mem_bytes,rx_packets,tx_packets,rx_bytes,tx_bytes,"
+           "slab_bytes,listen_drops,tcp_dumped\n";
+}
+
+Sampler::Sampler(std::vector<Watched> watched, Nanoseconds interval)
+    : watched_(std::move(watched)), tcp_(kDumpShare, interval),
+      pss_allowance_(watched_.size(),
+                     Allowance(kPssShare / static_cast<double>(watched_.size()), interval)),
+      pss_(watched_.size()) {}
+
+std::string Sampler::host_part(bool exact) {
+    const Sockets sockets =
+        parse_sockets(read_text("/proc/self/net/sockstat"), read_text("/proc/self/net/sockstat6"),
+                      read_text("/proc/self/net/snmp"));
+    const TcpStates tcp = tcp_.sample(sockets, exact);
+    const Traffic traffic = parse_traffic(read_text("/proc/self/net/dev"));
+    const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+    return fmt::format(
+        "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}", tcp.established, tcp.syn_recv,
+        tcp.time_wait, tcp.fin_wait, tcp.close_wait, tcp.other, sockets.tcp_pages * page,
+        sockets.udp_pages * page, traffic.rx_packets, traffic.tx_packets, traffic.rx_bytes,
+        traffic.tx_bytes, parse_slab_bytes(read_text("/proc/meminfo")),
+        parse_listen_drops(read_text("/proc/self/net/netstat")), tcp_.dumped() ? 1 : 0);
+}
+
+/// The tree's PSS; the last one known while a dear reading is being earned.
+std::uint64_t Sampler::share_of(size_t index, const std::vector<Pid>& pids, bool exact) {
+    if (pss_allowance_[index].earn() || exact) {
+        const Nanoseconds begin = read_clock(CLOCK_THREAD_CPUTIME_ID);
+        pss_[index] = pss_bytes(pids);
+        pss_allowance_[index].spend(read_clock(CLOCK_THREAD_CPUTIME_ID) - begin);
+    }
+    return pss_[index];
+}
+
+std::string Sampler::sample(bool exact) {
+    const std::string host = host_part(exact);
+    const Cpu cpu = parse_cpu(read_text("/proc/stat"));
+    const Nanoseconds real = read_clock(CLOCK_REALTIME);
+    const Nanoseconds mono = read_clock(CLOCK_MONOTONIC);
+    const ProcessTable table = read_processes();
+    std::string lines;
+    for (size_t index = 0; index < watched_.size(); ++index) {
+        const std::vector<Pid> pids = descendants(watched_[index].pid, table);
+        const TreeUse use = measure(pids, table);
+        lines += fmt::format("{},{},{:.2f},{:.2f},{},{},{:.2f},{},{},{},{}\n", real, mono,
+                             cpu.busy_s, cpu.steal_s, watched_[index].name, pids.size(), use.cpu_s,
+                             use.rss_bytes, share_of(index, pids, exact), use.descriptors, host);
+    }
+    return lines;
+}
+
+} // namespace reprise::sampler

@@ -1,0 +1,225 @@
+#include "cli/native/allowance.hh"
+#include "cli/native/host_counters.hh"
+#include "cli/native/process_tree.hh"
+#include "cli/native/sampler.hh"
+#include "cli/native/sock_diag.hh"
+#include "cli/native/tcp_states.hh"
+#include "core/bytes.hh"
+#include "core/clock.hh"
+#include "core/error.hh"
+#include "core/fd.hh"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <arpa/inet.h>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <linux/inet_diag.h>
+#include <linux/netlink.h>
+#include <netinet/in.h>
+#include <string>
+#include <sys/socket.h>
+#include <unistd.h>
+#include <vector>
+
+namespace reprise::sampler {
+namespace {
+
+TEST(Allowance, CheapWorkIsDoneEveryTime) {
+    Allowance allowance(0.01, kSecond);
+    for (int n = 0; n < 5; ++n) {
+        EXPECT_TRUE(allowance.earn());
+        allowance.spend(9 * kMillisecond);
+    }
+}
+
+TEST(Allowance, DearWorkWaitsUntilItIsEarned) {
+    Allowance allowance(0.01, kSecond);
+    EXPECT_TRUE(allowance.earn());
+    allowance.spend(25 * kMillisecond);
+    EXPECT_FALSE(allowance.earn());
+    EXPECT_FALSE(allowance.earn());
+    EXPECT_TRUE(allowance.earn());
+}
+
+std::vector<std::uint8_t> message(std::uint16_t type, std::uint8_t state) {
+    std::vector<std::uint8_t> bytes(sizeof(nlmsghdr) + sizeof(inet_diag_msg));
+    nlmsghdr header{};
+    header.nlmsg_len = static_cast<std::uint32_t>(bytes.size());
+    header.nlmsg_type = type;
+    std::memcpy(bytes.data(), &header, sizeof header);
+    bytes[sizeof header + offsetof(inet_diag_msg, idiag_state)] = state;
+    return bytes;
+}
+
+TEST(SockDiag, CountsByStateUpToTheEnd) {
+    std::vector<std::uint8_t> datagram;
+    for (const TcpState state : {kEstablished, kEstablished, kCloseWait}) {
+        const auto one = message(TCPDIAG_GETSOCK, state);
+        datagram.insert(datagram.end(), one.begin(), one.end());
+    }
+    StateCounts counts{};
+    EXPECT_FALSE(add_sockets(datagram, counts));
+    EXPECT_EQ(counts[kEstablished], 2);
+    EXPECT_EQ(counts[kCloseWait], 1);
+    EXPECT_TRUE(add_sockets(message(NLMSG_DONE, 0), counts));
+}
+
+TEST(SockDiag, CutDatagramsEndTheDump) {
+    const auto whole = message(TCPDIAG_GETSOCK, 1);
+    StateCounts counts{};
+    EXPECT_TRUE(add_sockets(Bytes(whole).first(whole.size() - 1), counts));
+    EXPECT_FALSE(add_sockets(Bytes(whole).first(3), counts));
+    auto odd = whole;
+    odd[0] = 3; // shorter than its own header
+    EXPECT_TRUE(add_sockets(odd, counts));
+    EXPECT_EQ(counts, StateCounts{});
+}
+
+/// A listening socket and a connection to it, over the loopback.
+struct Pair {
+    explicit Pair(int family) : listener(::socket(family, SOCK_STREAM, 0)) {
+        sockaddr_storage address{};
+        socklen_t size = family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
+        address.ss_family = static_cast<sa_family_t>(family);
+        if (family == AF_INET) {
+            reinterpret_cast<sockaddr_in&>(address).sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+        } else {
+            reinterpret_cast<sockaddr_in6&>(address).sin6_addr = in6addr_loopback;
+        }
+        auto* const raw = reinterpret_cast<sockaddr*>(&address);
+        check(::bind(listener.get(), raw, size), "bind");
+        check(::listen(listener.get(), 1), "listen");
+        check(::getsockname(listener.get(), raw, &size), "getsockname");
+        client = FileDescriptor(::socket(family, SOCK_STREAM, 0));
+        check(::connect(client.get(), raw, size), "connect");
+    }
+
+    FileDescriptor listener;
+    FileDescriptor client;
+};
+
+TEST(SockDiag, SeesConnectionsOfBothFamilies) {
+    SockDiag diag;
+    const StateCounts before = diag.count(0x1fff);
+    const Pair four(AF_INET);
+    const Pair six(AF_INET6);
+    const StateCounts after = diag.count(0x1fff);
+    EXPECT_GE(after[kEstablished], before[kEstablished] + 2);
+    EXPECT_EQ(diag.count(1U << kListen)[kEstablished], 0);
+    EXPECT_GE(diag.count(1U << kListen)[kListen], 2);
+}
+
+TEST(TcpStates, TheKernelsNumbersStandForManySockets) {
+    const Sockets few{.time_wait = 7, .synchronized = 5};
+    const Sockets many{.time_wait = 9'000, .synchronized = 100'000};
+    EXPECT_NE(dump_mask(few) & (1U << kEstablished), 0);
+    EXPECT_EQ(dump_mask(many) & (1U << kEstablished), 0);
+    StateCounts dump{};
+    dump[kCloseWait] = 10;
+    dump[kNewSynRecv] = 3;
+    dump[kFinWait1] = dump[kFinWait2] = 2;
+    const TcpStates found = states_of(dump, dump_mask(many), many);
+    EXPECT_EQ(found.established, 99'990);
+    EXPECT_EQ(found.time_wait, 9'000);
+    EXPECT_EQ(found.syn_recv, 3);
+    EXPECT_EQ(found.fin_wait, 4);
+}
+
+TEST(TcpStates, SamplesBetweenDumpsHoldTheSums) {
+    const TcpStates last{.established = 90, .syn_recv = 1, .fin_wait = 6, .close_wait = 10};
+    const Sockets kernel{.tcp = 60, .time_wait = 40, .synchronized = 50};
+    const TcpStates now = carried_on(last, kernel, 2);
+    EXPECT_EQ(now.established + now.close_wait, 50);
+    EXPECT_EQ(now.time_wait, 40);
+    EXPECT_EQ(now.fin_wait + now.other, 8);
+    EXPECT_EQ(now.fin_wait, 6);
+    const TcpStates empty = carried_on(last, Sockets{}, 2);
+    EXPECT_EQ(empty.established + empty.close_wait + empty.fin_wait + empty.other, 0);
+}
+
+TEST(HostCounters, ParsesTheKernelsTexts) {
+    const Sockets found = parse_sockets(
+        "sockets: used 6\nTCP: inuse 5 orphan 0 tw 4 alloc 7 mem 24\nUDP: inuse 1 mem 2\n",
+        "TCP6: inuse 3\nUDP6: inuse 0\n",
+        "Ip: Forwarding\nIp: 1\nTcp: RtoMin CurrEstab InSegs\nTcp: 200 17 9\n");
+    EXPECT_EQ(found.tcp, 8);
+    EXPECT_EQ(found.time_wait, 4);
+    EXPECT_EQ(found.synchronized, 17);
+    EXPECT_EQ(found.tcp_pages, 24);
+    EXPECT_EQ(found.udp_pages, 2);
+    EXPECT_EQ(parse_listen_drops("TcpExt: A ListenDrops\nTcpExt: 1 5\nIpExt: X\nIpExt: 1\n"), 5);
+    EXPECT_EQ(parse_slab_bytes("MemTotal: 9 kB\nSlab:    12 kB\n"), 12'288);
+}
+
+TEST(HostCounters, MissingPartsAreZero) {
+    EXPECT_EQ(parse_sockets("", "TCP6:", "Tcp: CurrEstab").synchronized, 0);
+    EXPECT_EQ(parse_listen_drops("TcpExt: ListenDrops"), 0);
+    EXPECT_EQ(parse_cpu("").busy_s, 0);
+    EXPECT_EQ(read_text("/proc/none"), "");
+}
+
+TEST(HostCounters, TrafficLeavesTheLoopbackOut) {
+    const Traffic found = parse_traffic(
+        "Inter-|\n face |\n    lo: 9 9 0 0 0 0 0 0 9 9 0\n data1: 100 2 0 0 0 0 0 0 300 4 0\n");
+    EXPECT_EQ(found.rx_packets, 2);
+    EXPECT_EQ(found.tx_packets, 4);
+    EXPECT_EQ(found.rx_bytes, 100);
+    EXPECT_EQ(found.tx_bytes, 300);
+}
+
+TEST(HostCounters, CpuIsBusyTimeAndSteal) {
+    const auto tick = static_cast<double>(::sysconf(_SC_CLK_TCK));
+    const Cpu found = parse_cpu("cpu  100 20 30 4000 50 6 7 8 0 0\ncpu0 1 1 1\n");
+    EXPECT_DOUBLE_EQ(found.busy_s, 163 / tick);
+    EXPECT_DOUBLE_EQ(found.steal_s, 8 / tick);
+}
+
+TEST(ProcessTree, NamesMayHoldAnything) {
+    const std::string text = "42 (a ) b) S 7 0 0 0 0 0 0 0 0 0 100 50 25 25 0 0 0 0 0 0 3 0";
+    const ProcessStat found = parse_stat(text).value_or(ProcessStat{});
+    EXPECT_EQ(found.parent, 7);
+    EXPECT_EQ(found.rss_bytes, static_cast<std::uint64_t>(3 * ::sysconf(_SC_PAGESIZE)));
+    EXPECT_DOUBLE_EQ(found.cpu_s, 200.0 / static_cast<double>(::sysconf(_SC_CLK_TCK)));
+    EXPECT_FALSE(parse_stat("42 (a) S 7"));
+    EXPECT_FALSE(parse_stat(""));
+}
+
+TEST(ProcessTree, HoldsAllGenerations) {
+    const ProcessTable table{{1, {}}, {5, {.parent = 1}}, {6, {.parent = 5}}, {7, {.parent = 6}}};
+    EXPECT_EQ(descendants(5, table), (std::vector<Pid>{5, 6, 7}));
+    EXPECT_TRUE(descendants(99, table).empty());
+}
+
+TEST(ProcessTree, ReadsThisProcess) {
+    const ProcessTable table = read_processes();
+    const Pid own = ::getpid();
+    ASSERT_TRUE(table.contains(own));
+    const TreeUse use = measure({own}, table);
+    EXPECT_GT(use.rss_bytes, 0);
+    EXPECT_GE(use.descriptors, 3);
+    EXPECT_GT(pss_bytes({own}), 0);
+}
+
+TEST(Sampler, LinesHaveTheHeadingsColumns) {
+    Sampler sampler({{.name = "me", .pid = ::getpid()}, {.name = "nobody", .pid = 1 << 30}},
+                    kSecond);
+    const std::string lines = sampler.sample(false);
+    EXPECT_EQ(std::ranges::count(lines, '\n'), 2);
+    const std::string heading = columns();
+    EXPECT_EQ(std::ranges::count(lines, ','), 2 * std::ranges::count(heading, ','));
+    EXPECT_NE(lines.find(",nobody,0,0.00,0,0,0,"), std::string::npos);
+}
+
+TEST(Sampler, WatchedProcessesAreNamed) {
+    EXPECT_EQ(parse_watched("server=42").pid, 42);
+    for (const char* const bad :
+         {"server", "=42", "server=", "server=x", "server=4x", "server=-1"}) {
+        EXPECT_THROW(parse_watched(bad), UsageError) << bad;
+    }
+}
+
+} // namespace
+} // namespace reprise::sampler
