@@ -89,10 +89,10 @@ public:
     /// The poller slept from `asleep` until its timer at `timer`.
     void woke(Nanoseconds asleep, Nanoseconds timer, Nanoseconds awake);
 
-    /// Whether it may sleep a short while without an eye on its sockets: what comes by TCP is
-    /// stamped when it is read.
+    /// Whether it may sleep a short while without an eye on its sockets: the kernel stamps what
+    /// arrives, but a connection that is being opened holds queries back.
     [[nodiscard]] bool may_nap() const {
-        return started_ && !options_.fast && statistics_.open_now == 0;
+        return started_ && !options_.fast && stream_.opening() == 0;
     }
 
     /// True once after a burst that ended at the limit in flight (--fast): answers come in a

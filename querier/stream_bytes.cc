@@ -86,6 +86,7 @@ void StreamTransport::finish_connect(std::uint32_t place, std::uint32_t events) 
 void StreamTransport::on_established(std::uint32_t place) {
     Connection& connection = connections_[place];
     connection.established = true;
+    --opening_;
     if (connection.opener != kNone) {
         slots_[connection.opener].record.connect = SteadyClock::now() - connection.syn;
         connection.opener = kNone;

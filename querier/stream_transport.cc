@@ -153,6 +153,7 @@ std::uint32_t StreamTransport::adopt(OpenedStream opened, std::uint32_t index) {
     fresh.syn = opened.syn;
     connections_[place] = std::move(fresh);
     by_key_[connections_[place].key] = place;
+    ++opening_;
     ++statistics_.connections_opened;
     statistics_.peak_open = std::max(statistics_.peak_open, ++statistics_.open_now);
     return place;
@@ -313,6 +314,7 @@ void StreamTransport::close(std::uint32_t place) {
     if (connection.secure) {
         tls_->out().clear();
     }
+    opening_ -= connection.established ? 0U : 1U;
     const std::uint32_t generation = connection.generation;
     connection = {};
     connection.generation = generation;

@@ -83,6 +83,9 @@ public:
     /// Closes connections that are done with or were idle for the idle timeout; bounded.
     void tidy(Nanoseconds now);
 
+    /// Connections that are not yet ready for queries: their next step should not wait.
+    [[nodiscard]] size_t opening() const { return opening_; }
+
     /// When tidy() has something to do; far in the future where never.
     [[nodiscard]] Nanoseconds next_idle() const;
 
@@ -178,6 +181,7 @@ private:
     IndexList<&Connection::idle> idle_; ///< longest idle first
     std::unordered_map<std::uint64_t, std::uint32_t> by_key_;
     std::uint32_t last_number_ = 0;
+    size_t opening_ = 0;
     std::vector<std::uint8_t> buffer_;  ///< one read
     std::vector<std::uint8_t> segment_; ///< one query with its length
     bool warned_ = false;
