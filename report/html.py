@@ -57,6 +57,7 @@ def run_page(run: Run, summary: Json, drawn: Sequence[Drawn]) -> str:
         ran=_what_ran(run),
         **_queries(summary),
         **_timing(summary),
+        **_connections(summary),
         **_answers(run, summary),
         **_resources(run, summary),
         plots=lambda names: Markup("").join(plot(by_name[name]) for name in names if name in by_name),
@@ -213,9 +214,6 @@ def _queries(summary: Json) -> dict[str, Any]:
     transport = [
         (f"sent over {name}", number(count)) for name, count in summary["transport"].items() if count
     ]
-    connections = [
-        (f"connections {k}".replace("_", " "), number(v)) for k, v in summary["connections"].items() if v
-    ]
     return {
         "ends": ends,
         "end_rows": [*rows, ["read", number(read), ""]],
@@ -224,7 +222,6 @@ def _queries(summary: Json) -> dict[str, Any]:
             *([name.replace("_", " "), number(queries[name])] for name in others),
             ["sources", number(summary["sources"])],
             *transport,
-            *connections,
         ],
     }
 
@@ -260,6 +257,32 @@ def _timing(summary: Json) -> dict[str, Any]:
 def _rate_row(name: str, windows: int, stolen: int | None, shares: Json) -> list[str]:
     within = (percent(shares["within_0_1_percent"]), percent(shares["within_0_02_percent"]))
     return [name, number(windows), *within, "not sampled" if stolen is None else number(stolen)]
+
+
+def _connections(summary: Json) -> dict[str, Any]:
+    """Empty tables where nothing went over a connection."""
+    counts, sockets = summary["connections"], summary["sockets"]
+    rows = [[name.replace("_", " "), number(counts[name])] for name in counts if name != "failures"]
+    rows += [["queries after a truncated answer", number(summary["tcp_fallbacks"])]]
+    rows += [
+        [f"{name.replace('_', ' ')} at the {end}", number(value)]
+        for end, peaks in sockets.items()
+        for name, value in (peaks or {}).items()
+    ]
+    times = [
+        _percentile_row(f"to connect over {name}", values, list(SPREAD))
+        for name, values in summary["connect_us_by_transport"].items()
+    ]
+    times += [
+        _percentile_row(f"latency on a {name} connection", values, list(SPREAD))
+        for name, values in summary["latency_us_by_connection"].items()
+        if values["count"]
+    ]
+    return {
+        "connection_rows": [row for row in rows if row[1] != "0"] if counts["opened"] else [],
+        "failure_rows": [[reason, number(count)] for reason, count in counts["failures"].items()],
+        "connection_times": times,
+    }
 
 
 def _answers(run: Run, summary: Json) -> dict[str, Any]:

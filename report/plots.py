@@ -238,38 +238,57 @@ def _server_cpu(measured: Measured) -> Drawn:
 def _server_memory(measured: Measured) -> Drawn:
     run = measured.run
     pss, rss = server.process_series(run, "pss_bytes"), server.process_series(run, "rss_bytes")
-    kernel = [server.host_series(run, name) for name in ("tcp_mem_bytes", "udp_mem_bytes")]
+    kernel = [server.host_series(run, name) for name in ("tcp_mem_bytes", "udp_mem_bytes", "slab_bytes")]
 
     def paint(axes: Axes) -> bool:
         for one in pss if any(value for part in pss for _, value in part.points) else rss:
             _line(axes, _scaled(one, 1 / MEGA), one.name)
-        for one, label in zip(kernel, ("kernel, TCP", "kernel, UDP"), strict=True):
+        for one, label in zip(kernel, ("buffers, TCP", "buffers, UDP", "kernel objects"), strict=True):
             if any(value for _, value in one.points):
                 _line(axes, _scaled(one, 1 / MEGA), label, linewidth=1.2, linestyle=(0, (2, 2)))
         _time_axis(axes, "memory [MB]")
         legend_above(axes)
         return any(one.points for one in (*pss, *rss))
 
-    caption = "Memory of each server process tree (shared pages counted once) and of the kernel's sockets."
+    caption = (
+        "Memory of each server process tree (shared pages counted once); socket buffers and kernel objects "
+        "of the whole machine."
+    )
     return draw(Words("server-memory", "Memory of the server", caption, "the server was not sampled"), paint)
 
 
 def _connections(measured: Measured) -> list[Drawn]:
     """Only where the server had any connection: a run over UDP has no such plot."""
-    series = {state: server.host_series(measured.run, f"tcp_{state}") for state in server.TCP_STATES}
-    held = {state: one for state, one in series.items() if any(value for _, value in one.points)}
-    if not held:
+    run = measured.run
+    series = {
+        f"server, {state.replace('_', '-')}": server.host_series(run, f"tcp_{state}")
+        for state in server.TCP_STATES
+    }
+    clients = {
+        f"{one.name}, {state.replace('_', '-')}": one
+        for state in ("established", "time_wait")
+        for one in server.client_series(run, f"tcp_{state}")
+    }
+    held, dashed = (
+        {name: one for name, one in part.items() if any(value for _, value in one.points)}
+        for part in (series, clients)
+    )
+    if not held and not dashed:
         return []
 
     def paint(axes: Axes) -> bool:
-        for state, one in held.items():
-            _line(axes, one, state.replace("_", "-"))
+        for name, one in held.items():
+            _line(axes, one, name)
+        for name, one in dashed.items():
+            _line(axes, one, name, linestyle=(0, (2, 2)), linewidth=1.2)
         _time_axis(axes, "connections")
         legend_above(axes, 1)
         return True
 
-    caption = "TCP connections at the server's host by state, sampled once a second."
-    return [draw(Words("connections", "TCP connections", caption, ""), paint)]
+    caption = (
+        "TCP connections by state, sampled once a second at the server's host and, where asked, the clients'."
+    )
+    return [draw(Words("connections", "TCP connections", caption, ""), paint, WIDE)]
 
 
 def _scaled(series: Series, factor: float) -> Series:

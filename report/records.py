@@ -1,8 +1,9 @@
 """Records of several queriers and hosts as columns, in the trace's order.
 
 Every querier writes its own CLOCK_MONOTONIC, so times are kept relative to the start announced to that
-querier: 0 is the start of the schedule on every host. Columns take 46 bytes a query; nothing else grows with
-the number of queries, which is what lets a hundred million of them fit on one machine.
+querier: 0 is the start of the schedule on every host. Columns take 46 bytes a query, 8 to 17 more where it
+went over a connection; nothing else grows with the number of queries, which is what lets a hundred million of
+them fit on one machine.
 """
 
 from __future__ import annotations
@@ -13,7 +14,16 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from report.rqfile import CHUNK, FLAG_TC, Records, RqFile, Status
+from report.rqfile import (
+    CHUNK,
+    FLAG_TC,
+    MARK_FALLBACK,
+    MARK_OPENED,
+    MARK_REUSED,
+    Records,
+    RqFile,
+    Status,
+)
 
 NEVER = np.iinfo(np.int64).min  # the time of what did not happen
 
@@ -36,8 +46,22 @@ class Columns:
 
 
 @dataclass(frozen=True)
+class OnConnections:
+    """Queries over TCP or TLS, by what their connection was to them. Times in ns.
+
+    `connect` and its `transport` are of the queries that opened a connection; `fresh` and `reused` are the
+    latencies of the answered ones.
+    """
+
+    connect: NDArray[np.int64]
+    transport: NDArray[np.uint8]
+    fresh: NDArray[np.int64]
+    reused: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
 class Totals:
-    """Sums that need no column."""
+    """Sums that need no column, and what only queries on connections have."""
 
     truncated: int
     reply_bytes: int
@@ -47,6 +71,8 @@ class Totals:
     reused: int
     opened: int
     skip_reasons: dict[int, int]
+    fallbacks: int
+    on_connections: OnConnections
 
 
 def chunks(file: RqFile) -> Iterator[tuple[int, Records]]:
@@ -106,7 +132,8 @@ def _sorted(columns: Columns) -> Columns:
 
 
 def _totals(files: list[RqFile], columns: Columns) -> Totals:
-    truncated = reply_bytes = retried = reused = opened = 0
+    truncated = reply_bytes = retried = reused = opened = fallbacks = 0
+    held: list[OnConnections] = []
     sources = np.zeros(0, np.uint32)
     reasons: dict[int, int] = {}
     for file in files:
@@ -114,12 +141,46 @@ def _totals(files: list[RqFile], columns: Columns) -> Totals:
             truncated += int(np.count_nonzero(part["flags"] & FLAG_TC))
             reply_bytes += int(part["reply_size"].sum(dtype=np.int64))
             retried += int(np.count_nonzero(part["retries"]))
-            reused += int(np.count_nonzero(part["marks"] & 1))
-            opened += int(np.count_nonzero(part["marks"] & 2))
+            reused += int(np.count_nonzero(part["marks"] & MARK_REUSED))
+            opened += int(np.count_nonzero(part["marks"] & MARK_OPENED))
+            fallbacks += int(np.count_nonzero(part["marks"] & MARK_FALLBACK))
+            held.append(_on_connections(part))
             sources = np.union1d(sources, part["source"])
             _add_reasons(reasons, part)
     duplicates = int(np.count_nonzero(columns.seq[1:] == columns.seq[:-1]))
-    return Totals(truncated, reply_bytes, retried, len(sources), duplicates, reused, opened, reasons)
+    return Totals(
+        truncated,
+        reply_bytes,
+        retried,
+        len(sources),
+        duplicates,
+        reused,
+        opened,
+        reasons,
+        fallbacks,
+        _joined(held),
+    )
+
+
+def _on_connections(part: Records) -> OnConnections:
+    opened, reused = (part["marks"] & bit != 0 for bit in (MARK_OPENED, MARK_REUSED))
+    connected = opened & (part["connect_ns"] > 0)
+    answered = part["latency_ns"] >= 0
+    return OnConnections(
+        connect=part["connect_ns"][connected].astype(np.int64),
+        transport=part["transport"][connected].astype(np.uint8),
+        fresh=part["latency_ns"][opened & answered].astype(np.int64),
+        reused=part["latency_ns"][reused & ~opened & answered].astype(np.int64),
+    )
+
+
+def _joined(parts: list[OnConnections]) -> OnConnections:
+    return OnConnections(
+        connect=np.concatenate([np.zeros(0, np.int64), *(one.connect for one in parts)]),
+        transport=np.concatenate([np.zeros(0, np.uint8), *(one.transport for one in parts)]),
+        fresh=np.concatenate([np.zeros(0, np.int64), *(one.fresh for one in parts)]),
+        reused=np.concatenate([np.zeros(0, np.int64), *(one.reused for one in parts)]),
+    )
 
 
 def _add_reasons(reasons: dict[int, int], part: Records) -> None:

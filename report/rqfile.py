@@ -21,6 +21,7 @@ HEADER_MAGIC = b"RPRQHDR1"
 FOOTER_MAGIC = b"RPRQEND1"
 NO_RCODE = 0xFFFF
 FLAG_TC = 0x0200
+MARK_REUSED, MARK_OPENED, MARK_FALLBACK = 1, 2, 1024
 CHUNK = 1 << 20  # records looked at in one step
 TRANSPORTS = ("udp", "tcp", "tls", "quic", "https", "stateless-tcp")
 SKIP_REASONS = {1: "aborted", 2: "oversize", 3: "no_address"}
@@ -31,6 +32,7 @@ NEEDED = (
     "send_ns",
     "recv_ns",
     "latency_ns",
+    "connect_ns",
     "source",
     "connection",
     "reply_size",

@@ -35,6 +35,7 @@ class Run:
     manifest: Json | None
     controller: Json | None
     samples: tuple[ServerSample, ...]
+    client_samples: dict[str, tuple[ServerSample, ...]]
     record_paths: tuple[Path, ...]
     answer_paths: tuple[Path, ...]
     comparison: Json | None = None
@@ -83,6 +84,10 @@ def open_run(folder: Path) -> Run:
         manifest=manifest,
         controller=controller,
         samples=tuple(_read_samples(folder / "server.csv", problems)),
+        client_samples={
+            path.stem: tuple(_read_samples(path, problems))
+            for path in sorted(folder.glob("client[0-9]*.csv"))
+        },
         record_paths=records,
         answer_paths=tuple(sorted(folder.glob("answers-*.ra"))),
         comparison=_read_json(folder / "compare.json", problems),

@@ -5,7 +5,7 @@ schedule.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from report.run import Run, ServerSample, as_dict, as_list
@@ -60,8 +60,12 @@ def steal_spans(run: Run) -> list[tuple[int, int]] | None:
 
 def host_rows(run: Run) -> list[ServerSample]:
     """One sample for each instant: every process's line repeats the host's counters."""
+    return _one_each(run.samples)
+
+
+def _one_each(samples: Iterable[ServerSample]) -> list[ServerSample]:
     rows: dict[int, ServerSample] = {}
-    for sample in run.samples:
+    for sample in samples:
         rows.setdefault(sample.time_mono_ns, sample)
     return [rows[time] for time in sorted(rows)]
 
@@ -71,6 +75,17 @@ def host_series(run: Run, column: str) -> Series:
     if clock is None:
         return Series(column, ())
     return Series(column, tuple((clock(row) / 1e9, row.values.get(column, 0.0)) for row in host_rows(run)))
+
+
+def client_series(run: Run, column: str) -> list[Series]:
+    """One series for each client host that was sampled."""
+    clock = clock_of(run)
+    if clock is None:
+        return []
+    return [
+        Series(name, tuple((clock(row) / 1e9, row.values.get(column, 0.0)) for row in _one_each(samples)))
+        for name, samples in run.client_samples.items()
+    ]
 
 
 def process_series(run: Run, column: str) -> list[Series]:

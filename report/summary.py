@@ -1,7 +1,7 @@
 """results folder -> summary.json, schema 1. Every key is always there; docs in docs/formats.md.
 
-Null means that nothing was there to measure; parts that do not exist in this version (tls, resolver,
-fallbacks) are 0 or null and keep their keys, so that readers of the schema need not ask which version wrote
+Null means that nothing was there to measure; parts that do not exist in this version (the resolver) are 0 or
+null and keep their keys, so that readers of the schema need not ask which version wrote
 it.
 """
 
@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from report import clean, percentiles, server, timing
+from report import clean, connections, percentiles, server, timing
 from report.rcodes import rcode_name
 from report.records import NEVER, Columns, Totals, load
 from report.rqfile import NO_RCODE, SKIP_REASONS, TRANSPORTS, RqFile, Status, read_rq
@@ -72,7 +72,7 @@ def summarize(measured: Measured) -> Json:
         "interarrival_error_us": percentiles.errors(taken.interarrival_error),
         "rate_error": timing.rate_error(columns, measured.warmup_ns, server.steal_spans(run)),
         **_latency(columns),
-        "connections": _connections(measured),
+        **connections.summarize(run, measured.files, measured.totals),
         "rcode": _rcodes(columns),
         "truncated": measured.totals.truncated,
         "dependent_waits": _top_statistic(measured, "waited"),
@@ -80,7 +80,7 @@ def summarize(measured: Measured) -> Json:
             "sent": _top_statistic(measured, "hedged"),
             "won": _top_statistic(measured, "hedges_won"),
         },
-        "tcp_fallbacks": 0,
+        "tcp_fallbacks": measured.totals.fallbacks,
         "reply_bytes": measured.totals.reply_bytes,
         "packets_per_query": _packets_per_query(run, queries["sent"]),
         "resolver": {"upstream_queries": None, "cache_hit_share": None, "servfail": None},
@@ -175,19 +175,6 @@ def _latency(columns: Columns) -> Json:
             for number, name in enumerate(TRANSPORTS)
             if np.any(transport == number)
         },
-    }
-
-
-def _connections(measured: Measured) -> dict[str, int]:
-    """`peak_open` adds the queriers' peaks, which need not be at one instant: an upper bound."""
-    return {
-        "opened": _statistic(measured, "connections", "opened") or measured.totals.opened,
-        "reused_queries": measured.totals.reused,
-        "peak_open": _statistic(measured, "connections", "peak_open"),
-        "resumed": 0,
-        "early_data": 0,
-        "closed_by_server": _statistic(measured, "connections", "closed_by_server"),
-        "closed_idle": _statistic(measured, "connections", "closed_idle"),
     }
 
 

@@ -62,6 +62,7 @@ def run_rows(summary: Json) -> list[tuple[str, str]]:
         ("seconds within 0.1 %", percent(rate.get("within_0_1_percent"))),
         ("latency median, µs", latency.get("median")),
         ("latency p99, µs", latency.get("p99")),
+        *_connection_rows(summary),
         ("truncated", summary.get("truncated")),
         ("reply bytes", summary.get("reply_bytes")),
         ("packets a query", summary.get("packets_per_query")),
@@ -73,6 +74,22 @@ def run_rows(summary: Json) -> list[tuple[str, str]]:
         ),
     ]
     return [(name, number(value)) for name, value in rows]
+
+
+def _connection_rows(summary: Json) -> list[tuple[str, Any]]:
+    """None for a run without connections."""
+    counts = as_dict(summary.get("connections"))
+    if not counts.get("opened"):
+        return []
+    names = ("opened", "reused_queries", "peak_open", "closed_by_server", "resumed", "failed")
+    times = as_dict(summary.get("connect_us_by_transport"))
+    return [
+        *((f"connections {name.replace('_', ' ')}", counts.get(name)) for name in names),
+        *(
+            (f"to connect over {name}, median, µs", as_dict(values).get("median"))
+            for name, values in times.items()
+        ),
+    ]
 
 
 def runs_table(summaries: Sequence[Json]) -> list[list[str]]:

@@ -196,3 +196,16 @@ def test_usage_is_status_2(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report"]) == 2
     assert main(["--help"]) == 0
     capsys.readouterr()
+
+
+def test_the_page_has_connections_only_where_there_were_some(tmp_path: Path) -> None:
+    run = run_of(tmp_path / "udp")
+    assert main(["report", str(run)]) == 0
+    assert "<h2>Connections</h2>" not in (run / "report.html").read_text("utf-8")
+    queries = [Query(0, 0, 0, 3 * MS, transport=2, marks=2, connect=MS)]
+    stats = {"connections": {"opened": 2, "failed": 1}, "failures": {"certificate <has> expired": 1}}
+    run = write_run(tmp_path / "tls", queries, controller=controller_json(1, answered=1), stats=stats)
+    assert main(["report", str(run)]) == 0
+    page = (run / "report.html").read_text("utf-8")
+    for words in ("<h2>Connections</h2>", "certificate &lt;has&gt; expired", "to connect over tls"):
+        assert words in page

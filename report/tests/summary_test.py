@@ -44,6 +44,9 @@ KEYS = {
     "latency_us",
     "latency_us_by_transport",
     "connections",
+    "connect_us_by_transport",
+    "latency_us_by_connection",
+    "sockets",
     "rcode",
     "truncated",
     "dependent_waits",
@@ -249,3 +252,80 @@ def test_a_folder_without_a_run_is_a_one_line_error(tmp_path: Path) -> None:
         open_run(tmp_path)
     with pytest.raises(ReportError, match="is not a results folder"):
         open_run(tmp_path / "none")
+
+
+CONNECTIONS = {
+    "opened": 3,
+    "reused_queries": 2,
+    "peak_open": 2,
+    "closed_used_up": 1,
+    "resumed": 1,
+    "failed": 1,
+}
+
+
+def on_connections() -> list[Query]:
+    """Two fresh connections (TCP, TLS), two queries on them, one that fell back, one that found nobody."""
+    fresh, reused = 2, 1
+    return [
+        Query(0, 0, 0, 3 * MS, transport=1, marks=fresh, connect=1 * MS),
+        Query(1, MS, MS, 1 * MS, transport=1, marks=reused),
+        Query(2, 2 * MS, 2 * MS, 9 * MS, transport=2, marks=fresh, connect=5 * MS),
+        Query(3, 3 * MS, 3 * MS, 2 * MS, transport=2, marks=reused),
+        Query(4, 4 * MS, 4 * MS, 4 * MS, marks=1024 | reused),
+        Query(5, 5 * MS, 5 * MS, None, status=4, transport=1),
+    ]
+
+
+def test_connections_are_summed_with_their_times(tmp_path: Path) -> None:
+    stats = {"connections": CONNECTIONS, "failures": {"Connection refused": 1}, "tcp_fallbacks": 1}
+    told = controller_json(6, answered=5, connection_failed=1)
+    folder = write_run(tmp_path / "run", on_connections(), controller=told, stats=stats)
+    other: dict[str, Any] = {
+        "connections": CONNECTIONS,
+        "failures": {"no free port": 4, "Connection refused": 1},
+    }
+    (folder / "queries-client2-0.rq").write_bytes(rq_bytes(records([]), **other))
+    summary = summary_of(folder)
+    assert summary["clean"], summary["unclean_because"]
+    assert (summary["connections"]["opened"], summary["connections"]["peak_open"]) == (6, 4)
+    assert summary["connections"]["closed_used_up"] == 2
+    assert summary["connections"]["half_open"] == 0
+    assert list(summary["connections"]["failures"].items()) == [
+        ("no free port", 4),
+        ("Connection refused", 2),
+    ]
+    assert summary["tcp_fallbacks"] == 1
+    assert summary["connect_us_by_transport"]["tcp"]["median"] == 1000.0
+    assert summary["connect_us_by_transport"]["tls"]["max"] == 5000.0
+    fresh, reused = (summary["latency_us_by_connection"][name] for name in ("fresh", "reused"))
+    assert (fresh["count"], fresh["max"]) == (2, 9000.0)
+    assert (reused["count"], reused["median"]) == (3, 2000.0)
+    assert summary["sockets"] == {"server": None, "clients": None}
+
+
+def test_a_querier_that_was_cut_off_has_its_connections_counted_from_the_records(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "run", on_connections(), controller=controller_json(6, answered=5))
+    path = folder / "queries-client1-0.rq"
+    path.write_bytes(path.read_bytes()[:-40])
+    counts = summary_of(folder)["connections"]
+    assert (counts["opened"], counts["reused_queries"], counts["failures"]) == (2, 3, {})
+
+
+def test_sockets_are_seen_at_both_ends(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "run", steady(10), server=samples(established=(0, 7, 3), drops=(2, 2, 6)))
+    (folder / "client1.csv").write_text(samples(established=(0, 5, 5)))
+    (folder / "client2.csv").write_text(samples(established=(0, 1, 2)))
+    assert summary_of(folder)["sockets"] == {
+        "server": {"peak_established": 7, "peak_time_wait": 0, "listen_drops": 4},
+        "clients": {"peak_established": 7, "peak_time_wait": 0},
+    }
+
+
+def samples(established: tuple[int, ...], drops: tuple[int, ...] = (0, 0, 0)) -> str:
+    lines = ["time_real_ns,time_mono_ns,process,tcp_established,tcp_time_wait,listen_drops"]
+    lines += [
+        f"{n},{START + n * SECOND},server,{count},0,{dropped}"
+        for n, (count, dropped) in enumerate(zip(established, drops, strict=True))
+    ]
+    return "\n".join(lines) + "\n"

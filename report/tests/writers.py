@@ -61,6 +61,7 @@ class Query:
     reason: int = 0
     marks: int = 0
     reply_size: int = 100
+    connect: int = 0
 
 
 def records(queries: Sequence[Query], start: int = START) -> np.ndarray[Any, np.dtype[np.void]]:
@@ -74,6 +75,7 @@ def records(queries: Sequence[Query], start: int = START) -> np.ndarray[Any, np.
         row["latency_ns"] = (query.latency or 0) if replied else -1
         row["reply_size"] = query.reply_size if replied else 0
         row["rcode"], row["flags"] = (query.rcode, query.flags) if replied else (0xFFFF, 0)
+        row["connect_ns"] = query.connect
         row["marks"], row["status"], row["reason"] = query.marks, query.status, query.reason
     return rows
 
