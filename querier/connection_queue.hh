@@ -27,6 +27,9 @@ public:
     /// The query ended (answered, timed out); it leaves.
     void remove(Slots& slots, std::uint32_t slot);
 
+    /// Something was written and is not answered.
+    [[nodiscard]] bool flying() const { return !flying_.empty(); }
+
     /// Nobody needs the connection.
     [[nodiscard]] bool idle() const { return waiting_.empty() && flying_.empty(); }
 

@@ -169,8 +169,13 @@ void StreamTransport::read(std::uint32_t place, std::uint32_t events, const Stam
         const Nanoseconds received =
             got.stamp == 0 ? SteadyClock::now() : stamps.convert(got.stamp);
         take(place, got.bytes, received);
-        const bool all = got.bytes.size() < buffer_.size() && (events & kEnded) == 0;
-        if (all || !alive(place, generation)) {
+        if (!alive(place, generation)) {
+            return;
+        }
+        if (connections_[place].queue.flying()) {
+            acknowledge_now(connections_[place].fd.get());
+        }
+        if (got.bytes.size() < buffer_.size() && (events & kEnded) == 0) {
             return;
         }
     }

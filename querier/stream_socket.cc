@@ -88,6 +88,8 @@ bool is_unacknowledged(int fd, Nanoseconds for_time) {
            info.tcpi_last_ack_recv * kMillisecond >= for_time;
 }
 
+void acknowledge_now(int fd) { set_option(fd, IPPROTO_TCP, TCP_QUICKACK, 1); }
+
 void disable_nagle(int fd) { set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1); }
 
 } // namespace reprise::querier

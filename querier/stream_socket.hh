@@ -40,6 +40,10 @@ StreamRead read_stream(int fd, std::span<std::uint8_t> buffer);
 /// The peer's kernel has acknowledged nothing for so long, although something waits for it.
 bool is_unacknowledged(int fd, Nanoseconds for_time);
 
+/// Acknowledges now what was read. A server that leaves Nagle's algorithm on holds its next answer
+/// until the last one is acknowledged, which the kernel delays by 40 ms.
+void acknowledge_now(int fd);
+
 /// Sends small segments at once.
 void disable_nagle(int fd);
 
