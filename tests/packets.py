@@ -12,8 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 UDP, TCP = 17, 6
+FIN, SYN, RST, PSH, ACK = 1, 2, 4, 8, 16
 _MAGIC = 0xA1B23C4D
 _RAW, _ETHERNET = 101, 1
+_FILE = struct.pack("<IHHiIII", _MAGIC, 2, 4, 0, 0, 65535, _RAW)  # the header of what is written here
+_SERVER, _SERVER_PORT = "192.0.2.53", 53
 
 
 @dataclass(frozen=True)
@@ -27,6 +30,13 @@ class Packet:
     destination: str
     destination_port: int
     payload: bytes
+    flags: int = 0  # of TCP
+    sequence: int = 0
+    acknowledged: int = 0
+
+    def has(self, flags: int) -> bool:
+        """Whether all these TCP flags are set."""
+        return self.flags & flags == flags
 
     @property
     def is_query(self) -> bool:
@@ -72,7 +82,10 @@ def _transport(time: int, protocol: int, source: bytes, destination: bytes, data
     if protocol not in (UDP, TCP) or len(data) < 8:
         return None
     ports = struct.unpack_from("!HH", data)
-    payload = data[8:] if protocol == UDP else data[(data[12] >> 4) * 4 :]
+    payload = data[8:] if protocol == UDP else data[(data[12] >> 4) * 4 :] if len(data) >= 20 else b""
+    sequence, acknowledged, _, flags = (
+        struct.unpack_from("!IIBB", data, 4) if protocol == TCP and len(data) >= 20 else (0, 0, 0, 0)
+    )
     return Packet(
         time,
         protocol,
@@ -81,6 +94,9 @@ def _transport(time: int, protocol: int, source: bytes, destination: bytes, data
         str(ipaddress.ip_address(destination)),
         ports[1],
         payload,
+        flags,
+        sequence,
+        acknowledged,
     )
 
 
@@ -92,11 +108,67 @@ def query(ident: int, name: str, kind: int = 1) -> bytes:
 
 def write(path: Path, packets: Iterable[tuple[int, str, int, bytes]]) -> Path:
     """A trace of IPv4 UDP queries: (time in ns, source, port, message)."""
-    out = [struct.pack("<IHHiIII", _MAGIC, 2, 4, 0, 0, 65535, _RAW)]
-    for time, source, port, message in packets:
-        udp = struct.pack("!HHHH", port, 53, 8 + len(message), 0) + message
-        addresses = ipaddress.IPv4Address(source).packed + ipaddress.IPv4Address("192.0.2.53").packed
-        ip = struct.pack("!BBHHHBBH", 0x45, 0, 20 + len(udp), 0, 0, 64, UDP, 0) + addresses + udp
-        out.append(struct.pack("<IIII", time // 10**9, time % 10**9, len(ip), len(ip)) + ip)
-    path.write_bytes(b"".join(out))
+    path.write_bytes(_FILE + b"".join(udp(*one) for one in packets))
     return path
+
+
+def write_frames(path: Path, frames: Iterable[bytes]) -> Path:
+    """A trace of what udp() and Client make, in the order given."""
+    path.write_bytes(_FILE + b"".join(frames))
+    return path
+
+
+def udp(time: int, source: str, port: int, message: bytes) -> bytes:
+    """One captured UDP query."""
+    head = struct.pack("!HHHH", port, _SERVER_PORT, 8 + len(message), 0)
+    return _captured(time, source, _SERVER, UDP, head + message)
+
+
+@dataclass
+class Client:
+    """A client's TCP connection in a trace; every method makes one or more captured packets."""
+
+    source: str
+    port: int
+    sequence: int = 1_000
+    peer: int = 5_000  # the server's sequence number
+
+    def open(self, time: int) -> bytes:
+        syn = self._sent(time, SYN)
+        self.sequence += 1
+        return syn + self._heard(time + 1_000, SYN | ACK) + self._sent(time + 2_000, ACK)
+
+    def ask(self, time: int, message: bytes) -> bytes:
+        """One segment with one query."""
+        payload = struct.pack("!H", len(message)) + message
+        asked = self._sent(time, ACK | PSH, payload)
+        self.sequence += len(payload)
+        return asked
+
+    def fin(self, time: int) -> bytes:
+        return self._sent(time, FIN | ACK)
+
+    def rst(self, time: int) -> bytes:
+        return self._sent(time, RST)
+
+    def server_fin(self, time: int) -> bytes:
+        return self._heard(time, FIN | ACK)
+
+    def _sent(self, time: int, flags: int, payload: bytes = b"") -> bytes:
+        head = _tcp(self.port, _SERVER_PORT, self.sequence, self.peer, flags)
+        return _captured(time, self.source, _SERVER, TCP, head + payload)
+
+    def _heard(self, time: int, flags: int) -> bytes:
+        head = _tcp(_SERVER_PORT, self.port, self.peer, self.sequence, flags)
+        self.peer += 1 if flags & (SYN | FIN) else 0
+        return _captured(time, _SERVER, self.source, TCP, head)
+
+
+def _tcp(port: int, peer_port: int, sequence: int, acknowledged: int, flags: int) -> bytes:
+    return struct.pack("!HHIIBBHHH", port, peer_port, sequence, acknowledged, 5 << 4, flags, 65535, 0, 0)
+
+
+def _captured(time: int, source: str, destination: str, protocol: int, body: bytes) -> bytes:
+    addresses = ipaddress.IPv4Address(source).packed + ipaddress.IPv4Address(destination).packed
+    ip = struct.pack("!BBHHHBBH", 0x45, 0, 20 + len(body), 0, 0, 64, protocol, 0) + addresses + body
+    return struct.pack("<IIII", time // 10**9, time % 10**9, len(ip), len(ip)) + ip

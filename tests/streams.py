@@ -1,0 +1,375 @@
+"""What the tests of TCP and TLS share: servers, replays, and connections as a capture shows them."""
+
+from __future__ import annotations
+
+import datetime
+import signal
+import socket
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import numpy as np
+from cryptography.hazmat.primitives import serialization
+
+from cli import certificates, linux, network, programs, servers
+from cli.experiment import Server
+from report.rqfile import Records
+from tests import packets
+from tests.bed import ZONE, Bed, Program, accounted, wait_for
+from tests.packets import ACK, FIN, RST, SYN, TCP, Packet
+
+SECOND = 10**9
+BASE = 1_475_762_151 * SECOND  # of the traces made here
+TLS_PORT = 853
+NAME = "server.reprise.test"
+MARK_REUSED, MARK_OPENED, MARK_RETRIED, MARK_REWRITTEN = 1, 2, 4, 32
+MARK_FALLBACK, MARK_RESUMED, MARK_EARLY_DATA = 1024, 2048, 4096
+_END = b"the end of the capture"
+_DISCARD_PORT = 9
+_DELAYED_ACK = SECOND * 30 // 1000  # Linux delays an acknowledgement by 40 ms
+
+
+# --- traces -----------------------------------------------------------------------------------------------
+
+
+def rounds(path: Path, sources: int, count: int, gap_s: float, step_s: float = 0.001) -> Path:
+    """`count` rounds; in each, every source asks once, `step_s` after the one before it. The n-th query asks
+    for n.com with id n.
+    """
+    return packets.write(
+        path,
+        (
+            (
+                BASE + int((turn * gap_s + source * step_s) * SECOND),
+                f"203.0.{source >> 8}.{source & 255}",
+                2000,
+                packets.query((turn * sources + source) & 0xFFFF, f"{turn * sources + source}.com"),
+            )
+            for turn in range(count)
+            for source in range(sources)
+        ),
+    )
+
+
+# --- servers ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Certified:
+    """The files of a server's certificate and of who vouches for it."""
+
+    certificate: Path
+    key: Path
+    authority: Path
+
+
+def certify(folder: Path, name: str = NAME, expired_s: int = 0) -> Certified:
+    """A certificate for the name and the service addresses; expired so many seconds ago where told."""
+    folder.mkdir(exist_ok=True)
+    authority = certificates.make_authority()
+    lifetime = datetime.timedelta(seconds=-expired_s) if expired_s else datetime.timedelta(days=1)
+    addresses = (network.SERVICE_V4, network.SERVICE_V6) if name == NAME else ()
+    with mock.patch.object(certificates, "_LIFETIME", lifetime):
+        pem, key = certificates.issue_service(authority, certificates.Service(name, addresses))
+    made = Certified(folder / "service.pem", folder / "service.key", folder / "authority.pem")
+    made.certificate.write_bytes(pem)
+    made.key.write_bytes(key)
+    made.authority.write_bytes(authority.certificate.public_bytes(serialization.Encoding.PEM))
+    return made
+
+
+def _site(bed: Bed, tls: Certified | None, tls_port: int) -> servers.Site:
+    bed.folder.chmod(0o755)
+    zone = bed.folder / "zone"
+    zone.write_text(ZONE, encoding="ascii")
+    service = servers.Service(tls_port, str(tls.key), str(tls.certificate)) if tls else None
+    return servers.Site(
+        folder=str(bed.folder),
+        zone_file=str(zone),
+        origin=".",
+        addresses=(network.SERVICE_V4, network.SERVICE_V6),
+        user="",
+        descriptors=12_000,
+        tls=service,
+    )
+
+
+def start_nsd(bed: Bed, tls: Certified | None = None, tls_port: int = TLS_PORT, **settings: Any) -> Program:
+    site = _site(bed, tls, tls_port)
+    config = bed.folder / "nsd.conf"
+    config.write_text(servers.nsd_config(Server(kind="nsd", **settings), site), encoding="ascii")
+    server = bed.start(network.SERVER, [programs.packaged("nsd"), "-d", "-c", str(config)])
+    wait_for(lambda: "nsd started" in server.text(), "nsd started")
+    return server
+
+
+def start_bind(bed: Bed, tls: Certified | None = None, **settings: Any) -> Program:
+    config = bed.folder / "named.conf"
+    text = servers.bind_config(Server(kind="bind", **settings), _site(bed, tls, TLS_PORT))
+    config.write_text(text, encoding="ascii")
+    argv = [programs.packaged("named"), "-g", "-n", "1", "-c", str(config)]
+    server = bed.start(network.SERVER, argv)
+    wait_for(lambda: "\trunning" in server.text() or " running" in server.text(), "named running")
+    return server
+
+
+def start_unbound(bed: Bed, tls: Certified, **settings: Any) -> Program:
+    assert not settings
+    site = _site(bed, tls, TLS_PORT)
+    listen = "".join(f"  interface: {one}@{port}\n" for one in site.addresses for port in (53, TLS_PORT))
+    config = bed.folder / "unbound.conf"
+    config.write_text(
+        f"""server:
+{listen}  username: ""
+  chroot: ""
+  directory: "{site.folder}"
+  pidfile: ""
+  use-syslog: no
+  do-daemonize: no
+  num-threads: 1
+  incoming-num-tcp: 2000
+  access-control: 0.0.0.0/0 allow
+  access-control: ::/0 allow
+  module-config: "iterator"
+  tls-port: {TLS_PORT}
+  tls-service-key: "{tls.key}"
+  tls-service-pem: "{tls.certificate}"
+auth-zone:
+  name: "."
+  zonefile: "{site.zone_file}"
+  for-downstream: yes
+  for-upstream: yes
+remote-control:
+  control-enable: no
+""",
+        encoding="ascii",
+    )
+    server = bed.start(network.SERVER, [programs.packaged("unbound"), "-d", "-c", str(config)])
+    wait_for(lambda: "start of service" in server.text(), "unbound's service")
+    return server
+
+
+def start_python(bed: Bed, script: str, *arguments: str, wrap: tuple[str, ...] = ()) -> Program:
+    path = str(Path(__file__).with_name(script))
+    program = bed.start(network.SERVER, [*wrap, sys.executable, path, *arguments], Path(script).stem)
+    wait_for(lambda: "responding" in program.text() or program.process.poll() is not None, script)
+    assert program.process.poll() is None, program.text()
+    return program
+
+
+def misbehave(bed: Bed, behaviour: str, port: int = 53) -> Program:
+    """The server of stream_server.py at the service address."""
+    return start_python(bed, "stream_server.py", f"{network.SERVICE_V4}:{port}", behaviour)
+
+
+# --- replays ----------------------------------------------------------------------------------------------
+
+
+class Capture:
+    """tcpdump at the server's end of the link."""
+
+    def __init__(self, bed: Bed) -> None:
+        self.bed = bed
+        self.path = bed.folder / "capture.pcap"
+        argv = [programs.packaged("tcpdump"), "-i", "data1", "-n", "-s", "0", "-B", "65536", "-Z", "root"]
+        argv += ["--immediate-mode", "-U", "--time-stamp-precision=nano", "-w", str(self.path)]
+        self.program = bed.start(network.SERVER, argv, "capture")
+        wait_for(lambda: "listening on" in self.program.text(), "tcpdump listening")
+        self._packets: list[Packet] | None = None
+
+    def packets(self) -> list[Packet]:
+        """All so far. A datagram that is sent last tells that tcpdump has written what came before it."""
+        if self._packets is None:
+            with (
+                linux.inside(self.bed.hosts.of(network.client(1))),
+                socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as last,
+            ):
+                last.sendto(_END, ("198.19.1.2", _DISCARD_PORT))
+            wait_for(lambda: _END in self.path.read_bytes()[-4096:], "the end in the capture")
+            self.program.process.send_signal(signal.SIGINT)
+            self.program.wait()
+            self._packets = [one for one in packets.read(self.path) if one.payload != _END]
+        return self._packets
+
+    def flows(self, port: int = 53) -> list[Flow]:
+        return flows(self.packets(), port)
+
+    def tshark(self, where: str, *fields: str) -> list[list[str]]:
+        """Rows of fields of the packets that a display filter lets through; several values have commas."""
+        self.packets()
+        argv = [programs.packaged("tshark"), "-n", "-r", str(self.path), "-Y", where, "-T", "fields"]
+        for one in fields:
+            argv += ["-e", one]
+        done = subprocess.run(argv, check=True, capture_output=True, text=True)
+        return [line.split("\t") for line in done.stdout.splitlines()]
+
+
+class Play:
+    """A replay by one client: begun at once, judged when it has ended."""
+
+    def __init__(
+        self,
+        bed: Bed,
+        trace: Path,
+        *options: str,
+        queriers: int = 1,
+        distributor: tuple[str, ...] = (),
+        wrap: tuple[str, ...] = (),
+    ) -> None:
+        self.bed = bed
+        self.distributor = bed.start_distributor(1, queriers=queriers, extra=distributor, wrap=wrap)
+        self.controller = bed.start_controller(trace, extra=options)
+
+    def ends(self, status: int = 0) -> dict[str, int]:
+        """The account of the queries: each has its one end."""
+        assert self.controller.wait() == status, self.controller.text() + self.distributor.text()
+        queries: dict[str, int] = self.bed.account()["queries"]
+        assert accounted(queries) == queries["read"]
+        return queries
+
+    def answers_all(self) -> dict[str, int]:
+        queries = self.ends()
+        assert queries["answered"] == queries["read"] > 0, queries
+        assert queries["unmatched"] == queries["duplicate_answers"] == 0
+        return queries
+
+    def records(self) -> Records:
+        """Of all queriers, in the order of the trace."""
+        found = np.concatenate([np.asarray(file.records) for file in self.bed.records()])
+        ordered: Records = np.sort(found, order="seq")
+        return ordered
+
+    def connections(self) -> Counter[str]:
+        return self._sum("connections")
+
+    def failures(self) -> Counter[str]:
+        return self._sum("failures")
+
+    def statistic(self, key: str) -> int:
+        return sum(file.statistics[key] for file in self.bed.records())
+
+    def _sum(self, table: str) -> Counter[str]:
+        total: Counter[str] = Counter()
+        for file in self.bed.records():
+            total.update(file.statistics[table])
+        return total
+
+    def log(self) -> str:
+        """What distributor and queriers said."""
+        return self.distributor.text()
+
+
+def marked(records: Records, mark: int) -> int:
+    return int(((records["marks"] & mark) != 0).sum())
+
+
+@contextmanager
+def reading(bed: Bed, host: str) -> Iterator[None]:
+    """The host's /proc/net and sockets."""
+    with linux.inside(bed.hosts.of(host)):
+        yield
+
+
+def established(bed: Bed, host: str = network.SERVER) -> int:
+    """TCP connections of a host that are established, of both families."""
+    with reading(bed, host):
+        lines = Path("/proc/thread-self/net/tcp").read_text(encoding="ascii").splitlines()[1:]
+        lines += Path("/proc/thread-self/net/tcp6").read_text(encoding="ascii").splitlines()[1:]
+    return sum(line.split()[3] == "01" for line in lines)
+
+
+# --- connections in a capture -----------------------------------------------------------------------------
+
+
+@dataclass
+class Flow:
+    """One TCP connection to the server, from its SYN on."""
+
+    client: tuple[str, int]
+    port: int
+    packets: list[Packet] = field(default_factory=list)
+
+    def from_client(self, packet: Packet) -> bool:
+        return packet.destination_port == self.port
+
+    def sent(self) -> list[Packet]:
+        """The client's segments with data, without retransmissions."""
+        return _once([one for one in self.packets if self.from_client(one) and one.payload])
+
+    def received(self) -> list[Packet]:
+        return _once([one for one in self.packets if not self.from_client(one) and one.payload])
+
+    def queries(self) -> list[bytes]:
+        return list(messages(b"".join(one.payload for one in self.sent())))
+
+    def answers(self) -> list[bytes]:
+        return list(messages(b"".join(one.payload for one in self.received())))
+
+    def end(self) -> Packet | None:
+        """The first packet that closes."""
+        return next((one for one in self.packets if one.flags & (FIN | RST)), None)
+
+    def ended_by(self) -> str:
+        """Who closed first: "client", "server", or "" where nobody did."""
+        end = self.end()
+        return "" if end is None else "client" if self.from_client(end) else "server"
+
+    def is_reset(self) -> bool:
+        return any(one.flags & RST for one in self.packets)
+
+    def one_query_a_segment(self) -> bool:
+        return all(len(one.payload) == 2 + int.from_bytes(one.payload[:2], "big") for one in self.sent())
+
+    def stalls(self, of_client: bool = True) -> int:
+        """Segments of one side that left when the other's delayed acknowledgement came (Nagle)."""
+        return _stalls(self.packets, self.port if of_client else self.client[1])
+
+
+def _once(segments: list[Packet]) -> list[Packet]:
+    seen: dict[int, Packet] = {}
+    for one in segments:
+        seen.setdefault(one.sequence, one)
+    return list(seen.values())
+
+
+def _stalls(found: list[Packet], to_port: int) -> int:
+    count = 0
+    for data, ack, after in zip(found, found[1:], found[2:], strict=False):
+        mine = data.destination_port == after.destination_port == to_port != ack.destination_port
+        pure = not ack.payload and not ack.flags & (SYN | FIN | RST)
+        delayed = ack.time - data.time >= _DELAYED_ACK and after.time - ack.time < SECOND // 1000
+        count += bool(mine and pure and delayed and data.payload and after.payload)
+    return count
+
+
+def messages(stream: bytes) -> Iterator[bytes]:
+    """The whole DNS messages of a stream."""
+    while len(stream) >= 2 and len(stream) >= 2 + (size := int.from_bytes(stream[:2], "big")):
+        yield stream[2 : 2 + size]
+        stream = stream[2 + size :]
+
+
+def flows(found: list[Packet], port: int) -> list[Flow]:
+    """The connections to a port of the server, in the order of their SYNs."""
+    made: list[Flow] = []
+    latest: dict[tuple[str, int], Flow] = {}
+    for one in sorted((one for one in found if one.protocol == TCP), key=lambda one: one.time):
+        if port not in (one.source_port, one.destination_port):
+            continue
+        to_server = one.destination_port == port
+        client = (one.source, one.source_port) if to_server else (one.destination, one.destination_port)
+        flow = latest.get(client)
+        fresh = one.flags & (SYN | ACK) == SYN
+        if fresh and (flow is None or flow.packets[0].sequence != one.sequence):
+            flow = latest[client] = Flow(client, port)
+            made.append(flow)
+        if flow is not None:
+            flow.packets.append(one)
+    return made
