@@ -21,6 +21,8 @@ _WAKEUPS = 200
 _WAKEUP_GAP_NS = 1_000_000
 _LATE_US = 150.0  # a wake-up later than this at p99 shows in the timing error of a run
 _SPACE_BYTES = 1 << 30
+# Settings of the whole machine that bound its connections, and what 100,000 with both ends here need.
+_BOUNDS = (("fs/file-max", 400_000), ("net/ipv4/tcp_mem", 131_072), ("net/ipv4/tcp_max_orphans", 65_536))
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,7 @@ def command_doctor(results: Path) -> int:
         fast_mode,
         descriptors,
         local_ports,
+        connections,
         clocksource,
         wakeups,
         buffers,
@@ -205,6 +208,26 @@ def local_ports() -> Finding:
     if high - low >= 20_000:
         return Finding(OK, "ports", detail)
     return Finding(LIMITED, "ports", detail, 'sysctl -w net.ipv4.ip_local_port_range="1024 65535"')
+
+
+def connections() -> Finding:
+    """Bounds of the whole machine on TCP connections; a run sets those of its namespaces itself."""
+    return judge_connections({key: Path("/proc/sys", key).read_text("ascii") for key, _ in _BOUNDS})
+
+
+def judge_connections(values: dict[str, str]) -> Finding:
+    """The last number of each setting counts: tcp_mem's is the hard bound, in pages."""
+    low = [(key, least) for key, least in _BOUNDS if int(values[key].split()[-1]) < least]
+    if not low:
+        return Finding(OK, "connections", "100,000 TCP connections with both ends on this machine")
+    detail = ", ".join(f"{key.replace('/', '.')} is below {least}" for key, least in low)
+    wanted = " ".join(f'{key.replace("/", ".")}="{_three(key, least)}"' for key, least in low)
+    return Finding(LIMITED, "connections", f"{detail}: not enough for 100,000", f"sysctl -w {wanted}")
+
+
+def _three(key: str, least: int) -> str:
+    """tcp_mem has three numbers: below the first nothing is done, above the second buffers shrink."""
+    return f"{least // 2} {least * 3 // 4} {least}" if key.endswith("tcp_mem") else str(least)
 
 
 def clocksource() -> Finding:

@@ -162,6 +162,7 @@ def test_from_is_a_key_in_spite_of_python(tmp_path: Path) -> None:
         (["tls.key=dsa"], "tls.key = 'dsa' is unknown", "ecdsa-p256"),
         (["tls.port=53"], "tls.port = 53 is server.port too", "of its own"),
         (["tls.port=0"], "tls.port = 0 is out of range", "1 to"),
+        (["tls.name=192.0.2.1"], "no host name", "certificate"),
         (["tls.name=a/b"], "tls.name = 'a/b' is no host name", "certificate"),
         (["tls.early_data=true"], "needs tls.resume", "resumed session"),
         (["tls.early_data=true", "tls.resume=true", "tls.version=1.2"], "needs TLS 1.3", "1.3"),

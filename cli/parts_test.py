@@ -178,6 +178,18 @@ def test_fast_mode_as_tried(answer: str, state: str, words: str) -> None:
     assert words in finding.line()
 
 
+def test_the_machines_bounds_on_connections() -> None:
+    good = {
+        "fs/file-max": "2466170\n",
+        "net/ipv4/tcp_mem": "287898 383867 575796",
+        "net/ipv4/tcp_max_orphans": "131072",
+    }
+    assert doctor.judge_connections(good).state == "ok"
+    bad = doctor.judge_connections({**good, "net/ipv4/tcp_mem": "100 200 300"})
+    assert bad.state == "limited"
+    assert bad.line().endswith('sysctl -w net.ipv4.tcp_mem="65536 98304 131072"')
+
+
 def test_package_sections() -> None:
     run, test = doctor.read_packages("# c\n[run]\na  # why\n\n[test]\nb # why\nc\n")
     assert (run, test) == (["a"], ["b", "c"])

@@ -88,7 +88,7 @@ def _check_tls(tls: Tls, server: Server) -> None:
         "give each a port of its own",
     )
     want(
-        tls.name is None or bool(re.fullmatch(r"[A-Za-z0-9._-]{1,253}", tls.name)),
+        tls.name is None or bool(re.fullmatch(r"(?![.\d]+$)[A-Za-z0-9._-]{1,253}", tls.name)),
         f"tls.name = {tls.name!r} is no host name",
         "give the name in the server's certificate",
     )
