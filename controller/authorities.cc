@@ -6,6 +6,7 @@
 #include <openssl/bio.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
+#include <openssl/pemerr.h>
 #include <openssl/types.h>
 #include <openssl/x509.h>
 
@@ -13,7 +14,6 @@
 #include <cstddef>
 #include <fstream>
 #include <ios>
-#include <iterator>
 #include <memory>
 #include <string>
 #include <system_error>
