@@ -29,6 +29,7 @@
 #include <optional>
 #include <string_view>
 #include <sys/epoll.h>
+#include <sys/socket.h>
 #include <utility>
 
 namespace reprise::querier {
@@ -299,7 +300,9 @@ void StreamTransport::close_in_order(std::uint32_t place) {
     Connection& connection = connections_[place];
     if (connection.tls && connection.established && connection.tail.empty()) {
         connection.tls->close();
-        send_all(connection, tls_->out());
+        // It waits for the FIN and shares its segment: alone it would make the server close first.
+        ::send(connection.fd.get(), tls_->out().data(), tls_->out().size(),
+               MSG_NOSIGNAL | MSG_MORE);
     }
     close(place);
 }
