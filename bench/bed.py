@@ -27,6 +27,7 @@ CLIENT_IF = "data"
 SERVER_IF = "data1"
 SERVER = network.SERVICE_V4
 SERVER6 = network.SERVICE_V6
+_LISTEN_QUEUE = 65_535
 _READY_S = 20.0
 _STOP_S = 10.0
 
@@ -132,7 +133,7 @@ class Bed:
 
     def __enter__(self) -> Bed:
         self.folder.mkdir(parents=True)
-        self.hosts = netns.build(network.local(1, 4096, self.source_mode))
+        self.hosts = netns.build(network.local(1, _LISTEN_QUEUE, self.source_mode))
         for who, host, interface, core in (
             ("client", CLIENT, CLIENT_IF, CLIENT_CORE),
             ("server", network.SERVER, SERVER_IF, SERVER_CORE),

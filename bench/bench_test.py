@@ -65,6 +65,15 @@ def test_an_unknown_row_is_a_usage_error_and_names_the_rows(tmp_path: Path) -> N
         ("udp", "fast-mode", {"dnsperf", "reprise-xdp", "reprise-ring", "kxdpgun"}),
         ("timing", "poisson-1k", {"drool", "reprise", "reprise-spin"}),
         ("reader", "pcap", {"reprise", "tcpdump", "tracestats"}),
+        ("tcp", "one-query", {"dnsperf", "floor", "reprise"}),
+        ("tcp", "persistent", {"dnsperf", "reprise", "reprise-many"}),
+        ("tcp", "hold", {"reprise"}),
+        ("tcp", "segments", {"one-query", "persistent"}),
+        ("tls", "full", {"dnsperf", "openssl", "reprise"}),
+        ("tls", "resumed", {"openssl", "reprise"}),
+        ("tls", "early-data", {"openssl", "reprise"}),
+        ("tls", "persistent", {"dnsperf", "reprise"}),
+        ("tls", "segments", {"one-query", "persistent"}),
     ],
 )
 def test_a_quick_bench_measures_recomputes_and_ends_with_json(

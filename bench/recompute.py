@@ -9,10 +9,8 @@ printed, and the captures through tshark. Prints one JSON object: table, ratios,
 timing: it has only the checks on counts. Exit status 1 where a check falls short.
 """
 
-import bisect
 import collections
 import concurrent.futures
-import decimal
 import itertools
 import json
 import os
@@ -23,21 +21,30 @@ import subprocess
 import sys
 from typing import Any
 
-TICK_S = 0.01  # of /proc/stat and /proc/PID/stat
-NS = 10**9
+# Run alone, the script finds its other parts beside it.
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+
+from bench.recompute_base import (
+    NS,
+    TICK_S,
+    Run,
+    Table,
+    answered,
+    check,
+    interface_gain,
+    nanoseconds,
+    quantile,
+    readings,
+    softirq,
+    touched,
+    used_alone,
+    used_with_children,
+)
+from bench.recompute_stream import stream
+
 FIELDS = ("frame.time_epoch", "dns.id", "dns.qry.name", "dns.qry.type")
 
-Run = dict[str, Any]
 Query = tuple[int, tuple[str, ...]]  # time in ns, (id, name, type)
-Table = dict[tuple[str, str, str], list[float]]
-
-
-def check(name: str, value: float, want: float, least: bool) -> dict[str, Any]:
-    """`least`: the value must not be lower than wanted; otherwise not higher."""
-    value = round(value, 6)
-    good = value >= want if least else value <= want
-    words = "at least" if least else "at most"
-    return {"name": f"{name}, {words}", "value": value, "want": want, "ok": good}
 
 
 # --- steal ------------------------------------------------------------------------------------------------
@@ -51,13 +58,6 @@ def steal_spans(lines: list[str]) -> tuple[float, list[tuple[int, int]]]:
     return (total[-1][1] - total[0][1]) * TICK_S if total else 0.0, spans
 
 
-def touched(spans: list[tuple[int, int]], begin: int, end: int) -> bool:
-    """Whether some steal lies between the two moments; spans are in order and apart."""
-    after = bisect.bisect_left(spans, (begin, begin))
-    near = spans[max(0, after - 1) : after + 1]
-    return any(first < end and last > begin for first, last in near)
-
-
 def whole_seconds(lines: list[str], spans: list[tuple[int, int]]) -> tuple[int, int]:
     """Seconds watched, and how many of them had steal."""
     times = [int(line.split()[1]) for line in lines if len(line.split()) > 1]
@@ -67,66 +67,7 @@ def whole_seconds(lines: list[str], spans: list[tuple[int, int]]) -> tuple[int, 
     return len(seconds), sum(touched(spans, one, one + NS) for one in seconds)
 
 
-# --- processor time ---------------------------------------------------------------------------------------
-
-
-def readings(folder: pathlib.Path) -> list[dict[str, Any]]:
-    """The raw readings of one run."""
-    return [json.loads(line) for line in (folder / "readings.jsonl").read_text().splitlines()]
-
-
-def one(rows: list[dict[str, Any]], **want: str) -> dict[str, Any]:
-    """The only reading of that kind."""
-    (found,) = [row for row in rows if all(row[key] == value for key, value in want.items())]
-    return found
-
-
-def used_with_children(rows: list[dict[str, Any]], who: str) -> float:
-    """Seconds of a process with all its threads and the children it waited for."""
-    row = one(rows, who=who, kind="rusage")
-    return float(row["user_s"] + row["system_s"])
-
-
-def used_alone(rows: list[dict[str, Any]], who: str) -> float:
-    """Seconds of a process without its children.
-
-    schedstat is exact but of the first thread only: where the ticks of the whole process tell of more, they
-    are taken.
-    """
-    exact = int(one(rows, who=who, kind="schedstat", when="end")["text"].split()[0]) / NS
-    fields = one(rows, who=who, kind="stat", when="end")["text"].rpartition(")")[2].split()
-    ticks = (int(fields[11]) + int(fields[12])) * TICK_S
-    return exact if abs(exact - ticks) < 5 * TICK_S else ticks
-
-
-def softirq(rows: list[dict[str, Any]], side: str) -> float:
-    """Seconds of the side's NAPI thread during the run."""
-    both = [one(rows, who=f"napi-{side}", kind="schedstat", when=when) for when in ("before", "after")]
-    if both[0]["pid"] != both[1]["pid"]:
-        raise SystemExit(f"napi-{side}: another thread at the end; its time is not known")
-    before, after = (int(row["text"].split()[0]) for row in both)
-    return (after - before) / NS
-
-
-def interface_gain(rows: list[dict[str, Any]], side: str, counter: str) -> int:
-    """How much a counter of the side's interface rose during the run."""
-    before, after = (one(rows, who=side, kind="interface", when=when) for when in ("before", "after"))
-    return int(after["values"][counter]) - int(before["values"][counter])
-
-
 # --- udp --------------------------------------------------------------------------------------------------
-
-
-def answered(folder: pathlib.Path, tool: str, sink: dict[str, int]) -> tuple[int, int]:
-    """Queries sent and answered, as the tool counts them; kxdpgun does not receive."""
-    if tool == "dnsperf":
-        text = (folder / "dnsperf.out").read_text()
-        sent, done = (int(found) for found in re.findall(r"Queries (?:sent|completed): +(\d+)", text))
-        return sent, done
-    if tool == "kxdpgun":
-        return sink["queries4"], sink["queries4"]
-    queries = json.loads((folder / "controller.json").read_text())["queries"]
-    return queries["handed"], queries["answered"]
 
 
 def udp_run(folder: pathlib.Path, run: Run) -> dict[str, float]:
@@ -237,11 +178,6 @@ def queries(path: pathlib.Path) -> list[Query]:
     return [(nanoseconds(time), tuple(key)) for time, *key in rows]
 
 
-def nanoseconds(text: str) -> int:
-    """Of seconds with a decimal point; exact."""
-    return int(decimal.Decimal(text) * NS)
-
-
 def errors(asked: list[Query], came: list[Query], start: int) -> tuple[list[tuple[int, int]], int]:
     """(due offset, arrival - due), all in ns, of every query that came, and how many did not.
 
@@ -256,12 +192,6 @@ def errors(asked: list[Query], came: list[Query], start: int) -> tuple[list[tupl
             due = time - asked[0][0]
             found.append((due, seen[key].popleft() - start - due))
     return found, len(asked) - len(found)
-
-
-def quantile(ordered: list[int], share: float) -> float:
-    """The smallest value that at least `share` of the sample does not exceed."""
-    index = -(-int(len(ordered) * share * 10**6) // 10**6) - 1
-    return float(ordered[max(0, min(index, len(ordered) - 1))])
 
 
 def announced_start(folder: pathlib.Path, tool: str, asked: Any, came: Any) -> int:
@@ -429,12 +359,13 @@ def recompute(top: pathlib.Path) -> dict[str, Any]:
     lines = (top / "watch.txt").read_text().splitlines()
     lost, spans = steal_spans(lines)
     seconds, stolen = whole_seconds(lines, spans)
-    if bench["bench"] == "timing":
-        found = timing(top, bench, spans)
+    if bench["bench"] in ("timing", "tcp", "tls"):
+        found = (timing if bench["bench"] == "timing" else stream)(top, bench, spans)
     else:
         found = {"udp": udp, "reader": reader}[bench["bench"]](top, bench)
     return {
         "bench": bench["bench"],
+        "note": note(bench),
         "steal_s": round(lost, 2),
         "seconds": seconds,
         "seconds_with_steal": stolen,
@@ -442,6 +373,11 @@ def recompute(top: pathlib.Path) -> dict[str, Any]:
         "ratios": listed(found["ratios"]),
         "checks": found["checks"],
     }
+
+
+def note(bench: dict[str, Any]) -> str:
+    """What the figures hold for."""
+    return f"server's key {bench['key']}" if bench["bench"] == "tls" else ""
 
 
 def main() -> int:

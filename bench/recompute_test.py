@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from bench import recompute
+from bench import recompute, recompute_base
 
 S = 10**9
 START = 1_700_000_000 * S
@@ -49,7 +49,7 @@ def test_steal_is_found_between_the_readings_that_differ() -> None:
     ("begin", "end", "hit"), [(0, 10, False), (5, 11, True), (12, 13, True), (20, 30, False), (19, 40, True)]
 )
 def test_a_second_is_left_out_where_any_steal_touches_it(begin: int, end: int, hit: bool) -> None:
-    assert recompute.touched([(10, 20), (35, 36)], begin, end) == hit
+    assert recompute_base.touched([(10, 20), (35, 36)], begin, end) == hit
 
 
 # --- udp --------------------------------------------------------------------------------------------------
@@ -130,7 +130,7 @@ def test_the_ticks_are_taken_where_a_process_had_more_threads() -> None:
         {"who": "x", "when": "end", "kind": "schedstat", "text": "250000 0 1"},
         {"who": "x", "when": "end", "kind": "stat", "text": stat_text(70, 30)},
     ]
-    assert recompute.used_alone(rows, "x") == pytest.approx(1.0)
+    assert recompute_base.used_alone(rows, "x") == pytest.approx(1.0)
 
 
 def test_a_changed_napi_thread_is_an_error() -> None:
@@ -139,7 +139,7 @@ def test_a_changed_napi_thread_is_an_error() -> None:
         {"who": "napi-client", "when": "after", "kind": "schedstat", "pid": 2, "text": "2 0 0"},
     ]
     with pytest.raises(SystemExit, match="another thread"):
-        recompute.softirq(rows, "client")
+        recompute_base.softirq(rows, "client")
 
 
 # --- timing -----------------------------------------------------------------------------------------------

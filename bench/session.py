@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bench.bed import SERVER_CORE, Bed, Program, wait_for
+from bench.bed import SERVER_CORE, SERVER_IF, Bed, Program, wait_for
+from bench.sinks import UDP, Sink
 from bench.tools import Tool
 from cli import facts, linux, network, programs
 from cli.errors import RepriseError, UsageError, complain, one_line
@@ -36,18 +37,21 @@ class Options:
     sources: int
     only: tuple[str, ...]
     output: Path
-    seconds: int | None = None  # of the traces of timing; None = each its own
+    seconds: int | None = None  # of the traces of timing and of tcp's hold; None = each its own
+    key: str = "ecdsa-p256"  # of the server's certificate in tls
 
 
 @dataclass(frozen=True)
 class Step:
-    """A run to be made in every repeat: one tool in one row of the table."""
+    """A run: one tool in one row of the table."""
 
     row: str
     name: str  # of the tool, as in the table
     tool: Tool
     source_mode: str = "ports"
     capture: bool = False  # tcpdump at the server, plain veth; otherwise threaded NAPI and a faster sink
+    sink: Sink = UDP
+    once: bool = False  # in the first repeat only
 
 
 @dataclass
@@ -89,6 +93,7 @@ class Session:
             "quick": self.options.quick,
             "repeats": self.options.repeats,
             "sources": self.options.sources,
+            "key": self.options.key,
             "commit": facts.commit(),
             "host": facts.host(),
             "runs": self.runs,
@@ -139,8 +144,8 @@ def run(session: Session, step: Step, repeat: int) -> None:
     folder = session.next_folder(step.row, step.name)
     complain(f"bench: {folder.name} (repeat {repeat + 1} of {session.options.repeats})")
     with Bed(folder, step.source_mode, napi=not step.capture) as bed:
-        sink = bed.start_sink(after_taps=step.capture)
-        capture = _start_capture(bed) if step.capture else None
+        sink = step.sink.start(bed, step.capture)
+        capture = _start_capture(bed, step.sink) if step.capture else None
         bed.read("before")
         argvs = step.tool.run(bed)
         bed.read("after")
@@ -158,6 +163,14 @@ def chosen(steps: list[Step], only: tuple[str, ...]) -> list[Step]:
     if unknown := [row for row in only if row not in rows]:
         raise UsageError(f"--only {unknown[0]}: no such row", f"give one of {', '.join(sorted(rows))}")
     return [step for step in steps if not only or step.row in only]
+
+
+def run_all(session: Session, steps: list[Step]) -> None:
+    """All repeats, the tools in turn."""
+    for repeat in range(session.options.repeats):
+        for step in steps:
+            if repeat == 0 or not step.once:
+                run(session, step, repeat)
 
 
 def make(argv: list[str]) -> None:
@@ -187,9 +200,10 @@ def recomputed(folder: Path) -> dict[str, Any]:
     return value
 
 
-def _start_capture(bed: Bed) -> Program:
-    argv = [programs.packaged("tcpdump"), "-i", "data1", "-n", "-s", "192", "-B", "131072", "-Z", "root"]
-    argv += ["--time-stamp-precision=nano", "-w", str(bed.folder / "capture.pcap"), "udp dst port 53"]
+def _start_capture(bed: Bed, sink: Sink) -> Program:
+    argv = [programs.packaged("tcpdump"), "-i", SERVER_IF, "-n", "-s", str(sink.snap), "-B", "131072"]
+    argv += ["-Z", "root", "--time-stamp-precision=nano", "-w", str(bed.folder / "capture.pcap")]
+    argv += [sink.filter]
     capture = bed.start("tcpdump", network.SERVER, SERVER_CORE, argv)
     capture.until("listening on")
     return capture

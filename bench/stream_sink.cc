@@ -22,7 +22,6 @@
 #include <nlohmann/json_fwd.hpp>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/types.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <vector>
@@ -94,7 +93,7 @@ public:
     Workers& operator=(const Workers&) = delete;
 
     ~Workers() {
-        for (const pid_t pid : pids_) {
+        for (const int pid : pids_) {
             kill(pid, SIGKILL);
             waitpid(pid, nullptr, 0);
         }
@@ -102,8 +101,8 @@ public:
 
     /// `body` runs in a process of its own and does not return; it may throw.
     template <typename Body> void start(Body body) {
-        const pid_t parent = getpid();
-        const pid_t pid = check(fork(), "fork");
+        const int parent = getpid();
+        const int pid = check(fork(), "fork");
         if (pid != 0) {
             pids_.push_back(pid);
             return;
@@ -117,7 +116,7 @@ public:
     }
 
 private:
-    std::vector<pid_t> pids_;
+    std::vector<int> pids_;
 };
 
 /// Blocked before anything starts, so that a signal is never lost; the workers are ended by

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from bench.session import Options, Session, Step, chosen, make, pack, run
+from bench.session import Options, Session, Step, chosen, make, pack, run_all
 from bench.tools import Drool, Reprise, Tool
 from cli import programs
 
@@ -78,9 +78,7 @@ def measure(session: Session) -> None:
     for shape in shapes(session.options):
         if shape.row in rows:
             prepare(session, shape)
-    for repeat in range(session.options.repeats):
-        for step in todo:
-            run(session, step, repeat)
+    run_all(session, todo)
     for file in session.traces.iterdir():
         pack(file)
 

@@ -1,6 +1,6 @@
 """The tools that are measured: their command lines and how each is started and awaited.
 
-Every command line is in the run's run.json; dnsperf's flags are fixed here.
+Every command line is in the session's bench.json; dnsperf's flags are fixed here.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ import json
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
-from bench.bed import CLIENT, CLIENT_CORE, SERVER, SERVER6, SERVER_CORE, Bed
+from bench.bed import CLIENT, CLIENT_CORE, SERVER, SERVER6, SERVER_CORE, Bed, Program
 from cli import certificates, network, programs
 from cli.errors import RepriseError
 
@@ -28,11 +28,15 @@ class Dnsperf:
     outstanding: int
     data: Path
     runs: int  # through the data file
+    mode: str = "udp"  # tcp and dot (TLS) keep a connection a client
+    a_connection: int = 0  # so many queries on each, 0 = no limit
 
     def argv(self) -> list[str]:
         """-Q is left at no limit."""
         flags = {"-c": self.clients, "-T": 1, "-q": self.outstanding, "-n": self.runs}
         words = [word for flag, value in flags.items() for word in (flag, str(value))]
+        words += [] if self.mode == "udp" else ["-m", self.mode]
+        words += [] if self.a_connection == 0 else ["-O", f"num-queries-per-conn={self.a_connection}"]
         return [programs.packaged("dnsperf"), "-s", SERVER, "-d", str(self.data), *words]
 
     def run(self, bed: Bed) -> list[list[str]]:
@@ -73,16 +77,65 @@ class Drool:
 
 
 @dataclass(frozen=True)
+class Floor:
+    """One query a connection by the fewest system calls, or at OpenSSL's own cost."""
+
+    connections: int
+    in_flight: int
+    sources: int
+    words: tuple[str, ...] = ()  # for TLS
+    name: str = "floor"
+
+    def run(self, bed: Bed) -> list[list[str]]:
+        """Runs it to its end."""
+        argv = [programs.own("reprise-stream-floor"), SERVER, "--connections", str(self.connections)]
+        argv += ["--in-flight", str(self.in_flight), "--sources", str(self.sources), *self.words]
+        _end_well(bed.start(self.name, CLIENT, CLIENT_CORE, argv).finish(_LIMIT_S), bed, self.name)
+        return [argv]
+
+
+@dataclass(frozen=True)
+class Tree:
+    """A started controller with its distributor."""
+
+    bed: Bed
+    distributor: Program
+    controller: Program
+    argvs: list[list[str]]
+
+    def finish(self) -> list[list[str]]:
+        """Waits for its end; the records go, the controller's account stays."""
+        status = self.controller.finish(_LIMIT_S)
+        self.distributor.finish(_LIMIT_S)
+        folder = self.bed.folder
+        results = folder / "results"
+        shutil.rmtree(folder / "tls")
+        account = _account(results / "controller.json")
+        if status != 0 or not account.get("clean"):
+            reasons = ", ".join(account.get("because", [])) or self.controller.last_line()
+            raise RepriseError(f"the replay was not clean: {reasons}", f"see {folder}")
+        for file in ("controller.json", "sources.csv"):
+            (results / file).rename(folder / file)
+        shutil.rmtree(results)
+        return self.argvs
+
+
+@dataclass(frozen=True)
 class Reprise:
-    """The real tree: controller, distributor and one querier."""
+    """The real tree: controller, distributor and its queriers, all of them on the client's core."""
 
     trace: Path
     controller: tuple[str, ...] = ()
     distributor: tuple[str, ...] = ()
     may_load_bpf: bool = True  # else the client's side lacks the rights, as in many containers
+    queriers: int = 1
 
     def run(self, bed: Bed) -> list[list[str]]:
-        """Runs the tree to its end; the records go, the controller's account stays."""
+        """Runs the tree to its end."""
+        return self.start(bed).finish()
+
+    def start(self, bed: Bed) -> Tree:
+        """Starts the tree."""
         results = bed.folder / "results"
         results.mkdir()
         certificates.write(bed.folder / "tls", {CLIENT: network.control_address(1)})
@@ -90,22 +143,12 @@ class Reprise:
         distributor = bed.start("distributor", CLIENT, CLIENT_CORE, argvs[0])
         distributor.until("event=listening")
         controller = bed.start("controller", network.CONTROLLER, SERVER_CORE, argvs[1])
-        status = controller.finish(_LIMIT_S)
-        distributor.finish(_LIMIT_S)
-        shutil.rmtree(bed.folder / "tls")
-        account = _account(results / "controller.json")
-        if status != 0 or not account.get("clean"):
-            reasons = ", ".join(account.get("because", [])) or controller.last_line()
-            raise RepriseError(f"the replay was not clean: {reasons}", f"see {bed.folder}")
-        for file in ("controller.json", "sources.csv"):
-            (results / file).rename(bed.folder / file)
-        shutil.rmtree(results)
-        return argvs
+        return Tree(bed, distributor, controller, argvs)
 
     def _distributor(self, folder: Path) -> list[str]:
         argv = [] if self.may_load_bpf else [programs.packaged("setpriv"), _NO_BPF]
         argv += [programs.own("reprise-querier"), "distribute", "--run-id", "bench", "--name", CLIENT]
-        argv += ["--listen", f"{network.control_address(1)}:{_PORT}", "--queriers", "1"]
+        argv += ["--listen", f"{network.control_address(1)}:{_PORT}", "--queriers", str(self.queriers)]
         return [*argv, "--results", str(folder / "results"), *_tls(folder / "tls", CLIENT), *self.distributor]
 
     def _controller(self, bed: Bed) -> list[str]:
@@ -117,7 +160,11 @@ class Reprise:
         return [*argv, *self.controller]
 
 
-Tool = Dnsperf | Kxdpgun | Drool | Reprise
+class Tool(Protocol):
+    """What can be measured."""
+
+    def run(self, bed: Bed) -> list[list[str]]:
+        """Runs it to its end in a bed; returns its command lines."""
 
 
 def _tls(folder: Path, name: str) -> list[str]:

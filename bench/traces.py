@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import struct
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
@@ -25,15 +26,27 @@ def write_dnsperf(path: Path, names: int) -> None:
     path.write_text("".join(f"{name(i)} A\n" for i in range(names)), encoding="ascii")
 
 
-def write_pcap(path: Path, queries: int, sources: int, names: int) -> None:
-    """A capture of A queries, one a microsecond; names and sources go round.
+def write_pcap(path: Path, queries: int, sources: int, names: int, gap_us: int = 1) -> None:
+    """A capture of A queries with a fixed gap; names and sources go round.
 
     Recursion is asked for, as dnsperf does; there is no EDNS.
     """
     questions = [_question(name(i)) for i in range(names)]
+    _write(path, (_packet(i, i * gap_us, i % sources, questions[i % names]) for i in range(queries)))
+
+
+def write_hold(path: Path, sources: int, rate: int, hold_s: int) -> None:
+    """A query from each source, so many a second, and `hold_s` after the last one more from the first."""
+    question = _question(name(0))
+    step_us = 1_000_000 // rate
+    times = [i * step_us for i in range(sources)]
+    times.append(times[-1] + hold_s * 1_000_000)
+    _write(path, (_packet(i, time, i % sources, question) for i, time in enumerate(times)))
+
+
+def _write(path: Path, packets: Iterator[bytes]) -> None:
     with path.open("wb") as file:
         file.write(struct.pack("<IHHiIII", _NANOSECOND_MAGIC, 2, 4, 0, 0, 65535, _RAW_IP))
-        packets = (_packet(i, i % sources, questions[i % names]) for i in range(queries))
         while batch := b"".join(islice(packets, _BATCH)):
             file.write(batch)
 
@@ -43,7 +56,7 @@ def _question(text: str) -> bytes:
     return labels + b"\0" + struct.pack("!HH", 1, 1)
 
 
-def _packet(index: int, source: int, question: bytes) -> bytes:
+def _packet(index: int, time_us: int, source: int, question: bytes) -> bytes:
     dns = struct.pack("!HHHHHH", index & 0xFFFF, 0x0100, 1, 0, 0, 0) + question
     udp = struct.pack("!HHHH", 1024 + index // 65536 % 60000, 53, 8 + len(dns), 0)
     length = 28 + len(dns)
@@ -51,6 +64,6 @@ def _packet(index: int, source: int, question: bytes) -> bytes:
     ip = struct.pack(
         "!BBHHHBBHII", 0x45, 0, length, 0, 0x4000, 64, 17, 0, int(_FIRST_SOURCE) + source, int(_SERVER)
     )
-    seconds, microseconds = divmod(index, 1_000_000)
+    seconds, microseconds = divmod(time_us, 1_000_000)
     head = struct.pack("<IIII", _START_S + seconds, microseconds * 1000, length, length)
     return head + ip + udp + dns

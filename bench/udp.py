@@ -6,7 +6,7 @@ import shutil
 from dataclasses import dataclass
 
 from bench import traces
-from bench.session import Options, Session, Step, chosen, run
+from bench.session import Options, Session, Step, chosen, run_all
 from bench.tools import Dnsperf, Kxdpgun, Reprise
 
 
@@ -60,7 +60,5 @@ def measure(session: Session) -> None:
     """All repeats, the tools in turn."""
     todo = chosen(steps(session), session.options.only)
     prepare(session)
-    for repeat in range(session.options.repeats):
-        for step in todo:
-            run(session, step, repeat)
+    run_all(session, todo)
     shutil.rmtree(session.traces)  # large, and made again in seconds; the counts do not need them

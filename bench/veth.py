@@ -1,8 +1,9 @@
 """NAPI on veth: who pays for receiving a packet.
 
 Without NAPI the receiver's network stack runs in the sender's context: a server's answer would be charged to
-the server, or to the client, as chance has it. With GRO on, veth uses NAPI; with threaded NAPI the receiving
-work is done by one kernel thread for each interface, which can be pinned and whose time can be read.
+the server, or to the client, as chance has it. With GRO on at the receiver and TCP's segmentation off at the
+sender veth uses NAPI for all packets; with threaded NAPI the receiving work is done by one kernel thread for
+each interface, which can be pinned and whose time can be read.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from cli.errors import RepriseError
 
 _SIOCETHTOOL = 0x8946
 _ETHTOOL_SGRO = 0x2C
+_ETHTOOL_STSO = 0x1F
 _APPEARS_S = 5.0
 
 
@@ -27,8 +29,10 @@ def use_threaded_napi(netns: int | None, sysfs: Path, interface: str) -> int:
     """Turns it on for an interface of the host that `sysfs` shows; returns the thread's process number."""
     known = _threads(interface)
     with linux.inside(netns), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as some:
-        command = array.array("B", struct.pack("II", _ETHTOOL_SGRO, 1))
-        fcntl.ioctl(some, _SIOCETHTOOL, struct.pack("16sP16x", interface.encode(), command.buffer_info()[0]))
+        for setting, value in ((_ETHTOOL_SGRO, 1), (_ETHTOOL_STSO, 0)):
+            command = array.array("B", struct.pack("II", setting, value))
+            address = command.buffer_info()[0]
+            fcntl.ioctl(some, _SIOCETHTOOL, struct.pack("16sP16x", interface.encode(), address))
     (sysfs / "class/net" / interface / "threaded").write_text("1", encoding="ascii")
     end = time.monotonic() + _APPEARS_S
     while not (fresh := _threads(interface) - known):

@@ -1,0 +1,62 @@
+"""Many connections held open: counted on both sides by the kernel (sock_diag) while they stand.
+
+Read once a second, and kept as the kernel gave it: TCP sockets by state in both namespaces, descriptors and
+memory of every querier, the kernel's slab memory before the first connection and while all stand.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench import sockets
+from bench.bed import CLIENT, Bed
+from bench.tools import Reprise, Tree
+from cli import linux, network
+
+_PAUSE_S = 1.0
+
+
+@dataclass(frozen=True)
+class Hold:
+    """A replay whose connections stand until its last query, and the readings taken meanwhile."""
+
+    reprise: Reprise
+
+    def run(self, bed: Bed) -> list[list[str]]:
+        """Runs it to its end."""
+        read_memory(bed, "before")
+        tree = self.reprise.start(bed)
+        while not tree.controller.has_ended(_PAUSE_S):
+            read_sockets(bed)  # first: the queriers' memory is compared with their number
+            read_queriers(bed, tree)
+            read_memory(bed, "during")
+        return tree.finish()
+
+
+def read_sockets(bed: Bed) -> None:
+    """Established TCP sockets of client and server; the client's hold the one to its controller too."""
+    for side, host in (("client", CLIENT), ("server", network.SERVER)):
+        begin = time.monotonic_ns()
+        with linux.inside(bed.hosts.of(host)):
+            count = sockets.established()
+        bed.log.add("during", side, "sockets", established=count, begin_ns=begin)
+
+
+def read_queriers(bed: Bed, tree: Tree) -> None:
+    """Descriptors and memory of the distributor's children."""
+    pid = tree.distributor.process.pid
+    for child in Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split():
+        folder = Path("/proc") / child
+        try:
+            descriptors = sum(1 for _ in (folder / "fd").iterdir())
+            text = (folder / "smaps_rollup").read_text(encoding="ascii")
+        except (FileNotFoundError, ProcessLookupError):
+            continue  # it has just ended
+        bed.log.add("during", f"querier-{child}", "process", descriptors=descriptors, smaps=text)
+
+
+def read_memory(bed: Bed, when: str) -> None:
+    """The machine's memory: sockets live in the kernel's slabs."""
+    bed.log.add(when, "machine", "meminfo", text=Path("/proc/meminfo").read_text(encoding="ascii"))

@@ -1,0 +1,273 @@
+"""`reprise bench tcp` and `tls`: what a query over a connection costs the client, and connections held."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass, field
+
+from bench import traces
+from bench.hold import Hold
+from bench.session import Options, Session, Step, chosen, run_all
+from bench.sinks import NAME, TLS_PORT, Identity, StreamSink
+from bench.tools import Dnsperf, Floor, Reprise, Tool
+
+_IN_FLIGHT = 100
+_TLS_IN_FLIGHT = 50
+_SINGLE = ("--queries-per-connection", "1")
+_STAYING = ("--idle-timeout-s", "600")
+_RESUMING_SOURCES = 100  # each begins with a full handshake, so they are few
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much is sent. Quick: enough to see that everything works."""
+
+    sources: int
+    single: int  # connections with one query each
+    persistent: int  # queries over connections that stay
+    names: int
+    dnsperf_single: int  # it is slow at these
+    clients: int  # dnsperf's connections where ours are as many as sources
+    full: int  # TLS: connections with one query each
+    resumed: int
+    hold_s: int
+    opens: int  # connections a second until they are held
+    queriers: int  # 20,000 descriptors each
+
+
+def size(options: Options) -> Size:
+    """By what the user asked for."""
+    if options.quick:
+        few = min(options.sources, 2000)
+        return Size(few, 2000, 10_000, 1000, 1000, 100, 500, 1000, options.seconds or 2, 2000, 2)
+    queriers = 1 + options.sources * 5 // 4 // 19_000
+    return Size(
+        sources=options.sources,
+        single=200_000,
+        persistent=1_000_000,
+        names=100_000,
+        dnsperf_single=100_000,
+        clients=10_000,
+        full=15_000,
+        resumed=20_000,
+        hold_s=options.seconds or 60,
+        opens=8000,
+        queriers=queriers,
+    )
+
+
+def closed_loop(transport: str, in_flight: int, *more: str) -> tuple[str, ...]:
+    """The controller's options."""
+    return ("--transport", transport, "--fast", "--in-flight", str(in_flight), *more)
+
+
+# --- tcp --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Tcp:
+    """Rows of `bench tcp`."""
+
+    session: Session
+    how: Size
+    plain: StreamSink = field(default_factory=StreamSink)
+
+    def steps(self) -> list[Step]:
+        """The runs of one repeat."""
+        return [*self.one_query(), *self.persistent(), self.hold(), *self.proofs()]
+
+    def prepare(self) -> None:
+        """Data files for dnsperf and captures with the same questions."""
+        folder, how = self.session.traces, self.how
+        traces.write_dnsperf(folder / "names.txt", how.names)
+        traces.write_dnsperf(folder / "few-names.txt", how.dnsperf_single)
+        traces.write_pcap(folder / "single.pcap", how.single, how.sources, how.names)
+        traces.write_pcap(folder / "many.pcap", how.persistent, how.sources, how.names)
+        traces.write_pcap(folder / "clients.pcap", how.persistent, how.clients, how.names)
+        traces.write_hold(folder / "hold.pcap", how.sources, how.opens, how.hold_s + 6)
+        write_proof(self.session)
+
+    def one_query(self) -> list[Step]:
+        """A connection for each query."""
+        how, folder = self.how, self.session.traces
+        ours = Reprise(folder / "single.pcap", closed_loop("tcp", _IN_FLIGHT, *_SINGLE))
+        floor = Floor(how.single, _IN_FLIGHT, how.sources)
+        theirs = Dnsperf(_IN_FLIGHT, _IN_FLIGHT, folder / "few-names.txt", 1, "tcp", a_connection=1)
+        row = "one-query"
+        return [
+            self.step(row, "floor", floor),
+            self.step(row, "reprise", ours),
+            self.step(row, "dnsperf", theirs),
+        ]
+
+    def persistent(self) -> list[Step]:
+        """Connections that stay: as many as dnsperf's, and one for each of many addresses."""
+        how, folder = self.how, self.session.traces
+        options = closed_loop("tcp", _IN_FLIGHT, *_STAYING)
+        loops = how.persistent // how.names
+        theirs = Dnsperf(how.clients, _IN_FLIGHT, folder / "names.txt", loops, "tcp")
+        many = Reprise(folder / "many.pcap", options, queriers=how.queriers)
+        row = "persistent"
+        return [
+            self.step(row, "dnsperf", theirs),
+            self.step(row, "reprise", Reprise(folder / "clients.pcap", options)),
+            self.step(row, "reprise-many", many),
+        ]
+
+    def hold(self) -> Step:
+        """All connections at once; the client does not close them."""
+        words = ("--transport", "tcp", "--closer", "server")
+        ours = Reprise(self.session.traces / "hold.pcap", words, queriers=self.how.queriers)
+        return Step("hold", "reprise", Hold(ours), "addresses", sink=self.plain, once=True)
+
+    def proofs(self) -> list[Step]:
+        """Short replays at the trace's own pace, captured."""
+        return proof_steps(self.session, "tcp", (), None)
+
+    def step(self, row: str, name: str, tool: Tool) -> Step:
+        """All of ours use the addresses of the trace."""
+        return Step(row, name, tool, "addresses", sink=self.plain)
+
+
+def measure_tcp(session: Session) -> None:
+    """All repeats, the tools in turn."""
+    bench = Tcp(session, size(session.options))
+    todo = chosen(bench.steps(), session.options.only)
+    bench.prepare()
+    run_all(session, todo)
+    keep_proof(session)
+
+
+# --- tls --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Tls:
+    """Rows of `bench tls`; TLS 1.3 with the server's certificate verified."""
+
+    session: Session
+    how: Size
+    identity: Identity
+
+    def steps(self) -> list[Step]:
+        """The runs of one repeat."""
+        return [*self.full(), *self.resumed(), *self.early(), *self.persistent(), *self.proofs()]
+
+    def prepare(self) -> None:
+        """Data file for dnsperf and captures with the same questions."""
+        folder, how = self.session.traces, self.how
+        traces.write_dnsperf(folder / "names.txt", how.names)
+        traces.write_dnsperf(folder / "few-names.txt", how.full)
+        traces.write_pcap(folder / "full.pcap", how.full, min(how.sources, how.full), how.names)
+        traces.write_pcap(folder / "resumed.pcap", how.resumed, _RESUMING_SOURCES, how.names)
+        traces.write_pcap(folder / "clients.pcap", how.persistent, _IN_FLIGHT, how.names)
+        write_proof(self.session)
+
+    def full(self) -> list[Step]:
+        """A full handshake for each query."""
+        how, folder = self.how, self.session.traces
+        theirs = Dnsperf(_TLS_IN_FLIGHT, _TLS_IN_FLIGHT, folder / "few-names.txt", 1, "dot", a_connection=1)
+        return [
+            self.floor("full", how.full, min(how.sources, how.full)),
+            self.step("full", "reprise", Reprise(folder / "full.pcap", self.single())),
+            self.step("full", "dnsperf", theirs),
+        ]
+
+    def resumed(self) -> list[Step]:
+        """A resumed handshake for each query but the first of a source."""
+        ours = Reprise(self.session.traces / "resumed.pcap", self.single("--tls-resume"))
+        return [
+            self.floor("resumed", self.how.resumed, _RESUMING_SOURCES, "--resume"),
+            self.step("resumed", "reprise", ours),
+        ]
+
+    def early(self) -> list[Step]:
+        """The same with the query sent along with the handshake."""
+        words = self.single("--tls-resume", "--tls-early-data")
+        ours = Reprise(self.session.traces / "resumed.pcap", words)
+        return [
+            self.floor("early-data", self.how.resumed, _RESUMING_SOURCES, "--resume", "--early-data"),
+            self.step("early-data", "reprise", ours),
+        ]
+
+    def persistent(self) -> list[Step]:
+        """As many connections as dnsperf's, which stay."""
+        folder, loops = self.session.traces, self.how.persistent // self.how.names
+        options = closed_loop("tls", _IN_FLIGHT, *_STAYING, *self.trust())
+        theirs = Dnsperf(_IN_FLIGHT, _IN_FLIGHT, folder / "names.txt", loops, "dot")
+        return [
+            self.step("persistent", "dnsperf", theirs),
+            self.step("persistent", "reprise", Reprise(folder / "clients.pcap", options)),
+        ]
+
+    def proofs(self) -> list[Step]:
+        """Short replays at the trace's own pace, captured."""
+        return proof_steps(self.session, "tls", self.trust(), self.identity)
+
+    def floor(self, row: str, connections: int, sources: int, *more: str) -> Step:
+        """OpenSSL's own cost."""
+        words = ("--port", str(TLS_PORT), "--ca", str(self.identity.authority), "--name", NAME, *more)
+        return self.step(row, "openssl", Floor(connections, _TLS_IN_FLIGHT, sources, words, name="openssl"))
+
+    def single(self, *more: str) -> tuple[str, ...]:
+        """The controller's options for a connection for each query."""
+        return closed_loop("tls", _TLS_IN_FLIGHT, *_SINGLE, *self.trust(), *more)
+
+    def trust(self) -> tuple[str, ...]:
+        """How the server is verified."""
+        return ("--tls-version", "1.3", "--tls-ca", str(self.identity.authority), "--tls-name", NAME)
+
+    def step(self, row: str, name: str, tool: Tool) -> Step:
+        """Only where early data is measured does the sink take it: its tickets then say so."""
+        sink = StreamSink(self.identity, early_data=row == "early-data")
+        return Step(row, name, tool, "addresses", sink=sink)
+
+
+def measure_tls(session: Session) -> None:
+    """All repeats, the tools in turn."""
+    identity = Identity(session.folder / "identity")
+    bench = Tls(session, size(session.options), identity)
+    todo = chosen(bench.steps(), session.options.only)
+    bench.prepare()
+    identity.make(session.options.key)
+    run_all(session, todo)
+    keep_proof(session)
+    shutil.rmtree(identity.folder)
+
+
+# --- proofs -----------------------------------------------------------------------------------------------
+
+_PROOF = "proof.pcap"
+_PROOF_SOURCES = 50
+_PROOF_GAP_US = 1000
+_PROOF_DELAY_MS = 120  # so that a source asks again twice or thrice before it has its first answer
+
+
+def write_proof(session: Session) -> None:
+    """A trace at whose pace a connection always has queries on their way."""
+    queries = 500 if session.options.quick else 4000
+    traces.write_pcap(session.traces / _PROOF, queries, _PROOF_SOURCES, queries, _PROOF_GAP_US)
+
+
+def proof_steps(
+    session: Session, transport: str, more: tuple[str, ...], identity: Identity | None
+) -> list[Step]:
+    """A connection for each query, and connections that stay; the answers come late.
+
+    With Nagle's algorithm a query would wait for the acknowledgement of the one before, which the server
+    delays by 40 ms while it has no answer to carry it.
+    """
+    sink = StreamSink(identity, delay_ms=_PROOF_DELAY_MS)
+    words = ("--transport", transport, *more)
+    trace = session.traces / _PROOF
+    return [
+        Step("segments", name, Reprise(trace, options), "addresses", capture=True, sink=sink, once=True)
+        for name, options in (("one-query", (*words, *_SINGLE)), ("persistent", words))
+    ]
+
+
+def keep_proof(session: Session) -> None:
+    """The traces are large and made again in seconds; the proof's stays, as its due times are wanted."""
+    for file in session.traces.iterdir():
+        if file.name != _PROOF:
+            file.unlink()
