@@ -120,6 +120,15 @@ def growth(run: Run, column: str) -> float | None:
     return max(0.0, rows[-1].values.get(column, 0.0) - rows[0].values.get(column, 0.0))
 
 
+def used_cpu(run: Run) -> float | None:
+    """CPU seconds of the server's process trees up to their last samples; None where nobody sampled."""
+    peaks: dict[str, float] = {}
+    for sample in run.samples:
+        peaks[sample.process] = max(peaks.get(sample.process, 0.0), sample.values.get("cpu_s", 0.0))
+    found = [peaks[process] for process in server_processes(run) if process in peaks]
+    return sum(found) if found else None
+
+
 def peak_memory(run: Run) -> int | None:
     """Largest sum over the server's processes at one instant, shared pages counted once (PSS; RSS where it is
     not given).

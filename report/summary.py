@@ -206,13 +206,21 @@ def _role_values(run: Run, key: str) -> dict[str, list[float]]:
 
 
 def _cpu(measured: Measured) -> dict[str, float | None]:
-    """Processes' own accounts where the manifest has none."""
+    """Processes' own accounts where the manifest has none.
+
+    NSD does not wait for its children, so that their time is in no account but the samples'.
+    """
     own: dict[str, Iterable[object]] = {
         "controller": [(measured.run.controller or {}).get("cpu_s")],
         "querier": [file.statistics.get("cpu_s") for file in measured.files],
     }
     listed = _role_values(measured.run, "cpu_s")
-    return {role: _sum(listed[role] or own.get(role, [])) for role in ROLES}
+    sums = {role: _sum(listed[role] or own.get(role, [])) for role in ROLES}
+    sampled = server.used_cpu(measured.run)
+    return {
+        **sums,
+        "server": max((one for one in (sums["server"], sampled) if one is not None), default=None),
+    }
 
 
 def _memory(measured: Measured) -> dict[str, int | None]:

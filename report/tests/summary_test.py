@@ -329,3 +329,11 @@ def samples(established: tuple[int, ...], drops: tuple[int, ...] = (0, 0, 0)) ->
         for n, (count, dropped) in enumerate(zip(established, drops, strict=True))
     ]
     return "\n".join(lines) + "\n"
+
+
+def test_the_servers_cpu_is_that_of_its_whole_tree(tmp_path: Path) -> None:
+    text = "time_real_ns,time_mono_ns,process,cpu_s\n" + "".join(
+        f"{n},{START + n},nsd,{cpu}\n" for n, cpu in enumerate((1.0, 9.5, 0.0))
+    )
+    summary = summary_of(write_run(tmp_path / "run", steady(10), server=text))
+    assert summary["cpu_s"]["server"] == 9.5
