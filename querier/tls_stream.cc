@@ -31,8 +31,11 @@ namespace {
 
 /// A session with the server's certificate takes a few kilobytes.
 constexpr size_t kMostSessions = 32768;
-/// The largest plaintext of a record.
+/// The largest plaintext of a record that a server may send.
 constexpr size_t kLargestRecord = 16384;
+/// The largest of ours: OpenSSL keeps a buffer of this size for each connection, and few queries
+/// are larger.
+constexpr long kLargestSent = 1024;
 
 std::string first_error() {
     const unsigned long code = ERR_get_error();
@@ -119,7 +122,8 @@ TlsClient::TlsClient(TlsOptions options)
                SSL_CTX_set_max_proto_version(context_, options_.highest_version) == 1,
            "protocol version");
     SSL_CTX_set_options(context_, SSL_OP_NO_RENEGOTIATION | SSL_OP_IGNORE_UNEXPECTED_EOF);
-    SSL_CTX_set_mode(context_, SSL_MODE_RELEASE_BUFFERS); // idle connections hold no buffers
+    SSL_CTX_set_mode(context_, SSL_MODE_RELEASE_BUFFERS); // an idle one holds none to read into
+    SSL_CTX_set_max_send_fragment(context_, kLargestSent);
     constexpr std::array<unsigned char, 4> kAlpn{3, 'd', 'o', 't'};
     demand(SSL_CTX_set_alpn_protos(context_, kAlpn.data(), kAlpn.size()) == 0, "ALPN dot");
     SSL_CTX_set_verify(context_, options_.verify ? SSL_VERIFY_PEER : SSL_VERIFY_NONE, nullptr);
