@@ -124,11 +124,6 @@ class ResetAt(Talker):
             super().on_query(query)
 
 
-class Deaf(Talker):
-    def begin(self) -> None:
-        self.transport.pause_reading()
-
-
 class Truncate(asyncio.DatagramProtocol):
     """The UDP side of `truncate`."""
 
@@ -154,7 +149,6 @@ TALKERS: dict[str, Callable[[int], Talker]] = {
     "close-after": CloseAfter,
     "drop-at": DropAt,
     "reset-at": ResetAt,
-    "deaf": Deaf,
     "truncate": Talker,
 }
 
@@ -191,9 +185,19 @@ async def proxy(address: str, port: int, target: int) -> None:
     await asyncio.start_server(serve, address, port)
 
 
-def listener(address: str, port: int, backlog: int) -> socket.socket:
+async def ignore(listening: socket.socket) -> None:
+    """Accepts and does nothing else."""
+    listening.setblocking(False)
+    kept = []
+    while True:
+        kept.append(await asyncio.get_running_loop().sock_accept(listening))
+
+
+def listener(address: str, port: int, backlog: int, small: bool = False) -> socket.socket:
     one = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET)
     one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if small:
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, SMALL_BUFFER)
     one.bind((address, port))
     one.listen(backlog)
     return one
@@ -202,8 +206,6 @@ def listener(address: str, port: int, backlog: int) -> socket.socket:
 async def talk(address: str, port: int, kind: str, number: int) -> None:
     loop = asyncio.get_running_loop()
     one = listener(address, port, 4096)
-    if kind == "deaf":
-        one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, SMALL_BUFFER)
     await loop.create_server(lambda: TALKERS[kind](number), sock=one)
     if kind == "truncate":
         await loop.create_datagram_endpoint(lambda: Truncate(number), local_addr=(address, port))
@@ -212,9 +214,11 @@ async def talk(address: str, port: int, kind: str, number: int) -> None:
 async def serve(endpoint: str, behaviour: str) -> None:
     address, _, port = endpoint.rpartition(":")
     kind, _, number = behaviour.partition("=")
-    kept: list[socket.socket] = []
+    kept: list[object] = []
     if kind == "full":
         kept.append(listener(address, int(port), int(number)))
+    elif kind == "deaf":
+        kept.append(asyncio.create_task(ignore(listener(address, int(port), 4096, small=True))))
     elif kind == "flip":
         await proxy(address, int(port), int(number))
     else:

@@ -322,6 +322,7 @@ def test_the_real_minute_over_tcp(make_bed: MakeBed, real_minute: Path, options:
     assert sum(len(one.queries()) for one in flows) == queries["sent"]
     assert all(one.one_query_a_segment() for one in flows)
     assert sum(one.stalls() for one in flows) == 0
+    assert sum(one.stalls(of_client=False) for one in flows) == 0
 
 
 def test_no_query_waits_for_a_delayed_acknowledgement(make_bed: MakeBed, tmp_path: Path) -> None:
