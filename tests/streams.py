@@ -85,10 +85,11 @@ def certify(folder: Path, name: str = NAME, expired_s: int = 0) -> Certified:
     return made
 
 
-def _site(bed: Bed, tls: Certified | None, tls_port: int) -> servers.Site:
+def _site(bed: Bed, tls: Certified | None, tls_port: int, zone: Path | None = None) -> servers.Site:
     bed.folder.chmod(0o755)
-    zone = bed.folder / "zone"
-    zone.write_text(ZONE, encoding="ascii")
+    if zone is None:
+        zone = bed.folder / "zone"
+        zone.write_text(ZONE, encoding="ascii")
     service = servers.Service(tls_port, str(tls.key), str(tls.certificate)) if tls else None
     return servers.Site(
         folder=str(bed.folder),
@@ -102,7 +103,7 @@ def _site(bed: Bed, tls: Certified | None, tls_port: int) -> servers.Site:
 
 
 def start_nsd(bed: Bed, tls: Certified | None = None, tls_port: int = TLS_PORT, **settings: Any) -> Program:
-    site = _site(bed, tls, tls_port)
+    site = _site(bed, tls, tls_port, Path(settings["zone"]) if "zone" in settings else None)
     config = bed.folder / "nsd.conf"
     config.write_text(servers.nsd_config(Server(kind="nsd", **settings), site), encoding="ascii")
     server = bed.start(network.SERVER, [programs.packaged("nsd"), "-d", "-c", str(config)])

@@ -43,6 +43,17 @@ STARTS: dict[str, Callable[[Bed, Certified], Program]] = {
     "bind": start_bind,
     "unbound": start_unbound,
 }
+ALL_SERVERS = pytest.mark.parametrize(
+    ("kind", "version"),
+    [
+        ("nsd", "1.2"),
+        ("nsd", "1.3"),
+        ("unbound", "1.3"),
+        pytest.param("unbound", "1.2", marks=pytest.mark.slow),
+        pytest.param("bind", "1.2", marks=pytest.mark.slow),
+        pytest.param("bind", "1.3", marks=pytest.mark.slow),
+    ],
+)
 
 MakeBed = Callable[..., Bed]
 
@@ -68,8 +79,8 @@ def certified(tmp_path: Path) -> Certified:
 
 @pytest.fixture
 def trace(tmp_path: Path) -> Path:
-    """Eight sources, each asking five times in a third of a second."""
-    return rounds(tmp_path / "trace.pcap", SOURCES, ROUNDS, 0.08)
+    """Eight sources, each asking five times in a fifth of a second."""
+    return rounds(tmp_path / "trace.pcap", SOURCES, ROUNDS, 0.05)
 
 
 def trusting(certified: Certified) -> tuple[str, ...]:
@@ -100,8 +111,7 @@ def hello(capture: Capture, server: bool, *fields: str) -> Counter[tuple[str, ..
     return Counter(tuple(row) for row in rows)
 
 
-@pytest.mark.parametrize("version", ["1.2", "1.3"])
-@pytest.mark.parametrize("kind", list(STARTS))
+@ALL_SERVERS
 def test_servers_are_asked_over_tls(
     make_bed: MakeBed, trace: Path, certified: Certified, kind: str, version: str
 ) -> None:
@@ -209,7 +219,7 @@ def test_a_certificate_that_is_not_to_be_trusted(
     assert reason in warnings[0]
 
 
-@pytest.mark.parametrize("fault", ["", "expired", "address"])
+@pytest.mark.parametrize("fault", ["expired", "address"])
 def test_a_certificate_that_serves(make_bed: MakeBed, tmp_path: Path, trace: Path, fault: str) -> None:
     """Nothing is checked where told so; without a name the server's address is."""
     served = certify(tmp_path / "service", expired_s=600 if fault == "expired" else 0)
@@ -226,7 +236,7 @@ def test_a_certificate_that_serves(make_bed: MakeBed, tmp_path: Path, trace: Pat
 def test_a_server_that_speaks_no_tls(make_bed: MakeBed, trace: Path, certified: Certified) -> None:
     bed = make_bed()
     misbehave(bed, "garbage", TLS_PORT)
-    play = Play(bed, trace, *trusting(certified), "--timeout-s", "1")
+    play = Play(bed, trace, *trusting(certified), "--timeout-s", "0.5")
     queries = play.ends()
     assert queries["connection_failed"] == queries["read"]
     assert sum(play.failures().values()) > 0
@@ -235,7 +245,7 @@ def test_a_server_that_speaks_no_tls(make_bed: MakeBed, trace: Path, certified: 
 def test_a_server_that_never_shakes_hands(make_bed: MakeBed, trace: Path, certified: Certified) -> None:
     bed = make_bed()
     misbehave(bed, "deaf", TLS_PORT)
-    play = Play(bed, trace, *trusting(certified), "--timeout-s", "1")
+    play = Play(bed, trace, *trusting(certified), "--timeout-s", "0.5")
     queries = play.ends()
     assert queries["connection_failed"] == queries["read"]
     assert play.failures() == {"TLS handshake timed out": SOURCES}
@@ -244,8 +254,7 @@ def test_a_server_that_never_shakes_hands(make_bed: MakeBed, trace: Path, certif
 # --- resumption -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("version", ["1.2", "1.3"])
-@pytest.mark.parametrize("kind", list(STARTS))
+@ALL_SERVERS
 def test_a_source_resumes_its_session(
     make_bed: MakeBed, trace: Path, certified: Certified, kind: str, version: str
 ) -> None:
@@ -351,12 +360,12 @@ def test_an_alert_in_the_middle_costs_one_retry(make_bed: MakeBed, trace: Path, 
 # --- source modes -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("mode", ["ports", "addresses", "mapped", "packet"])
-def test_all_source_modes(make_bed: MakeBed, tmp_path: Path, certified: Certified, mode: str) -> None:
+@pytest.mark.parametrize("mode", ["addresses", "mapped", "packet"])
+def test_source_modes(make_bed: MakeBed, tmp_path: Path, certified: Certified, mode: str) -> None:
     bed = make_bed(mode)
     start_nsd(bed, certified)
     capture = Capture(bed)
-    options = ("--rate", "100", "--duration", "1", "--clients", "20", "--ipv6-share", "0.3", "--seed", "3")
+    options = ("--rate", "200", "--duration", "0.5", "--clients", "20", "--ipv6-share", "0.3", "--seed", "3")
     trace = synth(tmp_path / "t.pcap", *options)
     words = tuple(word for prefix in network.source_prefixes(1, 1) for word in ("--source-prefix", prefix))
     settings = ("--source-mode", mode)
@@ -365,4 +374,4 @@ def test_all_source_modes(make_bed: MakeBed, tmp_path: Path, certified: Certifie
     flows = capture.flows(TLS_PORT)
     assert len(flows) == play.connections()["opened"]
     addresses = len({one.client[0] for one in flows})
-    assert addresses == 2 if mode == "ports" else addresses > 10
+    assert addresses > 10
