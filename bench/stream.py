@@ -238,14 +238,14 @@ def measure_tls(session: Session) -> None:
 # --- proofs -----------------------------------------------------------------------------------------------
 
 _PROOF = "proof.pcap"
-_PROOF_SOURCES = 50
-_PROOF_GAP_US = 1000
-_PROOF_DELAY_MS = 120  # so that a source asks again twice or thrice before it has its first answer
+_PROOF_SOURCES = 2
+_PROOF_GAP_US = 5000  # so each source asks every 10 ms
+_PROOF_DELAY_MS = 120  # so it has a dozen queries on their way
 
 
 def write_proof(session: Session) -> None:
     """A trace at whose pace a connection always has queries on their way."""
-    queries = 500 if session.options.quick else 4000
+    queries = 200 if session.options.quick else 2000
     traces.write_pcap(session.traces / _PROOF, queries, _PROOF_SOURCES, queries, _PROOF_GAP_US)
 
 
@@ -255,7 +255,7 @@ def proof_steps(
     """A connection for each query, and connections that stay; the answers come late.
 
     With Nagle's algorithm a query would wait for the acknowledgement of the one before, which the server
-    delays by 40 ms while it has no answer to carry it.
+    delays by 40 ms while it has no answer to carry it, and share its segment with those that come meanwhile.
     """
     sink = StreamSink(identity, delay_ms=_PROOF_DELAY_MS)
     words = ("--transport", transport, *more)

@@ -36,6 +36,11 @@ sources, at least  100000  100000     ok
 """
 
 
+def test_the_head_says_what_the_figures_hold_for() -> None:
+    text = table.render({**RESULT, "note": "server's key rsa-2048"})
+    assert text.startswith("udp (server's key rsa-2048): 0.25 s of steal in 60 s")
+
+
 def test_every_row_has_minimum_median_and_maximum() -> None:
     assert table.render(RESULT) == TEXT
 
