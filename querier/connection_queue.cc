@@ -19,6 +19,12 @@ void ConnectionQueue::started(Slots& slots, std::uint32_t slot) {
     slots[slot].flying = true;
 }
 
+void ConnectionQueue::start_all(Slots& slots) {
+    while (!waiting_.empty()) {
+        started(slots, waiting_.front());
+    }
+}
+
 std::vector<std::uint32_t> ConnectionQueue::take_back(Slots& slots) {
     std::vector<std::uint32_t> written;
     std::vector<std::uint32_t> order;
@@ -56,7 +62,11 @@ ConnectionQueue::Loss ConnectionQueue::lose(Slots& slots, bool established) {
     while (!flying_.empty()) {
         const std::uint32_t slot = flying_.front();
         flying_.remove(slots, slot);
-        lose_written(slots, slot, loss);
+        if (established) {
+            lose_written(slots, slot, loss);
+        } else {
+            loss.failed.push_back(slot); // early data
+        }
     }
     while (!waiting_.empty()) {
         const std::uint32_t slot = waiting_.front();

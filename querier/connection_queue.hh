@@ -24,6 +24,17 @@ public:
     /// What was written never arrived: it waits again, before the others. The queries concerned.
     std::vector<std::uint32_t> take_back(Slots& slots);
 
+    /// All that wait count as handed over.
+    void start_all(Slots& slots);
+
+    /// Calls `action(Slot&)` for each written query.
+    template <typename Action> void for_flying(Slots& slots, const Action& action) const {
+        for (std::uint32_t slot = flying_.front(); slot != kNone;
+             slot = slots[slot].on_connection.next) {
+            action(slots[slot]);
+        }
+    }
+
     /// The query ended (answered, timed out); it leaves.
     void remove(Slots& slots, std::uint32_t slot);
 

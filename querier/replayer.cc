@@ -65,6 +65,7 @@ Replayer::Replayer(Poller& poller, const ReplayOptions& options, WaiterOptions w
                .descriptors = descriptors_,
                .slots = slots_,
                .matcher = matcher_,
+               .stamps = stamps_,
                .statistics = statistics_,
                .events = *this},
               options.servers, stream_options(options), source_of()),
@@ -259,7 +260,7 @@ void Replayer::expire(Nanoseconds now) {
         if (index == kNone || slots_[index].deadline > now) {
             break;
         }
-        if (!is_stream(slots_[index].carrier) || !stream_.timed_out(index)) {
+        if (!is_stream(slots_[index].carrier) || !stream_.timed_out(index, now)) {
             finish(index, Status::kTimedOut);
         }
     }
@@ -313,7 +314,7 @@ void Replayer::handle(const EventTag& tag, std::uint32_t events) {
     if (tag.kind == EventKind::kUdp) {
         paths_[tag.path]->receive(tag, stamps_);
     } else if (tag.kind == EventKind::kTcp) {
-        stream_.handle(tag, events, stamps_);
+        stream_.handle(tag, events);
     }
 }
 

@@ -98,8 +98,7 @@ public:
     /// True once after a burst that ended at the limit in flight (--fast): answers come in a
     /// moment, and are cheaper to take many at once.
     [[nodiscard]] bool take_pause() {
-        return std::exchange(burst_, false) && options_.fast && blocked_until_ != 0 &&
-               statistics_.open_now == 0;
+        return std::exchange(burst_, false) && options_.fast && blocked_until_ != 0;
     }
 
     /// Something else woke it.
@@ -196,8 +195,10 @@ private:
     std::deque<std::uint32_t> ready_;        ///< to be sent before anything else
     std::vector<std::uint32_t> refused_;     ///< by the kernel in this flush, to be tried again
     size_t staged_ = 0;
-    bool burst_ = false;         ///< something was sent since the last pause
-    bool keep_messages_ = false; ///< somebody wants them after they are sent
+    unsigned streams_ = 0;        ///< queries given to connections in this turn
+    Nanoseconds stuck_since_ = 0; ///< no descriptor, nothing in flight; 0 = not so
+    bool burst_ = false;          ///< something was sent since the last pause
+    bool keep_messages_ = false;  ///< somebody wants them after they are sent
     size_t in_flight_ = 0;
     bool started_ = false;
     Nanoseconds base_ = 0;          ///< due time = due offset + base_

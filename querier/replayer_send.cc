@@ -23,6 +23,9 @@ constexpr Nanoseconds kBehind = kMillisecond;
 /// Flushes between two looks at the sockets, so that sending under load does not let receive
 /// buffers overflow.
 constexpr int kFlushesAtOnce = 2;
+constexpr unsigned kStreamsAtOnce = 64;
+/// Without a descriptor and without anything in flight for so long, nothing will change.
+constexpr Nanoseconds kHopeless = 60 * kSecond;
 constexpr Nanoseconds kBusyRetry = 100 * kMicrosecond;
 constexpr Nanoseconds kNoRoomRetry = kMillisecond;
 /// Copies sent in one turn.
@@ -42,8 +45,10 @@ void Replayer::send_due() {
     Nanoseconds now = SteadyClock::now();
     bool more = started_;
     for (int n = 0; more && n < kFlushesAtOnce; ++n) {
+        streams_ = 0;
         more = stage_due(now);
         if (staged_ == 0) {
+            burst_ = burst_ || streams_ > 0;
             break;
         }
         const Nanoseconds before = SteadyClock::now();
@@ -61,9 +66,13 @@ void Replayer::send_due() {
 }
 
 bool Replayer::stage_due(Nanoseconds& now) {
-    while (staged_ < UdpPath::kMostStaged) {
+    while (staged_ < UdpPath::kMostStaged && streams_ < kStreamsAtOnce) {
+        const unsigned streams = streams_;
         if (blocked_until_ > now || !(ready_.empty() ? stage_front(now) : stage_ready(now))) {
             return false;
+        }
+        if (streams_ != streams) {
+            now = SteadyClock::now(); // opening a connection takes microseconds
         }
     }
     return true;
@@ -225,6 +234,14 @@ void Replayer::note_departure(Slot& slot, Nanoseconds now) {
 
 void Replayer::block(SendResult result, Nanoseconds now) {
     blocked_until_ = now + (result == SendResult::kBusy ? kBusyRetry : kNoRoomRetry);
+    if (result != SendResult::kNoRoom || in_flight_ > 0) {
+        stuck_since_ = 0;
+    } else if (stuck_since_ == 0) {
+        stuck_since_ = now;
+    } else if (now - stuck_since_ > std::max(kHopeless, options_.timeout) && trouble_.empty()) {
+        trouble_ = "every descriptor is an idle connection that only the server may close; add "
+                   "queriers, or let the client close (--closer client)";
+    }
 }
 
 bool Replayer::make_room() {
@@ -261,12 +278,15 @@ SendResult Replayer::hand_over_udp(std::uint32_t index, Nanoseconds now) {
 }
 
 SendResult Replayer::hand_over_stream(std::uint32_t index, Nanoseconds now) {
+    ++streams_;
     launch(index, now);
     SendResult result = stream_.submit(index);
     if (result == SendResult::kNoRoom && make_room()) {
         result = stream_.submit(index);
     }
-    if (result != SendResult::kDone) {
+    if (result == SendResult::kDone) {
+        stuck_since_ = 0;
+    } else {
         land(index);
         end_unsent(index, result);
     }

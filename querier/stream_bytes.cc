@@ -36,6 +36,10 @@ namespace {
 constexpr int kReadsAtOnce = 8;
 constexpr std::uint32_t kEnded = EPOLLRDHUP | EPOLLHUP | EPOLLERR;
 
+constexpr int kMostIdsTried = 64;
+/// Of what a server that does not read makes us owe it, besides one query.
+constexpr std::size_t kMostOwed = std::size_t{1} << 18U;
+
 constexpr std::string_view kBadStream = "a length below 12, or no DNS";
 constexpr std::string_view kClosedByServer = "closed by the server with queries unanswered";
 
@@ -54,18 +58,18 @@ void encode(std::vector<std::uint8_t>& out, const Slot& slot) {
 
 } // namespace
 
-void StreamTransport::handle(const EventTag& tag, std::uint32_t events, const StampClock& stamps) {
+void StreamTransport::handle(const EventTag& tag, std::uint32_t events) {
     const auto current = [&] {
         return (connections_[tag.place].generation & 0xffffffU) == tag.generation &&
                connections_[tag.place].fd.valid();
     };
     if (current() && !connections_[tag.place].connected) {
         finish_connect(tag.place, events);
-    } else if (current() && (events & EPOLLOUT) != 0) {
+    } else if (current() && (events & EPOLLOUT) != 0 && (events & kEnded) == 0) {
         write(tag.place);
     }
     if (current() && (events & ~std::uint32_t{EPOLLOUT}) != 0) {
-        read(tag.place, events, stamps);
+        read(tag.place, events);
     }
     settle();
 }
@@ -76,6 +80,10 @@ void StreamTransport::finish_connect(std::uint32_t place, std::uint32_t events) 
     Connection& connection = connections_[place];
     if ((events & (EPOLLERR | EPOLLHUP)) != 0) {
         const int error = socket_error(connection.fd.get());
+        if (error == 0 || error == ECONNRESET) {
+            // It stood for a moment. Whether we saw that is luck, and should not show.
+            on_established_too_late(connection);
+        }
         lose(place, error == 0 ? kClosedByServer : std::strerror(error));
     } else if ((events & EPOLLOUT) != 0) {
         connection.connected = true;
@@ -94,6 +102,13 @@ void StreamTransport::on_established(std::uint32_t place) {
     write(place);
 }
 
+/// The server ended the connection before a query could be written: as if it had been.
+void StreamTransport::on_established_too_late(Connection& connection) {
+    connection.established = true;
+    --opening_;
+    connection.queue.start_all(slots_);
+}
+
 void StreamTransport::start_tls(std::uint32_t place) {
     Connection& connection = connections_[place];
     connection.tls =
@@ -110,7 +125,11 @@ void StreamTransport::write_early(Connection& connection) {
         if (!connection.tls->seal_early(segment_)) {
             return;
         }
-        slots_[index].record.marks |= kMarkEarlyData | kMarkResumed;
+        Slot& slot = slots_[index];
+        slot.record.marks |= kMarkEarlyData;
+        if (slot.record.send == 0) {
+            slot.record.send = SteadyClock::now();
+        }
         ++connection.written;
         connection.queue.started(slots_, index);
         events_.on_written(index);
@@ -134,7 +153,7 @@ void StreamTransport::shake_hands(std::uint32_t place) {
         return lose(place, kClosedByServer);
     case TlsStream::Result::kFailed:
         send_all(connection, tls_->out()); // the alert that tells the server why
-        return lose(place, connection.tls->reason());
+        return lose(place, connection.tls->reason(), false);
     }
 }
 
@@ -145,9 +164,11 @@ void StreamTransport::settle_early_data(Connection& connection) {
     }
     if (connection.tls->early_accepted()) {
         ++statistics_.early_data;
+        connection.queue.for_flying(slots_, [](Slot& slot) { slot.record.marks |= kMarkResumed; });
         return;
     }
     ++statistics_.early_data_rejected;
+    connection.written = 0;
     for (const std::uint32_t slot : connection.queue.take_back(slots_)) {
         slots_[slot].record.marks &= static_cast<std::uint16_t>(~kMarkEarlyData);
         matcher_.remove(slot);
@@ -156,7 +177,7 @@ void StreamTransport::settle_early_data(Connection& connection) {
 
 // Reading
 
-void StreamTransport::read(std::uint32_t place, std::uint32_t events, const StampClock& stamps) {
+void StreamTransport::read(std::uint32_t place, std::uint32_t events) {
     const std::uint32_t generation = connections_[place].generation;
     for (int n = 0; n < kReadsAtOnce; ++n) {
         const StreamRead got = read_stream(connections_[place].fd.get(), buffer_);
@@ -167,7 +188,7 @@ void StreamTransport::read(std::uint32_t place, std::uint32_t events, const Stam
             return lose(place, got.error == 0 ? kClosedByServer : std::strerror(got.error));
         }
         const Nanoseconds received =
-            got.stamp == 0 ? SteadyClock::now() : stamps.convert(got.stamp);
+            got.stamp == 0 ? SteadyClock::now() : stamps_.convert(got.stamp);
         take(place, got.bytes, received);
         if (!alive(place, generation)) {
             return;
@@ -213,8 +234,11 @@ void StreamTransport::take_tls(std::uint32_t place, Nanoseconds received) {
     if (result == TlsStream::Result::kMore && sent) {
         return;
     }
-    lose(place,
-         result == TlsStream::Result::kFailed ? std::string_view(tls.reason()) : kClosedByServer);
+    if (result == TlsStream::Result::kFailed) {
+        lose(place, tls.reason(), false);
+    } else {
+        lose(place, kClosedByServer);
+    }
 }
 
 /// False: the connection was lost.
@@ -227,24 +251,35 @@ bool StreamTransport::take_replies(std::uint32_t place, std::span<std::uint8_t> 
     });
     if (!good) {
         ++statistics_.bad_streams;
-        lose(place, kBadStream);
+        lose(place, kBadStream, false);
     }
     return good;
 }
 
+/// Takes what came before the connection broke, and loses it.
+void StreamTransport::drain(std::uint32_t place) {
+    const std::uint32_t generation = connections_[place].generation;
+    read(place, kEnded);
+    if (alive(place, generation)) {
+        lose(place, std::strerror(EPIPE));
+    }
+}
+
 // Writing
 
-/// A free id for the query, its own where possible. With all 65,536 ids in flight it keeps its own
+/// A free id for the query, its own where possible. Where a few tries find none, it keeps its own
 /// and equal keys match in order.
-void StreamTransport::prepare(const Connection& connection, Slot& slot) {
+void StreamTransport::prepare(Connection& connection, Slot& slot) {
     const std::uint16_t own = message_id(slot.bytes());
     const Owner owner = owner_of(connection.number, kOwnerConnection);
     std::uint16_t id = own;
-    while (matcher_.id_in_use(owner, id) && static_cast<std::uint16_t>(id + 1) != own) {
-        ++id;
+    bool in_use = matcher_.id_in_use(owner, id);
+    for (int n = 0; in_use && n < kMostIdsTried; ++n) {
+        id = connection.next_id++;
+        in_use = matcher_.id_in_use(owner, id);
     }
     slot.owner = owner;
-    slot.wire_id = matcher_.id_in_use(owner, id) ? own : id;
+    slot.wire_id = in_use ? own : id;
     if (slot.wire_id != own) {
         slot.record.marks |= kMarkIdRewritten;
     }
@@ -262,6 +297,11 @@ bool StreamTransport::alive(std::uint32_t place, std::uint32_t generation) const
 bool StreamTransport::send_all(Connection& connection, std::vector<std::uint8_t>& bytes) {
     if (bytes.empty()) {
         return true;
+    }
+    if (connection.tail.size() > kMostOwed) {
+        bytes.clear();
+        errno = ENOBUFS;
+        return false;
     }
     ssize_t sent = 0;
     if (connection.tail.empty()) {
@@ -295,14 +335,14 @@ bool StreamTransport::write_one(std::uint32_t place, std::uint32_t index) {
     Connection& connection = connections_[place];
     Slot& slot = slots_[index];
     prepare(connection, slot);
-    if (connection.written == 1) {
+    if (connection.written > 0 && !std::exchange(connection.nagle_off, true)) {
         disable_nagle(connection.fd.get()); // a first query is never held back
     }
     std::vector<std::uint8_t>* bytes = &segment_;
     if (connection.tls) {
         bytes = &tls_->out();
         if (!connection.tls->seal(segment_)) {
-            lose(place, connection.tls->reason());
+            lose(place, connection.tls->reason(), false);
             return false;
         }
     }
@@ -315,7 +355,8 @@ bool StreamTransport::write_one(std::uint32_t place, std::uint32_t index) {
     ++connection.written;
     connection.queue.started(slots_, index);
     if (sent < 0 && !blocked) {
-        lose(place, std::strerror(errno));
+        bytes->clear();
+        give_up(place);
         return false;
     }
     connection.tail.assign(bytes->begin() + std::max<ssize_t>(sent, 0), bytes->end());
@@ -329,9 +370,11 @@ bool StreamTransport::write_one(std::uint32_t place, std::uint32_t index) {
 
 void StreamTransport::write(std::uint32_t place) {
     const std::uint32_t generation = connections_[place].generation;
-    if (!flush_tail(connections_[place])) {
-        lose(place, std::strerror(errno));
+    if (connections_[place].ending == Ending::kBroken) {
         return;
+    }
+    if (!flush_tail(connections_[place])) {
+        return give_up(place);
     }
     if (!connections_[place].established) {
         return;

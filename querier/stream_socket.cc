@@ -30,7 +30,7 @@ int bind_source(int fd, const IpAddress& source) {
     return ::bind(fd, reinterpret_cast<const sockaddr*>(&address), size) == 0 ? 0 : errno;
 }
 
-OpenedStream failed(int error) { return {.fd = {}, .syn = 0, .error = error}; }
+OpenedStream failed(int error) { return {.fd = {}, .syn = 0, .error = error, .not_ours = false}; }
 
 } // namespace
 
@@ -46,7 +46,9 @@ OpenedStream open_stream(const Endpoint& server, const std::optional<IpAddress>&
         set_option(fd.get(), SOL_SOCKET, SO_TIMESTAMPNS, 1);
     }
     if (const int error = source ? bind_source(fd.get(), *source) : 0; error != 0) {
-        return failed(error);
+        OpenedStream result = failed(error);
+        result.not_ours = error == EADDRNOTAVAIL; // the port is chosen later
+        return result;
     }
     const Nanoseconds syn = SteadyClock::now();
     // Without a bind the kernel chooses the port with the peer in mind, as IP_BIND_ADDRESS_NO_PORT
@@ -55,7 +57,7 @@ OpenedStream open_stream(const Endpoint& server, const std::optional<IpAddress>&
         errno != EINPROGRESS) {
         return failed(errno);
     }
-    return {.fd = std::move(fd), .syn = syn, .error = 0};
+    return {.fd = std::move(fd), .syn = syn, .error = 0, .not_ours = false};
 }
 
 int socket_error(int fd) {
@@ -85,7 +87,7 @@ bool is_unacknowledged(int fd, Nanoseconds for_time) {
     tcp_info info{};
     socklen_t size = sizeof info;
     return getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) == 0 && info.tcpi_unacked > 0 &&
-           info.tcpi_last_ack_recv * kMillisecond >= for_time;
+           info.tcpi_retransmits > 0 && info.tcpi_last_ack_recv * kMillisecond >= for_time;
 }
 
 void acknowledge_now(int fd) { set_option(fd, IPPROTO_TCP, TCP_QUICKACK, 1); }

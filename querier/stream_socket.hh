@@ -16,8 +16,9 @@ namespace reprise::querier {
 /// A connection in the making.
 struct OpenedStream {
     FileDescriptor fd;
-    Nanoseconds syn = 0; ///< CLOCK_MONOTONIC right before connect()
-    int error = 0;       ///< errno; 0 = the SYN is on its way
+    Nanoseconds syn = 0;   ///< CLOCK_MONOTONIC right before connect()
+    int error = 0;         ///< errno; 0 = the SYN is on its way
+    bool not_ours = false; ///< `source` is no address of this host
 };
 
 /// Begins to connect to `server`, from `source` (port chosen by the kernel with the peer in mind)
@@ -37,7 +38,7 @@ struct StreamRead {
 
 StreamRead read_stream(int fd, std::span<std::uint8_t> buffer);
 
-/// The peer's kernel has acknowledged nothing for so long, although something waits for it.
+/// The peer's kernel has acknowledged nothing for so long, although it was asked again and again.
 bool is_unacknowledged(int fd, Nanoseconds for_time);
 
 /// Acknowledges now what was read. A server that leaves Nagle's algorithm on holds its next answer

@@ -65,9 +65,9 @@ Servers on_port(Servers servers, std::uint16_t port) {
 StreamTransport::StreamTransport(const StreamParts& parts, const Servers& servers,
                                  StreamOptions options, SourceOf source)
     : poller_(parts.poller), descriptors_(parts.descriptors), slots_(parts.slots),
-      matcher_(parts.matcher), statistics_(parts.statistics), events_(parts.events),
-      servers_(servers), options_(std::move(options)), source_(std::move(source)),
-      buffer_(kReadSize) {
+      matcher_(parts.matcher), stamps_(parts.stamps), statistics_(parts.statistics),
+      events_(parts.events), servers_(servers), options_(std::move(options)),
+      source_(std::move(source)), buffer_(kReadSize) {
     if (options_.tls) {
         tls_servers_ = on_port(servers, options_.tls->port);
         tls_ = std::make_unique<TlsClient>(*options_.tls);
@@ -102,7 +102,7 @@ std::uint32_t StreamTransport::connection_for(std::uint32_t index, SendResult& r
     OpenedStream opened = open_stream(*server, source, options_.kernel_stamps);
     if (opened.error != 0) {
         descriptors_.give_back();
-        result = refused(opened.error, slot);
+        result = opened.not_ours ? SendResult::kNoAddress : refused(opened.error, slot);
         return kNone;
     }
     slot.record.marks |= kMarkOpened;
@@ -209,22 +209,24 @@ void StreamTransport::detach(std::uint32_t index) {
     slot.place = kNone;
 }
 
-bool StreamTransport::timed_out(std::uint32_t index) {
+bool StreamTransport::timed_out(std::uint32_t index, Nanoseconds now) {
     const std::uint32_t place = slots_[index].place;
     if (place == kNone) {
         return false;
     }
     Connection& connection = connections_[place];
-    if (connection.opener == index) {
-        lose(place, connection.connected ? "TLS handshake timed out" : std::strerror(ETIMEDOUT));
-        return true;
+    if (!connection.established) {
+        const bool hopeless = now - connection.syn >= options_.timeout - kSilenceSlack;
+        if (hopeless) { // else the query is older than this attempt
+            lose(place,
+                 connection.connected ? "TLS handshake timed out" : std::strerror(ETIMEDOUT));
+        }
+        return hopeless;
     }
     const Nanoseconds silence = std::max(options_.timeout - kSilenceSlack, kShortestSilence);
     if (slots_[index].flying && !connection.over &&
         is_unacknowledged(connection.fd.get(), silence)) {
-        connection.ending = Ending::kDead;
-        connection.over = true;
-        over_.push_back(place);
+        end_soon(place, Ending::kDead);
     }
     return false;
 }
@@ -255,6 +257,16 @@ void StreamTransport::set_idle(std::uint32_t place, bool idle) {
     }
 }
 
+void StreamTransport::end_soon(std::uint32_t place, Ending ending) {
+    connections_[place].ending = ending;
+    if (!std::exchange(connections_[place].over, true)) {
+        over_.push_back(place);
+    }
+}
+
+/// A write failed. Answers that came before may still be read.
+void StreamTransport::give_up(std::uint32_t place) { end_soon(place, Ending::kBroken); }
+
 /// Closes what was found to be over while somebody was working on it.
 void StreamTransport::settle() {
     while (!over_.empty()) {
@@ -267,7 +279,9 @@ void StreamTransport::settle() {
         connection.over = false;
         if (connection.ending == Ending::kDead) {
             ++statistics_.half_open;
-            lose(place, "no acknowledgement from the server");
+            lose(place, "no acknowledgement from the server", false);
+        } else if (connection.ending == Ending::kBroken) {
+            drain(place);
         } else if (connection.queue.idle()) {
             count_end(connection);
             close_in_order(place);
@@ -327,10 +341,10 @@ void StreamTransport::close(std::uint32_t place) {
 }
 
 /// The connection is gone. `reason` counts where queries suffered from it.
-void StreamTransport::lose(std::uint32_t place, std::string_view reason) {
+void StreamTransport::lose(std::uint32_t place, std::string_view reason, bool by_server) {
     const Connection& connection = connections_[place];
     const bool established = connection.established;
-    statistics_.closed_by_server += established && connection.ending != Ending::kDead ? 1U : 0U;
+    statistics_.closed_by_server += established && by_server ? 1U : 0U;
     statistics_.connections_failed += established ? 0U : 1U;
     if (!connection.queue.idle()) {
         statistics_.failures.add(reason);
@@ -346,11 +360,14 @@ void StreamTransport::lose(std::uint32_t place, std::string_view reason) {
         slots_[slot].place = kNone;
         events_.on_failed(slot, Status::kConnectionFailed);
     }
+    bool possible = true; // what one of them cannot do the others cannot either
     for (const std::uint32_t slot : loss.retry) {
         matcher_.remove(slot);
         slots_[slot].place = kNone;
+        slots_[slot].record.marks &= static_cast<std::uint16_t>(~(kMarkEarlyData | kMarkResumed));
         statistics_.retried += slots_[slot].flying ? 1U : 0U;
-        if (submit(slot) != SendResult::kDone) {
+        possible = possible && submit(slot) == SendResult::kDone;
+        if (!possible) {
             events_.on_failed(slot, Status::kConnectionFailed);
         }
     }

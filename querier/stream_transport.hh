@@ -52,6 +52,7 @@ struct StreamParts {
     Descriptors& descriptors;
     Slots& slots;
     Matcher& matcher;
+    const StampClock& stamps;
     Statistics& statistics;
     TransportEvents& events;
 };
@@ -68,14 +69,14 @@ public:
     SendResult submit(std::uint32_t slot);
 
     /// Something happened on a connection.
-    void handle(const EventTag& tag, std::uint32_t events, const StampClock& stamps);
+    void handle(const EventTag& tag, std::uint32_t events);
 
     /// The query ended; its connection forgets it.
     void detach(std::uint32_t slot);
 
-    /// The query's time is up. True where it was opening its connection: all queries on it have
-    /// failed. A connection whose server is gone is given up at the next tidy().
-    bool timed_out(std::uint32_t slot);
+    /// The query's time is up. True where its connection did not stand after all that time: all
+    /// queries on it have failed. A connection whose server is gone is given up at the next tidy().
+    bool timed_out(std::uint32_t slot, Nanoseconds now);
 
     /// The trace's client closed this connection.
     void close_traced(const Query& marker);
@@ -95,7 +96,13 @@ public:
 
 private:
     /// Why a connection ends when nothing waits on it any more.
-    enum class Ending : std::uint8_t { kOpen, kUsedUp, kByTrace, kDead };
+    enum class Ending : std::uint8_t {
+        kOpen,
+        kUsedUp,
+        kByTrace,
+        kDead,  ///< the server's host is silent
+        kBroken ///< a write failed: what can still be read is read first
+    };
 
     struct Connection {
         FileDescriptor fd;
@@ -112,7 +119,9 @@ private:
         bool connected = false;   ///< the SYN was answered
         bool established = false; ///< queries may be written: TCP connected, TLS shaken hands
         bool is_idle = false;
-        bool over = false; ///< on the list of connections to be closed
+        bool nagle_off = false;
+        std::uint16_t next_id = 0; ///< to be tried for a query whose own id is in flight
+        bool over = false;         ///< on the list of connections to be closed
         Nanoseconds syn = 0;
         Nanoseconds idle_since = 0;
         ConnectionQueue queue;
@@ -136,9 +145,10 @@ private:
     void shake_hands(std::uint32_t place);
     void settle_early_data(Connection& connection);
     void on_established(std::uint32_t place);
+    void on_established_too_late(Connection& connection);
 
     // Reading
-    void read(std::uint32_t place, std::uint32_t events, const StampClock& stamps);
+    void read(std::uint32_t place, std::uint32_t events);
     void take(std::uint32_t place, std::span<std::uint8_t> data, Nanoseconds received);
     void take_tls(std::uint32_t place, Nanoseconds received);
     bool take_replies(std::uint32_t place, std::span<std::uint8_t> data, Nanoseconds received);
@@ -147,7 +157,7 @@ private:
     bool flush_tail(Connection& connection);
     void write(std::uint32_t place);
     bool write_one(std::uint32_t place, std::uint32_t slot);
-    void prepare(const Connection& connection, Slot& slot);
+    void prepare(Connection& connection, Slot& slot);
     /// Sends bytes that must not be lost: what the kernel does not take now stays in the tail.
     bool send_all(Connection& connection, std::vector<std::uint8_t>& bytes);
 
@@ -157,16 +167,20 @@ private:
     // Closing
     void set_idle(std::uint32_t place, bool idle);
     void end_when_idle(std::uint32_t place);
-    void lose(std::uint32_t place, std::string_view reason);
+    void lose(std::uint32_t place, std::string_view reason, bool by_server = true);
+    void give_up(std::uint32_t place);
+    void end_soon(std::uint32_t place, Ending ending);
     void close_in_order(std::uint32_t place);
     void close(std::uint32_t place);
     void settle();
+    void drain(std::uint32_t place);
     void count_end(const Connection& connection);
 
     Poller& poller_;
     Descriptors& descriptors_;
     Slots& slots_;
     Matcher& matcher_;
+    const StampClock& stamps_;
     Statistics& statistics_;
     TransportEvents& events_;
     Servers servers_;

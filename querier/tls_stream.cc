@@ -36,6 +36,9 @@ constexpr size_t kLargestRecord = 16384;
 /// The largest of ours: OpenSSL keeps a buffer of this size for each connection, and few queries
 /// are larger.
 constexpr long kLargestSent = 1024;
+/// Bounds on what a server can make us keep.
+constexpr size_t kLargestTicket = 8192;
+constexpr long kLargestChain = 32768;
 
 std::string first_error() {
     const unsigned long code = ERR_get_error();
@@ -124,6 +127,7 @@ TlsClient::TlsClient(TlsOptions options)
     SSL_CTX_set_options(context_, SSL_OP_NO_RENEGOTIATION | SSL_OP_IGNORE_UNEXPECTED_EOF);
     SSL_CTX_set_mode(context_, SSL_MODE_RELEASE_BUFFERS); // an idle one holds none to read into
     SSL_CTX_set_max_send_fragment(context_, kLargestSent);
+    SSL_CTX_set_max_cert_list(context_, kLargestChain);
     constexpr std::array<unsigned char, 4> kAlpn{3, 'd', 'o', 't'};
     demand(SSL_CTX_set_alpn_protos(context_, kAlpn.data(), kAlpn.size()) == 0, "ALPN dot");
     SSL_CTX_set_verify(context_, options_.verify ? SSL_VERIFY_PEER : SSL_VERIFY_NONE, nullptr);
@@ -149,6 +153,12 @@ TlsClient::~TlsClient() {
 
 /// The last ticket of a connection is the one that is kept.
 int TlsClient::take_session(SSL* ssl, SSL_SESSION* session) {
+    const unsigned char* ticket = nullptr;
+    size_t size = 0;
+    SSL_SESSION_get0_ticket(session, &ticket, &size);
+    if (size > kLargestTicket) {
+        return 0; // not ours
+    }
     auto& stream = *static_cast<TlsStream*>(SSL_get_app_data(ssl));
     stream.client_.sessions_.store(stream.source_, TlsSession(session));
     return 1;
