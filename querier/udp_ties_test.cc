@@ -179,12 +179,12 @@ TEST_F(ModesTest, EveryKindOfEndLetsTheNextGo) {
     Parent parent(results_.path());
     add(0);
     add(0, 0, Transport::kTcp); // refused
-    add(0, 0, Transport::kTls);
+    add(0, 0, Transport::kQuic);
     add(0);
     messages_.back().resize(65535, 0);
     queries_.back().message = messages_.back();
     add(0);
-    add(0, 1, Transport::kTls); // nothing before it
+    add(0, 1, Transport::kQuic); // nothing before it
     add(0, 1);
     play(parent, dependent());
     const RqContent content = parent.records();
