@@ -26,8 +26,8 @@ class Ready:
     """When the next process may start.
 
     none; log: standard error has a line with `text`; listen: a TCP socket listens on `port`; dns: a query for
-    the SOA of `origin`, sent from host `source`, is answered with authority by every address over UDP and
-    TCP, and over TLS where `tls_port` is not 0.
+    the SOA of `origin`, sent from host `source`, is answered with authority by every address over TCP, UDP
+    (where `udp`) and TLS (where `tls_port` is not 0).
     """
 
     kind: str = "none"
@@ -37,6 +37,7 @@ class Ready:
     origin: str = ""
     source: str = ""
     timeout_s: float = 20.0
+    udp: bool = True
     tls_port: int = 0
 
 

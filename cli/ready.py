@@ -51,7 +51,8 @@ def _log_has(log: Path, text: str) -> bool:
 
 def dns_problem(ready: Ready) -> str | None:
     """Asks every address for the zone's SOA over all its transports; all must answer with authority."""
-    ways = [("UDP", ready.port), ("TCP", ready.port), *([("TLS", ready.tls_port)] if ready.tls_port else [])]
+    wanted = (("UDP", ready.port if ready.udp else 0), ("TCP", ready.port), ("TLS", ready.tls_port))
+    ways = [(transport, port) for transport, port in wanted if port]
     for address in ready.addresses:
         for transport, port in ways:
             trouble = _ask(address, port, ready.origin, transport)

@@ -109,6 +109,7 @@ def files(experiment: Experiment, facts: Facts) -> tuple[File, ...]:
         facts.server_user,
         facts.descriptors,
         _tls_service(experiment),
+        _connections_only(experiment),
     )
     if server.kind == "nsd":
         return (File(f"{RUN}/nsd.conf", nsd_config(server, site)),)
@@ -125,6 +126,10 @@ def _tls_service(experiment: Experiment) -> Service | None:
     if not experiment.over_tls:
         return None
     return Service((experiment.tls or Tls()).port, f"{_CERTIFICATE}.key", f"{_CERTIFICATE}.pem")
+
+
+def _connections_only(experiment: Experiment) -> bool:
+    return experiment.replay.transport in ("tcp", "tls")
 
 
 def processes(experiment: Experiment, facts: Facts) -> tuple[Process, ...]:
@@ -155,6 +160,7 @@ def _server(experiment: Experiment, facts: Facts) -> Process:
         origin=facts.origin,
         source=network.client(1),
         timeout_s=server.ready_s,
+        udp=not _connections_only(experiment),
         tls_port=service.port if (service := _tls_service(experiment)) else 0,
     )
     read = tuple(one.path for one in files(experiment, facts))

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 
 from cli.experiment import Server
 
-_DESCRIPTOR_RESERVE = 512  # what a server process needs beside connections and listening sockets
+_DESCRIPTOR_RESERVE = 512  # what BIND needs beside its TCP connections
+_MOST_LISTENERS = 64  # processes; NSD opens so many UDP sockets for each, which nobody needs then
 _BIND_MAX_UDP = 4096  # named's own upper limit of max-udp-size
 _BIND_MAX_IDLE = 1200  # named's upper limit of tcp-idle-timeout, in units of 100 ms
 
@@ -31,7 +32,7 @@ class Service:
 @dataclass(frozen=True)
 class Site:
     """Where a server runs: its folder, addresses, the user it drops to ("" = none), a process's descriptors,
-    and TLS where it is wanted.
+    TLS where it is wanted.
     """
 
     folder: str
@@ -41,25 +42,25 @@ class Site:
     user: str
     descriptors: int
     tls: Service | None = None
+    connections_only: bool = False  # no query comes over UDP
 
 
 def tcp_count(server: Server, site: Site) -> int:
     """Connections a process may hold: as asked, otherwise what its descriptors allow.
 
-    NSD is told twice that, for it cuts idle timeouts to 200 ms above half of its tcp-count; its descriptors
-    stop it before. Every process of NSD keeps the listening sockets of all.
+    NSD is told twice that: above half of its tcp-count it cuts idle timeouts to 200 ms, and its descriptors
+    shall be gone before. Then it only takes no more connections, which is left to its other processes.
     """
     if server.tcp_count:
         return server.tcp_count
-    listening = 3 * len(site.addresses) * (server.processes if server.kind == "nsd" else 1)
-    room = max(1_000, min(site.descriptors - _DESCRIPTOR_RESERVE - listening, 200_000))
-    return 2 * room if server.kind == "nsd" else room
+    if server.kind == "nsd":
+        return 2 * min(max(1_000, site.descriptors), 200_000)
+    return max(1_000, min(site.descriptors - _DESCRIPTOR_RESERVE, 200_000))
 
 
 def nsd_config(server: Server, site: Site) -> str:
     """nsd.conf for one authoritative zone."""
-    ports = (server.port, *((site.tls.port,) if site.tls else ()))
-    listen = "".join(f"    ip-address: {one}@{port}\n" for port in ports for one in site.addresses)
+    listen = "".join(f"    ip-address: {one}\n" for one in _nsd_addresses(server, site))
     minimal = "yes" if server.minimal_responses else "no"
     return f"""server:
 {listen}    server-count: {server.processes}
@@ -91,6 +92,22 @@ zone:
     name: "{site.origin}"
     zonefile: "{site.zone_file}"
 """
+
+
+def _nsd_addresses(server: Server, site: Site) -> list[str]:
+    """Where NSD listens: with several processes, each has a socket of its own where only connections come.
+
+    Otherwise they take connections off one socket, whose queue is 256 long, as they come: one process may get
+    twice as many as another. Told apart by `servers`, they share connections alike, and UDP not at all.
+    """
+    plain = [f"{one}@{server.port}" for one in site.addresses]
+    tls = [f"{one}@{site.tls.port}" for one in site.addresses] if site.tls else []
+    if not 1 < server.processes <= _MOST_LISTENERS:
+        return plain + tls
+    numbers = range(1, server.processes + 1)
+    alone = (plain if site.connections_only else []) + tls
+    shared = [] if site.connections_only else plain
+    return shared + [f"{one} servers={number}" for one in alone for number in numbers]
 
 
 def _nsd_tls(service: Service | None) -> str:

@@ -206,21 +206,20 @@ def _role_values(run: Run, key: str) -> dict[str, list[float]]:
 
 
 def _cpu(measured: Measured) -> dict[str, float | None]:
-    """Processes' own accounts where the manifest has none.
-
-    NSD does not wait for its children, so that their time is in no account but the samples'.
+    """The manifest's accounts hold what a process waited for. NSD does not wait for its children, and
+    queriers that close 10,000 connections may outlive their distributor: what they say may be more.
     """
     own: dict[str, Iterable[object]] = {
         "controller": [(measured.run.controller or {}).get("cpu_s")],
         "querier": [file.statistics.get("cpu_s") for file in measured.files],
+        "server": [server.used_cpu(measured.run)],
     }
     listed = _role_values(measured.run, "cpu_s")
-    sums = {role: _sum(listed[role] or own.get(role, [])) for role in ROLES}
-    sampled = server.used_cpu(measured.run)
-    return {
-        **sums,
-        "server": max((one for one in (sums["server"], sampled) if one is not None), default=None),
-    }
+    return {role: _larger(_sum(listed[role]), _sum(own.get(role, []))) for role in ROLES}
+
+
+def _larger(one: float | None, other: float | None) -> float | None:
+    return max((value for value in (one, other) if value is not None), default=None)
 
 
 def _memory(measured: Measured) -> dict[str, int | None]:
