@@ -211,7 +211,7 @@ def hold(folder: pathlib.Path, run: Run, bench: dict[str, Any], table: Table) ->
     table["hold", "reprise", "MB RSS of queriers"] = [memory / 10**6]
     table["hold", "reprise", "bytes RSS/connection"] = growth(rows)
     sink = json.loads((folder / "sink.out").read_text())
-    length = 2 if bench["quick"] else 60
+    length = bench["seconds"] or (2 if bench["quick"] else 60)
     bad = sink["failed"] + sink["closed_idle"]
     queries = json.loads((folder / "controller.json").read_text())["queries"]
     return [

@@ -25,7 +25,15 @@ def watch_line(second: float, steal_ticks: int) -> str:
 def write_bench(
     top: Path, name: str, runs: list[dict[str, Any]], watch: list[str], quick: bool = False
 ) -> None:
-    bench = {"schema": 1, "bench": name, "quick": quick, "sources": 100, "key": "rsa-2048", "runs": runs}
+    bench = {
+        "schema": 1,
+        "bench": name,
+        "quick": quick,
+        "sources": 100,
+        "key": "rsa-2048",
+        "seconds": None,
+        "runs": runs,
+    }
     (top / "bench.json").write_text(json.dumps(bench))
     (top / "watch.txt").write_text("\n".join(watch) + "\n")
 

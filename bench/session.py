@@ -52,6 +52,9 @@ class Step:
     capture: bool = False  # tcpdump at the server, plain veth; otherwise threaded NAPI and a faster sink
     sink: Sink = UDP
     once: bool = False  # in the first repeat only
+    plain: bool = (
+        False  # plain veth: no processor time is read, and no packet is lost to a full ring of NAPI's
+    )
 
 
 @dataclass
@@ -94,6 +97,7 @@ class Session:
             "repeats": self.options.repeats,
             "sources": self.options.sources,
             "key": self.options.key,
+            "seconds": self.options.seconds,
             "commit": facts.commit(),
             "host": facts.host(),
             "runs": self.runs,
@@ -143,7 +147,7 @@ def run(session: Session, step: Step, repeat: int) -> None:
     """One run of one tool in a bed of its own."""
     folder = session.next_folder(step.row, step.name)
     complain(f"bench: {folder.name} (repeat {repeat + 1} of {session.options.repeats})")
-    with Bed(folder, step.source_mode, napi=not step.capture) as bed:
+    with Bed(folder, step.source_mode, napi=not (step.capture or step.plain)) as bed:
         sink = step.sink.start(bed, step.capture)
         capture = _start_capture(bed, step.sink) if step.capture else None
         bed.read("before")

@@ -51,7 +51,7 @@ def size(options: Options) -> Size:
         full=15_000,
         resumed=20_000,
         hold_s=options.seconds or 60,
-        opens=8000,
+        opens=5000,
         queriers=queriers,
     )
 
@@ -116,9 +116,9 @@ class Tcp:
 
     def hold(self) -> Step:
         """All connections at once; the client does not close them."""
-        words = ("--transport", "tcp", "--closer", "server")
+        words = ("--transport", "tcp", "--closer", "server", "--max-lateness-s", "20")
         ours = Reprise(self.session.traces / "hold.pcap", words, queriers=self.how.queriers)
-        return Step("hold", "reprise", Hold(ours), "addresses", sink=self.plain, once=True)
+        return Step("hold", "reprise", Hold(ours), "addresses", sink=self.plain, once=True, plain=True)
 
     def proofs(self) -> list[Step]:
         """Short replays at the trace's own pace, captured."""
