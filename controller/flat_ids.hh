@@ -7,6 +7,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <random>
 #include <utility>
 #include <vector>
@@ -31,6 +32,13 @@ public:
         return {fresh_id, true};
     }
 
+    /// Has the key's slot brought into the cache.
+    void expect(const Key& key) const {
+        if (!slots_.empty()) {
+            __builtin_prefetch(&slots_[home(key)]);
+        }
+    }
+
     [[nodiscard]] size_t size() const { return size_; }
 
     [[nodiscard]] size_t memory() const { return slots_.size() * sizeof(Slot); }
@@ -43,10 +51,19 @@ private:
         std::uint32_t id = kEmpty;
     };
 
+    [[nodiscard]] size_t home(const Key& key) const {
+        return XXH3_64bits_withSeed(key.data(), Size, seed_) & (slots_.size() - 1);
+    }
+
+    /// Not operator==, which calls a function where Size is known.
+    static bool same(const Key& a, const Key& b) {
+        return std::memcmp(a.data(), b.data(), Size) == 0;
+    }
+
     /// The key's slot, or the empty one where it belongs.
     Slot& slot_of(const Key& key) {
-        size_t at = XXH3_64bits_withSeed(key.data(), Size, seed_) & (slots_.size() - 1);
-        while (slots_[at].id != kEmpty && slots_[at].key != key) {
+        size_t at = home(key);
+        while (slots_[at].id != kEmpty && !same(slots_[at].key, key)) {
             at = (at + 1) & (slots_.size() - 1);
         }
         return slots_[at];

@@ -12,6 +12,16 @@
 
 namespace reprise::controller {
 
+namespace {
+
+template <size_t Size> typename FlatIds<Size>::Key key_of(const IpAddress& address) {
+    typename FlatIds<Size>::Key key;
+    std::copy_n(address.bytes.begin(), Size, key.begin());
+    return key;
+}
+
+} // namespace
+
 SourceTable::SourceTable(const std::string& path) : path_(path), file_(path) {
     file_ << "id,address\n";
     if (!file_) {
@@ -21,9 +31,8 @@ SourceTable::SourceTable(const std::string& path) : path_(path), file_(path) {
 
 template <size_t Size>
 std::uint32_t SourceTable::find(FlatIds<Size>& ids, const IpAddress& address) {
-    typename FlatIds<Size>::Key key;
-    std::copy_n(address.bytes.begin(), Size, key.begin());
-    const auto [id, fresh] = ids.find_or_add(key, static_cast<std::uint32_t>(size()));
+    const auto [id, fresh] =
+        ids.find_or_add(key_of<Size>(address), static_cast<std::uint32_t>(size()));
     if (fresh) {
         file_ << id << ',' << address.text() << '\n';
     }
@@ -32,6 +41,14 @@ std::uint32_t SourceTable::find(FlatIds<Size>& ids, const IpAddress& address) {
 
 std::uint32_t SourceTable::id_of(const IpAddress& address) {
     return address.is_v4() ? find(v4_, address) : find(v6_, address);
+}
+
+void SourceTable::expect(const IpAddress& address) const {
+    if (address.is_v4()) {
+        v4_.expect(key_of<4>(address));
+    } else {
+        v6_.expect(key_of<16>(address));
+    }
 }
 
 void SourceTable::flush() {

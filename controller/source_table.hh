@@ -21,6 +21,9 @@ public:
 
     std::uint32_t id_of(const IpAddress& address);
 
+    /// Its id will be asked for soon.
+    void expect(const IpAddress& address) const;
+
     [[nodiscard]] size_t size() const { return v4_.size() + v6_.size(); }
 
     /// Bytes of the table's slots.

@@ -2,9 +2,11 @@
 
 #include "controller/generator.hh"
 #include "controller/input.hh"
+#include "controller/lookahead.hh"
 #include "controller/moment.hh"
 #include "controller/options.hh"
 #include "controller/selection.hh"
+#include "controller/source_table.hh"
 #include "core/address.hh"
 #include "core/clock.hh"
 #include "core/query.hh"
@@ -12,6 +14,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -35,22 +38,27 @@ bool wants_closes(const Options& options) {
 
 } // namespace
 
-std::unique_ptr<Input> open_input(const Options& options, const Servers& servers) {
+std::unique_ptr<Input> open_input(const Options& options, const Servers& servers,
+                                  const SourceTable& sources) {
     if (const auto question = Question::parse(options.generate)) {
         const Endpoint& server = servers.v4 ? *servers.v4 : servers.v6.value_or(Endpoint{});
         return std::make_unique<Generator>(*question, options.generate_sources, server,
                                            options.pace.rate);
     }
-    return std::make_unique<TraceInput>(
+    auto trace = std::make_unique<TraceInput>(
         options.trace,
         trace::ReaderOptions{.ports = options.ports, .closes = wants_closes(options)});
+    if (!std::filesystem::is_regular_file(options.trace)) {
+        return trace;
+    }
+    return std::make_unique<Lookahead>(std::move(trace), sources);
 }
 
 TraceFeed::TraceFeed(const Options& options, const Servers& servers)
-    : input_(open_input(options, servers)), selection_(options, servers), timetable_(options.pace),
+    : sources_(options.results + "/sources.csv"), input_(open_input(options, servers, sources_)),
+      selection_(options, servers), timetable_(options.pace),
       span_(moment(options.from), moment(options.until)),
-      sources_(options.results + "/sources.csv"), transport_(transport_of(options.transport)),
-      laps_(options.loop), limit_(options.limit),
+      transport_(transport_of(options.transport)), laps_(options.loop), limit_(options.limit),
       duration_(static_cast<Nanoseconds>(options.duration_s * 1e9)) {}
 
 double TraceFeed::share_read() const {

@@ -26,8 +26,10 @@
 
 namespace reprise::controller {
 
-/// The trace or the generator, as the options say. Throws where it cannot be read at all.
-std::unique_ptr<Input> open_input(const Options& options, const Servers& servers);
+/// The trace or the generator, as the options say, for queries numbered by `sources`. Throws where
+/// it cannot be read at all.
+std::unique_ptr<Input> open_input(const Options& options, const Servers& servers,
+                                  const SourceTable& sources);
 
 class TraceFeed {
 public:
@@ -65,11 +67,11 @@ private:
     bool take(const trace::Message& message, Query& query);
     bool skip(Skip reason);
 
-    std::unique_ptr<Input> input_;
+    SourceTable sources_;
+    std::unique_ptr<Input> input_; ///< may look into sources_
     Selection selection_;
     Timetable timetable_;
     Span span_;
-    SourceTable sources_;
     std::optional<Transport> transport_; ///< instead of the trace's
     std::uint64_t laps_;                 ///< 0: for ever
     std::uint64_t limit_;                ///< of queries handed out; 0: none
