@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import lzma
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from cli import programs
 from tests.bed import Bed
+
+DATA = programs.ROOT.parent / "shared" / "data"
+REAL_MINUTE = DATA / "root" / "nsd-live.raw.pcap.xz"
+ROOT_ZONE = DATA / "zones" / "root-2020101902-signed.zone.xz"
 
 
 @pytest.fixture
@@ -16,3 +22,16 @@ def bed(tmp_path: Path) -> Iterator[Bed]:
     made = Bed(tmp_path)
     yield made
     made.close()
+
+
+@pytest.fixture(scope="session")
+def real(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A minute at a root server, and the root zone."""
+    if not DATA.is_dir():
+        pytest.skip("shared data is absent")
+    folder = tmp_path_factory.mktemp("root")
+    folder.chmod(0o755)
+    trace, zone = folder / "minute.pcap", folder / "root.zone"
+    trace.write_bytes(lzma.decompress(REAL_MINUTE.read_bytes()))
+    zone.write_bytes(lzma.decompress(ROOT_ZONE.read_bytes()))
+    return trace, zone

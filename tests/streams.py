@@ -31,6 +31,7 @@ TLS_PORT = 853
 NAME = "server.reprise.test"
 MARK_REUSED, MARK_OPENED, MARK_RETRIED, MARK_REWRITTEN = 1, 2, 4, 32
 MARK_FALLBACK, MARK_RESUMED, MARK_EARLY_DATA = 1024, 2048, 4096
+LONGEST_S = 150.0  # of a replay
 _END = b"the end of the capture"
 _DISCARD_PORT = 9
 _DELAYED_ACK = SECOND * 30 // 1000  # Linux delays an acknowledgement by 40 ms
@@ -230,7 +231,7 @@ class Play:
 
     def ends(self, status: int = 0) -> dict[str, int]:
         """The account of the queries: each has its one end."""
-        assert self.controller.wait() == status, self.controller.text() + self.distributor.text()
+        assert self.controller.wait(LONGEST_S) == status, self.controller.text() + self.distributor.text()
         queries: dict[str, int] = self.bed.account()["queries"]
         assert accounted(queries) == queries["read"]
         return queries

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ipaddress
-import lzma
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cli import network, programs
+from cli import network
 from report.rqfile import TRANSPORTS
 from tests import packets
 from tests.bed import Bed, synth
@@ -34,9 +33,6 @@ from tests.streams import (
 
 pytestmark = pytest.mark.netns
 
-DATA = programs.ROOT.parent / "shared" / "data"
-REAL_MINUTE = DATA / "root" / "nsd-live.raw.pcap.xz"
-ROOT_ZONE = DATA / "zones" / "root-2020101902-signed.zone.xz"
 TCP = ("--transport", "tcp")
 SOURCES = 10
 
@@ -293,19 +289,6 @@ def test_equal_ids_on_one_connection_are_told_apart(make_bed: MakeBed, tmp_path:
 
 
 # --- a real trace -----------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def real(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """A minute at a root server, and the root zone."""
-    if not DATA.is_dir():
-        pytest.skip("shared data is absent")
-    folder = tmp_path_factory.mktemp("root")
-    folder.chmod(0o755)
-    trace, zone = folder / "minute.pcap", folder / "root.zone"
-    trace.write_bytes(lzma.decompress(REAL_MINUTE.read_bytes()))
-    zone.write_bytes(lzma.decompress(ROOT_ZONE.read_bytes()))
-    return trace, zone
 
 
 @pytest.mark.data

@@ -375,3 +375,28 @@ def test_source_modes(make_bed: MakeBed, tmp_path: Path, certified: Certified, m
     assert len(flows) == play.connections()["opened"]
     addresses = len({one.client[0] for one in flows})
     assert addresses > 10
+
+
+# --- a real trace -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.data
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [(), ("--queries-per-connection", "1")])
+def test_the_real_minute_over_tls(
+    make_bed: MakeBed, real: tuple[Path, Path], certified: Certified, options: tuple[str, ...]
+) -> None:
+    trace, zone = real
+    bed = make_bed()
+    start_nsd(bed, certified, zone=str(zone))
+    capture = Capture(bed)
+    play = Play(bed, trace, *trusting(certified), *options)
+    queries = play.ends()
+    assert queries["answered"] == queries["sent"] > 1000
+    flows = capture.flows(TLS_PORT)
+    assert len(flows) == play.connections()["opened"]
+    for one in flows:
+        first, flight, *later = sent_types(one)
+        assert (first, flight) == ([HANDSHAKE], [CHANGE_CIPHER, DATA, DATA])
+        assert all(each == [DATA] for each in later)
+    assert sum(one.stalls() + one.stalls(of_client=False) for one in flows) == 0
