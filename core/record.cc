@@ -44,13 +44,9 @@ bool tail_ok(Cursor& in) {
 
 constexpr size_t kFixedSize = 4 + 4 + 8 + 8 + 8 + 8 + 4 + 2 + 2 + 2;
 
-// Where a RecordView finds its fields.
+// Where a RecordView finds what is not in the header.
 constexpr size_t kVersionAt = 4;
 constexpr size_t kFamilyAt = 6;
-constexpr size_t kSequenceAt = 8;
-constexpr size_t kTimeAt = 16;
-constexpr size_t kDueAt = 24;
-constexpr size_t kSourceIdAt = 40;
 constexpr size_t kAddressAt = 48;
 
 size_t address_size(std::uint8_t family) { return IpAddress{.bytes = {}, .family = family}.size(); }
@@ -146,21 +142,9 @@ bool RecordReader::next(Query& query) {
     return (in.ok() && tail_ok(in)) || fail(RecordError::kCorrupt);
 }
 
-std::uint64_t RecordView::sequence() const { return load<std::uint64_t>(bytes_, kSequenceAt); }
-
-Nanoseconds RecordView::trace_time() const { return load<Nanoseconds>(bytes_, kTimeAt); }
-
-Nanoseconds RecordView::due() const { return load<Nanoseconds>(bytes_, kDueAt); }
-
-std::uint32_t RecordView::source_id() const { return load<std::uint32_t>(bytes_, kSourceIdAt); }
-
 IpAddress RecordView::source() const {
     const std::uint8_t* at = bytes_.data() + kAddressAt;
     return bytes_[kFamilyAt] == 4 ? IpAddress::v4(at) : IpAddress::v6(at);
-}
-
-bool RecordView::is_close() const {
-    return load<std::uint16_t>(bytes_, message_size_at(bytes_)) == 0;
 }
 
 bool RecordSkimmer::next(RecordView& record) {
@@ -173,7 +157,8 @@ bool RecordSkimmer::next(RecordView& record) {
     if (error_ != RecordError::kNone) {
         return false;
     }
-    record = RecordView(rest.first(sizeof(std::uint32_t) + load<std::uint32_t>(rest, 0)));
+    record = RecordView(rest.first(sizeof(std::uint32_t) + load<std::uint32_t>(rest, 0)),
+                        message_size_at(rest));
     next_ += record.bytes().size();
     return true;
 }

@@ -15,7 +15,9 @@
 #include "core/clock.hh"
 #include "core/query.hh"
 
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <string>
 
 namespace reprise {
@@ -57,20 +59,41 @@ public:
     /// The whole record, its size included.
     [[nodiscard]] Bytes bytes() const { return bytes_; }
 
-    [[nodiscard]] std::uint64_t sequence() const;
-    [[nodiscard]] Nanoseconds trace_time() const;
-    [[nodiscard]] Nanoseconds due() const;
-    [[nodiscard]] std::uint32_t source_id() const;
+    // Inline: every node of the tree asks several of them about each query.
+
+    [[nodiscard]] std::uint64_t sequence() const { return load<std::uint64_t>(kSequenceAt); }
+
+    [[nodiscard]] Nanoseconds trace_time() const { return load<Nanoseconds>(kTimeAt); }
+
+    [[nodiscard]] Nanoseconds due() const { return load<Nanoseconds>(kDueAt); }
+
+    [[nodiscard]] std::uint32_t source_id() const { return load<std::uint32_t>(kSourceIdAt); }
+
     [[nodiscard]] IpAddress source() const;
+
     /// As Query::is_close().
-    [[nodiscard]] bool is_close() const;
+    [[nodiscard]] bool is_close() const { return load<std::uint16_t>(message_size_at_) == 0; }
 
 private:
     friend class RecordSkimmer;
 
-    explicit RecordView(Bytes bytes) : bytes_(bytes) {}
+    static constexpr size_t kSequenceAt = 8;
+    static constexpr size_t kTimeAt = 16;
+    static constexpr size_t kDueAt = 24;
+    static constexpr size_t kSourceIdAt = 40;
+
+    /// The message's size stands at `message_size_at`, within `bytes`.
+    RecordView(Bytes bytes, size_t message_size_at)
+        : bytes_(bytes), message_size_at_(static_cast<std::uint32_t>(message_size_at)) {}
+
+    template <typename T> [[nodiscard]] T load(size_t at) const {
+        T value = 0;
+        std::memcpy(&value, bytes_.data() + at, sizeof value);
+        return value;
+    }
 
     Bytes bytes_;
+    std::uint32_t message_size_at_ = 0;
 };
 
 /// Walks the records of a block without looking into their messages.
