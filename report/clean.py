@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from report.records import Totals
 from report.rqfile import RqFile
@@ -19,6 +19,7 @@ def reasons(run: Run, files: list[RqFile], totals: Totals, queries: dict[str, in
         *_controller_reasons(run),
         *_file_reasons(files),
         *_sum_reasons(run, totals, queries),
+        *_connection_reasons(files, queries),
         *run.problems,
     ):
         if reason and not any(reason.startswith(one) for one in found):  # the same with a mend, or again
@@ -77,6 +78,24 @@ def _file_reasons(files: list[RqFile]) -> Iterator[str]:
         if file.statistics.get("clean") is False:
             because = file.statistics.get("because") or "no reason given"
             yield f"querier {file.host}/{file.querier}: {because}"
+
+
+def _connection_reasons(files: list[RqFile], queries: dict[str, int]) -> Iterator[str]:
+    """Refused connections are a result; a run in which no query got through measured nothing."""
+    failed = queries["connection_failed"]
+    if not failed or queries["answered"] or queries.get("sent", 0):
+        return
+    why = next(iter(failures(files)), "")
+    yield f"no query reached the server: {failed} failed with their connections{f' ({why})' if why else ''}"
+
+
+def failures(files: Sequence[RqFile]) -> dict[str, int]:
+    """Why connections failed or ended badly, the commonest first."""
+    found: dict[str, int] = {}
+    for file in files:
+        for reason, count in as_dict(file.statistics.get("failures")).items():
+            found[str(reason)] = found.get(str(reason), 0) + (count if isinstance(count, int) else 0)
+    return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
 
 
 def _sum_reasons(run: Run, totals: Totals, queries: dict[str, int]) -> Iterator[str]:

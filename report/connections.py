@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from report import percentiles, server
+from report.clean import failures
 from report.records import Totals
 from report.rqfile import TRANSPORTS, RqFile
 from report.run import Json, Run, ServerSample, as_dict
@@ -46,15 +47,6 @@ def summarize(run: Run, files: Sequence[RqFile], totals: Totals) -> Json:
         },
         "sockets": sockets(run),
     }
-
-
-def failures(files: Sequence[RqFile]) -> dict[str, int]:
-    """Why connections failed or ended badly, the commonest first."""
-    found: dict[str, int] = {}
-    for file in files:
-        for reason, count in as_dict(file.statistics.get("failures")).items():
-            found[str(reason)] = found.get(str(reason), 0) + _number(count)
-    return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
 
 
 def sockets(run: Run) -> Json:

@@ -337,3 +337,11 @@ def test_the_servers_cpu_is_that_of_its_whole_tree(tmp_path: Path) -> None:
     )
     summary = summary_of(write_run(tmp_path / "run", steady(10), server=text))
     assert summary["cpu_s"]["server"] == 9.5
+
+
+def test_a_run_in_which_no_connection_was_of_use_is_unclean(tmp_path: Path) -> None:
+    queries = [Query(n, n * MS, None, None, status=4, transport=2) for n in range(3)]
+    stats = {"failures": {"hostname mismatch": 3}}
+    told = controller_json(3, connection_failed=3)
+    text = reasons(write_run(tmp_path / "run", queries, controller=told, stats=stats))
+    assert "no query reached the server: 3 failed with their connections (hostname mismatch)" in text
