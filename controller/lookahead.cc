@@ -2,8 +2,6 @@
 
 #include "core/trace/reader.hh"
 
-#include <cstddef>
-
 namespace reprise::controller {
 
 /// Reads one more; false at the end.

@@ -2,7 +2,6 @@
 
 #include "core/address.hh"
 #include "core/bytes.hh"
-#include "core/clock.hh"
 #include "core/query.hh"
 
 #include <algorithm>
