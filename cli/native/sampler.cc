@@ -50,9 +50,8 @@ std::string columns() {
 
 Sampler::Sampler(std::vector<Watched> watched, Nanoseconds interval)
     : watched_(std::move(watched)), tcp_(kDumpShare, interval),
-      pss_allowance_(watched_.size(),
-                     Allowance(kPssShare / static_cast<double>(watched_.size()), interval)),
-      pss_(watched_.size()) {}
+      pss_(watched_.size(),
+           ProportionalSize(kPssShare / static_cast<double>(watched_.size()), interval)) {}
 
 std::string Sampler::host_part(bool exact) {
     const Sockets sockets =
@@ -69,14 +68,24 @@ std::string Sampler::host_part(bool exact) {
         parse_listen_drops(read_text("/proc/self/net/netstat")), tcp_.dumped() ? 1 : 0);
 }
 
-/// The tree's PSS; the last one known while a dear reading is being earned.
-std::uint64_t Sampler::share_of(size_t index, const std::vector<Pid>& pids, bool exact) {
-    if (pss_allowance_[index].earn() || exact) {
+void ProportionalSize::set(std::uint64_t bytes, std::uint64_t rss_bytes) {
+    bytes_ = bytes;
+    rss_bytes_ = rss_bytes;
+}
+
+std::uint64_t ProportionalSize::carried_on(std::uint64_t rss_bytes) const {
+    const std::uint64_t now = bytes_ + rss_bytes;
+    return now > rss_bytes_ ? now - rss_bytes_ : 0;
+}
+
+std::uint64_t ProportionalSize::sample(const std::vector<Pid>& pids, std::uint64_t rss_bytes,
+                                       bool exact) {
+    if (allowance_.earn() || exact) {
         const Nanoseconds begin = read_clock(CLOCK_THREAD_CPUTIME_ID);
-        pss_[index] = pss_bytes(pids);
-        pss_allowance_[index].spend(read_clock(CLOCK_THREAD_CPUTIME_ID) - begin);
+        set(pss_bytes(pids), rss_bytes);
+        allowance_.spend(read_clock(CLOCK_THREAD_CPUTIME_ID) - begin);
     }
-    return pss_[index];
+    return carried_on(rss_bytes);
 }
 
 std::string Sampler::sample(bool exact) {
@@ -89,9 +98,10 @@ std::string Sampler::sample(bool exact) {
     for (size_t index = 0; index < watched_.size(); ++index) {
         const std::vector<Pid> pids = descendants(watched_[index].pid, table);
         const TreeUse use = measure(pids, table);
-        lines += fmt::format("{},{},{:.2f},{:.2f},{},{},{:.2f},{},{},{},{}\n", real, mono,
-                             cpu.busy_s, cpu.steal_s, watched_[index].name, pids.size(), use.cpu_s,
-                             use.rss_bytes, share_of(index, pids, exact), use.descriptors, host);
+        lines +=
+            fmt::format("{},{},{:.2f},{:.2f},{},{},{:.2f},{},{},{},{}\n", real, mono, cpu.busy_s,
+                        cpu.steal_s, watched_[index].name, pids.size(), use.cpu_s, use.rss_bytes,
+                        pss_[index].sample(pids, use.rss_bytes, exact), use.descriptors, host);
     }
     return lines;
 }

@@ -24,6 +24,27 @@ Watched parse_watched(const std::string& text);
 /// The heading line, with its end.
 std::string columns();
 
+/// PSS of a tree. Reading it walks page tables, 25 ms a GB: it is read as often as `share` of a
+/// core allows, and between two readings grows with the resident memory, for what is new is nobody
+/// else's.
+class ProportionalSize {
+public:
+    ProportionalSize(double share, Nanoseconds interval) : allowance_(share, interval) {}
+
+    std::uint64_t sample(const std::vector<Pid>& pids, std::uint64_t rss_bytes, bool exact);
+
+    /// A reading, for which the tree had `rss_bytes`.
+    void set(std::uint64_t bytes, std::uint64_t rss_bytes);
+
+    /// At `rss_bytes` now.
+    [[nodiscard]] std::uint64_t carried_on(std::uint64_t rss_bytes) const;
+
+private:
+    Allowance allowance_;
+    std::uint64_t bytes_ = 0;
+    std::uint64_t rss_bytes_ = 0; ///< when it was read
+};
+
 class Sampler {
 public:
     Sampler(std::vector<Watched> watched, Nanoseconds interval);
@@ -33,12 +54,9 @@ public:
 
 private:
     std::string host_part(bool exact);
-    std::uint64_t share_of(size_t index, const std::vector<Pid>& pids, bool exact);
-
     std::vector<Watched> watched_;
     TcpCounter tcp_;
-    std::vector<Allowance> pss_allowance_;
-    std::vector<std::uint64_t> pss_;
+    std::vector<ProportionalSize> pss_;
 };
 
 } // namespace reprise::sampler

@@ -213,6 +213,15 @@ TEST(Sampler, LinesHaveTheHeadingsColumns) {
     EXPECT_NE(lines.find(",nobody,0,0.00,0,0,0,"), std::string::npos);
 }
 
+TEST(Sampler, PssGrowsWithResidentMemoryBetweenReadings) {
+    ProportionalSize size(0.001, kSecond);
+    size.set(100, 250);
+    EXPECT_EQ(size.carried_on(250), 100);
+    EXPECT_EQ(size.carried_on(400), 250);
+    EXPECT_EQ(size.carried_on(160), 10);
+    EXPECT_EQ(size.carried_on(0), 0);
+}
+
 TEST(Sampler, WatchedProcessesAreNamed) {
     EXPECT_EQ(parse_watched("server=42").pid, 42);
     for (const char* const bad :
