@@ -132,8 +132,8 @@ std::uint64_t pss_bytes(const std::vector<Pid>& pids) {
     for (const Pid pid : pids) {
         const std::string text = read_text(fmt::format("/proc/{}/smaps_rollup", pid));
         const size_t at = text.find("\nPss:");
-        if (at != std::string::npos) {
-            const size_t digits = text.find_first_not_of(' ', at + 5);
+        const size_t digits = at == std::string::npos ? at : text.find_first_not_of(' ', at + 5);
+        if (digits != std::string::npos) {
             std::uint64_t kib = 0;
             std::from_chars(text.data() + digits, text.data() + text.size(), kib);
             total += kib * 1024;

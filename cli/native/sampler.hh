@@ -24,7 +24,7 @@ Watched parse_watched(const std::string& text);
 /// The heading line, with its end.
 std::string columns();
 
-/// PSS of a tree. Reading it walks page tables, 25 ms a GB: it is read as often as `share` of a
+/// PSS of a tree. Reading it walks page tables, 40 ms a GB: it is read as often as `share` of a
 /// core allows, and between two readings grows with the resident memory, for what is new is nobody
 /// else's.
 class ProportionalSize {
