@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives import serialization
 
 from cli import certificates, linux, network, programs, servers
 from cli.experiment import Server
-from report.rqfile import Records
+from report.rqfile import Records, Status
 from tests import packets
 from tests.bed import ZONE, Bed, Program, accounted, wait_for
 from tests.packets import ACK, FIN, RST, SYN, TCP, Packet
@@ -266,6 +266,18 @@ class Play:
     def log(self) -> str:
         """What distributor and queriers said."""
         return self.distributor.text()
+
+
+def only_headers_fail(play: Play) -> None:
+    """NSD closes the connection on a query without a question; every other query is answered."""
+    queries = play.ends()
+    assert queries["read"] == queries["sent"] + queries["skipped"]
+    assert queries["answered"] > 100
+    records = play.records()
+    failed = records[(records["status"] != Status.ANSWERED) & (records["status"] != Status.SKIPPED)]
+    assert set(failed["query_size"].tolist()) <= {12}
+    assert set(failed["status"].tolist()) <= {Status.CONNECTION_FAILED}
+    assert len(failed) <= 2
 
 
 def marked(records: Records, mark: int) -> int:

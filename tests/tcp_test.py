@@ -27,6 +27,7 @@ from tests.streams import (
     Play,
     marked,
     misbehave,
+    only_headers_fail,
     rounds,
     start_nsd,
 )
@@ -309,12 +310,11 @@ def test_the_real_minute_over_tcp(
     start_nsd(bed, zone=str(zone))
     capture = Capture(bed)
     play = Play(bed, trace, *TCP, *options)
-    queries = play.ends()
-    assert queries["answered"] == queries["sent"] > 100
-    assert queries["read"] == queries["sent"] + queries["skipped"]
+    only_headers_fail(play)
     flows = capture.flows()
     assert len(flows) == play.connections()["opened"]
-    assert sum(len(one.queries()) for one in flows) == queries["sent"]
+    queries = play.ends()
+    assert sum(len(one.queries()) for one in flows) == queries["sent"] + queries["retried"]
     assert all(one.one_query_a_segment() for one in flows)
     assert sum(one.stalls() for one in flows) == 0
     assert sum(one.stalls(of_client=False) for one in flows) == 0

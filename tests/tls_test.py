@@ -24,6 +24,7 @@ from tests.streams import (
     certify,
     marked,
     misbehave,
+    only_headers_fail,
     rounds,
     start_bind,
     start_nsd,
@@ -391,8 +392,7 @@ def test_the_real_minute_over_tls(
     start_nsd(bed, certified, zone=str(zone))
     capture = Capture(bed)
     play = Play(bed, trace, *trusting(certified), *options)
-    queries = play.ends()
-    assert queries["answered"] == queries["sent"] > 1000
+    only_headers_fail(play)
     flows = capture.flows(TLS_PORT)
     assert len(flows) == play.connections()["opened"]
     for one in flows:
