@@ -26,7 +26,7 @@ class Size:
     single: int  # connections with one query each
     persistent: int  # queries over connections that stay
     names: int
-    dnsperf_single: int  # it is slow at these
+    dnsperf_single: int  # from one address, whose ports must last
     clients: int  # dnsperf's connections where ours are as many as sources
     full: int  # TLS: connections with one query each
     resumed: int
@@ -46,7 +46,7 @@ def size(options: Options) -> Size:
         single=200_000,
         persistent=1_000_000,
         names=100_000,
-        dnsperf_single=100_000,
+        dnsperf_single=20_000,
         clients=10_000,
         full=15_000,
         resumed=20_000,
@@ -106,7 +106,8 @@ class Tcp:
         options = closed_loop("tcp", _IN_FLIGHT, *_STAYING)
         loops = how.persistent // how.names
         theirs = Dnsperf(how.clients, _IN_FLIGHT, folder / "names.txt", loops, "tcp")
-        many = Reprise(folder / "many.pcap", options, queriers=how.queriers)
+        shared = closed_loop("tcp", _IN_FLIGHT // how.queriers, *_STAYING)
+        many = Reprise(folder / "many.pcap", shared, queriers=how.queriers)
         row = "persistent"
         return [
             self.step(row, "dnsperf", theirs),
