@@ -229,6 +229,27 @@ def test_a_server_that_does_not_read(make_bed: MakeBed, tmp_path: Path) -> None:
     assert all(query[12:-4] == packets.query(0, name)[12:-4] for query in flow.queries())
 
 
+@pytest.mark.parametrize("transport", ["tcp", "tls"])
+def test_a_server_that_pauses(make_bed: MakeBed, tmp_path: Path, transport: str) -> None:
+    """What it does not read for a second waits here, and is answered afterwards, in order."""
+    bed = make_bed()
+    certified = certify(tmp_path / "service")
+    start_nsd(bed, certified, tls_port=8853)
+    if transport == "tls":
+        misbehave(bed, "pause=8853", 853)
+    port = 853 if transport == "tls" else 1053
+    if transport == "tcp":
+        misbehave(bed, "pause=53", port)
+    name = ".".join(["x" * 60] * 3)
+    frames = ((BASE + n * SECOND // 8000, "203.0.113.1", 2000, packets.query(n, name)) for n in range(4000))
+    options = ("--transport", transport, "--tls-ca", str(certified.authority), "--server-port", "1053")
+    play = Play(bed, packets.write(tmp_path / "t.pcap", frames), *options)
+    assert play.answers_all()["retried"] == 0
+    assert play.connections()["opened"] == 1
+    assert np.all(np.diff(play.records()["recv_ns"]) >= 0)
+    assert play.failures() == {}
+
+
 def test_a_server_that_never_answers(make_bed: MakeBed, tmp_path: Path) -> None:
     bed = make_bed()
     misbehave(bed, "silent")

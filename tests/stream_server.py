@@ -12,7 +12,9 @@ Usage: stream_server.py ADDRESS:PORT BEHAVIOUR[=N]
     deaf           accepts and reads nothing
     full           has room for N connections that nobody accepts
     truncate       answers over UDP are truncated; N of every 10 queries are told so
+    truncate-only=N  the same, and nobody answers over TCP
     flip=N         passes all on to port N and spoils the fifth TLS record of each client
+    pause=N        passes all on to port N, and for a second reads no more than the first 4 KB of each client
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ import asyncio
 import socket
 import struct
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import cast
 
 SMALL_BUFFER = 4096
@@ -168,6 +170,17 @@ async def spoil(client: asyncio.StreamReader, server: asyncio.StreamWriter) -> N
         server.close()
 
 
+async def pause(client: asyncio.StreamReader, server: asyncio.StreamWriter) -> None:
+    """Passes bytes on, and reads nothing for a second when it has passed the first ones."""
+    passed = 0
+    while data := await client.read(SMALL_BUFFER):
+        if passed < SMALL_BUFFER <= passed + len(data):
+            await asyncio.sleep(1)
+        passed += len(data)
+        server.write(data)
+    server.close()
+
+
 async def copy(server: asyncio.StreamReader, client: asyncio.StreamWriter) -> None:
     try:
         while data := await server.read(65536):
@@ -177,12 +190,17 @@ async def copy(server: asyncio.StreamReader, client: asyncio.StreamWriter) -> No
     client.close()
 
 
-async def proxy(address: str, port: int, target: int) -> None:
+Forward = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Coroutine[None, None, None]]
+FORWARD: dict[str, Forward] = {"flip": spoil, "pause": pause}
+
+
+async def proxy(address: str, port: int, target: int, forward: Forward) -> None:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         from_server, to_server = await asyncio.open_connection(address, target)
-        await asyncio.gather(spoil(reader, to_server), copy(from_server, writer))
+        await asyncio.gather(forward(reader, to_server), copy(from_server, writer))
 
-    await asyncio.start_server(serve, address, port)
+    listening = listener(address, port, 4096, small=True)
+    await asyncio.start_server(serve, sock=listening, limit=SMALL_BUFFER)
 
 
 async def ignore(listening: socket.socket) -> None:
@@ -208,7 +226,12 @@ async def talk(address: str, port: int, kind: str, number: int) -> None:
     one = listener(address, port, 4096)
     await loop.create_server(lambda: TALKERS[kind](number), sock=one)
     if kind == "truncate":
-        await loop.create_datagram_endpoint(lambda: Truncate(number), local_addr=(address, port))
+        await datagrams(address, port, number)
+
+
+async def datagrams(address: str, port: int, number: int) -> None:
+    loop = asyncio.get_running_loop()
+    await loop.create_datagram_endpoint(lambda: Truncate(number), local_addr=(address, port))
 
 
 async def serve(endpoint: str, behaviour: str) -> None:
@@ -219,8 +242,10 @@ async def serve(endpoint: str, behaviour: str) -> None:
         kept.append(listener(address, int(port), int(number)))
     elif kind == "deaf":
         kept.append(asyncio.create_task(ignore(listener(address, int(port), 4096, small=True))))
-    elif kind == "flip":
-        await proxy(address, int(port), int(number))
+    elif kind in FORWARD:
+        await proxy(address, int(port), int(number), FORWARD[kind])
+    elif kind == "truncate-only":
+        await datagrams(address, int(port), int(number))
     else:
         await talk(address, int(port), kind, int(number or 0))
     sys.stderr.write("responding\n")

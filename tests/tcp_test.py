@@ -353,6 +353,42 @@ def test_truncated_answers_are_asked_for_again(make_bed: MakeBed, trace: Path, f
     assert truncated.sum() == (0 if fallback else 30)
 
 
+def test_a_truncated_answer_is_none_where_tcp_is_refused(make_bed: MakeBed, trace: Path) -> None:
+    bed = make_bed()
+    misbehave(bed, "truncate-only=3")
+    play = Play(bed, trace, "--tcp-fallback")
+    queries = play.ends()
+    assert queries["answered"] + queries["connection_failed"] == queries["read"] == 100
+    assert queries["connection_failed"] == play.statistic("tcp_fallbacks") == 30
+    assert play.failures() == {"Connection refused": 30}
+
+
+# --- other ways to play -----------------------------------------------------------------------------------
+
+
+def test_dependent_queries_are_not_pipelined(make_bed: MakeBed, tmp_path: Path) -> None:
+    bed = make_bed()
+    misbehave(bed, "dribble")
+    capture = Capture(bed)
+    play = Play(bed, rounds(tmp_path / "t.pcap", 5, 10, 0, 0), *TCP, "--dependent")
+    play.answers_all()
+    for one in capture.flows():
+        sides = [one.from_client(packet) for packet in one.packets if packet.payload]
+        turns = sum(now and not before for before, now in zip([False, *sides], sides, strict=False))
+        assert turns == len(one.queries()) == 10
+
+
+@pytest.mark.parametrize("limits", [(), ("--queries-per-connection", "1")])
+def test_as_fast_as_possible(make_bed: MakeBed, tmp_path: Path, limits: tuple[str, ...]) -> None:
+    bed = make_bed()
+    start_nsd(bed)
+    trace = rounds(tmp_path / "t.pcap", 50, 100, 0.5)
+    play = Play(bed, trace, *TCP, "--fast", "--in-flight", "100", *limits)
+    assert play.answers_all()["read"] == 5_000
+    assert play.connections()["opened"] == (5_000 if limits else 50)
+    assert not limits or play.connections()["peak_open"] <= 100
+
+
 # --- source modes -----------------------------------------------------------------------------------------
 
 

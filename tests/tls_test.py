@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from cli import network
+from cli import network, programs
 from report.rqfile import TRANSPORTS
+from tests import packets
 from tests.bed import Bed, Program, synth
 from tests.streams import (
     MARK_EARLY_DATA,
@@ -22,6 +27,7 @@ from tests.streams import (
     Flow,
     Play,
     certify,
+    flows,
     marked,
     misbehave,
     only_headers_fail,
@@ -376,6 +382,32 @@ def test_source_modes(make_bed: MakeBed, tmp_path: Path, certified: Certified, m
     assert len(flows) == play.connections()["opened"]
     addresses = len({one.client[0] for one in flows})
     assert addresses > 10
+
+
+# --- through the command ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["nsd", pytest.param("bind", marks=pytest.mark.slow)])
+def test_a_run_over_tls(tmp_path: Path, kind: str) -> None:
+    """The plan makes the server's certificate, and the querier checks it."""
+    argv = [sys.executable, "-m", "cli", "run", str(programs.ROOT / "experiments/quickstart.toml")]
+    settings = ("replay.transport=tls", f"server.kind={kind}", "sample.capture=true", "synth.duration=1")
+    for one in (*settings, "replay.queries_per_connection=2", "tls.resume=true", "synth.clients=50"):
+        argv += ["--set", one]
+    environment = {**os.environ, "PYTHONPATH": str(programs.ROOT)}
+    done = subprocess.run(argv, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (folder,) = (tmp_path / "results").iterdir()
+    summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+    connections = summary["connections"]
+    assert summary["queries"]["answered"] == summary["queries"]["read"]
+    assert connections["opened"] > 50
+    assert connections["failures"] == {}
+    assert 0 < connections["resumed"] < connections["opened"]
+    found = flows(packets.read(folder / "capture.pcap"), TLS_PORT)
+    assert len(found) == connections["opened"]
+    assert all(len(one.sent()) >= 2 for one in found)
+    assert summary["leaked_packets"] == 0
 
 
 # --- a real trace -----------------------------------------------------------------------------------------
