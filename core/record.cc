@@ -18,7 +18,9 @@ template <typename T> char* put(char* at, T value) {
 }
 
 char* put_bytes(char* at, const std::uint8_t* bytes, size_t count) {
-    std::memcpy(at, bytes, count);
+    if (count > 0) { // a close has no message, and memcpy() must not see its null pointer
+        std::memcpy(at, bytes, count);
+    }
     return at + count;
 }
 
