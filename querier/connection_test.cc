@@ -124,5 +124,33 @@ TEST_F(QueueTest, AConnectionThatNeverWasFailsAll) {
     EXPECT_TRUE(loss.retry.empty());
 }
 
+TEST_F(QueueTest, WhatNeverArrivedWaitsBeforeTheOthers) {
+    const std::vector<std::uint32_t> all{add(), add(), add()};
+    queue_.started(slots_, all[0]);
+    queue_.started(slots_, all[1]);
+    EXPECT_TRUE(queue_.flying());
+    EXPECT_EQ(queue_.take_back(slots_), (std::vector<std::uint32_t>{all[0], all[1]}));
+    EXPECT_FALSE(queue_.flying());
+    for (const std::uint32_t slot : all) {
+        EXPECT_EQ(queue_.next(), slot);
+        queue_.started(slots_, slot);
+    }
+}
+
+TEST_F(QueueTest, AServerThatEndsEveryConnectionAtOnceCostsOneRetry) {
+    const std::uint32_t a = add();
+    queue_.start_all(slots_);
+    EXPECT_EQ(queue_.lose(slots_, true).retry, std::vector<std::uint32_t>{a});
+    queue_.enqueue(slots_, a);
+    queue_.start_all(slots_);
+    EXPECT_EQ(queue_.lose(slots_, true).failed, std::vector<std::uint32_t>{a});
+}
+
+TEST_F(QueueTest, EarlyDataFailsWithAHandshake) {
+    const std::uint32_t a = add();
+    queue_.started(slots_, a);
+    EXPECT_EQ(queue_.lose(slots_, false).failed, std::vector<std::uint32_t>{a});
+}
+
 } // namespace
 } // namespace reprise::querier

@@ -185,7 +185,8 @@ void StreamTransport::read(std::uint32_t place, std::uint32_t events) {
             return;
         }
         if (got.bytes.empty()) {
-            return lose(place, got.error == 0 ? kClosedByServer : std::strerror(got.error));
+            const int error = got.error == 0 ? connections_[place].write_error : got.error;
+            return lose(place, error == 0 ? kClosedByServer : std::strerror(error));
         }
         const Nanoseconds received =
             got.stamp == 0 ? SteadyClock::now() : stamps_.convert(got.stamp);
@@ -355,8 +356,8 @@ bool StreamTransport::write_one(std::uint32_t place, std::uint32_t index) {
     ++connection.written;
     connection.queue.started(slots_, index);
     if (sent < 0 && !blocked) {
-        bytes->clear();
         give_up(place);
+        bytes->clear();
         return false;
     }
     connection.tail.assign(bytes->begin() + std::max<ssize_t>(sent, 0), bytes->end());

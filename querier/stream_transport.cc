@@ -265,7 +265,10 @@ void StreamTransport::end_soon(std::uint32_t place, Ending ending) {
 }
 
 /// A write failed. Answers that came before may still be read.
-void StreamTransport::give_up(std::uint32_t place) { end_soon(place, Ending::kBroken); }
+void StreamTransport::give_up(std::uint32_t place) {
+    connections_[place].write_error = errno;
+    end_soon(place, Ending::kBroken);
+}
 
 /// Closes what was found to be over while somebody was working on it.
 void StreamTransport::settle() {

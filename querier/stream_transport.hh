@@ -120,6 +120,7 @@ private:
         bool established = false; ///< queries may be written: TCP connected, TLS shaken hands
         bool is_idle = false;
         bool nagle_off = false;
+        int write_error = 0;       ///< errno of kBroken
         std::uint16_t next_id = 0; ///< to be tried for a query whose own id is in flight
         bool over = false;         ///< on the list of connections to be closed
         Nanoseconds syn = 0;
