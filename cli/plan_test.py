@@ -263,6 +263,18 @@ def test_a_server_at_an_address_needs_no_network_and_no_server_process() -> None
     assert "--server 127.0.0.1 --server ::1 --server-port 5300" in argv_of(plan, "controller")
 
 
+def test_a_server_at_an_address_is_asked_by_the_replays_transport() -> None:
+    server = Server(kind="address", addresses=("127.0.0.1",), port=5300)
+    for transport, words in (
+        ("trace", "--port 5300 127.0.0.1"),
+        ("tcp", "--port 5300 --transport tcp 127.0.0.1"),
+        ("tls", "--port 853 --transport tls 127.0.0.1"),
+    ):
+        replay = Replay(transport=transport)
+        plan = make(dataclasses.replace(ZONED, server=server, replay=replay), FACTS)
+        assert " ".join(plan.prepare[0].argv).endswith(words)
+
+
 def test_json_has_the_documented_keys_and_nothing_private() -> None:
     value = json.loads(
         json.dumps(as_json(make(dataclasses.replace(ZONED, server=Server(kind="bind", zone="/z")), FACTS)))

@@ -1,7 +1,7 @@
 """Whether a started process is ready for the next one; each check is one quick attempt.
 
-`python -m cli.ready --port P ADDRESS...` asks a server that the user runs, as a step of the plan; any answer
-will do.
+`python -m cli.ready --port P [--transport T] ADDRESS...` asks a server that the user runs, as a step of the
+plan; any answer will do.
 """
 
 from __future__ import annotations
@@ -84,13 +84,13 @@ def _exchange(address: str, port: int, origin: str, transport: str) -> dns.messa
     return ask(query, address, timeout=_ATTEMPT_S, port=port)
 
 
-def silence(address: str, port: int) -> str | None:
-    """None as soon as the server gives any answer over UDP, otherwise why it did not within the patience."""
+def silence(address: str, port: int, transport: str = "UDP") -> str | None:
+    """None as soon as the server gives any answer, otherwise why it did not within the patience."""
     end = time.monotonic() + _PATIENCE_S
     while True:
         begin = time.monotonic()
         try:
-            _exchange(address, port, ".", "UDP")
+            _exchange(address, port, ".", transport)
         except (OSError, EOFError, dns.exception.DNSException) as error:
             if time.monotonic() > end:
                 return str(error) or type(error).__name__
@@ -103,10 +103,11 @@ def main(arguments: list[str]) -> int:
     """The plan's look at a server of the user's own."""
     parser = argparse.ArgumentParser(prog="python -m cli.ready")
     parser.add_argument("--port", type=int, required=True)
+    parser.add_argument("--transport", choices=("udp", "tcp", "tls"), default="udp")
     parser.add_argument("addresses", nargs="+", metavar="ADDRESS")
     options = parser.parse_args(arguments)
     for address in options.addresses:
-        trouble = silence(address, options.port)
+        trouble = silence(address, options.port, options.transport.upper())
         if trouble is not None:
             what = f"no answer from {address} port {options.port} ({trouble})"
             sys.stderr.write(RepriseError(what, "start the server or mend server.addresses").line() + "\n")

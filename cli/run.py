@@ -240,10 +240,24 @@ def table(summary: dict[str, Any]) -> str:
         ("timing error, p50 and p99", f"{_micro(timing.get('abs_p50'))}, {_micro(timing.get('abs_p99'))}"),
         ("latency, median", _micro(latency.get("median"))),
     ]
+    rows += _connections(as_dict(summary.get("connections")))
     reasons = one_line("; ".join(str(one) for one in summary.get("unclean_because", [])))
     rows.append(("clean", "yes" if summary.get("clean") else f"no: {reasons}"))
     width = max(len(name) for name, _ in rows)
     return "".join(f"{name.ljust(width)}  {value}\n" for name, value in rows)
+
+
+def _connections(counts: dict[str, Any]) -> list[tuple[str, str]]:
+    if not counts.get("opened"):
+        return []
+    text = f"{counts['opened']:,} opened, {counts.get('reused_queries', 0):,} queries on open ones"
+    why = ", ".join(f"{reason}: {count:,}" for reason, count in as_dict(counts.get("failures")).items())
+    return [("connections", text), *([("ended badly", one_line(why))] if why else [])]
+
+
+def as_dict(value: object) -> dict[str, Any]:
+    """An unexpected part of a file is an empty one."""
+    return value if isinstance(value, dict) else {}
 
 
 def _micro(value: float | None) -> str:

@@ -164,3 +164,21 @@ def test_the_table_at_the_end() -> None:
         "latency, median            none",
         "clean                      no: a; b",
     ]
+
+
+@pytest.mark.netns
+@pytest.mark.parametrize("transport", ["tcp", "tls"])
+def test_every_query_goes_over_connections_seen_at_both_ends(tmp_path: Path, transport: str) -> None:
+    settings = [f"replay.transport={transport}", "replay.queries_per_connection=2", "sample.clients=true"]
+    done = command("run", str(QUICK), *SHORT, *(w for one in settings for w in ("--set", one)), cwd=tmp_path)
+    assert done.returncode == 0, done.stderr + done.stdout
+    summary = read(results(tmp_path) / "summary.json")
+    queries, counts = summary["queries"], summary["connections"]
+    assert summary["transport"][transport] == queries["sent"] == queries["answered"] == queries["read"]
+    assert counts["opened"] + counts["reused_queries"] == queries["sent"]
+    assert counts["opened"] >= queries["sent"] / 2
+    assert counts["failures"] == {}
+    assert summary["connect_us_by_transport"][transport]["count"] == counts["opened"]
+    assert summary["sockets"]["server"]["peak_established"] > 0
+    assert summary["sockets"]["clients"]["peak_established"] > 0
+    assert f"connections  {counts['opened']:,} opened" in re.sub(" {2,}", "  ", done.stdout)

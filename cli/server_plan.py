@@ -53,8 +53,11 @@ def addresses(experiment: Experiment) -> tuple[str, ...]:
 
 
 def _address_steps(experiment: Experiment, facts: Facts) -> list[Step]:
-    server = experiment.server
-    argv = facts.module("cli.ready", "--port", str(server.port), *server.addresses)
+    """Asks the user's server by the transport of the replay: it need not know another."""
+    server, transport = experiment.server, experiment.replay.transport
+    port = (experiment.tls or Tls()).port if transport == "tls" else server.port
+    other = ("--transport", transport) if _connections_only(experiment) else ()
+    argv = facts.module("cli.ready", "--port", str(port), *other, *server.addresses)
     return [Step("ask", "asking the server", argv, facts.module_env)]
 
 
