@@ -19,7 +19,7 @@ _DEFAULT_REPEATS = {
     "tls": 3,
     "timing": 3,
     "reader": 5,
-}  # each keeps its bench below about six minutes
+}  # each keeps its bench below about seven minutes
 _KEYS = ("ecdsa-p256", "rsa-2048")
 
 
