@@ -31,7 +31,9 @@
 namespace reprise::querier {
 namespace {
 
-constexpr Nanoseconds kReapPatience = kSecond; ///< for all queriers together
+constexpr Nanoseconds kReapPatience = kSecond; ///< for all lost queriers together
+/// For those that have reported: closing 20,000 connections takes the kernel a while.
+constexpr Nanoseconds kExitPatience = 30 * kSecond;
 constexpr size_t kMostNewcomers = 16;
 constexpr std::uint64_t kCreditPortion = 4096;
 constexpr Nanoseconds kHandshakeTime = 5 * kSecond;
@@ -337,7 +339,8 @@ wire::Finished Distributor::compile_reports() {
     for (size_t i = 0; i < fanout_.children().size(); ++i) {
         tree::Child& child = *fanout_.children()[i];
         const bool local = i < pids_.size();
-        const std::string ending = local ? reap(std::exchange(pids_[i], -1), until) : std::string();
+        const std::string ending =
+            local && child.lost ? reap(std::exchange(pids_[i], -1), until) : std::string();
         for (wire::QuerierReport& report : child.reports) {
             wire::QuerierReport& out = *finished.add_reports();
             out = report;
@@ -365,10 +368,11 @@ wire::Finished Distributor::compile_reports() {
 }
 
 int Distributor::finish() {
-    const Nanoseconds until = SteadyClock::now() + kReapPatience;
-    for (const pid_t pid : pids_) {
-        if (pid > 0) {
-            reap(pid, until);
+    const Nanoseconds now = SteadyClock::now();
+    for (size_t i = 0; i < pids_.size(); ++i) {
+        if (pids_[i] > 0) {
+            const bool reported = !fanout_.children()[i]->reports.empty();
+            reap(pids_[i], now + (reported ? kExitPatience : kReapPatience));
         }
     }
     if (unclean_.empty()) {

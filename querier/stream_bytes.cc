@@ -111,8 +111,7 @@ void StreamTransport::on_established_too_late(Connection& connection) {
 
 void StreamTransport::start_tls(std::uint32_t place) {
     Connection& connection = connections_[place];
-    connection.tls =
-        std::make_unique<TlsStream>(*tls_, connection.source, *tls_servers_.of(connection.family));
+    connection.tls = std::make_unique<TlsStream>(*tls_, connection.source, connection.server);
     write_early(connection);
     shake_hands(place);
 }

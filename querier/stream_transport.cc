@@ -15,7 +15,6 @@
 #include "querier/stream_socket.hh"
 #include "querier/tls_stream.hh"
 #include "querier/transport.hh"
-#include "querier/udp_socket.hh"
 
 #include <spdlog/spdlog.h>
 
@@ -102,7 +101,7 @@ std::uint32_t StreamTransport::connection_for(std::uint32_t index, SendResult& r
     OpenedStream opened = open_stream(*server, source, options_.kernel_stamps);
     if (opened.error != 0) {
         descriptors_.give_back();
-        result = opened.not_ours ? SendResult::kNoAddress : refused(opened.error, slot);
+        result = opened.not_ours ? SendResult::kNoAddress : refused(opened.error, *server);
         return kNone;
     }
     slot.record.marks |= kMarkOpened;
@@ -113,7 +112,7 @@ std::uint32_t StreamTransport::connection_for(std::uint32_t index, SendResult& r
 }
 
 /// The kernel did not even begin to connect.
-SendResult StreamTransport::refused(int error, const Slot& slot) {
+SendResult StreamTransport::refused(int error, const Endpoint& server) {
     if (error == EMFILE || error == ENFILE) {
         return SendResult::kNoRoom;
     }
@@ -124,9 +123,9 @@ SendResult StreamTransport::refused(int error, const Slot& slot) {
         spdlog::warn("event=no_free_port server={} mend=\"all local ports of an address are in use "
                      "to this server; use --source-mode mapped or addresses, more client hosts, or "
                      "a wider net.ipv4.ip_local_port_range\"",
-                     server_of(slot)->text());
+                     server.text());
     } else if (!no_port && !std::exchange(warned_, true)) {
-        spdlog::warn("event=connect_failed server={} because={}", server_of(slot)->text(),
+        spdlog::warn("event=connect_failed server={} because={}", server.text(),
                      quoted(std::strerror(error)));
     }
     return SendResult::kFailed;
@@ -150,7 +149,7 @@ std::uint32_t StreamTransport::adopt(OpenedStream opened, std::uint32_t index) {
     fresh.source = slot.record.source;
     fresh.secure = slot.carrier == Transport::kTls;
     fresh.opener = index;
-    fresh.family = slot.family();
+    fresh.server = server_of(slot).value_or(Endpoint{});
     fresh.syn = opened.syn;
     connections_[place] = std::move(fresh);
     by_key_[connections_[place].key] = place;

@@ -17,6 +17,7 @@
 //
 // Events are edge-triggered: a connection costs one epoll_ctl in its life.
 
+#include "core/address.hh"
 #include "core/bytes.hh"
 #include "core/clock.hh"
 #include "core/fd.hh"
@@ -113,7 +114,7 @@ private:
         std::uint32_t used = 0;       ///< queries that took it
         std::uint32_t written = 0;    ///< queries that were handed to the kernel
         std::uint32_t opener = kNone; ///< query that opens it, until it is established
-        std::uint8_t family = 0;
+        Endpoint server;
         Ending ending = Ending::kOpen;
         bool secure = false;      ///< by TLS
         bool connected = false;   ///< the SYN was answered
@@ -135,7 +136,7 @@ private:
     [[nodiscard]] const std::optional<Endpoint>& server_of(const Slot& slot) const;
     SendResult attach(std::uint32_t slot);
     std::uint32_t connection_for(std::uint32_t slot, SendResult& result);
-    SendResult refused(int error, const Slot& slot);
+    SendResult refused(int error, const Endpoint& server);
     std::uint32_t adopt(OpenedStream opened, std::uint32_t slot);
     void use(std::uint32_t place);
 
