@@ -246,7 +246,7 @@ void Distributor::on_start(const wire::Start& start) {
     RecordSkimmer records(bytes_of(staged_));
     RecordView query;
     while (records.next(query)) {
-        ++sources[query.source()];
+        sources[query.source()] += query.is_close() ? 0U : 1U;
     }
     fanout_.place_heavy(sources);
     fanout_.start(start.start_mono_ns(), start.start_real_ns(), start.trace_first_ns());

@@ -78,7 +78,7 @@ public:
     /// Sends `plain` with the first flight. False: it is not possible; nothing was sent.
     bool seal_early(Bytes plain);
 
-    /// Encrypts into the client's out(), as one record. Only after the handshake.
+    /// Encrypts into the client's out(), as one record where it is small. Only after the handshake.
     bool seal(Bytes plain);
 
     /// Plaintext, lent until the next call.
