@@ -203,10 +203,11 @@ class Capture:
     def flows(self, port: int = 53) -> list[Flow]:
         return flows(self.packets(), port)
 
-    def tshark(self, where: str, *fields: str) -> list[list[str]]:
+    def tshark(self, where: str, *fields: str, decode: str = "") -> list[list[str]]:
         """Rows of fields of the packets that a display filter lets through; several values have commas."""
         self.packets()
         argv = [programs.packaged("tshark"), "-n", "-r", str(self.path), "-Y", where, "-T", "fields"]
+        argv += ["-d", decode] if decode else []
         for one in fields:
             argv += ["-e", one]
         done = subprocess.run(argv, check=True, capture_output=True, text=True)

@@ -269,12 +269,6 @@ def test_answers_out_of_order(make_bed: MakeBed, tmp_path: Path) -> None:
     assert np.all(records["latency_ns"] > 0)
 
 
-def test_answers_in_pieces(make_bed: MakeBed, trace: Path) -> None:
-    bed = make_bed()
-    misbehave(bed, "dribble")
-    Play(bed, trace, *TCP).answers_all()
-
-
 def test_equal_ids_on_one_connection_are_told_apart(make_bed: MakeBed, tmp_path: Path) -> None:
     bed = make_bed()
     misbehave(bed, "reverse=5")
@@ -367,6 +361,7 @@ def test_a_truncated_answer_is_none_where_tcp_is_refused(make_bed: MakeBed, trac
 
 
 def test_dependent_queries_are_not_pipelined(make_bed: MakeBed, tmp_path: Path) -> None:
+    """Their answers come byte by byte."""
     bed = make_bed()
     misbehave(bed, "dribble")
     capture = Capture(bed)
@@ -378,7 +373,9 @@ def test_dependent_queries_are_not_pipelined(make_bed: MakeBed, tmp_path: Path) 
         assert turns == len(one.queries()) == 10
 
 
-@pytest.mark.parametrize("limits", [(), ("--queries-per-connection", "1")])
+@pytest.mark.parametrize(
+    "limits", [pytest.param((), marks=pytest.mark.slow), ("--queries-per-connection", "1")]
+)
 def test_as_fast_as_possible(make_bed: MakeBed, tmp_path: Path, limits: tuple[str, ...]) -> None:
     bed = make_bed()
     start_nsd(bed)

@@ -156,22 +156,16 @@ def test_servers_are_asked_over_tls(
         assert one.stalls() == 0
 
 
-def test_the_highest_version_is_taken_unless_told(
-    make_bed: MakeBed, trace: Path, certified: Certified
-) -> None:
-    bed = make_bed()
-    start_nsd(bed, certified)
-    capture = Capture(bed)
-    Play(bed, trace, *trusting(certified)).answers_all()
-    assert hello(capture, True, "tls.handshake.extensions.supported_version") == {("0x0304",): SOURCES}
-
-
-def test_another_port(make_bed: MakeBed, trace: Path, certified: Certified) -> None:
+def test_another_port_and_the_highest_version(make_bed: MakeBed, trace: Path, certified: Certified) -> None:
     bed = make_bed()
     start_nsd(bed, certified, tls_port=8853)
     capture = Capture(bed)
     Play(bed, trace, *trusting(certified), "--tls-port", "8853").answers_all()
     assert len(capture.flows(8853)) == SOURCES
+    spoken = capture.tshark(
+        "tls.handshake.type == 2", "tls.handshake.extensions.supported_version", decode="tcp.port==8853,tls"
+    )
+    assert spoken == [["0x0304"]] * SOURCES
 
 
 @pytest.mark.parametrize("version", ["1.2", "1.3"])
@@ -194,7 +188,10 @@ def test_a_connection_that_is_used_up_is_closed_in_order(
     records = play.records()
     assert marked(records, MARK_OPENED) == len(records)
     assert (records["connect_ns"] > 0).all()
-    assert marked(records, MARK_RESUMED) == 0
+    # nothing is resumed unless told to: no ticket (35), no pre-shared key (41)
+    assert marked(records, MARK_RESUMED) == play.connections()["resumed"] == 0
+    offers = capture.tshark("tls.handshake.type == 1", "tls.handshake.extension.type")
+    assert not any({"41", "35"} & set(row[0].split(",")) for row in offers)
 
 
 # --- certificates -----------------------------------------------------------------------------------------
@@ -290,17 +287,6 @@ def test_a_source_resumes_its_session(
         assert len(short) == resumed
 
 
-def test_without_the_option_nothing_is_resumed(make_bed: MakeBed, trace: Path, certified: Certified) -> None:
-    bed = make_bed()
-    start_nsd(bed, certified)
-    capture = Capture(bed)
-    play = Play(bed, trace, *trusting(certified), "--queries-per-connection", "1")
-    play.answers_all()
-    assert play.connections()["resumed"] == 0
-    said = capture.tshark("tls.handshake.type == 1", "tls.handshake.extension.type")
-    assert not any({"41", "35"} & set(row[0].split(",")) for row in said)
-
-
 # --- early data -------------------------------------------------------------------------------------------
 
 
@@ -337,6 +323,7 @@ def test_queries_as_early_data(make_bed: MakeBed, trace: Path, certified: Certif
     assert len(flight) == early  # the query is in the client's first segment
 
 
+@pytest.mark.slow
 def test_early_data_needs_a_server_that_offers_it(
     make_bed: MakeBed, trace: Path, certified: Certified
 ) -> None:
