@@ -192,11 +192,11 @@ def test_half_open_connections_are_given_up(make_bed: MakeBed, tmp_path: Path) -
     """The server's address is away: nothing is acknowledged. Later queries open new connections."""
     bed = make_bed()
     start_nsd(bed)
-    play = Play(bed, steady(tmp_path / "t.pcap", 5, 100, 6), *TCP, "--timeout-s", "0.5")
+    play = Play(bed, steady(tmp_path / "t.pcap", 5, 100, 5.3), *TCP, "--timeout-s", "0.5")
     wait_for(lambda: established(bed) == 5, "all connections")
     address = f"{network.SERVICE_V4}/32"
     bed.ip(network.SERVER, "addr", "del", address, "dev", "lo")
-    pause(3.8)
+    pause(3.5)
     bed.ip(network.SERVER, "addr", "add", address, "dev", "lo")
     back = pause(0)
     queries = play.ends()
@@ -229,7 +229,7 @@ def test_a_server_that_does_not_read(make_bed: MakeBed, tmp_path: Path) -> None:
     assert all(query[12:-4] == packets.query(0, name)[12:-4] for query in flow.queries())
 
 
-@pytest.mark.parametrize("transport", ["tcp", "tls"])
+@pytest.mark.parametrize("transport", [pytest.param("tcp", marks=pytest.mark.slow), "tls"])
 def test_a_server_that_pauses(make_bed: MakeBed, tmp_path: Path, transport: str) -> None:
     """What it does not read for a second waits here, and is answered afterwards, in order."""
     bed = make_bed()
@@ -379,5 +379,4 @@ def test_memory_of_idle_connections(
     after = held(bed, play, connections)
     play.answers_all()
     assert play.connections()["opened"] == connections
-    print(f"MEMORY {transport} {before} {after} {(after - before) / (connections - FEW)}")
     assert (after - before) / (connections - FEW) < bound

@@ -56,8 +56,8 @@ def make_bed(tmp_path: Path) -> Iterator[MakeBed]:
 
 @pytest.fixture
 def trace(tmp_path: Path) -> Path:
-    """Ten sources, each asking ten times in half a second."""
-    return rounds(tmp_path / "trace.pcap", SOURCES, 10, 0.05)
+    """Ten sources, each asking ten times in a third of a second."""
+    return rounds(tmp_path / "trace.pcap", SOURCES, 10, 0.03)
 
 
 def enders(flows: list[Flow]) -> Counter[str]:
@@ -225,6 +225,7 @@ def test_a_close_waits_for_the_answer(make_bed: MakeBed, tmp_path: Path) -> None
     assert play.connections()["closed_by_trace"] == 1
 
 
+@pytest.mark.slow
 def test_the_server_closes_the_traces_connections_where_told(make_bed: MakeBed, tmp_path: Path) -> None:
     bed = make_bed()
     start_nsd(bed, tcp_idle_timeout_s=20)
@@ -291,7 +292,7 @@ def test_equal_ids_on_one_connection_are_told_apart(make_bed: MakeBed, tmp_path:
     "options",
     [
         ("--until", "2"),
-        ("--until", "2", "--queries-per-connection", "1"),
+        pytest.param(("--until", "2", "--queries-per-connection", "1"), marks=pytest.mark.slow),
         pytest.param((), marks=pytest.mark.slow),
         pytest.param(("--queries-per-connection", "1"), marks=pytest.mark.slow),
     ],
@@ -413,6 +414,7 @@ def test_connections_leave_from_the_sources_address(make_bed: MakeBed, tmp_path:
         assert seen == wanted
 
 
+@pytest.mark.slow
 def test_two_clients_and_four_queriers(tmp_path: Path) -> None:
     bed = Bed(tmp_path, clients=2)
     try:

@@ -87,8 +87,8 @@ def certified(tmp_path: Path) -> Certified:
 
 @pytest.fixture
 def trace(tmp_path: Path) -> Path:
-    """Eight sources, each asking five times in a fifth of a second."""
-    return rounds(tmp_path / "trace.pcap", SOURCES, ROUNDS, 0.05)
+    """Eight sources, each asking five times in an eighth of a second."""
+    return rounds(tmp_path / "trace.pcap", SOURCES, ROUNDS, 0.03)
 
 
 def trusting(certified: Certified) -> tuple[str, ...]:
@@ -360,7 +360,10 @@ def test_an_alert_in_the_middle_costs_one_retry(make_bed: MakeBed, trace: Path, 
 # --- source modes -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("mode", ["addresses", "mapped", "packet"])
+@pytest.mark.parametrize(
+    "mode",
+    ["mapped", *(pytest.param(mode, marks=pytest.mark.slow) for mode in ("addresses", "packet"))],
+)
 def test_source_modes(make_bed: MakeBed, tmp_path: Path, certified: Certified, mode: str) -> None:
     bed = make_bed(mode)
     start_nsd(bed, certified)
@@ -380,7 +383,8 @@ def test_source_modes(make_bed: MakeBed, tmp_path: Path, certified: Certified, m
 # --- through the command ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", ["nsd", pytest.param("bind", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["nsd", "bind"])
 def test_a_run_over_tls(tmp_path: Path, kind: str) -> None:
     """The plan makes the server's certificate, and the querier checks it."""
     argv = [sys.executable, "-m", "cli", "run", str(programs.ROOT / "experiments/quickstart.toml")]
