@@ -5,6 +5,7 @@
 #include <openssl/ssl.h>
 #include <openssl/types.h>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <list>
@@ -21,17 +22,20 @@ using TlsSession = std::unique_ptr<SSL_SESSION, FreeSession>;
 
 class TlsSessions {
 public:
+    /// Servers send two tickets a handshake, so that a client may open two connections at once.
+    static constexpr size_t kMostOfASource = 2;
+
     /// At the limit the one that was stored longest ago goes.
     explicit TlsSessions(size_t limit) : limit_(limit) {}
 
-    /// Replaces what the source had.
+    /// Goes in the place of the source's oldest where it has enough.
     void store(std::uint32_t source, TlsSession session);
 
-    /// The source's session, which leaves the store: tickets are for one use. Null where there is
-    /// none.
+    /// The source's newest session, which leaves the store: tickets are for one use. Null where
+    /// there is none.
     TlsSession take(std::uint32_t source);
 
-    [[nodiscard]] size_t size() const { return by_source_.size(); }
+    [[nodiscard]] size_t size() const { return entries_.size(); }
 
 private:
     struct Entry {
@@ -39,9 +43,16 @@ private:
         TlsSession session;
     };
 
+    struct OfASource {
+        std::array<std::list<Entry>::iterator, kMostOfASource> entries; ///< oldest first
+        size_t count = 0;
+    };
+
+    void drop_oldest(std::uint32_t source);
+
     size_t limit_;
     std::list<Entry> entries_; ///< oldest first
-    std::unordered_map<std::uint32_t, std::list<Entry>::iterator> by_source_;
+    std::unordered_map<std::uint32_t, OfASource> by_source_;
 };
 
 } // namespace reprise::querier

@@ -265,16 +265,33 @@ TEST_F(TlsTest, AuthoritiesMustBeCertificates) {
     EXPECT_THROW(TlsClient({.authorities = "not PEM", .name = ""}), Error);
 }
 
-TEST(TlsSessions, AreBoundedAndForOneUse) {
-    TlsSessions sessions(2);
-    for (const std::uint32_t source : {1U, 2U, 2U, 3U}) {
+TEST(TlsSessions, AreForOneUseAndTwoOfASource) {
+    TlsSessions sessions(10);
+    std::vector<SSL_SESSION*> stored;
+    for (int i = 0; i < 3; ++i) {
+        stored.push_back(SSL_SESSION_new());
+        sessions.store(1, TlsSession(stored.back()));
+    }
+    EXPECT_EQ(sessions.size(), 2U) << "the oldest went";
+    EXPECT_EQ(sessions.take(1).get(), stored[2]);
+    EXPECT_EQ(sessions.take(1).get(), stored[1]);
+    EXPECT_FALSE(sessions.take(1));
+    EXPECT_EQ(sessions.size(), 0U);
+}
+
+TEST(TlsSessions, AreBounded) {
+    TlsSessions sessions(3);
+    for (const std::uint32_t source : {1U, 2U, 1U, 3U, 4U}) {
         sessions.store(source, TlsSession(SSL_SESSION_new()));
     }
-    EXPECT_EQ(sessions.size(), 2U);
-    EXPECT_FALSE(sessions.take(1)) << "the oldest went";
-    EXPECT_TRUE(sessions.take(2));
-    EXPECT_FALSE(sessions.take(2));
+    EXPECT_EQ(sessions.size(), 3U);
+    EXPECT_FALSE(sessions.take(2)) << "stored longest ago but one";
+    EXPECT_TRUE(sessions.take(1));
+    EXPECT_FALSE(sessions.take(1)) << "its first was stored longest ago";
     EXPECT_TRUE(sessions.take(3));
+    EXPECT_TRUE(sessions.take(4));
+    sessions.store(4, TlsSession(SSL_SESSION_new()));
+    EXPECT_TRUE(sessions.take(4));
 }
 
 } // namespace
