@@ -60,6 +60,16 @@ std::pair<std::string, Endpoint> parse_feed(const std::string& text) {
     return {named ? text.substr(0, equals) : "", *endpoint};
 }
 
+wire::QuerierReport report_of_lost(const tree::Child& child, const std::string& ending) {
+    wire::QuerierReport out;
+    out.set_clean(false);
+    out.set_lost(true);
+    out.set_because("lost: " + (ending.empty() ? child.lost_because : ending));
+    *out.mutable_counts() = child.status.counts();
+    out.set_assigned(child.assigned);
+    return out;
+}
+
 } // namespace
 
 int run_distributor(const DistributorOptions& options) { return Distributor(options).run(); }
@@ -350,13 +360,9 @@ wire::Finished Distributor::compile_reports() {
         }
         if (child.lost) {
             wire::QuerierReport& out = *finished.add_reports();
+            out = report_of_lost(child, ending);
             out.set_host(local ? options_.name : child.name);
             out.set_querier(static_cast<std::uint32_t>(i));
-            out.set_clean(false);
-            out.set_lost(true);
-            out.set_because("lost: " + (ending.empty() ? child.lost_because : ending));
-            *out.mutable_counts() = child.status.counts();
-            out.set_assigned(child.assigned);
         }
     }
     for (const auto& report : finished.reports()) {
