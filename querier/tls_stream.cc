@@ -120,38 +120,37 @@ TlsClient::TlsClient(TlsOptions options)
     : options_(std::move(options)), context_(SSL_CTX_new(TLS_client_method())),
       method_(TlsStream::make_method()), sessions_(kMostSessions), plain_(kLargestRecord) {
     demand(context_ != nullptr, "SSL_CTX_new");
+    set_up();
+}
+
+void TlsClient::set_up() {
+    SSL_CTX* context = context_.get();
     const int lowest = options_.lowest_version == 0 ? TLS1_2_VERSION : options_.lowest_version;
-    demand(SSL_CTX_set_min_proto_version(context_, lowest) == 1 &&
-               SSL_CTX_set_max_proto_version(context_, options_.highest_version) == 1,
+    demand(SSL_CTX_set_min_proto_version(context, lowest) == 1 &&
+               SSL_CTX_set_max_proto_version(context, options_.highest_version) == 1,
            "protocol version");
-    SSL_CTX_set_options(context_, SSL_OP_NO_RENEGOTIATION | SSL_OP_IGNORE_UNEXPECTED_EOF);
-    SSL_CTX_set_mode(context_, SSL_MODE_RELEASE_BUFFERS); // an idle one holds none to read into
-    SSL_CTX_set_max_send_fragment(context_, kLargestSent);
-    SSL_CTX_set_max_cert_list(context_, kLargestChain);
+    SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION | SSL_OP_IGNORE_UNEXPECTED_EOF);
+    SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS); // an idle one holds none to read into
+    SSL_CTX_set_max_send_fragment(context, kLargestSent);
+    SSL_CTX_set_max_cert_list(context, kLargestChain);
     constexpr std::array<unsigned char, 4> kAlpn{3, 'd', 'o', 't'};
-    demand(SSL_CTX_set_alpn_protos(context_, kAlpn.data(), kAlpn.size()) == 0, "ALPN dot");
-    SSL_CTX_set_verify(context_, options_.verify ? SSL_VERIFY_PEER : SSL_VERIFY_NONE, nullptr);
+    demand(SSL_CTX_set_alpn_protos(context, kAlpn.data(), kAlpn.size()) == 0, "ALPN dot");
+    SSL_CTX_set_verify(context, options_.verify ? SSL_VERIFY_PEER : SSL_VERIFY_NONE, nullptr);
     if (!options_.authorities.empty()) {
-        trust(context_, options_.authorities);
+        trust(context, options_.authorities);
     } else if (options_.verify) {
-        demand(SSL_CTX_set_default_verify_paths(context_) == 1, "the system's certificates");
+        demand(SSL_CTX_set_default_verify_paths(context) == 1, "the system's certificates");
     }
     if (options_.resume) {
-        SSL_CTX_set_session_cache_mode(context_,
-                                       SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL);
-        SSL_CTX_sess_set_new_cb(context_, take_session);
+        SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL);
+        SSL_CTX_sess_set_new_cb(context, take_session);
     } else {
-        SSL_CTX_set_session_cache_mode(context_, SSL_SESS_CACHE_OFF);
-        SSL_CTX_set_options(context_, SSL_OP_NO_TICKET);
+        SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
+        SSL_CTX_set_options(context, SSL_OP_NO_TICKET);
     }
 }
 
-TlsClient::~TlsClient() {
-    BIO_meth_free(method_);
-    SSL_CTX_free(context_);
-}
-
-/// The last ticket of a connection is the one that is kept.
+/// A ticket came.
 int TlsClient::take_session(SSL* ssl, SSL_SESSION* session) {
     const unsigned char* ticket = nullptr;
     size_t size = 0;
@@ -167,13 +166,13 @@ int TlsClient::take_session(SSL* ssl, SSL_SESSION* session) {
 // One connection
 
 TlsStream::TlsStream(TlsClient& client, std::uint32_t source, const Endpoint& server)
-    : client_(client), source_(source), ssl_(SSL_new(client.context_)) {
+    : client_(client), source_(source), ssl_(SSL_new(client.context_.get())) {
     demand(ssl_ != nullptr, "SSL_new");
     wires_.out = &client.out_;
     SSL* ssl = ssl_.get();
     SSL_set_app_data(ssl, this);
     SSL_set_connect_state(ssl);
-    BIO* bio = BIO_new(client.method_);
+    BIO* bio = BIO_new(client.method_.get());
     demand(bio != nullptr, "BIO_new");
     BIO_set_data(bio, &wires_);
     SSL_set_bio(ssl, bio, bio);

@@ -28,7 +28,7 @@ class TlsClient {
 public:
     /// Throws Error where OpenSSL refuses the options.
     explicit TlsClient(TlsOptions options);
-    ~TlsClient();
+    ~TlsClient() = default;
     TlsClient(const TlsClient&) = delete;
     TlsClient& operator=(const TlsClient&) = delete;
 
@@ -40,11 +40,18 @@ public:
 private:
     friend class TlsStream;
 
+    struct Free {
+        void operator()(SSL_CTX* context) const { SSL_CTX_free(context); }
+
+        void operator()(BIO_METHOD* method) const { BIO_meth_free(method); }
+    };
+
+    void set_up();
     static int take_session(SSL* ssl, SSL_SESSION* session);
 
     TlsOptions options_;
-    SSL_CTX* context_;
-    BIO_METHOD* method_;
+    std::unique_ptr<SSL_CTX, Free> context_;
+    std::unique_ptr<BIO_METHOD, Free> method_;
     TlsSessions sessions_;
     std::vector<std::uint8_t> out_;
     std::vector<std::uint8_t> plain_;
