@@ -116,7 +116,7 @@ def test_timing_traces_are_as_long_as_asked(tmp_path: Path) -> None:
 
 @pytest.mark.netns
 def test_an_interrupted_bench_ends_and_leaves_no_process(tmp_path: Path) -> None:
-    argv = [sys.executable, "-m", "cli", "bench", "timing", "--quick", "-o", str(tmp_path)]
+    argv = [sys.executable, "-m", "cli", "bench", "timing", "--quick", "--repeats", "3", "-o", str(tmp_path)]
     with subprocess.Popen(argv, cwd=programs.ROOT, stderr=subprocess.PIPE, text=True) as process:
         beds.wait_for(lambda: bool(list(tmp_path.glob("*.partial/runs/001*/capture.pcap"))), "a capture")
         children = children_of(process.pid)

@@ -259,7 +259,6 @@ void StreamServer::read_all(Connection& connection, bool to_the_end) {
         if (!connections_[place]) {
             return; // closed while its answer was sent
         }
-        count_handshake(connection);
         if (result == Link::Result::kLater) {
             return;
         }
@@ -278,6 +277,7 @@ Link::Result StreamServer::read_once(Connection& connection, bool& more) {
     const auto space = std::span(buffer_).subspan(begun);
     std::size_t got = 0;
     const Link::Result result = connection.link.read(space, got);
+    count_handshake(connection); // before the answer: who has that may end us
     if (result != Link::Result::kDone) {
         return result;
     }

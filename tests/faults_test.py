@@ -385,12 +385,15 @@ def test_an_interrupted_replay_keeps_what_it_has(desk: Path, number: signal.Sign
 
 @pytest.mark.netns
 def test_an_interrupted_report_leaves_a_partial_folder(desk: Path) -> None:
-    with started(desk, "run", "good.toml") as running:
-        running.reaches("sent ")
-        wait_for(lambda: not _below(running.process.pid), "the end of the replay")
-        os.killpg(running.process.pid, signal.SIGINT)
-        ended = running.end()
-    (folder,) = ended.results
+    for _ in range(3):  # on a busy machine the report may be written before we see it begin
+        with started(desk, "run", "good.toml") as running:
+            running.reaches("sent ")
+            wait_for(lambda: not _below(running.process.pid), "the end of the replay")
+            os.killpg(running.process.pid, signal.SIGINT)
+            ended = running.end()
+        if ended.status != 0:
+            break
+    folder = max(ended.results, key=lambda path: path.stat().st_mtime)
     assert "interrupted" in ended.line()
     assert folder.name.endswith(".partial")
     assert reprise(desk, "report", str(folder)).status == 0
