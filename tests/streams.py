@@ -194,7 +194,8 @@ class Capture:
                 socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as last,
             ):
                 last.sendto(_END, ("198.19.1.2", _DISCARD_PORT))
-            wait_for(lambda: _END in self.path.read_bytes()[-4096:], "the end in the capture")
+            # The last connections may still be closing: their packets come behind it.
+            wait_for(lambda: _END in self.path.read_bytes()[-(1 << 20) :], "the end in the capture")
             self.program.process.send_signal(signal.SIGINT)
             self.program.wait()
             self._packets = [one for one in packets.read(self.path) if one.payload != _END]
