@@ -204,3 +204,6 @@ def accounted(queries: dict[str, int]) -> int:
     """All ends of queries, as in controller.json; equals what was read."""
     ends = ("answered", "timed_out", "send_failed", "connection_failed", "skipped", "lost")
     return sum(queries[end] for end in ends)
+
+
+MakeBed = Callable[..., Bed]

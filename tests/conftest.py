@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cli import programs
-from tests.bed import Bed
+from tests.bed import Bed, MakeBed
 
 DATA = programs.ROOT.parent / "shared" / "data"
 REAL_MINUTE = DATA / "root" / "nsd-live.raw.pcap.xz"
@@ -22,6 +22,20 @@ def bed(tmp_path: Path) -> Iterator[Bed]:
     made = Bed(tmp_path)
     yield made
     made.close()
+
+
+@pytest.fixture
+def make_bed(tmp_path: Path) -> Iterator[MakeBed]:
+    """A bed with one client by its source mode."""
+    made: list[Bed] = []
+
+    def make(mode: str = "ports") -> Bed:
+        made.append(Bed(tmp_path, clients=1, source_mode=mode))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
 
 
 @pytest.fixture(scope="session")

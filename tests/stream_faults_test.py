@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +13,7 @@ import pytest
 from cli import linux, network
 from report.rqfile import Records, Status
 from tests import packets
-from tests.bed import Bed, Program, wait_for
+from tests.bed import Bed, MakeBed, Program, wait_for
 from tests.streams import (
     BASE,
     SECOND,
@@ -33,22 +33,6 @@ TCP = ("--transport", "tcp")
 CLOSED = "closed by the server with queries unanswered"
 RESET = "Connection reset by peer"
 REFUSED = "Connection refused"
-
-MakeBed = Callable[..., Bed]
-
-
-@pytest.fixture
-def make_bed(tmp_path: Path) -> Iterator[MakeBed]:
-    """A bed with one client by its source mode."""
-    made: list[Bed] = []
-
-    def make(mode: str = "ports") -> Bed:
-        made.append(Bed(tmp_path, clients=1, source_mode=mode))
-        return made[-1]
-
-    yield make
-    for one in made:
-        one.close()
 
 
 def progress(controller: Program) -> dict[str, int]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ipaddress
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +12,7 @@ import pytest
 from cli import network
 from report.rqfile import TRANSPORTS
 from tests import packets
-from tests.bed import Bed, synth
+from tests.bed import Bed, MakeBed, synth
 from tests.packets import Client
 from tests.streams import (
     BASE,
@@ -36,22 +35,6 @@ pytestmark = pytest.mark.netns
 
 TCP = ("--transport", "tcp")
 SOURCES = 10
-
-MakeBed = Callable[..., Bed]
-
-
-@pytest.fixture
-def make_bed(tmp_path: Path) -> Iterator[MakeBed]:
-    """A bed with one client by its source mode."""
-    made: list[Bed] = []
-
-    def make(mode: str = "ports") -> Bed:
-        made.append(Bed(tmp_path, clients=1, source_mode=mode))
-        return made[-1]
-
-    yield make
-    for one in made:
-        one.close()
 
 
 @pytest.fixture

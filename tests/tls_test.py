@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,7 +15,7 @@ import pytest
 from cli import network, programs
 from report.rqfile import TRANSPORTS
 from tests import packets
-from tests.bed import Bed, Program, synth
+from tests.bed import Bed, MakeBed, Program, synth
 from tests.streams import (
     MARK_EARLY_DATA,
     MARK_OPENED,
@@ -62,22 +62,6 @@ ALL_SERVERS = pytest.mark.parametrize(
         pytest.param("bind", "1.3", marks=pytest.mark.slow),
     ],
 )
-
-MakeBed = Callable[..., Bed]
-
-
-@pytest.fixture
-def make_bed(tmp_path: Path) -> Iterator[MakeBed]:
-    """A bed with one client by its source mode."""
-    made: list[Bed] = []
-
-    def make(mode: str = "ports") -> Bed:
-        made.append(Bed(tmp_path, clients=1, source_mode=mode))
-        return made[-1]
-
-    yield make
-    for one in made:
-        one.close()
 
 
 @pytest.fixture
