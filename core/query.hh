@@ -52,7 +52,9 @@ struct Query {
     std::uint32_t source_id = 0;  ///< number of the source address, from 0 in order of appearance
     std::uint64_t connection = 0; ///< TCP connection in the trace, from 1; 0 = none known
     Transport transport = Transport::kUdp;
-    Bytes message; ///< DNS message as sent, without a length prefix
+    std::uint16_t rtt_class = 0;  ///< of the source, for a delay line: ms; 0 = none
+    std::uint16_t idle_class = 0; ///< of the source: s its connections stay open unused; 0 = none
+    Bytes message;                ///< DNS message as sent, without a length prefix
 
     /// Not a query: the client closed its TCP connection at this time of the trace.
     [[nodiscard]] bool is_close() const { return message.empty(); }

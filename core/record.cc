@@ -34,11 +34,33 @@ bool read_address(Cursor& in, std::uint8_t family, IpAddress& out) {
     return in.ok();
 }
 
+// Fields of the tail.
+constexpr std::uint8_t kRttClass = 1;
+constexpr std::uint8_t kIdleClass = 2;
+constexpr size_t kClassSize = 2 + sizeof(std::uint16_t);
+
+/// Space that a class takes in the tail; none is not written.
+size_t class_size(std::uint16_t value) { return value == 0 ? 0 : kClassSize; }
+
+char* put_class(char* at, std::uint8_t type, std::uint16_t value) {
+    return value == 0 ? at : put(put(put(at, type), std::uint8_t{sizeof value}), value);
+}
+
 /// The tail of type-length-value fields must be well formed even where no type is known.
-bool tail_ok(Cursor& in) {
+bool read_tail(Cursor& in, Query& query) {
+    query.rtt_class = 0;
+    query.idle_class = 0;
     while (in.ok() && in.left() > 0) {
-        in.skip(1);
-        in.skip(in.u8());
+        const std::uint8_t type = in.u8();
+        Cursor value(in.take(in.u8()));
+        if (type == kRttClass) {
+            query.rtt_class = value.little<std::uint16_t>();
+        } else if (type == kIdleClass) {
+            query.idle_class = value.little<std::uint16_t>();
+        }
+        if (!value.ok()) {
+            return false;
+        }
     }
     return in.ok();
 }
@@ -83,7 +105,8 @@ RecordError judge(Bytes bytes) {
 void append_record(std::string& out, const Query& query) {
     const size_t source = query.source.address.size();
     const size_t destination = query.destination.address.size();
-    const size_t size = kFixedSize + source + destination + query.message.size();
+    const size_t size = kFixedSize + source + destination + query.message.size() +
+                        class_size(query.rtt_class) + class_size(query.idle_class);
     const size_t start = out.size();
     out.resize(start + size);
     char* at = out.data() + start;
@@ -102,7 +125,9 @@ void append_record(std::string& out, const Query& query) {
     at = put_bytes(at, query.source.address.bytes.data(), source);
     at = put_bytes(at, query.destination.address.bytes.data(), destination);
     at = put(at, static_cast<std::uint16_t>(query.message.size()));
-    put_bytes(at, query.message.data(), query.message.size());
+    at = put_bytes(at, query.message.data(), query.message.size());
+    at = put_class(at, kRttClass, query.rtt_class);
+    put_class(at, kIdleClass, query.idle_class);
 }
 
 bool RecordReader::fail(RecordError error) {
@@ -140,7 +165,7 @@ bool RecordReader::next(Query& query) {
         return fail(RecordError::kCorrupt);
     }
     query.message = in.take(in.little<std::uint16_t>());
-    return (in.ok() && tail_ok(in)) || fail(RecordError::kCorrupt);
+    return (in.ok() && read_tail(in, query)) || fail(RecordError::kCorrupt);
 }
 
 IpAddress RecordView::source() const {

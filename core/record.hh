@@ -6,7 +6,7 @@
 //   family | u64 sequence | i64 trace_time | i64 due | u64 connection | u32 source_id | u16 source
 //   port | u16 destination port | source address (4 or 16) | destination address (4 or 16) | u16
 //   message size | message | tail of type-length-value fields: u8 type, u8 length, value   (unknown
-//   types are skipped, so the form can grow)
+//   types are skipped, so the form can grow): 1 = RTT class, 2 = idle class, each a u16
 //
 // A record without a message is no query: the client of the trace closed its TCP connection then.
 

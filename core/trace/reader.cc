@@ -1,7 +1,7 @@
 #include "core/trace/reader.hh"
 
-#include "core/trace/assembler.hh"
-#include "core/trace/packet.hh"
+#include "core/trace/capture_source.hh"
+#include "core/trace/message_source.hh"
 #include "core/trace/source.hh"
 
 #include <cstdint>
@@ -10,63 +10,23 @@
 
 namespace reprise::trace {
 
-class Reader::State {
-public:
-    State(const std::string& path, const ReaderOptions& options)
-        : source_(open_source(path)), assembler_(options) {}
-
-    bool next(Message& message) {
-        while (!assembler_.pop(message)) {
-            if (finished_) {
-                return false;
-            }
-            advance();
-        }
-        return true;
-    }
-
-    [[nodiscard]] const PacketSource& source() const { return *source_; }
-
-    [[nodiscard]] std::uint64_t packets() const { return packets_; }
-
-    const Counters& counters() { return shown_ = assembler_.tally().named(); }
-
-private:
-    void advance() {
-        Packet packet;
-        if (source_->next(packet)) {
-            ++packets_;
-            assembler_.feed(packet);
-        } else {
-            finished_ = true;
-            assembler_.finish();
-        }
-    }
-
-    std::unique_ptr<PacketSource> source_;
-    Assembler assembler_;
-    std::uint64_t packets_ = 0;
-    bool finished_ = false;
-    Counters shown_;
-};
-
 Reader::Reader(const std::string& path, const ReaderOptions& options)
-    : state_(std::make_unique<State>(path, options)) {}
+    : source_(open_capture(open_source(path), options)) {}
 
 Reader::~Reader() = default;
 Reader::Reader(Reader&&) noexcept = default;
 Reader& Reader::operator=(Reader&&) noexcept = default;
 
-bool Reader::next(Message& message) { return state_->next(message); }
+bool Reader::next(Message& message) { return source_->next(message); }
 
-const Counters& Reader::counters() const { return state_->counters(); }
+Counters Reader::counters() const { return source_->counters(); }
 
-std::uint64_t Reader::packets() const { return state_->packets(); }
+std::uint64_t Reader::packets() const { return source_->packets(); }
 
-const std::string& Reader::trouble() const { return state_->source().trouble(); }
+const std::string& Reader::trouble() const { return source_->trouble(); }
 
-double Reader::share_read() const { return state_->source().share_read(); }
+double Reader::share_read() const { return source_->share_read(); }
 
-std::string Reader::description() const { return state_->source().description(); }
+std::string Reader::description() const { return source_->description(); }
 
 } // namespace reprise::trace

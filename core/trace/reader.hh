@@ -1,5 +1,5 @@
 #pragma once
-// Reads DNS messages from packet captures. This folder is the only user of libtrace, libpcap and
+// Reads DNS messages from traces of any form, known by content. This folder is the only user of libtrace, libpcap and
 // libarchive.
 
 #include "core/address.hh"
@@ -46,17 +46,21 @@ struct Message {
     Transport transport = Transport::kUdp;
     std::uint64_t connection = 0; ///< TCP connection in the trace, from 1; 0 for UDP
     bool first_in_connection =
-        false;             ///< first yielded of its direction: first query, first response
-    bool response = false; ///< QR bit, whatever the ports say
-    bool closes = false;   ///< no message: the connection was closed
-    Bytes bytes;           ///< at least 12 bytes; empty with `closes`
+        false;                   ///< first yielded of its direction: first query, first response
+    bool response = false;       ///< QR bit, whatever the ports say
+    bool closes = false;         ///< no message: the connection was closed
+    std::uint16_t rtt_class = 0; ///< as Query's; only the text and the stream form have them
+    std::uint16_t idle_class = 0;
+    Bytes bytes; ///< at least 12 bytes; empty with `closes`
 };
 
 /// Counters by name (tally.hh says what each means; those at zero are absent), each a packet or
 /// message that was not yielded or was special; printed at the end.
 using Counters = std::map<std::string, std::uint64_t>;
 
-/// Yields every DNS message of a capture in file order. Throws TraceError on opening; later trouble
+class MessageSource;
+
+/// Yields every DNS message of a trace in file order, whatever the trace's form. Throws TraceError on opening; later trouble
 /// (a cut or corrupt file) ends the messages and stands in trouble().
 class Reader {
 public:
@@ -69,8 +73,8 @@ public:
     /// Next message; false at the end.
     bool next(Message& message);
 
-    /// So far; the reference is good until the next call.
-    [[nodiscard]] const Counters& counters() const;
+    /// So far.
+    [[nodiscard]] Counters counters() const;
     [[nodiscard]] std::uint64_t packets() const;
 
     /// Why reading ended before the end of a whole file, one line; empty where the file was whole.
@@ -84,8 +88,7 @@ public:
     [[nodiscard]] std::string description() const;
 
 private:
-    class State;
-    std::unique_ptr<State> state_;
+    std::unique_ptr<MessageSource> source_;
 };
 
 } // namespace reprise::trace
