@@ -25,6 +25,11 @@ public:
     Rule(const Rule&) = delete;
     Rule& operator=(const Rule&) = delete;
 
+    /// Whether survey() must see every query of the inputs, as read, before the first apply().
+    [[nodiscard]] virtual bool surveys() const { return false; }
+
+    virtual void survey(const Item& /*item*/) {}
+
     /// Changes, drops, adds and reorders the batch's items. What is kept for later is copied: the
     /// batch's memory goes with it.
     virtual void apply(Batch& batch) = 0;
