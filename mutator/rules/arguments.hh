@@ -3,7 +3,7 @@
 //
 //   command line   --edns size=1232,do=on,share=50,where.type=A,AAAA     one option a kind
 //   rule file      [[rule]]                                              TOML
-//                  do = "edns"
+//                  kind = "edns"        (or kind = "edns", where the rule has a key "do" as well)
 //                  size = 1232
 //                  share = 50
 //                  where = { type = ["A", "AAAA"] }
@@ -12,6 +12,7 @@
 // the values of the key before it, or is the value of the kind's first key.
 
 #include "core/error.hh"
+#include "mutator/rules/nearest.hh" // IWYU pragma: export
 
 #include <cstdint>
 #include <optional>
@@ -43,6 +44,12 @@ public:
 
     [[nodiscard]] const std::string& place() const { return place_; }
 
+    /// As written, in order.
+    [[nodiscard]] const std::vector<Argument>& list() const { return list_; }
+
+    /// Whether the rule takes every query: neither a filter nor a share below 100.
+    [[nodiscard]] bool takes_all() const;
+
     [[nodiscard]] bool has(std::string_view key) const;
 
     /// All values of a key; empty where it is not there.
@@ -65,7 +72,8 @@ public:
     /// Throws RuleError where a key was never asked for, with the nearest known one.
     void finish() const;
 
-    /// "PLACE: rule KIND: `what`", naming the key's place where there is one.
+    /// "PLACE: rule KIND, key KEY: `what`" (of an option "--KIND, key KEY: `what`") with the key's
+    /// place where there is one; without the key's part where `key` is empty.
     [[noreturn]] void fail(std::string_view key, const std::string& what) const;
 
 private:
@@ -76,9 +84,5 @@ private:
     std::vector<Argument> list_;
     std::vector<std::string> known_; ///< asked for so far
 };
-
-/// The word of `words` that `word` was most likely meant to be (Levenshtein distance at most 2 or a
-/// third of its length); empty where none is near.
-std::string nearest_word(std::string_view word, const std::vector<std::string>& words);
 
 } // namespace reprise::mutator

@@ -19,7 +19,7 @@ struct RuleSettings {
 };
 
 struct RuleKind {
-    std::string name;      ///< "edns": --edns on the command line, do = "edns" in a file
+    std::string name;      ///< "edns": --edns on the command line, kind = "edns" in a file
     std::string first_key; ///< of a command-line value without "key="
     std::string help;      ///< one line for --help: what it does, its keys
     std::function<std::unique_ptr<Rule>(Arguments&, const RuleSettings&)> make;
