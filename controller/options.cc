@@ -72,8 +72,9 @@ void add_play(CLI::App& app, Options& options) {
 /// How they travel.
 void add_transport(CLI::App& app, Options& options) {
     app.add_option("--transport", options.transport,
-                   "how every query travels: trace (as in the trace), udp, tcp or tls (DNS over "
-                   "TLS); the trace's own connections are kept")
+                   "how every query travels: trace (as in the trace), udp, tcp, tls (DNS over TLS) "
+                   "or stateless-tcp (a TCP connection of its own for each); the trace's own "
+                   "connections are kept")
         ->capture_default_str();
     app.add_option("--idle-timeout-s", options.idle_timeout_s,
                    "close a TCP or TLS connection that was idle for so long")
@@ -191,12 +192,14 @@ std::optional<Transport> transport_of(const std::string& text) {
     if (text == "trace") {
         return std::nullopt;
     }
-    for (const Transport each : {Transport::kUdp, Transport::kTcp, Transport::kTls}) {
+    for (const Transport each :
+         {Transport::kUdp, Transport::kTcp, Transport::kTls, Transport::kStatelessTcp}) {
         if (text == transport_name(each)) {
             return each;
         }
     }
-    throw UsageError(fmt::format("--transport {}: give trace, udp, tcp or tls", text));
+    throw UsageError(
+        fmt::format("--transport {}: give trace, udp, tcp, tls or stateless-tcp", text));
 }
 
 Servers parse_servers(const std::vector<std::string>& texts, std::uint16_t port) {

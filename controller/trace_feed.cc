@@ -194,6 +194,8 @@ void TraceFeed::describe(const trace::Message& message, Query& query) {
     query.source_id = sources_.id_of(message.source.address);
     query.connection = message.connection == 0 ? 0 : connections_ + message.connection;
     query.transport = transport_.value_or(message.transport);
+    query.rtt_class = message.rtt_class;
+    query.idle_class = message.idle_class;
     query.message = message.bytes;
 }
 

@@ -38,7 +38,8 @@ constexpr std::string_view transport_name(Transport transport) {
 
 /// Whether queries travel on connections that this program knows how to keep.
 constexpr bool is_stream(Transport transport) {
-    return transport == Transport::kTcp || transport == Transport::kTls;
+    return transport == Transport::kTcp || transport == Transport::kTls ||
+           transport == Transport::kStatelessTcp;
 }
 
 /// One query of a trace, from reader to sender. `message` borrows: it lives as long as the block or

@@ -255,6 +255,7 @@ SendResult Replayer::hand_over(std::uint32_t index, Nanoseconds now) {
         return hand_over_udp(index, now);
     case Transport::kTcp:
     case Transport::kTls:
+    case Transport::kStatelessTcp:
         return hand_over_stream(index, now);
     default:
         end_unsent(index, SendResult::kFailed);

@@ -32,6 +32,7 @@ std::uint32_t Slots::take(const Query& query) {
     slot.record.source = query.source_id;
     slot.record.transport = slot.carrier = query.transport;
     slot.traced = query.connection;
+    slot.idle_class = query.idle_class;
     slot.record.query_size = static_cast<std::uint16_t>(query.message.size());
     slot.source = query.source;
     slot.message = query.message.data();

@@ -40,6 +40,7 @@ struct Slot {
     std::uint32_t place = kNone;         ///< index of the socket or connection in its transport
     std::uint32_t pair = kNone;          ///< of a hedged query (see hedges.hh)
     std::uint16_t id = 0;                ///< the message's own
+    std::uint16_t idle_class = 0;        ///< as Query's
     std::uint16_t wire_id = 0;           ///< id as sent; differs from the message's where rewritten
     Transport carrier = Transport::kUdp; ///< what it travels by now
     std::uint8_t path = 0;               ///< UDP: number of the path it went by; 0 = to the server

@@ -44,10 +44,13 @@ constexpr Nanoseconds kSilenceSlack = 50 * kMillisecond;
 /// Trace connections, TLS and shared connections never meet under one key.
 constexpr std::uint64_t kTraceKey = std::uint64_t{1} << 63U;
 constexpr std::uint64_t kTlsKey = std::uint64_t{1} << 62U;
+constexpr std::uint64_t kSingleKey = std::uint64_t{1} << 61U;
 
-std::uint64_t key_of(std::uint64_t traced, std::uint32_t source, bool tls) {
+std::uint64_t key_of(std::uint64_t traced, std::uint32_t source, Transport carrier) {
     const std::uint64_t base = traced != 0 ? kTraceKey | traced : source;
-    return base | (tls ? kTlsKey : 0U);
+    return base | (carrier == Transport::kTls            ? kTlsKey
+                   : carrier == Transport::kStatelessTcp ? kSingleKey
+                                                         : 0U);
 }
 
 Servers on_port(Servers servers, std::uint16_t port) {
@@ -81,8 +84,7 @@ const std::optional<Endpoint>& StreamTransport::server_of(const Slot& slot) cons
 
 std::uint32_t StreamTransport::connection_for(std::uint32_t index, SendResult& result) {
     Slot& slot = slots_[index];
-    const bool tls = slot.carrier == Transport::kTls;
-    const auto known = by_key_.find(key_of(slot.traced, slot.record.source, tls));
+    const auto known = by_key_.find(key_of(slot.traced, slot.record.source, slot.carrier));
     if (known != by_key_.end()) {
         statistics_.reused_queries += (slot.record.marks & kMarkReused) == 0 ? 1U : 0U;
         slot.record.marks |= kMarkReused;
@@ -144,10 +146,12 @@ std::uint32_t StreamTransport::adopt(OpenedStream opened, std::uint32_t index) {
     poller_.add(opened.fd.get(), EPOLLIN | EPOLLRDHUP | EPOLLOUT | EPOLLET,
                 {.kind = EventKind::kTcp, .place = place, .generation = fresh.generation});
     fresh.fd = std::move(opened.fd);
-    fresh.key = key_of(slot.traced, slot.record.source, slot.carrier == Transport::kTls);
+    fresh.key = key_of(slot.traced, slot.record.source, slot.carrier);
     fresh.number = ++last_number_;
     fresh.source = slot.record.source;
     fresh.secure = slot.carrier == Transport::kTls;
+    fresh.single = slot.carrier == Transport::kStatelessTcp;
+    fresh.idle_limit = slot.idle_class == 0 ? options_.idle_timeout : slot.idle_class * kSecond;
     fresh.opener = index;
     fresh.server = server_of(slot).value_or(Endpoint{});
     fresh.syn = opened.syn;
@@ -162,7 +166,8 @@ std::uint32_t StreamTransport::adopt(OpenedStream opened, std::uint32_t index) {
 /// One more query takes the connection; the last one it may carry leaves the next to another.
 void StreamTransport::use(std::uint32_t place) {
     Connection& connection = connections_[place];
-    if (++connection.used == options_.queries_per_connection) {
+    const std::uint32_t most = connection.single ? 1 : options_.queries_per_connection;
+    if (++connection.used == most) {
         by_key_.erase(connection.key);
         connection.ending = Ending::kUsedUp;
     }
@@ -250,9 +255,9 @@ void StreamTransport::set_idle(std::uint32_t place, bool idle) {
     connection.is_idle = idle;
     if (idle) {
         connection.idle_since = SteadyClock::now();
-        idle_.push_back(connections_, place);
+        idle_[connection.idle_limit].push_back(connections_, place);
     } else {
-        idle_.remove(connections_, place);
+        idle_[connection.idle_limit].remove(connections_, place);
     }
 }
 
@@ -297,8 +302,7 @@ void StreamTransport::count_end(const Connection& connection) {
 }
 
 void StreamTransport::close_traced(const Query& marker) {
-    const auto found =
-        by_key_.find(key_of(marker.connection, 0, marker.transport == Transport::kTls));
+    const auto found = by_key_.find(key_of(marker.connection, 0, marker.transport));
     if (options_.server_closes || found == by_key_.end()) {
         return;
     }
@@ -379,25 +383,43 @@ void StreamTransport::tidy(Nanoseconds now) {
     settle();
     for (unsigned i = 0; i < kMostIdleCloses && next_idle() <= now; ++i) {
         ++statistics_.closed_idle;
-        close_in_order(idle_.front());
+        close_in_order(first_due());
     }
+}
+
+template <typename When> std::uint32_t StreamTransport::first_idle(When when) const {
+    std::uint32_t first = kNone;
+    for (const auto& [limit, list] : idle_) {
+        if (!list.empty() &&
+            (first == kNone || when(connections_[list.front()]) < when(connections_[first]))) {
+            first = list.front();
+        }
+    }
+    return first;
+}
+
+std::uint32_t StreamTransport::first_due() const {
+    return first_idle([](const Connection& one) { return one.idle_since + one.idle_limit; });
 }
 
 Nanoseconds StreamTransport::next_idle() const {
     if (!over_.empty()) {
         return 0;
     }
-    return idle_.empty() || options_.server_closes
-               ? std::numeric_limits<Nanoseconds>::max()
-               : connections_[idle_.front()].idle_since + options_.idle_timeout;
+    const std::uint32_t first = options_.server_closes ? kNone : first_due();
+    return first == kNone ? std::numeric_limits<Nanoseconds>::max()
+                          : connections_[first].idle_since + connections_[first].idle_limit;
 }
 
 bool StreamTransport::evict_idle() {
-    if (idle_.empty() || options_.server_closes) {
+    const std::uint32_t longest =
+        options_.server_closes ? kNone
+                               : first_idle([](const Connection& one) { return one.idle_since; });
+    if (longest == kNone) {
         return false;
     }
     ++statistics_.connections_evicted;
-    close_in_order(idle_.front());
+    close_in_order(longest);
     return true;
 }
 

@@ -38,6 +38,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -120,12 +121,14 @@ private:
         bool connected = false;   ///< the SYN was answered
         bool established = false; ///< queries may be written: TCP connected, TLS shaken hands
         bool is_idle = false;
+        bool single = false; ///< for one query, whatever the options say
         bool nagle_off = false;
         int write_error = 0;       ///< errno of kBroken
         std::uint16_t next_id = 0; ///< to be tried for a query whose own id is in flight
         bool over = false;         ///< on the list of connections to be closed
         Nanoseconds syn = 0;
         Nanoseconds idle_since = 0;
+        Nanoseconds idle_limit = 0; ///< may stay without a query for so long
         ConnectionQueue queue;
         std::vector<std::uint8_t> tail; ///< what the kernel did not take
         ReplyStream replies;
@@ -168,6 +171,9 @@ private:
 
     // Closing
     void set_idle(std::uint32_t place, bool idle);
+    /// Of the connections without a query the one whose `when` is least; kNone where there is none.
+    template <typename When> [[nodiscard]] std::uint32_t first_idle(When when) const;
+    [[nodiscard]] std::uint32_t first_due() const;
     void end_when_idle(std::uint32_t place);
     void lose(std::uint32_t place, std::string_view reason, bool by_server = true);
     void give_up(std::uint32_t place);
@@ -193,8 +199,9 @@ private:
 
     std::vector<Connection> connections_;
     std::vector<std::uint32_t> free_;
-    std::vector<std::uint32_t> over_;   ///< to be closed as soon as nobody works on them
-    IndexList<&Connection::idle> idle_; ///< longest idle first
+    std::vector<std::uint32_t> over_; ///< to be closed as soon as nobody works on them
+    /// Without a query, by idle_limit (few different ones); longest idle first.
+    std::map<Nanoseconds, IndexList<&Connection::idle>> idle_;
     std::unordered_map<std::uint64_t, std::uint32_t> by_key_;
     std::uint32_t last_number_ = 0;
     size_t opening_ = 0;
