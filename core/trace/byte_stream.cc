@@ -17,6 +17,7 @@
 #include <sys/stat.h>
 #include <system_error>
 #include <unistd.h>
+#include <utility>
 
 namespace reprise::trace {
 namespace {
@@ -97,38 +98,66 @@ void ByteStream::note_error() {
     error_ = text != nullptr ? text : "unreadable";
 }
 
-std::int64_t ByteStream::read_archive(std::uint8_t* out, size_t size) {
-    if (!error_.empty() || empty_) {
-        return empty_ ? 0 : -1;
+/// Whether `block_` has bytes now. Blocks end where the file's reads end, so a pipe is live.
+bool ByteStream::next_archive_block() {
+    while (block_.empty() && error_.empty() && !empty_) {
+        const void* data = nullptr;
+        size_t size = 0;
+        std::int64_t offset = 0; // raw content has no holes
+        const int result = archive_read_data_block(archive_.get(), &data, &size, &offset);
+        if (result == ARCHIVE_OK) {
+            block_ = {static_cast<const std::uint8_t*>(data), size};
+        } else if (result == ARCHIVE_EOF) {
+            empty_ = true;
+        } else {
+            note_error();
+        }
     }
-    const auto count = archive_read_data(archive_.get(), out, size);
-    if (count < 0) {
-        note_error();
-    }
-    return count;
+    return !block_.empty();
 }
 
 Bytes ByteStream::peek(size_t size) {
-    while (ahead_.size() < size) {
-        const size_t have = ahead_.size();
-        ahead_.resize(size);
-        const std::int64_t count = read_archive(ahead_.data() + have, size - have);
-        ahead_.resize(have + static_cast<size_t>(std::max<std::int64_t>(count, 0)));
-        if (count <= 0) {
-            break;
-        }
+    while (ahead_.size() < size && next_archive_block()) {
+        const size_t count = std::min(size - ahead_.size(), block_.size());
+        ahead_.insert(ahead_.end(), block_.begin(), block_.begin() + static_cast<ssize_t>(count));
+        block_ = block_.subspan(count);
     }
     return ahead_;
 }
 
-std::int64_t ByteStream::read(std::uint8_t* out, size_t size) {
-    if (ahead_used_ < ahead_.size()) {
-        const size_t count = std::min(size, ahead_.size() - ahead_used_);
-        std::memcpy(out, ahead_.data() + ahead_used_, count);
-        ahead_used_ += count;
-        return static_cast<std::int64_t>(count);
+Bytes ByteStream::peek_line(size_t most) {
+    bool ended = false;
+    while (!ended && ahead_.size() < most && next_archive_block()) {
+        const auto end = std::ranges::find(block_, '\n');
+        ended = end != block_.end();
+        const auto line = static_cast<size_t>(end - block_.begin()) + (ended ? 1U : 0U);
+        peek(std::min(most, ahead_.size() + line));
     }
-    return read_archive(out, size);
+    return ahead_;
+}
+
+Bytes ByteStream::next_block() {
+    if (ahead_used_ < ahead_.size()) {
+        return Bytes(ahead_).subspan(std::exchange(ahead_used_, ahead_.size()));
+    }
+    next_archive_block();
+    return std::exchange(block_, {});
+}
+
+std::int64_t ByteStream::read(std::uint8_t* out, size_t size) {
+    size_t done = 0;
+    if (ahead_used_ < ahead_.size()) {
+        done = std::min(size, ahead_.size() - ahead_used_);
+        std::memcpy(out, ahead_.data() + ahead_used_, done);
+        ahead_used_ += done;
+    }
+    while (done < size && next_archive_block()) {
+        const size_t count = std::min(size - done, block_.size());
+        std::memcpy(out + done, block_.data(), count);
+        block_ = block_.subspan(count);
+        done += count;
+    }
+    return done == 0 && size > 0 && !error_.empty() ? -1 : static_cast<std::int64_t>(done);
 }
 
 double ByteStream::share_read() const {

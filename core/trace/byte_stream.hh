@@ -26,8 +26,17 @@ public:
     /// The next at most `size` decompressed bytes; they stay to be read. Fewer at the end.
     Bytes peek(size_t size);
 
-    /// Reads up to `size` decompressed bytes; 0 at the end, negative on an error (see error()).
+    /// What was peeked so far and then the next line, but no more than `most` bytes; as much again
+    /// at the end. For live pipes, which may have no more for now.
+    Bytes peek_line(size_t most);
+
+    /// Reads `size` decompressed bytes, fewer before the end or an error; 0 at the end, negative on
+    /// an error (see error()).
     std::int64_t read(std::uint8_t* out, size_t size);
+
+    /// What is at hand, or what comes next where nothing is; waits for no more than that. Empty at
+    /// the end and on an error. Good until the next call of any member.
+    Bytes next_block();
 
     /// Why reading failed; empty while it did not.
     [[nodiscard]] const std::string& error() const { return error_; }
@@ -44,7 +53,7 @@ public:
 private:
     void open_archive();
     void note_error();
-    std::int64_t read_archive(std::uint8_t* out, size_t size);
+    bool next_archive_block();
 
     struct ArchiveCloser {
         void operator()(archive* a) const;
@@ -53,13 +62,14 @@ private:
     std::string path_;
     FileDescriptor file_;
     bool regular_ = false;
-    bool empty_ = false;    ///< no byte at all, compressed or not
+    bool empty_ = false;    ///< nothing left behind `block_`
     std::int64_t size_ = 0; ///< of the file; 0 for a pipe
     std::unique_ptr<archive, ArchiveCloser> archive_;
     std::string compression_;
     std::string error_;
-    std::vector<std::uint8_t> ahead_; ///< peeked and not yet read
-    size_t ahead_used_ = 0;
+    std::vector<std::uint8_t> ahead_; ///< peeked
+    size_t ahead_used_ = 0;           ///< bytes of it that were read
+    Bytes block_; ///< behind `ahead_`: the archive's last block, as far as it was not read
 };
 
 } // namespace reprise::trace

@@ -1,17 +1,79 @@
 #include "core/trace/reader.hh"
 
+#include "core/bytes.hh"
+#include "core/trace/byte_stream.hh"
 #include "core/trace/capture_source.hh"
+#include "core/trace/form.hh"
 #include "core/trace/message_source.hh"
 #include "core/trace/source.hh"
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace reprise::trace {
+namespace {
+
+/// In the order in which they are asked.
+const std::vector<Form>& forms() {
+    static const std::vector<Form> known{};
+    return known;
+}
+
+bool is_text(Bytes head) {
+    return !head.empty() && std::ranges::all_of(head, [](std::uint8_t byte) {
+        return (byte >= 0x20 && byte < 0x7f) || byte == '\t' || byte == '\r' || byte == '\n';
+    });
+}
+
+/// Whether a line of `head` is whole and neither empty nor a comment.
+bool has_content(Bytes head) {
+    bool content = false;
+    bool fresh = true;
+    for (const std::uint8_t byte : head) {
+        if (byte == '\n') {
+            if (content) {
+                return true;
+            }
+            fresh = true;
+        } else if (fresh && byte != '\r' && byte != ' ' && byte != '\t') {
+            content = byte != '#' && byte != ';';
+            fresh = false;
+        }
+    }
+    return false;
+}
+
+/// Enough of the beginning for Form::fits().
+Bytes peek_head(ByteStream& stream) {
+    constexpr size_t kMost = 64UL << 10U; // of comments before the first row
+    Bytes head = stream.peek(Form::kHead);
+    if (!is_text(head)) {
+        return head;
+    }
+    for (size_t size = 0; size < head.size() && !has_content(head);) {
+        size = head.size();
+        head = stream.peek_line(kMost);
+    }
+    return head;
+}
+
+std::unique_ptr<MessageSource> open_trace(const std::string& path, const ReaderOptions& options) {
+    auto stream = std::make_unique<ByteStream>(path);
+    const Bytes head = peek_head(*stream);
+    const auto form = std::ranges::find_if(forms(), [&](const Form& f) { return f.fits(head); });
+    return form != forms().end() ? form->open(std::move(stream), path, options)
+                                 : open_capture(open_source(std::move(stream), path), options);
+}
+
+} // namespace
 
 Reader::Reader(const std::string& path, const ReaderOptions& options)
-    : source_(open_capture(open_source(path), options)) {}
+    : source_(open_trace(path, options)) {}
 
 Reader::~Reader() = default;
 Reader::Reader(Reader&&) noexcept = default;

@@ -85,8 +85,9 @@ bool libtrace_reads(std::uint32_t link) {
         throw TraceError(fmt::format("trace {} is empty; give a capture with packets", path));
     }
     throw TraceError(fmt::format(
-        "trace {} is not a packet capture (it begins with {:02x}); give pcap or pcapng, plain or "
-        "compressed with gz, bz2, xz, zst or lz4",
+        "trace {} is not a packet capture (it begins with {:02x}), nor a trace of another known "
+        "form; "
+        "give pcap, pcapng, .tsv or .rps, plain or compressed with gz, bz2, xz, zst or lz4",
         path, fmt::join(head.first(std::min<size_t>(head.size(), 4)), " ")));
 }
 
@@ -160,8 +161,8 @@ std::unique_ptr<PacketSource> try_libtrace(const Content& content, const ByteStr
 
 } // namespace
 
-std::unique_ptr<PacketSource> open_source(const std::string& path) {
-    auto stream = std::make_unique<ByteStream>(path);
+std::unique_ptr<PacketSource> open_source(std::unique_ptr<ByteStream> stream,
+                                          const std::string& path) {
     const Bytes head = stream->peek(kSniffed);
     const Content content = recognise(head);
     if (content.format == Format::kUnknown) {

@@ -14,6 +14,7 @@
 // libtrace's reading: whenever libtrace reports an error the file is read again by libpcap from the
 // packet in question, which either goes on or tells what is wrong and where.
 
+#include "core/trace/byte_stream.hh"
 #include "core/trace/packet.hh"
 
 #include <cstdint>
@@ -44,7 +45,8 @@ public:
     [[nodiscard]] virtual std::string description() const = 0;
 };
 
-/// Opens a capture by content; "-" is standard input.
-std::unique_ptr<PacketSource> open_source(const std::string& path);
+/// Opens a capture by content; `stream` is at its beginning, and what `path` names.
+std::unique_ptr<PacketSource> open_source(std::unique_ptr<ByteStream> stream,
+                                          const std::string& path);
 
 } // namespace reprise::trace
