@@ -29,6 +29,7 @@ def build_parser() -> argparse.ArgumentParser:
     _passed_on(commands, "report", "report on finished runs; several are compared", "RUN...")
     _passed_on(commands, "compare", "compare answers: a run and its trace, two runs, or two traces", "A [B]")
     _passed_on(commands, "trace", "info FILE: what a trace holds; synth: make one", "info|synth ...")
+    _passed_on(commands, "mutate", "change traces by rules, or into another form", "IN... -o OUT RULES...")
     doctor = commands.add_parser("doctor", help="what this machine can do, and the mend")
     doctor.add_argument(
         "-o",
@@ -78,8 +79,8 @@ def run_command(options: argparse.Namespace) -> int:
         from report.__main__ import main as report  # noqa: PLC0415
 
         return report([options.command, *options.arguments])
-    if options.command == "trace":
-        return run_trace(options.arguments)
+    if options.command in ("trace", "mutate"):
+        return run_mutator(options.command, options.arguments)
     if options.command == "doctor":
         from cli import doctor  # noqa: PLC0415
 
@@ -91,9 +92,11 @@ def run_command(options: argparse.Namespace) -> int:
     return selftest.command_test(options.slow)
 
 
-def run_trace(arguments: list[str]) -> int:
-    """`trace info` and `trace synth` are the mutator's."""
-    if not arguments or arguments[0] not in ("info", "synth"):
+def run_mutator(command: str, arguments: list[str]) -> int:
+    """`mutate`, `trace info` and `trace synth` are the mutator's: we become it."""
+    if command == "mutate":
+        arguments = ["mutate", *arguments]
+    elif not arguments or arguments[0] not in ("info", "synth"):
         if arguments[:1] in (["-h"], ["--help"]):
             sys.stdout.write(
                 "usage: reprise trace info FILE [--json] [--port N]\n       reprise trace synth OPTIONS "

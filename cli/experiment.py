@@ -92,6 +92,21 @@ class Replay:
 
 
 @dataclass(frozen=True)
+class Mutate:
+    """What is changed in the trace before it is played: a rule file's rules, then those written here."""
+
+    rules: str | None = field(default=None, metadata=PATH)
+    rule: tuple[Mapping[str, Any], ...] = ()
+    seed: int | None = None
+    malformed: str | None = None  # "keep" or "drop"
+
+    @property
+    def over_tls(self) -> bool:
+        """Whether a rule written here sends queries over TLS; the rule file is not looked into."""
+        return any(one.get("kind") == "transport" and "tls" in str(one.get("to")) for one in self.rule)
+
+
+@dataclass(frozen=True)
 class Tls:
     """Queries over TLS. Our own servers have a certificate for `server.reprise.test`, made for the run."""
 
@@ -145,6 +160,7 @@ class Experiment:
     trace: str | None = field(default=None, metadata=PATH)
     synth: Mapping[str, Any] | None = None
     generate: Generate | None = None
+    mutate: Mutate | None = None
     server: Server = field(default_factory=Server)
     replay: Replay = field(default_factory=Replay)
     tls: Tls | None = None
@@ -159,7 +175,8 @@ class Experiment:
     @property
     def over_tls(self) -> bool:
         """Whether queries may go over TLS: then our own server serves it too."""
-        return self.tls is not None or self.replay.transport == "tls"
+        mutated = self.mutate is not None and self.mutate.over_tls
+        return self.tls is not None or self.replay.transport == "tls" or mutated
 
 
 def load(path: Path, settings: list[str]) -> Experiment:

@@ -77,6 +77,22 @@ def test_set_is_typed_by_the_schema(tmp_path: Path, setting: str, value: object)
     ("text", "what", "mend"),
     [
         ("schema = 2\ntrace='x'\n[server]\nzone='z'", "schema = 2 is unknown", "reads 1"),
+        ("trace='x'\n[server]\nzone='z'\n[mutate]\nseed=1", "[mutate] has no rule", "[[mutate.rule]]"),
+        (
+            "trace='x'\n[server]\nzone='z'\n[[mutate.rule]]\nto='tcp'",
+            "mutate.rule 1 has no kind",
+            "docs/rules.md",
+        ),
+        (
+            "trace='x'\n[server]\nzone='z'\n[mutate]\nrules='r'\nmalformed='eat'",
+            "malformed = 'eat' is unknown",
+            "keep, drop",
+        ),
+        (
+            "[generate]\nname='.'\n[server]\nzone='z'\n[mutate]\nrules='r'",
+            "[mutate] and [generate] exclude",
+            "trace",
+        ),
         ("[server]\nzone='z'", "neither a trace nor a [synth] or [generate] table", "add one"),
         ("trace='x'", "the server has no zone", "server.zone"),
         (MINIMAL + "zoen='y'", "unknown key server.zoen", "did you mean server.zone?"),

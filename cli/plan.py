@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from cli import network, replay_options, server_plan
+from cli import mutation, network, replay_options, server_plan
 from cli.experiment import Experiment, as_dict
 from cli.network import Network
 from cli.planned import RESULTS, RUN, Facts, File, Folder, Plan, Process, Ready, Step, Stop
@@ -30,7 +30,7 @@ def make(experiment: Experiment, facts: Facts) -> Plan:
         experiment=experiment,
         network=_network(experiment),
         folders=(*server_plan.folders(experiment, facts), Folder(f"{RESULTS}/logs")),
-        files=server_plan.files(experiment, facts),
+        files=(*server_plan.files(experiment, facts), *mutation.files(experiment)),
         prepare=_steps(experiment, facts),
         processes=(*before, *distributors, *_client_samplers(experiment, facts), controller),
         main=controller.id,
@@ -62,8 +62,13 @@ def _file_json(file: File) -> dict[str, str]:
 
 
 def trace_path(experiment: Experiment) -> str:
-    """The trace that is replayed; a synthesized one lies in the results."""
+    """The trace as it is given; a synthesized one lies in the results."""
     return experiment.trace or f"{RESULTS}/trace.pcap"
+
+
+def played_path(experiment: Experiment) -> str:
+    """The trace that is replayed: a changed one lies in the results."""
+    return mutation.CHANGED if experiment.mutate else trace_path(experiment)
 
 
 def _steps(experiment: Experiment, facts: Facts) -> tuple[Step, ...]:
@@ -77,6 +82,7 @@ def _steps(experiment: Experiment, facts: Facts) -> tuple[Step, ...]:
             trace_path(experiment),
         )
         steps.append(Step("synth", "making the trace", argv))
+    steps += mutation.steps(experiment, facts, trace_path(experiment))
     steps += server_plan.steps(experiment, facts)
     hosts = [
         f"{network.client(index)}={_control_address(experiment, index)}"
@@ -181,7 +187,7 @@ def _controller(experiment: Experiment, facts: Facts, distributors: tuple[Proces
     addresses = (network.SERVICE_V4, network.SERVICE_V6) if experiment.own_server else server.addresses
     argv = (
         facts.programs["reprise-controller"],
-        *replay_options.trace_or_generator(experiment, trace_path(experiment)),
+        *replay_options.trace_or_generator(experiment, played_path(experiment)),
         "--run-id",
         facts.run,
         *children,

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import tomllib
 
-from cli import replay_options
-from cli.experiment import Experiment, Generate, Replay, RootLike, Sample, Server, Tls, Topology
+from cli import mutation, replay_options
+from cli.experiment import Experiment, Generate, Mutate, Replay, RootLike, Sample, Server, Tls, Topology
 from cli.plan import as_json, make
 from cli.planned import Facts, Plan
 
@@ -283,3 +284,26 @@ def test_json_has_the_documented_keys_and_nothing_private() -> None:
     assert {"run", "experiment", "network", "files", "prepare", "processes", "main"} <= set(value)
     assert value["files"][1] == {"path": "@run@/named", "from": "/bin/named", "mode": "0755"}
     assert "PRIVATE KEY" not in json.dumps(value)
+
+
+def test_a_changed_trace_is_made_first_and_played_instead() -> None:
+    rules = (
+        {"kind": "edns", "do": True, "where": {"type": ["A", "AAAA"]}},
+        {"kind": "transport", "to": "tls"},
+    )
+    mutate = Mutate(rules="/r.toml", rule=rules, seed=7)
+    plan = make(dataclasses.replace(ZONED, mutate=mutate), FACTS)
+    step = next(one for one in plan.prepare if one.id == "mutate")
+    assert " ".join(step.argv) == (
+        "/bin/reprise-mutator mutate /t.pcap -o @results@/trace.rps --report @results@/mutate.json --port 53"
+        " --rules /r.toml --rules @run@/rules.toml --seed 7 --jobs 4"
+    )
+    assert argv_of(plan, "controller").startswith("/bin/reprise-controller @results@/trace.rps ")
+    assert "--tls-ca" in argv_of(plan, "controller")
+    written = next(file.content for file in plan.files if file.path == mutation.RULE_FILE) or ""
+    assert tomllib.loads(written) == {"rule": [dict(rule) for rule in rules]}
+
+
+def test_values_of_rules_survive_the_rule_file() -> None:
+    rule = {"kind": "type", "to": {"A": 50, "AAAA": 50.5}, "where": {"name": 'a"\\.example.', "0x20": False}}
+    assert tomllib.loads(mutation.rule_file((rule,))) == {"rule": [rule]}

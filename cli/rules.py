@@ -11,7 +11,7 @@ from cli import network, server_rules
 from cli.errors import UsageError, want
 
 if TYPE_CHECKING:
-    from cli.experiment import Experiment, Generate, Replay
+    from cli.experiment import Experiment, Generate, Mutate, Replay
 
 SCHEMA = 1
 SOURCE_MODES = ("ports", "addresses", "mapped", "packet")
@@ -46,6 +46,33 @@ def check(experiment: Experiment) -> None:
     server_rules.check_server(server)
     check_replay(experiment)
     server_rules.check_transport(experiment)
+    if experiment.mutate is not None:
+        _check_mutate(experiment.mutate)
+        want(
+            experiment.trace is not None or experiment.generate is None,
+            "[mutate] and [generate] exclude each other",
+            "give a trace or a [synth] table to be changed",
+        )
+
+
+def _check_mutate(mutate: Mutate) -> None:
+    """The rules themselves are the mutator's to check."""
+    want(
+        bool(mutate.rules or mutate.rule),
+        "[mutate] has no rule",
+        'name a rule file (rules = "FILE") or add [[mutate.rule]] tables',
+    )
+    for number, rule in enumerate(mutate.rule, 1):
+        want(
+            isinstance(rule.get("kind"), str),
+            f"mutate.rule {number} has no kind",
+            'write kind = "transport" or another kind of docs/rules.md',
+        )
+    want(
+        mutate.malformed in (None, "keep", "drop"),
+        f"mutate.malformed = {mutate.malformed!r} is unknown",
+        "use one of keep, drop",
+    )
 
 
 def _check_early(replay: Replay) -> None:

@@ -132,7 +132,7 @@ def _tls_service(experiment: Experiment) -> Service | None:
 
 
 def _connections_only(experiment: Experiment) -> bool:
-    return experiment.replay.transport in ("tcp", "tls")
+    return experiment.replay.transport in ("tcp", "tls", "stateless-tcp")
 
 
 def processes(experiment: Experiment, facts: Facts) -> tuple[Process, ...]:

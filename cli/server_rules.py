@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from cli.experiment import Experiment, Server, Tls
 
 SERVER_KINDS = ("nsd", "bind", "address")
-TRANSPORTS = ("trace", "udp", "tcp", "tls")
+TRANSPORTS = ("trace", "udp", "tcp", "tls", "stateless-tcp")
 CLOSERS = ("client", "server")
 TLS_VERSIONS = ("any", "1.2", "1.3")
 KEY_TYPES = ("ecdsa-p256", "rsa-2048")
