@@ -1,22 +1,17 @@
 #include "core/trace/assembler.hh"
 
 #include "core/clock.hh"
-#include "core/dns_message.hh"
+#include "core/trace/datagrams.hh"
 #include "core/trace/packet.hh"
 #include "core/trace/reader.hh"
 #include "core/trace/tally.hh"
 
-#include <cstdint>
-
 namespace reprise::trace {
 
 Assembler::Assembler(const ReaderOptions& options)
-    : options_(options), fragments_(options.fragment_bytes, options.fragment_timeout, tally_),
-      connections_(options_, tally_) {
-    for (const std::uint16_t port : options.ports) {
-        ports_.set(port);
-    }
-}
+    : options_(options), ports_(options.ports),
+      fragments_(options.fragment_bytes, options.fragment_timeout, tally_),
+      connections_(options_, tally_) {}
 
 bool Assembler::pop(Message& message) {
     if (popped_ == ready_.size()) {
@@ -73,23 +68,9 @@ void Assembler::feed_fragment(IpPacket& ip, Nanoseconds time) {
 }
 
 void Assembler::feed_udp(const IpPacket& ip, Nanoseconds time) {
-    const auto udp = decode_udp(ip.payload);
-    if (!udp) {
-        tally_.add(ip.cut ? Count::kCutPacket : Count::kBadPacket);
-        return;
-    }
-    if (!dns_port(udp->source_port, udp->destination_port)) {
-        tally_.add(Count::kOtherPort);
-    } else if (udp->payload.size() < udp->size) {
-        tally_.add(ip.cut ? Count::kCutPacket : Count::kBadPacket);
-    } else if (udp->size < kDnsHeaderSize) {
-        tally_.add(udp->size == 0 ? Count::kEmptyDatagram : Count::kShortMessage);
-    } else {
-        ready_.push_back({.time = time,
-                          .source = {.address = ip.source, .port = udp->source_port},
-                          .destination = {.address = ip.destination, .port = udp->destination_port},
-                          .response = (udp->payload[2] & 0x80U) != 0,
-                          .bytes = udp->payload});
+    Message message;
+    if (read_datagram(ip, time, ports_, tally_, message)) {
+        ready_.push_back(message);
     }
 }
 
@@ -99,7 +80,7 @@ void Assembler::feed_tcp(const IpPacket& ip, Nanoseconds time) {
         tally_.add(ip.cut ? Count::kCutPacket : Count::kBadPacket);
         return;
     }
-    if (!dns_port(tcp->source_port, tcp->destination_port)) {
+    if (!ports_.either(tcp->source_port, tcp->destination_port)) {
         tally_.add(Count::kOtherPort);
         return;
     }

@@ -8,12 +8,12 @@
 // ICMP errors are not messages.
 
 #include "core/trace/connections.hh"
+#include "core/trace/datagrams.hh"
 #include "core/trace/fragments.hh"
 #include "core/trace/packet.hh"
 #include "core/trace/reader.hh"
 #include "core/trace/tally.hh"
 
-#include <bitset>
 #include <cstddef>
 #include <vector>
 
@@ -43,13 +43,9 @@ private:
     void feed_udp(const IpPacket& ip, Nanoseconds time);
     void feed_tcp(const IpPacket& ip, Nanoseconds time);
 
-    [[nodiscard]] bool dns_port(std::uint16_t a, std::uint16_t b) const {
-        return ports_[a] || ports_[b];
-    }
-
     ReaderOptions options_;
     Tally tally_;
-    std::bitset<65'536> ports_;
+    DnsPorts ports_;
     FragmentTable fragments_;
     ConnectionTable connections_;
     std::vector<Message> ready_;

@@ -5,6 +5,7 @@
 #include "core/trace/capture_source.hh"
 #include "core/trace/form.hh"
 #include "core/trace/message_source.hh"
+#include "core/trace/opened.hh"
 #include "core/trace/source.hh"
 
 #include <algorithm>
@@ -62,18 +63,27 @@ Bytes peek_head(ByteStream& stream) {
     return head;
 }
 
-std::unique_ptr<MessageSource> open_trace(const std::string& path, const ReaderOptions& options) {
-    auto stream = std::make_unique<ByteStream>(path);
-    const Bytes head = peek_head(*stream);
-    const auto form = std::ranges::find_if(forms(), [&](const Form& f) { return f.fits(head); });
-    return form != forms().end() ? form->open(std::move(stream), path, options)
-                                 : open_capture(open_source(std::move(stream), path), options);
+std::unique_ptr<MessageSource> open_messages(const std::string& path,
+                                             const ReaderOptions& options) {
+    Opened opened = open_trace(path, options);
+    return opened.packets ? open_capture(std::move(opened.packets), options)
+                          : std::move(opened.messages);
 }
 
 } // namespace
 
+Opened open_trace(const std::string& path, const ReaderOptions& options) {
+    auto stream = std::make_unique<ByteStream>(path);
+    const Bytes head = peek_head(*stream);
+    const auto form = std::ranges::find_if(forms(), [&](const Form& f) { return f.fits(head); });
+    if (form != forms().end()) {
+        return {.packets = nullptr, .messages = form->open(std::move(stream), path, options)};
+    }
+    return {.packets = open_source(std::move(stream), path), .messages = nullptr};
+}
+
 Reader::Reader(const std::string& path, const ReaderOptions& options)
-    : source_(open_trace(path, options)) {}
+    : source_(open_messages(path, options)) {}
 
 Reader::~Reader() = default;
 Reader::Reader(Reader&&) noexcept = default;

@@ -1,0 +1,79 @@
+#include "core/trace/datagrams.hh"
+
+#include "core/clock.hh"
+#include "core/dns_message.hh"
+#include "core/trace/packet.hh"
+#include "core/trace/reader.hh"
+#include "core/trace/tally.hh"
+
+namespace reprise::trace {
+namespace {
+
+Sorted sort_segment(const IpPacket& ip, const DnsPorts& ports, Tally& tally) {
+    const auto tcp = decode_tcp(ip.payload);
+    if (tcp && !ports.either(tcp->source_port, tcp->destination_port)) {
+        tally.add(Count::kOtherPort);
+        return Sorted::kNothing;
+    }
+    return Sorted::kAssembler;
+}
+
+Sorted sort_ip(const IpPacket& ip, Nanoseconds time, const DnsPorts& ports, Tally& tally,
+               Message& message) {
+    if (ip.fragment) {
+        return Sorted::kAssembler;
+    }
+    switch (ip.protocol) {
+    case kProtocolUdp:
+        return read_datagram(ip, time, ports, tally, message) ? Sorted::kMessage : Sorted::kNothing;
+    case kProtocolTcp:
+        return sort_segment(ip, ports, tally);
+    default:
+        tally.add(Count::kOtherProtocol);
+        return Sorted::kNothing;
+    }
+}
+
+} // namespace
+
+bool read_datagram(const IpPacket& ip, Nanoseconds time, const DnsPorts& ports, Tally& tally,
+                   Message& message) {
+    const auto udp = decode_udp(ip.payload);
+    if (!udp) {
+        tally.add(ip.cut ? Count::kCutPacket : Count::kBadPacket);
+        return false;
+    }
+    if (!ports.either(udp->source_port, udp->destination_port)) {
+        tally.add(Count::kOtherPort);
+    } else if (udp->payload.size() < udp->size) {
+        tally.add(ip.cut ? Count::kCutPacket : Count::kBadPacket);
+    } else if (udp->size < kDnsHeaderSize) {
+        tally.add(udp->size == 0 ? Count::kEmptyDatagram : Count::kShortMessage);
+    } else {
+        message = {.time = time,
+                   .source = {.address = ip.source, .port = udp->source_port},
+                   .destination = {.address = ip.destination, .port = udp->destination_port},
+                   .response = (udp->payload[2] & 0x80U) != 0,
+                   .bytes = udp->payload};
+        return true;
+    }
+    return false;
+}
+
+Sorted sort_packet(const Packet& packet, const DnsPorts& ports, Tally& tally, Message& message) {
+    IpPacket ip;
+    switch (decode_packet(packet, ip)) {
+    case Decoded::kNotIp:
+        tally.add(Count::kNotIp);
+        return Sorted::kNothing;
+    case Decoded::kBad:
+        tally.add(packet.wire_length > packet.bytes.size() ? Count::kCutPacket
+                                                           : Count::kBadPacket);
+        return Sorted::kNothing;
+    case Decoded::kIp:
+        break;
+    }
+    return sort_ip(ip, packet.time, ports, tally, message);
+}
+
+} // namespace reprise::trace

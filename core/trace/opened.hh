@@ -1,0 +1,22 @@
+#pragma once
+// Opening a trace of any form without deciding yet who puts the packets of a capture together.
+
+#include "core/trace/message_source.hh"
+#include "core/trace/reader.hh"
+#include "core/trace/source.hh"
+
+#include <memory>
+#include <string>
+
+namespace reprise::trace {
+
+/// Exactly one of the two: packets of a capture, messages of any other form.
+struct Opened {
+    std::unique_ptr<PacketSource> packets;
+    std::unique_ptr<MessageSource> messages;
+};
+
+/// Opens a trace by content; "-" is standard input. Throws TraceError.
+Opened open_trace(const std::string& path, const ReaderOptions& options);
+
+} // namespace reprise::trace
