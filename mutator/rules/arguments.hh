@@ -3,7 +3,7 @@
 //
 //   command line   --edns size=1232,do=on,share=50,where.type=A,AAAA     one option a kind
 //   rule file      [[rule]]                                              TOML
-//                  kind = "edns"        (or kind = "edns", where the rule has a key "do" as well)
+//                  kind = "edns"
 //                  size = 1232
 //                  share = 50
 //                  where = { type = ["A", "AAAA"] }

@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace reprise::mutator {
@@ -41,6 +42,9 @@ struct RuleSet {
 
 /// Reads a TOML rule file into `rules` (appended). Throws RuleError naming file and line.
 void read_rule_file(const std::string& path, RuleSet& rules);
+
+/// The same of the file's text; `name` stands for the file in errors.
+void parse_rule_file(std::string_view text, const std::string& name, RuleSet& rules);
 
 /// One command-line option: kind and its value as written.
 Arguments parse_rule_option(const std::string& kind, const std::string& value);

@@ -1,0 +1,119 @@
+#include "mutator/rules/contradictions.hh"
+
+#include "mutator/rules/arguments.hh"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <initializer_list>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace reprise::mutator {
+namespace {
+
+/// Rules that give every query a new time, whatever time it had.
+constexpr std::array<std::string_view, 3> kNewTimes{"gap", "poisson", "profile"};
+
+bool is_one_of(std::string_view word, std::initializer_list<std::string_view> words) {
+    return std::ranges::find(words, word) != words.end();
+}
+
+bool sets_new_times(const Arguments& rule) {
+    return std::ranges::find(kNewTimes, rule.kind()) != kNewTimes.end();
+}
+
+/// The place, and on the command line which of the options it is.
+std::string named(const std::vector<Arguments>& rules, size_t index) {
+    const std::string& place = rules[index].place();
+    return place.starts_with("--") ? fmt::format("{} (rule {})", place, index + 1)
+                                   : fmt::format("{}: rule {}", place, rules[index].kind());
+}
+
+/// Keys whose value a later rule of the same kind replaces.
+bool replaces(std::string_view kind, const std::string& key) {
+    if (is_one_of(kind, {"edns", "class"})) {
+        return key != "share" && key != "by";
+    }
+    return (is_one_of(kind, {"transport", "type"}) && key == "to") ||
+           (kind == "speed" && key == "factor") || (kind == "header" && key != "set") ||
+           (kind == "name" && is_one_of(key, {"fixed", "case"}));
+}
+
+/// The key that both have and of which only the later rule's value counts; empty where none.
+std::string replaced_key(const Arguments& earlier, const Arguments& later) {
+    if (earlier.kind() != later.kind()) {
+        return {};
+    }
+    for (const Argument& argument : later.list()) {
+        if (replaces(later.kind(), argument.key) && earlier.has(argument.key)) {
+            return argument.key;
+        }
+    }
+    return {};
+}
+
+/// Values sorted: {A, AAAA} is {AAAA, A}.
+std::vector<Argument> filter_of(const Arguments& rule) {
+    std::vector<Argument> filter;
+    for (const Argument& argument : rule.list()) {
+        if (argument.key.starts_with("where.") || argument.key == "spoofed") {
+            filter.push_back({.key = argument.key, .values = argument.values, .place = ""});
+            std::ranges::sort(filter.back().values);
+        }
+    }
+    std::ranges::sort(filter, {}, &Argument::key);
+    return filter;
+}
+
+bool same_filter(const Arguments& a, const Arguments& b) {
+    return std::ranges::equal(filter_of(a), filter_of(b), [](const auto& x, const auto& y) {
+        return x.key == y.key && x.values == y.values;
+    });
+}
+
+bool keep_and_drop(const Arguments& a, const Arguments& b) {
+    const bool both =
+        (a.kind() == "keep" && b.kind() == "drop") || (a.kind() == "drop" && b.kind() == "keep");
+    return both && !a.has("share") && !b.has("share") && same_filter(a, b);
+}
+
+void check_pair(const std::vector<Arguments>& rules, size_t first, size_t second) {
+    const Arguments& earlier = rules[first];
+    const Arguments& later = rules[second];
+    if (keep_and_drop(earlier, later)) {
+        throw RuleError(fmt::format("{}: with {}, which has the same filter, no query is left; "
+                                    "remove one of them",
+                                    named(rules, second), named(rules, first)));
+    }
+    if (!earlier.takes_all() || !later.takes_all()) {
+        return;
+    }
+    if (sets_new_times(later) &&
+        (sets_new_times(earlier) || is_one_of(earlier.kind(), {"speed", "jitter"}))) {
+        throw RuleError(fmt::format("{}: gives every query a new time, so {} has no effect; "
+                                    "remove one, or give it share= or where.",
+                                    named(rules, second), named(rules, first)));
+    }
+    const std::string key = replaced_key(earlier, later);
+    if (!key.empty()) {
+        throw RuleError(fmt::format("{}: sets {} of every query, so that of {} has no effect; "
+                                    "remove one, or give it share= or where.",
+                                    named(rules, second), key, named(rules, first)));
+    }
+}
+
+} // namespace
+
+void refuse_contradictions(const std::vector<Arguments>& rules) {
+    for (size_t second = 1; second < rules.size(); ++second) {
+        for (size_t first = 0; first < second; ++first) {
+            check_pair(rules, first, second);
+        }
+    }
+}
+
+} // namespace reprise::mutator

@@ -1,0 +1,52 @@
+#pragma once
+// The conditions of a rule's `where`.
+
+#include "core/bytes.hh"
+#include "core/clock.hh"
+#include "mutator/batch.hh"
+#include "mutator/rules/arguments.hh"
+#include "mutator/rules/values.hh"
+
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <vector>
+
+namespace reprise::mutator {
+
+/// Whether an item passes `where`. All conditions must hold; values of one condition are
+/// alternatives, but flags must all be set. Closes of connections pass only where no condition is
+/// on the message.
+class Filter {
+public:
+    /// Takes the keys where.*; nothing where there are none.
+    static std::unique_ptr<Filter> make(Arguments& arguments);
+
+    /// Before the first matches(): the time of the trace's first query, from which seconds count.
+    void begin(Nanoseconds first);
+
+    [[nodiscard]] bool matches(const Item& item) const;
+
+private:
+    [[nodiscard]] bool header_holds(Bytes message) const;
+    [[nodiscard]] bool question_holds(Bytes message) const;
+    [[nodiscard]] bool edns_holds(Bytes message) const;
+    void read_time(Arguments& arguments);
+    void read_message(Arguments& arguments);
+
+    TimeValue from_{.value = std::numeric_limits<Nanoseconds>::min(), .from_start = false};
+    TimeValue until_{.value = std::numeric_limits<Nanoseconds>::max(), .from_start = false};
+    std::uint32_t transports_ = 0; ///< a bit each; 0 = any
+    std::vector<Prefix> sources_;
+    std::vector<Prefix> destinations_;
+    std::vector<std::uint16_t> types_;
+    std::vector<WireBytes> names_; ///< lower case
+    std::uint32_t opcodes_ = 0;    ///< a bit each; 0 = any
+    std::uint16_t flags_ = 0;
+    std::optional<bool> edns_;
+    std::optional<bool> dnssec_ok_;
+    bool on_message_ = false; ///< some condition needs the message
+};
+
+} // namespace reprise::mutator
