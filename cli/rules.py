@@ -41,11 +41,6 @@ def check(experiment: Experiment) -> None:
         f"topology.kind = {experiment.topology.kind!r} is unknown",
         'use "local"',
     )
-    _check_ranges(experiment)
-    _check_early(replay)
-    server_rules.check_server(server)
-    check_replay(experiment)
-    server_rules.check_transport(experiment)
     if experiment.mutate is not None:
         _check_mutate(experiment.mutate)
         want(
@@ -53,6 +48,11 @@ def check(experiment: Experiment) -> None:
             "[mutate] and [generate] exclude each other",
             "give a trace or a [synth] table to be changed",
         )
+    _check_ranges(experiment)
+    _check_early(replay)
+    server_rules.check_server(server)
+    check_replay(experiment)
+    server_rules.check_transport(experiment)
 
 
 def _check_mutate(mutate: Mutate) -> None:

@@ -98,6 +98,20 @@ def test_a_connection_that_is_used_up_is_closed(make_bed: MakeBed, trace: Path, 
     assert marked(play.records(), MARK_OPENED) == len(flows)
 
 
+def test_a_stateless_client_opens_a_connection_for_every_query(make_bed: MakeBed, trace: Path) -> None:
+    bed = make_bed()
+    start_nsd(bed)
+    capture = Capture(bed)
+    play = Play(bed, trace, "--transport", "stateless-tcp")
+    play.answers_all()
+    flows = capture.flows()
+    assert [len(one.queries()) for one in flows] == [1] * 10 * SOURCES
+    assert enders(flows) == {"client": len(flows)}
+    assert not any(one.is_reset() for one in flows)
+    assert play.connections()["reused_queries"] == 0
+    assert set(play.records()["transport"].tolist()) == {TRANSPORTS.index("stateless-tcp")}
+
+
 def test_an_idle_connection_is_closed_by_the_client(make_bed: MakeBed, tmp_path: Path) -> None:
     bed = make_bed()
     start_nsd(bed)
