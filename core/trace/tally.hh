@@ -39,6 +39,12 @@ class Tally {
 public:
     void add(Count what, std::uint64_t n = 1) { values_[static_cast<size_t>(what)] += n; }
 
+    void add(const Tally& other) {
+        for (size_t i = 0; i < values_.size(); ++i) {
+            values_[i] += other.values_[i];
+        }
+    }
+
     [[nodiscard]] std::uint64_t get(Count what) const { return values_[static_cast<size_t>(what)]; }
 
     /// Those above zero, by name.

@@ -1,0 +1,84 @@
+#pragma once
+// A run of one file's packets or messages on their way to the merge: decoded as far as that goes
+// without knowing other packets, with memory of their own.
+
+#include "core/bytes.hh"
+#include "core/clock.hh"
+#include "core/trace/packet.hh"
+#include "core/trace/reader.hh"
+#include "core/trace/tally.hh"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace reprise::trace {
+
+/// What is known of a file once it is read.
+struct FileEnd {
+    bool opened = false;     ///< false: `trouble` says why not, and names the file
+    std::string trouble;     ///< one line; empty where the file is whole
+    std::string description; ///< as Reader's
+};
+
+class Chunk {
+public:
+    static constexpr size_t kEntries = 4096; ///< of a full chunk
+    static constexpr size_t kBytes = 1UL << 20U;
+
+    struct Entry {
+        /// Latest time in the file up to here: what files are merged by.
+        Nanoseconds key = 0;
+        /// Of a packet only time and bytes are set.
+        Message message;
+        bool packet = false; ///< a packet that only the Assembler understands
+        LinkType link = LinkType::kEthernet;
+        std::uint32_t wire_length = 0;
+    };
+
+    std::vector<Entry> entries;
+    Tally tally;
+    Counters counters;           ///< of a file that is no capture, at its end
+    std::uint64_t packets = 0;   ///< or rows, or records
+    std::uint64_t responses = 0; ///< over UDP, left out
+    Nanoseconds key = std::numeric_limits<Nanoseconds>::min(); ///< at the chunk's end
+    double share_read = 0;
+    bool last = false; ///< the file's end
+    FileEnd end;       ///< with `last`
+
+    Chunk() { entries.reserve(kEntries); }
+
+    [[nodiscard]] bool full() const { return entries.size() >= kEntries || bytes_ >= kBytes; }
+
+    /// Bytes of messages and packets.
+    [[nodiscard]] size_t bytes() const { return bytes_; }
+
+    /// A copy that lives as long as the chunk.
+    Bytes keep(Bytes bytes) {
+        if (bytes.size() > left_) {
+            left_ = std::max(kBlock, bytes.size());
+            blocks_.push_back(std::make_unique_for_overwrite<std::uint8_t[]>(left_));
+            free_ = blocks_.back().get();
+        }
+        std::uint8_t* const begin = free_;
+        std::ranges::copy(bytes, begin);
+        free_ += bytes.size();
+        left_ -= bytes.size();
+        bytes_ += bytes.size();
+        return {begin, bytes.size()};
+    }
+
+private:
+    static constexpr size_t kBlock = 256UL << 10U;
+
+    std::vector<std::unique_ptr<std::uint8_t[]>> blocks_;
+    std::uint8_t* free_ = nullptr;
+    size_t left_ = 0;
+    size_t bytes_ = 0;
+};
+
+} // namespace reprise::trace
