@@ -14,7 +14,7 @@ namespace {
 
 double total_weight(const Mix& mix) {
     double total = 0;
-    for (const Weighted& item : mix) {
+    for (const WeightedNumber& item : mix) {
         total += item.weight;
     }
     return total;
@@ -53,7 +53,7 @@ void Clients::make_habits(const SynthPlan& plan) {
     for (const bool ipv6 : {false, true}) {
         const double family = ipv6 ? options.ipv6_share : 1 - options.ipv6_share;
         add({.ipv6 = ipv6}, family * (1 - options.edns_share));
-        for (const Weighted& size : plan.edns_sizes) {
+        for (const WeightedNumber& size : plan.edns_sizes) {
             const double share = family * options.edns_share * size.weight / sizes;
             add({ipv6, true, true, size.value}, share * options.do_share);
             add({ipv6, true, false, size.value}, share * (1 - options.do_share));
@@ -75,7 +75,7 @@ void Clients::deal(const std::vector<double>& weights) {
 }
 
 IpAddress Clients::address(std::uint32_t client) const {
-    const Prefix& prefix = habit(client).ipv6 ? prefix6_ : prefix4_;
+    const ClientPrefix& prefix = habit(client).ipv6 ? prefix6_ : prefix4_;
     IpAddress address = prefix.address;
     std::uint64_t host = host_part(client, prefix.host_bits());
     for (size_t i = address.size(); i > 0 && host != 0; --i, host >>= 8U) {

@@ -40,8 +40,8 @@ private:
     void make_habits(const SynthPlan& plan);
     void deal(const std::vector<double>& weights);
 
-    Prefix prefix4_;
-    Prefix prefix6_;
+    ClientPrefix prefix4_;
+    ClientPrefix prefix6_;
     WeightedChoice activity_;
     std::vector<ClientHabit> habits_;
     std::vector<double> shares_; ///< of each habit, sum 1

@@ -26,7 +26,7 @@ constexpr std::uint64_t kFirstPort = 1024;
 std::vector<double> weights_of(const Mix& mix) {
     std::vector<double> weights;
     weights.reserve(mix.size());
-    for (const Weighted& item : mix) {
+    for (const WeightedNumber& item : mix) {
         weights.push_back(item.weight);
     }
     return weights;

@@ -75,7 +75,7 @@ Endpoint parse_server(const std::string& text, unsigned family, std::string_view
     return {*address, kDnsPort};
 }
 
-void clear_host_bits(Prefix& prefix) {
+void clear_host_bits(ClientPrefix& prefix) {
     for (size_t bit = prefix.length; bit < prefix.address.size() * 8; ++bit) {
         prefix.address.bytes[bit / 8] &= static_cast<std::uint8_t>(~(0x80U >> (bit % 8)));
     }
@@ -114,7 +114,7 @@ void check_sizes(const SynthOptions& options) {
 }
 
 /// Every client needs an address of its own, and the prefix's first and last are not hosts.
-void check_room(const Prefix& prefix, std::uint64_t clients, std::string_view option) {
+void check_room(const ClientPrefix& prefix, std::uint64_t clients, std::string_view option) {
     const unsigned bits = prefix.host_bits();
     if (bits < 2 || (bits < 63 && (std::uint64_t{1} << bits) - 2 < clients)) {
         throw UsageError(fmt::format("{} /{} has too few addresses for {} clients; give a shorter "
@@ -134,7 +134,7 @@ Mix parse_number_mix(std::string_view text, std::string_view option) {
                      [](std::string_view number) { return parse_number<std::uint16_t>(number); });
 }
 
-Prefix parse_prefix(std::string_view text, unsigned family, std::string_view option) {
+ClientPrefix parse_prefix(std::string_view text, unsigned family, std::string_view option) {
     const size_t slash = std::min(text.find('/'), text.size());
     const auto address = IpAddress::parse(text.substr(0, slash));
     const auto length =
@@ -143,7 +143,7 @@ Prefix parse_prefix(std::string_view text, unsigned family, std::string_view opt
         throw UsageError(fmt::format("{} {} is no IPv{} prefix; give one, like {}", option, text,
                                      family, family == 4 ? "198.18.0.0/15" : "2001:db8:c000::/34"));
     }
-    Prefix prefix{*address, *length};
+    ClientPrefix prefix{*address, *length};
     clear_host_bits(prefix);
     return prefix;
 }

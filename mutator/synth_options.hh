@@ -14,17 +14,17 @@ namespace reprise::mutator {
 enum class Arrival : std::uint8_t { kPoisson, kFixed };
 
 /// An item of a mix, e.g. query type 28 with weight 23. Weights are relative to their sum.
-struct Weighted {
+struct WeightedNumber {
     std::uint16_t value = 0;
     double weight = 0;
 
-    bool operator==(const Weighted&) const = default;
+    bool operator==(const WeightedNumber&) const = default;
 };
 
-using Mix = std::vector<Weighted>;
+using Mix = std::vector<WeightedNumber>;
 
 /// An address prefix; bits beyond `length` are zero.
-struct Prefix {
+struct ClientPrefix {
     IpAddress address;
     unsigned length = 0;
 
@@ -69,8 +69,8 @@ struct SynthPlan {
     Mix types;
     Endpoint server4;
     Endpoint server6;
-    Prefix clients4;
-    Prefix clients6;
+    ClientPrefix clients4;
+    ClientPrefix clients6;
 };
 
 /// Throws UsageError naming the option and the mend.
@@ -82,6 +82,6 @@ Mix parse_type_mix(std::string_view text, std::string_view option);
 Mix parse_number_mix(std::string_view text, std::string_view option);
 
 /// Parses "198.18.0.0/15" of the given family (4 or 6).
-Prefix parse_prefix(std::string_view text, unsigned family, std::string_view option);
+ClientPrefix parse_prefix(std::string_view text, unsigned family, std::string_view option);
 
 } // namespace reprise::mutator
