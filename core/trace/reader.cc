@@ -3,6 +3,8 @@
 #include "core/bytes.hh"
 #include "core/trace/byte_stream.hh"
 #include "core/trace/capture_source.hh"
+#include "core/trace/cdns_source.hh"
+#include "core/trace/dnstap_source.hh"
 #include "core/trace/form.hh"
 #include "core/trace/message_source.hh"
 #include "core/trace/opened.hh"
@@ -21,7 +23,10 @@ namespace {
 
 /// In the order in which they are asked.
 const std::vector<Form>& forms() {
-    static const std::vector<Form> known{};
+    static const std::vector<Form> known{
+        {.fits = looks_like_dnstap, .open = open_dnstap},
+        {.fits = looks_like_cdns, .open = open_cdns},
+    };
     return known;
 }
 
