@@ -1,6 +1,7 @@
 #include "mutator/command_line.hh"
 
 #include "mutator/commands.hh"
+#include "mutator/reduce.hh"
 #include "mutator/synth_options.hh"
 
 #include <CLI/CLI.hpp>
@@ -56,6 +57,21 @@ void add_answers(CLI::App& app, AnswersOptions& options) {
         "at "
         "most 1 GiB.\n\n"
         "Example: reprise-mutator answers root.pcap.xz -o root.ra");
+}
+
+void add_reduce(CLI::App& app, ReduceOptions& options) {
+    CLI::App* command = app.add_subcommand(
+        "reduce", "Leaves of a capture only what a replay needs: pcap, raw IP, nanoseconds");
+    add_trace(*command, options.trace);
+    command
+        ->add_option("-o,--output", options.output, "File to write (.pcap), - for standard output")
+        ->required();
+    add_ports(*command, options.ports);
+    command->footer(
+        "Keeps the queries over UDP, and the TCP segments and fragments that make sense only with "
+        "others, of which\nsome may lie in the next file: mutate makes the same of reduced "
+        "captures as of the captures themselves.\n\n"
+        "Example: reprise-mutator reduce hour-13.pcap.xz -o hour-13.pcap");
 }
 
 void add_length(CLI::App& command, SynthOptions& options) {
@@ -177,6 +193,7 @@ void add_commands(CLI::App& app, CommandLine& line) {
     app.get_formatter()->column_width(34);
     add_info(app, line.info);
     add_answers(app, line.answers);
+    add_reduce(app, line.reduce);
     add_synth(app, line.synth, line.synth_output);
 }
 
@@ -186,6 +203,9 @@ int run_command(const CLI::App& app, const CommandLine& line) {
     }
     if (app.got_subcommand("answers")) {
         return run_answers(line.answers);
+    }
+    if (app.got_subcommand("reduce")) {
+        return run_reduce(line.reduce);
     }
     return run_synth(line.synth, line.synth_output);
 }

@@ -2,6 +2,7 @@
 // The command line of reprise-mutator as values.
 
 #include "mutator/commands.hh"
+#include "mutator/reduce.hh"
 #include "mutator/synth_options.hh"
 
 #include <CLI/CLI.hpp>
@@ -13,11 +14,12 @@ namespace reprise::mutator {
 struct CommandLine {
     InfoOptions info;
     AnswersOptions answers;
+    ReduceOptions reduce;
     SynthOptions synth;
     std::string synth_output;
 };
 
-/// Adds the three subcommands and their options, which fill `line`; one of them is required.
+/// Adds the subcommands and their options, which fill `line`; one of them is required.
 void add_commands(CLI::App& app, CommandLine& line);
 
 /// Runs the subcommand that was parsed; returns the exit status.

@@ -71,7 +71,7 @@ PcapWriter::PcapWriter(const std::string& path) : name_(path == "-" ? "standard 
     append(as_bytes(FileHeader{}));
 }
 
-void PcapWriter::write(Nanoseconds time, Bytes packet) {
+void PcapWriter::write(Nanoseconds time, Bytes packet, std::uint32_t missing) {
     if (time < 0 || time / kSecond > kLastSecond) {
         throw Error(fmt::format("{}: a packet at {} ns lies outside pcap's years 1970 to 2106; "
                                 "mend the start time or the length",
@@ -79,7 +79,7 @@ void PcapWriter::write(Nanoseconds time, Bytes packet) {
     }
     const auto size = static_cast<std::uint32_t>(packet.size());
     const PacketHeader header{static_cast<std::uint32_t>(time / kSecond),
-                              static_cast<std::uint32_t>(time % kSecond), size, size};
+                              static_cast<std::uint32_t>(time % kSecond), size, size + missing};
     append(as_bytes(header));
     append(packet);
     ++packets_;

@@ -21,8 +21,9 @@ class PcapWriter {
 public:
     explicit PcapWriter(const std::string& path);
 
-    /// Appends one IP packet. `time` is since the epoch, 0 to the year 2106 (32-bit seconds).
-    void write(Nanoseconds time, Bytes packet);
+    /// Appends one IP packet, of which the last `missing` bytes were not captured. `time` is since
+    /// the epoch, 0 to the year 2106 (32-bit seconds).
+    void write(Nanoseconds time, Bytes packet, std::uint32_t missing = 0);
 
     /// Writes what is buffered, closes, and gives the file its name.
     void finish();

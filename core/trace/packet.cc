@@ -217,6 +217,13 @@ Decoded decode_packet(const Packet& packet, IpPacket& ip) {
     return decode_network(packet.bytes.subspan(in.position()), ip);
 }
 
+Bytes network_layer(const Packet& packet) {
+    Cursor in(packet.bytes);
+    const std::uint16_t ether_type = skip_link(packet.link, in);
+    const bool ip = in.ok() && (ether_type == kEtherIpv4 || ether_type == kEtherIpv6);
+    return ip ? packet.bytes.subspan(in.position()) : Bytes{};
+}
+
 std::optional<UdpDatagram> decode_udp(Bytes ip_payload) {
     Cursor in(ip_payload);
     UdpDatagram udp;

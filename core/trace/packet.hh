@@ -51,6 +51,9 @@ enum class Decoded : std::uint8_t { kIp, kNotIp, kBad };
 /// options; IPv6 extension headers. Padding after the IP packet is cut off.
 Decoded decode_packet(const Packet& packet, IpPacket& ip);
 
+/// The packet from its IP header on, padding included; empty where decode_packet() finds no IP.
+Bytes network_layer(const Packet& packet);
+
 /// Skips IPv6 extension headers (RFC 8200 section 4) at the front of `ip.payload`; false where they
 /// are malformed.
 bool skip_extensions(IpPacket& ip);

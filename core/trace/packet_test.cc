@@ -32,6 +32,12 @@ void expect_udp(LinkType link, const Buffer& frame) {
     EXPECT_FALSE(result.ip.fragment);
     EXPECT_FALSE(result.ip.cut);
     EXPECT_TRUE(std::ranges::equal(result.ip.payload, kUdp));
+    const Bytes network = network_layer({.link = link, .bytes = frame});
+    ASSERT_GE(network.size(), kUdp.size());
+    EXPECT_TRUE(std::ranges::equal(network, Bytes(frame).last(network.size())));
+    IpPacket raw;
+    ASSERT_EQ(decode_packet({.link = LinkType::kRaw, .bytes = network}, raw), Decoded::kIp);
+    EXPECT_TRUE(std::ranges::equal(raw.payload, kUdp));
 }
 
 TEST(LinkLayer, EveryTypeLeadsToIp) {
