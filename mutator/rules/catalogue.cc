@@ -22,7 +22,7 @@ namespace {
 
 std::vector<RuleKind> all_kinds() {
     std::vector<RuleKind> kinds;
-    for (auto* list : {message_rules, traffic_rules, time_rules}) {
+    for (auto* list : {message_rules, traffic_rules, volume_rules, time_rules}) {
         std::ranges::move(list(), std::back_inserter(kinds));
     }
     return kinds;

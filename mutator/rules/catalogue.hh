@@ -27,7 +27,8 @@ struct RuleKind {
 };
 
 std::vector<RuleKind> message_rules(); ///< message_rules.cc: edns, header, name, type
-std::vector<RuleKind> traffic_rules(); ///< traffic_rules.cc: transport, class, sources, volume
+std::vector<RuleKind> traffic_rules(); ///< traffic_rules.cc: transport, class, sources
+std::vector<RuleKind> volume_rules();  ///< volume_rules.cc: heavy, duplicate, collapse, attack
 std::vector<RuleKind> time_rules();    ///< time_rules.cc: speed, shift, gap, poisson, ...
 
 /// All of them, in the order of --help.

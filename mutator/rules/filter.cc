@@ -72,6 +72,7 @@ std::unique_ptr<Filter> Filter::make(Arguments& arguments) {
 void Filter::read_time(Arguments& arguments) {
     read_limit(arguments, "where.from", from_);
     read_limit(arguments, "where.until", until_);
+    on_time_ = arguments.has("where.from") || arguments.has("where.until");
     const bool both = arguments.has("where.from") && arguments.has("where.until");
     if (both && from_.from_start == until_.from_start && from_.value >= until_.value) {
         arguments.fail("where.until", "is not later than where.from; no query would match");

@@ -28,6 +28,9 @@ public:
 
     [[nodiscard]] bool matches(const Item& item) const;
 
+    /// No condition on the message or the time.
+    [[nodiscard]] bool same_for_connection() const { return !on_message_ && !on_time_; }
+
 private:
     [[nodiscard]] bool header_holds(Bytes message) const;
     [[nodiscard]] bool question_holds(Bytes message) const;
@@ -46,6 +49,7 @@ private:
     std::uint16_t flags_ = 0;
     std::optional<bool> edns_;
     std::optional<bool> dnssec_ok_;
+    bool on_time_ = false;
     bool on_message_ = false; ///< some condition needs the message
 };
 

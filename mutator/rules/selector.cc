@@ -47,6 +47,11 @@ bool Selector::takes(const Item& item) {
     return true;
 }
 
+bool Selector::same_for_connection() const {
+    const bool whole = share_ >= 1 || share_ <= 0 || by_source_;
+    return whole && (!filter_ || filter_->same_for_connection());
+}
+
 bool Selector::passes(const Item& item) {
     if (!filter_) {
         return true;

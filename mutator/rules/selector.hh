@@ -32,6 +32,10 @@ public:
     /// their source is, are not counted, and are never part of a share by query below 100.
     bool takes(const Item& item);
 
+    /// Whether all queries of a connection and its close are taken alike: there is no share by
+    /// query and no condition on the message or the time.
+    [[nodiscard]] bool same_for_connection() const;
+
     /// Queries asked for so far.
     [[nodiscard]] std::uint64_t seen() const { return seen_; }
 

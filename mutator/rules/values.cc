@@ -126,6 +126,15 @@ std::string near(const std::string& text, const std::vector<std::string>& words)
 
 } // namespace
 
+IpAddress cut(const IpAddress& address, size_t bits) {
+    IpAddress out = address;
+    for (size_t at = bits / 8; at < out.bytes.size(); ++at) {
+        const size_t kept = at == bits / 8 ? bits % 8 : 0;
+        out.bytes.at(at) &= static_cast<std::uint8_t>(0xff00U >> kept);
+    }
+    return out;
+}
+
 bool Prefix::holds(const IpAddress& other) const {
     return other.family == address.family && same_bits(address, other, bits);
 }
@@ -144,12 +153,8 @@ std::optional<Prefix> Prefix::parse(std::string_view text) {
     if (!bits || *bits > longest) {
         return std::nullopt;
     }
-    // Behind the prefix all is zero: it has the same bits as the address cut there.
-    IpAddress cut = *address;
-    for (unsigned bit = *bits; bit < longest; ++bit) {
-        cut.bytes.at(bit / 8) &= static_cast<std::uint8_t>(~(0x80U >> (bit % 8)));
-    }
-    return cut == *address ? std::optional(Prefix{.address = cut, .bits = *bits}) : std::nullopt;
+    const Prefix prefix{.address = cut(*address, *bits), .bits = *bits};
+    return prefix.address == *address ? std::optional(prefix) : std::nullopt;
 }
 
 std::optional<WireBytes> parse_name(std::string_view text) {
@@ -189,6 +194,13 @@ std::vector<Weighted> get_mix(Arguments& arguments, std::string_view key) {
         arguments.fail(key, "all weights are 0; give one that is not");
     }
     return mix;
+}
+
+void one_of(const Arguments& arguments, std::string_view key, const std::string& word,
+            const std::vector<std::string>& words) {
+    if (std::ranges::find(words, word) == words.end()) {
+        arguments.fail(key, fmt::format("\"{}\" is not known{}", word, suggestion(word, words)));
+    }
 }
 
 std::vector<WireBytes> get_names(Arguments& arguments, std::string_view key, bool lower_case) {

@@ -9,6 +9,7 @@
 #include "mutator/rules/arguments.hh"
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -16,6 +17,9 @@
 #include <vector>
 
 namespace reprise::mutator {
+
+/// The address with the bits behind the first `bits` set to zero.
+IpAddress cut(const IpAddress& address, size_t bits);
 
 /// Addresses with the same first `bits` bits.
 struct Prefix {
@@ -56,6 +60,10 @@ struct Weighted {
 /// "A:50,AAAA:50", one value, or several without weights (then all alike). Empty where the key is
 /// not there.
 std::vector<Weighted> get_mix(Arguments& arguments, std::string_view key);
+
+/// Fails, with the nearest of `words`, where the word is none of them.
+void one_of(const Arguments& arguments, std::string_view key, const std::string& word,
+            const std::vector<std::string>& words);
 
 /// Values as wire names; in lower case for ends_in() where `lower`.
 std::vector<WireBytes> get_names(Arguments& arguments, std::string_view key, bool lower = false);
