@@ -6,9 +6,10 @@ import argparse
 import os
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
-from cli import VERSION, bench, programs
+from cli import VERSION, bench, package, programs, spread
 from cli.errors import EXIT_FAILED, RepriseError, complain, discard
 
 
@@ -30,6 +31,8 @@ def build_parser() -> argparse.ArgumentParser:
     _passed_on(commands, "compare", "compare answers: a run and its trace, two runs, or two traces", "A [B]")
     _passed_on(commands, "trace", "info FILE: what a trace holds; synth: make one", "info|synth ...")
     _passed_on(commands, "mutate", "change traces by rules, or into another form", "IN... -o OUT RULES...")
+    packing = commands.add_parser("package", help="the mutator as an archive that runs without installation")
+    packing.add_argument("-o", "--output", type=Path, metavar="FILE", help="archive to write (.tar.gz)")
     doctor = commands.add_parser("doctor", help="what this machine can do, and the mend")
     doctor.add_argument(
         "-o",
@@ -69,11 +72,7 @@ def _passed_on(
 
 
 def run_command(options: argparse.Namespace) -> int:
-    """Carries out the chosen command; modules are loaded as needed, to start quickly."""
-    if options.command in ("run", "plan"):
-        from cli import run  # noqa: PLC0415
-
-        return run.command_run(options) if options.command == "run" else run.command_plan(options)
+    """Carries out the chosen command; large modules are loaded as needed, to start quickly."""
     if options.command in ("report", "compare"):
         os.environ.setdefault("REPRISE_PROGRAMS", str(programs.ROOT / "build/release/bin"))
         from report.__main__ import main as report  # noqa: PLC0415
@@ -81,20 +80,27 @@ def run_command(options: argparse.Namespace) -> int:
         return report([options.command, *options.arguments])
     if options.command in ("trace", "mutate"):
         return run_mutator(options.command, options.arguments)
-    if options.command == "doctor":
-        from cli import doctor  # noqa: PLC0415
+    return _commands()[options.command](options)
 
-        return doctor.command_doctor(options.output)
-    if options.command == "bench":
-        return bench.command_bench(options)
-    from cli import selftest  # noqa: PLC0415
 
-    return selftest.command_test(options.slow)
+def _commands() -> dict[str, Callable[[argparse.Namespace], int]]:
+    from cli import doctor, run, selftest  # noqa: PLC0415
+
+    return {
+        "run": run.command_run,
+        "plan": run.command_plan,
+        "doctor": lambda options: doctor.command_doctor(options.output),
+        "bench": bench.command_bench,
+        "package": lambda options: package.command_package(options.output),
+        "test": lambda options: selftest.command_test(options.slow),
+    }
 
 
 def run_mutator(command: str, arguments: list[str]) -> int:
     """`mutate`, `trace info` and `trace synth` are the mutator's: we become it."""
     if command == "mutate":
+        if spread.wanted(arguments):
+            return spread.command_spread(arguments)
         arguments = ["mutate", *arguments]
     elif not arguments or arguments[0] not in ("info", "synth"):
         if arguments[:1] in (["-h"], ["--help"]):

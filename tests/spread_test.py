@@ -1,0 +1,223 @@
+"""Mutation spread over hosts: a real ssh server on the loopback plays two of them."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from cli import VERSION, package, programs
+from cli.errors import UsageError
+from cli.spread import logins, parse
+from tests import packets
+from tests.bed import wait_for
+
+BASE = 1_475_762_151 * 10**9
+
+
+@dataclass(frozen=True)
+class Hosts:
+    """An inventory of two hosts, and the ssh configuration that leads to them."""
+
+    inventory: Path
+    config: Path
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+@pytest.fixture
+def hosts(tmp_path: Path) -> Iterator[Hosts]:
+    folder = tmp_path / "ssh"
+    folder.mkdir()
+    for name in ("host", "user"):
+        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / name], check=True)
+    port = _free_port()
+    server = folder / "sshd_config"
+    server.write_text(
+        f"Port {port}\nListenAddress 127.0.0.1\nHostKey {folder}/host\nAuthorizedKeysFile {folder}/user.pub\n"
+        f"PidFile {folder}/pid\nUsePAM no\nStrictModes no\nPermitRootLogin yes\n"
+    )
+    config = folder / "config"
+    config.write_text(
+        f"Host alpha beta\n  HostName 127.0.0.1\n  Port {port}\n  User {pwd.getpwuid(os.getuid()).pw_name}\n"
+        f"  IdentityFile {folder}/user\n  IdentitiesOnly yes\n  UserKnownHostsFile {folder}/known\n"
+        "  StrictHostKeyChecking accept-new\n  LogLevel ERROR\n"
+    )
+    Path("/run/sshd").mkdir(exist_ok=True)
+    inventory = tmp_path / "inventory.ini"
+    inventory.write_text("[clients]\nalpha\nbeta  # the second\n")
+    daemon = subprocess.Popen([programs.packaged("sshd"), "-D", "-f", server, "-E", folder / "log"])
+    try:
+        wait_for(lambda: _listens(port), "the ssh server to listen")
+        yield Hosts(inventory, config)
+    finally:
+        daemon.send_signal(signal.SIGTERM)
+        daemon.wait(10)
+
+
+def _captures(folder: Path) -> list[Path]:
+    """Three captures of the same name in folders of their own."""
+    paths = []
+    for part in range(3):
+        (folder / f"part {part}").mkdir()
+        path = folder / f"part {part}" / "hour.pcap"
+        packets.write(
+            path,
+            (
+                (
+                    BASE + (part * 100 + i) * 10**6,
+                    f"192.0.2.{i % 9 + 1}",
+                    2000 + i,
+                    packets.query(i, f"{part}.{i}.com"),
+                )
+                for i in range(100)
+            ),
+        )
+        paths.append(path)
+    return paths
+
+
+def _mutate(*words: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "cli", "mutate", *words],
+        cwd=programs.ROOT, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+
+
+def test_hosts_reduce_and_one_machine_merges(hosts: Hosts, tmp_path: Path) -> None:
+    captures = _captures(tmp_path)
+    rules = ("--transport", "tcp,share=30", "--name", "unique=q")
+    alone = _mutate(*captures, "-o", tmp_path / "alone.rps", *rules)
+    assert alone.returncode == 0, alone.stderr
+    spread = ("--inventory", hosts.inventory, "--ssh-config", hosts.config)
+    done = _mutate(*captures, "-o", tmp_path / "spread.rps", *rules, *spread)
+    assert done.returncode == 0, done.stderr
+    assert "3 captures on 2 hosts, 0 of them done before" in done.stderr
+    assert (tmp_path / "spread.rps").read_bytes() == (tmp_path / "alone.rps").read_bytes()
+    assert not list(tmp_path.glob("spread.rps.spread-*")), "nothing is left behind"
+    assert not list(Path.home().glob(".reprise-spread-*")), "nor on the hosts"
+
+
+def test_what_is_done_is_not_done_again(hosts: Hosts, tmp_path: Path) -> None:
+    captures = _captures(tmp_path)
+    whole = captures[1].read_bytes()
+    captures[1].write_bytes(b"no capture at all")
+    work = tmp_path / "work"
+    words: tuple[str | Path, ...] = (
+        *captures,
+        "-o",
+        tmp_path / "out.rps",
+        "--spread-dir",
+        work,
+        "--inventory",
+        hosts.inventory,
+    )
+    failed = _mutate(*words, "--ssh-config", hosts.config)
+    assert failed.returncode == 1
+    assert "1 of 3 captures were not reduced" in failed.stderr.splitlines()[-1]
+    assert not (tmp_path / "out.rps").exists()
+    captures[1].write_bytes(whole)
+    done = _mutate(*words, "--ssh-config", hosts.config)
+    assert done.returncode == 0, done.stderr
+    assert "2 of them done before" in done.stderr
+    alone = _mutate(*captures, "-o", tmp_path / "alone.rps")
+    assert alone.returncode == 0
+    assert (tmp_path / "out.rps").read_bytes() == (tmp_path / "alone.rps").read_bytes()
+    assert not work.exists()
+
+
+def test_a_cut_capture_is_used_as_far_as_it_goes(hosts: Hosts, tmp_path: Path) -> None:
+    captures = _captures(tmp_path)
+    captures[0].write_bytes(captures[0].read_bytes()[:-7])
+    spread = ("--inventory", hosts.inventory, "--ssh-config", hosts.config)
+    done = _mutate(*captures, "-o", tmp_path / "out.tsv", *spread)
+    assert done.returncode == 1
+    assert f"{captures[0]} is cut or damaged" in done.stderr
+    rows = [line for line in (tmp_path / "out.tsv").read_text().splitlines() if not line.startswith("#")]
+    assert len(rows) == 1 + 299
+
+
+def test_an_inventory_becomes_logins() -> None:
+    text = """
+    [clients]
+    c1 ansible_host=192.0.2.1 ansible_user=me ansible_port=2222
+    me@c2 # comment
+    localhost
+    [clients:vars]
+    some=thing
+    [more]
+    c3 role=querier
+    """
+    assert logins(text, "inv") == ["me@192.0.2.1:2222", "me@c2", ":", "c3"]
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("", "inv names no host"),
+        ("c1 c2", "inv line 1: c1 c2 is not understood"),
+        ("\nc1 ansible_become=true", "inv line 2: ansible_become is not understood"),
+    ],
+)
+def test_bad_inventories(text: str, what: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        logins(text, "inv")
+    assert what in caught.value.what
+
+
+@pytest.mark.parametrize(
+    ("words", "what"),
+    [
+        (["--inventory", "i", "-o", "x.rps"], "no capture to spread"),
+        (["--inventory"], "--inventory has no value"),
+        (["--inventory", "i", "nowhere.pcap", "-o", "x.rps"], "nowhere.pcap is no file"),
+        (["--inventory", "i", __file__], "no output file"),
+        (["--inventory", "i", __file__, "-o", "-"], "no output file"),
+    ],
+)
+def test_bad_command_lines(words: list[str], what: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse(words)
+    assert what in caught.value.what
+
+
+def test_the_package_runs_unprivileged_without_anything_else(tmp_path: Path) -> None:
+    archive = tmp_path / "mutator.tar.gz"
+    package.write(archive)
+    first = archive.read_bytes()
+    package.write(archive)
+    assert archive.read_bytes() == first
+    shutil.unpack_archive(archive, tmp_path / "elsewhere", filter="data")
+    tmp_path.chmod(0o755)
+    for parent in (*tmp_path.relative_to("/tmp").parents,):  # the test's folders are its user's alone
+        (Path("/tmp") / parent).chmod(0o755) if str(parent) != "." else None
+    program = tmp_path / "elsewhere" / package.folder_name() / package.PROGRAM
+    trace = _captures(tmp_path)[0]
+    shell = 'cd / && exec "$0" mutate "$1" -o - --to text'
+    done = subprocess.run(
+        ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "--no-new-privs",
+         "env", "-i", "/bin/sh", "-c", shell, program, trace],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.splitlines()) == 102
+    libraries = subprocess.run([program, "--version"], env={}, capture_output=True, text=True, check=True)
+    assert libraries.stdout.strip() == VERSION
