@@ -5,11 +5,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
 #include <optional>
 #include <string>
+#include <string_view>
 
 namespace reprise {
 namespace {
@@ -68,19 +70,93 @@ std::uint8_t lower(std::uint8_t byte) {
     return byte >= 'A' && byte <= 'Z' ? static_cast<std::uint8_t>(byte + 32) : byte;
 }
 
+/// How a byte of a label is written.
+enum class Written : std::uint8_t { kPlain, kEscaped, kDecimal };
+
+constexpr std::array<Written, 256> written_table() {
+    std::array<Written, 256> table{};
+    for (size_t byte = 0; byte < table.size(); ++byte) {
+        table.at(byte) = byte > 0x20 && byte < 0x7f ? Written::kPlain : Written::kDecimal;
+    }
+    for (const char c : std::string_view(".\\\";()@$")) {
+        table.at(static_cast<std::uint8_t>(c)) = Written::kEscaped;
+    }
+    return table;
+}
+
+constexpr std::array<Written, 256> kWritten = written_table();
+
+void append_byte(std::string& out, std::uint8_t byte) {
+    if (kWritten.at(byte) == Written::kDecimal) {
+        fmt::format_to(std::back_inserter(out), "\\{:03}", byte);
+        return;
+    }
+    if (kWritten.at(byte) == Written::kEscaped) {
+        out += '\\';
+    }
+    out += static_cast<char>(byte);
+}
+
 void append_label(std::string& out, Bytes label) {
-    for (const std::uint8_t byte : label) {
-        if (byte == '.' || byte == '\\' || byte == '"' || byte == ';' || byte == '(' ||
-            byte == ')' || byte == '@' || byte == '$') {
-            out += '\\';
-            out += static_cast<char>(byte);
-        } else if (byte > 0x20 && byte < 0x7f) {
-            out += static_cast<char>(byte);
-        } else {
-            fmt::format_to(std::back_inserter(out), "\\{:03}", byte);
-        }
+    const bool plain = std::ranges::all_of(
+        label, [](std::uint8_t byte) { return kWritten.at(byte) == Written::kPlain; });
+    if (plain) {
+        out.append(reinterpret_cast<const char*>(label.data()), label.size());
+    } else {
+        std::ranges::for_each(label, [&](std::uint8_t byte) { append_byte(out, byte); });
     }
     out += '.';
+}
+
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+/// The byte that "\\DDD" or "\\c" at the beginning of `text` stands for; takes it off. Nothing
+/// where the escape is broken.
+std::optional<std::uint8_t> take_escape(std::string_view& text) {
+    text.remove_prefix(1);
+    if (text.empty()) {
+        return std::nullopt;
+    }
+    if (!is_digit(text[0])) {
+        const char c = text[0];
+        text.remove_prefix(1);
+        return static_cast<std::uint8_t>(c);
+    }
+    if (text.size() < 3 || !is_digit(text[1]) || !is_digit(text[2])) {
+        return std::nullopt;
+    }
+    const int value = (text[0] - '0') * 100 + (text[1] - '0') * 10 + (text[2] - '0');
+    text.remove_prefix(3);
+    return value < 256 ? std::optional(static_cast<std::uint8_t>(value)) : std::nullopt;
+}
+
+constexpr size_t kMaxLabel = 63;
+
+/// Takes a label and its dot off `text` and appends it to `name`, which keeps room for the root.
+NameError take_label(std::string_view& text, WireName& name) {
+    const size_t length_at = name.size++;
+    while (!text.empty() && text[0] != '.') {
+        std::uint8_t byte = static_cast<std::uint8_t>(text[0]);
+        if (byte == '\\') {
+            const auto escaped = take_escape(text);
+            if (!escaped) {
+                return NameError::kEscape;
+            }
+            byte = *escaped;
+        } else {
+            text.remove_prefix(1);
+        }
+        if (name.size >= name.bytes.size() - 1) {
+            return NameError::kLongName;
+        }
+        name.bytes.at(name.size++) = byte;
+    }
+    const size_t length = name.size - length_at - 1;
+    name.bytes.at(length_at) = static_cast<std::uint8_t>(length);
+    text.remove_prefix(text.empty() ? 0 : 1);
+    return length == 0          ? NameError::kEmptyLabel
+           : length > kMaxLabel ? NameError::kLongLabel
+                                : NameError::kNone;
 }
 
 } // namespace
@@ -151,13 +227,59 @@ bool same_question(const DnsQuestion& a, const DnsQuestion& b) {
            std::ranges::equal(a.name, b.name, {}, lower, lower);
 }
 
-std::string name_text(Bytes name) {
-    std::string out;
+void append_name_text(std::string& out, Bytes name) {
+    const size_t before = out.size();
     Cursor in(name);
     for (std::uint8_t length = in.u8(); in.ok() && length != 0; length = in.u8()) {
         append_label(out, in.take(length));
     }
-    return out.empty() ? "." : out;
+    if (out.size() == before) {
+        out += '.';
+    }
+}
+
+std::string name_text(Bytes name) {
+    std::string out;
+    append_name_text(out, name);
+    return out;
+}
+
+NameError parse_name(std::string_view text, WireName& name) {
+    name.size = 0;
+    if (text.empty()) {
+        return NameError::kEmpty;
+    }
+    if (text == ".") {
+        text = {};
+    }
+    while (!text.empty()) {
+        if (name.size >= name.bytes.size() - 1) {
+            return NameError::kLongName;
+        }
+        if (const NameError error = take_label(text, name); error != NameError::kNone) {
+            return error;
+        }
+    }
+    name.bytes.at(name.size++) = 0;
+    return NameError::kNone;
+}
+
+std::string_view name_error_text(NameError error) {
+    switch (error) {
+    case NameError::kNone:
+        break;
+    case NameError::kEmpty:
+        return "is empty";
+    case NameError::kEmptyLabel:
+        return "has an empty label";
+    case NameError::kLongLabel:
+        return "has a label of over 63 bytes";
+    case NameError::kLongName:
+        return "takes over 255 bytes";
+    case NameError::kEscape:
+        return "has a broken escape (\\DDD up to \\255, or \\ and a character)";
+    }
+    return "is good";
 }
 
 std::uint16_t full_rcode(Bytes reply) {

@@ -3,9 +3,11 @@
 
 #include "core/bytes.hh"
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 namespace reprise {
 
@@ -60,6 +62,25 @@ bool same_question(const DnsQuestion& a, const DnsQuestion& b);
 
 /// Presentation form of an uncompressed wire name, with escapes (RFC 1035 section 5.1).
 std::string name_text(Bytes name);
+
+/// The same, behind what is in `out`.
+void append_name_text(std::string& out, Bytes name);
+
+/// A name in uncompressed wire form.
+struct WireName {
+    std::array<std::uint8_t, 255> bytes{};
+    std::uint8_t size = 0;
+
+    [[nodiscard]] Bytes view() const { return Bytes(bytes).first(size); }
+};
+
+enum class NameError : std::uint8_t { kNone, kEmpty, kEmptyLabel, kLongLabel, kLongName, kEscape };
+
+/// The reverse of name_text(). A final dot may be left out. `name` is good with kNone only.
+NameError parse_name(std::string_view text, WireName& name);
+
+/// What is wrong with the name, e.g. "has a label of over 63 bytes".
+std::string_view name_error_text(NameError error);
 
 /// Rcode of a reply with the upper bits of EDNS where present.
 std::uint16_t full_rcode(Bytes reply);

@@ -4,11 +4,15 @@
 #include "core/trace/byte_stream.hh"
 #include "core/trace/capture_source.hh"
 #include "core/trace/cdns_source.hh"
+#include "core/trace/dnsperf_source.hh"
 #include "core/trace/dnstap_source.hh"
 #include "core/trace/form.hh"
+#include "core/trace/fsdb_source.hh"
 #include "core/trace/message_source.hh"
 #include "core/trace/opened.hh"
 #include "core/trace/source.hh"
+#include "core/trace/stream_source.hh"
+#include "core/trace/text_source.hh"
 
 #include <algorithm>
 #include <cstddef>
@@ -26,6 +30,10 @@ const std::vector<Form>& forms() {
     static const std::vector<Form> known{
         {.fits = looks_like_dnstap, .open = open_dnstap},
         {.fits = looks_like_cdns, .open = open_cdns},
+        {.fits = looks_like_stream, .open = open_stream},
+        {.fits = looks_like_text, .open = open_text},
+        {.fits = looks_like_fsdb, .open = open_fsdb},
+        {.fits = looks_like_dnsperf, .open = open_dnsperf},
     };
     return known;
 }

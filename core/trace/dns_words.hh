@@ -1,0 +1,58 @@
+#pragma once
+// The words that stand for numbers in DNS (IANA's registries), for text that people edit.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace reprise::trace {
+
+class WordTable {
+public:
+    struct Word {
+        std::uint16_t number;
+        std::string_view text;
+    };
+
+    /// Numbers up to `largest`; those without a word are written `prefix` and number. `words`
+    /// outlives the table.
+    WordTable(std::span<const Word> words, std::string_view prefix, std::uint16_t largest);
+
+    /// Empty where the number has no word.
+    [[nodiscard]] std::string_view word(std::uint16_t number) const;
+
+    /// The word, or prefix and number.
+    void append(std::string& out, std::uint16_t number) const;
+
+    /// Of a word in any case, or of prefix and number.
+    [[nodiscard]] std::optional<std::uint16_t> number(std::string_view text) const;
+
+    /// The word that `text` was most likely meant to be; empty where none is near.
+    [[nodiscard]] std::string_view nearest(std::string_view text) const;
+
+private:
+    static constexpr size_t kSlots = 256;    ///< a power of two, over twice the words
+    static constexpr size_t kDirect = 272;   ///< numbers below are found without a search
+    static constexpr std::uint8_t kNone = 0; ///< else index + 1
+
+    [[nodiscard]] std::optional<std::uint16_t> plain(std::string_view text) const;
+
+    std::span<const Word> words_;
+    std::string_view prefix_;
+    std::uint16_t largest_;
+    std::array<std::uint8_t, kDirect> by_number_{};
+    std::array<std::uint8_t, kSlots> by_text_{}; ///< open addressing
+    std::vector<std::string_view> texts_;
+};
+
+const WordTable& type_words();   ///< A, AAAA, TYPE4711 (RFC 3597)
+const WordTable& class_words();  ///< IN, CH, HS, NONE, ANY, CLASS4711
+const WordTable& opcode_words(); ///< QUERY, IQUERY, STATUS, NOTIFY, UPDATE, DSO, 7
+const WordTable& option_words(); ///< of EDNS: NSID, ECS, COOKIE, 4711
+
+} // namespace reprise::trace
