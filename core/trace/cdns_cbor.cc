@@ -5,7 +5,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cbor.h>
+#include <cbor/callbacks.h>
+#include <cbor/data.h>
+#include <cbor/streaming.h>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -176,6 +178,22 @@ void CborReader::string(std::vector<std::uint8_t>& out) {
     }
 }
 
+/// The next item behind tags; a map's value counts its keys and values.
+CborItem CborReader::next_untagged() {
+    CborItem item = next();
+    while (item.kind == CborItem::Kind::kTag) {
+        item = next();
+    }
+    if (item.kind == CborItem::Kind::kBreak) {
+        fail("an end without a beginning");
+    }
+    if (item.kind == CborItem::Kind::kMap) {
+        constexpr auto kMost = std::numeric_limits<std::uint64_t>::max();
+        item.value = item.value > kMost / 2 ? kMost : 2 * item.value;
+    }
+    return item;
+}
+
 /// Walks without recursion: `open` holds what every container around still has to come.
 void CborReader::skip() {
     struct Open {
@@ -185,20 +203,10 @@ void CborReader::skip() {
 
     std::vector<Open> open;
     do {
-        CborItem item = next();
-        while (item.kind == CborItem::Kind::kTag) {
-            item = next();
-        }
-        if (item.kind == CborItem::Kind::kBreak) {
-            fail("an end without a beginning");
-        }
-        const bool map = item.kind == CborItem::Kind::kMap;
-        if (map || item.kind == CborItem::Kind::kArray || item.indefinite) {
-            if (map && !item.indefinite) {
-                item.value = item.value > std::numeric_limits<std::uint64_t>::max() / 2
-                                 ? std::numeric_limits<std::uint64_t>::max()
-                                 : 2 * item.value;
-            }
+        const CborItem item = next_untagged();
+        const bool container =
+            item.kind == CborItem::Kind::kMap || item.kind == CborItem::Kind::kArray;
+        if (container || item.indefinite) {
             open.push_back({.head = item});
         }
         if (depth_ + open.size() > kMostDepth) {

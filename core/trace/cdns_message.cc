@@ -165,7 +165,7 @@ private:
 
     void counted(Section section) {
         const size_t at = 4 + 2 * static_cast<size_t>(section);
-        const unsigned count = ((*out_)[at] << 8U | (*out_)[at + 1]) + 1U;
+        const unsigned count = (unsigned{(*out_)[at]} << 8U | (*out_)[at + 1]) + 1U;
         (*out_)[at] = static_cast<std::uint8_t>(count >> 8U);
         (*out_)[at + 1] = static_cast<std::uint8_t>(count);
     }

@@ -20,6 +20,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -139,7 +140,8 @@ bool CdnsSource::load_block() {
     items_ += block_.items.size() + block_.malformed.size();
     plan_items();
     plan_malformed();
-    std::ranges::stable_sort(events_, {}, &Event::time);
+    std::ranges::sort(events_, {},
+                      [](const Event& e) { return std::tuple(e.time, e.index, e.kind); });
     return true;
 }
 

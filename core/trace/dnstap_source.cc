@@ -17,6 +17,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <fstrm.h>
+#include <fstrm/control.h>
+#include <fstrm/rdwr.h>
+#include <fstrm/reader.h>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -99,6 +102,7 @@ extern "C" fstrm_res dnstap_read(void* object, void* data, size_t count) {
 }
 
 struct ReaderCloser {
+    // NOLINTNEXTLINE(misc-include-cleaner): fstrm.h declares it
     void operator()(fstrm_reader* reader) const { fstrm_reader_destroy(&reader); }
 };
 

@@ -12,7 +12,7 @@ target_sources(reprise_trace
 target_link_libraries(reprise_trace PRIVATE reprise_dnstap PkgConfig::cbor PkgConfig::fstrm)
 
 reprise_test(foreign_test LABEL unit LIBRARIES reprise_trace PkgConfig::fstrm reprise_dnstap
-    SOURCES cdns_cbor_test.cc cdns_source_test.cc dnstap_source_test.cc)
+    SOURCES cdns_cbor_test.cc cdns_source_test.cc dnstap_source_test.cc test_packets.cc)
 reprise_test(foreign_data_test LABEL unit LIBRARIES reprise_trace SOURCES foreign_data_test.cc)
 if(BUILD_TESTING)
     target_compile_definitions(foreign_data_test

@@ -1,1 +1,12 @@
+// C-DNS files. An item of one byte may be a query and a response.
+#include "core/trace/cdns_source.hh"
+#include "core/trace/test_fuzz_file.hh"
 
+#include <cstdint>
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, size_t size) {
+    if (reprise::trace::looks_like_cdns({data, size})) {
+        reprise::trace::test::fuzz_reader(data, size, 2 * size);
+    }
+    return 0;
+}

@@ -1,1 +1,12 @@
+// dnstap files.
+#include "core/trace/dnstap_source.hh"
+#include "core/trace/test_fuzz_file.hh"
 
+#include <cstdint>
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, size_t size) {
+    if (reprise::trace::looks_like_dnstap({data, size})) {
+        reprise::trace::test::fuzz_reader(data, size, size);
+    }
+    return 0;
+}
