@@ -1,6 +1,8 @@
 #include "mutator/command_line.hh"
 
 #include "mutator/commands.hh"
+#include "mutator/mutate.hh"
+#include "mutator/mutate_options.hh"
 #include "mutator/reduce.hh"
 #include "mutator/synth_options.hh"
 
@@ -193,6 +195,7 @@ void add_commands(CLI::App& app, CommandLine& line) {
     app.get_formatter()->column_width(34);
     add_info(app, line.info);
     add_answers(app, line.answers);
+    add_mutate(app, line.mutate);
     add_reduce(app, line.reduce);
     add_synth(app, line.synth, line.synth_output);
 }
@@ -203,6 +206,9 @@ int run_command(const CLI::App& app, const CommandLine& line) {
     }
     if (app.got_subcommand("answers")) {
         return run_answers(line.answers);
+    }
+    if (app.got_subcommand("mutate")) {
+        return run_mutate(mutate_options(app, line.mutate));
     }
     if (app.got_subcommand("reduce")) {
         return run_reduce(line.reduce);

@@ -2,6 +2,7 @@
 // The command line of reprise-mutator as values.
 
 #include "mutator/commands.hh"
+#include "mutator/mutate_options.hh"
 #include "mutator/reduce.hh"
 #include "mutator/synth_options.hh"
 
@@ -14,6 +15,7 @@ namespace reprise::mutator {
 struct CommandLine {
     InfoOptions info;
     AnswersOptions answers;
+    MutateLine mutate;
     ReduceOptions reduce;
     SynthOptions synth;
     std::string synth_output;

@@ -22,6 +22,7 @@ constexpr size_t kIpv6Header = 40;
 constexpr size_t kUdpHeader = 8;
 constexpr size_t kTcpHeader = 20;
 constexpr size_t kMssOption = 4;
+constexpr size_t kMaxLength = 65'535;
 constexpr std::uint16_t kWindow = 65'535;
 
 void put16(std::uint8_t* at, size_t value) {
@@ -55,11 +56,13 @@ void fill_ipv6(std::uint8_t* at, size_t total, std::uint8_t protocol) {
 /// bytes. Returns the offset of the transport header.
 size_t start_packet(std::vector<std::uint8_t>& out, const IpAddress& from, const IpAddress& to,
                     std::uint8_t protocol, size_t transport_size, Bytes payload) {
-    if (payload.size() > kMaxPayload) {
-        throw Error("a payload of " + std::to_string(payload.size()) +
-                    " bytes does not fit a packet; give at most " + std::to_string(kMaxPayload));
-    }
     const size_t ip_size = from.is_v4() ? kIpv4Header : kIpv6Header;
+    // IPv4's length field counts its header, IPv6's does not.
+    const size_t most = kMaxLength - transport_size - (from.is_v4() ? kIpv4Header : 0);
+    if (payload.size() > most) {
+        throw Error("a payload of " + std::to_string(payload.size()) +
+                    " bytes does not fit a packet; give at most " + std::to_string(most));
+    }
     out.assign(ip_size + transport_size + payload.size(), 0);
     if (from.is_v4()) {
         fill_ipv4(out.data(), out.size(), protocol);

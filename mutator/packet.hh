@@ -25,11 +25,11 @@ struct TcpSegment {
     Bytes payload;
 };
 
-/// Most payload bytes one packet may carry: the IPv4 limit less the longest headers made here.
+/// Payload bytes that fit every kind of packet made here: the IPv4 limit less the longest headers.
 inline constexpr size_t kMaxPayload = 65'535 - 20 - 24;
 
-/// Replaces `out` by a whole IP packet. Both endpoints must be of one family. Throws Error over
-/// kMaxPayload.
+/// Replaces `out` by a whole IP packet. Both endpoints must be of one family. Throws Error for a
+/// payload that does not fit.
 void build_udp(std::vector<std::uint8_t>& out, const Endpoint& from, const Endpoint& to,
                Bytes payload);
 void build_tcp(std::vector<std::uint8_t>& out, const TcpSegment& segment);

@@ -1,0 +1,223 @@
+#include "mutator/inputs.hh"
+
+#include "core/bytes.hh"
+#include "core/clock.hh"
+#include "core/error.hh"
+#include "core/trace/chunk.hh"
+#include "core/trace/chunk_reader.hh"
+#include "core/trace/live_reader.hh"
+#include "core/trace/merge.hh"
+#include "core/trace/reader.hh"
+#include "mutator/batch.hh"
+#include "mutator/parcel.hh"
+#include "mutator/read_ahead.hh"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <limits>
+#include <memory>
+#include <numeric>
+#include <optional>
+#include <span>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+namespace reprise::mutator {
+namespace {
+
+constexpr Nanoseconds kAtOnce = std::numeric_limits<Nanoseconds>::min();
+constexpr Nanoseconds kNever = std::numeric_limits<Nanoseconds>::max();
+
+trace::ReaderOptions reader_options(const InputOptions& options) {
+    return {.ports = options.ports, .closes = true};
+}
+
+/// The bytes belong to one item of one parcel, whose stages take turns.
+std::span<std::uint8_t> writable(Bytes bytes) {
+    return {const_cast<std::uint8_t*>(bytes.data()), bytes.size()};
+}
+
+/// The message's bytes for as long as the parcel lives.
+std::span<std::uint8_t> memory_of(const trace::Merge::Found& found, Parcel& parcel) {
+    parcel.message_bytes += found.message.bytes.size();
+    if (found.memory == nullptr) {
+        return parcel.batch.copy(found.message.bytes);
+    }
+    if (parcel.memory.empty() || parcel.memory.back() != *found.memory) {
+        parcel.memory.push_back(*found.memory);
+    }
+    return writable(found.message.bytes);
+}
+
+} // namespace
+
+Inputs::Inputs(const InputOptions& options, unsigned threads)
+    : options_(options), reader_options_(reader_options(options)), threads_(threads),
+      progress_("mutate") {
+    for (const std::string& path : options.paths) {
+        add(path);
+    }
+    begin_lap();
+}
+
+void Inputs::add(const std::string& path) {
+    std::error_code ignored;
+    const bool live = path == "-" || !std::filesystem::is_regular_file(path, ignored);
+    if (live && options_.laps > 1 && (path == "-" || std::filesystem::exists(path, ignored))) {
+        throw UsageError(fmt::format(
+            "{} is a pipe, which is read once; write it to a file to --loop it", path));
+    }
+    trace::Merge::File file{.first = kAtOnce, .space = 0};
+    if (options_.paths.size() > 1) {
+        const trace::FileHead head = live ? trace::FileHead{} : look_at(path, reader_options_);
+        file.first = live ? kAtOnce : head.first.value_or(kNever);
+        file.space = head.capture ? 0 : files_.size() + 1;
+        spaces_ = head.capture ? spaces_ : options_.paths.size() + 1;
+    }
+    heads_.push_back(file);
+    live_.push_back(live);
+    flush_ |= live;
+    files_.push_back({.path = path, .end = {}});
+}
+
+void Inputs::begin_lap() {
+    std::vector<ReadAhead::File> sources;
+    for (size_t i = 0; i < files_.size(); ++i) {
+        ReadAhead::File& file = sources.emplace_back();
+        file.live = live_[i];
+        if (file.live) {
+            file.source = std::make_unique<trace::LiveReader>(files_[i].path, reader_options_);
+        } else {
+            file.source = std::make_unique<trace::ChunkReader>(files_[i].path, reader_options_);
+        }
+    }
+    std::vector<size_t> order(files_.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::ranges::stable_sort(order, {}, [this](size_t file) { return heads_[file].first; });
+    ahead_ = std::make_unique<ReadAhead>(std::move(sources), std::move(order), threads_);
+    merge_ = std::make_unique<trace::Merge>(heads_, spaces_, reader_options_);
+}
+
+/// False where this was the last lap.
+bool Inputs::next_lap(Batch& batch) {
+    for (const auto& [name, count] : merge_->counters()) {
+        counts_.counters[name] += count;
+    }
+    const bool more = ++lap_ < options_.laps;
+    flush_closes(batch, more ? clock_.next_begin() : kNever);
+    if (more) {
+        clock_.next_lap();
+        connections_ += std::exchange(last_connection_, 0);
+        begin_lap();
+    }
+    return more;
+}
+
+bool Inputs::can_fill() const {
+    return !ended_ && (!starved_ || ahead_->has(merge_->wanted()));
+}
+
+std::optional<size_t> Inputs::pick_read() {
+    return ahead_->pick(starved_ && !ended_ ? std::optional(merge_->wanted()) : std::nullopt);
+}
+
+/// Gives the merge the chunk it waits for; false where that was not read yet.
+bool Inputs::feed_merge() {
+    const size_t file = merge_->wanted();
+    auto chunk = ahead_->take(file);
+    if (!chunk) {
+        return false;
+    }
+    counts_.packets += chunk->packets;
+    counts_.responses += chunk->responses;
+    share_ = chunk->share_read;
+    if (chunk->last) {
+        ++ended_files_;
+        files_[file].end = chunk->end;
+    }
+    merge_->give(std::move(chunk));
+    return true;
+}
+
+double Inputs::share_read() const {
+    const auto files = static_cast<double>(files_.size() * options_.laps);
+    return files == 1 ? share_ : static_cast<double>(ended_files_) / files;
+}
+
+bool Inputs::fill(Parcel& parcel) {
+    starved_ = false;
+    parcel.flush = flush_;
+    trace::Merge::Found found;
+    while (!parcel.full()) {
+        switch (merge_->next(found)) {
+        case trace::Merge::Step::kMessage:
+            take(found, parcel);
+            break;
+        case trace::Merge::Step::kStarved:
+            if (!feed_merge()) {
+                starved_ = true;
+                return ahead_->live(merge_->wanted()) && !parcel.batch.items.empty();
+            }
+            break;
+        case trace::Merge::Step::kEnd:
+            if (!next_lap(parcel.batch)) {
+                parcel.last = ended_ = true;
+                return true;
+            }
+        }
+    }
+    return true;
+}
+
+void Inputs::take(const trace::Merge::Found& found, Parcel& parcel) {
+    const trace::Message& message = found.message;
+    if (message.response) {
+        ++counts_.responses;
+        return;
+    }
+    Item item{.time = message.time,
+              .source = message.source,
+              .destination = message.destination,
+              .connection = message.connection == 0 ? 0 : message.connection + connections_,
+              .transport = message.transport,
+              .rtt_class = message.rtt_class,
+              .idle_class = message.idle_class,
+              .message = {}};
+    last_connection_ = std::max(last_connection_, message.connection);
+    if (message.closes) {
+        take_close(item, parcel.batch);
+        return;
+    }
+    flush_closes(parcel.batch, kNever);
+    item.time = clock_.query(message.time);
+    item.message = memory_of(found, parcel);
+    parcel.batch.items.push_back(item);
+    progress_.tick(++counts_.queries, share_read());
+}
+
+void Inputs::take_close(Item& item, Batch& batch) {
+    ++counts_.closes;
+    item.time = clock_.other(item.time);
+    if (options_.laps > 1) {
+        closes_.push_back(item);
+    } else {
+        batch.items.push_back(item);
+    }
+}
+
+/// Closes behind a lap's last query come before the next lap's first one.
+void Inputs::flush_closes(Batch& batch, Nanoseconds latest) {
+    for (Item& item : closes_) {
+        item.time = std::min(item.time, latest);
+        batch.items.push_back(item);
+    }
+    closes_.clear();
+}
+
+} // namespace reprise::mutator

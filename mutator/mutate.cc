@@ -1,0 +1,111 @@
+#include "mutator/mutate.hh"
+
+#include "core/clock.hh"
+#include "core/error.hh"
+#include "core/log.hh"
+#include "core/trace/reader.hh"
+#include "mutator/inputs.hh"
+#include "mutator/mutate_report.hh"
+#include "mutator/output_file.hh"
+#include "mutator/pipeline.hh"
+#include "mutator/query_encoder.hh"
+#include "mutator/rules/catalogue.hh"
+#include "mutator/rules/rule.hh"
+#include "mutator/stages.hh"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace reprise::mutator {
+namespace {
+
+using Rules = std::vector<std::unique_ptr<Rule>>;
+
+/// The first pass, for the rules that must see everything before they begin.
+void survey(const MutateOptions& options, const Rules& rules) {
+    std::vector<Rule*> asking;
+    for (const auto& rule : rules) {
+        if (rule->surveys()) {
+            asking.push_back(rule.get());
+        }
+    }
+    if (asking.empty()) {
+        return;
+    }
+    InputOptions once = options.inputs;
+    once.laps = 1;
+    Inputs inputs(once, options.jobs);
+    if (inputs.live()) {
+        throw UsageError("a rule reads the trace twice, and a pipe can be read once; write it to a "
+                         "file first, or leave out the rule (heavy)");
+    }
+    std::vector<std::unique_ptr<Stage>> stages;
+    stages.push_back(std::make_unique<SurveyStage>(std::move(asking)));
+    Pipeline(inputs, std::move(stages), options.jobs).run();
+}
+
+/// One stage each, as the pipeline takes them; `counts` is kept up to date by the encoder's.
+std::vector<std::unique_ptr<Stage>> make_stages(const Rules& rules, OutputForm form,
+                                                OutputFile& output, OutputCounts& counts) {
+    std::vector<std::unique_ptr<Stage>> stages;
+    for (const auto& rule : rules) {
+        stages.push_back(std::make_unique<RuleStage>(*rule));
+    }
+    stages.push_back(std::make_unique<EncodeStage>(make_encoder(form), counts));
+    stages.push_back(std::make_unique<WriteStage>(output));
+    return stages;
+}
+
+/// Says what is wrong with which input. Throws where none could be read.
+int tell_trouble(const std::vector<InputFile>& files) {
+    if (std::ranges::none_of(files, [](const InputFile& file) { return file.end.opened; })) {
+        throw trace::TraceError(files.front().end.trouble);
+    }
+    int status = 0;
+    for (const InputFile& file : files) {
+        if (!file.end.trouble.empty()) {
+            status = 1;
+            fmt::print(stderr, "reprise-mutator: {}{}; the rest is written\n",
+                       file.end.opened ? file.path + ": " : "", file.end.trouble);
+        }
+    }
+    return status;
+}
+
+} // namespace
+
+int run_mutate(const MutateOptions& options) {
+    std::signal(SIGPIPE, SIG_IGN); // NOLINT(cert-err33-c): writing says so, with the pipe's name
+    const Nanoseconds began = SteadyClock::now();
+    const Rules rules = make_rules(options.rules);
+    OutputFile output(options.output);
+    survey(options, rules);
+    Inputs inputs(options.inputs, options.jobs);
+    MutateReport report;
+    Pipeline(inputs, make_stages(rules, options.form, output, report.out), options.jobs).run();
+    const int status = tell_trouble(inputs.files());
+    output.finish();
+    report.seconds = static_cast<double>(SteadyClock::now() - began) / 1e9;
+    report.bytes = output.bytes();
+    report.in = inputs.counts();
+    report.files = inputs.files();
+    for (const auto& rule : rules) {
+        report.rules.push_back(rule->counts());
+    }
+    log_report(options, report);
+    if (!options.report.empty()) {
+        OutputFile file(options.report);
+        file.write(report_json(options, report) + "\n");
+        file.finish();
+    }
+    return status;
+}
+
+} // namespace reprise::mutator

@@ -1,0 +1,25 @@
+#pragma once
+// `reprise-mutator mutate`: traces in, a changed trace out.
+
+#include "mutator/inputs.hh"
+#include "mutator/query_encoder.hh"
+#include "mutator/rules/catalogue.hh"
+
+#include <string>
+
+namespace reprise::mutator {
+
+struct MutateOptions {
+    InputOptions inputs;
+    std::string output; ///< "-" is standard output
+    OutputForm form = OutputForm::kStream;
+    unsigned jobs = 1;
+    RuleSet rules;
+    std::string report; ///< JSON file; empty for none
+};
+
+/// Returns the exit status: 0, or 1 where an input was cut, damaged or could not be read (the
+/// others are written). Throws UsageError, TraceError, Error; then nothing is written.
+int run_mutate(const MutateOptions& options);
+
+} // namespace reprise::mutator

@@ -1,0 +1,126 @@
+#include "mutator/mutate_options.hh"
+
+#include "core/error.hh"
+#include "mutator/mutate.hh"
+#include "mutator/query_encoder.hh"
+#include "mutator/rules/catalogue.hh"
+
+#include <CLI/CLI.hpp>
+
+#include <cstddef>
+#include <iterator>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace reprise::mutator {
+namespace {
+
+const std::string kRuleFile = "rules";
+constexpr unsigned kMostJobs = 256;
+constexpr std::uint64_t kMostLaps = 1'000'000;
+
+const std::map<std::string, OutputForm>& forms() {
+    static const std::map<std::string, OutputForm> known{{"pcap", OutputForm::kPcap},
+                                                         {"text", OutputForm::kText},
+                                                         {"stream", OutputForm::kStream}};
+    return known;
+}
+
+void add_files(CLI::App& command, MutateLine& line) {
+    MutateOptions& options = line.options;
+    command
+        .add_option("IN", options.inputs.paths,
+                    "Traces, of any form that info reads, known by content; - for standard input. "
+                    "Several are merged by time")
+        ->required();
+    command.add_option("-o,--output", options.output, "File to write, - for standard output")
+        ->required();
+    command
+        .add_option("--to", line.form,
+                    "Form to write; else by the output's ending: .pcap, .tsv or .txt, .rps")
+        ->check(CLI::IsMember({"pcap", "text", "stream"}));
+    command.add_option("--port", options.inputs.ports,
+                       "DNS port in captures, on either end; may be repeated")
+        ->check(CLI::Range(1, 65'535))
+        ->allow_extra_args(false)
+        ->capture_default_str();
+    command
+        .add_option("--loop", options.inputs.laps,
+                    "Read the inputs N times; times go on from lap to lap")
+        ->check(CLI::Range(std::uint64_t{1}, kMostLaps));
+    command.add_option("--jobs", options.jobs, "Threads; the output is the same for any number")
+        ->check(CLI::Range(1U, kMostJobs))
+        ->capture_default_str();
+    command.add_option("--report", options.report, "File for what was done, as JSON");
+}
+
+void add_rules(CLI::App& command, MutateLine& line) {
+    const std::string group = "Rules, applied in the order given";
+    command
+        .add_option("--rules", line.rules[kRuleFile],
+                    "TOML file of rules, put in at this place; may be repeated")
+        ->type_name("FILE")
+        ->allow_extra_args(false)
+        ->group(group);
+    for (const RuleKind& kind : rule_kinds()) {
+        command.add_option("--" + kind.name, line.rules[kind.name], kind.help)
+            ->type_name("KEY=VALUE,...")
+            ->allow_extra_args(false)
+            ->group(group);
+    }
+    command.add_option("--seed", line.options.rules.seed, "Of what rules draw at random")
+        ->capture_default_str();
+    command
+        .add_option("--malformed", line.malformed,
+                    "Messages that a rule cannot parse: kept as they are, or dropped")
+        ->check(CLI::IsMember({"keep", "drop"}))
+        ->capture_default_str();
+}
+
+/// The rules in the order of the command line, which CLI11 keeps as a list of options.
+void collect_rules(const CLI::App& command, const MutateLine& line, RuleSet& set) {
+    std::map<std::string, size_t> used;
+    for (const CLI::Option* option : command.parse_order()) {
+        const std::string name = option->get_lnames().empty() ? "" : option->get_lnames().front();
+        const auto values = line.rules.find(name);
+        if (values == line.rules.end()) {
+            continue;
+        }
+        const std::string& value = values->second.at(used[name]++);
+        if (name == kRuleFile) {
+            read_rule_file(value, set);
+        } else {
+            set.rules.push_back(parse_rule_option(name, value));
+        }
+    }
+}
+
+} // namespace
+
+void add_mutate(CLI::App& app, MutateLine& line) {
+    CLI::App* command = app.add_subcommand(
+        "mutate", "Changes traces by rules: one or several in any form, one out");
+    add_files(*command, line);
+    add_rules(*command, line);
+    command->footer(
+        "Responses are left out. Every rule also takes share=PERCENT, by=query|source and filters: "
+        "where.type=, where.name=SUFFIX,\nwhere.source=PREFIX, where.destination=PREFIX, "
+        "where.transport=, where.from=, where.until=, where.edns=on|off, where.do=on|off,\n"
+        "where.flags=, where.opcode=.\n"
+        "Exit status: 0 clean; 1 an input was cut or damaged (what was good is written), or the "
+        "run failed; 2 usage.\n\n"
+        "Example: reprise-mutator mutate root.pcap.xz -o tcp.rps --transport tcp\n"
+        "Example: reprise-mutator mutate root.pcap -o half.pcap --edns do=on,share=50 --speed 2\n"
+        "Example: reprise-mutator mutate root.pcap --to stream -o - | reprise-controller - ...");
+}
+
+MutateOptions mutate_options(const CLI::App& app, const MutateLine& line) {
+    MutateOptions options = line.options;
+    options.form = line.form.empty() ? form_of(options.output) : forms().at(line.form);
+    options.rules.drop_malformed = line.malformed == "drop";
+    collect_rules(*app.get_subcommand("mutate"), line, options.rules);
+    return options;
+}
+
+} // namespace reprise::mutator

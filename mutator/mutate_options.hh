@@ -1,0 +1,27 @@
+#pragma once
+// The command line of `reprise-mutator mutate`.
+
+#include "mutator/mutate.hh"
+
+#include <CLI/CLI.hpp>
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace reprise::mutator {
+
+/// As CLI11 fills it.
+struct MutateLine {
+    MutateOptions options;
+    std::string form; ///< of --to; empty for the output's ending
+    std::string malformed = "keep";
+    std::map<std::string, std::vector<std::string>> rules; ///< by kind; "rules" are the files
+};
+
+void add_mutate(CLI::App& app, MutateLine& line);
+
+/// What was asked for, the rules in the order of the command line. Throws UsageError, RuleError.
+MutateOptions mutate_options(const CLI::App& app, const MutateLine& line);
+
+} // namespace reprise::mutator

@@ -1,0 +1,72 @@
+#include "mutator/output_file.hh"
+
+#include "core/error.hh"
+#include "core/fd.hh"
+#include "mutator/output_path.hh"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <string>
+#include <string_view>
+#include <unistd.h>
+
+namespace reprise::mutator {
+namespace {
+
+FileDescriptor open_standard_output() {
+    if (::isatty(STDOUT_FILENO) != 0) {
+        throw UsageError("standard output is a terminal; send it to a pipe or give -o FILE");
+    }
+    return FileDescriptor(check(::dup(STDOUT_FILENO), "dup standard output"));
+}
+
+FileDescriptor open_file(const std::string& name, const std::string& working) {
+    const int fd = ::open(working.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    if (fd < 0) {
+        throw_unwritable(name, errno);
+    }
+    return FileDescriptor(fd);
+}
+
+} // namespace
+
+OutputFile::OutputFile(const std::string& path) : name_(path == "-" ? "standard output" : path) {
+    if (path == "-") {
+        file_ = open_standard_output();
+    } else {
+        path_.emplace(path);
+        file_ = open_file(name_, path_->working());
+    }
+}
+
+void OutputFile::fail(int error_number) const {
+    const char* const mend = error_number == EPIPE ? "the program that reads it has ended"
+                                                   : "free some space or give another place";
+    throw Error(fmt::format("write {}: {}; {}", name_, std::strerror(error_number), mend));
+}
+
+void OutputFile::write(std::string_view bytes) {
+    bytes_ += bytes.size();
+    while (!bytes.empty()) {
+        const ssize_t written = ::write(file_.get(), bytes.data(), bytes.size());
+        if (written < 0 && errno != EINTR) {
+            fail(errno);
+        }
+        bytes.remove_prefix(written < 0 ? 0 : static_cast<size_t>(written));
+    }
+}
+
+void OutputFile::finish() {
+    // Some file systems tell of a full disk only here.
+    if (::close(file_.release()) != 0) {
+        fail(errno);
+    }
+    if (path_) {
+        path_->commit();
+    }
+}
+
+} // namespace reprise::mutator

@@ -1,0 +1,73 @@
+#pragma once
+// Queries through the stages of a mutation: inputs -> rules -> encoder -> output.
+//
+// A stage sees every batch, in order and one at a time; different stages work on different batches
+// at the same time. So a stage may keep state without locks, and what comes out does not depend on
+// the number of threads. Threads prefer late stages, and the number of batches on their way is
+// bounded, so memory is as well.
+
+#include "mutator/inputs.hh"
+#include "mutator/parcel.hh"
+
+#include <condition_variable>
+#include <cstddef>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+namespace reprise::mutator {
+
+class Stage {
+public:
+    Stage() = default;
+    virtual ~Stage() = default;
+    Stage(const Stage&) = delete;
+    Stage& operator=(const Stage&) = delete;
+
+    /// Takes the next batch; one is the last (Parcel::last).
+    virtual void run(Parcel& parcel) = 0;
+};
+
+class Pipeline {
+public:
+    /// Borrows the inputs; `threads` includes the caller's.
+    Pipeline(Inputs& inputs, std::vector<std::unique_ptr<Stage>> stages, unsigned threads);
+
+    /// Until the last batch has passed the last stage. Throws what the first failing stage threw,
+    /// and Error at an interrupt.
+    void run();
+
+private:
+    struct Station {
+        std::unique_ptr<Stage> stage;
+        std::deque<std::unique_ptr<Parcel>> queue;
+        bool busy = false;
+    };
+
+    using Task = std::function<void()>;
+
+    void work() noexcept;
+    Task pick();
+    Task pick_stage();
+    void run_stage(size_t index);
+    void finish(std::unique_ptr<Parcel> parcel, Station& station);
+    void run_fill();
+    void attempt(const Task& task);
+    void stop(std::exception_ptr error);
+
+    Inputs* inputs_;
+    std::vector<Station> stations_;
+    unsigned threads_;
+    std::mutex mutex_;
+    std::condition_variable changed_;
+    std::vector<std::unique_ptr<Parcel>> free_;
+    std::unique_ptr<Parcel> filling_; ///< begun; the inputs had no more for now
+    bool fill_busy_ = false;
+    bool done_ = false;
+    std::exception_ptr error_;
+};
+
+} // namespace reprise::mutator
