@@ -152,6 +152,52 @@ TEST(NameText, EscapesWhatMasterFilesNeedEscaped) {
     EXPECT_EQ(name_text({reinterpret_cast<const std::uint8_t*>(root.data()), root.size()}), ".");
 }
 
+TEST(ParseName, IsTheReverseOfNameText) {
+    const std::vector<std::string> texts{".",
+                                         "example.com.",
+                                         "\\000\\255.x.",
+                                         "a\\.b.c.",
+                                         "\\\"\\(\\)\\@\\$\\;\\\\.",
+                                         "-.",
+                                         std::string(63, 'x') + "."};
+    for (const std::string& text : texts) {
+        WireName name;
+        ASSERT_EQ(parse_name(text, name), NameError::kNone) << text;
+        EXPECT_EQ(name_text(name.view()), text);
+        std::string behind = "x";
+        append_name_text(behind, name.view());
+        EXPECT_EQ(behind, "x" + text);
+    }
+}
+
+TEST(ParseName, TakesNamesAsPeopleWriteThem) {
+    WireName name;
+    ASSERT_EQ(parse_name("eXample.com", name), NameError::kNone);
+    EXPECT_EQ(name_text(name.view()), "eXample.com.");
+    ASSERT_EQ(parse_name("\\097\\b", name), NameError::kNone);
+    EXPECT_EQ(name_text(name.view()), "ab.");
+}
+
+TEST(ParseName, SaysWhatIsWrong) {
+    const std::string label(63, 'x');
+    const std::string longest = label + "." + label + "." + label + "." + std::string(61, 'x');
+    WireName name;
+    EXPECT_EQ(parse_name(longest, name), NameError::kNone);
+    EXPECT_EQ(name.size, 255);
+    EXPECT_EQ(parse_name(longest + ".", name), NameError::kNone);
+    EXPECT_EQ(parse_name(longest + "x", name), NameError::kLongName);
+    EXPECT_EQ(parse_name(longest + ".x", name), NameError::kLongName);
+    EXPECT_EQ(parse_name(label + "x", name), NameError::kLongLabel);
+    EXPECT_EQ(parse_name(std::string(10'000, 'x'), name), NameError::kLongName);
+    EXPECT_EQ(parse_name("", name), NameError::kEmpty);
+    for (const char* empty : {"..", ".x", "x..", "x..y"}) {
+        EXPECT_EQ(parse_name(empty, name), NameError::kEmptyLabel) << empty;
+    }
+    for (const char* escape : {"\\", "x\\", "\\25", "\\256", "\\2x5", "\\25x"}) {
+        EXPECT_EQ(parse_name(escape, name), NameError::kEscape) << escape;
+    }
+}
+
 } // namespace
 } // namespace reprise
 

@@ -8,3 +8,7 @@ target_sources(reprise_trace
         message_columns.hh nearest.hh query_source.hh stream_form.hh stream_source.hh text_cells.hh
         text_explain.hh text_form.hh text_header.hh text_row.hh text_source.hh)
 target_link_libraries(reprise_trace PRIVATE PkgConfig::xxhash)
+
+reprise_test(forms_test LABEL unit LIBRARIES reprise_trace PkgConfig::archive PkgConfig::xxhash
+    SOURCES query_files_test.cc stream_source_test.cc test_packets.cc text_form_test.cc
+        text_source_test.cc)

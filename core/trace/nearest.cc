@@ -13,22 +13,26 @@ constexpr size_t kLongest = 31; // of a word that is looked at
 
 char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; }
 
-/// Letters inserted, left out or changed between the two (Levenshtein).
+/// Letters inserted, left out, changed, or swapped with their neighbour between the two.
 size_t distance(std::string_view a, std::string_view b) {
-    std::array<size_t, kLongest + 1> row{};
-    for (size_t j = 0; j <= b.size(); ++j) {
-        row.at(j) = j;
-    }
-    for (size_t i = 1; i <= a.size(); ++i) {
-        size_t diagonal = row[0];
-        row[0] = i;
-        for (size_t j = 1; j <= b.size(); ++j) {
-            const size_t change = diagonal + (lower(a[i - 1]) == lower(b[j - 1]) ? 0U : 1U);
-            diagonal = row.at(j);
-            row.at(j) = std::min({change, row.at(j) + 1, row.at(j - 1) + 1});
+    const auto same = [&](size_t i, size_t j) { return lower(a[i]) == lower(b[j]); };
+    std::array<std::array<size_t, kLongest + 1>, kLongest + 1>
+        edits{}; // between first i and j letters
+    for (size_t i = 0; i <= a.size(); ++i) {
+        for (size_t j = 0; j <= b.size(); ++j) {
+            if (i == 0 || j == 0) {
+                edits.at(i).at(j) = i + j;
+                continue;
+            }
+            const size_t change = edits.at(i - 1).at(j - 1) + (same(i - 1, j - 1) ? 0U : 1U);
+            size_t least = std::min({change, edits.at(i - 1).at(j) + 1, edits.at(i).at(j - 1) + 1});
+            if (i > 1 && j > 1 && same(i - 1, j - 2) && same(i - 2, j - 1)) {
+                least = std::min(least, edits.at(i - 2).at(j - 2) + 1);
+            }
+            edits.at(i).at(j) = least;
         }
     }
-    return row.at(b.size());
+    return edits.at(a.size()).at(b.size());
 }
 
 } // namespace
