@@ -36,7 +36,12 @@ ConnectionTable::Connection& ConnectionTable::open(const Key& key, const TcpSegm
     if (!segment.syn) {
         tally_->add(Count::kTcpMidStream);
     }
-    open_.push_back({.key = key, .id = ++last_id_, .last = now, .directions = {}, .close = {}});
+    open_.push_back({.key = key,
+                     .id = ++last_id_,
+                     .last = now,
+                     .directions = {},
+                     .close = {},
+                     .handshake = {}});
     index_[key] = std::prev(open_.end());
     return open_.back();
 }
@@ -225,6 +230,17 @@ void ConnectionTable::tell_close(Connection& connection, std::vector<Message>& o
     }
 }
 
+void ConnectionTable::tell_handshake(Connection& connection, size_t direction,
+                                     const TcpSegment& segment, Nanoseconds now) const {
+    TcpHandshake times;
+    if (connection.handshake.see(segment, direction, now, times)) {
+        const size_t client = connection.handshake.client();
+        times.client = connection.key.ends.at(client);
+        times.server = connection.key.ends.at(1 - client);
+        options_->handshakes(times);
+    }
+}
+
 void ConnectionTable::add(const IpPacket& ip, const TcpSegment& segment, Nanoseconds now,
                           std::vector<Message>& out) {
     retired_.clear();
@@ -248,6 +264,9 @@ void ConnectionTable::add(const IpPacket& ip, const TcpSegment& segment, Nanosec
         make_room(*connection);
     }
     show(out);
+    if (options_->handshakes && connection != nullptr) {
+        tell_handshake(*connection, direction, segment, now);
+    }
     if (options_->closes && connection != nullptr) {
         note_close(*connection, direction, segment, now);
         tell_close(*connection, out);

@@ -2,6 +2,7 @@
 // The TCP connections of a trace: finds the stream of each segment, numbers connections, bounds
 // their memory.
 
+#include "core/trace/handshake.hh"
 #include "core/trace/reader.hh"
 #include "core/trace/stream.hh"
 
@@ -68,6 +69,7 @@ private:
         std::array<Direction, 2> directions; ///< [i] is sent by key.ends[i]
         bool closed = false;
         Close close;
+        HandshakeWatch handshake;
     };
 
     using List = std::list<Connection>;
@@ -94,6 +96,8 @@ private:
     static void note_close(Connection& connection, size_t direction, const TcpSegment& segment,
                            Nanoseconds now);
     [[nodiscard]] bool client_closed(const Connection& connection) const;
+    void tell_handshake(Connection& connection, size_t direction, const TcpSegment& segment,
+                        Nanoseconds now) const;
     void tell_close(Connection& connection, std::vector<Message>& out) const;
 
     const ReaderOptions* options_;

@@ -9,6 +9,7 @@
 #include "core/query.hh"
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -23,6 +24,8 @@ public:
     using Error::Error;
 };
 
+struct TcpHandshake;
+
 struct ReaderOptions {
     std::vector<std::uint16_t> ports{53}; ///< DNS ports, either end
     size_t fragment_bytes = 16UL << 20U;  ///< most memory for fragments waiting for their others
@@ -31,6 +34,8 @@ struct ReaderOptions {
     Nanoseconds fragment_timeout = 30 * kSecond;    ///< trace time
     Nanoseconds connection_timeout = 300 * kSecond; ///< trace time without a packet
     bool closes = false; ///< yield the closes of clients as well (Message::closes)
+    /// Of captures: called with every TCP handshake (handshake.hh) when it is complete, if set.
+    std::function<void(const TcpHandshake&)> handshakes{};
 };
 
 /// One DNS message of the trace. `bytes` borrows: it is good until the next call of Reader::next().
