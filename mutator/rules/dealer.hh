@@ -1,11 +1,16 @@
 #pragma once
 // Deals values by their weights, evenly: at every point each value was dealt its share of what was
-// dealt, but for a few.
+// dealt, but for some 16. Random draws would be off by the square root of their number.
 //
-// Each deal gives every value its weight as credit and goes to the one with most, which pays one.
-// Random draws would be off by the square root of their number: 0.16 % of 100,000 at a half.
+// Every step gives each value its weight as credit and draws the one with most, which pays one.
+// What is drawn goes into a small hand from which values are dealt at random: else the order would
+// repeat itself and could keep step with the trace, where clients ask for A and AAAA in turn.
 
+#include "mutator/random.hh"
+
+#include <array>
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
 namespace reprise::mutator {
@@ -13,14 +18,18 @@ namespace reprise::mutator {
 class Dealer {
 public:
     /// At least one; not negative, with a positive sum.
-    explicit Dealer(const std::vector<double>& weights);
+    Dealer(const std::vector<double>& weights, std::uint64_t seed);
 
     /// Index of the next value.
     size_t deal();
 
 private:
+    size_t draw();
+
     std::vector<double> shares_; ///< sum 1
     std::vector<double> credit_;
+    std::array<size_t, 16> hand_{};
+    Random random_;
 };
 
 } // namespace reprise::mutator

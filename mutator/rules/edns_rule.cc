@@ -179,6 +179,7 @@ void EdnsRule::check(const Arguments& arguments) {
     const auto key =
         std::ranges::find_if(kChanges, [&](const auto& name) { return arguments.has(name); });
     if (key == kChanges.end() && !set_) {
+        arguments.finish(); // a misspelt key explains itself
         arguments.fail("", "nothing to set; give set=on|off, or size=1232, do=on, ...");
     }
     if (key != kChanges.end() && set_ == false) {

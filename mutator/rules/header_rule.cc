@@ -58,6 +58,7 @@ Flags read_flags(Arguments& arguments) {
         flags.value |= static_cast<std::uint16_t>(opcode << kOpcodeShift);
     }
     if (flags.mask == 0) {
+        arguments.finish(); // a misspelt key explains itself
         arguments.fail("", "nothing to set; give set=rd,-cd or opcode=NOTIFY");
     }
     return flags;

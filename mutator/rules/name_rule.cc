@@ -121,7 +121,10 @@ class PrefixedName final : public NameRule {
 public:
     PrefixedName(Arguments& arguments, const RuleSettings& settings)
         : NameRule(arguments, settings), labels_(read_name(arguments, "prefix")) {
-        labels_.pop_back();
+        labels_.pop_back(); // the root label
+        if (labels_.empty()) {
+            arguments.fail("prefix", "is the root, which adds nothing; give a label");
+        }
     }
 
 private:

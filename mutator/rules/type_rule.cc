@@ -44,7 +44,7 @@ public:
 
 private:
     TypeRule(Arguments& arguments, const RuleSettings& settings, const TypeMix& mix)
-        : MessageRule(arguments, settings), types_(mix.types), dealer_(mix.weights),
+        : MessageRule(arguments, settings), types_(mix.types), dealer_(mix.weights, settings.seed),
           sticky_(mix.weights),
           by_source_(arguments.get_word("by", {"query", "source"}) == "source"),
           key_(mixed_seed(settings.seed, kSourceUse)) {}
