@@ -1,0 +1,43 @@
+#include "mutator/rules/reorder.hh"
+
+#include "core/clock.hh"
+#include "mutator/batch.hh"
+
+#include <algorithm>
+#include <cstdint>
+
+namespace reprise::mutator {
+
+std::uint32_t Reorder::free_slot() {
+    if (free_.empty()) {
+        slots_.emplace_back();
+        return static_cast<std::uint32_t>(slots_.size() - 1);
+    }
+    const std::uint32_t slot = free_.back();
+    free_.pop_back();
+    return slot;
+}
+
+void Reorder::put(const Item& item, Nanoseconds time) {
+    const std::uint32_t number = free_slot();
+    Slot& slot = slots_[number];
+    slot.bytes.assign(item.message.begin(), item.message.end());
+    slot.item = item;
+    slot.item.time = time;
+    slot.item.message = slot.bytes;
+    heap_.push_back({time, order_++, number});
+    std::push_heap(heap_.begin(), heap_.end());
+}
+
+void Reorder::release(Nanoseconds until, Batch& batch) {
+    while (!heap_.empty() && heap_.front().time <= until) {
+        std::pop_heap(heap_.begin(), heap_.end());
+        const std::uint32_t slot = heap_.back().slot;
+        heap_.pop_back();
+        batch.items.push_back(slots_[slot].item);
+        batch.items.back().message = batch.copy(slots_[slot].bytes);
+        free_.push_back(slot);
+    }
+}
+
+} // namespace reprise::mutator
