@@ -10,5 +10,14 @@ target_sources(reprise_trace
 target_link_libraries(reprise_trace PRIVATE PkgConfig::xxhash)
 
 reprise_test(forms_test LABEL unit LIBRARIES reprise_trace PkgConfig::archive PkgConfig::xxhash
-    SOURCES query_files_test.cc stream_source_test.cc test_packets.cc text_form_test.cc
+    SOURCES forms_pipe_test.cc query_files_test.cc stream_source_test.cc test_packets.cc text_form_test.cc
         text_source_test.cc)
+reprise_test(forms_data_test LABEL unit LIBRARIES reprise_trace
+    SOURCES forms_data_test.cc test_packets.cc)
+if(BUILD_TESTING)
+    target_compile_definitions(forms_data_test PRIVATE REPRISE_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+endif()
+foreach(form IN ITEMS dnsperf fsdb stream text)
+    reprise_fuzz(reader_${form} LIBRARIES reprise_trace PkgConfig::xxhash
+        SOURCES reader_${form}_fuzz.cc test_packets.cc)
+endforeach()

@@ -28,6 +28,14 @@
 namespace reprise::trace {
 namespace {
 
+/// What a record can hold beyond what a trace can: no address, less than a header, or a close of
+/// what was never open.
+bool usable(const Query& query) {
+    const bool whole = query.is_close() ? query.transport != Transport::kUdp
+                                        : query.message.size() >= kDnsHeaderSize;
+    return whole && query.source.address.family != 0 && query.destination.address.family != 0;
+}
+
 class StreamSource final : public QuerySource {
 public:
     StreamSource(std::unique_ptr<ByteStream> stream, const std::string& path,
@@ -51,8 +59,7 @@ private:
             return fail_record("is cut or broken");
         }
         --left_;
-        const size_t size = query.message.size();
-        return size == 0 || size >= kDnsHeaderSize || fail_record("has less than a DNS header");
+        return usable(query) || fail_record("is neither a query nor the close of a connection");
     }
 
     void read_header(const std::string& path) {

@@ -139,6 +139,8 @@ TEST(StreamForm, FramesWithGoodChecksumsAndBadContent) {
     tiny.message = short_message;
     std::string eleven;
     append_record(eleven, tiny);
+    OwnQuery nowhere = usual(Buffer(12));
+    nowhere.query.destination = {};
     const std::vector<std::pair<std::string, std::string>> cases{
         {frame("not protobuf"), "the frame is not a block"},
         {frame(block(0, one)), "the frame is not a block of 1 to 256 records"},
@@ -147,7 +149,9 @@ TEST(StreamForm, FramesWithGoodChecksumsAndBadContent) {
         {frame(block(1, one + one)) + end(1), "is one more than its frame says"},
         {frame(block(1, one.substr(0, 40))), "is cut or broken"},
         {frame(block(1, version)), "is cut or broken"},
-        {frame(block(1, eleven)), "has less than a DNS header"},
+        {frame(block(1, eleven)), "is neither a query nor the close"},
+        {frame(block(1, record(usual({})))), "is neither a query nor the close"},
+        {frame(block(1, record(nowhere))), "is neither a query nor the close"},
         {little(std::uint32_t{(32U << 20U) + 1}) + little(std::uint64_t{0}), "more than 33554432"},
         {frame(block(1, one)) + end(2), "counts 2 records, but 1 were read"},
         {frame(block(1, one)) + end(1) + "x", "something follows the stream's end"},

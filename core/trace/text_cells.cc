@@ -143,11 +143,9 @@ bool parse_time(std::string_view cell, Nanoseconds& out) {
     }
     const std::uint64_t time =
         seconds * std::uint64_t{kSecond} + fraction; // at most 10^19, so it cannot overflow
-    if (time > static_cast<std::uint64_t>(std::numeric_limits<Nanoseconds>::max())) {
-        return false;
-    }
-    out = negative ? -static_cast<Nanoseconds>(time) : static_cast<Nanoseconds>(time);
-    return true;
+    constexpr auto kMost = static_cast<std::uint64_t>(std::numeric_limits<Nanoseconds>::max());
+    out = static_cast<Nanoseconds>(negative ? 0 - time : time);
+    return time <= kMost + (negative ? 1U : 0U);
 }
 
 void append_time(std::string& out, Nanoseconds time) {

@@ -13,6 +13,7 @@
 
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -144,7 +145,8 @@ TEST(TextCells, Times) {
         {"0.000000000", 0},
         {"0.000000001", 1},
         {"-0.500000000", -500'000'000},
-        {"9223372036.854775807", 9'223'372'036'854'775'807}};
+        {"9223372036.854775807", std::numeric_limits<Nanoseconds>::max()},
+        {"-9223372036.854775808", std::numeric_limits<Nanoseconds>::min()}};
     for (const auto& [text, time] : known) {
         std::string out;
         append_time(out, time);
@@ -157,8 +159,9 @@ TEST(TextCells, Times) {
     EXPECT_TRUE(parse_time("12.5", time));
     EXPECT_EQ(time, 12'500'000'000);
     EXPECT_TRUE(parse_time("12", time));
-    for (const char* bad : {"", "-", ".5", "1.1234567890", "1e9", "1.5e3", "9223372036.854775808",
-                            "12345678901", "1 ", " 1", "+1", "--1", "1.-5", "0x1"}) {
+    for (const char* bad :
+         {"", "-", ".5", "1.1234567890", "1e9", "1.5e3", "9223372036.854775808",
+          "-9223372036.854775809", "12345678901", "1 ", " 1", "+1", "--1", "1.-5", "0x1"}) {
         EXPECT_FALSE(parse_time(bad, time)) << bad;
     }
 }

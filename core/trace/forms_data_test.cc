@@ -1,0 +1,72 @@
+// Every capture of the shared collection as text and as stream: the same queries, times, addresses,
+// ports and connections. The collection is found by REPRISE_SHARED_DATA or beside the source tree;
+// without it the test is skipped.
+#include "core/trace/reader.hh"
+#include "core/trace/test_forms.hh"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace reprise::trace {
+namespace {
+
+using namespace test; // NOLINT(google-build-using-namespace)
+
+namespace fs = std::filesystem;
+
+fs::path shared_data() {
+    const char* given = std::getenv("REPRISE_SHARED_DATA");
+    return given != nullptr ? fs::path(given) : fs::path(REPRISE_SOURCE_DIR) / "../shared/data";
+}
+
+bool is_capture(const fs::path& path) {
+    const std::string name = path.filename().string();
+    return name.find(".pcap") != std::string::npos;
+}
+
+/// Queries and closes of a capture; responses are left out.
+std::vector<OwnQuery> queries_of(const std::string& path) {
+    std::vector<OwnQuery> out;
+    Reader reader(path, {.closes = true});
+    Message message;
+    while (reader.next(message)) {
+        if (!message.response) {
+            out.push_back(own(message));
+        }
+    }
+    EXPECT_EQ(reader.trouble(), "") << path;
+    return out;
+}
+
+TEST(FormsOfSharedData, EveryCaptureAsTextAsStream) {
+    const fs::path folder = shared_data();
+    if (!fs::exists(folder / "MANIFEST.md")) {
+        GTEST_SKIP() << "no shared data at " << folder;
+    }
+    unsigned captures = 0;
+    std::uint64_t queries = 0;
+    for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+        if (!entry.is_regular_file() || !is_capture(entry.path())) {
+            continue;
+        }
+        const std::vector<OwnQuery> in = queries_of(entry.path());
+        const ReadAll text = read_content(as_text(in));
+        EXPECT_EQ(text.trouble + text.refused, "") << entry.path();
+        EXPECT_TRUE(text.queries == in) << entry.path();
+        const ReadAll stream = read_content(as_stream(text.queries));
+        EXPECT_EQ(stream.trouble + stream.refused, "") << entry.path();
+        EXPECT_TRUE(stream.queries == in) << entry.path();
+        ++captures;
+        queries += in.size();
+    }
+    EXPECT_GE(captures, 34U);
+    EXPECT_GE(queries, 14'000U);
+}
+
+} // namespace
+} // namespace reprise::trace
