@@ -58,9 +58,9 @@ std::optional<CryptoPan::Key> parse_key(std::string_view text) {
 }
 
 std::string read_key_file(const Arguments& arguments, const std::string& path) {
+    errno = 0;
     std::ifstream file(path, std::ios::binary);
     std::string text(kMostKeyFile, '\0');
-    errno = 0;
     if (file) {
         file.read(text.data(), static_cast<std::streamsize>(text.size()));
     }
@@ -77,6 +77,8 @@ std::string read_key_file(const Arguments& arguments, const std::string& path) {
 CryptoPan::Key read_key(Arguments& arguments) {
     const auto text = arguments.get_text("key");
     if (!text) {
+        arguments.get_switch("destination");
+        arguments.finish(); // a misspelt key explains itself
         arguments.fail("",
                        "needs key=@FILE with 64 hex digits; make one with: openssl rand -hex 32");
     }

@@ -77,6 +77,7 @@ public:
           rtt_(arguments, "rtt", "ms", mixed_seed(settings.seed, kRttUse)),
           idle_(arguments, "idle", "s", mixed_seed(settings.seed, kIdleUse)) {
         if (rtt_.empty() && idle_.empty()) {
+            arguments.finish(); // a misspelt key explains itself
             arguments.fail("", "needs rtt= (ms) or idle= (s), a number or a mix as 20:50,80:30");
         }
     }

@@ -48,7 +48,7 @@ TEST(CryptoPan, KnownAnswers) {
     CryptoPan sample(kSample);
     EXPECT_EQ(mapped(sample, "128.11.68.132"), "135.242.180.132");
     EXPECT_EQ(mapped(sample, "129.118.74.4"), "134.136.186.123");
-    EXPECT_EQ(mapped(sample, "195.205.63.10"), "255.186.223.5");
+    EXPECT_EQ(mapped(sample, "195.205.63.100"), "255.186.223.5");
     EXPECT_EQ(mapped(sample, "::1"), "78ff:f001:9fc0:20df:8380:b1f1:704:ed");
     CryptoPan other(counting());
     EXPECT_EQ(mapped(other, "192.0.2.1"), "2.90.93.17");

@@ -102,6 +102,7 @@ RemapRule::RemapRule(Arguments& arguments, const RuleSettings& settings)
     : selector_(arguments, settings.seed, true), key_(mixed_seed(settings.seed, kSharedUse)) {
     const auto prefixes = get_prefixes(arguments, "to");
     if (prefixes.empty()) {
+        arguments.finish(); // a misspelt key explains itself
         arguments.fail("", "needs to=, a prefix as 198.18.0.0/15, or one of each family");
     }
     for (const Prefix& prefix : prefixes) {

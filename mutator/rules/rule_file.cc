@@ -225,9 +225,9 @@ std::string one_line(std::string_view text) {
 }
 
 std::string read_text(const std::string& path) {
+    errno = 0;
     std::ifstream file(path, std::ios::binary);
     std::string text(kMostBytes + 1, '\0');
-    errno = 0;
     file.read(text.data(), kMostBytes + 1);
     if (file.gcount() == 0 && (!file.is_open() || file.bad() || errno != 0)) {
         throw RuleError(fmt::format("{}: cannot read the rule file: {}", path,

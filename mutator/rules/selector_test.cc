@@ -39,8 +39,6 @@ Owned query_with(std::uint16_t flags, int edns = -1) {
 }
 
 TEST(Share, IsExactToOneQueryAtEveryPoint) {
-    const Item item{.message = {}};
-    const auto bytes = query_bytes(1, "example");
     for (const double percent : {0.01, 1.0, 3.7, 33.3, 40.0, 50.0, 62.5, 90.0, 99.9}) {
         for (const std::uint64_t seed : {1U, 2U, 3U}) {
             Selector selector = selector_of("share=" + std::to_string(percent), seed);

@@ -48,6 +48,7 @@ public:
         : selector_(arguments, settings.seed, false), drops_(drops),
           spoofed_(drops && arguments.get_switch("spoofed").value_or(false)) {
         if (arguments.takes_all() && !spoofed_) {
+            arguments.finish(); // a misspelt key explains itself
             arguments.fail("", drops ? "drops every query; give it share=, where. or spoofed=on"
                                      : "keeps every query; give it share= or where.");
         }

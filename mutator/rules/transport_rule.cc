@@ -36,6 +36,11 @@ std::uint8_t bit_of(Transport transport) {
     return static_cast<std::uint8_t>(1U << static_cast<unsigned>(transport));
 }
 
+/// Whether the trace's connections mean something to queries of this transport.
+bool has_connections(Transport transport) {
+    return transport == Transport::kTcp || transport == Transport::kTls;
+}
+
 class TransportRule : public Rule {
 public:
     TransportRule(Arguments& arguments, const RuleSettings& settings);
@@ -63,6 +68,7 @@ private:
 std::vector<Weighted> read_mix(Arguments& arguments) {
     auto mix = get_mix(arguments, "to");
     if (mix.empty()) {
+        arguments.finish(); // a misspelt key explains itself
         arguments.fail("", "needs to=, one of udp, tcp, tls, stateless-tcp, or a mix as "
                            "udp:90,tcp:10");
     }
@@ -111,7 +117,8 @@ void TransportRule::change(Item& item) {
     const std::uint64_t connection = item.connection;
     const Transport to = selector_.takes(item) ? target(item) : item.transport;
     if (to != item.transport) {
-        item.connection = is_stream(to) && is_stream(item.transport) ? item.connection : 0;
+        item.connection =
+            has_connections(to) && has_connections(item.transport) ? item.connection : 0;
         item.transport = to;
         ++changed_;
         ++to_.at(static_cast<size_t>(to));
@@ -128,7 +135,8 @@ bool TransportRule::keep_close(Item& item, size_t place) {
     }
     if (!fate) {
         const Transport to = selector_.takes(item) ? target(item) : item.transport;
-        const bool stays = to == item.transport || (is_stream(to) && is_stream(item.transport));
+        const bool stays =
+            to == item.transport || (has_connections(to) && has_connections(item.transport));
         fate = stays ? bit_of(to) : std::uint8_t{0};
     }
     return keep_by_fate(item, *fate, place);
