@@ -14,8 +14,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <charconv>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -23,7 +21,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <vector>
 
 namespace reprise::mutator {
@@ -39,29 +36,35 @@ const std::vector<std::string> kChanges{"size",   "do",  "version", "nsid",
 
 using OptionBytes = std::vector<std::uint8_t>;
 
-/// Pairs of hexadecimal digits.
-std::optional<OptionBytes> parse_hex(std::string_view text) {
+/// A digit's value; 16 where it is none.
+unsigned hex_digit(char digit) {
+    constexpr std::string_view kDigits = "0123456789abcdef";
+    const char lower = digit >= 'A' && digit <= 'F' ? static_cast<char>(digit + 32) : digit;
+    return static_cast<unsigned>(std::min(kDigits.find(lower), kDigits.size()));
+}
+
+/// Pairs of hexadecimal digits; empty where it is something else.
+OptionBytes parse_hex(std::string_view text) {
     OptionBytes out;
-    for (; text.size() >= 2; text.remove_prefix(2)) {
-        std::uint8_t byte = 0;
-        const auto [end, error] = std::from_chars(text.data(), text.data() + 2, byte, 16);
-        if (error != std::errc{} || end != text.data() + 2) {
-            return std::nullopt;
+    for (size_t at = 0; at + 1 < text.size(); at += 2) {
+        const unsigned high = hex_digit(text[at]);
+        const unsigned low = hex_digit(text[at + 1]);
+        if (high > 15 || low > 15) {
+            return {};
         }
-        out.push_back(byte);
+        out.push_back(static_cast<std::uint8_t>(high << 4U | low));
     }
-    return text.empty() ? std::optional(out) : std::nullopt;
+    return text.size() % 2 == 0 ? out : OptionBytes{};
 }
 
 OptionBytes read_cookie(const Arguments& arguments, const std::string& text) {
-    const auto bytes = parse_hex(text);
-    const size_t size = bytes ? bytes->size() : 0;
-    if (size != kCookieSize && (size < 16 || size > 40)) {
+    OptionBytes bytes = parse_hex(text);
+    if (bytes.size() != kCookieSize && (bytes.size() < 16 || bytes.size() > 40)) {
         arguments.fail("cookie", fmt::format("\"{}\" is neither random nor off nor a cookie of 16 "
                                              "or 32 to 80 hexadecimal digits",
                                              text));
     }
-    return *bytes;
+    return bytes;
 }
 
 /// Family, source and scope prefix length, as many bytes of the address as the prefix needs.
