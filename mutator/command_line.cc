@@ -30,13 +30,18 @@ void add_trace(CLI::App& command, std::string& trace) {
 void add_info(CLI::App& app, InfoOptions& options) {
     CLI::App* command = app.add_subcommand(
         "info",
-        "Says what a trace holds: counts, times, rates, sources, types, EDNS, response times");
+        "Says what a trace holds: counts, rate over time, sources and their skew, names, types, "
+        "EDNS, retransmits, response times, round trips of TCP handshakes");
     add_trace(*command, options.trace);
     command->add_flag("--json", options.json, "One JSON object instead of text");
+    command->add_option("--json-file", options.json_file,
+                        "Write the JSON object to a file as well");
     add_ports(*command, options.ports);
     command->footer(
         "Quantiles of times are within 0.1 %. Memory grows only with distinct sources (about 64 "
-        "bytes each)\nand with the queries of 10 s of trace that wait for a response.\n"
+        "bytes each)\nand with the queries of 10 s of trace that wait for a response. Names are "
+        "counted exactly up to 65,536 of\nthem; beyond, counts may be too low by one in 32,768 "
+        "queries, and the output says by how many.\n"
         "Exit status: 0 read whole; 1 cut, corrupt, unreadable or without a query; 2 usage.\n\n"
         "Example: reprise-mutator info root.pcap.xz");
 }

@@ -3,6 +3,7 @@
 #include "core/clock.hh"
 #include "core/error.hh"
 #include "core/result_file.hh"
+#include "core/trace/handshake.hh"
 #include "core/trace/reader.hh"
 #include "mutator/json.hh"
 #include "mutator/output_path.hh"
@@ -17,8 +18,11 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
+#include <cerrno>
 #include <cstdint>
 #include <cstdio>
+#include <fstream>
+#include <ios>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -68,6 +72,17 @@ RaWriter open_answers(const OutputPath& path, const std::string& json) {
     }
 }
 
+void write_json(const std::string& path, const std::string& json) {
+    OutputPath output(path);
+    std::ofstream file(output.working(), std::ios::binary);
+    file << json;
+    file.close();
+    if (!file) {
+        throw_unwritable(path, errno);
+    }
+    output.commit();
+}
+
 std::string answers_json(const AnswersOptions& options, const PairerCounts& counts,
                          const trace::Reader& reader) {
     return JsonObject()
@@ -105,8 +120,10 @@ void log_synth(const SynthCounts& counts, const PcapWriter& writer, double secon
 } // namespace
 
 int run_info(const InfoOptions& options) {
-    trace::Reader reader(options.trace, {.ports = options.ports});
     TraceInfo info;
+    trace::Reader reader(options.trace,
+                         {.ports = options.ports,
+                          .handshakes = [&info](const trace::TcpHandshake& t) { info.add(t); }});
     read_all(reader, "info", [&](const trace::Message& message) { info.add(message); });
     info.finish();
     const TraceFigures& figures = info.figures();
@@ -114,6 +131,9 @@ int run_info(const InfoOptions& options) {
         throw Error(no_queries(options.trace, reader, figures.all.responses));
     }
     const FileFacts file = facts_of(options.trace, reader);
+    if (!options.json_file.empty()) {
+        write_json(options.json_file, info_json(file, figures) + "\n");
+    }
     print_line(options.json ? info_json(file, figures) + "\n" : info_text(file, figures));
     return status_of(options.trace, reader);
 }

@@ -4,6 +4,7 @@
 #include "core/dns_message.hh"
 #include "core/query.hh"
 #include "core/trace/reader.hh"
+#include "mutator/info_skew.hh"
 #include "mutator/pairer.hh"
 
 #include <algorithm>
@@ -72,6 +73,14 @@ std::vector<SourceCount> TraceFigures::top_sources(size_t count) const {
     return top;
 }
 
+std::uint64_t TraceFigures::top_queries(size_t count) const {
+    std::uint64_t sum = 0;
+    for (const auto& [address, queries] : top_sources(count)) {
+        sum += queries;
+    }
+    return sum;
+}
+
 TraceInfo::TraceInfo()
     : pairer_({.keep_replies = false}, [this](const Exchange& exchange) {
           if (exchange.answered) {
@@ -101,6 +110,7 @@ void TraceInfo::add_time(Nanoseconds time) {
         figures_.last = time;
     }
     figures_.peak.add(time);
+    figures_.bins.add(time);
 }
 
 void TraceInfo::add_query(const trace::Message& message) {
@@ -110,19 +120,27 @@ void TraceInfo::add_query(const trace::Message& message) {
         ++figures_.opcodes[header->opcode()];
         figures_.recursion_desired += (header->flags & 0x0100U) != 0 ? 1U : 0U;
     }
-    if (const auto question = parse_question(message.bytes)) {
-        ++figures_.types[question->type];
-    } else {
-        ++figures_.no_question;
-    }
+    add_question(message);
+    figures_.retransmits.add(message);
     if (const auto edns = parse_edns(message.bytes)) {
         ++figures_.edns;
         figures_.dnssec_ok += edns->dnssec_ok ? 1U : 0U;
         ++figures_.edns_sizes[edns->udp_size];
     }
-    if (message.transport != Transport::kUdp) {
+    if (message.connection != 0) {
         figures_.connections.add(message.connection);
     }
+}
+
+void TraceInfo::add_question(const trace::Message& message) {
+    const auto question = parse_question(message.bytes);
+    if (!question) {
+        ++figures_.no_question;
+        return;
+    }
+    ++figures_.types[question->type];
+    figures_.names.add(
+        {reinterpret_cast<const char*>(question->name.data()), question->name.size()});
 }
 
 void TraceInfo::add_response(const trace::Message& message) {
@@ -135,6 +153,12 @@ void TraceInfo::finish() {
     pairer_.finish();
     figures_.connections.finish();
     figures_.pairs = pairer_.counts();
+    std::vector<std::uint64_t> queries;
+    queries.reserve(figures_.sources.size());
+    for (const auto& [address, count] : figures_.sources) {
+        queries.push_back(count);
+    }
+    figures_.skew = measure_skew(std::move(queries));
 }
 
 } // namespace reprise::mutator

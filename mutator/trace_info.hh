@@ -1,12 +1,18 @@
 #pragma once
 // What a trace holds, counted message by message. Memory does not grow with the trace's length,
 // only with its distinct sources (about 64 bytes each) and the queries that wait for their
-// response.
+// response. Names are counted in at most about 15 MiB, then with a known error.
 
 #include "core/address.hh"
 #include "core/clock.hh"
+#include "core/trace/handshake.hh"
 #include "core/trace/reader.hh"
 #include "mutator/histogram.hh"
+#include "mutator/info_handshakes.hh"
+#include "mutator/info_names.hh"
+#include "mutator/info_rate.hh"
+#include "mutator/info_retransmits.hh"
+#include "mutator/info_skew.hh"
 #include "mutator/pairer.hh"
 
 #include <array>
@@ -83,7 +89,11 @@ struct TraceFigures {
     std::uint64_t went_back = 0; ///< queries older than the one before
     Histogram gaps;              ///< between queries, ns
     PeakSecond peak;
+    RateBins bins;
     std::unordered_map<IpAddress, std::uint64_t> sources;
+    Skew skew; ///< of the sources; set by TraceInfo::finish()
+    TopNames names;
+    RetransmitCounter retransmits;
     std::map<std::uint16_t, std::uint64_t> types;
     std::uint64_t no_question = 0; ///< queries whose question cannot be read
     std::map<std::uint8_t, std::uint64_t> opcodes;
@@ -94,7 +104,8 @@ struct TraceFigures {
     std::map<std::uint16_t, std::uint64_t> rcodes;
     std::uint64_t truncated = 0;
     ConnectionTally connections;
-    Histogram rtt; ///< ns
+    HandshakeFigures handshakes;
+    Histogram rtt; ///< from query to response at the capture point, ns
     PairerCounts pairs;
 
     /// Queries a second between first and last query; 0 below two queries.
@@ -102,6 +113,9 @@ struct TraceFigures {
 
     /// The `count` busiest sources, ties by address.
     [[nodiscard]] std::vector<SourceCount> top_sources(size_t count) const;
+
+    /// The queries of the `count` busiest sources.
+    [[nodiscard]] std::uint64_t top_queries(size_t count) const;
 };
 
 /// Feeds messages into the figures.
@@ -110,12 +124,17 @@ public:
     TraceInfo();
 
     void add(const trace::Message& message);
+
+    /// For ReaderOptions::handshakes.
+    void add(const trace::TcpHandshake& times) { figures_.handshakes.add(times); }
+
     void finish();
 
     [[nodiscard]] const TraceFigures& figures() const { return figures_; }
 
 private:
     void add_query(const trace::Message& message);
+    void add_question(const trace::Message& message);
     void add_response(const trace::Message& message);
     void add_time(Nanoseconds time);
 

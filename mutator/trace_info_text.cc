@@ -1,10 +1,10 @@
-// The two renderings of what a trace holds.
+// What a trace holds, for people.
 
 #include "core/clock.hh"
-#include "core/result_file.hh"
 #include "mutator/dns_names.hh"
 #include "mutator/histogram.hh"
-#include "mutator/json.hh"
+#include "mutator/info_format.hh"
+#include "mutator/info_retransmits.hh"
 #include "mutator/trace_info.hh"
 
 #include <fmt/chrono.h>
@@ -24,65 +24,6 @@
 
 namespace reprise::mutator {
 namespace {
-
-struct Point {
-    std::string_view name;
-    double share;
-};
-
-constexpr std::array<Point, 7> kPoints{{{"p1", 0.01},
-                                        {"p5", 0.05},
-                                        {"q1", 0.25},
-                                        {"median", 0.5},
-                                        {"q3", 0.75},
-                                        {"p95", 0.95},
-                                        {"p99", 0.99}}};
-
-double share(std::uint64_t part, std::uint64_t whole) {
-    return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
-}
-
-double percent(std::uint64_t part, std::uint64_t whole) { return 100 * share(part, whole); }
-
-double microseconds(double nanoseconds) { return nanoseconds / 1e3; }
-
-double microseconds(std::int64_t nanoseconds) { return static_cast<double>(nanoseconds) / 1e3; }
-
-/// UTC, e.g. "2016-10-06T13:55:00.009660000Z".
-std::string utc(Nanoseconds time) {
-    const Nanoseconds rest = (time % kSecond + kSecond) % kSecond;
-    const auto seconds = static_cast<std::time_t>((time - rest) / kSecond);
-    return fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:09}Z", fmt::gmtime(seconds), rest);
-}
-
-/// 1234567 as "1,234,567".
-std::string grouped(std::uint64_t number) {
-    const std::string digits = std::to_string(number);
-    std::string text;
-    for (size_t i = 0; i < digits.size(); ++i) {
-        if (i > 0 && (digits.size() - i) % 3 == 0) {
-            text += ',';
-        }
-        text += digits[i];
-    }
-    return text;
-}
-
-/// Counts by name, the greatest first; ties by name.
-using Named = std::vector<std::pair<std::string, std::uint64_t>>;
-
-template <typename Counts, typename Name> Named named(const Counts& counts, Name name) {
-    Named out;
-    for (const auto& [key, count] : counts) {
-        out.emplace_back(name(key), count);
-    }
-    std::ranges::sort(out, [](const auto& a, const auto& b) {
-        return a.second != b.second ? a.second > b.second : a.first < b.first;
-    });
-    return out;
-}
-
-std::string number_text(std::uint64_t number) { return std::to_string(number); }
 
 /// Lines "label   text", labels padded to one width.
 class Lines {
@@ -119,6 +60,11 @@ std::string tally_text(const Tally& tally) {
                        grouped(tally.responses));
 }
 
+std::string tally_text(const Tally& tally, const Tally& all) {
+    return fmt::format("{} ({:.1f} % of the queries)", tally_text(tally),
+                       percent(tally.queries, all.queries));
+}
+
 void add_file(Lines& lines, const FileFacts& file) {
     lines.add("trace", file.path);
     lines.add("format", file.description);
@@ -131,10 +77,10 @@ void add_file(Lines& lines, const FileFacts& file) {
 void add_totals(Lines& lines, const TraceFigures& f) {
     lines.add("messages", tally_text(f.all));
     for (const auto& [name, tally] : f.transports) {
-        lines.add("  " + name, tally_text(tally));
+        lines.add("  " + name, tally_text(tally, f.all));
     }
-    lines.add("  IPv4", tally_text(f.ipv4));
-    lines.add("  IPv6", tally_text(f.ipv6));
+    lines.add("  IPv4", tally_text(f.ipv4, f.all));
+    lines.add("  IPv6", tally_text(f.ipv6, f.all));
 }
 
 std::string gap_text(const Histogram& gaps) {
@@ -161,25 +107,46 @@ void add_time(Lines& lines, const TraceFigures& f) {
     }
 }
 
-std::uint64_t top_sum(const TraceFigures& f, size_t count) {
-    std::uint64_t sum = 0;
-    for (const auto& [address, queries] : f.top_sources(count)) {
-        sum += queries;
-    }
-    return sum;
-}
-
 void add_sources(Lines& lines, const TraceFigures& f) {
-    lines.add("sources",
-              fmt::format(
-                  "{} distinct; the busiest asks {:.1f} %, 10 ask {:.1f} %, 100 ask {:.1f} %",
-                  grouped(f.sources.size()), percent(top_sum(f, 1), f.all.queries),
-                  percent(top_sum(f, 10), f.all.queries), percent(top_sum(f, 100), f.all.queries)));
+    lines.add(
+        "sources",
+        fmt::format("{} distinct; the busiest asks {:.1f} %, 10 ask {:.1f} %, 100 ask {:.1f} %",
+                    grouped(f.sources.size()), percent(f.top_queries(1), f.all.queries),
+                    percent(f.top_queries(10), f.all.queries),
+                    percent(f.top_queries(100), f.all.queries)));
     Named top;
     for (const auto& [address, queries] : f.top_sources(5)) {
         top.emplace_back(address.text(), queries);
     }
     lines.add("  busiest", top, f.all.queries);
+    lines.add("  skew", fmt::format("the busiest 1 % of sources ask {:.1f} %, the busiest 10 % ask "
+                                    "{:.1f} %; Zipf exponent {:.3f}",
+                                    100 * f.skew.busiest_1_percent, 100 * f.skew.busiest_10_percent,
+                                    f.skew.zipf));
+    if (f.retransmits.count() > 0) {
+        lines.add("retransmits",
+                  fmt::format("{} UDP queries ({:.1f} %) repeat one of the same source, port, id "
+                              "and question within {} s",
+                              grouped(f.retransmits.count()),
+                              percent(f.retransmits.count(), f.all.queries),
+                              RetransmitCounter::kWindow / kSecond));
+    }
+}
+
+void add_names(Lines& lines, const TraceFigures& f) {
+    const TopKeys& names = f.names.keys();
+    if (names.size() == 0) {
+        return;
+    }
+    Named top;
+    for (const TopKeys::Entry& entry : names.top(5)) {
+        top.emplace_back(shown_name(entry.key), entry.count);
+    }
+    const bool exact = names.error() == 0;
+    lines.add("names", exact ? grouped(names.size()) + " distinct, without regard to case"
+                             : fmt::format("at least {} distinct; counts are at most {} too low",
+                                           grouped(names.size()), grouped(names.error())));
+    lines.add("  most asked", top, f.all.queries);
 }
 
 void add_queries(Lines& lines, const TraceFigures& f) {
@@ -211,6 +178,27 @@ void add_connections(Lines& lines, const TraceFigures& f) {
                           grouped(f.connections.by_queries().rbegin()->first)));
 }
 
+std::string quartiles(const Histogram& times) {
+    return fmt::format("median {:.1f} us, q1 {:.1f}, q3 {:.1f}, p95 {:.1f}, max {:.1f}",
+                       microseconds(times.quantile(0.5)), microseconds(times.quantile(0.25)),
+                       microseconds(times.quantile(0.75)), microseconds(times.quantile(0.95)),
+                       microseconds(times.max()));
+}
+
+void add_handshakes(Lines& lines, const TraceFigures& f) {
+    const HandshakeFigures& shakes = f.handshakes;
+    if (shakes.count() == 0) {
+        return;
+    }
+    lines.add("TCP handshakes", fmt::format("{} whole; RTT (SYN to ACK) {}",
+                                            grouped(shakes.count()), quartiles(shakes.rtt())));
+    lines.add("  to server", "SYN to SYN-ACK: " + quartiles(shakes.to_server()));
+    lines.add("  to client", "SYN-ACK to ACK: " + quartiles(shakes.to_client()));
+    lines.add("  captured", shakes.capture_point() == "between"
+                                ? std::string("between client and server")
+                                : fmt::format("at the {}", shakes.capture_point()));
+}
+
 void add_responses(Lines& lines, const TraceFigures& f) {
     if (f.all.responses == 0) {
         return;
@@ -230,106 +218,6 @@ void add_responses(Lines& lines, const TraceFigures& f) {
     }
 }
 
-std::string tally_json(const Tally& tally) {
-    return JsonObject()
-        .number("queries", tally.queries)
-        .number("responses", tally.responses)
-        .text();
-}
-
-std::string named_json(const Named& counts) {
-    JsonObject object;
-    for (const auto& [name, count] : counts) {
-        object.number(name, count);
-    }
-    return object.text();
-}
-
-std::string distribution_json(const Histogram& histogram) {
-    JsonObject object;
-    object.number("count", histogram.count())
-        .number("mean", microseconds(histogram.mean()))
-        .number("sd", microseconds(histogram.standard_deviation()))
-        .number("min", microseconds(histogram.min()));
-    for (const Point& point : kPoints) {
-        object.number(point.name, microseconds(histogram.quantile(point.share)));
-    }
-    return object.number("max", microseconds(histogram.max())).text();
-}
-
-std::string sources_json(const TraceFigures& f) {
-    std::string top;
-    for (const auto& [address, queries] : f.top_sources(10)) {
-        top += top.empty() ? "" : ", ";
-        top += JsonObject()
-                   .string("address", address.text())
-                   .number("queries", queries)
-                   .number("share", share(queries, f.all.queries))
-                   .text();
-    }
-    return JsonObject()
-        .number("distinct", f.sources.size())
-        .number("top_1_share", share(top_sum(f, 1), f.all.queries))
-        .number("top_10_share", share(top_sum(f, 10), f.all.queries))
-        .number("top_100_share", share(top_sum(f, 100), f.all.queries))
-        .raw("top", "[" + top + "]")
-        .text();
-}
-
-std::string edns_json(const TraceFigures& f) {
-    return JsonObject()
-        .number("queries", f.edns)
-        .number("share", share(f.edns, f.all.queries))
-        .number("do", f.dnssec_ok)
-        .number("do_share", share(f.dnssec_ok, f.all.queries))
-        .raw("sizes", named_json(named(f.edns_sizes, number_text)))
-        .text();
-}
-
-std::string connections_json(const TraceFigures& f) {
-    return JsonObject()
-        .number("connections", f.connections.connections())
-        .raw("by_queries", named_json(named(f.connections.by_queries(), number_text)))
-        .text();
-}
-
-std::string pairs_json(const PairerCounts& pairs) {
-    return JsonObject()
-        .number("matched", pairs.matched)
-        .number("unanswered", pairs.unanswered)
-        .number("unmatched_responses", pairs.unmatched_responses)
-        .number("early_responses", pairs.early_responses)
-        .text();
-}
-
-void add_file_json(JsonObject& out, const FileFacts& file) {
-    JsonObject counters;
-    for (const auto& [name, value] : file.counters) {
-        counters.number(name, value);
-    }
-    out.number("schema", 1)
-        .string("trace", file.path)
-        .string("format", file.description)
-        .raw("trouble", file.trouble.empty() ? "null" : json_string(file.trouble))
-        .number("packets", file.packets)
-        .raw("counters", counters.text());
-}
-
-void add_time_json(JsonObject& out, const TraceFigures& f) {
-    out.string("first", utc(f.first))
-        .string("last", utc(f.last))
-        .number("first_ns", f.first)
-        .number("last_ns", f.last)
-        .number("span_s", static_cast<double>(f.last - f.first) / 1e9)
-        .number("rate_qps", f.rate())
-        .raw("peak_second", JsonObject()
-                                .string("time", utc(f.peak.second() * kSecond))
-                                .number("queries", f.peak.queries())
-                                .text())
-        .raw("interarrival_us", distribution_json(f.gaps))
-        .number("out_of_order", f.went_back);
-}
-
 } // namespace
 
 std::string info_text(const FileFacts& file, const TraceFigures& figures) {
@@ -338,40 +226,15 @@ std::string info_text(const FileFacts& file, const TraceFigures& figures) {
     add_totals(lines, figures);
     add_time(lines, figures);
     add_sources(lines, figures);
+    add_names(lines, figures);
     add_queries(lines, figures);
     add_connections(lines, figures);
+    add_handshakes(lines, figures);
     add_responses(lines, figures);
     for (const auto& [name, value] : file.counters) {
         lines.add("reader", fmt::format("{} {}", name, grouped(value)));
     }
     return lines.take();
-}
-
-std::string info_json(const FileFacts& file, const TraceFigures& f) {
-    JsonObject out;
-    JsonObject transports;
-    for (const auto& [name, tally] : f.transports) {
-        transports.raw(name, tally_json(tally));
-    }
-    add_file_json(out, file);
-    out.number("queries", f.all.queries)
-        .number("responses", f.all.responses)
-        .raw("transport", transports.text())
-        .raw("family",
-             JsonObject().raw("ipv4", tally_json(f.ipv4)).raw("ipv6", tally_json(f.ipv6)).text());
-    add_time_json(out, f);
-    return out.raw("sources", sources_json(f))
-        .raw("types", named_json(named(f.types, type_name)))
-        .number("no_question", f.no_question)
-        .raw("opcodes", named_json(named(f.opcodes, opcode_name)))
-        .raw("edns", edns_json(f))
-        .number("rd", f.recursion_desired)
-        .raw("rcodes", named_json(named(f.rcodes, rcode_name)))
-        .number("truncated", f.truncated)
-        .raw("tcp", connections_json(f))
-        .raw("pairs", pairs_json(f.pairs))
-        .raw("rtt_us", distribution_json(f.rtt))
-        .text();
 }
 
 } // namespace reprise::mutator
