@@ -136,7 +136,7 @@ constexpr size_t kMaxLabel = 63;
 NameError take_label(std::string_view& text, WireName& name) {
     const size_t length_at = name.size++;
     while (!text.empty() && text[0] != '.') {
-        std::uint8_t byte = static_cast<std::uint8_t>(text[0]);
+        auto byte = static_cast<std::uint8_t>(text[0]);
         if (byte == '\\') {
             const auto escaped = take_escape(text);
             if (!escaped) {
@@ -277,7 +277,7 @@ std::string_view name_error_text(NameError error) {
     case NameError::kLongName:
         return "takes over 255 bytes";
     case NameError::kEscape:
-        return "has a broken escape (\\DDD up to \\255, or \\ and a character)";
+        return R"(has a broken escape (\DDD up to \255, or \ and a character))";
     }
     return "is good";
 }
