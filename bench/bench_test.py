@@ -65,6 +65,8 @@ def test_an_unknown_row_is_a_usage_error_and_names_the_rows(tmp_path: Path) -> N
         ("udp", "fast-mode", {"dnsperf", "reprise-xdp", "reprise-ring", "kxdpgun"}),
         ("timing", "poisson-1k", {"drool", "reprise", "reprise-spin"}),
         ("reader", "pcap", {"reprise", "tcpdump", "tracestats"}),
+        ("mutate", "text", {"reprise"}),
+        ("mutate", "files", {"reprise", "reprise-jobs-2"}),
         ("tcp", "one-query", {"dnsperf", "floor", "reprise"}),
         ("tcp", "persistent", {"dnsperf", "reprise", "reprise-many"}),
         ("tcp", "hold", {"reprise"}),

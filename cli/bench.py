@@ -1,4 +1,4 @@
-"""`reprise bench udp|tcp|tls|timing|reader`: options, the measurement, the table and the JSON line."""
+"""`reprise bench udp|tcp|tls|timing|reader|mutate`: options, the measurement, the table and the JSON line."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ _DEFAULT_REPEATS = {
     "tls": 3,
     "timing": 3,
     "reader": 5,
+    "mutate": 5,
 }  # each keeps its bench below about seven minutes
 _KEYS = ("ecdsa-p256", "rsa-2048")
 
@@ -26,11 +27,14 @@ _KEYS = ("ecdsa-p256", "rsa-2048")
 def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """The command and its options."""
     parser = commands.add_parser(
-        "bench", help="measure beside tools from Debian: udp, tcp, tls, timing, reader"
+        "bench", help="measure beside tools from Debian: udp, tcp, tls, timing, reader, mutate"
     )
     parser.add_argument("bench", choices=tuple(_DEFAULT_REPEATS), help="what to measure")
     parser.add_argument(
-        "--repeats", type=int, metavar="N", help="runs of each tool (udp, reader 5; tcp, tls, timing 3)"
+        "--repeats",
+        type=int,
+        metavar="N",
+        help="runs of each tool (udp, reader, mutate 5; tcp, tls, timing 3)",
     )
     parser.add_argument("--quick", action="store_true", help="seconds only: proves that it works, no claims")
     parser.add_argument("--json", action="store_true", help="end with one line of JSON")
@@ -88,7 +92,7 @@ def options_of(arguments: argparse.Namespace) -> Options:
 
 def command_bench(arguments: argparse.Namespace) -> int:
     """Measures, recomputes, prints; 1 where a check falls short."""
-    from bench import reader, session, stream, table, timing, udp  # noqa: PLC0415
+    from bench import mutate, reader, session, stream, table, timing, udp  # noqa: PLC0415
 
     options = options_of(arguments)
     session.need_root()
@@ -98,6 +102,7 @@ def command_bench(arguments: argparse.Namespace) -> int:
         "tls": stream.measure_tls,
         "timing": timing.measure,
         "reader": reader.measure,
+        "mutate": mutate.measure,
     }[options.bench]
     with session.opened(options) as opened:
         measure(opened)

@@ -1,0 +1,93 @@
+"""Every real capture through all forms and back: Wireshark sees the same queries before and after."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import lzma
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from cli import programs
+from tests.conftest import DATA
+from tests.wire_view import View, view
+
+_OPENERS: dict[str, Callable[[bytes], bytes]] = {
+    ".xz": lzma.decompress,
+    ".gz": gzip.decompress,
+    ".bz2": bz2.decompress,
+}
+
+
+def captures() -> list[Path]:
+    """All of the shared data, compressed or not."""
+    found = [path for path in sorted(DATA.rglob("*")) if ".pcap" in path.name]
+    return [path for path in found if path.is_file()]
+
+
+def mutate(*argv: str | Path, stdin: bytes | None = None) -> subprocess.CompletedProcess[bytes]:
+    """Runs `reprise-mutator mutate`."""
+    command = [programs.own("reprise-mutator"), "mutate", *map(str, argv)]
+    return subprocess.run(command, input=stdin, capture_output=True, check=True)
+
+
+def plain(capture: Path, folder: Path) -> Path:
+    """The capture without compression, for tshark."""
+    unpack = _OPENERS.get(capture.suffix)
+    if unpack is None:
+        return capture
+    path = folder / "plain"
+    path.write_bytes(unpack(capture.read_bytes()))
+    return path
+
+
+def through_all_forms(capture: Path, folder: Path) -> Path:
+    """Capture, text, stream, capture."""
+    text, stream, back = folder / "a.tsv", folder / "a.rps", folder / "a.pcap"
+    mutate(capture, "-o", text)
+    mutate(text, "-o", stream)
+    mutate(stream, "-o", back)
+    return back
+
+
+@pytest.mark.skipif(not DATA.is_dir(), reason="shared data is absent")
+@pytest.mark.parametrize("capture", captures(), ids=lambda path: path.name)
+def test_round_trip(capture: Path, tmp_path: Path) -> None:
+    back = through_all_forms(capture, tmp_path)
+    before, after = view(plain(capture, tmp_path)), view(back)
+    assert after.queries == before.queries
+    assert after.connections == before.connections
+    mutate(capture, "-o", tmp_path / "direct.pcap", "--jobs", "3")
+    assert (tmp_path / "direct.pcap").read_bytes() == back.read_bytes()
+    assert checksums_are_right(back)
+
+
+def checksums_are_right(capture: Path) -> bool:
+    """Whether tshark finds no bad checksum of IPv4, UDP or TCP."""
+    bad = "ip.checksum.status == 0 || udp.checksum.status == 0 || tcp.checksum.status == 0"
+    checks = ("ip.check_checksum", "udp.check_checksum", "tcp.check_checksum")
+    options = [text for name in checks for text in ("-o", f"{name}:TRUE")]
+    argv = [programs.packaged("tshark"), "-r", str(capture), *options, "-Y", bad]
+    return not subprocess.run(argv, capture_output=True, check=True).stdout
+
+
+def test_pipes(tmp_path: Path) -> None:
+    """Every form through standard input and output, from one program to the next."""
+    trace = tmp_path / "a.pcap"
+    own = programs.own("reprise-mutator")
+    made = ["synth", "--queries", "5000", "--rate", "1000", "--tcp-share", "0.1"]
+    subprocess.run([own, *made, "-o", str(trace)], check=True, capture_output=True)
+    data = trace.read_bytes()
+    for form in ("text", "stream", "pcap"):
+        data = mutate("-", "--to", form, "-o", "-", stdin=data).stdout
+    mutate(trace, "-o", tmp_path / "b.pcap")
+    assert data == (tmp_path / "b.pcap").read_bytes()
+    assert same(view(tmp_path / "b.pcap"), view(trace))
+
+
+def same(a: View, b: View) -> bool:
+    """Whether the two views agree in everything."""
+    return a.queries == b.queries and a.connections == b.connections
