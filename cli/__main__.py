@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from cli import VERSION, bench, package, programs, spread
+from cli import VERSION, bench, package, programs, spread, trace_info
 from cli.errors import EXIT_FAILED, RepriseError, complain, discard
 
 
@@ -105,12 +105,14 @@ def run_mutator(command: str, arguments: list[str]) -> int:
     elif not arguments or arguments[0] not in ("info", "synth"):
         if arguments[:1] in (["-h"], ["--help"]):
             sys.stdout.write(
-                "usage: reprise trace info FILE [--json] [--port N]\n       reprise trace synth OPTIONS "
-                "-o FILE\n(each with --help)\n"
+                "usage: reprise trace info FILE [--json] [--port N] [--plots DIR]\n"
+                "       reprise trace synth OPTIONS -o FILE\n(each with --help)\n"
             )
             return 0
         sys.stderr.write("reprise: error: trace wants info or synth; see reprise trace --help\n")
         return 2
+    elif arguments[0] == "info" and trace_info.wanted(arguments):
+        return trace_info.command_plots(arguments[1:])
     program = programs.own("reprise-mutator")
     sys.stdout.flush()
     return os.execv(program, [program, *arguments])

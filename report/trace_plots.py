@@ -1,0 +1,140 @@
+"""The plots of a trace, from what `reprise-mutator info --json` says of it. Values in, finished plots out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from report.errors import ReportError
+from report.figures import WIDE, Drawn, Words, draw, legend_above, plain_axis, write
+
+__all__ = ["draw_trace", "load", "write"]
+
+Json = dict[str, Any]
+SCHEMA = 1
+MOST_BARS = 12
+PERCENTILES = np.arange(101) / 100
+
+
+def load(path: Path) -> Json:
+    """What `info` wrote; other versions are refused."""
+    try:
+        info = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise ReportError(f"{path} cannot be read ({error})", "let trace info write it again") from None
+    if not isinstance(info, dict) or info.get("schema") != SCHEMA:
+        raise ReportError(f"{path} is not trace information of schema {SCHEMA}", "write it with this version")
+    return info
+
+
+def draw_trace(info: Json) -> list[Drawn]:
+    """Every plot, also where there is nothing to see: the plot then says so."""
+    return [
+        _rate(info["rate_over_time"]),
+        _skew(info["sources"]),
+        _bars(
+            Words("types", "Query types", "Queries by type.", "no query has a readable question"),
+            info["types"],
+            info["queries"],
+        ),
+        _bars(
+            Words("edns-sizes", "EDNS sizes", "Queries with EDNS by UDP size.", "no query has EDNS"),
+            info["edns"]["sizes"],
+            info["edns"]["queries"],
+        ),
+        _round_trips(info),
+    ]
+
+
+def _rate(rate: Json) -> Drawn:
+    """The last bin may be cut by the trace's end, which would show a fall that is none: left out."""
+    width = float(rate["bin_s"])
+    counts = np.array(rate["queries"][:-1] or rate["queries"], dtype=np.float64)
+
+    def paint(axes: Axes) -> bool:
+        axes.plot((np.arange(len(counts)) + 0.5) * width, counts / width)
+        axes.set_xlabel("time since the first query [s]")
+        axes.set_ylabel("queries [1/s]")
+        axes.set_ylim(bottom=0)
+        axes.margins(x=0.01)
+        plain_axis(axes, "xy")
+        return bool(len(counts))
+
+    caption = f"Queries in bins of {width:g} s."
+    return draw(Words("rate", "Rate over time", caption, "the trace holds no query"), paint, WIDE)
+
+
+def _skew(sources: Json) -> Drawn:
+    points = np.array(sources["curve"], dtype=np.float64).reshape(-1, 2)
+
+    def paint(axes: Axes) -> bool:
+        if not len(points):
+            return False
+        axes.plot(points[:, 0], points[:, 1], marker="." if len(points) < 3 else "")
+        axes.set_xscale("log")
+        axes.set_xlabel("busiest sources")
+        axes.set_ylabel("share of queries")
+        axes.set_ylim(0, 1.02)
+        plain_axis(axes, "xy")
+        return True
+
+    caption = (
+        f"Share of the queries that the busiest sources ask, of {sources['distinct']:,}; the busiest 1 % ask "
+        f"{sources['busiest_1_percent_share']:.1%}. Zipf exponent {sources['zipf_exponent']:.2f}."
+    )
+    return draw(Words("sources", "Skew of the sources", caption, "the trace holds no query"), paint)
+
+
+def _bars(words: Words, counts: Mapping[str, int], total: int) -> Drawn:
+    """The most frequent first, the rest as one bar."""
+    shown = dict(sorted(counts.items(), key=lambda item: -item[1])[:MOST_BARS])
+    rest = sum(counts.values()) - sum(shown.values())
+    if rest:
+        shown[f"{len(counts) - len(shown)} more"] = rest
+
+    def paint(axes: Axes) -> bool:
+        names = list(shown)[::-1]
+        bars = axes.barh(names, [shown[name] for name in names], height=0.6)
+        labels = [f"{shown[name]:,} ({shown[name] / max(total, 1):.1%})" for name in names]
+        axes.bar_label(bars, labels=labels, fontsize=8, padding=4)
+        axes.set_xlabel("queries")
+        axes.margins(x=0.28)
+        axes.grid(visible=False, axis="y")
+        plain_axis(axes, "x")
+        return bool(shown)
+
+    return draw(words, paint, (6.0, 1.2 + 0.24 * max(len(shown), 5)))
+
+
+def _round_trips(info: Json) -> Drawn:
+    """Handshakes tell the clients' round trips, pairs what the capture saw of the server."""
+    shakes = info["handshakes"]
+    curves = {
+        "TCP handshake, SYN to ACK": shakes["rtt_percentiles_us"],
+        "query to response": info["rtt_percentiles_us"],
+    }
+
+    def paint(axes: Axes) -> bool:
+        held = {name: np.array(values) for name, values in curves.items() if values}
+        for name, values in held.items():
+            axes.plot(np.maximum(values, 1) / 1000, PERCENTILES, label=name)
+        axes.set_xscale("log")
+        axes.set_xlabel("time [ms]")
+        axes.set_ylabel("share")
+        axes.set_ylim(0, 1.02)
+        plain_axis(axes, "xy")
+        legend_above(axes, 1)
+        return bool(held)
+
+    place = {"server": "at the server", "client": "at the client", "between": "between client and server"}
+    caption = (
+        "Share of handshakes and of answered queries within this time, as seen where the capture was made"
+    )
+    where = place.get(shakes["capture_point"])
+    nothing = "the trace holds neither whole TCP handshakes nor responses"
+    return draw(Words("rtt", "Round trips", f"{caption}{f': {where}' if where else ''}.", nothing), paint)
