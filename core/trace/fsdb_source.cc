@@ -5,7 +5,6 @@
 #include "core/clock.hh"
 #include "core/query.hh"
 #include "core/trace/byte_stream.hh"
-#include "core/trace/dns_words.hh"
 #include "core/trace/fsdb_columns.hh"
 #include "core/trace/line_reader.hh"
 #include "core/trace/message_source.hh"

@@ -3,7 +3,6 @@
 #include "core/bytes.hh"
 #include "core/dns_message.hh"
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>

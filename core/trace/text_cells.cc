@@ -21,7 +21,6 @@
 #include <string>
 #include <string_view>
 #include <sys/socket.h>
-#include <utility>
 #include <vector>
 
 namespace reprise::trace {
