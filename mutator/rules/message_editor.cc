@@ -60,6 +60,27 @@ void count_additional(MessageBytes message, int more) {
     store16(at, static_cast<std::uint16_t>(load16(at) + more));
 }
 
+void set_fields(std::uint8_t* opt, const OptChange& change) {
+    if (change.udp_size) {
+        store16(opt + 3, *change.udp_size);
+    }
+    if (change.version) {
+        opt[6] = *change.version;
+    }
+    if (change.dnssec_ok) {
+        opt[7] =
+            static_cast<std::uint8_t>((opt[7] & ~kDnssecOk) | (*change.dnssec_ok ? kDnssecOk : 0));
+    }
+}
+
+/// Where no option is to change: the record's fixed part, in place.
+Edit edit_fields(std::uint8_t* opt, const OptChange& change) {
+    std::array<std::uint8_t, kOptSize> old;
+    std::memcpy(old.data(), opt, kOptSize);
+    set_fields(opt, change);
+    return std::memcmp(old.data(), opt, kOptSize) != 0 ? Edit::kChanged : Edit::kUnchanged;
+}
+
 const OptionChange* find_change(const OptChange& change, std::uint16_t code) {
     const auto found = std::ranges::find(change.options, code, &OptionChange::code);
     return found != change.options.end() ? &*found : nullptr;
@@ -187,20 +208,7 @@ bool OptEditor::compose_options(Bytes old, const OptChange& change) {
 bool OptEditor::compose(Bytes old, const OptChange& change) {
     opt_.clear();
     append(old.first(kOptSize));
-    if (change.udp_size) {
-        store16(opt_.data() + 3, *change.udp_size);
-    }
-    if (change.version) {
-        opt_[6] = *change.version;
-    }
-    if (change.dnssec_ok) {
-        opt_[7] =
-            static_cast<std::uint8_t>((opt_[7] & ~kDnssecOk) | (*change.dnssec_ok ? kDnssecOk : 0));
-    }
-    if (change.options.empty() && change.padding_block == 0) {
-        append(old.subspan(kOptSize)); // even a malformed list
-        return true;
-    }
+    set_fields(opt_.data(), change);
     return compose_options(old, change);
 }
 
@@ -214,11 +222,17 @@ void OptEditor::append_padding(size_t size_without, size_t block) {
 
 Edit OptEditor::apply(Batch& batch, MessageBytes& message, const MessageLayout& layout,
                       const OptChange& change) {
+    if (!layout.whole) {
+        return Edit::kMalformed;
+    }
     const bool there = layout.opt != 0;
+    if (there && change.options.empty() && change.padding_block == 0) {
+        return edit_fields(message.data() + layout.opt, change); // even with malformed options
+    }
     const size_t begin = there ? layout.opt : layout.place;
     const size_t size = there ? layout.opt_end - layout.opt : 0;
     const Bytes old = there ? Bytes(message).subspan(begin, size) : Bytes(kNewOpt);
-    if (!layout.whole || !compose(old, change)) {
+    if (!compose(old, change)) {
         return Edit::kMalformed;
     }
     if (change.padding_block != 0) {

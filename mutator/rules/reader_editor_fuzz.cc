@@ -45,8 +45,9 @@ OptChange change_of(unsigned choice) {
 /// Edits a copy; the bytes and the layout before are there to compare.
 class Editing {
 public:
-    explicit Editing(Bytes message)
-        : message_(message), layout_(parse_layout(message)), edited_(batch_.copy(message)) {}
+    Editing(Bytes message, Batch& batch)
+        : message_(message), layout_(parse_layout(message)), batch_(batch),
+          edited_(batch.copy(message)) {}
 
     void opt(const OptChange& change) {
         OptEditor editor;
@@ -90,7 +91,7 @@ private:
 
     Bytes message_;
     MessageLayout layout_;
-    Batch batch_;
+    Batch& batch_;
     MessageBytes edited_;
     Edit done_ = Edit::kUnchanged;
 };
@@ -103,10 +104,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, size_t size) {
     }
     const Bytes message(data + 2, size - 2);
     constexpr std::array<std::uint8_t, 5> kLabel{4, 't', 'e', 's', 't'};
-    Editing(message).opt(change_of(data[0]));
-    Editing(message).no_opt();
-    Editing(message).fields();
-    Editing twice(message);
-    twice.name(data[1] % 2 == 0 ? Bytes(kLabel) : Bytes());
+    static Batch batch; // its memory is dear to make
+    batch.clear();
+    Editing(message, batch).opt(change_of(data[0]));
+    Editing(message, batch).no_opt();
+    Editing(message, batch).fields();
+    Editing(message, batch).name(data[1] % 2 == 0 ? Bytes(kLabel) : Bytes());
     return 0;
 }
