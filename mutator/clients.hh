@@ -16,6 +16,7 @@ struct ClientHabit {
     bool edns = false;
     bool dnssec_ok = false;
     std::uint16_t edns_size = 0;
+    bool checking_disabled = false;
 };
 
 /// Clients by rank of activity (Zipf). Family, EDNS, its size and DO are a client's own, dealt out
@@ -36,10 +37,14 @@ public:
     /// Distinct for every client: its number spread over the prefix's host part.
     [[nodiscard]] IpAddress address(std::uint32_t client) const;
 
+    /// A port for the client's next query or connection.
+    std::uint16_t port(std::uint32_t client, Random& random) const;
+
 private:
     void make_habits(const SynthPlan& plan);
     void deal(const std::vector<double>& weights);
 
+    PortStyle ports_;
     ClientPrefix prefix4_;
     ClientPrefix prefix6_;
     WeightedChoice activity_;

@@ -4,12 +4,11 @@
 #include "mutator/mutate.hh"
 #include "mutator/mutate_options.hh"
 #include "mutator/reduce.hh"
-#include "mutator/synth_options.hh"
+#include "mutator/synth_command.hh"
 
 #include <CLI/CLI.hpp>
 
 #include <cstdint>
-#include <map>
 #include <string>
 #include <vector>
 
@@ -79,118 +78,6 @@ void add_reduce(CLI::App& app, ReduceOptions& options) {
         "others, of which\nsome may lie in the next file: mutate makes the same of reduced "
         "captures as of the captures themselves.\n\n"
         "Example: reprise-mutator reduce hour-13.pcap.xz -o hour-13.pcap");
-}
-
-void add_length(CLI::App& command, SynthOptions& options) {
-    command.add_option("--queries", options.queries, "Number of queries")
-        ->check(CLI::PositiveNumber)
-        ->group("Length and time");
-    command
-        .add_option("--duration", options.duration_s,
-                    "Seconds of trace; 60 where --queries is not given either")
-        ->group("Length and time");
-    command.add_option("--rate", options.rate_qps, "Mean rate, queries/s")
-        ->capture_default_str()
-        ->group("Length and time");
-    const std::map<std::string, Arrival> arrivals{{"poisson", Arrival::kPoisson},
-                                                  {"fixed", Arrival::kFixed}};
-    command
-        .add_option(
-            "--arrival", options.arrival,
-            "poisson (default), or fixed: evenly spaced (over TCP a connection's first query "
-            "comes a round trip after its turn)")
-        ->transform(CLI::CheckedTransformer(arrivals).description("{poisson,fixed}"))
-        ->group("Length and time");
-    command
-        .add_option(
-            "--start", options.start_s,
-            "Time of the first query, seconds since 1970; 1704067200 (2024-01-01) by default")
-        ->group("Length and time");
-    command
-        .add_option("--seed", options.seed,
-                    "The same options and seed give the same bytes on every machine")
-        ->check(CLI::NonNegativeNumber)
-        ->capture_default_str()
-        ->group("Length and time");
-}
-
-void add_share(CLI::App& command, const char* name, double& share, const char* help) {
-    command.add_option(name, share, help)->capture_default_str()->group("Shares, 0 to 1");
-}
-
-void add_shares(CLI::App& command, SynthOptions& options) {
-    add_share(command, "--ipv6-share", options.ipv6_share,
-              "Of the queries, by IPv6; a client keeps its family");
-    add_share(command, "--tcp-share", options.tcp_share,
-              "Of the queries, by TCP; drawn query by query, from all clients");
-    add_share(command, "--edns-share", options.edns_share,
-              "Of the queries, with EDNS; a client always has it or never");
-    add_share(command, "--do-share", options.do_share,
-              "Of the queries with EDNS, with the DO bit; a client's habit too");
-    add_share(command, "--junk-share", options.junk_share,
-              "Of the queries, for top-level domains that do not exist");
-    add_share(command, "--rd-share", options.rd_share,
-              "Of the queries, with the RD bit; drawn query by query");
-}
-
-void add_content(CLI::App& command, SynthOptions& options) {
-    const std::string group = "Content";
-    command.add_option("--types", options.types, "Query types with weights")
-        ->capture_default_str()
-        ->group(group);
-    command.add_option("--edns-sizes", options.edns_sizes, "EDNS sizes in bytes with weights")
-        ->capture_default_str()
-        ->group(group);
-    command
-        .add_option("--tcp-queries", options.tcp_queries, "Mean number of queries a TCP connection")
-        ->capture_default_str()
-        ->group(group);
-    command
-        .add_option("--tld-file", options.tld_file,
-                    "Top-level domains: a public suffix list, or names one a line")
-        ->capture_default_str()
-        ->group(group);
-}
-
-void add_addresses(CLI::App& command, SynthOptions& options) {
-    const std::string group = "Clients and server";
-    command.add_option("--clients", options.clients, "Number of clients; 17 bytes of memory each")
-        ->check(CLI::PositiveNumber)
-        ->capture_default_str()
-        ->group(group);
-    command
-        .add_option("--zipf", options.zipf,
-                    "Exponent of the clients' activity: the n-th asks n^-S as much as the first; 0 "
-                    "= all alike")
-        ->capture_default_str()
-        ->group(group);
-    command.add_option("--client-prefix", options.client_prefix, "IPv4 clients' addresses")
-        ->capture_default_str()
-        ->group(group);
-    command.add_option("--client-prefix6", options.client_prefix6, "IPv6 clients' addresses")
-        ->capture_default_str()
-        ->group(group);
-    command.add_option("--server", options.server, "Server's IPv4 address")
-        ->capture_default_str()
-        ->group(group);
-    command.add_option("--server6", options.server6, "Server's IPv6 address")
-        ->capture_default_str()
-        ->group(group);
-}
-
-void add_synth(CLI::App& app, SynthOptions& options, std::string& output) {
-    CLI::App* command = app.add_subcommand(
-        "synth", "Makes a trace like a root server's: pcap with nanoseconds, raw IP, queries only");
-    command->add_option("-o,--output", output, "File to write, - for standard output")->required();
-    add_length(*command, options);
-    add_shares(*command, options);
-    add_content(*command, options);
-    add_addresses(*command, options);
-    command->footer(
-        "Memory does not grow with the trace's length.\n\n"
-        "Example: reprise-mutator synth --rate 10000 --duration 60 --clients 50000 -o root.pcap\n"
-        "Example: reprise-mutator synth --arrival fixed --rate 100 --queries 1000 --tcp-share 0 "
-        "-o - | zstd > fixed.pcap.zst");
 }
 
 } // namespace

@@ -8,11 +8,7 @@
 #include "mutator/json.hh"
 #include "mutator/output_path.hh"
 #include "mutator/pairer.hh"
-#include "mutator/pcap_writer.hh"
 #include "mutator/progress.hh"
-#include "mutator/synth.hh"
-#include "mutator/synth_options.hh"
-#include "mutator/tlds.hh"
 #include "mutator/trace_info.hh"
 
 #include <fmt/format.h>
@@ -109,14 +105,6 @@ void read_all(trace::Reader& reader, const char* what, auto&& take) {
     }
 }
 
-void log_synth(const SynthCounts& counts, const PcapWriter& writer, double seconds) {
-    spdlog::info("work=synth queries={} tcp_queries={} connections={} ipv6_queries={} "
-                 "junk_queries={} packets={} bytes={} trace_s={:.6f} elapsed_s={:.2f}",
-                 counts.queries, counts.tcp_queries, counts.connections, counts.ipv6_queries,
-                 counts.junk_queries, writer.packets(), writer.bytes(),
-                 static_cast<double>(counts.length) / 1e9, seconds);
-}
-
 } // namespace
 
 int run_info(const InfoOptions& options) {
@@ -159,21 +147,6 @@ int run_answers(const AnswersOptions& options) {
     path.commit();
     print_line(answers_json(options, pairer.counts(), reader) + "\n");
     return status_of(options.trace, reader);
-}
-
-int run_synth(const SynthOptions& options, const std::string& output) {
-    const SynthPlan plan = check_options(options);
-    auto tlds = load_tlds(options.tld_file);
-    PcapWriter writer(output);
-    Synthesizer synthesizer(plan, std::move(tlds), writer);
-    Progress progress("synth");
-    while (synthesizer.step()) {
-        progress.tick(synthesizer.counts().queries, synthesizer.progress());
-    }
-    synthesizer.finish();
-    writer.finish();
-    log_synth(synthesizer.counts(), writer, progress.elapsed_s());
-    return 0;
 }
 
 } // namespace reprise::mutator

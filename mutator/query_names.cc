@@ -80,6 +80,11 @@ void WireName::add(std::string_view label) {
     size_ += label.size() + 1;
 }
 
+void WireName::assign(std::string_view labels) {
+    size_ = std::min(labels.size(), bytes_.size());
+    std::memcpy(bytes_.data(), labels.data(), size_);
+}
+
 NameMaker::NameMaker(std::vector<std::string> tlds)
     : tlds_(std::move(tlds)), popularity_(zipf_weights(tlds_.size(), 1.0)),
       known_(tlds_.begin(), tlds_.end()) {
@@ -159,6 +164,7 @@ void build_query(std::vector<std::uint8_t>& out, const QueryShape& shape, const 
     out.assign(question + (shape.edns ? kOpt : 0), 0);
     put16(out.data(), shape.id);
     out[2] = shape.recursion_desired ? 1 : 0;
+    out[3] = shape.checking_disabled ? 0x10 : 0;
     out[5] = 1; // one question
     out[11] = shape.edns ? 1 : 0;
     if (!labels.empty()) {

@@ -20,6 +20,9 @@ public:
 
     void add(std::string_view label);
 
+    /// A whole name, in wire form without the root label, at most 254 bytes.
+    void assign(std::string_view labels);
+
     [[nodiscard]] std::string_view bytes() const { return {bytes_.data(), size_}; }
 
 private:
@@ -58,6 +61,7 @@ struct QueryShape {
     std::uint16_t id = 0;
     std::uint16_t type = 0;
     bool recursion_desired = false;
+    bool checking_disabled = false;
     bool edns = false;
     bool dnssec_ok = false;
     std::uint16_t edns_size = 0;

@@ -82,10 +82,10 @@ WeightedChoice::WeightedChoice(const std::vector<double>& weights) {
     }
 }
 
-std::vector<double> zipf_weights(size_t count, double exponent) {
+std::vector<double> zipf_weights(size_t count, double exponent, double shift) {
     std::vector<double> weights(count);
     for (size_t i = 0; i < count; ++i) {
-        weights[i] = portable_power(static_cast<double>(i + 1), -exponent);
+        weights[i] = portable_power(static_cast<double>(i + 1) + shift, -exponent);
     }
     return weights;
 }

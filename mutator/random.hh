@@ -69,7 +69,8 @@ private:
     std::vector<Slot> slots_;
 };
 
-/// Zipf weights of `count` ranks: rank r (from 1) weighs r^-exponent. Not normalised.
-std::vector<double> zipf_weights(size_t count, double exponent);
+/// Zipf weights of `count` ranks: rank r (from 1) weighs (r + shift)^-exponent (with a shift it is
+/// Mandelbrot's form). Not normalised.
+std::vector<double> zipf_weights(size_t count, double exponent, double shift = 0);
 
 } // namespace reprise::mutator

@@ -1,7 +1,9 @@
 #pragma once
-// Synthesis of a root-like trace.
+// Synthesis of a trace.
 //
-// Arrivals are a Poisson process or evenly spaced. Each arrival is a query of a client drawn by
+// Arrivals are a Poisson process, evenly spaced, or bursty: then a gap is drawn from one of two
+// exponential distributions whose queries make up half of the time each (balanced means), which
+// gives gaps any standard deviation above their mean. Each arrival is a query of a client drawn by
 // activity; with probability tcp_share it travels by TCP. A TCP arrival opens a connection (the SYN
 // is at the arrival, the query follows a round trip later) or, while the newest connection still
 // has queries to send, goes on that one, so the share stays exact and connections carry tcp_queries
@@ -11,13 +13,14 @@
 
 #include "core/clock.hh"
 #include "mutator/clients.hh"
-#include "mutator/pcap_writer.hh"
-#include "mutator/query_names.hh"
+#include "mutator/query_maker.hh"
 #include "mutator/random.hh"
 #include "mutator/synth_options.hh"
+#include "mutator/synth_sink.hh"
 #include "mutator/tcp_flow.hh"
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -36,13 +39,13 @@ struct SynthCounts {
 /// Makes the trace query by query: call step() until it returns false, then finish().
 class Synthesizer {
 public:
-    /// `tlds` as from load_tlds(); the writer must outlive the synthesizer.
-    Synthesizer(const SynthPlan& plan, std::vector<std::string> tlds, PcapWriter& writer);
+    /// `tlds` as from load_tlds(), where needs_tlds(); the sink must outlive the synthesizer.
+    Synthesizer(const SynthPlan& plan, std::vector<std::string> tlds, SynthSink& sink);
 
     /// The next arrival; false where the trace has all it should.
     bool step();
 
-    /// Writes the packets that still wait. The writer is left open.
+    /// Ends the last connection and finishes the sink.
     void finish();
 
     [[nodiscard]] const SynthCounts& counts() const { return counts_; }
@@ -52,31 +55,28 @@ public:
 
 private:
     double next_arrival();
+    double next_gap();
     void make_message(const ClientHabit& habit);
     void send_udp(Nanoseconds time);
     void send_tcp(Nanoseconds time);
     TcpFlow& open_connection(Nanoseconds time);
     void close_idle(Nanoseconds time);
-    void write_until(Nanoseconds time);
     Endpoint client_endpoint(std::uint32_t client);
     [[nodiscard]] const Endpoint& server_for(std::uint32_t client) const;
 
     SynthPlan plan_;
     Random random_;
     Clients clients_;
-    NameMaker names_;
-    WeightedChoice types_;
-    PcapWriter& writer_;
-    PacketQueue waiting_;
+    std::unique_ptr<QueryMaker> queries_;
+    SynthSink& sink_;
     std::optional<TcpFlow> flow_; ///< newest connection, while it has queries to send
     std::uint32_t flow_client_ = 0;
     std::uint64_t flow_left_ = 0;
     Nanoseconds start_ = 0;
-    double offset_ = 0; ///< of the last arrival from the start, ns
+    double offset_ = 0;      ///< of the last arrival from the start, ns
+    double short_share_ = 1; ///< bursty: of the gaps, the short ones
     SynthCounts counts_;
-    WireName name_;
     std::vector<std::uint8_t> message_;
-    std::vector<std::uint8_t> packet_;
 };
 
 } // namespace reprise::mutator

@@ -15,11 +15,11 @@
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <vector>
 
 namespace reprise::mutator {
 namespace {
 
-constexpr double kDefaultDuration = 60;
 constexpr double kMostSeconds = 4'294'967'295.0; // pcap's 32-bit seconds
 constexpr std::uint64_t kMostClients = 10'000'000;
 constexpr std::uint64_t kMostQueries = 1'000'000'000'000;
@@ -86,6 +86,7 @@ void check_shares(const SynthOptions& options) {
     want_between("--tcp-share", options.tcp_share, 0, 1);
     want_between("--edns-share", options.edns_share, 0, 1);
     want_between("--do-share", options.do_share, 0, 1);
+    want_between("--cd-share", options.cd_share, 0, 1);
     want_between("--junk-share", options.junk_share, 0, 1);
     want_between("--rd-share", options.rd_share, 0, 1);
 }
@@ -94,10 +95,13 @@ void check_sizes(const SynthOptions& options) {
     if (options.queries && options.duration_s) {
         throw UsageError("--queries and --duration are both given; give one of them");
     }
-    const double duration = options.duration_s.value_or(kDefaultDuration);
+    const double duration = options.duration_s.value_or(options.profile_duration_s);
     want_between("--duration", duration, 1e-9, kMostSeconds);
     want_between("--rate", options.rate_qps, 0.001, 1e8);
+    want_between("--gap-cv", options.gap_cv, 1, 100);
     want_between("--zipf", options.zipf, 0, 10);
+    want_between("--zipf-shift", options.zipf_shift, 0, 1e9);
+    want_between("--names-zipf", options.names_zipf, 0, 10);
     want_between("--tcp-queries", options.tcp_queries, 1, 1000);
     want_between("--clients", static_cast<double>(options.clients), 1,
                  static_cast<double>(kMostClients));
@@ -121,6 +125,39 @@ void check_room(const ClientPrefix& prefix, std::uint64_t clients, std::string_v
                                      "prefix or fewer --clients",
                                      option, prefix.length, clients));
     }
+}
+
+constexpr size_t kLongestDomain = 238; ///< leaves room for the unique label
+
+/// The labels of a domain name below which unique names are made.
+std::vector<std::string> domain_labels(std::string_view text) {
+    std::vector<std::string> labels;
+    std::string_view rest = text.ends_with('.') ? text.substr(0, text.size() - 1) : text;
+    while (!rest.empty()) {
+        const size_t dot = std::min(rest.find('.'), rest.size());
+        labels.emplace_back(rest.substr(0, dot));
+        if (dot == 0 || dot > 63 || text.size() > kLongestDomain || dot + 1 == rest.size()) {
+            throw UsageError(fmt::format("--unique-below {} is no domain name of at most {} bytes; "
+                                         "give one, like example.com",
+                                         text, kLongestDomain));
+        }
+        rest.remove_prefix(std::min(dot + 1, rest.size()));
+    }
+    return labels;
+}
+
+NameKind name_kind(const SynthOptions& options) {
+    if (!options.names.empty()) {
+        return NameKind::kList;
+    }
+    if (options.wants_names) {
+        throw UsageError("the profile asks names of a list; give it with --names FILE, one name a "
+                         "line");
+    }
+    if (!options.unique_below.empty()) {
+        return NameKind::kUnique;
+    }
+    return options.root_names ? NameKind::kRoot : NameKind::kSimple;
 }
 
 } // namespace
@@ -154,8 +191,11 @@ SynthPlan check_options(const SynthOptions& options) {
     SynthPlan plan;
     plan.options = options;
     plan.most_queries = options.queries.value_or(std::numeric_limits<std::uint64_t>::max());
-    plan.duration_ns = options.queries ? std::numeric_limits<double>::infinity()
-                                       : options.duration_s.value_or(kDefaultDuration) * 1e9;
+    plan.duration_ns = options.queries
+                           ? std::numeric_limits<double>::infinity()
+                           : options.duration_s.value_or(options.profile_duration_s) * 1e9;
+    plan.names = name_kind(options);
+    plan.unique_below = domain_labels(options.unique_below);
     plan.edns_sizes = parse_number_mix(options.edns_sizes, "--edns-sizes");
     plan.types = parse_type_mix(options.types, "--types");
     plan.server4 = parse_server(options.server, 4, "--server");

@@ -1,9 +1,9 @@
 #include "core/clock.hh"
 #include "core/dns_message.hh"
 #include "core/trace/reader.hh"
-#include "mutator/pcap_writer.hh"
 #include "mutator/synth.hh"
 #include "mutator/synth_options.hh"
+#include "mutator/synth_sink.hh"
 #include "mutator/test_support.hh"
 #include "mutator/trace_info.hh"
 
@@ -25,12 +25,11 @@ const std::vector<std::string> kTlds{"com", "net", "org", "arpa", "xn--p1ai", "m
 class SynthTest : public ::testing::Test {
 protected:
     SynthCounts make(const SynthOptions& options) {
-        PcapWriter writer(path_);
-        Synthesizer synthesizer(check_options(options), kTlds, writer);
+        PacketSink sink(path_);
+        Synthesizer synthesizer(check_options(options), kTlds, sink);
         while (synthesizer.step()) {
         }
         synthesizer.finish();
-        writer.finish();
         return synthesizer.counts();
     }
 

@@ -23,53 +23,51 @@ Nanoseconds draw_round_trip(Random& random) {
 
 } // namespace
 
-void PacketQueue::put(Nanoseconds time, std::vector<std::uint8_t> packet) {
+void PacketQueue::put(Nanoseconds time, const TcpSegment& segment) {
+    std::vector<std::uint8_t> packet;
+    build_tcp(packet, segment);
     heap_.push({time, order_++, std::move(packet)});
 }
 
 TcpFlow::TcpFlow(Nanoseconds time, const Endpoint& client, const Endpoint& server, Random& random,
-                 PacketQueue& packets)
+                 SegmentSink& segments)
     : client_(client), server_(server), round_trip_(draw_round_trip(random)),
       client_next_(static_cast<std::uint32_t>(random.bits())),
       server_next_(static_cast<std::uint32_t>(random.bits())) {
-    from_client(time, kTcpSyn, {}, packets);
-    from_server(time + kServerDelay, kTcpSyn | kTcpAck, packets);
+    from_client(time, kTcpSyn, {}, segments);
+    from_server(time + kServerDelay, kTcpSyn | kTcpAck, segments);
     last_ = time + kServerDelay + round_trip_;
-    from_client(last_, kTcpAck, {}, packets);
+    from_client(last_, kTcpAck, {}, segments);
 }
 
-void TcpFlow::send(Nanoseconds time, Bytes message, PacketQueue& packets) {
+void TcpFlow::send(Nanoseconds time, Bytes message, SegmentSink& segments) {
     last_ = std::max(time, last_ + kPacketGap);
     payload_.assign({static_cast<std::uint8_t>(message.size() >> 8U),
                      static_cast<std::uint8_t>(message.size())});
     payload_.insert(payload_.end(), message.begin(), message.end());
-    from_client(last_, kTcpPush | kTcpAck, payload_, packets);
-    from_server(last_ + kServerDelay, kTcpAck, packets);
+    from_client(last_, kTcpPush | kTcpAck, payload_, segments);
+    from_server(last_ + kServerDelay, kTcpAck, segments);
 }
 
-void TcpFlow::close(Nanoseconds time, PacketQueue& packets) {
+void TcpFlow::close(Nanoseconds time, SegmentSink& segments) {
     const Nanoseconds fin = std::max(time, last_ + kServerDelay + round_trip_);
-    from_client(fin, kTcpFin | kTcpAck, {}, packets);
-    from_server(fin + kServerDelay, kTcpFin | kTcpAck, packets);
-    from_client(fin + kServerDelay + round_trip_, kTcpAck, {}, packets);
+    from_client(fin, kTcpFin | kTcpAck, {}, segments);
+    from_server(fin + kServerDelay, kTcpFin | kTcpAck, segments);
+    from_client(fin + kServerDelay + round_trip_, kTcpAck, {}, segments);
 }
 
 void TcpFlow::from_client(Nanoseconds time, std::uint8_t flags, Bytes payload,
-                          PacketQueue& packets) {
-    std::vector<std::uint8_t> packet;
+                          SegmentSink& segments) {
     const bool acknowledges = (flags & kTcpAck) != 0;
-    build_tcp(packet,
-              {client_, server_, client_next_, acknowledges ? server_next_ : 0, flags, payload});
+    segments.put(time,
+                 {client_, server_, client_next_, acknowledges ? server_next_ : 0, flags, payload});
     client_next_ += static_cast<std::uint32_t>(payload.size());
     client_next_ += (flags & (kTcpSyn | kTcpFin)) != 0 ? 1U : 0U;
-    packets.put(time, std::move(packet));
 }
 
-void TcpFlow::from_server(Nanoseconds time, std::uint8_t flags, PacketQueue& packets) {
-    std::vector<std::uint8_t> packet;
-    build_tcp(packet, {server_, client_, server_next_, client_next_, flags, {}});
+void TcpFlow::from_server(Nanoseconds time, std::uint8_t flags, SegmentSink& segments) {
+    segments.put(time, {server_, client_, server_next_, client_next_, flags, {}});
     server_next_ += (flags & (kTcpSyn | kTcpFin)) != 0 ? 1U : 0U;
-    packets.put(time, std::move(packet));
 }
 
 } // namespace reprise::mutator

@@ -4,6 +4,7 @@
 #include "core/address.hh"
 #include "core/bytes.hh"
 #include "core/clock.hh"
+#include "mutator/packet.hh"
 #include "mutator/random.hh"
 
 #include <cstdint>
@@ -12,10 +13,21 @@
 
 namespace reprise::mutator {
 
-/// Packets to come, given out in order of time; equal times in the order they were put.
-class PacketQueue {
+/// Takes the segments of connections, not in order of time.
+class SegmentSink {
 public:
-    void put(Nanoseconds time, std::vector<std::uint8_t> packet);
+    SegmentSink() = default;
+    virtual ~SegmentSink() = default;
+    SegmentSink(const SegmentSink&) = delete;
+    SegmentSink& operator=(const SegmentSink&) = delete;
+
+    virtual void put(Nanoseconds time, const TcpSegment& segment) = 0;
+};
+
+/// Packets to come, given out in order of time; equal times in the order they were put.
+class PacketQueue : public SegmentSink {
+public:
+    void put(Nanoseconds time, const TcpSegment& segment) override;
 
     [[nodiscard]] bool empty() const { return heap_.empty(); }
 
@@ -45,22 +57,22 @@ private:
 /// to 150 ms (drawn, log-uniform).
 class TcpFlow {
 public:
-    /// Puts the handshake into `packets`; the SYN is at `time`.
+    /// Puts the handshake into `segments`; the SYN is at `time`.
     TcpFlow(Nanoseconds time, const Endpoint& client, const Endpoint& server, Random& random,
-            PacketQueue& packets);
+            SegmentSink& segments);
 
     /// Puts a query, at `time` or as soon as the connection stands.
-    void send(Nanoseconds time, Bytes message, PacketQueue& packets);
+    void send(Nanoseconds time, Bytes message, SegmentSink& segments);
 
     /// Puts the close, from `time` on or after the last query.
-    void close(Nanoseconds time, PacketQueue& packets);
+    void close(Nanoseconds time, SegmentSink& segments);
 
     /// When the last query was or will be sent.
     [[nodiscard]] Nanoseconds last_sent() const { return last_; }
 
 private:
-    void from_client(Nanoseconds time, std::uint8_t flags, Bytes payload, PacketQueue& packets);
-    void from_server(Nanoseconds time, std::uint8_t flags, PacketQueue& packets);
+    void from_client(Nanoseconds time, std::uint8_t flags, Bytes payload, SegmentSink& segments);
+    void from_server(Nanoseconds time, std::uint8_t flags, SegmentSink& segments);
 
     Endpoint client_;
     Endpoint server_;

@@ -8,6 +8,10 @@
 
 namespace reprise::mutator {
 
+bool Reorder::is_later(const Entry& a, const Entry& b) {
+    return a.time != b.time ? a.time > b.time : a.order > b.order;
+}
+
 std::uint32_t Reorder::free_slot() {
     if (free_.empty()) {
         slots_.emplace_back();
@@ -26,12 +30,12 @@ void Reorder::put(const Item& item, Nanoseconds time) {
     slot.item.time = time;
     slot.item.message = slot.bytes;
     heap_.push_back({time, order_++, number});
-    std::push_heap(heap_.begin(), heap_.end());
+    std::ranges::push_heap(heap_, is_later);
 }
 
 void Reorder::release(Nanoseconds until, Batch& batch) {
     while (!heap_.empty() && heap_.front().time <= until) {
-        std::pop_heap(heap_.begin(), heap_.end());
+        std::ranges::pop_heap(heap_, is_later);
         const std::uint32_t slot = heap_.back().slot;
         heap_.pop_back();
         batch.items.push_back(slots_[slot].item);

@@ -34,15 +34,12 @@ private:
         Nanoseconds time;
         std::uint64_t order;
         std::uint32_t slot;
-
-        bool operator<(const Entry& other) const { // the earliest is on top
-            return time != other.time ? time > other.time : order > other.order;
-        }
     };
 
+    static bool is_later(const Entry& a, const Entry& b);
     std::uint32_t free_slot();
 
-    std::vector<Entry> heap_;
+    std::vector<Entry> heap_; ///< the earliest on top
     std::vector<Slot> slots_;
     std::vector<std::uint32_t> free_;
     std::uint64_t order_ = 0;

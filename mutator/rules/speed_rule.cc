@@ -6,6 +6,7 @@
 #include "mutator/rules/time_arithmetic.hh"
 
 #include <algorithm>
+#include <cstdint>
 
 namespace reprise::mutator {
 // The sums are whole numbers, so that no rounding adds up over the trace.

@@ -94,8 +94,9 @@ std::unique_ptr<Rule> make_poisson(Arguments& arguments, const RuleSettings& set
 
 std::optional<double> number_of(std::string_view text) {
     double value = 0;
-    const char* last = text.data() + text.size();
-    const auto [end, error] = std::from_chars(text.data(), last, value);
+    const char* first = text.data();
+    const char* last = first + text.size();
+    const auto [end, error] = std::from_chars(first, last, value);
     const bool good = error == std::errc{} && end == last && value >= 0 && value <= kMostRate;
     return good ? std::optional(value) : std::nullopt;
 }

@@ -1,0 +1,253 @@
+#include "mutator/synth_command.hh"
+
+#include "core/error.hh"
+#include "mutator/commands.hh"
+#include "mutator/profiles.hh"
+#include "mutator/progress.hh"
+#include "mutator/query_encoder.hh"
+#include "mutator/query_maker.hh"
+#include "mutator/synth.hh"
+#include "mutator/synth_options.hh"
+#include "mutator/synth_sink.hh"
+#include "mutator/tlds.hh"
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace reprise::mutator {
+namespace {
+
+void add_length(CLI::App& command, SynthOptions& options) {
+    command.add_option("--queries", options.queries, "Number of queries")
+        ->check(CLI::PositiveNumber)
+        ->group("Length and time");
+    command
+        .add_option("--duration", options.duration_s,
+                    "Seconds of trace; 60, or the profile's, where --queries is not given either")
+        ->group("Length and time");
+    command.add_option("--rate", options.rate_qps, "Mean rate, queries/s")
+        ->capture_default_str()
+        ->group("Length and time");
+    const std::map<std::string, Arrival> arrivals{
+        {"poisson", Arrival::kPoisson}, {"fixed", Arrival::kFixed}, {"bursty", Arrival::kBursty}};
+    command
+        .add_option("--arrival", options.arrival,
+                    "poisson (default); fixed: evenly spaced (over TCP a connection's first query "
+                    "comes a round trip after its turn); bursty: gaps spread as --gap-cv says")
+        ->transform(CLI::CheckedTransformer(arrivals).description("{poisson,fixed,bursty}"))
+        ->group("Length and time");
+    command
+        .add_option("--gap-cv", options.gap_cv,
+                    "Of bursty arrivals: standard deviation of the gaps over their mean, from 1")
+        ->capture_default_str()
+        ->group("Length and time");
+    command
+        .add_option(
+            "--start", options.start_s,
+            "Time of the first query, seconds since 1970; 1704067200 (2024-01-01) by default")
+        ->group("Length and time");
+    command
+        .add_option("--seed", options.seed,
+                    "The same options and seed give the same bytes on every machine")
+        ->check(CLI::NonNegativeNumber)
+        ->capture_default_str()
+        ->group("Length and time");
+}
+
+void add_share(CLI::App& command, const char* name, double& share, const char* help) {
+    command.add_option(name, share, help)->capture_default_str()->group("Shares, 0 to 1");
+}
+
+void add_shares(CLI::App& command, SynthOptions& options) {
+    add_share(command, "--ipv6-share", options.ipv6_share,
+              "Of the queries, by IPv6; a client keeps its family");
+    add_share(command, "--tcp-share", options.tcp_share,
+              "Of the queries, by TCP; drawn query by query, from all clients");
+    add_share(command, "--edns-share", options.edns_share,
+              "Of the queries, with EDNS; a client always has it or never");
+    add_share(command, "--do-share", options.do_share,
+              "Of the queries with EDNS, with the DO bit; a client's habit too");
+    add_share(command, "--cd-share", options.cd_share,
+              "Of the queries with DO, with the CD bit; a client's habit too");
+    add_share(command, "--junk-share", options.junk_share,
+              "Of the queries, for top-level domains that do not exist");
+    add_share(command, "--rd-share", options.rd_share,
+              "Of the queries, with the RD bit; drawn query by query");
+}
+
+void add_content(CLI::App& command, SynthOptions& options) {
+    const std::string group = "Content";
+    command.add_option("--types", options.types, "Query types with weights")
+        ->capture_default_str()
+        ->group(group);
+    command.add_option("--edns-sizes", options.edns_sizes, "EDNS sizes in bytes with weights")
+        ->capture_default_str()
+        ->group(group);
+    command
+        .add_option("--tcp-queries", options.tcp_queries, "Mean number of queries a TCP connection")
+        ->capture_default_str()
+        ->group(group);
+    command
+        .add_option(
+            "--names", options.names,
+            "Names to ask for, the n-th n^-S as often as the first: a file with one a line, "
+            "or RANK,NAME; plain or gz, bz2, xz, zst, lz4")
+        ->group(group);
+    command.add_option("--names-zipf", options.names_zipf, "Exponent S of the names' popularity")
+        ->capture_default_str()
+        ->group(group);
+    command
+        .add_option("--unique-below", options.unique_below,
+                    "A new name for each query, below this domain")
+        ->group(group);
+    command
+        .add_option("--tld-file", options.tld_file,
+                    "Top-level domains: a public suffix list, or names one a line")
+        ->capture_default_str()
+        ->group(group);
+}
+
+void add_addresses(CLI::App& command, SynthOptions& options) {
+    const std::string group = "Clients and server";
+    command.add_option("--clients", options.clients, "Number of clients; 17 bytes of memory each")
+        ->check(CLI::PositiveNumber)
+        ->capture_default_str()
+        ->group(group);
+    command
+        .add_option("--zipf", options.zipf,
+                    "Exponent of the clients' activity: the n-th asks n^-S as much as the first; 0 "
+                    "= all alike")
+        ->capture_default_str()
+        ->group(group);
+    command
+        .add_option("--zipf-shift", options.zipf_shift,
+                    "Added to each client's rank before: the more, the flatter the busiest")
+        ->capture_default_str()
+        ->group(group);
+    const std::map<std::string, PortStyle> styles{{"random", PortStyle::kRandom},
+                                                  {"mixed", PortStyle::kMixed}};
+    command
+        .add_option("--ports", options.ports,
+                    "Clients' ports: random (default); mixed: by client, as a real minute has them")
+        ->transform(CLI::CheckedTransformer(styles).description("{random,mixed}"))
+        ->group(group);
+    command.add_option("--client-prefix", options.client_prefix, "IPv4 clients' addresses")
+        ->capture_default_str()
+        ->group(group);
+    command.add_option("--client-prefix6", options.client_prefix6, "IPv6 clients' addresses")
+        ->capture_default_str()
+        ->group(group);
+    command.add_option("--server", options.server, "Server's IPv4 address")
+        ->capture_default_str()
+        ->group(group);
+    command.add_option("--server6", options.server6, "Server's IPv6 address")
+        ->capture_default_str()
+        ->group(group);
+}
+
+std::string profile_help() {
+    std::string help = "What the options not given are";
+    for (const Profile& profile : profiles()) {
+        help += fmt::format("; {}: {}", profile.name, profile.help);
+    }
+    return help;
+}
+
+// The profile is read as soon as it is met, all other options at the end of the command line, so
+// they win over it.
+void add_profile(CLI::App& command, SynthOptions& options) {
+    std::vector<std::string> names;
+    for (const Profile& profile : profiles()) {
+        names.push_back(profile.name);
+    }
+    command
+        .add_option_function<std::string>(
+            "--profile", [&options](const std::string& name) { options = profile_options(name); },
+            profile_help())
+        ->check(CLI::IsMember(names))
+        ->trigger_on_parse();
+}
+
+void add_form(CLI::App& command, SynthOptions& options) {
+    command
+        .add_option("--to", options.form,
+                    "Form to write: pcap, text or stream; by the file's ending (.tsv, .txt, .rps) "
+                    "where it is not given, else pcap")
+        ->check(CLI::IsMember({"pcap", "text", "stream"}));
+}
+
+OutputForm output_form(const SynthOptions& options, const std::string& output) {
+    static const std::map<std::string, OutputForm> kForms{
+        {"pcap", OutputForm::kPcap}, {"text", OutputForm::kText}, {"stream", OutputForm::kStream}};
+    if (const auto form = kForms.find(options.form); form != kForms.end()) {
+        return form->second;
+    }
+    const bool other =
+        output.ends_with(".tsv") || output.ends_with(".txt") || output.ends_with(".rps");
+    return other ? form_of(output) : OutputForm::kPcap;
+}
+
+std::unique_ptr<SynthSink> open_sink(const SynthOptions& options, const std::string& output) {
+    const OutputForm form = output_form(options, output);
+    if (form == OutputForm::kPcap) {
+        return std::make_unique<PacketSink>(output);
+    }
+    return std::make_unique<QuerySink>(output, make_encoder(form));
+}
+
+void log_synth(const SynthCounts& counts, const SynthSink& sink, double seconds) {
+    spdlog::info("work=synth queries={} tcp_queries={} connections={} ipv6_queries={} "
+                 "junk_queries={} packets={} bytes={} trace_s={:.6f} elapsed_s={:.2f}",
+                 counts.queries, counts.tcp_queries, counts.connections, counts.ipv6_queries,
+                 counts.junk_queries, sink.records(), sink.bytes(),
+                 static_cast<double>(counts.length) / 1e9, seconds);
+}
+
+} // namespace
+
+void add_synth(CLI::App& app, SynthOptions& options, std::string& output) {
+    CLI::App* command = app.add_subcommand(
+        "synth",
+        "Makes a trace of queries: like a root server's, like a resolver's, or in fixed steps");
+    command->add_option("-o,--output", output, "File to write, - for standard output")->required();
+    add_profile(*command, options);
+    add_form(*command, options);
+    add_length(*command, options);
+    add_shares(*command, options);
+    add_content(*command, options);
+    add_addresses(*command, options);
+    command->footer(
+        "Memory does not grow with the trace's length.\n\n"
+        "Example: reprise-mutator synth --profile root -o minute.pcap\n"
+        "Example: reprise-mutator synth --profile syn-2 --duration 60 -o steps.tsv\n"
+        "Example: reprise-mutator synth --profile recursive --names top-10k.txt.xz -o stub.rps\n"
+        "Example: reprise-mutator synth --rate 10000 --duration 60 --clients 50000 -o root.pcap\n"
+        "Example: reprise-mutator synth --arrival fixed --rate 100 --queries 1000 --tcp-share 0 "
+        "-o - | zstd > fixed.pcap.zst");
+}
+
+int run_synth(const SynthOptions& options, const std::string& output) {
+    const SynthPlan plan = check_options(options);
+    std::vector<std::string> tlds;
+    if (needs_tlds(plan)) {
+        tlds = load_tlds(options.tld_file);
+    }
+    const auto sink = open_sink(options, output);
+    Synthesizer synthesizer(plan, std::move(tlds), *sink);
+    Progress progress("synth");
+    while (synthesizer.step()) {
+        progress.tick(synthesizer.counts().queries, synthesizer.progress());
+    }
+    synthesizer.finish();
+    log_synth(synthesizer.counts(), *sink, progress.elapsed_s());
+    return 0;
+}
+
+} // namespace reprise::mutator
