@@ -82,7 +82,7 @@ private:
 RuleKind header_kind() {
     return {.name = "header",
             .first_key = "set",
-            .help = "header flags: set=rd,-cd (aa tc rd ra z ad cd, - clears), or rd= cd= ad= "
+            .help = "Header flags: set=rd,-cd (aa tc rd ra z ad cd, - clears), or rd= cd= ad= "
                     "z=on|off; opcode=QUERY|IQUERY|STATUS|NOTIFY|UPDATE|DSO|N",
             .make = [](Arguments& arguments, const RuleSettings& settings) {
                 return std::make_unique<HeaderRule>(arguments, settings);

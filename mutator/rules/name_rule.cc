@@ -269,7 +269,7 @@ std::unique_ptr<Rule> make_name(Arguments& arguments, const RuleSettings& settin
 RuleKind name_kind() {
     return {.name = "name",
             .first_key = "fixed",
-            .help = "query names, one of: unique=LABEL (with a number, as a new first label), "
+            .help = "Query names, one of: unique=LABEL (with a number, as a new first label), "
                     "prefix=LABEL, suffix=NAME, zone=FROM,TO, case=0x20|lower|upper, fixed=NAME",
             .make = make_name};
 }
