@@ -119,9 +119,22 @@ std::optional<std::uint64_t> Arguments::get_integer(std::string_view key, std::u
 void Arguments::finish() const {
     for (const Argument& argument : list_) {
         if (std::ranges::find(known_, argument.key) == known_.end()) {
-            fail(argument.key, "is not known" + suggestion(argument.key, known_));
+            fail(argument.key, "is not known" + suggestion(argument.key, similar(argument.key)));
         }
     }
+}
+
+/// The known keys, once each; without those of the filter where the key and its nearest are none.
+std::vector<std::string> Arguments::similar(const std::string& key) const {
+    const bool filter = key.starts_with("where") || nearest_word(key, known_).starts_with("where");
+    std::vector<std::string> keys;
+    for (const std::string& known : known_) {
+        const bool fits = filter || !known.starts_with("where");
+        if (fits && std::ranges::find(keys, known) == keys.end()) {
+            keys.push_back(known);
+        }
+    }
+    return keys;
 }
 
 void Arguments::fail(std::string_view key, const std::string& what) const {

@@ -78,6 +78,7 @@ public:
 
 private:
     [[nodiscard]] const Argument* find(std::string_view key) const;
+    [[nodiscard]] std::vector<std::string> similar(const std::string& key) const;
 
     std::string kind_;
     std::string place_;
