@@ -8,3 +8,8 @@ target_sources(reprise_mutator
 
 reprise_test(info_test LABEL unit LIBRARIES reprise_mutator
     SOURCES info_figures_test.cc info_names_test.cc info_skew_test.cc trace_info_test.cc)
+reprise_test(info_data_test LABEL unit LIBRARIES reprise_mutator SOURCES info_data_test.cc)
+if(TARGET info_data_test)
+    target_compile_definitions(info_data_test PRIVATE
+        REPRISE_SHARED_DEFAULT="${PROJECT_SOURCE_DIR}/../shared/data")
+endif()

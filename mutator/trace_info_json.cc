@@ -7,8 +7,11 @@
 #include "mutator/info_format.hh"
 #include "mutator/info_handshakes.hh"
 #include "mutator/info_names.hh"
+#include "mutator/info_rate.hh"
 #include "mutator/info_retransmits.hh"
+#include "mutator/info_skew.hh"
 #include "mutator/json.hh"
+#include "mutator/pairer.hh"
 #include "mutator/trace_info.hh"
 
 #include <fmt/format.h>

@@ -4,6 +4,8 @@
 #include "mutator/dns_names.hh"
 #include "mutator/histogram.hh"
 #include "mutator/info_format.hh"
+#include "mutator/info_handshakes.hh"
+#include "mutator/info_names.hh"
 #include "mutator/info_retransmits.hh"
 #include "mutator/trace_info.hh"
 
@@ -20,7 +22,6 @@
 #include <string>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 namespace reprise::mutator {
 namespace {

@@ -70,7 +70,9 @@ CdnsItem read_item(CborReader& in) {
     return out;
 }
 
-size_t memory_of(const CdnsList& list) { return sizeof(list) + list.size() * sizeof(CdnsList::value_type); }
+size_t memory_of(const CdnsList& list) {
+    return sizeof(CdnsList) + list.size() * sizeof(CdnsList::value_type);
+}
 
 size_t memory_of(const CdnsMalformedData& data) { return sizeof(data) + data.payload.size(); }
 
