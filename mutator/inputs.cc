@@ -70,8 +70,8 @@ void Inputs::add(const std::string& path) {
     std::error_code ignored;
     const bool live = path == "-" || !std::filesystem::is_regular_file(path, ignored);
     if (live && options_.laps > 1 && (path == "-" || std::filesystem::exists(path, ignored))) {
-        throw UsageError(fmt::format(
-            "{} is a pipe, which is read once; write it to a file to --loop it", path));
+        throw UsageError(
+            fmt::format("{} is a pipe, which is read once; write it to a file to --loop it", path));
     }
     trace::Merge::File file{.first = kAtOnce, .space = 0};
     if (options_.paths.size() > 1) {
@@ -119,9 +119,7 @@ bool Inputs::next_lap(Batch& batch) {
     return more;
 }
 
-bool Inputs::can_fill() const {
-    return !ended_ && (!starved_ || ahead_->has(merge_->wanted()));
-}
+bool Inputs::can_fill() const { return !ended_ && (!starved_ || ahead_->has(merge_->wanted())); }
 
 std::optional<size_t> Inputs::pick_read() {
     return ahead_->pick(starved_ && !ended_ ? std::optional(merge_->wanted()) : std::nullopt);

@@ -93,9 +93,9 @@ private:
     bool flush_ = false; ///< some input is a pipe
     std::uint64_t lap_ = 0;
     LapClock clock_;
-    std::uint64_t connections_ = 0;      ///< numbers used by the laps before
-    std::uint64_t last_connection_ = 0;  ///< greatest number of this lap
-    std::vector<Item> closes_;           ///< behind the latest query, in a run of several laps
+    std::uint64_t connections_ = 0;     ///< numbers used by the laps before
+    std::uint64_t last_connection_ = 0; ///< greatest number of this lap
+    std::vector<Item> closes_;          ///< behind the latest query, in a run of several laps
     size_t ended_files_ = 0;
     double share_ = 0; ///< of the latest chunk's file
     Progress progress_;

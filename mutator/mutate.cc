@@ -2,6 +2,7 @@
 
 #include "core/clock.hh"
 #include "core/error.hh"
+#include "core/fd.hh"
 #include "core/log.hh"
 #include "core/trace/reader.hh"
 #include "mutator/inputs.hh"
@@ -83,6 +84,7 @@ int tell_trouble(const std::vector<InputFile>& files) {
 
 int run_mutate(const MutateOptions& options) {
     std::signal(SIGPIPE, SIG_IGN); // NOLINT(cert-err33-c): writing says so, with the pipe's name
+    raise_descriptor_limit(); // files that overlap in time are open together
     const Nanoseconds began = SteadyClock::now();
     const Rules rules = make_rules(options.rules);
     OutputFile output(options.output);

@@ -21,9 +21,8 @@ constexpr unsigned kMostJobs = 256;
 constexpr std::uint64_t kMostLaps = 1'000'000;
 
 const std::map<std::string, OutputForm>& forms() {
-    static const std::map<std::string, OutputForm> known{{"pcap", OutputForm::kPcap},
-                                                         {"text", OutputForm::kText},
-                                                         {"stream", OutputForm::kStream}};
+    static const std::map<std::string, OutputForm> known{
+        {"pcap", OutputForm::kPcap}, {"text", OutputForm::kText}, {"stream", OutputForm::kStream}};
     return known;
 }
 
@@ -40,8 +39,9 @@ void add_files(CLI::App& command, MutateLine& line) {
         .add_option("--to", line.form,
                     "Form to write; else by the output's ending: .pcap, .tsv or .txt, .rps")
         ->check(CLI::IsMember({"pcap", "text", "stream"}));
-    command.add_option("--port", options.inputs.ports,
-                       "DNS port in captures, on either end; may be repeated")
+    command
+        .add_option("--port", options.inputs.ports,
+                    "DNS port in captures, on either end; may be repeated")
         ->check(CLI::Range(1, 65'535))
         ->allow_extra_args(false)
         ->capture_default_str();

@@ -127,11 +127,11 @@ void PcapEncoder::segment(Connection& connection, size_t from, std::uint8_t flag
 
 void PcapEncoder::encode_stream(const Query& query, std::string& out) {
     const size_t from = query.destination < query.source ? 1 : 0;
-    const Ends ends = from == 0 ? Ends{query.source, query.destination}
-                                : Ends{query.destination, query.source};
+    const Ends ends =
+        from == 0 ? Ends{query.source, query.destination} : Ends{query.destination, query.source};
     const auto found = index_.find(ends);
-    const bool known = found != index_.end() && query.connection != 0 &&
-                       found->second->id == query.connection;
+    const bool known =
+        found != index_.end() && query.connection != 0 && found->second->id == query.connection;
     if (query.is_close()) {
         if (known) {
             close(ends, from, query.trace_time, out);
@@ -155,10 +155,10 @@ PcapEncoder::Connection& PcapEncoder::open(const Query& query, const Ends& ends,
         forget(open_.front().ends);
     }
     const std::uint64_t first = spread(opened_++);
-    open_.push_back({.ends = ends,
-                     .id = query.connection,
-                     .next = {static_cast<std::uint32_t>(first),
-                              static_cast<std::uint32_t>(first >> 32U)}});
+    open_.push_back(
+        {.ends = ends,
+         .id = query.connection,
+         .next = {static_cast<std::uint32_t>(first), static_cast<std::uint32_t>(first >> 32U)}});
     index_[ends] = std::prev(open_.end());
     Connection& connection = open_.back();
     segment(connection, client, kTcpSyn, {}, query.trace_time, out);

@@ -4,10 +4,10 @@
 //
 // A query over UDP is a datagram. A connection's first query is preceded by a handshake, each query
 // is a segment that the server acknowledges, and a close is the client's FIN and all that follows;
-// every packet has the time of its query. So reading the capture back gives the same queries, times,
-// addresses, ports and connections. A query over TCP without a connection has one of its own, which
-// ends behind it. Where a connection's ports are in use by another one, a SYN with a fresh initial
-// sequence number begins it, which is how readers tell connections apart.
+// every packet has the time of its query. So reading the capture back gives the same queries,
+// times, addresses, ports and connections. A query over TCP without a connection has one of its
+// own, which ends behind it. Where a connection's ports are in use by another one, a SYN with a
+// fresh initial sequence number begins it, which is how readers tell connections apart.
 
 #include "core/address.hh"
 #include "core/bytes.hh"

@@ -56,7 +56,7 @@ void Pipeline::work() noexcept {
         } else {
             changed_.wait_for(lock, kLook);
             lock.unlock();
-            attempt(check_interrupt);
+            attempt([] {}); // looks for an interrupt
             lock.lock();
         }
     }
@@ -64,6 +64,7 @@ void Pipeline::work() noexcept {
 
 void Pipeline::attempt(const Task& task) {
     try {
+        check_interrupt();
         task();
     } catch (...) {
         stop(std::current_exception());

@@ -19,7 +19,7 @@ namespace reprise::mutator {
 /// first packets, so many are read ahead as there are threads, until kAheadBytes wait.
 class ReadAhead {
 public:
-    static constexpr size_t kChunksAhead = 4;            ///< of a file in use
+    static constexpr size_t kChunksAhead = 4;           ///< of a file in use
     static constexpr size_t kAheadBytes = 256UL << 20U; ///< of messages and packets, all files
 
     struct File {
@@ -51,7 +51,6 @@ private:
         bool live = false;
         bool busy = false;
         bool in_use = false;
-        bool begun = false;
         bool ended = false;
         std::deque<std::shared_ptr<trace::Chunk>> ready;
     };

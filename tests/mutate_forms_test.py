@@ -5,7 +5,11 @@ from __future__ import annotations
 import bz2
 import gzip
 import lzma
+import os
+import select
+import signal
 import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -86,6 +90,68 @@ def test_pipes(tmp_path: Path) -> None:
     mutate(trace, "-o", tmp_path / "b.pcap")
     assert data == (tmp_path / "b.pcap").read_bytes()
     assert same(view(tmp_path / "b.pcap"), view(trace))
+
+
+@pytest.fixture
+def part(tmp_path: Path) -> bytes:
+    """The beginning of a capture, cut between two packets: 24 bytes, then 16 and the packet each."""
+    trace = tmp_path / "whole.pcap"
+    own = programs.own("reprise-mutator")
+    made = ["synth", "--queries", "100", "--rate", "1000", "--tcp-share", "0"]
+    subprocess.run([own, *made, "-o", str(trace)], check=True, capture_output=True)
+    data = trace.read_bytes()
+    end = 24
+    for _ in range(10):
+        end += 16 + int.from_bytes(data[end + 8 : end + 12], "little")
+    return data[:end]
+
+
+def started(form: str, output: str) -> subprocess.Popen[bytes]:
+    """A mutator that reads a pipe."""
+    argv = [programs.own("reprise-mutator"), "mutate", "-", "--to", form, "-o", output]
+    return subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+@pytest.mark.parametrize("form", ["text", "stream", "pcap"])
+def test_a_pipe_that_stands_still_is_not_waited_for(part: bytes, form: str) -> None:
+    with started(form, "-") as process:
+        assert process.stdin and process.stdout
+        process.stdin.write(part)
+        process.stdin.flush()
+        got = b""
+        while len(got) < 500:  # ten queries; nothing more comes before they are out
+            assert select.select([process.stdout], [], [], 20)[0], f"only {len(got)} bytes came"
+            got += os.read(process.stdout.fileno(), 65_536)
+        process.stdin.close()
+        rest = process.stdout.read()
+    assert process.returncode == 0
+    assert mutate("-", "--to", "pcap", "-o", "-", stdin=got + rest).stdout == part
+
+
+def test_an_interrupted_run_leaves_nothing(part: bytes, tmp_path: Path) -> None:
+    output = tmp_path / "out.pcap"
+    with started("pcap", str(output)) as process:
+        assert process.stdin and process.stderr
+        process.stdin.write(part)
+        process.stdin.flush()
+        until = time.monotonic() + 20
+        while not output.with_name("out.pcap.partial").exists() and time.monotonic() < until:
+            time.sleep(0.05)  # it has not begun yet
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 1
+        assert b"stopped by a signal" in process.stderr.read()
+    assert not output.exists()
+    assert not output.with_name("out.pcap.partial").exists()
+
+
+def test_a_reader_that_goes_away_is_named(part: bytes) -> None:
+    with started("text", "-") as process:
+        assert process.stdin and process.stdout and process.stderr
+        process.stdout.close()
+        process.stdin.write(part)
+        process.stdin.close()
+        assert process.wait(20) == 1
+        assert b"write standard output: Broken pipe" in process.stderr.read()
 
 
 def same(a: View, b: View) -> bool:

@@ -160,6 +160,14 @@ std::int64_t ByteStream::read(std::uint8_t* out, size_t size) {
     return done == 0 && size > 0 && !error_.empty() ? -1 : static_cast<std::int64_t>(done);
 }
 
+std::int64_t ByteStream::read_some(std::uint8_t* out, size_t size) {
+    if (ahead_used_ < ahead_.size()) {
+        return read(out, std::min(size, ahead_.size() - ahead_used_));
+    }
+    next_archive_block();
+    return read(out, block_.empty() ? size : std::min(size, block_.size()));
+}
+
 double ByteStream::share_read() const {
     const auto read = static_cast<double>(archive_filter_bytes(archive_.get(), -1));
     return size_ == 0 ? 0 : std::clamp(read / static_cast<double>(size_), 0.0, 1.0);

@@ -34,6 +34,9 @@ public:
     /// an error (see error()).
     std::int64_t read(std::uint8_t* out, size_t size);
 
+    /// As read(), but what is at hand is enough: waits only where there is nothing.
+    std::int64_t read_some(std::uint8_t* out, size_t size);
+
     /// What is at hand, or what comes next where nothing is; waits for no more than that. Empty at
     /// the end and on an error. Good until the next call of any member.
     Bytes next_block();

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <exception>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -30,7 +31,7 @@ void ChunkReader::open() {
     tried_ = true;
     try {
         opened_ = open_trace(path_, options_);
-    } catch (const TraceError& error) {
+    } catch (const std::exception& error) { // also in a thread that nobody watches
         refused_ = error.what();
     }
 }
@@ -135,7 +136,7 @@ FileHead look_at(const std::string& path, const ReaderOptions& options) {
         } else if (opened.messages && opened.messages->next(message)) {
             head.first = message.time;
         }
-    } catch (const TraceError&) { // NOLINT(bugprone-empty-catch): reading it will say so
+    } catch (const std::exception&) { // NOLINT(bugprone-empty-catch): reading it will say so
     }
     return head;
 }

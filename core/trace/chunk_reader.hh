@@ -55,7 +55,7 @@ private:
     ReaderOptions options_;
     DnsPorts ports_;
     Opened opened_;
-    bool tried_ = false; ///< to open
+    bool tried_ = false;  ///< to open
     std::string refused_; ///< why that failed
     Nanoseconds key_ = std::numeric_limits<Nanoseconds>::min();
     Packet packet_;

@@ -67,8 +67,7 @@ Sorted sort_packet(const Packet& packet, const DnsPorts& ports, Tally& tally, Me
         tally.add(Count::kNotIp);
         return Sorted::kNothing;
     case Decoded::kBad:
-        tally.add(packet.wire_length > packet.bytes.size() ? Count::kCutPacket
-                                                           : Count::kBadPacket);
+        tally.add(packet.wire_length > packet.bytes.size() ? Count::kCutPacket : Count::kBadPacket);
         return Sorted::kNothing;
     case Decoded::kIp:
         break;

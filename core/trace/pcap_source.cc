@@ -32,7 +32,8 @@ struct FileCloser {
 };
 
 ssize_t read_cookie(void* cookie, char* out, size_t size) {
-    return static_cast<ByteStream*>(cookie)->read(reinterpret_cast<std::uint8_t*>(out), size);
+    // A live pipe may have no more for now.
+    return static_cast<ByteStream*>(cookie)->read_some(reinterpret_cast<std::uint8_t*>(out), size);
 }
 
 class PcapSource final : public PacketSource {

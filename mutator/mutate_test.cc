@@ -1,0 +1,184 @@
+#include "core/clock.hh"
+#include "core/error.hh"
+#include "core/trace/test_packets.hh"
+#include "mutator/mutate.hh"
+#include "mutator/mutate_options.hh"
+#include "mutator/mutate_test_support.hh"
+#include "mutator/output_file.hh"
+#include "mutator/rules/arguments.hh"
+#include "mutator/test_support.hh"
+
+#include <CLI/CLI.hpp>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace reprise::mutator {
+namespace {
+
+using test::kBegin;
+using test::TimedPacket;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using trace::test::dns;
+using trace::test::ipv4;
+using trace::test::udp;
+
+/// Parses as main does; rules in order.
+MutateOptions parse(std::vector<std::string> arguments) {
+    MutateLine line;
+    CLI::App app;
+    add_mutate(app, line);
+    arguments.insert(arguments.begin(), "mutate");
+    std::ranges::reverse(arguments);
+    app.parse(arguments);
+    return mutate_options(app, line);
+}
+
+class MutateTest : public ::testing::Test {
+protected:
+    std::string capture(const std::string& name, unsigned queries) {
+        std::vector<TimedPacket> packets;
+        for (unsigned i = 0; i < queries; ++i) {
+            packets.push_back({ipv4(udp(1000 + i % 60'000, 53, dns(static_cast<std::uint16_t>(i)))),
+                               kBegin + i * kMillisecond});
+        }
+        test::write_capture(folder_.file(name), packets);
+        return folder_.file(name);
+    }
+
+    std::string run(std::vector<std::string> arguments, const std::string& output, int status = 0) {
+        arguments.insert(arguments.end(), {"-o", folder_.file(output)});
+        EXPECT_EQ(run_mutate(parse(arguments)), status);
+        return folder_.file(output);
+    }
+
+    TemporaryFolder folder_;
+};
+
+TEST_F(MutateTest, RulesComeInTheOrderOfTheCommandLine) {
+    const std::string file = folder_.file("r.toml");
+    std::ofstream(file) << "[[rule]]\nkind = \"header\"\nrd = \"on\"\n";
+    const MutateOptions options =
+        parse({"--speed", "2", "in", "--edns", "do=on", "--rules", file, "--edns", "size=1232",
+               "--speed", "factor=3", "-o", "x.rps", "--seed", "9", "--malformed", "drop"});
+    std::vector<std::string> kinds;
+    for (const Arguments& rule : options.rules.rules) {
+        kinds.push_back(rule.kind());
+    }
+    EXPECT_THAT(kinds, ElementsAre("speed", "edns", "header", "edns", "speed"));
+    EXPECT_THAT(options.inputs.paths, ElementsAre("in"));
+    EXPECT_EQ(options.rules.seed, 9U);
+    EXPECT_TRUE(options.rules.drop_malformed);
+    EXPECT_EQ(options.form, OutputForm::kStream);
+}
+
+TEST_F(MutateTest, TheFormIsTheEndingOrWhatIsAskedFor) {
+    EXPECT_EQ(parse({"in", "-o", "a.pcap"}).form, OutputForm::kPcap);
+    EXPECT_EQ(parse({"in", "-o", "a.txt"}).form, OutputForm::kText);
+    EXPECT_EQ(parse({"in", "-o", "a.txt", "--to", "stream"}).form, OutputForm::kStream);
+    EXPECT_THROW(parse({"in", "-o", "-"}), UsageError);
+    EXPECT_THROW(parse({"in", "-o", "a.pcapng"}), UsageError);
+}
+
+TEST_F(MutateTest, FormsRoundTrip) {
+    const std::string path = capture("in", 5'000);
+    const std::string text = run({path}, "a.tsv");
+    const std::string stream = run({text}, "a.rps");
+    const std::string back = run({stream, "--jobs", "3"}, "a.pcap");
+    EXPECT_EQ(test::read_lines(back), test::read_lines(path));
+}
+
+TEST_F(MutateTest, AnyNumberOfJobsGivesTheSameBytes) {
+    const std::string path = capture("in", 20'000);
+    const std::vector<std::string> arguments{
+        path, "--edns", "do=on,share=30", "--transport", "tcp:50,udp:50", "--jitter", "us=900"};
+    std::string one;
+    for (const char* ending : {"pcap", "tsv", "rps"}) {
+        one = file_text(run(arguments, std::string("1.") + ending));
+        std::vector<std::string> more = arguments;
+        more.insert(more.end(), {"--jobs", "4"});
+        EXPECT_EQ(file_text(run(more, std::string("4.") + ending)), one) << ending;
+    }
+}
+
+TEST_F(MutateTest, ACutInputIsWrittenAsFarAsItGoes) {
+    const std::string path = capture("cut", 10);
+    std::filesystem::resize_file(path, std::filesystem::file_size(path) - 3);
+    ::testing::internal::CaptureStderr();
+    const std::string out = run({path, capture("whole", 10)}, "a.rps", 1);
+    EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("cut: the trace is cut"));
+    EXPECT_EQ(test::read_lines(out).size(), 19U);
+}
+
+TEST_F(MutateTest, NothingIsLeftWhereNothingCouldBeRead) {
+    EXPECT_THROW(run({folder_.file("missing")}, "a.rps"), Error);
+    EXPECT_TRUE(folder_.empty());
+}
+
+TEST_F(MutateTest, AStageThatFailsLeavesNothing) {
+    const std::string path = capture("in", 10'000);
+    EXPECT_THROW(run({path, "--transport", "to=tls"}, "a.pcap"), Error);
+    EXPECT_THROW(run({path, "--transport", "to=tls", "--jobs", "3"}, "a.pcap"), Error);
+    EXPECT_FALSE(std::filesystem::exists(folder_.file("a.pcap")));
+    EXPECT_FALSE(std::filesystem::exists(folder_.file("a.pcap.partial")));
+}
+
+TEST_F(MutateTest, ARuleThatSurveysSeesTheWholeTraceFirst) {
+    std::vector<TimedPacket> packets;
+    for (unsigned i = 0; i < 30; ++i) { // the busy source comes late
+        const std::string source = i < 10 ? "192.0.2." + std::to_string(i + 1) : "192.0.2.99";
+        packets.push_back({ipv4(udp(1000 + i, 53, dns(1)), {.source = source}), kBegin + i});
+    }
+    test::write_capture(folder_.file("in"), packets);
+    const std::string out = run({folder_.file("in"), "--heavy", "top=1"}, "a.tsv");
+    EXPECT_EQ(test::read_lines(out).size(), 20U);
+}
+
+TEST_F(MutateTest, TheReportCounts) {
+    const std::string path = capture("in", 100);
+    run({path, "--drop", "share=25", "--report", folder_.file("r.json")}, "a.rps");
+    const std::string report = file_text(folder_.file("r.json"));
+    EXPECT_THAT(report, HasSubstr(R"("schema": 1)"));
+    EXPECT_THAT(report, HasSubstr(R"("queries_in": 100, "queries_out": 75)"));
+    EXPECT_THAT(report, HasSubstr(R"("kind": "drop", "place": "--drop")"));
+}
+
+TEST(OutputFile, AppearsWhole) {
+    const TemporaryFolder folder;
+    {
+        OutputFile file(folder.file("a"));
+        file.write("abc");
+        EXPECT_FALSE(std::filesystem::exists(folder.file("a")));
+        file.finish();
+        EXPECT_EQ(file.bytes(), 3U);
+    }
+    EXPECT_EQ(file_text(folder.file("a")), "abc");
+    {
+        OutputFile file(folder.file("b"));
+        file.write("abc");
+    }
+    EXPECT_FALSE(std::filesystem::exists(folder.file("b")));
+    EXPECT_FALSE(std::filesystem::exists(folder.file("b.partial")));
+}
+
+TEST(OutputFile, AFullDiskIsOneLine) {
+    OutputFile full("/dev/full");
+    try {
+        full.write("abc");
+        FAIL();
+    } catch (const Error& error) {
+        EXPECT_THAT(error.what(), HasSubstr("write /dev/full: No space left on device; free"));
+    }
+    EXPECT_THROW(OutputFile("/nonexistent/a"), UsageError);
+}
+
+} // namespace
+} // namespace reprise::mutator
