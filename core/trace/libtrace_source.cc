@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdlib>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -51,11 +52,20 @@ Nanoseconds from_erf(std::uint64_t erf) {
            static_cast<Nanoseconds>(fraction >> 32U);
 }
 
+/// libtrace reads a record's header and up to 65,535 bytes of frame into a buffer of 65,536, so the
+/// longest frames would be written beyond its end. A buffer of ours has room for both.
+libtrace_packet_t* create_packet() {
+    libtrace_packet_t* packet = trace_create_packet();
+    packet->buffer = std::malloc(2UL * LIBTRACE_PACKET_BUFSIZE); // freed with the packet
+    packet->buf_control = TRACE_CTRL_PACKET;
+    return packet;
+}
+
 class LibtraceSource final : public PacketSource {
 public:
     LibtraceSource(std::unique_ptr<libtrace_t, TraceCloser> trace, std::string format,
                    std::uint64_t size)
-        : trace_(std::move(trace)), packet_(trace_create_packet()), format_(std::move(format)),
+        : trace_(std::move(trace)), packet_(create_packet()), format_(std::move(format)),
           size_(size) {}
 
     bool next(Packet& packet) override {
