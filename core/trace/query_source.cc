@@ -53,8 +53,8 @@ bool QuerySource::next(Message& message) {
 }
 
 bool QuerySource::fail(const std::string& place, const std::string& what) {
-    trouble_ = fmt::format("{}{}{} ({} {} good)", place, place.empty() ? "" : ", ", what,
-                           good_, good_ == 1 ? "query was" : "queries were");
+    trouble_ = fmt::format("{}{}{} ({} {} good)", place, place.empty() ? "" : ", ", what, good_,
+                           good_ == 1 ? "query was" : "queries were");
     return false;
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// Reads DNS messages from traces of any form, known by content. This folder is the only user of libtrace, libpcap and
-// libarchive.
+// Reads DNS messages from traces of any form, known by content. This folder is the only user of
+// libtrace, libpcap and libarchive.
 
 #include "core/address.hh"
 #include "core/bytes.hh"
@@ -65,8 +65,8 @@ using Counters = std::map<std::string, std::uint64_t>;
 
 class MessageSource;
 
-/// Yields every DNS message of a trace in file order, whatever the trace's form. Throws TraceError on opening; later trouble
-/// (a cut or corrupt file) ends the messages and stands in trouble().
+/// Yields every DNS message of a trace in file order, whatever the trace's form. Throws TraceError
+/// on opening; later trouble (a cut or corrupt file) ends the messages and stands in trouble().
 class Reader {
 public:
     /// `path` "-" is standard input; pipes are read as well.

@@ -14,7 +14,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdint>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -24,7 +23,9 @@ namespace {
 
 /// Where a row says nothing else: addresses for documentation.
 IpAddress default_destination(const IpAddress& source) {
-    return *IpAddress::parse(source.is_v4() ? "192.0.2.53" : "2001:db8::53");
+    static const IpAddress v4 = IpAddress::parse("192.0.2.53").value_or(IpAddress{});
+    static const IpAddress v6 = IpAddress::parse("2001:db8::53").value_or(IpAddress{});
+    return source.is_v4() ? v4 : v6;
 }
 
 /// Whether a row's cell says what the message in hex does, in a column from kId to kOptions.
