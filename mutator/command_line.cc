@@ -31,7 +31,12 @@ void add_info(CLI::App& app, InfoOptions& options) {
         "info",
         "Says what a trace holds: counts, rate over time, sources and their skew, names, types, "
         "EDNS, retransmits, response times, round trips of TCP handshakes");
-    add_trace(*command, options.trace);
+    command
+        ->add_option(
+            "TRACE", options.trace,
+            "Trace: pcap, pcapng, text, stream, fsdb text, dnsperf queries, dnstap or C-DNS, "
+            "known by content; plain or gz, bz2, xz, zst, lz4; - for standard input")
+        ->required();
     command->add_flag("--json", options.json, "One JSON object instead of text");
     command->add_option("--json-file", options.json_file,
                         "Write the JSON object to a file as well");
