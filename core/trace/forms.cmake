@@ -9,7 +9,7 @@ target_sources(reprise_trace
         text_explain.hh text_form.hh text_header.hh text_row.hh text_source.hh)
 target_link_libraries(reprise_trace PRIVATE PkgConfig::xxhash)
 
-reprise_test(forms_test LABEL unit LIBRARIES reprise_trace PkgConfig::archive PkgConfig::xxhash
+reprise_test(forms_test LABEL unit TIMEOUT 180 LIBRARIES reprise_trace PkgConfig::archive PkgConfig::xxhash
     SOURCES forms_pipe_test.cc query_files_test.cc stream_source_test.cc test_packets.cc text_form_test.cc
         text_source_test.cc)
 reprise_test(forms_data_test LABEL unit LIBRARIES reprise_trace
