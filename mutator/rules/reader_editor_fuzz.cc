@@ -1,5 +1,6 @@
 // Edits of messages: the first two bytes choose edits and a name, the rest is the message. Whatever
 // it is, an edit must stay within it; where it was well formed, the result must be, and as asked.
+#include "core/bytes.hh"
 #include "core/dns_message.hh"
 #include "mutator/batch.hh"
 #include "mutator/rules/message_editor.hh"
@@ -9,7 +10,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
-#include <span>
 
 namespace {
 

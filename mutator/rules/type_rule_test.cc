@@ -11,7 +11,6 @@
 #include <map>
 #include <numeric>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace reprise::mutator {
@@ -28,7 +27,7 @@ std::vector<std::uint16_t> types(const std::string& value, size_t count,
     std::vector<std::uint16_t> out;
     for (const Octets& message :
          testing::run(*rule, std::vector<Octets>(count, testing::plain()), 1000, sources)) {
-        out.push_back(parse_question(message).value().type);
+        out.push_back(parse_question(message).value_or(DnsQuestion{}).type);
     }
     return out;
 }

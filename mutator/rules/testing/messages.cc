@@ -2,6 +2,7 @@
 
 #include "core/address.hh"
 #include "core/bytes.hh"
+#include "core/clock.hh"
 #include "core/dns_message.hh"
 #include "mutator/batch.hh"
 #include "mutator/random.hh"
@@ -18,6 +19,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace reprise::mutator::testing {
@@ -36,7 +38,7 @@ void MessageMaker::add16(unsigned value) {
 void MessageMaker::count(unsigned section) { ++bytes_[5 + 2 * section]; }
 
 MessageMaker& MessageMaker::question(std::string_view name, std::uint16_t type) {
-    const auto wire = parse_name(name).value();
+    const auto wire = parse_name(name).value_or(WireBytes{0});
     bytes_.insert(bytes_.end(), wire.begin(), wire.end());
     add16(type);
     add16(1);
@@ -187,6 +189,7 @@ Octets drawn(std::uint64_t number) {
 
 std::vector<Octets> drawn_messages(size_t count) {
     std::vector<Octets> messages;
+    messages.reserve(count);
     for (size_t i = 0; i < count; ++i) {
         messages.push_back(drawn(i));
     }
