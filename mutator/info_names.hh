@@ -24,7 +24,7 @@ public:
         std::uint64_t count = 0; ///< at least; at most error() more
     };
 
-    explicit TopKeys(size_t kept = 32'768) : kept_(kept) {}
+    explicit TopKeys(size_t kept = 32'768) : kept_(kept) { counts_.reserve(2 * kept); }
 
     void add(std::string_view key);
 

@@ -1,12 +1,11 @@
 #include "mutator/info_retransmits.hh"
 
 #include "core/address.hh"
-#include "core/clock.hh"
 #include "core/dns_message.hh"
 #include "core/query.hh"
 #include "core/trace/reader.hh"
 
-#include <cstddef>
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -14,8 +13,6 @@
 
 namespace reprise::mutator {
 namespace {
-
-constexpr size_t kMost = 1UL << 20U;
 
 /// Nothing where the question cannot be read.
 std::optional<std::uint64_t> key_of(const trace::Message& message) {
@@ -28,7 +25,7 @@ std::optional<std::uint64_t> key_of(const trace::Message& message) {
                                question->raw.size());
     constexpr std::uint64_t kOdd = 0x9e37'79b9'7f4a'7c15; // spreads what is added next
     const std::uint64_t ends = std::hash<Endpoint>{}(message.source) * kOdd + header->id;
-    return ends * kOdd + std::hash<std::string_view>{}(raw);
+    return (ends * kOdd + std::hash<std::string_view>{}(raw)) | 1ULL << 63U; // never 0
 }
 
 } // namespace
@@ -39,18 +36,14 @@ void RetransmitCounter::add(const trace::Message& message) {
     if (!key) {
         return;
     }
-    forget(message.time);
-    if (kept_.try_emplace(*key, message.time).second) {
-        order_.emplace_back(message.time, *key);
-    } else {
+    auto& kept = buckets_[*key % kBuckets].kept;
+    const auto known = std::ranges::find(kept, *key, &Kept::key);
+    if (known != kept.end() && message.time - known->time <= kWindow) {
         ++count_;
-    }
-}
-
-void RetransmitCounter::forget(Nanoseconds now) {
-    while (!order_.empty() && (now - order_.front().first > kWindow || order_.size() >= kMost)) {
-        kept_.erase(order_.front().second);
-        order_.pop_front();
+    } else if (known != kept.end()) {
+        known->time = message.time;
+    } else {
+        *std::ranges::min_element(kept, {}, &Kept::time) = {.key = *key, .time = message.time};
     }
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 // What a trace holds, counted message by message. Memory does not grow with the trace's length,
 // only with its distinct sources (about 64 bytes each) and the queries that wait for their
-// response. Names are counted in at most about 15 MiB, then with a known error.
+// response. Names take about 15 MiB at most, then with a known error, retransmits 16 MiB.
 
 #include "core/address.hh"
 #include "core/clock.hh"
