@@ -1,6 +1,5 @@
 // Rule files: TOML, read by toml++, every value with its line.
 
-#include "core/error.hh"
 #include "mutator/rules/arguments.hh"
 #include "mutator/rules/catalogue.hh"
 #include "mutator/rules/nearest.hh"
@@ -12,7 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <fstream>
-#include <iterator>
+#include <ios>
 #include <sstream>
 #include <string>
 #include <string_view>
@@ -41,7 +40,7 @@ std::vector<std::pair<std::string, const toml::node*>> in_order(const toml::tabl
     for (const auto& [key, value] : table) {
         out.emplace_back(key.str(), &value);
     }
-    std::ranges::stable_sort(out, {}, [](const auto& entry) {
+    std::ranges::sort(out, {}, [](const auto& entry) {
         const auto& begin = entry.second->source().begin;
         return std::pair(begin.line, begin.column);
     });
@@ -141,7 +140,7 @@ private:
     void read_malformed(const std::string& place, const toml::node& value) {
         const auto word = value.value<std::string_view>().value_or("");
         if (word != "keep" && word != "drop") {
-            fail(place, "key malformed: is neither \"keep\" nor \"drop\"");
+            fail(place, R"(key malformed: is neither "keep" nor "drop")");
         }
         rules_.drop_malformed = word == "drop";
     }
@@ -163,7 +162,7 @@ private:
     void read_rule(const std::string& place, const toml::table& table) {
         const toml::node* kind = table.get("kind");
         if (kind == nullptr) {
-            fail(place, "the rule has no kind; write kind = \"KIND\"");
+            fail(place, R"(the rule has no kind; write kind = "KIND")");
         }
         const std::string kind_place = place_of(name_, *kind);
         if (!kind->is_string()) {

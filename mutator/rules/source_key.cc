@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <numeric>
@@ -36,8 +37,9 @@ StickyChoice::StickyChoice(const std::vector<double>& weights) {
 }
 
 std::uint32_t StickyChoice::draw(std::uint64_t uniform) const {
-    const auto next = std::ranges::upper_bound(limits_, uniform);
-    return static_cast<std::uint32_t>(next - limits_.begin());
+    // A mix has few choices; counting them all needs no branch.
+    return static_cast<std::uint32_t>(
+        std::ranges::count_if(limits_, [&](std::uint64_t limit) { return limit <= uniform; }));
 }
 
 } // namespace reprise::mutator

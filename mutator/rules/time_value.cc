@@ -21,10 +21,10 @@ constexpr std::int64_t kMostSeconds = 9'000'000'000; ///< whose nanoseconds fit 
 
 std::optional<std::int64_t> digits(std::string_view text) {
     std::int64_t value = 0;
-    const char* last = text.data() + text.size();
     const bool starts = !text.empty() && text.front() >= '0' && text.front() <= '9';
-    const auto [end, error] = std::from_chars(text.data(), last, value);
-    return starts && error == std::errc{} && end == last ? std::optional(value) : std::nullopt;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    const bool whole = error == std::errc{} && end == text.data() + text.size();
+    return starts && whole ? std::optional(value) : std::nullopt;
 }
 
 /// ".5" as nanoseconds; empty text is 0.

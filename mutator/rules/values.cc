@@ -19,6 +19,7 @@
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 namespace reprise::mutator {
@@ -32,9 +33,9 @@ constexpr std::array kTransports{Transport::kUdp,  Transport::kTcp,   Transport:
 
 template <typename T> std::optional<T> number_of(std::string_view text) {
     T value{};
-    const char* last = text.data() + text.size();
-    const auto [end, error] = std::from_chars(text.data(), last, value);
-    return error == std::errc{} && end == last ? std::optional(value) : std::nullopt;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    const bool whole = error == std::errc{} && end == text.data() + text.size();
+    return whole ? std::optional(value) : std::nullopt;
 }
 
 bool same_bits(const IpAddress& a, const IpAddress& b, unsigned bits) {
