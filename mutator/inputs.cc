@@ -99,7 +99,8 @@ void Inputs::begin_lap() {
     }
     std::vector<size_t> order(files_.size());
     std::iota(order.begin(), order.end(), 0);
-    std::ranges::stable_sort(order, {}, [this](size_t file) { return heads_[file].first; });
+    std::ranges::sort(order, {},
+                      [this](size_t file) { return std::pair(heads_[file].first, file); });
     ahead_ = std::make_unique<ReadAhead>(std::move(sources), std::move(order), threads_);
     merge_ = std::make_unique<trace::Merge>(heads_, spaces_, reader_options_);
 }

@@ -3,7 +3,6 @@
 #include "core/clock.hh"
 #include "core/error.hh"
 #include "core/fd.hh"
-#include "core/log.hh"
 #include "core/trace/reader.hh"
 #include "mutator/inputs.hh"
 #include "mutator/mutate_report.hh"

@@ -1,6 +1,5 @@
 #include "mutator/mutate_options.hh"
 
-#include "core/error.hh"
 #include "mutator/mutate.hh"
 #include "mutator/query_encoder.hh"
 #include "mutator/rules/catalogue.hh"
@@ -8,7 +7,7 @@
 #include <CLI/CLI.hpp>
 
 #include <cstddef>
-#include <iterator>
+#include <cstdint>
 #include <map>
 #include <string>
 #include <vector>

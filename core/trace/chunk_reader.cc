@@ -1,6 +1,5 @@
 #include "core/trace/chunk_reader.hh"
 
-#include "core/clock.hh"
 #include "core/trace/chunk.hh"
 #include "core/trace/datagrams.hh"
 #include "core/trace/opened.hh"
