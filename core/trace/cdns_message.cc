@@ -92,7 +92,7 @@ public:
 
     [[nodiscard]] bool ok() const { return ok_; }
 
-    /// Sections by their place in the header: questions, answers, authorities, additionals.
+    /// Sections by their place in the header: question, answer, authority, additional.
     enum Section : std::uint8_t { kQuestion, kAnswer, kAuthority, kAdditional };
 
     void header(std::int64_t id, std::uint16_t flags) {
