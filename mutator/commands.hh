@@ -13,7 +13,7 @@ struct InfoOptions {
     std::string trace;
     std::vector<std::uint16_t> ports{53};
     bool json = false;
-    std::string json_file; ///< written beside what is printed; empty for none
+    std::string json_file{}; ///< written beside what is printed; empty for none
 };
 
 struct AnswersOptions {
