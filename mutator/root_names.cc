@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstddef>
 #include <cstdint>
 #include <iterator>
 #include <string>
@@ -67,8 +66,10 @@ constexpr std::uint16_t kTypeAny = 255;
 const std::vector<double> kJunkLabels{0.446, 0.227, 0.09, 0.13, 0.045, 0.022, 0.04};
 const std::vector<double> kHostLabels{0.653, 0.239, 0.078, 0.024, 0.006};
 
-constexpr double kProbe = 0.93; ///< of one-label junk: random letters, as browsers probe
-constexpr double kQuad = 0.45;  ///< of four-label junk: an address taken for a name
+constexpr double kNsHost = 0.44;    ///< of hosts: ns1 and its like
+constexpr double kProbeHost = 0.12; ///< of hosts: 13 characters, to get past caches
+constexpr double kProbe = 0.93;     ///< of one-label junk: random letters, as browsers probe
+constexpr double kQuad = 0.45;      ///< of four-label junk: an address taken for a name
 
 /// Of the queries of a type, those for what does not exist.
 double junk_of(std::uint16_t type) {
@@ -132,7 +133,6 @@ double top_share(std::uint16_t type) {
         return 0.905;
     case kTypeSoa:
     case kTypeDnskey:
-        return 0.5;
     case kTypeAny:
         return 0.5;
     default:
@@ -263,32 +263,24 @@ void RootNames::add_machine(Random& random, WireName& out) {
     }
 }
 
-void RootNames::make_junk(std::uint16_t type, Random& random, WireName& out) {
-    if (type == kTypeSrv) {
+// What Windows domains and multicast DNS let out.
+void RootNames::make_service(std::uint16_t type, Random& random, WireName& out) {
+    if (type == kTypePtr) {
+        out.add(random.chance(0.7) ? "lb" : "dr");
+        out.add("_dns-sd");
+        out.add("_udp");
+    } else {
         out.add("_ldap");
         out.add("_tcp");
         for (std::uint64_t i = random.between(1, 4); i > 0; --i) {
             add_syllables(random, 3, 6, out);
         }
-        add_leaked_tld(random, out);
-        return;
     }
-    if (type == kTypePtr) {
-        out.add(random.chance(0.7) ? "lb" : "dr");
-        out.add("_dns-sd");
-        out.add("_udp");
-        add_leaked_tld(random, out);
-        return;
-    }
-    const std::uint64_t labels = junk_labels_.draw(random) + 1;
-    if (labels == 1) {
-        if (random.chance(kProbe)) {
-            add_random(random, 7, 15, kLetters, out);
-        } else {
-            add_random(random, 2, 24, kCapitals, out);
-        }
-        return;
-    }
+    add_leaked_tld(random, out);
+}
+
+// A name that somebody's network should have kept, or an address taken for a name.
+void RootNames::make_leaked(std::uint64_t labels, Random& random, WireName& out) {
     if (labels == 4 && random.chance(kQuad)) {
         for (int i = 0; i < 4; ++i) {
             add_random(random, 2, 3, kDigits, out);
@@ -306,6 +298,21 @@ void RootNames::make_junk(std::uint16_t type, Random& random, WireName& out) {
     add_leaked_tld(random, out);
 }
 
+void RootNames::make_junk(std::uint16_t type, Random& random, WireName& out) {
+    if (type == kTypeSrv || type == kTypePtr) {
+        make_service(type, random, out);
+        return;
+    }
+    const std::uint64_t labels = junk_labels_.draw(random) + 1;
+    if (labels > 1) {
+        make_leaked(labels, random, out);
+    } else if (random.chance(kProbe)) {
+        add_random(random, 7, 15, kLetters, out);
+    } else {
+        add_random(random, 2, 24, kCapitals, out);
+    }
+}
+
 void RootNames::add_zone(Random& random, WireName& out) {
     add_syllables(random, 2, 6, out);
     add_tld(random, out);
@@ -314,13 +321,13 @@ void RootNames::add_zone(Random& random, WireName& out) {
 void RootNames::add_host(Random& random, WireName& out) {
     const std::uint64_t middle = host_labels_.draw(random);
     const double draw = random.unit();
-    if (draw < 0.44) {
+    if (draw < kNsHost) {
         out.add(pick(kNs, random));
-    } else if (draw < 0.565) {
+    } else if (draw < kNsHost + kProbeHost) {
         add_random(random, 13, 13, kAlphanumeric, out);
-    } else if (draw < 0.675) {
+    } else if (draw < 0.67) {
         out.add(pick(kShort, random));
-    } else if (draw < 0.775) {
+    } else if (draw < 0.77) {
         add_random(random, 1, 2, kLetters, out);
     } else {
         add_syllables(random, 2, 5, out);

@@ -30,6 +30,8 @@ public:
 
 private:
     [[nodiscard]] bool exists(std::string_view tld) const;
+    void make_service(std::uint16_t type, Random& random, WireName& out);
+    void make_leaked(std::uint64_t labels, Random& random, WireName& out);
     void make_junk(std::uint16_t type, Random& random, WireName& out);
     void make_existing(std::uint16_t type, Random& random, WireName& out);
     void add_zone(Random& random, WireName& out);

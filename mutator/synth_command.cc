@@ -1,6 +1,5 @@
 #include "mutator/synth_command.hh"
 
-#include "core/error.hh"
 #include "mutator/commands.hh"
 #include "mutator/profiles.hh"
 #include "mutator/progress.hh"

@@ -32,7 +32,7 @@ void ArrivalRule::apply(Batch& batch) {
         }
         current_ = next_time(item);
         old_ = item.time;
-        changed_ += current_ != item.time ? 1U : 0U;
+        changed_ += !item.is_close() && current_ != item.time ? 1U : 0U;
         item.time = current_;
     }
 }

@@ -24,7 +24,7 @@ Nanoseconds SpeedRule::next_time(const Item& item) {
 void SpeedRule::apply(Batch& batch) {
     for (Item& item : batch.items) {
         const Nanoseconds time = next_time(item);
-        changed_ += time != item.time ? 1U : 0U;
+        changed_ += !item.is_close() && time != item.time ? 1U : 0U;
         item.time = time;
     }
 }
@@ -39,7 +39,7 @@ void ShiftRule::apply(Batch& batch) {
             selector_.takes(item);
         }
         const Nanoseconds time = added(std::max<Nanoseconds>(item.time, 0), shift_);
-        changed_ += time != item.time ? 1U : 0U;
+        changed_ += !item.is_close() && time != item.time ? 1U : 0U;
         item.time = time;
     }
 }
@@ -63,7 +63,7 @@ void DelayRule::apply(Batch& batch) {
     incoming_.swap(batch.items);
     for (const Item& item : incoming_) {
         const Nanoseconds time = added(std::max<Nanoseconds>(item.time, 0), delay(item));
-        changed_ += time != item.time ? 1U : 0U;
+        changed_ += !item.is_close() && time != item.time ? 1U : 0U;
         held_.put(item, time);
         newest_ = std::max(newest_, item.time);
         held_.release(newest_ + std::min<Nanoseconds>(low_, 0), batch);

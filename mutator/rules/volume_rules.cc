@@ -2,8 +2,6 @@
 
 #include "core/address.hh"
 #include "core/clock.hh"
-#include "core/query.hh"
-#include "mutator/dns_names.hh"
 #include "mutator/rules/address_pool.hh"
 #include "mutator/rules/arguments.hh"
 #include "mutator/rules/catalogue.hh"
@@ -14,13 +12,12 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 namespace reprise::mutator {
