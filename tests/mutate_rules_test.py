@@ -247,7 +247,10 @@ def test_bad_rules_are_one_line_and_write_nothing(tmp_path: Path, rules: list[st
 
 BAD_FILES = [
     ("", "bad.toml: holds no rule"),
-    ('[[rule]]\nkind = "transprot"\n', 'bad.toml:2: rule "transprot" is not known; did you mean transport?'),
+    (
+        '[[rule]]\nkind = "trannsport"\n',
+        'bad.toml:2: rule "trannsport" is not known; did you mean transport?',
+    ),
     ('[[rule]]\nkind = "keep"\n\nshare = 120\n', "bad.toml:4: rule keep, key share:"),
     ('[[rule]]\nkind = "keep"\nkind = "drop"\n', "bad.toml:3: "),
     ("[[rule]]\nkind = \n", "bad.toml:2: "),

