@@ -18,6 +18,7 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
+#include <malloc.h>
 #include <memory>
 #include <string>
 #include <utility>
@@ -27,6 +28,13 @@ namespace reprise::mutator {
 namespace {
 
 using Rules = std::vector<std::unique_ptr<Rule>>;
+
+/// Chunks and batches are made and freed thousands of times, often by different threads. Given back
+/// to the kernel in between, each would be paid for again in page faults.
+void keep_freed_memory() {
+    mallopt(M_MMAP_THRESHOLD, 32 << 20);
+    mallopt(M_TRIM_THRESHOLD, 512 << 20);
+}
 
 /// The first pass, for the rules that must see everything before they begin.
 void survey(const MutateOptions& options, const Rules& rules) {
@@ -83,6 +91,7 @@ int tell_trouble(const std::vector<InputFile>& files) {
 
 int run_mutate(const MutateOptions& options) {
     std::signal(SIGPIPE, SIG_IGN); // NOLINT(cert-err33-c): writing says so, with the pipe's name
+    keep_freed_memory();
     raise_descriptor_limit(); // files that overlap in time are open together
     const Nanoseconds began = SteadyClock::now();
     const Rules rules = make_rules(options.rules);

@@ -65,7 +65,7 @@ void ReadAhead::run(size_t file) {
     auto chunk = state.source->read(); // without the lock: `busy` keeps others away
     const std::scoped_lock lock(mutex_);
     state.busy = false;
-    waiting_bytes_ += chunk->bytes();
+    waiting_bytes_ += chunk->memory();
     if (chunk->last) {
         state.ended = true;
         state.source = nullptr;
@@ -87,7 +87,7 @@ std::shared_ptr<trace::Chunk> ReadAhead::take(size_t file) {
     state.in_use = true;
     auto chunk = std::move(state.ready.front());
     state.ready.pop_front();
-    waiting_bytes_ -= chunk->bytes();
+    waiting_bytes_ -= chunk->memory();
     return chunk;
 }
 

@@ -20,7 +20,7 @@ namespace reprise::mutator {
 class ReadAhead {
 public:
     static constexpr size_t kChunksAhead = 4;           ///< of a file in use
-    static constexpr size_t kAheadBytes = 256UL << 20U; ///< of messages and packets, all files
+    static constexpr size_t kAheadBytes = 256UL << 20U; ///< of chunks that wait, all files together
 
     struct File {
         std::unique_ptr<trace::ChunkSource> source;

@@ -54,8 +54,8 @@ public:
 
     [[nodiscard]] bool full() const { return entries.size() >= kEntries || bytes_ >= kBytes; }
 
-    /// Bytes of messages and packets.
-    [[nodiscard]] size_t bytes() const { return bytes_; }
+    /// Memory it takes, roughly.
+    [[nodiscard]] size_t memory() const { return bytes_ + entries.capacity() * sizeof(Entry); }
 
     /// A copy that lives as long as the chunk.
     Bytes keep(Bytes bytes) {
