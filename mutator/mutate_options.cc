@@ -117,8 +117,16 @@ void add_mutate(CLI::App& app, MutateLine& line) {
 MutateOptions mutate_options(const CLI::App& app, const MutateLine& line) {
     MutateOptions options = line.options;
     options.form = line.form.empty() ? form_of(options.output) : forms().at(line.form);
-    options.rules.drop_malformed = line.malformed == "drop";
-    collect_rules(*app.get_subcommand("mutate"), line, options.rules);
+    const CLI::App& command = *app.get_subcommand("mutate");
+    const std::uint64_t seed = options.rules.seed;
+    collect_rules(command, line, options.rules);
+    // What the command line says wins over rule files.
+    if (command.count("--seed") > 0) {
+        options.rules.seed = seed;
+    }
+    if (command.count("--malformed") > 0) {
+        options.rules.drop_malformed = line.malformed == "drop";
+    }
     return options;
 }
 

@@ -220,6 +220,20 @@ def test_every_rule_is_seen_at_the_server(make_bed: MakeBed, tmp_path: Path) -> 
     assert [rule["matched"] for rule in report["rules"]] == [100] * 16 + [30, 100]
 
 
+def test_the_command_line_wins_over_a_rule_file(tmp_path: Path) -> None:
+    trace = tmp_path / "groups.tsv"
+    trace.write_text(HEADER + "".join(group_rows(4, 500_000)))
+    rules = tmp_path / "rules.toml"
+
+    def changed(head: str, *words: str) -> bytes:
+        rules.write_text(f'{head}\n[[rule]]\nkind = "drop"\nshare = 50\n')
+        mutate(trace, "-o", tmp_path / "out.rps", *words, "--rules", rules)
+        return (tmp_path / "out.rps").read_bytes()
+
+    assert changed("seed = 1") == changed("", "--seed", "1") != changed("", "--seed", "2")
+    assert changed("seed = 1", "--seed", "2") == changed("", "--seed", "2")
+
+
 # --- times ------------------------------------------------------------------------------------------------
 
 

@@ -227,7 +227,7 @@ TEST(DnsWords, TheNearest) {
     EXPECT_EQ(type_words().nearest("NSEC3PARMA"), "NSEC3PARAM");
     EXPECT_EQ(type_words().nearest("xyzzy"), "");
     EXPECT_EQ(type_words().nearest(std::string(1'000, 'A')), "");
-    EXPECT_EQ(nearest("sorce", kColumnNames), "source");
+    EXPECT_EQ(nearest("sourze", kColumnNames), "source");
 }
 
 } // namespace

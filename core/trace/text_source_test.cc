@@ -183,8 +183,8 @@ TEST(TextSource, WhatCannotBeOpened) {
     EXPECT_THAT(read_content("#reprise-text 10\n" + kRow).refused, HasSubstr("line 1"));
     EXPECT_THAT(read_content("#reprise-text").refused, HasSubstr("line 1"));
     EXPECT_THAT(read_content("#reprise-text 1").refused, HasSubstr("columns are missing"));
-    EXPECT_THAT(read_content(replaced(kHeader, "source", "sorce")).refused,
-                HasSubstr("line 2: \"sorce\" is not a column, did you mean source?"));
+    EXPECT_THAT(read_content(replaced(kHeader, "source", "sourze")).refused,
+                HasSubstr("line 2: \"sourze\" is not a column, did you mean source?"));
     EXPECT_THAT(read_content(replaced(kHeader, "\tport\t", "\tsource\t")).refused,
                 HasSubstr("line 2: column source is there twice"));
     EXPECT_THAT(read_content("#reprise-text 1\ntime\tname\ttype\n").refused,

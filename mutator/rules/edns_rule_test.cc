@@ -208,7 +208,7 @@ TEST(EdnsRule, RefusesWhatContradicts) {
     EXPECT_THAT(refusal("edns", "ecs=off,192.0.2.0/24"), HasSubstr("off"));
     EXPECT_THAT(refusal("edns", "padding=0"), HasSubstr("padding"));
     EXPECT_THAT(refusal("edns", "maybe"), HasSubstr("on"));
-    EXPECT_THAT(refusal("edns", "versoin=1"), HasSubstr("did you mean version"));
+    EXPECT_THAT(refusal("edns", "verzion=1"), HasSubstr("did you mean version"));
     EXPECT_EQ(refusal("edns", "cookie=00010203040506070001020304050607"), "");
 }
 

@@ -233,7 +233,7 @@ TEST(TimeRules, EmptyTracesAndBatches) {
 TEST(TimeRules, Mistakes) {
     EXPECT_THAT(complaint("speed", "0"), HasSubstr("factor"));
     EXPECT_THAT(complaint("speed", "share=5"), HasSubstr("no factor="));
-    EXPECT_THAT(complaint("speed", "faktor=2"), HasSubstr("factor"));
+    EXPECT_THAT(complaint("speed", "facctor=2"), HasSubstr("factor"));
     EXPECT_THAT(complaint("shift", "soon"), HasSubstr("-0.5"));
     EXPECT_THAT(complaint("gap", "1,share=50"), HasSubstr("no share and no where"));
     EXPECT_THAT(complaint("poisson", "10,where.type=A"), HasSubstr("no share and no where"));
