@@ -25,7 +25,7 @@ from cli.errors import EXIT_FAILED
 _DATA_SKIP = re.compile(r"shared data|\w+_data_test:")  # the one reason to skip that CI accepts
 _TAIL_LINES = 60  # of a failing check's output
 _CPP = (".cc", ".hh")
-# Words of the field and of names, and parts of "\\n" and "\\t" with what follows, that codespell takes for slips.
+# Words of the field, names, and parts of "\\n" and "\\t" with what follows, that codespell takes for slips.
 _DNS_WORDS = "additionals,ede,kno,te,nd,thex,tyes"
 _CPP_FOLDERS = ("core", "mutator", "controller", "querier", "cli", "bench", "tests")
 
