@@ -15,8 +15,11 @@ import pytest
 
 from cli import programs
 from tests.bed import Bed, synth
+from tests.conftest import DATA
 
-FORMS = ("plain", "micro", "pcapng", "gz", "bz2", "xz", "zst", "lz4", "pcapng.zst")
+CAPTURES = ("plain", "micro", "pcapng", "gz", "bz2", "xz", "zst", "lz4", "pcapng.zst")
+CHANGED = ("text", "stream", "text.xz")  # as the mutator writes them
+FORMS = (*CAPTURES, *CHANGED)
 
 
 @pytest.fixture(scope="module")
@@ -40,6 +43,18 @@ def _make(form: str, plain: Path, folder: Path) -> Path:
     if form in ("micro", "pcapng"):
         kind = "pcap" if form == "micro" else "pcapng"
         subprocess.run([programs.packaged("editcap"), "-F", kind, str(plain), str(path)], check=True)
+    elif form in CHANGED:
+        argv = [
+            programs.own("reprise-mutator"),
+            "mutate",
+            str(plain),
+            "--to",
+            form.split(".", maxsplit=1)[0],
+            "-o",
+        ]
+        subprocess.run([*argv, str(path)], check=True, capture_output=True)
+        if form == "text.xz":
+            path.write_bytes(lzma.compress(path.read_bytes()))
     elif form == "pcapng.zst":
         path.write_bytes(compress["zst"](_make("pcapng", plain, folder).read_bytes()))
     elif form != "plain":
@@ -62,7 +77,19 @@ def info(path: Path) -> dict[str, Any]:
 
 def totals(read: dict[str, Any]) -> dict[str, Any]:
     """What must not depend on the form: everything but the file's description and sub-microsecond times."""
-    kept = ("packets", "queries", "responses", "transport", "family", "sources", "types", "connections")
+    kept = (
+        "queries",
+        "tcp",
+        "names",
+        "edns",
+        "opcodes",
+        "responses",
+        "transport",
+        "family",
+        "sources",
+        "types",
+        "connections",
+    )
     return {key: read[key] for key in kept if key in read}
 
 
@@ -74,7 +101,7 @@ def test_every_form_reads_the_same(traces: dict[str, Path], form: str) -> None:
 
 
 @pytest.mark.netns
-@pytest.mark.parametrize("form", ("micro", "gz", "zst", "lz4", "pcapng"))
+@pytest.mark.parametrize("form", ("micro", "gz", "zst", "lz4", "pcapng", *CHANGED))
 def test_every_form_replays_the_same(bed: Bed, traces: dict[str, Path], form: str) -> None:
     bed.start_server()
     bed.start_distributor(1)
@@ -82,3 +109,31 @@ def test_every_form_replays_the_same(bed: Bed, traces: dict[str, Path], form: st
     assert controller.wait() == 0, controller.text()
     queries = bed.account()["queries"]
     assert queries["answered"] == queries["read"] == info(traces["plain"])["queries"]
+
+
+FOREIGN = {
+    "fsdb": "#fsdb -F t time srcip qname class qtype proto\n"
+    + "".join(f"{1_475_762_151 + i / 100:.3f}\t192.0.2.{i % 5}\t{i}.com\tIN\tA\tudp\n" for i in range(50)),
+    "dnsperf": "; a comment\n" + "".join(f"{i}.com A\n" for i in range(50)),
+}
+FILES = {"dnstap": "dnstap/knot-auth.dnstap", "C-DNS": "root/compactor-gold.cbor.xz"}
+
+
+@pytest.mark.netns
+@pytest.mark.parametrize("form", [*FOREIGN, *FILES])
+def test_other_tools_forms_are_replayed(bed: Bed, tmp_path: Path, form: str) -> None:
+    if form in FOREIGN:
+        trace = tmp_path / "queries"
+        trace.write_text(FOREIGN[form])
+    else:
+        trace = DATA / FILES[form]
+        if not trace.is_file():
+            pytest.skip("shared data is absent")
+    read = info(trace)
+    assert form in read["format"]
+    bed.start_server()
+    bed.start_distributor(1)
+    controller = bed.start_controller(trace, extra=("--fast",))  # one of them lasts for hours
+    assert controller.wait() == 0, controller.text()
+    queries = bed.account()["queries"]
+    assert queries["answered"] == queries["read"] == read["queries"] > 0
