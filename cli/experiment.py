@@ -292,15 +292,26 @@ def _convert(value: Any, kind: Any, key: str) -> Any:
         item = typing.get_args(kind)[0]
         return tuple(_convert(one, item, key) for one in value)
     if typing.get_origin(kind) is Mapping and isinstance(value, dict):
-        return dict(value)
+        return _plain(value)
     if kind is float and isinstance(value, (int, float)) and not isinstance(value, bool):
         return float(value)
     allowed = typing.get_args(kind) or (kind,)
     if isinstance(value, datetime.datetime) and str in allowed:
-        return value.isoformat().replace("+00:00", "Z")
+        return _plain(value)
     if type(value) in allowed:
         return value
     raise UsageError(f"{key} = {value!r} has the wrong type", f"it wants {_describe(kind)}")
+
+
+def _plain(value: Any) -> Any:
+    """The value with its dates and times as RFC 3339 text, so that it can be written as JSON."""
+    if isinstance(value, dict):
+        return {key: _plain(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_plain(one) for one in value]
+    if isinstance(value, datetime.date | datetime.time):
+        return value.isoformat().replace("+00:00", "Z")
+    return value
 
 
 def _describe(kind: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -256,3 +257,11 @@ def test_every_experiment_of_the_project_loads() -> None:
     assert files
     for path in files:
         assert load(path, []).title
+
+
+def test_times_in_rules_are_text(tmp_path: Path) -> None:
+    text = MINIMAL + '[[mutate.rule]]\nkind = "drop"\nwhere = { from = 2016-10-06T14:28:00Z }\n'
+    experiment = load(write(tmp_path, text), [])
+    assert experiment.mutate is not None
+    assert experiment.mutate.rule[0]["where"] == {"from": "2016-10-06T14:28:00Z"}
+    json.dumps(as_dict(experiment))

@@ -62,6 +62,4 @@ def _value(value: Any) -> str:
         return "{" + ", ".join(f"{_key(key)} = {_value(one)}" for key, one in value.items()) + "}"
     if isinstance(value, list | tuple):
         return "[" + ", ".join(_value(one) for one in value) + "]"
-    if isinstance(value, str | bool | int | float):
-        return json.dumps(value)
-    return json.dumps(str(value))  # a date and time
+    return json.dumps(value)

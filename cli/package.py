@@ -14,6 +14,7 @@ import platform
 import re
 import subprocess
 import tarfile
+import tempfile
 from pathlib import Path
 
 from cli import VERSION, programs
@@ -85,8 +86,10 @@ def _libraries(program: Path) -> dict[str, Path]:
 
 def _stripped(program: Path) -> bytes:
     """Without its debugging information where binutils are at hand."""
-    done = subprocess.run(["strip", "-o", "/dev/stdout", str(program)], capture_output=True, check=False)
-    return done.stdout if done.returncode == 0 and done.stdout else program.read_bytes()
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder) / program.name
+        done = subprocess.run(["strip", "-o", str(copy), str(program)], capture_output=True, check=False)
+        return (copy if done.returncode == 0 else program).read_bytes()
 
 
 def _add(archive: tarfile.TarFile, name: str, content: bytes, mode: int) -> None:

@@ -89,8 +89,7 @@ def logins(text: str, name: str) -> list[str]:
     """Hosts of an inventory as GNU parallel's ssh logins.
 
     One host a line, as `host`, `user@host`, or in Ansible's INI form with ansible_host, ansible_user and
-    ansible_port; `localhost` or ansible_connection=local is this machine without ssh. Groups are not told
-    apart; tables of variables are passed over.
+    ansible_port. Groups are not told apart; tables of variables are passed over.
     """
     found: list[str] = []
     variables = False
@@ -115,8 +114,11 @@ def _login(words: list[str], place: str) -> str:
         f"{place}: {bad or ' '.join(words)} is not understood",
         f"use {', '.join(sorted(known))}; more belongs into an ssh configuration (--ssh-config)",
     )
-    if given.get("ansible_connection") == "local" or host == "localhost":
-        return ":"
+    want(
+        given.get("ansible_connection", "ssh") == "ssh",
+        f"{place}: {host} is not reached by ssh",
+        "use --jobs N for the cores of this machine",
+    )
     user = f"{given['ansible_user']}@" if "ansible_user" in given else ""
     port = f":{given['ansible_port']}" if "ansible_port" in given else ""
     return f"{user}{given.get('ansible_host', host)}{port}"
@@ -150,22 +152,31 @@ def _part(folder: Path, number: int) -> Path:
     return folder / f"{number:06}.pcap"
 
 
+def _status(folder: Path, number: int) -> Path:
+    """What the mutator's exit status was: 0, or 1 where the capture was cut."""
+    return _part(folder, number).with_suffix(".status")
+
+
+def _is_done(folder: Path, number: int) -> bool:
+    return _part(folder, number).is_file() and _status(folder, number).is_file()
+
+
 def _reduce(wish: Wish, hosts: list[str], folder: Path) -> list[Path]:
     """One job a capture that is not reduced yet; returns the captures that turned out to be cut."""
-    left = [at for at in range(len(wish.inputs)) if not _part(folder, at).is_file()]
+    left = [at for at in range(len(wish.inputs)) if not _is_done(folder, at)]
     sys.stderr.write(
         f"reprise: {len(wish.inputs)} captures on {len(hosts)} hosts, {len(wish.inputs) - len(left)} of them "
         f"done before, in {folder}\n"
     )
     if left:
         _run_parallel(wish, hosts, folder, left)
-    missing = [wish.inputs[at] for at in left if not _part(folder, at).is_file()]
+    missing = [wish.inputs[at] for at in left if not _is_done(folder, at)]
     if missing:
         raise RepriseError(
             f"{len(missing)} of {len(wish.inputs)} captures were not reduced, the first is {missing[0]}",
             f"see {folder}/log, mend the host or the file, and repeat the command: it goes on from here",
         )
-    statuses = [_part(folder, at).with_suffix(".status") for at in range(len(wish.inputs))]
+    statuses = [_status(folder, at) for at in range(len(wish.inputs))]
     return [
         path for path, status in zip(wish.inputs, statuses, strict=True) if status.read_text().strip() != "0"
     ]
@@ -178,9 +189,10 @@ def _run_parallel(wish: Wish, hosts: list[str], folder: Path, left: list[int]) -
     inner = package.folder_name()
     ports = " ".join(f"--port {shlex.quote(port)}" for port in wish.ports)
     job = (
-        "set -e; mkdir run-{2}; tar -xzf mutator.tar.gz -C run-{2}; s=0; "
+        "set -e; trap 'rm -rf run-{2}' EXIT; rm -rf run-{2}; mkdir run-{2}; "
+        "tar -xzf mutator.tar.gz -C run-{2}; s=0; "
         f"run-{{2}}/{inner}/{package.PROGRAM} reduce .{{1}} {ports} -o {{2}}.pcap || s=$?; "
-        "rm -rf run-{2}; [ $s -le 1 ] && [ -f {2}.pcap ] && echo $s >{2}.status"
+        "[ $s -le 1 ] && [ -f {2}.pcap ] && echo $s >{2}.status"
     )
     base = f"{folder.resolve()}/./"
     argv = [programs.packaged("parallel"), "--will-cite", "--line-buffer", "--tag", "--retries", "2"]

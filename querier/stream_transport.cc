@@ -257,7 +257,11 @@ void StreamTransport::set_idle(std::uint32_t place, bool idle) {
         connection.idle_since = SteadyClock::now();
         idle_[connection.idle_limit].push_back(connections_, place);
     } else {
-        idle_[connection.idle_limit].remove(connections_, place);
+        const auto list = idle_.find(connection.idle_limit);
+        list->second.remove(connections_, place);
+        if (list->second.empty()) {
+            idle_.erase(list); // a trace may have any number of limits
+        }
     }
 }
 

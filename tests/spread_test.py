@@ -135,9 +135,10 @@ def test_what_is_done_is_not_done_again(hosts: Hosts, tmp_path: Path) -> None:
     assert "1 of 3 captures were not reduced" in failed.stderr.splitlines()[-1]
     assert not (tmp_path / "out.rps").exists()
     captures[1].write_bytes(whole)
+    (work / "000000.status").unlink()  # its host was lost before it could tell
     done = _mutate(*words, "--ssh-config", hosts.config)
     assert done.returncode == 0, done.stderr
-    assert "2 of them done before" in done.stderr
+    assert "1 of them done before" in done.stderr
     alone = _mutate(*captures, "-o", tmp_path / "alone.rps")
     assert alone.returncode == 0
     assert (tmp_path / "out.rps").read_bytes() == (tmp_path / "alone.rps").read_bytes()
@@ -160,13 +161,12 @@ def test_an_inventory_becomes_logins() -> None:
     [clients]
     c1 ansible_host=192.0.2.1 ansible_user=me ansible_port=2222
     me@c2 # comment
-    localhost
     [clients:vars]
     some=thing
     [more]
     c3 role=querier
     """
-    assert logins(text, "inv") == ["me@192.0.2.1:2222", "me@c2", ":", "c3"]
+    assert logins(text, "inv") == ["me@192.0.2.1:2222", "me@c2", "c3"]
 
 
 @pytest.mark.parametrize(
@@ -174,6 +174,7 @@ def test_an_inventory_becomes_logins() -> None:
     [
         ("", "inv names no host"),
         ("c1 c2", "inv line 1: c1 c2 is not understood"),
+        ("c1 ansible_connection=local", "inv line 1: c1 is not reached by ssh"),
         ("\nc1 ansible_become=true", "inv line 2: ansible_become is not understood"),
     ],
 )
@@ -205,6 +206,7 @@ def test_the_package_runs_unprivileged_without_anything_else(tmp_path: Path) -> 
     first = archive.read_bytes()
     package.write(archive)
     assert archive.read_bytes() == first
+    assert Path("/dev/stdout").is_symlink(), "the tools that make it leave the machine alone"
     shutil.unpack_archive(archive, tmp_path / "elsewhere")
     tmp_path.chmod(0o755)
     for parent in (*tmp_path.relative_to("/tmp").parents,):  # the test's folders are its user's alone
