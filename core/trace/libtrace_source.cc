@@ -1,6 +1,7 @@
 // The only user of libtrace.
 #include "core/trace/libtrace_source.hh"
 
+#include "core/bytes.hh"
 #include "core/clock.hh"
 #include "core/trace/packet.hh"
 #include "core/trace/source.hh"
@@ -22,6 +23,11 @@ namespace reprise::trace {
 namespace {
 
 constexpr std::uint64_t kRecordHeader = 16; ///< pcap and ERF alike
+
+/// libtrace ends the whole program (by an assertion) over a packet that was 65,536 bytes or more on
+/// the wire, where it counts 4 for the check sequence of an Ethernet frame. Headers say so where a
+/// long segment was cut by the snap length, and where they are damaged.
+constexpr std::uint32_t kLongestWire = LIBTRACE_PACKET_BUFSIZE - 1 - 4;
 
 struct TraceCloser {
     void operator()(libtrace_t* trace) const { trace_destroy(trace); }
@@ -64,9 +70,9 @@ libtrace_packet_t* create_packet() {
 class LibtraceSource final : public PacketSource {
 public:
     LibtraceSource(std::unique_ptr<libtrace_t, TraceCloser> trace, std::string format,
-                   std::uint64_t size)
+                   bool big_endian, std::uint64_t size)
         : trace_(std::move(trace)), packet_(create_packet()), format_(std::move(format)),
-          size_(size) {}
+          big_endian_(big_endian), size_(size) {}
 
     bool next(Packet& packet) override {
         const int result = trace_read_packet(trace_.get(), packet_.get());
@@ -74,6 +80,10 @@ public:
             if (result < 0) {
                 note(trace_get_err(trace_.get()).problem);
             }
+            return false;
+        }
+        if (pcap() && wire_length_of_header() > kLongestWire) {
+            note("a packet too long for libtrace");
             return false;
         }
         return show(packet);
@@ -87,10 +97,19 @@ public:
     }
 
     [[nodiscard]] std::string description() const override {
-        return format_ == "pcapfile" ? "pcap, libtrace" : format_ + ", libtrace";
+        return (pcap() ? "pcap" : format_) + ", libtrace";
     }
 
 private:
+    [[nodiscard]] bool pcap() const { return format_ == "pcapfile"; }
+
+    /// The last number of a pcap record's header, seen before libtrace looks at it.
+    [[nodiscard]] std::uint32_t wire_length_of_header() const {
+        Cursor in({static_cast<const std::uint8_t*>(packet_->header), kRecordHeader});
+        in.skip(kRecordHeader - sizeof(std::uint32_t));
+        return big_endian_ ? in.u32be() : in.little<std::uint32_t>();
+    }
+
     bool show(Packet& packet) {
         libtrace_linktype_t type = TRACE_TYPE_UNKNOWN;
         std::uint32_t captured = 0;
@@ -117,6 +136,7 @@ private:
     std::unique_ptr<libtrace_t, TraceCloser> trace_;
     std::unique_ptr<libtrace_packet_t, PacketCloser> packet_; // goes before its trace
     std::string format_;
+    bool big_endian_; ///< numbers in record headers
     std::uint64_t packets_ = 0;
     std::uint64_t bytes_ = 0;
     std::uint64_t size_; ///< of the file
@@ -125,14 +145,16 @@ private:
 
 } // namespace
 
-std::unique_ptr<PacketSource> open_libtrace(const std::string& format, const std::string& path) {
+std::unique_ptr<PacketSource> open_libtrace(const std::string& format, const std::string& path,
+                                            bool big_endian) {
     std::unique_ptr<libtrace_t, TraceCloser> trace(trace_create((format + ":" + path).c_str()));
     if (!trace || trace_is_err(trace.get()) || trace_start(trace.get()) != 0) {
         return nullptr;
     }
     std::error_code ignored;
     const auto size = std::filesystem::file_size(path, ignored);
-    return std::make_unique<LibtraceSource>(std::move(trace), format, ignored ? 0 : size);
+    return std::make_unique<LibtraceSource>(std::move(trace), format, big_endian,
+                                            ignored ? 0 : size);
 }
 
 } // namespace reprise::trace

@@ -6,8 +6,9 @@
 
 namespace reprise::trace {
 
-/// Packets by libtrace: `format` is its name for it, "pcapfile" or "erf". Null where libtrace does
-/// not take the file.
-std::unique_ptr<PacketSource> open_libtrace(const std::string& format, const std::string& path);
+/// Packets by libtrace: `format` is its name for it, "pcapfile" or "erf"; `big_endian` are the
+/// numbers in the file's record headers. Null where libtrace does not take the file.
+std::unique_ptr<PacketSource> open_libtrace(const std::string& format, const std::string& path,
+                                            bool big_endian);
 
 } // namespace reprise::trace

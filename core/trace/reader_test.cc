@@ -292,6 +292,32 @@ TEST_F(Files, FramesTooLongForLibtraceGoToLibpcap) {
     EXPECT_EQ(reader.description(), "pcap, libpcap");
 }
 
+/// As a segment of 64 KiB and more that the snap length cut, or a header that is damaged.
+TEST_F(Files, WireLengthsTooLongForLibtraceGoToLibpcap) {
+    for (const bool big_endian : {false, true}) {
+        for (const std::uint32_t wire : {65'531U, 65'532U, 65'535U, 65'536U, 100'000U, ~0U}) {
+            PcapFile file(1, false, big_endian);
+            file.add(ethernet(ipv4(udp(1'024, 53, dns(0)))), kStart);
+            file.add(ethernet(ipv4(udp(1'024, 53, dns(1)))), kStart + kMillisecond, wire);
+            file.add(ethernet(ipv4(udp(1'024, 53, dns(2)))), kStart + 2 * kMillisecond);
+            Reader reader(write(file.bytes()));
+            EXPECT_EQ(read_sample(reader, false), 3U) << wire;
+            EXPECT_EQ(reader.trouble(), "");
+            EXPECT_EQ(reader.description(), wire == 65'531 ? "pcap, libtrace" : "pcap, libpcap");
+        }
+    }
+}
+
+TEST_F(Files, FrameCheckSequencesAreForLibpcap) {
+    for (const bool big_endian : {false, true}) {
+        PcapFile file(0x1400'0001, false, big_endian);
+        file.add(ethernet(ipv4(udp(1'024, 53, dns(0)))) + Buffer(4), kStart);
+        const std::string name = write(file.bytes());
+        EXPECT_EQ(Reader(name).description(), "pcap, libpcap");
+        EXPECT_EQ(read_sample(name, false), 1U);
+    }
+}
+
 // ---- what can be wrong
 
 TEST_F(Files, RefusalsNameTheMend) {

@@ -27,7 +27,8 @@ enum class Format : std::uint8_t { kUnknown, kPcap, kPcapng, kErf };
 
 struct Content {
     Format format = Format::kUnknown;
-    std::uint32_t link = 0; ///< of a pcap file
+    bool big_endian = true; ///< numbers of the file's own; ERF's always are
+    std::uint32_t link = 0; ///< of a pcap file: the whole field
 };
 
 constexpr std::uint64_t kPcapFileHeader = 24;
@@ -64,13 +65,16 @@ Content recognise(Bytes head) {
     if (pcap_magic(magic) || pcap_magic(swapped)) {
         in.seek(20);
         const std::uint32_t link = in.u32be();
-        // The upper half of the field tells about frame check sequences.
+        const bool big_endian = pcap_magic(magic);
         return {.format = Format::kPcap,
-                .link = (pcap_magic(magic) ? link : __builtin_bswap32(link)) & 0xffffU};
+                .big_endian = big_endian,
+                .link = big_endian ? link : __builtin_bswap32(link)};
     }
     return {.format = looks_like_erf(head) ? Format::kErf : Format::kUnknown};
 }
 
+/// The upper half of the field tells about frame check sequences: libtrace takes all of it for the
+/// link type, and ends the program over one that it does not know.
 bool libtrace_reads(std::uint32_t link) {
     return link == 1 || link == 12 || link == 14 || link == 101 || link == 113;
 }
@@ -150,12 +154,12 @@ std::unique_ptr<PacketSource> try_libtrace(const Content& content, const ByteStr
         return nullptr;
     }
     if (content.format == Format::kErf) {
-        return open_libtrace("erf", path);
+        return open_libtrace("erf", path, content.big_endian);
     }
     if (content.format != Format::kPcap || !libtrace_reads(content.link)) {
         return nullptr;
     }
-    auto source = open_libtrace("pcapfile", path);
+    auto source = open_libtrace("pcapfile", path, content.big_endian);
     return source ? std::make_unique<FallbackSource>(std::move(source), path) : nullptr;
 }
 

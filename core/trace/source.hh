@@ -11,8 +11,10 @@
 // also the packets before the cut, so compressed files go to libarchive, which keeps them and says
 // what is wrong. `pcap:` (libtrace over libpcap) cuts times to microseconds and is not used;
 // `pcapfile:` keeps nanoseconds. Frames over 64 KiB (large receive offload on a loopback) end
-// libtrace's reading: whenever libtrace reports an error the file is read again by libpcap from the
-// packet in question, which either goes on or tells what is wrong and where.
+// libtrace's reading, and headers that tell of such a frame, cut by the snap length, would end the
+// program: whenever libtrace reports an error or is not to see a packet, the file is read again by
+// libpcap from the packet in question, which either goes on or tells what is wrong and where. Files
+// with frame check sequences (flags in the link field) go to libpcap from the start.
 
 #include "core/trace/byte_stream.hh"
 #include "core/trace/packet.hh"
