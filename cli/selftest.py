@@ -101,7 +101,8 @@ def slow_checks() -> list[Check]:
     return [
         Check("ctest dev", partial(ctest, "dev", slow=True)),
         Check("every header alone", lambda: _tool("cmake", "--build", "--preset", "dev", "-t", alone)),
-        Check("ctest tsan, threaded parts", partial(ctest, "tsan", slow=True, only="controller_test")),
+        Check("ctest tsan, the Reader's thread", partial(ctest, "tsan", slow=True, only="controller_test")),
+        Check("ctest tsan, mutate's threads", partial(ctest, "tsan", slow=True, only="mutator_pipe_test")),
         Check("fuzz", fuzz),
     ]
 
