@@ -7,6 +7,7 @@
 #include "mutator/inputs.hh"
 #include "mutator/mutate_report.hh"
 #include "mutator/output_file.hh"
+#include "mutator/output_path.hh"
 #include "mutator/pipeline.hh"
 #include "mutator/query_encoder.hh"
 #include "mutator/rules/catalogue.hh"
@@ -20,6 +21,7 @@
 #include <cstdio>
 #include <malloc.h>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -87,6 +89,18 @@ int tell_trouble(const std::vector<InputFile>& files) {
     return status;
 }
 
+/// Opened before the work: that it cannot be written is known before hours have passed.
+std::optional<OutputFile> open_report(const MutateOptions& options) {
+    if (options.report.empty()) {
+        return std::nullopt;
+    }
+    if (same_output(options.report, options.output)) {
+        throw UsageError(fmt::format("--report and -o both write to {}; give --report another name",
+                                     options.report));
+    }
+    return std::optional<OutputFile>(std::in_place, options.report, "--report");
+}
+
 } // namespace
 
 int run_mutate(const MutateOptions& options) {
@@ -96,6 +110,7 @@ int run_mutate(const MutateOptions& options) {
     const Nanoseconds began = SteadyClock::now();
     const Rules rules = make_rules(options.rules);
     OutputFile output(options.output);
+    std::optional<OutputFile> report_file = open_report(options);
     survey(options, rules);
     Inputs inputs(options.inputs, options.jobs);
     MutateReport report;
@@ -110,10 +125,9 @@ int run_mutate(const MutateOptions& options) {
         report.rules.push_back(rule->counts());
     }
     log_report(options, report);
-    if (!options.report.empty()) {
-        OutputFile file(options.report);
-        file.write(report_json(options, report) + "\n");
-        file.finish();
+    if (report_file) {
+        report_file->write(report_json(options, report) + "\n");
+        report_file->finish();
     }
     return status;
 }

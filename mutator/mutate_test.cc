@@ -1,5 +1,6 @@
 #include "core/clock.hh"
 #include "core/error.hh"
+#include "core/fd.hh"
 #include "core/trace/test_packets.hh"
 #include "mutator/mutate.hh"
 #include "mutator/mutate_options.hh"
@@ -14,9 +15,11 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <fcntl.h>
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -109,6 +112,18 @@ TEST_F(MutateTest, AnyNumberOfJobsGivesTheSameBytes) {
     }
 }
 
+TEST_F(MutateTest, RulesThatMakeManyQueriesEmitThemInPieces) {
+    const std::string path = capture("in", 40);
+    const std::vector<std::string> arguments{
+        path,          "--duplicate", "copies=1500", "--attack", "1000000,for=1,fixed=a",
+        "--duplicate", "copies=3",    "--header",    "cd=on"};
+    const std::string one = run(arguments, "1.rps");
+    std::vector<std::string> more = arguments;
+    more.insert(more.end(), {"--jobs", "4"});
+    EXPECT_EQ(file_text(run(more, "4.rps")), file_text(one));
+    EXPECT_NEAR(static_cast<double>(test::read_lines(one).size()), 3 * (60'000 + 39'000), 5'000);
+}
+
 TEST_F(MutateTest, ACutInputIsWrittenAsFarAsItGoes) {
     const std::string path = capture("cut", 10);
     std::filesystem::resize_file(path, std::filesystem::file_size(path) - 3);
@@ -167,6 +182,61 @@ TEST(OutputFile, AppearsWhole) {
     }
     EXPECT_FALSE(std::filesystem::exists(folder.file("b")));
     EXPECT_FALSE(std::filesystem::exists(folder.file("b.partial")));
+}
+
+TEST_F(MutateTest, AReportThatCannotBeWrittenIsRefusedFirst) {
+    const std::string path = capture("in", 3);
+    const auto refused = [&](const std::string& report) {
+        try {
+            run({path, "--report", report}, "a.rps");
+        } catch (const UsageError& error) {
+            return std::string(error.what());
+        }
+        return std::string();
+    };
+    EXPECT_THAT(refused("/nonexistent/r"), HasSubstr("cannot write /nonexistent/r: "));
+    EXPECT_THAT(refused("/nonexistent/r"), HasSubstr("give --report a file name"));
+    EXPECT_THAT(refused(folder_.file("a.rps")), HasSubstr("--report and -o both write to"));
+    EXPECT_THAT(refused(folder_.file("../") +
+                        std::filesystem::path(folder_.file("")).parent_path().filename().string() +
+                        "/a.rps"),
+                HasSubstr("--report and -o both write to"));
+    std::filesystem::create_symlink("a.rps", folder_.file("link"));
+    EXPECT_THAT(refused(folder_.file("link")), HasSubstr("--report and -o both write to"));
+    EXPECT_FALSE(std::filesystem::exists(folder_.file("a.rps")));
+}
+
+void write_file(const std::string& path, std::string_view text) {
+    OutputFile file(path);
+    file.write(text);
+    file.finish();
+}
+
+TEST(OutputFile, ALinkStaysAndItsFileIsReplaced) {
+    const TemporaryFolder folder;
+    std::filesystem::create_directory(folder.file("below"));
+    std::ofstream(folder.file("below/old")) << "old";
+    std::filesystem::create_symlink("below/old", folder.file("a"));
+    std::filesystem::create_symlink("a", folder.file("b"));
+    std::filesystem::create_symlink("below/new", folder.file("c")); // not there yet
+    write_file(folder.file("b"), "one");
+    write_file(folder.file("c"), "two");
+    for (const char* link : {"a", "b", "c"}) {
+        EXPECT_TRUE(std::filesystem::is_symlink(folder.file(link)));
+    }
+    EXPECT_EQ(file_text(folder.file("below/old")), "one");
+    EXPECT_EQ(file_text(folder.file("below/new")), "two");
+    EXPECT_FALSE(std::filesystem::exists(folder.file("below/old.partial")));
+}
+
+TEST(OutputFile, AnOpenFileIsWrittenDirectly) {
+    const TemporaryFolder folder;
+    const FileDescriptor open(::open(folder.file("a").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+    const std::string name = "/proc/self/fd/" + std::to_string(open.get());
+    std::filesystem::create_symlink(name, folder.file("stdout")); // as /dev/stdout
+    write_file(folder.file("stdout"), "abc");
+    EXPECT_EQ(file_text(folder.file("a")), "abc");
+    EXPECT_TRUE(std::filesystem::is_symlink(folder.file("stdout")));
 }
 
 TEST(OutputFile, AFullDiskIsOneLine) {

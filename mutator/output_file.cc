@@ -16,29 +16,32 @@
 namespace reprise::mutator {
 namespace {
 
-FileDescriptor open_standard_output() {
+FileDescriptor open_standard_output(std::string_view option) {
     if (::isatty(STDOUT_FILENO) != 0) {
-        throw UsageError("standard output is a terminal; send it to a pipe or give -o FILE");
+        throw UsageError(fmt::format(
+            "standard output is a terminal; send it to a pipe or give {} FILE", option));
     }
     return FileDescriptor(check(::dup(STDOUT_FILENO), "dup standard output"));
 }
 
-FileDescriptor open_file(const std::string& name, const std::string& working) {
+FileDescriptor open_file(const std::string& name, const std::string& working,
+                         std::string_view option) {
     const int fd = ::open(working.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
     if (fd < 0) {
-        throw_unwritable(name, errno);
+        throw_unwritable(name, errno, option);
     }
     return FileDescriptor(fd);
 }
 
 } // namespace
 
-OutputFile::OutputFile(const std::string& path) : name_(path == "-" ? "standard output" : path) {
+OutputFile::OutputFile(const std::string& path, std::string_view option)
+    : name_(path == "-" ? "standard output" : path) {
     if (path == "-") {
-        file_ = open_standard_output();
+        file_ = open_standard_output(option);
     } else {
-        path_.emplace(path);
-        file_ = open_file(name_, path_->working());
+        path_.emplace(path, option);
+        file_ = open_file(name_, path_->working(), option);
     }
 }
 

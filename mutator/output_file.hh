@@ -16,8 +16,8 @@ namespace reprise::mutator {
 /// Opening throws UsageError, writing throws Error naming the file.
 class OutputFile {
 public:
-    /// "-" is standard output.
-    explicit OutputFile(const std::string& path);
+    /// "-" is standard output. `option` is the one that names the file, for error messages.
+    explicit OutputFile(const std::string& path, std::string_view option = "-o");
 
     void write(std::string_view bytes);
 

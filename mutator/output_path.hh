@@ -2,14 +2,17 @@
 // Where a result goes: a file appears under its own name only once it is whole.
 
 #include <string>
+#include <string_view>
 
 namespace reprise::mutator {
 
 /// Work goes to "PATH.partial"; commit() renames it to PATH; without it the destructor removes it.
-/// What is not a regular file (a pipe, a device) is written directly.
+/// A symbolic link stays: the file that it leads to is replaced. What is not a regular file (a
+/// pipe, a device) is written directly, and so are open files (/dev/stdout, /proc/self/fd/1).
 class OutputPath {
 public:
-    explicit OutputPath(std::string path);
+    /// Throws UsageError for a folder; `option` is where another name could be given.
+    explicit OutputPath(const std::string& path, std::string_view option = "-o");
     ~OutputPath();
     OutputPath(const OutputPath&) = delete;
     OutputPath& operator=(const OutputPath&) = delete;
@@ -28,7 +31,11 @@ private:
     bool temporary_ = false;
 };
 
+/// Whether two outputs would be the same file.
+bool same_output(const std::string& a, const std::string& b);
+
 /// The one-line usage error for an output that cannot be opened, from errno.
-[[noreturn]] void throw_unwritable(const std::string& path, int error_number);
+[[noreturn]] void throw_unwritable(const std::string& path, int error_number,
+                                   std::string_view option = "-o");
 
 } // namespace reprise::mutator
