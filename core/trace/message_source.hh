@@ -9,6 +9,10 @@
 
 namespace reprise::trace {
 
+/// The greatest number of a connection that a trace may give: there is room to number the
+/// connections of some thousand traces, laps or copies apart.
+inline constexpr std::uint64_t kMaxConnection = (1ULL << 48U) - 1;
+
 /// Yields messages in file order. Opening throws TraceError; later trouble ends the messages and
 /// stands in trouble(). The members mean what Reader's do.
 class MessageSource {

@@ -59,7 +59,12 @@ private:
             return fail_record("is cut or broken");
         }
         --left_;
-        return usable(query) || fail_record("is neither a query nor the close of a connection");
+        if (!usable(query)) {
+            return fail_record("is neither a query nor the close of a connection");
+        }
+        return query.connection <= kMaxConnection ||
+               fail_record(
+                   fmt::format("has connection {}; numbers are below 2^48", query.connection));
     }
 
     void read_header(const std::string& path) {

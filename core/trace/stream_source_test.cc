@@ -141,7 +141,10 @@ TEST(StreamForm, FramesWithGoodChecksumsAndBadContent) {
     append_record(eleven, tiny);
     OwnQuery nowhere = usual(Buffer(12));
     nowhere.query.destination = {};
+    OwnQuery many = in[0];
+    many.query.connection = 1ULL << 48U;
     const std::vector<std::pair<std::string, std::string>> cases{
+        {frame(block(1, record(many))), "has connection 281474976710656; numbers are below 2^48"},
         {frame("not protobuf"), "the frame is not a block"},
         {frame(block(0, one)), "the frame is not a block of 1 to 256 records"},
         {frame(block(257, one)), "the frame is not a block of 1 to 256 records"},

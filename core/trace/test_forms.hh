@@ -81,7 +81,7 @@ public:
         if (out.message.empty() && query.transport == Transport::kUdp) {
             query.transport = Transport::kTcp;
         }
-        query.connection = below(2) == 0 ? 0 : random_();
+        query.connection = below(2) == 0 ? 0 : random_() >> 16U;
         query.source = endpoint();
         query.destination = endpoint();
         query.rtt_class = static_cast<std::uint16_t>(below(3) == 0 ? random_() : 0);

@@ -44,7 +44,7 @@ std::string explain_cell(Column column, std::string_view cell) {
     case Column::kTransport:
         return explain_transport(cell);
     case Column::kConnection:
-        return wrong(cell, "the number of a connection, or -");
+        return wrong(cell, "the number of a connection, below 2^48, or -");
     case Column::kId:
         return wrong(cell, "a number from 0 to 65535, nor the word close");
     case Column::kFlags:

@@ -6,6 +6,7 @@
 #include "core/query.hh"
 #include "core/trace/dns_words.hh"
 #include "core/trace/message_columns.hh"
+#include "core/trace/message_source.hh"
 #include "core/trace/text_cells.hh"
 #include "core/trace/text_explain.hh"
 #include "core/trace/text_form.hh"
@@ -104,7 +105,11 @@ bool RowParser::parse_transport_cells(Query& query) {
            parse_endpoints(query) &&
            take(Column::kTransport,
                 [&](std::string_view text) { return parse_transport(text, query.transport); }) &&
-           take_number(Column::kConnection, query.connection) &&
+           take(Column::kConnection,
+                [&](std::string_view text) {
+                    return parse_number(text, query.connection) &&
+                           query.connection <= kMaxConnection;
+                }) &&
            take_number(Column::kRtt, query.rtt_class) &&
            take_number(Column::kIdle, query.idle_class);
 }
