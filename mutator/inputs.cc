@@ -105,12 +105,13 @@ void Inputs::begin_lap() {
     merge_ = std::make_unique<trace::Merge>(heads_, spaces_, reader_options_);
 }
 
-/// False where this was the last lap.
+/// False where this was the last lap: of those asked for, or without a query to repeat.
 bool Inputs::next_lap(Batch& batch) {
     for (const auto& [name, count] : merge_->counters()) {
         counts_.counters[name] += count;
     }
-    const bool more = ++lap_ < options_.laps;
+    const bool empty = std::exchange(queries_before_, counts_.queries) == counts_.queries;
+    const bool more = ++lap_ < options_.laps && !empty;
     flush_closes(batch, more ? clock_.next_begin() : kNever);
     if (more) {
         clock_.next_lap();

@@ -92,6 +92,7 @@ private:
     bool ended_ = false;
     bool flush_ = false; ///< some input is a pipe
     std::uint64_t lap_ = 0;
+    std::uint64_t queries_before_ = 0; ///< of the laps before this one
     LapClock clock_;
     std::uint64_t connections_ = 0;     ///< numbers used by the laps before
     std::uint64_t last_connection_ = 0; ///< greatest number of this lap

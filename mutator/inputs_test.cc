@@ -238,6 +238,14 @@ TEST_F(InputsTest, TextIsMergedWithCapturesAndKeepsItsConnectionsApart) {
     }
 }
 
+TEST_F(InputsTest, ALapWithoutAQueryIsTheLast) {
+    const std::string path = folder_.file("responses");
+    write_capture(path, {{ipv4(udp(53, 1000, dns(1, true))), kBegin}});
+    InputCounts counts;
+    EXPECT_THAT(merged_lines({.paths = {path}, .laps = 1'000'000}, 1, &counts), SizeIs(0));
+    EXPECT_EQ(counts.packets, 1U);
+}
+
 TEST_F(InputsTest, LapsGoOnInTimeAndInConnections) {
     const Buffer message = prefixed(dns(1));
     const auto segment = [&](std::uint32_t sequence, const Buffer& payload, const char* flags) {

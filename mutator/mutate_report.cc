@@ -69,6 +69,11 @@ void log_report(const MutateOptions& options, const MutateReport& report) {
                  "closes_out={} bytes={} elapsed_s={:.2f}",
                  report.in.queries, report.out.queries, report.in.responses, report.in.closes,
                  report.out.closes, report.bytes, report.seconds);
+    if (report.out.out_of_order > 0) {
+        spdlog::warn("work=mutate out_of_order={} note=\"so many queries have an earlier time than "
+                     "the one before them; sort the inputs by time\"",
+                     report.out.out_of_order);
+    }
     if (report.in.queries == 0) {
         spdlog::warn("work=mutate note=\"no DNS query was read ({} packets or rows, {} responses); "
                      "check the input, and give --port N for DNS on another port\"",
@@ -90,6 +95,9 @@ std::string report_json(const MutateOptions& options, const MutateReport& report
         .number("responses_dropped", report.in.responses)
         .number("closes_in", report.in.closes)
         .number("closes_out", report.out.closes)
+        .number("closes_left_out", report.out.losses.closes_left_out)
+        .number("connections_split", report.out.losses.connections_split)
+        .number("out_of_order", report.out.out_of_order)
         .number("packets", report.in.packets)
         .raw("counters", counters.text())
         .raw("rules", rules_json(options, report.rules))

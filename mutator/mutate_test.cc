@@ -184,6 +184,30 @@ TEST(OutputFile, AppearsWhole) {
     EXPECT_FALSE(std::filesystem::exists(folder.file("b.partial")));
 }
 
+constexpr const char* kTextHeader = "#reprise-text 1\ntime\tsource\tport\ttransport\tconnection"
+                                    "\tid\tname\ttype\n";
+
+TEST_F(MutateTest, TheReportCountsWhatIsLostOrOutOfOrder) {
+    const std::string path = folder_.file("in.tsv");
+    std::ofstream(path) << kTextHeader << "1\t192.0.2.1\t7\ttcp\t1\t1\ta.\tA\n"
+                        << "3\t192.0.2.1\t7\ttcp\t2\t1\ta.\tA\n"
+                        << "2\t192.0.2.1\t7\ttcp\t1\t1\ta.\tA\n"
+                        << "4\t192.0.2.1\t7\ttcp\t2\tclose\t-\t-\n"
+                        << "4\t192.0.2.1\t7\ttcp\t1\tclose\t-\t-\n";
+    run({path, "--report", folder_.file("r.json")}, "a.pcap");
+    EXPECT_THAT(file_text(folder_.file("r.json")),
+                HasSubstr(R"("closes_in": 2, "closes_out": 1, "closes_left_out": 1, )"
+                          R"("connections_split": 1, "out_of_order": 1)"));
+}
+
+TEST_F(MutateTest, ConnectionsBeyondWhatCanBeReadAreRefused) {
+    const std::string path = folder_.file("in.tsv");
+    std::ofstream(path) << kTextHeader << "1\t192.0.2.1\t7\ttcp\t281474976710655\t1\ta.\tA\n";
+    EXPECT_EQ(test::read_lines(run({path}, "a.rps")).size(), 1U);
+    EXPECT_THROW(run({path, "--loop", "2"}, "b.rps"), Error);
+    EXPECT_FALSE(std::filesystem::exists(folder_.file("b.rps")));
+}
+
 TEST_F(MutateTest, AReportThatCannotBeWrittenIsRefusedFirst) {
     const std::string path = capture("in", 3);
     const auto refused = [&](const std::string& report) {

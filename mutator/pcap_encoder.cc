@@ -103,7 +103,9 @@ void PcapEncoder::encode(const Query& query, std::string& out) {
     note_classes(query);
     if (over_connection(query)) {
         encode_stream(query, out);
-    } else if (!query.is_close()) {
+    } else if (query.is_close()) {
+        leave_close_out(query.connection);
+    } else {
         build_udp(packet_, query.source, query.destination, query.message);
         put(query.trace_time, out);
     }
@@ -135,6 +137,8 @@ void PcapEncoder::encode_stream(const Query& query, std::string& out) {
     if (query.is_close()) {
         if (known) {
             close(ends, from, query.trace_time, out);
+        } else {
+            leave_close_out(query.connection);
         }
         return;
     }
@@ -149,10 +153,14 @@ void PcapEncoder::encode_stream(const Query& query, std::string& out) {
 
 PcapEncoder::Connection& PcapEncoder::open(const Query& query, const Ends& ends, size_t client,
                                            std::string& out) {
-    forget(ends);
+    if (query.connection != 0 && displaced_.erase(query.connection) > 0) {
+        ++losses_.connections_split;
+        cut_ = true;
+    }
+    displace(ends);
     if (open_.size() == most_) {
         ++forgotten_;
-        forget(open_.front().ends);
+        displace(open_.front().ends);
     }
     const std::uint64_t first = spread(opened_++);
     open_.push_back(
@@ -187,6 +195,24 @@ void PcapEncoder::close(const Ends& ends, size_t from, Nanoseconds time, std::st
     forget(ends);
 }
 
+/// Its connection was never open, or another one has its ports.
+void PcapEncoder::leave_close_out(std::uint64_t id) {
+    ++losses_.closes_left_out;
+    cut_ |= displaced_.erase(id) > 0;
+}
+
+/// Gives the place of the connection between these ends, if there is one, to another.
+void PcapEncoder::displace(const Ends& ends) {
+    const auto found = index_.find(ends);
+    if (found != index_.end()) {
+        if (displaced_.size() == most_) {
+            displaced_.clear(); // old ones have ended, most likely
+        }
+        displaced_.insert(found->second->id);
+        forget(ends);
+    }
+}
+
 void PcapEncoder::forget(const Ends& ends) {
     const auto found = index_.find(ends);
     if (found != index_.end()) {
@@ -200,6 +226,12 @@ void PcapEncoder::finish(std::string& /*out*/) {
         spdlog::warn("work=mutate connections_forgotten={} note=\"more than {} connections were "
                      "open at a time\"",
                      forgotten_, most_);
+    }
+    if (cut_) {
+        spdlog::warn("work=mutate connections_split={} closes_left_out={} note=\"a capture cannot "
+                     "hold connections that share addresses and ports at a time: the later ends "
+                     "the earlier; write .tsv or .rps to keep them whole\"",
+                     losses_.connections_split, losses_.closes_left_out);
     }
 }
 

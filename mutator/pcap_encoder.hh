@@ -7,7 +7,10 @@
 // every packet has the time of its query. So reading the capture back gives the same queries,
 // times, addresses, ports and connections. A query over TCP without a connection has one of its
 // own, which ends behind it. Where a connection's ports are in use by another one, a SYN with a
-// fresh initial sequence number begins it, which is how readers tell connections apart.
+// fresh initial sequence number begins it, which is how readers tell connections apart. The other
+// one ends there: a capture has no place for two connections with the same ends at a time. If it
+// goes on after all, it is split, and a close of it while it is displaced is left out; both are
+// counted.
 
 #include "core/address.hh"
 #include "core/bytes.hh"
@@ -21,6 +24,7 @@
 #include <list>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 namespace reprise::mutator {
@@ -39,6 +43,8 @@ public:
     void encode(const Query& query, std::string& out) override;
 
     void finish(std::string& out) override;
+
+    [[nodiscard]] EncoderLosses losses() const override { return losses_; }
 
     /// Connections forgotten for lack of memory.
     [[nodiscard]] std::uint64_t forgotten() const { return forgotten_; }
@@ -66,6 +72,8 @@ private:
     Connection& open(const Query& query, const Ends& ends, size_t client, std::string& out);
     void send(Connection& connection, size_t from, const Query& query, std::string& out);
     void close(const Ends& ends, size_t from, Nanoseconds time, std::string& out);
+    void leave_close_out(std::uint64_t id);
+    void displace(const Ends& ends);
     void forget(const Ends& ends);
     void note_classes(const Query& query);
 
@@ -74,6 +82,9 @@ private:
     std::unordered_map<Ends, List::iterator, EndsHash> index_;
     std::uint64_t opened_ = 0;
     std::uint64_t forgotten_ = 0;
+    std::unordered_set<std::uint64_t> displaced_; ///< ids that had no close; at most `most_`
+    EncoderLosses losses_;
+    bool cut_ = false; ///< a connection was split, or its close left out for another one
     bool classes_noted_ = false;
     std::vector<std::uint8_t> packet_;
     std::vector<std::uint8_t> payload_;

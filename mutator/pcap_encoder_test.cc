@@ -101,6 +101,29 @@ TEST_F(PcapEncoderTest, PortsInUseBelongToTheLatestConnection) {
     EXPECT_EQ(read_back(), put_);
 }
 
+TEST_F(PcapEncoderTest, ConnectionsOfTheSameEndsAreSplitAndCounted) {
+    for (const std::uint64_t connection : {1U, 2U, 1U, 2U}) {
+        encoder_.encode(query(Transport::kTcp, connection), bytes_);
+    }
+    Query close = query(Transport::kTcp, 1);
+    close.message = {};
+    encoder_.encode(close, bytes_);
+    EXPECT_EQ(encoder_.losses().connections_split, 2U);
+    EXPECT_EQ(encoder_.losses().closes_left_out, 1U);
+    ::testing::internal::CaptureStderr();
+    EXPECT_THAT(read_back(), SizeIs(4));
+}
+
+TEST_F(PcapEncoderTest, PortsThatAreUsedAgainSplitNothing) {
+    put(query(Transport::kTcp, 1)); // without a close
+    put(query(Transport::kTcp, 2));
+    put_close(2);
+    put(query(Transport::kTcp, 0));
+    put(query(Transport::kTcp, 0));
+    EXPECT_EQ(encoder_.losses().connections_split, 0U);
+    EXPECT_EQ(encoder_.losses().closes_left_out, 0U);
+}
+
 TEST_F(PcapEncoderTest, QueriesWithoutAConnectionHaveOneEach) {
     put(query(Transport::kTcp, 0));
     put(query(Transport::kStatelessTcp, 0));
@@ -122,6 +145,7 @@ TEST_F(PcapEncoderTest, ACloseOfNothingIsNothing) {
     const size_t size = bytes_.size();
     put_close(5);
     EXPECT_EQ(bytes_.size(), size);
+    EXPECT_EQ(encoder_.losses().closes_left_out, 1U);
 }
 
 TEST_F(PcapEncoderTest, MoreConnectionsThanItFollows) {

@@ -12,6 +12,12 @@ namespace reprise::mutator {
 
 enum class OutputForm : std::uint8_t { kPcap, kText, kStream };
 
+/// What a form could not hold.
+struct EncoderLosses {
+    std::uint64_t connections_split = 0; ///< went on as a connection of their own
+    std::uint64_t closes_left_out = 0;
+};
+
 class QueryEncoder {
 public:
     QueryEncoder() = default;
@@ -32,6 +38,9 @@ public:
 
     /// What stands behind the last query.
     virtual void finish(std::string& out) = 0;
+
+    /// So far.
+    [[nodiscard]] virtual EncoderLosses losses() const { return {}; }
 };
 
 std::unique_ptr<QueryEncoder> make_encoder(OutputForm form);

@@ -1,6 +1,8 @@
 #pragma once
 // The stages of a mutation behind the inputs.
 
+#include "core/clock.hh"
+#include "mutator/batch.hh"
 #include "mutator/output_file.hh"
 #include "mutator/parcel.hh"
 #include "mutator/pipeline.hh"
@@ -8,6 +10,7 @@
 #include "mutator/rules/rule.hh"
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <vector>
 
@@ -15,7 +18,9 @@ namespace reprise::mutator {
 
 struct OutputCounts {
     std::uint64_t queries = 0;
-    std::uint64_t closes = 0;
+    std::uint64_t closes = 0;       ///< of the trace, as far as they are written
+    std::uint64_t out_of_order = 0; ///< queries with an earlier time than the one before them
+    EncoderLosses losses;
 };
 
 /// Shows the rules every query and changes nothing.
@@ -35,19 +40,31 @@ public:
 
     void run(Parcel& parcel) override;
 
+    [[nodiscard]] bool has_more() const override { return rule_->has_more(); }
+
+    void run_more(Parcel& parcel) override;
+
 private:
+    void end_piece(Parcel& parcel);
+
     Rule* rule_;
+    bool last_ = false;  ///< the parcel at work was
+    bool flush_ = false; ///< the same
 };
 
-/// Makes the output's bytes.
+/// Makes the output's bytes. Throws Error for a connection's number that no reader would take back.
 class EncodeStage final : public Stage {
 public:
     EncodeStage(std::unique_ptr<QueryEncoder> encoder, OutputCounts& counts);
     void run(Parcel& parcel) override;
 
 private:
+    void count(const Item& item);
+
     std::unique_ptr<QueryEncoder> encoder_;
     OutputCounts* counts_;
+    std::uint64_t closes_ = 0;                                   ///< that the encoder was given
+    Nanoseconds last_ = std::numeric_limits<Nanoseconds>::min(); ///< time of the query before
     bool begun_ = false;
 };
 
