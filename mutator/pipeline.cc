@@ -22,12 +22,12 @@ constexpr auto kLook = std::chrono::milliseconds(100);
 } // namespace
 
 Pipeline::Pipeline(Inputs& inputs, std::vector<std::unique_ptr<Stage>> stages, unsigned threads)
-    : inputs_(&inputs), threads_(threads) {
+    : inputs_(&inputs), threads_(threads), parcels_(2 * size_t{threads} + 1), made_(parcels_) {
     for (auto& stage : stages) {
         stations_.push_back({.stage = std::move(stage), .queue = {}});
     }
     // Two for each thread: one being worked on, one waiting; and one being filled.
-    for (unsigned i = 0; i < 2 * threads + 1; ++i) {
+    for (size_t i = 0; i < parcels_; ++i) {
         free_.push_back(std::make_unique<Parcel>());
     }
 }
@@ -100,12 +100,27 @@ Pipeline::Task Pipeline::pick() {
 Pipeline::Task Pipeline::pick_stage() {
     for (size_t i = stations_.size(); i-- > 0;) {
         Station& station = stations_[i];
-        if (!station.busy && !station.queue.empty()) {
+        if (station.busy) {
+            continue;
+        }
+        if (station.more ? may_run_more(i) : !station.queue.empty()) {
             station.busy = true;
-            return [this, i] { run_stage(i); };
+            return station.more ? Task([this, i] { run_more(i); })
+                                : Task([this, i] { run_stage(i); });
         }
     }
     return {};
+}
+
+// Pieces need parcels besides those of the inputs, all of which may be waiting before this stage.
+// That few are on their way behind it bounds memory; as these drain by themselves, or by the last
+// stage that has more, there is no deadlock.
+bool Pipeline::may_run_more(size_t index) const {
+    size_t waiting = 0;
+    for (size_t i = index + 1; i < stations_.size(); ++i) {
+        waiting += stations_[i].queue.size();
+    }
+    return waiting < threads_;
 }
 
 void Pipeline::run_stage(size_t index) {
@@ -115,23 +130,53 @@ void Pipeline::run_stage(size_t index) {
     station.queue.pop_front();
     lock.unlock();
     station.stage->run(*parcel);
-    if (index + 1 == stations_.size()) {
-        finish(std::move(parcel), station);
-        return;
+    hand_on(std::move(parcel), index);
+}
+
+void Pipeline::run_more(size_t index) {
+    auto parcel = take_free();
+    stations_[index].stage->run_more(*parcel);
+    hand_on(std::move(parcel), index);
+}
+
+std::unique_ptr<Parcel> Pipeline::take_free() {
+    const std::scoped_lock lock(mutex_);
+    if (free_.empty()) {
+        ++made_;
+        return std::make_unique<Parcel>();
     }
-    lock.lock();
+    auto parcel = std::move(free_.back());
+    free_.pop_back();
+    return parcel;
+}
+
+/// From a stage that is done with it.
+void Pipeline::hand_on(std::unique_ptr<Parcel> parcel, size_t index) {
+    Station& station = stations_[index];
+    const bool more = station.stage->has_more();
+    const bool behind_all = index + 1 == stations_.size();
+    if (behind_all) {
+        finish(std::move(parcel));
+    }
+    const std::scoped_lock lock(mutex_);
     station.busy = false;
-    stations_[index + 1].queue.push_back(std::move(parcel));
+    station.more = more;
+    if (!behind_all) {
+        stations_[index + 1].queue.push_back(std::move(parcel));
+    }
 }
 
 /// A parcel has passed the last stage.
-void Pipeline::finish(std::unique_ptr<Parcel> parcel, Station& station) {
+void Pipeline::finish(std::unique_ptr<Parcel> parcel) {
     const bool last = parcel->last;
     parcel->clear();
     const std::scoped_lock lock(mutex_);
-    station.busy = false;
     done_ |= last;
-    free_.push_back(std::move(parcel));
+    if (made_ > parcels_) {
+        --made_;
+    } else {
+        free_.push_back(std::move(parcel));
+    }
 }
 
 void Pipeline::run_fill() {

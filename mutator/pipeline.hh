@@ -4,7 +4,7 @@
 // A stage sees every batch, in order and one at a time; different stages work on different batches
 // at the same time. So a stage may keep state without locks, and what comes out does not depend on
 // the number of threads. Threads prefer late stages, and the number of batches on their way is
-// bounded, so memory is as well.
+// bounded, so memory is as well. A stage that makes much of a batch emits it in several.
 
 #include "mutator/inputs.hh"
 #include "mutator/parcel.hh"
@@ -29,6 +29,13 @@ public:
 
     /// Takes the next batch; one is the last (Parcel::last).
     virtual void run(Parcel& parcel) = 0;
+
+    /// Whether the stage kept back some of what it made of the batch. run_more() is then called,
+    /// with empty ones, before the next run().
+    [[nodiscard]] virtual bool has_more() const { return false; }
+
+    /// Fills the parcel with the next piece; the last piece has what the batch had (Parcel::last).
+    virtual void run_more(Parcel& /*parcel*/) {}
 };
 
 class Pipeline {
@@ -45,6 +52,7 @@ private:
         std::unique_ptr<Stage> stage;
         std::deque<std::unique_ptr<Parcel>> queue;
         bool busy = false;
+        bool more = false; ///< the stage has; its queue waits
     };
 
     using Task = std::function<void()>;
@@ -52,8 +60,12 @@ private:
     void work() noexcept;
     Task pick();
     Task pick_stage();
+    [[nodiscard]] bool may_run_more(size_t index) const;
     void run_stage(size_t index);
-    void finish(std::unique_ptr<Parcel> parcel, Station& station);
+    void run_more(size_t index);
+    void hand_on(std::unique_ptr<Parcel> parcel, size_t index);
+    std::unique_ptr<Parcel> take_free();
+    void finish(std::unique_ptr<Parcel> parcel);
     void run_fill();
     void attempt(const Task& task);
     void stop(std::exception_ptr error);
@@ -63,6 +75,8 @@ private:
     unsigned threads_;
     std::mutex mutex_;
     std::condition_variable changed_;
+    size_t parcels_; ///< for the inputs; pieces may need more for a while
+    size_t made_;    ///< now
     std::vector<std::unique_ptr<Parcel>> free_;
     std::unique_ptr<Parcel> filling_; ///< begun; the inputs had no more for now
     bool fill_busy_ = false;

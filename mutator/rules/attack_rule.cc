@@ -86,29 +86,33 @@ Item AttackRule::make(Batch& batch) {
     return item;
 }
 
-void AttackRule::add_until(Nanoseconds time, Batch& batch) {
+/// False where the batch is full before.
+bool AttackRule::add_until(Nanoseconds time, Batch& batch) {
     while (offset_ < static_cast<double>(settings_.length) && added(first_, offset_) <= time) {
-        batch.items.push_back(make(batch));
+        if (full(batch)) {
+            return false;
+        }
+        put(make(batch), batch);
         ++number_;
         advance();
     }
+    return !full(batch);
 }
 
-void AttackRule::apply(Batch& batch) {
-    incoming_.swap(batch.items);
-    for (const Item& item : incoming_) {
-        if (!started_) {
-            start(item);
-        }
-        if (!found_destination_ && item.destination.address.family == destination_.address.family) {
-            destination_ = item.destination;
-            found_destination_ = true;
-        }
-        add_until(item.time, batch);
-        batch.items.push_back(item);
-        seen_ += item.is_close() ? 0U : 1U;
+bool AttackRule::work(Item& item, Batch& batch) {
+    if (!started_) {
+        start(item);
     }
-    incoming_.clear();
+    if (!found_destination_ && item.destination.address.family == destination_.address.family) {
+        destination_ = item.destination;
+        found_destination_ = true;
+    }
+    if (!add_until(item.time, batch)) {
+        return false;
+    }
+    pass(item, batch);
+    seen_ += item.is_close() ? 0U : 1U;
+    return true;
 }
 
 RuleCounts AttackRule::counts() const {

@@ -1,18 +1,17 @@
 #include "core/address.hh"
-#include "core/bytes.hh"
+#include "core/error.hh"
 #include "mutator/batch.hh"
 #include "mutator/rules/address_pool.hh"
 #include "mutator/rules/rule.hh"
 #include "mutator/rules/volume_rules.hh"
 
-#include <cstddef>
 #include <cstdint>
 
 namespace reprise::mutator {
 namespace {
 
-/// Connections without a close would gather otherwise; those forgotten end by idleness.
-constexpr size_t kMostOpen = 1UL << 20U;
+/// A copy's number must fit 63 bits.
+constexpr std::uint64_t kMostConnection = (std::uint64_t{1} << 63U) - 1;
 
 } // namespace
 
@@ -29,7 +28,7 @@ std::uint64_t DuplicateRule::number_of(const IpAddress& source) {
 }
 
 bool DuplicateRule::takes_close(const Item& close) {
-    return settings_.all || copied_.erase(close.connection) != 0;
+    return settings_.all || copied_.take(close.source, close.connection).has_value();
 }
 
 bool DuplicateRule::takes(const Item& item) {
@@ -39,39 +38,52 @@ bool DuplicateRule::takes(const Item& item) {
     if (!selector_.takes(item)) {
         return false;
     }
-    if (!settings_.all && item.connection != 0) {
-        if (copied_.size() >= kMostOpen) {
-            copied_.clear();
-        }
-        copied_.insert(item.connection);
+    if (!settings_.all) {
+        copied_.add(item.source, item.connection, 1);
     }
     return true;
 }
 
-void DuplicateRule::copy(Item item, Batch& batch) {
-    const AddressPool& pool = item.source.address.is_v4() ? settings_.pool4 : settings_.pool6;
-    const Bytes message = item.message;
-    const std::uint64_t number = number_of(item.source.address) * (settings_.copies - 1);
-    for (std::uint32_t i = 0; i + 1 < settings_.copies; ++i) {
-        item.source.address = pool.at(number + i);
-        item.connection += item.connection == 0 ? 0U : 1U;
-        item.message = batch.copy(message); // rules behind this one may edit each
-        batch.items.push_back(item);
-        added_ += item.is_close() ? 0U : 1U;
+void DuplicateRule::begin(Item& item, Batch& batch) {
+    wanted_ = takes(item) ? settings_.copies : 1;
+    if (wanted_ > 1) {
+        first_copy_ = number_of(item.source.address) * (settings_.copies - 1);
     }
+    if (item.connection > kMostConnection / settings_.copies) {
+        throw Error("rule duplicate: the trace's connections have too large numbers for so many "
+                    "copies; give fewer copies=");
+    }
+    item.connection *= settings_.copies;
+    pass(item, batch);
+    done_ = 1;
 }
 
-void DuplicateRule::apply(Batch& batch) {
-    incoming_.swap(batch.items);
-    for (Item& item : incoming_) {
-        const bool taken = takes(item);
-        item.connection *= settings_.copies;
-        batch.items.push_back(item);
-        if (taken) {
-            copy(item, batch);
-        }
+/// The next one.
+void DuplicateRule::copy(Item item, Batch& batch) {
+    const AddressPool& pool = item.source.address.is_v4() ? settings_.pool4 : settings_.pool6;
+    item.source.address = pool.at(first_copy_ + done_ - 1);
+    item.connection += item.connection == 0 ? 0U : done_;
+    item.message = batch.copy(item.message); // rules behind this one may edit each
+    put(item, batch);
+    added_ += item.is_close() ? 0U : 1U;
+    ++done_;
+}
+
+bool DuplicateRule::work(Item& item, Batch& batch) {
+    if (full(batch)) {
+        return false;
     }
-    incoming_.clear();
+    if (done_ == 0) {
+        begin(item, batch);
+    }
+    while (done_ < wanted_) {
+        if (full(batch)) {
+            return false;
+        }
+        copy(item, batch);
+    }
+    done_ = 0;
+    return true;
 }
 
 RuleCounts DuplicateRule::counts() const {

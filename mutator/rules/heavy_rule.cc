@@ -12,7 +12,7 @@
 namespace reprise::mutator {
 
 void HeavyRule::survey(const Item& item) {
-    if (!item.is_close()) {
+    if (!item.is_close() && surveyed_.takes(item)) {
         ++counts_[item.source.address];
     }
 }

@@ -34,6 +34,13 @@ public:
     /// batch's memory goes with it.
     virtual void apply(Batch& batch) = 0;
 
+    /// Whether apply() and apply_more() kept something back, as it would have been too much for one
+    /// batch. apply_more() is then called, with empty batches, before all else.
+    [[nodiscard]] virtual bool has_more() const { return false; }
+
+    /// Appends the next piece.
+    virtual void apply_more(Batch& /*batch*/) {}
+
     /// After the last batch, with an empty one: appends what was kept back. Queries that this
     /// appends go through the rules behind it as any others.
     virtual void finish(Batch& /*batch*/) {}

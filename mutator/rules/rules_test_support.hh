@@ -105,6 +105,11 @@ inline std::vector<Owned> run(Rule& rule, const std::vector<Owned>& trace, size_
         fill(batch, trace, from, cut);
         rule.apply(batch);
         take(batch, out);
+        while (rule.has_more()) {
+            batch.clear();
+            rule.apply_more(batch);
+            take(batch, out);
+        }
     }
     batch.clear();
     rule.finish(batch);

@@ -18,6 +18,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace reprise::mutator {
@@ -78,7 +79,9 @@ std::unique_ptr<Rule> make_heavy(Arguments& arguments, const RuleSettings& setti
     if (!top) {
         arguments.fail({}, "has no top=; give how many of the busiest sources shall stay");
     }
-    return std::make_unique<HeavyRule>(Selector(arguments, settings.seed), *top);
+    Selector surveyed(arguments, settings.seed);
+    return std::make_unique<HeavyRule>(std::move(surveyed), Selector(arguments, settings.seed),
+                                       *top);
 }
 
 Nanoseconds seconds_of(Arguments& arguments, std::string_view key, std::string_view fallback) {
@@ -150,7 +153,9 @@ std::unique_ptr<Rule> make_attack(Arguments& arguments, const RuleSettings& sett
 std::vector<RuleKind> volume_rules() {
     return {
         {"heavy", "top",
-         "keeps only the queries of the top= sources that ask most; reads the inputs twice",
+         "keeps only the queries of the top= sources that ask most, as the inputs have them: "
+         "stands "
+         "before rules that change sources; reads the inputs twice",
          make_heavy},
         {"duplicate", "copies",
          "each query comes copies= times, from fresh sources out of prefix=PREFIX[,PREFIX6] "

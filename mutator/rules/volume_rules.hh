@@ -7,6 +7,8 @@
 #include "mutator/batch.hh"
 #include "mutator/random.hh"
 #include "mutator/rules/address_pool.hh"
+#include "mutator/rules/connection_fates.hh"
+#include "mutator/rules/piecewise_rule.hh"
 #include "mutator/rules/rule.hh"
 #include "mutator/rules/selector.hh"
 #include "mutator/rules/values.hh"
@@ -17,14 +19,13 @@
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
-#include <vector>
 
 namespace reprise::mutator {
 
 /// Each query taken comes `copies` times at the same time: once as it is and, behind it, from fresh
 /// sources. A source's n-th copy always has the same address. Connections get new numbers, so that
 /// every copy has its own. Memory: about 64 bytes a source.
-class DuplicateRule : public Rule {
+class DuplicateRule : public PiecewiseRule {
 public:
     struct Settings {
         std::uint32_t copies = 2; ///< the original included
@@ -36,12 +37,13 @@ public:
     DuplicateRule(Selector selector, const Settings& settings)
         : selector_(std::move(selector)), settings_(settings) {}
 
-    void apply(Batch& batch) override;
     [[nodiscard]] RuleCounts counts() const override;
 
 private:
+    bool work(Item& item, Batch& batch) override;
     bool takes(const Item& item);
-    bool takes_close(const Item& item);
+    bool takes_close(const Item& close);
+    void begin(Item& item, Batch& batch);
     void copy(Item item, Batch& batch);
     std::uint64_t number_of(const IpAddress& source);
 
@@ -50,8 +52,10 @@ private:
     std::unordered_map<IpAddress, std::uint32_t> numbers_; ///< of sources, each family from 0
     std::uint32_t sources4_ = 0;
     std::uint32_t sources6_ = 0;
-    std::unordered_set<std::uint64_t> copied_; ///< open connections with copies, unless `all`
-    std::vector<Item> incoming_;               ///< a batch's items while it is filled anew
+    ConnectionFates copied_;       ///< open connections with copies, unless `all`
+    std::uint32_t done_ = 0;       ///< of the item at work: how many times it was emitted
+    std::uint32_t wanted_ = 0;     ///< and how many times it shall be
+    std::uint64_t first_copy_ = 0; ///< its first copy's source by number
     std::uint64_t added_ = 0;
     std::uint64_t inside_prefix_ = 0; ///< sources of the trace that a copy's may collide with
     std::uint64_t shared_ = 0;        ///< sources whose copies found no room of their own
@@ -81,8 +85,8 @@ private:
 };
 
 /// Mixes an attack into the trace: generated queries, merged by time. It ends with the trace at the
-/// latest. Memory: the attack's queries between two of the trace.
-class AttackRule : public Rule {
+/// latest.
+class AttackRule : public PiecewiseRule {
 public:
     struct Settings {
         double rate = 1000; ///< queries/s
@@ -101,13 +105,13 @@ public:
 
     explicit AttackRule(const Settings& settings);
 
-    void apply(Batch& batch) override;
     [[nodiscard]] RuleCounts counts() const override;
 
 private:
+    bool work(Item& item, Batch& batch) override;
     void start(const Item& first);
     void advance();
-    void add_until(Nanoseconds time, Batch& batch);
+    bool add_until(Nanoseconds time, Batch& batch);
     Item make(Batch& batch);
     void write_message(std::span<std::uint8_t> out);
 
@@ -119,15 +123,17 @@ private:
     Nanoseconds first_ = 0;
     double offset_ = 0; ///< of the next attack query from the attack's beginning, ns
     std::uint64_t number_ = 0;
-    std::vector<Item> incoming_; ///< a batch's items while it is filled anew
     std::uint64_t seen_ = 0;
 };
 
-/// Keeps the queries of the sources that ask most in the inputs, as they are read; equal counts are
-/// decided by address, the lower first. Memory: about 64 bytes a source.
+/// Keeps the queries of the sources that ask most in the inputs, as they are read and as far as the
+/// selector takes them; equal counts are decided by address, the lower first. Queries that it does
+/// not take stay. Memory: about 64 bytes a source.
 class HeavyRule : public Rule {
 public:
-    HeavyRule(Selector selector, std::uint64_t top) : selector_(std::move(selector)), top_(top) {}
+    /// Two selectors alike: each sees the trace once.
+    HeavyRule(Selector surveyed, Selector selector, std::uint64_t top)
+        : surveyed_(std::move(surveyed)), selector_(std::move(selector)), top_(top) {}
 
     [[nodiscard]] bool surveys() const override { return true; }
 
@@ -138,6 +144,7 @@ public:
 private:
     void choose();
 
+    Selector surveyed_;
     Selector selector_;
     std::uint64_t top_;
     std::unordered_map<IpAddress, std::uint64_t> counts_; ///< until choose()

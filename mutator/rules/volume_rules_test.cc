@@ -1,7 +1,9 @@
 #include "core/address.hh"
 #include "core/clock.hh"
 #include "core/dns_message.hh"
+#include "core/error.hh"
 #include "mutator/rules/address_pool.hh"
+#include "mutator/rules/piecewise_rule.hh"
 #include "mutator/rules/rules_test_support.hh"
 #include "mutator/rules/values.hh"
 
@@ -96,6 +98,65 @@ TEST(DuplicateRule, ClosesGoWithWhatWasCopied) {
     EXPECT_EQ(std::ranges::count_if(out, &Owned::is_close), 3);
 }
 
+TEST(DuplicateRule, ClosesAreOfTheirSourcesConnection) {
+    const std::vector<Owned> trace{tcp_at(kStart, 1), tcp_at(kStart, 1, "192.0.2.2"),
+                                   close_at(kStart, 1), close_at(kStart, 1, "192.0.2.2")};
+    for (const std::string source : {"192.0.2.1", "192.0.2.2"}) {
+        const auto out = run("duplicate", "2,where.source=" + source, trace);
+        std::vector<IpAddress> closes;
+        for (size_t i = 0; i + 1 < out.size(); ++i) { // a copy's close is behind the original's
+            if (out[i + 1].is_close() && out[i + 1].connection % 2 == 1) {
+                closes.push_back(out[i].source.address);
+            }
+        }
+        EXPECT_EQ(closes, std::vector{*IpAddress::parse(source)});
+    }
+}
+
+TEST(DuplicateRule, ConnectionNumbersDoNotOverflow) {
+    const std::vector<Owned> trace{tcp_at(kStart, (1UL << 48U) - 1)};
+    EXPECT_EQ(run("duplicate", "10000", trace).back().connection,
+              ((1UL << 48U) - 1) * 10'000 + 9'999);
+    EXPECT_THROW(run("duplicate", "3", {tcp_at(kStart, 1UL << 62U)}), Error);
+}
+
+/// The greatest batch that the rule emits.
+size_t most_at_once(Rule& rule, const std::vector<Owned>& trace) {
+    Batch batch;
+    fill(batch, trace, 0, trace.size());
+    rule.apply(batch);
+    size_t most = batch.items.size();
+    while (rule.has_more()) {
+        batch.clear();
+        rule.apply_more(batch);
+        most = std::max(most, batch.items.size());
+    }
+    return most;
+}
+
+TEST(DuplicateRule, ComesInPieces) {
+    const auto rule = make_rule("duplicate", "10000");
+    EXPECT_EQ(most_at_once(*rule, steady(20, kSecond, kStart)), PiecewiseRule::kItems);
+    EXPECT_EQ(rule->counts().at("added"), 199'980U);
+    const auto out = run("duplicate", "10000", steady(5, kSecond, kStart));
+    EXPECT_EQ(out.size(), 50'000U);
+    EXPECT_EQ(out, run("duplicate", "10000", steady(5, kSecond, kStart), 2));
+    EXPECT_EQ(sources_of(out).size(), 50'000U);
+}
+
+TEST(DuplicateRule, PiecesOfLargeMessagesAreSmaller) {
+    auto trace = steady(2, kSecond, kStart);
+    trace[1].message.resize(65'535);
+    const auto rule = make_rule("duplicate", "1000");
+    EXPECT_LE(most_at_once(*rule, trace), 1'000U + PiecewiseRule::kBytes / 65'535 + 1);
+}
+
+TEST(AttackRule, ComesInPieces) {
+    const auto rule = make_rule("attack", "1000,for=1000,name=x.,poisson=off");
+    EXPECT_EQ(most_at_once(*rule, steady(2, 100 * kSecond, kStart)), PiecewiseRule::kItems);
+    EXPECT_EQ(rule->counts().at("added"), 100'001U);
+}
+
 TEST(DuplicateRule, CopiesAreEditedAlone) {
     const auto rule = make_rule("duplicate", "2");
     Batch batch;
@@ -151,6 +212,17 @@ TEST(HeavyRule, KeepsTheBusiest) {
     EXPECT_EQ(out.size(), 22U);
     EXPECT_EQ(rule->counts().at("dropped"), 10U);
     EXPECT_EQ(run("heavy", "top=99", trace).size(), trace.size());
+}
+
+TEST(HeavyRule, CountsWhatItsFilterTakes) {
+    std::vector<Owned> trace;
+    for (int i = 0; i < 10; ++i) {
+        trace.push_back(query_at(kStart + i, "192.0.2.1", 1, "a.example"));
+        trace.push_back(query_at(kStart + i, "192.0.2.2", 1, "a.test"));
+    }
+    trace.push_back(query_at(kStart + 20, "192.0.2.2", 1, "a.test"));
+    const auto out = run("heavy", "1,where.name=example", trace);
+    EXPECT_EQ(out.size(), trace.size()) << "192.0.2.1 asks most below example";
 }
 
 TEST(AttackRule, MixesInItsRate) {
