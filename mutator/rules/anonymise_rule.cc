@@ -79,6 +79,7 @@ CryptoPan::Key read_key(Arguments& arguments) {
     const auto text = arguments.get_text("key");
     if (!text) {
         arguments.get_switch("destination");
+        arguments.get_text("malformed");
         arguments.finish(); // a misspelt key explains itself
         arguments.fail("",
                        "needs key=@FILE with 64 hex digits; make one with: openssl rand -hex 32");
@@ -101,7 +102,7 @@ public:
     AnonymiseRule(Arguments& arguments, const RuleSettings& settings)
         : selector_(arguments, settings.seed, true), pan_(read_key(arguments)),
           destination_(arguments.get_switch("destination").value_or(false)),
-          drop_malformed_(settings.drop_malformed),
+          keep_malformed_(arguments.get_word("malformed", {"keep", "drop"}) == "keep"),
           reverse_{parse_name("in-addr.arpa.").value_or(WireBytes{}),
                    parse_name("ip6.arpa.").value_or(WireBytes{})} {}
 
@@ -114,14 +115,15 @@ public:
 private:
     bool change(Item& item);
     bool change_message(std::span<std::uint8_t> message);
-    void change_options(std::span<std::uint8_t> options);
+    bool change_options(std::span<std::uint8_t> options);
     void change_subnet(std::span<std::uint8_t> option);
     void look_at_name(Bytes name);
+    void tell_malformed();
 
     ConnectionSelector selector_;
     CryptoPan pan_;
     bool destination_;
-    bool drop_malformed_;
+    bool keep_malformed_; ///< whatever --malformed says: they may show client subnets
     std::vector<WireBytes> reverse_;
     std::uint64_t changed_ = 0;
     std::uint64_t dropped_ = 0;
@@ -140,37 +142,55 @@ bool AnonymiseRule::change(Item& item) {
     if (item.is_close()) {
         return true;
     }
-    const bool stays = change_message(item.message) || !drop_malformed_;
+    const bool good = change_message(item.message);
+    if (!good) {
+        tell_malformed();
+    }
+    const bool stays = good || keep_malformed_;
     changed_ += stays ? 1 : 0;
     dropped_ += stays ? 0 : 1;
     return stays;
 }
 
-/// False where the message cannot be parsed: its options are as they were.
+// Client subnets may hide where this rule does not look: in OPT records at other places, in bytes
+// that no count of the header covers, in whatever cannot be parsed. A server may find them there.
+/// False where not all of the message is known to be free of addresses.
 bool AnonymiseRule::change_message(std::span<std::uint8_t> message) {
     const MessageLayout layout = parse_layout(message);
     if (!layout.whole) {
-        ++malformed_;
         return false;
     }
     if (layout.asks) {
         look_at_name(message.subspan(kHeader, layout.name_end - kHeader));
     }
+    bool good = !layout.stray_opt && layout.end == message.size();
     if (layout.opt != 0) {
         const size_t begin = layout.opt + kOptSize;
-        change_options(message.subspan(begin, layout.opt_end - begin));
+        good = change_options(message.subspan(begin, layout.opt_end - begin)) && good;
     }
-    return true;
+    return good;
 }
 
-void AnonymiseRule::change_options(std::span<std::uint8_t> options) {
+void AnonymiseRule::tell_malformed() {
+    if (++malformed_ == 1) {
+        spdlog::warn("event=anonymise_malformed action={} note=\"messages that cannot be parsed "
+                     "whole may hold client subnets\"",
+                     keep_malformed_ ? "keep" : "drop");
+    }
+}
+
+/// False where the options do not fill their record exactly; what can be found is changed.
+bool AnonymiseRule::change_options(std::span<std::uint8_t> options) {
+    bool exact = true;
     while (options.size() >= 4) {
+        exact = u16_at(options, 2) <= options.size() - 4;
         const size_t size = std::min<size_t>(u16_at(options, 2), options.size() - 4);
         if (u16_at(options, 0) == kOptionSubnet) {
             change_subnet(options.subspan(4, size));
         }
         options = options.subspan(4 + size);
     }
+    return exact && options.empty();
 }
 
 // Of the option's bits behind its source prefix length, and of all where the family is not known,
@@ -223,6 +243,7 @@ RuleKind anonymise_kind() {
             .first_key = "key",
             .help = "Anonymises sources and ECS options, keeping prefixes (Crypto-PAn with "
                     "AES-128): key=@FILE or key= 64 hex digits; destination=on: destinations too; "
+                    "messages that cannot be parsed whole are dropped, malformed=keep keeps them; "
                     "share= is by source",
             .make = [](Arguments& arguments, const RuleSettings& settings) {
                 return std::make_unique<AnonymiseRule>(arguments, settings);

@@ -157,6 +157,7 @@ bool LayoutParser::record(bool additional, bool last) {
     if (additional && type == kTypeOpt) {
         return take_opt(record_, end);
     }
+    out_.stray_opt = out_.stray_opt || type == kTypeOpt;
     if (!data_names(type, end - data.size(), end)) {
         return false;
     }
@@ -191,8 +192,9 @@ MessageLayout LayoutParser::parse() {
     out_.asks = asked > 0;
     out_.whole = questions(asked) && records(others, false) && records(authorities, false) &&
                  records(additionals, true);
+    out_.end = in_.position();
     if (!out_.is_signed) {
-        out_.place = in_.position();
+        out_.place = out_.end;
     }
     return out_;
 }

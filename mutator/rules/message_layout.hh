@@ -22,6 +22,7 @@ struct MessageLayout {
     size_t opt = 0;
     size_t opt_end = 0;
     size_t place = 0; ///< where an OPT record is to be added: before a signature, or behind all
+    size_t end = 0;   ///< behind all that the header announces; further bytes are nobody's
 
     bool header = false; ///< 12 bytes are there
     bool asks = false;   ///< the header announces a question
@@ -31,6 +32,7 @@ struct MessageLayout {
     bool is_signed = false;  ///< TSIG or SIG(0), which must stay last
     bool compressed = false; ///< a name behind the first question's uses a pointer
     bool pinned = false;     ///< a pointer would go wrong where OPT's extent changes
+    bool stray_opt = false;  ///< an OPT record outside the additional section
 };
 
 /// At most 65,535 bytes are a message; longer ones have an empty layout.

@@ -19,6 +19,7 @@ namespace {
 using testing::AllOf;
 using testing::Contains;
 using testing::HasSubstr;
+using testing::IsSupersetOf;
 using testing::Not;
 using testing::Pair;
 
@@ -365,18 +366,45 @@ TEST(Anonymise, OddEcsLeaksNothing) {
     EXPECT_THAT(rule->counts(), Contains(Pair("ecs_malformed", 4)));
 }
 
-TEST(Anonymise, MalformedMessagesAreCountedAndKeptOrDropped) {
+TEST(Anonymise, MalformedMessagesAreDroppedUnlessTheRuleKeepsThem) {
     auto trace = std::vector{query_at(0), query_at(1)};
     trace[0].message.resize(20);
-    const auto rule = make_rule("anonymise", kKey);
-    EXPECT_EQ(run(*rule, trace).size(), 2U);
-    EXPECT_THAT(rule->counts(), Contains(Pair("malformed", 1)));
-    RuleSet set;
-    set.drop_malformed = true;
-    set.rules.push_back(parse_rule_option("anonymise", kKey));
-    const auto dropping = std::move(make_rules(set).front());
+    const auto keeping = make_rule("anonymise", kKey + ",malformed=keep");
+    EXPECT_EQ(run(*keeping, trace).size(), 2U);
+    EXPECT_THAT(keeping->counts(), Contains(Pair("malformed", 1)));
+    EXPECT_FALSE(keeping->counts().contains("dropped"));
+    const auto dropping = make_rule("anonymise", kKey);
     EXPECT_EQ(run(*dropping, trace).size(), 1U);
-    EXPECT_THAT(dropping->counts(), Contains(Pair("dropped", 1)));
+    EXPECT_THAT(dropping->counts(), IsSupersetOf({Pair("dropped", 1), Pair("malformed", 1)}));
+    EXPECT_EQ(run("anonymise", kKey + ",malformed=drop", trace).size(), 1U);
+    EXPECT_THAT(complaint("anonymise", kKey + ",malformed=kep"), HasSubstr("did you mean keep"));
+}
+
+TEST(Anonymise, NoSubnetHidesWhereItDoesNotLook) {
+    std::vector<Owned> trace(8, query_at(0, "192.0.2.1"));
+    for (Owned& query : trace) {
+        add_option(query, 8, {0, 1, 24, 0, 192, 0, 2});
+    }
+    const std::vector<std::uint8_t> opt(trace[0].message.end() - 22, trace[0].message.end());
+    trace[0].message[11] = 0; // not counted
+    trace[1].message[11] = 0; // among the answers
+    trace[1].message[7] = 1;
+    trace[2].message[11] = 0; // in the authority section
+    trace[2].message[9] = 1;
+    trace[3].message.insert(trace[3].message.end(), opt.begin(), opt.end()); // behind all
+    trace[4].message.insert(trace[4].message.end(), opt.begin(), opt.end()); // two
+    trace[4].message[11] = 2;
+    trace[5].message[11] = 2;                            // announced, not there
+    trace[6].message[trace[6].message.size() - 10] = 10; // another option, too long
+    trace[6].message[trace[6].message.size() - 8] = 40;
+    const auto rule = make_rule("anonymise", kKey);
+    EXPECT_EQ(run(*rule, trace).size(), 1U); // the last
+    EXPECT_THAT(rule->counts(),
+                IsSupersetOf({Pair("dropped", 7), Pair("malformed", 7), Pair("ecs", 2)}));
+    const auto kept = run("anonymise", kKey + ",malformed=keep", trace);
+    EXPECT_EQ(kept.size(), 8U);
+    EXPECT_EQ(kept[1].message, trace[1].message);
+    EXPECT_NE(kept[3].message, trace[3].message) << "what is found is changed";
 }
 
 TEST(Anonymise, CountsNamesThatHoldAddresses) {
