@@ -20,7 +20,8 @@ Nanoseconds ArrivalRule::next_time(const Item& item) {
         const Nanoseconds behind = std::max<Nanoseconds>(item.time - old_, 0);
         return std::max(current_, std::min(added(current_, behind), next_));
     }
-    const Nanoseconds time = next_;
+    const Nanoseconds time =
+        in_range(next_, "gap, poisson or profile", "give a smaller gap or a greater rate");
     next_ = added(first_, arrivals_(++queries_));
     return time;
 }

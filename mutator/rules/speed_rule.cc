@@ -9,6 +9,17 @@
 #include <cstdint>
 
 namespace reprise::mutator {
+namespace {
+
+/// Moves by a shift: one that does not fit the trace is refused.
+Nanoseconds shifted(Nanoseconds time, Nanoseconds shift) {
+    time = std::max<Nanoseconds>(time, 0);
+    return in_range(shift < -time ? -1 : added(time, shift), "shift",
+                    "give a seconds= nearer to 0");
+}
+
+} // namespace
+
 // The sums are whole numbers, so that no rounding adds up over the trace.
 Nanoseconds SpeedRule::next_time(const Item& item) {
     if (!started_) {
@@ -18,7 +29,9 @@ Nanoseconds SpeedRule::next_time(const Item& item) {
     taken_ = item.is_close() ? taken_ : selector_.takes(item);
     (taken_ ? fast_ : kept_) += item.time - old_;
     old_ = item.time;
-    return added(std::max<Nanoseconds>(first_ + kept_, 0), static_cast<double>(fast_) / factor_);
+    return in_range(
+        added(std::max<Nanoseconds>(first_ + kept_, 0), static_cast<double>(fast_) / factor_),
+        "speed", "give a greater factor=");
 }
 
 void SpeedRule::apply(Batch& batch) {
@@ -38,7 +51,7 @@ void ShiftRule::apply(Batch& batch) {
         if (!item.is_close()) {
             selector_.takes(item);
         }
-        const Nanoseconds time = added(std::max<Nanoseconds>(item.time, 0), shift_);
+        const Nanoseconds time = shifted(item.time, shift_);
         changed_ += !item.is_close() && time != item.time ? 1U : 0U;
         item.time = time;
     }
@@ -62,7 +75,9 @@ Nanoseconds DelayRule::delay(const Item& item) {
 void DelayRule::apply(Batch& batch) {
     incoming_.swap(batch.items);
     for (const Item& item : incoming_) {
-        const Nanoseconds time = added(std::max<Nanoseconds>(item.time, 0), delay(item));
+        const Nanoseconds moved = delay(item);
+        const Nanoseconds time = low_ == high_ ? shifted(item.time, moved)
+                                               : added(std::max<Nanoseconds>(item.time, 0), moved);
         changed_ += !item.is_close() && time != item.time ? 1U : 0U;
         held_.put(item, time);
         newest_ = std::max(newest_, item.time);

@@ -56,6 +56,7 @@ private:
 /// Moves every query taken by a time drawn from [low, high], others not, and restores the order.
 /// Closes move by the most that a query may, so that none comes before a query of its connection.
 /// Holds the queries of up to high - low of trace time (or of |shift|, where some are not taken).
+/// A query that would come before 1970 is moved to its begin; where low is high, that is an error.
 class DelayRule : public Rule {
 public:
     DelayRule(Selector selector, Nanoseconds low, Nanoseconds high, std::uint64_t seed)

@@ -2,10 +2,14 @@
 // Trace times with offsets; none falls below 0 or above what 64 bits hold.
 
 #include "core/clock.hh"
+#include "core/error.hh"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <string_view>
 
 namespace reprise::mutator {
 
@@ -16,10 +20,23 @@ inline Nanoseconds added(Nanoseconds base, Nanoseconds offset) {
     return offset > kLastTime - base ? kLastTime : std::max<Nanoseconds>(base + offset, 0);
 }
 
-/// The same with the offset rounded to a nanosecond; doubles are exact to one for 104 days.
+/// The same with the offset rounded to a nanosecond; doubles are exact to one for 104 days. One of
+/// 146 years leaves the range.
 inline Nanoseconds added(Nanoseconds base, double offset) {
     constexpr double kMost = 0x1p62;
-    return added(base, static_cast<Nanoseconds>(std::llround(std::clamp(offset, -kMost, kMost))));
+    return offset < kMost
+               ? added(base, static_cast<Nanoseconds>(std::llround(std::max(offset, -kMost))))
+               : kLastTime;
+}
+
+/// The time, unless it left the range: queries that gather at its end have lost their spacing.
+/// `mend` tells what to change.
+inline Nanoseconds in_range(Nanoseconds time, std::string_view rule, std::string_view mend) {
+    if (time < 0 || time == kLastTime) {
+        throw Error(fmt::format("rule {}: would move a query {}; {}", rule,
+                                time < 0 ? "before 1970" : "behind the year 2262", mend));
+    }
+    return time;
 }
 
 } // namespace reprise::mutator

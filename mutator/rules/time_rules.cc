@@ -33,6 +33,10 @@ namespace {
 constexpr double kMostRate = 1e9; ///< queries/s
 constexpr size_t kMostPoints = 10'000;
 
+/// Of trace time that is held in memory to restore the order.
+constexpr double kMostJitter = 60e6; ///< us either way
+constexpr Nanoseconds kMostHeld = 3600 * kSecond;
+
 double need_number(Arguments& arguments, std::string_view key, double low, double high) {
     const auto value = arguments.get_number(key, low, high);
     if (!value) {
@@ -61,6 +65,10 @@ std::unique_ptr<Rule> make_shift(Arguments& arguments, const RuleSettings& setti
         arguments.fail("seconds", "wants seconds with at most 9 decimals, like 3600 or -0.5");
     }
     const bool all = arguments.takes_all();
+    if (!all && (*shift > kMostHeld || *shift < -kMostHeld)) {
+        arguments.fail("seconds", "with share or where is at most 3600 either way, as that much of "
+                                  "the trace is held in memory; shift two files and merge them");
+    }
     Selector selector(arguments, settings.seed);
     if (all) {
         return std::make_unique<ShiftRule>(std::move(selector), *shift);
@@ -69,7 +77,7 @@ std::unique_ptr<Rule> make_shift(Arguments& arguments, const RuleSettings& setti
 }
 
 std::unique_ptr<Rule> make_jitter(Arguments& arguments, const RuleSettings& settings) {
-    const double us = need_number(arguments, "us", 0, 1e8);
+    const double us = need_number(arguments, "us", 0, kMostJitter);
     const auto most = static_cast<Nanoseconds>(std::llround(us * 1e3));
     return std::make_unique<DelayRule>(Selector(arguments, settings.seed), -most, most,
                                        settings.seed);
@@ -151,7 +159,8 @@ std::vector<RuleKind> time_rules() {
          "the gap before every query taken is divided by factor=: 2 plays twice as fast",
          make_speed},
         {"shift", "seconds",
-         "times move by seconds=, which may be negative; with share or where the order is restored",
+         "times move by seconds=, which may be negative; with share or where the order is restored "
+         "(up to 3600 s of the trace in memory)",
          make_shift},
         {"gap", "ms", "queries follow each other every ms= milliseconds, from the first one's time",
          make_gap},
@@ -159,7 +168,8 @@ std::vector<RuleKind> time_rules() {
          "queries arrive as a Poisson process of rate= queries/s, from the first one's time",
          make_poisson},
         {"jitter", "us",
-         "times move by up to us= microseconds either way, drawn evenly; the order is restored",
+         "times move by up to us= microseconds either way (at most 60000000: twice us= of the "
+         "trace is in memory), drawn evenly; the order is restored",
          make_jitter},
         {"profile", "points",
          "queries arrive at a rate that changes: points=SECONDS:RATE,... from the first query, "

@@ -1,4 +1,5 @@
 #include "core/clock.hh"
+#include "core/error.hh"
 #include "mutator/rules/rate_profile.hh"
 #include "mutator/rules/rules_test_support.hh"
 
@@ -49,12 +50,46 @@ TEST(SpeedRule, ClosesMoveWithTheTimes) {
     EXPECT_THAT(times_of(run("speed", "2", trace)), ElementsAre(kStart, kStart + kSecond / 2));
 }
 
-TEST(ShiftRule, MovesAllAndNeverBelowZero) {
+TEST(ShiftRule, MovesAll) {
     const auto trace = steady(3, kSecond, kStart);
     EXPECT_THAT(times_of(run("shift", "-0.000000001", trace)),
                 ElementsAre(kStart - 1, kStart + kSecond - 1, kStart + 2 * kSecond - 1));
     EXPECT_THAT(times_of(run("shift", "seconds=3600", trace)).front(), kStart + 3600 * kSecond);
-    EXPECT_THAT(times_of(run("shift", "-1", steady(3, kSecond))), ElementsAre(0, 0, kSecond));
+    EXPECT_THAT(times_of(run("shift", "-1", steady(3, kSecond, kSecond))),
+                ElementsAre(0, kSecond, 2 * kSecond));
+}
+
+std::string failure(const std::string& kind, const std::string& value,
+                    const std::vector<Owned>& trace) {
+    try {
+        run(kind, value, trace);
+    } catch (const Error& error) {
+        return error.what();
+    }
+    return "";
+}
+
+TEST(TimeRules, TimesThatLeaveTheRangeAreAnError) {
+    const auto trace = steady(3, kSecond, kStart);
+    EXPECT_THAT(failure("shift", "-2000000000", trace),
+                HasSubstr("rule shift: would move a query before 1970; give a seconds= nearer"));
+    EXPECT_THAT(failure("shift", "-1", steady(3, kSecond)), HasSubstr("before 1970"));
+    EXPECT_THAT(failure("shift", "9000000000", trace), HasSubstr("behind the year 2262"));
+    EXPECT_THAT(failure("shift", "-1,where.source=192.0.2.1", steady(3, kSecond)),
+                HasSubstr("before 1970"));
+    EXPECT_THAT(failure("speed", "0.000001", steady(3, 10'000 * kSecond, kStart)),
+                HasSubstr("greater factor"));
+    EXPECT_THAT(failure("gap", "1000000000", steady(9'000, 1, kStart)), HasSubstr("smaller gap"));
+    EXPECT_EQ(failure("jitter", "1000000", steady(3, kSecond)), "");
+}
+
+TEST(TimeRules, WhatIsHeldInMemoryIsBounded) {
+    EXPECT_THAT(complaint("jitter", "60000001"), HasSubstr("us"));
+    EXPECT_EQ(complaint("jitter", "60000000"), "");
+    EXPECT_THAT(complaint("shift", "3601,share=50"), HasSubstr("at most 3600"));
+    EXPECT_THAT(complaint("shift", "-3600.5,where.type=A"), HasSubstr("at most 3600"));
+    EXPECT_EQ(complaint("shift", "-3600,where.type=A"), "");
+    EXPECT_EQ(complaint("shift", "3601"), "");
 }
 
 TEST(ShiftRule, SomeQueriesAreReordered) {
