@@ -164,6 +164,33 @@ TEST(Contradictions, NewTimesTwice) {
                 HasSubstr("--poisson (rule 3): gives every query a new time, so --speed (rule 1)"));
     EXPECT_THAT(options_error({{"speed", "2"}, {"speed", "3"}}), HasSubstr("sets factor"));
     EXPECT_EQ(options_error({{"poisson", "100"}, {"speed", "2"}}), "");
+    EXPECT_THAT(options_error({{"jitter", "2"}, {"gap", "1"}}),
+                HasSubstr("has no effect; remove it, or put it behind"));
+    EXPECT_THAT(options_error({{"poisson", "2"}, {"profile", "0:1"}}),
+                ::testing::EndsWith("has no effect; remove one"));
+}
+
+TEST(Contradictions, HeavyIsBeforeWhatMakesOtherSources) {
+    const std::string key(64, '1');
+    for (const auto& [kind, value] :
+         std::vector<std::pair<std::string, std::string>>{{"anonymise", key},
+                                                          {"remap", "198.18.0.0/15"},
+                                                          {"duplicate", "2,share=50"},
+                                                          {"attack", "5,for=1,fixed=a"}}) {
+        EXPECT_THAT(options_error({{kind, value}, {"heavy", "5"}}),
+                    HasSubstr("makes others of them; put heavy first"));
+        EXPECT_EQ(options_error({{"heavy", "5"}, {kind, value}}), "");
+    }
+}
+
+TEST(Contradictions, CopiesThatConnectionNumbersCannotHold) {
+    EXPECT_EQ(options_error({{"duplicate", "181"}, {"duplicate", "181"}}), "");
+    EXPECT_THAT(options_error({{"duplicate", "10000"}, {"duplicate", "10000"}}),
+                HasSubstr("every query comes 100000000 times; at most 32768"));
+}
+
+TEST(Mixes, WeightsHaveASum) {
+    EXPECT_THAT(options_error({{"class", "rtt=1:1e308,2:1e308"}}), HasSubstr("sum is too large"));
 }
 
 TEST(MakeRules, OneSeedEachAndSameSeedSameRules) {

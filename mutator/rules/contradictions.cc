@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <initializer_list>
 #include <string>
 #include <string_view>
@@ -14,6 +15,8 @@
 
 namespace reprise::mutator {
 namespace {
+
+constexpr std::uint64_t kMostCopies = std::uint64_t{1} << 15U;
 
 /// Rules that give every query a new time, whatever time it had.
 constexpr std::array<std::string_view, 3> kNewTimes{"gap", "poisson", "profile"};
@@ -25,6 +28,9 @@ bool is_one_of(std::string_view word, std::initializer_list<std::string_view> wo
 bool sets_new_times(const Arguments& rule) {
     return std::ranges::find(kNewTimes, rule.kind()) != kNewTimes.end();
 }
+
+/// Rules whose change a later new time for every query undoes.
+bool changes_times(const Arguments& rule) { return is_one_of(rule.kind(), {"speed", "jitter"}); }
 
 /// The place, and on the command line which of the options it is.
 std::string named(const std::vector<Arguments>& rules, size_t index) {
@@ -89,14 +95,21 @@ void check_pair(const std::vector<Arguments>& rules, size_t first, size_t second
                                     "remove one of them",
                                     named(rules, second), named(rules, first)));
     }
+    if (later.kind() == "heavy" &&
+        is_one_of(earlier.kind(), {"anonymise", "remap", "duplicate", "attack"})) {
+        throw RuleError(fmt::format("{}: counts sources as the inputs have them, and {} makes "
+                                    "others of them; put heavy first",
+                                    named(rules, second), named(rules, first)));
+    }
     if (!earlier.takes_all() || !later.takes_all()) {
         return;
     }
-    if (sets_new_times(later) &&
-        (sets_new_times(earlier) || is_one_of(earlier.kind(), {"speed", "jitter"}))) {
-        throw RuleError(fmt::format("{}: gives every query a new time, so {} has no effect; "
-                                    "remove one, or give it share= or where.",
-                                    named(rules, second), named(rules, first)));
+    if (sets_new_times(later) && (sets_new_times(earlier) || changes_times(earlier))) {
+        throw RuleError(fmt::format("{}: gives every query a new time, so {} has no effect; {}",
+                                    named(rules, second), named(rules, first),
+                                    sets_new_times(earlier)
+                                        ? std::string("remove one")
+                                        : std::string("remove it, or put it behind")));
     }
     const std::string key = replaced_key(earlier, later);
     if (!key.empty()) {
@@ -106,9 +119,27 @@ void check_pair(const std::vector<Arguments>& rules, size_t first, size_t second
     }
 }
 
+/// Connections are numbered below 2^48 and copies count on from there; 63 bits must hold them.
+void check_copies(const std::vector<Arguments>& rules) {
+    std::uint64_t product = 1;
+    for (size_t i = 0; i < rules.size(); ++i) {
+        if (rules[i].kind() != "duplicate") {
+            continue;
+        }
+        Arguments rule = rules[i]; // read once more
+        product *= rule.get_integer("copies", 1, kMostCopies).value_or(1);
+        if (product > kMostCopies) {
+            throw RuleError(fmt::format("{}: with the duplicate rules before it every query comes "
+                                        "{} times; at most {} are possible",
+                                        named(rules, i), product, kMostCopies));
+        }
+    }
+}
+
 } // namespace
 
 void refuse_contradictions(const std::vector<Arguments>& rules) {
+    check_copies(rules);
     for (size_t second = 1; second < rules.size(); ++second) {
         for (size_t first = 0; first < second; ++first) {
             check_pair(rules, first, second);

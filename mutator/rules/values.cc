@@ -194,6 +194,9 @@ std::vector<Weighted> get_mix(Arguments& arguments, std::string_view key) {
     if (!mix.empty() && sum <= 0) {
         arguments.fail(key, "all weights are 0; give one that is not");
     }
+    if (!std::isfinite(sum)) {
+        arguments.fail(key, "the weights' sum is too large; give smaller ones, like 50 and 50");
+    }
     return mix;
 }
 
