@@ -85,6 +85,15 @@ TEST(Dnsperf, NamesAndTypes) {
     EXPECT_EQ(read.queries[3].query.destination.text(), "192.0.2.53:53");
 }
 
+TEST(Dnsperf, ManyCommentsFirst) {
+    std::string comments;
+    while (comments.size() < 900'000) {
+        comments += "; a licence, say\n\n# and more\n";
+    }
+    EXPECT_EQ(read_content(comments + "www A\n").queries.size(), 1U);
+    EXPECT_EQ(read_content(comments + comments + "www A\n").queries.size(), 0U); // not endless
+}
+
 TEST(Dnsperf, WhatIsWrongIsNamed) {
     EXPECT_THAT(
         read_content("www A\nwww AAAB\n").trouble,

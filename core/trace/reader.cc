@@ -44,32 +44,40 @@ bool is_text(Bytes head) {
     });
 }
 
-/// Whether a line of `head` is whole and neither empty nor a comment.
-bool has_content(Bytes head) {
-    bool content = false;
-    bool fresh = true;
-    for (const std::uint8_t byte : head) {
-        if (byte == '\n') {
-            if (content) {
-                return true;
-            }
-            fresh = true;
-        } else if (fresh && byte != '\r' && byte != ' ' && byte != '\t') {
-            content = byte != '#' && byte != ';';
-            fresh = false;
-        }
+/// Looks for a line that is whole and neither empty nor a comment, in text that comes in parts.
+class ContentFinder {
+public:
+    /// Whether there is one up to the end of `part`.
+    bool find(Bytes part) {
+        return std::ranges::any_of(part, [this](std::uint8_t byte) { return ends_content(byte); });
     }
-    return false;
-}
+
+private:
+    bool ends_content(std::uint8_t byte) {
+        if (byte == '\n') {
+            fresh_ = true;
+            return content_;
+        }
+        if (fresh_ && byte != '\r' && byte != ' ' && byte != '\t') {
+            content_ = byte != '#' && byte != ';';
+            fresh_ = false;
+        }
+        return false;
+    }
+
+    bool content_ = false; ///< in the line
+    bool fresh_ = true;    ///< nothing was in the line yet
+};
 
 /// Enough of the beginning for Form::fits().
 Bytes peek_head(ByteStream& stream) {
-    constexpr size_t kMost = 64UL << 10U; // of comments before the first row
+    constexpr size_t kMost = 1UL << 20U; // of comments before the first row
     Bytes head = stream.peek(Form::kHead);
     if (!is_text(head)) {
         return head;
     }
-    for (size_t size = 0; size < head.size() && !has_content(head);) {
+    ContentFinder content;
+    for (size_t size = 0; size < head.size() && !content.find(head.subspan(size));) {
         size = head.size();
         head = stream.peek_line(kMost);
     }

@@ -12,10 +12,10 @@
 #include <fmt/ranges.h>
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <iterator>
 #include <string>
-#include <string_view>
 
 namespace reprise::trace {
 namespace {
@@ -62,6 +62,16 @@ bool append_message_cells(std::string& out, Bytes message) {
         out += kTab;
     }
     return whole;
+}
+
+/// A # at the name's beginning is escaped: where the name is the first column, the row would be a
+/// comment.
+void append_name(std::string& out, Bytes name) {
+    const size_t at = out.size();
+    append_name_text(out, name);
+    if (out[at] == '#') {
+        out.replace(at, 1, "\\035");
+    }
 }
 
 void append_close_cells(std::string& out) {
@@ -114,7 +124,7 @@ void append_message_cell(std::string& out, Column column, const MessageColumns& 
     case Column::kOpcode:
         return opcode_words().append(out, message.opcode);
     case Column::kName:
-        return append_name_text(out, message.name);
+        return append_name(out, message.name);
     case Column::kClass:
         return class_words().append(out, message.dns_class);
     case Column::kType:

@@ -21,6 +21,9 @@ public:
     /// not name, and empty cells, are "-". False where the row has more or fewer than the header.
     bool split(std::string_view row, RowCells& cells) const;
 
+    /// Whether this is a row's first column.
+    [[nodiscard]] bool begins_with(Column column) const { return order_.front() == column; }
+
     /// Why split() failed for a row.
     [[nodiscard]] std::string explain(std::string_view row) const;
 

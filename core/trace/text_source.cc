@@ -71,11 +71,22 @@ private:
             if (!lines_.next(line)) {
                 return lines_.trouble().empty() ? false : fail(place(), lines_.trouble());
             }
+            if (hides_row(line)) {
+                return fail(place(), "this is a row whose name begins with #, or a comment with as "
+                                     "many cells; write \\035 for the #, or take the tabs out of "
+                                     "the comment");
+            }
         } while (line.empty() || line[0] == '#');
         if (!header_.split(line, cells_)) {
             return fail(place(), header_.explain(line));
         }
         return rows_.parse(cells_, query) || fail(place(), rows_.error());
+    }
+
+    /// No cell but a name may begin with #, so only where names come first a comment can be a row.
+    bool hides_row(std::string_view line) {
+        return line.starts_with('#') && header_.begins_with(Column::kName) &&
+               header_.split(line, cells_);
     }
 
     [[nodiscard]] std::string place() const { return fmt::format("line {}", lines_.number()); }

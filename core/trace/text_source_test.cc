@@ -49,6 +49,18 @@ TEST(TextSource, FewColumnsInAnyOrder) {
     EXPECT_EQ(read.queries[1].message, hex("0000 0000 0001 0000 0000 0000 00 0063 0001"));
 }
 
+TEST(TextSource, ANameWithAHashIsNoComment) {
+    OwnQuery query = usual(hex("0000 0000 0001 0000 0000 0000 03 236223 00 0001 0001"));
+    EXPECT_THAT(as_text({query}), HasSubstr("\t\\035b#.\t"));
+    const std::string header = "#reprise-text 1\nname\ttime\tsource\ttype\n# a comment\n#\ta\n";
+    const ReadAll escaped = read_content(header + "\\035b#.\t1\t192.0.2.9\tA\n");
+    ASSERT_EQ(escaped.queries.size(), 1U) << escaped.trouble;
+    EXPECT_EQ(escaped.queries[0].message, query.message);
+    EXPECT_THAT(read_content(header + "#b#.\t1\t192.0.2.9\tA\n").trouble,
+                HasSubstr("line 5, this is a row whose name begins with #"));
+    EXPECT_EQ(read_content(kHeader + "#" + kRow + kRow).queries.size(), 1U); // a row left out
+}
+
 TEST(TextSource, HexAloneIsEnough) {
     const std::string bytes = "123401000001000000000000"
                               "0000020001"
@@ -87,6 +99,13 @@ TEST(TextSource, ClosesComeOnlyWhereAsked) {
     EXPECT_EQ(read_content(text, false).queries.size(), 2U);
 }
 
+TEST(TextSource, TheGreatestConnection) {
+    const std::string text = kHeader + replaced(kRow, "udp\t-", "tcp\t281474976710655");
+    const ReadAll read = read_content(text);
+    ASSERT_EQ(read.queries.size(), 1U) << read.trouble;
+    EXPECT_EQ(read.queries[0].query.connection, (1ULL << 48U) - 1);
+}
+
 /// A cell of the usual row changed, and what is said about it.
 TEST(TextSource, EveryCellThatIsWrongIsNamed) {
     struct Case {
@@ -107,6 +126,8 @@ TEST(TextSource, EveryCellThatIsWrongIsNamed) {
         {"udp", "upd", "did you mean udp?"},
         {"udp", "tpc", "did you mean tcp?"},
         {"\t-\t4660", "\tone\t4660", "column connection"},
+        {"\t-\t4660", "\t281474976710656\t4660",
+         R"(column connection: "281474976710656" is not the number of a connection, below 2^48)"},
         {"4660", "0x1234", R"(column id: "0x1234" is not a number from 0 to 65535)"},
         {"rd", "rd;ad", R"(column flags: "rd;ad" is not a list of flags)"},
         {"QUERY", "NOTIFI", "column opcode: \"NOTIFI\" is not an opcode"},
