@@ -72,7 +72,7 @@ public:
     LibtraceSource(std::unique_ptr<libtrace_t, TraceCloser> trace, std::string format,
                    bool big_endian, std::uint64_t size)
         : trace_(std::move(trace)), packet_(create_packet()), format_(std::move(format)),
-          big_endian_(big_endian), size_(size) {}
+          pcap_(format_ == "pcapfile"), big_endian_(big_endian), size_(size) {}
 
     bool next(Packet& packet) override {
         const int result = trace_read_packet(trace_.get(), packet_.get());
@@ -82,7 +82,7 @@ public:
             }
             return false;
         }
-        if (pcap() && wire_length_of_header() > kLongestWire) {
+        if (pcap_ && wire_length_of_header() > kLongestWire) {
             note("a packet too long for libtrace");
             return false;
         }
@@ -97,12 +97,10 @@ public:
     }
 
     [[nodiscard]] std::string description() const override {
-        return (pcap() ? "pcap" : format_) + ", libtrace";
+        return (pcap_ ? "pcap" : format_) + ", libtrace";
     }
 
 private:
-    [[nodiscard]] bool pcap() const { return format_ == "pcapfile"; }
-
     /// The last number of a pcap record's header, seen before libtrace looks at it.
     [[nodiscard]] std::uint32_t wire_length_of_header() const {
         Cursor in({static_cast<const std::uint8_t*>(packet_->header), kRecordHeader});
@@ -136,6 +134,7 @@ private:
     std::unique_ptr<libtrace_t, TraceCloser> trace_;
     std::unique_ptr<libtrace_packet_t, PacketCloser> packet_; // goes before its trace
     std::string format_;
+    bool pcap_;
     bool big_endian_; ///< numbers in record headers
     std::uint64_t packets_ = 0;
     std::uint64_t bytes_ = 0;
