@@ -10,6 +10,8 @@
 #include <libtrace.h>
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <filesystem>
@@ -58,6 +60,24 @@ Nanoseconds from_erf(std::uint64_t erf) {
            static_cast<Nanoseconds>(fraction >> 32U);
 }
 
+/// Whether libtrace can take an ERF record: over one of a type that it does not know, or with a
+/// length that has no room for what is in front of the frame, it crashes. Known are Ethernet (2
+/// bytes of padding before the frame) with its coloured kinds, and raw IP.
+bool erf_fits(const std::uint8_t* record) {
+    constexpr std::array<unsigned, 6> kTypes{2, 11, 16, 20, 22, 23};
+    Cursor in({record, kRecordHeader});
+    in.skip(8);
+    const unsigned type = in.u8();
+    in.skip(1);
+    const size_t size = in.u16be();
+    constexpr unsigned kMore = 0x80; // an extension header of 8 bytes follows
+    size_t before = kRecordHeader;
+    for (unsigned first = type; (first & kMore) != 0 && before + 8 <= size; before += 8) {
+        first = record[before];
+    }
+    return std::ranges::find(kTypes, type & ~kMore) != kTypes.end() && before + 2 <= size;
+}
+
 /// libtrace reads a record's header and up to 65,535 bytes of frame into a buffer of 65,536, so the
 /// longest frames would be written beyond its end. A buffer of ours has room for both.
 libtrace_packet_t* create_packet() {
@@ -82,8 +102,8 @@ public:
             }
             return false;
         }
-        if (pcap_ && wire_length_of_header() > kLongestWire) {
-            note("a packet too long for libtrace");
+        if (!fits()) {
+            note(pcap_ ? "a packet too long for libtrace" : "a broken record, or not of Ethernet");
             return false;
         }
         return show(packet);
@@ -101,6 +121,12 @@ public:
     }
 
 private:
+    /// Whether libtrace can be asked about the packet without ending the program.
+    [[nodiscard]] bool fits() const {
+        return pcap_ ? wire_length_of_header() <= kLongestWire
+                     : erf_fits(static_cast<const std::uint8_t*>(packet_->header));
+    }
+
     /// The last number of a pcap record's header, seen before libtrace looks at it.
     [[nodiscard]] std::uint32_t wire_length_of_header() const {
         Cursor in({static_cast<const std::uint8_t*>(packet_->header), kRecordHeader});

@@ -280,6 +280,26 @@ TEST_F(Files, Erf) {
     EXPECT_EQ(read_sample(name, true), kPackets);
 }
 
+/// Records of ERF that libtrace would crash over end the reading instead.
+TEST_F(Files, BrokenErf) {
+    const Buffer frame = hex("0000") + ethernet(ipv4(udp(1'024, 53, dns(0)))) + Buffer(4);
+    const auto record = [&](const Buffer& type, size_t size) {
+        return little32(0) + little32(kStart / kSecond) + type + hex("04") +
+               be16(static_cast<unsigned>(size)) + hex("0000") +
+               be16(static_cast<unsigned>(frame.size()) - 2) + frame;
+    };
+    const size_t size = frame.size() + 16;
+    const std::vector<Buffer> broken{record(hex("02"), 16),   record(hex("02"), 17),
+                                     record(hex("82"), 18),   record(hex("00"), size),
+                                     record(hex("04"), size), record(hex("7f"), size)};
+    for (const Buffer& bad : broken) {
+        const Outcome out =
+            read_damaged(write(record(hex("02"), size) + bad + record(hex("02"), size)));
+        EXPECT_EQ(out.messages, 1U);
+        EXPECT_THAT(out.problem, HasSubstr("after 1 packets: "));
+    }
+}
+
 TEST_F(Files, FramesTooLongForLibtraceGoToLibpcap) {
     PcapFile file(1);
     file.add(ethernet(ipv4(udp(1'024, 53, dns(0)))), kStart);
