@@ -20,6 +20,7 @@
 #include <filesystem>
 #include <limits>
 #include <memory>
+#include <mutex>
 #include <numeric>
 #include <optional>
 #include <span>
@@ -101,7 +102,11 @@ void Inputs::begin_lap() {
     std::iota(order.begin(), order.end(), 0);
     std::ranges::sort(order, {},
                       [this](size_t file) { return std::pair(heads_[file].first, file); });
-    ahead_ = std::make_unique<ReadAhead>(std::move(sources), std::move(order), threads_);
+    auto ahead = std::make_shared<ReadAhead>(std::move(sources), std::move(order), threads_);
+    {
+        const std::scoped_lock lock(ahead_mutex_);
+        ahead_.swap(ahead);
+    }
     merge_ = std::make_unique<trace::Merge>(heads_, spaces_, reader_options_);
 }
 
@@ -123,8 +128,20 @@ bool Inputs::next_lap(Batch& batch) {
 
 bool Inputs::can_fill() const { return !ended_ && (!starved_ || ahead_->has(merge_->wanted())); }
 
-std::optional<size_t> Inputs::pick_read() {
-    return ahead_->pick(starved_ && !ended_ ? std::optional(merge_->wanted()) : std::nullopt);
+Inputs::Read Inputs::read_of(std::shared_ptr<ReadAhead> ahead, std::optional<size_t> wanted) {
+    const auto file = ahead->pick(wanted);
+    return file ? Read([ahead = std::move(ahead), file = *file] { ahead->run(file); }) : Read();
+}
+
+Inputs::Read Inputs::pick_read() {
+    return read_of(ahead_, starved_ && !ended_ ? std::optional(merge_->wanted()) : std::nullopt);
+}
+
+Inputs::Read Inputs::pick_ahead() {
+    std::unique_lock lock(ahead_mutex_);
+    auto ahead = ahead_;
+    lock.unlock();
+    return read_of(std::move(ahead), std::nullopt);
 }
 
 /// Gives the merge the chunk it waits for; false where that was not read yet.

@@ -13,7 +13,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -53,14 +55,14 @@ public:
     /// pipe is to be waited for. One thread at a time. Throws Error at an interrupt.
     bool fill(Parcel& parcel);
 
-    /// A file to read(), as ReadAhead::pick(). Not while fill() runs.
-    std::optional<size_t> pick_read();
+    /// A read to be carried out by any thread, also while fill() runs; empty where there is none.
+    using Read = std::function<void()>;
 
-    /// From any thread, also while fill() runs.
-    void read(size_t file) { ahead_->run(file); }
+    /// The next chunk of a file, as ReadAhead::pick(). Not while fill() runs.
+    Read pick_read();
 
     /// Also while fill() runs: what may be read although nothing is wanted.
-    std::optional<size_t> pick_ahead() { return ahead_->pick(std::nullopt); }
+    Read pick_ahead();
 
     /// Whether one of them is a pipe.
     [[nodiscard]] bool live() const { return flush_; }
@@ -72,6 +74,7 @@ public:
 private:
     void add(const std::string& path);
     void begin_lap();
+    static Read read_of(std::shared_ptr<ReadAhead> ahead, std::optional<size_t> wanted);
     bool next_lap(Batch& batch);
     bool feed_merge();
     void take(const trace::Merge::Found& found, Parcel& parcel);
@@ -87,7 +90,9 @@ private:
     std::vector<bool> live_;
     size_t spaces_ = 1;
     std::unique_ptr<trace::Merge> merge_;
-    std::unique_ptr<ReadAhead> ahead_;
+    /// Of this lap. A read may still be under way on the lap before: it keeps what it reads from.
+    std::shared_ptr<ReadAhead> ahead_;
+    std::mutex ahead_mutex_; ///< fill() puts another one there while pick_ahead() looks
     bool starved_ = false;
     bool ended_ = false;
     bool flush_ = false; ///< some input is a pipe

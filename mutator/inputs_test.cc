@@ -287,8 +287,8 @@ TEST_F(InputsTest, APipeIsNotWaitedFor) {
         Inputs inputs({.paths = {path}}, 1);
         Parcel parcel;
         while (!inputs.fill(parcel)) {
-            if (const auto wanted = inputs.pick_read()) {
-                inputs.read(*wanted);
+            if (const auto read = inputs.pick_read()) {
+                read();
             }
         }
         EXPECT_THAT(parcel.batch.items, SizeIs(1));

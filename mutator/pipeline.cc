@@ -93,8 +93,7 @@ Pipeline::Task Pipeline::pick() {
         fill_busy_ = true;
         return [this] { run_fill(); };
     }
-    const auto file = fill_busy_ ? inputs_->pick_ahead() : inputs_->pick_read();
-    return file ? Task([this, file = *file] { inputs_->read(file); }) : Task();
+    return fill_busy_ ? inputs_->pick_ahead() : inputs_->pick_read();
 }
 
 Pipeline::Task Pipeline::pick_stage() {
