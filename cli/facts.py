@@ -32,7 +32,8 @@ def gather(experiment: Experiment, run: str) -> Facts:
             "run as root or with --set sample.capture=false",
         )
     needed = list(_SERVER_PROGRAMS[server.kind]) + (["tcpdump"] if experiment.sample.capture else [])
-    own = [*_OWN, *(["reprise-mutator"] if experiment.trace is None else [])]
+    mutator = experiment.trace is None or experiment.mutate is not None
+    own = [*_OWN, *(["reprise-mutator"] if mutator else [])]
     own += ["reprise-sampler"] if experiment.own_server or experiment.sample.clients else []
     found = {
         **{name: programs.own(name) for name in own},

@@ -67,6 +67,36 @@ def test_the_quickstart_is_clean_and_accounts_for_every_query(tmp_path: Path, ki
 
 
 @pytest.mark.netns
+def test_rules_of_an_experiment_change_what_is_played(tmp_path: Path) -> None:
+    """A given trace, so that nothing else wants the mutator; rules in a file and in the experiment."""
+    made = command("trace", "synth", "--rate", "200", "--duration", "1", "-o", "t.pcap", cwd=tmp_path)
+    assert made.returncode == 0, made.stderr
+    experiment = tmp_path / "mine.toml"
+    experiment.write_text(
+        "trace = 't.pcap'\n[mutate]\nrules = 'rules.toml'\n[[mutate.rule]]\nkind = 'duplicate'\ncopies = 2\n"
+        "[server]\n[server.root_like]\n"
+    )
+    (tmp_path / "rules.toml").write_text('[[rule]]\nkind = "transport"\nto = "tcp"\n')
+    done = command("run", str(experiment), cwd=tmp_path)
+    assert done.returncode == 0, done.stderr + done.stdout
+    (folder,) = (tmp_path / "results").iterdir()
+    report = read(folder / "mutate.json")
+    summary = read(folder / "summary.json")
+    assert summary["queries"]["answered"] == summary["queries"]["read"] == 2 * report["queries_in"] > 300
+    assert {name for name, count in summary["transport"].items() if count} == {"tcp"}
+    assert (folder / "trace.rps").is_file()
+
+
+@pytest.mark.netns
+def test_wrong_rules_end_the_run_with_their_own_words(tmp_path: Path) -> None:
+    (tmp_path / "rules.toml").write_text('[[rule]]\nkind = "transprt"\nto = "tcp"\n')
+    done = command("run", str(QUICK), *SHORT, "--set", "mutate.rules=rules.toml", cwd=tmp_path)
+    assert done.returncode != 0
+    assert len(errors(done)) == 1
+    assert "did you mean transport?" in errors(done)[0]
+
+
+@pytest.mark.netns
 def test_several_clients_share_the_queries(tmp_path: Path) -> None:
     arguments = ("--set", "topology.clients=2", "--set", "topology.queriers=1")
     done = command("run", str(QUICK), *SHORT, *arguments, cwd=tmp_path)
