@@ -89,7 +89,7 @@ def test_rules_of_an_experiment_change_what_is_played(tmp_path: Path) -> None:
 
 @pytest.mark.netns
 def test_wrong_rules_end_the_run_with_their_own_words(tmp_path: Path) -> None:
-    (tmp_path / "rules.toml").write_text('[[rule]]\nkind = "transprt"\nto = "tcp"\n')
+    (tmp_path / "rules.toml").write_text('[[rule]]\nkind = "tranzport"\nto = "tcp"\n')
     done = command("run", str(QUICK), *SHORT, "--set", "mutate.rules=rules.toml", cwd=tmp_path)
     assert done.returncode != 0
     assert len(errors(done)) == 1
