@@ -6,6 +6,7 @@
 #include "core/error.hh"
 #include "core/query.hh"
 #include "mutator/packet.hh"
+#include "mutator/pcap_format.hh"
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
@@ -19,26 +20,6 @@
 
 namespace reprise::mutator {
 namespace {
-
-constexpr std::uint32_t kSnapLength = 262'144;
-constexpr Nanoseconds kLastSecond = 0xffffffff;
-
-struct FileHeader {
-    std::uint32_t magic = 0xa1b23c4d;
-    std::uint16_t major = 2;
-    std::uint16_t minor = 4;
-    std::int32_t zone = 0;
-    std::uint32_t accuracy = 0;
-    std::uint32_t snap_length = kSnapLength;
-    std::uint32_t link_type = 101;
-};
-
-struct PacketHeader {
-    std::uint32_t seconds;
-    std::uint32_t nanoseconds;
-    std::uint32_t captured;
-    std::uint32_t size;
-};
 
 template <typename T> void append(std::string& out, const T& value) {
     out.append(reinterpret_cast<const char*>(&value), sizeof value);
@@ -67,7 +48,7 @@ void check_fits(const Query& query) {
                                 "write .tsv or .rps, or change both ends",
                                 query.source.text(), query.destination.text()));
     }
-    if (query.trace_time < 0 || query.trace_time / kSecond > kLastSecond) {
+    if (query.trace_time < 0 || query.trace_time / kSecond > kLastPcapSecond) {
         throw Error(fmt::format("a query at {} ns lies outside a capture's years 1970 to 2106; "
                                 "shift the times or write .tsv or .rps",
                                 query.trace_time));
@@ -81,12 +62,12 @@ size_t PcapEncoder::EndsHash::operator()(const Ends& ends) const noexcept {
     return hash(ends[0]) * 31 + hash(ends[1]);
 }
 
-void PcapEncoder::begin(std::string& out) { append(out, FileHeader{}); }
+void PcapEncoder::begin(std::string& out) { append(out, PcapFileHeader{}); }
 
 void PcapEncoder::put(Nanoseconds time, std::string& out) {
     const auto size = static_cast<std::uint32_t>(packet_.size());
-    append(out, PacketHeader{static_cast<std::uint32_t>(time / kSecond),
-                             static_cast<std::uint32_t>(time % kSecond), size, size});
+    append(out, PcapPacketHeader{static_cast<std::uint32_t>(time / kSecond),
+                                 static_cast<std::uint32_t>(time % kSecond), size, size});
     out.append(reinterpret_cast<const char*>(packet_.data()), packet_.size());
 }
 

@@ -5,6 +5,7 @@
 #include "core/error.hh"
 #include "core/fd.hh"
 #include "mutator/output_path.hh"
+#include "mutator/pcap_format.hh"
 
 #include <fmt/format.h>
 
@@ -19,25 +20,6 @@ namespace reprise::mutator {
 namespace {
 
 constexpr size_t kBufferSize = 256UL << 10U;
-constexpr std::uint32_t kSnapLength = 262'144;
-constexpr Nanoseconds kLastSecond = 0xffffffff;
-
-struct FileHeader {
-    std::uint32_t magic = 0xa1b23c4d;
-    std::uint16_t major = 2;
-    std::uint16_t minor = 4;
-    std::int32_t zone = 0;
-    std::uint32_t accuracy = 0;
-    std::uint32_t snap_length = kSnapLength;
-    std::uint32_t link_type = 101;
-};
-
-struct PacketHeader {
-    std::uint32_t seconds;
-    std::uint32_t nanoseconds;
-    std::uint32_t captured;
-    std::uint32_t size;
-};
 
 template <typename T> Bytes as_bytes(const T& value) {
     return {reinterpret_cast<const std::uint8_t*>(&value), sizeof value};
@@ -68,18 +50,18 @@ PcapWriter::PcapWriter(const std::string& path) : name_(path == "-" ? "standard 
         file_ = open_output(name_, path_->working());
     }
     buffer_.reserve(kBufferSize);
-    append(as_bytes(FileHeader{}));
+    append(as_bytes(PcapFileHeader{}));
 }
 
 void PcapWriter::write(Nanoseconds time, Bytes packet, std::uint32_t missing) {
-    if (time < 0 || time / kSecond > kLastSecond) {
+    if (time < 0 || time / kSecond > kLastPcapSecond) {
         throw Error(fmt::format("{}: a packet at {} ns lies outside pcap's years 1970 to 2106; "
                                 "mend the start time or the length",
                                 name_, time));
     }
     const auto size = static_cast<std::uint32_t>(packet.size());
-    const PacketHeader header{static_cast<std::uint32_t>(time / kSecond),
-                              static_cast<std::uint32_t>(time % kSecond), size, size + missing};
+    const PcapPacketHeader header{static_cast<std::uint32_t>(time / kSecond),
+                                  static_cast<std::uint32_t>(time % kSecond), size, size + missing};
     append(as_bytes(header));
     append(packet);
     ++packets_;
