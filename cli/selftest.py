@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -62,6 +63,8 @@ class Check:
 
 def command_test(slow: bool) -> int:
     """Runs every check, also after a failure; 1 when anything failed."""
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as a shell's background job: tests would inherit it
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     total = Counts()
     for check in checks(slow):
         begin = time.monotonic()
@@ -187,7 +190,7 @@ def pytest_and_tidy(slow: bool) -> Counts:
     """clang-tidy computes while the Python tests mostly wait; it is niced, so it does not disturb them."""
     prepared = [
         _tool("cmake", "--preset", "dev"),
-        _tool("cmake", "--build", "--preset", "dev", "-t", "reprise_wire"),
+        _tool("cmake", "--build", "--preset", "dev", "-t", "reprise_wire", "reprise_dnstap"),
     ]
     with ThreadPoolExecutor(1) as pool:
         tidy = pool.submit(clang_tidy, slow)

@@ -21,7 +21,6 @@
 #include <ios>
 #include <string>
 #include <system_error>
-#include <utility>
 
 namespace reprise::mutator {
 namespace {
