@@ -63,7 +63,7 @@ class Check:
 
 def command_test(slow: bool) -> int:
     """Runs every check, also after a failure; 1 when anything failed."""
-    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as a shell's background job: tests would inherit it
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as in a shell's background job; tests inherit it
         signal.signal(signal.SIGINT, signal.default_int_handler)
     total = Counts()
     for check in checks(slow):
