@@ -22,7 +22,7 @@ void add_ports(CLI::App& command, std::vector<std::uint16_t>& ports) {
 }
 
 void add_trace(CLI::App& command, std::string& trace) {
-    command.add_option("TRACE", trace, "Capture: pcap or pcapng, plain or gz, bz2, xz, zst, lz4")
+    command.add_option("TRACE", trace, "Trace of any form, plain or gz, bz2, xz, zst, lz4")
         ->required();
 }
 

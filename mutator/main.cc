@@ -11,7 +11,8 @@ namespace {
 
 int body(int argc, char** argv) {
     reprise::mutator::CommandLine line;
-    CLI::App app("Looks into traces, takes their recorded answers, and makes new ones.",
+    CLI::App app("Changes traces by rules, looks into them, takes their recorded answers, and "
+                 "makes new ones.",
                  "reprise-mutator");
     app.set_version_flag("--version", REPRISE_VERSION);
     reprise::mutator::add_commands(app, line);

@@ -106,9 +106,10 @@ private:
 RuleKind class_kind() {
     return {.name = "class",
             .first_key = "rtt",
-            .help = "Classes of sources: rtt= round trip in ms for the delay line, idle= seconds a "
-                    "connection stays open unused; numbers or mixes as rtt=20:50,80:30, which "
-                    "stick to a source; share= is by source",
+            .help =
+                "Classes of sources: idle= seconds a connection stays open unused, rtt= round trip "
+                "in ms (carried along; nothing delays by it yet); numbers or mixes as "
+                "idle=5:50,20:30, which stick to a source; share= is by source",
             .make = [](Arguments& arguments, const RuleSettings& settings) {
                 return std::make_unique<ClassRule>(arguments, settings);
             }};
