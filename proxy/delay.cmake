@@ -1,0 +1,8 @@
+# The delay line: how long each packet waits, and where it waits.
+add_library(reprise_delay STATIC)
+target_sources(reprise_delay
+    PRIVATE delay_error.cc delay_line.cc
+    PUBLIC FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR}
+    FILES delay.hh delay_error.hh delay_line.hh delay_options.hh)
+target_link_libraries(reprise_delay PUBLIC reprise_core PRIVATE CLI11::CLI11)
+set_target_properties(reprise_delay PROPERTIES VERIFY_INTERFACE_HEADER_SETS ON)

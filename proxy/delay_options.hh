@@ -1,0 +1,36 @@
+#pragma once
+// The options of all subcommands that delay packets, and the model they describe.
+
+#include "proxy/delay.hh"
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace CLI {
+class App;
+} // namespace CLI
+
+namespace reprise::proxy {
+
+/// As given on the command line; times in ms.
+struct DelayOptions {
+    std::optional<double> rtt_ms;
+    std::string rtt_table;        ///< a file, see RttTable
+    std::string rtt_distribution; ///< such as "normal:20,5", or a file, see RttDistribution
+    std::optional<double> jitter_ms;
+    std::optional<double> loss_percent;
+    std::optional<double> share; ///< part of the round trip that this side waits, 0 to 1
+    std::uint64_t seed = 1;
+};
+
+/// Adds the options as a group; `options` must outlive parsing.
+void add_delay_options(CLI::App& app, DelayOptions& options);
+
+/// The model, or none where no option asks for one (packets then go on at once). `usual_share` is
+/// this side's part of the round trip where --share was not given: 0.5 beside a resolver or the
+/// meta-DNS-server, of which each has one direction; 1 for replies only. Throws UsageError.
+std::unique_ptr<DelayModel> make_model(const DelayOptions& options, double usual_share);
+
+} // namespace reprise::proxy
