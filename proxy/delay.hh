@@ -23,8 +23,8 @@ public:
     DelayModel& operator=(const DelayModel&) = delete;
     virtual ~DelayModel() = default;
 
-    /// `far` is the address whose distance counts: the OQDA beside a resolver or the meta-DNS-server, the
-    /// client's address beside a server.
+    /// `far` is the address whose distance counts: the OQDA beside a resolver or the
+    /// meta-DNS-server, the client's address beside a server.
     virtual Fate draw(const IpAddress& far) = 0;
 };
 
