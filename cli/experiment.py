@@ -130,6 +130,25 @@ class Generate:
 
 
 @dataclass(frozen=True)
+class Rtt:
+    """How far the ends of a path are from each other, by a delay line; times are whole round trips.
+
+    At most one of `table` and `by` names addresses, at most one of `rtt_ms`, `distribution` and `observed`
+    holds for all others.
+    """
+
+    rtt_ms: float | None = None
+    table: str | None = field(default=None, metadata=PATH)  # PREFIX rtt_ms [jitter_ms [loss_percent]]
+    by: str | None = None  # "source": as the trace's rtt column says
+    distribution: str | None = None  # such as "normal:20,5": drawn once for each address
+    observed: str | None = field(default=None, metadata=PATH)  # a file of round trips to draw from
+    jitter_ms: float = 0.0
+    loss_percent: float = 0.0
+    seed: int = 1
+    realtime: bool = False
+
+
+@dataclass(frozen=True)
 class Topology:
     """Where the processes run. queriers: on each client; 0 = the machine's cores shared by the clients."""
 
@@ -164,6 +183,7 @@ class Experiment:
     server: Server = field(default_factory=Server)
     replay: Replay = field(default_factory=Replay)
     tls: Tls | None = None
+    rtt: Rtt | None = None
     topology: Topology = field(default_factory=Topology)
     sample: Sample = field(default_factory=Sample)
 

@@ -7,7 +7,7 @@ import ipaddress
 import re
 from typing import TYPE_CHECKING
 
-from cli import network, server_rules
+from cli import delay_rules, network, server_rules
 from cli.errors import UsageError, want
 
 if TYPE_CHECKING:
@@ -53,6 +53,7 @@ def check(experiment: Experiment) -> None:
     server_rules.check_server(server)
     check_replay(experiment)
     server_rules.check_transport(experiment)
+    delay_rules.check_clients(experiment)
 
 
 def _check_mutate(mutate: Mutate) -> None:
