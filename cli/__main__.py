@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from cli import VERSION, bench, package, programs, spread, trace_info
+from cli import VERSION, bench, package, programs, spread, trace_info, world
 from cli.errors import EXIT_FAILED, RepriseError, complain, discard
 
 
@@ -31,6 +31,7 @@ def build_parser() -> argparse.ArgumentParser:
     _passed_on(commands, "compare", "compare answers: a run and its trace, two runs, or two traces", "A [B]")
     _passed_on(commands, "trace", "info FILE: what a trace holds; synth: make one", "info|synth ...")
     _passed_on(commands, "mutate", "change traces by rules, or into another form", "IN... -o OUT RULES...")
+    _zones_commands(commands)
     packing = commands.add_parser("package", help="the mutator as an archive that runs without installation")
     packing.add_argument("-o", "--output", type=Path, metavar="FILE", help="archive to write (.tar.gz)")
     doctor = commands.add_parser("doctor", help="what this machine can do, and the mend")
@@ -46,6 +47,12 @@ def build_parser() -> argparse.ArgumentParser:
     test = commands.add_parser("test", help="all checks and tests")
     test.add_argument("--slow", action="store_true", help="add what takes longer")
     return parser
+
+
+def _zones_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    zones = commands.add_parser("zones", help="the zones of an emulated hierarchy")
+    steps = zones.add_subparsers(dest="step", required=True, metavar="STEP")
+    world.add_options(steps.add_parser("synth", help="make a synthetic hierarchy from the root down"))
 
 
 def _experiment_command(
@@ -91,9 +98,14 @@ def _commands() -> dict[str, Callable[[argparse.Namespace], int]]:
         "plan": run.command_plan,
         "doctor": lambda options: doctor.command_doctor(options.output),
         "bench": bench.command_bench,
+        "zones": _zones_step,
         "package": lambda options: package.command_package(options.output),
         "test": lambda options: selftest.command_test(options.slow),
     }
+
+
+def _zones_step(options: argparse.Namespace) -> int:
+    return {"synth": world.command_synth}[options.step](options)
 
 
 def run_mutator(command: str, arguments: list[str]) -> int:
