@@ -1,7 +1,8 @@
 """Carries out a plan on this machine, as init of the sandbox (see sandbox.py).
 
-Order: network, folders, files, steps one by one, then the processes in the plan's order, each ready before
-the next. When the main process ends, the rest is stopped in the opposite order. A server that dies, the
+Order: network, folders, files, steps one by one, the hosts' set-up, then the processes in the plan's order,
+each ready before the next. When the main process ends, the hosts' last steps are done, and the rest is
+stopped in the opposite order. A server that dies, the
 user's wish to stop and a full disk stop the run in order: the controller is interrupted first, so that
 queriers keep their results.
 """
@@ -19,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cli import linux, netns, processes, progress, ready, sockdiag
+from cli import hoststeps, linux, netns, processes, progress, ready, sockdiag
 from cli.errors import EXIT_FAILED, Interrupted, RepriseError
 from cli.planned import RESULTS, RUN, Folder, Plan, Process, Step
 from cli.processes import Child, Launch, last_line
@@ -27,7 +28,7 @@ from cli.sandbox import STOP
 
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _POLL_S = 0.05  # between two checks of readiness
-_ESSENTIAL = {"server"}  # roles without which going on is pointless
+_ESSENTIAL = {"server", "meta"}  # roles without which going on is pointless
 _SILENCE_S = 10.0  # a controller that lasts so long after its last distributor hangs
 _LOW_SPACE = (
     4 * 1024 * 1024
@@ -83,6 +84,7 @@ class Executor:
         self._watch()
         try:
             self._prepare()
+            self._set_up()
             self._start_all()
             self._until_main_ends()
         except RepriseError as error:
@@ -96,6 +98,7 @@ class Executor:
                 f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}",
                 "see `reprise doctor`",
             )
+        self._finish()
         self._stop_all()
         self._progress.finish()
         self.outcome.steal_s = round(_steal_s() - steal, 3)
@@ -175,22 +178,44 @@ class Executor:
         if child.exit != 0:
             raise step_error(step, child, self._show(log))
 
+    def _set_up(self) -> None:
+        """The hosts' own set-up; the namespaces vanish, so that nothing is undone here."""
+        for step in self._plan.setup:
+            hoststeps.carry_out(
+                step.apply, self._hosts.of(step.host), self._fill, self._env({}), self._log(step.id)
+            )
+
+    def _finish(self) -> None:
+        """What is read off the hosts at the end; a run that failed before it began has nothing to read."""
+        if not self.outcome.started:
+            return
+        for step in self._plan.finish:
+            try:
+                hoststeps.carry_out(
+                    step.apply, self._hosts.of(step.host), self._fill, self._env({}), self._log(step.id)
+                )
+            except RepriseError as error:
+                self.outcome.because.append(error.what)
+
     def _start_all(self) -> None:
         for process in self._plan.processes:
             if process.id == self._plan.main:
                 self._progress.phase("replaying")
                 self.outcome.started = True
-            elif process.role in ("server", "distributor"):
+            elif process.role in ("server", "distributor", "meta"):
                 self._progress.phase(f"starting {process.role} on {process.host}")
+            elif process.ready.kind == "exit":
+                self._progress.phase(f"waiting for {process.id}")
             self._start(process)
 
-    def _start(self, process: Process) -> None:
+    def _start(self, process: Process, turn: int = 0) -> None:
         self._check_port(process)
         is_main = process.id == self._plan.main
         output = self._main_pipe() if is_main else None
         child = processes.start(
-            self._launch(process, process.role, process.host), output, self._hosts.of(process.host)
+            self._launch(process, process.role, process.host, turn), output, self._hosts.of(process.host)
         )
+        child.turn = turn
         self._children[child.pid] = child
         if output is not None:
             os.close(output)
@@ -208,15 +233,19 @@ class Executor:
 
     def _await_ready(self, process: Process, child: Child) -> None:
         end = time.monotonic() + process.ready.timeout_s
-        while (missing := ready.problem(process, self._hosts, child.log)) is not None:
+        while (missing := ready.problem(process, self._hosts, child.log, child.exit)) is not None:
             self._wait(lambda: not child.running, _POLL_S)
             what = None
-            if not child.running:
+            if not child.running and (process.ready.kind != "exit" or child.exit != 0):
                 what = f"{process.id} ended before it was ready ({processes.describe_exit(child.exit or 0)})"
             elif time.monotonic() > end:
                 what = f"{process.id} was not ready within {process.ready.timeout_s:g} s ({missing})"
             if what is not None:
                 raise RepriseError(what + _last_words(child), f"see {self._show(child.log)}")
+        if process.ready.refuse:
+            refused = ready.refused(process.ready.refuse, child.log)
+            if refused:
+                raise RepriseError(f"{process.id}: {refused}", process.ready.mend)
 
     # --- the run ------------------------------------------------------------------------------------------
 
@@ -250,6 +279,7 @@ class Executor:
 
     def _trouble(self) -> tuple[str, str] | None:
         """What makes going on pointless: a dead server, a controller that hangs, or no space for results."""
+        self._restart_the_dead()
         for child in self._children.values():
             if child.role in _ESSENTIAL and not child.running:
                 end = processes.describe_exit(child.exit or 0)
@@ -264,6 +294,20 @@ class Executor:
         if self._left_alone():
             return "the controller does not react", "see what stopped it, and run it again"
         return None
+
+    def _restart_the_dead(self) -> None:
+        """Starts again what the plan says may die; the run is not clean any more, and says why."""
+        planned = {process.id: process for process in self._plan.processes if process.restarts}
+        for child in [one for one in self._children.values() if one.id in planned and not one.replaced]:
+            if child.running:
+                continue
+            child.replaced = True
+            end = processes.describe_exit(child.exit or 0)
+            what = f"{child.id} died during the run ({end}){_last_words(child)}"
+            if child.turn >= planned[child.id].restarts:
+                raise RepriseError(what, f"see {self._show(child.log)}")
+            self.outcome.because.append(f"{what}, and was started again")
+            self._start(planned[child.id], child.turn + 1)
 
     def _has_records(self) -> bool:
         """Whether the start was announced: queriers open their records then."""
@@ -347,11 +391,20 @@ class Executor:
             if child.id != self._plan.main and not child.stopped_by_us:
                 self._note_early_end(child)
         if self._plan.network.kind == "namespaces" and self._hosts.descriptors:
-            self.outcome.leaked_packets = netns.refused_packets(self._hosts)
-            if self.outcome.leaked_packets:
-                self.outcome.because.append(f"{self.outcome.leaked_packets} packets were meant for outside")
+            self._count_leaks()
+
+    def _count_leaks(self) -> None:
+        """What had no route out, and what the hosts' guards stopped, which name themselves."""
+        guarded = hoststeps.guarded(self._results)
+        self.outcome.because += [f"{count} packets {what}" for what, count in guarded.items()]
+        routeless = netns.refused_packets(self._hosts)
+        if routeless:
+            self.outcome.because.append(f"{routeless} packets were meant for outside")
+        self.outcome.leaked_packets = routeless + sum(guarded.values())
 
     def _note_early_end(self, child: Child) -> None:
+        if child.replaced or self._ended_well(child):
+            return
         if child.role == "distributor" and child.exit in (0, 1):
             return  # its verdict reaches the results through the controller
         if self.outcome.error is None:
@@ -360,11 +413,17 @@ class Executor:
 
     # --- small things -------------------------------------------------------------------------------------
 
+    def _ended_well(self, child: Child) -> bool:
+        """Whether it had one thing to do and has done it."""
+        return child.exit == 0 and any(
+            one.id == child.id and one.ready.kind == "exit" for one in self._plan.processes
+        )
+
     def _child(self, ident: str) -> Child:
         return next(child for child in self._children.values() if child.id == ident)
 
-    def _launch(self, what: Step | Process, role: str, host: str) -> Launch:
-        argv = [self._fill(text) for text in what.argv]
+    def _launch(self, what: Step | Process, role: str, host: str, turn: int = 0) -> Launch:
+        argv = [self._fill(text).replace("@turn@", str(turn)) for text in what.argv]
         return Launch(what.id, role, host, argv, self._env(what.env), self._log(what.id))
 
     def _env(self, env: dict[str, str]) -> dict[str, str]:

@@ -27,7 +27,11 @@ class Ready:
 
     none; log: standard error has a line with `text`; listen: a TCP socket listens on `port`; dns: a query for
     the SOA of `origin`, sent from host `source`, is answered with authority by every address over TCP, UDP
-    (where `udp`) and TLS (where `tls_port` is not 0).
+    (where `udp`) and TLS (where `tls_port` is not 0); answers: the same, and any answer will do; exit: the
+    process has ended well, its work was all there was to do.
+
+    `refuse`: a regular expression with a group `what` and a group `why`; lines of the log that match it when
+    the process is ready end the run before it begins, with `mend`.
     """
 
     kind: str = "none"
@@ -39,6 +43,8 @@ class Ready:
     timeout_s: float = 20.0
     udp: bool = True
     tls_port: int = 0
+    refuse: str = ""
+    mend: str = ""
 
 
 @dataclass(frozen=True)
@@ -72,8 +78,26 @@ class Step:
 
 
 @dataclass(frozen=True)
+class HostStep:
+    """A change of one host's system: `apply` may be carried out again, and `undo` leaves the host as it was.
+
+    Command lines, one after the other; those that need a shell say so. `undo` also goes in their order, and
+    that of the steps is the opposite of `apply`'s.
+    """
+
+    id: str
+    host: str
+    apply: tuple[tuple[str, ...], ...]
+    undo: tuple[tuple[str, ...], ...] = ()
+
+
+@dataclass(frozen=True)
 class Process:
-    """A long-running process. `files` names what it reads; `timeout_s` 0 = as long as the run."""
+    """A long-running process. `files` names what it reads; `timeout_s` 0 = as long as the run.
+
+    `restarts`: how often it is started again when it dies during the run, which is not clean then; `@turn@`
+    in its command line is the number of the start, from 0.
+    """
 
     id: str
     role: str
@@ -85,11 +109,16 @@ class Process:
     ready: Ready = field(default_factory=Ready)
     stop: Stop = field(default_factory=Stop)
     timeout_s: float = 0.0
+    restarts: int = 0
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Everything an executor needs; `main` is the process whose end is the run's end."""
+    """Everything an executor needs; `main` is the process whose end is the run's end.
+
+    `setup` comes after `prepare` and before the processes; `finish` when the main process has ended and
+    everything else still runs.
+    """
 
     run: str
     experiment: Experiment
@@ -99,6 +128,8 @@ class Plan:
     prepare: tuple[Step, ...]
     processes: tuple[Process, ...]
     main: str
+    setup: tuple[HostStep, ...] = ()
+    finish: tuple[HostStep, ...] = ()
     schema: int = SCHEMA
 
 
@@ -115,6 +146,7 @@ class Facts:
     origin: str = "."
     zone_compression: str | None = None
     server_user: str = ""
+    users: dict[str, str] = field(default_factory=dict)  # of further servers, by program; "" = ours
 
     def module(self, module: str, *arguments: str) -> tuple[str, ...]:
         """The command that runs one of our modules; wants `module_env`."""

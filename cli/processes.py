@@ -44,6 +44,8 @@ class Child:
     max_rss_bytes: int = 0
     stopped_by_us: bool = field(default=False)
     floor_rss_bytes: int = 0
+    turn: int = 0  # how often it had been started before
+    replaced: bool = False  # it died and another one stands in for it
 
     def note_peak(self) -> None:
         """Reads the running program's own peak memory (VmHWM).

@@ -7,6 +7,7 @@ plan; any answer will do.
 from __future__ import annotations
 
 import argparse
+import re
 import ssl
 import sys
 import time
@@ -26,13 +27,16 @@ from cli.planned import Process, Ready
 
 _ATTEMPT_S = 0.5  # patience of one DNS attempt
 _PATIENCE_S = 5.0  # with a server that the user runs
+_SHOWN = 3  # zones that a server did not load, in an error line
 
 
-def problem(process: Process, hosts: Hosts, log: Path) -> str | None:
+def problem(process: Process, hosts: Hosts, log: Path, exit_status: int | None = None) -> str | None:
     """None when the process is ready, otherwise what is still missing."""
     ready = process.ready
     if ready.kind == "none":
         return None
+    if ready.kind == "exit":
+        return None if exit_status == 0 else "it has not ended"
     if ready.kind == "log":
         return None if _log_has(log, ready.text) else f"its log does not say '{ready.text}'"
     if ready.kind == "listen":
@@ -49,23 +53,36 @@ def _log_has(log: Path, text: str) -> bool:
         return False
 
 
+def refused(pattern: str, log: Path) -> str:
+    """What the log says of things refused, the first few in words; "" when there is nothing."""
+    try:
+        text = log.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+    found = {match["what"]: match["why"] for match in re.finditer(pattern, text, re.MULTILINE)}
+    shown = ", ".join(f"{what} ({why})" for what, why in list(found.items())[:_SHOWN])
+    return f"{len(found)} zones did not load: {shown}" if found else ""
+
+
 def dns_problem(ready: Ready) -> str | None:
     """Asks every address for the zone's SOA over all its transports; all must answer with authority."""
     wanted = (("UDP", ready.port if ready.udp else 0), ("TCP", ready.port), ("TLS", ready.tls_port))
     ways = [(transport, port) for transport, port in wanted if port]
     for address in ready.addresses:
         for transport, port in ways:
-            trouble = _ask(address, port, ready.origin, transport)
+            trouble = _ask(address, port, ready.origin, transport, ready.kind == "answers")
             if trouble is not None:
                 return f"{address} over {transport}: {trouble}"
     return None
 
 
-def _ask(address: str, port: int, origin: str, transport: str) -> str | None:
+def _ask(address: str, port: int, origin: str, transport: str, any_answer: bool = False) -> str | None:
     try:
         answer = _exchange(address, port, origin, transport)
     except (OSError, EOFError, dns.exception.DNSException) as error:
         return str(error) or type(error).__name__
+    if any_answer:
+        return None
     if answer.rcode() != dns.rcode.NOERROR:
         return f"answers {dns.rcode.to_text(answer.rcode())} for the SOA of {origin}"
     if not answer.flags & dns.flags.AA:

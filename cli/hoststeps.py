@@ -1,0 +1,76 @@
+"""Carrying out the plan's steps in hosts, and reading what their guards counted.
+
+A step's commands run in the host's network namespace, one after the other, with their words in the step's
+log; the first that fails ends the step. The same commands are for playbooks, so that they are plain command
+lines, and whatever needs a decision ("is it there already?") is a shell's.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from cli import linux, processes
+from cli.errors import RepriseError
+from cli.nftables import GUARD_WORDS
+
+_PATIENCE_S = 120.0  # for one command: ten thousand addresses are added in one
+
+
+def carry_out(
+    commands: Sequence[Sequence[str]],
+    netns: int | None,
+    fill: Callable[[str], str],
+    env: Mapping[str, str],
+    log: Path,
+) -> None:
+    """Runs the commands in the namespace behind `netns`; a failure is an error in the tool's own words."""
+    for command in commands:
+        argv = [fill(word) for word in command]
+        status = _run(argv, netns, env, log)
+        if status != 0:
+            words = processes.last_line(log) or f"exit status {status}"
+            raise RepriseError(f"{shlex.join(argv[:6])} failed: {words}", f"see {log}")
+
+
+def _run(argv: Sequence[str], netns: int | None, env: Mapping[str, str], log: Path) -> int:
+    with linux.inside(netns), log.open("ab") as file:
+        try:
+            done = subprocess.run(
+                argv,
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=file,
+                env=dict(env),
+                timeout=_PATIENCE_S,
+                check=False,
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise RepriseError(f"cannot run {argv[0]}: {error}", "run ./reprise, which installs it") from None
+    return done.returncode
+
+
+def counters(listing: Mapping[str, Any]) -> dict[str, int]:
+    """Packets of every named counter in what `nft -j list ...` prints."""
+    found = (one["counter"] for one in listing.get("nftables", []) if "counter" in one)
+    return {str(one["name"]): int(one["packets"]) for one in found}
+
+
+def guarded(results: Path) -> dict[str, int]:
+    """What the guards stopped, in words with the host and the counter; only what is not 0."""
+    stopped: dict[str, int] = {}
+    for path in sorted(results.glob("guard-*.json")):
+        try:
+            counted = counters(json.loads(path.read_text(encoding="utf-8")))
+        except (OSError, ValueError, KeyError, TypeError):
+            stopped[f"may have left {path.stem.removeprefix('guard-')}, whose guard cannot be read"] = 1
+            continue
+        host = path.stem.removeprefix("guard-")
+        for name, words in GUARD_WORDS.items():
+            if counted.get(name):
+                stopped[f"of {host} {words} (guard's counter {name})"] = counted[name]
+    return stopped

@@ -1,0 +1,149 @@
+"""nftables rulesets as pure functions: the stateless rewriting of a hierarchy, and the guard of its hosts.
+
+The rewriting is the same map as the proxies'. It happens where packets are made, in the output hook: the
+kernel has chosen a way by the hosts' rules (any will do) and chooses again after the rewriting (chain type
+`route`). Datagrams are whole there and are cut into fragments later, so that no fragment lacks its ports. The
+kernel updates checksums, also half-made ones. Nothing is tracked: tables of connections would cost more
+than all the rest.
+
+The guard looks at what is about to leave (postrouting, after everything else): what neither stays in the
+experiment nor answers its clients is dropped and counted. Errors that kernels send on their own (a late
+answer meets a closed port) are dropped too, and are no leak.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+NAT = "reprise"
+GUARD = "reprise_guard"
+# The guard's counters, each in the words of a reason why a run is not clean.
+GUARD_WORDS = {
+    "dns_ports": "to ports 53, 853 or 443 tried to leave the experiment",
+    "elsewhere": "tried to leave the experiment",
+}
+_UNMAPPED_NAMES = 4_096  # addresses that are told by name; later ones are only counted
+# Where the experiment's own packets go, and what never leaves a link.
+EXPERIMENT4 = ("198.18.0.0/15", "224.0.0.0/24")
+EXPERIMENT6 = ("fd00:198:18::/48", "fd00:198:19::/48", "fe80::/10", "ff02::/16")
+
+
+@dataclass(frozen=True)
+class Pair:
+    """An address of each family, "" where there is none."""
+
+    v4: str = ""
+    v6: str = ""
+
+
+def resolver_ruleset(towards: Mapping[str, Pair]) -> str:
+    """A resolver's host: what goes to an OQDA leaves from it, towards `towards[OQDA]`."""
+    four = {oqda: pair.v4 for oqda, pair in towards.items() if ":" not in oqda and pair.v4}
+    six = {oqda: pair.v6 for oqda, pair in towards.items() if ":" in oqda and pair.v6}
+    return _table(
+        NAT,
+        f"""{_map("to4", "ipv4_addr : ipv4_addr", four)}{_map("to6", "ipv6_addr : ipv6_addr", six)}\
+    set unmapped4 {{ type ipv4_addr; size {_UNMAPPED_NAMES}; flags dynamic; counter; }}
+    set unmapped6 {{ type ipv6_addr; size {_UNMAPPED_NAMES}; flags dynamic; counter; }}
+    counter udp_queries {{ }}
+    counter tcp_connections {{ }}
+    counter rewritten {{ }}
+    counter unmapped {{ }}
+    chain upstream {{
+        notrack
+        meta l4proto udp counter name udp_queries
+        tcp flags & (syn | ack) == syn counter name tcp_connections
+        ip daddr @to4 counter name rewritten ip saddr set ip daddr ip daddr set ip daddr map @to4 accept
+        ip6 daddr @to6 counter name rewritten ip6 saddr set ip6 daddr ip6 daddr set ip6 daddr map @to6 accept
+        counter name unmapped
+        meta nfproto ipv4 update @unmapped4 {{ ip daddr }}
+        meta nfproto ipv6 update @unmapped6 {{ ip6 daddr }}
+        drop
+    }}
+    chain output {{
+        type route hook output priority raw; policy accept;
+        oifname != "lo" meta l4proto {{ tcp, udp }} th dport 53 th sport != 53 goto upstream
+    }}
+""",
+    )
+
+
+def meta_ruleset(resolvers: Sequence[Pair], answers_of: Sequence[Iterable[Pair]]) -> str:
+    """A meta-DNS-server's host: what `answers_of[r]`'s addresses answer goes to resolver r, from the OQDA."""
+    four = [pair.v4 for pair in resolvers], [[p.v4 for p in pairs] for pairs in answers_of]
+    six = [pair.v6 for pair in resolvers], [[p.v6 for p in pairs] for pairs in answers_of]
+    chains = "".join(_answering("ip", 4, number, pair.v4) for number, pair in enumerate(resolvers, 1))
+    chains += "".join(_answering("ip6", 6, number, pair.v6) for number, pair in enumerate(resolvers, 1))
+    return _table(
+        NAT,
+        f"""    counter rewritten {{ }}
+{chains}{_map("from4", "ipv4_addr : verdict", _jumps(4, *four))}\
+{_map("from6", "ipv6_addr : verdict", _jumps(6, *six))}\
+    chain output {{
+        type route hook output priority raw; policy accept;
+        meta l4proto {{ tcp, udp }} th sport 53 ip saddr vmap @from4
+        meta l4proto {{ tcp, udp }} th sport 53 ip6 saddr vmap @from6
+    }}
+""",
+    )
+
+
+def _jumps(family: int, resolvers: Sequence[str], addresses: Sequence[Sequence[str]]) -> dict[str, str]:
+    return {
+        address: f"goto to{family}r{number}"
+        for number, (resolver, own) in enumerate(zip(resolvers, addresses, strict=True), 1)
+        for address in own
+        if resolver and address
+    }
+
+
+def _answering(word: str, family: int, number: int, resolver: str) -> str:
+    if not resolver:
+        return ""
+    return f"""    chain to{family}r{number} {{
+        notrack
+        counter name rewritten {word} saddr set {word} daddr {word} daddr set {resolver} accept
+    }}
+"""
+
+
+def guard_ruleset(clients: Sequence[str], ports: Sequence[int], tunnel: str) -> str:
+    """The guard of a host whose links to clients are `clients` and whose service is on `ports`."""
+    replies = ""
+    if clients:
+        names = ", ".join(f'"{name}"' for name in clients)
+        numbers = ", ".join(str(port) for port in sorted(set(ports)))
+        # An answer has QR set: what only looks like one by its port is a query that leaves.
+        replies = f"""        oifname {{ {names} }} udp sport {{ {numbers} }} @th,80,1 1 accept
+        oifname {{ {names} }} tcp sport {{ {numbers} }} accept
+        oifname {{ {names} }} ip frag-off & 0x1fff != 0 accept
+"""
+    return _table(
+        GUARD,
+        f"""    counter dns_ports {{ }}
+    counter elsewhere {{ }}
+    counter errors {{ }}
+    chain leaving {{
+        type filter hook postrouting priority 300; policy accept;
+        oifname {{ "lo", "{tunnel}" }} accept
+        ip daddr {{ {", ".join(EXPERIMENT4)} }} accept
+        ip6 daddr {{ {", ".join(EXPERIMENT6)} }} accept
+{replies}        meta l4proto {{ icmp, ipv6-icmp }} counter name errors drop
+        meta l4proto {{ tcp, udp }} th dport {{ 53, 443, 853 }} counter name dns_ports drop
+        counter name elsewhere drop
+    }}
+""",
+    )
+
+
+def _table(name: str, body: str) -> str:
+    """A table that takes the place of one of its name, in one transaction: it may be loaded again."""
+    return f"table inet {name}\ndelete table inet {name}\ntable inet {name} {{\n{body}}}\n"
+
+
+def _map(name: str, kinds: str, entries: Mapping[str, str]) -> str:
+    """A map with an entry a line; one without entries has no list of them."""
+    listed = ",\n".join(f"            {key} : {value}" for key, value in entries.items())
+    elements = f"        elements = {{\n{listed}\n        }}\n" if entries else ""
+    return f"    map {name} {{\n        type {kinds}\n{elements}    }}\n"
