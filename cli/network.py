@@ -126,6 +126,16 @@ def control_address(index: int) -> str:
     return f"198.18.{index}.2"
 
 
+def server(index: int) -> str:
+    """Name of the server's host number `index`, from 1; further ones are further resolvers under test."""
+    return SERVER if index == 1 else f"{SERVER}{index}"
+
+
+def server_of(client_index: int, servers: int) -> int:
+    """The number of the server that a client asks, where there are several with the same addresses."""
+    return (client_index - 1) % servers + 1
+
+
 def can_serve(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
     """Whether the server of the local network can have this address."""
     return any(address in ipaddress.ip_network(prefix) for prefix in SERVICE_PREFIXES)
@@ -154,37 +164,46 @@ def source_prefixes(index: int, clients: int) -> tuple[str, str]:
 
 
 def local(
-    clients: int, listen_queue: int, source_mode: str = "ports", peers: tuple[str, ...] = ()
+    clients: int,
+    listen_queue: int,
+    source_mode: str = "ports",
+    peers: tuple[str, ...] = (),
+    servers: int = 1,
 ) -> Network:
-    """The topology with `clients` clients. `peers` are further addresses of the server."""
+    """The topology with `clients` clients, each at one of `servers` servers with the same addresses.
+
+    `peers` are further addresses of the servers.
+    """
     indices = range(1, clients + 1)
-    names = [CONTROLLER, *(client(index) for index in indices), SERVER]
+    hosts = [server(index) for index in range(1, servers + 1)]
+    names = [CONTROLLER, *(client(index) for index in indices), *hosts]
     fixed = source_mode == "packet"
     services = (SERVICE_V4, SERVICE_V6, *peers)
     return Network(
         kind="namespaces",
         hosts=tuple(Host(name) for name in names),
-        links=tuple(link for index in indices for link in (_control(index), _data(index, fixed))),
-        addresses=tuple(Address(SERVER, "lo", _whole(one)) for one in services),
+        links=tuple(link for index in indices for link in (_control(index), _data(index, servers, fixed))),
+        addresses=tuple(Address(host, "lo", whole(one)) for host in hosts for one in services),
         routes=tuple(
             route
             for index in indices
-            for route in (*_routes(index, services), *_source_routes(index, clients, source_mode))
+            for route in (*_routes(index, services), *_source_routes(index, clients, servers, source_mode))
         ),
         rules=_rules() if fixed else (),
         neighbours=_neighbours() if fixed else (),
         sysctls=(
             Sysctl("", "net/ipv4/tcp_child_ehash_entries", _BUCKETS),
-            *(setting for name in names for setting in _sysctls(name, listen_queue)),
+            *(one for name in names for one in sysctls(name, listen_queue, name not in (CONTROLLER, *hosts))),
         ),
     )
 
 
-def _whole(address: str) -> str:
+def whole(address: str) -> str:
+    """An address alone, in CIDR form."""
     return f"{address}/{128 if ':' in address else 32}"
 
 
-def _source_routes(index: int, clients: int, source_mode: str) -> tuple[Route, ...]:
+def _source_routes(index: int, clients: int, servers: int, source_mode: str) -> tuple[Route, ...]:
     """The ways of the sources' addresses.
 
     The server sends answers back through the client. There every address is the client's own (AnyIP: a local
@@ -193,28 +212,28 @@ def _source_routes(index: int, clients: int, source_mode: str) -> tuple[Route, .
     they go nowhere.
     """
     v4, v6 = f"198.19.{index}.1", f"fd00:198:19:{index}::1"
-    here = client(index)
+    here, there = client(index), server(server_of(index, servers))
     if source_mode == "addresses":
         return (
             Route(here, "0.0.0.0/0", kind="local", interface="lo"),
             Route(here, "::/0", kind="local", interface="lo"),
-            Route(SERVER, "0.0.0.0/0", v4),
-            Route(SERVER, "::/0", v6),
+            Route(there, "0.0.0.0/0", v4),
+            Route(there, "::/0", v6),
         )
     if source_mode == "mapped":
         own4, own6 = source_prefixes(index, clients)
         return (
             Route(here, own4, kind="local", interface="lo"),
             Route(here, own6, kind="local", interface="lo"),
-            Route(SERVER, own4, v4),
-            Route(SERVER, own6, v6),
+            Route(there, own4, v4),
+            Route(there, own6, v6),
         )
     if source_mode == "packet":
         return (
             *(Route(here, to, kind="local", interface="lo", table=_OURS) for to in _EVERYTHING),
             *(Route(here, to, kind="blackhole", table=_NOBODYS) for to in _EVERYTHING),
-            Route(SERVER, "0.0.0.0/0", v4),
-            Route(SERVER, "::/0", v6),
+            Route(there, "0.0.0.0/0", v4),
+            Route(there, "::/0", v6),
         )
     return ()
 
@@ -258,10 +277,10 @@ def _control(index: int) -> Link:
     )
 
 
-def _data(index: int, fixed: bool) -> Link:
+def _data(index: int, servers: int, fixed: bool) -> Link:
     return Link(
         client(index),
-        SERVER,
+        server(server_of(index, servers)),
         "data",
         f"data{index}",
         (f"198.19.{index}.1/24", f"fd00:198:19:{index}::1/64"),
@@ -275,14 +294,14 @@ def _routes(index: int, services: tuple[str, ...]) -> tuple[Route, ...]:
     return tuple(
         Route(
             client(index),
-            _whole(one),
+            whole(one),
             f"fd00:198:19:{index}::2" if ":" in one else f"198.19.{index}.2",
         )
         for one in services
     )
 
 
-def _sysctls(host: str, listen_queue: int) -> tuple[Sysctl, ...]:
+def sysctls(host: str, listen_queue: int, is_client: bool = False) -> tuple[Sysctl, ...]:
     """No forwarding (first: it resets others), no router advertisements, no duplicate address detection (it
     delays addresses by 1 s); and room for TCP connections: ports, queues, TIME-WAIT.
 
@@ -305,6 +324,6 @@ def _sysctls(host: str, listen_queue: int) -> tuple[Sysctl, ...]:
         "net/ipv4/tcp_no_metrics_save": "1",
         "net/core/somaxconn": str(max(listen_queue, 4096)),
     }
-    if host not in (CONTROLLER, SERVER):
+    if is_client:
         values["net/ipv4/tcp_tw_reuse"] = "1"
     return tuple(Sysctl(host, key, value) for key, value in values.items())
