@@ -16,21 +16,23 @@ namespace reprise::proxy {
 
 /// As given on the command line; times in ms.
 struct DelayOptions {
-    std::optional<double> rtt_ms;
-    std::string rtt_table;        ///< a file, see RttTable
-    std::string rtt_distribution; ///< such as "normal:20,5", or a file, see RttDistribution
-    std::optional<double> jitter_ms;
-    std::optional<double> loss_percent;
-    std::optional<double> share; ///< part of the round trip that this side waits, 0 to 1
+    std::optional<double> rtt_ms{};
+    std::string rtt_table{};        ///< a file, see RttTable
+    std::string rtt_distribution{}; ///< such as "normal:20,5", or a file, see RttDistribution
+    std::optional<double> jitter_ms{};
+    std::optional<double> loss_percent{};
+    std::optional<double> share{}; ///< part of the round trip that this side waits, 0 to 1
     std::uint64_t seed = 1;
 };
 
 /// Adds the options as a group; `options` must outlive parsing.
 void add_delay_options(CLI::App& app, DelayOptions& options);
 
-/// The model, or none where no option asks for one (packets then go on at once). `usual_share` is
-/// this side's part of the round trip where --share was not given: 0.5 beside a resolver or the
-/// meta-DNS-server, of which each has one direction; 1 for replies only. Throws UsageError.
-std::unique_ptr<DelayModel> make_model(const DelayOptions& options, double usual_share);
+/// Where packets wait. Beside a resolver and beside the meta-DNS-server each proxy has one
+/// direction and waits half of the round trip; beside a server under test replies wait all of it.
+enum class DelaySide : std::uint8_t { kResolver, kMeta, kReplies };
+
+/// The model, or none where no option asks for one (packets then go on at once). Throws UsageError.
+std::unique_ptr<DelayModel> make_model(const DelayOptions& options, DelaySide side);
 
 } // namespace reprise::proxy
