@@ -1,0 +1,35 @@
+#pragma once
+// What the process asks of the kernel for itself.
+
+#include "core/fd.hh"
+
+#include <optional>
+#include <string>
+
+namespace reprise::proxy {
+
+/// SIGTERM, SIGINT and SIGHUP as a descriptor, so that they wait their turn in poll.
+class Signals {
+public:
+    /// Blocks the three signals in this thread from now on.
+    Signals();
+
+    [[nodiscard]] int fd() const { return fd_.get(); }
+
+    /// The next signal's number, or none.
+    [[nodiscard]] std::optional<int> next() const;
+
+private:
+    FileDescriptor fd_;
+};
+
+/// Sleeps end when asked, not some 50 µs later.
+void set_timer_slack();
+
+/// SCHED_FIFO. Where it is refused a warning is logged.
+void run_first();
+
+/// Gives up root for a user, by name, for good. Throws UsageError or SystemError.
+void become(const std::string& user);
+
+} // namespace reprise::proxy

@@ -1,0 +1,89 @@
+#include "proxy/loop.hh"
+
+#include "core/address.hh"
+#include "core/bytes.hh"
+#include "core/clock.hh"
+#include "proxy/delay.hh"
+#include "proxy/rewrite.hh"
+#include "proxy/statistics.hh"
+#include "proxy/tun.hh"
+#include "proxy/verdict.hh"
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+
+namespace reprise::proxy {
+
+namespace {
+
+constexpr size_t kLargestPacket = 65'535;
+constexpr int kBatch = 64;
+
+} // namespace
+
+Loop::Loop(const Tun& tun, Routes routes, DelayModel* model, Statistics& statistics)
+    : tun_(tun), routes_(std::move(routes)), model_(model), statistics_(statistics),
+      buffer_(kLargestPacket) {}
+
+void Loop::read_batch() {
+    for (int i = 0; i < kBatch; ++i) {
+        const std::span<std::uint8_t> packet = tun_.read(buffer_);
+        if (packet.empty()) {
+            return;
+        }
+        take(packet);
+    }
+}
+
+void Loop::take(std::span<std::uint8_t> packet) {
+    ++statistics_.read;
+    const Outcome outcome = rewrite(packet, routes_);
+    statistics_.count(outcome);
+    if (outcome.verdict == Verdict::kUnmapped) {
+        statistics_.unmapped.add(deciding_address(packet, outcome));
+    } else if (goes_on(outcome.verdict)) {
+        if (model_ != nullptr) {
+            hold(packet, deciding_address(packet, outcome));
+        } else {
+            write(packet);
+        }
+    }
+}
+
+void Loop::hold(std::span<const std::uint8_t> packet, const IpAddress& far) {
+    const Fate fate = model_->draw(far);
+    if (fate.lost) {
+        ++statistics_.lost;
+        return;
+    }
+    line_.push(SteadyClock::now() + fate.delay, packet);
+    statistics_.overflow = line_.overflow();
+    statistics_.in_line = line_.size();
+}
+
+void Loop::release_due() {
+    const auto out = [this](Nanoseconds due, Bytes packet) {
+        statistics_.delay_error.add(SteadyClock::now() - due);
+        write(packet);
+    };
+    if (line_.pop_due(SteadyClock::now(), out) != 0) {
+        statistics_.in_line = line_.size();
+    }
+}
+
+void Loop::write(std::span<const std::uint8_t> packet) {
+    switch (tun_.write(packet)) {
+    case WriteResult::kWritten:
+        ++statistics_.written;
+        break;
+    case WriteResult::kRefused:
+        ++statistics_.refused;
+        break;
+    case WriteResult::kGone:
+        throw tun_.vanished();
+    }
+}
+
+} // namespace reprise::proxy

@@ -1,0 +1,55 @@
+#pragma once
+// Carries packets from the device through the rewriting, and the delay line where there is one,
+// back to the device.
+//
+// Cost. What this process computes is small against its system calls, and what those do is mostly
+// the host's: a write routes the packet, forwards it over the link and, where the other end is on
+// the same machine, runs the receiver's stack and wakes its process, all on our account.
+
+#include "core/address.hh"
+#include "core/clock.hh"
+#include "proxy/delay.hh"
+#include "proxy/delay_line.hh"
+#include "proxy/rewrite.hh"
+#include "proxy/statistics.hh"
+#include "proxy/tun.hh"
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace reprise::proxy {
+
+class Loop {
+public:
+    /// `tun` and `statistics` must outlive the loop. `model` is null where nothing waits.
+    Loop(const Tun& tun, Routes routes, DelayModel* model, Statistics& statistics);
+
+    /// The packets that wait at the device, at most a batch of them, so that signals and due
+    /// packets get their turn. Throws Error where the device has vanished.
+    void read_batch();
+
+    /// Writes what is due.
+    void release_due();
+
+    /// When release_due() has something to do next.
+    [[nodiscard]] std::optional<Nanoseconds> next_due() const { return line_.next_due(); }
+
+    void replace_routes(Routes routes) { routes_ = std::move(routes); }
+
+private:
+    void take(std::span<std::uint8_t> packet);
+    void hold(std::span<const std::uint8_t> packet, const IpAddress& far);
+    void write(std::span<const std::uint8_t> packet);
+
+    const Tun& tun_;
+    Routes routes_;
+    DelayModel* model_;
+    Statistics& statistics_;
+    DelayLine line_;
+    std::vector<std::uint8_t> buffer_;
+};
+
+} // namespace reprise::proxy

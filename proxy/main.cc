@@ -1,0 +1,32 @@
+// reprise-proxy: `resolver` and `meta` rewrite addresses on either side, `delay` only delays.
+#include "core/error.hh"
+#include "core/log.hh"
+#include "proxy/options.hh"
+#include "proxy/process.hh"
+
+#include <CLI/CLI.hpp>
+
+#include <string>
+
+namespace {
+
+int body(int argc, char** argv) {
+    reprise::proxy::CommandLine line;
+    CLI::App app("Makes one server stand for all servers of a DNS hierarchy, by rewriting "
+                 "addresses between a TUN device and the host; delays packets where asked.",
+                 "reprise-proxy");
+    app.set_version_flag("--version", REPRISE_VERSION);
+    reprise::proxy::add_commands(app, line);
+    try {
+        app.parse(argc, argv);
+    } catch (const CLI::Success& success) {
+        return app.exit(success);
+    } catch (const CLI::ParseError& error) {
+        throw reprise::UsageError(std::string(error.what()) + "; see --help");
+    }
+    return reprise::proxy::run_process(line.process, reprise::proxy::model_of(line));
+}
+
+} // namespace
+
+int main(int argc, char** argv) { return reprise::run_main("reprise-proxy", body, argc, argv); }

@@ -1,0 +1,80 @@
+#include "proxy/options.hh"
+
+#include "core/error.hh"
+#include "proxy/delay.hh"
+#include "proxy/delay_options.hh"
+#include "proxy/rewrite.hh"
+
+#include <CLI/CLI.hpp>
+
+#include <memory>
+
+namespace reprise::proxy {
+
+namespace {
+
+DelaySide delay_side(Side side) {
+    switch (side) {
+    case Side::kResolver:
+        return DelaySide::kResolver;
+    case Side::kMeta:
+        return DelaySide::kMeta;
+    case Side::kNone:
+        break;
+    }
+    return DelaySide::kReplies;
+}
+
+CLI::App& add_command(CLI::App& app, CommandLine& line, Side side, const char* name,
+                      const char* help) {
+    CLI::App& command = *app.add_subcommand(name, help);
+    command.callback([&line, side] { line.process.side = side; });
+    ProcessOptions& process = line.process;
+    command
+        .add_option("--tun", process.tun,
+                    "TUN device to which the host routes the packets; made where it is missing")
+        ->required();
+    command.add_option("--stats", process.stats,
+                       "write the counts there every second and at the end, as JSON");
+    command.add_option("--metrics", process.metrics,
+                       "ADDRESS:PORT to serve the counts to Prometheus, over HTTP");
+    command.add_flag("--realtime", process.realtime, "run before ordinary processes (SCHED_FIFO)");
+    command.add_option("--user", process.user,
+                       "give up root for this user once the device is open");
+    add_delay_options(command, line.delay);
+    return command;
+}
+
+void add_map(CLI::App& command, CommandLine& line) {
+    command.add_option("--map", line.process.map, "map.tsv of the plan; read again on SIGHUP")
+        ->required();
+}
+
+} // namespace
+
+void add_commands(CLI::App& app, CommandLine& line) {
+    app.require_subcommand(1);
+    CLI::App& resolver =
+        add_command(app, line, Side::kResolver, "resolver",
+                    "beside a resolver: its queries go to the meta-DNS-server, as if from the "
+                    "server that they ask");
+    add_map(resolver, line);
+    resolver.add_option("--resolver", line.process.resolver, "number of the resolver in the map")
+        ->capture_default_str();
+    add_map(add_command(app, line, Side::kMeta, "meta",
+                        "beside the meta-DNS-server: its answers go to the resolver, as if from "
+                        "the server that was asked"),
+            line);
+    add_command(app, line, Side::kNone, "delay", "delays packets and rewrites nothing");
+}
+
+std::unique_ptr<DelayModel> model_of(const CommandLine& line) {
+    auto model = make_model(line.delay, delay_side(line.process.side));
+    if (model == nullptr && line.process.side == Side::kNone) {
+        throw UsageError("delay: nothing to delay by; give --rtt-ms, --rtt-table or "
+                         "--rtt-distribution");
+    }
+    return model;
+}
+
+} // namespace reprise::proxy

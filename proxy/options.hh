@@ -1,0 +1,29 @@
+#pragma once
+// The command line of reprise-proxy.
+
+#include "proxy/delay.hh"
+#include "proxy/delay_options.hh"
+#include "proxy/process.hh"
+
+#include <memory>
+
+namespace CLI {
+class App;
+} // namespace CLI
+
+namespace reprise::proxy {
+
+/// What the parsed subcommand asks for.
+struct CommandLine {
+    ProcessOptions process; ///< with the side of the subcommand
+    DelayOptions delay;
+};
+
+/// Adds the subcommands; `line` must outlive parsing.
+void add_commands(CLI::App& app, CommandLine& line);
+
+/// The delay model, or null where packets go on at once. Throws UsageError, also for `delay`
+/// without a delay.
+std::unique_ptr<DelayModel> model_of(const CommandLine& line);
+
+} // namespace reprise::proxy

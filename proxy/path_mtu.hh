@@ -1,0 +1,21 @@
+#pragma once
+// The largest packet that fits through the interface towards the other side.
+
+#include "core/address.hh"
+#include "proxy/address_map.hh"
+#include "proxy/rewrite.hh"
+
+#include <optional>
+#include <vector>
+
+namespace reprise::proxy {
+
+/// MTU of the route to an address, by the kernel's routing table; none without a route. Nothing is
+/// sent.
+std::optional<int> route_mtu(const IpAddress& address);
+
+/// The addresses to which this side's packets go, one of each family and neighbour: of every
+/// instance beside a resolver, of every resolver beside the meta-DNS-server.
+std::vector<IpAddress> neighbours(const AddressMap& map, Side side, unsigned resolver);
+
+} // namespace reprise::proxy

@@ -1,0 +1,234 @@
+#include "proxy/process.hh"
+
+#include "core/address.hh"
+#include "core/clock.hh"
+#include "core/error.hh"
+#include "core/log.hh"
+#include "proxy/address_map.hh"
+#include "proxy/delay.hh"
+#include "proxy/host.hh"
+#include "proxy/loop.hh"
+#include "proxy/metrics_server.hh"
+#include "proxy/path_mtu.hh"
+#include "proxy/rewrite.hh"
+#include "proxy/statistics.hh"
+#include "proxy/tun.hh"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstddef>
+#include <exception>
+#include <memory>
+#include <optional>
+#include <poll.h>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace reprise::proxy {
+
+namespace {
+
+constexpr Nanoseconds kReportEvery = kSecond;
+
+std::string_view side_name(Side side) {
+    return side == Side::kResolver ? "resolver" : side == Side::kMeta ? "meta" : "delay";
+}
+
+AddressMap map_of(const ProcessOptions& options) {
+    return options.side == Side::kNone ? AddressMap{} : read_map(options.map);
+}
+
+Routes routes_of(const ProcessOptions& options, const AddressMap& map) {
+    switch (options.side) {
+    case Side::kResolver:
+        return Routes::of_resolver(map, options.resolver);
+    case Side::kMeta:
+        return Routes::of_meta(map);
+    case Side::kNone:
+        break;
+    }
+    return {};
+}
+
+/// A packet that left the device whole must fit the link it is sent on: the kernel would drop it
+/// there, and its error message would go to an address that nobody has here.
+void fit_mtu(const Tun& tun, const std::vector<IpAddress>& neighbours) {
+    const int before = tun.mtu();
+    int mtu = before;
+    for (const IpAddress& address : neighbours) {
+        const std::optional<int> found = route_mtu(address);
+        if (!found) {
+            spdlog::warn("event=no_route to={} mend=\"add a route to it; packets that go there "
+                         "are lost\"",
+                         address.text());
+        }
+        mtu = std::min(mtu, found.value_or(mtu));
+    }
+    if (mtu != before) {
+        tun.set_mtu(mtu);
+    }
+    spdlog::info("event=mtu device={} mtu={} before={}", tun.name(), mtu, before);
+}
+
+std::optional<Endpoint> metrics_endpoint(const std::string& text) {
+    const auto endpoint = Endpoint::parse(text);
+    if (!text.empty() && !endpoint) {
+        throw UsageError(
+            fmt::format("--metrics {}: not ADDRESS:PORT; give e.g. 127.0.0.1:9353", text));
+    }
+    return endpoint;
+}
+
+class Process {
+public:
+    Process(const ProcessOptions& options, std::unique_ptr<DelayModel> model, const AddressMap& map)
+        : options_(options), model_(std::move(model)), tun_(options.tun),
+          loop_(tun_, routes_of(options, map), model_.get(), statistics_) {
+        statistics_.side = side_name(options.side);
+        statistics_.started = SteadyClock::now();
+        dropped_before_ = tun_.dropped();
+        fit_mtu(tun_, neighbours(map, options.side, options.resolver));
+        if (const auto endpoint = metrics_endpoint(options.metrics)) {
+            metrics_.emplace(*endpoint, [this] { return to_prometheus(current()); });
+        }
+    }
+
+    /// Until a signal ends it.
+    void run() {
+        prepare();
+        next_report_ = SteadyClock::now() + kReportEvery;
+        try {
+            while (!stopped_) {
+                turn();
+            }
+        } catch (const std::exception&) {
+            report_last();
+            throw;
+        }
+        spdlog::info("event=end read={} written={} unmapped={} malformed={}", statistics_.read,
+                     statistics_.written, statistics_.verdicts[size_t(Verdict::kUnmapped)],
+                     statistics_.malformed());
+        report();
+    }
+
+private:
+    void prepare() {
+        set_timer_slack();
+        if (options_.realtime) {
+            run_first();
+        }
+        if (!options_.user.empty()) {
+            become(options_.user);
+        }
+        report(); // a path that cannot be written is told at once
+        spdlog::info("event=ready side={} device={}", statistics_.side, tun_.name());
+    }
+
+    /// Waits for whatever comes first and does what it brought.
+    void turn() {
+        polls_.clear();
+        polls_.push_back({.fd = tun_.fd(), .events = POLLIN, .revents = 0});
+        polls_.push_back({.fd = signals_.fd(), .events = POLLIN, .revents = 0});
+        if (metrics_) {
+            metrics_->add_polls(polls_);
+        }
+        wait();
+        if (polls_[0].revents != 0) {
+            loop_.read_batch();
+        }
+        loop_.release_due();
+        if (polls_[1].revents != 0) {
+            obey();
+        }
+        if (std::any_of(polls_.begin() + 2, polls_.end(), [](auto& p) { return p.revents != 0; })) {
+            metrics_->serve();
+        }
+        report_if_due();
+    }
+
+    void wait() {
+        const Nanoseconds until = std::min(next_report_, loop_.next_due().value_or(next_report_));
+        const Nanoseconds left = std::max<Nanoseconds>(until - SteadyClock::now(), 0);
+        const timespec timeout{.tv_sec = left / kSecond, .tv_nsec = left % kSecond};
+        if (ppoll(polls_.data(), polls_.size(), &timeout, nullptr) < 0 && errno != EINTR) {
+            throw SystemError("ppoll");
+        }
+    }
+
+    void obey() {
+        while (const auto number = signals_.next()) {
+            if (*number == SIGHUP) {
+                reload();
+            } else {
+                stopped_ = true;
+            }
+        }
+    }
+
+    void reload() {
+        try {
+            loop_.replace_routes(routes_of(options_, map_of(options_)));
+            spdlog::info("event=reloaded map={}", quoted(options_.map));
+        } catch (const std::exception& error) {
+            spdlog::warn("event=not_reloaded because={} mend=\"the old map stays in use\"",
+                         quoted(error.what()));
+        }
+    }
+
+    const Statistics& current() {
+        statistics_.unread = tun_.dropped() - dropped_before_;
+        return statistics_;
+    }
+
+    void report() {
+        if (!options_.stats.empty()) {
+            replace_file(options_.stats, to_json(current()));
+        }
+    }
+
+    void report_if_due() {
+        const Nanoseconds now = SteadyClock::now();
+        if (now >= next_report_) {
+            next_report_ = now + kReportEvery;
+            report();
+        }
+    }
+
+    /// The error that ends the run is the one to tell.
+    void report_last() {
+        try {
+            report();
+        } catch (const std::exception& error) {
+            spdlog::warn("event=no_statistics because={}", quoted(error.what()));
+        }
+    }
+
+    const ProcessOptions& options_;
+    Signals signals_;
+    std::unique_ptr<DelayModel> model_;
+    Tun tun_;
+    Statistics statistics_;
+    Loop loop_;
+    std::optional<MetricsServer> metrics_;
+    std::vector<pollfd> polls_;
+    std::uint64_t dropped_before_ = 0;
+    Nanoseconds next_report_ = 0;
+    bool stopped_ = false;
+};
+
+} // namespace
+
+int run_process(const ProcessOptions& options, std::unique_ptr<DelayModel> model) {
+    metrics_endpoint(options.metrics);
+    const AddressMap map = map_of(options);
+    Process(options, std::move(model), map).run();
+    return 0;
+}
+
+} // namespace reprise::proxy

@@ -1,0 +1,73 @@
+#pragma once
+// What a proxy has counted, and the two forms in which it tells of it.
+
+#include "core/address.hh"
+#include "core/clock.hh"
+#include "proxy/delay_error.hh"
+#include "proxy/rewrite.hh"
+#include "proxy/verdict.hh"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace reprise::proxy {
+
+/// Addresses without a route and how often they were asked. Bounded: a resolver may be led to any
+/// number of addresses.
+class Unmapped {
+public:
+    /// More addresses than that share one count.
+    static constexpr size_t kMost = 10'000;
+
+    void add(const IpAddress& address);
+
+    /// The busiest first, ties by address; at most `most`.
+    [[nodiscard]] std::vector<std::pair<IpAddress, std::uint64_t>> busiest(size_t most) const;
+
+    /// Packets to addresses that are not kept one by one.
+    [[nodiscard]] std::uint64_t others() const { return others_; }
+
+private:
+    std::unordered_map<IpAddress, std::uint64_t> packets_;
+    std::uint64_t others_ = 0;
+};
+
+/// Counts of packets unless said otherwise, since the start.
+struct Statistics {
+    std::string side;
+    Nanoseconds started = 0; ///< CLOCK_MONOTONIC
+    std::uint64_t read = 0;
+    std::uint64_t written = 0;
+    std::uint64_t refused = 0; ///< the kernel did not take them back
+    std::uint64_t lost = 0;    ///< by the delay model
+    std::uint64_t overflow = 0;
+    std::uint64_t unread = 0;    ///< dropped by the host before this process came to read them
+    std::uint64_t in_line = 0;   ///< still waiting in the delay line
+    std::uint64_t datagrams = 0; ///< DNS over UDP, each counted once however many fragments it has
+    std::uint64_t connections = 0; ///< opened TCP connections
+    std::array<std::uint64_t, kVerdicts> verdicts{};
+    Unmapped unmapped;
+    DelayError delay_error;
+
+    [[nodiscard]] std::uint64_t malformed() const;
+    void count(const Outcome& outcome);
+};
+
+/// CPU time of this process, user and system, s.
+double cpu_seconds();
+
+/// The form of --stats: one JSON object, schema 1.
+std::string to_json(const Statistics& statistics);
+
+/// The form of --metrics: the Prometheus text format, version 0.0.4.
+std::string to_prometheus(const Statistics& statistics);
+
+/// Replaces a file at once: whoever reads it sees the old or the new text. Throws SystemError.
+void replace_file(const std::string& path, const std::string& text);
+
+} // namespace reprise::proxy
