@@ -4,6 +4,7 @@
 #include "mutator/mutate.hh"
 #include "mutator/mutate_options.hh"
 #include "mutator/reduce.hh"
+#include "mutator/rtts.hh"
 #include "mutator/synth_command.hh"
 
 #include <CLI/CLI.hpp>
@@ -85,6 +86,19 @@ void add_reduce(CLI::App& app, ReduceOptions& options) {
         "Example: reprise-mutator reduce hour-13.pcap.xz -o hour-13.pcap");
 }
 
+void add_rtts(CLI::App& app, RttsOptions& options) {
+    CLI::App* command = app.add_subcommand(
+        "rtts", "Writes the round trip of every source that has one, as a table for a delay line");
+    add_trace(*command, options.trace);
+    command->add_option("-o,--output", options.output, "File to write, - for standard output")
+        ->required();
+    add_ports(*command, options.ports);
+    command->footer(
+        "Lines ADDRESS rtt_ms, from the column rtt of the text form or the same in the stream "
+        "form; other forms have\nnone. Where a source has several, its first counts.\n\n"
+        "Example: reprise-mutator rtts trace.txt -o rtts.tsv");
+}
+
 } // namespace
 
 void add_commands(CLI::App& app, CommandLine& line) {
@@ -94,6 +108,7 @@ void add_commands(CLI::App& app, CommandLine& line) {
     add_answers(app, line.answers);
     add_mutate(app, line.mutate);
     add_reduce(app, line.reduce);
+    add_rtts(app, line.rtts);
     add_synth(app, line.synth, line.synth_output);
 }
 
@@ -109,6 +124,9 @@ int run_command(const CLI::App& app, const CommandLine& line) {
     }
     if (app.got_subcommand("reduce")) {
         return run_reduce(line.reduce);
+    }
+    if (app.got_subcommand("rtts")) {
+        return run_rtts(line.rtts);
     }
     return run_synth(line.synth, line.synth_output);
 }

@@ -4,6 +4,7 @@
 #include "mutator/commands.hh"
 #include "mutator/mutate_options.hh"
 #include "mutator/reduce.hh"
+#include "mutator/rtts.hh"
 #include "mutator/synth_options.hh"
 
 #include <CLI/CLI.hpp>
@@ -17,6 +18,7 @@ struct CommandLine {
     AnswersOptions answers;
     MutateLine mutate;
     ReduceOptions reduce;
+    RttsOptions rtts;
     SynthOptions synth;
     std::string synth_output;
 };
