@@ -10,7 +10,7 @@ from cli.errors import want
 if TYPE_CHECKING:
     from cli.experiment import Experiment, Rtt
 
-_MOST_MS = 60_000
+_MOST_MS = 100_000
 _NUMBER = r"\d+(\.\d+)?"
 _DISTRIBUTION = rf"(normal|uniform|lognormal):{_NUMBER},{_NUMBER}"
 

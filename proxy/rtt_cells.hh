@@ -10,7 +10,7 @@
 
 namespace reprise::proxy {
 
-inline constexpr double kMostRttMs = 60'000;
+inline constexpr double kMostRttMs = 100'000;
 
 /// A decimal number from 0 to `most` and nothing else.
 std::optional<double> parse_number(std::string_view text, double most);
