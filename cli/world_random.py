@@ -45,7 +45,7 @@ def _pool(draft: Draft) -> list[str]:
     source = draft.source
     pool: list[str] = []
     names = [name for name in draft.zones if name not in (ROOT, ROOT_SERVERS)]
-    for _ in range(max(6, len(names) // 4)):
+    for _ in range(max(6, len(names) * 3 // 4)):
         home = source.choice(names)
         name = home if source.random() < 0.08 else below(source.choice(("ns", "dns", "ns.a")), home)
         if name in draft.hosts:
@@ -93,7 +93,7 @@ def _servers(draft: Draft, name: str, pool: list[str]) -> tuple[str, ...]:
     elif chance < 0.55:
         chosen = [draft.host(below(f"own{i}", name), 0.5) for i in range(source.randint(1, 2))]
     else:
-        chosen = source.choices(pool, k=source.randint(1, 4))
+        chosen = source.choices(pool, k=source.randint(1, 3))
     return _some(source, tuple(chosen))
 
 
