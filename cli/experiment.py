@@ -149,6 +149,42 @@ class Rtt:
 
 
 @dataclass(frozen=True)
+class World:
+    """A synthetic hierarchy; the names are the options of `reprise zones synth`."""
+
+    zones: int = 100
+    seed: int = 1
+    signed: bool = False
+    shape: str = "tree"
+
+
+@dataclass(frozen=True)
+class Hierarchy:
+    """What stands behind the resolvers under test. `zones`, a folder of zone files, wins over `synth`."""
+
+    zones: str | None = field(default=None, metadata=PATH)
+    synth: World | None = None
+    resolver: str | tuple[str, ...] = "bind"  # a list is several resolvers at once
+    engine: str = "bind"
+    form: str = "coloured"
+    data_path: str = "tun"
+    instances: int = 1
+    cache: str = "cold"
+    qname_minimisation: bool = True
+    validate: bool = True
+    resolver_config: str | None = field(default=None, metadata=PATH)  # lines for the resolver's configuration
+    skip_bad: bool = False
+    edns_size: int = 4096
+    minimal_responses: bool = True
+    rtt: Rtt | None = None
+
+    @property
+    def resolvers(self) -> tuple[str, ...]:
+        """The resolvers' kinds, in the order of their hosts."""
+        return (self.resolver,) if isinstance(self.resolver, str) else self.resolver
+
+
+@dataclass(frozen=True)
 class Topology:
     """Where the processes run. queriers: on each client; 0 = the machine's cores shared by the clients."""
 
@@ -184,6 +220,7 @@ class Experiment:
     replay: Replay = field(default_factory=Replay)
     tls: Tls | None = None
     rtt: Rtt | None = None
+    hierarchy: Hierarchy | None = None
     topology: Topology = field(default_factory=Topology)
     sample: Sample = field(default_factory=Sample)
 
@@ -191,6 +228,11 @@ class Experiment:
     def own_server(self) -> bool:
         """Whether we start the server, on a network of our own."""
         return self.server.kind != "address"
+
+    @property
+    def world(self) -> Hierarchy | None:
+        """The hierarchy behind the server, where that is a resolver."""
+        return (self.hierarchy or Hierarchy()) if self.server.kind == "hierarchy" else None
 
     @property
     def over_tls(self) -> bool:
@@ -308,9 +350,8 @@ def _convert(value: Any, kind: Any, key: str) -> Any:
     kind = _strip_optional(kind)
     if dataclasses.is_dataclass(kind) and isinstance(value, dict):
         return _build(kind, value, key)
-    if typing.get_origin(kind) is tuple and isinstance(value, list):
-        item = typing.get_args(kind)[0]
-        return tuple(_convert(one, item, key) for one in value)
+    if isinstance(value, list) and (listed := _list_in(kind)) is not None:
+        return tuple(_convert(one, typing.get_args(listed)[0], key) for one in value)
     if typing.get_origin(kind) is Mapping and isinstance(value, dict):
         return _plain(value)
     if kind is float and isinstance(value, (int, float)) and not isinstance(value, bool):
@@ -321,6 +362,12 @@ def _convert(value: Any, kind: Any, key: str) -> Any:
     if type(value) in allowed:
         return value
     raise UsageError(f"{key} = {value!r} has the wrong type", f"it wants {_describe(kind)}")
+
+
+def _list_in(kind: Any) -> Any:
+    """The list among the types a key may have; None where it can be none."""
+    choices = typing.get_args(kind) if isinstance(kind, types.UnionType) else (kind,)
+    return next((one for one in choices if typing.get_origin(one) is tuple), None)
 
 
 def _plain(value: Any) -> Any:

@@ -21,6 +21,7 @@ _CAP_SYS_RESOURCE = 24
 _OWN = ("reprise-controller", "reprise-querier")
 _SERVER_PROGRAMS = {"nsd": ("nsd", "nsd-checkzone"), "bind": ("named", "named-checkzone"), "address": ()}
 _SERVER_USERS = {"nsd": "nsd", "bind": "bind"}
+_USERS = {"named": "bind", "nsd": "nsd", "unbound": "unbound", "kresd": "knot-resolver"}
 
 
 def gather(experiment: Experiment, run: str) -> Facts:
@@ -31,10 +32,13 @@ def gather(experiment: Experiment, run: str) -> Facts:
             "sample.capture needs root: tcpdump cannot keep its rights in a user namespace",
             "run as root or with --set sample.capture=false",
         )
-    needed = list(_SERVER_PROGRAMS[server.kind]) + (["tcpdump"] if experiment.sample.capture else [])
-    mutator = experiment.trace is None or experiment.mutate is not None
+    needed = [*_server_programs(experiment), *(["tcpdump"] if experiment.sample.capture else [])]
+    world = experiment.world
+    mutator = experiment.trace is None or experiment.mutate is not None or world is not None
     own = [*_OWN, *(["reprise-mutator"] if mutator else [])]
     own += ["reprise-sampler"] if experiment.own_server or experiment.sample.clients else []
+    own += ["reprise-zonebuilder"] if world else []
+    own += ["reprise-proxy"] if world and world.data_path == "tun" else []
     found = {
         **{name: programs.own(name) for name in own},
         **{name: programs.packaged(name) for name in needed},
@@ -50,12 +54,27 @@ def gather(experiment: Experiment, run: str) -> Facts:
         origin=server.origin or (zonefile.find_origin(zone) if zone is not None else "."),
         zone_compression=zonefile.compression(zone) if zone is not None else None,
         server_user=_server_user(server.kind),
+        users={name: _packaged_user(_USERS[name]) for name in needed if name in _USERS},
     )
 
 
+def _server_programs(experiment: Experiment) -> tuple[str, ...]:
+    """The packaged programs at the server's side."""
+    world = experiment.world
+    if world is None:
+        return _SERVER_PROGRAMS[experiment.server.kind]
+    kinds = {"bind": "named", "unbound": "unbound", "knot-resolver": "kresd", "nsd": "nsd"}
+    servers = dict.fromkeys(kinds[one] for one in (*world.resolvers, world.engine))
+    return (*servers, "nft", "ip", "sysctl")
+
+
 def _server_user(kind: str) -> str:
-    """The packaged user a server drops to; none where we are not root or the user is not there."""
-    name = _SERVER_USERS.get(kind, "")
+    """The packaged user a server of this kind drops to."""
+    return _packaged_user(_SERVER_USERS.get(kind, ""))
+
+
+def _packaged_user(name: str) -> str:
+    """A packaged user, to whom a server drops; none where we are not root or the user is not there."""
     if os.geteuid() != 0 or not name:
         return ""
     try:
@@ -112,13 +131,21 @@ def host() -> dict[str, Any]:
     }
 
 
-def versions(kind: str) -> dict[str, str]:
-    """Versions of Reprise, Python and the server, as they name themselves."""
+def versions(experiment: Experiment) -> dict[str, str]:
+    """Versions of Reprise, Python and the servers, as they name themselves."""
     found = {"reprise": VERSION, "python": platform.python_version()}
-    commands = {"nsd": ("nsd", "-v"), "bind": ("named", "-v")}
-    if kind in commands:
-        found[kind] = _first_line(commands[kind])
-    return found
+    commands = {
+        "nsd": ("nsd", "-v"),
+        "bind": ("named", "-v"),
+        "unbound": ("unbound", "-V"),
+        "knot-resolver": ("kresd", "--version"),
+    }
+    world = experiment.world
+    kinds = (*world.resolvers, world.engine) if world else (experiment.server.kind,)
+    return {
+        **found,
+        **{kind: _first_line(commands[kind]) for kind in dict.fromkeys(kinds) if kind in commands},
+    }
 
 
 def commit() -> str | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from cli import mutation, network, replay_options, server_plan
+from cli import hierarchy, mutation, network, replay_options, server_plan
 from cli.experiment import Experiment, as_dict
 from cli.network import Network
 from cli.planned import RESULTS, RUN, Facts, File, Folder, Plan, Process, Ready, Step, Stop
@@ -22,30 +22,35 @@ LOOPBACK = "127.0.0.1"
 def make(experiment: Experiment, facts: Facts) -> Plan:
     """The plan of an experiment on a machine."""
     clients = range(1, experiment.topology.clients + 1)
-    before = server_plan.processes(experiment, facts)
+    side = hierarchy if experiment.world else server_plan
+    before = side.processes(experiment, facts)
     distributors = tuple(_distributor(experiment, facts, index, before) for index in clients)
     controller = _controller(experiment, facts, distributors)
     return Plan(
         run=facts.run,
         experiment=experiment,
         network=_network(experiment),
-        folders=(*server_plan.folders(experiment, facts), Folder(f"{RESULTS}/logs")),
-        files=(*server_plan.files(experiment, facts), *mutation.files(experiment)),
+        folders=(*side.folders(experiment, facts), Folder(f"{RESULTS}/logs")),
+        files=(*side.files(experiment, facts), *mutation.files(experiment)),
         prepare=_steps(experiment, facts),
         processes=(*before, *distributors, *_client_samplers(experiment, facts), controller),
         main=controller.id,
+        setup=hierarchy.setup(experiment) if experiment.world else (),
+        finish=hierarchy.finish(experiment, facts) if experiment.world else (),
     )
 
 
 def _network(experiment: Experiment) -> Network:
     if not experiment.own_server:
         return Network("host")
-    return network.local(
+    base = network.local(
         experiment.topology.clients,
         experiment.server.tcp_listen_queue,
         experiment.replay.source_mode,
         replay_options.peers(experiment),
+        len(experiment.world.resolvers) if experiment.world else 1,
     )
+    return hierarchy.local(experiment, base) if experiment.world else base
 
 
 def as_json(plan: Plan) -> dict[str, Any]:
@@ -72,18 +77,19 @@ def played_path(experiment: Experiment) -> str:
 
 
 def _steps(experiment: Experiment, facts: Facts) -> tuple[Step, ...]:
-    steps: list[Step] = []
+    world = experiment.world
+    steps = hierarchy.steps(experiment, facts) if world else []
     if experiment.trace is None and experiment.generate is None and experiment.synth is not None:
         argv = (
             facts.programs["reprise-mutator"],
             "synth",
-            *replay_options.synth(dict(experiment.synth)),
+            *replay_options.synth(_synth_options(experiment)),
             "-o",
             trace_path(experiment),
         )
         steps.append(Step("synth", "making the trace", argv))
     steps += mutation.steps(experiment, facts, trace_path(experiment))
-    steps += server_plan.steps(experiment, facts)
+    steps += [] if world else server_plan.steps(experiment, facts)
     hosts = [
         f"{network.client(index)}={_control_address(experiment, index)}"
         for index in range(1, experiment.topology.clients + 1)
@@ -103,6 +109,12 @@ def _steps(experiment: Experiment, facts: Facts) -> tuple[Step, ...]:
         )
     )
     return tuple(steps)
+
+
+def _synth_options(experiment: Experiment) -> dict[str, Any]:
+    """[synth], with the names of the emulated hierarchy where it names none."""
+    names = hierarchy.names(experiment) if experiment.world else None
+    return {**(experiment.synth or {}), **({"names": names} if names else {})}
 
 
 def _control_address(experiment: Experiment, index: int) -> str:

@@ -7,7 +7,7 @@ import ipaddress
 import re
 from typing import TYPE_CHECKING
 
-from cli import delay_rules, network, server_rules
+from cli import delay_rules, hierarchy_rules, network, server_rules
 from cli.errors import UsageError, want
 
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ def check(experiment: Experiment) -> None:
     _check_ranges(experiment)
     _check_early(replay)
     server_rules.check_server(server)
+    hierarchy_rules.check(experiment)
     check_replay(experiment)
     server_rules.check_transport(experiment)
     delay_rules.check_clients(experiment)

@@ -116,7 +116,7 @@ def manifest(plan: Plan, host: dict[str, Any], outcome: Outcome) -> dict[str, An
     return {
         "schema": MANIFEST_SCHEMA,
         "run": plan.run,
-        "versions": machine.versions(plan.experiment.server.kind),
+        "versions": machine.versions(plan.experiment),
         "commit": machine.commit(),
         "experiment": experiments.as_dict(plan.experiment),
         "host": {**host, "refused_sysctls": outcome.refused_sysctls},

@@ -145,7 +145,7 @@ def processes(experiment: Experiment, facts: Facts) -> tuple[Process, ...]:
         sampler("sampler", network.SERVER, watched, "server", experiment, facts),
     ]
     if experiment.sample.capture:
-        found.append(_capture(experiment, facts))
+        found.append(capture(experiment, facts))
     return tuple(found)
 
 
@@ -202,8 +202,23 @@ def sampler(
     )
 
 
-def _capture(experiment: Experiment, facts: Facts) -> Process:
+def capture(experiment: Experiment, facts: Facts) -> Process:
+    """Packets of the service at the server's host."""
     interface = "data1" if experiment.topology.clients == 1 else "any"
+    wanted = " or ".join(f"port {port}" for port in _ports(experiment))
+    return tcpdump(facts, "capture", network.SERVER, interface, "capture.pcap", wanted, ("server",))
+
+
+def tcpdump(
+    facts: Facts,
+    ident: str,
+    host: str,
+    interface: str,
+    file: str,
+    wanted: str,
+    after: tuple[str, ...] = (),
+) -> Process:
+    """A capture of a host's packets into a file of the results."""
     argv = (
         facts.programs["tcpdump"],
         "-i",
@@ -217,15 +232,15 @@ def _capture(experiment: Experiment, facts: Facts) -> Process:
         "root",
         "--time-stamp-precision=nano",
         "-w",
-        f"{RESULTS}/capture.pcap",
-        " or ".join(f"port {port}" for port in _ports(experiment)),
+        f"{RESULTS}/{file}",
+        wanted,
     )
     return Process(
+        ident,
         "capture",
-        "capture",
-        network.SERVER,
+        host,
         argv,
-        after=("server",),
+        after=after,
         ready=Ready("log", text="listening on"),
         stop=Stop("SIGINT", 10.0, settle_s=_CAPTURE_SETTLE_S),
     )

@@ -11,7 +11,7 @@ from cli.errors import UsageError, want
 if TYPE_CHECKING:
     from cli.experiment import Experiment, Server, Tls
 
-SERVER_KINDS = ("nsd", "bind", "address")
+SERVER_KINDS = ("nsd", "bind", "address", "hierarchy")
 TRANSPORTS = ("trace", "udp", "tcp", "tls", "stateless-tcp")
 CLOSERS = ("client", "server")
 TLS_VERSIONS = ("any", "1.2", "1.3")
@@ -30,6 +30,8 @@ def check_server(server: Server) -> None:
         f"server.origin = {server.origin!r} is no domain name",
         "give the zone's name, such as example.org.",
     )
+    if server.kind == "hierarchy":
+        return
     if server.kind != "address":
         want(
             server.zone is not None or server.root_like is not None,

@@ -1,0 +1,161 @@
+"""What the hosts of a hierarchy need beside addresses and links, as steps with their undo.
+
+The same steps hold for network namespaces and for real hosts. Each may be carried out twice, and after its
+undo rules, routes, addresses, tables and settings are as they were. The guard is the first up and the last
+down. No marks are used: a host's own packets come from `lo` in the eyes of routing rules, and those that the
+proxy writes back come from the TUN device, so that they take the main table.
+"""
+
+from __future__ import annotations
+
+from cli import hierarchy_network, nftables
+from cli.planned import RESULTS, RUN, HostStep
+
+PLAN = f"{RUN}/plan"
+WORLD = f"{RUN}/world"
+TUN = "reprise0"
+TABLE = "100"
+_OWN, _PATH = "90", "100"  # priorities of rules
+_FAMILIES = ("-4", "-6")
+_FORWARDING = ("net.ipv4.ip_forward=1", "net.ipv6.conf.all.forwarding=1", "net.ipv4.conf.all.rp_filter=0")
+
+Command = tuple[str, ...]
+
+
+def guard_file(host: str) -> str:
+    """The ruleset of a host's guard."""
+    return f"{RUN}/guard-{host}.nft"
+
+
+def steps(
+    resolvers: list[tuple[int, str]], metas: list[tuple[int, str]], data_path: str, instances: int
+) -> tuple[HostStep, ...]:
+    """All steps; `resolvers` and `metas` are numbers and hosts."""
+    found = [_guard(host) for _, host in (*resolvers, *metas)]
+    for number, host in metas:
+        found.append(_addresses(number, host))
+        found += _path(host, data_path, f"{PLAN}/nft-meta-{number}.nft")
+        here, _ = hierarchy_network.link_addresses(1, number, instances)
+        found.append(_table(host, data_path, here, ("", "")))
+        found.append(_rules(host, "sport", own_replies=False))
+    for number, host in resolvers:
+        if instances > 1:
+            found.append(_routes(number, host))
+        found += _path(host, data_path, f"{PLAN}/nft-resolver-{number}.nft")
+        _, there = hierarchy_network.link_addresses(number, 1, instances)
+        found.append(_table(host, data_path, there, hierarchy_network.upstream(number)))
+        found.append(_rules(host, "dport", own_replies=True))
+    return tuple(found)
+
+
+def read_guard(host: str) -> HostStep:
+    """What a guard has counted, as JSON in the results."""
+    listing = f"nft -j list counters table inet {nftables.GUARD} > {RESULTS}/guard-{host}.json"
+    return HostStep(f"guard-{host}-counters", host, (_shell(listing),))
+
+
+def _shell(line: str) -> Command:
+    return ("sh", "-c", line)
+
+
+def _guard(host: str) -> HostStep:
+    return HostStep(f"guard-{host}", host, (("nft", "-f", guard_file(host)),), (_drop_table(nftables.GUARD),))
+
+
+def _drop_table(name: str) -> Command:
+    return _shell(f"nft list table inet {name} > /dev/null 2>&1 || exit 0; nft delete table inet {name}")
+
+
+def _addresses(number: int, host: str) -> HostStep:
+    """Ten thousand addresses are one batch, made with the plan; the undo is that batch in other words."""
+    batch = f"{PLAN}/meta-{number}.ip"
+    undo = f"sed 's/^addr replace/addr del/; s/ nodad$//' {batch} | ip -force -batch - 2> /dev/null || true"
+    return HostStep(f"addresses-{host}", host, (("ip", "-batch", batch),), (_shell(undo),))
+
+
+def _routes(number: int, host: str) -> HostStep:
+    batch = f"{PLAN}/resolver-{number}.ip"
+    undo = f"sed 's/^route replace/route del/' {batch} | ip -force -batch - 2> /dev/null || true"
+    return HostStep(f"routes-{host}", host, (("ip", "-batch", batch),), (_shell(undo),))
+
+
+def _path(host: str, data_path: str, ruleset: str) -> list[HostStep]:
+    if data_path == "nft":
+        return [
+            HostStep(f"nft-{host}", host, (("nft", "-f", ruleset),), (_drop_table(nftables.NAT),)),
+        ]
+    return [_forwarding(host), _tun(host)]
+
+
+def _forwarding(host: str) -> HostStep:
+    """The kernel forwards the proxy's packets. Settings as they were are kept in a file for the undo."""
+    kept = f"{RUN}/sysctl-{host}"
+    names = " ".join(setting.partition("=")[0] for setting in _FORWARDING)
+    keep = f"test -e {kept} || {{ sysctl {names} > {kept}.new && mv {kept}.new {kept}; }}"
+    undo = f"test -e {kept} || exit 0; sysctl -q -p {kept} && rm {kept}"
+    return HostStep(
+        f"forwarding-{host}", host, (_shell(keep), ("sysctl", "-q", "-w", *_FORWARDING)), (_shell(undo),)
+    )
+
+
+def _tun(host: str) -> HostStep:
+    """A device that outlives its proxy, so that a killed one can be started again. No addresses: whatever the
+    kernel would send there on its own is none of the proxy's business.
+    """
+    there = f"ip link show dev {TUN} > /dev/null 2>&1"
+    return HostStep(
+        f"tun-{host}",
+        host,
+        (
+            _shell(f"{there} || ip tuntap add dev {TUN} mode tun"),
+            ("ip", "link", "set", "dev", TUN, "addrgenmode", "none"),
+            ("ip", "link", "set", "dev", TUN, "up"),
+            ("sysctl", "-q", "-w", f"net.ipv4.conf.{TUN}.rp_filter=0"),
+        ),
+        (_shell(f"{there} || exit 0; ip link del dev {TUN}"),),
+    )
+
+
+def _table(host: str, data_path: str, via: tuple[str, str], source: tuple[str, str]) -> HostStep:
+    """Where packets of the data path go: into the device, or towards the other side by any link (nftables
+    makes the kernel choose again).
+    """
+    apply = [
+        (
+            "ip",
+            family,
+            "route",
+            "replace",
+            "default",
+            *(("dev", TUN) if data_path == "tun" else ("via", gate)),
+            *(("src", own) if own else ()),
+            "table",
+            TABLE,
+        )
+        for family, gate, own in zip(_FAMILIES, via, source, strict=True)
+    ]
+    undo = [_shell(f"ip {family} route flush table {TABLE} 2> /dev/null || true") for family in _FAMILIES]
+    return HostStep(f"table-{host}", host, tuple(apply), tuple(undo))
+
+
+def _rules(host: str, port: str, own_replies: bool) -> HostStep:
+    """Which of the host's own packets the data path takes. A resolver's answers to its clients are not among
+    them, also where a client asks from port 53.
+    """
+    rules = [
+        f"{family} rule {{}} pref {priority} iif lo ipproto {protocol} {which} 53 lookup {table}"
+        for family in _FAMILIES
+        for protocol in ("udp", "tcp")
+        for priority, which, table in (
+            *(((_OWN, "sport", "main"),) if own_replies else ()),
+            (_PATH, port, TABLE),
+        )
+    ]
+    remove = [f"ip {rule.format('del')} 2> /dev/null" for rule in rules]
+    add = [f"ip {rule.format('add')}" for rule in rules]
+    return HostStep(
+        f"rules-{host}",
+        host,
+        tuple(_shell(f"{gone}; {here}") for gone, here in zip(remove, add, strict=True)),
+        tuple(_shell(f"{gone} || true") for gone in remove),
+    )

@@ -1,0 +1,107 @@
+"""What `reprise-zonebuilder plan` wrote, as values: the address map, and the report."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cli.errors import RepriseError
+from cli.nftables import Pair
+
+MAP_HEADER = "#reprise-map 1"
+_SCHEMA = 1
+_SHOWN = 5  # of each list, in the summary; all are in plan.json
+
+
+@dataclass(frozen=True)
+class Meta:
+    """The meta address at which an instance answers a resolver for a slot."""
+
+    slot: int
+    resolver: int
+    instance: int
+    address: Pair
+
+
+@dataclass(frozen=True)
+class AddressMap:
+    """map.tsv; numbers are from 1."""
+
+    resolvers: dict[int, Pair]
+    metas: tuple[Meta, ...]
+    slots: dict[str, int]  # of each OQDA
+
+    @property
+    def instances(self) -> tuple[int, ...]:
+        """The instances that have a slot."""
+        return tuple(sorted({one.instance for one in self.metas}))
+
+    def towards(self, resolver: int) -> dict[str, Pair]:
+        """Where a resolver's packets to each OQDA really go."""
+        at = {one.slot: one.address for one in self.metas if one.resolver == resolver}
+        return {oqda: at[slot] for oqda, slot in self.slots.items() if slot in at}
+
+    def of_instance(self, instance: int) -> tuple[Meta, ...]:
+        """The meta addresses of an instance."""
+        return tuple(one for one in self.metas if one.instance == instance)
+
+
+def read_map(path: Path) -> AddressMap:
+    """Reads map.tsv; its writer is ours, so that a bad line is a broken file."""
+    resolvers: dict[int, Pair] = {}
+    metas: list[Meta] = []
+    slots: dict[str, int] = {}
+    lines = path.read_text(encoding="ascii").splitlines()
+    if lines[:1] != [MAP_HEADER]:
+        raise RepriseError(f"{path} is no address map", "make it with `reprise zones plan`")
+    for number, line in enumerate(lines[1:], 2):
+        match line.split("\t"):
+            case ["resolver", index, four, six]:
+                resolvers[int(index)] = _pair(four, six)
+            case ["meta", slot, resolver, instance, four, six]:
+                metas.append(Meta(int(slot), int(resolver), int(instance), _pair(four, six)))
+            case ["oqda", address, slot]:
+                slots[address] = int(slot)
+            case _ if not line or line.startswith("#"):
+                continue
+            case _:
+                raise RepriseError(f"{path}:{number} is no line of an address map", "make it again")
+    return AddressMap(resolvers, tuple(metas), slots)
+
+
+def _pair(four: str, six: str) -> Pair:
+    return Pair("" if four == "-" else four, "" if six == "-" else six)
+
+
+def read_report(path: Path) -> dict[str, Any]:
+    """plan.json of the planner."""
+    value: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    if value.get("schema") != _SCHEMA:
+        raise RepriseError(f"{path} has schema {value.get('schema')}, known is {_SCHEMA}", "make it again")
+    return value
+
+
+def summary(report: dict[str, Any]) -> str:
+    """The plan for people: sizes first, then what does not work, the first few of each."""
+    lines = [
+        f"{report['zones']} zones at {report['addresses']} addresses in {len(report['groups'])} groups",
+        f"{report['edges']} conflicts, {report['colours']} colours, {len(report['slots'])} slots "
+        f"on {report['instances']} instance{'s' if report['instances'] != 1 else ''} "
+        f"({report['engine']}, {report['form']})",
+    ]
+    lists: tuple[tuple[str, str, Callable[[dict[str, Any]], str]], ...] = (
+        ("failed", "zones that do not load", lambda one: f"{one['zone'] or one['file']}: {one['why']}"),
+        ("unroutable", "addresses nobody can be asked at", lambda one: f"{one['address']}: {one['why']}"),
+        ("unserved", "zones nobody serves", lambda one: f"{one['zone']}: {one['why']}"),
+        ("lame", "lame delegations", lambda one: f"{one['zone']} at {one['server']} ({one['address']})"),
+    )
+    for key, title, show in lists:
+        found = report.get(key, [])
+        if found:
+            lines.append(f"{len(found)} {title}:")
+            lines += [f"    {show(one)}" for one in found[:_SHOWN]]
+            lines += ["    ..."] if len(found) > _SHOWN else []
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,169 @@
+"""`reprise zones plan`: the planner's output made complete for the hosts of a hierarchy.
+
+The planner decides which zones answer together and writes views, zone stanzas and the address map. Here
+the servers' configurations around those, the rulesets of the second data path and the batches of addresses
+and routes are added: what depends on hosts and not on zones.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from cli import meta_servers, nftables, processes, programs, zone_plan
+from cli.errors import EXIT_FAILED, RepriseError, UsageError
+from cli.meta_servers import MetaSite
+from cli.zone_plan import AddressMap
+
+
+@dataclass(frozen=True)
+class NextHop:
+    """The instance's end of the link from a resolver."""
+
+    resolver: int
+    instance: int
+    addresses: tuple[str, ...]
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The command's options; most are the planner's."""
+    parser.add_argument("zones", type=Path, metavar="DIR", help="folder of zone files, and zones.json")
+    parser.add_argument("-o", "--output", type=Path, required=True, metavar="OUT", help="folder to write")
+    parser.add_argument("--engine", choices=("bind", "nsd"), default="bind", help="meta-DNS-server (bind)")
+    parser.add_argument(
+        "--form",
+        choices=("coloured", "paper", "separate"),
+        default="coloured",
+        help="who shares a view: what does not conflict, as in LDplayer's paper, or nobody (coloured)",
+    )
+    parser.add_argument("--instances", type=int, default=1, metavar="N", help="meta-DNS-servers (1)")
+    parser.add_argument(
+        "--resolver", action="append", default=[], metavar="ADDR4[,ADDR6]", help="who will ask, each"
+    )
+    parser.add_argument(
+        "--reserved", action="append", default=[], metavar="PREFIX", help="no server is there"
+    )
+    parser.add_argument("--skip-bad", action="store_true", help="leave out zones that do not load")
+    parser.add_argument(
+        "--edns-size", type=int, default=4096, metavar="N", help="largest answer by UDP (4096)"
+    )
+    parser.add_argument("--full-responses", action="store_true", help="with what was not asked for too")
+    parser.add_argument("--folder", type=Path, default=Path("/var/tmp"), help=argparse.SUPPRESS)
+    parser.add_argument("--user", default="", help=argparse.SUPPRESS)
+    parser.add_argument("--descriptors", type=int, default=20_000, help=argparse.SUPPRESS)
+    parser.add_argument("--next-hop", action="append", default=[], help=argparse.SUPPRESS)
+
+
+def command_plan(options: argparse.Namespace) -> int:
+    """`reprise zones plan`."""
+    status = _plan(options)
+    if status != 0:
+        return status
+    out: Path = options.output.absolute()
+    found = zone_plan.read_map(out / "map.tsv")
+    site = MetaSite(
+        str(options.folder),
+        str(out),
+        options.user,
+        options.edns_size,
+        not options.full_responses,
+        options.descriptors,
+    )
+    for name, text in _texts(found, site, options.engine, _next_hops(options.next_hop)):
+        (out / name).write_text(text, encoding="utf-8")
+    anchors = meta_servers.bind_anchors((out / "root.key").read_text(encoding="ascii"))
+    (out / "root.anchors").write_text(anchors, encoding="ascii")
+    sys.stdout.write(zone_plan.summary(zone_plan.read_report(out / "plan.json")))
+    return 0
+
+
+def _plan(options: argparse.Namespace) -> int:
+    """The planner's own work; its error line is the user's."""
+    argv = [programs.own("reprise-zonebuilder"), "plan", str(options.zones), "-o", str(options.output)]
+    argv += ["--engine", options.engine, "--form", options.form, "--instances", str(options.instances)]
+    argv += ["--zones-path", str(options.zones.absolute())]
+    for name, values in (("--resolver", options.resolver), ("--reserved", options.reserved)):
+        argv += [word for value in values for word in (name, value)]
+    argv += ["--skip-bad"] if options.skip_bad else []
+    sys.stdout.flush()
+    pid = os.posix_spawn(argv[0], argv, os.environ)
+    _, status = os.waitpid(pid, 0)
+    code = os.waitstatus_to_exitcode(status)
+    if code < 0:
+        raise RepriseError(f"the planner was ended by {processes.describe_exit(code)}", "free some memory")
+    return min(code, 2) if code in (0, EXIT_FAILED, 2) else EXIT_FAILED
+
+
+def _next_hops(given: list[str]) -> list[NextHop]:
+    found = []
+    for text in given:
+        match text.split(","):
+            case [resolver, instance, *addresses] if addresses:
+                found.append(NextHop(int(resolver), int(instance), tuple(addresses)))
+            case _:
+                raise UsageError(f"--next-hop {text} is no next hop", "write RESOLVER,INSTANCE,ADDR4,ADDR6")
+    return found
+
+
+def _texts(found: AddressMap, site: MetaSite, engine: str, hops: list[NextHop]) -> Iterator[tuple[str, str]]:
+    """Names and texts of all files that are added."""
+    for resolver in found.resolvers:
+        yield f"nft-resolver-{resolver}.nft", nftables.resolver_ruleset(found.towards(resolver))
+        yield f"resolver-{resolver}.ip", routes(found, resolver, hops)
+    for instance in found.instances:
+        metas = found.of_instance(instance)
+        answers = [[one.address for one in metas if one.resolver == resolver] for resolver in found.resolvers]
+        yield f"nft-meta-{instance}.nft", nftables.meta_ruleset(list(found.resolvers.values()), answers)
+        yield f"meta-{instance}.ip", addresses(found, instance)
+        if engine == "bind":
+            yield f"named-{instance}.conf", meta_servers.named(site, instance)
+            continue
+        slots = sorted({one.slot for one in metas})
+        yield f"nsd-{instance}.list", "".join(f"{site.plan}/nsd-{slot}.conf\n" for slot in slots)
+        for slot in slots:
+            stanzas = (Path(site.plan) / f"nsd-{slot}.conf").read_text(encoding="utf-8")
+            own = [one.address for one in metas if one.slot == slot]
+            yield f"nsd-{slot}.conf", meta_servers.nsd(site, slot, own) + stanzas
+
+
+def addresses(found: AddressMap, instance: int) -> str:
+    """`ip -batch` lines: an instance's host has all its meta addresses; they may be there already."""
+    lines = []
+    for one in found.of_instance(instance):
+        lines += [f"addr replace {one.address.v4}/32 dev lo"] if one.address.v4 else []
+        lines += [f"addr replace {one.address.v6}/128 dev lo nodad"] if one.address.v6 else []
+    return "".join(f"{line}\n" for line in lines)
+
+
+def routes(found: AddressMap, resolver: int, hops: list[NextHop]) -> str:
+    """`ip -batch` lines: from a resolver's host to each meta address by the link to its instance."""
+    lines = []
+    for hop in (one for one in hops if one.resolver == resolver):
+        for meta in (one for one in found.of_instance(hop.instance) if one.resolver == resolver):
+            for via in hop.addresses:
+                address, bits = (meta.address.v6, 128) if ":" in via else (meta.address.v4, 32)
+                lines += [f"route replace {address}/{bits} via {via}"] if address else []
+    return "".join(f"{line}\n" for line in lines)
+
+
+def main(arguments: list[str]) -> int:
+    """The plan's step."""
+    parser = argparse.ArgumentParser(prog="reprise zones plan")
+    add_options(parser)
+    try:
+        return command_plan(parser.parse_args(arguments))
+    except RepriseError as error:
+        sys.stderr.write(error.line() + "\n")
+        return error.status
+    except OSError as error:
+        what = f"cannot write the plan: {error.strerror or error}"
+        sys.stderr.write(RepriseError(what, "check the disk's space and permissions").line() + "\n")
+        return EXIT_FAILED
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
