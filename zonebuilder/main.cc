@@ -1,0 +1,33 @@
+#include "core/error.hh"
+#include "core/log.hh"
+#include "zonebuilder/plan_command.hh"
+
+#include <CLI/CLI.hpp>
+
+#include <string>
+
+namespace {
+
+int body(int argc, char** argv) {
+    reprise::zonebuilder::PlanOptions plan;
+    CLI::App app("Plans how one DNS server stands for all that serve a set of zones.",
+                 "reprise-zonebuilder");
+    app.set_version_flag("--version", REPRISE_VERSION);
+    app.require_subcommand(1);
+    app.get_formatter()->column_width(34);
+    reprise::zonebuilder::add_plan_command(app, plan);
+    try {
+        app.parse(argc, argv);
+    } catch (const CLI::Success& success) {
+        return app.exit(success);
+    } catch (const CLI::ParseError& error) {
+        throw reprise::UsageError(std::string(error.what()) + "; see --help");
+    }
+    return reprise::zonebuilder::run_plan(plan);
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+    return reprise::run_main("reprise-zonebuilder", body, argc, argv);
+}

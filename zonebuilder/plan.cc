@@ -1,0 +1,165 @@
+#include "zonebuilder/plan.hh"
+
+#include "core/clock.hh"
+#include "core/error.hh"
+#include "zonebuilder/address_book.hh"
+#include "zonebuilder/colouring.hh"
+#include "zonebuilder/conflicts.hh"
+#include "zonebuilder/lame.hh"
+#include "zonebuilder/name.hh"
+#include "zonebuilder/prefix.hh"
+#include "zonebuilder/serving.hh"
+#include "zonebuilder/slots.hh"
+#include "zonebuilder/zone.hh"
+#include "zonebuilder/zone_tree.hh"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace reprise::zonebuilder {
+namespace {
+
+Prefix lone(const IpAddress& address) {
+    return {.base = address, .bits = static_cast<unsigned>(address.size()) * 8};
+}
+
+/// Everything that must not be an OQDA.
+std::vector<Reserved> all_reserved(const PlanSettings& settings) {
+    std::vector<Reserved> reserved = settings.reserved;
+    for (const Resolver& resolver : settings.resolvers) {
+        for (const auto& address : {resolver.v4, resolver.v6}) {
+            if (address) {
+                reserved.push_back({lone(*address), "a resolver's own address"});
+            }
+        }
+    }
+    reserved.push_back({settings.meta4, "a meta address"});
+    reserved.push_back({settings.meta6, "a meta address"});
+    return reserved;
+}
+
+/// Measures the steps of planning.
+class Stopwatch {
+public:
+    template <typename Step> auto measure(const std::string& name, Step&& step) {
+        const Nanoseconds before = SteadyClock::now();
+        auto result = step();
+        seconds_[name] += static_cast<double>(SteadyClock::now() - before) / 1e9;
+        return result;
+    }
+
+    [[nodiscard]] const std::map<std::string, double>& seconds() const { return seconds_; }
+
+private:
+    std::map<std::string, double> seconds_;
+};
+
+RootServer root_server(const Name& name, const Zone& root, const AddressBook& book,
+                       const std::unordered_map<IpAddress, GroupIndex>& mapped) {
+    RootServer server{.name = name, .ttl = root.ns_ttl, .addresses = book.real(name)};
+    std::erase_if(server.addresses,
+                  [&](const IpAddress& address) { return !mapped.contains(address); });
+    return server;
+}
+
+std::vector<IpAddress> addresses_serving(const std::vector<Group>& groups, ZoneRange zones) {
+    std::vector<IpAddress> addresses;
+    for (const Group& group : groups) {
+        if (group.serves_any(zones)) {
+            addresses.insert(addresses.end(), group.addresses.begin(), group.addresses.end());
+        }
+    }
+    std::ranges::sort(addresses);
+    return addresses;
+}
+
+/// Where no name of a root server has an address that is served, the first one gets all that serve
+/// the root: a resolver only needs somewhere to begin.
+std::vector<RootServer> root_servers(const std::vector<Zone>& zones, ZoneRange roots,
+                                     const AddressBook& book, const std::vector<Group>& groups,
+                                     const std::unordered_map<IpAddress, GroupIndex>& mapped) {
+    std::map<Name, RootServer> servers;
+    bool reachable = false;
+    for (ZoneIndex root = roots.first; root < roots.end; ++root) {
+        for (const Name& name : zones[root].servers) {
+            const auto& server =
+                servers.try_emplace(name, root_server(name, zones[root], book, mapped))
+                    .first->second;
+            reachable = reachable || !server.addresses.empty();
+        }
+    }
+    if (!reachable && !servers.empty()) {
+        servers.begin()->second.addresses = addresses_serving(groups, roots);
+    }
+    std::vector<RootServer> sorted;
+    for (auto& [name, server] : servers) {
+        sorted.push_back(std::move(server));
+    }
+    return sorted;
+}
+
+void check_settings(const PlanSettings& settings, const Plan& plan) {
+    if (plan.groups.empty()) {
+        throw Error(fmt::format(
+            "no zone has a name server with an address that can be used ({} unroutable, {} zones "
+            "unserved); give \"addresses\" in zones.json or glue in the zones",
+            plan.unroutable.size(), plan.unserved.size()));
+    }
+    if (settings.instances > plan.groups.size()) {
+        throw UsageError(fmt::format("--instances {}: there are only {} groups of addresses; give "
+                                     "at most that many",
+                                     settings.instances, plan.groups.size()));
+    }
+}
+
+} // namespace
+
+Plan make_plan(const std::vector<Zone>& zones, const PlanSettings& settings) {
+    Plan plan;
+    Stopwatch watch;
+    const std::vector<Reserved> reserved = all_reserved(settings);
+    const ZoneTree tree(zones);
+    const auto book = watch.measure("serve", [&] { return AddressBook(zones); });
+    Serving serving = watch.measure("serve", [&] { return serve(zones, book, reserved); });
+    plan.groups = watch.measure("serve", [&] { return make_groups(serving); });
+    plan.unroutable = std::move(serving.unroutable);
+    plan.unserved = std::move(serving.unserved);
+    check_settings(settings, plan);
+    // Only the map knows these: hints name the emulated root's own servers.
+    const auto mapped = group_of_address(plan.groups);
+    plan.root_servers = root_servers(zones, tree.at(Name{}.key()), book, plan.groups, mapped);
+    if (settings.root_addresses) {
+        plan.root_addresses = add_root_addresses(plan.groups, tree, reserved);
+    }
+    const auto group_of = group_of_address(plan.groups);
+    plan.lame =
+        watch.measure("lame", [&] { return find_lame(zones, tree, book, plan.groups, group_of); });
+    plan.edges = watch.measure("conflicts", [&] {
+        return find_conflicts(zones, tree, plan.groups, plan.lame, group_of, settings.engine);
+    });
+    const std::vector<Colour> colours =
+        watch.measure("colour", [&] { return colour_graph(plan.groups.size(), plan.edges); });
+    plan.slots = watch.measure("slots", [&] {
+        return make_slots(plan.groups, colours, deal_instances(plan.groups, settings.instances),
+                          settings.form);
+    });
+    plan.slot_of_group = slot_of_groups(plan.slots, plan.groups.size());
+    plan.meta = meta_addresses(plan.slots.size(), settings.resolvers.size(), settings.meta4,
+                               settings.meta6);
+    plan.views = make_views(plan.slots, plan.groups, plan.meta, settings.form);
+    plan.colours = std::ranges::max(colours) + 1;
+    if (const ZoneRange roots = tree.at(Name{}.key()); !roots.empty()) {
+        plan.anchors = zones[roots.first].anchors;
+    }
+    plan.seconds = watch.seconds();
+    return plan;
+}
+
+} // namespace reprise::zonebuilder

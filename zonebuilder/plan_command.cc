@@ -1,0 +1,304 @@
+#include "zonebuilder/plan_command.hh"
+
+#include "core/address.hh"
+#include "core/clock.hh"
+#include "core/error.hh"
+#include "zonebuilder/address_book.hh"
+#include "zonebuilder/outputs.hh"
+#include "zonebuilder/plan.hh"
+#include "zonebuilder/prefix.hh"
+#include "zonebuilder/serving.hh"
+#include "zonebuilder/slots.hh"
+#include "zonebuilder/zone.hh"
+#include "zonebuilder/zone_folder.hh"
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <ios>
+#include <iterator>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace reprise::zonebuilder {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kDefaultResolver = "198.19.254.1,fd00:198:19:fe::1";
+constexpr unsigned kMostInstances = 1000;
+
+Prefix parse_prefix(std::string_view option, const std::string& text, int family) {
+    const auto prefix = Prefix::parse(text);
+    if (!prefix || (family != 0 && prefix->base.family != family)) {
+        throw UsageError(fmt::format("{} {} is no IPv{} prefix; give one like {}", option, text,
+                                     family == 0   ? "4 or IPv6"
+                                     : family == 4 ? "4"
+                                                   : "6",
+                                     family == 6 ? "fd00:198:18::/48" : "198.18.128.0/17"));
+    }
+    return *prefix;
+}
+
+/// "ADDR4", "ADDR6" or "ADDR4,ADDR6".
+Resolver parse_resolver(const std::string& text) {
+    Resolver resolver;
+    for (std::string_view rest = text; !rest.empty();) {
+        const auto comma = std::min(rest.find(','), rest.size());
+        const auto address = IpAddress::parse(rest.substr(0, comma));
+        auto* place = address && address->is_v4() ? &resolver.v4 : &resolver.v6;
+        if (!address || *place) {
+            throw UsageError(fmt::format("--resolver {} is not ADDR4[,ADDR6]; give at most one "
+                                         "address of each family",
+                                         text));
+        }
+        *place = address;
+        rest.remove_prefix(std::min(comma + 1, rest.size()));
+    }
+    return resolver;
+}
+
+std::vector<Resolver> parse_resolvers(std::vector<std::string> texts) {
+    if (texts.empty()) {
+        texts.emplace_back(kDefaultResolver);
+    }
+    std::vector<Resolver> resolvers;
+    std::set<IpAddress> seen;
+    for (const std::string& text : texts) {
+        resolvers.push_back(parse_resolver(text));
+        for (const auto& address : {resolvers.back().v4, resolvers.back().v6}) {
+            if (address && !seen.insert(*address).second) {
+                throw UsageError(fmt::format("--resolver {} is given twice; resolvers have "
+                                             "addresses of their own",
+                                             address->text()));
+            }
+        }
+    }
+    return resolvers;
+}
+
+Form parse_form(const std::string& form) {
+    return form == "paper" ? Form::kPaper : form == "separate" ? Form::kSeparate : Form::kColoured;
+}
+
+std::string describe(const BadZone& bad) {
+    const std::string line = bad.line > 0 ? fmt::format(" line {}", bad.line) : "";
+    return fmt::format("{}{}: {}", bad.file, line, bad.why);
+}
+
+[[noreturn]] void refuse_bad(const std::vector<BadZone>& bad) {
+    constexpr std::size_t kShown = 5;
+    std::string list;
+    for (std::size_t i = 0; i < std::min(bad.size(), kShown); ++i) {
+        list += (i == 0 ? "" : ", ") + describe(bad[i]);
+    }
+    const std::string more =
+        bad.size() > kShown ? fmt::format(", and {} more", bad.size() - kShown) : "";
+    throw Error(fmt::format("{} {} not load: {}{}; mend them, or --skip-bad keeps the rest",
+                            bad.size(), bad.size() == 1 ? "zone does" : "zones do", list, more));
+}
+
+/// NSD refuses a whole zone for one record outside it, where BIND only leaves that out.
+void reject_out_of_zone(LoadedZones& loaded) {
+    std::erase_if(loaded.zones, [&](const Zone& zone) {
+        if (zone.out_of_zone > 0) {
+            loaded.bad.push_back(
+                {zone.name.text(), zone.file, 0,
+                 fmt::format("NSD refuses it for {} records outside the zone", zone.out_of_zone)});
+        }
+        return zone.out_of_zone > 0;
+    });
+}
+
+/// Takes out zones that claim what others have.
+void reject_contradictions(LoadedZones& loaded) {
+    const std::vector<BadZone> bad = contradictions(loaded.zones, AddressBook(loaded.zones));
+    for (const BadZone& one : bad) {
+        std::erase_if(loaded.zones, [&](const Zone& zone) {
+            return zone.file == one.file && zone.name.text() == one.name;
+        });
+    }
+    loaded.bad.insert(loaded.bad.end(), bad.begin(), bad.end());
+}
+
+LoadedZones read_zones(const PlanOptions& options, Engine engine) {
+    LoadedZones loaded = load_zones(options.folder, list_zones(options.folder));
+    if (engine == Engine::kNsd) {
+        reject_out_of_zone(loaded);
+    }
+    reject_contradictions(loaded);
+    if (!loaded.bad.empty() && (!options.skip_bad || loaded.zones.empty())) {
+        refuse_bad(loaded.bad);
+    }
+    return loaded;
+}
+
+class OutputFolder {
+public:
+    explicit OutputFolder(fs::path path) : path_(std::move(path)) {
+        std::error_code error;
+        fs::create_directories(path_, error);
+        if (error) {
+            throw Error(fmt::format("cannot make {}: {}; give -o another folder", path_.string(),
+                                    error.message()));
+        }
+        remove_former();
+    }
+
+    void write(const std::string& name, std::string_view text) const {
+        std::ofstream file(path_ / name, std::ios::binary | std::ios::trunc);
+        file << text;
+        file.close();
+        if (!file) {
+            throw Error(fmt::format("cannot write {}: {}; give -o a folder with rights and room",
+                                    (path_ / name).string(), std::strerror(errno)));
+        }
+    }
+
+private:
+    /// A plan with fewer instances must not leave views of a former one.
+    void remove_former() const {
+        for (const fs::directory_entry& item : fs::directory_iterator(path_)) {
+            const std::string name = item.path().filename().string();
+            const bool numbered = name.starts_with("views-") || name.starts_with("nsd-");
+            if (numbered && name.ends_with(".conf")) {
+                fs::remove(item.path());
+            }
+        }
+    }
+
+    fs::path path_;
+};
+
+void write_servers(const OutputFolder& output, const Plan& plan, const PlanSettings& settings,
+                   const std::vector<Zone>& zones) {
+    if (settings.engine == Engine::kBind) {
+        for (unsigned i = 0; i < settings.instances; ++i) {
+            output.write(fmt::format("views-{}.conf", i + 1),
+                         bind_views(plan, zones, settings.zones_path, i));
+        }
+        return;
+    }
+    for (std::size_t i = 0; i < plan.slots.size(); ++i) {
+        output.write(fmt::format("nsd-{}.conf", i + 1),
+                     nsd_zones(plan, zones, settings.zones_path, i));
+    }
+}
+
+double seconds_since(Nanoseconds start) {
+    return static_cast<double>(SteadyClock::now() - start) / static_cast<double>(kSecond);
+}
+
+} // namespace
+
+void add_plan_command(CLI::App& app, PlanOptions& options) {
+    CLI::App* command = app.add_subcommand(
+        "plan",
+        "From zones and who serves them: views or server instances, and the map of addresses");
+    command->add_option("DIR", options.folder, "Folder of zone files, with or without zones.json")
+        ->required();
+    command->add_option("-o,--output", options.output, "Folder to write into")->required();
+    command->add_option("--engine", options.engine, "Server: bind or nsd")
+        ->check(CLI::IsMember({"bind", "nsd"}))
+        ->capture_default_str();
+    command
+        ->add_option("--form", options.form,
+                     "coloured: few views, told by destination; paper: a view for each group of "
+                     "addresses, told by client; separate: the same, told by destination")
+        ->check(CLI::IsMember({"coloured", "paper", "separate"}))
+        ->capture_default_str();
+    command->add_option("--instances", options.instances, "Meta-DNS-servers to deal the zones to")
+        ->check(CLI::Range(1U, kMostInstances))
+        ->capture_default_str();
+    command
+        ->add_option("--resolver", options.resolvers,
+                     "ADDR4[,ADDR6] that a resolver asks from; may be repeated (default " +
+                         std::string(kDefaultResolver) + ")")
+        ->expected(1)
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+    command->add_option("--meta4", options.meta4, "Prefix of IPv4 meta addresses")
+        ->capture_default_str();
+    command->add_option("--meta6", options.meta6, "Prefix of IPv6 meta addresses")
+        ->capture_default_str();
+    command
+        ->add_option(
+            "--reserved", options.reserved,
+            "Prefix of the testbed, which no name server's address may lie in; may be repeated")
+        ->expected(1)
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+    command->add_option("--zones-path", options.zones_path,
+                        "Where the servers find the zone files (default: DIR)");
+    command->add_flag("--skip-bad", options.skip_bad, "Leave out zones that do not load");
+    command->add_flag("--no-historic-roots", options.no_historic_roots,
+                      "Do not lead the Internet's root servers' addresses, of today and of former "
+                      "times, to the root zone");
+    command->footer(
+        "Writes plan.json (the report), map.tsv (for the data paths), views-N.conf or nsd-N.conf, "
+        "root.hints and\nroot.key. Zones are the *.zone files of DIR, or what DIR/zones.json lists "
+        "with the addresses that serve it;\nwithout addresses those of the zone's NS records are "
+        "taken.\nExit status: 0 done; 1 zones do not load, or nothing can be served; 2 usage.\n\n"
+        "Example: reprise-zonebuilder plan zones -o plan");
+}
+
+PlanSettings plan_settings(const PlanOptions& options) {
+    PlanSettings settings{
+        .engine = options.engine == "nsd" ? Engine::kNsd : Engine::kBind,
+        .form = parse_form(options.form),
+        .instances = options.instances,
+        .resolvers = parse_resolvers(options.resolvers),
+        .meta4 = parse_prefix("--meta4", options.meta4, 4),
+        .meta6 = parse_prefix("--meta6", options.meta6, 6),
+        .reserved = {},
+        .zones_path =
+            options.zones_path.empty()
+                ? (fs::absolute(options.folder).lexically_normal() / ".").parent_path().string()
+                : options.zones_path,
+        .root_addresses = !options.no_historic_roots};
+    for (const std::string& text : options.reserved) {
+        settings.reserved.push_back(
+            {parse_prefix("--reserved", text, 0), "reserved for the testbed"});
+    }
+    if (settings.engine == Engine::kNsd && settings.form == Form::kPaper) {
+        throw UsageError("--engine nsd has no views to tell clients by; use --form coloured or "
+                         "separate, or --engine bind");
+    }
+    if (std::ranges::any_of(settings.zones_path,
+                            [](char c) { return c == '"' || c == '\\' || c == '\n'; })) {
+        throw UsageError(
+            "--zones-path has a quote, a backslash or a line end; use a folder without");
+    }
+    return settings;
+}
+
+int run_plan(const PlanOptions& options) {
+    const Nanoseconds start = SteadyClock::now();
+    const PlanSettings settings = plan_settings(options);
+    const LoadedZones loaded = read_zones(options, settings.engine);
+    const double reading = seconds_since(start);
+    Plan plan = make_plan(loaded.zones, settings);
+    plan.seconds["read"] = reading;
+    const Nanoseconds planned = SteadyClock::now();
+    const OutputFolder output(options.output);
+    output.write("map.tsv", map_text(plan, settings));
+    output.write("root.hints", root_hints(plan));
+    output.write("root.key", root_key(plan));
+    write_servers(output, plan, settings, loaded.zones);
+    plan.seconds["write"] = seconds_since(planned);
+    plan.seconds["total"] = seconds_since(start);
+    output.write("plan.json", plan_json(plan, settings, loaded.zones, loaded.bad));
+    fmt::print("{}", summary_text(plan, settings, loaded.zones, loaded.bad));
+    return 0;
+}
+
+} // namespace reprise::zonebuilder

@@ -1,0 +1,38 @@
+#pragma once
+// `reprise-zonebuilder plan`: options as values, and the run.
+
+#include "zonebuilder/plan.hh"
+
+#include <CLI/CLI.hpp>
+
+#include <string>
+#include <vector>
+
+namespace reprise::zonebuilder {
+
+/// The options as they were given.
+struct PlanOptions {
+    std::string folder;
+    std::string output;
+    std::string engine = "bind";
+    std::string form = "coloured";
+    unsigned instances = 1;
+    std::vector<std::string> resolvers;
+    std::string meta4 = "198.18.128.0/17";
+    std::string meta6 = "fd00:198:18::/48";
+    std::vector<std::string> reserved;
+    std::string zones_path;
+    bool skip_bad = false;
+    bool no_historic_roots = false;
+};
+
+/// Adds the subcommand, which fills `options`.
+void add_plan_command(CLI::App& app, PlanOptions& options);
+
+/// Checks the options. Throws UsageError.
+PlanSettings plan_settings(const PlanOptions& options);
+
+/// Reads, plans and writes; returns the exit status.
+int run_plan(const PlanOptions& options);
+
+} // namespace reprise::zonebuilder

@@ -1,0 +1,198 @@
+#include "core/address.hh"
+#include "zonebuilder/conflicts.hh"
+#include "zonebuilder/lame.hh"
+#include "zonebuilder/outputs.hh"
+#include "zonebuilder/plan.hh"
+#include "zonebuilder/serving.hh"
+#include "zonebuilder/slots.hh"
+#include "zonebuilder/zone.hh"
+#include "zonebuilder/zone_tree.hh"
+
+#include <fmt/format.h>
+
+#include <cstddef>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace reprise::zonebuilder {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json names_of(const std::vector<ZoneIndex>& indexes, const std::vector<Zone>& zones) {
+    Json names = Json::array();
+    for (const ZoneIndex zone : indexes) {
+        names.push_back(zones[zone].name.text());
+    }
+    return names;
+}
+
+Json files_of(const std::vector<ZoneIndex>& indexes, const std::vector<Zone>& zones) {
+    Json files = Json::array();
+    for (const ZoneIndex zone : indexes) {
+        files.push_back(zones[zone].file);
+    }
+    return files;
+}
+
+Json texts_of(const std::vector<IpAddress>& addresses) {
+    Json texts = Json::array();
+    for (const IpAddress& address : addresses) {
+        texts.push_back(address.text());
+    }
+    return texts;
+}
+
+Json groups_json(const Plan& plan, const std::vector<Zone>& zones) {
+    Json list = Json::array();
+    for (std::size_t i = 0; i < plan.groups.size(); ++i) {
+        list.push_back({{"addresses", texts_of(plan.groups[i].addresses)},
+                        {"zones", names_of(plan.groups[i].zones, zones)},
+                        {"files", files_of(plan.groups[i].zones, zones)},
+                        {"slot", plan.slot_of_group[i] + 1}});
+    }
+    return list;
+}
+
+Json slots_json(const Plan& plan) {
+    Json list = Json::array();
+    for (std::size_t i = 0; i < plan.slots.size(); ++i) {
+        list.push_back({{"slot", i + 1},
+                        {"instance", plan.slots[i].instance + 1},
+                        {"colour", plan.slots[i].colour + 1},
+                        {"zones", plan.slots[i].zones.size()}});
+    }
+    return list;
+}
+
+Json unroutable_json(const Plan& plan, const std::vector<Zone>& zones) {
+    Json list = Json::array();
+    for (const Unroutable& one : plan.unroutable) {
+        list.push_back({{"address", one.address.text()},
+                        {"why", one.why},
+                        {"zones", names_of(one.zones, zones)}});
+    }
+    return list;
+}
+
+Json lame_json(const Plan& plan) {
+    Json list = Json::array();
+    for (const Lame& one : plan.lame) {
+        list.push_back({{"zone", one.zone.text()},
+                        {"parent", one.parent.text()},
+                        {"server", one.server.text()},
+                        {"address", one.address.text()}});
+    }
+    return list;
+}
+
+Json unserved_json(const Plan& plan, const std::vector<Zone>& zones) {
+    Json list = Json::array();
+    for (const Unserved& one : plan.unserved) {
+        list.push_back({{"zone", zones[one.zone].name.text()}, {"why", one.why}});
+    }
+    return list;
+}
+
+Json failed_json(const std::vector<BadZone>& failed) {
+    Json list = Json::array();
+    for (const BadZone& one : failed) {
+        list.push_back(
+            {{"zone", one.name}, {"file", one.file}, {"line", one.line}, {"why", one.why}});
+    }
+    return list;
+}
+
+std::size_t address_count(const Plan& plan) {
+    std::size_t count = 0;
+    for (const Group& group : plan.groups) {
+        count += group.addresses.size();
+    }
+    return count;
+}
+
+std::size_t out_of_zone(const std::vector<Zone>& zones) {
+    std::size_t count = 0;
+    for (const Zone& zone : zones) {
+        count += zone.out_of_zone;
+    }
+    return count;
+}
+
+std::size_t lame_zones(const Plan& plan) {
+    std::set<std::string> names;
+    for (const Lame& one : plan.lame) {
+        names.insert(one.zone.key());
+    }
+    return names.size();
+}
+
+void add_trouble(std::string& text, std::size_t count, std::string_view what) {
+    if (count > 0) {
+        text += fmt::format("  {:>7} {}\n", count, what);
+    }
+}
+
+} // namespace
+
+const char* name_of(Engine engine) { return engine == Engine::kBind ? "bind" : "nsd"; }
+
+const char* name_of(Form form) {
+    switch (form) {
+    case Form::kPaper:
+        return "paper";
+    case Form::kSeparate:
+        return "separate";
+    case Form::kColoured:
+        break;
+    }
+    return "coloured";
+}
+
+std::string plan_json(const Plan& plan, const PlanSettings& settings,
+                      const std::vector<Zone>& zones, const std::vector<BadZone>& failed) {
+    const Json json{{"schema", 1},
+                    {"engine", name_of(settings.engine)},
+                    {"form", name_of(settings.form)},
+                    {"instances", settings.instances},
+                    {"zones", zones.size()},
+                    {"addresses", address_count(plan)},
+                    {"groups", groups_json(plan, zones)},
+                    {"colours", plan.colours},
+                    {"edges", plan.edges.size()},
+                    {"slots", slots_json(plan)},
+                    {"root_addresses_added", plan.root_addresses},
+                    {"unroutable", unroutable_json(plan, zones)},
+                    {"lame", lame_json(plan)},
+                    {"unserved", unserved_json(plan, zones)},
+                    {"failed", failed_json(failed)},
+                    {"out_of_zone_records", out_of_zone(zones)},
+                    {"seconds", plan.seconds}};
+    return json.dump(1) + "\n";
+}
+
+std::string summary_text(const Plan& plan, const PlanSettings& settings,
+                         const std::vector<Zone>& zones, const std::vector<BadZone>& failed) {
+    std::string text = fmt::format(
+        "{} zones on {} addresses in {} groups; {} conflicts, {} colours; {} form: {} "
+        "{} in {} {}\n",
+        zones.size(), address_count(plan), plan.groups.size(), plan.edges.size(), plan.colours,
+        name_of(settings.form), plan.slots.size(), plan.slots.size() == 1 ? "slot" : "slots",
+        settings.instances, settings.instances == 1 ? "instance" : "instances");
+    add_trouble(text, plan.root_addresses,
+                "addresses of the Internet's root servers lead to the root");
+    add_trouble(text, failed.size(), "zones do not load (failed in plan.json)");
+    add_trouble(text, plan.unserved.size(), "zones that nobody serves (unserved)");
+    add_trouble(text, plan.unroutable.size(), "addresses that cannot be routed (unroutable)");
+    add_trouble(text, lame_zones(plan), "zones with lame delegations (lame)");
+    add_trouble(text, out_of_zone(zones), "records outside their zone, left out");
+    add_trouble(text, plan.root_servers.empty() ? 1 : 0,
+                "root zone missing: no hints, so resolvers cannot start");
+    return text;
+}
+
+} // namespace reprise::zonebuilder

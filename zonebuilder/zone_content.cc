@@ -1,0 +1,244 @@
+#include "zonebuilder/zone_content.hh"
+
+#include "core/address.hh"
+#include "zonebuilder/name.hh"
+#include "zonebuilder/zone.hh"
+#include "zonebuilder/zone_scan.hh"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace reprise::zonebuilder {
+namespace {
+
+using Records = std::vector<ZoneRecord>;
+
+std::span<const std::uint8_t> bytes(std::string_view text) {
+    return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
+}
+
+/// Names in rdata of NS, CNAME and DNAME fill it; the scanner has checked them.
+Name target_of(const ZoneRecord& record) {
+    return Name::from_wire(bytes(record.rdata)).value_or(Name{});
+}
+
+std::optional<IpAddress> address_of(const ZoneRecord& record) {
+    const auto raw = bytes(record.rdata);
+    if (record.type == type::kA && raw.size() == 4) {
+        return IpAddress::v4(raw.data());
+    }
+    if (record.type == type::kAaaa && raw.size() == 16) {
+        return IpAddress::v6(raw.data());
+    }
+    return std::nullopt;
+}
+
+std::optional<ContentFailure> apex_failure(const Records& records,
+                                           const std::optional<Name>& expected) {
+    const ZoneRecord* soa = nullptr;
+    for (const ZoneRecord& record : records) {
+        if (record.type != type::kSoa) {
+            continue;
+        }
+        if (soa != nullptr) {
+            return ContentFailure{record.line, "a second SOA record"};
+        }
+        soa = &record;
+    }
+    if (soa == nullptr) {
+        return ContentFailure{0, records.empty() ? "no records" : "no SOA record"};
+    }
+    if (expected && soa->owner != *expected) {
+        return ContentFailure{soa->line, fmt::format("its SOA record is at {}, not at {}",
+                                                     soa->owner.text(), expected->text())};
+    }
+    return std::nullopt;
+}
+
+Name apex_of(const Records& records) {
+    return std::ranges::find(records, type::kSoa, &ZoneRecord::type)->owner;
+}
+
+/// RFC 4035 section 2.5: what may stand beside a CNAME.
+bool may_join_alias(std::uint16_t type) {
+    return type == type::kRrsig || type == type::kNsec || type == type::kKey;
+}
+
+/// The target of the CNAME at every name that has one.
+using Aliases = std::unordered_map<Name, const ZoneRecord*>;
+
+Aliases aliases_of(const Records& records) {
+    Aliases aliases;
+    for (const ZoneRecord& record : records) {
+        if (record.type == type::kCname) {
+            aliases.emplace(record.owner, &record);
+        }
+    }
+    return aliases;
+}
+
+bool same_alias(const ZoneRecord& a, const ZoneRecord& b) {
+    return a.type == b.type && target_of(a) == target_of(b);
+}
+
+std::optional<ContentFailure> alias_failure(const Records& records) {
+    const Aliases aliases = aliases_of(records);
+    if (aliases.empty()) {
+        return std::nullopt;
+    }
+    for (const ZoneRecord& record : records) {
+        const auto alias = aliases.find(record.owner);
+        if (alias != aliases.end() && !may_join_alias(record.type) &&
+            !same_alias(record, *alias->second)) {
+            return ContentFailure{
+                record.line, fmt::format("{} has a CNAME and other data", record.owner.text())};
+        }
+    }
+    return std::nullopt;
+}
+
+/// Fills a zone record by record; delegations are known only at the end, so glue is marked there.
+class Filler {
+public:
+    explicit Filler(Name apex) { zone_.name = std::move(apex); }
+
+    void add(const ZoneRecord& record) {
+        if (!record.owner.within(zone_.name)) {
+            ++zone_.out_of_zone;
+            return;
+        }
+        ++zone_.records;
+        if (const auto address = address_of(record)) {
+            zone_.hosts.push_back({record.owner, *address});
+        } else if (record.type == type::kNs) {
+            add_server(record);
+        } else if (record.type == type::kCname || record.type == type::kDname) {
+            add_alias(record);
+        } else if (record.type == type::kDnskey && record.owner == zone_.name) {
+            add_key(record);
+        }
+    }
+
+    Zone finish() {
+        mark_glue();
+        for (auto& [name, servers] : cuts_) {
+            zone_.delegations.push_back({name, std::move(servers)});
+        }
+        return std::move(zone_);
+    }
+
+private:
+    void add_server(const ZoneRecord& record) {
+        if (record.owner == zone_.name) {
+            zone_.ns_ttl = record.ttl;
+            zone_.servers.push_back(target_of(record));
+        } else {
+            cuts_[record.owner].push_back(target_of(record));
+        }
+    }
+
+    void add_alias(const ZoneRecord& record) {
+        Name target = target_of(record);
+        if (!target.within(zone_.name)) {
+            zone_.aliases.push_back({std::move(target), record.type == type::kDname});
+        }
+    }
+
+    /// Flags 257: a zone key, a secure entry point, not revoked (RFC 5011).
+    void add_key(const ZoneRecord& record) {
+        constexpr std::uint8_t kZone = 1;
+        constexpr std::uint8_t kEntryPoint = 1;
+        if (record.rdata.size() > 4 && record.rdata[0] == kZone && record.rdata[1] == kEntryPoint) {
+            zone_.anchors.push_back({record.ttl, record.rdata});
+        }
+    }
+
+    void mark_glue() {
+        if (cuts_.empty()) {
+            return;
+        }
+        std::unordered_set<std::string_view> cuts;
+        for (const auto& [name, servers] : cuts_) {
+            cuts.insert(name.key());
+        }
+        for (HostAddress& host : zone_.hosts) {
+            host.glue = std::ranges::any_of(
+                host.host.enclosing(), [&](std::string_view key) { return cuts.contains(key); });
+        }
+    }
+
+    Zone zone_;
+    std::map<Name, std::vector<Name>> cuts_;
+};
+
+BadZone bad(const std::optional<Name>& name, const std::string& file, std::uint64_t line,
+            std::string why) {
+    return {.name = name ? name->text() : "", .file = file, .line = line, .why = std::move(why)};
+}
+
+} // namespace
+
+std::variant<Zone, ContentFailure> make_zone(const Records& records,
+                                             const std::optional<Name>& expected) {
+    if (auto failure = apex_failure(records, expected)) {
+        return *failure;
+    }
+    if (auto failure = alias_failure(records)) {
+        return *failure;
+    }
+    Filler filler(apex_of(records));
+    for (const ZoneRecord& record : records) {
+        filler.add(record);
+    }
+    Zone zone = filler.finish();
+    if (zone.servers.empty()) {
+        return ContentFailure{0, fmt::format("no NS record at {}", zone.name.text())};
+    }
+    return zone;
+}
+
+Name name_of_file(std::string_view file) {
+    constexpr std::array<std::string_view, 3> kRoots{"root", "@", ""};
+    std::string_view stem = file.substr(file.rfind('/') + 1);
+    if (stem.ends_with(".zone")) {
+        stem.remove_suffix(5);
+    }
+    return std::ranges::find(kRoots, stem) != kRoots.end() ? Name{}
+                                                           : Name::parse(stem).value_or(Name{});
+}
+
+std::variant<Zone, BadZone> read_zone(std::string_view text, const std::string& file,
+                                      const std::optional<Name>& expected) {
+    const Name guess = expected.value_or(name_of_file(file));
+    auto scanned = scan_zone(text, guess);
+    if (const auto* failure = std::get_if<ScanFailure>(&scanned)) {
+        return bad(expected, file, failure->line, failure->why);
+    }
+    const auto& records = std::get<Records>(scanned);
+    auto made = make_zone(records, expected);
+    if (const auto* failure = std::get_if<ContentFailure>(&made)) {
+        return bad(expected, file, failure->line, failure->why);
+    }
+    Zone zone = std::get<Zone>(std::move(made));
+    // A server completes relative names by the zone's name, which only now is known.
+    if (zone.name != guess) {
+        return read_zone(text, file, zone.name);
+    }
+    zone.file = file;
+    return zone;
+}
+
+} // namespace reprise::zonebuilder

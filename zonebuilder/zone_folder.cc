@@ -1,0 +1,225 @@
+#include "zonebuilder/zone_folder.hh"
+
+#include "core/address.hh"
+#include "core/error.hh"
+#include "zonebuilder/name.hh"
+#include "zonebuilder/zone.hh"
+#include "zonebuilder/zone_content.hh"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <ios>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <tuple>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace reprise::zonebuilder {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+constexpr std::string_view kList = "zones.json";
+
+[[noreturn]] void refuse(std::size_t entry, std::string_view what, std::string_view mend) {
+    throw Error(fmt::format("{}: zone {}: {}; {}", kList, entry, what, mend));
+}
+
+/// What stands for a file in configurations of servers: neither quotes nor line ends.
+bool can_be_quoted(std::string_view file) {
+    return std::ranges::none_of(file, [](char c) {
+        return c == '"' || c == '\\' || static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
+    });
+}
+
+std::string string_of(const Json& zone, const char* key, std::size_t entry) {
+    const auto value = zone.find(key);
+    if (value == zone.end() || !value->is_string() || value->get<std::string>().empty()) {
+        refuse(entry, fmt::format("no \"{}\"", key), "give it as a string");
+    }
+    return value->get<std::string>();
+}
+
+IpAddress address_of(const Json& value, std::size_t entry) {
+    const auto address =
+        value.is_string() ? IpAddress::parse(value.get<std::string>()) : std::nullopt;
+    if (!address) {
+        refuse(entry, fmt::format("{} is no IP address", value.dump()),
+               "give addresses like \"192.0.2.1\" or \"2001:db8::1\"");
+    }
+    return *address;
+}
+
+std::optional<std::vector<IpAddress>> addresses_of(const Json& zone, std::size_t entry) {
+    const auto value = zone.find("addresses");
+    if (value == zone.end()) {
+        return std::nullopt;
+    }
+    if (!value->is_array()) {
+        refuse(entry, "\"addresses\" is no list", "give a list of strings, or leave it out");
+    }
+    std::vector<IpAddress> addresses;
+    for (const Json& one : *value) {
+        addresses.push_back(address_of(one, entry));
+    }
+    std::ranges::sort(addresses);
+    const auto twice = std::ranges::unique(addresses);
+    addresses.erase(twice.begin(), twice.end());
+    return addresses;
+}
+
+ZoneEntry entry_of(const Json& zone, std::size_t entry) {
+    if (!zone.is_object()) {
+        refuse(entry, "not an object", "give {\"name\": ..., \"file\": ...}");
+    }
+    const std::string name = string_of(zone, "name", entry);
+    const std::string file = string_of(zone, "file", entry);
+    const auto parsed = Name::parse(name);
+    if (!parsed) {
+        refuse(entry, fmt::format("{} is no domain name", Json(name).dump(-1, ' ', true)),
+               "write it as in a zone file");
+    }
+    if (!can_be_quoted(file)) {
+        refuse(entry, "the file's name has a quote, a backslash or a control character",
+               "rename it");
+    }
+    return {.name = parsed,
+            .file = fs::path(file).lexically_normal().string(),
+            .addresses = addresses_of(zone, entry)};
+}
+
+Json parse_json(std::string_view text) {
+    try {
+        return Json::parse(text);
+    } catch (const Json::exception& error) {
+        std::string what = error.what();
+        std::ranges::replace(what, '\n', ' ');
+        throw Error(fmt::format(
+            "{} is no JSON: {}; mend it, or remove it to take every *.zone file", kList, what));
+    }
+}
+
+void check_schema(const Json& list) {
+    if (!list.is_object() || list.value("schema", Json()) != Json(1)) {
+        throw Error(fmt::format("{} has no \"schema\": 1; this program reads schema 1", kList));
+    }
+    if (!list.contains("zones") || !list["zones"].is_array()) {
+        throw Error(
+            fmt::format("{} has no list \"zones\"; give one object for each zone file", kList));
+    }
+}
+
+/// An empty optional where the file cannot be read; errno says why.
+std::optional<std::string> read_file(const fs::path& path) {
+    if (fs::is_directory(path)) {
+        errno = EISDIR;
+        return std::nullopt;
+    }
+    std::ifstream file(path, std::ios::binary);
+    if (!file) {
+        return std::nullopt;
+    }
+    std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+    return text;
+}
+
+std::variant<Zone, BadZone> load_zone(const fs::path& folder, const ZoneEntry& entry) {
+    const std::string name = entry.name ? entry.name->text() : "";
+    if (!can_be_quoted(entry.file)) {
+        return BadZone{name, entry.file, 0, "its name cannot stand in a server's configuration"};
+    }
+    const auto text = read_file(folder / entry.file);
+    if (!text) {
+        return BadZone{name, entry.file, 0, std::generic_category().message(errno)};
+    }
+    auto zone = read_zone(*text, entry.file, entry.name);
+    if (auto* made = std::get_if<Zone>(&zone)) {
+        made->stated = entry.addresses;
+    }
+    return zone;
+}
+
+std::vector<ZoneEntry> zone_files(const fs::path& folder) {
+    std::vector<ZoneEntry> entries;
+    for (const fs::directory_entry& item : fs::directory_iterator(folder)) {
+        if (item.path().extension() == ".zone" && !item.is_directory()) {
+            entries.push_back(
+                {.name = {}, .file = item.path().filename().string(), .addresses = {}});
+        }
+    }
+    std::ranges::sort(entries, {}, &ZoneEntry::file);
+    return entries;
+}
+
+} // namespace
+
+std::vector<ZoneEntry> parse_zones_json(std::string_view text) {
+    const Json list = parse_json(text);
+    check_schema(list);
+    std::vector<ZoneEntry> entries;
+    std::set<std::pair<Name, std::string>> seen;
+    for (const Json& zone : list["zones"]) {
+        entries.push_back(entry_of(zone, entries.size() + 1));
+        const ZoneEntry& entry = entries.back();
+        if (!seen.emplace(*entry.name, entry.file).second) {
+            refuse(entries.size(),
+                   fmt::format("{} from {} is listed twice", entry.name->text(), entry.file),
+                   "put all its addresses into one entry");
+        }
+    }
+    return entries;
+}
+
+std::vector<ZoneEntry> list_zones(const fs::path& folder) {
+    if (!fs::is_directory(folder)) {
+        throw Error(fmt::format("{} is no folder; give the folder of zone files", folder.string()));
+    }
+    std::vector<ZoneEntry> entries;
+    if (fs::exists(folder / kList)) {
+        const auto text = read_file(folder / kList);
+        if (!text) {
+            throw Error(fmt::format("cannot read {}: {}; mend its rights",
+                                    (folder / kList).string(), std::strerror(errno)));
+        }
+        entries = parse_zones_json(*text);
+    } else {
+        entries = zone_files(folder);
+    }
+    if (entries.empty()) {
+        throw Error(fmt::format("no zone in {}; put *.zone files there, or list them in {}",
+                                folder.string(), kList));
+    }
+    return entries;
+}
+
+LoadedZones load_zones(const fs::path& folder, const std::vector<ZoneEntry>& entries) {
+    LoadedZones loaded;
+    for (const ZoneEntry& entry : entries) {
+        auto zone = load_zone(folder, entry);
+        if (auto* made = std::get_if<Zone>(&zone)) {
+            loaded.zones.push_back(std::move(*made));
+        } else {
+            loaded.bad.push_back(std::get<BadZone>(std::move(zone)));
+        }
+    }
+    std::ranges::sort(loaded.zones, [](const Zone& a, const Zone& b) {
+        return std::tie(a.name, a.file) < std::tie(b.name, b.file);
+    });
+    return loaded;
+}
+
+} // namespace reprise::zonebuilder

@@ -1,0 +1,138 @@
+#include "zonebuilder/zone_scan.hh"
+
+#include "zonebuilder/name.hh"
+#include "zonebuilder/zone.hh"
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+// Its headers do not say that they are C.
+extern "C" {
+#include <libzscanner/error.h>
+#include <libzscanner/scanner.h>
+}
+
+namespace reprise::zonebuilder {
+namespace {
+
+constexpr std::uint16_t kInternet = 1;
+constexpr std::uint32_t kDefaultTtl =
+    3600; ///< servers have defaults of their own; nothing hangs on it
+
+/// A scanner is 200 kB, too large for the stack.
+class Scanner {
+public:
+    explicit Scanner(const Name& origin) : state_(std::make_unique<zs_scanner_t>()) {
+        ready_ = zs_init(state_.get(), origin.text().c_str(), kInternet, kDefaultTtl) == 0;
+    }
+
+    ~Scanner() {
+        if (ready_) {
+            zs_deinit(state_.get());
+        }
+    }
+
+    Scanner(const Scanner&) = delete;
+    Scanner& operator=(const Scanner&) = delete;
+    Scanner(Scanner&&) = delete;
+    Scanner& operator=(Scanner&&) = delete;
+
+    /// The scanner keeps no copy of the text.
+    bool take(std::string_view text) {
+        return ready_ && zs_set_input_string(state_.get(), text.data(), text.size()) == 0;
+    }
+
+    /// Goes on to the next record; its state says how that went.
+    const zs_scanner_t& next() {
+        if (zs_parse_record(state_.get()) != 0) {
+            state_->state = ZS_STATE_ERROR;
+        }
+        return *state_;
+    }
+
+    [[nodiscard]] const zs_scanner_t& state() const { return *state_; }
+
+private:
+    std::unique_ptr<zs_scanner_t> state_;
+    bool ready_ = false;
+};
+
+bool looked_into(std::uint16_t type) {
+    switch (type) {
+    case type::kA:
+    case type::kAaaa:
+    case type::kNs:
+    case type::kCname:
+    case type::kDname:
+    case type::kDnskey:
+        return true;
+    default:
+        return false;
+    }
+}
+
+std::optional<ZoneRecord> record_of(const zs_scanner_t& state) {
+    const auto owner = Name::from_wire(std::span(state.r_owner, state.r_owner_length));
+    if (!owner) {
+        return std::nullopt;
+    }
+    ZoneRecord record{.owner = *owner,
+                      .type = state.r_type,
+                      .ttl = state.r_ttl,
+                      .line = state.line_counter,
+                      .rdata = {}};
+    if (looked_into(state.r_type)) {
+        record.rdata.assign(reinterpret_cast<const char*>(state.r_data), state.r_data_length);
+    }
+    return record;
+}
+
+/// Empty where the record can be kept.
+std::string wrong_with(const zs_scanner_t& state) {
+    if (state.state == ZS_STATE_INCLUDE) {
+        return "$INCLUDE is not followed; put its records into the file";
+    }
+    if (state.state != ZS_STATE_DATA) {
+        return zs_strerror(state.error.code);
+    }
+    return state.r_class == kInternet ? "" : "a class other than IN";
+}
+
+ScanFailure failure(const zs_scanner_t& state, std::string why) {
+    return {.line = state.line_counter, .why = std::move(why)};
+}
+
+} // namespace
+
+std::variant<std::vector<ZoneRecord>, ScanFailure> scan_zone(std::string_view text,
+                                                             const Name& origin) {
+    // The scanner hands over a record when it meets the end of its line.
+    const std::string whole = text.ends_with('\n') ? "" : std::string(text) + '\n';
+    Scanner scanner(origin);
+    std::vector<ZoneRecord> records;
+    if (!scanner.take(whole.empty() ? text : std::string_view(whole))) {
+        return failure(scanner.state(), "the scanner does not take it");
+    }
+    while (scanner.next().state != ZS_STATE_EOF) {
+        if (std::string why = wrong_with(scanner.state()); !why.empty()) {
+            return failure(scanner.state(), std::move(why));
+        }
+        auto record = record_of(scanner.state());
+        if (!record) {
+            return failure(scanner.state(), "a name that is too long");
+        }
+        records.push_back(std::move(*record));
+    }
+    if (scanner.state().multiline) {
+        return failure(scanner.state(), "a parenthesis is open at the end");
+    }
+    return records;
+}
+
+} // namespace reprise::zonebuilder
