@@ -33,12 +33,13 @@ def gather(experiment: Experiment, run: str) -> Facts:
             "run as root or with --set sample.capture=false",
         )
     needed = [*_server_programs(experiment), *(["tcpdump"] if experiment.sample.capture else [])]
-    world = experiment.world
+    world, rtt = experiment.world, experiment.rtt
     mutator = experiment.trace is None or experiment.mutate is not None or world is not None
+    mutator = mutator or (rtt is not None and rtt.by is not None)
     own = [*_OWN, *(["reprise-mutator"] if mutator else [])]
     own += ["reprise-sampler"] if experiment.own_server or experiment.sample.clients else []
     own += ["reprise-zonebuilder"] if world else []
-    own += ["reprise-proxy"] if world and world.data_path == "tun" else []
+    own += ["reprise-proxy"] if rtt or (world and world.data_path == "tun") else []
     found = {
         **{name: programs.own(name) for name in own},
         **{name: programs.packaged(name) for name in needed},

@@ -333,7 +333,7 @@ def _resolver(experiment: Experiment, facts: Facts, number: int, host: str, kind
         port=experiment.server.port,
         addresses=server_plan.addresses(experiment),
         origin=".",
-        source=network.client(number),
+        source=host if experiment.rtt else network.client(number),  # answers to clients are late
         timeout_s=experiment.server.ready_s,
         udp=experiment.replay.transport not in ("tcp", "stateless-tcp"),
     )

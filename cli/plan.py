@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from cli import hierarchy, mutation, network, replay_options, server_plan
+from cli import delay, hierarchy, mutation, network, replay_options, server_plan
 from cli.experiment import Experiment, as_dict
 from cli.network import Network
 from cli.planned import RESULTS, RUN, Facts, File, Folder, Plan, Process, Ready, Step, Stop
@@ -23,7 +23,7 @@ def make(experiment: Experiment, facts: Facts) -> Plan:
     """The plan of an experiment on a machine."""
     clients = range(1, experiment.topology.clients + 1)
     side = hierarchy if experiment.world else server_plan
-    before = side.processes(experiment, facts)
+    before = (*delay.processes(experiment, facts), *side.processes(experiment, facts))
     distributors = tuple(_distributor(experiment, facts, index, before) for index in clients)
     controller = _controller(experiment, facts, distributors)
     return Plan(
@@ -35,7 +35,7 @@ def make(experiment: Experiment, facts: Facts) -> Plan:
         prepare=_steps(experiment, facts),
         processes=(*before, *distributors, *_client_samplers(experiment, facts), controller),
         main=controller.id,
-        setup=hierarchy.setup(experiment) if experiment.world else (),
+        setup=(*(hierarchy.setup(experiment) if experiment.world else ()), *delay.setup(experiment)),
         finish=hierarchy.finish(experiment, facts) if experiment.world else (),
     )
 
@@ -89,6 +89,7 @@ def _steps(experiment: Experiment, facts: Facts) -> tuple[Step, ...]:
         )
         steps.append(Step("synth", "making the trace", argv))
     steps += mutation.steps(experiment, facts, trace_path(experiment))
+    steps += delay.steps(experiment, facts, played_path(experiment))
     steps += [] if world else server_plan.steps(experiment, facts)
     hosts = [
         f"{network.client(index)}={_control_address(experiment, index)}"

@@ -161,7 +161,7 @@ def _server(experiment: Experiment, facts: Facts) -> Process:
         port=server.port,
         addresses=(network.SERVICE_V4, network.SERVICE_V6),
         origin=facts.origin,
-        source=network.client(1),
+        source=network.SERVER if experiment.rtt else network.client(1),  # answers to clients are late
         timeout_s=server.ready_s,
         udp=not _connections_only(experiment),
         tls_port=service.port if (service := _tls_service(experiment)) else 0,
