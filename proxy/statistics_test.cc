@@ -1,0 +1,99 @@
+#include "core/address.hh"
+#include "core/error.hh"
+#include "proxy/metrics_server.hh"
+#include "proxy/rewrite.hh"
+#include "proxy/statistics.hh"
+#include "proxy/tun.hh"
+#include "proxy/verdict.hh"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace reprise::proxy {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+IpAddress numbered(unsigned n) {
+    IpAddress address{.bytes = {192, 0}, .family = 4};
+    address.bytes[2] = static_cast<std::uint8_t>(n >> 8U);
+    address.bytes[3] = static_cast<std::uint8_t>(n & 0xffU);
+    return address;
+}
+
+TEST(UnmappedTest, BusiestFirstAndBounded) {
+    Unmapped unmapped;
+    for (unsigned n = 0; n < Unmapped::kMost + 5; ++n) {
+        unmapped.add(numbered(n));
+    }
+    unmapped.add(numbered(9));
+    unmapped.add(numbered(9));
+    unmapped.add(numbered(4));
+    const auto busiest = unmapped.busiest(3);
+    ASSERT_EQ(busiest.size(), 3);
+    EXPECT_EQ(busiest[0], std::pair(numbered(9), std::uint64_t{3}));
+    EXPECT_EQ(busiest[1], std::pair(numbered(4), std::uint64_t{2}));
+    EXPECT_EQ(busiest[2], std::pair(numbered(0), std::uint64_t{1}));
+    EXPECT_EQ(unmapped.others(), 5);
+}
+
+TEST(StatisticsTest, TheTwoFormsAgree) {
+    Statistics statistics;
+    statistics.side = "resolver";
+    statistics.read = 4;
+    statistics.count({.verdict = Verdict::kRewritten, .traffic = Traffic::kDatagram});
+    statistics.count({.verdict = Verdict::kUnmapped, .traffic = Traffic::kConnection});
+    statistics.count({.verdict = Verdict::kShort});
+    statistics.count({.verdict = Verdict::kBadFragment});
+    statistics.unmapped.add(numbered(1));
+    const auto json = nlohmann::json::parse(to_json(statistics));
+    EXPECT_EQ(json["schema"], 1);
+    EXPECT_EQ(json["packets"]["rewritten"], 1);
+    EXPECT_EQ(json["packets"]["malformed"], 2);
+    EXPECT_EQ(json["malformed"]["bad_fragment"], 1);
+    EXPECT_EQ(json["upstream"]["udp_queries"], 1);
+    EXPECT_EQ(json["upstream"]["tcp_connections"], 1);
+    EXPECT_EQ(json["unmapped"][0]["address"], "192.0.0.1");
+    const std::string text = to_prometheus(statistics);
+    EXPECT_THAT(text, HasSubstr("reprise_proxy_packets_total{verdict=\"bad_fragment\"} 1\n"));
+    EXPECT_THAT(text, HasSubstr("reprise_proxy_upstream_total{transport=\"tcp\"} 1\n"));
+    EXPECT_THAT(text, HasSubstr("# TYPE reprise_proxy_packets_total counter\n"));
+}
+
+TEST(StatisticsTest, AFolderThatIsNotThereIsAnError) {
+    EXPECT_THROW(replace_file("/nonexistent/stats.json", "{}"), SystemError);
+}
+
+TEST(MetricsTest, OnePageAndErrors) {
+    const MetricsServer::Page page = [] { return std::string("x 1\n"); };
+    EXPECT_THAT(respond("GET /metrics HTTP/1.1\r\n\r\n", page), StartsWith("HTTP/1.0 200"));
+    EXPECT_THAT(respond("GET /metrics HTTP/1.1\r\n\r\n", page), HasSubstr("\r\n\r\nx 1\n"));
+    EXPECT_THAT(respond("GET /other HTTP/1.1\r\n\r\n", page), StartsWith("HTTP/1.0 404"));
+    EXPECT_THAT(respond("POST /metrics HTTP/1.1\r\n\r\n", page), StartsWith("HTTP/1.0 405"));
+    EXPECT_THAT(respond("GET\r\n\r\n", page), StartsWith("HTTP/1.0 405"));
+}
+
+TEST(TunTest, DropsOfADevice) {
+    const std::string text = "Inter-|   Receive |  Transmit\n"
+                             " face |bytes packets\n"
+                             "    lo: 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16\n"
+                             "reprise0:1 2 3 4 5 6 7 8 9 10 11 77 13 14 15 16\n";
+    EXPECT_EQ(dropped_in(text, "reprise0"), 77);
+    EXPECT_EQ(dropped_in(text, "reprise"), 0);
+    EXPECT_EQ(dropped_in("reprise0: 1 2", "reprise0"), 0);
+    EXPECT_EQ(dropped_in("\n:\n", "reprise0"), 0);
+}
+
+TEST(TunTest, ANameThatNoDeviceCanHave) {
+    EXPECT_THROW(Tun("a-name-far-too-long"), UsageError);
+    EXPECT_THROW(Tun(""), UsageError);
+}
+
+} // namespace
+} // namespace reprise::proxy
