@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from cli import VERSION, bench, package, programs, spread, trace_info, world
+from cli import zones as planned
 from cli.errors import EXIT_FAILED, RepriseError, complain, discard
 
 
@@ -53,6 +54,7 @@ def _zones_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser
     zones = commands.add_parser("zones", help="the zones of an emulated hierarchy")
     steps = zones.add_subparsers(dest="step", required=True, metavar="STEP")
     world.add_options(steps.add_parser("synth", help="make a synthetic hierarchy from the root down"))
+    planned.add_options(steps.add_parser("plan", help="plan who serves them, and configure it"))
 
 
 def _experiment_command(
@@ -105,7 +107,7 @@ def _commands() -> dict[str, Callable[[argparse.Namespace], int]]:
 
 
 def _zones_step(options: argparse.Namespace) -> int:
-    return {"synth": world.command_synth}[options.step](options)
+    return {"synth": world.command_synth, "plan": planned.command_plan}[options.step](options)
 
 
 def run_mutator(command: str, arguments: list[str]) -> int:

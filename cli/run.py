@@ -47,6 +47,8 @@ def command_run(options: argparse.Namespace) -> int:
     experiment = experiments.load(options.experiment, options.set)
     _check_trace(experiment)
     plan = plans.make(experiment, machine.gather(experiment, run_name(experiment)))
+    for warning in warnings(experiment):
+        complain(f"reprise: warning: {warning}")
     runtime = sandbox.runtime_folder()
     folder = _make_folder(options.output, plan.run)
     host = machine.host()
@@ -56,6 +58,16 @@ def command_run(options: argparse.Namespace) -> int:
         plan.network.kind == "namespaces",
     )
     return _finish(folder, status)
+
+
+def warnings(experiment: Experiment) -> list[str]:
+    """What makes a clean run say less than it seems to."""
+    replay = experiment.replay
+    if experiment.world is None or (replay.speed == 1 and replay.rate == 0 and not replay.fast):
+        return []
+    return [
+        "the trace's times are changed and TTLs are not: cached answers live longer or shorter than they did"
+    ]
 
 
 def run_name(experiment: Experiment) -> str:
@@ -130,6 +142,7 @@ def manifest(plan: Plan, host: dict[str, Any], outcome: Outcome) -> dict[str, An
         "steal_s": outcome.steal_s,
         "warmup_s": plan.experiment.sample.warmup_s,
         "leaked_packets": outcome.leaked_packets,
+        "warnings": warnings(plan.experiment),
     }
 
 
@@ -241,6 +254,7 @@ def table(summary: dict[str, Any]) -> str:
         ("latency, median", _micro(latency.get("median"))),
     ]
     rows += _connections(as_dict(summary.get("connections")))
+    rows += _resolver(as_dict(summary.get("resolver")))
     reasons = one_line("; ".join(str(one) for one in summary.get("unclean_because", [])))
     rows.append(("clean", "yes" if summary.get("clean") else f"no: {reasons}"))
     width = max(len(name) for name, _ in rows)
@@ -253,6 +267,19 @@ def _connections(counts: dict[str, Any]) -> list[tuple[str, str]]:
     text = f"{counts['opened']:,} opened, {counts.get('reused_queries', 0):,} queries on open ones"
     why = ", ".join(f"{reason}: {count:,}" for reason, count in as_dict(counts.get("failures")).items())
     return [("connections", text), *([("ended badly", one_line(why))] if why else [])]
+
+
+def _resolver(counts: dict[str, Any]) -> list[tuple[str, str]]:
+    """What went upstream; addresses that the resolver asked in vain are named."""
+    if counts.get("upstream_queries") is None:
+        return []
+    share = counts.get("cache_hit_share")
+    cached = "" if share is None else f", {share:.1%} answered from the cache"
+    rows = [("upstream queries", f"{counts['upstream_queries']:,}{cached}")]
+    if counts.get("unmapped_packets"):
+        named = ", ".join(str(one["address"]) for one in counts["unmapped"][:3])
+        rows.append(("unmapped", f"{counts['unmapped_packets']:,} packets, to {named} and so on"))
+    return rows
 
 
 def as_dict(value: object) -> dict[str, Any]:

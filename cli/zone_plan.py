@@ -85,13 +85,8 @@ def read_report(path: Path) -> dict[str, Any]:
 
 
 def summary(report: dict[str, Any]) -> str:
-    """The plan for people: sizes first, then what does not work, the first few of each."""
-    lines = [
-        f"{report['zones']} zones at {report['addresses']} addresses in {len(report['groups'])} groups",
-        f"{report['edges']} conflicts, {report['colours']} colours, {len(report['slots'])} slots "
-        f"on {report['instances']} instance{'s' if report['instances'] != 1 else ''} "
-        f"({report['engine']}, {report['form']})",
-    ]
+    """What does not work, for people: the first few of each kind. The sizes are the planner's to tell."""
+    lines: list[str] = []
     lists: tuple[tuple[str, str, Callable[[dict[str, Any]], str]], ...] = (
         ("failed", "zones that do not load", lambda one: f"{one['zone'] or one['file']}: {one['why']}"),
         ("unroutable", "addresses nobody can be asked at", lambda one: f"{one['address']}: {one['why']}"),
@@ -104,4 +99,4 @@ def summary(report: dict[str, Any]) -> str:
             lines.append(f"{len(found)} {title}:")
             lines += [f"    {show(one)}" for one in found[:_SHOWN]]
             lines += ["    ..."] if len(found) > _SHOWN else []
-    return "\n".join(lines) + "\n"
+    return "".join(f"{line}\n" for line in lines)

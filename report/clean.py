@@ -47,6 +47,8 @@ def _manifest_reasons(run: Run) -> Iterator[str]:
             "sampler",
             "capture",
             "server",
+            "meta",
+            "proxy",
         ):
             yield f"process {item.get('id')} ended with status {item['exit']}"
 

@@ -59,6 +59,7 @@ def run_page(run: Run, summary: Json, drawn: Sequence[Drawn]) -> str:
         **_timing(summary),
         **_connections(summary),
         **_answers(run, summary),
+        **_resolver(summary),
         **_resources(run, summary),
         plots=lambda names: Markup("").join(plot(by_name[name]) for name in names if name in by_name),
     )
@@ -297,6 +298,17 @@ def _answers(run: Run, summary: Json) -> dict[str, Any]:
         "compared": tables.share_rows(result),
         "referrals": tables.referral_rows(result),
         "classes": tables.class_rows(result),
+    }
+
+
+def _resolver(summary: Json) -> dict[str, Any]:
+    """Empty tables where no resolver was under test."""
+    return {
+        "resolver_rows": [[name, number(value)] for name, value in tables.resolver_rows(summary)],
+        "unmapped_rows": [
+            [one["address"], number(one["packets"])]
+            for one in as_dict(summary["resolver"]).get("unmapped", [])
+        ],
     }
 
 

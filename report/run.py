@@ -39,6 +39,10 @@ class Run:
     record_paths: tuple[Path, ...]
     answer_paths: tuple[Path, ...]
     comparison: Json | None = None
+    resolvers: tuple[tuple[Json, Json], ...] = ()  # counters of each, before and after the replay
+    other_samples: tuple[
+        tuple[ServerSample, ...], ...
+    ] = ()  # further resolvers and meta-DNS-servers, by host
     problems: tuple[str, ...] = field(default=())
 
     @property
@@ -91,8 +95,25 @@ def open_run(folder: Path) -> Run:
         record_paths=records,
         answer_paths=tuple(sorted(folder.glob("answers-*.ra"))),
         comparison=_read_json(folder / "compare.json", problems),
+        resolvers=tuple(_read_resolvers(folder, problems)),
+        other_samples=tuple(
+            tuple(_read_samples(path, problems))
+            for pattern in ("server[0-9]*.csv", "meta[0-9]*.csv")
+            for path in sorted(folder.glob(pattern))
+        ),
         problems=tuple(problems),
     )
+
+
+def _read_resolvers(folder: Path, problems: list[str]) -> Iterable[tuple[Json, Json]]:
+    """Counters of each resolver under test; without those before the replay, all counts are the replay's."""
+    for path in sorted(folder.glob("resolver-server*.json")):
+        if path.stem.endswith("-before"):
+            continue
+        after = _read_json(path, problems)
+        if after is not None:
+            before = _read_json(path.with_stem(f"{path.stem}-before"), problems)
+            yield before or {}, after
 
 
 def _read_json(path: Path, problems: list[str]) -> Json | None:

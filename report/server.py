@@ -120,23 +120,32 @@ def growth(run: Run, column: str) -> float | None:
     return max(0.0, rows[-1].values.get(column, 0.0) - rows[0].values.get(column, 0.0))
 
 
-def used_cpu(run: Run) -> float | None:
-    """CPU seconds of the server's process trees up to their last samples; None where nobody sampled."""
+def used_cpu(run: Run, role: str = "server") -> float | None:
+    """CPU seconds of the role's process trees up to their last samples; None where nobody sampled."""
     peaks: dict[str, float] = {}
-    for sample in run.samples:
-        peaks[sample.process] = max(peaks.get(sample.process, 0.0), sample.values.get("cpu_s", 0.0))
-    found = [peaks[process] for process in server_processes(run) if process in peaks]
-    return sum(found) if found else None
+    for samples in _samples_of(run, role):
+        for sample in samples:
+            peaks[sample.process] = max(peaks.get(sample.process, 0.0), sample.values.get("cpu_s", 0.0))
+    return sum(peaks.values()) if peaks else None
 
 
-def peak_memory(run: Run) -> int | None:
-    """Largest sum over the server's processes at one instant, shared pages counted once (PSS; RSS where it is
-    not given).
+def peak_memory(run: Run, role: str = "server") -> int | None:
+    """Largest sum over a host's processes of the role at one instant, shared pages counted once (PSS; RSS
+    where it is not given); the sum over the hosts.
     """
-    ids = server_processes(run)
-    sums: dict[int, float] = {}
-    for sample in run.samples:
-        if sample.process in ids:
+    peaks = []
+    for samples in _samples_of(run, role):
+        sums: dict[int, float] = {}
+        for sample in samples:
             memory = sample.values.get("pss_bytes") or sample.values.get("rss_bytes") or 0.0
             sums[sample.time_mono_ns] = sums.get(sample.time_mono_ns, 0.0) + memory
-    return int(max(sums.values())) if sums else None
+        peaks += [max(sums.values())] if sums else []
+    return int(sum(peaks)) if peaks else None
+
+
+def _samples_of(run: Run, role: str) -> list[list[ServerSample]]:
+    """Samples of the role's processes, by host."""
+    listed = as_list((run.manifest or {}).get("processes"))
+    ids = {str(as_dict(item).get("id")) for item in listed if as_dict(item).get("role") == role}
+    ids |= server_processes(run) if role == "server" else set()
+    return [[one for one in samples if one.process in ids] for samples in (run.samples, *run.other_samples)]

@@ -1,7 +1,7 @@
 """results folder -> summary.json, schema 1. Every key is always there; docs in docs/formats.md.
 
-Null means that nothing was there to measure; parts that do not exist in this version (the resolver) are 0 or
-null and keep their keys, so that readers of the schema need not ask which version wrote
+Null means that nothing was there to measure; parts that a run does not have (a resolver) are 0 or null
+and keep their keys, so that readers of the schema need not ask which version wrote
 it.
 """
 
@@ -14,14 +14,14 @@ from pathlib import Path
 
 import numpy as np
 
-from report import clean, connections, percentiles, server, timing
+from report import clean, connections, percentiles, resolver, server, timing
 from report.rcodes import rcode_name
 from report.records import NEVER, Columns, Totals, load
 from report.rqfile import NO_RCODE, SKIP_REASONS, TRANSPORTS, RqFile, Status, read_rq
 from report.run import Json, Run, as_dict, as_list
 
 SCHEMA = 1
-ROLES = ("controller", "querier", "proxy", "server")
+ROLES = ("controller", "querier", "proxy", "server", "meta")
 ROLE_OF = {"distributor": "querier"}
 
 
@@ -52,6 +52,7 @@ def summarize(measured: Measured) -> Json:
     queries = count_queries(measured)
     because = clean.reasons(run, measured.files, measured.totals, queries)
     taken = timing.measure(columns, measured.warmup_ns)
+    rcodes = _rcodes(columns)
     return {
         "schema": SCHEMA,
         "run": run.name,
@@ -73,7 +74,7 @@ def summarize(measured: Measured) -> Json:
         "rate_error": timing.rate_error(columns, measured.warmup_ns, server.steal_spans(run)),
         **_latency(columns),
         **connections.summarize(run, measured.files, measured.totals),
-        "rcode": _rcodes(columns),
+        "rcode": rcodes,
         "truncated": measured.totals.truncated,
         "dependent_waits": _top_statistic(measured, "waited"),
         "hedges": {
@@ -83,7 +84,8 @@ def summarize(measured: Measured) -> Json:
         "tcp_fallbacks": measured.totals.fallbacks,
         "reply_bytes": measured.totals.reply_bytes,
         "packets_per_query": _packets_per_query(run, queries["sent"]),
-        "resolver": {"upstream_queries": None, "cache_hit_share": None, "servfail": None},
+        "resolver": resolver.summarize(run, rcodes),
+        "warnings": resolver.warnings(run),
         "cpu_s": _cpu(measured),
         "peak_rss_bytes": _memory(measured),
         "leaked_packets": _number((run.manifest or {}).get("leaked_packets"), 0),
@@ -213,6 +215,7 @@ def _cpu(measured: Measured) -> dict[str, float | None]:
         "controller": [(measured.run.controller or {}).get("cpu_s")],
         "querier": [file.statistics.get("cpu_s") for file in measured.files],
         "server": [server.used_cpu(measured.run)],
+        "meta": [server.used_cpu(measured.run, "meta")],
     }
     listed = _role_values(measured.run, "cpu_s")
     return {role: _larger(_sum(listed[role]), _sum(own.get(role, []))) for role in ROLES}
@@ -228,6 +231,7 @@ def _memory(measured: Measured) -> dict[str, int | None]:
         "controller": [(measured.run.controller or {}).get("max_rss_bytes")],
         "querier": [file.statistics.get("max_rss_bytes") for file in measured.files],
         "server": [server.peak_memory(measured.run)],
+        "meta": [server.peak_memory(measured.run, "meta")],
     }
     listed = _role_values(measured.run, "max_rss_bytes")
     sums = {role: _sum(own.get(role, [])) or _sum(listed[role]) for role in ROLES}

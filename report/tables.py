@@ -66,6 +66,7 @@ def run_rows(summary: Json) -> list[tuple[str, str]]:
         ("truncated", summary.get("truncated")),
         ("reply bytes", summary.get("reply_bytes")),
         ("packets a query", summary.get("packets_per_query")),
+        *resolver_rows(summary),
         *((f"CPU of the {role}, s", value) for role, value in cpu.items() if value is not None),
         *(
             (f"peak memory of the {role}, MB", value / 1e6)
@@ -74,6 +75,19 @@ def run_rows(summary: Json) -> list[tuple[str, str]]:
         ),
     ]
     return [(name, number(value)) for name, value in rows]
+
+
+def resolver_rows(summary: Json) -> list[tuple[str, Any]]:
+    """None for a run without a resolver under test."""
+    part = as_dict(summary.get("resolver"))
+    if part.get("upstream_queries") is None:
+        return []
+    return [
+        ("upstream queries", part["upstream_queries"]),
+        ("answered from the cache", percent(part.get("cache_hit_share"))),
+        ("SERVFAIL", part.get("servfail")),
+        ("packets to unmapped addresses", part.get("unmapped_packets")),
+    ]
 
 
 def _connection_rows(summary: Json) -> list[tuple[str, Any]]:

@@ -58,6 +58,7 @@ KEYS = {
     "cpu_s",
     "peak_rss_bytes",
     "leaked_packets",
+    "warnings",
 }
 
 
@@ -80,7 +81,13 @@ def test_a_clean_run_has_every_key_and_no_reason(tmp_path: Path) -> None:
     assert summary["latency_us"]["median"] == 500.0
     assert summary["rcode"] == {"NOERROR": 300}
     assert summary["reply_bytes"] == 30_000
-    assert summary["cpu_s"] == {"controller": 0.5, "querier": 0.75, "proxy": None, "server": 1.5}
+    assert summary["cpu_s"] == {
+        "controller": 0.5,
+        "querier": 0.75,
+        "proxy": None,
+        "server": 1.5,
+        "meta": None,
+    }
     assert summary["peak_rss_bytes"]["server"] == 40_000_000
     assert summary["packets_per_query"] == pytest.approx(0.2)
     json.dumps(summary, allow_nan=False)
