@@ -25,6 +25,7 @@ from cli.errors import EXIT_FAILED
 
 _DATA_SKIP = re.compile(r"shared data|\w+_data_test:")  # the one reason to skip that CI accepts
 _TAIL_LINES = 60  # of a failing check's output
+_AT_ONCE = 3  # Python tests
 _CPP = (".cc", ".hh")
 # Words of the field, names, and parts of "\\n" and "\\t" with what follows, that codespell takes for slips.
 _DNS_WORDS = "additionals,ede,kno,te,nd,thex,tyes"
@@ -217,7 +218,8 @@ def pytest(slow: bool) -> Counts:
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder, "pytest.xml")
         marks = () if slow else ("-m", "not slow")
-        done = _run(sys.executable, "-m", "pytest", "-q", f"--junit-xml={out}", *marks)
+        at_once = ("-n", str(_AT_ONCE), "--dist", "worksteal")  # they wait more than they compute
+        done = _run(sys.executable, "-m", "pytest", "-q", *at_once, f"--junit-xml={out}", *marks)
         counts = junit(out.read_text(encoding="utf-8")) if out.is_file() else Counts(failed=1)
     if done.returncode not in (0, 5):
         _show(done.stdout)

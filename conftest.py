@@ -1,0 +1,18 @@
+"""Tests run in several processes at once; each has a network of its own, so that their ports never meet."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+
+import pytest
+
+from cli import linux, programs
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """A worker of root's leaves for a network namespace with nothing but a loopback interface."""
+    if not hasattr(config, "workerinput") or os.geteuid() != 0:
+        return
+    linux.unshare(linux.CLONE_NEWNET, "network namespace")
+    subprocess.run([programs.packaged("ip"), "link", "set", "lo", "up"], check=True)
