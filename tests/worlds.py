@@ -182,8 +182,8 @@ class Ground:
             network.Network("local", hosts=(network.Host("world"),), routes=tuple(everything))
         )
 
-    def start(self, argv: list[str], name: str, ready: str) -> Program:
-        """Starts a server and waits until it says that it is ready."""
+    def start(self, argv: list[str], name: str) -> Program:
+        """Starts a server."""
         log = self.folder / f"{name}.log"
         with linux.inside(self.hosts.of("world")), log.open("wb") as errors:
             process = subprocess.Popen(
@@ -193,11 +193,8 @@ class Ground:
                 stderr=errors,
                 preexec_fn=_die_with_test,  # noqa: PLW1509 - the tests have one thread
             )
-        program = Program(process, log)
-        self.started.append(program)
-        wait_for(lambda: ready in program.text() or process.poll() is not None, f"{name} ready", 120)
-        assert process.poll() is None, program.text()[-2000:]
-        return program
+        self.started.append(Program(process, log))
+        return self.started[-1]
 
     def addresses(self, addresses: list[str]) -> None:
         """Gives the loopback these addresses; named listens on addresses of interfaces only."""
@@ -215,6 +212,12 @@ class Ground:
             program.process.wait()
         for descriptor in self.hosts.descriptors.values():
             os.close(descriptor)
+
+
+def wait_ready(program: Program, ready: str) -> None:
+    """Until the server says that it is ready."""
+    wait_for(lambda: ready in program.text() or program.process.poll() is not None, str(program.log), 120)
+    assert program.process.poll() is None, program.text()[-2000:]
 
 
 Where = Callable[[str], tuple[str, int]]  # the server's address and port for a question from this address
@@ -249,14 +252,15 @@ controls {{ }};
 """)
     ground.addresses(addresses)
     argv = [programs.packaged("named"), "-g", "-n", "1", "-U", "1", "-c", str(config)]
-    program = ground.start(argv, name, "all zones loaded")
+    program = ground.start(argv, name)
+    wait_ready(program, "all zones loaded")
     bad = re.findall(r"^.*(?:not loaded|loading.*failed|not at top of zone).*$", program.text(), re.MULTILINE)
     assert not bad, bad[:3]
     return program
 
 
 def start_nsd(ground: Ground, name: str, zones: str, addresses: list[str], port: int) -> Program:
-    """An nsd with these zones on these addresses."""
+    """An nsd with these zones on these addresses; it is not waited for."""
     folder = ground.folder / name
     folder.mkdir()
     config = folder / "nsd.conf"
@@ -286,7 +290,7 @@ remote-control:
 {zones}
 """)
     ground.addresses(addresses)
-    return ground.start([programs.packaged("nsd"), "-d", "-c", str(config)], name, "nsd started")
+    return ground.start([programs.packaged("nsd"), "-d", "-c", str(config)], name)
 
 
 def nsd_zones(folder: Path, zones: list[tuple[str, str]]) -> str:
@@ -366,9 +370,12 @@ class Planned:
 
     def start_nsd(self, ground: Ground, name: str, port: int) -> None:
         """One nsd for each slot."""
+        started = []
         for number, slot in self.slots.items():
             zones = (self.folder / f"nsd-{number}.conf").read_text()
-            start_nsd(ground, f"{name}{number}", zones, list(slot.addresses), port)
+            started.append(start_nsd(ground, f"{name}{number}", zones, list(slot.addresses), port))
+        for program in started:
+            wait_ready(program, "nsd started")
 
 
 def plan(zones: Path, out: Path, *options: str) -> Planned:
