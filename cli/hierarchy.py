@@ -199,7 +199,7 @@ def _plan_options(experiment: Experiment, facts: Facts) -> tuple[str, ...]:
         str(world.edns_size),
         *(() if world.minimal_responses else ("--full-responses",)),
         "--folder",
-        f"{RUN}/meta1" if world.instances == 1 else RUN,
+        f"{RUN}/meta{{}}",
         "--user",
         facts.users.get(ENGINES[world.engine], ""),
         "--descriptors",

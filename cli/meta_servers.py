@@ -20,8 +20,8 @@ _KSK_FLAGS = "257"
 
 @dataclass(frozen=True)
 class MetaSite:
-    """Where a meta-DNS-server runs and how it answers: its own folder, that of the plan, the user it drops to
-    ("" = none), sizes, and a process's descriptors.
+    """Where a meta-DNS-server runs and how it answers: its own folder ("{}" is the instance's number),
+    that of the plan, the user it drops to ("" = none), sizes, and a process's descriptors.
     """
 
     folder: str
@@ -35,9 +35,10 @@ class MetaSite:
 def named(site: MetaSite, instance: int) -> str:
     """named.conf of an instance around the planner's views."""
     udp = min(site.edns_size, 4096)
+    folder = site.folder.format(instance)
     return f"""options {{
-    directory "{site.folder}";
-    managed-keys-directory "{site.folder}";
+    directory "{folder}";
+    managed-keys-directory "{folder}";
     pid-file none;
     lock-file none;
     session-keyfile none;
@@ -72,17 +73,18 @@ include "{site.plan}/views-{instance}.conf";
 """
 
 
-def nsd(site: MetaSite, slot: int, addresses: Sequence[Pair]) -> str:
+def nsd(site: MetaSite, instance: int, slot: int, addresses: Sequence[Pair]) -> str:
     """nsd.conf of a slot, up to the planner's zones."""
     listen = "".join(f"    ip-address: {one}@53\n" for pair in addresses for one in (pair.v4, pair.v6) if one)
+    folder = site.folder.format(instance)
     return f"""server:
 {listen}    server-count: 1
     username: "{site.user}"
-    zonesdir: "{site.folder}"
+    zonesdir: "{folder}"
     database: ""
-    zonelistfile: "{site.folder}/zone-{slot}.list"
-    xfrdfile: "{site.folder}/xfrd-{slot}.state"
-    xfrdir: "{site.folder}"
+    zonelistfile: "{folder}/zone-{slot}.list"
+    xfrdfile: "{folder}/xfrd-{slot}.state"
+    xfrdir: "{folder}"
     pidfile: ""
     verbosity: 1
     zonefiles-check: no

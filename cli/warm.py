@@ -73,7 +73,8 @@ async def _ask_all(found: Iterator[Question], server: str, port: int) -> tuple[i
         )
         for question in found:
             counts[0] += 1
-            counts[1] += await _ask(transport, conversation, question)
+            answered = await _ask(transport, conversation, question)
+            counts[1] += answered
         transport.close()
 
     await asyncio.gather(*(slot() for _ in range(_AT_ONCE)))

@@ -127,7 +127,7 @@ def _texts(found: AddressMap, site: MetaSite, engine: str, hops: list[NextHop]) 
         for slot in slots:
             stanzas = (Path(site.plan) / f"nsd-{slot}.conf").read_text(encoding="utf-8")
             own = [one.address for one in metas if one.slot == slot]
-            yield f"nsd-{slot}.conf", meta_servers.nsd(site, slot, own) + stanzas
+            yield f"nsd-{slot}.conf", meta_servers.nsd(site, instance, slot, own) + stanzas
 
 
 def addresses(found: AddressMap, instance: int) -> str:
