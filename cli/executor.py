@@ -25,6 +25,7 @@ from cli.errors import EXIT_FAILED, Interrupted, RepriseError
 from cli.planned import RESULTS, RUN, Folder, Plan, Process, Step
 from cli.processes import Child, Launch, last_line
 from cli.sandbox import STOP
+from cli.words import judged, last_words, parts, step_error
 
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _POLL_S = 0.05  # between two checks of readiness
@@ -33,8 +34,6 @@ _SILENCE_S = 10.0  # a controller that lasts so long after its last distributor 
 _LOW_SPACE = (
     4 * 1024 * 1024
 )  # bytes; below this the run stops while there is still room for the ends of files
-_CUT = "the trace is cut or corrupt"  # the reader's words
-_CUT_MEND = "what came before is replayed and counted; copy or capture the trace again"
 
 
 @dataclass
@@ -241,7 +240,7 @@ class Executor:
             elif time.monotonic() > end:
                 what = f"{process.id} was not ready within {process.ready.timeout_s:g} s ({missing})"
             if what is not None:
-                raise RepriseError(what + _last_words(child), f"see {self._show(child.log)}")
+                raise RepriseError(what + last_words(child), f"see {self._show(child.log)}")
         if process.ready.refuse:
             refused = ready.refused(process.ready.refuse, child.log)
             if refused:
@@ -283,7 +282,7 @@ class Executor:
         for child in self._children.values():
             if child.role in _ESSENTIAL and not child.running:
                 end = processes.describe_exit(child.exit or 0)
-                what = f"{child.id} died during the run ({end}){_last_words(child)}"
+                what = f"{child.id} died during the run ({end}){last_words(child)}"
                 self.outcome.server_died = what
                 return what, f"see {self._show(child.log)}"
         if shutil.disk_usage(self._results).free < _LOW_SPACE:
@@ -303,7 +302,7 @@ class Executor:
                 continue
             child.replaced = True
             end = processes.describe_exit(child.exit or 0)
-            what = f"{child.id} died during the run ({end}){_last_words(child)}"
+            what = f"{child.id} died during the run ({end}){last_words(child)}"
             if child.turn >= planned[child.id].restarts:
                 raise RepriseError(what, f"see {self._show(child.log)}")
             self.outcome.because.append(f"{what}, and was started again")
@@ -408,7 +407,7 @@ class Executor:
         if child.role == "distributor" and child.exit in (0, 1):
             return  # its verdict reaches the results through the controller
         if self.outcome.error is None:
-            words = f"{child.id} ended early ({processes.describe_exit(child.exit or 0)}){_last_words(child)}"
+            words = f"{child.id} ended early ({processes.describe_exit(child.exit or 0)}){last_words(child)}"
             self.outcome.fail(words, f"see {self._show(child.log)}")
 
     # --- small things -------------------------------------------------------------------------------------
@@ -445,59 +444,6 @@ class Executor:
             return str(log.relative_to(Path.cwd()))
         except ValueError:
             return str(log)
-
-
-def step_error(step: Step, child: Child, log: str) -> RepriseError:
-    """A failed step in one line: the tool's own error where it gave one."""
-    if step.id == "checkzone":
-        what, mend = first_complaint(child.log), ""
-    else:
-        words = last_line(child.log)
-        what, mend = parts(words)
-        what = what or words
-    if step.id == "synth" and mend == "see --help":
-        mend = "see reprise trace synth --help"
-    return RepriseError(
-        f"{step.title} failed: {what or processes.describe_exit(child.exit or 0)}", mend or f"see {log}"
-    )
-
-
-def judged(reason: str, see: str) -> tuple[str, str]:
-    """WHAT and MEND of a reason `WHAT[; MEND]` of the controller; a reader's words may hold any "; "."""
-    if _CUT in reason:
-        return reason, _CUT_MEND
-    what, _, mend = reason.partition("; ")
-    return what, mend or see
-
-
-def parts(line: str) -> tuple[str, str]:
-    """WHAT and MEND of a program's last line `PROGRAM: error: WHAT; MEND`; both empty for any other line.
-
-    WHAT may hold a library's words and so a "; " of its own.
-    """
-    _, marker, text = line.partition(": error: ")
-    if not marker:
-        return "", ""
-    what, semicolon, mend = text.rpartition("; ")
-    return (what, mend) if semicolon else (text, "")
-
-
-def first_complaint(log: Path) -> str:
-    """The first error of a zone checker; its later lines only sum up."""
-    try:
-        lines = [line.strip() for line in log.read_text(encoding="utf-8", errors="replace").splitlines()]
-    except OSError:
-        return ""
-    lines = [line for line in lines if line]
-    return next(
-        (line for line in lines if "error" in line.lower() or "fail" in line.lower()),
-        lines[0] if lines else "",
-    )
-
-
-def _last_words(child: Child) -> str:
-    words = last_line(child.log)
-    return f": {words}" if words else ""
 
 
 def _steal_s() -> float:

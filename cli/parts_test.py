@@ -18,10 +18,10 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 from cli import certificates, doctor, netns, programs, progress, selftest, sockdiag
 from cli import network as networks
 from cli.errors import RepriseError
-from cli.executor import judged, parts
 from cli.experiment import Server
 from cli.processes import describe_exit, last_line
 from cli.servers import Service, Site, bind_config, nsd_config, tcp_count
+from cli.words import judged, parts
 from cli.zonefile import compression, find_origin, origin_of, unpack
 
 SITE = Site("/f", "/z", "example.", ("198.19.255.53", "fd00::53"), "nsd", 20_000)

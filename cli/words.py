@@ -1,0 +1,67 @@
+"""Errors of a run in one line, from what programs said: their last lines, their reasons, their logs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from cli import processes
+from cli.errors import RepriseError
+from cli.planned import Step
+from cli.processes import Child, last_line
+
+_CUT = "the trace is cut or corrupt"  # the reader's words
+_CUT_MEND = "what came before is replayed and counted; copy or capture the trace again"
+
+
+def step_error(step: Step, child: Child, log: str) -> RepriseError:
+    """A failed step in one line: the tool's own error where it gave one."""
+    if step.id == "checkzone":
+        what, mend = first_complaint(child.log), ""
+    else:
+        words = last_line(child.log)
+        what, mend = parts(words)
+        what = what or words
+    if step.id == "synth" and mend == "see --help":
+        mend = "see reprise trace synth --help"
+    return RepriseError(
+        f"{step.title} failed: {what or processes.describe_exit(child.exit or 0)}", mend or f"see {log}"
+    )
+
+
+def judged(reason: str, see: str) -> tuple[str, str]:
+    """WHAT and MEND of a reason `WHAT[; MEND]` of the controller; a reader's words may hold any "; "."""
+    if _CUT in reason:
+        return reason, _CUT_MEND
+    what, _, mend = reason.partition("; ")
+    return what, mend or see
+
+
+def parts(line: str) -> tuple[str, str]:
+    """WHAT and MEND of a program's last line `PROGRAM: error: WHAT; MEND`; both empty for any other line.
+
+    WHAT may hold a library's words and so a "; " of its own.
+    """
+    _, marker, text = line.partition(": error: ")
+    if not marker:
+        return "", ""
+    what, semicolon, mend = text.rpartition("; ")
+    return (what, mend) if semicolon else (text, "")
+
+
+def first_complaint(log: Path) -> str:
+    """The first error of a zone checker; its later lines only sum up."""
+    try:
+        lines = [line.strip() for line in log.read_text(encoding="utf-8", errors="replace").splitlines()]
+    except OSError:
+        return ""
+    lines = [line for line in lines if line]
+    return next(
+        (line for line in lines if "error" in line.lower() or "fail" in line.lower()),
+        lines[0] if lines else "",
+    )
+
+
+def last_words(child: Child) -> str:
+    """The end of a process's log, to be put after what happened to it."""
+    words = last_line(child.log)
+    return f": {words}" if words else ""
