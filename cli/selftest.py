@@ -214,12 +214,16 @@ def clang_tidy(slow: bool) -> Counts:
 
 
 def pytest(slow: bool) -> Counts:
-    """The Python tests, those with real namespaces and servers among them."""
+    """The Python tests, those with real namespaces and servers among them; what looks at times comes last."""
+    at_once = ("-n", str(_AT_ONCE), "--dist", "worksteal")  # they wait more than they compute
+    normal = "" if slow else "not slow and "
+    return _pytest(f"{normal}not alone", *at_once) + _pytest(f"{normal}alone")
+
+
+def _pytest(marks: str, *options: str) -> Counts:
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder, "pytest.xml")
-        marks = () if slow else ("-m", "not slow")
-        at_once = ("-n", str(_AT_ONCE), "--dist", "worksteal")  # they wait more than they compute
-        done = _run(sys.executable, "-m", "pytest", "-q", *at_once, f"--junit-xml={out}", *marks)
+        done = _run(sys.executable, "-m", "pytest", "-q", f"--junit-xml={out}", "-m", marks, *options)
         counts = junit(out.read_text(encoding="utf-8")) if out.is_file() else Counts(failed=1)
     if done.returncode not in (0, 5):
         _show(done.stdout)

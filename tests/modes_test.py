@@ -152,6 +152,7 @@ def test_fast_takes_no_notice_of_time(make_bed: MakeBed, trace: Path) -> None:
     assert span(seen) < span(sent) / 2
 
 
+@pytest.mark.alone
 def test_loop_plays_again_one_mean_gap_later(make_bed: MakeBed, ticks: Path) -> None:
     played = start(make_bed())
     assert played.run(ticks, "--loop", "2")["read"] == 200

@@ -241,6 +241,7 @@ def _gaps(found: list[Seen]) -> Any:
     return np.diff(np.array([one.time for one in found], dtype=np.int64)) / 1e6
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize(
     ("rule", "usual_ms", "even"),
     [

@@ -312,6 +312,7 @@ def test_the_real_minute_over_tcp(
     assert sum(one.stalls(of_client=False) for one in flows) == 0
 
 
+@pytest.mark.alone
 def test_no_query_waits_for_a_delayed_acknowledgement(make_bed: MakeBed, tmp_path: Path) -> None:
     """Queries every 25 ms that the server answers by threes: with Nagle's algorithm the second would wait."""
     bed = make_bed()

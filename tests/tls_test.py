@@ -281,6 +281,7 @@ def early_server(bed: Bed, certified: Certified, behaviour: str) -> Program:
     )
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("accepted", [True, False])
 def test_queries_as_early_data(make_bed: MakeBed, trace: Path, certified: Certified, accepted: bool) -> None:
     bed = make_bed()
@@ -324,6 +325,7 @@ def test_early_data_needs_a_server_that_offers_it(
 # --- alerts -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.alone
 def test_an_alert_in_the_middle_costs_one_retry(make_bed: MakeBed, trace: Path, certified: Certified) -> None:
     """A proxy spoils the second query of each connection; the server ends it with an alert."""
     bed = make_bed()
