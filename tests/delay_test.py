@@ -1,0 +1,308 @@
+"""[rtt]: what clients see of the delay line between them and a real server, and what it counts."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import signal
+import subprocess
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cli import delay, hoststeps, linux, network, programs
+from cli.experiment import Experiment, Replay, Rtt, Server
+from cli.planned import RUN
+from report.rqfile import TRANSPORTS, Records, Status, read_rq
+from tests import packets
+from tests.bed import ZONE, Bed, MakeBed, wait_for
+from tests.faults_test import Ended, run, started
+
+pytestmark = pytest.mark.netns
+
+MS = 1_000_000
+NEAR_MS = 1.0  # how far the median of what is seen may be from what was asked for
+SOURCES = ("203.0.113.1", "203.0.113.2", "2001:db8::3", "2001:db8::4")
+EXPERIMENT = """schema = 1
+name = "delay"
+trace = "trace.txt"
+[server]
+kind = "nsd"
+zone = "zone"
+[replay]
+timeout_s = 1
+[topology]
+queriers = 1
+"""
+BIG = "big. 300 IN TXT " + " ".join(f'"{number:0250}"' for number in range(15)) + "\n"
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Path:
+    """A folder with a zone and a trace of 200 queries in 2 s from two addresses of each family."""
+    (tmp_path / "zone").write_text(ZONE + BIG, encoding="ascii")
+    (tmp_path / "good.toml").write_text(EXPERIMENT, encoding="ascii")
+    write_trace(tmp_path / "trace.txt", dict.fromkeys(SOURCES, "-"))
+    return tmp_path
+
+
+def write_trace(path: Path, rtts: dict[str, str], count: int = 200, asked: str = "com.\tA\t-") -> None:
+    """Queries every 10 ms, the sources in turn; `asked` is the cells name, type, edns."""
+    sources = list(rtts.items())
+    rows = ["#reprise-text 1", "time\tsource\tid\tname\ttype\tedns\trtt"]
+    for number in range(count):
+        source, rtt = sources[number % len(sources)]
+        rows.append(f"{number / 100:.2f}\t{source}\t{number}\t{asked}\t{rtt}")
+    path.write_text("\n".join(rows) + "\n", encoding="ascii")
+
+
+def records(ended: Ended, host: str = "*") -> Records:
+    """What the queriers of a host recorded."""
+    (folder,) = ended.results
+    found: Records = np.concatenate(
+        [read_rq(path).records for path in sorted(folder.glob(f"queries-{host}-*.rq"))]
+    )
+    return found
+
+
+def latencies_ms(found: Records) -> Any:
+    """Of the answered."""
+    return found["latency_ns"][found["status"] == Status.ANSWERED] / MS
+
+
+def counted(ended: Ended, turn: int = 0) -> dict[str, Any]:
+    """What the delay line wrote at its end."""
+    (folder,) = ended.results
+    value: dict[str, Any] = json.loads((folder / f"delay-server-{turn}.json").read_text(encoding="utf-8"))
+    return value
+
+
+def clean(ended: Ended) -> Records:
+    """The records of a run in which every query was answered."""
+    assert ended.status == 0, ended.errors
+    summary = ended.summary()
+    assert summary["clean"] and summary["leaked_packets"] == 0
+    found = records(ended)
+    assert np.all(found["status"] == Status.ANSWERED)
+    return found
+
+
+def test_answers_over_udp_come_a_round_trip_later(desk: Path) -> None:
+    ended = run(desk, "rtt.rtt_ms=40")
+    found = clean(ended)
+    for source in range(len(SOURCES)):  # both families
+        assert np.median(latencies_ms(found[found["source"] == source])) == pytest.approx(40, abs=NEAR_MS)
+    assert np.min(latencies_ms(found)) >= 40
+    assert ended.summary()["latency_us"]["median"] == pytest.approx(40_000, abs=NEAR_MS * 1_000)
+    stats = counted(ended)
+    assert (stats["packets"]["written"], stats["packets"]["lost"], stats["packets"]["overflow"]) == (
+        200,
+        0,
+        0,
+    )
+    assert stats["delay_error_us"]["packets"] == 200
+
+
+@pytest.mark.parametrize(("transport", "to_connect", "trips"), [("tcp", 1, 2), ("tls", 2, 4)])
+def test_handshakes_take_their_round_trips(desk: Path, transport: str, to_connect: int, trips: int) -> None:
+    """The port of TLS is delayed too. TLS 1.3 has two for its handshake, one for the query, and one by Nagle's
+    algorithm: NSD's answer stays behind until its session tickets are acknowledged.
+    """
+    settings = (f"replay.transport={transport}", "replay.queries_per_connection=1", "tls.version=1.3")
+    ended = run(desk, "rtt.rtt_ms=40", *settings)
+    found = clean(ended)
+    work = 10 if transport == "tls" else 0  # ms that the signature takes on a busy machine
+    assert trips * 40 <= np.median(latencies_ms(found)) < trips * (40 + NEAR_MS) + work
+    assert to_connect * 40 <= np.median(found["connect_ns"]) / MS < to_connect * (40 + NEAR_MS) + work
+    assert set(found["transport"].tolist()) == {TRANSPORTS.index(transport)}
+
+
+def test_large_answers_come_in_delayed_fragments(desk: Path) -> None:
+    write_trace(desk / "trace.txt", dict.fromkeys(SOURCES, "-"), asked="big.\tTXT\t4096")
+    ended = run(desk, "rtt.rtt_ms=20")
+    found = clean(ended)
+    assert np.all(found["reply_size"] > 3_700)
+    assert set(found["transport"].tolist()) == {TRANSPORTS.index("udp")}
+    assert np.median(latencies_ms(found)) == pytest.approx(20, abs=NEAR_MS)
+    assert counted(ended)["packets"]["written"] >= 600  # three fragments each
+
+
+def test_every_client_has_its_prefix(desk: Path) -> None:
+    (desk / "rtts").write_text(
+        "198.19.1.0/24 10\nfd00:198:19:1::/64 15\n198.19.2.0/24 30\nfd00:198:19:2::/64 35\n", encoding="ascii"
+    )
+    (desk / "with.toml").write_text(EXPERIMENT + '[rtt]\ntable = "rtts"\n', encoding="ascii")
+    ended = run(desk, "topology.clients=2", experiment="with.toml")
+    clean(ended)
+    for host, want in (("client1", (10, 15)), ("client2", (30, 35))):
+        found = records(ended, host)
+        families = (found[found["source"] < 2], found[found["source"] >= 2])
+        for mine, rtt in zip(families, want, strict=True):
+            assert len(mine) == 0 or np.median(latencies_ms(mine)) == pytest.approx(rtt, abs=NEAR_MS)
+    assert len(records(ended, "client1")) and len(records(ended, "client2"))
+
+
+def test_the_trace_says_each_sources_round_trip(desk: Path) -> None:
+    """By the capture at the server: each source's answers leave its class after its queries came."""
+    classes = {"203.0.113.1": 5, "203.0.113.2": 60, "2001:db8::3": 25, "2001:db8::4": 0}
+    write_trace(desk / "trace.txt", {source: str(rtt or "-") for source, rtt in classes.items()})
+    ended = run(desk, 'rtt.by="source"', 'replay.source_mode="addresses"', "sample.capture=true")
+    clean(ended)
+    (folder,) = ended.results
+    seen = waits_ms(folder / "capture.pcap")
+    assert set(seen) == set(classes)
+    for source, waits in seen.items():
+        assert len(waits) == 50
+        assert np.median(waits) == pytest.approx(classes[source], abs=NEAR_MS)
+
+
+def waits_ms(capture: Path) -> dict[str, list[float]]:
+    """Milliseconds from each query over UDP to its answer, by source."""
+    asked: dict[tuple[str, int, int], int] = {}
+    waits: dict[str, list[float]] = defaultdict(list)
+    for one in packets.read(capture):
+        if one.is_query:
+            asked[one.source, one.source_port, one.ident] = one.time
+        elif (key := (one.destination, one.destination_port, one.ident)) in asked:
+            waits[one.destination].append((one.time - asked.pop(key)) / MS)
+    return waits
+
+
+def test_what_is_lost_times_out_and_jitter_spreads_the_rest(desk: Path) -> None:
+    ended = run(desk, "rtt.rtt_ms=30", "rtt.jitter_ms=10", "rtt.loss_percent=20", "replay.timeout_s=0.5")
+    queries = ended.summary()["queries"]
+    assert ended.status == 0, ended.errors
+    assert queries["read"] == queries["answered"] + queries["timed_out"] == 200
+    assert queries["timed_out"] == counted(ended)["packets"]["lost"]
+    assert 15 <= queries["timed_out"] <= 70
+    seen = latencies_ms(records(ended))
+    assert np.min(seen) >= 20
+    assert np.percentile(seen, 10) < 24
+    assert np.percentile(seen, 25) == pytest.approx(25, abs=3)
+    assert np.percentile(seen, 75) == pytest.approx(35, abs=4)
+
+
+def test_addresses_draw_distances_that_stay(desk: Path) -> None:
+    settings = ('rtt.distribution="uniform:10,60"', 'replay.source_mode="addresses"')
+    first, again = (clean_medians(run(desk, *settings, f"name=run{number}")) for number in range(2))
+    assert first == pytest.approx(again, abs=NEAR_MS)
+    assert max(first) - min(first) > 2
+    assert all(10 <= one <= 61 for one in first)
+
+
+def clean_medians(ended: Ended) -> list[float]:
+    """Of every source; the newest of the results."""
+    assert ended.status == 0, ended.errors
+    newest = dataclasses.replace(ended, results=(max(ended.results, key=lambda path: path.name),))
+    found = records(newest)
+    spread = [latencies_ms(found[found["source"] == source]) for source in range(len(SOURCES))]
+    assert all(np.median(one) - np.percentile(one, 5) < 1 for one in spread)
+    return [float(np.median(one)) for one in spread]
+
+
+def test_a_delay_line_that_dies_is_started_again_and_the_run_says_so(desk: Path) -> None:
+    write_trace(desk / "trace.txt", dict.fromkeys(SOURCES, "-"), count=500)
+    with started(
+        desk, "run", "good.toml", "--set", "rtt.rtt_ms=5", "--set", "replay.timeout_s=0.5"
+    ) as running:
+        running.reaches("replaying")
+        wait_for(lambda: any(desk.glob("results/*/queries-*.rq")), "records")
+        (victim,) = running.offspring("reprise-proxy delay")
+        os.kill(victim, signal.SIGKILL)
+        ended = running.end()
+    assert ended.status == 1
+    summary = ended.summary()
+    assert any("delay-server died during the run" in one for one in summary["unclean_because"])
+    assert summary["queries"]["answered"] > 300
+    assert counted(ended, 1)["packets"]["written"] > 0
+
+
+@pytest.mark.parametrize(
+    ("rtt", "what"),
+    [
+        ('table = "rtts"\n', "rtts:2: 'soon' is no time; give 0 to 100000 ms"),
+        ('table = "none"\n', "none cannot be opened: No such file or directory; give a readable file"),
+        ('observed = "rtts"\n', "rtts:1: '192.0.2.0/24 4' is no time; give one of 0 to 100000 ms a line"),
+        ('by = "source"\n', "[rtt] by = "),
+    ],
+)
+def test_bad_files_are_named(desk: Path, rtt: str, what: str) -> None:
+    (desk / "rtts").write_text("192.0.2.0/24 4\n198.51.100.0/24 soon\n", encoding="ascii")
+    (desk / "bad.toml").write_text(EXPERIMENT + f"[rtt]\n{rtt}", encoding="ascii")
+    if "source" in rtt:
+        what = "carries a round trip; give a trace of the text or stream form with the column rtt"
+    ended = run(desk, 'replay.source_mode="addresses"', experiment="bad.toml")
+    assert what in ended.line()
+    assert ended.status == 1
+
+
+@pytest.mark.parametrize(
+    ("settings", "what"),
+    [
+        (("rtt.jitter_ms=0",), "[rtt] asks for nothing"),
+        (("rtt.rtt_ms=-1",), "rtt.rtt_ms = -1.0 is out of range"),
+        (
+            ("rtt.rtt_ms=1", 'rtt.distribution="normal:1,1"'),
+            "rtt.rtt_ms and rtt.distribution exclude each other",
+        ),
+        (('rtt.distribution="gamma:1,1"',), "rtt.distribution = 'gamma:1,1' is unknown"),
+        (('rtt.by="name"',), "rtt.by = 'name' is unknown"),
+        (('rtt.by="source"',), 'rtt.by = "source" and replay.source_mode = "ports" exclude each other'),
+        (('rtt.by="source"', "rtt.table=x"), "rtt.table and rtt.by exclude each other"),
+        (
+            ("rtt.rtt_ms=1", 'server.kind="address"', 'server.addresses=["127.0.0.1"]'),
+            "[rtt] needs the local network",
+        ),
+    ],
+)
+def test_bad_keys_are_refused(desk: Path, settings: tuple[str, ...], what: str) -> None:
+    ended = run(desk, *settings)
+    assert what in ended.line()
+    assert ended.status == 2 and not ended.results
+
+
+def test_the_set_up_may_be_repeated_and_undone(make_bed: MakeBed, tmp_path: Path) -> None:
+    bed = make_bed()
+    steps = delay.setup(
+        Experiment("test", server=Server(zone="zone"), replay=Replay(transport="tls"), rtt=Rtt(rtt_ms=1))
+    )
+
+    def carry(commands: tuple[tuple[str, ...], ...]) -> None:
+        hoststeps.carry_out(
+            commands,
+            bed.hosts.of(network.SERVER),
+            lambda word: word.replace(RUN, str(tmp_path)),
+            os.environ,
+            tmp_path / "log",
+        )
+
+    before = state(bed)
+    for step in (*steps, *steps):
+        carry(step.apply)
+    after = state(bed)
+    assert after.count(f"lookup {delay.TABLE}") == 8  # two families, protocols, ports
+    assert f"default dev {delay.TUN}" in after
+    for step in (*reversed(steps), *reversed(steps)):
+        carry(step.undo)
+    assert state(bed) == before
+
+
+def state(bed: Bed) -> str:
+    """The server host's rules, routes, devices and settings."""
+    ip = programs.packaged("ip")
+    with linux.inside(bed.hosts.of(network.SERVER)):
+        asked = [
+            [ip, *words]
+            for words in (("rule",), ("-6", "rule"), ("route", "show", "table", "all"), ("-brief", "address"))
+        ]
+        asked += [[ip, "-6", "route", "show", "table", "all"], ["sysctl", *SETTINGS]]
+        return "".join(
+            subprocess.run(one, check=True, capture_output=True, text=True).stdout for one in asked
+        )
+
+
+SETTINGS = ("net.ipv4.ip_forward", "net.ipv6.conf.all.forwarding", "net.ipv4.conf.all.rp_filter")
