@@ -1,6 +1,6 @@
 """Worlds of zones asked address by address: the servers, the questions, and the comparison.
 
-The servers run in one network namespace in which every address is local (AnyIP). So a question can be sent
+The servers run in network namespaces in which every address is local (AnyIP). So a question can be sent
 *from* the address of the name server that it is for, as it would reach a meta-DNS-server, without a proxy.
 The truth is made here from zones.json alone: one view for each set of addresses with the same zones.
 """
@@ -17,7 +17,8 @@ import socket
 import subprocess
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -27,11 +28,13 @@ import dns.message
 import dns.name
 import dns.rdatatype
 
-from cli import linux, netns, network, programs, world
+from cli import linux, meta_servers, netns, network, programs, world
+from cli.meta_servers import MetaSite
+from cli.nftables import Pair
 from cli.world_model import Settings, is_below, lineage, parent_of
 from tests.bed import Program, _die_with_test, wait_for
 
-TRUTH = ("198.19.0.1", "fd00:198:19::1")
+TRUTH = ("198.18.128.1", "fd00:198:18::1")
 _WINDOW = 40  # questions on their way in one UDP socket
 _STREAM_WINDOW = 400  # in a connection: few pauses, because its last answers may wait 40 ms for an ACK
 _IPV6_FREEBIND = 78  # linux/in6.h
@@ -168,24 +171,26 @@ def _wire(name: str) -> bytes:
 
 @dataclass
 class Ground:
-    """One network namespace where every address is local, and the servers in it."""
+    """Hosts where every address is local, one for each server process."""
 
     folder: Path
-    hosts: netns.Hosts = field(default_factory=netns.Hosts)
+    hosts: dict[str, netns.Hosts] = field(default_factory=dict)
     started: list[Program] = field(default_factory=list)
 
-    def __post_init__(self) -> None:
-        everything = [
-            network.Route("world", to, kind="local", interface="lo") for to in ("0.0.0.0/0", "::/0")
-        ]
-        self.hosts = netns.build(
-            network.Network("local", hosts=(network.Host("world"),), routes=tuple(everything))
-        )
+    def inside(self, host: str) -> AbstractContextManager[None]:
+        """Runs the body in the host's network, which is made when it is first wanted."""
+        if host not in self.hosts:
+            everything = tuple(
+                network.Route(host, to, kind="local", interface="lo") for to in ("0.0.0.0/0", "::/0")
+            )
+            one = network.Network("local", hosts=(network.Host(host),), routes=everything)
+            self.hosts[host] = netns.build(one)
+        return linux.inside(self.hosts[host].of(host))
 
-    def start(self, argv: list[str], name: str) -> Program:
+    def start(self, host: str, argv: list[str], name: str) -> Program:
         """Starts a server."""
         log = self.folder / f"{name}.log"
-        with linux.inside(self.hosts.of("world")), log.open("wb") as errors:
+        with self.inside(host), log.open("wb") as errors:
             process = subprocess.Popen(
                 argv,
                 stdin=subprocess.DEVNULL,
@@ -196,13 +201,13 @@ class Ground:
         self.started.append(Program(process, log))
         return self.started[-1]
 
-    def addresses(self, addresses: list[str]) -> None:
+    def addresses(self, host: str, addresses: Sequence[str]) -> None:
         """Gives the loopback these addresses; named listens on addresses of interfaces only."""
         lines = "".join(
             f"addr replace {one}/{'128' if ':' in one else '32'} dev lo{' nodad' * (':' in one)}\n"
             for one in addresses
         )
-        with linux.inside(self.hosts.of("world")):
+        with self.inside(host):
             subprocess.run([programs.packaged("ip"), "-batch", "-"], input=lines, text=True, check=True)
 
     def close(self) -> None:
@@ -210,8 +215,9 @@ class Ground:
             program.process.kill()
         for program in self.started:
             program.process.wait()
-        for descriptor in self.hosts.descriptors.values():
-            os.close(descriptor)
+        for hosts in self.hosts.values():
+            for descriptor in hosts.descriptors.values():
+                os.close(descriptor)
 
 
 def wait_ready(program: Program, ready: str) -> None:
@@ -220,82 +226,37 @@ def wait_ready(program: Program, ready: str) -> None:
     assert program.process.poll() is None, program.text()[-2000:]
 
 
-Where = Callable[[str], tuple[str, int]]  # the server's address and port for a question from this address
-
-
-@dataclass(frozen=True)
-class BindOptions:
-    minimal_responses: bool = False
+Where = Callable[[str], tuple[str, str]]  # the server's host and address for a question from this address
 
 
 def start_bind(
-    ground: Ground, name: str, views: str, addresses: list[str], port: int, options: BindOptions
-) -> Program:
-    """named with these views on these addresses. One thread: a view's memory grows with them."""
-    folder = ground.folder / name
+    ground: Ground, host: str, plan_folder: Path, instance: int, addresses: Sequence[str], minimal: bool
+) -> None:
+    """named as experiments start it, with the views that the plan's folder has for the instance. One thread:
+    a view's memory grows with them.
+    """
+    folder = ground.folder / host
     folder.mkdir()
-    four = " ".join(f"{one};" for one in addresses if ":" not in one) or "none;"
-    six = " ".join(f"{one};" for one in addresses if ":" in one) or "none;"
     config = folder / "named.conf"
-    config.write_text(f"""options {{
-    directory "{folder}"; managed-keys-directory "{folder}";
-    pid-file none; lock-file none; session-keyfile none;
-    listen-on port {port} {{ {four} }}; listen-on-v6 port {port} {{ {six} }};
-    recursion no; allow-query {{ any; }}; notify no; dnssec-validation no; empty-zones-enable no;
-    minimal-responses {"yes" if options.minimal_responses else "no"};
-    rrset-order {{ order none; }}; answer-cookie no; zone-statistics none;
-    max-udp-size 4096; edns-udp-size 4096; nocookie-udp-size 4096;
-    check-integrity no; check-names primary ignore; check-names secondary ignore; tcp-clients 1000;
-}};
-controls {{ }};
-{views}
-""")
-    ground.addresses(addresses)
+    site = MetaSite(str(folder), str(plan_folder), "", 4096, minimal, 4096)
+    config.write_text(meta_servers.named(site, instance))
+    ground.addresses(host, addresses)
     argv = [programs.packaged("named"), "-g", "-n", "1", "-U", "1", "-c", str(config)]
-    program = ground.start(argv, name)
+    program = ground.start(host, argv, host)
     wait_ready(program, "all zones loaded")
     bad = re.findall(r"^.*(?:not loaded|loading.*failed|not at top of zone).*$", program.text(), re.MULTILINE)
     assert not bad, bad[:3]
-    return program
 
 
-def start_nsd(ground: Ground, name: str, zones: str, addresses: list[str], port: int) -> Program:
-    """An nsd with these zones on these addresses; it is not waited for."""
-    folder = ground.folder / name
+def start_nsd(ground: Ground, host: str, number: int, slot: Slot, zones: str) -> Program:
+    """An nsd as experiments start it, with these zones; it is not waited for."""
+    folder = ground.folder / f"{host}-{number}"
     folder.mkdir()
     config = folder / "nsd.conf"
-    listen = "".join(f"    ip-address: {one}@{port}\n" for one in addresses)
-    config.write_text(f"""server:
-{listen}    server-count: 1
-    username: ""
-    database: ""
-    zonesdir: "{folder}"
-    zonelistfile: "{folder}/zone.list"
-    xfrdfile: "{folder}/xfrd.state"
-    xfrdir: "{folder}"
-    pidfile: ""
-    verbosity: 1
-    zonefiles-check: no
-    zonefiles-write: 0
-    minimal-responses: no
-    refuse-any: no
-    round-robin: no
-    ipv4-edns-size: 4096
-    ipv6-edns-size: 4096
-    tcp-query-count: 0
-    rrl-ratelimit: 0
-    rrl-whitelist-ratelimit: 0
-remote-control:
-    control-enable: no
-{zones}
-""")
-    ground.addresses(addresses)
-    return ground.start([programs.packaged("nsd"), "-d", "-c", str(config)], name)
-
-
-def nsd_zones(folder: Path, zones: list[tuple[str, str]]) -> str:
-    """Stanzas of these zones."""
-    return "".join(f'zone:\n    name: "{name}"\n    zonefile: "{folder}/{file}"\n' for name, file in zones)
+    site = MetaSite(str(folder), "", "", 4096, False, 4096)
+    config.write_text(meta_servers.nsd(site, slot.instance, number, [Pair(*slot.addresses)]) + zones)
+    ground.addresses(host, slot.addresses)
+    return ground.start(host, [programs.packaged("nsd"), "-d", "-c", str(config)], folder.name)
 
 
 def groups(data: Data) -> list[tuple[list[str], list[tuple[str, str]]]]:
@@ -331,9 +292,13 @@ def _bind_zone(folder: Path, zone: tuple[str, str], first: str, view: str) -> st
     return f'zone "{zone[0]}" {{ type primary; file "{folder}/{zone[1]}"; }};\n'
 
 
-def true_where(port: int) -> Where:
-    """The truth listens on one address of each family."""
-    return lambda source: (TRUTH[":" in source], port)
+def start_truth(ground: Ground, host: str, views: str, minimal: bool) -> Where:
+    """A server on one address of each family, which is what it is asked at."""
+    folder = ground.folder / f"{host}-views"
+    folder.mkdir()
+    (folder / "views-1.conf").write_text(views)
+    start_bind(ground, host, folder, 1, TRUTH, minimal)
+    return lambda source: (host, TRUTH[":" in source])
 
 
 # --- the planner's output --------------------------------------------------------------------------------
@@ -356,26 +321,29 @@ class Planned:
     slot: dict[str, int]  # by OQDA
     slots: dict[int, Slot]
 
-    def where(self, port: int) -> Where:
-        return lambda source: (self.slots[self.slot[source]].addresses[":" in source], port)
-
-    def start_bind(self, ground: Ground, name: str, port: int, options: BindOptions) -> None:
-        """All instances."""
+    def start_bind(self, ground: Ground, name: str, minimal: bool) -> Where:
+        """All instances; returns where to ask."""
         for instance in sorted({one.instance for one in self.slots.values()}):
-            addresses = [
-                two for one in self.slots.values() if one.instance == instance for two in one.addresses
-            ]
-            views = (self.folder / f"views-{instance}.conf").read_text()
-            start_bind(ground, f"{name}{instance}", views, addresses, port, options)
+            mine = [two for one in self.slots.values() if one.instance == instance for two in one.addresses]
+            start_bind(ground, f"{name}{instance}", self.folder, instance, mine, minimal)
+        return self._where(name, lambda slot: slot.instance)
 
-    def start_nsd(self, ground: Ground, name: str, port: int) -> None:
-        """One nsd for each slot."""
+    def start_nsd(self, ground: Ground, name: str) -> Where:
+        """One nsd for each slot; returns where to ask."""
         started = []
         for number, slot in self.slots.items():
             zones = (self.folder / f"nsd-{number}.conf").read_text()
-            started.append(start_nsd(ground, f"{name}{number}", zones, list(slot.addresses), port))
+            started.append(start_nsd(ground, f"{name}1", number, slot, zones))
         for program in started:
             wait_ready(program, "nsd started")
+        return self._where(name, lambda _: 1)
+
+    def _where(self, name: str, number: Callable[[Slot], int]) -> Where:
+        def where(source: str) -> tuple[str, str]:
+            slot = self.slots[self.slot[source]]
+            return f"{name}{number(slot)}", slot.addresses[":" in source]
+
+        return where
 
 
 def plan(zones: Path, out: Path, *options: str) -> Planned:
@@ -403,22 +371,22 @@ Answers = dict[str, list[bytes]]  # by source address, in the order of the quest
 def ask(ground: Ground, asked: Mapping[str, list[Question]], where: Where, *, tcp: bool) -> Answers:
     """Sends every question from its address; returns the answers without their ids."""
     answers: Answers = {}
-    with linux.inside(ground.hosts.of("world")):
-        for source, wanted in asked.items():
-            with _socket(source, where(source), tcp=tcp) as channel:
-                answers[source] = (_ask_stream if tcp else _ask_datagrams)(channel, wanted)
+    for source, wanted in asked.items():
+        host, address = where(source)
+        with ground.inside(host), _socket(source, address, tcp=tcp) as channel:
+            answers[source] = (_ask_stream if tcp else _ask_datagrams)(channel, wanted)
     return answers
 
 
 @contextlib.contextmanager
-def _socket(source: str, target: tuple[str, int], *, tcp: bool) -> Iterator[socket.socket]:
+def _socket(source: str, target: str, *, tcp: bool) -> Iterator[socket.socket]:
     family = socket.AF_INET6 if ":" in source else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM if tcp else socket.SOCK_DGRAM) as channel:
         channel.settimeout(10)
         if family == socket.AF_INET6:
             channel.setsockopt(socket.IPPROTO_IPV6, _IPV6_FREEBIND, 1)  # AnyIP alone does not allow it
         channel.bind((source, 0))
-        channel.connect(target)
+        channel.connect((target, 53))
         yield channel
 
 
