@@ -91,6 +91,7 @@ def clean(ended: Ended) -> Records:
     return found
 
 
+@pytest.mark.alone
 def test_answers_over_udp_come_a_round_trip_later(desk: Path) -> None:
     ended = run(desk, "rtt.rtt_ms=40")
     found = clean(ended)
@@ -107,10 +108,11 @@ def test_answers_over_udp_come_a_round_trip_later(desk: Path) -> None:
     assert stats["delay_error_us"]["packets"] == 200
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize(("transport", "to_connect", "trips"), [("tcp", 1, 2), ("tls", 2, 4)])
 def test_handshakes_take_their_round_trips(desk: Path, transport: str, to_connect: int, trips: int) -> None:
-    """The port of TLS is delayed too. TLS 1.3 has two for its handshake, one for the query, and one by Nagle's
-    algorithm: NSD's answer stays behind until its session tickets are acknowledged.
+    """The port of TLS is delayed too. TLS 1.3 has two for its handshake, one for the query, and one by
+    Nagle's algorithm: NSD's answer stays behind until its session tickets are acknowledged.
     """
     settings = (f"replay.transport={transport}", "replay.queries_per_connection=1", "tls.version=1.3")
     ended = run(desk, "rtt.rtt_ms=40", *settings)
@@ -131,6 +133,7 @@ def test_large_answers_come_in_delayed_fragments(desk: Path) -> None:
     assert counted(ended)["packets"]["written"] >= 600  # three fragments each
 
 
+@pytest.mark.alone
 def test_every_client_has_its_prefix(desk: Path) -> None:
     (desk / "rtts").write_text(
         "198.19.1.0/24 10\nfd00:198:19:1::/64 15\n198.19.2.0/24 30\nfd00:198:19:2::/64 35\n", encoding="ascii"
@@ -146,6 +149,7 @@ def test_every_client_has_its_prefix(desk: Path) -> None:
     assert len(records(ended, "client1")) and len(records(ended, "client2"))
 
 
+@pytest.mark.alone
 def test_the_trace_says_each_sources_round_trip(desk: Path) -> None:
     """By the capture at the server: each source's answers leave its class after its queries came."""
     classes = {"203.0.113.1": 5, "203.0.113.2": 60, "2001:db8::3": 25, "2001:db8::4": 0}
@@ -172,6 +176,7 @@ def waits_ms(capture: Path) -> dict[str, list[float]]:
     return waits
 
 
+@pytest.mark.alone
 def test_what_is_lost_times_out_and_jitter_spreads_the_rest(desk: Path) -> None:
     ended = run(desk, "rtt.rtt_ms=30", "rtt.jitter_ms=10", "rtt.loss_percent=20", "replay.timeout_s=0.5")
     queries = ended.summary()["queries"]
@@ -186,6 +191,7 @@ def test_what_is_lost_times_out_and_jitter_spreads_the_rest(desk: Path) -> None:
     assert np.percentile(seen, 75) == pytest.approx(35, abs=4)
 
 
+@pytest.mark.alone
 def test_addresses_draw_distances_that_stay(desk: Path) -> None:
     settings = ('rtt.distribution="uniform:10,60"', 'replay.source_mode="addresses"')
     first, again = (clean_medians(run(desk, *settings, f"name=run{number}")) for number in range(2))
