@@ -12,16 +12,16 @@ namespace reprise::zonebuilder {
 
 /// The options as they were given.
 struct PlanOptions {
-    std::string folder;
-    std::string output;
+    std::string folder{};
+    std::string output{};
     std::string engine = "bind";
     std::string form = "coloured";
     unsigned instances = 1;
-    std::vector<std::string> resolvers;
+    std::vector<std::string> resolvers{};
     std::string meta4 = "198.18.128.0/17";
     std::string meta6 = "fd00:198:18::/48";
-    std::vector<std::string> reserved;
-    std::string zones_path;
+    std::vector<std::string> reserved{};
+    std::string zones_path{};
     bool skip_bad = false;
     bool no_historic_roots = false;
 };

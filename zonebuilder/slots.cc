@@ -15,6 +15,7 @@
 #include <numeric>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -24,12 +25,15 @@ namespace {
 /// Instances with what was dealt to them so far.
 class Dealer {
 public:
-    Dealer(std::size_t zones, unsigned instances)
-        : load_(instances), groups_(instances), loaded_(instances, std::vector<bool>(zones)),
-          fair_((zones + instances - 1) / instances) {}
+    Dealer(std::size_t groups, std::size_t zones, unsigned instances)
+        : left_(groups), empty_(instances), load_(instances), groups_(instances),
+          loaded_(instances, std::vector<bool>(zones)), fair_((zones + instances - 1) / instances) {
+    }
 
     unsigned deal(const Group& group) {
         const unsigned best = best_for(group);
+        --left_;
+        empty_ -= groups_[best] == 0 ? 1U : 0U;
         ++groups_[best];
         for (const ZoneIndex zone : group.zones) {
             load_[best] += loaded_[best][zone] ? 0U : 1U;
@@ -39,8 +43,6 @@ public:
     }
 
 private:
-    /// The instance with the most of the group's zones, as long as it has not got its fair share;
-    /// otherwise that with the fewest zones.
     [[nodiscard]] unsigned best_for(const Group& group) const {
         unsigned best = 0;
         for (unsigned i = 1; i < load_.size(); ++i) {
@@ -51,15 +53,20 @@ private:
         return best;
     }
 
-    /// Less is better: full or not, zones it would have to load, zones it has, groups it has.
-    [[nodiscard]] std::tuple<bool, std::size_t, std::size_t, std::size_t>
+    /// Less is better: it has something while the last groups must go to those with nothing, it
+    /// would have more than its fair share, the zones it would have to load, the zones and the
+    /// groups it has.
+    [[nodiscard]] std::tuple<bool, bool, std::size_t, std::size_t, std::size_t>
     rank(unsigned instance, const Group& group) const {
         const auto fresh = static_cast<std::size_t>(std::ranges::count_if(
             group.zones, [&](ZoneIndex zone) { return !loaded_[instance][zone]; }));
+        const bool unfair = left_ <= empty_ && groups_[instance] > 0;
         const bool full = load_[instance] > 0 && load_[instance] + fresh > fair_;
-        return {full, full ? 0 : fresh, load_[instance], groups_[instance]};
+        return {unfair, full, full ? 0 : fresh, load_[instance], groups_[instance]};
     }
 
+    std::size_t left_;              ///< groups to deal
+    std::size_t empty_;             ///< instances without a group
     std::vector<std::size_t> load_; ///< zones
     std::vector<std::size_t> groups_;
     std::vector<std::vector<bool>> loaded_;
@@ -135,7 +142,7 @@ std::vector<unsigned> deal_instances(const std::vector<Group>& groups, unsigned 
     if (instances == 1) {
         return dealt;
     }
-    Dealer dealer(zone_count(groups), instances);
+    Dealer dealer(groups.size(), zone_count(groups), instances);
     for (const GroupIndex group : by_size(groups)) {
         dealt[group] = dealer.deal(groups[group]);
     }

@@ -129,9 +129,6 @@ std::variant<std::vector<ZoneRecord>, ScanFailure> scan_zone(std::string_view te
         }
         records.push_back(std::move(*record));
     }
-    if (scanner.state().multiline) {
-        return failure(scanner.state(), "a parenthesis is open at the end");
-    }
     return records;
 }
 

@@ -1,0 +1,171 @@
+#include "core/error.hh"
+#include "zonebuilder/plan.hh"
+#include "zonebuilder/plan_command.hh"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <vector>
+
+namespace reprise::zonebuilder {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+constexpr const char* kSoa = "@ 60 SOA m. h. 1 2 3 4 5\n@ NS ns\nns A 10.0.0.1\n";
+
+/// A folder of zones and a folder for the plan, gone with the test.
+class PlanCommand : public ::testing::Test {
+protected:
+    PlanCommand() {
+        fs::create_directories(options_.folder);
+        write("com.zone", kSoa);
+    }
+
+    ~PlanCommand() override { fs::remove_all(base_); }
+
+    void write(const std::string& name, const std::string& text) const {
+        std::ofstream(fs::path(options_.folder) / name) << text;
+    }
+
+    [[nodiscard]] std::string written(const std::string& name) const {
+        std::ifstream file(fs::path(options_.output) / name);
+        return {std::istreambuf_iterator<char>(file), {}};
+    }
+
+    [[nodiscard]] bool exists(const std::string& name) const {
+        return fs::exists(fs::path(options_.output) / name);
+    }
+
+    /// The error's text, or "done".
+    [[nodiscard]] std::string run() const {
+        try {
+            run_plan(options_);
+        } catch (const Error& error) {
+            return error.what();
+        }
+        return "done";
+    }
+
+    fs::path base_ =
+        fs::temp_directory_path() / fs::path("plan_command_test." + std::to_string(getpid()));
+    PlanOptions options_{.folder = (base_ / "zones").string(), .output = (base_ / "plan").string()};
+};
+
+TEST_F(PlanCommand, WritesEverything) {
+    EXPECT_EQ(run(), "done");
+    EXPECT_THAT(written("map.tsv"), HasSubstr("oqda\t10.0.0.1\t1\n"));
+    EXPECT_THAT(written("views-1.conf"), HasSubstr(options_.folder + "/com.zone"));
+    EXPECT_THAT(written("plan.json"), HasSubstr("\"schema\": 1"));
+    EXPECT_TRUE(exists("root.hints"));
+    EXPECT_TRUE(exists("root.key"));
+}
+
+TEST_F(PlanCommand, LeavesNothingOfAFormerPlan) {
+    write("net.zone", std::string(kSoa) + "ns A 10.0.0.2\n");
+    options_.instances = 2;
+    EXPECT_EQ(run(), "done");
+    EXPECT_TRUE(exists("views-2.conf"));
+    options_.instances = 1;
+    options_.engine = "nsd";
+    EXPECT_EQ(run(), "done");
+    EXPECT_FALSE(exists("views-1.conf"));
+    EXPECT_FALSE(exists("views-2.conf"));
+    EXPECT_TRUE(exists("nsd-1.conf"));
+}
+
+TEST_F(PlanCommand, BadZonesAreNamedOrLeftOut) {
+    write("a.zone", "@ 60 SOA m. h. 1 2 3 4 5\n@ NS ns\nw A 1.2.3\n");
+    write("b.zone", "");
+    const std::string error = run();
+    EXPECT_THAT(error, HasSubstr("2 zones do not load: a.zone line 3: "));
+    EXPECT_THAT(error, HasSubstr("b.zone: no records"));
+    EXPECT_THAT(error, HasSubstr("--skip-bad keeps the rest"));
+    EXPECT_EQ(error.find('\n'), std::string::npos);
+    options_.skip_bad = true;
+    EXPECT_EQ(run(), "done");
+    EXPECT_THAT(written("plan.json"), HasSubstr("\"file\": \"b.zone\""));
+}
+
+TEST_F(PlanCommand, OnlyBadZonesAreNoPlan) {
+    fs::remove(fs::path(options_.folder) / "com.zone");
+    write("b.zone", "");
+    options_.skip_bad = true;
+    EXPECT_THAT(run(), HasSubstr("1 zone does not load"));
+}
+
+TEST_F(PlanCommand, ManyBadZonesAreCounted) {
+    for (char c = 'a'; c < 'i'; ++c) {
+        write(std::string(1, c) + ".zone", "");
+    }
+    EXPECT_THAT(run(), HasSubstr("8 zones do not load"));
+    EXPECT_THAT(run(), HasSubstr("and 3 more"));
+}
+
+TEST_F(PlanCommand, MissingFilesAndFolders) {
+    write("zones.json", R"({"schema":1,"zones":[{"name":"org.","file":"none.zone"}]})");
+    EXPECT_THAT(run(), HasSubstr("none.zone: No such file or directory"));
+    write("zones.json", "{");
+    EXPECT_THAT(run(), HasSubstr("zones.json is no JSON"));
+    write("zones.json", R"({"schema":1,"zones":[]})");
+    EXPECT_THAT(run(), HasSubstr("no zone in"));
+    options_.folder += "/none";
+    EXPECT_THAT(run(), HasSubstr("is no folder"));
+}
+
+TEST_F(PlanCommand, UnwritableOutput) {
+    write("file", "");
+    options_.output = options_.folder + "/file/plan";
+    EXPECT_THAT(run(), HasSubstr("give -o another folder"));
+}
+
+TEST_F(PlanCommand, NsdRefusesRecordsOutsideTheirZone) {
+    write("net.zone", std::string(kSoa) + "www.example.org. A 10.0.0.1\n");
+    EXPECT_EQ(run(), "done");
+    options_.engine = "nsd";
+    EXPECT_THAT(run(), HasSubstr("net.zone: NSD refuses it for 1 records outside the zone"));
+}
+
+TEST_F(PlanCommand, OneAddressWithTwoContents) {
+    write("other.zone", "com. 60 SOA m. h. 1 2 3 4 5\ncom. NS ns\nns A 10.0.0.1\n");
+    EXPECT_THAT(run(), HasSubstr("other.zone: 10.0.0.1 serves this zone from com.zone already"));
+}
+
+TEST(PlanSettings, Defaults) {
+    const PlanSettings settings = plan_settings({.folder = "x", .output = "y"});
+    EXPECT_EQ(settings.resolvers.size(), 1U);
+    EXPECT_EQ(settings.resolvers[0].v6->text(), "fd00:198:19:fe::1");
+    EXPECT_EQ(settings.meta4.text(), "198.18.128.0/17");
+    EXPECT_TRUE(settings.zones_path.ends_with("/x"));
+    EXPECT_TRUE(settings.root_addresses);
+}
+
+std::string refusal(PlanOptions options) {
+    options.folder = "zones";
+    try {
+        plan_settings(options);
+    } catch (const UsageError& error) {
+        return error.what();
+    }
+    return "taken";
+}
+
+TEST(PlanSettings, SaysWhatIsWrong) {
+    EXPECT_THAT(refusal({.meta4 = "fd00::/8"}), HasSubstr("--meta4 fd00::/8 is no IPv4 prefix"));
+    EXPECT_THAT(refusal({.meta6 = "x"}), HasSubstr("--meta6 x is no IPv6 prefix"));
+    EXPECT_THAT(refusal({.reserved = {"10.0.0.1/8"}}), HasSubstr("--reserved 10.0.0.1/8"));
+    EXPECT_THAT(refusal({.resolvers = {"1.1.1.1,2.2.2.2"}}), HasSubstr("ADDR4[,ADDR6]"));
+    EXPECT_THAT(refusal({.resolvers = {"1.1.1.1,"}}), ::testing::StrEq("taken"));
+    EXPECT_THAT(refusal({.resolvers = {"x"}}), HasSubstr("ADDR4[,ADDR6]"));
+    EXPECT_THAT(refusal({.resolvers = {"1.1.1.1", "1.1.1.1"}}), HasSubstr("given twice"));
+    EXPECT_THAT(refusal({.engine = "nsd", .form = "paper"}), HasSubstr("--engine nsd"));
+    EXPECT_THAT(refusal({.zones_path = "/a\"b"}), HasSubstr("--zones-path"));
+}
+
+} // namespace
+} // namespace reprise::zonebuilder

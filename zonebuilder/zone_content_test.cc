@@ -1,0 +1,121 @@
+#include "zonebuilder/test_support.hh"
+#include "zonebuilder/zone_content.hh"
+#include "zonebuilder/zone_scan.hh"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <string>
+#include <variant>
+
+namespace reprise::zonebuilder {
+namespace {
+
+using testing::ip;
+using testing::name;
+
+constexpr const char* kSoa = "@ 60 SOA m. h. 1 2 3 4 5\n";
+
+Zone read(const std::string& text, const std::string& file = "example.com.zone",
+          const std::optional<Name>& expected = {}) {
+    auto zone = read_zone(text, file, expected);
+    if (const auto* bad = std::get_if<BadZone>(&zone)) {
+        ADD_FAILURE() << bad->line << ": " << bad->why;
+        return {};
+    }
+    return std::get<Zone>(zone);
+}
+
+/// "line: why" of a zone that does not load.
+std::string trouble(const std::string& text, const std::optional<Name>& expected = {}) {
+    const auto zone = read_zone(text, "example.com.zone", expected);
+    const auto* bad = std::get_if<BadZone>(&zone);
+    return bad == nullptr ? "none" : std::to_string(bad->line) + ": " + bad->why;
+}
+
+TEST(ZoneContent, SplitsDelegationsFromOwnData) {
+    const Zone zone =
+        read(std::string(kSoa) + "@ NS ns1\n@ NS ns.other.\nns1 A 192.0.2.1\n"
+                                 "ns1 AAAA 2001:db8::1\nsub NS ns.sub\nns.sub A 192.0.2.2\n"
+                                 "sub DS 1 8 2 00\n");
+    EXPECT_EQ(zone.name, name("example.com"));
+    EXPECT_THAT(zone.servers, ::testing::ElementsAre(name("ns1.example.com"), name("ns.other")));
+    ASSERT_EQ(zone.delegations.size(), 1U);
+    EXPECT_EQ(zone.delegations[0].name, name("sub.example.com"));
+    ASSERT_EQ(zone.hosts.size(), 3U);
+    EXPECT_FALSE(zone.hosts[0].glue);
+    EXPECT_TRUE(zone.hosts[2].glue);
+    EXPECT_EQ(zone.hosts[2].address, ip("192.0.2.2"));
+    EXPECT_EQ(zone.records, 8U);
+}
+
+TEST(ZoneContent, KeepsAliasesThatLeave) {
+    const Zone zone = read(std::string(kSoa) + "@ NS n.\nin CNAME @\nout CNAME www.cdn.net.\n"
+                                               "tree DNAME example.net.\n");
+    ASSERT_EQ(zone.aliases.size(), 2U);
+    EXPECT_EQ(zone.aliases[0].target, name("www.cdn.net"));
+    EXPECT_FALSE(zone.aliases[0].subtree);
+    EXPECT_TRUE(zone.aliases[1].subtree);
+}
+
+TEST(ZoneContent, KeepsKeySigningKeysOnly) {
+    const Zone zone =
+        read(std::string(kSoa) + "@ NS n.\n@ DNSKEY 256 3 8 AwEAAQ==\n"
+                                 "@ DNSKEY 257 3 8 AwEAAg==\n@ DNSKEY 385 3 8 AwEAAw==\n");
+    ASSERT_EQ(zone.anchors.size(), 1U); // neither the zone-signing nor the revoked one
+    EXPECT_EQ(zone.anchors[0].rdata.back(), 2);
+}
+
+TEST(ZoneContent, TakesItsNameFromTheSoa) {
+    const std::string text = "org. 60 SOA m. h. 1 2 3 4 5\norg. NS ns\nns A 192.0.2.1\n";
+    const Zone zone = read(text, "whatever.txt");
+    EXPECT_EQ(zone.name, name("org"));
+    // A server completes relative names by the zone's name.
+    EXPECT_EQ(zone.hosts[0].host, name("ns.org"));
+    EXPECT_EQ(read(std::string(kSoa) + "@ NS n.", "root.zone").name, Name{});
+    EXPECT_EQ(read("$ORIGIN net.\n" + std::string(kSoa) + "@ NS n.", "x.zone").name, name("net"));
+}
+
+TEST(ZoneContent, CountsRecordsOutside) {
+    const Zone zone = read(std::string(kSoa) + "@ NS n.\nwww.example.net. A 192.0.2.1\n");
+    EXPECT_EQ(zone.out_of_zone, 1U);
+    EXPECT_TRUE(zone.hosts.empty());
+}
+
+TEST(ZoneContent, SaysWhatDoesNotLoad) {
+    const std::string soa = kSoa;
+    EXPECT_EQ(trouble(""), "0: no records");
+    EXPECT_EQ(trouble("; nothing\n"), "0: no records");
+    EXPECT_EQ(trouble("@ 60 NS n.\n"), "0: no SOA record");
+    EXPECT_EQ(trouble(soa + "\n" + soa), "3: a second SOA record");
+    EXPECT_EQ(trouble(soa), "0: no NS record at example.com.");
+    EXPECT_EQ(trouble(soa + "@ NS n.\nw CNAME x\nw A 192.0.2.1\n"),
+              "4: w.example.com. has a CNAME and other data");
+    EXPECT_EQ(trouble(soa + "@ NS n.\nw A 192.0.2.1\nw CNAME x\n"),
+              "3: w.example.com. has a CNAME and other data");
+    EXPECT_EQ(trouble(soa + "@ NS n.\nw CNAME x\nw CNAME y\n"),
+              "4: w.example.com. has a CNAME and other data");
+    EXPECT_EQ(trouble("com. 60 SOA m. h. 1 2 3 4 5\n", name("org")),
+              "1: its SOA record is at com., not at org.");
+}
+
+TEST(ZoneContent, SaysWhichLineIsNoRecord) {
+    const std::string soa = kSoa;
+    EXPECT_THAT(trouble(soa + "@ NS n.\nw A 1.2.3\n"), ::testing::StartsWith("3: "));
+    EXPECT_THAT(trouble(soa + "@ NS n.\n\n$INCLUDE other\n"), ::testing::HasSubstr("$INCLUDE"));
+    EXPECT_THAT(trouble(soa + "@ NS n.\nw CH A 1.2.3.4\n"), ::testing::StartsWith("3: "));
+    EXPECT_THAT(trouble("@ 60 SOA m. h. ( 1 2 3 4\n"), ::testing::HasSubstr("unclosed"));
+    EXPECT_THAT(trouble(soa + std::string(200, 'a') + " A 1.2.3.4\n"),
+                ::testing::StartsWith("2: "));
+    EXPECT_NE(trouble(std::string("\0\1\2", 3)), "none");
+}
+
+TEST(ZoneContent, TakesSignedAliasesAndDoubles) {
+    const std::string soa = kSoa;
+    EXPECT_EQ(trouble(soa + "@ NS n.\nw CNAME x\nw CNAME x\nw NSEC z CNAME\n"), "none");
+    EXPECT_EQ(trouble(soa + "@ NS n."), "none") << "the last line needs no end";
+}
+
+} // namespace
+} // namespace reprise::zonebuilder
