@@ -65,6 +65,40 @@ def measure(settings: Settings, folder: Path) -> dict[str, Any]:
     line.until("event=ready")
     capture = bed.spawn(folder, "tcpdump", 1, _tcpdump(folder), here)
     capture.until("listening on")
+    words = [sys.executable, "-m", "bench.delay", "--send", "--rate", str(settings.rate)]
+    sender = bed.spawn(folder, "sender", 0, [*words, "--seconds", str(settings.seconds)], here)
+    status = sender.finish(settings.seconds * 3 + 10)
+    time.sleep(settings.rtt_ms / 1_000 + _DRAIN_S)  # tcpdump fetches packets once a second
+    capture.stop(signal.SIGINT)
+    line.stop(signal.SIGTERM)
+    sink.close()
+    told = json.loads(stats.read_text(encoding="utf-8"))
+    return {"sender_status": status, **_result(settings, folder / "capture.pcap", told)}
+
+
+def _hosts(folder: Path) -> netns.Hosts:
+    """The host of the delay line, set up as experiments do it, and one behind a link."""
+    link = Link(SERVER, _THERE, "link", "link", (f"{OUT}/30",), (f"{BACK}/30",))
+    names = (SERVER, _THERE)
+    network = Network(
+        "namespaces",
+        tuple(Host(name) for name in names),
+        (link,),
+        sysctls=tuple(one for name in names for one in sysctls(name, 4_096)),
+    )
+    hosts = netns.build(network)
+    for step in delay.setup(Experiment("delay", rtt=Rtt(rtt_ms=1))):
+        hoststeps.carry_out(
+            step.apply,
+            hosts.of(step.host),
+            lambda word: word.replace(RUN, str(folder)),
+            os.environ,
+            folder / "setup.log",
+        )
+    return hosts
+
+
+def _tcpdump(folder: Path) -> list[str]:
     how = ("-i", "any", "-n", "-s", "128", "-B", "65536", "-Z", "root", "--time-stamp-precision=nano")
     out = ("-y", "LINUX_SLL2", "-w", str(folder / "capture.pcap"))
     return [programs.packaged("tcpdump"), *how, *out, f"udp src port {_PORT}"]
