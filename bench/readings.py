@@ -31,6 +31,14 @@ class Log:
         text = Path(f"/proc/{pid}/schedstat").read_text(encoding="ascii").strip()
         self.add(when, who, "schedstat", pid=pid, text=text)
 
+    def threads(self, pid: int, when: str, who: str) -> None:
+        """What every thread of a process has used so far, as `thread`."""
+        texts = {
+            one.name: (one / "schedstat").read_text(encoding="ascii").strip()
+            for one in Path(f"/proc/{pid}/task").iterdir()
+        }
+        self.add(when, who, "threads", pid=pid, texts=texts)
+
     def interface(self, when: str, who: str, folder: Path) -> None:
         """All counters of an interface (its folder in /sys/class/net)."""
         values = {

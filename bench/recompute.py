@@ -40,6 +40,7 @@ from bench.recompute_base import (
     used_alone,
     used_with_children,
 )
+from bench.recompute_hierarchy import hierarchy
 from bench.recompute_mutate import mutate
 from bench.recompute_stream import stream
 
@@ -363,7 +364,9 @@ def recompute(top: pathlib.Path) -> dict[str, Any]:
     if bench["bench"] in ("timing", "tcp", "tls"):
         found = (timing if bench["bench"] == "timing" else stream)(top, bench, spans)
     else:
-        found = {"udp": udp, "reader": reader, "mutate": mutate}[bench["bench"]](top, bench)
+        found = {"udp": udp, "reader": reader, "mutate": mutate, "hierarchy": hierarchy}[bench["bench"]](
+            top, bench
+        )
     return {
         "bench": bench["bench"],
         "note": note(bench),

@@ -1,4 +1,4 @@
-"""`reprise bench udp|tcp|tls|timing|reader|mutate`: options, the measurement, the table and the JSON line."""
+"""`reprise bench udp|tcp|tls|timing|reader|mutate|hierarchy`: options, the measurement, the table and the JSON line."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ _DEFAULT_REPEATS = {
     "timing": 3,
     "reader": 5,
     "mutate": 5,
+    "hierarchy": 1,
 }  # each keeps its bench below about seven minutes
 _KEYS = ("ecdsa-p256", "rsa-2048")
 
@@ -27,14 +28,14 @@ _KEYS = ("ecdsa-p256", "rsa-2048")
 def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """The command and its options."""
     parser = commands.add_parser(
-        "bench", help="measure beside tools from Debian: udp, tcp, tls, timing, reader, mutate"
+        "bench", help="measure beside tools from Debian: udp, tcp, tls, timing, reader, mutate, hierarchy"
     )
     parser.add_argument("bench", choices=tuple(_DEFAULT_REPEATS), help="what to measure")
     parser.add_argument(
         "--repeats",
         type=int,
         metavar="N",
-        help="runs of each tool (udp, reader, mutate 5; tcp, tls, timing 3)",
+        help="runs of each tool (udp, reader, mutate 5; tcp, tls, timing 3; hierarchy 1)",
     )
     parser.add_argument("--quick", action="store_true", help="seconds only: proves that it works, no claims")
     parser.add_argument("--json", action="store_true", help="end with one line of JSON")
@@ -47,7 +48,7 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         "and in tcp, where hold keeps as many connections (100000)",
     )
     parser.add_argument(
-        "--seconds", type=int, metavar="N", help="length of timing's traces (3 and 8), and of tcp's hold (60)"
+        "--seconds", type=int, metavar="N", help="length of timing's traces (3 and 8), of tcp's hold (60), of hierarchy's delay (5)"
     )
     parser.add_argument(
         "--key", choices=_KEYS, default=_KEYS[0], help="of the server's certificate in tls (ecdsa-p256)"
@@ -92,7 +93,7 @@ def options_of(arguments: argparse.Namespace) -> Options:
 
 def command_bench(arguments: argparse.Namespace) -> int:
     """Measures, recomputes, prints; 1 where a check falls short."""
-    from bench import mutate, reader, session, stream, table, timing, udp  # noqa: PLC0415
+    from bench import hierarchy, mutate, reader, session, stream, table, timing, udp  # noqa: PLC0415
 
     options = options_of(arguments)
     session.need_root()
@@ -103,6 +104,7 @@ def command_bench(arguments: argparse.Namespace) -> int:
         "timing": timing.measure,
         "reader": reader.measure,
         "mutate": mutate.measure,
+        "hierarchy": hierarchy.measure,
     }[options.bench]
     with session.opened(options) as opened:
         measure(opened)
