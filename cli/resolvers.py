@@ -175,5 +175,5 @@ cache.open(256 * MB, 'lmdb://{site.folder}/cache')
 modules = {{ 'stats', 'hints > iterate' }}
 hints.root_file('{site.hints}')
 {anchors}option('NO_MINIMIZE', {"false" if world.qname_minimisation else "true"})
-policy.special_names = nil
+policy.special_names = {{}}
 {site.extra}"""

@@ -1,0 +1,300 @@
+"""Experiments with server.kind = "hierarchy", end to end: real resolvers, real servers, both data paths."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+from pathlib import Path
+
+import dns.message
+import dns.rcode
+import pytest
+
+from cli import hierarchy_network, hierarchy_setup, hoststeps, linux, netns, network, nftables, zones
+from cli.planned import RUN, HostStep
+from tests import packets
+from tests.bed import wait_for
+from tests.hierarchy_bed import (
+    BIG,
+    ROOT,
+    ROOT6,
+    SLD,
+    SLD6,
+    TLD,
+    TLD6,
+    Ask,
+    finish,
+    play,
+    settings_of,
+    start,
+    write_trace,
+    write_world,
+)
+
+pytestmark = pytest.mark.netns
+
+ASKS = [
+    Ask("www.example.com.", edns="-"),
+    Ask("www.example.com."),
+    Ask("alias.example.com."),
+    Ask("x.w.example.com."),
+    Ask("nothing.example.com."),
+    Ask("example.com.", "NS"),
+    Ask("com.", "NS"),
+    Ask("nothing."),
+    Ask(BIG, "TXT", edns="4096"),
+    Ask(BIG, "TXT", transport="tcp"),
+    Ask("www.example.com.", transport="tcp"),
+]
+
+NONE = {"nothing.example.com.", "nothing."}
+RCODES = [dns.rcode.NXDOMAIN if ask.name in NONE else dns.rcode.NOERROR for ask in ASKS]
+
+
+def told(message: dns.message.Message) -> tuple[object, ...]:
+    """What an answer says to a client: all but id and TTLs, which depend on the moment."""
+    sections = (message.answer, message.authority)
+    return (
+        message.rcode(),
+        message.question[0].to_text(),
+        *(sorted(f"{one.name} {one.rdtype} {item}" for one in part for item in one) for part in sections),
+    )
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_world(tmp_path_factory.mktemp("world") / "zones")
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Path:
+    return write_trace(tmp_path / "trace.tsv", ASKS)
+
+
+WAYS: list[dict[str, object]] = [
+    {"data_path": "tun", "form": "coloured"},
+    {"data_path": "nft", "form": "paper"},
+    {"data_path": "nft", "form": "separate", "engine": "nsd", "instances": 2},
+]
+
+
+@pytest.mark.parametrize(
+    "resolver", ["bind", "unbound", pytest.param("knot-resolver", marks=pytest.mark.slow)]
+)
+def test_clients_are_told_the_same_by_every_way(
+    tmp_path: Path, world: Path, trace: Path, resolver: str
+) -> None:
+    said = []
+    for way in WAYS:
+        keys = {f"hierarchy__{key}": value for key, value in way.items()}
+        result = play(tmp_path, world, trace, hierarchy__resolver=resolver, **keys)
+        assert result.status == 0, result.said
+        summary = result.summary
+        assert summary["clean"] and summary["leaked_packets"] == 0
+        assert summary["resolver"]["unmapped_packets"] == 0
+        assert summary["resolver"]["upstream_queries"] >= 3
+        assert 0 <= summary["resolver"]["cache_hit_share"] < 1
+        said.append([told(one) for one in result.answers()])
+    for other in said[1:]:
+        assert other == said[0]
+    assert [one[0] for one in said[0]] == RCODES
+
+
+def test_a_cold_cache_walks_from_the_root_down(tmp_path: Path, world: Path) -> None:
+    trace = write_trace(tmp_path / "one.tsv", [Ask("www.example.com.")])
+    result = play(tmp_path, world, trace, sample__capture=True, hierarchy__resolver="unbound")
+    assert result.status == 0, result.said
+    assert result.folder is not None
+    seen = packets.read(result.folder / "capture-meta.pcap")
+    asked = list(dict.fromkeys(one.source for one in seen if one.is_query))
+    levels = [{ROOT, ROOT6}, {TLD, TLD6}, {SLD, SLD6}]
+    found = [next(n for n, level in enumerate(levels) if source in level) for source in asked]
+    assert found == sorted(found)
+    assert set(found) == {0, 1, 2}
+
+
+def test_several_resolvers_and_instances_at_once(tmp_path: Path, world: Path, trace: Path) -> None:
+    resolvers = ["bind", "unbound", "bind"]
+    result = play(
+        tmp_path, world, trace, hierarchy__resolver=resolvers, hierarchy__instances=2, topology__clients=3
+    )
+    assert result.status == 0, result.said
+    assert len(result.answers()) == len(ASKS)
+    assert result.folder is not None
+    for host in ("server", "server2", "server3"):
+        assert result.json(f"resolver-{host}.json")["udp_queries"] >= 3
+    for role in ("proxy", "server", "meta"):
+        assert result.summary["cpu_s"][role] > 0
+
+
+def test_a_warm_cache_asks_nobody(tmp_path: Path, world: Path, trace: Path) -> None:
+    result = play(tmp_path, world, trace, hierarchy__cache="warm")
+    assert result.status == 0, result.said
+    assert result.summary["resolver"]["upstream_queries"] == 0
+    assert result.summary["resolver"]["cache_hit_share"] == 1
+
+
+def test_other_times_than_the_traces_are_warned_of(tmp_path: Path, world: Path, trace: Path) -> None:
+    result = play(tmp_path, world, trace, replay__speed=2)
+    assert result.status == 0, result.said
+    assert "warning: the trace's times are changed and TTLs are not" in result.said
+    assert any("TTLs" in one for one in result.summary["warnings"])
+
+
+@pytest.mark.parametrize("data_path", ["tun", "nft"])
+def test_an_address_without_zones_is_counted_and_named(tmp_path: Path, world: Path, data_path: str) -> None:
+    trace = write_trace(tmp_path / "lost.tsv", [Ask("www.example.com."), Ask("www.elsewhere.com.")])
+    result = play(
+        tmp_path, world, trace, hierarchy__data_path=data_path, hierarchy__resolver="unbound",
+        replay__timeout_s=2,
+    )  # fmt: skip
+    found = result.summary["resolver"]
+    assert found["unmapped_packets"] > 0
+    assert [one["address"] for one in found["unmapped"]] == ["203.0.115.9"]
+    assert result.summary["leaked_packets"] == 0
+    assert "203.0.115.9" in result.said
+
+
+@pytest.mark.parametrize("data_path", ["tun", "nft"])
+def test_the_guard_catches_a_leak(tmp_path: Path, world: Path, data_path: str) -> None:
+    """A resolver that forwards over TLS to the outside goes past the data path; the guard stands there."""
+    lines = tmp_path / "forward.conf"
+    lines.write_text(
+        'forward-zone:\n    name: "example.com"\n    forward-tls-upstream: yes\n'
+        "    forward-addr: 9.9.9.9@853#dns.example\n",
+        encoding="ascii",
+    )
+    trace = write_trace(tmp_path / "leak.tsv", [Ask("www.example.com.")])
+    result = play(
+        tmp_path, world, trace, hierarchy__data_path=data_path, hierarchy__resolver="unbound",
+        hierarchy__resolver_config=lines, replay__timeout_s=2,
+    )  # fmt: skip
+    assert result.status == 1
+    assert result.summary["leaked_packets"] > 0
+    assert not result.summary["clean"]
+    reasons = " ".join(result.summary["unclean_because"])
+    assert "packets of server to ports 53, 853 or 443 tried to leave the experiment" in reasons
+    assert "dns_ports" in reasons
+
+
+def test_a_killed_proxy_is_started_again(tmp_path: Path, world: Path) -> None:
+    asks = [Ask(f"n{number}.w.example.com.") for number in range(150)]
+    trace = write_trace(tmp_path / "long.tsv", asks, gap_s=0.03)
+    settings = settings_of(world, trace, hierarchy__data_path="tun", replay__timeout_s=20)
+    process = start(tmp_path, settings)
+    wait_for(lambda: _rewritten(tmp_path) > 20, "packets through the proxy", 60)
+    os.kill(_proxy_of(tmp_path), signal.SIGKILL)
+    result = finish(tmp_path, process)
+    assert result.status == 1
+    reasons = " ".join(result.summary["unclean_because"])
+    assert "proxy-server died during the run (signal SIGKILL)" in reasons
+    assert "was started again" in reasons
+    assert result.summary["queries"]["answered"] >= len(asks) - 5
+    assert result.summary["resolver"]["upstream_queries"] > 100
+
+
+def _rewritten(folder: Path) -> int:
+    """Datagrams that the resolver's proxy has handled so far, by its statistics file."""
+    try:
+        path = next((folder / "results").glob("*/proxy-server-0.json"))
+        return int(json.loads(path.read_text())["packets"]["rewritten"])
+    except (StopIteration, ValueError, OSError):
+        return 0
+
+
+def _proxy_of(folder: Path) -> int:
+    """The process of the resolver's proxy of the run whose results lie below the folder."""
+    for path in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (path / "cmdline").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if b"resolver" in words[1:2] and any(word.startswith(os.fsencode(folder)) for word in words):
+            return int(path.name)
+    raise AssertionError("no proxy runs")
+
+
+def test_bad_zones_are_told_and_may_be_left_out(tmp_path: Path) -> None:
+    bad = {"broken.com.": "broken.com. 3600 IN SOA only two\n"}
+    zones = write_world(tmp_path / "zones", bad)
+    trace = write_trace(tmp_path / "trace.tsv", [Ask("www.example.com.")])
+    result = play(tmp_path, zones, trace)
+    assert result.status == 1
+    assert result.folder is None
+    assert "broken.com" in result.said
+    assert "skip_bad" in result.said or "--skip-bad" in result.said
+    result = play(tmp_path, zones, trace, hierarchy__skip_bad=True)
+    assert result.status == 0, result.said
+    assert [one["file"] for one in result.json("zones/plan.json")["failed"]] == ["broken.com.zone"]
+
+
+def test_round_trips_make_answers_wait(tmp_path: Path, world: Path) -> None:
+    trace = write_trace(tmp_path / "one.tsv", [Ask("www.example.com.")])
+    result = play(tmp_path, world, trace, hierarchy__resolver="unbound", hierarchy__rtt__rtt_ms=30)
+    assert result.status == 0, result.said
+    assert result.summary["latency_us"]["median"] >= 3 * 30_000  # root, com, example.com
+
+
+def _state(host: int | None) -> str:
+    """Rules, routes, addresses, devices, rulesets and settings of a host."""
+    commands = [
+        *(
+            ["ip", family, *words]
+            for family in ("-4", "-6")
+            for words in (["rule"], ["route", "show", "table", "all"])
+        ),
+        ["ip", "-o", "addr"],
+        ["ip", "-o", "-br", "link"],
+        ["nft", "list", "ruleset"],
+        ["sysctl", "net.ipv4.ip_forward", "net.ipv6.conf.all.forwarding", "net.ipv4.conf.all.rp_filter"],
+    ]
+    with linux.inside(host):
+        texts = [subprocess.run(one, capture_output=True, text=True, check=True).stdout for one in commands]
+    return re.sub(r" expires \S+| valid_lft \S+", "", "".join(texts))
+
+
+@pytest.mark.parametrize("data_path", ["tun", "nft"])
+def test_setup_may_be_repeated_and_undone(tmp_path: Path, world: Path, data_path: str) -> None:
+    """Also twice: a second undo has nothing to do and does not fail."""
+    bare = hierarchy_network.hierarchy(network.local(2, 4096, servers=2), 2, 2, 4096, own_way_out=False)
+    hosts = netns.build(bare)
+    plan, servers, metas = tmp_path / "plan", [(1, "server"), (2, "server2")], [(1, "meta1"), (2, "meta2")]
+    options = ["-o", str(plan), "--instances", "2", "--next-hop", "1,1,198.19.253.2,fd00:198:19:fd::2"]
+    options += [
+        "--resolver",
+        "198.19.254.1,fd00:198:19:fe::1",
+        "--resolver",
+        "198.19.254.2,fd00:198:19:fe::2",
+    ]
+    assert zones.main([str(world), *options]) == 0
+    for _, host in (*servers, *metas):
+        guard = tmp_path / f"guard-{host}.nft"
+        guard.write_text(nftables.guard_ruleset([], [], "reprise0"), encoding="ascii")
+    steps = hierarchy_setup.steps(servers, metas, data_path, 2)
+    before = {host: _state(hosts.of(host)) for _, host in (*servers, *metas)}
+
+    def carry_out(step: HostStep, commands: tuple[tuple[str, ...], ...]) -> None:
+        hoststeps.carry_out(
+            commands,
+            hosts.of(step.host),
+            lambda text: text.replace(RUN, str(tmp_path)),
+            {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"},
+            tmp_path / "log",
+        )
+
+    for _ in range(2):
+        for step in steps:
+            carry_out(step, step.apply)
+    assert [step.id for step in steps][:4] == ["guard-server", "guard-server2", "guard-meta1", "guard-meta2"]
+    for host, was in before.items():
+        assert _state(hosts.of(host)) != was
+    for _ in range(2):
+        for step in reversed(steps):
+            carry_out(step, step.undo)
+    for host, was in before.items():
+        assert _state(hosts.of(host)) == was
+    for descriptor in hosts.descriptors.values():
+        os.close(descriptor)
