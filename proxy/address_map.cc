@@ -9,6 +9,7 @@
 #include <charconv>
 #include <cstddef>
 #include <fstream>
+#include <ios>
 #include <iterator>
 #include <string>
 #include <string_view>

@@ -14,7 +14,6 @@
 #include <optional>
 #include <pwd.h>
 #include <sched.h>
-#include <signal.h>
 #include <string>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>

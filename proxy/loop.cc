@@ -4,6 +4,7 @@
 #include "core/bytes.hh"
 #include "core/clock.hh"
 #include "proxy/delay.hh"
+#include "proxy/link_sender.hh"
 #include "proxy/rewrite.hh"
 #include "proxy/statistics.hh"
 #include "proxy/tun.hh"
@@ -23,18 +24,20 @@ constexpr int kBatch = 64;
 
 } // namespace
 
-Loop::Loop(const Tun& tun, Routes routes, DelayModel* model, Statistics& statistics)
-    : tun_(tun), routes_(std::move(routes)), model_(model), statistics_(statistics),
+Loop::Loop(const Tun& tun, Routes routes, DelayModel* model, LinkSender* link,
+           Statistics& statistics)
+    : tun_(tun), routes_(std::move(routes)), model_(model), link_(link), statistics_(statistics),
       buffer_(kLargestPacket) {}
 
 void Loop::read_batch() {
     for (int i = 0; i < kBatch; ++i) {
         const std::span<std::uint8_t> packet = tun_.read(buffer_);
         if (packet.empty()) {
-            return;
+            break;
         }
         take(packet);
     }
+    flush();
 }
 
 void Loop::take(std::span<std::uint8_t> packet) {
@@ -47,7 +50,7 @@ void Loop::take(std::span<std::uint8_t> packet) {
         if (model_ != nullptr) {
             hold(packet, deciding_address(packet, outcome));
         } else {
-            write(packet);
+            send(packet);
         }
     }
 }
@@ -65,15 +68,37 @@ void Loop::hold(std::span<const std::uint8_t> packet, const IpAddress& far) {
 
 void Loop::release_due() {
     const auto out = [this](Nanoseconds due, Bytes packet) {
-        statistics_.delay_error.add(SteadyClock::now() - due);
-        write(packet);
+        send(packet);
+        released_.push_back(due);
     };
     if (line_.pop_due(SteadyClock::now(), out) != 0) {
         statistics_.in_line = line_.size();
+        flush();
     }
 }
 
-void Loop::write(std::span<const std::uint8_t> packet) {
+void Loop::send(Bytes packet) {
+    if (link_ != nullptr && link_->add(packet)) {
+        if (link_->full()) {
+            flush();
+        }
+    } else {
+        write(packet);
+    }
+}
+
+void Loop::flush() {
+    if (link_ != nullptr) {
+        statistics_.written += link_->flush([this](Bytes packet) { write(packet); });
+    }
+    const Nanoseconds now = released_.empty() ? 0 : SteadyClock::now();
+    for (const Nanoseconds due : released_) {
+        statistics_.delay_error.add(now - due);
+    }
+    released_.clear();
+}
+
+void Loop::write(Bytes packet) {
     switch (tun_.write(packet)) {
     case WriteResult::kWritten:
         ++statistics_.written;

@@ -2,14 +2,17 @@
 // Carries packets from the device through the rewriting, and the delay line where there is one,
 // back to the device.
 //
-// Cost. What this process computes is small against its system calls, and what those do is mostly
-// the host's: a write routes the packet, forwards it over the link and, where the other end is on
-// the same machine, runs the receiver's stack and wakes its process, all on our account.
+// Cost. What this process computes is small against its system calls (0.3 of 5 µs a packet), and
+// what those do is mostly the host's: a write to the device routes the packet, forwards it over the
+// link and, where the other end is on the same machine, runs the receiver's stack and wakes its
+// process, all on our account. See link_sender.hh for the way past the host's routing.
 
 #include "core/address.hh"
+#include "core/bytes.hh"
 #include "core/clock.hh"
 #include "proxy/delay.hh"
 #include "proxy/delay_line.hh"
+#include "proxy/link_sender.hh"
 #include "proxy/rewrite.hh"
 #include "proxy/statistics.hh"
 #include "proxy/tun.hh"
@@ -25,7 +28,9 @@ namespace reprise::proxy {
 class Loop {
 public:
     /// `tun` and `statistics` must outlive the loop. `model` is null where nothing waits.
-    Loop(const Tun& tun, Routes routes, DelayModel* model, Statistics& statistics);
+    /// `link` is null where every packet goes back to the device.
+    Loop(const Tun& tun, Routes routes, DelayModel* model, LinkSender* link,
+         Statistics& statistics);
 
     /// The packets that wait at the device, at most a batch of them, so that signals and due
     /// packets get their turn. Throws Error where the device has vanished.
@@ -42,14 +47,18 @@ public:
 private:
     void take(std::span<std::uint8_t> packet);
     void hold(std::span<const std::uint8_t> packet, const IpAddress& far);
-    void write(std::span<const std::uint8_t> packet);
+    void send(Bytes packet);
+    void write(Bytes packet);
+    void flush();
 
     const Tun& tun_;
     Routes routes_;
     DelayModel* model_;
+    LinkSender* link_;
     Statistics& statistics_;
     DelayLine line_;
     std::vector<std::uint8_t> buffer_;
+    std::vector<Nanoseconds> released_; ///< when what flush() sends was due
 };
 
 } // namespace reprise::proxy

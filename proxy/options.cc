@@ -48,6 +48,9 @@ CLI::App& add_command(CLI::App& app, CommandLine& line, Side side, const char* n
 void add_map(CLI::App& command, CommandLine& line) {
     command.add_option("--map", line.process.map, "map.tsv of the plan; read again on SIGHUP")
         ->required();
+    command.add_flag("--via-kernel", line.process.via_kernel,
+                     "hand every packet to the host's forwarding, so that its packet filter sees "
+                     "it; otherwise most go straight to the next hop, which costs less");
 }
 
 } // namespace

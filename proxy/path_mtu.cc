@@ -41,6 +41,21 @@ std::optional<int> route_mtu(const IpAddress& address) {
     return mtu;
 }
 
+std::vector<IpAddress> destinations(const AddressMap& map, Side side, unsigned resolver) {
+    std::vector<IpAddress> found;
+    if (side != Side::kResolver) {
+        return neighbours(map, side, resolver);
+    }
+    for (const MetaAddress& meta : map.metas) {
+        for (const IpAddress& address : {meta.v4, meta.v6}) {
+            if (meta.resolver == resolver && address.family != 0) {
+                found.push_back(address);
+            }
+        }
+    }
+    return found;
+}
+
 std::vector<IpAddress> neighbours(const AddressMap& map, Side side, unsigned resolver) {
     std::vector<IpAddress> found;
     const auto add = [&found](const IpAddress& address) {

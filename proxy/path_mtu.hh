@@ -18,4 +18,7 @@ std::optional<int> route_mtu(const IpAddress& address);
 /// instance beside a resolver, of every resolver beside the meta-DNS-server.
 std::vector<IpAddress> neighbours(const AddressMap& map, Side side, unsigned resolver);
 
+/// All addresses to which this side's packets go.
+std::vector<IpAddress> destinations(const AddressMap& map, Side side, unsigned resolver);
+
 } // namespace reprise::proxy

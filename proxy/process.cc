@@ -7,12 +7,14 @@
 #include "proxy/address_map.hh"
 #include "proxy/delay.hh"
 #include "proxy/host.hh"
+#include "proxy/link_sender.hh"
 #include "proxy/loop.hh"
 #include "proxy/metrics_server.hh"
 #include "proxy/path_mtu.hh"
 #include "proxy/rewrite.hh"
 #include "proxy/statistics.hh"
 #include "proxy/tun.hh"
+#include "proxy/verdict.hh"
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
@@ -21,6 +23,8 @@
 #include <cerrno>
 #include <csignal>
 #include <cstddef>
+#include <cstdint>
+#include <ctime>
 #include <exception>
 #include <memory>
 #include <optional>
@@ -85,11 +89,27 @@ std::optional<Endpoint> metrics_endpoint(const std::string& text) {
     return endpoint;
 }
 
+/// None where it is not wanted, nothing is rewritten, or packet sockets may not be opened.
+std::unique_ptr<LinkSender> link_sender(const ProcessOptions& options, const AddressMap& map) {
+    if (options.via_kernel || options.side == Side::kNone) {
+        return nullptr;
+    }
+    try {
+        return std::make_unique<LinkSender>(destinations(map, options.side, options.resolver));
+    } catch (const SystemError& error) {
+        spdlog::warn("event=no_link_sender because={} mend=\"run as root; packets go by the "
+                     "host's routing, which costs more\"",
+                     quoted(error.what()));
+        return nullptr;
+    }
+}
+
 class Process {
 public:
     Process(const ProcessOptions& options, std::unique_ptr<DelayModel> model, const AddressMap& map)
         : options_(options), model_(std::move(model)), tun_(options.tun),
-          loop_(tun_, routes_of(options, map), model_.get(), statistics_) {
+          link_(link_sender(options, map)),
+          loop_(tun_, routes_of(options, map), model_.get(), link_.get(), statistics_) {
         statistics_.side = side_name(options.side);
         statistics_.started = SteadyClock::now();
         dropped_before_ = tun_.dropped();
@@ -146,9 +166,7 @@ private:
         if (polls_[1].revents != 0) {
             obey();
         }
-        if (std::any_of(polls_.begin() + 2, polls_.end(), [](auto& p) { return p.revents != 0; })) {
-            metrics_->serve();
-        }
+        serve_metrics();
         report_if_due();
     }
 
@@ -158,6 +176,13 @@ private:
         const timespec timeout{.tv_sec = left / kSecond, .tv_nsec = left % kSecond};
         if (ppoll(polls_.data(), polls_.size(), &timeout, nullptr) < 0 && errno != EINTR) {
             throw SystemError("ppoll");
+        }
+    }
+
+    void serve_metrics() {
+        const auto ready = [](const pollfd& each) { return each.revents != 0; };
+        if (metrics_ && std::any_of(polls_.begin() + 2, polls_.end(), ready)) {
+            metrics_->serve();
         }
     }
 
@@ -196,6 +221,9 @@ private:
         const Nanoseconds now = SteadyClock::now();
         if (now >= next_report_) {
             next_report_ = now + kReportEvery;
+            if (link_) {
+                link_->refresh();
+            }
             report();
         }
     }
@@ -214,6 +242,7 @@ private:
     std::unique_ptr<DelayModel> model_;
     Tun tun_;
     Statistics statistics_;
+    std::unique_ptr<LinkSender> link_;
     Loop loop_;
     std::optional<MetricsServer> metrics_;
     std::vector<pollfd> polls_;

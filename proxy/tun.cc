@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
@@ -93,7 +92,7 @@ void lengthen_queue(int control, const std::string& name) {
     static_cast<void>(ioctl(control, SIOCSIFTXQLEN, &ask));
 }
 
-const std::string& checked(const std::string& name) {
+std::string checked(const std::string& name) {
     if (name.empty() || name.size() >= IFNAMSIZ || name.find('%') != std::string::npos) {
         throw UsageError(fmt::format("--tun {}: not a device's name; give 1 to 15 letters", name));
     }
@@ -130,9 +129,9 @@ WriteResult Tun::write(Bytes packet) const {
 }
 
 Error Tun::vanished() const {
-    return Error(fmt::format("TUN device {} has vanished; set the network up again and start the "
+    return Error{fmt::format("TUN device {} has vanished; set the network up again and start the "
                              "proxy anew",
-                             name_));
+                             name_)};
 }
 
 int Tun::mtu() const {
