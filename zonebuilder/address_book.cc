@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <ranges>
-#include <string>
 #include <string_view>
 #include <vector>
 

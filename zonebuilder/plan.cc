@@ -1,5 +1,6 @@
 #include "zonebuilder/plan.hh"
 
+#include "core/address.hh"
 #include "core/clock.hh"
 #include "core/error.hh"
 #include "zonebuilder/address_book.hh"
@@ -16,7 +17,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstddef>
+#include <map>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -99,6 +100,7 @@ std::vector<RootServer> root_servers(const std::vector<Zone>& zones, ZoneRange r
         servers.begin()->second.addresses = addresses_serving(groups, roots);
     }
     std::vector<RootServer> sorted;
+    sorted.reserve(servers.size());
     for (auto& [name, server] : servers) {
         sorted.push_back(std::move(server));
     }

@@ -4,6 +4,7 @@
 #include "core/clock.hh"
 #include "core/error.hh"
 #include "zonebuilder/address_book.hh"
+#include "zonebuilder/conflicts.hh"
 #include "zonebuilder/outputs.hh"
 #include "zonebuilder/plan.hh"
 #include "zonebuilder/prefix.hh"
@@ -23,11 +24,11 @@
 #include <filesystem>
 #include <fstream>
 #include <ios>
-#include <iterator>
 #include <optional>
 #include <set>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 

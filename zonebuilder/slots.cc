@@ -1,5 +1,6 @@
 #include "zonebuilder/slots.hh"
 
+#include "core/address.hh"
 #include "core/error.hh"
 #include "zonebuilder/colouring.hh"
 #include "zonebuilder/prefix.hh"
@@ -13,7 +14,6 @@
 #include <cstdint>
 #include <map>
 #include <numeric>
-#include <string>
 #include <string_view>
 #include <tuple>
 #include <utility>
@@ -77,8 +77,9 @@ private:
 std::vector<GroupIndex> by_size(const std::vector<Group>& groups) {
     std::vector<GroupIndex> order(groups.size());
     std::iota(order.begin(), order.end(), 0U);
-    std::ranges::stable_sort(order, std::ranges::greater{},
-                             [&](GroupIndex group) { return groups[group].zones.size(); });
+    std::ranges::sort(order, [&](GroupIndex a, GroupIndex b) {
+        return std::pair(groups[b].zones.size(), a) < std::pair(groups[a].zones.size(), b);
+    });
     return order;
 }
 

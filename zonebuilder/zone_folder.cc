@@ -17,6 +17,7 @@
 #include <ios>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <set>
 #include <string>
@@ -59,7 +60,7 @@ IpAddress address_of(const Json& value, std::size_t entry) {
         value.is_string() ? IpAddress::parse(value.get<std::string>()) : std::nullopt;
     if (!address) {
         refuse(entry, fmt::format("{} is no IP address", value.dump()),
-               "give addresses like \"192.0.2.1\" or \"2001:db8::1\"");
+               R"(give addresses like "192.0.2.1" or "2001:db8::1")");
     }
     return *address;
 }
@@ -84,7 +85,7 @@ std::optional<std::vector<IpAddress>> addresses_of(const Json& zone, std::size_t
 
 ZoneEntry entry_of(const Json& zone, std::size_t entry) {
     if (!zone.is_object()) {
-        refuse(entry, "not an object", "give {\"name\": ..., \"file\": ...}");
+        refuse(entry, "not an object", R"(give {"name": ..., "file": ...})");
     }
     const std::string name = string_of(zone, "name", entry);
     const std::string file = string_of(zone, "file", entry);
@@ -175,9 +176,10 @@ std::vector<ZoneEntry> parse_zones_json(std::string_view text) {
     for (const Json& zone : list["zones"]) {
         entries.push_back(entry_of(zone, entries.size() + 1));
         const ZoneEntry& entry = entries.back();
-        if (!seen.emplace(*entry.name, entry.file).second) {
+        const Name name = entry.name.value_or(Name{});
+        if (!seen.emplace(name, entry.file).second) {
             refuse(entries.size(),
-                   fmt::format("{} from {} is listed twice", entry.name->text(), entry.file),
+                   fmt::format("{} from {} is listed twice", name.text(), entry.file),
                    "put all its addresses into one entry");
         }
     }
