@@ -51,6 +51,7 @@ class Outcome:
     steal_s: float = 0.0
     leaked_packets: int | None = None
     refused_sysctls: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
 
     def fail(self, what: str, mend: str = "") -> None:
         """Keeps the first failure as the run's error and all of them as reasons."""
@@ -243,8 +244,9 @@ class Executor:
                 raise RepriseError(what + last_words(child), f"see {self._show(child.log)}")
         if process.ready.refuse:
             refused = ready.refused(process.ready.refuse, child.log)
-            if refused:
+            if refused and process.ready.mend:
                 raise RepriseError(f"{process.id}: {refused}", process.ready.mend)
+            self.outcome.warnings += [f"{process.id}: {refused}"] if refused else []
 
     # --- the run ------------------------------------------------------------------------------------------
 

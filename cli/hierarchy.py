@@ -10,6 +10,7 @@ resolver; answers go the same way back. Rules of routing send packets there by t
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 from cli import delay, hierarchy_network, hierarchy_setup, network, nftables, resolvers, server_plan
@@ -18,6 +19,7 @@ from cli.hierarchy_setup import PLAN, WORLD
 from cli.network import Network
 from cli.planned import RESULTS, RUN, Facts, File, Folder, HostStep, Process, Ready, Step, Stop
 
+TUNNELS = (hierarchy_setup.TUN, delay.TUN)
 _PROXY_RESTARTS = 3
 _WARM_S = 3_600.0
 # What named and NSD say of a zone that they do not load, in their logs.
@@ -110,13 +112,13 @@ def _guards(experiment: Experiment) -> tuple[File, ...]:
                         if network.server_of(index, servers) == number
                     ],
                     (experiment.server.port,),
-                    hierarchy_setup.TUN,
+                    TUNNELS,
                 ),
             )
             for number, host, _ in _resolvers(experiment)
         ),
         *(
-            File(hierarchy_setup.guard_file(host), nftables.guard_ruleset((), (), hierarchy_setup.TUN))
+            File(hierarchy_setup.guard_file(host), nftables.guard_ruleset((), (), TUNNELS))
             for _, host in _metas(experiment)
         ),
     )
@@ -278,17 +280,17 @@ def processes(experiment: Experiment, facts: Facts) -> tuple[Process, ...]:
 
 def _meta(experiment: Experiment, facts: Facts, number: int, host: str) -> Process:
     world = _world(experiment)
-    refuse = "" if world.skip_bad else _REFUSED[world.engine]
     if world.engine == "bind":
         user = facts.users.get("named", "")
         config = f"{PLAN}/named-{number}.conf"
         argv: tuple[str, ...] = (f"{RUN}/named", "-g", "-c", config, "-n", "1")
         argv += ("-u", user) if user else ()
-        ready, env = Ready("log", text=" running", timeout_s=experiment.server.ready_s), {}
+        ready, env = Ready("log", text=" running\n", timeout_s=experiment.server.ready_s), {}
     else:
         argv = facts.module("cli.slots", facts.programs["nsd"], f"{PLAN}/nsd-{number}.list")
         ready, env = Ready("log", text="event=ready", timeout_s=experiment.server.ready_s), facts.module_env
-    ready = Ready(ready.kind, text=ready.text, timeout_s=ready.timeout_s, refuse=refuse, mend=_SKIP)
+    mend = "" if world.skip_bad else _SKIP
+    ready = dataclasses.replace(ready, refuse=_REFUSED[world.engine], mend=mend)
     return Process(host, "meta", host, argv, env, ready=ready, stop=Stop("SIGTERM", 10.0))
 
 

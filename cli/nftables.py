@@ -108,8 +108,12 @@ def _answering(word: str, family: int, number: int, resolver: str) -> str:
 """
 
 
-def guard_ruleset(clients: Sequence[str], ports: Sequence[int], tunnel: str) -> str:
-    """The guard of a host whose links to clients are `clients` and whose service is on `ports`."""
+def guard_ruleset(clients: Sequence[str], ports: Sequence[int], tunnels: Sequence[str]) -> str:
+    """The guard of a host whose links to clients are `clients` and whose service is on `ports`.
+
+    What goes into a tunnel has not left yet: it comes by again when its proxy writes it back.
+    """
+    own = ", ".join(f'"{name}"' for name in ("lo", *tunnels))
     replies = ""
     if clients:
         names = ", ".join(f'"{name}"' for name in clients)
@@ -118,6 +122,7 @@ def guard_ruleset(clients: Sequence[str], ports: Sequence[int], tunnel: str) -> 
         replies = f"""        oifname {{ {names} }} udp sport {{ {numbers} }} @th,80,1 1 accept
         oifname {{ {names} }} tcp sport {{ {numbers} }} accept
         oifname {{ {names} }} ip frag-off & 0x1fff != 0 accept
+        oifname {{ {names} }} frag frag-off != 0 accept
 """
     return _table(
         GUARD,
@@ -126,7 +131,7 @@ def guard_ruleset(clients: Sequence[str], ports: Sequence[int], tunnel: str) -> 
     counter errors {{ }}
     chain leaving {{
         type filter hook postrouting priority 300; policy accept;
-        oifname {{ "lo", "{tunnel}" }} accept
+        oifname {{ {own} }} accept
         ip daddr {{ {", ".join(EXPERIMENT4)} }} accept
         ip6 daddr {{ {", ".join(EXPERIMENT6)} }} accept
 {replies}        meta l4proto {{ icmp, ipv6-icmp }} counter name errors drop

@@ -61,7 +61,8 @@ def refused(pattern: str, log: Path) -> str:
         return ""
     found = {match["what"]: match["why"] for match in re.finditer(pattern, text, re.MULTILINE)}
     shown = ", ".join(f"{what} ({why})" for what, why in list(found.items())[:_SHOWN])
-    return f"{len(found)} zones did not load: {shown}" if found else ""
+    many = "s" if len(found) > 1 else ""
+    return f"{len(found)} zone{many} did not load: {shown}" if found else ""
 
 
 def dns_problem(ready: Ready) -> str | None:

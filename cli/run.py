@@ -142,7 +142,7 @@ def manifest(plan: Plan, host: dict[str, Any], outcome: Outcome) -> dict[str, An
         "steal_s": outcome.steal_s,
         "warmup_s": plan.experiment.sample.warmup_s,
         "leaked_packets": outcome.leaked_packets,
-        "warnings": warnings(plan.experiment),
+        "warnings": [*warnings(plan.experiment), *outcome.warnings],
     }
 
 

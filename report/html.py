@@ -139,10 +139,17 @@ def _what_ran(run: Run) -> list[tuple[str, list[tuple[str, str]]]]:
         ("Trace and experiment", trace),
         ("Server", _facts(server)),
         *((name.capitalize(), _facts(value)) for name, value in parts.items()),
+        ("Plan of the hierarchy", _facts(_plan_sizes(run))),
         ("Client hosts", _host_facts(run)),
         ("Machine", [*_facts(as_dict(manifest.get("host"))), *_facts({"steal_s": manifest.get("steal_s")})]),
         ("Versions", _facts({**as_dict(manifest.get("versions")), "commit": manifest.get("commit")})),
     ]
+
+
+def _plan_sizes(run: Run) -> Json:
+    """Lists of the plan by their lengths: they are in zones/plan.json whole."""
+    plan = {name: value for name, value in (run.hierarchy or {}).items() if name not in ("schema", "seconds")}
+    return {name: len(value) if isinstance(value, list) else value for name, value in plan.items()}
 
 
 def _facts(values: Json, prefix: str = "") -> list[tuple[str, str]]:

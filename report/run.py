@@ -40,6 +40,7 @@ class Run:
     answer_paths: tuple[Path, ...]
     comparison: Json | None = None
     resolvers: tuple[tuple[Json, Json], ...] = ()  # counters of each, before and after the replay
+    hierarchy: Json | None = None  # the planner's report
     other_samples: tuple[
         tuple[ServerSample, ...], ...
     ] = ()  # further resolvers and meta-DNS-servers, by host
@@ -96,6 +97,7 @@ def open_run(folder: Path) -> Run:
         answer_paths=tuple(sorted(folder.glob("answers-*.ra"))),
         comparison=_read_json(folder / "compare.json", problems),
         resolvers=tuple(_read_resolvers(folder, problems)),
+        hierarchy=_read_json(folder / "zones" / "plan.json", problems),
         other_samples=tuple(
             tuple(_read_samples(path, problems))
             for pattern in ("server[0-9]*.csv", "meta[0-9]*.csv")

@@ -272,7 +272,7 @@ def test_setup_may_be_repeated_and_undone(tmp_path: Path, world: Path, data_path
     assert zones.main([str(world), *options]) == 0
     for _, host in (*servers, *metas):
         guard = tmp_path / f"guard-{host}.nft"
-        guard.write_text(nftables.guard_ruleset([], [], "reprise0"), encoding="ascii")
+        guard.write_text(nftables.guard_ruleset([], [], ["reprise0"]), encoding="ascii")
     steps = hierarchy_setup.steps(servers, metas, data_path, 2)
     before = {host: _state(hosts.of(host)) for _, host in (*servers, *metas)}
 
