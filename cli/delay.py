@@ -11,6 +11,9 @@ A step may be carried out twice, and its undo leaves the host as it was.
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 from cli import network
 from cli.experiment import Experiment, Rtt, Tls
 from cli.planned import RESULTS, RUN, Facts, HostStep, Process, Ready, Step, Stop
@@ -73,6 +76,21 @@ def setup(experiment: Experiment) -> tuple[HostStep, ...]:
 def processes(experiment: Experiment, facts: Facts) -> tuple[Process, ...]:
     """The delay lines; they come before the servers, whose answers need them."""
     return tuple(_proxy(experiment.rtt, host, facts) for host in _hosts(experiment) if experiment.rtt)
+
+
+def dropped(results: Path) -> list[str]:
+    """What proxies of any kind had to drop, in words: a run that lost packets by itself is not clean."""
+    found = []
+    for path in sorted((*results.glob("delay-*.json"), *results.glob("proxy-*.json"))):
+        try:
+            packets = json.loads(path.read_text(encoding="utf-8"))["packets"]
+            full, late = int(packets["overflow"]), int(packets["unread"])
+        except (OSError, ValueError, KeyError, TypeError):
+            continue  # a proxy that died tells of its end itself
+        name = path.stem.rpartition("-")[0]
+        found += [f"{name} dropped {full} packets: its delay line was full"] if full else []
+        found += [f"{name} dropped {late} packets that came faster than it could read"] if late else []
+    return found
 
 
 def _hosts(experiment: Experiment) -> tuple[str, ...]:

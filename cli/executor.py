@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cli import hoststeps, linux, netns, processes, progress, ready, sockdiag
+from cli import delay, hoststeps, linux, netns, processes, progress, ready, sockdiag
 from cli.errors import EXIT_FAILED, Interrupted, RepriseError
 from cli.planned import RESULTS, RUN, Folder, Plan, Process, Step
 from cli.processes import Child, Launch, last_line
@@ -392,6 +392,7 @@ class Executor:
             if child.id != self._plan.main and not child.stopped_by_us:
                 self._note_early_end(child)
         if self._plan.network.kind == "namespaces" and self._hosts.descriptors:
+            self.outcome.because += delay.dropped(self._results)
             self._count_leaks()
 
     def _count_leaks(self) -> None:
