@@ -71,7 +71,7 @@ void Loop::release_due() {
         send(packet);
         released_.push_back(due);
     };
-    if (line_.pop_due(SteadyClock::now(), out) != 0) {
+    if (line_.size() != 0 && line_.pop_due(SteadyClock::now(), out) != 0) {
         statistics_.in_line = line_.size();
         flush();
     }

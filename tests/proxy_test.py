@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import signal
 import socket
 import struct
@@ -221,6 +223,46 @@ def test_the_device_takes_the_links_mtu(narrow: ProxyBed) -> None:
             assert narrow.dig(address, f"{size}.example.", "+tcp").startswith('"1"'), (address, size)
 
 
+def written(bed: ProxyBed) -> int:
+    """Packets that came in from the resolver's device: those which its proxy handed to the kernel."""
+    text = bed.output(RESOLVER, "ip", "-j", "-s", "link", "show", TUN)
+    return int(json.loads(text)[0]["stats64"]["rx"]["packets"])
+
+
+def goes_past_the_kernel(bed: ProxyBed, address: str) -> bool:
+    before = written(bed)
+    assert bed.dig(address, "a.example.") == f'"{SLOTS[address]}"'
+    return written(bed) == before
+
+
+@pytest.mark.parametrize("address", [ROOT_B4, ROOT_B6])
+def test_packets_go_straight_to_the_next_hop_once_it_is_known(bed: ProxyBed, address: str) -> None:
+    resolver, _ = bed.start_both()
+    wait_for(lambda: goes_past_the_kernel(bed, address), "a packet that the kernel did not route")
+    bed.ip(RESOLVER, "link", "set", "up0", "down")
+    assert "no servers could be reached" in bed.dig(address, "a.example.", "+time=1")
+    bed.ip(RESOLVER, "link", "set", "up0", "up")
+    if ":" in address:  # its addresses went with the link
+        bed.ip(RESOLVER, "addr", "add", "fd00:198:19:fd::1/126", "dev", "up0", "nodad")
+        bed.ip(RESOLVER, "route", "replace", "fd00:198:18::/48", "via", "fd00:198:19:fd::2")
+    else:
+        bed.ip(RESOLVER, "route", "replace", "198.18.128.0/17", "via", "198.19.253.2")
+    wait_for(lambda: bed.dig(address, "a.example.", "+time=1") == '"2"', "answers over the link again")
+    wait_for(lambda: goes_past_the_kernel(bed, address), "the short cut again")
+    assert bed.finish(resolver, RESOLVER)["packets"]["malformed"] == 0
+
+
+def test_every_packet_goes_by_the_kernel_where_asked(bed: ProxyBed) -> None:
+    bed.start_responder()
+    resolver = bed.start_proxy(RESOLVER, "--via-kernel")
+    bed.start_proxy(META, "--via-kernel")
+    before = written(bed)
+    for _ in range(5):
+        assert bed.dig(ROOT_A4, "a.example.") == '"1"'
+    assert written(bed) == before + 5
+    assert bed.finish(resolver, RESOLVER)["packets"]["written"] == 5
+
+
 def test_counts_are_served_to_prometheus_and_root_is_given_up(open_bed: ProxyBed) -> None:
     resolver = open_bed.start_proxy(RESOLVER, "--metrics", "127.0.0.1:9353", "--user", "nobody")
     open_bed.dig(UNMAPPED4, "a.example.", "+time=1")
@@ -236,6 +278,17 @@ def test_counts_are_served_to_prometheus_and_root_is_given_up(open_bed: ProxyBed
     assert "Uid:\t65534\t65534\t65534\t65534" in status
     assert "CapEff:\t0000000000000000" in status
     assert open_bed.finish(resolver, RESOLVER)["packets"]["unmapped"] == 1
+
+
+def test_the_proxy_makes_a_missing_device_and_runs_first_where_asked(bed: ProxyBed) -> None:
+    argv = [programs.own("reprise-proxy"), "resolver", "--tun", "made0", "--map", str(bed.map), "--realtime"]
+    program = bed.start(RESOLVER, "made", argv)
+    wait_for(lambda: "event=ready" in program.text(), "ready")
+    assert "made0" in bed.output(RESOLVER, "ip", "-br", "link", "show", "up")
+    assert os.sched_getscheduler(program.process.pid) & 0xFF == os.SCHED_FIFO
+    stop(program)
+    assert program.process.returncode == 0
+    assert "made0" not in bed.output(RESOLVER, "ip", "-br", "link")
 
 
 def test_a_changed_map_is_read_on_request(bed: ProxyBed) -> None:
