@@ -23,7 +23,7 @@ TUNNELS = (hierarchy_setup.TUN, delay.TUN)
 _PROXY_RESTARTS = 3
 _WARM_S = 3_600.0
 # What named and NSD say of a zone that they do not load, in their logs.
-_REFUSED = {
+REFUSED = {
     "bind": r"zone (?P<what>\S+?)/IN(?:/\S+)?: loading from master file \S+ failed: (?P<why>.+)$",
     "nsd": r"error: (?P<why>zone (?P<what>\S+) .+)$",
 }
@@ -290,7 +290,7 @@ def _meta(experiment: Experiment, facts: Facts, number: int, host: str) -> Proce
         argv = facts.module("cli.slots", facts.programs["nsd"], f"{PLAN}/nsd-{number}.list")
         ready, env = Ready("log", text="event=ready", timeout_s=experiment.server.ready_s), facts.module_env
     mend = "" if world.skip_bad else _SKIP
-    ready = dataclasses.replace(ready, refuse=_REFUSED[world.engine], mend=mend)
+    ready = dataclasses.replace(ready, refuse=REFUSED[world.engine], mend=mend)
     return Process(host, "meta", host, argv, env, ready=ready, stop=Stop("SIGTERM", 10.0))
 
 
