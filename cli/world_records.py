@@ -29,6 +29,7 @@ from cli.world_model import (
 SERIAL = 2026010100
 _PARENT_TTL = 172_800  # of NS and glue at the parent; the zone's own TTLs differ, as they mostly do
 _SITE_TTL = 3_600
+_SERVICES = 0.4  # chance of each service at a site of the tree shape
 _BIG_STRINGS, _BIG_LENGTH = 15, 243  # a TXT record whose answer is close to 4,000 bytes, within 4,096
 
 
@@ -68,6 +69,7 @@ def contents(draft: Draft, settings: Settings) -> Contents:
     for zone in sites:
         if zone.second:
             made.second[zone.name] = _other_content(zone, made.records[zone.name])
+    made.names = [name for name in made.names if "\\" not in name]  # lists of names have no escapes
     draft.source.shuffle(made.names)
     return made
 
@@ -113,12 +115,13 @@ def _sites(draft: Draft, zones: list[Zone], made: Contents) -> None:
             made.records[zone.name] += _web(draft.source, below("www.nic", zone.name))
             made.names.append(below("www.nic", zone.name))
             continue
-        made.records[zone.name] += _site(draft.source, zone.name)
-        made.records[zone.name] += _aliases(draft.source, zone.name, draft.source.choice(zones).name, number)
+        site = _site(draft.source, zone.name, _SERVICES)
+        site += _aliases(draft.source, zone.name, draft.source.choice(zones).name, number)
+        made.records[zone.name] += site
         if number % 10 == 3:
             made.records[zone.name].append(_big(zone.name))
             made.names.append(below("big", zone.name))
-        made.names += _asked(draft.source, zone.name)
+        made.names += _asked(draft.source, zone.name, {one.owner for one in site})
 
 
 def _web(source: random.Random, owner: str) -> list[Record]:
@@ -128,16 +131,20 @@ def _web(source: random.Random, owner: str) -> list[Record]:
     ]
 
 
-def _site(source: random.Random, zone: str) -> list[Record]:
+def _site(source: random.Random, zone: str, services: float) -> list[Record]:
+    """Web and mail, and each of some services with the given chance."""
+    optional = [
+        Record(below("_sip._tcp", zone), _SITE_TTL, "SRV", f"0 5 5060 {below('www', zone)}"),
+        Record(below("host.deep", zone), _SITE_TTL, "A", public4(source)),
+        Record(below("*.wild", zone), _SITE_TTL, "A", public4(source)),
+    ]
     return [
         *_web(source, zone),
         *_web(source, below("www", zone)),
         Record(zone, _SITE_TTL, "MX", f"10 {below('mail', zone)}"),
         Record(zone, _SITE_TTL, "TXT", f'"v=spf1 mx -all" "zone={_quotable(zone)}"'),
         Record(below("mail", zone), _SITE_TTL, "A", public4(source)),
-        Record(below("_sip._tcp", zone), _SITE_TTL, "SRV", f"0 5 5060 {below('www', zone)}"),
-        Record(below("host.deep", zone), _SITE_TTL, "A", public4(source)),
-        Record(below("*.wild", zone), _SITE_TTL, "A", public4(source)),
+        *(one for one in optional if source.random() < services),
     ]
 
 
@@ -156,11 +163,11 @@ def _big(zone: str) -> Record:
     return Record(below("big", zone), _SITE_TTL, "TXT", text)
 
 
-def _asked(source: random.Random, zone: str) -> list[str]:
-    """Mostly what exists; clients also ask for what does not."""
-    wild = f"{source.randrange(1 << 20):x}.wild"
-    hosts = ["www", "mail", "ftp", "cdn", "_sip._tcp", "host.deep", wild, f"nx{source.randrange(1000)}"]
-    return [zone, *(below(host, zone) for host in hosts)]
+def _asked(source: random.Random, zone: str, owners: set[str]) -> list[str]:
+    """What exists; clients also ask for what does not."""
+    wild = f"{source.randrange(1 << 20):x}."
+    names = {name.replace("*.", wild) for name in owners if not name.startswith("old.")}
+    return [*sorted(names), below(f"nx{source.randrange(1000)}", zone)]
 
 
 def _quotable(name: str) -> str:
@@ -177,10 +184,10 @@ def _hard_sites(draft: Draft, zones: list[Zone], made: Contents) -> None:
             here.append(Record(zone.name, _SITE_TTL, "DNAME", source.choice(zones).name))
             here += _web(source, zone.name)
             continue
-        here += [*_site(source, zone.name), *_hard_aliases(draft, zones, zone.name)]
+        here += [*_site(source, zone.name, 1.0), *_hard_aliases(draft, zones, zone.name)]
         if number % 6 == 0:
             here.append(_big(zone.name))
-        made.names += _asked(source, zone.name)
+        made.names += _asked(source, zone.name, {one.owner for one in here if is_below(one.owner, zone.name)})
 
 
 def _free(draft: Draft, zone: Zone) -> bool:

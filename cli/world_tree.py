@@ -14,7 +14,8 @@ from cli.world_model import ROOT, ROOT_SERVERS, Draft, Settings, Zone, below, st
 
 _TLDS = ("com", "net", "org")
 _REGISTRY = "gtld-servers.net."
-_LEAST_SHARED_NAMES = 40  # zones: below that, no third level
+_LEAST_ZONES = 40  # before zones hang below small ones
+_THIRD_LEVEL, _AT_PARENTS = 0.05, 0.75  # shares: of zones below small ones, of these on the parent's servers
 
 
 @dataclass
@@ -66,7 +67,7 @@ def _providers(plan: _Plan, count: int) -> None:
 
 def _small_zone(plan: _Plan) -> None:
     source = plan.draft.source
-    if plan.homes and len(plan.draft.zones) > _LEAST_SHARED_NAMES and source.random() < 0.08:
+    if plan.homes and len(plan.draft.zones) > _LEAST_ZONES and source.random() < _THIRD_LEVEL:
         _third_level(plan)
         return
     tld = source.choice(plan.tlds[: max(3, len(plan.tlds) // 4)] if source.random() < 0.7 else plan.tlds)
@@ -100,5 +101,5 @@ def _third_level(plan: _Plan) -> None:
     source = plan.draft.source
     parent = plan.draft.zones[source.choice(plan.homes)]
     name = plan.draft.fresh_name(parent.name, 1, 2)
-    servers = parent.servers if source.random() < 0.5 else _servers(plan, name)
+    servers = parent.servers if source.random() < _AT_PARENTS else _servers(plan, name)
     plan.draft.add(Zone(name, servers))
