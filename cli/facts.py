@@ -44,6 +44,8 @@ def gather(experiment: Experiment, run: str) -> Facts:
         **{name: programs.own(name) for name in own},
         **{name: programs.packaged(name) for name in needed},
     }
+    if world is not None and world.zones is not None and not Path(world.zones).is_dir():
+        raise RepriseError(f"no folder {world.zones}", "set hierarchy.zones to a folder of zone files")
     zone = Path(server.zone) if server.zone is not None and server.kind != "address" else None
     return Facts(
         run=run,
@@ -55,8 +57,18 @@ def gather(experiment: Experiment, run: str) -> Facts:
         origin=server.origin or (zonefile.find_origin(zone) if zone is not None else "."),
         zone_compression=zonefile.compression(zone) if zone is not None else None,
         server_user=_server_user(server.kind),
+        resolver_config=_read_lines(world.resolver_config) if world else "",
         users={name: _packaged_user(_USERS[name]) for name in needed if name in _USERS},
     )
+
+
+def _read_lines(path: str | None) -> str:
+    """The user's lines for the resolver's configuration."""
+    try:
+        return Path(path).read_text(encoding="utf-8") if path else ""
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is no UTF-8 text"
+        raise RepriseError(f"cannot read {path}: {why}", "mend hierarchy.resolver_config") from None
 
 
 def _server_programs(experiment: Experiment) -> tuple[str, ...]:

@@ -126,7 +126,6 @@ def _guards(experiment: Experiment) -> tuple[File, ...]:
 
 def _resolver_config(experiment: Experiment, facts: Facts, number: int, host: str, kind: str) -> str:
     world = _world(experiment)
-    extra = Path(world.resolver_config).read_text(encoding="utf-8") if world.resolver_config else ""
     site = resolvers.Site(
         f"{RUN}/{host}",
         f"{PLAN}/root.hints",
@@ -136,7 +135,7 @@ def _resolver_config(experiment: Experiment, facts: Facts, number: int, host: st
         hierarchy_network.upstream(number),
         facts.users.get(PROGRAMS[kind], ""),
         facts.descriptors,
-        extra,
+        facts.resolver_config,
     )
     return resolvers.config(kind, experiment.server, world, site)
 

@@ -146,6 +146,7 @@ class Facts:
     origin: str = "."
     zone_compression: str | None = None
     server_user: str = ""
+    resolver_config: str = ""  # the lines that the user adds to a resolver's configuration
     users: dict[str, str] = field(default_factory=dict)  # of further servers, by program; "" = ours
 
     def module(self, module: str, *arguments: str) -> tuple[str, ...]:

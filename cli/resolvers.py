@@ -74,7 +74,7 @@ def named(server: Server, world: Hierarchy, site: Site) -> str:
     max-udp-size {min(server.edns_size, 4096)};
     edns-udp-size {min(server.edns_size, 4096)};
     nocookie-udp-size {min(server.edns_size, 4096)};
-    minimal-responses {"yes" if server.minimal_responses else "no"};
+    minimal-responses {"yes" if server.minimal_responses else "no-auth-recursive"};
     recursive-clients 100000;
     clients-per-query 0;
     tcp-clients {_clients(server, site)};
@@ -118,7 +118,6 @@ def unbound(server: Server, world: Hierarchy, site: Site) -> str:
 {anchors}    qname-minimisation: {"yes" if world.qname_minimisation else "no"}
     edns-buffer-size: {server.edns_size}
     max-udp-size: {server.edns_size}
-    minimal-responses: {"yes" if server.minimal_responses else "no"}
     unblock-lan-zones: yes
     insecure-lan-zones: yes
     so-reuseport: yes

@@ -206,6 +206,9 @@ def capture(experiment: Experiment, facts: Facts) -> Process:
     """Packets of the service at the server's host."""
     interface = "data1" if experiment.topology.clients == 1 else "any"
     wanted = " or ".join(f"port {port}" for port in _ports(experiment))
+    if experiment.world:  # what a resolver asks goes by other addresses
+        hosts = " or ".join(f"host {address}" for address in addresses(experiment))
+        wanted = f"({wanted}) and ({hosts})"
     return tcpdump(facts, "capture", network.SERVER, interface, "capture.pcap", wanted, ("server",))
 
 
