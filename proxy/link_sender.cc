@@ -76,6 +76,9 @@ void LinkSender::refresh() {
     } else if (changes.neighbours) {
         look_up_neighbours();
     }
+}
+
+void LinkSender::confirm() {
     for (Hop& hop : hops_) {
         hop.by_kernel = true;
     }

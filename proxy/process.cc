@@ -39,6 +39,7 @@ namespace reprise::proxy {
 namespace {
 
 constexpr Nanoseconds kReportEvery = kSecond;
+constexpr Nanoseconds kRefreshEvery = 100 * kMillisecond;
 
 std::string_view side_name(Side side) {
     return side == Side::kResolver ? "resolver" : side == Side::kMeta ? "meta" : "delay";
@@ -167,11 +168,13 @@ private:
             obey();
         }
         serve_metrics();
+        refresh_if_due();
         report_if_due();
     }
 
     void wait() {
-        const Nanoseconds until = std::min(next_report_, loop_.next_due().value_or(next_report_));
+        const Nanoseconds housework = link_ ? next_refresh_ : next_report_;
+        const Nanoseconds until = std::min(housework, loop_.next_due().value_or(housework));
         const Nanoseconds left = std::max<Nanoseconds>(until - SteadyClock::now(), 0);
         const timespec timeout{.tv_sec = left / kSecond, .tv_nsec = left % kSecond};
         if (ppoll(polls_.data(), polls_.size(), &timeout, nullptr) < 0 && errno != EINTR) {
@@ -217,12 +220,19 @@ private:
         }
     }
 
+    void refresh_if_due() {
+        if (link_ && SteadyClock::now() >= next_refresh_) {
+            next_refresh_ = SteadyClock::now() + kRefreshEvery;
+            link_->refresh();
+        }
+    }
+
     void report_if_due() {
         const Nanoseconds now = SteadyClock::now();
         if (now >= next_report_) {
             next_report_ = now + kReportEvery;
             if (link_) {
-                link_->refresh();
+                link_->confirm();
             }
             report();
         }
@@ -248,6 +258,7 @@ private:
     std::vector<pollfd> polls_;
     std::uint64_t dropped_before_ = 0;
     Nanoseconds next_report_ = 0;
+    Nanoseconds next_refresh_ = 0;
     bool stopped_ = false;
 };
 
