@@ -34,7 +34,7 @@ _KINDS = ("bind", "unbound")
 class Names:
     """Second-level zones of the world."""
 
-    secure: str  # with a whole chain of trust
+    secure: str  # with a whole chain of trust and a wildcard
     broken: str  # the same, but for one signature
     insecure: str  # without DS
     big: str  # secure, with a large TXT record
@@ -143,8 +143,9 @@ def choose(files: dict[str, str]) -> Names:
         delegated = all(f"\n{one} 86400 DS " in files[enclosing(parent_of(one), files)] for one in chain)
         (secure if delegated else insecure).append(name)
     big = next(one for one in secure if f"big.{one}" in files[one])
-    others = [one for one in secure if one != big]
-    return Names(others[-1], others[-2], insecure[-1], big)
+    wild = next(one for one in secure if one != big and f"*.wild.{one}" in files[one])
+    broken = next(one for one in secure if one not in (big, wild))
+    return Names(wild, broken, insecure[-1], big)
 
 
 def break_signature(text: str, owner: str) -> str:

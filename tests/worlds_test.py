@@ -126,5 +126,5 @@ def test_every_form_answers_every_question_alike(ground: Ground, seed: int, sign
 @pytest.mark.slow
 @pytest.mark.parametrize("signed", [False, True])
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_nsd_answers_every_question_alike(ground: Ground, seed: int, signed: bool) -> None:
-    compare_nsd(ground, Settings(zones=120, seed=seed, signed=signed, shape="random"), _EVERYTHING)
+def test_nsd_answers_alike_in_every_world(ground: Ground, seed: int, signed: bool) -> None:
+    compare_nsd(ground, Settings(zones=100, seed=seed, signed=signed, shape="random"), 500)
