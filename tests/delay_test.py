@@ -53,10 +53,10 @@ def desk(tmp_path: Path) -> Path:
 def write_trace(path: Path, rtts: dict[str, str], count: int = 200, asked: str = "com.\tA\t-") -> None:
     """Queries every 10 ms, the sources in turn; `asked` is the cells name, type, edns."""
     sources = list(rtts.items())
-    rows = ["#reprise-text 1", "time\tsource\tid\tname\ttype\tedns\trtt"]
+    rows = ["#reprise-text 1", "time\tsource\tport\tid\tname\ttype\tedns\trtt"]
     for number in range(count):
         source, rtt = sources[number % len(sources)]
-        rows.append(f"{number / 100:.2f}\t{source}\t{number}\t{asked}\t{rtt}")
+        rows.append(f"{number / 100:.2f}\t{source}\t{2_000 + number}\t{number}\t{asked}\t{rtt}")
     path.write_text("\n".join(rows) + "\n", encoding="ascii")
 
 
@@ -150,11 +150,12 @@ def test_every_client_has_its_prefix(desk: Path) -> None:
 
 
 @pytest.mark.alone
-def test_the_trace_says_each_sources_round_trip(desk: Path) -> None:
+@pytest.mark.parametrize("mode", ["addresses", "packet"])
+def test_the_trace_says_each_sources_round_trip(desk: Path, mode: str) -> None:
     """By the capture at the server: each source's answers leave its class after its queries came."""
     classes = {"203.0.113.1": 5, "203.0.113.2": 60, "2001:db8::3": 25, "2001:db8::4": 0}
     write_trace(desk / "trace.txt", {source: str(rtt or "-") for source, rtt in classes.items()})
-    ended = run(desk, 'rtt.by="source"', 'replay.source_mode="addresses"', "sample.capture=true")
+    ended = run(desk, 'rtt.by="source"', f"replay.source_mode={mode}", "sample.capture=true")
     clean(ended)
     (folder,) = ended.results
     seen = waits_ms(folder / "capture.pcap")
