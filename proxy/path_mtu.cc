@@ -1,7 +1,6 @@
 #include "proxy/path_mtu.hh"
 
 #include "core/address.hh"
-#include "core/error.hh"
 #include "core/fd.hh"
 #include "proxy/address_map.hh"
 #include "proxy/rewrite.hh"
@@ -25,8 +24,10 @@ constexpr std::uint16_t kPort = 9;
 
 std::optional<int> route_mtu(const IpAddress& address) {
     const bool v4 = address.is_v4();
-    const FileDescriptor socket(
-        check(::socket(v4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0), "socket"));
+    const FileDescriptor socket(::socket(v4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    if (!socket.valid()) { // a kernel without this family
+        return std::nullopt;
+    }
     sockaddr_storage storage{};
     const socklen_t length = Endpoint{.address = address, .port = kPort}.to_sockaddr(storage);
     if (connect(socket.get(), reinterpret_cast<const sockaddr*>(&storage), length) != 0) {
