@@ -12,14 +12,17 @@ A step may be carried out twice, and its undo leaves the host as it was.
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 from cli import network
+from cli.errors import RepriseError
 from cli.experiment import Experiment, Rtt, Tls
 from cli.planned import RESULTS, RUN, Facts, HostStep, Process, Ready, Step, Stop
 
 SOURCES = f"{RESULTS}/rtts.tsv"  # by = "source": the trace's round trips as a table
 TUN = "reprise1"
+_DEVICE = "/dev/net/tun"
 TABLE = "101"
 _PRIORITY = "85"  # before a resolver's rules, which send its answers straight to its clients
 _FAMILIES = ("-4", "-6")
@@ -76,6 +79,21 @@ def setup(experiment: Experiment) -> tuple[HostStep, ...]:
 def processes(experiment: Experiment, facts: Facts) -> tuple[Process, ...]:
     """The delay lines; they come before the servers, whose answers need them."""
     return tuple(_proxy(experiment.rtt, host, facts) for host in _hosts(experiment) if experiment.rtt)
+
+
+def check_device(device: str = _DEVICE) -> None:
+    """Proxies of any kind need the kernel's TUN device."""
+    try:
+        os.close(os.open(device, os.O_RDWR | os.O_CLOEXEC))
+    except PermissionError:
+        raise RepriseError(
+            f"{device} may not be opened, and the proxies need it",
+            f"run as root, or as root: chmod 666 {device}",
+        ) from None
+    except OSError as error:
+        raise RepriseError(
+            f"{device} cannot be opened: {error.strerror}", "load the kernel's module as root: modprobe tun"
+        ) from None
 
 
 def dropped(results: Path) -> list[str]:

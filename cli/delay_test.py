@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from cli import delay, network, plan
+from cli.errors import RepriseError
 from cli.experiment import Experiment, Hierarchy, Replay, Rtt, Server, Tls
 from cli.planned import RESULTS, Facts, Plan
 
@@ -72,6 +73,12 @@ def test_round_trips_are_taken_of_the_trace_that_is_played() -> None:
     by_source = dataclasses.replace(EXPERIMENT, rtt=Rtt(by="source"), replay=Replay(source_mode="addresses"))
     (step,) = [one for one in planned(by_source).prepare if one.id == "rtts"]
     assert step.argv[:5] == ("/bin/reprise-mutator", "rtts", "/trace", "-o", f"{RESULTS}/rtts.tsv")
+
+
+def test_a_device_that_cannot_be_opened_is_named(tmp_path: Path) -> None:
+    with pytest.raises(RepriseError, match="cannot be opened: No such file or directory") as caught:
+        delay.check_device(str(tmp_path / "tun"))
+    assert "modprobe tun" in caught.value.mend
 
 
 def test_what_proxies_dropped_is_told(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from cli import VERSION, programs, zonefile
+from cli import VERSION, delay, programs, zonefile
 from cli.errors import RepriseError
 from cli.experiment import Experiment
 from cli.planned import Facts
@@ -40,6 +40,8 @@ def gather(experiment: Experiment, run: str) -> Facts:
     own += ["reprise-sampler"] if experiment.own_server or experiment.sample.clients else []
     own += ["reprise-zonebuilder"] if world else []
     own += ["reprise-proxy"] if rtt or (world and world.data_path == "tun") else []
+    if "reprise-proxy" in own:
+        delay.check_device()
     found = {
         **{name: programs.own(name) for name in own},
         **{name: programs.packaged(name) for name in needed},
