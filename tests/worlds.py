@@ -273,7 +273,7 @@ def true_views(data: Data) -> str:
     first: dict[tuple[str, str], str] = {}
     for number, (addresses, zones) in enumerate(groups(data)):
         view = f"truth{number}"
-        lines = "".join(_bind_zone(data.folder, one, first.setdefault(one, view), view) for one in zones)
+        lines = "".join(bind_zone(data.folder, one, first.setdefault(one, view), view) for one in zones)
         match = " ".join(f"{one};" for one in addresses)
         texts.append(f'view "{view}" {{ match-clients {{ {match} }};\n{lines}}};\n')
     return "".join(texts)
@@ -282,11 +282,12 @@ def true_views(data: Data) -> str:
 def one_view(data: Data) -> str:
     """All zones in one view, as if depth did not matter: what must not be done."""
     any_content = {name: (name, file) for _, zones in groups(data) for name, file in zones}
-    lines = "".join(_bind_zone(data.folder, one, "all", "all") for one in any_content.values())
+    lines = "".join(bind_zone(data.folder, one, "all", "all") for one in any_content.values())
     return f'view "all" {{\n{lines}}};\n'
 
 
-def _bind_zone(folder: Path, zone: tuple[str, str], first: str, view: str) -> str:
+def bind_zone(folder: Path, zone: tuple[str, str], first: str, view: str) -> str:
+    """A zone statement; only the first view with these contents loads them."""
     if first != view:
         return f'zone "{zone[0]}" {{ in-view "{first}"; }};\n'
     return f'zone "{zone[0]}" {{ type primary; file "{folder}/{zone[1]}"; }};\n'

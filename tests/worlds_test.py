@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from cli.world_model import Settings
-from tests import worlds
+from tests import conflicts, worlds
 from tests.worlds import Data, Ground, Planned, Question, Where
 
 pytestmark = pytest.mark.netns
@@ -93,6 +93,34 @@ def test_one_view_for_everything_is_found_wrong(ground: Ground) -> None:
     wrong = worlds.start_truth(ground, "wrong", worlds.one_view(data), minimal=False)
     wanted, got = (worlds.ask(ground, asked, where, tcp=False) for where in (truth, wrong))
     assert len(worlds.differences(asked, wanted, got)) > 0.05 * sum(len(one) for one in asked.values())
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_the_planner_finds_the_conflicts_that_pairs_show(tmp_path: Path, seed: int) -> None:
+    """Counted by a simple computation that shares no code with it."""
+    data = worlds.make(tmp_path / "zones", Settings(zones=120, seed=seed, shape="random"))
+    planned = worlds.plan(data.folder, tmp_path / "plan")
+    groups = conflicts.groups_of(data)
+    pairs = conflicts.conflicts(groups)
+    assert len(planned.report["groups"]) == len(groups)
+    assert planned.report["edges"] == sum(len(one) for one in pairs.values()) // 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("left_out", ["", *conflicts.CONDITIONS])
+def test_every_condition_is_needed(ground: Ground, left_out: str) -> None:
+    """Views made without one of them give wrong answers, and the questions show it."""
+    wrong = 0
+    for seed in (1, 2, 3):
+        data = worlds.make(ground.folder / f"zones{seed}", Settings(zones=100, seed=seed, shape="random"))
+        source = random.Random(f"questions {seed}")
+        asked = {one: worlds.questions(data, one, source, _EVERYTHING) for one in data.at}
+        views = conflicts.views(data, conflicts.CONDITIONS.replace(left_out, ""))
+        truth = worlds.start_truth(ground, f"truth{seed}", worlds.true_views(data), minimal=True)
+        tried = worlds.start_truth(ground, f"tried{seed}", views, minimal=True)
+        wanted, got = (worlds.ask(ground, asked, where, tcp=False) for where in (truth, tried))
+        wrong += len(worlds.differences(asked, wanted, got))
+    assert (wrong > 0) == bool(left_out)
 
 
 def compare_nsd(ground: Ground, settings: Settings, most: int) -> Planned:
