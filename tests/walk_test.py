@@ -15,6 +15,7 @@ import dns.flags
 import dns.message
 import dns.query
 import dns.rcode
+import dns.rdatatype
 import pytest
 
 from cli import linux, meta_servers, programs, resolvers, world
@@ -289,3 +290,24 @@ def test_a_truncated_answer_is_asked_for_again_by_tcp(walk: Walk, capture: Captu
     asked = eventually(capture, lambda found: any(one.name == name and one.tcp for one in found))
     assert any(one.name == name and not one.tcp for one in asked)
     assert capture.count(" or ".join(_FRAGMENTS.values())) == 0
+
+
+def test_resolvers_agree_on_every_name_of_the_world(walk: Walk) -> None:
+    """All that clients of such a world ask: answered, and alike in what is validated."""
+    names = (walk.data.folder / "names.txt").read_text().split()
+    said = {}
+    for kind in _KINDS:
+        program = walk.start_resolver(kind)
+        said[kind] = {name: outcome(walk.ask(name)) for name in names}
+        stop(program)
+    broken = f"mail.{walk.names.broken}"
+    assert [name for name, one in said["bind"].items() if one[0] == dns.rcode.SERVFAIL] == [broken]
+    different = {name: (one, said["unbound"][name]) for name, one in said["bind"].items()}
+    assert not {name: pair for name, pair in different.items() if pair[0] != pair[1]}
+    assert sum(trusted for _, trusted, _ in said["bind"].values()) > len(names) / 3
+
+
+def outcome(answer: dns.message.Message) -> tuple[int, bool, int]:
+    """Response code, whether it is trusted, and how many sets of records answer."""
+    sets = [one for one in answer.answer if one.rdtype != dns.rdatatype.RRSIG]
+    return answer.rcode(), bool(answer.flags & dns.flags.AD), len(sets)
