@@ -1,3 +1,5 @@
+// Hosts of all zones in one table: name servers are named in one zone and have their addresses in
+// another.
 #include "zonebuilder/address_book.hh"
 
 #include "core/address.hh"

@@ -45,6 +45,7 @@ struct Candidate {
     }
 };
 
+/// The graph while it is being coloured.
 class Painter {
 public:
     Painter(std::size_t nodes, const std::vector<Edge>& edges)
@@ -80,6 +81,8 @@ private:
         return static_cast<Colour>(std::ranges::find(seen, false) - seen.begin());
     }
 
+    /// Tells a node that a neighbour has got a colour; only the first time changes its place in the
+    /// queue.
     void show(std::uint32_t node, Colour colour) {
         auto& seen = seen_[node];
         if (colours_[node] != kNone) {

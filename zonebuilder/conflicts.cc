@@ -54,6 +54,7 @@
 namespace reprise::zonebuilder {
 namespace {
 
+/// Collects edges; the order in which conditions are asked does not matter.
 class Finder {
 public:
     Finder(const std::vector<Zone>& zones, const ZoneTree& tree, const std::vector<Group>& groups)
@@ -105,6 +106,7 @@ public:
     }
 
 private:
+    /// For every zone of the range.
     template <typename Action> static void each(ZoneRange range, Action&& action) {
         for (ZoneIndex zone = range.first; zone < range.end; ++zone) {
             action(zone);

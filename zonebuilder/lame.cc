@@ -1,3 +1,11 @@
+// An address is lame for a zone d when an NS record sends resolvers there for d and it does not
+// serve d.
+//
+// Every NS record counts, because resolvers differ in whom they believe: the parent's (a
+// referral's) or the zone's own (which replaces it in most caches). And every address of the
+// server's name counts, for resolvers use glue until they know better. To see too many costs an
+// edge in the graph; to miss one would let a lame server answer. Delegations to zones that nobody
+// has here are most of what a TLD holds: they matter only if they lead to an address in the map.
 #include "zonebuilder/lame.hh"
 
 #include "core/address.hh"
@@ -15,6 +23,7 @@
 namespace reprise::zonebuilder {
 namespace {
 
+/// Everything that the question "is it lame?" needs, and what was found.
 class Search {
 public:
     Search(const ZoneTree& tree, const AddressBook& book, const std::vector<Group>& groups,
@@ -32,6 +41,7 @@ public:
         }
     }
 
+    /// Sorted, each once: apex and parent often say the same.
     std::vector<Lame> finish() {
         std::ranges::sort(found_);
         const auto twice = std::ranges::unique(found_);

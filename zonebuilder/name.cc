@@ -1,3 +1,6 @@
+// Names as keys. Wire form has the labels from the leaf up, so that a zone's name is a suffix of
+// what lies in it, with the length octets in the way of a comparison; turned round, "lies in" is
+// "begins with".
 #include "zonebuilder/name.hh"
 
 #include <fmt/format.h>

@@ -1,3 +1,9 @@
+// The texts that servers and data paths read.
+//
+// In BIND a zone costs its memory once: the first view that has it loads it, later ones refer to
+// that view
+// (`in-view`), which must stand before them. Names and paths go into quotes; Name::text() has no
+// character that ends them, and files with such characters were refused when they were read.
 #include "zonebuilder/outputs.hh"
 
 #include "core/address.hh"
@@ -23,6 +29,7 @@ namespace {
 constexpr std::string_view kMade =
     "made by reprise-zonebuilder plan; changes are lost with the next plan";
 
+/// Servers run in folders of their own, so paths are absolute (or as --zones-path has them).
 std::string path_of(const Zone& zone, const std::string& zones_path) {
     return zone.file.starts_with('/') ? zone.file : fmt::format("{}/{}", zones_path, zone.file);
 }

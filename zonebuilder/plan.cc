@@ -1,3 +1,10 @@
+// The steps of planning, each a function on values:
+//
+//   zones -> who serves them -> groups of addresses with the same zones -> lame delegations ->
+//   conflicts between groups (conflicts.cc) -> colours (colouring.cc) -> instances and slots
+//   (slots.cc) -> views
+//
+// Every step sorts what it hands on, so the same zones give the same plan on every machine.
 #include "zonebuilder/plan.hh"
 
 #include "core/address.hh"
@@ -49,11 +56,11 @@ std::vector<Reserved> all_reserved(const PlanSettings& settings) {
 /// Measures the steps of planning.
 class Stopwatch {
 public:
-    template <typename Step> auto measure(const std::string& name, Step&& step) {
+    template <typename Step> void measure(const std::string& name, const Step& step) {
         const Nanoseconds before = SteadyClock::now();
-        auto result = step();
-        seconds_[name] += static_cast<double>(SteadyClock::now() - before) / 1e9;
-        return result;
+        step();
+        seconds_[name] =
+            static_cast<double>(SteadyClock::now() - before) / static_cast<double>(kSecond);
     }
 
     [[nodiscard]] const std::map<std::string, double>& seconds() const { return seconds_; }
@@ -121,6 +128,39 @@ void check_settings(const PlanSettings& settings, const Plan& plan) {
     }
 }
 
+/// Groups, and who is left out of them.
+void plan_groups(Plan& plan, const std::vector<Zone>& zones, const AddressBook& book,
+                 const std::vector<Reserved>& reserved) {
+    Serving serving = serve(zones, book, reserved);
+    plan.groups = make_groups(serving);
+    plan.unroutable = std::move(serving.unroutable);
+    plan.unserved = std::move(serving.unserved);
+}
+
+/// Hints and trust anchor come first: they name the emulated root's own servers, while the
+/// Internet's are only in the map, for resolvers with hints of their own.
+void plan_root(Plan& plan, const std::vector<Zone>& zones, const ZoneTree& tree,
+               const AddressBook& book) {
+    const ZoneRange roots = tree.at(Name{}.key());
+    if (roots.empty()) {
+        return;
+    }
+    const auto mapped = group_of_address(plan.groups);
+    plan.root_servers = root_servers(zones, roots, book, plan.groups, mapped);
+    plan.anchors = zones[roots.first].anchors;
+}
+
+/// Slots and what follows from them.
+void plan_slots(Plan& plan, const std::vector<Colour>& colours, const PlanSettings& settings) {
+    const auto instances = deal_instances(plan.groups, settings.instances);
+    plan.colours = std::ranges::max(colours) + 1;
+    plan.slots = make_slots(plan.groups, colours, instances, settings.form);
+    plan.slot_of_group = slot_of_groups(plan.slots, plan.groups.size());
+    plan.meta = meta_addresses(plan.slots.size(), settings.resolvers.size(), settings.meta4,
+                               settings.meta6);
+    plan.views = make_views(plan.slots, plan.groups, plan.meta, settings.form);
+}
+
 } // namespace
 
 Plan make_plan(const std::vector<Zone>& zones, const PlanSettings& settings) {
@@ -128,38 +168,21 @@ Plan make_plan(const std::vector<Zone>& zones, const PlanSettings& settings) {
     Stopwatch watch;
     const std::vector<Reserved> reserved = all_reserved(settings);
     const ZoneTree tree(zones);
-    const auto book = watch.measure("serve", [&] { return AddressBook(zones); });
-    Serving serving = watch.measure("serve", [&] { return serve(zones, book, reserved); });
-    plan.groups = watch.measure("serve", [&] { return make_groups(serving); });
-    plan.unroutable = std::move(serving.unroutable);
-    plan.unserved = std::move(serving.unserved);
+    const AddressBook book(zones);
+    watch.measure("serve", [&] { plan_groups(plan, zones, book, reserved); });
     check_settings(settings, plan);
-    // Only the map knows these: hints name the emulated root's own servers.
-    const auto mapped = group_of_address(plan.groups);
-    plan.root_servers = root_servers(zones, tree.at(Name{}.key()), book, plan.groups, mapped);
+    plan_root(plan, zones, tree, book);
     if (settings.root_addresses) {
         plan.root_addresses = add_root_addresses(plan.groups, tree, reserved);
     }
     const auto group_of = group_of_address(plan.groups);
-    plan.lame =
-        watch.measure("lame", [&] { return find_lame(zones, tree, book, plan.groups, group_of); });
-    plan.edges = watch.measure("conflicts", [&] {
-        return find_conflicts(zones, tree, plan.groups, plan.lame, group_of, settings.engine);
+    watch.measure("lame", [&] { plan.lame = find_lame(zones, tree, book, plan.groups, group_of); });
+    watch.measure("conflicts", [&] {
+        plan.edges = find_conflicts(zones, tree, plan.groups, plan.lame, group_of, settings.engine);
     });
-    const std::vector<Colour> colours =
-        watch.measure("colour", [&] { return colour_graph(plan.groups.size(), plan.edges); });
-    plan.slots = watch.measure("slots", [&] {
-        return make_slots(plan.groups, colours, deal_instances(plan.groups, settings.instances),
-                          settings.form);
-    });
-    plan.slot_of_group = slot_of_groups(plan.slots, plan.groups.size());
-    plan.meta = meta_addresses(plan.slots.size(), settings.resolvers.size(), settings.meta4,
-                               settings.meta6);
-    plan.views = make_views(plan.slots, plan.groups, plan.meta, settings.form);
-    plan.colours = std::ranges::max(colours) + 1;
-    if (const ZoneRange roots = tree.at(Name{}.key()); !roots.empty()) {
-        plan.anchors = zones[roots.first].anchors;
-    }
+    std::vector<Colour> colours;
+    watch.measure("colour", [&] { colours = colour_graph(plan.groups.size(), plan.edges); });
+    watch.measure("slots", [&] { plan_slots(plan, colours, settings); });
     plan.seconds = watch.seconds();
     return plan;
 }

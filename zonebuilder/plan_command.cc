@@ -70,6 +70,8 @@ Resolver parse_resolver(const std::string& text) {
     return resolver;
 }
 
+/// Meta addresses tell resolvers apart, but nft maps and routes know them by their own addresses:
+/// so these must differ.
 std::vector<Resolver> parse_resolvers(std::vector<std::string> texts) {
     if (texts.empty()) {
         texts.emplace_back(kDefaultResolver);
@@ -89,15 +91,18 @@ std::vector<Resolver> parse_resolvers(std::vector<std::string> texts) {
     return resolvers;
 }
 
+/// The command line knows no other words.
 Form parse_form(const std::string& form) {
     return form == "paper" ? Form::kPaper : form == "separate" ? Form::kSeparate : Form::kColoured;
 }
 
+/// "FILE line N: WHY"
 std::string describe(const BadZone& bad) {
     const std::string line = bad.line > 0 ? fmt::format(" line {}", bad.line) : "";
     return fmt::format("{}{}: {}", bad.file, line, bad.why);
 }
 
+/// One line, so only the first ones; --skip-bad writes all of them into plan.json.
 [[noreturn]] void refuse_bad(const std::vector<BadZone>& bad) {
     constexpr std::size_t kShown = 5;
     std::string list;
@@ -122,7 +127,8 @@ void reject_out_of_zone(LoadedZones& loaded) {
     });
 }
 
-/// Takes out zones that claim what others have.
+/// Takes out zones that claim what others have. Which one is right cannot be known; the first in
+/// the order of files stays, so that a plan repeats.
 void reject_contradictions(LoadedZones& loaded) {
     const std::vector<BadZone> bad = contradictions(loaded.zones, AddressBook(loaded.zones));
     for (const BadZone& one : bad) {
@@ -133,6 +139,8 @@ void reject_contradictions(LoadedZones& loaded) {
     loaded.bad.insert(loaded.bad.end(), bad.begin(), bad.end());
 }
 
+/// All zones that can be planned. Throws Error that lists the others, unless they are to be left
+/// out.
 LoadedZones read_zones(const PlanOptions& options, Engine engine) {
     LoadedZones loaded = load_zones(options.folder, list_zones(options.folder));
     if (engine == Engine::kNsd) {
@@ -145,6 +153,7 @@ LoadedZones read_zones(const PlanOptions& options, Engine engine) {
     return loaded;
 }
 
+/// The folder of -o, made if need be.
 class OutputFolder {
 public:
     explicit OutputFolder(fs::path path) : path_(std::move(path)) {
@@ -168,12 +177,13 @@ public:
     }
 
 private:
-    /// A plan with fewer instances must not leave views of a former one.
+    /// A plan with fewer instances must not leave views of a former one, and plan.json, which is
+    /// written last, says that a folder is whole.
     void remove_former() const {
         for (const fs::directory_entry& item : fs::directory_iterator(path_)) {
             const std::string name = item.path().filename().string();
             const bool numbered = name.starts_with("views-") || name.starts_with("nsd-");
-            if (numbered && name.ends_with(".conf")) {
+            if ((numbered && name.ends_with(".conf")) || name == "plan.json") {
                 fs::remove(item.path());
             }
         }

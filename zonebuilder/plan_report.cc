@@ -1,3 +1,5 @@
+// The plan for programs (plan.json) and for people. Lists are in the order of the plan, which is
+// that of the sorted zones, so that two reports can be compared line by line.
 #include "core/address.hh"
 #include "zonebuilder/conflicts.hh"
 #include "zonebuilder/lame.hh"

@@ -1,3 +1,4 @@
+// Prefixes by whole bytes and a mask: IPv4 and IPv6 are the same code.
 #include "zonebuilder/prefix.hh"
 
 #include "core/address.hh"

@@ -1,3 +1,12 @@
+// Who serves what.
+//
+// The addresses of a zone are those that zones.json states. Without them they are those of the
+// names in its apex NS RRset: the zone's own word counts, not its parent's, for what the parent has
+// beyond it is lame. A host's address is what the zone says that owns the name; glue is only a copy
+// and may be stale, so it counts where nothing else is known.
+//
+// Addresses with the same set of zones cannot be told apart by any answer, so they are planned as
+// one group. That is what makes the graph small: an operator's servers mostly hold the same zones.
 #include "zonebuilder/serving.hh"
 
 #include "core/address.hh"
@@ -34,6 +43,7 @@ constexpr std::string_view kRootAddresses[] = {
     "199.7.83.42",          "2001:500:9f::42",     "2001:500:3::42", "198.32.64.12",
     "202.12.27.33",         "2001:dc3::35"};
 
+/// The addresses of the zone's own name servers.
 std::vector<IpAddress> derived(const Zone& zone, const AddressBook& book) {
     std::vector<IpAddress> addresses;
     for (const Name& server : zone.servers) {
@@ -50,6 +60,7 @@ std::vector<IpAddress> servers_of(const Zone& zone, const AddressBook& book) {
     return zone.stated ? *zone.stated : derived(zone, book);
 }
 
+/// The operator mends these by another file each, so they are told apart.
 std::string why_unserved(const Zone& zone, bool has_addresses) {
     if (has_addresses) {
         return "none of its addresses can be routed";

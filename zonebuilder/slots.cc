@@ -1,3 +1,14 @@
+// From colours to what servers and data paths are told.
+//
+//   coloured: a slot for each instance and colour. The view is told by the destination, which is
+//   the slot's meta address; the
+//             source stays the OQDA, so answers find back.
+//   paper:    one slot an instance, all queries to one address; the view is told by the source, the
+//   OQDA. separate: a slot for each group. Nothing is shared, so nothing can be wrong: the truth
+//   that tests compare with.
+//
+// A meta address belongs to a slot and a resolver. The answer goes from it to the OQDA, and the
+// resolver that gets it is known by the meta address alone: no data path keeps state.
 #include "zonebuilder/slots.hh"
 
 #include "core/address.hh"
@@ -91,6 +102,7 @@ std::size_t zone_count(const std::vector<Group>& groups) {
     return count;
 }
 
+/// What groups of one instance must have in common to share a slot.
 Colour key_of(Form form, GroupIndex group, const std::vector<Colour>& colours) {
     switch (form) {
     case Form::kPaper:

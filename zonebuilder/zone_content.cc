@@ -1,3 +1,9 @@
+// Records -> a zone, with the checks of a server that loads it.
+//
+// The planner reads zones with another parser than the servers. A zone that is planned but not
+// loaded would give SERVFAIL for all its names in the middle of a run: so what BIND and NSD refuse
+// is refused here, by name and line. What they only warn of (records outside the zone in BIND) is
+// counted.
 #include "zonebuilder/zone_content.hh"
 
 #include "core/address.hh"
@@ -46,6 +52,7 @@ std::optional<IpAddress> address_of(const ZoneRecord& record) {
     return std::nullopt;
 }
 
+/// Exactly one SOA, where it is expected.
 std::optional<ContentFailure> apex_failure(const Records& records,
                                            const std::optional<Name>& expected) {
     const ZoneRecord* soa = nullptr;
@@ -90,10 +97,12 @@ Aliases aliases_of(const Records& records) {
     return aliases;
 }
 
+/// Doubles are no second CNAME: every server drops them.
 bool same_alias(const ZoneRecord& a, const ZoneRecord& b) {
     return a.type == b.type && target_of(a) == target_of(b);
 }
 
+/// Most zones without a CNAME are done at once; the others cost one look-up a record.
 std::optional<ContentFailure> alias_failure(const Records& records) {
     const Aliases aliases = aliases_of(records);
     if (aliases.empty()) {
@@ -166,6 +175,7 @@ private:
         }
     }
 
+    /// Also data below a cut that is no name server's: no server gives it as its own.
     void mark_glue() {
         if (cuts_.empty()) {
             return;

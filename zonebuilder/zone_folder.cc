@@ -1,3 +1,6 @@
+// The only file that reads zone files. A zone that does not load is a value in a list, for there
+// may be many of them and the operator wants to see all; a zones.json that cannot be understood
+// ends the program, because then nobody knows what was meant.
 #include "zonebuilder/zone_folder.hh"
 
 #include "core/address.hh"
@@ -36,6 +39,7 @@ using Json = nlohmann::json;
 
 constexpr std::string_view kList = "zones.json";
 
+/// Entries are counted from 1, as people count.
 [[noreturn]] void refuse(std::size_t entry, std::string_view what, std::string_view mend) {
     throw Error(fmt::format("{}: zone {}: {}; {}", kList, entry, what, mend));
 }
@@ -103,6 +107,7 @@ ZoneEntry entry_of(const Json& zone, std::size_t entry) {
             .addresses = addresses_of(zone, entry)};
 }
 
+/// The library's message names line and column, in several lines.
 Json parse_json(std::string_view text) {
     try {
         return Json::parse(text);
@@ -154,6 +159,7 @@ std::variant<Zone, BadZone> load_zone(const fs::path& folder, const ZoneEntry& e
     return zone;
 }
 
+/// Sorted, because folders list their files in any order and plans are to repeat.
 std::vector<ZoneEntry> zone_files(const fs::path& folder) {
     std::vector<ZoneEntry> entries;
     for (const fs::directory_entry& item : fs::directory_iterator(folder)) {
