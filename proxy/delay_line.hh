@@ -15,14 +15,14 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 namespace reprise::proxy {
 
 struct DelayLineLimits {
     size_t packets = size_t{1} << 20U;
-    size_t bytes =
-        size_t{256} << 20U; ///< of buffers in use, which are at most twice their packets above 128
+    size_t bytes = size_t{256} << 20U; ///< of all buffers; each is at most twice its packet, or 128
 };
 
 class DelayLine {
@@ -43,27 +43,28 @@ public:
     template <typename Take> size_t pop_due(Nanoseconds now, Take&& take) {
         size_t count = 0;
         for (; !heap_.empty() && heap_.front().due <= now; ++count) {
-            const Entry entry = heap_.front();
-            remove_front();
-            take(entry.due, Bytes(entry.buffer, entry.length));
-            give_back(entry);
+            Entry entry = remove_front();
+            take(entry.due, Bytes(entry.buffer.get(), entry.length));
+            free_.at(entry.size_class).push_back(std::move(entry.buffer));
         }
         return count;
     }
 
     [[nodiscard]] size_t size() const { return heap_.size(); }
 
-    /// Bytes of the buffers in use.
+    /// Bytes of all buffers, also of those that wait for their next packet.
     [[nodiscard]] size_t bytes() const { return bytes_; }
 
     /// Packets dropped because the line was full.
     [[nodiscard]] std::uint64_t overflow() const { return overflow_; }
 
 private:
+    using Buffer = std::unique_ptr<std::uint8_t[]>;
+
     struct Entry {
         Nanoseconds due;
         std::uint64_t order;
-        std::uint8_t* buffer; ///< owned by made_
+        Buffer buffer;
         std::uint32_t length;
         std::uint32_t size_class;
     };
@@ -76,14 +77,13 @@ private:
         return a.due != b.due ? a.due > b.due : a.order > b.order;
     }
 
-    void remove_front();
-    std::uint8_t* take_buffer(std::uint32_t size_class);
-    void give_back(const Entry& entry);
+    Entry remove_front();
+    Buffer take_buffer(size_t size_class);
+    void free_idle();
 
     DelayLineLimits limits_;
     std::vector<Entry> heap_;
-    std::array<std::vector<std::uint8_t*>, kSizes.size()> free_;
-    std::vector<std::unique_ptr<std::uint8_t[]>> made_;
+    std::array<std::vector<Buffer>, kSizes.size()> free_;
     size_t bytes_ = 0;
     std::uint64_t arrivals_ = 0;
     std::uint64_t overflow_ = 0;

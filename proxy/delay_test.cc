@@ -55,7 +55,7 @@ TEST(DelayLine, HandsOutWhatIsDueByTimeThenArrival) {
     EXPECT_EQ(line.next_due(), 30);
     EXPECT_THAT(popped(line, 1'000), ElementsAre(0));
     EXPECT_EQ(line.size(), 0U);
-    EXPECT_EQ(line.bytes(), 0U);
+    EXPECT_EQ(line.bytes(), 4 * 128U) << "buffers stay for the next packets";
 }
 
 TEST(DelayLine, KeepsOrderAgainstAStableSort) {
@@ -110,7 +110,8 @@ TEST(DelayLine, DropsAndCountsWhatIsTooMuch) {
     EXPECT_TRUE(small.push(1, packet(1, 129)));
     EXPECT_FALSE(small.push(1, packet(2, 60))) << "256 of 300 bytes are in use";
     EXPECT_THAT(popped(small, 1), ElementsAre(1));
-    EXPECT_TRUE(small.push(1, packet(3, 60)));
+    EXPECT_TRUE(small.push(1, packet(3, 60))) << "an idle buffer of another size gives way";
+    EXPECT_EQ(small.bytes(), 128U);
 }
 
 TEST(DelayError, FindsPercentilesOfKnownSamples) {
