@@ -13,9 +13,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from cli import facts, linux, netns, network, programs, sandbox
+from cli import facts, hierarchy_setup, linux, netns, network, nftables, programs, sandbox
 from cli.errors import EXIT_FAILED, RepriseError
 
+_PROGRAMS = (
+    "reprise-controller",
+    "reprise-querier",
+    "reprise-mutator",
+    "reprise-sampler",
+    "reprise-zonebuilder",
+    "reprise-proxy",
+)
 OK, LIMITED, MISSING = "ok", "limited", "missing"
 _WAKEUPS = 200
 _WAKEUP_GAP_NS = 1_000_000
@@ -47,6 +55,7 @@ def command_doctor(results: Path) -> int:
         built,
         namespaces,
         fast_mode,
+        data_paths,
         descriptors,
         local_ports,
         connections,
@@ -118,14 +127,16 @@ def missing_packages(names: list[str]) -> list[str]:
 def built() -> Finding:
     """Our own programs."""
     absent = []
-    for name in ("reprise-controller", "reprise-querier", "reprise-mutator", "reprise-sampler"):
+    for name in _PROGRAMS:
         try:
             programs.own(name)
         except RepriseError:
             absent.append(name)
     if absent:
         return Finding(MISSING, "programs", ", ".join(absent), "run ./reprise, which builds them")
-    return Finding(OK, "programs", "controller, querier, mutator and sampler are built")
+    return Finding(
+        OK, "programs", f"{', '.join(name.removeprefix('reprise-') for name in _PROGRAMS)} are built"
+    )
 
 
 def namespaces() -> Finding:
@@ -187,6 +198,47 @@ def judge_fast_mode(answer: str) -> Finding:
             "run as root on Linux 5.18 or newer for XDP",
         )
     return Finding(LIMITED, "fast mode", f"not available ({reason or answer})", "run as root")
+
+
+def data_paths() -> Finding:
+    """What hierarchies need: a ruleset (its guards are one) and a TUN device, made in a sandbox."""
+    read, write = os.pipe()
+    try:
+        sandbox.run(lambda _life: _try_data_paths(write), sandbox.runtime_folder(), own_network=True)
+    except RepriseError as error:
+        return Finding(LIMITED, "hierarchies", error.what, error.mend)
+    finally:
+        os.close(write)
+    with os.fdopen(read, "r", encoding="utf-8") as answer:
+        return judge_data_paths(answer.read().splitlines())
+
+
+def _try_data_paths(answer: int) -> int:
+    for name, argv in (
+        ("nft", ["nft", "-f", "-"]),
+        ("tun", ["ip", "tuntap", "add", "dev", hierarchy_setup.TUN, "mode", "tun"]),
+    ):
+        found = programs.find(argv[0])
+        ruleset = nftables.guard_ruleset((), (), (hierarchy_setup.TUN,))
+        done = found and subprocess.run(
+            [found, *argv[1:]], input=ruleset, capture_output=True, text=True, check=False
+        )
+        if done and done.returncode == 0:
+            os.write(answer, f"{name}\n".encode())
+    return 0
+
+
+def judge_data_paths(works: list[str]) -> Finding:
+    """The data paths that work as a finding."""
+    if "nft" not in works:
+        return Finding(
+            LIMITED, "hierarchies", "nftables do not work in a namespace", "use a kernel with nf_tables"
+        )
+    if "tun" not in works:
+        return Finding(
+            LIMITED, "hierarchies", 'no TUN device: only data_path = "nft"', "as root: chmod 666 /dev/net/tun"
+        )
+    return Finding(OK, "hierarchies", 'data_path "tun" and "nft" work')
 
 
 def descriptors() -> Finding:

@@ -196,6 +196,9 @@ def test_the_machines_bounds_on_connections() -> None:
         "net/ipv4/tcp_max_orphans": "131072",
     }
     assert doctor.judge_connections(good).state == "ok"
+    assert [doctor.judge_data_paths(one).state for one in (["nft", "tun"], ["nft"], [])] == [
+        "ok", "limited", "limited",
+    ]  # fmt: skip
     bad = doctor.judge_connections({**good, "net/ipv4/tcp_mem": "100 200 300"})
     assert bad.state == "limited"
     assert bad.line().endswith('sysctl -w net.ipv4.tcp_mem="65536 98304 131072"')
