@@ -131,11 +131,13 @@ void reject_out_of_zone(LoadedZones& loaded) {
 /// the order of files stays, so that a plan repeats.
 void reject_contradictions(LoadedZones& loaded) {
     const std::vector<BadZone> bad = contradictions(loaded.zones, AddressBook(loaded.zones));
+    std::set<std::pair<std::string_view, std::string_view>> rejected;
     for (const BadZone& one : bad) {
-        std::erase_if(loaded.zones, [&](const Zone& zone) {
-            return zone.file == one.file && zone.name.text() == one.name;
-        });
+        rejected.emplace(one.file, one.name);
     }
+    std::erase_if(loaded.zones, [&](const Zone& zone) {
+        return !rejected.empty() && rejected.contains({zone.file, zone.name.text()});
+    });
     loaded.bad.insert(loaded.bad.end(), bad.begin(), bad.end());
 }
 
