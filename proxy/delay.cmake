@@ -11,3 +11,4 @@ set_target_properties(reprise_delay PROPERTIES VERIFY_INTERFACE_HEADER_SETS ON)
 
 reprise_test(proxy_delay_test LABEL unit LIBRARIES reprise_delay CLI11::CLI11
     SOURCES delay_test.cc rtt_test.cc)
+reprise_fuzz(reader_rtts LIBRARIES reprise_delay SOURCES reader_rtts_fuzz.cc)
