@@ -11,6 +11,7 @@ resolver; answers go the same way back. Rules of routing send packets there by t
 from __future__ import annotations
 
 import dataclasses
+import shlex
 from pathlib import Path
 
 from cli import delay, hierarchy_network, hierarchy_setup, network, nftables, resolvers, server_plan
@@ -144,7 +145,8 @@ def steps(experiment: Experiment, facts: Facts) -> list[Step]:
     """Work before the hosts are set up: the zones, and the plan of who serves them."""
     world = _world(experiment)
     if world.zones is not None:
-        bring = Step("zones", "copying the zones", ("cp", "-rL", "--", world.zones, WORLD))
+        copy = f"cp -rL -- {shlex.quote(world.zones)} {WORLD} && chmod -R a+rX {WORLD}"
+        bring = Step("zones", "copying the zones", ("sh", "-c", copy))
     else:
         synth = world.synth
         assert synth is not None, "the rules want zones or synth"
@@ -192,13 +194,17 @@ def _plan_options(experiment: Experiment, facts: Facts) -> tuple[str, ...]:
         ),
         *(
             word
-            for prefix in network.own_prefixes(experiment.topology.clients)
+            for prefix in (
+                *network.own_prefixes(experiment.topology.clients),
+                *hierarchy_network.PREFIXES,
+            )
             for word in ("--reserved", prefix)
         ),
         *(("--skip-bad",) if world.skip_bad else ()),
         "--edns-size",
         str(world.edns_size),
         *(() if world.minimal_responses else ("--full-responses",)),
+        "--need-root",
         "--folder",
         f"{RUN}/meta{{}}",
         "--user",

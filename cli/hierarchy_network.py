@@ -16,6 +16,8 @@ from cli.network import Address, Host, Link, Network, Route
 
 META4 = "198.18.128.0/17"
 META6 = "fd00:198:18::/48"
+# All addresses behind the resolvers that are the testbed's own.
+PREFIXES = (META4, META6, "198.19.253.0/24", "198.19.254.0/24", "fd00:198:19:fd::/64", "fd00:198:19:fe::/64")
 MOST_CLIENTS = 120  # above, their control links would lie where the meta addresses do
 MOST_LINKS = 64
 OUTSIDE = "outside"

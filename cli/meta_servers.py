@@ -12,6 +12,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from cli.hierarchy_network import META4, META6
 from cli.nftables import Pair
 
 _DESCRIPTOR_RESERVE = 512  # what BIND needs beside its TCP connections
@@ -30,6 +31,7 @@ class MetaSite:
     edns_size: int
     minimal_responses: bool
     descriptors: int
+    prefixes: tuple[str, str] = (META4, META6)  # of the meta addresses
 
 
 def named(site: MetaSite, instance: int) -> str:
@@ -42,8 +44,8 @@ def named(site: MetaSite, instance: int) -> str:
     pid-file none;
     lock-file none;
     session-keyfile none;
-    listen-on port 53 {{ 198.18.128.0/17; }};
-    listen-on-v6 port 53 {{ fd00:198:18::/48; }};
+    listen-on port 53 {{ {site.prefixes[0]}; }};
+    listen-on-v6 port 53 {{ {site.prefixes[1]}; }};
     interface-interval 0;
     recursion no;
     allow-query {{ any; }};

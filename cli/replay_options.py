@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cli import network, rules
+from cli import hierarchy_network, network, rules
 from cli.experiment import Experiment, Replay, Tls
 
 
@@ -80,7 +80,8 @@ def tls(experiment: Experiment, authority: str, name: str) -> tuple[str, ...]:
 def _own_prefixes(experiment: Experiment) -> tuple[str, ...]:
     """The testbed's own addresses cannot be sources where the server sees the trace's."""
     seen = experiment.replay.source_mode in ("addresses", "packet")
-    return network.own_prefixes(experiment.topology.clients) if seen else ()
+    behind = hierarchy_network.PREFIXES if experiment.world else ()
+    return (*network.own_prefixes(experiment.topology.clients), *behind) if seen else ()
 
 
 def _text(value: float | str) -> str:

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from cli import meta_servers, nftables, processes, programs, zone_plan
 from cli.errors import EXIT_FAILED, RepriseError, UsageError
+from cli.hierarchy_network import META4, META6
 from cli.meta_servers import MetaSite
 from cli.zone_plan import AddressMap
 
@@ -47,11 +48,24 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--reserved", action="append", default=[], metavar="PREFIX", help="no server is there"
     )
+    parser.add_argument(
+        "--meta4", default=META4, metavar="PREFIX", help=f"IPv4 addresses of meta-DNS-servers ({META4})"
+    )
+    parser.add_argument(
+        "--meta6", default=META6, metavar="PREFIX", help=f"IPv6 addresses of meta-DNS-servers ({META6})"
+    )
+    parser.add_argument(
+        "--zones-path", type=Path, metavar="PATH", help="where the servers find the zone files (DIR)"
+    )
+    parser.add_argument(
+        "--no-historic-roots", action="store_true", help="only the root zone's own addresses lead to it"
+    )
     parser.add_argument("--skip-bad", action="store_true", help="leave out zones that do not load")
     parser.add_argument(
         "--edns-size", type=int, default=4096, metavar="N", help="largest answer by UDP (4096)"
     )
     parser.add_argument("--full-responses", action="store_true", help="with what was not asked for too")
+    parser.add_argument("--need-root", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, default=Path("/var/tmp"), help=argparse.SUPPRESS)
     parser.add_argument("--user", default="", help=argparse.SUPPRESS)
     parser.add_argument("--descriptors", type=int, default=20_000, help=argparse.SUPPRESS)
@@ -64,6 +78,8 @@ def command_plan(options: argparse.Namespace) -> int:
     if status != 0:
         return status
     out: Path = options.output.absolute()
+    if options.need_root and " NS " not in (out / "root.hints").read_text(encoding="ascii"):
+        raise RepriseError("there is no root zone among the zones", "add one: resolvers start there")
     found = zone_plan.read_map(out / "map.tsv")
     site = MetaSite(
         str(options.folder),
@@ -72,6 +88,7 @@ def command_plan(options: argparse.Namespace) -> int:
         options.edns_size,
         not options.full_responses,
         options.descriptors,
+        (options.meta4, options.meta6),
     )
     for name, text in _texts(found, site, options.engine, _next_hops(options.next_hop)):
         (out / name).write_text(text, encoding="utf-8")
@@ -85,7 +102,9 @@ def _plan(options: argparse.Namespace) -> int:
     """The planner's own work; its error line is the user's."""
     argv = [programs.own("reprise-zonebuilder"), "plan", str(options.zones), "-o", str(options.output)]
     argv += ["--engine", options.engine, "--form", options.form, "--instances", str(options.instances)]
-    argv += ["--zones-path", str(options.zones.absolute())]
+    argv += ["--zones-path", str(options.zones_path or options.zones.absolute())]
+    argv += ["--meta4", options.meta4, "--meta6", options.meta6]
+    argv += ["--no-historic-roots"] if options.no_historic_roots else []
     for name, values in (("--resolver", options.resolver), ("--reserved", options.reserved)):
         argv += [word for value in values for word in (name, value)]
     argv += ["--skip-bad"] if options.skip_bad else []

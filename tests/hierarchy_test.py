@@ -7,13 +7,25 @@ import os
 import re
 import signal
 import subprocess
+import sys
+from collections import Counter
 from pathlib import Path
 
 import dns.message
 import dns.rcode
 import pytest
 
-from cli import hierarchy_network, hierarchy_setup, hoststeps, linux, netns, network, nftables, zones
+from cli import (
+    hierarchy_network,
+    hierarchy_setup,
+    hoststeps,
+    linux,
+    netns,
+    network,
+    nftables,
+    programs,
+    zones,
+)
 from cli.planned import RUN, HostStep
 from tests import packets
 from tests.bed import wait_for
@@ -323,3 +335,29 @@ def test_setup_may_be_repeated_and_undone(tmp_path: Path, world: Path, data_path
         assert _state(hosts.of(host)) == was
     for descriptor in hosts.descriptors.values():
         os.close(descriptor)
+
+
+@pytest.mark.parametrize(
+    ("engine", "form"), [("bind", "coloured"), ("bind", "paper"), ("bind", "separate"), ("nsd", "coloured")]
+)
+def test_planned_configurations_are_whole(tmp_path: Path, world: Path, engine: str, form: str) -> None:
+    """The servers' and the kernel's own checkers take what `reprise zones plan` writes, for two instances."""
+    out = tmp_path / "plan"
+    options = ["--engine", engine, "--form", form, "--instances", "2", "--meta4", "10.9.0.0/16"]
+    argv = [sys.executable, "-m", "cli", "zones", "plan", str(world), "-o", str(out), *options]
+    subprocess.run(argv, check=True, cwd=programs.ROOT)
+    checkers = {
+        "named-*.conf": [programs.packaged("named-checkconf"), "-z"],
+        "nsd-*.conf": [programs.packaged("nsd-checkconf")],
+        "nft-*.nft": [programs.packaged("nft"), "-c", "-f"],
+    }
+    checked = Counter[str]()
+    for pattern, checker in checkers.items():
+        for path in sorted(out.glob(pattern)):
+            done = subprocess.run([*checker, str(path)], capture_output=True, text=True, check=False)
+            assert done.returncode == 0, f"{path}: {done.stdout}{done.stderr}"
+            checked[pattern] += 1
+    assert checked["named-*.conf"] == (2 if engine == "bind" else 0)
+    assert checked["nsd-*.conf"] == (0 if engine == "bind" else 3)
+    assert checked["nft-*.nft"] == 3
+    assert "addr replace 10.9.0." in (out / "meta-1.ip").read_text()
