@@ -106,7 +106,9 @@ def _text(records: list[Any]) -> str:
 
 
 def write(world: World, folder: Path) -> None:
-    """Writes the files; those of an earlier world in this folder go first."""
+    """Writes the files; those of an earlier world in this folder go first. The index comes before the zones:
+    after an interruption it names files that are missing, which the planner tells.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     found = list(folder.iterdir())
     strangers = [one for one in found if one.name not in (_MARK, "names.txt") and one.suffix != ".zone"]
@@ -118,11 +120,11 @@ def write(world: World, folder: Path) -> None:
         )
     for old in folder.glob("*.zone"):
         old.unlink()
+    index = {"schema": 1, "zones": [one.entry() for one in world.files]}
+    (folder / _MARK).write_text(json.dumps(index, indent=0) + "\n", encoding="ascii")
     for one in world.files:
         (folder / one.file).write_text(one.text, encoding="ascii")
     (folder / "names.txt").write_text("".join(f"{name}\n" for name in world.names), encoding="ascii")
-    index = {"schema": 1, "zones": [one.entry() for one in world.files]}
-    (folder / _MARK).write_text(json.dumps(index, indent=0) + "\n", encoding="ascii")
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
