@@ -80,3 +80,31 @@ def test_every_key_of_an_experiment_is_documented() -> None:
     for key in keys(Experiment):
         last = key.rsplit(".", 1)[-1]
         assert f"`{key}`" in table or f"`.{last}`" in table or f"[{last}]" in table, key
+
+
+# --- the troubleshooting page -----------------------------------------------------------------------------
+
+
+def _sources() -> str:
+    folders = ("cli", "report", "core", "mutator", "zonebuilder", "controller", "querier", "proxy")
+    paths: list[Path] = [programs.ROOT / "reprise"]
+    for folder in folders:
+        for ending in ("*.py", "*.cc", "*.hh"):
+            paths += (programs.ROOT / folder).rglob(ending)
+    texts = [path.read_text(encoding="utf-8") for path in paths if "_test" not in path.name]
+    # Literals that go on in the next line are one text.
+    return re.sub(r'"\s*\n\s*f?"', "", "\n".join(texts))
+
+
+def _pieces(heading: str) -> list[str]:
+    """The fixed pieces: capitals are filled in, and " failed: " joins a step's title and the tool's words."""
+    return [one for one in re.split(r"\b[A-Z]+\b| failed: ", heading) if len(one.strip()) > 3]
+
+
+def test_every_message_of_the_troubleshooting_page_is_still_printed() -> None:
+    page = (programs.ROOT / "docs/troubleshooting.md").read_text(encoding="utf-8")
+    headings = re.findall(r"^### `(.+)`$", page, re.MULTILINE)
+    assert len(headings) > 40
+    sources = _sources()
+    missing = [one for one in headings if not all(piece in sources for piece in _pieces(one))]
+    assert missing == []
