@@ -200,12 +200,15 @@ def test_a_broken_map_is_refused(tmp_path: Path, text: str) -> None:
 
 def test_rulesets_hold_the_map_by_family(tmp_path: Path) -> None:
     found = address_map(tmp_path)
-    text = nftables.resolver_ruleset(found.towards(1))
+    text = nftables.resolver_ruleset(found.towards(1), zones.sink_of("198.18.128.0/17", "fd00:198:18::/48"))
     assert "198.41.0.4 : 198.18.128.1" in text
     assert "2001:db8::1 : fd00:198:18::3" in text
     assert "198.41.0.4 : fd00" not in text
+    assert "ip daddr set 198.18.255.255 accept" in text
     back = nftables.meta_ruleset(
-        list(found.resolvers.values()), [[Pair("198.18.128.1", "fd00:198:18::1")], [Pair("198.18.128.2", "")]]
+        list(found.resolvers.values()),
+        [[Pair("198.18.128.1", "fd00:198:18::1")], [Pair("198.18.128.2", "")]],
+        Pair("198.18.255.255", "fd00:198:18::f"),
     )
     assert "198.18.128.1 : goto to4r1" in back
     assert "198.18.128.2 : goto to4r2" in back

@@ -37,8 +37,12 @@ class Pair:
     v6: str = ""
 
 
-def resolver_ruleset(towards: Mapping[str, Pair]) -> str:
-    """A resolver's host: what goes to an OQDA leaves from it, towards `towards[OQDA]`."""
+def resolver_ruleset(towards: Mapping[str, Pair], sink: Pair) -> str:
+    """A resolver's host: what goes to an OQDA leaves from it, towards `towards[OQDA]`.
+
+    What goes elsewhere is counted and sent to `sink`, where a meta-DNS-server's host drops it. Dropped here
+    it would be an error of the sending call: the resolver would know at once that nobody is there.
+    """
     four = {oqda: pair.v4 for oqda, pair in towards.items() if ":" not in oqda and pair.v4}
     six = {oqda: pair.v6 for oqda, pair in towards.items() if ":" in oqda and pair.v6}
     return _table(
@@ -59,7 +63,8 @@ def resolver_ruleset(towards: Mapping[str, Pair]) -> str:
         counter name unmapped
         meta nfproto ipv4 update @unmapped4 {{ ip daddr }}
         meta nfproto ipv6 update @unmapped6 {{ ip6 daddr }}
-        drop
+        ip daddr set {sink.v4} accept
+        ip6 daddr set {sink.v6} accept
     }}
     chain output {{
         type route hook output priority raw; policy accept;
@@ -69,7 +74,7 @@ def resolver_ruleset(towards: Mapping[str, Pair]) -> str:
     )
 
 
-def meta_ruleset(resolvers: Sequence[Pair], answers_of: Sequence[Iterable[Pair]]) -> str:
+def meta_ruleset(resolvers: Sequence[Pair], answers_of: Sequence[Iterable[Pair]], sink: Pair) -> str:
     """A meta-DNS-server's host: what `answers_of[r]`'s addresses answer goes to resolver r, from the OQDA."""
     four = [pair.v4 for pair in resolvers], [[p.v4 for p in pairs] for pairs in answers_of]
     six = [pair.v6 for pair in resolvers], [[p.v6 for p in pairs] for pairs in answers_of]
@@ -84,6 +89,11 @@ def meta_ruleset(resolvers: Sequence[Pair], answers_of: Sequence[Iterable[Pair]]
         type route hook output priority raw; policy accept;
         meta l4proto {{ tcp, udp }} th sport 53 ip saddr vmap @from4
         meta l4proto {{ tcp, udp }} th sport 53 ip6 saddr vmap @from6
+    }}
+    chain arriving {{
+        type filter hook prerouting priority raw; policy accept;
+        ip daddr {sink.v4} drop
+        ip6 daddr {sink.v6} drop
     }}
 """,
     )

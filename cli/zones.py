@@ -8,6 +8,7 @@ and routes are added: what depends on hosts and not on zones.
 from __future__ import annotations
 
 import argparse
+import ipaddress
 import os
 import sys
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ from cli import meta_servers, nftables, processes, programs, zone_plan
 from cli.errors import EXIT_FAILED, RepriseError, UsageError
 from cli.hierarchy_network import META4, META6
 from cli.meta_servers import MetaSite
+from cli.nftables import Pair
 from cli.zone_plan import AddressMap
 
 
@@ -130,13 +132,14 @@ def _next_hops(given: list[str]) -> list[NextHop]:
 
 def _texts(found: AddressMap, site: MetaSite, engine: str, hops: list[NextHop]) -> Iterator[tuple[str, str]]:
     """Names and texts of all files that are added."""
+    sink = sink_of(*site.prefixes)
     for resolver in found.resolvers:
-        yield f"nft-resolver-{resolver}.nft", nftables.resolver_ruleset(found.towards(resolver))
+        yield f"nft-resolver-{resolver}.nft", nftables.resolver_ruleset(found.towards(resolver), sink)
         yield f"resolver-{resolver}.ip", routes(found, resolver, hops)
     for instance in found.instances:
         metas = found.of_instance(instance)
         answers = [[one.address for one in metas if one.resolver == resolver] for resolver in found.resolvers]
-        yield f"nft-meta-{instance}.nft", nftables.meta_ruleset(list(found.resolvers.values()), answers)
+        yield f"nft-meta-{instance}.nft", nftables.meta_ruleset(list(found.resolvers.values()), answers, sink)
         yield f"meta-{instance}.ip", addresses(found, instance)
         if engine == "bind":
             yield f"named-{instance}.conf", meta_servers.named(site, instance)
@@ -147,6 +150,11 @@ def _texts(found: AddressMap, site: MetaSite, engine: str, hops: list[NextHop]) 
             stanzas = (Path(site.plan) / f"nsd-{slot}.conf").read_text(encoding="utf-8")
             own = [one.address for one in metas if one.slot == slot]
             yield f"nsd-{slot}.conf", meta_servers.nsd(site, instance, slot, own) + stanzas
+
+
+def sink_of(meta4: str, meta6: str) -> Pair:
+    """The last addresses of the prefixes: nobody has them."""
+    return Pair(*(str(ipaddress.ip_network(prefix, strict=False)[-1]) for prefix in (meta4, meta6)))
 
 
 def addresses(found: AddressMap, instance: int) -> str:
