@@ -123,11 +123,6 @@ def _check_paths(world: Hierarchy) -> None:
 
 def _check_others(experiment: Experiment, world: Hierarchy) -> None:
     want(
-        experiment.rtt is None or len(world.resolvers) == 1,
-        "[rtt] and several resolvers exclude each other",
-        "the answers of one server wait; use one resolver",
-    )
-    want(
         not experiment.over_tls,
         'server.kind = "hierarchy" and TLS exclude each other',
         "resolvers under test are asked by UDP and TCP; leave [tls] out",

@@ -86,11 +86,6 @@ def written(folder: Path, text: str) -> Path:
         (["hierarchy.data_path=nft", "hierarchy.rtt.rtt_ms=5"], "exclude each other", "proxies"),
         (["hierarchy.rtt.by=source"], "hierarchy.rtt.by is for [rtt]", "hierarchy.rtt.table"),
         (["hierarchy.rtt.rtt_ms=-1"], "hierarchy.rtt.rtt_ms = -1.0 is out of range", "0 to"),
-        (
-            ["rtt.rtt_ms=5", "hierarchy.resolver=['bind','bind']", "topology.clients=2"],
-            "[rtt] and several resolvers",
-            "one resolver",
-        ),
         (["server.zone=z"], 'not for server.kind = "hierarchy"', "hierarchy.zones"),
         (["server.port=54"], "server.port = 54", "port 53"),
         (["replay.transport=tls"], "TLS exclude each other", "[tls]"),
