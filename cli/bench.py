@@ -1,4 +1,4 @@
-"""`reprise bench udp|tcp|tls|timing|reader|mutate|hierarchy`: options, the measurement, the table and the JSON line."""
+"""`reprise bench NAME`: options, the measurement, the table and the JSON line."""
 
 from __future__ import annotations
 
@@ -48,7 +48,10 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         "and in tcp, where hold keeps as many connections (100000)",
     )
     parser.add_argument(
-        "--seconds", type=int, metavar="N", help="length of timing's traces (3 and 8), of tcp's hold (60), of hierarchy's delay (5)"
+        "--seconds",
+        type=int,
+        metavar="N",
+        help="length of timing's traces (3 and 8), of tcp's hold (60), of hierarchy's delay (5)",
     )
     parser.add_argument(
         "--key", choices=_KEYS, default=_KEYS[0], help="of the server's certificate in tls (ecdsa-p256)"
