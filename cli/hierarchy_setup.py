@@ -17,7 +17,9 @@ TUN = "reprise0"
 TABLE = "100"
 _OWN, _PATH = "90", "100"  # priorities of rules
 _FAMILIES = ("-4", "-6")
-_FORWARDING = ("net.ipv4.ip_forward=1", "net.ipv6.conf.all.forwarding=1", "net.ipv4.conf.all.rp_filter=0")
+_FORWARDING = ("net.ipv4.ip_forward=1", "net.ipv6.conf.all.forwarding=1")
+_KEPT = r"^net\.ipv4\.(ip_forward|conf\..*\.rp_filter) |^net\.ipv6\.conf\.all\.forwarding "
+_NO_REVERSE_PATHS = "for file in /proc/sys/net/ipv4/conf/*/rp_filter; do echo 0 > $file; done"
 
 Command = tuple[str, ...]
 
@@ -81,21 +83,21 @@ def _routes(number: int, host: str) -> HostStep:
 
 def _path(host: str, data_path: str, ruleset: str) -> list[HostStep]:
     if data_path == "nft":
-        return [
-            HostStep(f"nft-{host}", host, (("nft", "-f", ruleset),), (_drop_table(nftables.NAT),)),
-        ]
-    return [_forwarding(host), _tun(host)]
+        rules = HostStep(f"nft-{host}", host, (("nft", "-f", ruleset),), (_drop_table(nftables.NAT),))
+        return [_settings(host, forwarding=False), rules]
+    return [_settings(host, forwarding=True), _tun(host)]
 
 
-def _forwarding(host: str) -> HostStep:
-    """The kernel forwards the proxy's packets. Settings as they were are kept in a file for the undo."""
+def _settings(host: str, forwarding: bool) -> HostStep:
+    """Packets come from addresses that no route would send back to where they came from, and the kernel
+    forwards those of the proxy. Settings as they were are kept in a file for the undo.
+    """
     kept = f"{RUN}/sysctl-{host}"
-    names = " ".join(setting.partition("=")[0] for setting in _FORWARDING)
-    keep = f"test -e {kept} || {{ sysctl {names} > {kept}.new && mv {kept}.new {kept}; }}"
+    keep = f"sysctl -a 2> /dev/null | grep -E '{_KEPT}' > {kept}.new && mv {kept}.new {kept}"
     undo = f"test -e {kept} || exit 0; sysctl -q -p {kept} && rm {kept}"
-    return HostStep(
-        f"forwarding-{host}", host, (_shell(keep), ("sysctl", "-q", "-w", *_FORWARDING)), (_shell(undo),)
-    )
+    apply = [_shell(f"test -e {kept} || {{ {keep}; }}"), _shell(_NO_REVERSE_PATHS)]
+    apply += [("sysctl", "-q", "-w", *_FORWARDING)] if forwarding else []
+    return HostStep(f"settings-{host}", host, tuple(apply), (_shell(undo),))
 
 
 def _tun(host: str) -> HostStep:

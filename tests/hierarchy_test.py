@@ -281,7 +281,7 @@ def _state(host: int | None) -> str:
         ["ip", "-o", "addr"],
         ["ip", "-o", "-br", "link"],
         ["nft", "list", "ruleset"],
-        ["sysctl", "net.ipv4.ip_forward", "net.ipv6.conf.all.forwarding", "net.ipv4.conf.all.rp_filter"],
+        ["sysctl", "net.ipv4.ip_forward", "net.ipv6.conf.all.forwarding", "net.ipv4.conf.lo.rp_filter"],
     ]
     with linux.inside(host):
         texts = [subprocess.run(one, capture_output=True, text=True, check=True).stdout for one in commands]
@@ -311,6 +311,9 @@ def test_setup_may_be_repeated_and_undone(tmp_path: Path, world: Path, data_path
         guard = tmp_path / f"guard-{host}.nft"
         guard.write_text(nftables.guard_ruleset([], [], ["reprise0"]), encoding="ascii")
     steps = hierarchy_setup.steps(servers, metas, data_path, 2)
+    for name in ("server", "meta1"):  # as on a real host
+        with linux.inside(hosts.of(name)):
+            Path("/proc/sys/net/ipv4/conf/lo/rp_filter").write_text("2")
     before = {host: _state(hosts.of(host)) for _, host in (*servers, *metas)}
 
     def carry_out(step: HostStep, commands: tuple[tuple[str, ...], ...]) -> None:
