@@ -80,7 +80,8 @@ void add_delay_options(CLI::App& app, DelayOptions& options) {
     add("--share", options.share,
         "Part of the round trip that this side waits (0.5 beside a resolver or meta-DNS-server, "
         "1 for replies)");
-    add("--seed", options.seed, "Of what is drawn; both ends of a path need the same (default 1)");
+    add("--seed", options.seed, "Of what is drawn; both ends of a path need the same (default 1)")
+        ->check(CLI::NonNegativeNumber);
 }
 
 std::unique_ptr<DelayModel> make_model(const DelayOptions& options, DelaySide side) {

@@ -389,6 +389,13 @@ TEST(DelayOptions, AreReadFromTheCommandLine) {
     EXPECT_EQ(options.rtt_table, "T");
 }
 
+TEST(DelayOptions, ANegativeSeedIsNone) {
+    CLI::App app;
+    DelayOptions options;
+    add_delay_options(app, options);
+    EXPECT_THROW(app.parse("--seed -4"), CLI::ParseError);
+}
+
 TEST(DelayOptions, SayWhatIsWrong) {
     const auto bad = [](const DelayOptions& options) {
         return complaint([&] { make_model(options, DelaySide::kMeta); });
