@@ -33,7 +33,9 @@ PlanSettings settings() {
 std::vector<Zone> zones() {
     return World::sorted({zone(".", {"10.0.0.1"},
                                "@ 60 NS a.root\na.root A 10.0.0.1\na.root AAAA 2001:db8::9\n@ 60 "
-                               "DNSKEY 257 3 8 AwEAAQ==\n",
+                               "DNSKEY 257 3 8 AwEAAQ==\n"
+                               "@ RRSIG DNSKEY 8 0 60 20301010000000 20201010000000 1803 @ AAAA\n"
+                               "@ RRSIG NS 8 0 60 20301010000000 20201010000000 1803 @ AAAA\n",
                                "root.zone"),
                           zone("com.", {"10.0.0.2", "2001:db8::2", "10.0.0.3"}, "", "com.zone"),
                           zone(R"(o\"dd.org.)", {"10.0.0.3"}, "", "odd.zone")});
@@ -122,6 +124,14 @@ TEST(Outputs, HintsNameServedAddressesOnly) {
               ". 60 IN NS a.root.\n"
               "a.root. 60 IN A 10.0.0.1\n");
     EXPECT_EQ(root_key(plan), ". 60 IN DNSKEY 257 3 8 AwEAAQ==\n");
+}
+
+TEST(Outputs, KeysOfAnUnsignedRootAreNoAnchors) {
+    const auto all = World::sorted({zone(".", {"10.0.0.1"}, "@ DNSKEY 257 3 8 AwEAAQ==\n")});
+    const Plan plan = make_plan(all, settings());
+    EXPECT_EQ(root_key(plan), "");
+    EXPECT_THAT(summary_text(plan, settings(), all, {}),
+                HasSubstr("root has keys but no signatures: nothing can be validated"));
 }
 
 TEST(Outputs, HintsFallBackOnTheAddressesThatServeTheRoot) {

@@ -148,6 +148,7 @@ void plan_root(Plan& plan, const std::vector<Zone>& zones, const ZoneTree& tree,
     const auto mapped = group_of_address(plan.groups);
     plan.root_servers = root_servers(zones, roots, book, plan.groups, mapped);
     plan.anchors = zones[roots.first].anchors;
+    plan.root_keys_unsigned = zones[roots.first].keys_unsigned;
 }
 
 /// Slots and what follows from them.

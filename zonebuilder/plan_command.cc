@@ -67,6 +67,9 @@ Resolver parse_resolver(const std::string& text) {
         *place = address;
         rest.remove_prefix(std::min(comma + 1, rest.size()));
     }
+    if (!resolver.v4 && !resolver.v6) {
+        throw UsageError("--resolver is empty; give ADDR4[,ADDR6]");
+    }
     return resolver;
 }
 
@@ -89,6 +92,24 @@ std::vector<Resolver> parse_resolvers(std::vector<std::string> texts) {
         }
     }
     return resolvers;
+}
+
+/// Meta addresses are sent to, and answers come back from them to the resolvers.
+void check_meta(std::string_view option, const Prefix& meta,
+                const std::vector<Resolver>& resolvers) {
+    if (const auto why = why_unroutable(meta.base, {})) {
+        throw UsageError(fmt::format("{} {} is {}; give a prefix that can be routed", option,
+                                     meta.text(), *why));
+    }
+    for (const Resolver& resolver : resolvers) {
+        for (const auto& address : {resolver.v4, resolver.v6}) {
+            if (address && meta.holds(*address)) {
+                throw UsageError(fmt::format("{} {} holds the address {} of a resolver; give "
+                                             "prefixes apart",
+                                             option, meta.text(), address->text()));
+            }
+        }
+    }
 }
 
 /// The command line knows no other words.
@@ -115,15 +136,27 @@ std::string describe(const BadZone& bad) {
                             bad.size(), bad.size() == 1 ? "zone does" : "zones do", list, more));
 }
 
-/// NSD refuses a whole zone for one record outside it, where BIND only leaves that out.
-void reject_out_of_zone(LoadedZones& loaded) {
+/// NSD refuses a whole zone for one record that BIND only leaves out.
+std::string why_not_nsd(const Zone& zone) {
+    if (zone.out_of_zone > 0) {
+        return fmt::format("NSD refuses it for {} records outside the zone", zone.out_of_zone);
+    }
+    if (zone.below_dname > 0) {
+        return fmt::format("NSD refuses it for {} records below a DNAME", zone.below_dname);
+    }
+    return zone.file.find('%') != std::string::npos
+               ? "NSD takes % in a file's name for a pattern; rename it"
+               : "";
+}
+
+void reject_for_nsd(LoadedZones& loaded) {
     std::erase_if(loaded.zones, [&](const Zone& zone) {
-        if (zone.out_of_zone > 0) {
-            loaded.bad.push_back(
-                {zone.name.text(), zone.file, 0,
-                 fmt::format("NSD refuses it for {} records outside the zone", zone.out_of_zone)});
+        std::string why = why_not_nsd(zone);
+        const bool bad = !why.empty();
+        if (bad) {
+            loaded.bad.push_back({zone.name.text(), zone.file, 0, std::move(why)});
         }
-        return zone.out_of_zone > 0;
+        return bad;
     });
 }
 
@@ -146,7 +179,7 @@ void reject_contradictions(LoadedZones& loaded) {
 LoadedZones read_zones(const PlanOptions& options, Engine engine) {
     LoadedZones loaded = load_zones(options.folder, list_zones(options.folder));
     if (engine == Engine::kNsd) {
-        reject_out_of_zone(loaded);
+        reject_for_nsd(loaded);
     }
     reject_contradictions(loaded);
     if (!loaded.bad.empty() && (!options.skip_bad || loaded.zones.empty())) {
@@ -168,26 +201,55 @@ public:
         remove_former();
     }
 
+    /// Whole or not at all: a file that could not be written to its end is not there.
     void write(const std::string& name, std::string_view text) const {
-        std::ofstream file(path_ / name, std::ios::binary | std::ios::trunc);
+        const fs::path part = path_ / (name + ".part");
+        std::ofstream file(part, std::ios::binary | std::ios::trunc);
         file << text;
         file.close();
-        if (!file) {
+        std::error_code error(file ? 0 : errno, std::generic_category());
+        if (!error) {
+            fs::rename(part, path_ / name, error);
+        }
+        if (error) {
+            std::error_code ignored;
+            fs::remove(part, ignored);
             throw Error(fmt::format("cannot write {}: {}; give -o a folder with rights and room",
-                                    (path_ / name).string(), std::strerror(errno)));
+                                    (path_ / name).string(), error.message()));
         }
     }
 
 private:
+    /// "views-12.conf", and nothing of another's.
+    static bool is_ours(std::string_view name) {
+        for (const std::string_view begin : {"views-", "nsd-"}) {
+            if (name.starts_with(begin) && name.ends_with(".conf")) {
+                name.remove_prefix(begin.size());
+                name.remove_suffix(5);
+                return !name.empty() &&
+                       std::ranges::all_of(name, [](char c) { return c >= '0' && c <= '9'; });
+            }
+        }
+        return name == "plan.json";
+    }
+
     /// A plan with fewer instances must not leave views of a former one, and plan.json, which is
     /// written last, says that a folder is whole.
     void remove_former() const {
-        for (const fs::directory_entry& item : fs::directory_iterator(path_)) {
-            const std::string name = item.path().filename().string();
-            const bool numbered = name.starts_with("views-") || name.starts_with("nsd-");
-            if ((numbered && name.ends_with(".conf")) || name == "plan.json") {
-                fs::remove(item.path());
+        std::error_code error;
+        std::vector<fs::path> former;
+        fs::directory_iterator items(path_, error);
+        for (; !error && items != fs::directory_iterator(); items.increment(error)) {
+            if (is_ours(items->path().filename().string())) {
+                former.push_back(items->path());
             }
+        }
+        for (auto path = former.begin(); !error && path != former.end(); ++path) {
+            fs::remove(*path, error);
+        }
+        if (error) {
+            throw Error(fmt::format("cannot clear {} of a former plan: {}; give -o another folder",
+                                    path_.string(), error.message()));
         }
     }
 
@@ -259,8 +321,9 @@ void add_plan_command(CLI::App& app, PlanOptions& options) {
     command->footer(
         "Writes plan.json (the report), map.tsv (for the data paths), views-N.conf or nsd-N.conf, "
         "root.hints and\nroot.key. Zones are the *.zone files of DIR, or what DIR/zones.json lists "
-        "with the addresses that serve it;\nwithout addresses those of the zone's NS records are "
-        "taken.\nExit status: 0 done; 1 zones do not load, or nothing can be served; 2 usage.\n\n"
+        "with the addresses that serve it;\nwithout addresses those of the zone's NS records, its "
+        "own and its parent's, are taken.\nExit status: 0 done; 1 zones do not load, or nothing "
+        "can be served; 2 usage.\n\n"
         "Example: reprise-zonebuilder plan zones -o plan");
 }
 
@@ -286,10 +349,15 @@ PlanSettings plan_settings(const PlanOptions& options) {
         throw UsageError("--engine nsd has no views to tell clients by; use --form coloured or "
                          "separate, or --engine bind");
     }
-    if (std::ranges::any_of(settings.zones_path,
-                            [](char c) { return c == '"' || c == '\\' || c == '\n'; })) {
-        throw UsageError(
-            "--zones-path has a quote, a backslash or a line end; use a folder without");
+    check_meta("--meta4", settings.meta4, settings.resolvers);
+    check_meta("--meta6", settings.meta6, settings.resolvers);
+    const bool nsd = settings.engine == Engine::kNsd;
+    if (std::ranges::any_of(settings.zones_path, [&](char c) {
+            return c == '"' || c == '\\' || (c >= 0 && c < ' ') || (nsd && c == '%');
+        })) {
+        throw UsageError(fmt::format("--zones-path has a quote, a backslash{} or a control "
+                                     "character; use a folder without",
+                                     nsd ? ", a %" : ""));
     }
     return settings;
 }
@@ -311,6 +379,11 @@ int run_plan(const PlanOptions& options) {
     plan.seconds["total"] = seconds_since(start);
     output.write("plan.json", plan_json(plan, settings, loaded.zones, loaded.bad));
     fmt::print("{}", summary_text(plan, settings, loaded.zones, loaded.bad));
+    if (std::fflush(stdout) != 0) {
+        throw Error(fmt::format("cannot write the summary to standard output: {}; the plan is "
+                                "whole",
+                                std::strerror(errno)));
+    }
     return 0;
 }
 

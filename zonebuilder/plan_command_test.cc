@@ -9,6 +9,7 @@
 #include <fstream>
 #include <iterator>
 #include <string>
+#include <sys/stat.h>
 #include <vector>
 
 namespace reprise::zonebuilder {
@@ -124,6 +125,56 @@ TEST_F(PlanCommand, UnwritableOutput) {
     EXPECT_THAT(run(), HasSubstr("give -o another folder"));
 }
 
+TEST_F(PlanCommand, OnlyRegularFilesAreRead) {
+    const fs::path pipe = fs::path(options_.folder) / "pipe.zone";
+    ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+    fs::create_symlink("loop.zone", fs::path(options_.folder) / "loop.zone");
+    fs::create_directory(fs::path(options_.folder) / "folder.zone");
+    write("packed.zone", "\x1f\x8b ");
+    const std::string error = run();
+    EXPECT_THAT(error, HasSubstr("3 zones do not load"));
+    EXPECT_THAT(error, HasSubstr("pipe.zone: not a regular file"));
+    EXPECT_THAT(error, HasSubstr("loop.zone: Too many levels"));
+    EXPECT_THAT(error, HasSubstr("packed.zone: it is compressed"));
+}
+
+TEST_F(PlanCommand, NamesOfFilesThatNoReportTakes) {
+    write("a\xff.zone", kSoa);
+    write("b\nc.zone", kSoa);
+    const std::string error = run();
+    EXPECT_THAT(error, HasSubstr("a?.zone: its name"));
+    EXPECT_THAT(error, HasSubstr("b?c.zone: its name"));
+    options_.skip_bad = true;
+    EXPECT_EQ(run(), "done");
+}
+
+TEST_F(PlanCommand, AListThatLeadsNowhereIsNotIgnored) {
+    fs::create_symlink("gone.json", fs::path(options_.folder) / "zones.json");
+    EXPECT_THAT(run(), HasSubstr("cannot read"));
+}
+
+TEST_F(PlanCommand, OthersFilesStayAndFailuresLeaveNoPlan) {
+    EXPECT_EQ(run(), "done");
+    std::ofstream(fs::path(options_.output) / "views-mine.conf") << "mine";
+    fs::remove(fs::path(options_.output) / "root.key");
+    fs::create_directories(fs::path(options_.output) / "root.key" / "in the way");
+    EXPECT_THAT(run(), HasSubstr("cannot write"));
+    EXPECT_FALSE(exists("plan.json"));
+    EXPECT_FALSE(exists("root.key.part"));
+    EXPECT_TRUE(exists("views-mine.conf"));
+    fs::create_directories(fs::path(options_.output) / "plan.json" / "in the way");
+    EXPECT_THAT(run(), HasSubstr("cannot clear"));
+}
+
+TEST_F(PlanCommand, NsdRefusesNamesBelowDnamesAndPatterns) {
+    write("net.zone", std::string(kSoa) + "d DNAME x.y.\na.d A 10.0.0.1\n");
+    write("o%s.zone", kSoa);
+    options_.engine = "nsd";
+    const std::string error = run();
+    EXPECT_THAT(error, HasSubstr("net.zone: NSD refuses it for 1 records below a DNAME"));
+    EXPECT_THAT(error, HasSubstr("o%s.zone: NSD takes %"));
+}
+
 TEST_F(PlanCommand, NsdRefusesRecordsOutsideTheirZone) {
     write("net.zone", std::string(kSoa) + "www.example.org. A 10.0.0.1\n");
     EXPECT_EQ(run(), "done");
@@ -161,6 +212,11 @@ TEST(PlanSettings, SaysWhatIsWrong) {
     EXPECT_THAT(refusal({.reserved = {"10.0.0.1/8"}}), HasSubstr("--reserved 10.0.0.1/8"));
     EXPECT_THAT(refusal({.resolvers = {"1.1.1.1,2.2.2.2"}}), HasSubstr("ADDR4[,ADDR6]"));
     EXPECT_THAT(refusal({.resolvers = {"1.1.1.1,"}}), ::testing::StrEq("taken"));
+    EXPECT_THAT(refusal({.resolvers = {""}}), HasSubstr("--resolver is empty"));
+    EXPECT_THAT(refusal({.resolvers = {"198.18.128.1"}}), HasSubstr("of a resolver"));
+    EXPECT_THAT(refusal({.meta4 = "127.0.0.0/8"}), HasSubstr("is loopback"));
+    EXPECT_THAT(refusal({.engine = "nsd", .zones_path = "/a%b"}), HasSubstr("a %"));
+    EXPECT_THAT(refusal({.zones_path = "/a%b"}), ::testing::StrEq("taken"));
     EXPECT_THAT(refusal({.resolvers = {"x"}}), HasSubstr("ADDR4[,ADDR6]"));
     EXPECT_THAT(refusal({.resolvers = {"1.1.1.1", "1.1.1.1"}}), HasSubstr("given twice"));
     EXPECT_THAT(refusal({.engine = "nsd", .form = "paper"}), HasSubstr("--engine nsd"));

@@ -174,7 +174,7 @@ std::string plan_json(const Plan& plan, const PlanSettings& settings,
                     {"failed", failed_json(failed)},
                     {"out_of_zone_records", out_of_zone(zones)},
                     {"seconds", plan.seconds}};
-    return json.dump(1) + "\n";
+    return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 std::string summary_text(const Plan& plan, const PlanSettings& settings,
@@ -192,8 +192,12 @@ std::string summary_text(const Plan& plan, const PlanSettings& settings,
     add_trouble(text, plan.unroutable.size(), "addresses that cannot be routed (unroutable)");
     add_trouble(text, lame_zones(plan), "zones with lame delegations (lame)");
     add_trouble(text, out_of_zone(zones), "records outside their zone, left out");
-    add_trouble(text, plan.root_servers.empty() ? 1 : 0,
-                "root zone missing: no hints, so resolvers cannot start");
+    if (plan.root_servers.empty()) {
+        text += "  warning root zone missing: no hints, so resolvers cannot start\n";
+    }
+    if (plan.root_keys_unsigned) {
+        text += "  warning root has keys but no signatures: nothing can be validated\n";
+    }
     return text;
 }
 

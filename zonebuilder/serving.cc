@@ -1,8 +1,10 @@
 // Who serves what.
 //
 // The addresses of a zone are those that zones.json states. Without them they are those of the
-// names in its apex NS RRset: the zone's own word counts, not its parent's, for what the parent has
-// beyond it is lame. A host's address is what the zone says that owns the name; glue is only a copy
+// names in its apex NS RRset and in its parent's delegation: resolvers go where the parent sends
+// them, and only there if the zone is of another day than its parent and its own servers are
+// unknown here. Of a zone with several contents the parent cannot say which one it means, so only
+// the apex counts. A host's address is what the zone says that owns the name; glue is only a copy
 // and may be stale, so it counts where nothing else is known.
 //
 // Addresses with the same set of zones cannot be told apart by any answer, so they are planned as
@@ -43,10 +45,38 @@ constexpr std::string_view kRootAddresses[] = {
     "199.7.83.42",          "2001:500:9f::42",     "2001:500:3::42", "198.32.64.12",
     "202.12.27.33",         "2001:dc3::35"};
 
-/// The addresses of the zone's own name servers.
-std::vector<IpAddress> derived(const Zone& zone, const AddressBook& book) {
+using Names = std::vector<Name>;
+
+/// For each zone that some other zone here delegates: to whom.
+using Delegated = std::unordered_map<std::string_view, Names>;
+
+Delegated delegated_zones(const std::vector<Zone>& zones) {
+    Delegated delegated;
+    for (const Zone& zone : zones) {
+        delegated.try_emplace(zone.name.key());
+    }
+    for (const Zone& parent : zones) {
+        for (const Delegation& delegation : parent.delegations) {
+            if (const auto child = delegated.find(delegation.name.key());
+                child != delegated.end()) {
+                child->second.insert(child->second.end(), delegation.servers.begin(),
+                                     delegation.servers.end());
+            }
+        }
+    }
+    return delegated;
+}
+
+/// The zones are sorted, so other contents of a name are neighbours.
+bool only_content(const std::vector<Zone>& zones, std::size_t i) {
+    return (i == 0 || zones[i].name != zones[i - 1].name) &&
+           (i + 1 == zones.size() || zones[i].name != zones[i + 1].name);
+}
+
+/// The addresses of name servers.
+std::vector<IpAddress> derived(const Names& servers, const AddressBook& book) {
     std::vector<IpAddress> addresses;
-    for (const Name& server : zone.servers) {
+    for (const Name& server : servers) {
         const std::vector<IpAddress> more = book.real(server);
         addresses.insert(addresses.end(), more.begin(), more.end());
     }
@@ -57,7 +87,17 @@ std::vector<IpAddress> derived(const Zone& zone, const AddressBook& book) {
 }
 
 std::vector<IpAddress> servers_of(const Zone& zone, const AddressBook& book) {
-    return zone.stated ? *zone.stated : derived(zone, book);
+    return zone.stated ? *zone.stated : derived(zone.servers, book);
+}
+
+std::vector<IpAddress> servers_of(const Zone& zone, const AddressBook& book,
+                                  const Names& delegated_to) {
+    if (zone.stated) {
+        return *zone.stated;
+    }
+    Names servers = zone.servers;
+    servers.insert(servers.end(), delegated_to.begin(), delegated_to.end());
+    return derived(servers, book);
 }
 
 /// The operator mends these by another file each, so they are told apart.
@@ -101,9 +141,12 @@ Serving serve(const std::vector<Zone>& zones, const AddressBook& book,
               const std::vector<Reserved>& reserved) {
     Serving serving;
     std::map<IpAddress, Unroutable> unroutable;
+    const Delegated delegated = delegated_zones(zones);
     for (ZoneIndex i = 0; i < zones.size(); ++i) {
         bool reachable = false;
-        const std::vector<IpAddress> servers = servers_of(zones[i], book);
+        const std::vector<IpAddress> servers =
+            only_content(zones, i) ? servers_of(zones[i], book, delegated.at(zones[i].name.key()))
+                                   : servers_of(zones[i], book);
         for (const IpAddress& address : servers) {
             if (auto why = why_unroutable(address, reserved)) {
                 const auto entry = unroutable.try_emplace(address, Unroutable{address, *why, {}});
@@ -130,9 +173,7 @@ std::vector<BadZone> contradictions(const std::vector<Zone>& zones, const Addres
         if (i > 0 && zones[i].name != zones[i - 1].name) {
             takers.clear();
         }
-        const bool alone = (i == 0 || zones[i].name != zones[i - 1].name) &&
-                           (i + 1 == zones.size() || zones[i].name != zones[i + 1].name);
-        if (alone) {
+        if (only_content(zones, i)) {
             continue;
         }
         const std::vector<IpAddress> servers = servers_of(zones[i], book);

@@ -37,7 +37,8 @@ struct Serving {
     std::vector<Unserved> unserved;                       ///< by zone
 };
 
-/// Takes the stated addresses of each zone, else those of its apex name servers.
+/// Takes the stated addresses of each zone, else those of its name servers by its apex and its
+/// parent. The zones are sorted by name.
 Serving serve(const std::vector<Zone>& zones, const AddressBook& book,
               const std::vector<Reserved>& reserved);
 

@@ -49,6 +49,31 @@ TEST(Serving, DerivesAddressesFromGlueAndWildcards) {
                 ElementsAre(::testing::Key(ip("10.0.0.1")), ::testing::Key(ip("2001:db8::1"))));
 }
 
+TEST(Serving, ResolversGoWhereTheParentSendsThem) {
+    // gov. is of another year than the root: nobody here knows its own servers.
+    const World world({derived(".", "@ NS r\nr A 10.0.0.1\ngov NS a.nic.gov\na.nic.gov A 10.0.0.2\n"
+                                    "com NS b.com\nb.com A 10.0.0.4\nb.com A 10.0.0.5\n"),
+                       derived("gov.", "@ NS a.gov-servers.net.\n"),
+                       derived("com.", "@ NS a\na A 10.0.0.3\nb A 10.0.0.4\n")});
+    EXPECT_TRUE(world.serving.unserved.empty());
+    EXPECT_THAT(world.serving.zones_of,
+                ElementsAre(::testing::Key(ip("10.0.0.1")), ::testing::Key(ip("10.0.0.2")),
+                            ::testing::Key(ip("10.0.0.3")), ::testing::Key(ip("10.0.0.4"))));
+    ASSERT_EQ(world.lame.size(), 1U) << "stale glue of b.com is where nobody serves";
+    EXPECT_EQ(world.lame[0].address, ip("10.0.0.5"));
+}
+
+TEST(Serving, TheParentCannotSayWhichContentItMeans) {
+    Zone stated = zone("com.", {"10.0.0.2"}, "", "a");
+    Zone other = derived("com.", "@ NS a\na A 10.0.0.3\n");
+    other.file = "b";
+    const auto zones = World::sorted(
+        {derived(".", "@ NS r\nr A 10.0.0.1\ncom NS r\ncom NS c\nc A 10.0.0.2\n"), stated, other});
+    const AddressBook book(zones);
+    EXPECT_TRUE(contradictions(zones, book).empty());
+    EXPECT_EQ(serve(zones, book, {}).zones_of.at(ip("10.0.0.2")).size(), 1U);
+}
+
 TEST(Serving, ReportsWhatNobodyServesAndWhatCannotBeRouted) {
     const World world({derived("com.", "@ NS ns.gone.org.\n"), zone("net.", {}),
                        zone("org.", {"127.0.0.1"}), zone("edu.", {"127.0.0.1", "10.0.0.1"})});

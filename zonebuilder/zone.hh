@@ -53,10 +53,12 @@ struct Zone {
     std::vector<Name> servers; ///< of the apex
     std::vector<Delegation> delegations;
     std::vector<HostAddress> hosts;
-    std::vector<Alias> aliases; ///< only those that leave the zone
-    std::vector<TrustAnchor> anchors;
+    std::vector<Alias> aliases;       ///< only those that leave the zone
+    std::vector<TrustAnchor> anchors; ///< only where the zone is really signed
+    bool keys_unsigned = false;       ///< it has keys for anchors, but no signatures
     std::uint64_t records = 0;
     std::uint64_t out_of_zone = 0; ///< records that no server takes, because they lie outside
+    std::uint64_t below_dname = 0; ///< records that NSD does not take, because a DNAME is above
 };
 
 /// A zone that does not load.
@@ -74,6 +76,8 @@ constexpr std::uint16_t kCname = 5;
 constexpr std::uint16_t kSoa = 6;
 constexpr std::uint16_t kAaaa = 28;
 constexpr std::uint16_t kDname = 39;
+constexpr std::uint16_t kOpt = 41;
+constexpr std::uint16_t kDs = 43;
 constexpr std::uint16_t kRrsig = 46;
 constexpr std::uint16_t kNsec = 47;
 constexpr std::uint16_t kDnskey = 48;

@@ -15,6 +15,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -119,6 +120,89 @@ std::optional<ContentFailure> alias_failure(const Records& records) {
     return std::nullopt;
 }
 
+bool is_wildcard(const Name& name) {
+    const auto keys = name.enclosing();
+    return keys.size() > 1 && keys.back().substr(keys[keys.size() - 2].size()) == "\1*";
+}
+
+/// Types of queries and of messages, which no zone holds.
+bool is_meta(std::uint16_t type) {
+    return type == 0 || type == type::kOpt || (type >= 128 && type <= 255);
+}
+
+/// Why BIND, NSD or both refuse the whole zone because of this record; empty where they do not.
+std::string_view why_refused(const ZoneRecord& record, const Name& apex) {
+    if (is_meta(record.type)) {
+        return "a type that is no data of zones";
+    }
+    if (record.type == type::kNs && is_wildcard(record.owner)) {
+        return "an NS record at a wildcard";
+    }
+    if (record.type == type::kDs && record.owner == apex) {
+        return "a DS record at the zone's own name; it belongs into the parent";
+    }
+    const bool address = record.type == type::kA || record.type == type::kAaaa;
+    return address && !address_of(record) ? "an address of the wrong length" : "";
+}
+
+/// Single records that servers refuse; DNAMEs that differ at one name.
+std::optional<ContentFailure> record_failure(const Records& records, const Name& apex) {
+    std::unordered_map<std::string_view, const ZoneRecord*> dnames;
+    for (const ZoneRecord& record : records) {
+        if (!record.owner.within(apex)) {
+            continue;
+        }
+        if (const auto why = why_refused(record, apex); !why.empty()) {
+            return ContentFailure{record.line, std::string(why)};
+        }
+        if (record.type == type::kDname &&
+            !same_alias(record, *dnames.emplace(record.owner.key(), &record).first->second)) {
+            return ContentFailure{record.line,
+                                  fmt::format("a second DNAME at {}", record.owner.text())};
+        }
+    }
+    return std::nullopt;
+}
+
+std::uint64_t records_below(const Records& records, const Name& apex) {
+    std::unordered_set<std::string_view> dnames;
+    for (const ZoneRecord& record : records) {
+        if (record.type == type::kDname && record.owner.within(apex)) {
+            dnames.insert(record.owner.key());
+        }
+    }
+    if (dnames.empty()) {
+        return 0;
+    }
+    return static_cast<std::uint64_t>(std::ranges::count_if(records, [&](const ZoneRecord& record) {
+        auto above = record.owner.enclosing();
+        above.pop_back();
+        return std::ranges::any_of(above, [&](auto key) { return dnames.contains(key); });
+    }));
+}
+
+/// RFC 4034 appendix B.
+std::uint16_t key_tag(std::string_view key) {
+    std::uint32_t sum = 0;
+    for (std::size_t i = 0; i < key.size(); ++i) {
+        const std::uint32_t byte = static_cast<std::uint8_t>(key[i]);
+        sum += i % 2 == 0 ? byte << 8U : byte;
+    }
+    return static_cast<std::uint16_t>(sum + (sum >> 16U));
+}
+
+/// The type that a signature is over; 0 where too little was kept of it.
+std::uint16_t covered(std::string_view signature) {
+    const auto raw = bytes(signature);
+    return raw.size() < 2 ? 0 : static_cast<std::uint16_t>(raw[0] << 8U | raw[1]);
+}
+
+/// The beginning of an RRSIG's rdata (RFC 4034 section 3.1) against a key: algorithm and key tag.
+bool made_by(std::string_view signature, const TrustAnchor& anchor) {
+    const auto byte = [&](std::size_t i) { return static_cast<std::uint8_t>(signature[i]); };
+    return signature[2] == anchor.rdata[3] && (byte(16) << 8U | byte(17)) == key_tag(anchor.rdata);
+}
+
 /// Fills a zone record by record; delegations are known only at the end, so glue is marked there.
 class Filler {
 public:
@@ -138,13 +222,20 @@ public:
             add_alias(record);
         } else if (record.type == type::kDnskey && record.owner == zone_.name) {
             add_key(record);
+        } else if (record.type == type::kRrsig) {
+            add_signature(record);
         }
+        delegates_signed_ = delegates_signed_ || record.type == type::kDs;
     }
 
     Zone finish() {
         mark_glue();
+        check_anchors();
         for (auto& [name, servers] : cuts_) {
-            zone_.delegations.push_back({name, std::move(servers)});
+            // Below another cut nobody is ever sent there.
+            if (zone_.delegations.empty() || !name.within(zone_.delegations.back().name)) {
+                zone_.delegations.push_back({name, std::move(servers)});
+            }
         }
         return std::move(zone_);
     }
@@ -175,6 +266,36 @@ private:
         }
     }
 
+    void add_signature(const ZoneRecord& record) {
+        const bool apex = record.owner == zone_.name;
+        const std::uint16_t over = covered(record.rdata);
+        if (apex && over == type::kDnskey) {
+            signatures_.push_back(record.rdata);
+        }
+        servers_signed_ = servers_signed_ || (apex && over == type::kNs);
+        signs_delegations_ = signs_delegations_ || over == type::kDs;
+    }
+
+    /// One of the keys signs all of them.
+    [[nodiscard]] bool keys_signed() const {
+        return std::ranges::any_of(zone_.anchors, [&](const TrustAnchor& anchor) {
+            return std::ranges::any_of(
+                signatures_, [&](const std::string& one) { return made_by(one, anchor); });
+        });
+    }
+
+    /// A resolver with an anchor for a zone whose signatures are gone, all or but those over the
+    /// keys, fails every query; without the anchor it only validates nothing. The zone's servers
+    /// and its DS records stand for all data.
+    void check_anchors() {
+        const bool in_use =
+            keys_signed() && servers_signed_ && (signs_delegations_ || !delegates_signed_);
+        if (!in_use) {
+            zone_.keys_unsigned = !zone_.anchors.empty();
+            zone_.anchors.clear();
+        }
+    }
+
     /// Also data below a cut that is no name server's: no server gives it as its own.
     void mark_glue() {
         if (cuts_.empty()) {
@@ -192,6 +313,10 @@ private:
 
     Zone zone_;
     std::map<Name, std::vector<Name>> cuts_;
+    std::vector<std::string> signatures_; ///< over the keys; only the beginning
+    bool servers_signed_ = false;
+    bool delegates_signed_ = false; ///< there are DS records
+    bool signs_delegations_ = false;
 };
 
 BadZone bad(const std::optional<Name>& name, const std::string& file, std::uint64_t line,
@@ -209,11 +334,16 @@ std::variant<Zone, ContentFailure> make_zone(const Records& records,
     if (auto failure = alias_failure(records)) {
         return *failure;
     }
-    Filler filler(apex_of(records));
+    const Name apex = apex_of(records);
+    if (auto failure = record_failure(records, apex)) {
+        return *failure;
+    }
+    Filler filler(apex);
     for (const ZoneRecord& record : records) {
         filler.add(record);
     }
     Zone zone = filler.finish();
+    zone.below_dname = records_below(records, apex);
     if (zone.servers.empty()) {
         return ContentFailure{0, fmt::format("no NS record at {}", zone.name.text())};
     }

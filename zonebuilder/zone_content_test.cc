@@ -12,6 +12,7 @@
 namespace reprise::zonebuilder {
 namespace {
 
+using ::testing::HasSubstr;
 using testing::ip;
 using testing::name;
 
@@ -59,12 +60,57 @@ TEST(ZoneContent, KeepsAliasesThatLeave) {
     EXPECT_TRUE(zone.aliases[1].subtree);
 }
 
+constexpr const char* kKeys = "@ NS n.\n@ DNSKEY 256 3 8 AwEAAQ==\n"
+                              "@ DNSKEY 257 3 8 AwEAAg==\n@ DNSKEY 385 3 8 AwEAAw==\n";
+
+/// An RRSIG at the apex over a type; the second key's tag is 1804.
+std::string signature(const std::string& type, const std::string& tag = "1804") {
+    return "@ RRSIG " + type + " 8 2 60 20301010000000 20201010000000 " + tag + " @ AAAA\n";
+}
+
 TEST(ZoneContent, KeepsKeySigningKeysOnly) {
-    const Zone zone =
-        read(std::string(kSoa) + "@ NS n.\n@ DNSKEY 256 3 8 AwEAAQ==\n"
-                                 "@ DNSKEY 257 3 8 AwEAAg==\n@ DNSKEY 385 3 8 AwEAAw==\n");
+    const Zone zone = read(std::string(kSoa) + kKeys + signature("DNSKEY") + signature("NS"));
     ASSERT_EQ(zone.anchors.size(), 1U); // neither the zone-signing nor the revoked one
     EXPECT_EQ(zone.anchors[0].rdata.back(), 2);
+    EXPECT_FALSE(zone.keys_unsigned);
+}
+
+TEST(ZoneContent, KeysThatSignNothingAreNoAnchors) {
+    const std::string keys = std::string(kSoa) + kKeys;
+    const std::string ds = "sub NS n.\nsub DS 1 8 2 " + std::string(64, 'a') + "\n";
+    for (const std::string& signatures :
+         {std::string(), signature("NS"), signature("DNSKEY"), signature("NS") + signature("SOA"),
+          signature("DNSKEY", "7") + signature("NS"), signature("DNSKEY") + signature("NS") + ds}) {
+        const Zone zone = read(keys + signatures);
+        EXPECT_TRUE(zone.anchors.empty()) << signatures;
+        EXPECT_TRUE(zone.keys_unsigned) << signatures;
+    }
+    EXPECT_FALSE(read(std::string(kSoa) + "@ NS n.\n").keys_unsigned);
+}
+
+TEST(ZoneContent, RefusesWhatServersRefuse) {
+    const std::string zone = std::string(kSoa) + "@ NS n.\n";
+    const auto refused = [&](const std::string& record) {
+        const auto made = read_zone(zone + record + "\n", "f", name("example.com"));
+        const auto* bad = std::get_if<BadZone>(&made);
+        return bad == nullptr ? "taken" : bad->why;
+    };
+    EXPECT_THAT(refused("*.x NS n."), HasSubstr("wildcard"));
+    EXPECT_THAT(refused("* NS n."), HasSubstr("wildcard"));
+    EXPECT_EQ(refused("x.* NS n."), "taken");
+    EXPECT_THAT(refused("@ DS 1 8 2 " + std::string(64, 'a')), HasSubstr("DS record"));
+    EXPECT_THAT(refused("a TYPE255 \\# 1 00"), HasSubstr("no data"));
+    EXPECT_THAT(refused("a TYPE41 \\# 0"), HasSubstr("no data"));
+    EXPECT_THAT(refused("a A \\# 3 010203"), HasSubstr("wrong length"));
+    EXPECT_THAT(refused("d DNAME a.\nd DNAME b."), HasSubstr("second DNAME"));
+    EXPECT_EQ(refused("d DNAME a.\nd DNAME A."), "taken");
+}
+
+TEST(ZoneContent, DelegationsBelowOthersAreNotSeen) {
+    const Zone zone = read(std::string(kSoa) + "@ NS n.\na.sub NS n.\nsub NS n.\nsubx NS n.\n");
+    ASSERT_EQ(zone.delegations.size(), 2U);
+    EXPECT_EQ(zone.delegations[0].name, name("sub.example.com"));
+    EXPECT_EQ(zone.delegations[1].name, name("subx.example.com"));
 }
 
 TEST(ZoneContent, TakesItsNameFromTheSoa) {

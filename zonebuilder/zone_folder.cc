@@ -12,13 +12,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <ios>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
@@ -44,11 +44,32 @@ constexpr std::string_view kList = "zones.json";
     throw Error(fmt::format("{}: zone {}: {}; {}", kList, entry, what, mend));
 }
 
-/// What stands for a file in configurations of servers: neither quotes nor line ends.
+bool is_control(char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }
+
+/// The JSON library knows, but says so only by throwing.
+bool is_utf8(std::string_view text) {
+    try {
+        static_cast<void>(Json(text).dump());
+        return true;
+    } catch (const Json::type_error&) {
+        return false;
+    }
+}
+
+/// What stands for a file in configurations of servers and in reports: neither quotes nor line
+/// ends.
 bool can_be_quoted(std::string_view file) {
-    return std::ranges::none_of(file, [](char c) {
-        return c == '"' || c == '\\' || static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
-    });
+    return is_utf8(file) && std::ranges::none_of(file, [](char c) {
+               return c == '"' || c == '\\' || is_control(c);
+           });
+}
+
+/// A file's name for messages, which have one line.
+std::string printable(std::string file) {
+    const bool utf8 = is_utf8(file);
+    std::ranges::replace_if(
+        file, [&](char c) { return is_control(c) || (!utf8 && (c & 0x80) != 0); }, '?');
+    return file;
 }
 
 std::string string_of(const Json& zone, const char* key, std::size_t entry) {
@@ -87,10 +108,21 @@ std::optional<std::vector<IpAddress>> addresses_of(const Json& zone, std::size_t
     return addresses;
 }
 
+/// A misspelt "addresses" would silently give the zone to other servers.
+void check_keys(const Json& zone, std::size_t entry) {
+    for (const auto& [key, value] : zone.items()) {
+        if (key != "name" && key != "file" && key != "addresses") {
+            refuse(entry, fmt::format("unknown key {}", Json(key).dump(-1, ' ', true)),
+                   "there are name, file and addresses");
+        }
+    }
+}
+
 ZoneEntry entry_of(const Json& zone, std::size_t entry) {
     if (!zone.is_object()) {
         refuse(entry, "not an object", R"(give {"name": ..., "file": ...})");
     }
+    check_keys(zone, entry);
     const std::string name = string_of(zone, "name", entry);
     const std::string file = string_of(zone, "file", entry);
     const auto parsed = Name::parse(name);
@@ -129,30 +161,54 @@ void check_schema(const Json& list) {
     }
 }
 
-/// An empty optional where the file cannot be read; errno says why.
-std::optional<std::string> read_file(const fs::path& path) {
-    if (fs::is_directory(path)) {
-        errno = EISDIR;
-        return std::nullopt;
+struct FileText {
+    std::optional<std::string> text;
+    std::string why; ///< it is empty
+};
+
+/// Only regular files: a pipe would be waited for, a device may never end.
+FileText read_file(const fs::path& path) {
+    std::error_code error;
+    const fs::file_status status = fs::status(path, error);
+    if (error) {
+        return {{}, error.message()};
+    }
+    if (!fs::is_regular_file(status)) {
+        return {{}, "not a regular file"};
     }
     std::ifstream file(path, std::ios::binary);
-    if (!file) {
-        return std::nullopt;
+    std::string text(file ? fs::file_size(path, error) : 0, '\0');
+    file.read(text.data(), static_cast<std::streamsize>(text.size()));
+    if (error || file.bad() || !file.is_open()) {
+        return {{}, std::strerror(errno)};
     }
-    std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-    return text;
+    text.resize(static_cast<std::size_t>(file.gcount()));
+    return {std::move(text), {}};
+}
+
+/// By the first bytes of gzip, bzip2, xz and zstd, which no zone begins with.
+bool is_compressed(std::string_view text) {
+    constexpr std::array<std::string_view, 4> kMagic{"\x1f\x8b", "BZh",
+                                                     "\xfd"
+                                                     "7zXZ",
+                                                     "\x28\xb5\x2f\xfd"};
+    return std::ranges::any_of(kMagic, [&](auto magic) { return text.starts_with(magic); });
 }
 
 std::variant<Zone, BadZone> load_zone(const fs::path& folder, const ZoneEntry& entry) {
     const std::string name = entry.name ? entry.name->text() : "";
     if (!can_be_quoted(entry.file)) {
-        return BadZone{name, entry.file, 0, "its name cannot stand in a server's configuration"};
+        return BadZone{name, printable(entry.file), 0,
+                       "its name cannot stand in a server's configuration"};
     }
-    const auto text = read_file(folder / entry.file);
-    if (!text) {
-        return BadZone{name, entry.file, 0, std::generic_category().message(errno)};
+    const FileText file = read_file(folder / entry.file);
+    if (!file.text) {
+        return BadZone{name, entry.file, 0, file.why};
     }
-    auto zone = read_zone(*text, entry.file, entry.name);
+    if (is_compressed(*file.text)) {
+        return BadZone{name, entry.file, 0, "it is compressed; unpack it"};
+    }
+    auto zone = read_zone(*file.text, entry.file, entry.name);
     if (auto* made = std::get_if<Zone>(&zone)) {
         made->stated = entry.addresses;
     }
@@ -162,11 +218,18 @@ std::variant<Zone, BadZone> load_zone(const fs::path& folder, const ZoneEntry& e
 /// Sorted, because folders list their files in any order and plans are to repeat.
 std::vector<ZoneEntry> zone_files(const fs::path& folder) {
     std::vector<ZoneEntry> entries;
-    for (const fs::directory_entry& item : fs::directory_iterator(folder)) {
-        if (item.path().extension() == ".zone" && !item.is_directory()) {
+    std::error_code error;
+    fs::directory_iterator items(folder, error);
+    for (; !error && items != fs::directory_iterator(); items.increment(error)) {
+        std::error_code unknown; // what cannot be looked at is told when it is read
+        if (items->path().extension() == ".zone" && !items->is_directory(unknown)) {
             entries.push_back(
-                {.name = {}, .file = item.path().filename().string(), .addresses = {}});
+                {.name = {}, .file = items->path().filename().string(), .addresses = {}});
         }
+    }
+    if (error) {
+        throw Error(
+            fmt::format("cannot list {}: {}; mend its rights", folder.string(), error.message()));
     }
     std::ranges::sort(entries, {}, &ZoneEntry::file);
     return entries;
@@ -193,17 +256,20 @@ std::vector<ZoneEntry> parse_zones_json(std::string_view text) {
 }
 
 std::vector<ZoneEntry> list_zones(const fs::path& folder) {
-    if (!fs::is_directory(folder)) {
+    std::error_code error;
+    if (!fs::is_directory(folder, error)) {
         throw Error(fmt::format("{} is no folder; give the folder of zone files", folder.string()));
     }
     std::vector<ZoneEntry> entries;
-    if (fs::exists(folder / kList)) {
-        const auto text = read_file(folder / kList);
-        if (!text) {
-            throw Error(fmt::format("cannot read {}: {}; mend its rights",
-                                    (folder / kList).string(), std::strerror(errno)));
+    // A link that leads nowhere is a list that is lost, and not a folder without one.
+    if (fs::symlink_status(folder / kList, error).type() != fs::file_type::not_found) {
+        const FileText file = read_file(folder / kList);
+        if (!file.text) {
+            throw Error(fmt::format("cannot read {}: {}; mend it, or remove it to take every "
+                                    "*.zone file",
+                                    (folder / kList).string(), file.why));
         }
-        entries = parse_zones_json(*text);
+        entries = parse_zones_json(*file.text);
     } else {
         entries = zone_files(folder);
     }

@@ -52,6 +52,8 @@ TEST(ZonesJson, SaysWhatIsWrong) {
                 HasSubstr("is no list"));
     EXPECT_THAT(refusal(list(R"({"name":"a","file":"x","addresses":["1.1.1"]})")),
                 HasSubstr("\"1.1.1\" is no IP address"));
+    EXPECT_THAT(refusal(list(R"({"name":"a","file":"x","adresses":["1.1.1.1"]})")),
+                HasSubstr("unknown key \"adresses\""));
     EXPECT_THAT(refusal(list(R"({"name":"a","file":"x"},{"name":"A.","file":"./x"})")),
                 HasSubstr("zone 2: a. from x is listed twice"));
     for (const char* text : {"{", "[]", "\xff\xfe", R"({"schema":1,"zones":[null]})"}) {
