@@ -26,6 +26,7 @@ from cli.network import Host, Network, Route
 
 _ROWS = ("plan", "server", *hierarchy_path.ROWS)
 _HOST = "meta"
+_MALLOC = "MALLOC_CONF=narenas:1,dirty_decay_ms:0,muzzy_decay_ms:0"  # as in an experiment's plan
 _LIMIT_S = 600.0
 _QUERIES = 300_000
 _QUICK_QUERIES = 1_000
@@ -143,11 +144,11 @@ def start_named(folder: Path, plan: Path, host: int) -> Program:
     """The server with its views, ready; the log has the times of every step."""
     copy = folder / "named"  # Debian's AppArmor profile keeps /usr/sbin/named out of our folders
     shutil.copy(programs.packaged("named"), copy)
-    argv = [str(copy), "-g", "-c", str(plan / "named-1.conf"), "-n", "1"]
+    argv = [programs.packaged("env"), _MALLOC, str(copy), "-g", "-c", str(plan / "named-1.conf"), "-n", "1"]
     log = Log(folder / "readings.jsonl")
     log.add("before", "named", "start")
     named = spawn(folder, "named", SERVER_CORE, argv, host)
-    named.until(" running")
+    named.until(" running\n")
     log.add("after", "named", "start")
     copy.unlink()
     return named
