@@ -134,6 +134,16 @@ TEST(Outputs, KeysOfAnUnsignedRootAreNoAnchors) {
                 HasSubstr("root has keys but no signatures: nothing can be validated"));
 }
 
+TEST(Outputs, ResolversThatCannotReachTheRootAreNamed) {
+    PlanSettings families = settings();
+    families.resolvers = {{.v4 = ip("198.19.254.1"), .v6 = {}},
+                          {.v4 = {}, .v6 = ip("fd00:198:19:fe::2")}};
+    const auto all = World::sorted({zone(".", {"10.0.0.1"})});
+    const std::string text = summary_text(make_plan(all, families), families, all, {});
+    EXPECT_THAT(text, HasSubstr("resolver 2 has no address of the family"));
+    EXPECT_EQ(text.find("resolver 1"), std::string::npos);
+}
+
 TEST(Outputs, HintsFallBackOnTheAddressesThatServeTheRoot) {
     const auto all =
         World::sorted({zone(".", {"10.0.0.1", "10.0.0.2"}), zone("com.", {"10.0.0.3"})});

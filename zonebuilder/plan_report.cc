@@ -12,6 +12,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <nlohmann/json.hpp>
 #include <nlohmann/json_fwd.hpp>
@@ -133,6 +134,15 @@ std::size_t lame_zones(const Plan& plan) {
     return names.size();
 }
 
+/// Packets go between addresses of one family.
+bool can_start(const Resolver& resolver, const Plan& plan) {
+    return std::ranges::any_of(plan.root_servers, [&](const RootServer& server) {
+        return std::ranges::any_of(server.addresses, [&](const IpAddress& address) {
+            return (address.is_v4() ? resolver.v4 : resolver.v6).has_value();
+        });
+    });
+}
+
 void add_trouble(std::string& text, std::size_t count, std::string_view what) {
     if (count > 0) {
         text += fmt::format("  {:>7} {}\n", count, what);
@@ -194,6 +204,13 @@ std::string summary_text(const Plan& plan, const PlanSettings& settings,
     add_trouble(text, out_of_zone(zones), "records outside their zone, left out");
     if (plan.root_servers.empty()) {
         text += "  warning root zone missing: no hints, so resolvers cannot start\n";
+    }
+    for (std::size_t i = 0; i < settings.resolvers.size(); ++i) {
+        if (!plan.root_servers.empty() && !can_start(settings.resolvers[i], plan)) {
+            text += fmt::format("  warning resolver {} has no address of the family of any root "
+                                "server: it cannot start\n",
+                                i + 1);
+        }
     }
     if (plan.root_keys_unsigned) {
         text += "  warning root has keys but no signatures: nothing can be validated\n";

@@ -181,6 +181,9 @@ std::uint64_t records_below(const Records& records, const Name& apex) {
     }));
 }
 
+/// An RRSIG up to its key tag.
+constexpr std::size_t kSignatureHead = 18;
+
 /// RFC 4034 appendix B.
 std::uint16_t key_tag(std::string_view key) {
     std::uint32_t sum = 0;
@@ -269,7 +272,7 @@ private:
     void add_signature(const ZoneRecord& record) {
         const bool apex = record.owner == zone_.name;
         const std::uint16_t over = covered(record.rdata);
-        if (apex && over == type::kDnskey) {
+        if (apex && over == type::kDnskey && record.rdata.size() >= kSignatureHead) {
             signatures_.push_back(record.rdata);
         }
         servers_signed_ = servers_signed_ || (apex && over == type::kNs);
