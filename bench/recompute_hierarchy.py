@@ -46,7 +46,7 @@ def _server(folder: pathlib.Path, run: dict[str, Any], table: Table, ratios: Tab
     table["server", tool, "s to start"].append((end["mono_ns"] - begin["mono_ns"]) / NS)
     resident = re.search(r"VmRSS:\s+(\d+) kB", (folder / "status.txt").read_text())
     assert resident is not None
-    table["server", tool, "MB"].append(int(resident[1]) / 1_000)
+    table["server", tool, "MB"].append(int(resident[1]) * 1_024 / 10**6)
     cost = {}
     for place in ("first", "last"):
         done = int(_first(_COMPLETED, folder / f"dnsperf-{place}.out"))
