@@ -15,19 +15,18 @@ import json
 import os
 from pathlib import Path
 
-from cli import network
+from cli import host_settings, network
 from cli.errors import RepriseError
 from cli.experiment import Experiment, Rtt, Tls
-from cli.planned import RESULTS, RUN, Facts, HostStep, Process, Ready, Step, Stop
+from cli.planned import RESULTS, RUN, Facts, HostStep, Process, Ready, Step, Stop, shell
 
 SOURCES = f"{RESULTS}/rtts.tsv"  # by = "source": the trace's round trips as a table
 TUN = "reprise1"
 _DEVICE = "/dev/net/tun"
-TABLE = "101"
+TABLE = "53101"  # a number that no one else is likely to use
 _PRIORITY = "85"  # before a resolver's rules, which send its answers straight to its clients
 _FAMILIES = ("-4", "-6")
 _RESTARTS = 3
-_FORWARDING = ("net.ipv4.ip_forward=1", "net.ipv6.conf.all.forwarding=1", "net.ipv4.conf.all.rp_filter=0")
 # What the proxy writes back has a source of the host's own.
 _TUN_SETTINGS = (f"net.ipv4.conf.{TUN}.accept_local=1", f"net.ipv4.conf.{TUN}.rp_filter=0")
 
@@ -138,21 +137,18 @@ def _proxy(rtt: Rtt, host: str, facts: Facts) -> Process:
     )
 
 
-def _shell(line: str) -> tuple[str, ...]:
-    return ("sh", "-c", line)
-
-
 def _forwarding(host: str) -> HostStep:
     """The kernel forwards what the proxy writes back. Settings as they were lie in a file for the undo."""
     kept = f"{RUN}/sysctl-delay-{host}"
-    names = " ".join(setting.partition("=")[0] for setting in _FORWARDING)
-    keep = f"test -e {kept} || {{ sysctl {names} > {kept}.new && mv {kept}.new {kept}; }}"
-    undo = f"test -e {kept} || exit 0; sysctl -q -p {kept} && rm {kept}"
     return HostStep(
         f"delay-forwarding-{host}",
         host,
-        (_shell(keep), ("sysctl", "-q", "-w", *_FORWARDING)),
-        (_shell(undo),),
+        (
+            host_settings.keep(kept),
+            *host_settings.forward(),
+            ("sysctl", "-q", "-w", "net.ipv4.conf.all.rp_filter=0"),
+        ),
+        (host_settings.restore(kept),),
     )
 
 
@@ -163,12 +159,12 @@ def _tun(host: str) -> HostStep:
         f"delay-tun-{host}",
         host,
         (
-            _shell(f"{there} || ip tuntap add dev {TUN} mode tun"),
+            shell(f"{there} || ip tuntap add dev {TUN} mode tun"),
             ("ip", "link", "set", "dev", TUN, "addrgenmode", "none"),
             ("ip", "link", "set", "dev", TUN, "txqueuelen", "10000", "up"),
             ("sysctl", "-q", "-w", *_TUN_SETTINGS),
         ),
-        (_shell(f"{there} || exit 0; ip link del dev {TUN}"),),
+        (shell(f"{there} || exit 0; ip link del dev {TUN}"),),
     )
 
 
@@ -176,7 +172,10 @@ def _table(host: str) -> HostStep:
     apply = [
         ("ip", family, "route", "replace", "default", "dev", TUN, "table", TABLE) for family in _FAMILIES
     ]
-    undo = [_shell(f"ip {family} route flush table {TABLE} 2> /dev/null || true") for family in _FAMILIES]
+    undo = [
+        shell(f"ip {family} route del default dev {TUN} table {TABLE} 2> /dev/null || true")
+        for family in _FAMILIES
+    ]
     return HostStep(f"delay-table-{host}", host, tuple(apply), tuple(undo))
 
 
@@ -193,6 +192,6 @@ def _rules(host: str, ports: list[int]) -> HostStep:
     return HostStep(
         f"delay-rules-{host}",
         host,
-        tuple(_shell(f"{gone}; {here}") for gone, here in zip(remove, add, strict=True)),
-        tuple(_shell(f"{gone} || true") for gone in remove),
+        tuple(shell(f"{gone}; {here}") for gone, here in zip(remove, add, strict=True)),
+        tuple(shell(f"{gone} || true") for gone in remove),
     )

@@ -8,17 +8,16 @@ proxy writes back come from the TUN device, so that they take the main table.
 
 from __future__ import annotations
 
-from cli import hierarchy_network, nftables
-from cli.planned import RESULTS, RUN, HostStep
+from cli import hierarchy_network, host_settings, nftables
+from cli.planned import RESULTS, RUN, HostStep, shell
 
 PLAN = f"{RUN}/plan"
 WORLD = f"{RUN}/world"
 TUN = "reprise0"
-TABLE = "100"
+TABLE = "53100"  # a number that no one else is likely to use
 _OWN, _PATH = "90", "100"  # priorities of rules
+_LAST = "4294967295"  # the metric of a route that is taken where no other is left
 _FAMILIES = ("-4", "-6")
-_FORWARDING = ("net.ipv4.ip_forward=1", "net.ipv6.conf.all.forwarding=1")
-_KEPT = r"^net\.ipv4\.(ip_forward|conf\..*\.rp_filter) |^net\.ipv6\.conf\.all\.forwarding "
 _NO_REVERSE_PATHS = "for file in /proc/sys/net/ipv4/conf/*/rp_filter; do echo 0 > $file; done"
 
 Command = tuple[str, ...]
@@ -52,12 +51,8 @@ def steps(
 
 def read_guard(host: str) -> HostStep:
     """What a guard has counted, as JSON in the results."""
-    listing = f"nft -j list counters table inet {nftables.GUARD} > {RESULTS}/guard-{host}.json"
-    return HostStep(f"guard-{host}-counters", host, (_shell(listing),))
-
-
-def _shell(line: str) -> Command:
-    return ("sh", "-c", line)
+    listing = f'nft -j list counters table inet {nftables.GUARD} > "$1"'
+    return HostStep(f"guard-{host}-counters", host, (shell(listing, f"{RESULTS}/guard-{host}.json"),))
 
 
 def _guard(host: str) -> HostStep:
@@ -65,20 +60,20 @@ def _guard(host: str) -> HostStep:
 
 
 def _drop_table(name: str) -> Command:
-    return _shell(f"nft list table inet {name} > /dev/null 2>&1 || exit 0; nft delete table inet {name}")
+    return shell(f"nft list table inet {name} > /dev/null 2>&1 || exit 0; nft delete table inet {name}")
 
 
 def _addresses(number: int, host: str) -> HostStep:
     """Ten thousand addresses are one batch, made with the plan; the undo is that batch in other words."""
     batch = f"{PLAN}/meta-{number}.ip"
-    undo = f"sed 's/^addr replace/addr del/; s/ nodad$//' {batch} | ip -force -batch - 2> /dev/null || true"
-    return HostStep(f"addresses-{host}", host, (("ip", "-batch", batch),), (_shell(undo),))
+    undo = """sed 's/^addr replace/addr del/; s/ nodad$//' "$1" | ip -force -batch - 2> /dev/null || true"""
+    return HostStep(f"addresses-{host}", host, (("ip", "-batch", batch),), (shell(undo, batch),))
 
 
 def _routes(number: int, host: str) -> HostStep:
     batch = f"{PLAN}/resolver-{number}.ip"
-    undo = f"sed 's/^route replace/route del/' {batch} | ip -force -batch - 2> /dev/null || true"
-    return HostStep(f"routes-{host}", host, (("ip", "-batch", batch),), (_shell(undo),))
+    undo = """sed 's/^route replace/route del/' "$1" | ip -force -batch - 2> /dev/null || true"""
+    return HostStep(f"routes-{host}", host, (("ip", "-batch", batch),), (shell(undo, batch),))
 
 
 def _path(host: str, data_path: str, ruleset: str) -> list[HostStep]:
@@ -93,11 +88,9 @@ def _settings(host: str, forwarding: bool) -> HostStep:
     forwards those of the proxy. Settings as they were are kept in a file for the undo.
     """
     kept = f"{RUN}/sysctl-{host}"
-    keep = f"sysctl -a 2> /dev/null | grep -E '{_KEPT}' > {kept}.new && mv {kept}.new {kept}"
-    undo = f"test -e {kept} || exit 0; sysctl -q -p {kept} && rm {kept}"
-    apply = [_shell(f"test -e {kept} || {{ {keep}; }}"), _shell(_NO_REVERSE_PATHS)]
-    apply += [("sysctl", "-q", "-w", *_FORWARDING)] if forwarding else []
-    return HostStep(f"settings-{host}", host, tuple(apply), (_shell(undo),))
+    forward = host_settings.forward() if forwarding else ()
+    apply = (host_settings.keep(kept), shell(_NO_REVERSE_PATHS), *forward)
+    return HostStep(f"settings-{host}", host, apply, (host_settings.restore(kept),))
 
 
 def _tun(host: str) -> HostStep:
@@ -109,34 +102,37 @@ def _tun(host: str) -> HostStep:
         f"tun-{host}",
         host,
         (
-            _shell(f"{there} || ip tuntap add dev {TUN} mode tun"),
+            shell(f"{there} || ip tuntap add dev {TUN} mode tun"),
             ("ip", "link", "set", "dev", TUN, "addrgenmode", "none"),
             ("ip", "link", "set", "dev", TUN, "up"),
             ("sysctl", "-q", "-w", f"net.ipv4.conf.{TUN}.rp_filter=0"),
         ),
-        (_shell(f"{there} || exit 0; ip link del dev {TUN}"),),
+        (shell(f"{there} || exit 0; ip link del dev {TUN}"),),
     )
 
 
 def _table(host: str, data_path: str, via: tuple[str, str], source: tuple[str, str]) -> HostStep:
     """Where packets of the data path go: into the device, or towards the other side by any link (nftables
-    makes the kernel choose again).
+    makes the kernel choose again). The last resort stays when the device or the link goes: without it queries
+    would fall through to the main table, and might leave.
     """
-    apply = [
+    routes = [
         (
-            "ip",
             family,
-            "route",
-            "replace",
-            "default",
-            *(("dev", TUN) if data_path == "tun" else ("via", gate)),
-            *(("src", own) if own else ()),
-            "table",
-            TABLE,
+            (
+                "default",
+                *(("dev", TUN) if data_path == "tun" else ("via", gate)),
+                *(("src", own) if own else ()),
+            ),
         )
         for family, gate, own in zip(_FAMILIES, via, source, strict=True)
     ]
-    undo = [_shell(f"ip {family} route flush table {TABLE} 2> /dev/null || true") for family in _FAMILIES]
+    routes += [(family, ("unreachable", "default", "metric", _LAST)) for family in _FAMILIES]
+    apply = [("ip", family, "route", "replace", *route, "table", TABLE) for family, route in routes]
+    undo = [
+        shell(f"ip {family} route del {' '.join(route)} table {TABLE} 2> /dev/null || true")
+        for family, route in routes
+    ]
     return HostStep(f"table-{host}", host, tuple(apply), tuple(undo))
 
 
@@ -158,6 +154,6 @@ def _rules(host: str, port: str, own_replies: bool) -> HostStep:
     return HostStep(
         f"rules-{host}",
         host,
-        tuple(_shell(f"{gone}; {here}") for gone, here in zip(remove, add, strict=True)),
-        tuple(_shell(f"{gone} || true") for gone in remove),
+        tuple(shell(f"{gone}; {here}") for gone, here in zip(remove, add, strict=True)),
+        tuple(shell(f"{gone} || true") for gone in remove),
     )

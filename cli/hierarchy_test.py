@@ -127,6 +127,16 @@ def test_the_plan_brings_everything_up_in_order() -> None:
     assert json.loads(as_text)["setup"][0]["apply"] == [["nft", "-f", "@run@/guard-server.nft"]]
 
 
+@pytest.mark.parametrize("data_path", ["tun", "nft"])
+def test_no_path_stands_in_a_shells_line(data_path: str) -> None:
+    plan = plan_with(data_path=data_path, zones="/z;`x`", synth=None, instances=2)
+    commands = [one.argv for one in plan.prepare]
+    commands += [argv for step in (*plan.setup, *plan.finish) for argv in (*step.apply, *step.undo)]
+    lines = [argv[2] for argv in commands if argv[:2] == ("sh", "-c")]
+    assert len(lines) > 20
+    assert not [line for line in lines if "@r" in line or "/z" in line]
+
+
 def test_nftables_need_no_proxy() -> None:
     plan = plan_with(data_path="nft", form="paper")
     assert not [one for one in plan.processes if one.role == "proxy"]

@@ -91,6 +91,11 @@ class HostStep:
     undo: tuple[tuple[str, ...], ...] = ()
 
 
+def shell(line: str, *words: str) -> tuple[str, ...]:
+    """A command that needs a shell. Paths are `words`, "$1" and so on of the line: they may hold anything."""
+    return ("sh", "-c", line, "sh", *words) if words else ("sh", "-c", line)
+
+
 @dataclass(frozen=True)
 class Process:
     """A long-running process. `files` names what it reads; `timeout_s` 0 = as long as the run.

@@ -10,6 +10,7 @@ die now.
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 import traceback
@@ -50,13 +51,17 @@ def run(body: Callable[[int], int], runtime: Path, own_network: bool) -> int:
     return code if code >= 0 else EXIT_FAILED
 
 
+# The folder stands in configurations of servers, whose syntaxes quote in different ways or not at all.
+_PLAIN = re.compile(r"[\w./@+-]+")
+
+
 def runtime_folder() -> Path:
     """The fixed empty directory over which each run mounts its own tmpfs."""
     if os.geteuid() == 0:
         wanted = Path("/run/reprise")
     else:
         wanted = Path(os.environ.get("HOME", "/nonexistent")) / ".cache/reprise/runtime"
-        if not _make(wanted):
+        if not _PLAIN.fullmatch(str(wanted)) or not _make(wanted):
             wanted = Path(f"/tmp/reprise-{os.geteuid()}/runtime")
     if not _make(wanted) or wanted.stat().st_uid != os.geteuid():
         raise RepriseError(f"cannot use {wanted}", "make it a directory of your own")

@@ -71,7 +71,7 @@ def main(arguments: list[str]) -> int:
 
     signal.signal(signal.SIGTERM, stop)
     signal.signal(signal.SIGINT, stop)
-    children = [_start(nsd, config) for config in Path(listed).read_text(encoding="utf-8").split()]
+    children = [_start(nsd, config) for config in Path(listed).read_text(encoding="utf-8").splitlines()]
     try:
         _pass_on(children)
     finally:

@@ -246,6 +246,17 @@ def _proxy_of(folder: Path) -> int:
     raise AssertionError("no proxy runs")
 
 
+def test_folders_may_have_any_names(tmp_path: Path) -> None:
+    folder = tmp_path / 'it\'s a "$HOME"; `exit 1` \\n'
+    folder.mkdir()
+    zones = write_world(folder / "zones")
+    trace = write_trace(folder / "trace.tsv", [Ask("www.example.com.")])
+    result = play(folder, zones, trace)
+    assert result.status == 0, result.said
+    assert result.json("zones/plan.json")["zones"] == 3
+    assert result.summary["leaked_packets"] == 0
+
+
 def test_bad_zones_are_told_and_may_be_left_out(tmp_path: Path) -> None:
     bad = {"broken.com.": "broken.com. 3600 IN SOA only two\n"}
     zones = write_world(tmp_path / "zones", bad)
@@ -282,6 +293,7 @@ def _state(host: int | None) -> str:
         ["ip", "-o", "-br", "link"],
         ["nft", "list", "ruleset"],
         ["sysctl", "net.ipv4.ip_forward", "net.ipv6.conf.all.forwarding", "net.ipv4.conf.lo.rp_filter"],
+        ["sysctl", *(f"net.ipv{one}.conf.lo.forwarding" for one in "46"), "net.ipv6.conf.lo.accept_ra"],
     ]
     with linux.inside(host):
         texts = [subprocess.run(one, capture_output=True, text=True, check=True).stdout for one in commands]
@@ -314,6 +326,10 @@ def test_setup_may_be_repeated_and_undone(tmp_path: Path, world: Path, data_path
     for name in ("server", "meta1"):  # as on a real host
         with linux.inside(hosts.of(name)):
             Path("/proc/sys/net/ipv4/conf/lo/rp_filter").write_text("2")
+            Path("/proc/sys/net/ipv6/conf/lo/accept_ra").write_text("1")
+            for family in "46":
+                Path(f"/proc/sys/net/ipv{family}/conf/lo/forwarding").write_text("1")
+            subprocess.run(["ip", "route", "add", "192.0.2.0/24", "dev", "lo", "table", "100"], check=True)
     before = {host: _state(hosts.of(host)) for _, host in (*servers, *metas)}
 
     def carry_out(step: HostStep, commands: tuple[tuple[str, ...], ...]) -> None:
@@ -325,12 +341,28 @@ def test_setup_may_be_repeated_and_undone(tmp_path: Path, world: Path, data_path
             tmp_path / "log",
         )
 
+    with linux.inside(hosts.of("server")):
+        subprocess.run(["ip", "link", "add", "gone0", "type", "veth", "peer", "gone1"], check=True)
     for _ in range(2):
         for step in steps:
             carry_out(step, step.apply)
+    with linux.inside(hosts.of("server")):  # what goes meanwhile keeps nothing else from its old state
+        subprocess.run(["ip", "link", "del", "gone0"], check=True)
     assert [step.id for step in steps][:4] == ["guard-server", "guard-server2", "guard-meta1", "guard-meta2"]
     for host, was in before.items():
         assert _state(hosts.of(host)) != was
+    if data_path == "tun":  # without its device nothing falls through to the main table
+        asked = ["198.41.0.4", "2001:503:ba3e::2:30"]
+        with linux.inside(hosts.of("server")):
+            subprocess.run(["ip", "link", "del", "dev", "reprise0"], check=True)
+            ways = [
+                subprocess.run(
+                    ["ip", "route", "get", one, "ipproto", "udp", "dport", "53"],
+                    capture_output=True, text=True, check=False,
+                )
+                for one in asked
+            ]  # fmt: skip
+        assert ["No route to host" in one.stderr for one in ways] == [True, True], ways
     for _ in range(2):
         for step in reversed(steps):
             carry_out(step, step.undo)
