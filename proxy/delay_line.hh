@@ -38,11 +38,12 @@ public:
         return heap_.empty() ? std::nullopt : std::optional(heap_.front().due);
     }
 
-    /// Hands every packet that is due at `now` to `take(Nanoseconds due, Bytes packet)`, earliest
-    /// first. The bytes are valid during the call; `take` must not push. Returns their number.
-    template <typename Take> size_t pop_due(Nanoseconds now, Take&& take) {
+    /// Hands the packets that are due at `now` to `take(Nanoseconds due, Bytes packet)`, earliest
+    /// first, at most `most`. The bytes are valid during the call; `take` must not push. Returns
+    /// their number.
+    template <typename Take> size_t pop_due(Nanoseconds now, Take&& take, size_t most = SIZE_MAX) {
         size_t count = 0;
-        for (; !heap_.empty() && heap_.front().due <= now; ++count) {
+        for (; count < most && !heap_.empty() && heap_.front().due <= now; ++count) {
             Entry entry = remove_front();
             take(entry.due, Bytes(entry.buffer.get(), entry.length));
             free_.at(entry.size_class).push_back(std::move(entry.buffer));

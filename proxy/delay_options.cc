@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include <cerrno>
+#include <charconv>
 #include <cstdint>
 #include <fstream>
 #include <memory>
@@ -38,6 +39,16 @@ void check(const DelayOptions& options) {
     if (options.rtt_ms && !options.rtt_distribution.empty()) {
         throw UsageError("--rtt-ms and --rtt-distribution are both given; give one of them");
     }
+}
+
+/// The message for a seed that is no whole number of 64 bits, which the parser would bend to one.
+std::string refuse_seed(const std::string& text) {
+    std::uint64_t value = 0;
+    const char* const end = text.data() + text.size();
+    const auto [stopped, error] = std::from_chars(text.data(), end, value);
+    return error == std::errc{} && stopped == end
+               ? std::string()
+               : fmt::format("--seed {} is out of range; give 0 to 2^64 - 1", text);
 }
 
 RttTable read_table(const DelayOptions& options, const Path& usual) {
@@ -75,19 +86,23 @@ void add_delay_options(CLI::App& app, DelayOptions& options) {
         ->type_name("SHAPE|FILE");
     add("--jitter-ms", options.jitter_ms,
         "Most by which a packet's round trip differs from its path's, either way; packets may "
-        "overtake others");
+        "overtake others. None is below 0, so jitter above the round trip makes its mean longer");
     add("--loss-percent", options.loss_percent, "Packets that are lost on this side");
     add("--share", options.share,
         "Part of the round trip that this side waits (0.5 beside a resolver or meta-DNS-server, "
         "1 for replies)");
     add("--seed", options.seed, "Of what is drawn; both ends of a path need the same (default 1)")
-        ->check(CLI::NonNegativeNumber);
+        ->check(CLI::Validator(refuse_seed, "", ""));
 }
 
 std::unique_ptr<DelayModel> make_model(const DelayOptions& options, DelaySide side) {
     check(options);
     if (!options.rtt_ms && options.rtt_table.empty() && options.rtt_distribution.empty() &&
         !options.jitter_ms && !options.loss_percent) {
+        if (options.share || options.seed != DelayOptions{}.seed) {
+            throw UsageError("--share and --seed say how to delay; give --rtt-ms or another delay "
+                             "too");
+        }
         return nullptr;
     }
     DelayPlan plan{.table = std::nullopt,

@@ -58,6 +58,17 @@ TEST(DelayLine, HandsOutWhatIsDueByTimeThenArrival) {
     EXPECT_EQ(line.bytes(), 4 * 128U) << "buffers stay for the next packets";
 }
 
+TEST(DelayLine, HandsOutNoMoreThanAskedFor) {
+    DelayLine line;
+    for (std::uint32_t i = 0; i < 5; ++i) {
+        line.push(10, packet(i));
+    }
+    const auto nothing = [](Nanoseconds /*due*/, Bytes /*bytes*/) {};
+    EXPECT_EQ(line.pop_due(10, nothing, 3), 3U);
+    EXPECT_EQ(line.next_due(), 10);
+    EXPECT_THAT(popped(line, 10), ElementsAre(3, 4));
+}
+
 TEST(DelayLine, KeepsOrderAgainstAStableSort) {
     std::mt19937 random(7);
     DelayLine line;

@@ -126,6 +126,10 @@ RttDistribution::Observed RttDistribution::read(const std::string& path) {
         }
         found.push_back(*value);
     }
+    if (file.bad()) { // a folder opens, too
+        throw UsageError(fmt::format("--rtt-distribution {} cannot be read: {}; give a file", path,
+                                     std::generic_category().message(errno)));
+    }
     if (found.empty()) {
         throw UsageError(fmt::format("{} holds no round trip; give one in ms a line", path));
     }

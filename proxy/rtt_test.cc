@@ -394,6 +394,7 @@ TEST(DelayOptions, ANegativeSeedIsNone) {
     DelayOptions options;
     add_delay_options(app, options);
     EXPECT_THROW(app.parse("--seed -4"), CLI::ParseError);
+    EXPECT_THROW(app.parse("--seed 18446744073709551616"), CLI::ParseError);
 }
 
 TEST(DelayOptions, SayWhatIsWrong) {
@@ -406,6 +407,8 @@ TEST(DelayOptions, SayWhatIsWrong) {
     EXPECT_EQ(bad({.rtt_ms = 1, .share = 1.5}), "--share 1.5 is out of range; give 0 to 1");
     EXPECT_THAT(bad({.rtt_ms = 1, .rtt_distribution = "normal:1,1"}), HasSubstr("both given"));
     EXPECT_THAT(bad({.rtt_table = "/nonexistent/t"}), HasSubstr("cannot be opened: No such file"));
+    EXPECT_THAT(bad({.rtt_distribution = ::testing::TempDir()}), HasSubstr("cannot be read: "));
+    EXPECT_THAT(bad({.share = 0.5}), HasSubstr("give --rtt-ms or another delay too"));
     const TemporaryFile empty("# nothing\n");
     EXPECT_THAT(bad({.rtt_table = empty.path()}), HasSubstr("holds no row; write PREFIX rtt_ms"));
     const TemporaryFile whole("default 4\n");
