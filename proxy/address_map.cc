@@ -30,6 +30,7 @@ public:
     explicit Parser(const std::string& name) : name_(name) {}
 
     AddressMap run(std::string_view text) {
+        const bool cut = !text.empty() && text.back() != '\n';
         while (!text.empty()) {
             const size_t end = std::min(text.find('\n'), text.size());
             ++line_;
@@ -38,6 +39,9 @@ public:
         }
         if (line_ == 0) {
             refuse("is empty");
+        }
+        if (cut) {
+            refuse("ends within a line: it was cut, or is being written");
         }
         return std::move(map_);
     }
@@ -168,6 +172,9 @@ AddressMap read_map(const std::string& path) {
         throw SystemError(fmt::format("open the map {}", path));
     }
     const std::string text{std::istreambuf_iterator<char>(in), {}};
+    if (in.bad()) {
+        throw SystemError(fmt::format("read the map {}", path));
+    }
     return parse_map(text, path);
 }
 

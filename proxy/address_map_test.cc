@@ -33,9 +33,10 @@ std::string refusal(const std::string& text) {
 }
 
 TEST(AddressMapTest, LinesInAnyOrderCommentsAndNoAddress) {
-    const AddressMap map = parse_map(kHead + "oqda\t192.0.2.1\t7\n\n# by hand\n"
-                                             "meta\t7\t1\t3\t-\tfd00::7\nresolver\t1\t192.0.2.9\t-",
-                                     "map.tsv");
+    const AddressMap map =
+        parse_map(kHead + "oqda\t192.0.2.1\t7\n\n# by hand\n"
+                          "meta\t7\t1\t3\t-\tfd00::7\nresolver\t1\t192.0.2.9\t-\n",
+                  "map.tsv");
     ASSERT_EQ(map.oqdas.size(), 1);
     EXPECT_EQ(map.oqdas[0].slot, 7);
     ASSERT_EQ(map.metas.size(), 1);
@@ -50,6 +51,7 @@ TEST(AddressMapTest, WhatIsWrongIsNamedWithItsLine) {
     const std::vector<std::pair<std::string, std::string>> cases{
         {"", "map.tsv:1: is empty"},
         {"#reprise-map 2\n", "map.tsv:1: does not begin with"},
+        {kHead + "oqda\t192.0.2.1\t1", "map.tsv:2: ends within a line"}, // of slot 12, perhaps
         {kHead + "zone\tx\n", "map.tsv:2: \"zone\" is not resolver, meta or oqda"},
         {kHead + "\noqda\t192.0.2.1\n", "map.tsv:3: 2 cells where oqda has 3"},
         {kHead + "oqda\t192.0.2.256\t1\n", "\"192.0.2.256\" is not an address"},
