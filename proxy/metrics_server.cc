@@ -32,7 +32,7 @@ FileDescriptor listen_at(const Endpoint& endpoint) {
     check(setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on),
           "setsockopt SO_REUSEADDR");
     if (bind(fd.get(), reinterpret_cast<const sockaddr*>(&storage), length) != 0 ||
-        listen(fd.get(), kMostClients) != 0) {
+        listen(fd.get(), SOMAXCONN) != 0) {
         throw SystemError(fmt::format("listen on {} (--metrics)", endpoint.text()));
     }
     return fd;
@@ -51,7 +51,7 @@ std::string respond(const std::string& request, const MetricsServer::Page& page)
     if (!line.starts_with("GET ")) {
         return response("405 Method Not Allowed", "text/plain", "only GET\n");
     }
-    const std::string_view target = line.substr(4, line.find(' ', 4) - 4);
+    const std::string_view target = line.substr(4, line.find_first_of(" ?", 4) - 4);
     if (target != "/metrics" && target != "/") {
         return response("404 Not Found", "text/plain", "see /metrics\n");
     }
@@ -62,25 +62,31 @@ MetricsServer::MetricsServer(const Endpoint& endpoint, Page page)
     : listener_(listen_at(endpoint)), page_(std::move(page)) {}
 
 void MetricsServer::add_polls(std::vector<pollfd>& polls) const {
-    polls.push_back({.fd = listener_.get(), .events = POLLIN, .revents = 0});
+    if (!refused_) {
+        polls.push_back({.fd = listener_.get(), .events = POLLIN, .revents = 0});
+    }
     for (const Client& client : clients_) {
         polls.push_back({.fd = client.fd.get(), .events = POLLIN, .revents = 0});
     }
 }
 
 void MetricsServer::serve() {
-    accept_all();
+    accept_some();
     std::erase_if(clients_, [this](Client& client) { return advance(client); });
 }
 
-void MetricsServer::accept_all() {
-    for (;;) {
+void MetricsServer::accept_some() {
+    for (size_t count = 0; count < kMostClients && !refused_; ++count) {
         FileDescriptor fd(accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
         if (!fd.valid()) {
-            return;
+            refused_ = errno != EAGAIN && errno != ECONNABORTED && errno != EINTR;
         }
-        if (clients_.size() == kMostClients) {
-            clients_.pop_front();
+        const bool crowded = clients_.size() == kMostClients;
+        if ((refused_ || (fd.valid() && crowded)) && !clients_.empty()) {
+            clients_.pop_front(); // makes room, also of descriptors
+        }
+        if (!fd.valid()) {
+            return;
         }
         clients_.push_back({.fd = std::move(fd), .request = {}});
     }

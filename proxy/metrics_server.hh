@@ -26,13 +26,17 @@ public:
     /// ones.
     void serve();
 
+    /// Accepts again after the host refused; serve() alone would not, or it would be called again
+    /// and again for a client that cannot be had.
+    void resume() { refused_ = false; }
+
 private:
     struct Client {
         FileDescriptor fd;
         std::string request;
     };
 
-    void accept_all();
+    void accept_some();
 
     /// Whether this client is done with.
     bool advance(Client& client) const;
@@ -40,6 +44,7 @@ private:
     FileDescriptor listener_;
     Page page_;
     std::deque<Client> clients_;
+    bool refused_ = false; ///< for want of descriptors or memory
 };
 
 /// The whole response to a request's head: the page for GET /metrics, otherwise an error.
