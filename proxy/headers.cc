@@ -14,7 +14,7 @@ constexpr size_t kMinimumV4 = 20;
 constexpr size_t kHeaderV6 = 40;
 constexpr size_t kMaximumPacket = 65'535;
 
-enum Extension : std::uint8_t { kHopByHop = 0, kRouting = 43, kFragment = 44, kDestination = 60 };
+enum Extension : std::uint8_t { kHopByHop = 0, kRouting = 43, kFragment = 44 };
 
 /// More than any stack sends; bounds the walk.
 constexpr int kMaximumExtensions = 8;
@@ -100,7 +100,8 @@ public:
 private:
     [[nodiscard]] bool is_extension() const {
         const std::uint8_t kind = headers_.protocol;
-        return kind == kHopByHop || kind == kRouting || kind == kFragment || kind == kDestination;
+        return kind == kHopByHop || kind == kRouting || kind == kFragment ||
+               kind == kDestinationOptions;
     }
 
     Verdict step() {

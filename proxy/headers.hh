@@ -11,6 +11,7 @@ namespace reprise::proxy {
 
 inline constexpr std::uint8_t kTcp = 6;
 inline constexpr std::uint8_t kUdp = 17;
+inline constexpr std::uint8_t kDestinationOptions = 60; ///< an extension header of IPv6
 
 /// What the headers of one packet say. Offsets are from the packet's first byte and lie inside it.
 struct Headers {

@@ -88,6 +88,9 @@ bool is_link_local(Packet packet, const Headers& headers) {
 
 /// Whether the packet is DNS in the direction that this side rewrites, as far as it can tell.
 bool is_dns(Packet packet, const Headers& headers, Side side) {
+    if (headers.v6 && headers.later_fragment && headers.protocol == kDestinationOptions) {
+        return true; // only the first fragment shows what follows the options
+    }
     if (headers.protocol != kUdp && headers.protocol != kTcp) {
         return false;
     }

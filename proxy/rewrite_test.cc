@@ -147,6 +147,12 @@ TEST_F(RewriteTest, IPv6FragmentsAndExtensionHeaders) {
     EXPECT_EQ(outcome.traffic, Traffic::kOther);
     EXPECT_TRUE(std::equal(packet.begin() + 40, packet.end(), before.begin() + 40));
     EXPECT_EQ(testing::destination_of(packet), address("fd00:198:18::1"));
+
+    // One of a datagram with destination options does not even show its protocol.
+    packet =
+        make(with(kV6, [&](Recipe& r) { r.options = {60, 0, 0, 8, 0, 0, 0, 9}, r.next = 44; }));
+    EXPECT_EQ(rewrite(packet, resolver_).verdict, Verdict::kRewritten);
+    EXPECT_EQ(testing::destination_of(packet), address("fd00:198:18::1"));
 }
 
 TEST_F(RewriteTest, NoChecksumStaysNone) {
