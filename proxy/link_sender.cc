@@ -19,6 +19,9 @@ namespace reprise::proxy {
 
 namespace {
 
+/// Destinations looked up in one go: about half a millisecond.
+constexpr size_t kSlice = 128;
+
 /// Protocol 0: the socket receives nothing.
 FileDescriptor packet_socket() {
     return FileDescriptor(
@@ -32,8 +35,8 @@ IpAddress destination_of(Bytes packet) {
 
 } // namespace
 
-LinkSender::LinkSender(std::vector<IpAddress> destinations)
-    : destinations_(std::move(destinations)), socket_(packet_socket()), room_(kBatch * kRoom),
+LinkSender::LinkSender(std::vector<Flow> flows, unsigned incoming)
+    : flows_(std::move(flows)), tables_(incoming), socket_(packet_socket()), room_(kBatch * kRoom),
       pieces_(kBatch), messages_(kBatch) {
     for (size_t i = 0; i < kBatch; ++i) {
         pieces_[i].iov_base = room_.data() + i * kRoom;
@@ -41,41 +44,73 @@ LinkSender::LinkSender(std::vector<IpAddress> destinations)
         messages_[i].msg_hdr.msg_iovlen = 1;
         messages_[i].msg_hdr.msg_namelen = sizeof(sockaddr_ll);
     }
-    look_up_routes();
+    begin_round();
+    look_up(flows_.size());
 }
 
-void LinkSender::look_up_routes() {
-    hops_.clear();
-    by_destination_.clear();
-    for (const IpAddress& destination : destinations_) {
-        const auto gateway = tables_.gateway(destination);
-        if (!gateway) {
-            continue;
-        }
-        auto hop = std::ranges::find(hops_, *gateway, &Hop::gateway);
-        if (hop == hops_.end()) {
-            hop = hops_.insert(hops_.end(), Hop{.gateway = *gateway});
-        }
-        by_destination_[destination] = static_cast<size_t>(hop - hops_.begin());
+void LinkSender::begin_round() {
+    if (hops_.size() > flows_.size()) { // most lead nowhere any more
+        hops_.clear();
+        by_gateway_.clear();
+        by_destination_.clear();
     }
-    look_up_neighbours();
+    tables_.forget();
+    outdated_ = false;
+    next_ = 0;
+    ++round_;
 }
 
-void LinkSender::look_up_neighbours() {
-    for (Hop& hop : hops_) {
-        const auto to = tables_.neighbour(hop.gateway);
-        hop.usable = to.has_value();
-        hop.to = to.value_or(sockaddr_ll{});
+void LinkSender::look_up(size_t most) {
+    for (; most != 0 && busy(); --most) {
+        look_up_route(flows_[next_++]);
     }
+}
+
+void LinkSender::look_up_route(const Flow& flow) {
+    const auto gateway = tables_.gateway(flow);
+    if (!gateway) {
+        by_destination_.erase(flow.destination);
+        return;
+    }
+    Hop& hop = hop_by(*gateway);
+    if (std::exchange(hop.round, round_) != round_) {
+        look_up_neighbour(hop);
+    }
+    by_destination_[flow.destination] = static_cast<size_t>(&hop - hops_.data());
+}
+
+LinkSender::Hop& LinkSender::hop_by(const Gateway& gateway) {
+    const auto [found, fresh] = by_gateway_.try_emplace(gateway, hops_.size());
+    if (fresh) {
+        hops_.push_back({.gateway = gateway});
+    }
+    return hops_[found->second];
+}
+
+void LinkSender::look_up_neighbour(Hop& hop) {
+    const auto to = tables_.neighbour(hop.gateway);
+    hop.usable = to.has_value();
+    hop.to = to.value_or(sockaddr_ll{});
 }
 
 void LinkSender::refresh() {
     const RoutingTables::Changes changes = tables_.changes();
-    if (changes.routes) {
-        look_up_routes();
-    } else if (changes.neighbours) {
-        look_up_neighbours();
+    for (const Gateway& gateway : changes.neighbours) {
+        if (const auto found = by_gateway_.find(gateway); found != by_gateway_.end()) {
+            look_up_neighbour(hops_[found->second]);
+        }
     }
+    outdated_ = outdated_ || changes.routes;
+    if (outdated_ && !busy()) { // a round that is under way ends first, or it never might
+        begin_round();
+    }
+    look_up(kSlice);
+}
+
+void LinkSender::replace(std::vector<Flow> flows) {
+    flows_ = std::move(flows);
+    by_destination_.clear();
+    begin_round();
 }
 
 void LinkSender::confirm() {
@@ -104,13 +139,27 @@ bool LinkSender::add(Bytes packet) {
     return true;
 }
 
-size_t LinkSender::send_from(size_t first) {
+/// Moves `first` past what is done with.
+LinkSender::Next LinkSender::send_from(size_t& first, Sent& result) {
     const auto count = static_cast<unsigned>(filled_ - first);
-    const int sent = sendmmsg(socket_.get(), &messages_[first], count, 0);
-    if (sent < 0 && errno == EINTR) {
-        return send_from(first);
+    const int taken = sendmmsg(socket_.get(), &messages_[first], count, MSG_DONTWAIT);
+    if (taken >= 0) {
+        result.sent += static_cast<size_t>(taken);
+        first += static_cast<size_t>(taken);
+        return Next::kGoOn;
     }
-    return sent < 0 ? 0 : static_cast<size_t>(sent);
+    switch (errno) { // of the first packet
+    case EINTR:
+        return Next::kGoOn;
+    case EMSGSIZE:
+        ++result.too_long;
+        ++first;
+        return Next::kGoOn;
+    case EAGAIN: // the link's queue stands still
+        return Next::kAllByDevice;
+    default:
+        return Next::kFirstByDevice;
+    }
 }
 
 } // namespace reprise::proxy

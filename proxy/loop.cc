@@ -21,6 +21,7 @@ namespace {
 
 constexpr size_t kLargestPacket = 65'535;
 constexpr int kBatch = 64;
+constexpr size_t kMostReleased = 256; // 1 ms at most
 
 } // namespace
 
@@ -30,6 +31,16 @@ Loop::Loop(const Tun& tun, Routes routes, DelayModel* model, LinkSender* link,
       buffer_(kLargestPacket) {}
 
 void Loop::read_batch() {
+    try {
+        read_some();
+    } catch (...) {
+        flush(); // what was read before the error is counted
+        throw;
+    }
+    flush();
+}
+
+void Loop::read_some() {
     for (int i = 0; i < kBatch; ++i) {
         const std::span<std::uint8_t> packet = tun_.read(buffer_);
         if (packet.empty()) {
@@ -37,7 +48,6 @@ void Loop::read_batch() {
         }
         take(packet);
     }
-    flush();
 }
 
 void Loop::take(std::span<std::uint8_t> packet) {
@@ -71,7 +81,7 @@ void Loop::release_due() {
         send(packet);
         released_.push_back(due);
     };
-    if (line_.size() != 0 && line_.pop_due(SteadyClock::now(), out) != 0) {
+    if (line_.size() != 0 && line_.pop_due(SteadyClock::now(), out, kMostReleased) != 0) {
         statistics_.in_line = line_.size();
         flush();
     }
@@ -89,13 +99,18 @@ void Loop::send(Bytes packet) {
 
 void Loop::flush() {
     if (link_ != nullptr) {
-        statistics_.written += link_->flush([this](Bytes packet) { write(packet); });
+        const auto result = link_->flush([this](Bytes packet) { write(packet); });
+        statistics_.written += result.sent;
+        statistics_.refused += result.too_long;
     }
     const Nanoseconds now = released_.empty() ? 0 : SteadyClock::now();
     for (const Nanoseconds due : released_) {
         statistics_.delay_error.add(now - due);
     }
     released_.clear();
+    if (gone_) {
+        throw tun_.vanished();
+    }
 }
 
 void Loop::write(Bytes packet) {
@@ -103,11 +118,12 @@ void Loop::write(Bytes packet) {
     case WriteResult::kWritten:
         ++statistics_.written;
         break;
+    case WriteResult::kGone:
+        gone_ = true;
+        [[fallthrough]];
     case WriteResult::kRefused:
         ++statistics_.refused;
         break;
-    case WriteResult::kGone:
-        throw tun_.vanished();
     }
 }
 

@@ -36,7 +36,7 @@ public:
     /// packets get their turn. Throws Error where the device has vanished.
     void read_batch();
 
-    /// Writes what is due.
+    /// Writes what is due, at most a few batches: the rest has its turn after a look at the device.
     void release_due();
 
     /// When release_due() has something to do next.
@@ -48,7 +48,8 @@ private:
     void take(std::span<std::uint8_t> packet);
     void hold(std::span<const std::uint8_t> packet, const IpAddress& far);
     void send(Bytes packet);
-    void write(Bytes packet);
+    void write(Bytes packet); ///< sets gone_, for flush() to tell of
+    void read_some();
     void flush();
 
     const Tun& tun_;
@@ -59,6 +60,7 @@ private:
     DelayLine line_;
     std::vector<std::uint8_t> buffer_;
     std::vector<Nanoseconds> released_; ///< when what flush() sends was due
+    bool gone_ = false;                 ///< the device has vanished
 };
 
 } // namespace reprise::proxy

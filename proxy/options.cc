@@ -46,7 +46,9 @@ CLI::App& add_command(CLI::App& app, CommandLine& line, Side side, const char* n
 }
 
 void add_map(CLI::App& command, CommandLine& line) {
-    command.add_option("--map", line.process.map, "map.tsv of the plan; read again on SIGHUP")
+    command
+        .add_option("--map", line.process.map,
+                    "map.tsv of the plan; read again on SIGHUP, while packets wait")
         ->required();
     command.add_flag("--via-kernel", line.process.via_kernel,
                      "hand every packet to the host's forwarding, so that its packet filter sees "
@@ -74,8 +76,8 @@ void add_commands(CLI::App& app, CommandLine& line) {
 std::unique_ptr<DelayModel> model_of(const CommandLine& line) {
     auto model = make_model(line.delay, delay_side(line.process.side));
     if (model == nullptr && line.process.side == Side::kNone) {
-        throw UsageError("delay: nothing to delay by; give --rtt-ms, --rtt-table or "
-                         "--rtt-distribution");
+        throw UsageError("delay: nothing to delay by; give --rtt-ms, --rtt-table, "
+                         "--rtt-distribution, --jitter-ms or --loss-percent");
     }
     return model;
 }

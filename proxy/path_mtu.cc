@@ -3,9 +3,11 @@
 #include "core/address.hh"
 #include "core/fd.hh"
 #include "proxy/address_map.hh"
+#include "proxy/next_hop.hh"
 #include "proxy/rewrite.hh"
 
 #include <cstdint>
+#include <map>
 #include <netinet/in.h>
 #include <optional>
 #include <set>
@@ -19,6 +21,40 @@ namespace {
 
 /// "Discard". Not 53: the rules that bring DNS to the device must not catch this look-up.
 constexpr std::uint16_t kPort = 9;
+constexpr std::uint16_t kDnsPort = 53;
+
+/// One server's address of each slot and family.
+class Examples {
+public:
+    explicit Examples(const AddressMap& map) {
+        for (const Oqda& oqda : map.oqdas) {
+            by_slot_.try_emplace({oqda.slot, oqda.address.is_v6()}, oqda.address);
+            by_slot_.try_emplace({0, oqda.address.is_v6()}, oqda.address);
+        }
+    }
+
+    /// Of family 0 where it has none.
+    [[nodiscard]] IpAddress of_slot(unsigned slot, bool v6) const {
+        const auto found = by_slot_.find({slot, v6});
+        return found == by_slot_.end() ? IpAddress{} : found->second;
+    }
+
+    [[nodiscard]] IpAddress of_any(bool v6) const { return of_slot(0, v6); } // slots begin at 1
+
+private:
+    std::map<std::pair<unsigned, bool>, IpAddress> by_slot_;
+};
+
+/// Without a source or a destination there are no such packets.
+void add_flow(std::vector<Flow>& flows, const IpAddress& source, const IpAddress& destination,
+              Side side) {
+    if (source.family != 0 && destination.family != 0) {
+        flows.push_back({.source = source,
+                         .destination = destination,
+                         .source_port = side == Side::kMeta ? kDnsPort : std::uint16_t{0},
+                         .destination_port = side == Side::kMeta ? std::uint16_t{0} : kDnsPort});
+    }
+}
 
 } // namespace
 
@@ -42,16 +78,21 @@ std::optional<int> route_mtu(const IpAddress& address) {
     return mtu;
 }
 
-std::vector<IpAddress> destinations(const AddressMap& map, Side side, unsigned resolver) {
-    std::vector<IpAddress> found;
-    if (side != Side::kResolver) {
-        return neighbours(map, side, resolver);
-    }
-    for (const MetaAddress& meta : map.metas) {
-        for (const IpAddress& address : {meta.v4, meta.v6}) {
-            if (meta.resolver == resolver && address.family != 0) {
-                found.push_back(address);
+std::vector<Flow> flows(const AddressMap& map, Side side, unsigned resolver) {
+    std::vector<Flow> found;
+    if (side == Side::kResolver) {
+        const Examples servers(map);
+        for (const MetaAddress& meta : map.metas) {
+            if (meta.resolver == resolver) {
+                add_flow(found, servers.of_slot(meta.slot, false), meta.v4, side);
+                add_flow(found, servers.of_slot(meta.slot, true), meta.v6, side);
             }
+        }
+    } else if (side == Side::kMeta) {
+        const Examples servers(map);
+        for (const Resolver& each : map.resolvers) {
+            add_flow(found, servers.of_any(false), each.v4, side);
+            add_flow(found, servers.of_any(true), each.v6, side);
         }
     }
     return found;

@@ -1,8 +1,9 @@
 #pragma once
-// The largest packet that fits through the interface towards the other side.
+// Where the packets of a map go, and the largest that fits through the interface towards there.
 
 #include "core/address.hh"
 #include "proxy/address_map.hh"
+#include "proxy/next_hop.hh"
 #include "proxy/rewrite.hh"
 
 #include <optional>
@@ -18,7 +19,7 @@ std::optional<int> route_mtu(const IpAddress& address);
 /// instance beside a resolver, of every resolver beside the meta-DNS-server.
 std::vector<IpAddress> neighbours(const AddressMap& map, Side side, unsigned resolver);
 
-/// All addresses to which this side's packets go.
-std::vector<IpAddress> destinations(const AddressMap& map, Side side, unsigned resolver);
+/// All addresses to which this side's packets go, each with an example of its packets.
+std::vector<Flow> flows(const AddressMap& map, Side side, unsigned resolver);
 
 } // namespace reprise::proxy

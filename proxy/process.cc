@@ -10,6 +10,7 @@
 #include "proxy/link_sender.hh"
 #include "proxy/loop.hh"
 #include "proxy/metrics_server.hh"
+#include "proxy/mtu_keeper.hh"
 #include "proxy/path_mtu.hh"
 #include "proxy/rewrite.hh"
 #include "proxy/statistics.hh"
@@ -61,26 +62,6 @@ Routes routes_of(const ProcessOptions& options, const AddressMap& map) {
     return {};
 }
 
-/// A packet that left the device whole must fit the link it is sent on: the kernel would drop it
-/// there, and its error message would go to an address that nobody has here.
-void fit_mtu(const Tun& tun, const std::vector<IpAddress>& neighbours) {
-    const int before = tun.mtu();
-    int mtu = before;
-    for (const IpAddress& address : neighbours) {
-        const std::optional<int> found = route_mtu(address);
-        if (!found) {
-            spdlog::warn("event=no_route to={} mend=\"add a route to it; packets that go there "
-                         "are lost\"",
-                         address.text());
-        }
-        mtu = std::min(mtu, found.value_or(mtu));
-    }
-    if (mtu != before) {
-        tun.set_mtu(mtu);
-    }
-    spdlog::info("event=mtu device={} mtu={} before={}", tun.name(), mtu, before);
-}
-
 std::optional<Endpoint> metrics_endpoint(const std::string& text) {
     const auto endpoint = Endpoint::parse(text);
     if (!text.empty() && !endpoint) {
@@ -91,12 +72,14 @@ std::optional<Endpoint> metrics_endpoint(const std::string& text) {
 }
 
 /// None where it is not wanted, nothing is rewritten, or packet sockets may not be opened.
-std::unique_ptr<LinkSender> link_sender(const ProcessOptions& options, const AddressMap& map) {
+std::unique_ptr<LinkSender> link_sender(const ProcessOptions& options, const AddressMap& map,
+                                        const Tun& tun) {
     if (options.via_kernel || options.side == Side::kNone) {
         return nullptr;
     }
     try {
-        return std::make_unique<LinkSender>(destinations(map, options.side, options.resolver));
+        return std::make_unique<LinkSender>(flows(map, options.side, options.resolver),
+                                            tun.index());
     } catch (const SystemError& error) {
         spdlog::warn("event=no_link_sender because={} mend=\"run as root; packets go by the "
                      "host's routing, which costs more\"",
@@ -109,12 +92,13 @@ class Process {
 public:
     Process(const ProcessOptions& options, std::unique_ptr<DelayModel> model, const AddressMap& map)
         : options_(options), model_(std::move(model)), tun_(options.tun),
-          link_(link_sender(options, map)),
+          mtu_(tun_, neighbours(map, options.side, options.resolver)),
+          link_(link_sender(options, map, tun_)),
           loop_(tun_, routes_of(options, map), model_.get(), link_.get(), statistics_) {
         statistics_.side = side_name(options.side);
         statistics_.started = SteadyClock::now();
-        dropped_before_ = tun_.dropped();
-        fit_mtu(tun_, neighbours(map, options.side, options.resolver));
+        dropped_before_ = tun_.dropped().value_or(0);
+        mtu_.fit();
         if (const auto endpoint = metrics_endpoint(options.metrics)) {
             metrics_.emplace(*endpoint, [this] { return to_prometheus(current()); });
         }
@@ -129,7 +113,7 @@ public:
                 turn();
             }
         } catch (const std::exception&) {
-            report_last();
+            report_or_warn(); // the error that ends the run is the one to tell
             throw;
         }
         spdlog::info("event=end read={} written={} unmapped={} malformed={}", statistics_.read,
@@ -201,7 +185,12 @@ private:
 
     void reload() {
         try {
-            loop_.replace_routes(routes_of(options_, map_of(options_)));
+            const AddressMap map = map_of(options_);
+            loop_.replace_routes(routes_of(options_, map));
+            mtu_.replace(neighbours(map, options_.side, options_.resolver));
+            if (link_) {
+                link_->replace(flows(map, options_.side, options_.resolver));
+            }
             spdlog::info("event=reloaded map={}", quoted(options_.map));
         } catch (const std::exception& error) {
             spdlog::warn("event=not_reloaded because={} mend=\"the old map stays in use\"",
@@ -210,7 +199,11 @@ private:
     }
 
     const Statistics& current() {
-        statistics_.unread = tun_.dropped() - dropped_before_;
+        // The last value stays where the device has vanished or was made anew.
+        const std::uint64_t dropped = tun_.dropped().value_or(0);
+        if (dropped >= dropped_before_ + statistics_.unread) {
+            statistics_.unread = dropped - dropped_before_;
+        }
         return statistics_;
     }
 
@@ -222,11 +215,12 @@ private:
 
     void refresh_if_due() {
         if (link_ && SteadyClock::now() >= next_refresh_) {
-            next_refresh_ = SteadyClock::now() + kRefreshEvery;
             link_->refresh();
+            next_refresh_ = link_->busy() ? 0 : SteadyClock::now() + kRefreshEvery;
         }
     }
 
+    /// What is done once a second.
     void report_if_due() {
         const Nanoseconds now = SteadyClock::now();
         if (now >= next_report_) {
@@ -234,16 +228,26 @@ private:
             if (link_) {
                 link_->confirm();
             }
-            report();
+            if (metrics_) {
+                metrics_->resume();
+            }
+            report_or_warn();
+            mtu_.fit(); // routes and links change
         }
     }
 
-    /// The error that ends the run is the one to tell.
-    void report_last() {
+    /// No run ends for its statistics while it carries packets. Told once, until they can be
+    /// written again.
+    void report_or_warn() {
         try {
             report();
+            unreported_ = false;
         } catch (const std::exception& error) {
-            spdlog::warn("event=no_statistics because={}", quoted(error.what()));
+            if (!std::exchange(unreported_, true)) {
+                spdlog::warn("event=no_statistics because={} mend=\"make room there, or end the "
+                             "run and give another --stats\"",
+                             quoted(error.what()));
+            }
         }
     }
 
@@ -251,6 +255,7 @@ private:
     Signals signals_;
     std::unique_ptr<DelayModel> model_;
     Tun tun_;
+    MtuKeeper mtu_;
     Statistics statistics_;
     std::unique_ptr<LinkSender> link_;
     Loop loop_;
@@ -259,6 +264,7 @@ private:
     std::uint64_t dropped_before_ = 0;
     Nanoseconds next_report_ = 0;
     Nanoseconds next_refresh_ = 0;
+    bool unreported_ = false; ///< the last statistics could not be written
     bool stopped_ = false;
 };
 

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -43,6 +44,7 @@ Json packets(const Statistics& s) {
     return {{"read", s.read},
             {"written", s.written},
             {"rewritten", count_of(s, Verdict::kRewritten)},
+            {"passed", count_of(s, Verdict::kPassed)},
             {"unmapped", count_of(s, Verdict::kUnmapped)},
             {"malformed", s.malformed()},
             {"foreign", count_of(s, Verdict::kForeign)},
@@ -186,8 +188,8 @@ std::string to_prometheus(const Statistics& s) {
     std::string out;
     add_packets(out, s);
     Metric upstream(out, "upstream_total", "counter",
-                    "DNS datagrams and opened TCP connections (beside the meta-DNS-server: their "
-                    "answers).");
+                    "DNS datagrams and SYNs of TCP, those sent again too (beside the "
+                    "meta-DNS-server: their answers).");
     upstream.add("{transport=\"udp\"}", s.datagrams);
     upstream.add("{transport=\"tcp\"}", s.connections);
     add_delay(out, s);
@@ -202,7 +204,9 @@ void replace_file(const std::string& path, const std::string& text) {
     out << text;
     out.close();
     if (!out || std::rename(fresh.c_str(), path.c_str()) != 0) {
-        throw SystemError(fmt::format("write the statistics {}", path));
+        const int reason = errno;
+        std::remove(fresh.c_str()); // half a file helps nobody, least of all on a full disk
+        throw SystemError(fmt::format("write the statistics {}", path), reason);
     }
 }
 

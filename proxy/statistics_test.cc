@@ -11,7 +11,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 
 namespace reprise::proxy {
@@ -70,10 +72,33 @@ TEST(StatisticsTest, AFolderThatIsNotThereIsAnError) {
     EXPECT_THROW(replace_file("/nonexistent/stats.json", "{}"), SystemError);
 }
 
+TEST(StatisticsTest, NoHalfFileIsLeftBehind) {
+    const std::string folder = ::testing::TempDir() + "statistics_test.folder";
+    std::filesystem::create_directories(folder);
+    EXPECT_THROW(replace_file(folder, "{}"), SystemError);
+    EXPECT_FALSE(std::filesystem::exists(folder + ".new"));
+    std::filesystem::remove(folder);
+}
+
+TEST(StatisticsTest, EveryPacketReadIsInOneCount) {
+    Statistics statistics;
+    for (size_t i = 0; i < kVerdicts; ++i) {
+        statistics.count({.verdict = static_cast<Verdict>(i)});
+    }
+    const auto packets = nlohmann::json::parse(to_json(statistics))["packets"];
+    std::uint64_t sum = 0;
+    for (const char* const name : {"rewritten", "passed", "unmapped", "malformed", "foreign",
+                                   "wrong_source", "link_local"}) {
+        sum += packets[name].get<std::uint64_t>();
+    }
+    EXPECT_EQ(sum, kVerdicts);
+}
+
 TEST(MetricsTest, OnePageAndErrors) {
     const MetricsServer::Page page = [] { return std::string("x 1\n"); };
     EXPECT_THAT(respond("GET /metrics HTTP/1.1\r\n\r\n", page), StartsWith("HTTP/1.0 200"));
     EXPECT_THAT(respond("GET /metrics HTTP/1.1\r\n\r\n", page), HasSubstr("\r\n\r\nx 1\n"));
+    EXPECT_THAT(respond("GET /metrics?x=y HTTP/1.1\r\n\r\n", page), StartsWith("HTTP/1.0 200"));
     EXPECT_THAT(respond("GET /other HTTP/1.1\r\n\r\n", page), StartsWith("HTTP/1.0 404"));
     EXPECT_THAT(respond("POST /metrics HTTP/1.1\r\n\r\n", page), StartsWith("HTTP/1.0 405"));
     EXPECT_THAT(respond("GET\r\n\r\n", page), StartsWith("HTTP/1.0 405"));
@@ -85,9 +110,9 @@ TEST(TunTest, DropsOfADevice) {
                              "    lo: 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16\n"
                              "reprise0:1 2 3 4 5 6 7 8 9 10 11 77 13 14 15 16\n";
     EXPECT_EQ(dropped_in(text, "reprise0"), 77);
-    EXPECT_EQ(dropped_in(text, "reprise"), 0);
-    EXPECT_EQ(dropped_in("reprise0: 1 2", "reprise0"), 0);
-    EXPECT_EQ(dropped_in("\n:\n", "reprise0"), 0);
+    EXPECT_EQ(dropped_in(text, "reprise"), std::nullopt);
+    EXPECT_EQ(dropped_in("reprise0: 1 2", "reprise0"), std::nullopt);
+    EXPECT_EQ(dropped_in("\n:\n", "reprise0"), std::nullopt);
 }
 
 TEST(TunTest, ANameThatNoDeviceCanHave) {

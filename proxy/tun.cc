@@ -15,6 +15,7 @@
 #include <iterator>
 #include <linux/if_tun.h>
 #include <net/if.h>
+#include <optional>
 #include <span>
 #include <sstream>
 #include <string>
@@ -146,12 +147,15 @@ void Tun::set_mtu(int mtu) const {
     check(ioctl(control_.get(), SIOCSIFMTU, &ask), "ioctl SIOCSIFMTU");
 }
 
-std::uint64_t Tun::dropped() const {
+unsigned Tun::index() const { return if_nametoindex(name_.c_str()); }
+
+std::optional<std::uint64_t> Tun::dropped() const {
     std::ifstream in("/proc/thread-self/net/dev");
     return dropped_in({std::istreambuf_iterator<char>(in), {}}, name_);
 }
 
-std::uint64_t dropped_in(const std::string& proc_net_dev, const std::string& device) {
+std::optional<std::uint64_t> dropped_in(const std::string& proc_net_dev,
+                                        const std::string& device) {
     constexpr int kDropColumn = 12; // 8 columns of reception, then bytes, packets, errors, drops
     std::istringstream lines(proc_net_dev);
     for (std::string line; std::getline(lines, line);) {
@@ -163,12 +167,11 @@ std::uint64_t dropped_in(const std::string& proc_net_dev, const std::string& dev
         std::istringstream cells(line.substr(colon + 1));
         std::uint64_t value = 0;
         for (int column = 0; column < kDropColumn; ++column) {
-            value = 0;
             cells >> value;
         }
-        return value;
+        return cells ? std::optional(value) : std::nullopt;
     }
-    return 0;
+    return std::nullopt;
 }
 
 } // namespace reprise::proxy

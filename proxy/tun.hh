@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -46,8 +47,12 @@ public:
     /// Throws SystemError, for example without the right to.
     void set_mtu(int mtu) const;
 
+    /// Number of the interface; 0 where it has vanished.
+    [[nodiscard]] unsigned index() const;
+
     /// Packets that the host dropped because nobody read them in time, since the device was made.
-    [[nodiscard]] std::uint64_t dropped() const;
+    /// None where that cannot be read.
+    [[nodiscard]] std::optional<std::uint64_t> dropped() const;
 
 private:
     std::string name_;
@@ -55,7 +60,7 @@ private:
     FileDescriptor control_; ///< any socket: device settings are made through one
 };
 
-/// The drops of transmission in the line of `device` in a /proc/net/dev; 0 without such a line.
-std::uint64_t dropped_in(const std::string& proc_net_dev, const std::string& device);
+/// The drops of transmission in the line of `device` in a /proc/net/dev; none without such a line.
+std::optional<std::uint64_t> dropped_in(const std::string& proc_net_dev, const std::string& device);
 
 } // namespace reprise::proxy
