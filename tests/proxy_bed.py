@@ -132,10 +132,10 @@ class ProxyBed:
     def stats_file(self, host: str) -> Path:
         return self.folder / f"{host}.json"
 
-    def start_proxy(self, host: str, *extra: str) -> Program:
+    def start_proxy(self, host: str, *extra: str, stats: Path | None = None) -> Program:
         """The host's proxy, once it reads."""
         argv = [programs.own("reprise-proxy"), host, "--tun", TUN, "--map", str(self.map)]
-        argv += ["--stats", str(self.stats_file(host)), *extra]
+        argv += ["--stats", str(stats or self.stats_file(host)), *extra]
         program = self.start(host, f"proxy-{host}", argv)
         wait_for(lambda: "event=ready" in program.text() or program.process.poll() is not None, "ready")
         assert program.process.poll() is None, program.text()

@@ -223,6 +223,36 @@ def test_the_device_takes_the_links_mtu(narrow: ProxyBed) -> None:
             assert narrow.dig(address, f"{size}.example.", "+tcp").startswith('"1"'), (address, size)
 
 
+def test_the_device_follows_links_that_narrow_and_widen(narrow: ProxyBed) -> None:
+    resolver, meta = narrow.start_both()
+    narrow.ip(RESOLVER, "link", "set", "up0", "mtu", "1300")
+    wait_for(lambda: f"event=mtu device={TUN} mtu=1300 before=1400" in resolver.text(), "the smaller MTU")
+    narrow.finish(resolver, RESOLVER)
+    narrow.ip(RESOLVER, "link", "set", "up0", "mtu", "1500")
+    narrow.ip(META, "link", "set", "down0", "mtu", "1500")
+    again = narrow.start_proxy(RESOLVER)
+    assert f"event=mtu device={TUN} mtu=1500 before=1300" in again.text()
+    wait_for(lambda: f"event=mtu device={TUN} mtu=1500 before=1400" in meta.text(), "the larger MTU")
+
+
+def test_a_link_too_narrow_for_ipv6_does_not_take_it_off_the_device(bed: ProxyBed) -> None:
+    bed.ip(RESOLVER, "link", "set", "up0", "mtu", "1200")
+    resolver = bed.start_proxy(RESOLVER)
+    assert "event=narrow_link mtu=1200 " in resolver.text()
+    assert f"event=mtu device={TUN} mtu=1280 before=1500" in resolver.text()
+    assert TUN in bed.output(RESOLVER, "ip", "-6", "route", "show", "table", "100")
+
+
+def send(bed: ProxyBed, address: str, count: int, size: int) -> None:
+    """Datagrams that nobody answers."""
+    with linux.inside(bed.hosts.of(RESOLVER)):
+        family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        datagrams = socket.socket(family, socket.SOCK_DGRAM)
+    with closing(datagrams):
+        for _ in range(count):
+            datagrams.sendto(bytes(size), (address, 53))
+
+
 def written(bed: ProxyBed) -> int:
     """Packets that came in from the resolver's device: those which its proxy handed to the kernel."""
     text = bed.output(RESOLVER, "ip", "-j", "-s", "link", "show", TUN)
@@ -250,6 +280,46 @@ def test_packets_go_straight_to_the_next_hop_once_it_is_known(bed: ProxyBed, add
     wait_for(lambda: bed.dig(address, "a.example.", "+time=1") == '"2"', "answers over the link again")
     wait_for(lambda: goes_past_the_kernel(bed, address), "the short cut again")
     assert bed.finish(resolver, RESOLVER)["packets"]["malformed"] == 0
+
+
+def test_a_link_that_stands_still_holds_nothing_up(bed: ProxyBed) -> None:
+    resolver, _ = bed.start_both()
+    wait_for(lambda: goes_past_the_kernel(bed, ROOT_A4), "the short cut")
+    slow = "qdisc add dev up0 root tbf rate 8kbit burst 2kb limit 100mb"
+    bed.output(RESOLVER, programs.packaged("tc"), *slow.split())
+    send(bed, ROOT_A4, 1500, 1000)
+    wait_for(lambda: bed.statistics(RESOLVER)["packets"]["rewritten"] >= 1500, "statistics that go on")
+    packets = bed.finish(resolver, RESOLVER)["packets"]
+    assert packets["rewritten"] == packets["written"] + packets["refused"]
+
+
+@pytest.mark.parametrize("address", [ROOT_A4, ROOT_A6])
+@pytest.mark.parametrize("policy", ["destination", "interface", "forwarding"])
+def test_what_the_hosts_policy_stops_does_not_take_the_short_cut(
+    bed: ProxyBed, address: str, policy: str
+) -> None:
+    bed.start_both()
+    wait_for(lambda: goes_past_the_kernel(bed, address), "the short cut")
+    family, prefix = ("-6", "fd00:198:18::/48") if ":" in address else ("-4", "198.18.128.0/17")
+    bed.ip(RESOLVER, family, "route", "add", "blackhole", "default", "table", "300")
+    which = ("to", prefix) if policy == "destination" else ("iif", TUN)
+    key = "net.ipv6.conf.all.forwarding" if family == "-6" else "net.ipv4.ip_forward"
+
+    def change(apply: bool) -> None:
+        if policy == "forwarding":
+            bed.output(RESOLVER, programs.packaged("sysctl"), "-w", f"{key}={0 if apply else 1}")
+        else:
+            verb = "add" if apply else "del"
+            bed.ip(RESOLVER, family, "rule", verb, "pref", "50", *which, "lookup", "300")
+
+    change(apply=True)
+    wait_for(lambda: "no servers" in bed.dig(address, "a.example.", "+time=1"), "no way through")
+    before = written(bed)
+    assert "no servers" in bed.dig(address, "a.example.", "+time=1")
+    assert written(bed) == before + 1  # the kernel had it, and dropped it
+    change(apply=False)
+    wait_for(lambda: bed.dig(address, "a.example.", "+time=1") == '"1"', "answers again")
+    wait_for(lambda: goes_past_the_kernel(bed, address), "the short cut again")
 
 
 def test_every_packet_goes_by_the_kernel_where_asked(bed: ProxyBed) -> None:
@@ -302,6 +372,77 @@ def test_a_changed_map_is_read_on_request(bed: ProxyBed) -> None:
     resolver.process.send_signal(signal.SIGHUP)
     wait_for(lambda: "event=not_reloaded" in resolver.text(), "the refusal")
     assert bed.dig(ROOT_A4, "a.example.") == '"2"'
+
+
+def test_addresses_of_a_new_map_take_the_short_cut_too(bed: ProxyBed) -> None:
+    bed.start_responder()
+    bed.start_proxy(META)
+    whole = bed.map.read_text()
+    known = [
+        line for line in whole.splitlines() if not line.startswith("meta\t2") and not line.endswith("\t2")
+    ]
+    bed.map.write_text("\n".join(known) + "\n")
+    resolver = bed.start_proxy(RESOLVER)
+    assert "no servers" in bed.dig(ROOT_B4, "a.example.", "+time=1")
+    bed.map.write_text(whole)
+    resolver.process.send_signal(signal.SIGHUP)
+    wait_for(lambda: "event=reloaded" in resolver.text(), "the new map")
+    wait_for(lambda: goes_past_the_kernel(bed, ROOT_B4), "the short cut")
+
+
+def test_statistics_that_cannot_be_written_end_no_run(bed: ProxyBed) -> None:
+    bed.start_responder()
+    bed.start_proxy(META)
+    folder, moved = bed.folder / "results", bed.folder / "moved"
+    folder.mkdir()
+    resolver = bed.start_proxy(RESOLVER, stats=folder / "resolver.json")
+    folder.rename(moved)
+    wait_for(lambda: "event=no_statistics" in resolver.text(), "the warning")
+    assert bed.dig(ROOT_A4, "a.example.") == '"1"'
+    (moved / "resolver.json").unlink()
+    moved.rename(folder)
+    wait_for((folder / "resolver.json").exists, "statistics again")
+    stop(resolver)
+    assert resolver.process.returncode == 0
+    assert resolver.text().count("event=no_statistics") == 1
+    again = bed.start_proxy(RESOLVER, stats=folder / "resolver.json")
+    folder.rename(moved)
+    stop(again)
+    assert again.process.returncode == 1  # the last ones are missing
+
+
+def test_drops_of_before_and_a_device_that_vanishes_make_no_count(bed: ProxyBed) -> None:
+    first = bed.start_proxy(RESOLVER)
+    first.process.send_signal(signal.SIGSTOP)
+    send(bed, ROOT_A4, 12_000, 10)
+    first.process.send_signal(signal.SIGCONT)
+    wait_for(lambda: bed.statistics(RESOLVER)["packets"]["unread"] > 0, "drops")
+    assert bed.finish(first, RESOLVER)["packets"]["unread"] > 0
+    second = bed.start_proxy(RESOLVER)
+    bed.ip(RESOLVER, "link", "del", TUN)
+    assert second.wait(10) == 1
+    assert bed.statistics(RESOLVER)["packets"]["unread"] == 0
+
+
+def test_metrics_without_descriptors_cost_no_cpu_time(bed: ProxyBed) -> None:
+    limited = [programs.packaged("prlimit"), "--nofile=13", programs.own("reprise-proxy"), "resolver"]
+    options = ["--tun", TUN, "--map", str(bed.map), "--stats", str(bed.stats_file(RESOLVER))]
+    program = bed.start(RESOLVER, "limited", [*limited, *options, "--metrics", "127.0.0.1:9353"])
+    wait_for(lambda: "event=ready" in program.text(), "ready")
+    with linux.inside(bed.hosts.of(RESOLVER)):
+        clients = [socket.create_connection(("127.0.0.1", 9353), timeout=10) for _ in range(12)]
+    bed.stats_file(RESOLVER).unlink()
+    for client in clients:
+        with closing(client):
+            client.sendall(b"x")
+    with linux.inside(bed.hosts.of(RESOLVER)):
+        clients = [socket.create_connection(("127.0.0.1", 9353), timeout=10) for _ in range(12)]
+    for _ in range(3):  # seconds
+        bed.stats_file(RESOLVER).unlink(missing_ok=True)
+        wait_for(bed.stats_file(RESOLVER).exists, "the next statistics")
+    for client in clients:
+        client.close()
+    assert bed.finish(program, RESOLVER)["cpu_s"] < 1
 
 
 def refusal(bed: ProxyBed, *argv: str) -> tuple[int, str]:
