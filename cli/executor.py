@@ -233,7 +233,7 @@ class Executor:
 
     def _await_ready(self, process: Process, child: Child) -> None:
         end = time.monotonic() + process.ready.timeout_s
-        while (missing := ready.problem(process, self._hosts, child.log, child.exit)) is not None:
+        while (missing := ready.problem(process, self._hosts, child)) is not None:
             self._wait(lambda: not child.running, _POLL_S)
             what = None
             if not child.running and (process.ready.kind != "exit" or child.exit != 0):
@@ -241,12 +241,25 @@ class Executor:
             elif time.monotonic() > end:
                 what = f"{process.id} was not ready within {process.ready.timeout_s:g} s ({missing})"
             if what is not None:
-                raise RepriseError(what + last_words(child), f"see {self._show(child.log)}")
+                raise RepriseError(what + last_words(child), self._look_at(process, child))
+            if process.ready.kind == "exit" and (trouble := self._trouble()) is not None:
+                raise RepriseError(*trouble)  # an hour may pass, and what it needs may die
         if process.ready.refuse:
             refused = ready.refused(process.ready.refuse, child.log)
             if refused and process.ready.mend:
                 raise RepriseError(f"{process.id}: {refused}", process.ready.mend)
             self.outcome.warnings += [f"{process.id}: {refused}"] if refused else []
+
+    def _look_at(self, process: Process, child: Child) -> str:
+        """Where to look for why it did not start; its configuration is kept beside its log."""
+        for path in map(Path, map(self._fill, process.files)):
+            if path.is_file():
+                shutil.copyfile(path, child.log.parent / path.name)
+        see = f"see {self._show(child.log)}"
+        world = self._plan.experiment.world
+        if world is not None and world.resolver_config and child.role == "server":
+            return f"mend hierarchy.resolver_config, {see}"
+        return see
 
     # --- the run ------------------------------------------------------------------------------------------
 

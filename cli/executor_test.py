@@ -155,6 +155,19 @@ def test_a_real_server_answers_over_both_families_and_transports(tmp_path: Path,
     assert not capture or (tmp_path / "results/capture.pcap").stat().st_size > 24
 
 
+def test_a_server_that_dies_while_work_before_the_replay_lasts_ends_the_run(tmp_path: Path) -> None:
+    plan = make_plan(tmp_path, "nsd", ("/bin/true",))
+    work = Process(
+        "warm", "warm", "client1", ("sh", "-c", "kill -9 @pid:server@; exec sleep 300"),
+        ready=Ready("exit", timeout_s=200.0),
+    )  # fmt: skip
+    plan = dataclasses.replace(plan, processes=(*plan.processes[:-1], work, plan.processes[-1]))
+    begin = time.monotonic()
+    assert execute(plan, tmp_path / "results") == 1
+    assert time.monotonic() - begin < 60
+    assert "server died during the run (signal SIGKILL)" in manifest(tmp_path / "results")["error"]
+
+
 @pytest.mark.parametrize(
     ("kind", "key"), [("nsd", "ecdsa-p256"), ("nsd", "rsa-2048"), ("bind", "ecdsa-p256")]
 )

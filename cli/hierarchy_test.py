@@ -287,6 +287,22 @@ def test_resolvers_follow_the_keys(kind: str, validating: str, plain: str) -> No
     assert plain in other
 
 
+def test_lines_of_the_users_own_join_nameds_options() -> None:
+    lines = """// a comment; options { no }
+max-cache-size 8m; recursive-clients 7;  # ours is 100000
+options { prefetch 0; forwarders { 192.0.2.1; }; };
+logging { channel "a;b" { null; }; };
+"""
+    text = resolvers.named(Server(kind="hierarchy"), Hierarchy(), dataclasses.replace(SITE, extra=lines))
+    options = text.partition("options {")[2].partition("\n};\n")[0]
+    for line in ("max-cache-size 8m;", "recursive-clients 7;", "prefetch 0;", "forwarders { 192.0.2.1; };"):
+        assert f"    {line}\n" in options + "\n"
+    assert "100000" not in text and "comment" not in text
+    assert text.endswith('\nlogging { channel "a;b" { null; }; };\n')
+    cut = resolvers.named(Server(kind="hierarchy"), Hierarchy(), dataclasses.replace(SITE, extra="zone { x;"))
+    assert cut.endswith("zone { x;\n")
+
+
 def test_meta_servers_answer_alike_each_time() -> None:
     site = MetaSite("/f{}", "/plan", "bind", 1232, True, 20_000)
     text = meta_servers.named(site, 2)

@@ -15,13 +15,14 @@ from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from cli import certificates, doctor, netns, programs, progress, selftest, sockdiag
+from cli import certificates, doctor, netns, programs, progress, ready, selftest, sockdiag
 from cli import network as networks
 from cli.errors import RepriseError
 from cli.experiment import Server
-from cli.processes import describe_exit, last_line
+from cli.planned import Process, Ready
+from cli.processes import Child, describe_exit, last_line
 from cli.servers import Service, Site, bind_config, nsd_config, tcp_count
-from cli.words import judged, parts
+from cli.words import judged, last_words, parts
 from cli.zonefile import compression, find_origin, origin_of, unpack
 
 SITE = Site("/f", "/z", "example.", ("198.19.255.53", "fd00::53"), "nsd", 20_000)
@@ -221,6 +222,33 @@ def test_what_and_mend_of_a_programs_last_line() -> None:
     assert parts(text) == ("trace x is no pcap file: cut; got 6", "copy it again")
     assert parts("reprise-querier: error: it hangs") == ("it hangs", "")
     assert parts("notice: nsd started; ready") == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        ("t /run/r-1.conf:35: 'x' redefined\nexiting (due to fatal error)\n", "r-1.conf:35: 'x' redefined"),
+        (
+            "/r/r-1.conf:8: error: unknown keyword\n[1] fatal error: read failed\n",
+            "r-1.conf:8: error: unknown keyword",
+        ),
+        ("one\n\nbad luck\n", "bad luck"),
+    ],
+)
+def test_a_servers_complaint_of_its_configuration_is_told(tmp_path: Path, lines: str, words: str) -> None:
+    log = tmp_path / "log"
+    log.write_text(lines)
+    assert last_words(Child("server", "server", "server", 1, log)) == f": {words}"
+
+
+def test_what_a_log_said_before_a_restart_counts_no_more(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text("event=ready\n")
+    process = Process("p", "proxy", "h", (), ready=Ready("log", text="event=ready"))
+    child = Child("p", "proxy", "h", 1, log, log_begin=12)
+    assert ready.problem(process, netns.Hosts(), child) is not None
+    log.write_text("event=ready\nevent=ready\n")
+    assert ready.problem(process, netns.Hosts(), child) is None
 
 
 def test_what_and_mend_of_a_controllers_reason() -> None:

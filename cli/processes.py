@@ -45,6 +45,7 @@ class Child:
     stopped_by_us: bool = field(default=False)
     floor_rss_bytes: int = 0
     turn: int = 0  # how often it had been started before
+    log_begin: int = 0  # bytes of the log that earlier starts have written
     replaced: bool = False  # it died and another one stands in for it
 
     def note_peak(self) -> None:
@@ -99,9 +100,10 @@ def spawn(
 
 def start(launch: Launch, stdout: int | None, netns: int | None) -> Child:
     """Like `spawn`, with the child's book-keeping."""
+    begin = launch.log.stat().st_size if launch.log.exists() else 0
     pid = spawn(launch.argv, launch.env, launch.log, stdout, netns)
     floor = peak_rss_bytes(os.getpid()) + _FLOOR_MARGIN
-    return Child(launch.id, launch.role, launch.host, pid, launch.log, floor_rss_bytes=floor)
+    return Child(launch.id, launch.role, launch.host, pid, launch.log, floor_rss_bytes=floor, log_begin=begin)
 
 
 def peak_rss_bytes(pid: int) -> int:

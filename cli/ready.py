@@ -24,21 +24,23 @@ from cli import linux, sockdiag
 from cli.errors import RepriseError
 from cli.netns import Hosts
 from cli.planned import Process, Ready
+from cli.processes import Child
 
 _ATTEMPT_S = 0.5  # patience of one DNS attempt
 _PATIENCE_S = 5.0  # with a server that the user runs
 _SHOWN = 3  # zones that a server did not load, in an error line
 
 
-def problem(process: Process, hosts: Hosts, log: Path, exit_status: int | None = None) -> str | None:
+def problem(process: Process, hosts: Hosts, child: Child) -> str | None:
     """None when the process is ready, otherwise what is still missing."""
     ready = process.ready
     if ready.kind == "none":
         return None
     if ready.kind == "exit":
-        return None if exit_status == 0 else "it has not ended"
+        return None if child.exit == 0 else "it has not ended"
     if ready.kind == "log":
-        return None if _log_has(log, ready.text) else f"its log does not say '{ready.text}'"
+        said = _log_has(child.log, child.log_begin, ready.text)
+        return None if said else f"its log does not say '{ready.text}'"
     if ready.kind == "listen":
         with linux.inside(hosts.of(process.host)):
             return None if sockdiag.listens(ready.port) else f"it does not listen on TCP port {ready.port}"
@@ -46,9 +48,9 @@ def problem(process: Process, hosts: Hosts, log: Path, exit_status: int | None =
         return dns_problem(ready)
 
 
-def _log_has(log: Path, text: str) -> bool:
+def _log_has(log: Path, begin: int, text: str) -> bool:
     try:
-        return text.encode() in log.read_bytes()
+        return text.encode() in log.read_bytes()[begin:]
     except OSError:
         return False
 

@@ -2,14 +2,15 @@
 
 A resolver gets the emulated root's hints and trust anchor and is otherwise as its packager made it, but for
 what keeps it from the hierarchy or from the network of the experiment: no zones of its own for special
-names and private addresses (emulated zones may have any), no probing of the outside, no prefetch of what
-nobody asked. It asks from one address, its upstream address, which the data path knows.
+names and private addresses (emulated zones may have any), no probing of the outside. It asks from one
+address, its upstream address, which the data path knows.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from cli import named_lines
 from cli.experiment import Hierarchy, Server
 
 _BIND_MAX_IDLE = 1200  # named's upper limit of tcp-idle-timeout, in units of 100 ms
@@ -54,7 +55,7 @@ def named(server: Server, world: Hierarchy, site: Site) -> str:
     four, six = (" ".join(f"{one};" for one in part) for part in _split(site.service))
     idle = max(1, min(round(server.tcp_idle_timeout_s * 10), _BIND_MAX_IDLE))
     anchors = f'include "{site.bind_anchors}";\n' if world.validate else ""
-    return f"""{anchors}options {{
+    text = f"""{anchors}options {{
     directory "{site.folder}";
     managed-keys-directory "{site.folder}";
     pid-file none;
@@ -87,7 +88,8 @@ def named(server: Server, world: Hierarchy, site: Site) -> str:
 controls {{ }};
 statistics-channels {{ inet 127.0.0.1 port {STATISTICS_PORT} allow {{ 127.0.0.1; }}; }};
 zone "." {{ type hint; file "{site.hints}"; }};
-{site.extra}"""
+"""
+    return named_lines.merge(text, site.extra)
 
 
 def unbound(server: Server, world: Hierarchy, site: Site) -> str:
@@ -139,6 +141,7 @@ _UNBOUND_ZONES = (
     "service.arpa.",
     "test.",
     "invalid.",
+    "1." + "0." * 31 + "ip6.arpa.",
 )
 
 

@@ -2,7 +2,8 @@
 
 So a replay finds the resolver's cache as it would be after hours of service. Questions go by UDP with EDNS
 and the DO bit, so that signatures come along, at most _AT_ONCE at a time; one that gets no answer is asked
-again, and then given up: its domain may be one that nobody answers for.
+again, and then given up: its domain may be one that nobody answers for. Where a thousand in a row are given
+up, so is the rest.
 """
 
 from __future__ import annotations
@@ -18,9 +19,12 @@ import dns.message
 import dns.rdataclass
 import dns.rdatatype
 
+from cli.errors import RepriseError
+
 _AT_ONCE = 200
 _TRIES = 2
 _PATIENCE_S = 6.0
+_HOPELESS = 1_000
 _RECURSIVE_ANSWER_BYTES = 1232
 
 Question = tuple[str, str, str]
@@ -62,11 +66,13 @@ def questions(mutator: str, trace: str, ports: list[int]) -> Iterator[Question]:
                 yield question
 
 
-async def _ask_all(found: Iterator[Question], server: str, port: int) -> tuple[int, int]:
-    """Asked and answered."""
+async def _ask_all(found: Iterator[Question], server: str, port: int) -> tuple[int, int, bool]:
+    """Asked and answered, and whether the rest was given up."""
     counts = [0, 0]
+    silent = 0  # questions in a row that got no answer
 
     async def slot() -> None:
+        nonlocal silent
         loop = asyncio.get_running_loop()
         transport, conversation = await loop.create_datagram_endpoint(
             _Conversation, remote_addr=(server, port)
@@ -75,10 +81,13 @@ async def _ask_all(found: Iterator[Question], server: str, port: int) -> tuple[i
             counts[0] += 1
             answered = await _ask(transport, conversation, question)
             counts[1] += answered
+            silent = 0 if answered else silent + 1
+            if silent >= _HOPELESS:
+                break
         transport.close()
 
     await asyncio.gather(*(slot() for _ in range(_AT_ONCE)))
-    return counts[0], counts[1]
+    return counts[0], counts[1], silent >= _HOPELESS
 
 
 async def _ask(transport: asyncio.DatagramTransport, conversation: _Conversation, question: Question) -> bool:
@@ -103,7 +112,7 @@ async def _ask(transport: asyncio.DatagramTransport, conversation: _Conversation
 
 
 def main(arguments: list[str]) -> int:
-    """Always 0: what was not answered is the replay's business."""
+    """0 also where single questions were not answered: that is the replay's business."""
     parser = argparse.ArgumentParser(prog="python -m cli.warm")
     parser.add_argument("mutator")
     parser.add_argument("trace")
@@ -112,9 +121,12 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--port", type=int, action="append", default=[])
     options = parser.parse_args(arguments)
     found = questions(options.mutator, options.trace, options.port)
-    asked, answered = asyncio.run(_ask_all(found, options.server, options.server_port))
+    asked, answered, hopeless = asyncio.run(_ask_all(found, options.server, options.server_port))
     sys.stderr.write(f"level=info event=warm asked={asked} answered={answered}\n")
-    return 0
+    if hopeless:
+        what = f"{_HOPELESS:,} questions in a row got no answer"
+        sys.stderr.write(RepriseError(what, "see the logs of the resolver and of its proxy").line() + "\n")
+    return 1 if hopeless else 0
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from cli import processes
@@ -9,6 +10,7 @@ from cli.errors import RepriseError
 from cli.planned import Step
 from cli.processes import Child, last_line
 
+_CONFIG_LINE = re.compile(r"[\w-]+\.conf:\d+: .+")
 _CUT = "the trace is cut or corrupt"  # the reader's words
 _CUT_MEND = "what came before is replayed and counted; copy or capture the trace again"
 
@@ -62,6 +64,17 @@ def first_complaint(log: Path) -> str:
 
 
 def last_words(child: Child) -> str:
-    """The end of a process's log, to be put after what happened to it."""
-    words = last_line(child.log)
+    """The end of a process's log, to be put after what happened to it; a server's words on a line of its
+    configuration say more, and come before it.
+    """
+    words = refused_line(child.log) or last_line(child.log)
     return f": {words}" if words else ""
+
+
+def refused_line(log: Path) -> str:
+    """The first complaint of a line of a configuration file, from the file's name on."""
+    try:
+        found = _CONFIG_LINE.search(log.read_text(encoding="utf-8", errors="replace"))
+    except OSError:
+        return ""
+    return found[0].strip() if found else ""

@@ -257,6 +257,30 @@ def test_folders_may_have_any_names(tmp_path: Path) -> None:
     assert result.summary["leaked_packets"] == 0
 
 
+@pytest.mark.parametrize(
+    ("resolver", "lines", "wrong"),
+    [
+        ("bind", "max-cache-size 8m; recursive-clients 900;\n", "no-such-option 1;\n"),
+        ("unbound", "server:\n    msg-cache-size: 1m\n", "server:\n    no-such-option: 1\n"),
+        ("knot-resolver", "policy.add(policy.all(policy.QTRACE))\n", "no_such_thing.call()\n"),
+    ],
+)
+def test_a_resolver_takes_the_users_lines(
+    tmp_path: Path, world: Path, resolver: str, lines: str, wrong: str
+) -> None:
+    trace = write_trace(tmp_path / "one.tsv", [Ask("www.example.com.")])
+    own = tmp_path / "own.conf"
+    keys: dict[str, object] = {"hierarchy__resolver": resolver, "hierarchy__resolver_config": own}
+    own.write_text(lines)
+    result = play(tmp_path, world, trace, **keys)
+    assert result.status == 0, result.said
+    own.write_text(wrong)
+    result = play(tmp_path, world, trace, **keys)
+    assert result.status == 1
+    assert "mend hierarchy.resolver_config, see " in result.said
+    assert re.search(r"resolver-1\.conf:\d+: .*no.such", result.said), result.said
+
+
 def test_bad_zones_are_told_and_may_be_left_out(tmp_path: Path) -> None:
     bad = {"broken.com.": "broken.com. 3600 IN SOA only two\n"}
     zones = write_world(tmp_path / "zones", bad)

@@ -1,0 +1,63 @@
+"""Lines of the user's own for a named.conf that we write.
+
+named takes one `options` only, and each option in it once. So the user's text is taken apart into statements:
+those that stand outside of options stay as they are, all others are options (also those that the user has put
+into an `options` of his own), and take the place of ours of the same name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+_TOKEN = re.compile(r'"(?:\\.|[^"\\])*"|/\*.*?\*/|(?://|#)[^\n]*|[{};]|[^\s{};"]+|\s+|"', re.DOTALL)
+_OUTSIDE = {
+    "acl", "controls", "dlz", "dnssec-policy", "dyndb", "http", "include", "key", "logging", "managed-keys",
+    "parental-agents", "plugin", "primaries", "masters", "server", "statistics-channels", "tls",
+    "trust-anchors", "trusted-keys", "view", "zone",
+}  # fmt: skip
+
+
+def merge(config: str, lines: str) -> str:
+    """`config`, whose options stand in lines of their own, with the user's lines."""
+    options, outside = _split(lines)
+    names = {_name(one) for one in options}
+    before, begin, rest = config.partition("options {\n")
+    inside, end, after = rest.partition("\n};\n")
+    ours = [line for line in inside.splitlines() if _name(line) not in names]
+    body = "\n".join((*ours, *(f"    {one}" for one in options)))
+    return before + begin + body + end + after + "".join(f"{one}\n" for one in outside)
+
+
+def _split(text: str) -> tuple[list[str], list[str]]:
+    """Options, and statements that stand outside of options."""
+    options: list[str] = []
+    outside: list[str] = []
+    for statement in _statements(text):
+        name = _name(statement)
+        if name == "options":
+            options += _statements(statement[statement.find("{") + 1 : statement.rfind("}")])
+        elif name in _OUTSIDE or not statement.endswith(";"):
+            outside.append(statement)  # named itself complains of what is cut
+        else:
+            options.append(statement)
+    return options, outside
+
+
+def _statements(text: str) -> Iterator[str]:
+    """Each up to its semicolon, without comments; at the end what has none."""
+    depth, found = 0, ""
+    for token in _TOKEN.findall(text):
+        if token.startswith(("#", "//", "/*")):
+            continue
+        depth += (token == "{") - (token == "}")
+        found += token
+        if token == ";" and depth == 0:
+            yield found.strip()
+            found = ""
+    if found.strip():
+        yield found.strip()
+
+
+def _name(statement: str) -> str:
+    return re.split(r"[\s{;]", statement.strip(), maxsplit=1)[0]
