@@ -28,7 +28,7 @@ REFUSED = {
     "nsd": r"error: (?P<why>zone (?P<what>\S+) .+)$",
 }
 # Zones are loaded once and never change, so that arenas beside the first and freed pages kept for later only
-# cost memory: with 10,000 zones 184-196 MB instead of 202-206. Debian's BIND allocates by jemalloc, which
+# cost memory: with 10,000 zones the peak is 197 MiB instead of 204. Debian's BIND allocates by jemalloc, which
 # reads this; other allocators do not.
 _MALLOC = {"MALLOC_CONF": "narenas:1,dirty_decay_ms:0,muzzy_decay_ms:0"}
 _SKIP = "hierarchy.skip_bad = true leaves them out"
