@@ -15,12 +15,12 @@ import selectors
 import shutil
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cli import delay, hoststeps, linux, netns, processes, progress, ready, sockdiag
+from cli import delay, hoststeps, linux, netns, processes, progress, ready, sockdiag, zone_plan
 from cli.errors import EXIT_FAILED, Interrupted, RepriseError
 from cli.planned import RESULTS, RUN, Folder, Plan, Process, Step
 from cli.processes import Child, Launch, last_line
@@ -160,6 +160,13 @@ class Executor:
             path.chmod(int(file.mode, 8))
         for step in self._plan.prepare:
             self._run_step(step)
+        planned = self._results / "zones/plan.json"
+        self._warn(zone_plan.warnings(zone_plan.read_report(planned)) if planned.exists() else [])
+
+    def _warn(self, found: Sequence[str]) -> None:
+        for warning in found:
+            self.outcome.warnings.append(warning)
+            self._progress.phase(f"warning: {warning}")
 
     def _make_folder(self, folder: Folder) -> None:
         path = Path(self._fill(folder.path))
@@ -235,20 +242,21 @@ class Executor:
         end = time.monotonic() + process.ready.timeout_s
         while (missing := ready.problem(process, self._hosts, child)) is not None:
             self._wait(lambda: not child.running, _POLL_S)
-            what = None
+            what, mend = None, ""
             if not child.running and (process.ready.kind != "exit" or child.exit != 0):
                 what = f"{process.id} ended before it was ready ({processes.describe_exit(child.exit or 0)})"
             elif time.monotonic() > end:
                 what = f"{process.id} was not ready within {process.ready.timeout_s:g} s ({missing})"
+                mend = "raise server.ready_s, " if child.role in _ESSENTIAL else ""
             if what is not None:
-                raise RepriseError(what + last_words(child), self._look_at(process, child))
+                raise RepriseError(what + last_words(child), mend + self._look_at(process, child))
             if process.ready.kind == "exit" and (trouble := self._trouble()) is not None:
                 raise RepriseError(*trouble)  # an hour may pass, and what it needs may die
         if process.ready.refuse:
             refused = ready.refused(process.ready.refuse, child.log)
             if refused and process.ready.mend:
                 raise RepriseError(f"{process.id}: {refused}", process.ready.mend)
-            self.outcome.warnings += [f"{process.id}: {refused}"] if refused else []
+            self._warn([f"{process.id}: {refused}"] if refused else [])
 
     def _look_at(self, process: Process, child: Child) -> str:
         """Where to look for why it did not start; its configuration is kept beside its log."""

@@ -5,11 +5,24 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from cli import hoststeps, meta_servers, network, nftables, ready, resolver_stats, resolvers, zone_plan, zones
+from cli import (
+    hoststeps,
+    meta_servers,
+    network,
+    nftables,
+    programs,
+    ready,
+    resolver_stats,
+    resolvers,
+    zone_plan,
+    zones,
+)
 from cli.errors import RepriseError, UsageError
 from cli.experiment import Experiment, Hierarchy, Server, Topology, World, load
 from cli.hierarchy import REFUSED
@@ -243,6 +256,7 @@ def test_guards_let_only_answers_out_to_clients() -> None:
     text = nftables.guard_ruleset(["data1"], [53], ["reprise0"])
     assert 'oifname { "data1" } udp sport { 53 } @th,80,1 1 accept' in text
     assert "dport { 53, 443, 853 } counter name dns_ports drop" in text
+    assert "icmp type != echo-request counter name errors drop" in text  # what pings outside is told
     assert "sport" not in nftables.guard_ruleset([], [], ["reprise0"])
 
 
@@ -314,6 +328,21 @@ def test_meta_servers_answer_alike_each_time() -> None:
     assert "round-robin: no" in stanza and "/f1/xfrd-7.state" in stanza
 
 
+def test_many_slots_become_ready_and_end_together(tmp_path: Path) -> None:
+    server = tmp_path / "server"
+    server.write_text('#!/bin/sh\necho "$3 nsd started" >&2\nexec sleep 300\n')
+    server.chmod(0o755)
+    listed = tmp_path / "list"
+    listed.write_text("".join(f"/with space/{number}\n" for number in range(20)))
+    argv = [sys.executable, "-m", "cli.slots", str(server), str(listed)]
+    with subprocess.Popen(argv, stderr=subprocess.PIPE, text=True, cwd=programs.ROOT) as process:
+        assert process.stderr is not None
+        said = list(iter(process.stderr.readline, "level=info event=ready\n"))
+        assert sorted(said) == sorted(f"/with space/{number} nsd started\n" for number in range(20))
+        process.terminate()
+        assert process.wait(20) == 0
+
+
 def test_only_key_signing_keys_are_anchors() -> None:
     keys = ". 3600 IN DNSKEY 257 3 13 AAAA BBBB\n. 3600 IN DNSKEY 256 3 13 CCCC\n; a comment\n"
     assert meta_servers.bind_anchors(keys) == 'trust-anchors {\n    . static-key 257 3 13 "AAAABBBB";\n};\n'
@@ -330,6 +359,11 @@ def test_the_summary_of_a_plan_names_what_does_not_work() -> None:
     assert "1 zones that do not load:\n    x.zone: no SOA\n" in text
     assert "9 zones nobody serves:" in text and "    ...\n" in text
     assert "addresses" not in text
+    first, second = zone_plan.warnings(report)
+    assert first == "the plan has 1 zones that do not load: x.zone: no SOA"
+    assert second.startswith("the plan has 9 zones nobody serves: 0.: no address; ") and second.endswith(
+        "..."
+    )
 
 
 def test_refused_zones_are_read_off_the_log(tmp_path: Path) -> None:

@@ -49,7 +49,10 @@ def _run(argv: Sequence[str], netns: int | None, env: Mapping[str, str], log: Pa
                 timeout=_PATIENCE_S,
                 check=False,
             )
-        except (OSError, subprocess.TimeoutExpired) as error:
+        except subprocess.TimeoutExpired:
+            what = f"{shlex.join(argv[:6])} took over {_PATIENCE_S:g} s"
+            raise RepriseError(what, "try again when the machine has less to do") from None
+        except OSError as error:
             raise RepriseError(f"cannot run {argv[0]}: {error}", "run ./reprise, which installs it") from None
     return done.returncode
 

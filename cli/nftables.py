@@ -144,7 +144,8 @@ def guard_ruleset(clients: Sequence[str], ports: Sequence[int], tunnels: Sequenc
         oifname {{ {own} }} accept
         ip daddr {{ {", ".join(EXPERIMENT4)} }} accept
         ip6 daddr {{ {", ".join(EXPERIMENT6)} }} accept
-{replies}        meta l4proto {{ icmp, ipv6-icmp }} counter name errors drop
+{replies}        icmp type != echo-request counter name errors drop
+        icmpv6 type != echo-request counter name errors drop
         meta l4proto {{ tcp, udp }} th dport {{ 53, 443, 853 }} counter name dns_ports drop
         counter name elsewhere drop
     }}

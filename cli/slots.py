@@ -1,8 +1,8 @@
 """`python -m cli.slots NSD LIST`: one NSD for each configuration that LIST names, as one process of the plan.
 
-NSD has no views, so that every slot of a hierarchy has an NSD of its own. They start together; when all
-serve, a line says `event=ready`. When one ends, all end, and the exit status is 1. SIGTERM ends them in
-order.
+NSD has no views, so that every slot of a hierarchy has an NSD of its own. They start a few at a time, because
+hundreds that load at once only hinder each other; when all serve, a line says `event=ready`. When one ends,
+all end, and the exit status is 1. SIGTERM ends them in order.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from pathlib import Path
 from cli import linux
 
 _STARTED = b"nsd started"
+_AT_ONCE = 8
 _PATIENCE_S = 5.0
 
 
@@ -30,14 +31,19 @@ def _start(nsd: str, config: str) -> subprocess.Popen[bytes]:
     )
 
 
-def _pass_on(children: list[subprocess.Popen[bytes]]) -> None:
-    """Passes on what they say until one has ended; tells when all have started."""
-    pipes = {child.stderr.fileno(): b"" for child in children if child.stderr is not None}
-    waiting = set(pipes)
+def _pass_on(children: list[subprocess.Popen[bytes]], nsd: str, configs: list[str]) -> None:
+    """Starts them, passes on what they say until one has ended, and tells when all have started."""
+    pipes: dict[int, bytes] = {}
+    waiting: set[int] = set()
     poll = select.poll()
-    for descriptor in pipes:
-        poll.register(descriptor, select.POLLIN)
     while all(child.poll() is None for child in children):
+        while len(children) < len(configs) and len(waiting) < _AT_ONCE:
+            children.append(_start(nsd, configs[len(children)]))
+            begun = children[-1].stderr
+            assert begun is not None, "it is a pipe"
+            poll.register(begun, select.POLLIN)
+            pipes[begun.fileno()] = b""
+            waiting.add(begun.fileno())
         if not waiting:
             waiting = {-1}
             sys.stderr.write("level=info event=ready\n")
@@ -71,9 +77,9 @@ def main(arguments: list[str]) -> int:
 
     signal.signal(signal.SIGTERM, stop)
     signal.signal(signal.SIGINT, stop)
-    children = [_start(nsd, config) for config in Path(listed).read_text(encoding="utf-8").splitlines()]
+    children: list[subprocess.Popen[bytes]] = []
     try:
-        _pass_on(children)
+        _pass_on(children, nsd, Path(listed).read_text(encoding="utf-8").splitlines())
     finally:
         _end(children)
     return 1

@@ -23,6 +23,8 @@ def step_error(step: Step, child: Child, log: str) -> RepriseError:
         words = last_line(child.log)
         what, mend = parts(words)
         what = what or words
+    if step.id == "plan":
+        mend = mend.replace("--skip-bad", "hierarchy.skip_bad = true")
     if step.id == "synth" and mend == "see --help":
         mend = "see reprise trace synth --help"
     return RepriseError(

@@ -84,16 +84,28 @@ def read_report(path: Path) -> dict[str, Any]:
     return value
 
 
+_LISTS: tuple[tuple[str, str, Callable[[dict[str, Any]], str]], ...] = (
+    ("failed", "zones that do not load", lambda one: f"{one['zone'] or one['file']}: {one['why']}"),
+    ("unroutable", "addresses nobody can be asked at", lambda one: f"{one['address']}: {one['why']}"),
+    ("unserved", "zones nobody serves", lambda one: f"{one['zone']}: {one['why']}"),
+    ("lame", "lame delegations", lambda one: f"{one['zone']} at {one['server']} ({one['address']})"),
+)
+
+
+def warnings(report: dict[str, Any]) -> list[str]:
+    """What is missing from the hierarchy, a line for each kind. Lame delegations are there as they were."""
+    found = []
+    for key, title, show in _LISTS[:3]:
+        ones = report.get(key, [])
+        shown = "; ".join(map(show, ones[:_SHOWN])) + ("; ..." if len(ones) > _SHOWN else "")
+        found += [f"the plan has {len(ones)} {title}: {shown}"] if ones else []
+    return found
+
+
 def summary(report: dict[str, Any]) -> str:
     """What does not work, for people: the first few of each kind. The sizes are the planner's to tell."""
     lines: list[str] = []
-    lists: tuple[tuple[str, str, Callable[[dict[str, Any]], str]], ...] = (
-        ("failed", "zones that do not load", lambda one: f"{one['zone'] or one['file']}: {one['why']}"),
-        ("unroutable", "addresses nobody can be asked at", lambda one: f"{one['address']}: {one['why']}"),
-        ("unserved", "zones nobody serves", lambda one: f"{one['zone']}: {one['why']}"),
-        ("lame", "lame delegations", lambda one: f"{one['zone']} at {one['server']} ({one['address']})"),
-    )
-    for key, title, show in lists:
+    for key, title, show in _LISTS:
         found = report.get(key, [])
         if found:
             lines.append(f"{len(found)} {title}:")
