@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import selectors
 import shutil
 import signal
@@ -369,6 +370,7 @@ class Executor:
 
     def _stop_all(self) -> None:
         """In the opposite order of the start; distributors get time to end by themselves."""
+        self._forget_wishes()
         self._stopping = True
         planned = {process.id: process for process in self._plan.processes}
         running = [child for child in reversed(list(self._children.values())) if child.running]
@@ -382,6 +384,14 @@ class Executor:
             self._stop(child, process)
         processes.reap(self._children)
         self._collect(planned)
+
+    def _forget_wishes(self) -> None:
+        """A wish to stop that came while the last figures were read is fulfilled already; taken for a second
+        one, it would kill what still writes.
+        """
+        while select.select([self._life], [], [], 0)[0]:
+            if os.read(self._life, 4_096) == b"":
+                os._exit(EXIT_FAILED)
 
     def _stop(self, child: Child, process: Process) -> None:
         if not child.running:

@@ -108,13 +108,17 @@ def open_run(folder: Path) -> Run:
 
 
 def _read_resolvers(folder: Path, problems: list[str]) -> Iterable[tuple[Json, Json]]:
-    """Counters of each resolver under test; without those before the replay, all counts are the replay's."""
+    """Counters of each resolver under test; without those before the replay, which is a problem, all counts
+    are the replay's.
+    """
     for path in sorted(folder.glob("resolver-server*.json")):
         if path.stem.endswith("-before"):
             continue
         after = _read_json(path, problems)
         if after is not None:
-            before = _read_json(path.with_stem(f"{path.stem}-before"), problems)
+            earlier = path.with_stem(f"{path.stem}-before")
+            before = _read_json(earlier, problems)
+            problems += [] if earlier.exists() else [f"{earlier.name} is missing"]
             yield before or {}, after
 
 
