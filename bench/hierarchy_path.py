@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from bench import veth
 from bench.bed import CLIENT_CORE, SERVER_CORE, Program, spawn
 from bench.readings import Log
 from bench.session import Session, pack
@@ -46,6 +47,18 @@ class Site:
     plan: Plan
     hosts: netns.Hosts
     started: list[Program] = field(default_factory=list)
+    sysfs: dict[str, Path] = field(default_factory=dict)
+
+    def receive_apart(self) -> None:
+        """The stacks behind both ends of the link run in kernel threads of their own, not in the senders."""
+        for host, interface, core in ((_RESOLVER, _LINK, CLIENT_CORE), (_META, "resolver1", SERVER_CORE)):
+            folder = self.folder / f"sys-{host}"
+            folder.mkdir()
+            with linux.inside(self.hosts.of(host)):
+                flags = linux.MS_NOSUID | linux.MS_NODEV | linux.MS_NOEXEC
+                linux.mount("sysfs", str(folder), "sysfs", flags)
+            self.sysfs[host] = folder
+            veth.pin(veth.use_threaded_napi(self.hosts.of(host), folder, interface), core)
 
     def fill(self, text: str) -> str:
         """The plan's marks as folders of this run."""
@@ -167,6 +180,8 @@ def _site(session: Session, row: str, name: str, table: str) -> Iterator[Site]:
     site = Site(folder, made, netns.build(made.network))
     try:
         _prepare(site)
+        if row == "path":
+            site.receive_apart()
         for process in made.processes:
             if process.role in ("meta", "proxy"):
                 _start(site, process)
@@ -174,6 +189,9 @@ def _site(session: Session, row: str, name: str, table: str) -> Iterator[Site]:
     finally:
         for program in reversed(site.started):
             program.stop(signal.SIGTERM)
+        for mounted in site.sysfs.values():
+            subprocess.run([programs.packaged("umount"), "-l", str(mounted)], check=False)
+            mounted.rmdir()
         for descriptor in site.hosts.descriptors.values():
             os.close(descriptor)
         shutil.rmtree(folder / "run")
