@@ -1,6 +1,6 @@
 #include "controller/controller.hh"
 #include "controller/options.hh"
-#include "core/error.hh"
+#include "core/command_line.hh"
 #include "core/log.hh"
 
 #include <CLI/CLI.hpp>
@@ -13,12 +13,8 @@ int body(int argc, char** argv) {
                  "reprise-controller");
     app.set_version_flag("--version", REPRISE_VERSION);
     reprise::controller::add_options(app, options);
-    try {
-        app.parse(argc, argv);
-    } catch (const CLI::Success& success) {
-        return app.exit(success);
-    } catch (const CLI::ParseError& error) {
-        throw reprise::UsageError(std::string(error.what()) + "; see --help");
+    if (const auto status = reprise::parse_command_line(app, argc, argv)) {
+        return *status;
     }
     reprise::controller::validate(options);
     return reprise::controller::Controller(options).run();

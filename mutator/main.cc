@@ -1,11 +1,9 @@
-#include "core/error.hh"
+#include "core/command_line.hh"
 #include "core/log.hh"
 #include "mutator/command_line.hh"
 #include "mutator/interrupt.hh"
 
 #include <CLI/CLI.hpp>
-
-#include <string>
 
 namespace {
 
@@ -16,12 +14,8 @@ int body(int argc, char** argv) {
                  "reprise-mutator");
     app.set_version_flag("--version", REPRISE_VERSION);
     reprise::mutator::add_commands(app, line);
-    try {
-        app.parse(argc, argv);
-    } catch (const CLI::Success& success) {
-        return app.exit(success);
-    } catch (const CLI::ParseError& error) {
-        throw reprise::UsageError(std::string(error.what()) + "; see --help");
+    if (const auto status = reprise::parse_command_line(app, argc, argv)) {
+        return *status;
     }
     reprise::mutator::catch_interrupts();
     return reprise::mutator::run_command(app, line);

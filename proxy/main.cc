@@ -1,12 +1,10 @@
 // reprise-proxy: `resolver` and `meta` rewrite addresses on either side, `delay` only delays.
-#include "core/error.hh"
+#include "core/command_line.hh"
 #include "core/log.hh"
 #include "proxy/options.hh"
 #include "proxy/process.hh"
 
 #include <CLI/CLI.hpp>
-
-#include <string>
 
 namespace {
 
@@ -17,12 +15,8 @@ int body(int argc, char** argv) {
                  "reprise-proxy");
     app.set_version_flag("--version", REPRISE_VERSION);
     reprise::proxy::add_commands(app, line);
-    try {
-        app.parse(argc, argv);
-    } catch (const CLI::Success& success) {
-        return app.exit(success);
-    } catch (const CLI::ParseError& error) {
-        throw reprise::UsageError(std::string(error.what()) + "; see --help");
+    if (const auto status = reprise::parse_command_line(app, argc, argv)) {
+        return *status;
     }
     return reprise::proxy::run_process(line.process, reprise::proxy::model_of(line));
 }

@@ -7,7 +7,7 @@
 
 #include <memory>
 
-namespace CLI {
+namespace CLI { // NOLINT(readability-identifier-naming): the library's own
 class App;
 } // namespace CLI
 

@@ -56,6 +56,19 @@ class Program:
         return self.process.wait(timeout=limit_s)
 
 
+def start(argv: list[str], log: Path) -> Program:
+    """Starts a program in the network that we are in; it dies with the test."""
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            preexec_fn=_die_with_test,  # noqa: PLW1509 - the tests have one thread
+        )
+    return Program(process, log)
+
+
 @dataclass
 class Bed:
     """Two clients, a controller and a server; everything ends with close()."""
@@ -80,15 +93,8 @@ class Bed:
 
     def start(self, host: str, argv: list[str], name: str = "") -> Program:
         log = self.folder / f"{name or Path(argv[0]).name}-{len(self.started)}.log"
-        with linux.inside(self.hosts.of(host)), log.open("wb") as errors:
-            process = subprocess.Popen(
-                argv,
-                stdin=subprocess.DEVNULL,
-                stdout=errors,
-                stderr=errors,
-                preexec_fn=_die_with_test,  # noqa: PLW1509 - the tests have one thread
-            )
-        self.started.append(Program(process, log))
+        with linux.inside(self.hosts.of(host)):
+            self.started.append(start(argv, log))
         return self.started[-1]
 
     def ip(self, host: str, *words: str) -> None:

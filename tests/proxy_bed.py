@@ -17,7 +17,7 @@ from typing import Any
 
 from cli import linux, netns, programs
 from cli.network import Address, Host, Link, Network, Route, Sysctl, sysctls
-from tests.bed import Program, _die_with_test, wait_for
+from tests.bed import Program, start, wait_for
 
 RESOLVER, META = "resolver", "meta"
 OWN4, OWN6 = "198.19.254.1", "fd00:198:19:fe::1"
@@ -118,15 +118,8 @@ class ProxyBed:
 
     def start(self, host: str, name: str, argv: list[str]) -> Program:
         log = self.folder / f"{name}-{len(self.started)}.log"
-        with linux.inside(self.hosts.of(host)), log.open("wb") as errors:
-            process = subprocess.Popen(
-                argv,
-                stdin=subprocess.DEVNULL,
-                stdout=errors,
-                stderr=errors,
-                preexec_fn=_die_with_test,  # noqa: PLW1509 - the tests have one thread
-            )
-        self.started.append(Program(process, log))
+        with linux.inside(self.hosts.of(host)):
+            self.started.append(start(argv, log))
         return self.started[-1]
 
     def stats_file(self, host: str) -> Path:

@@ -32,7 +32,7 @@ from cli import linux, meta_servers, netns, network, programs, world
 from cli.meta_servers import MetaSite
 from cli.nftables import Pair
 from cli.world_model import Settings, is_below, lineage, parent_of
-from tests.bed import Program, _die_with_test, wait_for
+from tests.bed import Program, start, wait_for
 
 TRUTH = ("198.18.128.1", "fd00:198:18::1")
 _WINDOW = 40  # questions on their way in one UDP socket
@@ -190,15 +190,8 @@ class Ground:
     def start(self, host: str, argv: list[str], name: str) -> Program:
         """Starts a server."""
         log = self.folder / f"{name}.log"
-        with self.inside(host), log.open("wb") as errors:
-            process = subprocess.Popen(
-                argv,
-                stdin=subprocess.DEVNULL,
-                stdout=errors,
-                stderr=errors,
-                preexec_fn=_die_with_test,  # noqa: PLW1509 - the tests have one thread
-            )
-        self.started.append(Program(process, log))
+        with self.inside(host):
+            self.started.append(start(argv, log))
         return self.started[-1]
 
     def addresses(self, host: str, addresses: Sequence[str]) -> None:
@@ -393,8 +386,8 @@ def _socket(source: str, target: str, *, tcp: bool) -> Iterator[socket.socket]:
 
 def _ask_datagrams(channel: socket.socket, wanted: list[Question]) -> list[bytes]:
     answers: list[bytes] = [b""] * len(wanted)
-    for start in range(0, len(wanted), _WINDOW):
-        missing = set(range(start, min(start + _WINDOW, len(wanted))))
+    for first in range(0, len(wanted), _WINDOW):
+        missing = set(range(first, min(first + _WINDOW, len(wanted))))
         end = time.monotonic() + 20
         while missing:
             assert time.monotonic() < end, [wanted[number].text for number in missing][:3]

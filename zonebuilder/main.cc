@@ -1,10 +1,8 @@
-#include "core/error.hh"
+#include "core/command_line.hh"
 #include "core/log.hh"
 #include "zonebuilder/plan_command.hh"
 
 #include <CLI/CLI.hpp>
-
-#include <string>
 
 namespace {
 
@@ -16,12 +14,8 @@ int body(int argc, char** argv) {
     app.require_subcommand(1);
     app.get_formatter()->column_width(34);
     reprise::zonebuilder::add_plan_command(app, plan);
-    try {
-        app.parse(argc, argv);
-    } catch (const CLI::Success& success) {
-        return app.exit(success);
-    } catch (const CLI::ParseError& error) {
-        throw reprise::UsageError(std::string(error.what()) + "; see --help");
+    if (const auto status = reprise::parse_command_line(app, argc, argv)) {
+        return *status;
     }
     return reprise::zonebuilder::run_plan(plan);
 }
