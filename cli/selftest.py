@@ -164,7 +164,8 @@ def ctest(preset: str, slow: bool, only: str = "") -> Counts:
         out = Path(folder, "ctest.xml")
         leave_out = () if slow else ("-LE", "slow")
         chosen = ("-R", f"^{only}$") if only else ()
-        done = _run("ctest", "--preset", preset, "--output-junit", str(out), *leave_out, *chosen)
+        at_once = ("-j", str(os.cpu_count() or 1))
+        done = _run("ctest", "--preset", preset, *at_once, "--output-junit", str(out), *leave_out, *chosen)
         counts = junit(out.read_text(encoding="utf-8")) if out.is_file() else Counts(failed=1)
     if counts.failed or done.returncode != 0:
         _show(done.stdout)
