@@ -28,7 +28,7 @@ _TAIL_LINES = 60  # of a failing check's output
 _AT_ONCE = 3  # Python tests
 _CPP = (".cc", ".hh")
 # Words of the field, names, and parts of "\\n" and "\\t" with what follows, that codespell takes for slips.
-_DNS_WORDS = "additionals,ede,iif,kno,te,nd,thex,tyes"
+_DNS_WORDS = "additionals,adresses,ede,iif,kno,nin,te,nd,thex,tyes"
 _CPP_FOLDERS = ("core", "mutator", "zonebuilder", "controller", "querier", "proxy", "cli", "bench", "tests")
 
 

@@ -248,6 +248,7 @@ def test_a_server_that_never_shakes_hands(make_bed: MakeBed, trace: Path, certif
 # --- resumption -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.alone
 @ALL_SERVERS
 def test_a_source_resumes_its_session(
     make_bed: MakeBed, trace: Path, certified: Certified, kind: str, version: str
