@@ -27,7 +27,17 @@ def hierarchy(top: pathlib.Path, bench: dict[str, Any]) -> dict[str, Any]:
         folder = top / run["folder"]
         counts += parts[run["row"]](folder, run, table, ratios)
     claims = [] if bench["quick"] else _claims(table, ratios)
-    return {"table": dict(table), "ratios": dict(ratios), "checks": claims + counts}
+    return {"table": dict(table), "ratios": dict(ratios), "checks": claims + _summed(counts)}
+
+
+def _summed(counts: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Checks of one name, which every repeat makes, as one: nothing may be missing in any of them."""
+    sums: dict[str, dict[str, Any]] = {}
+    for one_check in counts:
+        known = sums.setdefault(one_check["name"], {**one_check, "value": 0})
+        known["value"] += one_check["value"]
+        known["ok"] = known["value"] <= known["want"]
+    return list(sums.values())
 
 
 def _plan(folder: pathlib.Path, run: dict[str, Any], table: Table, _: Table) -> list[dict[str, Any]]:
