@@ -17,7 +17,7 @@ from cli.__main__ import build_parser
 from cli.experiment import Experiment, load
 
 ROOT = programs.ROOT
-PAGES = ("README.md", "docs/tutorial.md")
+PAGES = ("README.md", "docs/tutorial.md", "docs/hierarchy.md")
 
 
 def commands(page: str) -> list[str]:
