@@ -175,6 +175,14 @@ TEST_F(PlanCommand, NsdRefusesNamesBelowDnamesAndPatterns) {
     EXPECT_THAT(error, HasSubstr("o%s.zone: NSD takes %"));
 }
 
+TEST_F(PlanCommand, HashedNamesMayLieBelowADname) {
+    write("net.zone", std::string(kSoa) +
+                          "d DNAME x.y.\n2vptu5timamqttgl4luu9kg21e0aor3s.d NSEC3 1 0 0 - "
+                          "35mthgpgcu1qg68fab165klnsnk3dpvl NS SOA DNAME\n");
+    options_.engine = "nsd";
+    EXPECT_EQ(run(), "done");
+}
+
 TEST_F(PlanCommand, NsdRefusesRecordsOutsideTheirZone) {
     write("net.zone", std::string(kSoa) + "www.example.org. A 10.0.0.1\n");
     EXPECT_EQ(run(), "done");

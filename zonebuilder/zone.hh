@@ -81,6 +81,7 @@ constexpr std::uint16_t kDs = 43;
 constexpr std::uint16_t kRrsig = 46;
 constexpr std::uint16_t kNsec = 47;
 constexpr std::uint16_t kDnskey = 48;
+constexpr std::uint16_t kNsec3 = 50;
 constexpr std::uint16_t kKey = 25;
 } // namespace type
 

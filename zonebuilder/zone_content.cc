@@ -164,6 +164,12 @@ std::optional<ContentFailure> record_failure(const Records& records, const Name&
     return std::nullopt;
 }
 
+/// Hashed names lie below the apex, where a DNAME may be; their signatures come with them.
+bool is_hashed_denial(const ZoneRecord& record) {
+    return record.type == type::kNsec3 || record.type == type::kRrsig;
+}
+
+/// Records where a DNAME allows none (RFC 6672 section 2.4).
 std::uint64_t records_below(const Records& records, const Name& apex) {
     std::unordered_set<std::string_view> dnames;
     for (const ZoneRecord& record : records) {
@@ -175,6 +181,9 @@ std::uint64_t records_below(const Records& records, const Name& apex) {
         return 0;
     }
     return static_cast<std::uint64_t>(std::ranges::count_if(records, [&](const ZoneRecord& record) {
+        if (is_hashed_denial(record)) {
+            return false;
+        }
         auto above = record.owner.enclosing();
         above.pop_back();
         return std::ranges::any_of(above, [&](auto key) { return dnames.contains(key); });
