@@ -9,6 +9,8 @@ from pathlib import Path
 from cli.errors import RepriseError
 
 ROOT = Path(__file__).resolve().parent.parent
+# Packages that a run needs only where it is asked for them; on a host each brings a service of its own.
+_OPTIONAL = {"unbound": "unbound", "kresd": "knot-resolver"}
 _SEARCH_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -30,7 +32,9 @@ def packaged(name: str) -> str:
     """Path of a packaged program; sbin is searched even where the user's PATH lacks it."""
     path = shutil.which(name, path=_SEARCH_PATH)
     if path is None:
-        raise RepriseError(f"program {name} is missing", "run ./reprise, which installs it")
+        package = _OPTIONAL.get(name)
+        mend = f"apt-get install {package}" if package else "run ./reprise, which installs it"
+        raise RepriseError(f"program {name} is missing", mend)
     return path
 
 
