@@ -9,10 +9,10 @@ import socket
 import struct
 import subprocess
 import tempfile
-import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import dns.message
@@ -100,8 +100,9 @@ def test_captures_show_the_addresses_of_every_stage(bed: ProxyBed) -> None:
     for address in (ROOT_B4, ROOT_B6):
         bed.dig(address, "a.example.")
         bed.dig(address, "a.example.", "+tcp")
-    time.sleep(0.1)  # tcpdump writes what it has when it ends; the last packets need to have reached it
-    for program, _ in captures:
+    for program, path in captures:
+        last = partial(packets, bed, path, "ipv6 && tcp.flags.fin == 1 && tcp.dstport == 53", "frame.number")
+        wait_for(lambda last=last: bool(last()), "the end of the last connection")  # type: ignore[misc]
         stop(program)
     addresses = ("ip.src", "ip.dst", "ipv6.src", "ipv6.dst")
     device, link = captures[0][1], captures[1][1]
