@@ -83,6 +83,18 @@ private:
     bool ok_ = true;
 };
 
+/// Writes the lower 16 bits of a value in network order.
+inline void store16(std::uint8_t* at, std::uint32_t value) {
+    at[0] = static_cast<std::uint8_t>(value >> 8U);
+    at[1] = static_cast<std::uint8_t>(value);
+}
+
+/// Writes a value in network order.
+inline void store32(std::uint8_t* at, std::uint32_t value) {
+    store16(at, value >> 16U);
+    store16(at + 2, value);
+}
+
 /// Appends a value in little-endian order.
 template <typename T> void append_little(std::vector<std::uint8_t>& out, T value) {
     const size_t at = out.size();

@@ -1,5 +1,6 @@
 #include "core/dns_message.hh"
 
+#include "core/ascii.hh"
 #include "core/bytes.hh"
 
 #include <fmt/format.h>
@@ -16,7 +17,6 @@
 namespace reprise {
 namespace {
 
-constexpr std::uint16_t kTypeOpt = 41;
 constexpr size_t kMaxNameSize = 255;
 
 /// Skips a possibly compressed name. A pointer ends it; it is not followed.
@@ -48,14 +48,14 @@ bool skip_questions(Cursor& in, unsigned count) {
     return in.ok();
 }
 
-struct RecordView {
+struct Record {
     std::uint16_t type = 0;
     std::uint16_t dns_class = 0;
     std::uint32_t ttl = 0;
     Bytes data;
 };
 
-bool read_record(Cursor& in, RecordView& record) {
+bool read_record(Cursor& in, Record& record) {
     if (!skip_name(in)) {
         return false;
     }
@@ -64,10 +64,6 @@ bool read_record(Cursor& in, RecordView& record) {
     record.ttl = in.u32be();
     record.data = in.take(in.u16be());
     return in.ok();
-}
-
-std::uint8_t lower(std::uint8_t byte) {
-    return byte >= 'A' && byte <= 'Z' ? static_cast<std::uint8_t>(byte + 32) : byte;
 }
 
 /// How a byte of a label is written.
@@ -206,7 +202,7 @@ std::optional<DnsEdns> parse_edns(Bytes message) {
         return std::nullopt;
     }
     const unsigned before = unsigned{header->answers} + header->authorities;
-    RecordView record;
+    Record record;
     for (unsigned i = 0; i < before + header->additionals; ++i) {
         if (!read_record(in, record)) {
             return std::nullopt;
@@ -224,7 +220,7 @@ std::optional<DnsEdns> parse_edns(Bytes message) {
 
 bool same_question(const DnsQuestion& a, const DnsQuestion& b) {
     return a.type == b.type && a.dns_class == b.dns_class &&
-           std::ranges::equal(a.name, b.name, {}, lower, lower);
+           std::ranges::equal(a.name, b.name, {}, Lower{}, Lower{});
 }
 
 void append_name_text(std::string& out, Bytes name) {

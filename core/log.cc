@@ -39,7 +39,7 @@ int run_main(std::string_view program, int (*body)(int, char**), int argc, char*
     }
 }
 
-std::string quoted(std::string_view text) {
+std::string log_value(std::string_view text) {
     if (!text.empty() && text.find_first_of(" =\"\t\n") == std::string_view::npos) {
         return std::string(text);
     }

@@ -14,6 +14,6 @@ void init_log(std::string_view program);
 int run_main(std::string_view program, int (*body)(int, char**), int argc, char** argv);
 
 /// `text` with quotes where a key=value line needs them.
-std::string quoted(std::string_view text);
+std::string log_value(std::string_view text);
 
 } // namespace reprise

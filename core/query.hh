@@ -8,6 +8,9 @@
 
 namespace reprise {
 
+/// Where servers listen for DNS over UDP and TCP (RFC 1035).
+inline constexpr std::uint16_t kDnsPort = 53;
+
 /// How a query travels. The values stand in files and on the wire: only append.
 enum class Transport : std::uint8_t {
     kUdp = 0,

@@ -63,7 +63,7 @@ void log_report(const MutateOptions& options, const MutateReport& report) {
         }
         const auto& rule = options.rules.rules.at(i);
         spdlog::info("work=mutate rule={} kind={} place={}{}", i + 1, rule.kind(),
-                     quoted(rule.place()), counts);
+                     log_value(rule.place()), counts);
     }
     spdlog::info("work=mutate queries_in={} queries_out={} responses_dropped={} closes_in={} "
                  "closes_out={} bytes={} elapsed_s={:.2f}",

@@ -35,7 +35,7 @@ std::string_view trimmed(std::string_view text) {
 
 bool is_name_byte(char c) { return c > ' ' && c < 0x7f && c != ',' && c != '\\' && c != '"'; }
 
-std::string read_text(const std::string& path) {
+std::string read_names(const std::string& path) {
     trace::ByteStream in(path);
     std::string text;
     for (Bytes block = in.next_block(); !block.empty(); block = in.next_block()) {
@@ -103,7 +103,7 @@ NameList load_names(const std::string& path) {
     NameList names;
     std::uint64_t bad = 0;
     try {
-        bad = add_lines(read_text(path), names);
+        bad = add_lines(read_names(path), names);
     } catch (const trace::TraceError& error) {
         throw UsageError(fmt::format("--names {}: {}", path, error.what()));
     }

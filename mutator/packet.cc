@@ -25,21 +25,11 @@ constexpr size_t kMssOption = 4;
 constexpr size_t kMaxLength = 65'535;
 constexpr std::uint16_t kWindow = 65'535;
 
-void put16(std::uint8_t* at, size_t value) {
-    at[0] = static_cast<std::uint8_t>(value >> 8U);
-    at[1] = static_cast<std::uint8_t>(value);
-}
-
-void put32(std::uint8_t* at, std::uint32_t value) {
-    put16(at, value >> 16U);
-    put16(at + 2, value & 0xffffU);
-}
-
 Bytes address_bytes(const IpAddress& address) { return {address.bytes.data(), address.size()}; }
 
 void fill_ipv4(std::uint8_t* at, size_t total, std::uint8_t protocol) {
     at[0] = 0x45;
-    put16(at + 2, total);
+    store16(at + 2, static_cast<std::uint32_t>(total));
     at[6] = 0x40; // don't fragment, so an identification of 0 is right (RFC 6864)
     at[8] = kHopLimit;
     at[9] = protocol;
@@ -47,7 +37,7 @@ void fill_ipv4(std::uint8_t* at, size_t total, std::uint8_t protocol) {
 
 void fill_ipv6(std::uint8_t* at, size_t total, std::uint8_t protocol) {
     at[0] = 0x60;
-    put16(at + 4, total - kIpv6Header);
+    store16(at + 4, total - kIpv6Header);
     at[6] = protocol;
     at[7] = kHopLimit;
 }
@@ -83,7 +73,7 @@ void finish_ip(std::vector<std::uint8_t>& out, const IpAddress& from) {
     if (from.is_v4()) {
         Checksum sum;
         sum.add(Bytes(out).first(kIpv4Header));
-        put16(out.data() + 10, sum.value());
+        store16(out.data() + 10, sum.value());
     }
 }
 
@@ -101,17 +91,17 @@ std::uint16_t transport_checksum(const std::vector<std::uint8_t>& out, size_t at
 }
 
 void fill_tcp(std::uint8_t* at, const TcpSegment& segment, size_t header) {
-    put16(at, segment.from.port);
-    put16(at + 2, segment.to.port);
-    put32(at + 4, segment.sequence);
-    put32(at + 8, segment.acknowledgement);
+    store16(at, segment.from.port);
+    store16(at + 2, segment.to.port);
+    store32(at + 4, segment.sequence);
+    store32(at + 8, segment.acknowledgement);
     at[12] = static_cast<std::uint8_t>(header / 4 << 4U);
     at[13] = segment.flags;
-    put16(at + 14, kWindow);
+    store16(at + 14, kWindow);
     if (header > kTcpHeader) {
         at[kTcpHeader] = 2; // maximum segment size, for an MTU of 1500
         at[kTcpHeader + 1] = kMssOption;
-        put16(at + kTcpHeader + 2, segment.from.address.is_v4() ? 1460 : 1440);
+        store16(at + kTcpHeader + 2, segment.from.address.is_v4() ? 1460 : 1440);
     }
 }
 
@@ -122,11 +112,11 @@ void build_udp(std::vector<std::uint8_t>& out, const Endpoint& from, const Endpo
     const size_t at =
         start_packet(out, from.address, to.address, kProtocolUdp, kUdpHeader, payload);
     std::uint8_t* udp = out.data() + at;
-    put16(udp, from.port);
-    put16(udp + 2, to.port);
-    put16(udp + 4, kUdpHeader + payload.size());
+    store16(udp, from.port);
+    store16(udp + 2, to.port);
+    store16(udp + 4, kUdpHeader + payload.size());
     const std::uint16_t sum = transport_checksum(out, at, from.address, to.address, kProtocolUdp);
-    put16(udp + 6, sum == 0 ? 0xffff : sum); // 0 would mean "no checksum"
+    store16(udp + 6, sum == 0 ? 0xffff : sum); // 0 would mean "no checksum"
     finish_ip(out, from.address);
 }
 
@@ -137,7 +127,7 @@ void build_tcp(std::vector<std::uint8_t>& out, const TcpSegment& segment) {
     const IpAddress& to = segment.to.address;
     const size_t at = start_packet(out, from, to, kProtocolTcp, header, segment.payload);
     fill_tcp(out.data() + at, segment, header);
-    put16(out.data() + at + 16, transport_checksum(out, at, from, to, kProtocolTcp));
+    store16(out.data() + at + 16, transport_checksum(out, at, from, to, kProtocolTcp));
     finish_ip(out, from);
 }
 

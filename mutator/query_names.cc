@@ -1,5 +1,6 @@
 #include "mutator/query_names.hh"
 
+#include "core/bytes.hh"
 #include "mutator/dns_names.hh"
 #include "mutator/random.hh"
 
@@ -56,18 +57,13 @@ void add_reverse(Random& random, WireName& out) {
     out.add("arpa");
 }
 
-void put16(std::uint8_t* at, unsigned value) {
-    at[0] = static_cast<std::uint8_t>(value >> 8U);
-    at[1] = static_cast<std::uint8_t>(value);
-}
-
 constexpr size_t kHeader = 12;
 constexpr size_t kQuestionTail = 5; ///< root label, type, class
 constexpr size_t kOpt = 11;
 
 void fill_opt(std::uint8_t* at, const QueryShape& shape) {
-    put16(at + 1, 41);
-    put16(at + 3, shape.edns_size);
+    store16(at + 1, 41);
+    store16(at + 3, shape.edns_size);
     at[7] = shape.dnssec_ok ? 0x80 : 0; // first bit of the flags (RFC 3225)
 }
 
@@ -162,7 +158,7 @@ void build_query(std::vector<std::uint8_t>& out, const QueryShape& shape, const 
     const std::string_view labels = name.bytes();
     const size_t question = kHeader + labels.size() + kQuestionTail;
     out.assign(question + (shape.edns ? kOpt : 0), 0);
-    put16(out.data(), shape.id);
+    store16(out.data(), shape.id);
     out[2] = shape.recursion_desired ? 1 : 0;
     out[3] = shape.checking_disabled ? 0x10 : 0;
     out[5] = 1; // one question
@@ -170,8 +166,8 @@ void build_query(std::vector<std::uint8_t>& out, const QueryShape& shape, const 
     if (!labels.empty()) {
         std::memcpy(out.data() + kHeader, labels.data(), labels.size());
     }
-    put16(out.data() + question - 4, shape.type);
-    put16(out.data() + question - 2, 1);
+    store16(out.data() + question - 4, shape.type);
+    store16(out.data() + question - 2, 1);
     if (shape.edns) {
         fill_opt(out.data() + question, shape);
     }

@@ -18,13 +18,13 @@
 namespace reprise::mutator {
 namespace {
 
-struct Entry {
+struct WeightedName {
     std::string_view name;
     double weight;
 };
 
 /// Top-level domains of names that exist, queries each; the others are drawn by rank.
-constexpr std::array<Entry, 40> kPopular{{
+constexpr std::array<WeightedName, 40> kPopularTlds{{
     {"com", 1313}, {"net", 689}, {"org", 213}, {"biz", 96}, {"cn", 47},   {"edu", 45}, {"uk", 43},
     {"jp", 40},    {"br", 36},   {"ru", 35},   {"au", 30},  {"info", 28}, {"us", 25},  {"in", 24},
     {"ca", 22},    {"de", 21},   {"kr", 18},   {"it", 17},  {"nl", 15},   {"pl", 13},  {"gov", 13},
@@ -35,7 +35,7 @@ constexpr std::array<Entry, 40> kPopular{{
 constexpr double kTailShare = 0.105; ///< of the queries for existing domains: not of the table
 
 /// Top-level domains that leak from inside networks, queries each.
-constexpr std::array<Entry, 26> kLeaked{{
+constexpr std::array<WeightedName, 26> kLeakedTlds{{
     {"local", 700},    {"LOCAL", 90},     {"home", 240},     {"Home", 127},        {"Belkin", 129},
     {"corp", 109},     {"lan", 81},       {"telus", 78},     {"localdomain", 74},  {"PK5001Z", 50},
     {"actdsltmp", 46}, {"localhost", 43}, {"invalid", 31},   {"domain", 30},       {"fsne", 27},
@@ -45,7 +45,7 @@ constexpr std::array<Entry, 26> kLeaked{{
 }};
 constexpr double kGarbageTld = 0.42; ///< of leaked names: a top-level domain seen once
 
-constexpr std::array<std::string_view, 32> kSyllables{
+constexpr std::array<std::string_view, 32> kRootSyllables{
     "ba", "be", "bo", "ca", "co", "da", "de", "di", "do", "fa", "fi", "ga", "go", "ha", "ka", "ki",
     "la", "le", "li", "lo", "ma", "me", "mi", "mo", "na", "no", "pa", "ra", "re", "ri", "so", "ta"};
 
@@ -155,30 +155,30 @@ std::string lower_case(std::string_view text) {
 
 /// The table's entries that are known, or those that are not; never empty.
 template <typename Table>
-std::vector<Entry> entries(const Table& table, const std::unordered_set<std::string>& known,
+std::vector<WeightedName> entries(const Table& table, const std::unordered_set<std::string>& known,
                            bool wanted) {
-    std::vector<Entry> out;
-    for (const Entry& entry : table) {
+    std::vector<WeightedName> out;
+    for (const WeightedName& entry : table) {
         if (known.contains(lower_case(entry.name)) == wanted) {
             out.push_back(entry);
         }
     }
-    return out.empty() ? std::vector<Entry>{{"test", 1}} : out;
+    return out.empty() ? std::vector<WeightedName>{{"test", 1}} : out;
 }
 
-std::vector<std::string_view> names_of(const std::vector<Entry>& table) {
+std::vector<std::string_view> names_of(const std::vector<WeightedName>& table) {
     std::vector<std::string_view> names;
-    std::ranges::transform(table, std::back_inserter(names), &Entry::name);
+    std::ranges::transform(table, std::back_inserter(names), &WeightedName::name);
     return names;
 }
 
-WeightedChoice choice_of(const std::vector<Entry>& table) {
+WeightedChoice choice_of(const std::vector<WeightedName>& table) {
     std::vector<double> weights;
-    std::ranges::transform(table, std::back_inserter(weights), &Entry::weight);
+    std::ranges::transform(table, std::back_inserter(weights), &WeightedName::weight);
     return WeightedChoice(weights);
 }
 
-template <typename Table> std::string_view pick(const Table& table, Random& random) {
+template <typename Table> std::string_view one_of(const Table& table, Random& random) {
     return table[random.below(table.size())];
 }
 
@@ -186,10 +186,10 @@ template <typename Table> std::string_view pick(const Table& table, Random& rand
 
 RootNames::RootNames(std::vector<std::string> tlds, const Mix& types, double junk_share)
     : tlds_(std::move(tlds)), known_(tlds_.begin(), tlds_.end()),
-      popular_(names_of(entries(kPopular, known_, true))),
-      leaked_(names_of(entries(kLeaked, known_, false))),
-      popular_choice_(choice_of(entries(kPopular, known_, true))),
-      leaked_choice_(choice_of(entries(kLeaked, known_, false))),
+      popular_(names_of(entries(kPopularTlds, known_, true))),
+      leaked_(names_of(entries(kLeakedTlds, known_, false))),
+      popular_choice_(choice_of(entries(kPopularTlds, known_, true))),
+      leaked_choice_(choice_of(entries(kLeakedTlds, known_, false))),
       tail_choice_(zipf_weights(tlds_.size(), 0.5)), junk_labels_(kJunkLabels),
       host_labels_(kHostLabels), odds_(odds_for(types, junk_share)) {}
 
@@ -221,7 +221,7 @@ void RootNames::add_syllables(Random& random, std::uint64_t low, std::uint64_t h
                               WireName& out) {
     scratch_.clear();
     for (std::uint64_t i = random.between(low, high); i > 0; --i) {
-        scratch_ += pick(kSyllables, random);
+        scratch_ += one_of(kRootSyllables, random);
     }
     out.add(scratch_);
 }
@@ -322,11 +322,11 @@ void RootNames::add_host(Random& random, WireName& out) {
     const std::uint64_t middle = host_labels_.draw(random);
     const double draw = random.unit();
     if (draw < kNsHost) {
-        out.add(pick(kNs, random));
+        out.add(one_of(kNs, random));
     } else if (draw < kNsHost + kProbeHost) {
         add_random(random, 13, 13, kAlphanumeric, out);
     } else if (draw < 0.67) {
-        out.add(pick(kShort, random));
+        out.add(one_of(kShort, random));
     } else if (draw < 0.77) {
         add_random(random, 1, 2, kLetters, out);
     } else {

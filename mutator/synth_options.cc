@@ -2,6 +2,7 @@
 
 #include "core/address.hh"
 #include "core/error.hh"
+#include "core/query.hh"
 #include "mutator/dns_names.hh"
 
 #include <fmt/format.h>
@@ -23,7 +24,6 @@ namespace {
 constexpr double kMostSeconds = 4'294'967'295.0; // pcap's 32-bit seconds
 constexpr std::uint64_t kMostClients = 10'000'000;
 constexpr std::uint64_t kMostQueries = 1'000'000'000'000;
-constexpr std::uint16_t kDnsPort = 53;
 
 template <typename T> std::optional<T> parse_number(std::string_view text) {
     T value{};

@@ -20,7 +20,6 @@ namespace {
 
 constexpr std::uint64_t kFlushQueries = 4096;
 constexpr size_t kLengthPrefix = 2;
-constexpr std::uint16_t kDnsPort = 53;
 
 } // namespace
 

@@ -12,7 +12,7 @@ namespace reprise::mutator {
 /// be read back.
 inline void check_message_size(const Query& query) {
     const size_t size = query.message.size();
-    if (!query.is_close() && (size < kDnsHeaderSize || size > trace::kMaxMessage)) {
+    if (!query.is_close() && (size < kDnsHeaderSize || size > kMaxMessage)) {
         throw Error(fmt::format("query {} has {} bytes, but a DNS message has 12 to 65535; keep "
                                 "rules from making it so",
                                 query.sequence, size));

@@ -45,7 +45,7 @@ void run_first() {
     const sched_param parameters{.sched_priority = 1};
     if (sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &parameters) != 0) {
         spdlog::warn("event=realtime_refused because={} mend=\"run as root\"",
-                     quoted(std::strerror(errno)));
+                     log_value(std::strerror(errno)));
     }
 }
 

@@ -76,7 +76,7 @@ void MtuKeeper::set(int mtu, int before) {
     } catch (const SystemError& error) {
         refused_ = mtu;
         spdlog::warn("event=mtu_refused device={} mtu={} because={} mend=\"ip link set {} mtu {}\"",
-                     tun_.name(), mtu, quoted(error.what()), tun_.name(), mtu);
+                     tun_.name(), mtu, log_value(error.what()), tun_.name(), mtu);
     }
 }
 

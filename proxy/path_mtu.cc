@@ -2,6 +2,7 @@
 
 #include "core/address.hh"
 #include "core/fd.hh"
+#include "core/query.hh"
 #include "proxy/address_map.hh"
 #include "proxy/next_hop.hh"
 #include "proxy/rewrite.hh"
@@ -21,7 +22,6 @@ namespace {
 
 /// "Discard". Not 53: the rules that bring DNS to the device must not catch this look-up.
 constexpr std::uint16_t kPort = 9;
-constexpr std::uint16_t kDnsPort = 53;
 
 /// One server's address of each slot and family.
 class Examples {

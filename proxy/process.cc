@@ -83,7 +83,7 @@ std::unique_ptr<LinkSender> link_sender(const ProcessOptions& options, const Add
     } catch (const SystemError& error) {
         spdlog::warn("event=no_link_sender because={} mend=\"run as root; packets go by the "
                      "host's routing, which costs more\"",
-                     quoted(error.what()));
+                     log_value(error.what()));
         return nullptr;
     }
 }
@@ -191,10 +191,10 @@ private:
             if (link_) {
                 link_->replace(flows(map, options_.side, options_.resolver));
             }
-            spdlog::info("event=reloaded map={}", quoted(options_.map));
+            spdlog::info("event=reloaded map={}", log_value(options_.map));
         } catch (const std::exception& error) {
             spdlog::warn("event=not_reloaded because={} mend=\"the old map stays in use\"",
-                         quoted(error.what()));
+                         log_value(error.what()));
         }
     }
 
@@ -246,7 +246,7 @@ private:
             if (!std::exchange(unreported_, true)) {
                 spdlog::warn("event=no_statistics because={} mend=\"make room there, or end the "
                              "run and give another --stats\"",
-                             quoted(error.what()));
+                             log_value(error.what()));
             }
         }
     }

@@ -2,6 +2,7 @@
 
 #include "core/address.hh"
 #include "core/error.hh"
+#include "core/query.hh"
 #include "proxy/address_map.hh"
 #include "proxy/flat_table.hh"
 #include "proxy/headers.hh"
@@ -25,7 +26,6 @@ namespace {
 
 using Packet = std::span<std::uint8_t>;
 
-constexpr std::uint16_t kDnsPort = 53;
 constexpr size_t kV4Checksum = 10;
 constexpr size_t kUdpChecksum = 6;
 constexpr size_t kTcpChecksum = 16;
@@ -35,7 +35,7 @@ std::uint32_t fold(std::uint32_t sum) {
     return (sum & 0xffffU) + (sum >> 16U);
 }
 
-std::uint32_t u16(const std::uint8_t* at) {
+std::uint32_t word_at(const std::uint8_t* at) {
     return (std::uint32_t{at[0]} << 8U) | std::uint32_t{at[1]};
 }
 
@@ -44,14 +44,14 @@ std::uint32_t difference(const std::uint8_t* old_address, const std::uint8_t* ne
                          size_t size) {
     std::uint32_t sum = 0;
     for (size_t i = 0; i < size; i += 2) {
-        sum += (~u16(old_address + i) & 0xffffU) + u16(new_address + i);
+        sum += (~word_at(old_address + i) & 0xffffU) + word_at(new_address + i);
     }
     return fold(sum);
 }
 
 /// RFC 1624, equation 3: HC' = ~(~HC + ~m + m').
 void adjust(std::uint8_t* checksum, std::uint32_t change, bool udp) {
-    std::uint32_t value = ~fold((~u16(checksum) & 0xffffU) + change) & 0xffffU;
+    std::uint32_t value = ~fold((~word_at(checksum) & 0xffffU) + change) & 0xffffU;
     if (udp && value == 0) {
         value = 0xffff; // the same number; 0 would say that there is no checksum
     }
@@ -62,7 +62,7 @@ void adjust(std::uint8_t* checksum, std::uint32_t change, bool udp) {
 void adjust_transport(std::uint8_t* header, std::uint8_t protocol, std::uint32_t change) {
     if (protocol == kTcp) {
         adjust(header + kTcpChecksum, change, false);
-    } else if (u16(header + kUdpChecksum) != 0) {
+    } else if (word_at(header + kUdpChecksum) != 0) {
         adjust(header + kUdpChecksum, change, true);
     }
 }
@@ -95,7 +95,7 @@ bool is_dns(Packet packet, const Headers& headers, Side side) {
         return false;
     }
     const size_t port = headers.transport + (side == Side::kResolver ? size_t{2} : 0);
-    return headers.later_fragment || u16(packet.data() + port) == kDnsPort;
+    return headers.later_fragment || word_at(packet.data() + port) == kDnsPort;
 }
 
 Traffic traffic_of(Packet packet, const Headers& headers, Side side) {

@@ -13,13 +13,13 @@ namespace reprise::querier {
 namespace {
 
 /// One read: small enough (about 10 us) not to delay sending.
-constexpr size_t kReadSize = 32UL << 10U;
+constexpr size_t kFrameRead = 32UL << 10U;
 
-bool would_block(int error) { return error == EAGAIN || error == EWOULDBLOCK || error == EINTR; }
+bool try_again(int error) { return error == EAGAIN || error == EWOULDBLOCK || error == EINTR; }
 
 } // namespace
 
-ControlLink::ControlLink(int fd) : fd_(fd), buffer_(kReadSize) { set_nonblocking(fd_.get()); }
+ControlLink::ControlLink(int fd) : fd_(fd), buffer_(kFrameRead) { set_nonblocking(fd_.get()); }
 
 void ControlLink::send(const wire::Frame& frame) {
     out_ += encode_frame(frame);
@@ -30,7 +30,7 @@ bool ControlLink::flush() {
     while (written_ < out_.size() && !broken_) {
         const ssize_t sent = ::send(fd_.get(), out_.data() + written_, out_.size() - written_,
                                     MSG_NOSIGNAL | MSG_DONTWAIT);
-        if (sent < 0 && would_block(errno)) {
+        if (sent < 0 && try_again(errno)) {
             return false;
         }
         broken_ = sent < 0;
@@ -50,7 +50,7 @@ void ControlLink::flush_finally(int limit_ms) {
 ControlLink::Received ControlLink::receive() {
     const ssize_t got = ::recv(fd_.get(), buffer_.data(), buffer_.size(), MSG_DONTWAIT);
     if (got < 0) {
-        return would_block(errno) ? Received::kNothing : Received::kGone;
+        return try_again(errno) ? Received::kNothing : Received::kGone;
     }
     reader_.feed({buffer_.data(), static_cast<size_t>(got)});
     return got > 0 ? Received::kData : Received::kGone;

@@ -25,9 +25,9 @@
 namespace reprise::querier {
 namespace {
 
-constexpr int kReceiveBuffer = 4 << 20;
+constexpr int kPortReceiveBuffer = 4 << 20;
 /// Pending ICMP errors fail a send that has nothing to do with them, each at most once.
-constexpr unsigned kSendAttempts = 4;
+constexpr unsigned kSendTries = 4;
 
 } // namespace
 
@@ -52,7 +52,7 @@ SendResult PortsPath::open(FileDescriptor& fd, std::uint8_t family) {
     sockaddr_storage address{};
     const socklen_t size = server->to_sockaddr(address);
     int error = 0;
-    fd = udp_socket(address.ss_family, kReceiveBuffer, error);
+    fd = udp_socket(address.ss_family, kPortReceiveBuffer, error);
     if (fd.valid() && ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), size) < 0) {
         error = errno;
     }
@@ -190,7 +190,7 @@ Nanoseconds PortsPath::send_run(std::span<const Staged> run, Nanoseconds now) {
         const int sent = busy_ ? -1 : send_some(sockets_[place].fd.get(), run);
         const int error = busy_ ? ENOBUFS : errno;
         const Nanoseconds after = SteadyClock::now();
-        if (sent < 0 && is_icmp(error) && ++attempts < kSendAttempts) {
+        if (sent < 0 && is_icmp(error) && ++attempts < kSendTries) {
             continue; // an earlier query's error, maybe; then the next attempt is our own
         }
         if (sent < 0) {

@@ -74,7 +74,7 @@ void run_first() {
     const sched_param parameters{.sched_priority = 1};
     if (sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &parameters) != 0) {
         spdlog::warn("event=realtime_refused because={} mend=\"run as root\"",
-                     quoted(std::strerror(errno)));
+                     log_value(std::strerror(errno)));
     }
 }
 
@@ -436,7 +436,7 @@ void Process::stop(const std::string& because, bool tell_parent) {
     }
     done_ = true;
     because_ = because;
-    spdlog::warn("event=stopped because={}", quoted(because));
+    spdlog::warn("event=stopped because={}", log_value(because));
     if (tell_parent) {
         wire::Frame frame;
         frame.mutable_abort()->set_because(because);

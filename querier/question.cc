@@ -1,5 +1,6 @@
 #include "querier/question.hh"
 
+#include "core/ascii.hh"
 #include "core/bytes.hh"
 #include "core/dns_message.hh"
 
@@ -15,10 +16,6 @@ namespace {
 
 constexpr size_t kMaxQuestion = 255 + 4;
 
-std::uint8_t lower(std::uint8_t byte) {
-    return byte >= 'A' && byte <= 'Z' ? static_cast<std::uint8_t>(byte + 32) : byte;
-}
-
 } // namespace
 
 std::uint64_t question_hash(Bytes message) {
@@ -29,7 +26,7 @@ std::uint64_t question_hash(Bytes message) {
     // Only the name is folded: type and class 0x41 are not 0x61.
     std::array<std::uint8_t, kMaxQuestion> folded{};
     const Bytes name = question->name;
-    std::ranges::transform(name, folded.begin(), lower);
+    std::ranges::transform(name, folded.begin(), Lower{});
     std::ranges::copy(question->raw.subspan(name.size()),
                       folded.begin() + static_cast<std::ptrdiff_t>(name.size()));
     return std::max<std::uint64_t>(XXH3_64bits(folded.data(), question->raw.size()), 1);

@@ -34,7 +34,7 @@
 namespace reprise::querier {
 namespace {
 
-constexpr size_t kReadSize = 65536;
+constexpr size_t kStreamRead = 65536;
 /// Idle connections closed in one turn: a close takes microseconds, and sending waits for it.
 constexpr unsigned kMostIdleCloses = 32;
 /// A server that acknowledges nothing for so long, or for the timeout, is taken for gone.
@@ -69,7 +69,7 @@ StreamTransport::StreamTransport(const StreamParts& parts, const Servers& server
     : poller_(parts.poller), descriptors_(parts.descriptors), slots_(parts.slots),
       matcher_(parts.matcher), stamps_(parts.stamps), statistics_(parts.statistics),
       events_(parts.events), servers_(servers), options_(std::move(options)),
-      source_(std::move(source)), buffer_(kReadSize) {
+      source_(std::move(source)), buffer_(kStreamRead) {
     if (options_.tls) {
         tls_servers_ = on_port(servers, options_.tls->port);
         tls_ = std::make_unique<TlsClient>(*options_.tls);
@@ -128,7 +128,7 @@ SendResult StreamTransport::refused(int error, const Endpoint& server) {
                      server.text());
     } else if (!no_port && !std::exchange(warned_, true)) {
         spdlog::warn("event=connect_failed server={} because={}", server.text(),
-                     quoted(std::strerror(error)));
+                     log_value(std::strerror(error)));
     }
     return SendResult::kFailed;
 }
@@ -361,7 +361,7 @@ void StreamTransport::lose(std::uint32_t place, std::string_view reason, bool by
         if (!std::exchange(warned_, true)) {
             spdlog::warn("event=connection_failed because={} note=\"the first one; all are "
                          "counted by reason\"",
-                         quoted(reason));
+                         log_value(reason));
         }
     }
     const ConnectionQueue::Loss loss = connections_[place].queue.lose(slots_, established);

@@ -3,6 +3,8 @@
 // "begins with".
 #include "zonebuilder/name.hh"
 
+#include "core/ascii.hh"
+
 #include <fmt/format.h>
 
 #include <cstddef>
@@ -20,8 +22,6 @@ namespace {
 
 constexpr std::size_t kLongestLabel = 63;
 constexpr std::size_t kLongestName = 255; ///< with the root's length octet
-
-char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 
 bool plain(char c) {
     return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '*' ||
@@ -58,7 +58,7 @@ std::optional<std::string> take_label(std::string_view& text) {
         if (!character) {
             return std::nullopt;
         }
-        label += lower(*character);
+        label += Lower{}(*character);
     }
     if (!text.empty()) {
         text.remove_prefix(1);
@@ -107,7 +107,7 @@ std::optional<Name> Name::from_wire(std::span<const std::uint8_t> wire) {
         }
         std::string& label = labels.emplace_back();
         for (const std::uint8_t byte : wire.subspan(at + 1, length)) {
-            label += lower(static_cast<char>(byte));
+            label += Lower{}(static_cast<char>(byte));
         }
     }
     return std::nullopt;

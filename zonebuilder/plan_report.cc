@@ -24,34 +24,34 @@
 namespace reprise::zonebuilder {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
-Json names_of(const std::vector<ZoneIndex>& indexes, const std::vector<Zone>& zones) {
-    Json names = Json::array();
+OrderedJson names_of(const std::vector<ZoneIndex>& indexes, const std::vector<Zone>& zones) {
+    OrderedJson names = OrderedJson::array();
     for (const ZoneIndex zone : indexes) {
         names.push_back(zones[zone].name.text());
     }
     return names;
 }
 
-Json files_of(const std::vector<ZoneIndex>& indexes, const std::vector<Zone>& zones) {
-    Json files = Json::array();
+OrderedJson files_of(const std::vector<ZoneIndex>& indexes, const std::vector<Zone>& zones) {
+    OrderedJson files = OrderedJson::array();
     for (const ZoneIndex zone : indexes) {
         files.push_back(zones[zone].file);
     }
     return files;
 }
 
-Json texts_of(const std::vector<IpAddress>& addresses) {
-    Json texts = Json::array();
+OrderedJson texts_of(const std::vector<IpAddress>& addresses) {
+    OrderedJson texts = OrderedJson::array();
     for (const IpAddress& address : addresses) {
         texts.push_back(address.text());
     }
     return texts;
 }
 
-Json groups_json(const Plan& plan, const std::vector<Zone>& zones) {
-    Json list = Json::array();
+OrderedJson groups_json(const Plan& plan, const std::vector<Zone>& zones) {
+    OrderedJson list = OrderedJson::array();
     for (std::size_t i = 0; i < plan.groups.size(); ++i) {
         list.push_back({{"addresses", texts_of(plan.groups[i].addresses)},
                         {"zones", names_of(plan.groups[i].zones, zones)},
@@ -61,8 +61,8 @@ Json groups_json(const Plan& plan, const std::vector<Zone>& zones) {
     return list;
 }
 
-Json slots_json(const Plan& plan) {
-    Json list = Json::array();
+OrderedJson slots_json(const Plan& plan) {
+    OrderedJson list = OrderedJson::array();
     for (std::size_t i = 0; i < plan.slots.size(); ++i) {
         list.push_back({{"slot", i + 1},
                         {"instance", plan.slots[i].instance + 1},
@@ -72,8 +72,8 @@ Json slots_json(const Plan& plan) {
     return list;
 }
 
-Json unroutable_json(const Plan& plan, const std::vector<Zone>& zones) {
-    Json list = Json::array();
+OrderedJson unroutable_json(const Plan& plan, const std::vector<Zone>& zones) {
+    OrderedJson list = OrderedJson::array();
     for (const Unroutable& one : plan.unroutable) {
         list.push_back({{"address", one.address.text()},
                         {"why", one.why},
@@ -82,8 +82,8 @@ Json unroutable_json(const Plan& plan, const std::vector<Zone>& zones) {
     return list;
 }
 
-Json lame_json(const Plan& plan) {
-    Json list = Json::array();
+OrderedJson lame_json(const Plan& plan) {
+    OrderedJson list = OrderedJson::array();
     for (const Lame& one : plan.lame) {
         list.push_back({{"zone", one.zone.text()},
                         {"parent", one.parent.text()},
@@ -93,16 +93,16 @@ Json lame_json(const Plan& plan) {
     return list;
 }
 
-Json unserved_json(const Plan& plan, const std::vector<Zone>& zones) {
-    Json list = Json::array();
+OrderedJson unserved_json(const Plan& plan, const std::vector<Zone>& zones) {
+    OrderedJson list = OrderedJson::array();
     for (const Unserved& one : plan.unserved) {
         list.push_back({{"zone", zones[one.zone].name.text()}, {"why", one.why}});
     }
     return list;
 }
 
-Json failed_json(const std::vector<BadZone>& failed) {
-    Json list = Json::array();
+OrderedJson failed_json(const std::vector<BadZone>& failed) {
+    OrderedJson list = OrderedJson::array();
     for (const BadZone& one : failed) {
         list.push_back(
             {{"zone", one.name}, {"file", one.file}, {"line", one.line}, {"why", one.why}});
@@ -167,7 +167,7 @@ const char* name_of(Form form) {
 
 std::string plan_json(const Plan& plan, const PlanSettings& settings,
                       const std::vector<Zone>& zones, const std::vector<BadZone>& failed) {
-    const Json json{{"schema", 1},
+    const OrderedJson json{{"schema", 1},
                     {"engine", name_of(settings.engine)},
                     {"form", name_of(settings.form)},
                     {"instances", settings.instances},
@@ -184,7 +184,7 @@ std::string plan_json(const Plan& plan, const PlanSettings& settings,
                     {"failed", failed_json(failed)},
                     {"out_of_zone_records", out_of_zone(zones)},
                     {"seconds", plan.seconds}};
-    return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+    return json.dump(1, ' ', false, OrderedJson::error_handler_t::replace) + "\n";
 }
 
 std::string summary_text(const Plan& plan, const PlanSettings& settings,

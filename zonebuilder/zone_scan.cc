@@ -81,13 +81,13 @@ bool looked_into(std::uint16_t type) {
 }
 
 /// Of an RRSIG: all but the signer's name and the signature.
-constexpr std::size_t kSignatureHead = 18;
+constexpr std::size_t kSignatureFixed = 18;
 
 /// What is kept of an RRSIG: who made it where it is over keys; of the many others only what they
 /// are over, which fits into a string without memory of its own.
 std::size_t signature_part(const zs_scanner_t& state) {
     const bool keys = state.r_data[0] == 0 && state.r_data[1] == type::kDnskey;
-    return keys ? kSignatureHead : 2;
+    return keys ? kSignatureFixed : 2;
 }
 
 std::optional<ZoneRecord> record_of(const zs_scanner_t& state) {
@@ -102,7 +102,7 @@ std::optional<ZoneRecord> record_of(const zs_scanner_t& state) {
                       .rdata = {}};
     if (looked_into(state.r_type)) {
         record.rdata.assign(reinterpret_cast<const char*>(state.r_data), state.r_data_length);
-    } else if (state.r_type == type::kRrsig && state.r_data_length > kSignatureHead) {
+    } else if (state.r_type == type::kRrsig && state.r_data_length > kSignatureFixed) {
         record.rdata.assign(reinterpret_cast<const char*>(state.r_data), signature_part(state));
     }
     return record;

@@ -23,9 +23,7 @@ using Key = CdnsSignatureKey;
 using Out = std::vector<std::uint8_t>;
 
 constexpr std::uint16_t kTypeA = 1;
-constexpr std::uint16_t kTypeOpt = 41;
 constexpr std::uint16_t kClassIn = 1;
-constexpr std::int64_t kDnsPort = 53;
 constexpr size_t kMostName = 255;
 constexpr size_t kMostMessage = 65'535;
 

@@ -216,7 +216,7 @@ void set_ends(Message& message, const CdnsEnds& ends) {
     }
 }
 
-template <typename Key> std::optional<std::int64_t> given(const CdnsNumbers<Key>& from, Key key) {
+template <typename Key> std::optional<std::int64_t> number_of(const CdnsNumbers<Key>& from, Key key) {
     return from.has(key) ? std::optional(from.get(key)) : std::nullopt;
 }
 
@@ -225,11 +225,11 @@ bool CdnsSource::show_item(const Event& event, Message& message) {
     const CdnsSignature signature = cdns_signature(block_, item).value_or(CdnsSignature{});
     const auto ends =
         cdns_ends(block_,
-                  {.client_address = given(item.numbers, CdnsItemKey::kClientAddress),
-                   .client_port = given(item.numbers, CdnsItemKey::kClientPort),
-                   .server_address = given(signature, CdnsSignatureKey::kServerAddress),
-                   .server_port = given(signature, CdnsSignatureKey::kServerPort),
-                   .transport = given(signature, CdnsSignatureKey::kTransport)},
+                  {.client_address = number_of(item.numbers, CdnsItemKey::kClientAddress),
+                   .client_port = number_of(item.numbers, CdnsItemKey::kClientPort),
+                   .server_address = number_of(signature, CdnsSignatureKey::kServerAddress),
+                   .server_port = number_of(signature, CdnsSignatureKey::kServerPort),
+                   .transport = number_of(signature, CdnsSignatureKey::kTransport)},
                   tally_);
     message.response = event.kind == Event::Kind::kResponse;
     const auto build = message.response ? build_cdns_response : build_cdns_query;
@@ -254,11 +254,11 @@ bool CdnsSource::show_malformed(const Event& event, Message& message) {
         return false;
     }
     const auto ends = cdns_ends(block_,
-                                {.client_address = given(entry, CdnsMalformedKey::kClientAddress),
-                                 .client_port = given(entry, CdnsMalformedKey::kClientPort),
-                                 .server_address = given(data->numbers, DataKey::kServerAddress),
-                                 .server_port = given(data->numbers, DataKey::kServerPort),
-                                 .transport = given(data->numbers, DataKey::kTransport)},
+                                {.client_address = number_of(entry, CdnsMalformedKey::kClientAddress),
+                                 .client_port = number_of(entry, CdnsMalformedKey::kClientPort),
+                                 .server_address = number_of(data->numbers, DataKey::kServerAddress),
+                                 .server_port = number_of(data->numbers, DataKey::kServerPort),
+                                 .transport = number_of(data->numbers, DataKey::kTransport)},
                                 tally_);
     if (!ends) {
         return false;

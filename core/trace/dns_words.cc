@@ -1,5 +1,6 @@
 #include "core/trace/dns_words.hh"
 
+#include "core/ascii.hh"
 #include "core/trace/nearest.hh"
 
 #include <algorithm>
@@ -71,10 +72,6 @@ std::uint32_t hash(std::string_view text) {
         value = (value ^ static_cast<std::uint8_t>(upper(c))) * 16'777'619U;
     }
     return value ^ (value >> 15U);
-}
-
-bool same_word(std::string_view text, std::string_view word) {
-    return std::ranges::equal(text, word, {}, upper);
 }
 
 } // namespace

@@ -33,10 +33,9 @@ namespace {
 
 constexpr std::string_view kContentType = "protobuf:dnstap.Dnstap";
 constexpr std::uint32_t kControlStart = 2;
-constexpr std::uint16_t kDnsPort = 53;
 
 /// By Exchange::type.
-constexpr std::array<std::string_view, 15> kTypes{
+constexpr std::array<std::string_view, 15> kMessageTypes{
     "",
     "dnstap_auth_query",
     "dnstap_auth_response",
@@ -64,7 +63,7 @@ enum class Note : std::uint8_t {
     kNoTime,         ///< messages without a time: the time of the one before stands for it
     kOtherTransport, ///< messages over DNSCrypt or what is not known: taken as UDP or TCP
     kOnlyInResponse, ///< queries that only their response's frame holds
-    kTypeUnknown,    ///< frames of a type not in kTypes
+    kTypeUnknown,    ///< frames of a type not in kMessageTypes
     kEnd,
 };
 
@@ -200,7 +199,7 @@ private:
     Nanoseconds last_time_ = 0;
     bool finished_ = false;
     RecentQueries recent_;
-    std::array<std::uint64_t, kTypes.size()> types_{};
+    std::array<std::uint64_t, kMessageTypes.size()> types_{};
     std::array<std::uint64_t, kNotes.size()> notes_{};
     std::string trouble_;
 };
@@ -271,7 +270,7 @@ bool DnstapSource::sane(const dnstap::Exchange& exchange) const {
 }
 
 void DnstapSource::take(const dnstap::Exchange& exchange) {
-    if (exchange.type() == 0 || exchange.type() >= kTypes.size()) {
+    if (exchange.type() == 0 || exchange.type() >= kMessageTypes.size()) {
         count(Note::kTypeUnknown);
     } else {
         ++types_.at(exchange.type());
@@ -381,7 +380,7 @@ Counters DnstapSource::counters() const {
     Counters out;
     for (size_t i = 1; i < types_.size(); ++i) {
         if (types_[i] != 0) {
-            out.emplace(kTypes[i], types_[i]);
+            out.emplace(kMessageTypes[i], types_[i]);
         }
     }
     for (size_t i = 0; i < notes_.size(); ++i) {

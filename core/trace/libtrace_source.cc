@@ -24,7 +24,7 @@
 namespace reprise::trace {
 namespace {
 
-constexpr std::uint64_t kRecordHeader = 16; ///< pcap and ERF alike
+constexpr std::uint64_t kHeaderSize = 16; ///< pcap and ERF alike
 
 /// libtrace ends the whole program (by an assertion) over a packet that was 65,536 bytes or more on
 /// the wire, where it counts 4 for the check sequence of an Ethernet frame. Headers say so where a
@@ -65,13 +65,13 @@ Nanoseconds from_erf(std::uint64_t erf) {
 /// bytes of padding before the frame) with its coloured kinds, and raw IP.
 bool erf_fits(const std::uint8_t* record) {
     constexpr std::array<unsigned, 6> kTypes{2, 11, 16, 20, 22, 23};
-    Cursor in({record, kRecordHeader});
+    Cursor in({record, kHeaderSize});
     in.skip(8);
     const unsigned type = in.u8();
     in.skip(1);
     const size_t size = in.u16be();
     constexpr unsigned kMore = 0x80; // an extension header of 8 bytes follows
-    size_t before = kRecordHeader;
+    size_t before = kHeaderSize;
     for (unsigned first = type; (first & kMore) != 0 && before + 8 <= size; before += 8) {
         first = record[before];
     }
@@ -129,8 +129,8 @@ private:
 
     /// The last number of a pcap record's header, seen before libtrace looks at it.
     [[nodiscard]] std::uint32_t wire_length_of_header() const {
-        Cursor in({static_cast<const std::uint8_t*>(packet_->header), kRecordHeader});
-        in.skip(kRecordHeader - sizeof(std::uint32_t));
+        Cursor in({static_cast<const std::uint8_t*>(packet_->header), kHeaderSize});
+        in.skip(kHeaderSize - sizeof(std::uint32_t));
         return big_endian_ ? in.u32be() : in.little<std::uint32_t>();
     }
 
@@ -149,7 +149,7 @@ private:
                   .bytes = {data, captured},
                   .wire_length = static_cast<std::uint32_t>(trace_get_wire_length(packet_.get()))};
         ++packets_;
-        bytes_ += kRecordHeader + captured;
+        bytes_ += kHeaderSize + captured;
         return true;
     }
 

@@ -11,7 +11,6 @@
 namespace reprise::trace {
 namespace {
 
-constexpr std::uint16_t kTypeOpt = 41;
 constexpr size_t kOptSize = 11; ///< root name to length of the options
 
 /// Whether it is a list of whole options and nothing else.

@@ -10,8 +10,6 @@
 
 namespace reprise::trace {
 
-inline constexpr size_t kMaxMessage = 65'535;
-
 /// Bits of the header's second word that have columns of their own: AA, TC, RD, RA, Z, AD, CD.
 inline constexpr std::uint16_t kFlagBits = 0x07f0;
 

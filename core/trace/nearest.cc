@@ -1,5 +1,7 @@
 #include "core/trace/nearest.hh"
 
+#include "core/ascii.hh"
+
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -11,11 +13,9 @@ namespace {
 
 constexpr size_t kLongest = 31; // of a word that is looked at
 
-char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; }
-
 /// Letters inserted, left out, changed, or swapped with their neighbour between the two.
 size_t distance(std::string_view a, std::string_view b) {
-    const auto same = [&](size_t i, size_t j) { return lower(a[i]) == lower(b[j]); };
+    const auto same = [&](size_t i, size_t j) { return Lower{}(a[i]) == Lower{}(b[j]); };
     std::array<std::array<size_t, kLongest + 1>, kLongest + 1>
         edits{}; // between first i and j letters
     for (size_t i = 0; i <= a.size(); ++i) {

@@ -1,6 +1,7 @@
 #include "core/trace/text_cells.hh"
 
 #include "core/address.hh"
+#include "core/ascii.hh"
 #include "core/bytes.hh"
 #include "core/clock.hh"
 #include "core/query.hh"
@@ -41,12 +42,6 @@ constexpr std::array kTransports{Transport::kUdp,  Transport::kTcp,   Transport:
                                  Transport::kQuic, Transport::kHttps, Transport::kStatelessTcp};
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
-
-char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; }
-
-bool same_word(std::string_view a, std::string_view b) {
-    return std::ranges::equal(a, b, {}, lower, lower);
-}
 
 /// The part of `list` before `separator`, taken off together with it.
 std::string_view take_item(std::string_view& list, char separator) {
@@ -277,7 +272,7 @@ void append_options(std::string& out, Bytes options) {
     }
 }
 
-std::string quoted(std::string_view cell) {
+std::string quoted_cell(std::string_view cell) {
     constexpr size_t kMost = 60;
     std::string out = "\"";
     for (const char c : cell.substr(0, kMost)) {

@@ -51,6 +51,6 @@ bool parse_options(std::string_view cell, std::vector<std::uint8_t>& out);
 void append_options(std::string& out, Bytes options); ///< "-" for none; they must be whole
 
 /// A cell as it is named in an error: quoted, without control characters, not longer than a line.
-std::string quoted(std::string_view cell);
+std::string quoted_cell(std::string_view cell);
 
 } // namespace reprise::trace

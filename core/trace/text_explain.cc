@@ -16,13 +16,13 @@ namespace reprise::trace {
 namespace {
 
 std::string wrong(std::string_view cell, std::string_view expected, std::string_view near = {}) {
-    return fmt::format("{} is not {}{}", quoted(cell), expected,
+    return fmt::format("{} is not {}{}", quoted_cell(cell), expected,
                        near.empty() ? "" : fmt::format("; did you mean {}?", near));
 }
 
 std::string explain_name(std::string_view cell) {
     WireName name;
-    return fmt::format("{} {}", quoted(cell), name_error_text(parse_name(cell, name)));
+    return fmt::format("{} {}", quoted_cell(cell), name_error_text(parse_name(cell, name)));
 }
 
 std::string explain_transport(std::string_view cell) {

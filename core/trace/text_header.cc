@@ -48,7 +48,7 @@ void TextHeader::add_column(std::string_view name, const std::string& place) {
         const std::string_view near = nearest(name, kColumnNames);
         throw TraceError(
             fmt::format("{}: {} is not a column{}; tabs separate them, and there are {}", place,
-                        quoted(name), near.empty() ? "" : fmt::format(", did you mean {}?", near),
+                        quoted_cell(name), near.empty() ? "" : fmt::format(", did you mean {}?", near),
                         fmt::join(kColumnNames, " ")));
     }
     const auto column = static_cast<Column>(found - kColumnNames.begin());

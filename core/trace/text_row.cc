@@ -180,7 +180,7 @@ bool RowParser::check_edns() {
         return fail(Column::kVersion, std::string(cell(Column::kVersion)) + needs);
     }
     return columns_.options.empty() ||
-           fail(Column::kOptions, quoted(cell(Column::kOptions)) + needs);
+           fail(Column::kOptions, quoted_cell(cell(Column::kOptions)) + needs);
 }
 
 bool RowParser::build_message(Query& query) {
@@ -220,7 +220,7 @@ bool RowParser::check_against(const MessageColumns& hex) {
             append_message_cell(says, column, hex);
             return fail(column, fmt::format("{} contradicts hex, which says {}; edit hex or set it "
                                             "to -",
-                                            quoted(cell(column)), quoted(says)));
+                                            quoted_cell(cell(column)), quoted_cell(says)));
         }
     }
     return true;

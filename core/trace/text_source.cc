@@ -41,7 +41,7 @@ TextHeader read_header(LineReader& lines, const std::string& path) {
     if (without_blanks(without_mark(line)) != first) {
         throw TraceError(fmt::format("{} line 1: {} is not a version of the text form that can be "
                                      "read; this program reads \"{}\"",
-                                     path, quoted(without_mark(line)), first));
+                                     path, quoted_cell(without_mark(line)), first));
     }
     if (!lines.next(line)) {
         throw TraceError(

@@ -34,7 +34,7 @@
 namespace reprise::mutator {
 namespace {
 
-constexpr size_t kHeader = 12;
+constexpr size_t kDnsHeader = 12;
 constexpr size_t kEcsFixed = 4; ///< family, source and scope prefix lengths
 constexpr size_t kKeyText = 2 * CryptoPan::kKeySize;
 constexpr size_t kMostKeyFile = 4096;
@@ -161,7 +161,7 @@ bool AnonymiseRule::change_message(std::span<std::uint8_t> message) {
         return false;
     }
     if (layout.asks) {
-        look_at_name(message.subspan(kHeader, layout.name_end - kHeader));
+        look_at_name(message.subspan(kDnsHeader, layout.name_end - kDnsHeader));
     }
     bool good = !layout.stray_opt && layout.end == message.size();
     if (layout.opt != 0) {

@@ -1,6 +1,8 @@
 #include "core/address.hh"
 #include "core/clock.hh"
+#include "core/bytes.hh"
 #include "core/dns_message.hh"
+#include "core/query.hh"
 #include "mutator/batch.hh"
 #include "mutator/rules/rule.hh"
 #include "mutator/rules/time_arithmetic.hh"
@@ -18,8 +20,7 @@ namespace {
 
 constexpr size_t kLabel = 12; ///< random characters: 36^12 names
 constexpr std::string_view kCharacters = "abcdefghijklmnopqrstuvwxyz0123456789";
-constexpr std::uint64_t kFirstPort = 1024;
-constexpr std::uint16_t kDnsPort = 53;
+constexpr std::uint64_t kLowestPort = 1024;
 
 /// 192.0.2.53 or 2001:db8::53 (RFC 5737, RFC 3849).
 IpAddress documentation(bool v4) {
@@ -27,11 +28,6 @@ IpAddress documentation(bool v4) {
     constexpr std::array<std::uint8_t, 16> kSix{0x20, 0x01, 0x0d, 0xb8, 0, 0, 0, 0,
                                                 0,    0,    0,    0,    0, 0, 0, 0x53};
     return v4 ? IpAddress::v4(kFour.data()) : IpAddress::v6(kSix.data());
-}
-
-void put16(std::span<std::uint8_t> out, size_t at, unsigned value) {
-    out[at] = static_cast<std::uint8_t>(value >> 8U);
-    out[at + 1] = static_cast<std::uint8_t>(value);
 }
 
 } // namespace
@@ -55,9 +51,9 @@ void AttackRule::advance() {
 }
 
 void AttackRule::write_message(std::span<std::uint8_t> out) {
-    put16(out, 0, static_cast<unsigned>(random_.below(65'536)));
-    put16(out, 2, settings_.recursion_desired ? 0x0100U : 0U);
-    put16(out, 4, 1);
+    store16(&out[0], static_cast<unsigned>(random_.below(65'536)));
+    store16(&out[2], settings_.recursion_desired ? 0x0100U : 0U);
+    store16(&out[4], 1);
     std::ranges::fill(out.subspan(6, 6), std::uint8_t{0});
     size_t at = kDnsHeaderSize;
     if (!settings_.fixed) {
@@ -69,15 +65,15 @@ void AttackRule::write_message(std::span<std::uint8_t> out) {
     }
     std::ranges::copy(settings_.name, out.subspan(at).begin());
     at += settings_.name.size();
-    put16(out, at, settings_.type);
-    put16(out, at + 2, 1);
+    store16(&out[at], settings_.type);
+    store16(&out[at + 2], 1);
 }
 
 Item AttackRule::make(Batch& batch) {
     Item item;
     item.time = added(first_, offset_);
     item.source = {settings_.pool.at(random_.below(settings_.sources)),
-                   static_cast<std::uint16_t>(random_.between(kFirstPort, 65'535))};
+                   static_cast<std::uint16_t>(random_.between(kLowestPort, 65'535))};
     item.destination = destination_;
     item.transport = settings_.transport;
     const size_t label = settings_.fixed ? 0 : kLabel + 1;

@@ -33,7 +33,7 @@ bool sets_new_times(const Arguments& rule) {
 bool changes_times(const Arguments& rule) { return is_one_of(rule.kind(), {"speed", "jitter"}); }
 
 /// The place, and on the command line which of the options it is.
-std::string named(const std::vector<Arguments>& rules, size_t index) {
+std::string place_of(const std::vector<Arguments>& rules, size_t index) {
     const std::string& place = rules[index].place();
     return place.starts_with("--") ? fmt::format("{} (rule {})", place, index + 1)
                                    : fmt::format("{}: rule {}", place, rules[index].kind());
@@ -93,20 +93,20 @@ void check_pair(const std::vector<Arguments>& rules, size_t first, size_t second
     if (keep_and_drop(earlier, later)) {
         throw RuleError(fmt::format("{}: with {}, which has the same filter, no query is left; "
                                     "remove one of them",
-                                    named(rules, second), named(rules, first)));
+                                    place_of(rules, second), place_of(rules, first)));
     }
     if (later.kind() == "heavy" &&
         is_one_of(earlier.kind(), {"anonymise", "remap", "duplicate", "attack"})) {
         throw RuleError(fmt::format("{}: counts sources as the inputs have them, and {} makes "
                                     "others of them; put heavy first",
-                                    named(rules, second), named(rules, first)));
+                                    place_of(rules, second), place_of(rules, first)));
     }
     if (!earlier.takes_all() || !later.takes_all()) {
         return;
     }
     if (sets_new_times(later) && (sets_new_times(earlier) || changes_times(earlier))) {
         throw RuleError(fmt::format("{}: gives every query a new time, so {} has no effect; {}",
-                                    named(rules, second), named(rules, first),
+                                    place_of(rules, second), place_of(rules, first),
                                     sets_new_times(earlier)
                                         ? std::string("remove one")
                                         : std::string("remove it, or put it behind")));
@@ -115,7 +115,7 @@ void check_pair(const std::vector<Arguments>& rules, size_t first, size_t second
     if (!key.empty()) {
         throw RuleError(fmt::format("{}: sets {} of every query, so that of {} has no effect; "
                                     "remove one, or give it share= or where.",
-                                    named(rules, second), key, named(rules, first)));
+                                    place_of(rules, second), key, place_of(rules, first)));
     }
 }
 
@@ -131,7 +131,7 @@ void check_copies(const std::vector<Arguments>& rules) {
         if (product > kMostCopies) {
             throw RuleError(fmt::format("{}: with the duplicate rules before it every query comes "
                                         "{} times; at most {} are possible",
-                                        named(rules, i), product, kMostCopies));
+                                        place_of(rules, i), product, kMostCopies));
         }
     }
 }

@@ -31,7 +31,7 @@ constexpr std::uint64_t kSubnetUse = 0x737562;
 constexpr std::uint64_t kMostBlock = 16'384; ///< TLS's record; RFC 8467 advises 128
 constexpr size_t kCookieSize = 8;            ///< of a client's (RFC 7873)
 
-const std::vector<std::string> kChanges{"size",   "do",  "version", "nsid",
+const std::vector<std::string> kEdnsChanges{"size",   "do",  "version", "nsid",
                                         "cookie", "ecs", "padding"};
 
 using OptionBytes = std::vector<std::uint8_t>;
@@ -180,12 +180,12 @@ void EdnsRule::read_padding(Arguments& arguments) {
 
 void EdnsRule::check(const Arguments& arguments) {
     const auto key =
-        std::ranges::find_if(kChanges, [&](const auto& name) { return arguments.has(name); });
-    if (key == kChanges.end() && !set_) {
+        std::ranges::find_if(kEdnsChanges, [&](const auto& name) { return arguments.has(name); });
+    if (key == kEdnsChanges.end() && !set_) {
         arguments.finish(); // a misspelt key explains itself
         arguments.fail("", "nothing to set; give set=on|off, or size=1232, do=on, ...");
     }
-    if (key != kChanges.end() && set_ == false) {
+    if (key != kEdnsChanges.end() && set_ == false) {
         arguments.fail(*key, "contradicts set=off, which leaves no OPT record to hold it");
     }
 }

@@ -6,6 +6,7 @@
 #include "core/dns_message.hh"
 #include "mutator/batch.hh"
 #include "mutator/rules/arguments.hh"
+#include "mutator/rules/time_arithmetic.hh"
 #include "mutator/rules/values.hh"
 
 #include <fmt/format.h>
@@ -22,8 +23,6 @@
 
 namespace reprise::mutator {
 namespace {
-
-constexpr Nanoseconds kLastTime = std::numeric_limits<Nanoseconds>::max();
 
 template <typename T> std::uint32_t bit_of(T value) { return 1U << static_cast<unsigned>(value); }
 

@@ -1,5 +1,6 @@
 #include "mutator/rules/message_editor.hh"
 
+#include "core/ascii.hh"
 #include "core/bytes.hh"
 #include "core/dns_message.hh"
 #include "mutator/batch.hh"
@@ -15,7 +16,6 @@
 namespace reprise::mutator {
 namespace {
 
-constexpr size_t kMaxMessage = 65'535;
 constexpr size_t kFlagsAt = 2;
 constexpr size_t kAdditionalsAt = 10;
 constexpr size_t kOptionHeader = 4;
@@ -23,10 +23,6 @@ constexpr std::uint8_t kDnssecOk = 0x80; ///< of the record's seventh byte (RFC 
 
 /// Root owner, type 41, size 1232 (the DNS flag day's), nothing else.
 constexpr std::array<std::uint8_t, kOptSize> kNewOpt{0, 0, 41, 0x04, 0xd0};
-
-std::uint8_t lower(std::uint8_t byte) {
-    return byte >= 'A' && byte <= 'Z' ? static_cast<std::uint8_t>(byte + 32) : byte;
-}
 
 void copy_to(std::uint8_t* at, Bytes bytes) {
     if (!bytes.empty()) {
@@ -146,7 +142,7 @@ Bytes question_name(Bytes message, const MessageLayout& layout) {
                                 : message.subspan(kDnsHeaderSize, layout.name_end - kDnsHeaderSize);
 }
 
-bool same_name(Bytes a, Bytes b) { return std::ranges::equal(a, b, {}, lower, lower); }
+bool same_name(Bytes a, Bytes b) { return std::ranges::equal(a, b, {}, Lower{}, Lower{}); }
 
 Edit set_name(Batch& batch, MessageBytes& message, const MessageLayout& layout,
               const NameBuffer& name) {

@@ -14,7 +14,6 @@ namespace {
 constexpr std::uint16_t kTypeSig = 24;
 constexpr std::uint16_t kTypeNaptr = 35;
 constexpr std::uint16_t kTypeTsig = 250;
-constexpr size_t kMaxMessage = 65'535;
 constexpr size_t kMaxName = 255;
 
 /// Record data that may hold compressed names: bytes before them, and how many there are. RFC 3597

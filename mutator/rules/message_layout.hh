@@ -3,13 +3,13 @@
 // offsets; after an edit that moves bytes the message is parsed anew.
 
 #include "core/bytes.hh"
+#include "core/dns_message.hh"
 
 #include <cstddef>
 #include <cstdint>
 
 namespace reprise::mutator {
 
-inline constexpr std::uint16_t kTypeOpt = 41;
 inline constexpr std::uint16_t kOptionNsid = 3;     ///< RFC 5001
 inline constexpr std::uint16_t kOptionSubnet = 8;   ///< RFC 7871, ECS
 inline constexpr std::uint16_t kOptionCookie = 10;  ///< RFC 7873

@@ -28,7 +28,7 @@
 namespace reprise::mutator {
 namespace {
 
-const std::vector<std::string> kChanges{"unique", "prefix", "suffix", "zone", "case", "fixed"};
+const std::vector<std::string> kNameChanges{"unique", "prefix", "suffix", "zone", "case", "fixed"};
 
 WireBytes read_name(Arguments& arguments, std::string_view key, const std::string& text) {
     auto name = parse_name(text);
@@ -227,7 +227,7 @@ std::unique_ptr<Rule> make_zone(Arguments& arguments, const RuleSettings& settin
 /// The one change that is asked for.
 std::string chosen(Arguments& arguments) {
     std::string found;
-    for (const std::string& key : kChanges) {
+    for (const std::string& key : kNameChanges) {
         arguments.get_list(key); // known, so that a wrong key's nearest is found among them
         if (arguments.has(key)) {
             if (!found.empty()) {

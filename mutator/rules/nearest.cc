@@ -1,5 +1,7 @@
 #include "mutator/rules/nearest.hh"
 
+#include "core/ascii.hh"
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -17,8 +19,6 @@ namespace {
 /// Longer words are not corrected: the cost is the product of both lengths.
 constexpr size_t kLongest = 64;
 
-char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; }
-
 // Wagner and Fischer with one row: row[j] is the distance of a's first i letters to b's first j.
 size_t distance(std::string_view a, std::string_view b) {
     std::vector<size_t> row(b.size() + 1);
@@ -26,7 +26,7 @@ size_t distance(std::string_view a, std::string_view b) {
     for (size_t i = 0; i < a.size(); ++i) {
         size_t diagonal = std::exchange(row[0], i + 1);
         for (size_t j = 0; j < b.size(); ++j) {
-            const size_t replaced = diagonal + (lower(a[i]) == lower(b[j]) ? 0 : 1);
+            const size_t replaced = diagonal + (Lower{}(a[i]) == Lower{}(b[j]) ? 0 : 1);
             diagonal = row[j + 1];
             row[j + 1] = std::min({row[j] + 1, row[j + 1] + 1, replaced});
         }

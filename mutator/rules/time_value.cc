@@ -17,7 +17,7 @@ namespace {
 
 /// Later than any trace lasts (3 years) and earlier than any was taken (1973).
 constexpr Nanoseconds kEpochFrom = 100'000'000 * kSecond;
-constexpr std::int64_t kMostSeconds = 9'000'000'000; ///< whose nanoseconds fit 64 bits
+constexpr std::int64_t kLongestSeconds = 9'000'000'000; ///< whose nanoseconds fit 64 bits
 
 std::optional<std::int64_t> digits(std::string_view text) {
     std::int64_t value = 0;
@@ -78,7 +78,7 @@ std::optional<Nanoseconds> parse_date_time(std::string_view text) {
     const auto second = parse_clock(text.substr(11, 8));
     const auto part = decimals(text.substr(19, text.size() - 20));
     const auto seconds = day && second ? std::optional(*day * 86'400 + *second) : std::nullopt;
-    if (!seconds || !part || *seconds < 0 || *seconds > kMostSeconds) {
+    if (!seconds || !part || *seconds < 0 || *seconds > kLongestSeconds) {
         return std::nullopt;
     }
     return *seconds * kSecond + *part;
@@ -92,7 +92,7 @@ std::optional<Nanoseconds> parse_seconds(std::string_view text, bool sign) {
     const size_t dot = std::min(text.find('.'), text.size());
     const auto whole = digits(text.substr(0, dot));
     const auto part = decimals(text.substr(dot));
-    if (!whole || !part || *whole > kMostSeconds) {
+    if (!whole || !part || *whole > kLongestSeconds) {
         return std::nullopt;
     }
     const Nanoseconds value = *whole * kSecond + *part;

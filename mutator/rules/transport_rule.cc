@@ -24,7 +24,7 @@ namespace reprise::mutator {
 namespace {
 
 constexpr std::uint64_t kMixUse = 0x7a05;
-constexpr size_t kTransports = 6;
+constexpr size_t kTransportCount = 6;
 
 /// What a rule can ask for: transports whose effect is seen in a replay.
 const std::vector<std::string>& words() {
@@ -62,7 +62,7 @@ private:
     std::vector<std::pair<size_t, Item>> extra_; ///< closes to insert, with their places
     std::uint64_t changed_ = 0;
     std::uint64_t closes_dropped_ = 0;
-    std::array<std::uint64_t, kTransports> to_{}; ///< changed, by the new transport
+    std::array<std::uint64_t, kTransportCount> to_{}; ///< changed, by the new transport
 };
 
 std::vector<Weighted> read_mix(Arguments& arguments) {
@@ -145,7 +145,7 @@ bool TransportRule::keep_close(Item& item, size_t place) {
 // A close for each transport that the connection's queries are on now: usually one.
 bool TransportRule::keep_by_fate(Item& item, std::uint8_t fate, size_t place) {
     bool kept = false;
-    for (size_t value = 0; value < kTransports; ++value) {
+    for (size_t value = 0; value < kTransportCount; ++value) {
         const auto transport = static_cast<Transport>(value);
         if ((fate & bit_of(transport)) == 0) {
             continue;
@@ -163,7 +163,7 @@ bool TransportRule::keep_by_fate(Item& item, std::uint8_t fate, size_t place) {
 
 RuleCounts TransportRule::counts() const {
     RuleCounts counts = basic_counts(selector_, changed_);
-    for (size_t value = 0; value < kTransports; ++value) {
+    for (size_t value = 0; value < kTransportCount; ++value) {
         if (to_.at(value) != 0) {
             const auto name = transport_name(static_cast<Transport>(value));
             counts["to_" + std::string(name)] = to_.at(value);

@@ -18,14 +18,14 @@
 namespace reprise::mutator {
 namespace {
 
-constexpr std::uint64_t kSourceUse = 0x74797065; ///< of the seed; other than the selector's
+constexpr std::uint64_t kTypeUse = 0x74797065; ///< of the seed; other than the selector's
 
 struct TypeMix {
     std::vector<std::uint16_t> types;
     std::vector<double> weights;
 };
 
-TypeMix read_mix(Arguments& arguments) {
+TypeMix read_types(Arguments& arguments) {
     TypeMix mix;
     for (const auto& item : get_mix(arguments, "to")) {
         mix.types.push_back(type_value(arguments, "to", item.value));
@@ -40,14 +40,14 @@ TypeMix read_mix(Arguments& arguments) {
 class TypeRule final : public MessageRule {
 public:
     TypeRule(Arguments& arguments, const RuleSettings& settings)
-        : TypeRule(arguments, settings, read_mix(arguments)) {}
+        : TypeRule(arguments, settings, read_types(arguments)) {}
 
 private:
     TypeRule(Arguments& arguments, const RuleSettings& settings, const TypeMix& mix)
         : MessageRule(arguments, settings), types_(mix.types), dealer_(mix.weights, settings.seed),
           sticky_(mix.weights),
           by_source_(arguments.get_word("by", {"query", "source"}) == "source"),
-          key_(mixed_seed(settings.seed, kSourceUse)) {}
+          key_(mixed_seed(settings.seed, kTypeUse)) {}
 
     Edit edit(Item& item, const MessageLayout& layout, Batch& /*batch*/) override {
         if (layout.name_end == 0) { // deals nothing

@@ -1,6 +1,7 @@
 #include "mutator/rules/values.hh"
 
 #include "core/address.hh"
+#include "core/ascii.hh"
 #include "core/bytes.hh"
 #include "core/query.hh"
 #include "mutator/dns_names.hh"
@@ -25,8 +26,8 @@
 namespace reprise::mutator {
 namespace {
 
-constexpr size_t kMaxLabel = 63;
-constexpr size_t kMaxName = 255;
+constexpr size_t kLongestLabel = 63;
+constexpr size_t kLongestName = 255;
 
 constexpr std::array kTransports{Transport::kUdp,  Transport::kTcp,   Transport::kTls,
                                  Transport::kQuic, Transport::kHttps, Transport::kStatelessTcp};
@@ -69,7 +70,7 @@ std::optional<std::uint8_t> unescape(std::string_view text, size_t& at) {
 bool end_label(WireBytes& name, size_t start) {
     const size_t size = name.size() - start - 1;
     name[start] = static_cast<std::uint8_t>(size);
-    return size != 0 && size <= kMaxLabel;
+    return size != 0 && size <= kLongestLabel;
 }
 
 bool append_labels(std::string_view text, WireBytes& name) {
@@ -93,10 +94,6 @@ bool append_labels(std::string_view text, WireBytes& name) {
     }
     // Behind a final dot the last label is the root's.
     return start == name.size() - 1 || (end_label(name, start) && (name.push_back(0), true));
-}
-
-std::uint8_t lower(std::uint8_t byte) {
-    return byte >= 'A' && byte <= 'Z' ? static_cast<std::uint8_t>(byte + 32) : byte;
 }
 
 // "udp:90"; the last colon, as values may hold some.
@@ -164,7 +161,7 @@ std::optional<WireBytes> parse_name(std::string_view text) {
         name.push_back(0);
         return name;
     }
-    const bool good = !text.empty() && append_labels(text, name) && name.size() <= kMaxName;
+    const bool good = !text.empty() && append_labels(text, name) && name.size() <= kLongestName;
     return good ? std::optional(std::move(name)) : std::nullopt;
 }
 
@@ -177,7 +174,7 @@ bool ends_in(Bytes name, Bytes suffix) {
         }
     }
     return name.size() - at == suffix.size() &&
-           std::ranges::equal(name.subspan(at), suffix, {}, lower);
+           std::ranges::equal(name.subspan(at), suffix, {}, Lower{});
 }
 
 std::vector<Weighted> get_mix(Arguments& arguments, std::string_view key) {
@@ -216,7 +213,7 @@ std::vector<WireBytes> get_names(Arguments& arguments, std::string_view key, boo
                 key, fmt::format("\"{}\" is not a domain name; write it as example.com.", text));
         }
         if (lower_case) {
-            std::ranges::transform(*name, name->begin(), lower);
+            std::ranges::transform(*name, name->begin(), Lower{});
         }
         names.push_back(std::move(*name));
     }

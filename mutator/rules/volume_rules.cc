@@ -27,7 +27,7 @@ namespace {
 constexpr std::string_view kCopies4 = "10.0.0.0/8";      ///< private use (RFC 1918)
 constexpr std::string_view kCopies6 = "fd00::/8";        ///< the same (RFC 4193)
 constexpr std::string_view kAttackers = "100.64.0.0/10"; ///< shared address space (RFC 6598)
-constexpr std::uint64_t kMostCopies = 10'000;
+constexpr std::uint64_t kMostDuplicates = 10'000;
 constexpr size_t kLongestSuffix = 255 - 13; ///< leaves room for the random label
 
 /// Uses of a rule's seed, apart from the selector's.
@@ -55,7 +55,7 @@ AddressPool pool_of(const Arguments& arguments, const std::vector<Prefix>& prefi
 }
 
 std::unique_ptr<Rule> make_duplicate(Arguments& arguments, const RuleSettings& settings) {
-    const auto copies = arguments.get_integer("copies", 1, kMostCopies);
+    const auto copies = arguments.get_integer("copies", 1, kMostDuplicates);
     if (!copies) {
         arguments.fail({}, "has no copies=; give how many times each query shall come, like 2");
     }

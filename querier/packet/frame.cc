@@ -27,9 +27,9 @@ constexpr std::uint8_t kDontFragment = 0x40;
 constexpr size_t kV4Size = 2;
 constexpr size_t kV4Id = 4;
 constexpr size_t kV4Checksum = 10;
-constexpr size_t kV4Source = 12;
+constexpr size_t kV4SourceAt = 12;
 constexpr size_t kV6Size = 4;
-constexpr size_t kV6Source = 8;
+constexpr size_t kV6SourceAt = 8;
 constexpr size_t kUdpSize = 4;
 constexpr size_t kUdpChecksum = 6;
 
@@ -89,7 +89,7 @@ void FrameTemplate::write_v4(std::uint8_t* ip, const Endpoint& source, std::uint
     const auto size = static_cast<std::uint16_t>(kIpv4Header + udp_size);
     put(ip + kV4Size, size);
     put(ip + kV4Id, id);
-    std::memcpy(ip + kV4Source, source.address.bytes.data(), 4);
+    std::memcpy(ip + kV4SourceAt, source.address.bytes.data(), 4);
     ChecksumSum sum = checksum_add(ip_sum_, bytes_of(source.address));
     sum = checksum_add_word(sum, htons(size));
     sum = checksum_add_word(sum, htons(id));
@@ -98,7 +98,7 @@ void FrameTemplate::write_v4(std::uint8_t* ip, const Endpoint& source, std::uint
 
 void FrameTemplate::write_v6(std::uint8_t* ip, const Endpoint& source, std::uint16_t udp_size) {
     put(ip + kV6Size, udp_size);
-    std::memcpy(ip + kV6Source, source.address.bytes.data(), 16);
+    std::memcpy(ip + kV6SourceAt, source.address.bytes.data(), 16);
 }
 
 size_t FrameTemplate::write(std::span<std::uint8_t> out, const Endpoint& source, Bytes query,

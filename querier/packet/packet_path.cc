@@ -85,7 +85,7 @@ PacketPath::PacketPath(const PacketOptions& options, Slots& slots, const Servers
         await_carrier(interface->route, kCarrierPatience);
     }
     if (!why.empty()) {
-        spdlog::warn("event=packet_receive kind=ring reason={}", quoted(why));
+        spdlog::warn("event=packet_receive kind=ring reason={}", log_value(why));
     }
 }
 
@@ -108,7 +108,7 @@ PacketPath::Interface& PacketPath::open_interface(PacketRoute route) {
     std::string why;
     auto sender = open_sender(route, why);
     spdlog::info("event=packet_send kind={} interface={}{}", sender->kind(), route.name,
-                 why.empty() ? "" : " reason=" + quoted(why));
+                 why.empty() ? "" : " reason=" + log_value(why));
     interfaces_.push_back(std::make_unique<Interface>(Interface{.route = std::move(route),
                                                                 .claim = std::move(mine),
                                                                 .sender = std::move(sender),
@@ -121,7 +121,7 @@ void PacketPath::refuse_foreign_program(const PacketRoute& route) const {
     if (found.id != 0) {
         throw Error(fmt::format("interface {0} has an XDP program of somebody else, {1} (id {2}), "
                                 "which may take or delay replies; ip link set dev {0} {3} off",
-                                route.name, quoted(found.name), found.id,
+                                route.name, log_value(found.name), found.id,
                                 found.generic ? "xdpgeneric" : "xdp"));
     }
 }
