@@ -1,15 +1,25 @@
 # Flags live on the interface target reprise_flags, never in global variables.
 option(REPRISE_WERROR "Treat warnings as errors (dev and CI)" OFF)
 option(REPRISE_FUZZ "Build the libFuzzer targets (needs clang)" OFF)
+option(REPRISE_SHARED "Link components as shared libraries (dev and sanitizers: links cost less)" OFF)
+option(REPRISE_PRECOMPILE "Precompile the system's headers" ON)
 set(REPRISE_SANITIZE "" CACHE STRING "Sanitizers, as for -fsanitize=")
+find_program(REPRISE_MOLD mold DOC "a faster linker")
 
 add_library(reprise_flags INTERFACE)
 target_compile_features(reprise_flags INTERFACE cxx_std_20)
 target_compile_definitions(reprise_flags INTERFACE REPRISE_VERSION="${PROJECT_VERSION}")
+# Every target has the same libraries' definitions and floating point, so that all share one precompiled header.
+target_link_libraries(reprise_flags INTERFACE fmt::fmt spdlog::spdlog)
 target_compile_options(reprise_flags INTERFACE
+    -ffp-contract=off
     -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Wold-style-cast -Wcast-align -Wconversion
     -Wsign-conversion -Wnull-dereference -Wformat=2
-    $<$<BOOL:${REPRISE_WERROR}>:-Werror>)
+    $<$<BOOL:${REPRISE_WERROR}>:-Werror>
+    $<$<BOOL:${REPRISE_SHARED}>:-fPIC>)
+if(REPRISE_MOLD)
+    target_link_options(reprise_flags INTERFACE -fuse-ld=mold)
+endif()
 if(REPRISE_SANITIZE)
     target_compile_options(reprise_flags INTERFACE
         -fsanitize=${REPRISE_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
@@ -25,20 +35,84 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL Clang)
 endif()
 if(CMAKE_COMPILER_IS_GNUCXX)
     # g++ 12 reports false null dereferences and maybe-uninitialized values inside inlined library code.
-    target_compile_options(reprise_flags INTERFACE -Wno-null-dereference)
-    if(REPRISE_SANITIZE)
-        target_compile_options(reprise_flags INTERFACE -Wno-maybe-uninitialized)
-    endif()
+    target_compile_options(reprise_flags INTERFACE -Wno-null-dereference -Wno-maybe-uninitialized)
 endif()
 
-# reprise_test(NAME LABEL unit|scenario|netns|slow SOURCES ... LIBRARIES ...): one labelled line per test.
+set(REPRISE_LIBRARY_KIND STATIC)
+if(REPRISE_SHARED)
+    set(REPRISE_LIBRARY_KIND SHARED)
+endif()
+
+# A header of the system's headers that most files include, compiled once. Files include what they use all the same:
+# clang-tidy reads them without it.
+function(reprise_precompiled name) # [LIBRARIES ...] HEADERS ...
+    cmake_parse_arguments(arg "" "" "HEADERS;LIBRARIES" ${ARGN})
+    if(NOT REPRISE_PRECOMPILE)
+        return()
+    endif()
+    file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/${name}.cc CONTENT "// the precompiled header's own file\n")
+    add_library(${name} OBJECT ${PROJECT_BINARY_DIR}/${name}.cc)
+    target_link_libraries(${name} PRIVATE reprise_flags ${arg_LIBRARIES})
+    target_precompile_headers(${name} PRIVATE ${arg_HEADERS})
+endfunction()
+
+set(REPRISE_SYSTEM_HEADERS <algorithm> <array> <bit> <cerrno> <charconv> <cmath> <csignal> <cstddef> <cstdint> <cstring>
+    <deque> <filesystem> <fstream> <functional> <iterator> <limits> <map> <memory> <mutex> <numeric> <optional> <random>
+    <set> <span> <sstream> <string> <string_view> <system_error> <thread> <tuple> <unordered_map> <unordered_set>
+    <utility> <variant> <vector> <fmt/format.h> <fmt/ranges.h> <spdlog/spdlog.h>)
+reprise_precompiled(reprise_pch HEADERS ${REPRISE_SYSTEM_HEADERS})
+if(BUILD_TESTING)
+    add_custom_target(reprise_tests COMMENT "The test programs and what they start")
+    reprise_precompiled(reprise_test_pch LIBRARIES GTest::gmock
+        HEADERS ${REPRISE_SYSTEM_HEADERS} <gmock/gmock.h> <gtest/gtest.h>)
+endif()
+
+# reprise_library(NAME [SOURCES ...] [HEADERS ...] [PUBLIC library ...] [PRIVATE library ...]): a component, or a part of
+# one. Each header compiles alone (target NAME_verify_interface_header_sets).
+function(reprise_library name)
+    cmake_parse_arguments(arg "" "" "SOURCES;HEADERS;PUBLIC;PRIVATE" ${ARGN})
+    add_library(${name} ${REPRISE_LIBRARY_KIND})
+    target_sources(${name} PRIVATE ${arg_SOURCES}
+        PUBLIC FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR} FILES ${arg_HEADERS})
+    target_link_libraries(${name} PUBLIC reprise_flags ${arg_PUBLIC} PRIVATE ${arg_PRIVATE})
+    set_target_properties(${name} PROPERTIES VERIFY_INTERFACE_HEADER_SETS ON)
+    reprise_precompile(${name} reprise_pch)
+endfunction()
+
+# reprise_program(NAME SOURCES ... LIBRARIES ...)
+function(reprise_program name)
+    cmake_parse_arguments(arg "" "" "SOURCES;LIBRARIES" ${ARGN})
+    add_executable(${name} ${arg_SOURCES})
+    target_link_libraries(${name} PRIVATE reprise_flags ${arg_LIBRARIES})
+    reprise_precompile(${name} reprise_pch)
+endfunction()
+
+function(reprise_precompile name header)
+    if(REPRISE_PRECOMPILE)
+        target_precompile_headers(${name} REUSE_FROM ${header})
+    endif()
+endfunction()
+
+# reprise_messages(NAME file.proto): a library of protobuf messages. Shared where components are, as descriptions may
+# be registered once a process only.
+function(reprise_messages name file)
+    add_library(${name} ${REPRISE_LIBRARY_KIND} ${file})
+    target_link_libraries(${name} PUBLIC protobuf::libprotobuf)
+    target_include_directories(${name} SYSTEM PUBLIC ${PROJECT_BINARY_DIR})
+    protobuf_generate(TARGET ${name} LANGUAGE cpp)
+endfunction()
+
+# reprise_test(NAME LABEL unit|scenario|netns|slow [TIMEOUT s] SOURCES ... LIBRARIES ...): one labelled line per test.
 function(reprise_test name)
     if(NOT BUILD_TESTING)
         return()
     endif()
     cmake_parse_arguments(arg "" "LABEL;TIMEOUT" "SOURCES;LIBRARIES" ${ARGN})
     add_executable(${name} ${arg_SOURCES})
-    target_link_libraries(${name} PRIVATE ${arg_LIBRARIES} GTest::gmock_main)
+    target_link_libraries(${name} PRIVATE reprise_flags ${arg_LIBRARIES} GTest::gmock_main)
+    set_target_properties(${name} PROPERTIES UNITY_BUILD OFF)
+    reprise_precompile(${name} reprise_test_pch)
+    add_dependencies(reprise_tests ${name})
     add_test(NAME ${name} COMMAND ${name})
     if(NOT arg_TIMEOUT)
         set(arg_TIMEOUT 60)

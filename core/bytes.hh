@@ -84,7 +84,7 @@ private:
 };
 
 /// Writes the lower 16 bits of a value in network order.
-inline void store16(std::uint8_t* at, std::uint32_t value) {
+inline void store16(std::uint8_t* at, size_t value) {
     at[0] = static_cast<std::uint8_t>(value >> 8U);
     at[1] = static_cast<std::uint8_t>(value);
 }

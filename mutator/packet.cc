@@ -29,7 +29,7 @@ Bytes address_bytes(const IpAddress& address) { return {address.bytes.data(), ad
 
 void fill_ipv4(std::uint8_t* at, size_t total, std::uint8_t protocol) {
     at[0] = 0x45;
-    store16(at + 2, static_cast<std::uint32_t>(total));
+    store16(at + 2, total);
     at[6] = 0x40; // don't fragment, so an identification of 0 is right (RFC 6864)
     at[8] = kHopLimit;
     at[9] = protocol;

@@ -19,7 +19,7 @@
 namespace reprise::trace {
 namespace {
 
-using Key = CdnsSignatureKey;
+using SignatureKey = CdnsSignatureKey;
 using Out = std::vector<std::uint8_t>;
 
 constexpr std::uint16_t kTypeA = 1;
@@ -219,15 +219,15 @@ template <typename K> std::optional<std::int64_t> given(const CdnsNumbers<K>& nu
 
 /// Ports, types and sizes are checked here once; more than their bits is a bad value.
 bool sane(const CdnsSignature& s) {
-    return fits(s.get(Key::kOpcode), 4) && fits(s.get(Key::kQueryRcode), 12) &&
-           fits(s.get(Key::kResponseRcode), 12) && fits(s.get(Key::kEdnsVersion), 8) &&
-           fits(s.get(Key::kUdpSize), 16);
+    return fits(s.get(SignatureKey::kOpcode), 4) && fits(s.get(SignatureKey::kQueryRcode), 12) &&
+           fits(s.get(SignatureKey::kResponseRcode), 12) && fits(s.get(SignatureKey::kEdnsVersion), 8) &&
+           fits(s.get(SignatureKey::kUdpSize), 16);
 }
 
 void add_question(Builder& builder, const CdnsItem& item, const CdnsSignature& signature,
                   CdnsTally& tally, bool query) {
     const std::int64_t none = query ? kQueryNoQuestion : kResponseNoQuestion;
-    if ((signature.get(Key::kFlags) & none) != 0) {
+    if ((signature.get(SignatureKey::kFlags) & none) != 0) {
         return;
     }
     if (!item.numbers.has(CdnsItemKey::kQueryName)) {
@@ -236,7 +236,7 @@ void add_question(Builder& builder, const CdnsItem& item, const CdnsSignature& s
         }
         return;
     }
-    const auto class_type = given(signature, Key::kClassType);
+    const auto class_type = given(signature, SignatureKey::kClassType);
     if (query && !class_type) {
         tally.add(CdnsNote::kNoType);
     }
@@ -244,16 +244,16 @@ void add_question(Builder& builder, const CdnsItem& item, const CdnsSignature& s
 }
 
 void add_query_opt(Builder& builder, const CdnsSignature& signature) {
-    if ((signature.get(Key::kFlags) & kQueryHasOpt) == 0) {
+    if ((signature.get(SignatureKey::kFlags) & kQueryHasOpt) == 0) {
         return;
     }
-    const auto options = signature.has(Key::kOptData)
-                             ? builder.need_string(signature.get(Key::kOptData))
+    const auto options = signature.has(SignatureKey::kOptData)
+                             ? builder.need_string(signature.get(SignatureKey::kOptData))
                              : std::optional(Bytes{});
-    const std::int64_t dnssec_ok = (signature.get(Key::kDnsFlags) >> kQueryDo) & 1;
-    builder.opt(signature.get(Key::kUdpSize),
-                ((signature.get(Key::kQueryRcode) >> 4U) << 24U) |
-                    (signature.get(Key::kEdnsVersion) << 16U) | (dnssec_ok << 15U),
+    const std::int64_t dnssec_ok = (signature.get(SignatureKey::kDnsFlags) >> kQueryDo) & 1;
+    builder.opt(signature.get(SignatureKey::kUdpSize),
+                ((signature.get(SignatureKey::kQueryRcode) >> 4U) << 24U) |
+                    (signature.get(SignatureKey::kEdnsVersion) << 16U) | (dnssec_ok << 15U),
                 options.value_or(Bytes{}));
 }
 
@@ -342,13 +342,13 @@ std::optional<CdnsSignature> cdns_signature(const CdnsBlock& block, const CdnsIt
 }
 
 bool cdns_has_query(const CdnsSignature& signature) {
-    return (signature.get(Key::kFlags, kHasQuery) & kHasQuery) != 0;
+    return (signature.get(SignatureKey::kFlags, kHasQuery) & kHasQuery) != 0;
 }
 
 bool cdns_has_response(const CdnsItem& item, const CdnsSignature& signature) {
     const bool told = item.numbers.has(CdnsItemKey::kResponseSize) ||
                       item.numbers.has(CdnsItemKey::kResponseDelay);
-    return (signature.get(Key::kFlags, told ? kHasResponse : 0) & kHasResponse) != 0;
+    return (signature.get(SignatureKey::kFlags, told ? kHasResponse : 0) & kHasResponse) != 0;
 }
 
 bool build_cdns_query(const CdnsBlock& block, const CdnsItem& item, const CdnsSignature& signature,
@@ -358,9 +358,9 @@ bool build_cdns_query(const CdnsBlock& block, const CdnsItem& item, const CdnsSi
     if (!item.numbers.has(CdnsItemKey::kId)) {
         tally.add(CdnsNote::kNoId);
     }
-    const auto flags = static_cast<std::uint16_t>((signature.get(Key::kOpcode) << 11U) |
-                                                  header_flags(signature.get(Key::kDnsFlags), 0) |
-                                                  (signature.get(Key::kQueryRcode) & 0xf));
+    const auto flags = static_cast<std::uint16_t>((signature.get(SignatureKey::kOpcode) << 11U) |
+                                                  header_flags(signature.get(SignatureKey::kDnsFlags), 0) |
+                                                  (signature.get(SignatureKey::kQueryRcode) & 0xf));
     builder.header(item.numbers.get(CdnsItemKey::kId), flags);
     add_question(builder, item, signature, tally, true);
     if (item.query_extended.has(CdnsExtendedKey::kQuestions)) {
@@ -385,10 +385,10 @@ bool build_cdns_response(const CdnsBlock& block, const CdnsItem& item,
     constexpr std::int64_t kResponseBit = 0x8000;
     Builder builder(block, out, tally);
     builder.need(sane(signature), CdnsNote::kBadValue);
-    const std::int64_t rcode = signature.get(Key::kResponseRcode);
+    const std::int64_t rcode = signature.get(SignatureKey::kResponseRcode);
     const auto flags = static_cast<std::uint16_t>(
-        kResponseBit | (signature.get(Key::kOpcode) << 11U) |
-        header_flags(signature.get(Key::kDnsFlags), kResponseBits) | (rcode & 0xf));
+        kResponseBit | (signature.get(SignatureKey::kOpcode) << 11U) |
+        header_flags(signature.get(SignatureKey::kDnsFlags), kResponseBits) | (rcode & 0xf));
     builder.header(item.numbers.get(CdnsItemKey::kId), flags);
     add_question(builder, item, signature, tally, false);
     if (rcode > 0xf) {

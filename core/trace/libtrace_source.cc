@@ -64,7 +64,7 @@ Nanoseconds from_erf(std::uint64_t erf) {
 /// length that has no room for what is in front of the frame, it crashes. Known are Ethernet (2
 /// bytes of padding before the frame) with its coloured kinds, and raw IP.
 bool erf_fits(const std::uint8_t* record) {
-    constexpr std::array<unsigned, 6> kTypes{2, 11, 16, 20, 22, 23};
+    constexpr std::array<unsigned, 6> kErfTypes{2, 11, 16, 20, 22, 23};
     Cursor in({record, kHeaderSize});
     in.skip(8);
     const unsigned type = in.u8();
@@ -75,7 +75,7 @@ bool erf_fits(const std::uint8_t* record) {
     for (unsigned first = type; (first & kMore) != 0 && before + 8 <= size; before += 8) {
         first = record[before];
     }
-    return std::ranges::find(kTypes, type & ~kMore) != kTypes.end() && before + 2 <= size;
+    return std::ranges::find(kErfTypes, type & ~kMore) != kErfTypes.end() && before + 2 <= size;
 }
 
 /// libtrace reads a record's header and up to 65,535 bytes of frame into a buffer of 65,536, so the

@@ -63,7 +63,7 @@ std::uint64_t ended(const wire::Counts& counts) {
 }
 
 Fanout::Fanout(const EventLoop& loop, std::string run, Events events)
-    : loop_(loop), run_(std::move(run)), events_(std::move(events)),
+    : run_(std::move(run)), events_(std::move(events)),
       heartbeat_(Watch::every(loop, kHeartbeat, [this] { heartbeat(); })) {
     describe_host(own_);
 }

@@ -133,7 +133,6 @@ private:
     void ready_if_all();
     void over_if_all();
 
-    const EventLoop& loop_;
     std::string run_;
     Events events_;
     std::vector<std::unique_ptr<Child>> children_;

@@ -21,7 +21,7 @@
 namespace reprise::querier::testing {
 namespace {
 
-constexpr int kLookEveryMs = 20;
+constexpr int kServeEveryMs = 20;
 
 FileDescriptor bound(const Endpoint& endpoint) {
     sockaddr_storage address{};
@@ -75,7 +75,7 @@ void UdpServer::serve() {
             waiting_.empty() ? kSecond : waiting_.begin()->first - SteadyClock::now();
         pollfd look{.fd = sockets_[0].get(), .events = POLLIN, .revents = 0};
         ::poll(&look, 1,
-               static_cast<int>(std::clamp<Nanoseconds>(left / kMillisecond, 0, kLookEveryMs)));
+               static_cast<int>(std::clamp<Nanoseconds>(left / kMillisecond, 0, kServeEveryMs)));
         if (look.revents != 0) {
             take();
         }
