@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import argparse
 import os
-import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 from cli import VERSION, bench, package, programs, spread, trace_info, world
 from cli import zones as planned
-from cli.errors import EXIT_FAILED, RepriseError, complain, discard
+from cli.errors import EXIT_FAILED, RepriseError, complain, discard, interrupt_in_order
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -135,7 +134,7 @@ def run_mutator(command: str, arguments: list[str]) -> int:
 def main(arguments: list[str]) -> int:
     """Parses, runs, and turns every expected failure into its one line."""
     _open_closed_streams()
-    _interrupt_in_order()
+    interrupt_in_order()
     try:
         status = run_command(build_parser().parse_args(arguments))
         sys.stdout.flush()
@@ -154,21 +153,6 @@ def main(arguments: list[str]) -> int:
         complain("reprise: error: interrupted; run it again")
         return EXIT_FAILED
     return status
-
-
-class _Interruption(KeyboardInterrupt):
-    """Not KeyboardInterrupt itself: once that has passed an exec(), Python dies of it whatever we return."""
-
-
-def _interrupt_in_order() -> None:
-    """SIGTERM and SIGHUP end a command as ctrl-C does; ignored signals stay ignored."""
-
-    def interrupt(_number: int, _frame: object) -> None:
-        raise _Interruption
-
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) != signal.SIG_IGN:
-            signal.signal(number, interrupt)
 
 
 def _open_closed_streams() -> None:

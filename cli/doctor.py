@@ -9,21 +9,15 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from cli import facts, hierarchy_setup, linux, netns, network, nftables, programs, sandbox
+from cli import facts, hierarchy_setup, linux, needs, netns, network, nftables, programs, sandbox
+from cli import packages as debian
 from cli.errors import EXIT_FAILED, RepriseError
 
-_PROGRAMS = (
-    "reprise-controller",
-    "reprise-querier",
-    "reprise-mutator",
-    "reprise-sampler",
-    "reprise-zonebuilder",
-    "reprise-proxy",
-)
+_PROGRAMS = (*needs.REPLAY, *needs.HIERARCHY)
 OK, LIMITED, MISSING = "ok", "limited", "missing"
 _WAKEUPS = 200
 _WAKEUP_GAP_NS = 1_000_000
@@ -83,45 +77,23 @@ def kernel() -> Finding:
 
 
 def packages() -> Finding:
-    """Packages of both sections of packages.txt, asked of dpkg in one call."""
-    run, test = read_packages((programs.ROOT / "packages.txt").read_text(encoding="utf-8"))
-    absent = missing_packages([*run, *test])
-    needed = [name for name in absent if name in run]
+    """Packages of all sections of packages.txt, asked of dpkg in one call."""
+    listed = debian.listed()
+    return judge_packages(listed, debian.missing(name for names in listed.values() for name in names))
+
+
+def judge_packages(listed: Mapping[str, Sequence[str]], absent: Collection[str]) -> Finding:
+    """What only some commands need is installed with them, and so no fault."""
+    by_section = {section: [name for name in names if name in absent] for section, names in listed.items()}
+    needed = [*by_section.pop("base"), *by_section.pop("run")]
     if needed:
         return Finding(MISSING, "packages", ", ".join(needed), f"apt-get install {' '.join(needed)}")
-    if absent:
-        return Finding(
-            LIMITED,
-            "packages",
-            f"for ./reprise test: {', '.join(absent)}",
-            f"apt-get install {' '.join(absent)}",
-        )
-    return Finding(OK, "packages", f"{len(run)} to run and {len(test)} to test are installed")
-
-
-def read_packages(text: str) -> tuple[list[str], list[str]]:
-    """The names of the sections [run] and [test] of packages.txt."""
-    found: dict[str, list[str]] = {"run": [], "test": []}
-    section = "run"
-    for line in text.splitlines():
-        words = line.split("#", 1)[0].strip()
-        if words.startswith("["):
-            section = words.strip("[]")
-        elif words:
-            found.setdefault(section, []).append(words)
-    return found["run"], found["test"]
-
-
-def missing_packages(names: list[str]) -> list[str]:
-    """Those that dpkg does not know as installed."""
-    done = subprocess.run(
-        ["dpkg-query", "-W", "-f", "${db:Status-Status} ${Package}\n", *names],
-        capture_output=True,
-        text=True,
-        check=False,
+    later = ", ".join(section for section, names in by_section.items() if names)
+    count = sum(len(names) for names in listed.values()) - len(absent)
+    detail = f"{count} are installed" + (
+        f"; those for {later} come with the commands that need them" if later else ""
     )
-    installed = {line.split()[1] for line in done.stdout.splitlines() if line.startswith("installed ")}
-    return [name for name in names if name not in installed]
+    return Finding(OK, "packages", detail)
 
 
 def built() -> Finding:
@@ -133,7 +105,9 @@ def built() -> Finding:
         except RepriseError:
             absent.append(name)
     if absent:
-        return Finding(MISSING, "programs", ", ".join(absent), "run ./reprise, which builds them")
+        return Finding(
+            MISSING, "programs", ", ".join(absent), "start the command by ./reprise, which builds them"
+        )
     return Finding(
         OK, "programs", f"{', '.join(name.removeprefix('reprise-') for name in _PROGRAMS)} are built"
     )
@@ -181,7 +155,7 @@ def fast_mode() -> Finding:
             [programs.own("reprise-packet-check")], capture_output=True, text=True, check=False, timeout=20
         )
     except (RepriseError, OSError, subprocess.TimeoutExpired) as error:
-        return Finding(LIMITED, "fast mode", f"cannot be tried: {error}", "run ./reprise, which builds it")
+        return Finding(LIMITED, "fast mode", f"cannot be tried: {error}")
     return judge_fast_mode(asked.stdout.strip() or asked.stderr.strip())
 
 
@@ -202,6 +176,11 @@ def judge_fast_mode(answer: str) -> Finding:
 
 def data_paths() -> Finding:
     """What hierarchies need: a ruleset (its guards are one) and a TUN device, made in a sandbox."""
+    if programs.find("nft") is None:
+        mend = f"apt-get install {programs.package_of('nft')}"
+        return Finding(
+            LIMITED, "hierarchies", "nft is not installed and comes with the first hierarchy", mend
+        )
     read, write = os.pipe()
     try:
         sandbox.run(lambda _life: _try_data_paths(write), sandbox.runtime_folder(), own_network=True)

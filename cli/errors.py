@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 
 EXIT_FAILED = 1
@@ -38,6 +39,21 @@ def want(good: bool, what: str, mend: str) -> None:
 
 class Interrupted(Exception):  # noqa: N818  (it is a request, not an error)
     """The user or the system asked for the end (SIGINT, SIGTERM, or the command itself died)."""
+
+
+class _Interruption(KeyboardInterrupt):
+    """Not KeyboardInterrupt itself: once that has passed an exec(), Python dies of it whatever we return."""
+
+
+def interrupt_in_order() -> None:
+    """SIGTERM and SIGHUP end a command as ctrl-C does; ignored signals stay ignored."""
+
+    def interrupt(_number: int, _frame: object) -> None:
+        raise _Interruption
+
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, interrupt)
 
 
 def complain(line: str) -> None:

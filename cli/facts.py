@@ -11,15 +11,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from cli import VERSION, delay, programs, zonefile
+from cli import VERSION, delay, needs, programs, zonefile
 from cli.errors import RepriseError
 from cli.experiment import Experiment
 from cli.planned import Facts
 
 _WANTED_DESCRIPTORS = 262_144
 _CAP_SYS_RESOURCE = 24
-_OWN = ("reprise-controller", "reprise-querier")
-_SERVER_PROGRAMS = {"nsd": ("nsd", "nsd-checkzone"), "bind": ("named", "named-checkzone"), "address": ()}
 _SERVER_USERS = {"nsd": "nsd", "bind": "bind"}
 _USERS = {"named": "bind", "nsd": "nsd", "unbound": "unbound", "kresd": "knot-resolver"}
 
@@ -32,14 +30,8 @@ def gather(experiment: Experiment, run: str) -> Facts:
             "sample.capture needs root: tcpdump cannot keep its rights in a user namespace",
             "run as root or with --set sample.capture=false",
         )
-    needed = [*_server_programs(experiment), *(["tcpdump"] if experiment.sample.capture else [])]
-    world, rtt = experiment.world, experiment.rtt
-    mutator = experiment.trace is None or experiment.mutate is not None or world is not None
-    mutator = mutator or (rtt is not None and rtt.by is not None)
-    own = [*_OWN, *(["reprise-mutator"] if mutator else [])]
-    own += ["reprise-sampler"] if experiment.own_server or experiment.sample.clients else []
-    own += ["reprise-zonebuilder"] if world else []
-    own += ["reprise-proxy"] if rtt or (world and world.data_path == "tun") else []
+    world = experiment.world
+    needed, own = needs.packaged_programs(experiment), needs.own_programs(experiment)
     if "reprise-proxy" in own:
         delay.check_device()
     found = {
@@ -71,16 +63,6 @@ def _read_lines(path: str | None) -> str:
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is no UTF-8 text"
         raise RepriseError(f"cannot read {path}: {why}", "mend hierarchy.resolver_config") from None
-
-
-def _server_programs(experiment: Experiment) -> tuple[str, ...]:
-    """The packaged programs at the server's side."""
-    world = experiment.world
-    if world is None:
-        return _SERVER_PROGRAMS[experiment.server.kind]
-    kinds = {"bind": "named", "unbound": "unbound", "knot-resolver": "kresd", "nsd": "nsd"}
-    servers = dict.fromkeys(kinds[one] for one in (*world.resolvers, world.engine))
-    return (*servers, "nft", "ip", "sysctl")
 
 
 def _server_user(kind: str) -> str:

@@ -205,16 +205,14 @@ def test_the_machines_bounds_on_connections() -> None:
     assert bad.line().endswith('sysctl -w net.ipv4.tcp_mem="65536 98304 131072"')
 
 
-def test_package_sections() -> None:
-    run, test = doctor.read_packages("# c\n[run]\na  # why\n\n[test]\nb # why\nc\n")
-    assert (run, test) == (["a"], ["b", "c"])
-
-
-def test_every_package_has_a_reason() -> None:
-    text = (Path(__file__).resolve().parent.parent / "packages.txt").read_text(encoding="utf-8")
-    for line in text.splitlines():
-        if line and not line.startswith(("#", "[")):
-            assert "  # " in line
+def test_packages_that_only_some_commands_need_are_no_fault() -> None:
+    listed = {"base": ("a", "b"), "run": ("c",), "packet": ("d",), "test": ("e", "f")}
+    assert doctor.judge_packages(listed, ()).line().endswith("6 are installed")
+    some = doctor.judge_packages(listed, ("d", "f"))
+    assert (some.state, some.mend) == ("ok", "")
+    assert "those for packet, test come with the commands" in some.detail
+    none = doctor.judge_packages(listed, ("c", "d"))
+    assert (none.state, none.detail, none.mend) == ("missing", "c", "apt-get install c")
 
 
 def test_what_and_mend_of_a_programs_last_line() -> None:

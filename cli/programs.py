@@ -9,8 +9,25 @@ from pathlib import Path
 from cli.errors import RepriseError
 
 ROOT = Path(__file__).resolve().parent.parent
-# Packages that a run needs only where it is asked for them; on a host each brings a service of its own.
-_OPTIONAL = {"unbound": "unbound", "kresd": "knot-resolver"}
+# Packages of the programs that are called, where they have another name.
+_PACKAGES = {
+    **dict.fromkeys(("dnssec-keygen", "dnssec-signzone", "dnssec-verify"), "bind9-utils"),
+    **dict.fromkeys(("named-checkconf", "named-checkzone"), "bind9-utils"),
+    **dict.fromkeys(("nsd-checkconf", "nsd-checkzone"), "nsd"),
+    **dict.fromkeys(("ip", "tc"), "iproute2"),
+    **dict.fromkeys(("umount", "mount"), "mount"),
+    **dict.fromkeys(("prlimit", "setpriv", "taskset", "unshare"), "util-linux"),
+    "dig": "bind9-dnsutils",
+    "editcap": "wireshark-common",
+    "env": "coreutils",
+    "kresd": "knot-resolver",
+    "kxdpgun": "knot-dnsutils",
+    "named": "bind9",
+    "nft": "nftables",
+    "sshd": "openssh-server",
+    "sysctl": "procps",
+    "tracestats": "libtrace-tools",
+}
 _SEARCH_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -20,7 +37,7 @@ def own(name: str) -> str:
         path = folder / name
         if path.is_file() and os.access(path, os.X_OK):
             return str(path)
-    raise RepriseError(f"program {name} is not built", "run ./reprise, which builds it")
+    raise RepriseError(f"program {name} is not built", "start the command by ./reprise, which builds it")
 
 
 def _folders() -> list[Path]:
@@ -32,10 +49,13 @@ def packaged(name: str) -> str:
     """Path of a packaged program; sbin is searched even where the user's PATH lacks it."""
     path = shutil.which(name, path=_SEARCH_PATH)
     if path is None:
-        package = _OPTIONAL.get(name)
-        mend = f"apt-get install {package}" if package else "run ./reprise, which installs it"
-        raise RepriseError(f"program {name} is missing", mend)
+        raise RepriseError(f"program {name} is missing", f"apt-get install {package_of(name)}")
     return path
+
+
+def package_of(name: str) -> str:
+    """The Debian package of a program."""
+    return _PACKAGES.get(name, name)
 
 
 def find(name: str) -> str | None:

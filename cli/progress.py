@@ -1,11 +1,14 @@
-"""What goes on, on standard error: phases, then one live line (redrawn on a terminal, else every 10 s)."""
+"""What goes on, on standard error: phases, then one live line, rewritten in place on a terminal.
+
+Elsewhere the live line is printed anew from time to time.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TextIO
 
 from cli.errors import discard
@@ -16,11 +19,18 @@ _QUIET_S = 10.0  # seconds between lines where standard error is no terminal
 class Progress:
     """Writes phases and the live line; never more than one unfinished line at a time."""
 
-    def __init__(self, stream: TextIO | None = None) -> None:
+    def __init__(
+        self,
+        stream: TextIO | None = None,
+        quiet_s: float = _QUIET_S,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._stream = stream or sys.stderr
         self._live = self._stream.isatty()
+        self._quiet_s = quiet_s
+        self._clock = clock
         self._width = 0
-        self._last_s = 0.0
+        self._next_s = 0.0
 
     def phase(self, text: str) -> None:
         """One line for what begins now."""
@@ -29,17 +39,28 @@ class Progress:
 
     def update(self, fields: Mapping[str, str]) -> None:
         """Shows the controller's latest figures."""
-        text = "reprise: " + describe(fields)
+        self.show(describe(fields))
+
+    def show(self, text: str) -> None:
+        """The live line as it is now."""
+        text = f"reprise: {text}"
         if self._live:
             text = text[: self._columns() - 1]  # a wrapped line could not be redrawn
             self._write("\r" + text.ljust(self._width))
             self._width = len(text)
-        elif time.monotonic() - self._last_s >= _QUIET_S:
-            self._last_s = time.monotonic()
+        elif (now := self._clock()) >= self._next_s:
+            self._next_s = now + self._quiet_s
             self._write(text + "\n")
+
+    def end(self, text: str) -> None:
+        """Ends the live line with its last words, which stay."""
+        self._write(("\r" if self._width else "") + f"reprise: {text}".ljust(self._width) + "\n")
+        self._width = 0
+        self._next_s = 0.0
 
     def finish(self) -> None:
         """Ends the live line, if there is one."""
+        self._next_s = 0.0
         if self._width:
             self._width = 0
             self._write("\n")

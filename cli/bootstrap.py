@@ -1,0 +1,118 @@
+"""Installs and builds what a command line needs, and becomes the `reprise` command.
+
+`./reprise` starts it with the system's Python before anything else is there, so it uses Python's own library
+alone. With nothing to do it costs about a tenth of a second.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NoReturn
+
+from cli import needs, packages, programs, steps
+from cli.building import VENV, Environment, Release
+from cli.errors import EXIT_FAILED, RepriseError, complain, interrupt_in_order
+from cli.needs import Needs
+from cli.progress import Progress
+
+_LOCK = ".bootstrap-lock"
+
+
+def prepare(wanted: Needs) -> None:
+    """Does what is still to do for the needs of a command."""
+    if wanted == Needs():
+        return
+    folder = programs.ROOT / "build"
+    with contextlib.suppress(OSError):
+        folder.mkdir(exist_ok=True)
+    if not os.access(folder, os.W_OK):
+        _want_all(wanted)
+        return
+    with _alone(folder / _LOCK):
+        _carry_out(wanted)
+
+
+def _want_all(wanted: Needs) -> None:
+    """In a folder that only others may write everything must be there."""
+    files = [VENV / "bin/python", *(programs.ROOT / "build/release/bin" / one for one in wanted.targets)]
+    if not all(file.exists() for file in files):
+        raise RepriseError(
+            f"{programs.ROOT} is not writable and not built", "run this command once as its owner"
+        )
+
+
+@contextlib.contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """One bootstrap at a time."""
+    with path.open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            complain("reprise: waiting for another bootstrap")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _carry_out(wanted: Needs) -> None:
+    """Packages first. pip mostly waits for the network, so it works while the programs are compiled."""
+    listed = packages.listed()
+    every = {name for names in listed.values() for name in names}
+    absent = set(packages.missing(every))
+    missing = [name for section in wanted.sections for name in listed[section] if name in absent]
+    missing = list(dict.fromkeys(missing))
+    environment = Environment(wanted.python)
+    release = Release(wanted.targets, sorted(every - absent.difference(missing)))
+    to_install, to_build = bool(missing), (bool(missing) and bool(wanted.targets)) or not release.is_built()
+    to_fetch = not environment.is_made()
+    count = to_install + to_build + to_fetch
+    title = (f"step {number} of {count}" for number in range(1, count + 1))
+    if to_install:
+        packages.install(missing, f"{next(title)}: Debian packages")
+    if not to_fetch:
+        if to_build:
+            release.build(f"{next(title)}: programs")
+        return
+    built = f"{next(title)}: programs" if to_build else ""
+    fetching = steps.Running(environment.job(f"{next(title)}: Python packages"))
+    try:
+        if to_build:
+            release.build(built)
+    except BaseException:
+        fetching.stop()
+        raise
+    environment.finish(fetching.watch(Progress(quiet_s=steps.LINE_EVERY_S)))
+
+
+def become(arguments: list[str]) -> NoReturn:
+    """Hands over to the command; help needs no environment."""
+    python = VENV / "bin/python"
+    program = str(python) if python.exists() else sys.executable
+    os.execv(program, [program, "-P", "-m", "cli", *arguments])
+
+
+def main(arguments: list[str]) -> int:
+    """Prepares and hands over; only what went wrong comes back."""
+    interrupt_in_order()
+    try:
+        prepare(needs.of(arguments))
+    except RepriseError as error:
+        complain(error.line())
+        return error.status
+    except OSError as error:
+        complain(
+            f"reprise: error: {error.filename or 'bootstrap'}: {error.strerror}; mend that and run it again"
+        )
+        return EXIT_FAILED
+    except KeyboardInterrupt:
+        complain("reprise: error: interrupted; run it again")
+        return EXIT_FAILED
+    become(arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,150 @@
+"""What command lines need, and that it is what the plans use."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from cli import bench, needs, packages, programs
+from cli.experiment import load
+from cli.needs import Needs
+
+EXPERIMENTS = programs.ROOT / "experiments"
+QUICKSTART = str(EXPERIMENTS / "quickstart.toml")
+REPLAY = {"reprise-controller", "reprise-querier", "reprise-sampler", "reprise-mutator"}
+
+
+@pytest.mark.parametrize(
+    "words", ["", "--help", "--version", "run --help", "zap", "bench", "bench zap", "test -h"]
+)
+def test_help_and_what_is_no_command_need_nothing(words: str) -> None:
+    assert needs.of(words.split()) == Needs()
+
+
+@pytest.mark.parametrize(
+    ("words", "sections", "more_targets"),
+    [
+        ("quickstart", "", ""),
+        ("quickstart --set server.kind=bind", "bind", ""),
+        ("quickstart --set=server.kind=bind --set sample.capture=true", "bind capture", ""),
+        ("quickstart --set rtt.rtt_ms=20", "hierarchy", "reprise-proxy"),
+        ("quickstart --set replay.source_mode=packet", "packet", ""),
+        ("hierarchy", "bind hierarchy capture", "reprise-zonebuilder reprise-proxy"),
+        ("hierarchy --set hierarchy.data_path=nft", "bind hierarchy capture", "reprise-zonebuilder"),
+        (
+            "hierarchy --set hierarchy.resolver=unbound --set hierarchy.engine=nsd",
+            "hierarchy capture",
+            "reprise-zonebuilder reprise-proxy",
+        ),
+        ("quickstart --set no.such=key", "", ""),
+        ("quickstart --no-such-option", "", ""),
+    ],
+)
+def test_an_experiment_needs_what_it_asks_for(words: str, sections: str, more_targets: str) -> None:
+    name, *settings = words.split()
+    for command in ("run", "plan"):
+        found = needs.of([command, str(EXPERIMENTS / f"{name}.toml"), *settings])
+        assert set(found.sections) == {"base", "run", *sections.split()}
+        assert set(found.targets) == REPLAY | set(more_targets.split())
+        assert found.python == ("requirements.txt",)
+
+
+def test_an_experiment_that_is_not_there_needs_what_most_need() -> None:
+    assert needs.of(["run", "none.toml"]) == needs.of(["run", QUICKSTART])
+
+
+def test_every_experiment_gets_the_programs_of_its_plan() -> None:
+    for path in sorted(EXPERIMENTS.glob("*.toml")):
+        found = needs.of(["run", str(path)])
+        assert set(needs.own_programs(load(path, []))) <= set(found.targets), path
+
+
+def test_other_commands() -> None:
+    assert needs.of(["trace", "info", "--help"]).targets == ("reprise-mutator",)
+    assert needs.of(["report", "x"]).targets == ()
+    assert needs.of(["mutate", "a", "-o", "b"]).sections == ("base",)
+    assert needs.of(["mutate", "a", "--inventory=hosts", "-o", "b"]).sections == ("base", "spread")
+    assert "packet" in needs.of(["bench", "udp", "--quick"]).sections
+    assert "packet" not in needs.of(["bench", "--quick", "mutate"]).sections
+    assert needs.of(["test", "--slow"]).python == ("requirements.txt", "requirements-test.txt")
+
+
+@pytest.mark.parametrize("name", bench._DEFAULT_REPEATS)
+def test_every_bench_is_known(name: str) -> None:
+    assert needs.of(["bench", name]).targets
+
+
+def test_sections_and_targets_exist() -> None:
+    lines = [["run", str(path)] for path in EXPERIMENTS.glob("*.toml")]
+    lines += [
+        ["test"],
+        ["doctor"],
+        ["mutate", "--inventory"],
+        ["zones"],
+        ["run", QUICKSTART, "--set", "rtt.rtt_ms=1"],
+    ]
+    lines += [["bench", name] for name in bench._DEFAULT_REPEATS]
+    found = [needs.of(line) for line in lines]
+    assert {section for one in found for section in one.sections} == set(packages.listed())
+    made = "\n".join(path.read_text(encoding="utf-8") for path in programs.ROOT.glob("*/**/CMakeLists.txt"))
+    for target in {target for one in found for target in one.targets}:
+        assert f"add_executable({target} " in made
+
+
+# --- packages and their programs --------------------------------------------------------------------------
+
+
+def test_sections_of_packages() -> None:
+    text = "# c\n[run]\na  # why\n\n[test]\nb # why\nc\n[none]\n"
+    assert packages.read(text) == {"run": ("a",), "test": ("b", "c"), "none": ()}
+
+
+def test_every_package_has_a_reason_and_one_section() -> None:
+    text = (programs.ROOT / "packages.txt").read_text(encoding="utf-8")
+    for line in text.splitlines():
+        if line and not line.startswith(("#", "[")):
+            assert "  # " in line
+    names = [name for section in packages.listed().values() for name in section]
+    assert len(names) == len(set(names))
+    for section in packages.listed():
+        assert f"\n#   {section} " in text
+
+
+def test_every_program_that_is_called_comes_with_a_listed_package() -> None:
+    essential = {"util-linux", "coreutils", "mount", "sh"}
+    listed = {name for section in packages.listed().values() for name in section}
+    with_others = {"wireshark-common": "tshark"}  # packages that a listed one depends on
+    for path in sorted(programs.ROOT.glob("[bct]*/*.py")):
+        for name in re.findall(r'packaged\("([a-z-]+)"\)', path.read_text(encoding="utf-8")):
+            package = programs.package_of(name)
+            assert with_others.get(package, package) in listed | essential, (path, name)
+
+
+def test_python_packages_are_pinned_once() -> None:
+    names = []
+    for file in (needs.RUN_PYTHON, needs.TEST_PYTHON):
+        for line in (programs.ROOT / file).read_text(encoding="utf-8").splitlines():
+            if not line.startswith("#"):
+                assert re.fullmatch(r"[A-Za-z0-9_-]+==[0-9.]+", line), line
+                names.append(line.split("==", maxsplit=1)[0].lower())
+    assert len(names) == len(set(names)) > 20
+
+
+def test_the_bootstrap_uses_pythons_own_library_alone() -> None:
+    """Followed by the imports of our modules, as they stand at the top of each."""
+    seen: set[str] = set()
+    left = ["bootstrap", "experiment"]
+    while left:
+        name = left.pop()
+        seen.add(name)
+        text = Path(programs.ROOT, "cli", f"{name}.py").read_text(encoding="utf-8")
+        for module in re.findall(r"^(?:from|import) (\S+)", text, re.MULTILINE):
+            assert not re.match(
+                r"numpy|matplotlib|cryptography|dns|xxhash|jinja2|report|bench|tests", module
+            ), name
+        found = re.findall(r"^from cli\.(\w+) import", text, re.MULTILINE)
+        for group in re.findall(r"^from cli import (.+)$", text, re.MULTILINE):
+            found += [one.split(" as ")[0].strip() for one in group.split(",")]
+        left += [one for one in found if one not in seen and one.islower()]

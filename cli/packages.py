@@ -1,0 +1,122 @@
+"""Debian packages: what packages.txt lists, what is installed, and installing the rest.
+
+Uses Python's own library alone: the bootstrap runs it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from cli import programs, steps
+from cli.errors import RepriseError, complain
+from cli.progress import Progress
+
+_POLICY = Path("/usr/sbin/policy-rc.d")
+_POLICY_MARK = "made by reprise while it installs packages"
+# Servers are started by experiments only: services of packages that we installed are not left enabled.
+_SERVICES = {
+    "nsd": ("nsd",),
+    "bind9": ("named", "bind9", "named-resolvconf"),
+    "unbound": ("unbound", "unbound-resolvconf"),
+}
+_OPTIONS = ("APT::Status-Fd=1", "Dpkg::Use-Pty=0", "DPkg::Lock::Timeout=600")
+_APT = ("apt-get", "-y", "-q", *(word for option in _OPTIONS for word in ("-o", option)))
+
+
+def read(text: str) -> dict[str, tuple[str, ...]]:
+    """The names in each section of packages.txt."""
+    found: dict[str, tuple[str, ...]] = {}
+    section = ""
+    for line in text.splitlines():
+        words = line.split("#", 1)[0].strip()
+        if words.startswith("["):
+            section = words.strip("[]")
+            found[section] = ()
+        elif words:
+            found[section] += (words,)
+    return found
+
+
+def listed() -> dict[str, tuple[str, ...]]:
+    """What packages.txt lists."""
+    return read((programs.ROOT / "packages.txt").read_text(encoding="utf-8"))
+
+
+def missing(names: Iterable[str]) -> list[str]:
+    """Those that dpkg does not know as installed, each once."""
+    names = list(dict.fromkeys(names))
+    try:
+        done = subprocess.run(
+            ["dpkg-query", "-W", "-f", "${db:Status-Status} ${Package}\n", *names],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    except OSError:
+        raise RepriseError("there is no dpkg", "use Debian 12 or its like") from None
+    installed = {line.split()[1] for line in done.stdout.splitlines() if line.startswith("installed ")}
+    return [name for name in names if name not in installed]
+
+
+def install(names: Sequence[str], title: str) -> None:
+    """Installs packages and starts none of their daemons. The lists may be absent or old: then they are
+    fetched, and it is tried once more.
+    """
+    if os.geteuid() != 0:
+        command = f"apt-get install --no-install-recommends {' '.join(names)}"
+        raise RepriseError("Debian packages are missing", f"run as root: {command}")
+    if shutil.which("apt-get") is None:
+        raise RepriseError("there is no apt-get", "use Debian 12 or its like")
+    complain(f"reprise: installing Debian packages: {' '.join(names)}")
+    progress = Progress(quiet_s=steps.LINE_EVERY_S)
+    wanted = _job(title, "install", "--no-install-recommends", *names)
+    with _no_daemons():
+        done = steps.run(wanted, progress)
+        if done.status != 0:
+            done = steps.run(_job(f"{title}: lists", "update"), progress)
+            done = steps.run(wanted, progress) if done.status == 0 else done
+        if done.status != 0:
+            raise RepriseError(f"apt-get failed: {_reason(done.output)}", "mend that and run it again")
+        for package in names:
+            for unit in _SERVICES.get(package, ()):
+                _disable(unit)
+
+
+def _job(title: str, *words: str) -> steps.Job:
+    return steps.Job(title, (*_APT, *words), steps.read_apt, {"DEBIAN_FRONTEND": "noninteractive"})
+
+
+def _reason(output: str) -> str:
+    lines = [line for line in output.splitlines() if line.strip()]
+    errors = [line.removeprefix("E: ") for line in lines if line.startswith("E: ")]
+    return (errors or lines[-1:] or ["it says nothing"])[0]
+
+
+@contextmanager
+def _no_daemons() -> Iterator[None]:
+    """Daemons of packages do not start meanwhile; a policy of the administrator's own stays."""
+    if _POLICY.exists() and _POLICY_MARK not in _POLICY.read_text(encoding="utf-8", errors="replace"):
+        yield
+        return
+    try:
+        _POLICY.write_text(f"#!/bin/sh\n# {_POLICY_MARK}\nexit 101\n", encoding="ascii")
+        _POLICY.chmod(0o755)
+        yield
+    finally:
+        _POLICY.unlink(missing_ok=True)
+
+
+def _disable(unit: str) -> None:
+    commands = [["update-rc.d", unit, "disable"]]
+    if Path("/run/systemd/system").is_dir():
+        commands.append(["systemctl", "disable", "--now", f"{unit}.service"])
+    else:
+        commands.append(["deb-systemd-helper", "disable", f"{unit}.service"])
+    for argv in commands:
+        if programs.find(argv[0]):
+            subprocess.run(argv, capture_output=True, check=False)

@@ -1,0 +1,234 @@
+"""Long steps with a program's output kept aside and one line that tells how far it is and what is left.
+
+The output is shown when the program fails. Uses Python's own library alone: the bootstrap runs it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cli.progress import Progress
+
+LINE_EVERY_S = 15.0  # where standard error is no terminal
+_TICK_S = 0.2
+_TAIL_LINES = 60
+_SOONEST_S, _LEAST_SHARE = 5.0, 0.02  # before that the pace says nothing
+_FETCHED = 0.3  # of an installation's time, roughly
+_APT_STATUS = re.compile(r"(dl|pm)status:[^:]*:([0-9.]+):")
+_NINJA_STATUS = re.compile(r"\[(\d+)/(\d+)\] ")
+NINJA_ENVIRONMENT = {"NINJA_STATUS": "[%f/%t] "}
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How far a program is: from 0 to 1, and in words."""
+
+    share: float
+    text: str
+
+
+Read = Callable[[str], Reading | None]
+
+
+def read_apt(line: str) -> Reading | None:
+    """A line of `APT::Status-Fd`: packages are fetched first and then installed."""
+    found = _APT_STATUS.match(line)
+    if found is None:
+        return None
+    percent = min(float(found[2]), 100.0)
+    if found[1] == "dl":
+        return Reading(_FETCHED * percent / 100, f"{percent:.0f} % fetched")
+    return Reading(_FETCHED + (1 - _FETCHED) * percent / 100, f"{percent:.0f} % installed")
+
+
+def read_ninja(line: str) -> Reading | None:
+    """A line of ninja as it prints one for each file."""
+    found = _NINJA_STATUS.match(line)
+    if found is None:
+        return None
+    done, total = int(found[1]), max(1, int(found[2]))
+    return Reading(done / total, f"{done} of {total} files, {100 * done // total} %")
+
+
+def read_pip(total: int) -> Read:
+    """A reader for pip with `total` packages to collect."""
+    seen = 0
+
+    def read(line: str) -> Reading | None:
+        nonlocal seen
+        if not line.startswith(("Collecting ", "Requirement already satisfied: ")):
+            return None
+        seen = min(seen + 1, total)
+        return Reading(seen / (total + 1), f"{seen} of {total} packages")
+
+    return read
+
+
+def read_nothing(_line: str) -> Reading | None:
+    """For programs that do not tell how far they are."""
+    return None
+
+
+class Tracker:
+    """The live line of a step: what, how far, and what is left at the pace so far."""
+
+    def __init__(self, title: str, read: Read, now_s: float) -> None:
+        self._title = title
+        self._read = read
+        self._begin_s = now_s
+        self._last: Reading | None = None
+
+    def take(self, line: str) -> None:
+        """Reads a line of the program's output."""
+        self._last = self._read(line) or self._last
+
+    def text(self, now_s: float) -> str:
+        """The line as it is now."""
+        if self._last is None:
+            return self._title
+        return f"{self._title}: {self._last.text}, {self._left(self._last.share, now_s - self._begin_s)}"
+
+    @staticmethod
+    def _left(share: float, passed_s: float) -> str:
+        if passed_s < _SOONEST_S or share < _LEAST_SHARE:
+            return "time left not yet known"
+        return left_in_words(passed_s * (1 - share) / share)
+
+    def end(self, now_s: float) -> str:
+        """The line that stays."""
+        return f"{self._title}: done in {seconds_in_words(now_s - self._begin_s)}"
+
+
+def left_in_words(seconds: float) -> str:
+    """What is left, to the minute."""
+    if seconds < 45:
+        return "less than a minute left"
+    return f"about {max(1, round(seconds / 60))} min left"
+
+
+def seconds_in_words(seconds: float) -> str:
+    """A duration, to the second."""
+    whole = round(seconds)
+    return f"{whole} s" if whole < 60 else f"{whole // 60} min {whole % 60} s"
+
+
+@dataclass(frozen=True)
+class Job:
+    """A program to be run as a step; `env` is added to the environment."""
+
+    title: str
+    argv: Sequence[str]
+    read: Read = read_nothing
+    env: Mapping[str, str] = field(default_factory=dict)
+    cwd: Path | None = None
+    nice: bool = False
+
+
+@dataclass(frozen=True)
+class Done:
+    """How a program ended, and what it printed."""
+
+    status: int
+    output: str
+
+
+class Running:
+    """A started job. It has a process group of its own, so that its end is ours to ask for."""
+
+    def __init__(self, job: Job) -> None:
+        self._log = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115
+        self._reader = Path(f"/proc/self/fd/{self._log.fileno()}").open(encoding="utf-8", errors="replace")  # noqa: SIM115
+        self._half = ""
+        self._tracker = Tracker(job.title, job.read, time.monotonic())
+        self._process = subprocess.Popen(
+            ["nice", "-n", "19", *job.argv] if job.nice else list(job.argv),
+            stdin=subprocess.DEVNULL,
+            stdout=self._log,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, **job.env},
+            cwd=job.cwd,
+            process_group=0,
+        )
+
+    def watch(self, progress: Progress) -> Done:
+        """Shows how far it is until it ends; an interruption ends it first and then goes on."""
+        try:
+            while not self._ended():
+                progress.show(self._tracker.text(time.monotonic()))
+        except BaseException:
+            progress.finish()
+            self.stop()
+            raise
+        if self._process.returncode == 0:
+            progress.end(self._tracker.end(time.monotonic()))
+        else:
+            progress.finish()
+        return Done(self._process.returncode, self._output())
+
+    def _ended(self) -> bool:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(_TICK_S)
+        ended = self._process.returncode is not None
+        lines = (self._half + self._reader.read()).split("\n")
+        self._half = lines.pop()
+        for line in lines:
+            self._tracker.take(line)
+        return ended
+
+    def _output(self) -> str:
+        self._reader.seek(0)
+        text = self._reader.read()
+        self._reader.close()
+        self._log.close()
+        return "\n".join(line for line in text.splitlines() if not _APT_STATUS.match(line))
+
+    def stop(self) -> None:
+        """Asks it to end as ctrl-C does, and waits: an installation that is cut off would need mending."""
+        if self._process.poll() is not None:
+            return
+        ignored = signal.getsignal(signal.SIGINT) == signal.SIG_IGN  # which the program inherits
+        with _undisturbed(), contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGTERM if ignored else signal.SIGINT)
+            self._process.wait()
+
+
+@contextlib.contextmanager
+def _undisturbed() -> Iterator[None]:
+    """A second ctrl-C does not cut off what the first one began."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = [signal.signal(number, signal.SIG_IGN) for number in numbers]
+    try:
+        yield
+    finally:
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, handler)
+
+
+def run(job: Job, progress: Progress | None = None) -> Done:
+    """Runs a program to its end as a step."""
+    progress = progress or Progress(quiet_s=LINE_EVERY_S)
+    try:
+        running = Running(job)
+    except OSError as error:
+        return Done(127, f"cannot start {job.argv[0]}: {error.strerror}")
+    return running.watch(progress)
+
+
+def show_tail(output: str) -> None:
+    """The last lines of what a program printed before it failed."""
+    sys.stderr.writelines(f"{line}\n" for line in output.splitlines()[-_TAIL_LINES:])
+    sys.stderr.flush()
