@@ -24,8 +24,10 @@ _SERVICES = {
     "bind9": ("named", "bind9", "named-resolvconf"),
     "unbound": ("unbound", "unbound-resolvconf"),
 }
-_OPTIONS = ("APT::Status-Fd=1", "Dpkg::Use-Pty=0", "DPkg::Lock::Timeout=600")
-_APT = ("apt-get", "-y", "-q", *(word for option in _OPTIONS for word in ("-o", option)))
+_OPTIONS = ("APT::Status-Fd=3", "Dpkg::Use-Pty=0", "DPkg::Lock::Timeout=600")
+# apt-get closes the descriptor for its status before it starts others, which need their standard output.
+_STATUS_TOO = ("sh", "-c", 'exec "$@" 3>&1', "sh")
+_APT = (*_STATUS_TOO, "apt-get", "-y", "-q", *(word for option in _OPTIONS for word in ("-o", option)))
 
 
 def read(text: str) -> dict[str, tuple[str, ...]]:
