@@ -24,7 +24,6 @@ LINE_EVERY_S = 15.0  # where standard error is no terminal
 _TICK_S = 0.2
 _TAIL_LINES = 60
 _SOONEST_S, _LEAST_SHARE = 5.0, 0.02  # before that the pace says nothing
-_FETCHED = 0.3  # of an installation's time, roughly
 _APT_STATUS = re.compile(r"(dl|pm)status:[^:]*:([0-9.]+):")
 _NINJA_STATUS = re.compile(r"\[(\d+)/(\d+)\] ")
 NINJA_ENVIRONMENT = {"NINJA_STATUS": "[%f/%t] "}
@@ -32,10 +31,11 @@ NINJA_ENVIRONMENT = {"NINJA_STATUS": "[%f/%t] "}
 
 @dataclass(frozen=True)
 class Reading:
-    """How far a program is: from 0 to 1, and in words."""
+    """How far a program is: from 0 to 1, and in words. Each phase has a pace of its own."""
 
     share: float
     text: str
+    phase: str = ""
 
 
 Read = Callable[[str], Reading | None]
@@ -47,9 +47,8 @@ def read_apt(line: str) -> Reading | None:
     if found is None:
         return None
     percent = min(float(found[2]), 100.0)
-    if found[1] == "dl":
-        return Reading(_FETCHED * percent / 100, f"{percent:.0f} % fetched")
-    return Reading(_FETCHED + (1 - _FETCHED) * percent / 100, f"{percent:.0f} % installed")
+    phase = "fetched" if found[1] == "dl" else "installed"
+    return Reading(percent / 100, f"{percent:.0f} % {phase}", phase)
 
 
 def read_ninja(line: str) -> Reading | None:
@@ -86,18 +85,23 @@ class Tracker:
     def __init__(self, title: str, read: Read, now_s: float) -> None:
         self._title = title
         self._read = read
-        self._begin_s = now_s
+        self._begin_s = self._phase_s = now_s
         self._last: Reading | None = None
 
-    def take(self, line: str) -> None:
+    def take(self, line: str, now_s: float) -> None:
         """Reads a line of the program's output."""
-        self._last = self._read(line) or self._last
+        found = self._read(line)
+        if found is None:
+            return
+        if self._last is not None and found.phase != self._last.phase:
+            self._phase_s = now_s
+        self._last = found
 
     def text(self, now_s: float) -> str:
         """The line as it is now."""
         if self._last is None:
             return self._title
-        return f"{self._title}: {self._last.text}, {self._left(self._last.share, now_s - self._begin_s)}"
+        return f"{self._title}: {self._last.text}, {self._left(self._last.share, now_s - self._phase_s)}"
 
     @staticmethod
     def _left(share: float, passed_s: float) -> str:
@@ -183,7 +187,7 @@ class Running:
         lines = (self._half + self._reader.read()).split("\n")
         self._half = lines.pop()
         for line in lines:
-            self._tracker.take(line)
+            self._tracker.take(line, time.monotonic())
         return ended
 
     def _output(self) -> str:
