@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import FrameType
 
 from cli.progress import Progress
 
@@ -136,7 +137,6 @@ class Job:
     read: Read = read_nothing
     env: Mapping[str, str] = field(default_factory=dict)
     cwd: Path | None = None
-    nice: bool = False
 
 
 @dataclass(frozen=True)
@@ -155,15 +155,16 @@ class Running:
         self._reader = Path(f"/proc/self/fd/{self._log.fileno()}").open(encoding="utf-8", errors="replace")  # noqa: SIM115
         self._half = ""
         self._tracker = Tracker(job.title, job.read, time.monotonic())
-        self._process = subprocess.Popen(
-            ["nice", "-n", "19", *job.argv] if job.nice else list(job.argv),
-            stdin=subprocess.DEVNULL,
-            stdout=self._log,
-            stderr=subprocess.STDOUT,
-            env={**os.environ, **job.env},
-            cwd=job.cwd,
-            process_group=0,
-        )
+        with _interruptible():
+            self._process = subprocess.Popen(
+                list(job.argv),
+                stdin=subprocess.DEVNULL,
+                stdout=self._log,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, **job.env},
+                cwd=job.cwd,
+                process_group=0,
+            )
 
     def watch(self, progress: Progress) -> Done:
         """Shows how far it is until it ends; an interruption ends it first and then goes on."""
@@ -201,25 +202,35 @@ class Running:
         """Asks it to end as ctrl-C does, and waits: an installation that is cut off would need mending."""
         if self._process.poll() is not None:
             return
-        ignored = signal.getsignal(signal.SIGINT) == signal.SIG_IGN  # which the program inherits
         with _undisturbed(), contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGTERM if ignored else signal.SIGINT)
+            os.killpg(self._process.pid, signal.SIGINT)
             self._process.wait()
 
 
-@contextlib.contextmanager
-def _undisturbed() -> Iterator[None]:
+def _undisturbed() -> contextlib.AbstractContextManager[None]:
     """A second ctrl-C does not cut off what the first one began."""
+    return _handling((signal.SIGINT, signal.SIGTERM, signal.SIGHUP), signal.SIG_IGN)
+
+
+def _interruptible() -> contextlib.AbstractContextManager[None]:
+    """What starts meanwhile can be interrupted, even where we ignore that as a shell's background job."""
+    ignored = signal.getsignal(signal.SIGINT) == signal.SIG_IGN
+    return _handling((signal.SIGINT,) if ignored else (), signal.default_int_handler)
+
+
+@contextlib.contextmanager
+def _handling(
+    numbers: Sequence[signal.Signals], handler: signal.Handlers | Callable[[int, FrameType | None], None]
+) -> Iterator[None]:
+    """Signals are the main thread's matter; in others nothing changes."""
     if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = [signal.signal(number, signal.SIG_IGN) for number in numbers]
+        numbers = ()
+    before = [signal.signal(number, handler) for number in numbers]
     try:
         yield
     finally:
-        for number, handler in zip(numbers, before, strict=True):
-            signal.signal(number, handler)
+        for number, earlier in zip(numbers, before, strict=True):
+            signal.signal(number, earlier)
 
 
 def run(job: Job, progress: Progress | None = None) -> Done:

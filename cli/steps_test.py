@@ -119,14 +119,15 @@ def test_output_is_kept_and_status_lines_are_not() -> None:
     assert steps.run(steps.Job("it", ("/no/such/program",)), Progress(stream)).status == 127
 
 
-def test_an_interruption_ends_the_program_first(tmp_path: Path) -> None:
+@pytest.mark.parametrize("before", ["", "signal.signal(signal.SIGINT, signal.SIG_IGN)\n"])
+def test_an_interruption_ends_the_program_first(tmp_path: Path, before: str) -> None:
     """The program takes a while to end in order; what we started is not left behind."""
     (tmp_path / "slow").write_text(
         f"#!/bin/sh\ntrap 'sleep 0.3; touch {tmp_path}/ended; exit 1' INT\ntouch {tmp_path}/began\n"
         "while :; do sleep 0.05; done\n"
     )
     code = (
-        "from cli import steps, errors\nerrors.interrupt_in_order()\n"
+        f"import signal\nfrom cli import steps, errors\n{before}errors.interrupt_in_order()\n"
         f"try:\n    steps.run(steps.Job('it', ('sh', '{tmp_path}/slow')))\n"
         "except KeyboardInterrupt:\n    print('interrupted')\n"
     )
