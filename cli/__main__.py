@@ -45,7 +45,11 @@ def build_parser() -> argparse.ArgumentParser:
     )
     bench.add_command(commands)
     test = commands.add_parser("test", help="all checks and tests")
-    test.add_argument("--slow", action="store_true", help="add what takes longer")
+    test.add_argument("--slow", action="store_true", help="add what takes longer, and look at all files")
+    test.add_argument(
+        "--only", metavar="NAME", help="run only what has this name: a check, a test program, a test"
+    )
+    test.add_argument("--list", action="store_true", help="print the names of checks and tests")
     return parser
 
 
@@ -101,7 +105,7 @@ def _commands() -> dict[str, Callable[[argparse.Namespace], int]]:
         "bench": bench.command_bench,
         "zones": _zones_step,
         "package": lambda options: package.command_package(options.output),
-        "test": lambda options: selftest.command_test(options.slow),
+        "test": lambda options: selftest.command_test(options.slow, options.only, options.list),
     }
 
 

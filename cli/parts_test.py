@@ -15,8 +15,9 @@ from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from cli import certificates, doctor, netns, programs, progress, ready, selftest, sockdiag
+from cli import certificates, doctor, netns, programs, progress, ready, sockdiag
 from cli import network as networks
+from cli.counts import Counts, Timed, junit, longest
 from cli.errors import RepriseError
 from cli.experiment import Server
 from cli.planned import Process, Ready
@@ -170,9 +171,22 @@ def test_last_lines_and_exits(tmp_path: Path) -> None:
 def test_counts_of_a_junit_file() -> None:
     text = """<testsuite><testcase name="a"/><testcase name="b"><failure/></testcase>
     <testcase name="c"><skipped message="no data"/></testcase></testsuite>"""
-    counts = selftest.junit(text)
+    counts = junit(text)
     assert counts.text() == "1 passed, 1 failed, 1 skipped"
     assert counts.notes == ("c: no data",)
+
+
+def test_what_took_longest() -> None:
+    text = """<testsuites><testsuite><testcase classname="tests.a_test" name="test_x" time="2.5"/>
+    <testcase name="core_test" classname="core_test" time="0.25"/><testcase name="quick" time="0.001"/>
+    <testcase name="none"><skipped/></testcase></testsuite></testsuites>"""
+    times = junit(text).times
+    assert longest(times) == ["    2.5 s  tests.a_test: test_x", "    0.2 s  core_test"]
+    assert longest([Timed(float(n), f"t{n}") for n in range(1, 30)])[::9] == [
+        "   29.0 s  t29",
+        "   20.0 s  t20",
+    ]
+    assert longest((Counts(times=times) + Counts(times=(Timed(9, "mypy"),))).times, 1) == ["    9.0 s  mypy"]
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
+from typing import ClassVar
 
 from cli.progress import Progress
 
@@ -130,13 +131,16 @@ def seconds_in_words(seconds: float) -> str:
 
 @dataclass(frozen=True)
 class Job:
-    """A program to be run as a step; `env` is added to the environment."""
+    """A program to be run as a step; `env` is added to the environment. It has `patience_s` to end when it is
+    stopped; None is without limit, for what must not be cut off.
+    """
 
     title: str
     argv: Sequence[str]
     read: Read = read_nothing
     env: Mapping[str, str] = field(default_factory=dict)
     cwd: Path | None = None
+    patience_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -150,7 +154,12 @@ class Done:
 class Running:
     """A started job. It has a process group of its own, so that its end is ours to ask for."""
 
+    _all: ClassVar[set[Running]] = set()
+    _stopped = threading.Event()
+
     def __init__(self, job: Job) -> None:
+        if self._stopped.is_set():
+            raise KeyboardInterrupt
         self._log = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115
         self._reader = Path(f"/proc/self/fd/{self._log.fileno()}").open(encoding="utf-8", errors="replace")  # noqa: SIM115
         self._half = ""
@@ -165,19 +174,24 @@ class Running:
                 cwd=job.cwd,
                 process_group=0,
             )
+        self._patience_s = job.patience_s
+        self._all.add(self)
 
-    def watch(self, progress: Progress) -> Done:
+    def watch(self, progress: Progress | None = None) -> Done:
         """Shows how far it is until it ends; an interruption ends it first and then goes on."""
         try:
             while not self._ended():
-                progress.show(self._tracker.text(time.monotonic()))
+                if progress:
+                    progress.show(self._tracker.text(time.monotonic()))
         except BaseException:
-            progress.finish()
+            if progress:
+                progress.finish()
             self.stop()
             raise
-        if self._process.returncode == 0:
+        self._all.discard(self)
+        if progress and self._process.returncode == 0:
             progress.end(self._tracker.end(time.monotonic()))
-        else:
+        elif progress:
             progress.finish()
         return Done(self._process.returncode, self._output())
 
@@ -204,7 +218,17 @@ class Running:
             return
         with _undisturbed(), contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGINT)
-            self._process.wait()
+            try:
+                self._process.wait(self._patience_s)
+            except subprocess.TimeoutExpired:
+                os.killpg(self._process.pid, signal.SIGKILL)
+
+    @classmethod
+    def stop_all(cls) -> None:
+        """Ends what other threads have started, and lets them start nothing more."""
+        cls._stopped.set()
+        for one in list(cls._all):
+            one.stop()
 
 
 def _undisturbed() -> contextlib.AbstractContextManager[None]:
@@ -234,8 +258,7 @@ def _handling(
 
 
 def run(job: Job, progress: Progress | None = None) -> Done:
-    """Runs a program to its end as a step."""
-    progress = progress or Progress(quiet_s=LINE_EVERY_S)
+    """Runs a program to its end, as a step where its progress is to be shown."""
     try:
         running = Running(job)
     except OSError as error:

@@ -1,0 +1,71 @@
+"""What checks came to: numbers, skips with their reasons, and what took how long."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from xml.etree import ElementTree
+
+
+@dataclass(frozen=True)
+class Timed:
+    """A single test or check, and its time."""
+
+    seconds: float
+    name: str
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What a check came to; notes name the skips, remarks say what else there is to know."""
+
+    passed: int = 0
+    failed: int = 0
+    skipped: int = 0
+    notes: tuple[str, ...] = ()
+    times: tuple[Timed, ...] = ()
+    remarks: tuple[str, ...] = ()
+
+    def __add__(self, other: Counts) -> Counts:
+        return Counts(
+            self.passed + other.passed,
+            self.failed + other.failed,
+            self.skipped + other.skipped,
+            self.notes + other.notes,
+            self.times + other.times,
+            self.remarks + other.remarks,
+        )
+
+    def text(self) -> str:
+        """The form of the last line."""
+        return f"{self.passed} passed, {self.failed} failed, {self.skipped} skipped"
+
+
+def junit(text: str) -> Counts:
+    """Counts of a JUnit file, with the reason of every skip and the time of every test."""
+    total = Counts()
+    for case in ElementTree.fromstring(text).iter("testcase"):
+        skip = case.find("skipped")
+        times = (Timed(float(case.get("time") or 0), _name(case)),)
+        if skip is not None or case.get("status") in ("notrun", "disabled"):
+            reason = (skip.get("message") if skip is not None else None) or "no reason given"
+            total += Counts(skipped=1, notes=(f"{case.get('name')}: {reason}",))
+        elif (
+            case.find("failure") is not None or case.find("error") is not None or case.get("status") == "fail"
+        ):
+            total += Counts(failed=1, times=times)
+        else:
+            total += Counts(passed=1, times=times)
+    return total
+
+
+def _name(case: ElementTree.Element) -> str:
+    """pytest's class name is the module, ctest's the test's own name again."""
+    name, group = case.get("name") or "", case.get("classname") or ""
+    return name if group in ("", name) else f"{group}: {name}"
+
+
+def longest(times: Iterable[Timed], most: int = 10) -> list[str]:
+    """The lines that say what took longest, longest first; what took no time to speak of is left out."""
+    found = sorted(times, key=lambda one: -one.seconds)[:most]
+    return [f"{one.seconds:7.1f} s  {one.name}" for one in found if one.seconds >= 0.05]

@@ -1,0 +1,207 @@
+"""The checks of the C++ code that take long: unit tests, clang-tidy, headers alone, fuzzing."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from cli import changes, programs
+from cli.changes import Changes, Choice, Repository, Stamp
+from cli.checking import build, files, run, show, tool
+from cli.counts import Counts, Timed, junit
+
+_FOLDERS = ("core", "mutator", "zonebuilder", "controller", "querier", "proxy", "cli", "bench", "tests")
+_SOURCES = (".cc", ".hh", ".h", ".c", ".proto")
+_DEV = programs.ROOT / "build/dev"
+_CONFIGURATION = ("CMakePresets.json", "CMakeLists.txt", "cmake/RepriseOptions.cmake")
+_FINDING = re.compile(r": (error|warning): ")
+_HEADER_OBJECT = re.compile(
+    r"^(\S+_verify_interface_header_sets\.dir/\w+_verify_interface_header_sets/(\S+)\.cxx\.o):", re.MULTILINE
+)
+
+
+# --- tests ------------------------------------------------------------------------------------------------
+
+
+def configured(preset: str) -> bool:
+    """Configures a preset; what fails is shown."""
+    done = run("cmake", "--preset", preset)
+    if done.returncode != 0:
+        show(done.stdout)
+    return done.returncode == 0
+
+
+def built(preset: str, *targets: str) -> bool:
+    """Configures and builds a preset, or only some of its targets; what fails is shown."""
+    if not configured(preset):
+        return False
+    target = ("-t", *targets) if targets else ()
+    done = build(f"building {preset}", "cmake", "--build", "--preset", preset, *target)
+    if done.returncode != 0:
+        show(done.stdout)
+    return done.returncode == 0
+
+
+def ctest(preset: str, slow: bool, only: str = "") -> Counts:
+    """Builds a preset and runs its tests, or only one; a build that fails is one failure."""
+    begin = time.monotonic()
+    if not built(preset, *_targets(preset, only)):
+        return Counts(failed=1)
+    building = Timed(time.monotonic() - begin, f"building {preset}")
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder, "ctest.xml")
+        leave_out = () if slow else ("-LE", "slow")
+        chosen = ("-R", f"^{re.escape(only)}$") if only else ()
+        at_once = ("-j", str(os.cpu_count() or 1))
+        done = run("ctest", "--preset", preset, *at_once, "--output-junit", str(out), *leave_out, *chosen)
+        counts = junit(out.read_text(encoding="utf-8")) if out.is_file() else Counts(failed=1)
+    if counts.failed or done.returncode != 0:
+        show(done.stdout)
+    counts += Counts(times=(building,))
+    return counts if done.returncode == 0 or counts.failed else counts + Counts(failed=1)
+
+
+def _targets(preset: str, only: str) -> set[str]:
+    """The program of a single test; without one, what the preset builds by default."""
+    return {Path(one.argv[0]).name for one in ctest_programs(preset) if one.name == only} if only else set()
+
+
+@dataclass(frozen=True)
+class CtestProgram:
+    """A test of ctest: its command line, and where it runs."""
+
+    name: str
+    argv: tuple[str, ...]
+    folder: Path
+
+
+def ctest_programs(preset: str = "asan") -> list[CtestProgram]:
+    """What ctest knows once the preset is configured; nothing is built."""
+    if not configured(preset):
+        return []
+    listed = json.loads(run("ctest", "--preset", preset, "--show-only=json-v1").stdout or "{}")
+    found = []
+    for test in listed.get("tests", []):
+        properties = {one["name"]: one["value"] for one in test.get("properties", [])}
+        folder = Path(properties.get("WORKING_DIRECTORY", str(programs.ROOT)))
+        found.append(CtestProgram(test["name"], tuple(test.get("command", ())), folder))
+    return found
+
+
+def gtest(wanted: str) -> Counts:
+    """Single tests by a filter, in every program of the asan preset that has one of them."""
+    if not built("asan"):
+        return Counts(failed=1)
+    total = Counts()
+    for program, folder in {(one.argv[0], one.folder) for one in ctest_programs() if one.argv}:
+        chosen = f"--gtest_filter={wanted}"
+        if "  " not in run(program, chosen, "--gtest_list_tests", cwd=folder).stdout:
+            continue
+        with tempfile.TemporaryDirectory() as place:
+            out = Path(place, "gtest.xml")
+            done = run(program, chosen, f"--gtest_output=xml:{out}", cwd=folder)
+            counts = junit(out.read_text(encoding="utf-8")) if out.is_file() else Counts(failed=1)
+        if done.returncode != 0:
+            show(done.stdout)
+        total += counts if counts.failed or done.returncode == 0 else counts + Counts(failed=1)
+    return total
+
+
+def fuzz() -> Counts:
+    """Every libFuzzer target for a minute each, from its seeds."""
+    if not built("fuzz"):
+        return Counts(failed=1)
+    total = Counts()
+    for target in sorted((programs.ROOT / "build/fuzz/bin").glob("reader_*")):
+        seeds = programs.ROOT / "tests/fuzz" / target.name
+        with tempfile.TemporaryDirectory() as corpus:
+            artifacts = f"-artifact_prefix={programs.ROOT}/build/fuzz/"
+            total += tool(str(target), "-max_total_time=60", artifacts, corpus, str(seeds))
+    return total if total.passed or total.failed else Counts(failed=1)
+
+
+# --- what changed -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A check of single files that leaves a stamp where nothing is found."""
+
+    stamp: str
+    configuration: str
+    candidates: Callable[[], Sequence[str]]
+    look: Callable[[Choice], Counts]
+
+    def run(self, slow: bool) -> Counts:
+        """Everything where the suite is the long one or nothing is known of earlier passes."""
+        if not configured("dev"):
+            return Counts(failed=1)
+        path, repository = changes.stamp_path(self.stamp), Repository(programs.ROOT)
+        stamp = changes.read_stamp(path)
+        found = repository.everything() if slow else repository.changes(stamp, self.configuration)
+        choice = changes.choose(self.candidates(), found, _graph(found))
+        begin = time.monotonic()
+        counts = self.look(choice) if choice.files else Counts(passed=1)
+        counts += Counts(times=(Timed(time.monotonic() - begin, self.stamp),))
+        if not counts.failed and found.commit:
+            changes.write_stamp(path, Stamp(found.commit, self.configuration))
+        return counts + Counts(remarks=(f"{self.stamp}: {choice.remark}",))
+
+
+def _graph(found: Changes) -> dict[str, set[str]]:
+    if found.files is None:
+        return {}
+    texts = {name: (programs.ROOT / name).read_text("utf-8", "replace") for name in files(_SOURCES)}
+    return changes.include_graph(texts)
+
+
+def clang_tidy(slow: bool) -> Counts:
+    """Translation units of the dev preset."""
+    paths = [programs.ROOT / one for one in (".clang-tidy", *_CONFIGURATION)]
+    configuration = changes.fingerprint(paths, run("clang-tidy-19", "--version").stdout)
+    return Checked("clang-tidy", configuration, _translation_units, _tidy).run(slow)
+
+
+def _translation_units() -> list[str]:
+    """Ours among those that the dev preset compiles; generated ones lie in the build folder."""
+    commands = json.loads((_DEV / "compile_commands.json").read_text(encoding="utf-8"))
+    found = {os.path.relpath(one["file"], programs.ROOT) for one in commands}
+    return sorted(one for one in found if one.split("/")[0] in _FOLDERS)
+
+
+def _tidy(choice: Choice) -> Counts:
+    generated = ("reprise_wire", "reprise_dnstap")
+    done = run("nice", "-n", "19", "cmake", "--build", "--preset", "dev", "-t", *generated)
+    if done.returncode == 0:
+        pattern = f"^{re.escape(str(programs.ROOT))}/({'|'.join(map(re.escape, choice.files))})$"
+        jobs = ("-j", str(os.cpu_count() or 1))
+        done = run("nice", "-n", "19", "run-clang-tidy-19", "-quiet", "-p", str(_DEV), *jobs, pattern)
+    if done.returncode == 0:
+        return Counts(passed=1)
+    findings = [line for line in done.stdout.splitlines() if _FINDING.search(line)]
+    show("\n".join(findings or done.stdout.splitlines()))
+    return Counts(failed=1)
+
+
+def headers(slow: bool) -> Counts:
+    """Every header is compiled alone: it includes what it uses."""
+    paths = [programs.ROOT / one for one in _CONFIGURATION]
+    configuration = changes.fingerprint(paths, run("c++", "--version").stdout)
+    objects: dict[str, str] = {}
+
+    def candidates() -> list[str]:
+        listed = run("ninja", "-C", str(_DEV), "-t", "targets", "all").stdout
+        objects.update({header: target for target, header in _HEADER_OBJECT.findall(listed)})
+        return list(objects)
+
+    def look(choice: Choice) -> Counts:
+        targets = (objects[one] for one in choice.files)
+        return tool("nice", "-n", "19", "ninja", "-C", str(_DEV), *targets)
+
+    return Checked("headers", configuration, candidates, look).run(slow)
