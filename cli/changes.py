@@ -77,11 +77,15 @@ def choose(files: Iterable[str], changes: Changes, graph: Mapping[str, Collectio
     """Those of the files that a check has to look at."""
     files = sorted(files)
     if changes.files is None:
-        return Choice(tuple(files), f"{len(files)} files checked")
+        return Choice(tuple(files), f"{_counted(len(files))} checked")
     touched = affected(changes.files, graph)
     chosen = tuple(file for file in files if file in touched)
     rest = len(files) - len(chosen)
-    return Choice(chosen, f"{len(chosen)} files checked, {rest} unchanged {changes.base}")
+    return Choice(chosen, f"{_counted(len(chosen))} checked, {rest} unchanged {changes.base}")
+
+
+def _counted(files: int) -> str:
+    return "1 file" if files == 1 else f"{files} files"
 
 
 # --- git and the cache ------------------------------------------------------------------------------------

@@ -50,7 +50,8 @@ def test_what_changed_and_what_includes_it_is_looked_at(
 ) -> None:
     found = changes.choose(UNITS, Changes(frozenset(changed), "since x"), GRAPH)
     assert found.files == looked_at
-    assert found.remark == f"{len(looked_at)} files checked, {3 - len(looked_at)} unchanged since x"
+    words = "1 file" if len(looked_at) == 1 else f"{len(looked_at)} files"
+    assert found.remark == f"{words} checked, {3 - len(looked_at)} unchanged since x"
 
 
 def test_everything_is_looked_at_where_nothing_is_known() -> None:
