@@ -1,8 +1,8 @@
 """`reprise test`: layout, lint, types, spelling, unit tests under two presets, Python tests.
 
 Each check yields counts of passed, failed and skipped; the last line is `N passed, N failed, N skipped`.
-Output of a check is shown only when it fails, and every skip with its reason. What clang-tidy passed before and
-did not change since is left to the long suite; see cli/changes.py.
+Output of a check is shown only when it fails, and every skip with its reason. Files that did not
+change since clang-tidy passed them are left to the long suite; see cli/changes.py.
 """
 
 from __future__ import annotations
