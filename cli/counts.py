@@ -49,7 +49,7 @@ def junit(text: str) -> Counts:
         times = (Timed(float(case.get("time") or 0), _name(case)),)
         if skip is not None or case.get("status") in ("notrun", "disabled"):
             reason = (skip.get("message") if skip is not None else None) or "no reason given"
-            total += Counts(skipped=1, notes=(f"{case.get('name')}: {reason}",))
+            total += Counts(skipped=1, notes=(f"{case.get('name')}: {' '.join(reason.split())}",))
         elif (
             case.find("failure") is not None or case.find("error") is not None or case.get("status") == "fail"
         ):
