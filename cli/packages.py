@@ -77,16 +77,13 @@ def install(names: Sequence[str], title: str) -> None:
     complain(f"reprise: installing Debian packages: {' '.join(names)}")
     progress = Progress(quiet_s=steps.LINE_EVERY_S)
     wanted = _job(title, "install", "--no-install-recommends", *names)
-    with _no_daemons():
+    with _no_daemons(names):
         done = steps.run(wanted, progress)
         if done.status != 0:
             done = steps.run(_job(f"{title}: lists", "update"), progress)
             done = steps.run(wanted, progress) if done.status == 0 else done
         if done.status != 0:
             raise RepriseError(f"apt-get failed: {_reason(done.output)}", "mend that and run it again")
-        for package in names:
-            for unit in _SERVICES.get(package, ()):
-                _disable(unit)
 
 
 def _job(title: str, *words: str) -> steps.Job:
@@ -100,17 +97,21 @@ def _reason(output: str) -> str:
 
 
 @contextmanager
-def _no_daemons() -> Iterator[None]:
-    """Daemons of packages do not start meanwhile; a policy of the administrator's own stays."""
-    if _POLICY.exists() and _POLICY_MARK not in _POLICY.read_text(encoding="utf-8", errors="replace"):
-        yield
-        return
+def _no_daemons(names: Sequence[str]) -> Iterator[None]:
+    """Daemons of packages do not start meanwhile, nor later, also where the installation is interrupted. A
+    policy of the administrator's own stays.
+    """
+    ours = not _POLICY.exists() or _POLICY_MARK in _POLICY.read_text(encoding="utf-8", errors="replace")
     try:
-        _POLICY.write_text(f"#!/bin/sh\n# {_POLICY_MARK}\nexit 101\n", encoding="ascii")
-        _POLICY.chmod(0o755)
+        if ours:
+            _POLICY.write_text(f"#!/bin/sh\n# {_POLICY_MARK}\nexit 101\n", encoding="ascii")
+            _POLICY.chmod(0o755)
         yield
     finally:
-        _POLICY.unlink(missing_ok=True)
+        for unit in (unit for package in names for unit in _SERVICES.get(package, ())):
+            _disable(unit)
+        if ours:
+            _POLICY.unlink(missing_ok=True)
 
 
 def _disable(unit: str) -> None:
