@@ -43,7 +43,19 @@ class Release:
         return BUILD / ".configured-with"
 
     def _configured(self) -> bool:
-        return (BUILD / "build.ninja").is_file() and _read(self._mark) == _lines(sorted(self.installed))
+        there = (BUILD / "build.ninja").is_file() and not self._of_another_folder()
+        return there and _read(self._mark) == _lines(sorted(self.installed))
+
+    @staticmethod
+    def _of_another_folder() -> bool:
+        """A build that was copied along still names the folder it was made for, and would write there."""
+        line = "CMAKE_HOME_DIRECTORY:INTERNAL="
+        homes = [one for one in _read(BUILD / "CMakeCache.txt").splitlines() if one.startswith(line)]
+        return homes not in ([], [f"{line}{programs.ROOT}"])
+
+    def configure(self) -> tuple[str, ...]:
+        """The command that configures."""
+        return ("cmake", "--preset", "release", *(("--fresh",) if self._of_another_folder() else ()))
 
     def is_built(self) -> bool:
         """With nothing to do ninja answers within a few hundredths of a second."""
@@ -60,8 +72,7 @@ class Release:
         """Configures where that is needed, and compiles."""
         progress = Progress(quiet_s=steps.LINE_EVERY_S)
         if not self._configured():
-            configure = ("cmake", "--preset", "release")
-            job = steps.Job(f"{title}: configuring", configure, cwd=programs.ROOT)
+            job = steps.Job(f"{title}: configuring", self.configure(), cwd=programs.ROOT)
             _carry_out(job, progress, "cmake failed")
             self._mark.write_text(_lines(sorted(self.installed)), encoding="utf-8")
         argv = ("ninja", "-C", str(BUILD), *self.targets)
