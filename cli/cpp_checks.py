@@ -18,7 +18,8 @@ from cli.counts import Counts, Timed, junit
 
 _FOLDERS = ("core", "mutator", "zonebuilder", "controller", "querier", "proxy", "cli", "bench", "tests")
 _SOURCES = (".cc", ".hh", ".h", ".c", ".proto")
-_DEV = programs.ROOT / "build/dev"
+_PRESET = "dev"  # whose compile commands clang-tidy and the check of headers read
+_BUILD = programs.ROOT / "build" / _PRESET
 _CONFIGURATION = ("CMakePresets.json", "CMakeLists.txt", "cmake/RepriseOptions.cmake")
 _FINDING = re.compile(r": (error|warning): ")
 _HEADER_OBJECT = re.compile(
@@ -99,7 +100,7 @@ def gtest(wanted: str) -> Counts:
     if not built("asan"):
         return Counts(failed=1)
     total = Counts()
-    for program, folder in {(one.argv[0], one.folder) for one in ctest_programs() if one.argv}:
+    for program, folder in {one.argv[0]: one.folder for one in ctest_programs() if one.argv}.items():
         chosen = f"--gtest_filter={wanted}"
         if "  " not in run(program, chosen, "--gtest_list_tests", cwd=folder).stdout:
             continue
@@ -140,7 +141,7 @@ class Checked:
 
     def run(self, slow: bool) -> Counts:
         """Everything where the suite is the long one or nothing is known of earlier passes."""
-        if not configured("dev"):
+        if not configured(_PRESET):
             return Counts(failed=1)
         path, repository = changes.stamp_path(self.stamp), Repository(programs.ROOT)
         stamp = changes.read_stamp(path)
@@ -162,26 +163,26 @@ def _graph(found: Changes) -> dict[str, set[str]]:
 
 
 def clang_tidy(slow: bool) -> Counts:
-    """Translation units of the dev preset."""
+    """Translation units as clang-tidy reads them."""
     paths = [programs.ROOT / one for one in (".clang-tidy", *_CONFIGURATION)]
     configuration = changes.fingerprint(paths, run("clang-tidy-19", "--version").stdout)
     return Checked("clang-tidy", configuration, _translation_units, _tidy).run(slow)
 
 
 def _translation_units() -> list[str]:
-    """Ours among those that the dev preset compiles; generated ones lie in the build folder."""
-    commands = json.loads((_DEV / "compile_commands.json").read_text(encoding="utf-8"))
+    """Ours among those that the preset compiles; generated ones lie in the build folder."""
+    commands = json.loads((_BUILD / "compile_commands.json").read_text(encoding="utf-8"))
     found = {os.path.relpath(one["file"], programs.ROOT) for one in commands}
     return sorted(one for one in found if one.split("/")[0] in _FOLDERS)
 
 
 def _tidy(choice: Choice) -> Counts:
     generated = ("reprise_wire", "reprise_dnstap")
-    done = run("nice", "-n", "19", "cmake", "--build", "--preset", "dev", "-t", *generated)
+    done = run("nice", "-n", "19", "cmake", "--build", "--preset", _PRESET, "-t", *generated)
     if done.returncode == 0:
         pattern = f"^{re.escape(str(programs.ROOT))}/({'|'.join(map(re.escape, choice.files))})$"
         jobs = ("-j", str(os.cpu_count() or 1))
-        done = run("nice", "-n", "19", "run-clang-tidy-19", "-quiet", "-p", str(_DEV), *jobs, pattern)
+        done = run("nice", "-n", "19", "run-clang-tidy-19", "-quiet", "-p", str(_BUILD), *jobs, pattern)
     if done.returncode == 0:
         return Counts(passed=1)
     findings = [line for line in done.stdout.splitlines() if _FINDING.search(line)]
@@ -196,12 +197,12 @@ def headers(slow: bool) -> Counts:
     objects: dict[str, str] = {}
 
     def candidates() -> list[str]:
-        listed = run("ninja", "-C", str(_DEV), "-t", "targets", "all").stdout
+        listed = run("ninja", "-C", str(_BUILD), "-t", "targets", "all").stdout
         objects.update({header: target for target, header in _HEADER_OBJECT.findall(listed)})
         return list(objects)
 
     def look(choice: Choice) -> Counts:
         targets = (objects[one] for one in choice.files)
-        return tool("nice", "-n", "19", "ninja", "-C", str(_DEV), *targets)
+        return tool("nice", "-n", "19", "ninja", "-C", str(_BUILD), *targets)
 
     return Checked("headers", configuration, candidates, look).run(slow)

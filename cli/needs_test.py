@@ -90,7 +90,7 @@ def test_sections_and_targets_exist() -> None:
     assert {section for one in found for section in one.sections} == set(packages.listed())
     made = "\n".join(path.read_text(encoding="utf-8") for path in programs.ROOT.glob("*/**/CMakeLists.txt"))
     for target in {target for one in found for target in one.targets}:
-        assert f"add_executable({target} " in made
+        assert re.search(rf"\b(add_executable|reprise_program)\({target}\s", made)
 
 
 # --- packages and their programs --------------------------------------------------------------------------
