@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 
 import pytest
@@ -11,7 +12,12 @@ from cli import linux, programs
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """A worker of root's leaves for a network namespace with nothing but a loopback interface."""
+    """A worker of root's leaves for a network namespace with nothing but a loopback interface.
+
+    A shell's background job ignores SIGINT, which the programs under test must not inherit.
+    """
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if not hasattr(config, "workerinput") or os.geteuid() != 0:
         return
     linux.unshare(linux.CLONE_NEWNET, "network namespace")
