@@ -22,6 +22,7 @@ from bench import sockets
 from bench.bed import wait_for
 from bench.sinks import NAME
 from cli import certificates, programs
+from tests.bed import has_ended
 
 QUERY = struct.pack("!HHHHHH", 7, 0x0110, 1, 0, 0, 0) + b"\x01a\x00" + struct.pack("!HH", 1, 1)
 ASKED = struct.pack("!H", len(QUERY)) + QUERY
@@ -270,7 +271,7 @@ def test_a_sink_whose_process_ends_says_so() -> None:
         os.kill(int(children[0]), signal.SIGKILL)
         assert process.wait(10) == 1
         assert "a process of the sink ended" in process.stderr.read()
-    wait_for(lambda: not Path(f"/proc/{children[1]}").exists(), "the end of the other one")
+    wait_for(lambda: has_ended(int(children[1])), "the end of the other one")
 
 
 def test_a_killed_sink_leaves_no_process() -> None:
@@ -280,7 +281,7 @@ def test_a_killed_sink_leaves_no_process() -> None:
         process.stderr.readline()
         children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
         process.kill()
-    wait_for(lambda: not any(Path(f"/proc/{child}").exists() for child in children), "their end")
+    wait_for(lambda: all(has_ended(int(child)) for child in children), "their end")
 
 
 # --- sockets ----------------------------------------------------------------------------------------------

@@ -23,6 +23,7 @@ from cli.errors import RepriseError
 from cli.experiment import Experiment, Replay, Sample, Server, Tls
 from cli.plan import make
 from cli.planned import Facts, Plan, Process, Ready, Stop
+from tests.bed import has_ended
 
 pytestmark = pytest.mark.netns
 ZONE = """$ORIGIN example.
@@ -109,11 +110,11 @@ def processes_with(text: str) -> list[int]:
 
 
 def members(kind: str, namespace: str) -> list[int]:
-    """Processes in a namespace, given as the target of /proc/PID/ns/KIND."""
+    """Processes that live in a namespace, given as the target of /proc/PID/ns/KIND."""
     found = []
     for path in Path("/proc").glob("[0-9]*"):
         try:
-            if str((path / "ns" / kind).readlink()) == namespace:
+            if str((path / "ns" / kind).readlink()) == namespace and not has_ended(int(path.name)):
                 found.append(int(path.name))
         except OSError:
             continue

@@ -15,7 +15,7 @@ import pytest
 
 from cli import certificates, network
 from report.rqfile import Status
-from tests.bed import PORT, Bed, accounted, synth, wait_for, wait_for_answers
+from tests.bed import PORT, Bed, accounted, has_ended, synth, wait_for, wait_for_answers
 
 pytestmark = pytest.mark.netns
 
@@ -116,7 +116,7 @@ def test_a_killed_distributor_is_a_lost_host(bed: Bed, trace: Path) -> None:
     assert accounted(account["queries"]) == account["queries"]["read"]
     assert any("client1" in reason and "lost" in reason for reason in account["because"])
     # its querier noticed, flushed and went
-    wait_for(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids), "querier gone")
+    wait_for(lambda: all(map(has_ended, pids)), "querier gone")
     files = {file.path.name: file for file in bed.records()}
     orphan = files["queries-client1-0.rq"]
     assert orphan.problem is None, orphan.problem
