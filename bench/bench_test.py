@@ -18,12 +18,13 @@ from bench import bed as beds
 from cli import bench, linux, network, programs
 from cli.__main__ import build_parser
 from cli.errors import UsageError
+from tests import command
+from tests.bed import has_ended
 
 
 def call(*words: str) -> subprocess.CompletedProcess[str]:
     """The command in a process of its own: it changes its mount namespace."""
-    argv = [sys.executable, "-m", "cli", "bench", *words]
-    return subprocess.run(argv, cwd=programs.ROOT, capture_output=True, text=True, check=False, timeout=120)
+    return command.run("bench", *words, cwd=programs.ROOT)
 
 
 def test_options_have_the_bench_s_own_defaults() -> None:
@@ -130,9 +131,7 @@ def test_an_interrupted_bench_ends_and_leaves_no_process(tmp_path: Path) -> None
         assert process.stderr is not None
         assert "reprise: error: interrupted" in process.stderr.read()
     assert len(children) >= 3  # watch, sink, tcpdump
-    beds.wait_for(
-        lambda: not any(Path(f"/proc/{pid}").exists() for pid in children), "the end of its children"
-    )
+    beds.wait_for(lambda: all(map(has_ended, children)), "the end of its children")
     assert [folder.suffix for folder in tmp_path.iterdir()] == [".partial"]
 
 

@@ -25,7 +25,8 @@ from typing import Any
 import pytest
 
 from cli import linux, programs, sandbox
-from tests.bed import ZONE, synth, wait_for
+from tests import command
+from tests.bed import ZONE, has_ended, synth, wait_for
 
 LIMIT_S = 60.0
 QUERIES = 400
@@ -83,7 +84,7 @@ class Running:
     """A command that has been started in a process group of its own."""
 
     folder: Path
-    process: subprocess.Popen[bytes]
+    process: command.Command
 
     def errors(self) -> str:
         return (self.folder / "stderr").read_text(encoding="utf-8", errors="replace")
@@ -138,13 +139,8 @@ def desk(tmp_path: Path, trace: Path) -> Path:
 
 @contextmanager
 def started(folder: Path, *arguments: str, **more: Any) -> Iterator[Running]:
-    environment = {**os.environ, "PYTHONPATH": str(programs.ROOT)}
     with (folder / "stdout").open("wb") as output, (folder / "stderr").open("wb") as errors:
-        settings = {"stdout": output, "stderr": errors, "env": environment, **more}
-        argv = [sys.executable, "-m", "cli", *arguments]
-        process = subprocess.Popen(
-            argv, cwd=folder, stdin=subprocess.DEVNULL, start_new_session=True, **settings
-        )
+        process = command.start(*arguments, cwd=folder, **{"stdout": output, "stderr": errors, **more})
     try:
         yield Running(folder, process)
     finally:
@@ -264,8 +260,7 @@ def test_an_unknown_experiment_is_refused(desk: Path) -> None:
 
 
 def test_programs_that_are_not_built_are_named(desk: Path) -> None:
-    environment = {**os.environ, "PYTHONPATH": str(programs.ROOT), "REPRISE_PROGRAMS": str(desk)}
-    ended = reprise(desk, "run", "good.toml", env=environment)
+    ended = reprise(desk, "run", "good.toml", environment={"REPRISE_PROGRAMS": str(desk)})
     assert "is not built" in ended.line()
 
 
@@ -385,16 +380,12 @@ def test_an_interrupted_replay_keeps_what_it_has(desk: Path, number: signal.Sign
 
 @pytest.mark.netns
 def test_an_interrupted_report_leaves_a_partial_folder(desk: Path) -> None:
-    for _ in range(3):  # on a busy machine the report may be written before we see it begin
-        with started(desk, "run", "good.toml") as running:
-            running.reaches("sent ")
-            wait_for(lambda: not _below(running.process.pid), "the end of the replay")
-            os.killpg(running.process.pid, signal.SIGINT)
-            ended = running.end()
-        if ended.status != 0:
-            break
-    folder = max(ended.results, key=lambda path: path.stat().st_mtime)
-    assert "interrupted" in ended.line()
+    with started(desk, "run", "good.toml", save=command.save_for_ever) as running:
+        running.reaches(command.SAVING)
+        os.killpg(running.process.pid, signal.SIGINT)
+        ended = running.end()
+    (folder,) = ended.results
+    assert "interrupted while the report was written" in ended.line()
     assert folder.name.endswith(".partial")
     assert reprise(desk, "report", str(folder)).status == 0
 
@@ -406,7 +397,7 @@ def test_sigkill_of_the_command_leaves_no_process(desk: Path) -> None:
         others = _below(running.process.pid)
         running.process.kill()
         running.process.wait()
-        wait_for(lambda: not any(Path(f"/proc/{pid}").exists() for pid in others), "the end of all")
+        wait_for(lambda: all(map(has_ended, others)), "the end of all")
     (folder,) = (desk / "results").iterdir()
     assert folder.name.endswith(".partial")
     assert not list(sandbox.runtime_folder().iterdir())

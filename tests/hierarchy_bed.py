@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import dns.message
 
-from cli import programs
 from report.rafile import join
+from tests import command
+from tests.command import Command
 
 ROOT, TLD, SLD, BIG = "198.41.0.4", "192.5.6.30", "203.0.114.1", "big.example.com."
 ROOT6, TLD6, SLD6 = "2001:503:ba3e::2:30", "2001:503:a83e::2:30", "2a00:1::1"
@@ -137,27 +135,22 @@ def _toml(value: object) -> str:
     return str(value) if isinstance(value, Path) else json.dumps(value)
 
 
-def start(folder: Path, settings: list[str]) -> subprocess.Popen[str]:
-    """`reprise run` in a process of its own."""
+def start(folder: Path, settings: list[str]) -> Command:
+    """`reprise run` in a process of its own; what it says is in the folder's file `said`."""
     experiment = folder / "hierarchy.toml"
     experiment.write_text('name = "h"\n[server]\nkind = "hierarchy"\n', encoding="ascii")
-    argv = [sys.executable, "-m", "cli", "run", str(experiment), "-o", str(folder / "results")]
-    argv += [word for setting in settings for word in ("--set", setting)]
-    return subprocess.Popen(
-        argv,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(programs.ROOT)},
-    )
+    words = ["run", str(experiment), "-o", str(folder / "results")]
+    words += [word for setting in settings for word in ("--set", setting)]
+    with (folder / "said").open("wb") as said:
+        return command.start(*words, cwd=folder, stdout=said, stderr=said)
 
 
-def finish(folder: Path, process: subprocess.Popen[str], limit_s: float = 120.0) -> Result:
+def finish(folder: Path, process: Command) -> Result:
     """Waits for the end of a run."""
-    said, _ = process.communicate(timeout=limit_s)
+    status = process.wait()
+    said = (folder / "said").read_text(encoding="utf-8", errors="replace")
     runs = [one for one in (folder / "results").glob("h-*") if not one.name.endswith(".partial")]
-    return Result(process.returncode, said, runs[0] if runs else None)
+    return Result(status, said, runs[0] if runs else None)
 
 
 def play(folder: Path, zones: Path, trace: Path, **more: object) -> Result:

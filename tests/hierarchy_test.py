@@ -7,7 +7,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 
@@ -27,7 +26,7 @@ from cli import (
     zones,
 )
 from cli.planned import RUN, HostStep
-from tests import packets
+from tests import command, packets
 from tests.bed import wait_for
 from tests.hierarchy_bed import (
     BIG,
@@ -405,8 +404,8 @@ def test_planned_configurations_are_whole(tmp_path: Path, world: Path, engine: s
     """The servers' and the kernel's own checkers take what `reprise zones plan` writes, for two instances."""
     out = tmp_path / "plan"
     options = ["--engine", engine, "--form", form, "--instances", "2", "--meta4", "10.9.0.0/16"]
-    argv = [sys.executable, "-m", "cli", "zones", "plan", str(world), "-o", str(out), *options]
-    subprocess.run(argv, check=True, cwd=programs.ROOT)
+    done = command.run("zones", "plan", str(world), "-o", str(out), *options, cwd=programs.ROOT)
+    assert done.returncode == 0, done.stderr
     checkers = {
         "named-*.conf": [programs.packaged("named-checkconf"), "-z"],
         "nsd-*.conf": [programs.packaged("nsd-checkconf")],

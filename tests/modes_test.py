@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import json
-import os
 import signal
-import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -16,7 +14,7 @@ import numpy as np
 import pytest
 
 from cli import network, programs
-from tests import packets
+from tests import command, packets
 from tests.bed import Bed, Program, accounted, synth, wait_for
 from tests.packets import Packet
 
@@ -393,11 +391,10 @@ def test_a_query_answered_in_time_is_not_hedged(make_bed: MakeBed, ticks: Path) 
 @pytest.mark.parametrize("mode", ["addresses", "packet"])
 def test_a_run_shows_the_server_the_traces_addresses(tmp_path: Path, mode: str) -> None:
     settings = ("replay.source_mode=" + mode, "sample.capture=true", "synth.tcp_share=0", "synth.duration=2")
-    argv = [sys.executable, "-m", "cli", "run", str(programs.ROOT / "experiments/quickstart.toml")]
+    words = ["run", str(programs.ROOT / "experiments/quickstart.toml")]
     for one in (*settings, "synth.client_prefix=203.0.113.0/24", "synth.clients=100"):
-        argv += ["--set", one]
-    environment = {**os.environ, "PYTHONPATH": str(programs.ROOT)}
-    done = subprocess.run(argv, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+        words += ["--set", one]
+    done = command.run(*words, cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     (folder,) = (tmp_path / "results").iterdir()
     sent = udp_keys(packets.read(folder / "trace.pcap"))

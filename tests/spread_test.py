@@ -8,7 +8,6 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +17,7 @@ import pytest
 from cli import VERSION, package, programs
 from cli.errors import UsageError
 from cli.spread import logins, parse
-from tests import packets
+from tests import command, packets
 from tests.bed import wait_for
 
 BASE = 1_475_762_151 * 10**9
@@ -96,10 +95,7 @@ def _captures(folder: Path) -> list[Path]:
 
 
 def _mutate(*words: str | Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "cli", "mutate", *words],
-        cwd=programs.ROOT, capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
+    return command.run("mutate", *map(str, words), cwd=programs.ROOT)
 
 
 def test_hosts_reduce_and_one_machine_merges(hosts: Hosts, tmp_path: Path) -> None:

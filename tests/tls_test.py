@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +11,7 @@ import pytest
 
 from cli import network, programs
 from report.rqfile import TRANSPORTS
-from tests import packets
+from tests import command, packets
 from tests.bed import Bed, MakeBed, Program, synth
 from tests.streams import (
     MARK_EARLY_DATA,
@@ -374,12 +371,11 @@ def test_source_modes(make_bed: MakeBed, tmp_path: Path, certified: Certified, m
 @pytest.mark.parametrize("kind", ["nsd", "bind"])
 def test_a_run_over_tls(tmp_path: Path, kind: str) -> None:
     """The plan makes the server's certificate, and the querier checks it."""
-    argv = [sys.executable, "-m", "cli", "run", str(programs.ROOT / "experiments/quickstart.toml")]
+    words = ["run", str(programs.ROOT / "experiments/quickstart.toml")]
     settings = ("replay.transport=tls", f"server.kind={kind}", "sample.capture=true", "synth.duration=1")
     for one in (*settings, "replay.queries_per_connection=2", "tls.resume=true", "synth.clients=50"):
-        argv += ["--set", one]
-    environment = {**os.environ, "PYTHONPATH": str(programs.ROOT)}
-    done = subprocess.run(argv, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+        words += ["--set", one]
+    done = command.run(*words, cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     (folder,) = (tmp_path / "results").iterdir()
     summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))

@@ -1,0 +1,148 @@
+"""The `reprise` command in a process forked from the test's: it begins with all modules imported.
+
+It does what `python -m cli` does in its folder and environment, but for the plots of a report: they are
+painted and not rendered, which takes most of a short run's processor time. Tests of report/ render them.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, NoReturn
+from unittest import mock
+
+from matplotlib.figure import Figure
+
+from cli import linux, programs
+from cli.__main__ import main
+from report import __main__ as _report  # noqa: F401 - imported before the fork, not in each command
+
+__all__ = ["LIMIT_S", "SAVING", "Command", "run", "save_for_ever", "start"]
+
+Save = Callable[..., None]
+
+LIMIT_S = 120.0
+SAVING = "saving a plot"
+_CRASHED = 70  # as nothing else in the command ends
+
+
+@dataclass
+class Command:
+    """A command that has been started."""
+
+    pid: int
+    returncode: int | None = None
+
+    def poll(self) -> int | None:
+        """Its exit status, negative after a signal; None while it runs."""
+        if self.returncode is None:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            if pid:
+                self.returncode = os.waitstatus_to_exitcode(status)
+        return self.returncode
+
+    def wait(self, limit_s: float = LIMIT_S) -> int:
+        """Waits for its end; fails after the bound."""
+        if self.poll() is None:
+            descriptor = os.pidfd_open(self.pid)
+            try:
+                select.select([descriptor], [], [], limit_s)
+            finally:
+                os.close(descriptor)
+        status = self.poll()
+        assert status is not None, f"the command did not end in {limit_s} s"
+        return status
+
+    def kill(self) -> None:
+        os.kill(self.pid, signal.SIGKILL)
+
+
+def start(
+    *arguments: str,
+    cwd: Path,
+    stdout: IO[Any],
+    stderr: IO[Any],
+    environment: Mapping[str, str] | None = None,
+    save: Save | None = None,
+) -> Command:
+    """Starts a command in a session of its own without input; it dies with the test. `save` stands in for
+    Figure.savefig.
+    """
+    pid = os.fork()
+    if pid == 0:
+        try:
+            _become_process(cwd, stdout.fileno(), stderr.fileno())
+            os.environ.update({"PYTHONPATH": str(programs.ROOT), **(environment or {})})
+            mock.patch.object(Figure, "savefig", save or _save_blank).start()
+            _end(main(list(arguments)))
+        except SystemExit as stop:  # of a bad command line
+            _end(stop.code if isinstance(stop.code, int) else 1)
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            _end(_CRASHED)
+    return Command(pid)
+
+
+def run(*arguments: str, cwd: Path, limit_s: float = LIMIT_S) -> subprocess.CompletedProcess[str]:
+    """A command from its beginning to its end."""
+    with tempfile.TemporaryFile() as stdout, tempfile.TemporaryFile() as stderr:
+        command = start(*arguments, cwd=cwd, stdout=stdout, stderr=stderr)
+        try:
+            status = command.wait(limit_s)
+        finally:
+            if command.poll() is None:
+                command.kill()
+                command.wait()
+        said = []
+        for one in (stdout, stderr):
+            one.seek(0)
+            said.append(one.read().decode("utf-8", "replace"))
+    return subprocess.CompletedProcess(arguments, status, *said)
+
+
+def _become_process(cwd: Path, stdout: int, stderr: int) -> None:
+    """What exec() would have done: a fresh session, its own streams, signals as a shell leaves them."""
+    gc.freeze()  # files of the test are not closed by us
+    os.setsid()
+    linux.die_with_parent(signal.SIGKILL)
+    signal.set_wakeup_fd(-1)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD):
+        signal.signal(number, signal.SIG_DFL)
+    null = os.open(os.devnull, os.O_RDONLY)
+    for descriptor, target in ((null, 0), (stdout, 1), (stderr, 2)):
+        os.dup2(descriptor, target)
+    sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
+    sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+    sys.stderr = open(2, "w", buffering=1, encoding="utf-8", closefd=False)  # noqa: SIM115
+    os.chdir(cwd)
+
+
+def _save_blank(_figure: Figure, target: Any, **how: Any) -> None:
+    blank = '<svg xmlns="http://www.w3.org/2000/svg"></svg>\n'
+    target.write(blank if how["format"] == "svg" else b"")
+
+
+def save_for_ever(_figure: Figure, _target: Any, **_how: Any) -> None:
+    """Says so, and stays in the middle of the report until a signal comes."""
+    sys.stderr.write(f"{SAVING}\n")
+    signal.pause()
+
+
+def _end(status: int) -> NoReturn:
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            status = status or 1
+    os._exit(status)
