@@ -12,10 +12,11 @@ from cli import linux, programs
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """A worker of root's leaves for a network namespace with nothing but a loopback interface.
+    """Programs written in Python find the project. A worker of root's leaves for a network namespace with nothing but a loopback interface.
 
     A shell's background job ignores SIGINT, which the programs under test must not inherit.
     """
+    os.environ["PYTHONPATH"] = str(programs.ROOT)
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if not hasattr(config, "workerinput") or os.geteuid() != 0:

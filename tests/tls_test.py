@@ -38,6 +38,7 @@ from tests.streams import (
 pytestmark = pytest.mark.netns
 
 TLS = ("--transport", "tls", "--tls-name", NAME)
+IN_TURN = "--dependent"  # a source asks when its answer came: on a busy machine that takes longer than a round
 SOURCES, ROUNDS = 8, 5
 ALERT, HANDSHAKE, DATA, CHANGE_CIPHER = 21, 22, 23, 20  # types of records
 LARGEST_RECORD = 1_200  # of ours, with what goes before the first query
@@ -112,7 +113,7 @@ def test_servers_are_asked_over_tls(
     bed = make_bed()
     STARTS[kind](bed, certified)
     capture = Capture(bed)
-    play = Play(bed, trace, *trusting(certified), "--tls-version", version)
+    play = Play(bed, trace, *trusting(certified), "--tls-version", version, IN_TURN)
     play.answers_all()
     assert play.connections()["opened"] == SOURCES
     assert play.failures() == {}
@@ -245,7 +246,6 @@ def test_a_server_that_never_shakes_hands(make_bed: MakeBed, trace: Path, certif
 # --- resumption -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.alone
 @ALL_SERVERS
 def test_a_source_resumes_its_session(
     make_bed: MakeBed, trace: Path, certified: Certified, kind: str, version: str
@@ -254,7 +254,7 @@ def test_a_source_resumes_its_session(
     STARTS[kind](bed, certified)
     capture = Capture(bed)
     options = ("--tls-version", version, "--queries-per-connection", "1", "--tls-resume")
-    play = Play(bed, trace, *trusting(certified), *options)
+    play = Play(bed, trace, *trusting(certified), *options, IN_TURN)
     play.answers_all()
     resumed = SOURCES * (ROUNDS - 1)
     flows = capture.flows(TLS_PORT)
@@ -279,14 +279,13 @@ def early_server(bed: Bed, certified: Certified, behaviour: str) -> Program:
     )
 
 
-@pytest.mark.alone
 @pytest.mark.parametrize("accepted", [True, False])
 def test_queries_as_early_data(make_bed: MakeBed, trace: Path, certified: Certified, accepted: bool) -> None:
     bed = make_bed()
     server = early_server(bed, certified, "accept" if accepted else "reject")
     capture = Capture(bed)
     options = ("--queries-per-connection", "1", "--tls-resume", "--tls-early-data")
-    play = Play(bed, trace, *trusting(certified), *options)
+    play = Play(bed, trace, *trusting(certified), *options, IN_TURN)
     play.answers_all()
     early = SOURCES * (ROUNDS - 1)
     connections, records = play.connections(), play.records()
@@ -313,7 +312,7 @@ def test_early_data_needs_a_server_that_offers_it(
     bed = make_bed()
     start_nsd(bed, certified)
     options = ("--queries-per-connection", "1", "--tls-resume", "--tls-early-data")
-    play = Play(bed, trace, *trusting(certified), *options)
+    play = Play(bed, trace, *trusting(certified), *options, IN_TURN)
     play.answers_all()
     connections = play.connections()
     assert connections["resumed"] == SOURCES * (ROUNDS - 1)
@@ -323,13 +322,12 @@ def test_early_data_needs_a_server_that_offers_it(
 # --- alerts -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.alone
 def test_an_alert_in_the_middle_costs_one_retry(make_bed: MakeBed, trace: Path, certified: Certified) -> None:
     """A proxy spoils the second query of each connection; the server ends it with an alert."""
     bed = make_bed()
     start_nsd(bed, certified, tls_port=8853)
     misbehave(bed, "flip=8853", TLS_PORT)
-    play = Play(bed, trace, *trusting(certified))
+    play = Play(bed, trace, *trusting(certified), IN_TURN)
     queries = play.ends()
     assert queries["answered"] == queries["read"] == SOURCES * ROUNDS
     # the first query of a connection passes, the second is spoilt and becomes the next one's first
