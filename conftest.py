@@ -12,9 +12,10 @@ from cli import linux, programs
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Programs written in Python find the project. A worker of root's leaves for a network namespace with nothing but a loopback interface.
+    """A worker of root's leaves for a network namespace with nothing but a loopback interface.
 
-    A shell's background job ignores SIGINT, which the programs under test must not inherit.
+    Programs written in Python find the project. A shell's background job ignores SIGINT, which the programs
+    under test must not inherit.
     """
     os.environ["PYTHONPATH"] = str(programs.ROOT)
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
