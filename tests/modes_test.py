@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ipaddress
 import json
-import signal
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -17,6 +16,7 @@ from cli import network, programs
 from tests import command, packets
 from tests.bed import Bed, Program, accounted, synth, wait_for
 from tests.packets import Packet
+from tests.streams import Capture
 
 pytestmark = pytest.mark.netns
 
@@ -42,8 +42,8 @@ def make_bed(tmp_path: Path) -> Iterator[MakeBed]:
 
 @pytest.fixture(scope="module")
 def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """3 s of 200 q/s from 100 clients, some by TCP and IPv6."""
-    options = ("--rate", "200", "--duration", "3", "--clients", "100", "--tcp-share", "0.05", "--seed", "7")
+    """1.2 s of 500 q/s from 100 clients, some by TCP and IPv6."""
+    options = ("--rate", "500", "--duration", "1.2", "--clients", "100", "--tcp-share", "0.05", "--seed", "7")
     return synth(tmp_path_factory.mktemp("trace") / "trace.pcap", *options)
 
 
@@ -64,11 +64,7 @@ class Played:
 
     def __init__(self, bed: Bed) -> None:
         self.bed = bed
-        self.path = bed.folder / "capture.pcap"
-        argv = [programs.packaged("tcpdump"), "-i", "data1", "-n", "-s", "0", "-B", "65536", "-Z", "root"]
-        argv += ["--immediate-mode", "-U", "--time-stamp-precision=nano", "-w", str(self.path)]
-        self.capture = bed.start(network.SERVER, argv, "capture")
-        wait_for(lambda: "listening on" in self.capture.text(), "tcpdump listening")
+        self.capture = Capture(bed)
 
     def run(
         self, trace: Path | None, *options: str, queriers: int = 2, distribute: tuple[str, ...] = ()
@@ -83,18 +79,12 @@ class Played:
         assert accounted(queries) == queries["read"]
         return queries
 
-    def packets(self, least: int) -> list[Packet]:
-        """What tcpdump saw, once it has written at least so many UDP queries."""
-        wait_for(lambda: len(self._queries()) >= least, f"{least} queries in the capture")
-        self.capture.process.send_signal(signal.SIGINT)
-        self.capture.wait()
-        return packets.read(self.path)
+    def packets(self) -> list[Packet]:
+        """What the server's host saw."""
+        return self.capture.packets()
 
-    def queries(self, least: int) -> list[Packet]:
-        return [one for one in self.packets(least) if one.is_query]
-
-    def _queries(self) -> list[Packet]:
-        return [one for one in packets.read(self.path) if one.is_query]
+    def queries(self) -> list[Packet]:
+        return [one for one in self.packets() if one.is_query]
 
 
 def start(bed: Bed) -> Played:
@@ -125,9 +115,9 @@ def dues(bed: Bed) -> list[int]:
 def test_speed_divides_the_gaps(make_bed: MakeBed, ticks: Path) -> None:
     played = start(make_bed())
     assert played.run(ticks, "--speed", "2")["answered"] == 100
-    queries = played.queries(100)
+    queries = played.queries()
     assert len(queries) == 100
-    assert 0.45 < span(queries) < 0.7  # it is 0.99 s in the trace
+    assert 0.3 < span(queries) < 0.9  # it is 0.99 s in the trace, and half of it where nothing is late
     assert dues(played.bed) == [n * SECOND // 200 for n in range(100)]
 
 
@@ -136,25 +126,28 @@ def test_rate_spaces_queries_evenly(make_bed: MakeBed, trace: Path) -> None:
     read = played.run(trace, "--rate", "400")["read"]
     due = dues(played.bed)
     assert due == [n * SECOND // 400 for n in range(read)]
-    udp = played.queries(1)
-    assert span(udp) > 0.9 * len(udp) / 400
+    udp = played.queries()
+    assert span(udp) > 0.7 * len(udp) / 400
 
 
-def test_fast_takes_no_notice_of_time(make_bed: MakeBed, trace: Path) -> None:
+def test_fast_takes_no_notice_of_time(make_bed: MakeBed, tmp_path: Path) -> None:
+    """It is 100 s in the trace."""
+    sources = ((n, f"203.0.113.{n % 10}") for n in range(200))
+    queries = ((BASE + n * SECOND // 2, source, 2000 + n, packets.query(n, "com")) for n, source in sources)
     played = start(make_bed())
-    queries = played.run(trace, "--fast")
-    assert queries["answered"] == queries["read"]
-    sent = [one for one in packets.read(trace) if one.is_query]
-    seen = played.queries(len(sent))
-    assert len(seen) == len(sent)
-    assert span(seen) < span(sent) / 2
+    assert played.run(packets.write(tmp_path / "slow.pcap", queries), "--fast")["answered"] == 200
+    seen = played.queries()
+    assert len(seen) == 200
+    assert span(seen) < 20
 
 
-@pytest.mark.alone
 def test_loop_plays_again_one_mean_gap_later(make_bed: MakeBed, ticks: Path) -> None:
     played = start(make_bed())
     assert played.run(ticks, "--loop", "2")["read"] == 200
-    assert idents(played.queries(200)) == [*range(100), *range(100)]
+    seen = idents(played.queries())
+    for source in range(10):  # a late source may be seen after the others
+        once = [*range(source, 100, 10)]
+        assert [ident for ident in seen if ident % 10 == source] == [*once, *once]
     assert dues(played.bed) == [n * SECOND // 100 for n in range(200)]
 
 
@@ -164,7 +157,7 @@ def test_a_loop_opens_its_tcp_connections_anew(make_bed: MakeBed, trace: Path) -
     once = len({(one.source, one.source_port) for one in packets.read(trace) if one.protocol == packets.TCP})
     queries = played.run(trace, "--loop", "2", "--speed", "2")
     assert queries["answered"] == queries["read"]
-    tcp = [one for one in played.packets(1) if one.protocol == packets.TCP and one.destination_port == 53]
+    tcp = [one for one in played.packets() if one.protocol == packets.TCP and one.destination_port == 53]
     assert len({(one.source, one.source_port) for one in tcp}) > once // 4
 
 
@@ -192,7 +185,7 @@ def test_a_part_of_the_trace(
     played = start(make_bed())
     queries = played.run(ticks, *options)
     # sources of one moment share a batch, in which their order is not kept
-    assert sorted(idents(played.queries(len(want)))) == list(want)
+    assert sorted(idents(played.queries())) == list(want)
     assert played.bed.account()["skipped"] == skipped
     assert queries["answered"] == len(want)
 
@@ -201,7 +194,7 @@ def test_a_sample_has_whole_sources(make_bed: MakeBed, trace: Path) -> None:
     played = start(make_bed("addresses"))
     queries = played.run(trace, "--sample-sources", "40%", "--source-mode", "addresses")
     sent = Counter(one.source for one in packets.read(trace) if one.is_query)
-    seen = Counter(one.source for one in played.queries(1))
+    seen = Counter(one.source for one in played.queries())
     assert 0 < len(seen) < len(sent)
     assert all(seen[source] == sent[source] for source in seen)
     assert played.bed.account()["skipped"] == {"sample": queries["read"] - queries["answered"]}
@@ -218,14 +211,14 @@ def test_retransmits_are_collapsed(make_bed: MakeBed, tmp_path: Path) -> None:
     queries = played.run(doubled, "--collapse-retransmits")
     assert (queries["read"], queries["answered"]) == (5, 2)
     assert played.bed.account()["skipped"] == {"retransmit": 3}
-    assert idents(played.queries(2)) == [1, 2]
+    assert idents(played.queries()) == [1, 2]
 
 
 def test_the_generator_asks_one_question(make_bed: MakeBed) -> None:
     played = start(make_bed("addresses"))
     options = ("--generate", "www.com/AAAA", "--generate-sources", "3", "--source-mode", "addresses")
     assert played.run(None, *options, "--rate", "500", "--limit", "300")["answered"] == 300
-    queries = played.queries(300)
+    queries = played.queries()
     assert {one.payload[2:] for one in queries} == {
         packets.query(0, "www.com", 28)[2:3].replace(b"\1", b"\0") + packets.query(0, "www.com", 28)[3:]
     }
@@ -234,15 +227,15 @@ def test_the_generator_asks_one_question(make_bed: MakeBed) -> None:
         for source in ("10.0.0.1", "10.0.0.2", "10.0.0.3")
     }
     assert all(found == list(range(100)) for found in by_source.values())
-    assert span(queries) > 0.5
+    assert span(queries) > 0.4
 
 
 def test_a_fast_generator_ends_with_its_time(make_bed: MakeBed) -> None:
     played = start(make_bed())
-    options = ("--generate", "com/NS", "--fast", "--duration-s", "1", "--generate-sources", "50")
+    options = ("--generate", "com/NS", "--fast", "--duration-s", "0.5", "--generate-sources", "50")
     queries = played.run(None, *options, "--in-flight", "100")
     assert set(played.bed.account()["skipped"]) <= {"duration"}
-    assert len(played.queries(queries["sent"] // 2)) <= queries["sent"]
+    assert queries["sent"] / 2 <= len(played.queries()) <= queries["sent"]
     assert queries["answered"] == queries["sent"] == queries["handed"] > 1000
 
 
@@ -262,7 +255,7 @@ def test_addresses_are_the_traces(make_bed: MakeBed, trace: Path) -> None:
     queries = played.run(trace, "--source-mode", "addresses")
     assert queries["answered"] == queries["read"]
     sent = packets.read(trace)
-    seen = played.packets(udp_keys(sent).total())
+    seen = played.packets()
     assert udp_keys(seen) == udp_keys(sent)
     assert tcp_sources(seen) == tcp_sources(sent)
     assert {ipaddress.ip_address(source).version for source, _ in udp_keys(seen)} == {4, 6}
@@ -277,7 +270,7 @@ def test_sources_that_cannot_be_answered_are_skipped(make_bed: MakeBed, tmp_path
     played = start(make_bed("addresses"))
     assert played.run(odd, "--source-mode", "addresses")["answered"] == 1
     assert played.bed.account()["skipped"] == {"source_unusable": 5}
-    assert [one.source for one in played.queries(1)] == ["203.0.113.1"]
+    assert [one.source for one in played.queries()] == ["203.0.113.1"]
 
 
 def test_mapped_sources_are_distinct_addresses_of_their_host(make_bed: MakeBed, trace: Path) -> None:
@@ -287,7 +280,7 @@ def test_mapped_sources_are_distinct_addresses_of_their_host(make_bed: MakeBed, 
     queries = played.run(trace, "--source-mode", "mapped", distribute=distribute)
     assert queries["answered"] == queries["read"]
     sent = packets.read(trace)
-    seen = played.packets(udp_keys(sent).total())
+    seen = played.packets()
     assert sorted(udp_keys(seen).values()) == sorted(udp_keys(sent).values())
     assert _sizes(seen) == _sizes(sent)
     nets = [ipaddress.ip_network(prefix) for prefix in prefixes]
@@ -313,13 +306,13 @@ def test_mapped_hosts_have_their_own_prefixes(make_bed: MakeBed, trace: Path) ->
 
 
 def test_packets_have_the_traces_addresses_and_ports(make_bed: MakeBed, tmp_path: Path) -> None:
-    options = ("--rate", "200", "--duration", "3", "--clients", "100", "--tcp-share", "0", "--seed", "7")
+    options = ("--rate", "500", "--duration", "1.2", "--clients", "100", "--tcp-share", "0", "--seed", "7")
     udp_only = synth(tmp_path / "udp.pcap", *options)
     played = start(make_bed("packet"))
     queries = played.run(udp_only, "--source-mode", "packet", queriers=1)
     assert queries["answered"] == queries["read"]
     sent = [one for one in packets.read(udp_only) if one.is_query]
-    seen = played.queries(len(sent))
+    seen = played.queries()
     key = [(one.source, one.source_port, one.payload) for one in seen]
     assert Counter(key) == Counter((one.source, one.source_port, one.payload) for one in sent)
 
@@ -355,7 +348,7 @@ def test_dependent_queries_wait_for_the_answer_before(
     responder(bed, f"{network.SERVICE_V4}:53=20")
     played = Played(bed)
     assert played.run(burst, *(("--dependent",) if dependent else ()))["answered"] == 10
-    seen = played.packets(10)
+    seen = played.packets()
     assert (most_open(seen) == 1) == dependent
     assert idents([one for one in seen if one.is_query]) == list(range(10))
 
@@ -365,8 +358,8 @@ def test_a_hedged_query_goes_to_a_peer_as_well(make_bed: MakeBed, ticks: Path) -
     bed = make_bed(peers=(peer,))
     responder(bed, f"{network.SERVICE_V4}:53=never", f"{peer}:53=0")
     played = Played(bed)
-    assert played.run(ticks, "--hedge", "50", "--peers", peer)["answered"] == 100
-    seen = played.queries(200)
+    assert played.run(ticks, "--hedge", "50", "--peers", peer, "--timeout-s", "2")["answered"] == 100
+    seen = played.queries()
     by_server = {
         address: {one.ident: one.time for one in seen if one.destination == address}
         for address in (network.SERVICE_V4, peer)
@@ -382,7 +375,7 @@ def test_a_query_answered_in_time_is_not_hedged(make_bed: MakeBed, ticks: Path) 
     responder(bed, f"{network.SERVICE_V4}:53=0", f"{peer}:53=0")
     played = Played(bed)
     assert played.run(ticks, "--hedge", "2000", "--peers", peer)["answered"] == 100
-    assert {one.destination for one in played.queries(100)} == {network.SERVICE_V4}
+    assert {one.destination for one in played.queries()} == {network.SERVICE_V4}
 
 
 # --- through the command ----------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ import ipaddress
 import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 UDP, TCP = 17, 6
@@ -89,15 +90,20 @@ def _transport(time: int, protocol: int, source: bytes, destination: bytes, data
     return Packet(
         time,
         protocol,
-        str(ipaddress.ip_address(source)),
+        _address(source),
         ports[0],
-        str(ipaddress.ip_address(destination)),
+        _address(destination),
         ports[1],
         payload,
         flags,
         sequence,
         acknowledged,
     )
+
+
+@lru_cache(maxsize=1 << 16)
+def _address(packed: bytes) -> str:
+    return str(ipaddress.ip_address(packed))
 
 
 def query(ident: int, name: str, kind: int = 1) -> bytes:
