@@ -72,6 +72,20 @@ def hosts(tmp_path: Path) -> Iterator[Hosts]:
         daemon.wait(10)
 
 
+@pytest.fixture(scope="module")
+def packed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The archive, which is the same bytes each time."""
+    path = tmp_path_factory.mktemp("package") / "mutator.tar.gz"
+    package.write(path)
+    return path
+
+
+@pytest.fixture
+def made_once(packed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands take the archive that was made before."""
+    monkeypatch.setattr(package, "write", lambda path: shutil.copyfile(packed, path))
+
+
 def _captures(folder: Path) -> list[Path]:
     """Three captures of the same name in folders of their own."""
     paths = []
@@ -98,6 +112,7 @@ def _mutate(*words: str | Path) -> subprocess.CompletedProcess[str]:
     return command.run("mutate", *map(str, words), cwd=programs.ROOT)
 
 
+@pytest.mark.usefixtures("made_once")
 def test_hosts_reduce_and_one_machine_merges(hosts: Hosts, tmp_path: Path) -> None:
     captures = _captures(tmp_path)
     rules = ("--transport", "tcp,share=30", "--name", "unique=q")
@@ -112,6 +127,7 @@ def test_hosts_reduce_and_one_machine_merges(hosts: Hosts, tmp_path: Path) -> No
     assert not list(Path.home().glob(".reprise-spread-*")), "nor on the hosts"
 
 
+@pytest.mark.usefixtures("made_once")
 def test_what_is_done_is_not_done_again(hosts: Hosts, tmp_path: Path) -> None:
     captures = _captures(tmp_path)
     whole = captures[1].read_bytes()
@@ -141,6 +157,7 @@ def test_what_is_done_is_not_done_again(hosts: Hosts, tmp_path: Path) -> None:
     assert not work.exists()
 
 
+@pytest.mark.usefixtures("made_once")
 def test_a_cut_capture_is_used_as_far_as_it_goes(hosts: Hosts, tmp_path: Path) -> None:
     captures = _captures(tmp_path)
     captures[0].write_bytes(captures[0].read_bytes()[:-7])
@@ -196,12 +213,10 @@ def test_bad_command_lines(words: list[str], what: str) -> None:
     assert what in caught.value.what
 
 
-def test_the_package_runs_unprivileged_without_anything_else(tmp_path: Path) -> None:
+def test_the_package_runs_unprivileged_without_anything_else(packed: Path, tmp_path: Path) -> None:
     archive = tmp_path / "mutator.tar.gz"
     package.write(archive)
-    first = archive.read_bytes()
-    package.write(archive)
-    assert archive.read_bytes() == first
+    assert archive.read_bytes() == packed.read_bytes()
     assert Path("/dev/stdout").is_symlink(), "the tools that make it leave the machine alone"
     shutil.unpack_archive(archive, tmp_path / "elsewhere")
     tmp_path.chmod(0o755)
