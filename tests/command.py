@@ -26,7 +26,7 @@ from cli import linux, programs
 from cli.__main__ import main
 from report import __main__ as _report  # noqa: F401 - imported before the fork, not in each command
 
-__all__ = ["LIMIT_S", "SAVING", "Command", "run", "save_for_ever", "start"]
+__all__ = ["LIMIT_S", "SAVING", "Command", "run", "save_blank", "save_for_ever", "start"]
 
 Save = Callable[..., None]
 
@@ -82,7 +82,7 @@ def start(
         try:
             _become_process(cwd, stdout.fileno(), stderr.fileno())
             os.environ.update({"PYTHONPATH": str(programs.ROOT), **(environment or {})})
-            mock.patch.object(Figure, "savefig", save or _save_blank).start()
+            mock.patch.object(Figure, "savefig", save or save_blank).start()
             _end(main(list(arguments)))
         except SystemExit as stop:  # of a bad command line
             _end(stop.code if isinstance(stop.code, int) else 1)
@@ -128,7 +128,8 @@ def _become_process(cwd: Path, stdout: int, stderr: int) -> None:
     os.chdir(cwd)
 
 
-def _save_blank(_figure: Figure, target: Any, **how: Any) -> None:
+def save_blank(_figure: Figure, target: Any, **how: Any) -> None:
+    """A plot that has been painted becomes an empty picture."""
     blank = '<svg xmlns="http://www.w3.org/2000/svg"></svg>\n'
     target.write(blank if how["format"] == "svg" else b"")
 

@@ -105,7 +105,7 @@ def test_every_form_reads_the_same(traces: dict[str, Path], form: str) -> None:
 def test_every_form_replays_the_same(bed: Bed, traces: dict[str, Path], form: str) -> None:
     bed.start_server()
     bed.start_distributor(1)
-    controller = bed.start_controller(traces[form])
+    controller = bed.start_controller(traces[form], extra=("--speed", "10"))
     assert controller.wait() == 0, controller.text()
     queries = bed.account()["queries"]
     assert queries["answered"] == queries["read"] == info(traces["plain"])["queries"]

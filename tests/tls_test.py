@@ -38,9 +38,7 @@ from tests.streams import (
 pytestmark = pytest.mark.netns
 
 TLS = ("--transport", "tls", "--tls-name", NAME)
-IN_TURN = (
-    "--dependent"  # an answer on a busy machine may take longer than until the source's next query
-)
+IN_TURN = "--dependent"  # an answer on a busy machine may take longer than until the source's next query
 SOURCES, ROUNDS = 8, 5
 ALERT, HANDSHAKE, DATA, CHANGE_CIPHER = 21, 22, 23, 20  # types of records
 LARGEST_RECORD = 1_200  # of ours, with what goes before the first query

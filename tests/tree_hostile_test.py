@@ -29,7 +29,7 @@ def test_a_silent_stranger_does_not_lock_the_controller_out(bed: Bed, trace: Pat
     distributor = bed.start_distributor(1)
     with linux.inside(bed.hosts.of("controller")):
         stranger = socket.create_connection((network.control_address(1), PORT))
-    controller = bed.start_controller(trace)
+    controller = bed.start_controller(trace, extra=("--speed", "4"))
     assert controller.wait() == 0, controller.text() + distributor.text()
     stranger.close()
 
@@ -114,7 +114,7 @@ def test_time_that_goes_back_is_named(bed: Bed, trace: Path) -> None:
     twice.write_bytes(content + content[24:])
     bed.start_server()
     bed.start_distributor(1)
-    controller = bed.start_controller(twice)
+    controller = bed.start_controller(twice, extra=("--speed", "4"))
     assert controller.wait() == 1
     assert "the trace's time goes back by" in controller.text()
     queries = bed.account()["queries"]

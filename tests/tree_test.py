@@ -19,6 +19,8 @@ from tests.bed import PORT, Bed, accounted, has_ended, synth, wait_for, wait_for
 
 pytestmark = pytest.mark.netns
 
+QUICKLY = ("--speed", "4")  # where nothing happens on the way
+
 
 @pytest.fixture(scope="module")
 def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -47,7 +49,7 @@ def mounted(folder: Path, options: str) -> Iterator[None]:
 def test_one_host_answers_everything(bed: Bed, trace: Path) -> None:
     bed.start_server()
     distributor = bed.start_distributor(1)
-    controller = bed.start_controller(trace)
+    controller = bed.start_controller(trace, extra=QUICKLY)
     assert controller.wait() == 0, controller.text()
     assert distributor.wait() == 0, distributor.text()
     queries = bed.account()["queries"]
@@ -60,7 +62,7 @@ def test_a_source_stays_with_one_querier_and_hosts_share_the_load(bed: Bed, trac
     bed.start_server()
     bed.start_distributor(1)
     bed.start_distributor(2)
-    controller = bed.start_controller(trace, clients=(1, 2))
+    controller = bed.start_controller(trace, clients=(1, 2), extra=QUICKLY)
     assert controller.wait() == 0, controller.text()
     account = bed.account()
     assert accounted(account["queries"]) == account["queries"]["read"] == account["queries"]["answered"]
@@ -78,7 +80,7 @@ def test_a_distributor_feeds_another(bed: Bed, trace: Path) -> None:
     bed.ip(host, "addr", "add", f"{network.control_address(2)}/32", "dev", "lo")
     bed.start_distributor(2, queriers=1, host=host)
     top = bed.start_distributor(1, queriers=1, feeds=(f"client2={network.control_address(2)}:{PORT}",))
-    controller = bed.start_controller(trace)
+    controller = bed.start_controller(trace, extra=QUICKLY)
     assert controller.wait() == 0, controller.text() + top.text()
     account = bed.account()
     assert account["queries"]["answered"] == account["queries"]["read"]

@@ -10,9 +10,11 @@ from pathlib import Path
 import dns.message
 import dns.rrset
 import pytest
+from matplotlib.figure import Figure
 
 from report.__main__ import main
 from report.tests.writers import MANIFEST, Query, controller_json, ra_bytes, server_csv, write_run
+from tests.command import save_blank
 
 MS = 1_000_000
 PLOTS = {
@@ -60,38 +62,47 @@ def test_summary_writes_the_file_and_prints_a_table(
     assert re.search(r"answered +500", capsys.readouterr().out)
 
 
-def test_report_is_self_contained_and_escaped(tmp_path: Path) -> None:
-    run = run_of(tmp_path / "run", title="<script>alert(1)</script>")
+@pytest.fixture(scope="module")
+def reported(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run with its report, which tests only read."""
+    run = run_of(tmp_path_factory.mktemp("reported") / "run", title="<script>alert(1)</script>")
     assert main(["report", str(run)]) == 0
-    page = (run / "report.html").read_text()
+    return run
+
+
+@pytest.fixture
+def unrendered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Plots are painted and not rendered, for tests of what is around them."""
+    monkeypatch.setattr(Figure, "savefig", save_blank)
+
+
+def test_report_is_self_contained_and_escaped(reported: Path) -> None:
+    page = (reported / "report.html").read_text()
     assert "<script" not in page
     assert "&lt;script&gt;" in page
     outside = re.findall(r'(?:src|href|url)\s*[=(]\s*["\']?(?!#|http://www\.w3\.org)([^"\'>\s)]+)', page)
     assert outside == []
     for number in ("Clean", "500", "timing error", "interarrival error"):
         assert number in page
-    assert {path.stem for path in (run / "plots").glob("*.svg")} == PLOTS
-    assert {path.stem for path in (run / "plots").glob("*.png")} == PLOTS
+    assert {path.stem for path in (reported / "plots").glob("*.svg")} == PLOTS
+    assert {path.stem for path in (reported / "plots").glob("*.png")} == PLOTS
 
 
-def test_inline_plots_share_no_ids_and_their_references_resolve(tmp_path: Path) -> None:
-    run = run_of(tmp_path / "run")
-    assert main(["report", str(run)]) == 0
-    page = (run / "report.html").read_text()
+def test_inline_plots_share_no_ids_and_their_references_resolve(reported: Path) -> None:
+    page = (reported / "report.html").read_text()
     ids = re.findall(r'\bid="([^"]+)"', page)
     assert len(ids) == len(set(ids))
     used = set(re.findall(r'href="#([^"]+)"|url\(#([^)]+)\)', page))
     assert {one or other for one, other in used} <= set(ids)
 
 
-def test_plots_are_xml_and_deterministic(tmp_path: Path) -> None:
-    run = run_of(tmp_path / "run")
-    assert main(["report", str(run)]) == 0
-    first = {path.name: path.read_bytes() for path in (run / "plots").iterdir()}
-    for path in (run / "plots").glob("*.svg"):
+def test_plots_are_xml_and_deterministic(reported: Path, tmp_path: Path) -> None:
+    first = {path.name: path.read_bytes() for path in (reported / "plots").iterdir()}
+    for path in (reported / "plots").glob("*.svg"):
         ET.parse(path)
-    assert main(["report", str(run)]) == 0
-    assert {path.name: path.read_bytes() for path in (run / "plots").iterdir()} == first
+    again = run_of(tmp_path / "run")
+    assert main(["report", str(again)]) == 0
+    assert {path.name: path.read_bytes() for path in (again / "plots").iterdir()} == first
 
 
 def test_an_empty_run_says_so_in_its_plots(tmp_path: Path) -> None:
@@ -101,6 +112,7 @@ def test_an_empty_run_says_so_in_its_plots(tmp_path: Path) -> None:
     assert "the server was not sampled" in (run / "report.html").read_text()
 
 
+@pytest.mark.usefixtures("unrendered")
 def test_an_unclean_run_says_why_first(tmp_path: Path) -> None:
     run = run_of(tmp_path / "run")
     (run / "manifest.json").write_text(json.dumps({**MANIFEST, "server_died": "nsd: killed"}))
@@ -109,6 +121,7 @@ def test_an_unclean_run_says_why_first(tmp_path: Path) -> None:
     assert page.index("the server died: nsd: killed") < page.index("What ran")
 
 
+@pytest.mark.usefixtures("unrendered")
 def test_several_runs_are_set_side_by_side(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     runs = [run_of(tmp_path / name) for name in ("one", "two.partial")]
     assert main(["report", *map(str, runs)]) == 0
@@ -116,6 +129,7 @@ def test_several_runs_are_set_side_by_side(tmp_path: Path, capsys: pytest.Captur
     assert "Side by side" in (tmp_path / "comparison.html").read_text()
 
 
+@pytest.mark.usefixtures("unrendered")
 def test_compare_of_a_run_with_recorded_answers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = run_of(tmp_path / "run", 3)
     (run / "answers-client1-0.ra").write_bytes(ra_bytes([referral(seq) for seq in range(3)]))
@@ -198,6 +212,7 @@ def test_usage_is_status_2(capsys: pytest.CaptureFixture[str]) -> None:
     capsys.readouterr()
 
 
+@pytest.mark.usefixtures("unrendered")
 def test_the_page_has_connections_only_where_there_were_some(tmp_path: Path) -> None:
     run = run_of(tmp_path / "udp")
     assert main(["report", str(run)]) == 0

@@ -7,6 +7,7 @@ import pytest
 
 from report import trace_plots
 from report.errors import ReportError
+from report.figures import Drawn
 
 INFO: trace_plots.Json = {
     "schema": 1,
@@ -35,8 +36,12 @@ NOTHING: trace_plots.Json = {
 }
 
 
-def test_every_plot_is_drawn_and_written(tmp_path: Path) -> None:
-    drawn = trace_plots.draw_trace(INFO)
+@pytest.fixture(scope="module")
+def drawn() -> list[Drawn]:
+    return trace_plots.draw_trace(INFO)
+
+
+def test_every_plot_is_drawn_and_written(drawn: list[Drawn], tmp_path: Path) -> None:
     trace_plots.write(tmp_path, drawn)
     names = ["rate", "sources", "types", "edns-sizes", "rtt"]
     assert [plot.name for plot in drawn] == names
@@ -44,15 +49,15 @@ def test_every_plot_is_drawn_and_written(tmp_path: Path) -> None:
     assert all((tmp_path / f"{name}.png").read_bytes().startswith(b"\x89PNG") for name in names)
 
 
-def test_captions_tell_the_figures() -> None:
-    captions = {plot.name: plot.caption for plot in trace_plots.draw_trace(INFO)}
+def test_captions_tell_the_figures(drawn: list[Drawn]) -> None:
+    captions = {plot.name: plot.caption for plot in drawn}
     assert captions["rate"] == "Queries in bins of 0.5 s."
     assert "busiest 1 % ask 50.0%. Zipf exponent 1.25." in captions["sources"]
     assert captions["rtt"].endswith("made: at the server.")
 
 
-def test_few_types_are_bars_and_the_rest_is_one() -> None:
-    types = next(plot for plot in trace_plots.draw_trace(INFO) if plot.name == "types")
+def test_few_types_are_bars_and_the_rest_is_one(drawn: list[Drawn]) -> None:
+    types = next(plot for plot in drawn if plot.name == "types")
     assert "TYPE15" in types.svg
     assert "3 more" in types.svg
     assert ">TYPE3<" not in types.svg
