@@ -9,9 +9,11 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+import re
 import signal
 import subprocess
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -195,14 +197,16 @@ def _tls(folder: Path, name: str) -> list[str]:
     return [word for option, file in files.items() for word in (option, str(folder / file))]
 
 
+def progress(controller: Program) -> Counter[str]:
+    """The controller's latest line about the queries."""
+    lines = [line for line in controller.text().splitlines() if line.startswith("progress")]
+    last = lines[-1] if lines else ""
+    return Counter({key: int(value) for key, value in re.findall(r"(\w+)=(\d+)\b", last)})
+
+
 def wait_for_answers(controller: Program) -> None:
     """Until the controller's progress lines report answers: the replay is in its middle."""
-
-    def answered() -> bool:
-        lines = [line for line in controller.text().splitlines() if line.startswith("progress")]
-        return bool(lines) and " answered=0 " not in lines[-1]
-
-    wait_for(answered, "answers in the progress lines")
+    wait_for(lambda: progress(controller)["answered"] > 0, "answers in the progress lines")
 
 
 def synth(path: Path, *options: str) -> Path:

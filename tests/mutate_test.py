@@ -22,7 +22,7 @@ import pytest
 
 from cli import network, programs
 from report.rqfile import TRANSPORTS
-from tests.bed import MakeBed, Program, wait_for
+from tests.bed import MakeBed, progress, wait_for
 from tests.streams import BASE, SECOND, Capture, Flow, Play, start_nsd
 
 pytestmark = pytest.mark.netns
@@ -355,7 +355,7 @@ def test_the_mutator_runs_live_in_front_of_a_replay(make_bed: MakeBed, tmp_path:
     rows = [row(BASE + i * 1_000_000, f"203.0.0.{i % 9 + 1}", 2000, i, f"{i}.com.") for i in range(300)]
     mutator.stdin.write((HEADER + "".join(rows[:200])).encode())
     mutator.stdin.flush()
-    wait_for(lambda: _answered(controller) >= 200, "200 answers before the end of the trace")
+    wait_for(lambda: progress(controller)["answered"] >= 200, "200 answers before the end of the trace")
     mutator.stdin.write("".join(rows[200:]).encode())
     mutator.stdin.close()
     assert mutator.wait(30) == 0, (tmp_path / "mutator.log").read_text()
@@ -364,12 +364,6 @@ def test_the_mutator_runs_live_in_front_of_a_replay(make_bed: MakeBed, tmp_path:
     found = seen_by_server(capture)
     assert len(found) == 300
     assert all(one.message.ednsflags & dns.flags.DO for one in found)
-
-
-def _answered(controller: Program) -> int:
-    lines = [line for line in controller.text().splitlines() if line.startswith("progress")]
-    fields = dict(word.split("=", 1) for word in lines[-1].split() if "=" in word) if lines else {}
-    return int(fields.get("answered", 0))
 
 
 # --- the real minute --------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ import pytest
 from cli import linux, network
 from report.rqfile import Records, Status
 from tests import packets
-from tests.bed import Bed, MakeBed, Program, wait_for
+from tests.bed import Bed, MakeBed, progress, wait_for
 from tests.streams import (
     BASE,
     SECOND,
@@ -35,15 +35,9 @@ RESET = "Connection reset by peer"
 REFUSED = "Connection refused"
 
 
-def progress(controller: Program) -> dict[str, int]:
-    """The controller's latest line about the queries."""
-    lines = [line for line in controller.text().splitlines() if line.startswith("progress")]
-    return {key: int(value) for key, value in re.findall(r"(\w+)=(\d+)\b", lines[-1])} if lines else {}
-
-
 def in_flight(play: Play) -> int:
     now = progress(play.controller)
-    return now.get("sent", 0) - now.get("answered", 0) - now.get("timed_out", 0)
+    return now["sent"] - now["answered"] - now["timed_out"]
 
 
 def ended(records: Records, status: Status) -> int:
