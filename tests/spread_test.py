@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import os
 import pwd
 import shutil
 import signal
 import socket
 import subprocess
+import tarfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -86,6 +88,20 @@ def made_once(packed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(package, "write", lambda path: shutil.copyfile(packed, path))
 
 
+@pytest.fixture
+def small_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands make an archive with nothing but a way to the program of this machine."""
+    script = f'#!/bin/sh\nexec "{programs.own(package.PROGRAM)}" "$@"\n'.encode()
+
+    def write(path: Path) -> None:
+        with tarfile.open(path, "w:gz") as archive:
+            entry = tarfile.TarInfo(f"{package.folder_name()}/{package.PROGRAM}")
+            entry.size, entry.mode = len(script), 0o755
+            archive.addfile(entry, io.BytesIO(script))
+
+    monkeypatch.setattr(package, "write", write)
+
+
 def _captures(folder: Path) -> list[Path]:
     """Three captures of the same name in folders of their own."""
     paths = []
@@ -127,7 +143,7 @@ def test_hosts_reduce_and_one_machine_merges(hosts: Hosts, tmp_path: Path) -> No
     assert not list(Path.home().glob(".reprise-spread-*")), "nor on the hosts"
 
 
-@pytest.mark.usefixtures("made_once")
+@pytest.mark.usefixtures("small_package")
 def test_what_is_done_is_not_done_again(hosts: Hosts, tmp_path: Path) -> None:
     captures = _captures(tmp_path)
     whole = captures[1].read_bytes()
@@ -157,7 +173,7 @@ def test_what_is_done_is_not_done_again(hosts: Hosts, tmp_path: Path) -> None:
     assert not work.exists()
 
 
-@pytest.mark.usefixtures("made_once")
+@pytest.mark.usefixtures("small_package")
 def test_a_cut_capture_is_used_as_far_as_it_goes(hosts: Hosts, tmp_path: Path) -> None:
     captures = _captures(tmp_path)
     captures[0].write_bytes(captures[0].read_bytes()[:-7])
