@@ -60,7 +60,7 @@ def hosts(tmp_path: Path) -> Iterator[Hosts]:
     config.write_text(
         f"Host alpha beta\n  HostName 127.0.0.1\n  Port {port}\n  User {pwd.getpwuid(os.getuid()).pw_name}\n"
         f"  IdentityFile {folder}/user\n  IdentitiesOnly yes\n  UserKnownHostsFile {folder}/known\n"
-        "  StrictHostKeyChecking accept-new\n  LogLevel ERROR\n"
+        "  StrictHostKeyChecking accept-new\n  LogLevel ERROR\n  KexAlgorithms curve25519-sha256\n"
     )
     Path("/run/sshd").mkdir(exist_ok=True)
     inventory = tmp_path / "inventory.ini"
