@@ -18,7 +18,8 @@ from cli.counts import Counts, Timed, junit
 
 _FOLDERS = ("core", "mutator", "zonebuilder", "controller", "querier", "proxy", "cli", "bench", "tests")
 _SOURCES = (".cc", ".hh", ".h", ".c", ".proto")
-_PRESET = "dev"  # whose compile commands clang-tidy and the check of headers read
+_PRESET = "tidy"  # whose compile commands clang-tidy and the check of headers read
+_TESTS = "reprise_tests"  # the target of all test programs
 _BUILD = programs.ROOT / "build" / _PRESET
 _CONFIGURATION = ("CMakePresets.json", "CMakeLists.txt", "cmake/RepriseOptions.cmake")
 _FINDING = re.compile(r": (error|warning): ")
@@ -69,8 +70,8 @@ def ctest(preset: str, slow: bool, only: str = "") -> Counts:
 
 
 def _targets(preset: str, only: str) -> set[str]:
-    """The program of a single test; without one, what the preset builds by default."""
-    return {Path(one.argv[0]).name for one in ctest_programs(preset) if one.name == only} if only else set()
+    """The program of a single test; without one, all test programs."""
+    return {Path(one.argv[0]).name for one in ctest_programs(preset) if one.name == only} if only else {_TESTS}
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,7 @@ def ctest_programs(preset: str = "asan") -> list[CtestProgram]:
 
 def gtest(wanted: str) -> Counts:
     """Single tests by a filter, in every program of the asan preset that has one of them."""
-    if not built("asan"):
+    if not built("asan", _TESTS):
         return Counts(failed=1)
     total = Counts()
     for program, folder in {one.argv[0]: one.folder for one in ctest_programs() if one.argv}.items():

@@ -138,11 +138,14 @@ def pytest_and_tidy(slow: bool) -> Counts:
 
 def pytest(slow: bool) -> Counts:
     """The Python tests, those with real namespaces and servers among them."""
-    at_once = ("-n", str(_AT_ONCE), "--dist", "worksteal")  # they wait more than they compute
     marks = () if slow else ("-m", "not slow")
+    return _pytest(*marks, "-n", str(_AT_ONCE), "--dist", "worksteal")  # they wait more than they compute
+
+
+def _pytest(*arguments: str) -> Counts:
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder, "pytest.xml")
-        done = _run(sys.executable, "-m", "pytest", "-q", f"--junit-xml={out}", *marks, *at_once)
+        done = _run(sys.executable, "-m", "pytest", "-q", f"--junit-xml={out}", *arguments)
         counts = junit(out.read_text(encoding="utf-8")) if out.is_file() else Counts(failed=1)
     if done.returncode != 0:
         _show(done.stdout)
@@ -191,6 +194,6 @@ def _built_pytest(slow: bool) -> Counts:
 
 
 def _python_tests(arguments: tuple[str, ...]) -> Counts:
-    """Also slow ones, and one after the other, so that those that look at times may be among them."""
+    """Also slow ones."""
     built = release()
-    return built if built.failed else _pytest("slow or not slow", *arguments)
+    return built if built.failed else _pytest(*arguments)

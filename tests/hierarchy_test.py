@@ -149,8 +149,8 @@ def test_several_resolvers_and_instances_at_once(tmp_path: Path, world: Path, tr
 
 
 def test_a_warm_cache_asks_nobody(tmp_path: Path, world: Path, trace: Path) -> None:
-    """Of the clients' queries none goes upstream; what the resolver asks for itself may end after the warming,
-    where the machine is busy, but not each time.
+    """Of the clients' queries none goes upstream; what the resolver asks for itself may end after the
+    warming, where the machine is busy, but not each time.
     """
     for _ in range(3):
         result = play(tmp_path, world, trace, hierarchy__cache="warm")
