@@ -71,7 +71,9 @@ def ctest(preset: str, slow: bool, only: str = "") -> Counts:
 
 def _targets(preset: str, only: str) -> set[str]:
     """The program of a single test; without one, all test programs."""
-    return {Path(one.argv[0]).name for one in ctest_programs(preset) if one.name == only} if only else {_TESTS}
+    if not only:
+        return {_TESTS}
+    return {Path(one.argv[0]).name for one in ctest_programs(preset) if one.name == only}
 
 
 @dataclass(frozen=True)
