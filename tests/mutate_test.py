@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import dns.edns
 import dns.flags
@@ -237,11 +236,6 @@ def test_the_command_line_wins_over_a_rule_file(tmp_path: Path) -> None:
 # --- times ------------------------------------------------------------------------------------------------
 
 
-def _gaps(times: Any) -> Any:
-    """In ms."""
-    return np.diff(np.array(times, dtype=np.int64)) / 1e6
-
-
 @pytest.mark.parametrize(
     ("rule", "usual_ms", "even"),
     [
@@ -256,7 +250,7 @@ def test_times_are_the_rules(
     make_bed: MakeBed, tmp_path: Path, rule: tuple[str, str], usual_ms: float, even: bool
 ) -> None:
     """Two hundred queries, 4 ms apart: the median gap when they are due, whether the gaps are alike, and that
-    the server sees them so far apart.
+    the server sees most of them as far apart.
     """
     trace = tmp_path / "even.tsv"
     rows = (row(BASE + i * 4_000_000, "203.0.0.1", 2000 + i, i, f"{i}.com.") for i in range(200))
@@ -268,13 +262,14 @@ def test_times_are_the_rules(
     capture = Capture(bed)
     play = Play(bed, changed, "--source-mode", "addresses")
     play.answers_all()
-    due = _gaps(play.records()["due_ns"])
-    first, median, third = np.percentile(due, [25, 50, 75])
+    due = np.array(play.records()["due_ns"], dtype=np.int64)
+    first, median, third = np.percentile(np.diff(due) / 1e6, [25, 50, 75])
     assert median == pytest.approx(usual_ms, rel=0.01 if even else 0.3)
     assert (third - first < 0.01 * usual_ms) == even
-    seen = _gaps([one.time for one in seen_by_server(capture)])
-    assert len(seen) == len(due) == 199
-    assert np.sum(seen) == pytest.approx(np.sum(due), rel=0.3)
+    seen = np.array([one.time for one in seen_by_server(capture)], dtype=np.int64)
+    assert len(seen) == len(due) == 200
+    late = seen - due - np.min(seen - due)  # against the one that was least late
+    assert np.median(late) < 0.25 * (due[-1] - due[0])  # at twice the speed, or half of it, it is a half
 
 
 def test_an_attack_is_laid_over(make_bed: MakeBed, tmp_path: Path) -> None:
