@@ -199,27 +199,23 @@ TEST(RttTable, AgreesWithLookingAtEveryRow) {
     }
 }
 
-TEST(RttTable, AMillionAddressesAreQuick) {
+TEST(RttTable, EachOfManyAddressesHasItsOwn) {
+    constexpr std::uint32_t kMany = 100'000;
     std::ostringstream text;
-    for (std::uint32_t i = 0; i < 1'000'000; ++i) {
+    for (std::uint32_t i = 0; i < kMany; ++i) {
         text << "10." << (i >> 16U) << '.' << (i >> 8U & 255U) << '.' << (i & 255U) << ' ' << i % 97
              << '\n';
     }
-    const Nanoseconds start = SteadyClock::now();
     const RttTable paths = table(text.str());
-    const Nanoseconds read = SteadyClock::now();
-    EXPECT_EQ(paths.find(address("10.15.66.63"))->rtt, (999'999 % 97) * kMs);
-    Nanoseconds sum = 0;
-    for (std::uint32_t i = 0; i < 1'000'000; ++i) {
-        const std::array<std::uint8_t, 4> four{
-            10, static_cast<std::uint8_t>(i * 7919U >> 16U & 15U),
-            static_cast<std::uint8_t>(i * 104'729U >> 8U), static_cast<std::uint8_t>(i)};
+    for (std::uint32_t i = 0; i < kMany; ++i) {
+        const std::array<std::uint8_t, 4> four{10, static_cast<std::uint8_t>(i >> 16U),
+                                               static_cast<std::uint8_t>(i >> 8U),
+                                               static_cast<std::uint8_t>(i)};
         const Path* found = paths.find(IpAddress::v4(four.data()));
-        sum += found != nullptr ? found->rtt : 1;
+        ASSERT_NE(found, nullptr) << i;
+        ASSERT_EQ(found->rtt, i % 97 * kMs) << i;
     }
-    EXPECT_GT(sum, 0);
-    RecordProperty("read_ms", static_cast<int>((read - start) / kMs));
-    RecordProperty("lookup_ns", static_cast<int>((SteadyClock::now() - read) / 1'000'000));
+    EXPECT_EQ(paths.find(address("10.15.66.63")), nullptr);
 }
 
 // --- distributions

@@ -98,6 +98,9 @@ void XdpReceiver::Close::operator()(bpf_object* object) const { bpf_object__clos
 XdpReceiver::XdpReceiver(const Servers& servers, size_t replies) {
     libbpf_set_print(be_silent);
     const auto program = bpf::packet_receive_bpf();
+    if (program.empty()) {
+        throw Error("this build has no XDP program; apt-get install clang-19 and build again");
+    }
     object_.reset(bpf_object__open_mem(program.data(), program.size(), nullptr));
     if (!object_) {
         throw SystemError("open the XDP program");

@@ -84,7 +84,7 @@ void Nsd::configure(const Settings& settings) {
         "  username: \"\"\n  zonesdir: \"{0}\"\n  database: \"\"\n  pidfile: \"{0}/pid\"\n"
         "  xfrdfile: \"{0}/xfrd\"\n  zonelistfile: \"{0}/list\"\n  xfrdir: \"{0}\"\n"
         "  logfile: \"{0}/log\"\n  tcp-count: 2000\n  tcp-timeout: {1}\n  tcp-query-count: {2}\n"
-        "  rrl-ratelimit: 0\n"
+        "  rrl-ratelimit: 0\n  receive-buffer-size: 8388608\n" // a preempted server loses nothing
         "remote-control:\n  control-enable: no\n"
         "zone:\n  name: example.\n  zonefile: example.zone\n",
         at, settings.tcp_timeout, settings.tcp_query_count);
