@@ -4,11 +4,11 @@
 // exit.
 #include "bench/evidence.h"
 #include "bench_sink_bpf.hh"
+#include "core/command_line.hh"
 #include "core/error.hh"
 #include "core/fd.hh"
 #include "core/log.hh"
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include <bit>
@@ -135,18 +135,16 @@ sigset_t block_ending_signals() {
 }
 
 int body(int argc, char** argv) {
-    CLI::App app(
+    reprise::Command app(
         "Answers every DNS query that arrives at an interface, in the kernel, until SIGINT "
         "or SIGTERM; then prints what it saw as JSON.",
         "reprise-sink");
     std::string interface;
     bool after_taps = false;
-    app.add_option("INTERFACE", interface, "where the queries arrive")->required();
+    app.add_option("INTERFACE", interface, "where the queries arrive").required();
     app.add_flag("--tc", after_taps, "answer behind the taps, so that tcpdump sees the queries");
-    try {
-        app.parse(argc, argv);
-    } catch (const CLI::ParseError& error) {
-        return app.exit(error) == 0 ? 0 : 2;
+    if (const auto status = app.parse(argc, argv)) {
+        return *status;
     }
     const sigset_t ending = block_ending_signals();
     const Sink sink(interface, after_taps);

@@ -4,11 +4,11 @@
 // over TLS, in a plain loop with a bounded number of connections at a time: socket, bind to a
 // source address, connect, one query, one answer, close. Nothing is scheduled, matched, timed or
 // recorded, so what a real client costs more is its own. It shares no code with the querier.
+#include "core/command_line.hh"
 #include "core/error.hh"
 #include "core/fd.hh"
 #include "core/log.hh"
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <openssl/err.h>
 #include <openssl/prov_ssl.h>
@@ -396,36 +396,35 @@ int Floor::send_early(Slot& slot) {
     return done;
 }
 
-void add_options(CLI::App& app, Options& options) {
-    app.add_option("SERVER", options.server, "its IPv4 address")->required();
-    app.add_option("--port", options.port, "of the server")->capture_default_str();
+void add_options(reprise::Command& app, Options& options) {
+    app.add_option("SERVER", options.server, "its IPv4 address").required();
+    app.add_option("--port", options.port, "of the server").show_default();
     app.add_option("--connections", options.connections, "so many, one query on each")
-        ->capture_default_str();
+        .show_default();
     app.add_option("--in-flight", options.in_flight, "most connections at a time")
-        ->check(CLI::Range(1, 10000))
-        ->capture_default_str();
+        .in_range(1, 10000)
+        .show_default();
     app.add_option("--sources", options.sources,
                    "bind to so many addresses from 10.0.0.1 on in turn; 0: to none")
-        ->capture_default_str();
-    auto* const authority =
+        .show_default();
+    const reprise::Option authority =
         app.add_option("--ca", options.authority, "speak TLS 1.3; verify with this authority, PEM");
-    app.add_option("--name", options.name, "of the server, in its certificate")->needs(authority);
-    auto* const resume =
-        app.add_flag("--resume", options.resume, "resume sessions")->needs(authority);
+    app.add_option("--name", options.name, "of the server, in its certificate").needs(authority);
+    const reprise::Option resume =
+        app.add_flag("--resume", options.resume, "resume sessions").needs(authority);
     app.add_flag("--early-data", options.early_data, "send the query with the handshake (0-RTT)")
-        ->needs(resume);
+        .needs(resume);
 }
 
 int body(int argc, char** argv) {
-    CLI::App app("Asks one query a connection by the fewest system calls, or with OpenSSL's own "
-                 "cost; prints its counts as JSON.",
-                 "reprise-stream-floor");
+    reprise::Command app(
+        "Asks one query a connection by the fewest system calls, or with OpenSSL's own "
+        "cost; prints its counts as JSON.",
+        "reprise-stream-floor");
     Options options;
     add_options(app, options);
-    try {
-        app.parse(argc, argv);
-    } catch (const CLI::ParseError& error) {
-        return app.exit(error) == 0 ? 0 : 2;
+    if (const auto status = app.parse(argc, argv)) {
+        return *status;
     }
     const Counts counts = Floor(options).run();
     nlohmann::ordered_json all = nlohmann::ordered_json::object();

@@ -7,10 +7,10 @@
 #include "bench/stream_link.hh"
 #include "bench/stream_server.hh"
 #include "core/clock.hh"
+#include "core/command_line.hh"
 #include "core/error.hh"
 #include "core/log.hh"
 
-#include <CLI/CLI.hpp>
 #include <openssl/types.h>
 
 #include <csignal>
@@ -132,28 +132,26 @@ sigset_t block_signals() {
     return ending;
 }
 
-void add_options(CLI::App& app, Options& options) {
-    app.add_option("--port", options.port, "where to listen, on all addresses")
-        ->capture_default_str();
+void add_options(reprise::Command& app, Options& options) {
+    app.add_option("--port", options.port, "where to listen, on all addresses").show_default();
     app.add_option("--processes", options.processes, "so many share the port")
-        ->check(CLI::Range(std::size_t{1}, kMostProcesses))
-        ->capture_default_str();
+        .in_range(std::size_t{1}, kMostProcesses)
+        .show_default();
     app.add_option("--idle-timeout-s", options.idle_timeout_s,
                    "close a connection that was idle for so long; 0: the client closes first")
-        ->check(CLI::Range(0.0, 1e6))
-        ->capture_default_str();
-    app.add_option("--delay-ms", options.delay_ms, "answer so long after the query")
-        ->capture_default_str();
-    auto* const certificate =
+        .in_range(0.0, 1e6)
+        .show_default();
+    app.add_option("--delay-ms", options.delay_ms, "answer so long after the query").show_default();
+    reprise::Option certificate =
         app.add_option("--cert", options.tls.certificate, "speak TLS with this certificate, PEM");
-    auto* const key = app.add_option("--key", options.tls.key, "its key, PEM");
-    certificate->needs(key);
-    key->needs(certificate);
+    reprise::Option key = app.add_option("--key", options.tls.key, "its key, PEM");
+    certificate.needs(key);
+    key.needs(certificate);
     app.add_option("--early-data", options.tls.early_data, "take so many bytes as early data")
-        ->needs(certificate)
-        ->capture_default_str();
+        .needs(certificate)
+        .show_default();
     app.add_option("--keylog", options.tls.keylog, "write the sessions' secrets there, for tshark")
-        ->needs(certificate);
+        .needs(certificate);
 }
 
 StreamServerOptions server_options(const Options& options, SSL_CTX* tls) {
@@ -189,16 +187,14 @@ int serve(const Options& options) {
 }
 
 int body(int argc, char** argv) {
-    CLI::App app(
+    reprise::Command app(
         "Answers every DNS query over TCP or TLS with itself until SIGINT or SIGTERM; then "
         "prints what it saw as JSON.",
         "reprise-stream-sink");
     Options options;
     add_options(app, options);
-    try {
-        app.parse(argc, argv);
-    } catch (const CLI::ParseError& error) {
-        return app.exit(error) == 0 ? 0 : 2;
+    if (const auto status = app.parse(argc, argv)) {
+        return *status;
     }
     return serve(options);
 }

@@ -3,17 +3,16 @@
 #include "core/command_line.hh"
 #include "core/log.hh"
 
-#include <CLI/CLI.hpp>
-
 namespace {
 
 int body(int argc, char** argv) {
     reprise::controller::Options options;
-    CLI::App app("Reads a trace and hands its queries to distributors, with one announced start.",
-                 "reprise-controller");
+    reprise::Command app(
+        "Reads a trace and hands its queries to distributors, with one announced start.",
+        "reprise-controller");
     app.set_version_flag("--version", REPRISE_VERSION);
     reprise::controller::add_options(app, options);
-    if (const auto status = reprise::parse_command_line(app, argc, argv)) {
+    if (const auto status = app.parse(argc, argv)) {
         return *status;
     }
     reprise::controller::validate(options);

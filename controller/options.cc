@@ -2,10 +2,10 @@
 
 #include "controller/prefix.hh"
 #include "core/address.hh"
+#include "core/command_line.hh"
 #include "core/error.hh"
 #include "core/query.hh"
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include <charconv>
@@ -21,7 +21,7 @@ namespace reprise::controller {
 namespace {
 
 /// Which queries are played.
-void add_selection(CLI::App& app, Options& options) {
+void add_selection(Command& app, Options& options) {
     app.add_flag("--all-opcodes", options.all_opcodes,
                  "also send UPDATE and NOTIFY (skipped and counted otherwise)");
     app.add_option(
@@ -30,70 +30,69 @@ void add_selection(CLI::App& app, Options& options) {
         "100000000 on) or RFC 3339, e.g. 2016-10-06T13:55:51Z");
     app.add_option("--until", options.until, "end before that moment, given like --from");
     app.add_option("--limit", options.limit, "hand out at most so many queries; 0 = all")
-        ->capture_default_str();
+        .show_default();
     app.add_option("--duration-s", options.duration_s, "end the replay after so long; 0 = never")
-        ->capture_default_str();
+        .show_default();
     app.add_option("--loop", options.loop,
                    "play the trace so many times; 0 = until --limit or --duration-s")
-        ->capture_default_str();
+        .show_default();
     app.add_option("--sample-sources", options.sample_sources,
                    "play a share of the sources with all their queries, e.g. 10%; the same ones in "
                    "every run")
-        ->capture_default_str();
+        .show_default();
     app.add_option("--skip-source", options.skip_sources,
                    "leave out the sources of this prefix; repeatable")
-        ->allow_extra_args(false);
+        .allow_extra_args(false);
     app.add_flag("--collapse-retransmits", options.collapse_retransmits,
                  "leave out UDP queries with source, port, id and question of one played within "
                  "--timeout-s before");
 }
 
 /// When and how they are played.
-void add_play(CLI::App& app, Options& options) {
+void add_play(Command& app, Options& options) {
     app.add_option("--speed", options.pace.speed, "play so many times as fast as the trace")
-        ->capture_default_str();
+        .show_default();
     app.add_option("--rate", options.pace.rate, "queries a second, evenly spaced; 0 = as the trace")
-        ->capture_default_str();
+        .show_default();
     app.add_flag("--fast", options.pace.fast, "as fast as the answers allow (see --in-flight)");
     app.add_flag("--dependent", options.dependent,
                  "a source's next query waits for the end of the one before");
     app.add_option("--hedge", options.hedge_ms,
                    "send a query without an answer for so many milliseconds to a peer as well");
     app.add_option("--peers", options.peers, "ADDR[:PORT],... that hedged queries go to in turn")
-        ->delimiter(',')
-        ->allow_extra_args(false);
+        .delimiter(',')
+        .allow_extra_args(false);
     app.add_option("--source-mode", options.source_mode,
                    "what the server sees: ports (the host's address, a port per source), addresses "
                    "(the trace's), mapped (one per source out of the host's prefix), packet (the "
                    "trace's address and port, below the host's network stack)")
-        ->capture_default_str();
+        .show_default();
 }
 
 /// How they travel.
-void add_transport(CLI::App& app, Options& options) {
+void add_transport(Command& app, Options& options) {
     app.add_option("--transport", options.transport,
                    "how every query travels: trace (as in the trace), udp, tcp, tls (DNS over TLS) "
                    "or stateless-tcp (a TCP connection of its own for each); the trace's own "
                    "connections are kept")
-        ->capture_default_str();
+        .show_default();
     app.add_option("--idle-timeout-s", options.idle_timeout_s,
                    "close a TCP or TLS connection that was idle for so long")
-        ->capture_default_str();
+        .show_default();
     app.add_option("--queries-per-connection", options.queries_per_connection,
                    "close a connection after so many queries: 1 = a fresh one each, 0 = no limit")
-        ->capture_default_str();
+        .show_default();
     app.add_option("--closer", options.closer,
                    "who closes a connection that is idle, used up or closed in the trace: client, "
                    "or server (the client never does)")
-        ->capture_default_str();
+        .show_default();
     app.add_flag("--tcp-fallback", options.tcp_fallback,
                  "after a truncated answer over UDP ask again over TCP");
 }
 
-void add_tls(CLI::App& app, DnsTls& tls) {
-    app.add_option("--tls-port", tls.port, "port of the server for TLS")->capture_default_str();
-    app.add_option("--tls-version", tls.version, "TLS version: any, 1.2 or 1.3")
-        ->capture_default_str();
+void add_tls(Command& app, DnsTls& tls) {
+    app.add_option("--tls-port", tls.port, "port of the server for TLS").show_default();
+    app.add_option("--tls-version", tls.version, "TLS version: any, 1.2 or 1.3").show_default();
     app.add_option("--tls-name", tls.name,
                    "name that the server's certificate must have, sent to it as well (SNI); its "
                    "address if left out");
@@ -106,52 +105,50 @@ void add_tls(CLI::App& app, DnsTls& tls) {
                  "send first queries with the resumed handshake (0-RTT); needs --tls-resume");
 }
 
-void add_generator(CLI::App& app, Options& options) {
+void add_generator(Command& app, Options& options) {
     app.add_option("--generate", options.generate,
                    "NAME[/TYPE]: send this query again and again instead of a trace");
     app.add_option("--generate-sources", options.generate_sources,
                    "from so many source addresses in turn")
-        ->capture_default_str();
+        .show_default();
 }
 
 } // namespace
 
-void add_options(CLI::App& app, Options& options) {
+void add_options(Command& app, Options& options) {
     app.add_option("TRACE", options.trace,
                    "capture to replay: pcap or pcapng, plain or gz, bz2, xz, zst, lz4");
     app.add_option("--run-id", options.run, "name of the run; peers of another run are refused")
-        ->required();
+        .required();
     app.add_option("--distributor", options.distributors,
                    "[NAME=]HOST:PORT of a distributor; repeat for several client hosts")
-        ->required()
-        ->allow_extra_args(false);
-    app.add_option("--cert", options.tls.certificate, "own certificate, PEM")->required();
-    app.add_option("--key", options.tls.key, "its key, PEM")->required();
+        .required()
+        .allow_extra_args(false);
+    app.add_option("--cert", options.tls.certificate, "own certificate, PEM").required();
+    app.add_option("--key", options.tls.key, "its key, PEM").required();
     app.add_option("--ca", options.tls.authority, "certificate authority of the run, PEM")
-        ->required();
+        .required();
     app.add_option(
            "--server", options.servers,
            "address of the server under test; twice for IPv4 and IPv6. A source is skipped where "
            "the server has no address of its family")
-        ->required()
-        ->allow_extra_args(false);
-    app.add_option("--server-port", options.server_port, "port of the server")
-        ->capture_default_str();
+        .required()
+        .allow_extra_args(false);
+    app.add_option("--server-port", options.server_port, "port of the server").show_default();
     app.add_option("--results", options.results, "folder for controller.json and sources.csv")
-        ->capture_default_str();
+        .show_default();
     app.add_option("--port", options.ports, "DNS port in the trace; repeat for several")
-        ->allow_extra_args(false)
-        ->capture_default_str();
+        .allow_extra_args(false)
+        .show_default();
     app.add_option("--window-s", options.window_s, "seconds to read ahead of the schedule")
-        ->capture_default_str();
-    app.add_option("--timeout-s", options.timeout_s, "wait so long for an answer")
-        ->capture_default_str();
+        .show_default();
+    app.add_option("--timeout-s", options.timeout_s, "wait so long for an answer").show_default();
     app.add_option("--in-flight", options.in_flight,
                    "most queries waiting for an answer, per querier; at the limit sending waits")
-        ->capture_default_str();
+        .show_default();
     app.add_option("--max-lateness-s", options.max_lateness_s,
                    "abort when a querier falls further behind schedule")
-        ->capture_default_str();
+        .show_default();
     app.add_flag("--answers", options.answers, "keep the replies (answers-HOST-N.ra)");
     add_selection(app, options);
     add_play(app, options);

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-namespace CLI { // NOLINT(readability-identifier-naming): the library's own
-class App;
+namespace reprise {
+class Command;
 }
 
 namespace reprise::controller {
@@ -79,7 +79,7 @@ struct Servers {
 };
 
 /// Adds the options to a command line.
-void add_options(CLI::App& app, Options& options);
+void add_options(Command& app, Options& options);
 
 /// Parses the distributors. Throws UsageError naming the bad one.
 std::vector<Peer> parse_peers(const std::vector<std::string>& texts);

@@ -1,7 +1,7 @@
 #include "controller/options.hh"
+#include "core/command_line.hh"
 #include "core/error.hh"
 
-#include <CLI/CLI.hpp>
 #include <gtest/gtest.h>
 
 #include <string>
@@ -155,11 +155,12 @@ TEST(Options, GeneratorWithRateAndLimitIsValid) {
 }
 
 TEST(Options, AListOfPeersDoesNotSwallowTheTrace) {
-    CLI::App app;
+    Command app;
     Options options;
     add_options(app, options);
-    app.parse("--run-id r --distributor 127.0.0.1:1 --cert c --key k --ca a --server 127.0.0.1 "
-              "--hedge 10 --peers 127.0.0.2,[::1]:54 trace.pcap");
+    app.parse({"--run-id", "r", "--distributor", "127.0.0.1:1", "--cert", "c", "--key", "k", "--ca",
+               "a", "--server", "127.0.0.1", "--hedge", "10", "--peers", "127.0.0.2,[::1]:54",
+               "trace.pcap"});
     EXPECT_EQ(options.trace, "trace.pcap");
     EXPECT_EQ(options.peers, (std::vector<std::string>{"127.0.0.2", "[::1]:54"}));
 }

@@ -151,15 +151,4 @@ template Option Command::add_option(const std::string&, std::vector<std::string>
 template Option Command::add_option(const std::string&, std::vector<std::uint16_t>&,
                                     const std::string&);
 
-std::optional<int> parse_command_line(CLI::App& app, int argc, const char* const* argv) {
-    try {
-        app.parse(argc, argv);
-    } catch (const CLI::Success& success) {
-        return app.exit(success);
-    } catch (const CLI::ParseError& error) {
-        throw UsageError(std::string(error.what()) + "; see --help");
-    }
-    return std::nullopt;
-}
-
 } // namespace reprise

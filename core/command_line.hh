@@ -130,8 +130,4 @@ Option Command::add_choice(const std::string& names, Enum& value,
     return add_option_function(names, choose, help).type_name("ENUM").one_of(words);
 }
 
-/// Reads the command line into what `app` was told of. Returns the exit status where that was all
-/// there was to do (--help, --version). Throws UsageError, in one line with the mend.
-std::optional<int> parse_command_line(CLI::App& app, int argc, const char* const* argv);
-
 } // namespace reprise

@@ -1,13 +1,12 @@
 #include "mutator/command_line.hh"
 
+#include "core/command_line.hh"
 #include "mutator/commands.hh"
 #include "mutator/mutate.hh"
 #include "mutator/mutate_options.hh"
 #include "mutator/reduce.hh"
 #include "mutator/rtts.hh"
 #include "mutator/synth_command.hh"
-
-#include <CLI/CLI.hpp>
 
 #include <cstdint>
 #include <string>
@@ -16,33 +15,32 @@
 namespace reprise::mutator {
 namespace {
 
-void add_ports(CLI::App& command, std::vector<std::uint16_t>& ports) {
+void add_ports(Command& command, std::vector<std::uint16_t>& ports) {
     command.add_option("--port", ports, "DNS port in the trace, on either end; may be repeated")
-        ->check(CLI::Range(1, 65'535))
-        ->capture_default_str();
+        .in_range(1, 65'535)
+        .show_default();
 }
 
-void add_trace(CLI::App& command, std::string& trace) {
+void add_trace(Command& command, std::string& trace) {
     command.add_option("TRACE", trace, "Trace of any form, plain or gz, bz2, xz, zst, lz4")
-        ->required();
+        .required();
 }
 
-void add_info(CLI::App& app, InfoOptions& options) {
-    CLI::App* command = app.add_subcommand(
+void add_info(Command& app, InfoOptions& options) {
+    Command command = app.add_subcommand(
         "info",
         "Says what a trace holds: counts, rate over time, sources and their skew, names, types, "
         "EDNS, retransmits, response times, round trips of TCP handshakes");
     command
-        ->add_option(
+        .add_option(
             "TRACE", options.trace,
             "Trace: pcap, pcapng, text, stream, fsdb text, dnsperf queries, dnstap or C-DNS, "
             "known by content; plain or gz, bz2, xz, zst, lz4; - for standard input")
-        ->required();
-    command->add_flag("--json", options.json, "One JSON object instead of text");
-    command->add_option("--json-file", options.json_file,
-                        "Write the JSON object to a file as well");
-    add_ports(*command, options.ports);
-    command->footer(
+        .required();
+    command.add_flag("--json", options.json, "One JSON object instead of text");
+    command.add_option("--json-file", options.json_file, "Write the JSON object to a file as well");
+    add_ports(command, options.ports);
+    command.footer(
         "Quantiles of times are within 0.1 %. Memory grows only with distinct sources (about 64 "
         "bytes each)\nand with the queries of 10 s of trace that wait for a response. Names are "
         "counted exactly up to 65,536 of\nthem; beyond, counts may be too low by one in 32,768 "
@@ -51,18 +49,18 @@ void add_info(CLI::App& app, InfoOptions& options) {
         "Example: reprise-mutator info root.pcap.xz");
 }
 
-void add_answers(CLI::App& app, AnswersOptions& options) {
-    CLI::App* command = app.add_subcommand(
+void add_answers(Command& app, AnswersOptions& options) {
+    Command command = app.add_subcommand(
         "answers", "Writes every query of a trace with its recorded response, for comparison");
-    add_trace(*command, options.trace);
-    command->add_option("-o,--output", options.output, "File to write (.ra)")->required();
-    add_ports(*command, options.ports);
+    add_trace(command, options.trace);
+    command.add_option("-o,--output", options.output, "File to write (.ra)").required();
+    add_ports(command, options.ports);
     command
-        ->add_option("--window-s", options.window_s,
-                     "Seconds of trace time a query waits for its response")
-        ->check(CLI::Range(0.001, 3600.0))
-        ->capture_default_str();
-    command->footer(
+        .add_option("--window-s", options.window_s,
+                    "Seconds of trace time a query waits for its response")
+        .in_range(0.001, 3600.0)
+        .show_default();
+    command.footer(
         "A response belongs to the oldest open query with the same addresses, ports (or TCP "
         "connection), id and\nquestion. Queries without a response are written too; responses "
         "without a query are counted.\nPrints the counts as one JSON line. Waiting messages take "
@@ -71,29 +69,29 @@ void add_answers(CLI::App& app, AnswersOptions& options) {
         "Example: reprise-mutator answers root.pcap.xz -o root.ra");
 }
 
-void add_reduce(CLI::App& app, ReduceOptions& options) {
-    CLI::App* command = app.add_subcommand(
+void add_reduce(Command& app, ReduceOptions& options) {
+    Command command = app.add_subcommand(
         "reduce", "Leaves of a capture only what a replay needs: pcap, raw IP, nanoseconds");
-    add_trace(*command, options.trace);
+    add_trace(command, options.trace);
     command
-        ->add_option("-o,--output", options.output, "File to write (.pcap), - for standard output")
-        ->required();
-    add_ports(*command, options.ports);
-    command->footer(
+        .add_option("-o,--output", options.output, "File to write (.pcap), - for standard output")
+        .required();
+    add_ports(command, options.ports);
+    command.footer(
         "Keeps the queries over UDP, and the TCP segments and fragments that make sense only with "
         "others, of which\nsome may lie in the next file: mutate makes the same of reduced "
         "captures as of the captures themselves.\n\n"
         "Example: reprise-mutator reduce hour-13.pcap.xz -o hour-13.pcap");
 }
 
-void add_rtts(CLI::App& app, RttsOptions& options) {
-    CLI::App* command = app.add_subcommand(
+void add_rtts(Command& app, RttsOptions& options) {
+    Command command = app.add_subcommand(
         "rtts", "Writes the round trip of every source that has one, as a table for a delay line");
-    add_trace(*command, options.trace);
-    command->add_option("-o,--output", options.output, "File to write, - for standard output")
-        ->required();
-    add_ports(*command, options.ports);
-    command->footer(
+    add_trace(command, options.trace);
+    command.add_option("-o,--output", options.output, "File to write, - for standard output")
+        .required();
+    add_ports(command, options.ports);
+    command.footer(
         "Lines ADDRESS rtt_ms, from the column rtt of the text form or the same in the stream "
         "form; other forms have\nnone. Where a source has several, its first counts.\n\n"
         "Example: reprise-mutator rtts trace.txt -o rtts.tsv");
@@ -101,9 +99,9 @@ void add_rtts(CLI::App& app, RttsOptions& options) {
 
 } // namespace
 
-void add_commands(CLI::App& app, CommandLine& line) {
+void add_commands(Command& app, CommandLine& line) {
     app.require_subcommand(1);
-    app.get_formatter()->column_width(34);
+    app.column_width(34);
     add_info(app, line.info);
     add_answers(app, line.answers);
     add_mutate(app, line.mutate);
@@ -112,7 +110,7 @@ void add_commands(CLI::App& app, CommandLine& line) {
     add_synth(app, line.synth, line.synth_output);
 }
 
-int run_command(const CLI::App& app, const CommandLine& line) {
+int run_command(const Command& app, const CommandLine& line) {
     if (app.got_subcommand("info")) {
         return run_info(line.info);
     }

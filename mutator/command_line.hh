@@ -7,9 +7,11 @@
 #include "mutator/rtts.hh"
 #include "mutator/synth_options.hh"
 
-#include <CLI/CLI.hpp>
-
 #include <string>
+
+namespace reprise {
+class Command;
+}
 
 namespace reprise::mutator {
 
@@ -24,9 +26,9 @@ struct CommandLine {
 };
 
 /// Adds the subcommands and their options, which fill `line`; one of them is required.
-void add_commands(CLI::App& app, CommandLine& line);
+void add_commands(Command& app, CommandLine& line);
 
 /// Runs the subcommand that was parsed; returns the exit status.
-int run_command(const CLI::App& app, const CommandLine& line);
+int run_command(const Command& app, const CommandLine& line);
 
 } // namespace reprise::mutator

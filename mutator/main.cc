@@ -3,18 +3,17 @@
 #include "mutator/command_line.hh"
 #include "mutator/interrupt.hh"
 
-#include <CLI/CLI.hpp>
-
 namespace {
 
 int body(int argc, char** argv) {
     reprise::mutator::CommandLine line;
-    CLI::App app("Changes traces by rules, looks into them, takes their recorded answers, and "
-                 "makes new ones.",
-                 "reprise-mutator");
+    reprise::Command app(
+        "Changes traces by rules, looks into them, takes their recorded answers, and "
+        "makes new ones.",
+        "reprise-mutator");
     app.set_version_flag("--version", REPRISE_VERSION);
     reprise::mutator::add_commands(app, line);
-    if (const auto status = reprise::parse_command_line(app, argc, argv)) {
+    if (const auto status = app.parse(argc, argv)) {
         return *status;
     }
     reprise::mutator::catch_interrupts();

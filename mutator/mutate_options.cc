@@ -1,10 +1,9 @@
 #include "mutator/mutate_options.hh"
 
+#include "core/command_line.hh"
 #include "mutator/mutate.hh"
 #include "mutator/query_encoder.hh"
 #include "mutator/rules/catalogue.hh"
-
-#include <CLI/CLI.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -25,63 +24,62 @@ const std::map<std::string, OutputForm>& forms() {
     return known;
 }
 
-void add_files(CLI::App& command, MutateLine& line) {
+void add_files(Command& command, MutateLine& line) {
     MutateOptions& options = line.options;
     command
         .add_option("IN", options.inputs.paths,
                     "Traces, of any form that info reads, known by content; - for standard input. "
                     "Several are merged by time")
-        ->required();
+        .required();
     command.add_option("-o,--output", options.output, "File to write, - for standard output")
-        ->required();
+        .required();
     command
         .add_option("--to", line.form,
                     "Form to write; else by the output's ending: .pcap, .tsv or .txt, .rps")
-        ->check(CLI::IsMember({"pcap", "text", "stream"}));
+        .one_of({"pcap", "text", "stream"});
     command
         .add_option("--port", options.inputs.ports,
                     "DNS port in captures, on either end; may be repeated")
-        ->check(CLI::Range(1, 65'535))
-        ->allow_extra_args(false)
-        ->capture_default_str();
+        .in_range(1, 65'535)
+        .allow_extra_args(false)
+        .show_default();
     command
         .add_option("--loop", options.inputs.laps,
                     "Read the inputs N times; times go on from lap to lap")
-        ->check(CLI::Range(std::uint64_t{1}, kMostLaps));
+        .in_range(std::uint64_t{1}, kMostLaps);
     command.add_option("--jobs", options.jobs, "Threads; the output is the same for any number")
-        ->check(CLI::Range(1U, kMostJobs))
-        ->capture_default_str();
+        .in_range(1U, kMostJobs)
+        .show_default();
     command.add_option("--report", options.report, "File for what was done, as JSON");
 }
 
-void add_rules(CLI::App& command, MutateLine& line) {
+void add_rules(Command& command, MutateLine& line) {
     const std::string group = "Rules, applied in the order given";
     command
         .add_option("--rules", line.rules[kRuleFile],
                     "TOML file of rules, put in at this place; may be repeated")
-        ->type_name("FILE")
-        ->allow_extra_args(false)
-        ->group(group);
+        .type_name("FILE")
+        .allow_extra_args(false)
+        .group(group);
     for (const RuleKind& kind : rule_kinds()) {
         command.add_option("--" + kind.name, line.rules[kind.name], kind.help)
-            ->type_name("KEY=VALUE,...")
-            ->allow_extra_args(false)
-            ->group(group);
+            .type_name("KEY=VALUE,...")
+            .allow_extra_args(false)
+            .group(group);
     }
     command.add_option("--seed", line.options.rules.seed, "Of what rules draw at random")
-        ->capture_default_str();
+        .show_default();
     command
         .add_option("--malformed", line.malformed,
                     "Messages that a rule cannot parse: kept as they are, or dropped")
-        ->check(CLI::IsMember({"keep", "drop"}))
-        ->capture_default_str();
+        .one_of({"keep", "drop"})
+        .show_default();
 }
 
-/// The rules in the order of the command line, which CLI11 keeps as a list of options.
-void collect_rules(const CLI::App& command, const MutateLine& line, RuleSet& set) {
+/// The rules in the order of the command line.
+void collect_rules(const Command& command, const MutateLine& line, RuleSet& set) {
     std::map<std::string, size_t> used;
-    for (const CLI::Option* option : command.parse_order()) {
-        const std::string name = option->get_lnames().empty() ? "" : option->get_lnames().front();
+    for (const std::string& name : command.parse_order()) {
         const auto values = line.rules.find(name);
         if (values == line.rules.end()) {
             continue;
@@ -97,12 +95,12 @@ void collect_rules(const CLI::App& command, const MutateLine& line, RuleSet& set
 
 } // namespace
 
-void add_mutate(CLI::App& app, MutateLine& line) {
-    CLI::App* command = app.add_subcommand(
+void add_mutate(Command& app, MutateLine& line) {
+    Command command = app.add_subcommand(
         "mutate", "Changes traces by rules: one or several in any form, one out");
-    add_files(*command, line);
-    add_rules(*command, line);
-    command->footer(
+    add_files(command, line);
+    add_rules(command, line);
+    command.footer(
         "Responses are left out. Every rule also takes share=PERCENT, by=query|source and filters: "
         "where.type=, where.name=SUFFIX,\nwhere.source=PREFIX, where.destination=PREFIX, "
         "where.transport=, where.from=, where.until=, where.edns=on|off, where.do=on|off,\n"
@@ -114,10 +112,10 @@ void add_mutate(CLI::App& app, MutateLine& line) {
         "Example: reprise-mutator mutate root.pcap --to stream -o - | reprise-controller - ...");
 }
 
-MutateOptions mutate_options(const CLI::App& app, const MutateLine& line) {
+MutateOptions mutate_options(const Command& app, const MutateLine& line) {
     MutateOptions options = line.options;
     options.form = line.form.empty() ? form_of(options.output) : forms().at(line.form);
-    const CLI::App& command = *app.get_subcommand("mutate");
+    const Command command = app.get_subcommand("mutate");
     const std::uint64_t seed = options.rules.seed;
     collect_rules(command, line, options.rules);
     // What the command line says wins over rule files.

@@ -3,15 +3,17 @@
 
 #include "mutator/mutate.hh"
 
-#include <CLI/CLI.hpp>
-
 #include <map>
 #include <string>
 #include <vector>
 
+namespace reprise {
+class Command;
+}
+
 namespace reprise::mutator {
 
-/// As CLI11 fills it.
+/// As the parser fills it.
 struct MutateLine {
     MutateOptions options;
     std::string form; ///< of --to; empty for the output's ending
@@ -19,9 +21,9 @@ struct MutateLine {
     std::map<std::string, std::vector<std::string>> rules; ///< by kind; "rules" are the files
 };
 
-void add_mutate(CLI::App& app, MutateLine& line);
+void add_mutate(Command& app, MutateLine& line);
 
 /// What was asked for, the rules in the order of the command line. Throws UsageError, RuleError.
-MutateOptions mutate_options(const CLI::App& app, const MutateLine& line);
+MutateOptions mutate_options(const Command& app, const MutateLine& line);
 
 } // namespace reprise::mutator

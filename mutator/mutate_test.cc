@@ -1,4 +1,5 @@
 #include "core/clock.hh"
+#include "core/command_line.hh"
 #include "core/error.hh"
 #include "core/fd.hh"
 #include "core/trace/test_packets.hh"
@@ -9,11 +10,9 @@
 #include "mutator/rules/arguments.hh"
 #include "mutator/test_support.hh"
 
-#include <CLI/CLI.hpp>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cstdint>
 #include <fcntl.h>
 #include <filesystem>
@@ -37,10 +36,9 @@ using trace::test::udp;
 /// Parses as main does; rules in order.
 MutateOptions parse(std::vector<std::string> arguments) {
     MutateLine line;
-    CLI::App app;
+    Command app;
     add_mutate(app, line);
     arguments.insert(arguments.begin(), "mutate");
-    std::ranges::reverse(arguments);
     app.parse(arguments);
     return mutate_options(app, line);
 }

@@ -1,5 +1,6 @@
 #include "mutator/synth_command.hh"
 
+#include "core/command_line.hh"
 #include "mutator/commands.hh"
 #include "mutator/profiles.hh"
 #include "mutator/progress.hh"
@@ -10,7 +11,6 @@
 #include "mutator/synth_sink.hh"
 #include "mutator/tlds.hh"
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
@@ -23,48 +23,48 @@
 namespace reprise::mutator {
 namespace {
 
-void add_length(CLI::App& command, SynthOptions& options) {
+void add_length(Command& command, SynthOptions& options) {
     command.add_option("--queries", options.queries, "Number of queries")
-        ->check(CLI::PositiveNumber)
-        ->group("Length and time");
+        .positive()
+        .group("Length and time");
     command
         .add_option("--duration", options.duration_s,
                     "Seconds of trace; 60, or the profile's, where --queries is not given either")
-        ->group("Length and time");
+        .group("Length and time");
     command.add_option("--rate", options.rate_qps, "Mean rate, queries/s")
-        ->capture_default_str()
-        ->group("Length and time");
-    const std::map<std::string, Arrival> arrivals{
-        {"poisson", Arrival::kPoisson}, {"fixed", Arrival::kFixed}, {"bursty", Arrival::kBursty}};
+        .show_default()
+        .group("Length and time");
     command
-        .add_option("--arrival", options.arrival,
+        .add_choice("--arrival", options.arrival,
+                    {{"poisson", Arrival::kPoisson},
+                     {"fixed", Arrival::kFixed},
+                     {"bursty", Arrival::kBursty}},
                     "poisson (default); fixed: evenly spaced (over TCP a connection's first query "
                     "comes a round trip after its turn); bursty: gaps spread as --gap-cv says")
-        ->transform(CLI::CheckedTransformer(arrivals).description("{poisson,fixed,bursty}"))
-        ->group("Length and time");
+        .group("Length and time");
     command
         .add_option("--gap-cv", options.gap_cv,
                     "Of bursty arrivals: standard deviation of the gaps over their mean, from 1")
-        ->capture_default_str()
-        ->group("Length and time");
+        .show_default()
+        .group("Length and time");
     command
         .add_option(
             "--start", options.start_s,
             "Time of the first query, seconds since 1970; 1704067200 (2024-01-01) by default")
-        ->group("Length and time");
+        .group("Length and time");
     command
         .add_option("--seed", options.seed,
                     "The same options and seed give the same bytes on every machine")
-        ->check(CLI::NonNegativeNumber)
-        ->capture_default_str()
-        ->group("Length and time");
+        .non_negative()
+        .show_default()
+        .group("Length and time");
 }
 
-void add_share(CLI::App& command, const char* name, double& share, const char* help) {
-    command.add_option(name, share, help)->capture_default_str()->group("Shares, 0 to 1");
+void add_share(Command& command, const char* name, double& share, const char* help) {
+    command.add_option(name, share, help).show_default().group("Shares, 0 to 1");
 }
 
-void add_shares(CLI::App& command, SynthOptions& options) {
+void add_shares(Command& command, SynthOptions& options) {
     add_share(command, "--ipv6-share", options.ipv6_share,
               "Of the queries, by IPv6; a client keeps its family");
     add_share(command, "--tcp-share", options.tcp_share,
@@ -81,74 +81,72 @@ void add_shares(CLI::App& command, SynthOptions& options) {
               "Of the queries, with the RD bit; drawn query by query");
 }
 
-void add_content(CLI::App& command, SynthOptions& options) {
+void add_content(Command& command, SynthOptions& options) {
     const std::string group = "Content";
     command.add_option("--types", options.types, "Query types with weights")
-        ->capture_default_str()
-        ->group(group);
+        .show_default()
+        .group(group);
     command.add_option("--edns-sizes", options.edns_sizes, "EDNS sizes in bytes with weights")
-        ->capture_default_str()
-        ->group(group);
+        .show_default()
+        .group(group);
     command
         .add_option("--tcp-queries", options.tcp_queries, "Mean number of queries a TCP connection")
-        ->capture_default_str()
-        ->group(group);
+        .show_default()
+        .group(group);
     command
         .add_option(
             "--names", options.names,
             "Names to ask for, the n-th n^-S as often as the first: a file with one a line, "
             "or RANK,NAME; plain or gz, bz2, xz, zst, lz4")
-        ->group(group);
+        .group(group);
     command.add_option("--names-zipf", options.names_zipf, "Exponent S of the names' popularity")
-        ->capture_default_str()
-        ->group(group);
+        .show_default()
+        .group(group);
     command
         .add_option("--unique-below", options.unique_below,
                     "A new name for each query, below this domain")
-        ->group(group);
+        .group(group);
     command
         .add_option("--tld-file", options.tld_file,
                     "Top-level domains: a public suffix list, or names one a line")
-        ->capture_default_str()
-        ->group(group);
+        .show_default()
+        .group(group);
 }
 
-void add_addresses(CLI::App& command, SynthOptions& options) {
+void add_addresses(Command& command, SynthOptions& options) {
     const std::string group = "Clients and server";
     command.add_option("--clients", options.clients, "Number of clients; 17 bytes of memory each")
-        ->check(CLI::PositiveNumber)
-        ->capture_default_str()
-        ->group(group);
+        .positive()
+        .show_default()
+        .group(group);
     command
         .add_option("--zipf", options.zipf,
                     "Exponent of the clients' activity: the n-th asks n^-S as much as the first; 0 "
                     "= all alike")
-        ->capture_default_str()
-        ->group(group);
+        .show_default()
+        .group(group);
     command
         .add_option("--zipf-shift", options.zipf_shift,
                     "Added to each client's rank before: the more, the flatter the busiest")
-        ->capture_default_str()
-        ->group(group);
-    const std::map<std::string, PortStyle> styles{{"random", PortStyle::kRandom},
-                                                  {"mixed", PortStyle::kMixed}};
+        .show_default()
+        .group(group);
     command
-        .add_option("--ports", options.ports,
+        .add_choice("--ports", options.ports,
+                    {{"random", PortStyle::kRandom}, {"mixed", PortStyle::kMixed}},
                     "Clients' ports: random (default); mixed: by client, as a real minute has them")
-        ->transform(CLI::CheckedTransformer(styles).description("{random,mixed}"))
-        ->group(group);
+        .group(group);
     command.add_option("--client-prefix", options.client_prefix, "IPv4 clients' addresses")
-        ->capture_default_str()
-        ->group(group);
+        .show_default()
+        .group(group);
     command.add_option("--client-prefix6", options.client_prefix6, "IPv6 clients' addresses")
-        ->capture_default_str()
-        ->group(group);
+        .show_default()
+        .group(group);
     command.add_option("--server", options.server, "Server's IPv4 address")
-        ->capture_default_str()
-        ->group(group);
+        .show_default()
+        .group(group);
     command.add_option("--server6", options.server6, "Server's IPv6 address")
-        ->capture_default_str()
-        ->group(group);
+        .show_default()
+        .group(group);
 }
 
 std::string profile_help() {
@@ -161,25 +159,25 @@ std::string profile_help() {
 
 // The profile is read as soon as it is met, all other options at the end of the command line, so
 // they win over it.
-void add_profile(CLI::App& command, SynthOptions& options) {
+void add_profile(Command& command, SynthOptions& options) {
     std::vector<std::string> names;
     for (const Profile& profile : profiles()) {
         names.push_back(profile.name);
     }
     command
-        .add_option_function<std::string>(
+        .add_option_function(
             "--profile", [&options](const std::string& name) { options = profile_options(name); },
             profile_help())
-        ->check(CLI::IsMember(names))
-        ->trigger_on_parse();
+        .one_of(names)
+        .trigger_on_parse();
 }
 
-void add_form(CLI::App& command, SynthOptions& options) {
+void add_form(Command& command, SynthOptions& options) {
     command
         .add_option("--to", options.form,
                     "Form to write: pcap, text or stream; by the file's ending (.tsv, .txt, .rps) "
                     "where it is not given, else pcap")
-        ->check(CLI::IsMember({"pcap", "text", "stream"}));
+        .one_of({"pcap", "text", "stream"});
 }
 
 OutputForm output_form(const SynthOptions& options, const std::string& output) {
@@ -211,18 +209,18 @@ void log_synth(const SynthCounts& counts, const SynthSink& sink, double seconds)
 
 } // namespace
 
-void add_synth(CLI::App& app, SynthOptions& options, std::string& output) {
-    CLI::App* command = app.add_subcommand(
+void add_synth(Command& app, SynthOptions& options, std::string& output) {
+    Command command = app.add_subcommand(
         "synth",
         "Makes a trace of queries: like a root server's, like a resolver's, or in fixed steps");
-    command->add_option("-o,--output", output, "File to write, - for standard output")->required();
-    add_profile(*command, options);
-    add_form(*command, options);
-    add_length(*command, options);
-    add_shares(*command, options);
-    add_content(*command, options);
-    add_addresses(*command, options);
-    command->footer(
+    command.add_option("-o,--output", output, "File to write, - for standard output").required();
+    add_profile(command, options);
+    add_form(command, options);
+    add_length(command, options);
+    add_shares(command, options);
+    add_content(command, options);
+    add_addresses(command, options);
+    command.footer(
         "Memory does not grow with the trace's length.\n\n"
         "Example: reprise-mutator synth --profile root -o minute.pcap\n"
         "Example: reprise-mutator synth --profile syn-2 --duration 60 -o steps.tsv\n"

@@ -1,5 +1,6 @@
 #include "proxy/delay_options.hh"
 
+#include "core/command_line.hh"
 #include "core/error.hh"
 #include "proxy/delay.hh"
 #include "proxy/delay_model.hh"
@@ -7,7 +8,6 @@
 #include "proxy/rtt_distribution.hh"
 #include "proxy/rtt_table.hh"
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include <cerrno>
@@ -71,19 +71,19 @@ RttTable read_table(const DelayOptions& options, const Path& usual) {
 
 } // namespace
 
-void add_delay_options(CLI::App& app, DelayOptions& options) {
+void add_delay_options(Command& app, DelayOptions& options) {
     const auto add = [&](const char* name, auto& value, const char* help) {
-        return app.add_option(name, value, help)->group("Delay");
+        return app.add_option(name, value, help).group("Delay");
     };
     add("--rtt-ms", options.rtt_ms, "Round trip to every address that the table leaves");
     add("--rtt-table", options.rtt_table,
         "File of lines PREFIX rtt_ms [jitter_ms [loss_percent]]; the longest prefix counts, "
         "`default` holds for all addresses")
-        ->type_name("FILE");
+        .type_name("FILE");
     add("--rtt-distribution", options.rtt_distribution,
         "Round trip to every address that the table leaves, drawn once for each: normal:MEAN,SD, "
         "uniform:LOW,HIGH, lognormal:MEDIAN,SIGMA (ms), or a file of observed ones, one a line")
-        ->type_name("SHAPE|FILE");
+        .type_name("SHAPE|FILE");
     add("--jitter-ms", options.jitter_ms,
         "Most by which a packet's round trip differs from its path's, either way; packets may "
         "overtake others. None is below 0, so jitter above the round trip makes its mean longer");
@@ -92,7 +92,7 @@ void add_delay_options(CLI::App& app, DelayOptions& options) {
         "Part of the round trip that this side waits (0.5 beside a resolver or meta-DNS-server, "
         "1 for replies)");
     add("--seed", options.seed, "Of what is drawn; both ends of a path need the same (default 1)")
-        ->check(CLI::Validator(refuse_seed, "", ""));
+        .check(refuse_seed);
 }
 
 std::unique_ptr<DelayModel> make_model(const DelayOptions& options, DelaySide side) {

@@ -8,9 +8,9 @@
 #include <optional>
 #include <string>
 
-namespace CLI { // NOLINT(readability-identifier-naming): the library's own
-class App;
-} // namespace CLI
+namespace reprise {
+class Command;
+}
 
 namespace reprise::proxy {
 
@@ -26,7 +26,7 @@ struct DelayOptions {
 };
 
 /// Adds the options as a group; `options` must outlive parsing.
-void add_delay_options(CLI::App& app, DelayOptions& options);
+void add_delay_options(Command& app, DelayOptions& options);
 
 /// Where packets wait. Beside a resolver and beside the meta-DNS-server each proxy has one
 /// direction and waits half of the round trip; beside a server under test replies wait all of it.

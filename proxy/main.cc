@@ -4,18 +4,16 @@
 #include "proxy/options.hh"
 #include "proxy/process.hh"
 
-#include <CLI/CLI.hpp>
-
 namespace {
 
 int body(int argc, char** argv) {
     reprise::proxy::CommandLine line;
-    CLI::App app("Makes one server stand for all servers of a DNS hierarchy, by rewriting "
-                 "addresses between a TUN device and the host; delays packets where asked.",
-                 "reprise-proxy");
+    reprise::Command app("Makes one server stand for all servers of a DNS hierarchy, by rewriting "
+                         "addresses between a TUN device and the host; delays packets where asked.",
+                         "reprise-proxy");
     app.set_version_flag("--version", REPRISE_VERSION);
     reprise::proxy::add_commands(app, line);
-    if (const auto status = reprise::parse_command_line(app, argc, argv)) {
+    if (const auto status = app.parse(argc, argv)) {
         return *status;
     }
     return reprise::proxy::run_process(line.process, reprise::proxy::model_of(line));

@@ -1,11 +1,10 @@
 #include "proxy/options.hh"
 
+#include "core/command_line.hh"
 #include "core/error.hh"
 #include "proxy/delay.hh"
 #include "proxy/delay_options.hh"
 #include "proxy/rewrite.hh"
-
-#include <CLI/CLI.hpp>
 
 #include <memory>
 
@@ -25,15 +24,15 @@ DelaySide delay_side(Side side) {
     return DelaySide::kReplies;
 }
 
-CLI::App& add_command(CLI::App& app, CommandLine& line, Side side, const char* name,
-                      const char* help) {
-    CLI::App& command = *app.add_subcommand(name, help);
+Command add_command(Command& app, CommandLine& line, Side side, const char* name,
+                    const char* help) {
+    Command command = app.add_subcommand(name, help);
     command.callback([&line, side] { line.process.side = side; });
     ProcessOptions& process = line.process;
     command
         .add_option("--tun", process.tun,
                     "TUN device to which the host routes the packets; made where it is missing")
-        ->required();
+        .required();
     command.add_option("--stats", process.stats,
                        "write the counts there every second and at the end, as JSON");
     command.add_option("--metrics", process.metrics,
@@ -45,11 +44,11 @@ CLI::App& add_command(CLI::App& app, CommandLine& line, Side side, const char* n
     return command;
 }
 
-void add_map(CLI::App& command, CommandLine& line) {
+void add_map(Command command, CommandLine& line) {
     command
         .add_option("--map", line.process.map,
                     "map.tsv of the plan; read again on SIGHUP, while packets wait")
-        ->required();
+        .required();
     command.add_flag("--via-kernel", line.process.via_kernel,
                      "hand every packet to the host's forwarding, so that its packet filter sees "
                      "it; otherwise most go straight to the next hop, which costs less");
@@ -57,15 +56,15 @@ void add_map(CLI::App& command, CommandLine& line) {
 
 } // namespace
 
-void add_commands(CLI::App& app, CommandLine& line) {
+void add_commands(Command& app, CommandLine& line) {
     app.require_subcommand(1);
-    CLI::App& resolver =
+    Command resolver =
         add_command(app, line, Side::kResolver, "resolver",
                     "beside a resolver: its queries go to the meta-DNS-server, as if from the "
                     "server that they ask");
     add_map(resolver, line);
     resolver.add_option("--resolver", line.process.resolver, "number of the resolver in the map")
-        ->capture_default_str();
+        .show_default();
     add_map(add_command(app, line, Side::kMeta, "meta",
                         "beside the meta-DNS-server: its answers go to the resolver, as if from "
                         "the server that was asked"),

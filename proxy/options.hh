@@ -7,9 +7,9 @@
 
 #include <memory>
 
-namespace CLI { // NOLINT(readability-identifier-naming): the library's own
-class App;
-} // namespace CLI
+namespace reprise {
+class Command;
+}
 
 namespace reprise::proxy {
 
@@ -20,7 +20,7 @@ struct CommandLine {
 };
 
 /// Adds the subcommands; `line` must outlive parsing.
-void add_commands(CLI::App& app, CommandLine& line);
+void add_commands(Command& app, CommandLine& line);
 
 /// The delay model, or null where packets go on at once. Throws UsageError, also for `delay`
 /// without a delay.

@@ -1,5 +1,6 @@
 #include "core/address.hh"
 #include "core/clock.hh"
+#include "core/command_line.hh"
 #include "core/error.hh"
 #include "proxy/delay.hh"
 #include "proxy/delay_model.hh"
@@ -7,7 +8,6 @@
 #include "proxy/rtt_distribution.hh"
 #include "proxy/rtt_table.hh"
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -373,10 +373,11 @@ TEST(DelayModel, TheTableComesFirst) {
 }
 
 TEST(DelayOptions, AreReadFromTheCommandLine) {
-    CLI::App app;
+    Command app;
     DelayOptions options;
     add_delay_options(app, options);
-    app.parse("--rtt-ms 12.5 --jitter-ms 1 --loss-percent 0.5 --share 0.25 --seed 9 --rtt-table T");
+    app.parse({"--rtt-ms", "12.5", "--jitter-ms", "1", "--loss-percent", "0.5", "--share", "0.25",
+               "--seed", "9", "--rtt-table", "T"});
     EXPECT_EQ(options.rtt_ms, 12.5);
     EXPECT_EQ(options.jitter_ms, 1.0);
     EXPECT_EQ(options.loss_percent, 0.5);
@@ -386,11 +387,11 @@ TEST(DelayOptions, AreReadFromTheCommandLine) {
 }
 
 TEST(DelayOptions, ANegativeSeedIsNone) {
-    CLI::App app;
+    Command app;
     DelayOptions options;
     add_delay_options(app, options);
-    EXPECT_THROW(app.parse("--seed -4"), CLI::ParseError);
-    EXPECT_THROW(app.parse("--seed 18446744073709551616"), CLI::ParseError);
+    EXPECT_THROW(app.parse({"--seed", "-4"}), UsageError);
+    EXPECT_THROW(app.parse({"--seed", "18446744073709551616"}), UsageError);
 }
 
 TEST(DelayOptions, SayWhatIsWrong) {

@@ -1,12 +1,12 @@
 // reprise-querier: `distribute` runs a host's queriers, `query` is one of them.
 #include "core/address.hh"
+#include "core/command_line.hh"
 #include "core/error.hh"
 #include "core/log.hh"
 #include "querier/distributor.hh"
 #include "querier/options.hh"
 #include "querier/process.hh"
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include <optional>
@@ -15,6 +15,7 @@
 
 namespace {
 
+using reprise::Command;
 using reprise::querier::DistributorOptions;
 using reprise::querier::QueryOptions;
 
@@ -28,45 +29,42 @@ struct Common {
     bool realtime = false;
     std::vector<std::string> prefixes;
 
-    void add_to(CLI::App& command) {
-        command.add_option("--run-id", run, "Run to take part in")->required();
-        command.add_option("--name", name, "Name of this host")->required();
-        command.add_option("--results", results, "Folder for the results")->required();
+    void add_to(Command& command) {
+        command.add_option("--run-id", run, "Run to take part in").required();
+        command.add_option("--name", name, "Name of this host").required();
+        command.add_option("--results", results, "Folder for the results").required();
         command.add_option("--early-us", early, "Wake up so much before a query is due, or auto")
-            ->capture_default_str();
+            .show_default();
         command.add_option("--spin-us", spin, "Busy-wait for at most so long, 0 to 30")
-            ->capture_default_str();
+            .show_default();
         command.add_flag("--realtime", realtime, "Run before ordinary processes (SCHED_FIFO)");
         command
             .add_option("--source-prefix", prefixes,
                         "ADDRESS/BITS whose addresses stand for the sources (source mode mapped); "
                         "twice for IPv4 and IPv6")
-            ->allow_extra_args(false);
+            .allow_extra_args(false);
     }
 };
 
 struct Commands {
-    CLI::App app{"Sends a trace's queries at their time and records how each one ends",
-                 "reprise-querier"};
+    Command app{"Sends a trace's queries at their time and records how each one ends",
+                "reprise-querier"};
     Common common;
     QueryOptions query;
     DistributorOptions distributor;
     std::string listen;
     std::string cpus;
     std::optional<unsigned> cpu;
-    CLI::App* distribute_command = nullptr;
-    CLI::App* query_command = nullptr;
 
     void add_distribute() {
-        CLI::App& command = *app.add_subcommand("distribute", "Runs the queriers of this host");
-        distribute_command = &command;
+        Command command = app.add_subcommand("distribute", "Runs the queriers of this host");
         common.add_to(command);
-        command.add_option("--listen", listen, "ADDR:PORT for the controller")->required();
+        command.add_option("--listen", listen, "ADDR:PORT for the controller").required();
         command.add_option("--cert", distributor.tls.certificate, "This host's certificate, PEM")
-            ->required();
-        command.add_option("--key", distributor.tls.key, "Its key, PEM")->required();
+            .required();
+        command.add_option("--key", distributor.tls.key, "Its key, PEM").required();
         command.add_option("--ca", distributor.tls.authority, "The run's authority, PEM")
-            ->required();
+            .required();
         command.add_option("--queriers", distributor.queriers,
                            "Querier processes; 0 = one a processor, or none with --feed");
         command.add_option("--cpus", cpus,
@@ -74,17 +72,15 @@ struct Commands {
         command
             .add_option("--feed", distributor.feeds,
                         "[NAME=]HOST:PORT of a further distributor to feed; repeatable")
-            ->allow_extra_args(false);
+            .allow_extra_args(false);
     }
 
     void add_query() {
-        CLI::App& command = *app.add_subcommand("query", "One querier; started by distribute only");
-        query_command = &command;
+        Command command = app.add_subcommand("query", "One querier; started by distribute only");
         common.add_to(command);
         command.add_option("--control-fd", query.control_fd, "Socket pair to the distributor")
-            ->required();
-        command.add_option("--index", query.index, "Number of this querier on its host")
-            ->required();
+            .required();
+        command.add_option("--index", query.index, "Number of this querier on its host").required();
         command.add_option("--cpu", cpu, "Processor to run on");
     }
 
@@ -136,12 +132,10 @@ int body(int argc, char** argv) {
     commands.app.require_subcommand(1);
     commands.add_distribute();
     commands.add_query();
-    try {
-        commands.app.parse(argc, argv);
-    } catch (const CLI::ParseError& error) {
-        return commands.app.exit(error) == 0 ? 0 : 2;
+    if (const auto status = commands.app.parse(argc, argv)) {
+        return *status;
     }
-    return commands.query_command->parsed() ? commands.run_query() : commands.run_distribute();
+    return commands.app.got_subcommand("query") ? commands.run_query() : commands.run_distribute();
 }
 
 } // namespace

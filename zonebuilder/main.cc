@@ -2,19 +2,17 @@
 #include "core/log.hh"
 #include "zonebuilder/plan_command.hh"
 
-#include <CLI/CLI.hpp>
-
 namespace {
 
 int body(int argc, char** argv) {
     reprise::zonebuilder::PlanOptions plan;
-    CLI::App app("Plans how one DNS server stands for all that serve a set of zones.",
-                 "reprise-zonebuilder");
+    reprise::Command app("Plans how one DNS server stands for all that serve a set of zones.",
+                         "reprise-zonebuilder");
     app.set_version_flag("--version", REPRISE_VERSION);
     app.require_subcommand(1);
-    app.get_formatter()->column_width(34);
+    app.column_width(34);
     reprise::zonebuilder::add_plan_command(app, plan);
-    if (const auto status = reprise::parse_command_line(app, argc, argv)) {
+    if (const auto status = app.parse(argc, argv)) {
         return *status;
     }
     return reprise::zonebuilder::run_plan(plan);

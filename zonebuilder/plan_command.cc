@@ -2,6 +2,7 @@
 
 #include "core/address.hh"
 #include "core/clock.hh"
+#include "core/command_line.hh"
 #include "core/error.hh"
 #include "zonebuilder/address_book.hh"
 #include "zonebuilder/conflicts.hh"
@@ -13,7 +14,6 @@
 #include "zonebuilder/zone.hh"
 #include "zonebuilder/zone_folder.hh"
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -277,48 +277,46 @@ double seconds_since(Nanoseconds start) {
 
 } // namespace
 
-void add_plan_command(CLI::App& app, PlanOptions& options) {
-    CLI::App* command = app.add_subcommand(
+void add_plan_command(Command& app, PlanOptions& options) {
+    Command command = app.add_subcommand(
         "plan",
         "From zones and who serves them: views or server instances, and the map of addresses");
-    command->add_option("DIR", options.folder, "Folder of zone files, with or without zones.json")
-        ->required();
-    command->add_option("-o,--output", options.output, "Folder to write into")->required();
-    command->add_option("--engine", options.engine, "Server: bind or nsd")
-        ->check(CLI::IsMember({"bind", "nsd"}))
-        ->capture_default_str();
+    command.add_option("DIR", options.folder, "Folder of zone files, with or without zones.json")
+        .required();
+    command.add_option("-o,--output", options.output, "Folder to write into").required();
+    command.add_option("--engine", options.engine, "Server: bind or nsd")
+        .one_of({"bind", "nsd"})
+        .show_default();
     command
-        ->add_option("--form", options.form,
-                     "coloured: few views, told by destination; paper: a view for each group of "
-                     "addresses, told by client; separate: the same, told by destination")
-        ->check(CLI::IsMember({"coloured", "paper", "separate"}))
-        ->capture_default_str();
-    command->add_option("--instances", options.instances, "Meta-DNS-servers to deal the zones to")
-        ->check(CLI::Range(1U, kMostInstances))
-        ->capture_default_str();
+        .add_option("--form", options.form,
+                    "coloured: few views, told by destination; paper: a view for each group of "
+                    "addresses, told by client; separate: the same, told by destination")
+        .one_of({"coloured", "paper", "separate"})
+        .show_default();
+    command.add_option("--instances", options.instances, "Meta-DNS-servers to deal the zones to")
+        .in_range(1U, kMostInstances)
+        .show_default();
     command
-        ->add_option("--resolver", options.resolvers,
-                     "ADDR4[,ADDR6] that a resolver asks from; may be repeated (default " +
-                         std::string(kDefaultResolver) + ")")
-        ->expected(1)
-        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-    command->add_option("--meta4", options.meta4, "Prefix of IPv4 meta addresses")
-        ->capture_default_str();
-    command->add_option("--meta6", options.meta6, "Prefix of IPv6 meta addresses")
-        ->capture_default_str();
+        .add_option("--resolver", options.resolvers,
+                    "ADDR4[,ADDR6] that a resolver asks from; may be repeated (default " +
+                        std::string(kDefaultResolver) + ")")
+        .expected(1)
+        .take_all();
+    command.add_option("--meta4", options.meta4, "Prefix of IPv4 meta addresses").show_default();
+    command.add_option("--meta6", options.meta6, "Prefix of IPv6 meta addresses").show_default();
     command
-        ->add_option(
+        .add_option(
             "--reserved", options.reserved,
             "Prefix of the testbed, which no name server's address may lie in; may be repeated")
-        ->expected(1)
-        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-    command->add_option("--zones-path", options.zones_path,
-                        "Where the servers find the zone files (default: DIR)");
-    command->add_flag("--skip-bad", options.skip_bad, "Leave out zones that do not load");
-    command->add_flag("--no-historic-roots", options.no_historic_roots,
-                      "Do not lead the Internet's root servers' addresses, of today and of former "
-                      "times, to the root zone");
-    command->footer(
+        .expected(1)
+        .take_all();
+    command.add_option("--zones-path", options.zones_path,
+                       "Where the servers find the zone files (default: DIR)");
+    command.add_flag("--skip-bad", options.skip_bad, "Leave out zones that do not load");
+    command.add_flag("--no-historic-roots", options.no_historic_roots,
+                     "Do not lead the Internet's root servers' addresses, of today and of former "
+                     "times, to the root zone");
+    command.footer(
         "Writes plan.json (the report), map.tsv (for the data paths), views-N.conf or nsd-N.conf, "
         "root.hints and\nroot.key. Zones are the *.zone files of DIR, or what DIR/zones.json lists "
         "with the addresses that serve it;\nwithout addresses those of the zone's NS records, its "

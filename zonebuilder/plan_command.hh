@@ -3,10 +3,12 @@
 
 #include "zonebuilder/plan.hh"
 
-#include <CLI/CLI.hpp>
-
 #include <string>
 #include <vector>
+
+namespace reprise {
+class Command;
+}
 
 namespace reprise::zonebuilder {
 
@@ -27,7 +29,7 @@ struct PlanOptions {
 };
 
 /// Adds the subcommand, which fills `options`.
-void add_plan_command(CLI::App& app, PlanOptions& options);
+void add_plan_command(Command& app, PlanOptions& options);
 
 /// Checks the options. Throws UsageError.
 PlanSettings plan_settings(const PlanOptions& options);

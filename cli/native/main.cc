@@ -2,11 +2,11 @@
 // until SIGTERM or SIGINT, on an absolute schedule, and once more at the end.
 #include "cli/native/sampler.hh"
 #include "core/clock.hh"
+#include "core/command_line.hh"
 #include "core/error.hh"
 #include "core/fd.hh"
 #include "core/log.hh"
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -84,18 +84,17 @@ void sample_until_ended(reprise::sampler::Sampler& sampler, Output& output, Nano
 }
 
 int body(int argc, char** argv) {
-    CLI::App app{"Samples processes, memory, sockets and packets of this host into a CSV file."};
+    reprise::Command app{
+        "Samples processes, memory, sockets and packets of this host into a CSV file."};
     std::vector<std::string> processes;
     std::string out;
     double hz = 1;
     app.add_option("--process", processes, "Process tree to watch, NAME=PID; several times")
-        ->required();
-    app.add_option("--hz", hz, "Samples a second")->check(CLI::Range(0.1, 10.0));
-    app.add_option("-o", out, "File to write")->required();
-    try {
-        app.parse(argc, argv);
-    } catch (const CLI::ParseError& error) {
-        return app.exit(error) == 0 ? 0 : 2;
+        .required();
+    app.add_option("--hz", hz, "Samples a second").in_range(0.1, 10.0);
+    app.add_option("-o", out, "File to write").required();
+    if (const auto status = app.parse(argc, argv)) {
+        return *status;
     }
     std::vector<reprise::sampler::Watched> watched;
     watched.reserve(processes.size());
