@@ -6,7 +6,8 @@
 
 namespace reprise {
 
-/// Upper case to lower case; other bytes stay. A function object, so that it serves as a projection.
+/// Upper case to lower case; other bytes stay. A function object, so that it serves as a
+/// projection.
 struct Lower {
     template <typename Byte> constexpr Byte operator()(Byte byte) const {
         return byte >= 'A' && byte <= 'Z' ? static_cast<Byte>(byte + ('a' - 'A')) : byte;

@@ -13,7 +13,7 @@ namespace reprise {
 
 inline constexpr size_t kDnsHeaderSize = 12;
 inline constexpr size_t kMaxMessage = 65'535; ///< as the size of a message over TCP has 16 bits
-inline constexpr std::uint16_t kTypeOpt = 41;   ///< RFC 6891
+inline constexpr std::uint16_t kTypeOpt = 41; ///< RFC 6891
 
 struct DnsHeader {
     std::uint16_t id = 0;

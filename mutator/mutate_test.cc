@@ -114,7 +114,7 @@ TEST_F(MutateTest, RulesThatMakeManyQueriesEmitThemInPieces) {
     const std::string path = capture("in", 40);
     const std::vector<std::string> arguments{
         path,          "--duplicate", "copies=300", "--attack", "200000,for=1,fixed=a",
-        "--duplicate", "copies=3",    "--header",    "cd=on"};
+        "--duplicate", "copies=3",    "--header",   "cd=on"};
     const std::string one = run(arguments, "1.rps");
     std::vector<std::string> more = arguments;
     more.insert(more.end(), {"--jobs", "4"});

@@ -156,7 +156,7 @@ std::string lower_case(std::string_view text) {
 /// The table's entries that are known, or those that are not; never empty.
 template <typename Table>
 std::vector<WeightedName> entries(const Table& table, const std::unordered_set<std::string>& known,
-                           bool wanted) {
+                                  bool wanted) {
     std::vector<WeightedName> out;
     for (const WeightedName& entry : table) {
         if (known.contains(lower_case(entry.name)) == wanted) {

@@ -168,22 +168,22 @@ const char* name_of(Form form) {
 std::string plan_json(const Plan& plan, const PlanSettings& settings,
                       const std::vector<Zone>& zones, const std::vector<BadZone>& failed) {
     const OrderedJson json{{"schema", 1},
-                    {"engine", name_of(settings.engine)},
-                    {"form", name_of(settings.form)},
-                    {"instances", settings.instances},
-                    {"zones", zones.size()},
-                    {"addresses", address_count(plan)},
-                    {"groups", groups_json(plan, zones)},
-                    {"colours", plan.colours},
-                    {"edges", plan.edges.size()},
-                    {"slots", slots_json(plan)},
-                    {"root_addresses_added", plan.root_addresses},
-                    {"unroutable", unroutable_json(plan, zones)},
-                    {"lame", lame_json(plan)},
-                    {"unserved", unserved_json(plan, zones)},
-                    {"failed", failed_json(failed)},
-                    {"out_of_zone_records", out_of_zone(zones)},
-                    {"seconds", plan.seconds}};
+                           {"engine", name_of(settings.engine)},
+                           {"form", name_of(settings.form)},
+                           {"instances", settings.instances},
+                           {"zones", zones.size()},
+                           {"addresses", address_count(plan)},
+                           {"groups", groups_json(plan, zones)},
+                           {"colours", plan.colours},
+                           {"edges", plan.edges.size()},
+                           {"slots", slots_json(plan)},
+                           {"root_addresses_added", plan.root_addresses},
+                           {"unroutable", unroutable_json(plan, zones)},
+                           {"lame", lame_json(plan)},
+                           {"unserved", unserved_json(plan, zones)},
+                           {"failed", failed_json(failed)},
+                           {"out_of_zone_records", out_of_zone(zones)},
+                           {"seconds", plan.seconds}};
     return json.dump(1, ' ', false, OrderedJson::error_handler_t::replace) + "\n";
 }
 

@@ -220,8 +220,8 @@ template <typename K> std::optional<std::int64_t> given(const CdnsNumbers<K>& nu
 /// Ports, types and sizes are checked here once; more than their bits is a bad value.
 bool sane(const CdnsSignature& s) {
     return fits(s.get(SignatureKey::kOpcode), 4) && fits(s.get(SignatureKey::kQueryRcode), 12) &&
-           fits(s.get(SignatureKey::kResponseRcode), 12) && fits(s.get(SignatureKey::kEdnsVersion), 8) &&
-           fits(s.get(SignatureKey::kUdpSize), 16);
+           fits(s.get(SignatureKey::kResponseRcode), 12) &&
+           fits(s.get(SignatureKey::kEdnsVersion), 8) && fits(s.get(SignatureKey::kUdpSize), 16);
 }
 
 void add_question(Builder& builder, const CdnsItem& item, const CdnsSignature& signature,
@@ -358,9 +358,10 @@ bool build_cdns_query(const CdnsBlock& block, const CdnsItem& item, const CdnsSi
     if (!item.numbers.has(CdnsItemKey::kId)) {
         tally.add(CdnsNote::kNoId);
     }
-    const auto flags = static_cast<std::uint16_t>((signature.get(SignatureKey::kOpcode) << 11U) |
-                                                  header_flags(signature.get(SignatureKey::kDnsFlags), 0) |
-                                                  (signature.get(SignatureKey::kQueryRcode) & 0xf));
+    const auto flags =
+        static_cast<std::uint16_t>((signature.get(SignatureKey::kOpcode) << 11U) |
+                                   header_flags(signature.get(SignatureKey::kDnsFlags), 0) |
+                                   (signature.get(SignatureKey::kQueryRcode) & 0xf));
     builder.header(item.numbers.get(CdnsItemKey::kId), flags);
     add_question(builder, item, signature, tally, true);
     if (item.query_extended.has(CdnsExtendedKey::kQuestions)) {

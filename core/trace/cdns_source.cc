@@ -216,7 +216,8 @@ void set_ends(Message& message, const CdnsEnds& ends) {
     }
 }
 
-template <typename Key> std::optional<std::int64_t> number_of(const CdnsNumbers<Key>& from, Key key) {
+template <typename Key>
+std::optional<std::int64_t> number_of(const CdnsNumbers<Key>& from, Key key) {
     return from.has(key) ? std::optional(from.get(key)) : std::nullopt;
 }
 
@@ -253,13 +254,14 @@ bool CdnsSource::show_malformed(const Event& event, Message& message) {
         tally_.add(CdnsNote::kShortMessage);
         return false;
     }
-    const auto ends = cdns_ends(block_,
-                                {.client_address = number_of(entry, CdnsMalformedKey::kClientAddress),
-                                 .client_port = number_of(entry, CdnsMalformedKey::kClientPort),
-                                 .server_address = number_of(data->numbers, DataKey::kServerAddress),
-                                 .server_port = number_of(data->numbers, DataKey::kServerPort),
-                                 .transport = number_of(data->numbers, DataKey::kTransport)},
-                                tally_);
+    const auto ends =
+        cdns_ends(block_,
+                  {.client_address = number_of(entry, CdnsMalformedKey::kClientAddress),
+                   .client_port = number_of(entry, CdnsMalformedKey::kClientPort),
+                   .server_address = number_of(data->numbers, DataKey::kServerAddress),
+                   .server_port = number_of(data->numbers, DataKey::kServerPort),
+                   .transport = number_of(data->numbers, DataKey::kTransport)},
+                  tally_);
     if (!ends) {
         return false;
     }

@@ -46,10 +46,10 @@ void TextHeader::add_column(std::string_view name, const std::string& place) {
     const auto found = std::ranges::find(kColumnNames, name);
     if (found == kColumnNames.end()) {
         const std::string_view near = nearest(name, kColumnNames);
-        throw TraceError(
-            fmt::format("{}: {} is not a column{}; tabs separate them, and there are {}", place,
-                        quoted_cell(name), near.empty() ? "" : fmt::format(", did you mean {}?", near),
-                        fmt::join(kColumnNames, " ")));
+        throw TraceError(fmt::format(
+            "{}: {} is not a column{}; tabs separate them, and there are {}", place,
+            quoted_cell(name), near.empty() ? "" : fmt::format(", did you mean {}?", near),
+            fmt::join(kColumnNames, " ")));
     }
     const auto column = static_cast<Column>(found - kColumnNames.begin());
     if (has(column)) {

@@ -1,6 +1,6 @@
 #include "core/address.hh"
-#include "core/clock.hh"
 #include "core/bytes.hh"
+#include "core/clock.hh"
 #include "core/dns_message.hh"
 #include "core/query.hh"
 #include "mutator/batch.hh"

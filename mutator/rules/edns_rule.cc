@@ -32,7 +32,7 @@ constexpr std::uint64_t kMostBlock = 16'384; ///< TLS's record; RFC 8467 advises
 constexpr size_t kCookieSize = 8;            ///< of a client's (RFC 7873)
 
 const std::vector<std::string> kEdnsChanges{"size",   "do",  "version", "nsid",
-                                        "cookie", "ecs", "padding"};
+                                            "cookie", "ecs", "padding"};
 
 using OptionBytes = std::vector<std::uint8_t>;
 

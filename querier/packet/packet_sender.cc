@@ -30,7 +30,8 @@ PacketSender::PacketSender(const PacketRoute& route)
     const int on = 1;
     check(setsockopt(socket_.get(), SOL_PACKET, PACKET_QDISC_BYPASS, &on, sizeof on),
           "send past the queueing discipline");
-    setsockopt(socket_.get(), SOL_SOCKET, SO_SNDBUFFORCE, &kPacketSendBuffer, sizeof kPacketSendBuffer);
+    setsockopt(socket_.get(), SOL_SOCKET, SO_SNDBUFFORCE, &kPacketSendBuffer,
+               sizeof kPacketSendBuffer);
     sockaddr_ll address{};
     address.sll_family = AF_PACKET;
     address.sll_ifindex = static_cast<int>(route.interface);
