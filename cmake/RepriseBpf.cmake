@@ -62,6 +62,8 @@ std::span<const std::uint8_t> @arg_TARGET@() { return {begin_of_object, end_of_o
 ]])
     set_source_files_properties(${folder}/${arg_TARGET}.cc PROPERTIES OBJECT_DEPENDS ${object})
     add_library(${arg_TARGET} STATIC ${folder}/${arg_TARGET}.cc)
+    # Neither a unity file nor ccache sees that the object is part of the file.
+    set_target_properties(${arg_TARGET} PROPERTIES UNITY_BUILD OFF CXX_COMPILER_LAUNCHER "")
     target_sources(${arg_TARGET}
         PUBLIC FILE_SET HEADERS BASE_DIRS ${folder} FILES ${folder}/${arg_TARGET}.hh)
     target_link_libraries(${arg_TARGET} PRIVATE reprise_flags)
