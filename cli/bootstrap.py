@@ -20,7 +20,7 @@ from cli.errors import EXIT_FAILED, RepriseError, complain, interrupt_in_order
 from cli.needs import Needs
 from cli.progress import Progress
 
-_LOCK = ".bootstrap-lock"
+LOCK = ".bootstrap-lock"
 
 
 def prepare(wanted: Needs) -> None:
@@ -33,7 +33,7 @@ def prepare(wanted: Needs) -> None:
     if not os.access(folder, os.W_OK):
         _want_all(wanted)
         return
-    with _alone(folder / _LOCK):
+    with alone(folder / LOCK):
         _carry_out(wanted)
 
 
@@ -47,7 +47,7 @@ def _want_all(wanted: Needs) -> None:
 
 
 @contextlib.contextmanager
-def _alone(path: Path) -> Iterator[None]:
+def alone(path: Path) -> Iterator[None]:
     """One bootstrap at a time."""
     with path.open("w") as lock:
         try:

@@ -17,6 +17,7 @@ from cli.progress import Progress
 
 BUILD = programs.ROOT / "build/release"
 VENV = programs.ROOT / ".venv"
+_SEARCHED = ("REPRISE_MOLD", "REPRISE_BPF_CLANG", "HELP2MAN")  # programs that may come and go
 _SYSTEM_PYTHON = "/usr/bin/python3"
 # pip is what a new environment gets last: without it an earlier attempt was cut short.
 _INSTALL = """
@@ -55,7 +56,8 @@ class Release:
 
     def configure(self) -> tuple[str, ...]:
         """The command that configures."""
-        return ("cmake", "--preset", "release", *(("--fresh",) if self._of_another_folder() else ()))
+        again = tuple(f"-U{one}" for one in _SEARCHED)
+        return ("cmake", "--preset", "release", *again, *(("--fresh",) if self._of_another_folder() else ()))
 
     def is_built(self) -> bool:
         """With nothing to do ninja answers within a few hundredths of a second."""

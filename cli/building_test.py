@@ -31,7 +31,8 @@ def test_other_packages_make_another_configuration(build: Path, installed: tuple
     release = Release(("all",), installed)
     assert build.is_dir()
     assert not release.is_built()
-    assert release.configure() == ("cmake", "--preset", "release")
+    assert release.configure()[:3] == ("cmake", "--preset", "release")
+    assert "-UREPRISE_BPF_CLANG" in release.configure()  # or a compiler that has gone would be called
 
 
 def test_a_build_of_another_folder_is_not_touched(build: Path) -> None:
@@ -39,7 +40,7 @@ def test_a_build_of_another_folder_is_not_touched(build: Path) -> None:
     (build / "CMakeCache.txt").write_text("CMAKE_HOME_DIRECTORY:INTERNAL=/another/folder\n")
     release = Release(("all",), ("g++", "clang-19"))
     assert not release.is_built()
-    assert release.configure() == ("cmake", "--preset", "release", "--fresh")
+    assert release.configure()[-1] == "--fresh"
 
 
 def test_python_packages_are_installed_file_by_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -105,9 +105,7 @@ def built() -> Finding:
         except RepriseError:
             absent.append(name)
     if absent:
-        return Finding(
-            MISSING, "programs", ", ".join(absent), "start the command by ./reprise, which builds them"
-        )
+        return Finding(MISSING, "programs", ", ".join(absent), "run it with ./reprise, which builds them")
     return Finding(
         OK, "programs", f"{', '.join(name.removeprefix('reprise-') for name in _PROGRAMS)} are built"
     )
@@ -164,6 +162,13 @@ def judge_fast_mode(answer: str) -> Finding:
     kind, _, reason = answer.partition(" ")
     if kind == "xdp":
         return Finding(OK, "fast mode", 'source mode "packet" sends frames and receives by XDP')
+    if kind == "ring" and "clang-19" in reason:
+        return Finding(
+            LIMITED,
+            "fast mode",
+            "XDP is not built; it comes with the first run in source mode packet",
+            "apt-get install clang-19",
+        )
     if kind == "ring":
         return Finding(
             LIMITED,

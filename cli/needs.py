@@ -68,13 +68,29 @@ def of(arguments: Sequence[str]) -> Needs:
     return {
         "run": lambda: _experiment(rest),
         "plan": lambda: _experiment(rest),
-        "bench": lambda: next((_bench(one) for one in rest if one in _BENCHES), Needs()),
+        "bench": lambda: _bench(_bench_name(rest)),
         "test": lambda: Needs(_EVERY_SECTION, (RUN_PYTHON, TEST_PYTHON)),  # which builds what it checks
         "doctor": lambda: _needs(("run",), *REPLAY, *HIERARCHY, "reprise-packet-check"),
     }.get(command, Needs)()
 
 
+def _bench_name(rest: Sequence[str]) -> str:
+    """The word that is no option and no option's value."""
+    parser = _Parser(add_help=False)
+    parser.add_argument("name")
+    for option in ("-o", "--key", "--only", "--output", "--repeats", "--seconds", "--sources"):
+        parser.add_argument(option)
+    for flag in ("--json", "--quick"):
+        parser.add_argument(flag, action="store_true")
+    try:
+        return str(parser.parse_args(rest).name)
+    except RepriseError:
+        return ""
+
+
 def _bench(name: str) -> Needs:
+    if name not in _BENCHES:
+        return Needs()
     sections, targets = _BENCHES[name]
     return _needs(("run", "capture", *sections, "bench"), *targets)
 

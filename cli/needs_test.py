@@ -23,6 +23,11 @@ def test_help_and_what_is_no_command_need_nothing(words: str) -> None:
     assert needs.of(words.split()) == Needs()
 
 
+def test_the_value_of_an_option_names_no_bench() -> None:
+    assert needs.of(["bench", "-o", "mutate", "udp"]) == needs.of(["bench", "udp"])
+    assert "packet" in needs.of(["bench", "--repeats", "2", "udp", "--quick"]).sections
+
+
 @pytest.mark.parametrize(
     ("words", "sections", "more_targets"),
     [

@@ -5,6 +5,7 @@ Uses Python's own library alone: the bootstrap runs it.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import subprocess
@@ -17,6 +18,7 @@ from cli.errors import RepriseError, complain
 from cli.progress import Progress
 
 _POLICY = Path("/usr/sbin/policy-rc.d")
+_LOCK = Path("/run/lock/reprise-packages")
 _POLICY_MARK = "made by reprise while it installs packages"
 # Servers are started by experiments only: services of packages that we installed are not left enabled.
 _SERVICES = {
@@ -77,7 +79,7 @@ def install(names: Sequence[str], title: str) -> None:
     complain(f"reprise: installing Debian packages: {' '.join(names)}")
     progress = Progress(quiet_s=steps.LINE_EVERY_S)
     wanted = _job(title, "install", "--no-install-recommends", *names)
-    with _no_daemons(names):
+    with _alone(), _no_daemons(names):
         done = steps.run(wanted, progress)
         if done.status != 0:
             done = steps.run(_job(f"{title}: lists", "update"), progress)
@@ -87,13 +89,22 @@ def install(names: Sequence[str], title: str) -> None:
 
 
 def _job(title: str, *words: str) -> steps.Job:
-    return steps.Job(title, (*_APT, *words), steps.read_apt, {"DEBIAN_FRONTEND": "noninteractive"})
+    env = {"DEBIAN_FRONTEND": "noninteractive"}
+    return steps.Job(title, (*_APT, *words), steps.read_apt, env, only_itself=True)
 
 
 def _reason(output: str) -> str:
     lines = [line for line in output.splitlines() if line.strip()]
     errors = [line.removeprefix("E: ") for line in lines if line.startswith("E: ")]
     return (errors or lines[-1:] or ["it says nothing"])[0]
+
+
+@contextmanager
+def _alone() -> Iterator[None]:
+    """One installation on a host, whichever folder it is for: all of them share the policy for daemons."""
+    with _LOCK.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 @contextmanager

@@ -37,7 +37,7 @@ def own(name: str) -> str:
         path = folder / name
         if path.is_file() and os.access(path, os.X_OK):
             return str(path)
-    raise RepriseError(f"program {name} is not built", "start the command by ./reprise, which builds it")
+    raise RepriseError(f"program {name} is not built", "run it with ./reprise, which builds it")
 
 
 def _folders() -> list[Path]:

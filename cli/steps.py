@@ -24,7 +24,7 @@ from cli.progress import Progress
 
 LINE_EVERY_S = 15.0  # where standard error is no terminal
 _TICK_S = 0.2
-_TAIL_LINES = 60
+TAIL_LINES = 60
 _SOONEST_S, _LEAST_SHARE = 5.0, 0.02  # before that the pace says nothing
 _APT_STATUS = re.compile(r"(dl|pm)status:[^:]*:([0-9.]+):")
 _NINJA_STATUS = re.compile(r"\[(\d+)/(\d+)\] ")
@@ -132,7 +132,8 @@ def seconds_in_words(seconds: float) -> str:
 @dataclass(frozen=True)
 class Job:
     """A program to be run as a step; `env` is added to the environment. It has `patience_s` to end when it is
-    stopped; None is without limit, for what must not be cut off.
+    stopped; None is without limit, for what must not be cut off. `only_itself` is interrupted then, and not
+    what it has started: apt-get waits for dpkg, which would leave packages half configured.
     """
 
     title: str
@@ -141,6 +142,7 @@ class Job:
     env: Mapping[str, str] = field(default_factory=dict)
     cwd: Path | None = None
     patience_s: float | None = None
+    only_itself: bool = False
 
 
 @dataclass(frozen=True)
@@ -175,6 +177,7 @@ class Running:
                 process_group=0,
             )
         self._patience_s = job.patience_s
+        self._only_itself = job.only_itself
         self._all.add(self)
 
     def watch(self, progress: Progress | None = None) -> Done:
@@ -217,7 +220,8 @@ class Running:
         if self._process.poll() is not None:
             return
         with _undisturbed(), contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGINT)
+            interrupt = os.kill if self._only_itself else os.killpg
+            interrupt(self._process.pid, signal.SIGINT)
             try:
                 self._process.wait(self._patience_s)
             except subprocess.TimeoutExpired:
@@ -268,5 +272,5 @@ def run(job: Job, progress: Progress | None = None) -> Done:
 
 def show_tail(output: str) -> None:
     """The last lines of what a program printed before it failed."""
-    sys.stderr.writelines(f"{line}\n" for line in output.splitlines()[-_TAIL_LINES:])
+    sys.stderr.writelines(f"{line}\n" for line in output.splitlines()[-TAIL_LINES:])
     sys.stderr.flush()
