@@ -45,7 +45,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     bench.add_command(commands)
     test = commands.add_parser("test", help="all checks and tests")
-    test.add_argument("--slow", action="store_true", help="add what takes longer, and look at all files")
+    test.add_argument("--slow", action="store_true", help="also run the slow tests, and check all files")
     test.add_argument(
         "--only", metavar="NAME", help="run only what has this name: a check, a test program, a test"
     )

@@ -17,7 +17,8 @@ from pathlib import Path, PurePosixPath
 
 RECENT = 20  # commits that are looked at without a stamp
 _INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
-_SOURCES = (".cc", ".hh", ".h", ".c", ".proto")
+SOURCES = (".cc", ".hh", ".h", ".c", ".proto")
+_LISTS = "CMakeLists.txt"  # which files a folder compiles, and how
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,8 @@ def choose(files: Iterable[str], changes: Changes, graph: Mapping[str, Collectio
     if changes.files is None:
         return Choice(tuple(files), f"{_counted(len(files))} checked")
     touched = affected(changes.files, graph)
-    chosen = tuple(file for file in files if file in touched)
+    folders = tuple(f"{PurePosixPath(one).parent}/" for one in changes.files if one.endswith(f"/{_LISTS}"))
+    chosen = tuple(file for file in files if file in touched or file.startswith(folders))
     rest = len(files) - len(chosen)
     return Choice(chosen, f"{_counted(len(chosen))} checked, {rest} unchanged {changes.base}")
 
@@ -110,7 +112,7 @@ class Repository:
         recent = self._git("rev-parse", "--verify", f"{head}~{RECENT}")
         if recent is None:
             return Changes(None, commit=commit)
-        # Who passes this has not passed everything: it leaves no stamp.
+        # Not every file is checked here, so no stamp is written.
         return self._since(recent, f"in the last {RECENT} commits", dirty, "")
 
     def everything(self) -> Changes:
@@ -125,11 +127,11 @@ class Repository:
         return Changes(frozenset(named.splitlines()) | dirty, words, commit)
 
     def _uncommitted(self) -> set[str] | None:
-        """C++ files that are not as committed, new ones among them."""
+        """C++ files, and what says how they are compiled, that are not as committed; new ones among them."""
         status = self._git("status", "--porcelain", "--no-renames", "--untracked-files=all")
         if status is None:
             return None
-        return {line[3:] for line in status.splitlines() if line.endswith(_SOURCES)}
+        return {line[3:] for line in status.splitlines() if line.endswith((*SOURCES, _LISTS, ".cmake"))}
 
     def _git(self, *words: str) -> str | None:
         """Standard output; None where git is missing or refuses."""

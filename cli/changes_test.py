@@ -105,14 +105,24 @@ def test_changes_since_a_stamp(folder: Folder) -> None:
     assert found == Changes(frozenset({"b.cc"}), f"since {stamp.commit[:10]}", head)
 
 
+def test_a_folder_whose_list_of_files_changed_is_looked_at_whole() -> None:
+    found = changes.choose(
+        ["core/a.hh", "core/trace/b.hh", "proxy/c.hh"],
+        Changes(frozenset({"core/CMakeLists.txt"}), "since x"),
+        {},
+    )
+    assert found.files == ("core/a.hh", "core/trace/b.hh")
+
+
 def test_what_is_not_committed_is_looked_at_and_not_stamped(folder: Folder) -> None:
     stamp = Stamp(folder.commit("a.cc"), "same")
     folder.commit("b.cc")
     (folder.path / "a.cc").write_text("changed\n")
     (folder.path / "new.hh").write_text("new\n")
     (folder.path / "notes.md").write_text("not C++\n")
+    (folder.path / "CMakeLists.txt").write_text("how C++ is compiled\n")
     found = folder.asked.changes(stamp, "same")
-    assert found.files == frozenset({"a.cc", "b.cc", "new.hh"})
+    assert found.files == frozenset({"CMakeLists.txt", "a.cc", "b.cc", "new.hh"})
     assert found.commit == ""
     assert folder.asked.everything() == Changes(None)
 

@@ -14,7 +14,6 @@ from cli import programs, steps
 from cli.counts import Counts
 from cli.progress import Progress
 
-_TAIL_LINES = 60  # of a failing check's output
 _PATIENCE_S = 30.0  # for an interrupted tool: tests take down what they set up
 
 
@@ -42,9 +41,9 @@ def build(title: str, *argv: str) -> subprocess.CompletedProcess[str]:
 def show(output: str) -> None:
     """The end of what a tool printed."""
     lines = output.splitlines()
-    if len(lines) > _TAIL_LINES:
-        sys.stdout.write(f"  ({len(lines) - _TAIL_LINES} lines before)\n")
-    sys.stdout.writelines(f"  {line}\n" for line in lines[-_TAIL_LINES:])
+    if len(lines) > steps.TAIL_LINES:
+        sys.stdout.write(f"  ({len(lines) - steps.TAIL_LINES} lines before)\n")
+    sys.stdout.writelines(f"  {line}\n" for line in lines[-steps.TAIL_LINES :])
 
 
 def tool(*argv: str) -> Counts:

@@ -47,7 +47,9 @@ def junit(text: str) -> Counts:
     for case in ElementTree.fromstring(text).iter("testcase"):
         skip = case.find("skipped")
         times = (Timed(float(case.get("time") or 0), _name(case)),)
-        if skip is not None or case.get("status") in ("notrun", "disabled"):
+        if _failed_behind_a_skip(case):
+            total += Counts(failed=1, times=times)
+        elif skip is not None or case.get("status") in ("notrun", "disabled"):
             reason = (skip.get("message") if skip is not None else None) or "no reason given"
             total += Counts(skipped=1, notes=(f"{case.get('name')}: {' '.join(reason.split())}",))
         elif (
@@ -57,6 +59,12 @@ def junit(text: str) -> Counts:
         else:
             total += Counts(passed=1, times=times)
     return total
+
+
+def _failed_behind_a_skip(case: ElementTree.Element) -> bool:
+    """A GoogleTest program that failed or crashed; to ctest it is skipped when one of its tests is."""
+    output = case.findtext("system-out") or ""
+    return "[  FAILED  ]" in output or ("[  SKIPPED ]" in output and "[  PASSED  ]" not in output)
 
 
 def _name(case: ElementTree.Element) -> str:

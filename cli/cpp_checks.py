@@ -17,11 +17,16 @@ from cli.checking import build, files, run, show, tool
 from cli.counts import Counts, Timed, junit
 
 _FOLDERS = ("core", "mutator", "zonebuilder", "controller", "querier", "proxy", "cli", "bench", "tests")
-_SOURCES = (".cc", ".hh", ".h", ".c", ".proto")
 _PRESET = "tidy"  # whose compile commands clang-tidy and the check of headers read
 _TESTS = "reprise_tests"  # the target of all test programs
 _BUILD = programs.ROOT / "build" / _PRESET
-_CONFIGURATION = ("CMakePresets.json", "CMakeLists.txt", "cmake/RepriseOptions.cmake")
+_CONFIGURATION = (
+    "CMakePresets.json",
+    "CMakeLists.txt",
+    "cmake/RepriseOptions.cmake",
+    "cmake/RepriseDependencies.cmake",
+    "cmake/RepriseBpf.cmake",
+)
 _FINDING = re.compile(r": (error|warning): ")
 _HEADER_OBJECT = re.compile(
     r"^(\S+_verify_interface_header_sets\.dir/\w+_verify_interface_header_sets/(\S+)\.cxx\.o):", re.MULTILINE
@@ -61,7 +66,8 @@ def ctest(preset: str, slow: bool, only: str = "") -> Counts:
         leave_out = () if slow else ("-LE", "slow")
         chosen = ("-R", f"^{re.escape(only)}$") if only else ()
         at_once = ("-j", str(os.cpu_count() or 1))
-        done = run("ctest", "--preset", preset, *at_once, "--output-junit", str(out), *leave_out, *chosen)
+        options = (*at_once, "--no-tests=error", "--output-junit", str(out), *leave_out, *chosen)
+        done = run("ctest", "--preset", preset, *options)
         counts = junit(out.read_text(encoding="utf-8")) if out.is_file() else Counts(failed=1)
     if counts.failed or done.returncode != 0:
         show(done.stdout)
@@ -114,7 +120,7 @@ def gtest(wanted: str) -> Counts:
         if done.returncode != 0:
             show(done.stdout)
         total += counts if counts.failed or done.returncode == 0 else counts + Counts(failed=1)
-    return total
+    return total if total.passed or total.failed or total.skipped else Counts(failed=1)
 
 
 def fuzz() -> Counts:
@@ -149,11 +155,15 @@ class Checked:
         path, repository = changes.stamp_path(self.stamp), Repository(programs.ROOT)
         stamp = changes.read_stamp(path)
         found = repository.everything() if slow else repository.changes(stamp, self.configuration)
-        choice = changes.choose(self.candidates(), found, _graph(found))
+        candidates = self.candidates()
+        if not candidates:
+            show(f"{self.stamp}: no file was found to check")
+            return Counts(failed=1)
+        choice = changes.choose(candidates, found, _graph(found))
         begin = time.monotonic()
         counts = self.look(choice) if choice.files else Counts(passed=1)
         counts += Counts(times=(Timed(time.monotonic() - begin, self.stamp),))
-        if not counts.failed and found.commit:
+        if not counts.failed and found.commit and repository.everything().commit == found.commit:
             changes.write_stamp(path, Stamp(found.commit, self.configuration))
         return counts + Counts(remarks=(f"{self.stamp}: {choice.remark}",))
 
@@ -161,7 +171,7 @@ class Checked:
 def _graph(found: Changes) -> dict[str, set[str]]:
     if found.files is None:
         return {}
-    texts = {name: (programs.ROOT / name).read_text("utf-8", "replace") for name in files(_SOURCES)}
+    texts = {name: (programs.ROOT / name).read_text("utf-8", "replace") for name in files(changes.SOURCES)}
     return changes.include_graph(texts)
 
 

@@ -176,6 +176,14 @@ def test_counts_of_a_junit_file() -> None:
     assert counts.notes == ("c: no data",)
 
 
+def test_a_program_that_failed_is_not_skipped_because_one_of_its_tests_is() -> None:
+    """To ctest it is: SKIP_REGULAR_EXPRESSION counts more than the exit status."""
+    case = '<testcase status="notrun"><skipped message="no data"/><system-out>{}</system-out></testcase>'
+    outputs = ("[  SKIPPED ] a\n[  PASSED  ] 3", "[  SKIPPED ] a\n[  FAILED  ] b", "[  SKIPPED ] a\nkilled")
+    counts = junit(f"<testsuite>{''.join(map(case.format, outputs))}</testsuite>")
+    assert counts.text() == "0 passed, 2 failed, 1 skipped"
+
+
 def test_what_took_longest() -> None:
     text = """<testsuites><testsuite><testcase classname="tests.a_test" name="test_x" time="2.5"/>
     <testcase name="core_test" classname="core_test" time="0.25"/><testcase name="quick" time="0.001"/>

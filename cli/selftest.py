@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 
-from cli import only, packages, programs
+from cli import bootstrap, only, packages, programs
 from cli.building import Release
 from cli.checking import Check, files, together, tool
 from cli.checking import run as _run
@@ -122,8 +122,9 @@ def release() -> Counts:
     names = {name for section in packages.listed().values() for name in section}
     build = Release(("all",), sorted(names.difference(packages.missing(names))))
     try:
-        if not build.is_built():
-            build.build("building release")
+        with bootstrap.alone(programs.ROOT / "build" / bootstrap.LOCK):
+            if not build.is_built():
+                build.build("building release")
     except RepriseError as error:
         sys.stdout.write(f"  {error.what}\n")
         return Counts(failed=1)

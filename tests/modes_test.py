@@ -240,7 +240,7 @@ def test_a_fast_generator_ends_with_its_time(make_bed: MakeBed) -> None:
     queries = played.run(None, *options, "--in-flight", "100")
     assert set(bed.account()["skipped"]) <= {"duration"}
     assert queries["answered"] == queries["sent"] == queries["handed"] > 1000
-    assert queries["sent"] <= arrived(bed) <= queries["sent"] + 100  # neighbours ask for each other too
+    assert queries["sent"] <= arrived(bed) <= queries["sent"] + 100  # ARP and neighbor discovery count too
 
 
 def arrived(bed: Bed) -> int:
