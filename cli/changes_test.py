@@ -184,7 +184,7 @@ def test_a_pass_moves_the_stamp_and_a_finding_does_not(
 
     (folder.path / ".gitignore").write_text("cache/\n")
     folder.commit(".gitignore")
-    check = cpp_checks.Checked("it", "conf", lambda: ["a.cc", "first.cc"], look)
+    check = cpp_checks.Checked("it", "conf", lambda _slow: ["a.cc", "first.cc"], look)
     path = changes.stamp_path("it")
     full = check.run(slow=True)
     first = changes.read_stamp(path)

@@ -27,6 +27,7 @@ _CONFIGURATION = (
     "cmake/RepriseDependencies.cmake",
     "cmake/RepriseBpf.cmake",
 )
+_TEST_FILE = re.compile(r"(_test|_fuzz|/testing/[a-z_]+|/test_[a-z_]+)\.cc$")
 _FINDING = re.compile(r": (error|warning): ")
 _HEADER_OBJECT = re.compile(
     r"^(\S+_verify_interface_header_sets\.dir/\w+_verify_interface_header_sets/(\S+)\.cxx\.o):", re.MULTILINE
@@ -145,7 +146,7 @@ class Checked:
 
     stamp: str
     configuration: str
-    candidates: Callable[[], Sequence[str]]
+    candidates: Callable[[bool], Sequence[str]]
     look: Callable[[Choice], Counts]
 
     def run(self, slow: bool) -> Counts:
@@ -155,7 +156,7 @@ class Checked:
         path, repository = changes.stamp_path(self.stamp), Repository(programs.ROOT)
         stamp = changes.read_stamp(path)
         found = repository.everything() if slow else repository.changes(stamp, self.configuration)
-        candidates = self.candidates()
+        candidates = self.candidates(slow)
         if not candidates:
             show(f"{self.stamp}: no file was found to check")
             return Counts(failed=1)
@@ -182,11 +183,14 @@ def clang_tidy(slow: bool) -> Counts:
     return Checked("clang-tidy", configuration, _translation_units, _tidy).run(slow)
 
 
-def _translation_units() -> list[str]:
-    """Ours among those that the preset compiles; generated ones lie in the build folder."""
+def _translation_units(slow: bool) -> list[str]:
+    """Ours among those that the preset compiles; generated ones lie in the build folder. Those of tests are
+    left to the slow suite.
+    """
     commands = json.loads((_BUILD / "compile_commands.json").read_text(encoding="utf-8"))
     found = {os.path.relpath(one["file"], programs.ROOT) for one in commands}
-    return sorted(one for one in found if one.split("/")[0] in _FOLDERS)
+    ours = sorted(one for one in found if one.split("/")[0] in _FOLDERS)
+    return [one for one in ours if slow or not _TEST_FILE.search(one)]
 
 
 def _tidy(choice: Choice) -> Counts:
@@ -209,7 +213,7 @@ def headers(slow: bool) -> Counts:
     configuration = changes.fingerprint(paths, run("c++", "--version").stdout)
     objects: dict[str, str] = {}
 
-    def candidates() -> list[str]:
+    def candidates(_slow: bool) -> list[str]:
         listed = run("ninja", "-C", str(_BUILD), "-t", "targets", "all").stdout
         objects.update({header: target for target, header in _HEADER_OBJECT.findall(listed)})
         return list(objects)
