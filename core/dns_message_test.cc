@@ -157,7 +157,7 @@ TEST(ParseName, IsTheReverseOfNameText) {
                                          "example.com.",
                                          "\\000\\255.x.",
                                          "a\\.b.c.",
-                                         "\\\"\\(\\)\\@\\$\\;\\\\.",
+                                         R"(\"\(\)\@\$\;\\.)",
                                          "-.",
                                          std::string(63, 'x') + "."};
     for (const std::string& text : texts) {

@@ -7,6 +7,7 @@
 #include "mutator/mutate_options.hh"
 #include "mutator/mutate_test_support.hh"
 #include "mutator/output_file.hh"
+#include "mutator/query_encoder.hh"
 #include "mutator/rules/arguments.hh"
 #include "mutator/test_support.hh"
 
@@ -19,7 +20,6 @@
 #include <fstream>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 namespace reprise::mutator {
@@ -47,6 +47,7 @@ class MutateTest : public ::testing::Test {
 protected:
     std::string capture(const std::string& name, unsigned queries) {
         std::vector<TimedPacket> packets;
+        packets.reserve(queries);
         for (unsigned i = 0; i < queries; ++i) {
             packets.push_back({ipv4(udp(1000 + i % 60'000, 53, dns(static_cast<std::uint16_t>(i)))),
                                kBegin + i * kMillisecond});
@@ -71,6 +72,7 @@ TEST_F(MutateTest, RulesComeInTheOrderOfTheCommandLine) {
         parse({"--speed", "2", "in", "--edns", "do=on", "--rules", file, "--edns", "size=1232",
                "--speed", "factor=3", "-o", "x.rps", "--seed", "9", "--malformed", "drop"});
     std::vector<std::string> kinds;
+    kinds.reserve(options.rules.rules.size());
     for (const Arguments& rule : options.rules.rules) {
         kinds.push_back(rule.kind());
     }

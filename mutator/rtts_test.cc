@@ -1,6 +1,4 @@
 #include "core/error.hh"
-#include "core/trace/reader.hh"
-#include "mutator/command_line.hh"
 #include "mutator/rtts.hh"
 #include "mutator/test_support.hh"
 

@@ -3,7 +3,6 @@
 #include "core/command_line.hh"
 #include "core/error.hh"
 #include "proxy/delay.hh"
-#include "proxy/delay_model.hh"
 #include "proxy/delay_options.hh"
 #include "proxy/rtt_distribution.hh"
 #include "proxy/rtt_table.hh"
@@ -13,6 +12,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <fstream>
@@ -20,7 +20,7 @@
 #include <optional>
 #include <random>
 #include <sstream>
-#include <stdlib.h>
+#include <stdlib.h> // NOLINT(modernize-deprecated-headers): mkdtemp is POSIX
 #include <string>
 #include <unistd.h>
 #include <vector>
@@ -32,7 +32,7 @@ using testing::HasSubstr;
 
 constexpr Nanoseconds kMs = kMillisecond;
 
-IpAddress address(const std::string& text) { return IpAddress::parse(text).value(); }
+IpAddress address(const std::string& text) { return IpAddress::parse(text).value_or(IpAddress{}); }
 
 RttTable table(const std::string& text, const Path& missing = {}) {
     std::istringstream file(text);

@@ -1,3 +1,4 @@
+#include "core/address.hh"
 #include "core/error.hh"
 #include "zonebuilder/plan.hh"
 #include "zonebuilder/plan_command.hh"
@@ -10,6 +11,7 @@
 #include <iterator>
 #include <string>
 #include <sys/stat.h>
+#include <unistd.h>
 #include <vector>
 
 namespace reprise::zonebuilder {
@@ -198,7 +200,7 @@ TEST_F(PlanCommand, OneAddressWithTwoContents) {
 TEST(PlanSettings, Defaults) {
     const PlanSettings settings = plan_settings({.folder = "x", .output = "y"});
     EXPECT_EQ(settings.resolvers.size(), 1U);
-    EXPECT_EQ(settings.resolvers[0].v6->text(), "fd00:198:19:fe::1");
+    EXPECT_EQ(settings.resolvers[0].v6.value_or(IpAddress{}).text(), "fd00:198:19:fe::1");
     EXPECT_EQ(settings.meta4.text(), "198.18.128.0/17");
     EXPECT_TRUE(settings.zones_path.ends_with("/x"));
     EXPECT_TRUE(settings.root_addresses);

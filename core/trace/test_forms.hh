@@ -61,8 +61,8 @@ inline OwnQuery own(const Message& message) {
 /// "192.0.2.1:1024" sends `message` at 1475762100.123456789.
 inline OwnQuery usual(const Buffer& message) {
     return {.query = {.trace_time = 1'475'762'100'123'456'789,
-                      .source = *Endpoint::parse("192.0.2.1:1024"),
-                      .destination = *Endpoint::parse("198.51.100.1:53"),
+                      .source = Endpoint::parse("192.0.2.1:1024").value_or(Endpoint{}),
+                      .destination = Endpoint::parse("198.51.100.1:53").value_or(Endpoint{}),
                       .message = {}},
             .message = message};
 }

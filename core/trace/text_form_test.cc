@@ -1,5 +1,6 @@
 // Queries as rows of text and back.
-#include "core/dns_message.hh"
+#include "core/address.hh"
+#include "core/clock.hh"
 #include "core/query.hh"
 #include "core/trace/dns_words.hh"
 #include "core/trace/message_columns.hh"
@@ -11,11 +12,11 @@
 
 #include <gtest/gtest.h>
 
-#include <array>
 #include <cstdint>
 #include <limits>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 // NOLINTBEGIN(bugprone-unchecked-optional-access): an empty one ends the test, as it should.
@@ -106,8 +107,10 @@ TEST(TextForm, ClosesAndClasses) {
 
 TEST(TextForm, RandomQueriesSurviveTextAndStream) {
     QueryMaker maker(1);
+    constexpr size_t kCount = 20'000;
     std::vector<OwnQuery> queries;
-    for (int i = 0; i < 20'000; ++i) {
+    queries.reserve(kCount);
+    for (size_t i = 0; i < kCount; ++i) {
         queries.push_back(maker.next());
     }
     const ReadAll text = read_content(as_text(queries));
@@ -200,8 +203,8 @@ TEST(TextCells, FlagsAndOptions) {
     for (const char* bad : {"NSID", "NSID:0", "NSID:xx", "65536:", ":00", "FOO:", "NSID:;;"}) {
         EXPECT_FALSE(parse_options(bad, options)) << bad;
     }
-    EXPECT_FALSE(parse_options("PADDING:" + std::string(2 * 65'533, '0'), options));
-    EXPECT_TRUE(parse_options("PADDING:" + std::string(2 * 65'531, '0'), options));
+    EXPECT_FALSE(parse_options("PADDING:" + std::string(2UL * 65'533, '0'), options));
+    EXPECT_TRUE(parse_options("PADDING:" + std::string(2UL * 65'531, '0'), options));
 }
 
 TEST(DnsWords, EveryNumberIsReadAsItIsWritten) {

@@ -132,6 +132,7 @@ inline std::vector<Nanoseconds> times_of(const std::vector<Owned>& trace) {
 /// `count` queries, `gap` apart, from 10 sources in turn.
 inline std::vector<Owned> steady(size_t count, Nanoseconds gap, Nanoseconds first = 0) {
     std::vector<Owned> trace;
+    trace.reserve(count);
     for (size_t i = 0; i < count; ++i) {
         trace.push_back(query_at(first + static_cast<Nanoseconds>(i) * gap,
                                  "192.0.2." + std::to_string(i % 10 + 1),

@@ -2,6 +2,8 @@
 #include "core/clock.hh"
 #include "core/dns_message.hh"
 #include "core/error.hh"
+#include "core/query.hh"
+#include "mutator/batch.hh"
 #include "mutator/rules/address_pool.hh"
 #include "mutator/rules/piecewise_rule.hh"
 #include "mutator/rules/rules_test_support.hh"
@@ -13,6 +15,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <map>
 #include <set>
 #include <string>
@@ -195,6 +198,7 @@ TEST(CollapseRule, DropsRetransmitsWithinTheTimeout) {
 
 TEST(HeavyRule, KeepsTheBusiest) {
     std::vector<Owned> trace;
+    trace.reserve(30);
     for (int i = 0; i < 30; ++i) {
         trace.push_back(query_at(kStart + i, i % 3 == 0   ? "192.0.2.9"
                                              : i % 3 == 1 ? "192.0.2.2"
