@@ -35,7 +35,9 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL Clang)
 endif()
 if(CMAKE_COMPILER_IS_GNUCXX)
     # g++ 12 reports false null dereferences and maybe-uninitialized values inside inlined library code.
-    target_compile_options(reprise_flags INTERFACE -Wno-null-dereference -Wno-maybe-uninitialized)
+    # clang-tidy reads these options too, as clang.
+    target_compile_options(reprise_flags INTERFACE
+        -Wno-null-dereference -Wno-maybe-uninitialized -Wno-unknown-warning-option)
 endif()
 
 set(REPRISE_LIBRARY_KIND STATIC)

@@ -1,5 +1,6 @@
 #include "core/clock.hh"
 #include "core/trace/reader.hh"
+#include "core/query.hh"
 #include "mutator/query_encoder.hh"
 #include "mutator/synth.hh"
 #include "mutator/synth_options.hh"
@@ -8,10 +9,10 @@
 
 #include <gtest/gtest.h>
 
-#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 namespace reprise::mutator {

@@ -3,6 +3,7 @@
 #include "querier/matcher.hh"
 #include "querier/slots.hh"
 #include "querier/testing/messages.hh"
+#include "querier/transport.hh"
 
 #include <gtest/gtest.h>
 

@@ -1,9 +1,10 @@
 #include "zonebuilder/colouring.hh"
+#include "zonebuilder/conflicts.hh"
+#include "zonebuilder/serving.hh"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstddef>
 #include <random>
 #include <vector>
 

@@ -1,18 +1,20 @@
 // The forms through pipes whose writer waits between rows, and through every compression.
+#include "core/error.hh"
 #include "core/fd.hh"
-#include "core/query.hh"
 #include "core/trace/reader.hh"
 #include "core/trace/stream_form.hh"
 #include "core/trace/test_forms.hh"
 #include "core/trace/test_packets.hh"
+#include "core/trace/text_form.hh"
 
 #include <archive.h>
 #include <archive_entry.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
-#include <cstdint>
+#include <cstddef>
 #include <fcntl.h>
 #include <string>
 #include <unistd.h>

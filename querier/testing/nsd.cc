@@ -47,6 +47,24 @@ bool answers_udp(const char* server) {
     return ::poll(&waiting, 1, 100) > 0 && ::recv(fd.get(), buffer.data(), buffer.size(), 0) > 12;
 }
 
+bool can_bind(const char* server) {
+    sockaddr_storage address{};
+    const socklen_t size = Endpoint::parse(server).value_or(Endpoint{}).to_sockaddr(address);
+    const FileDescriptor fd(::socket(address.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    return ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), size) == 0;
+}
+
+/// Workers of a server that was killed keep the port until they have ended too.
+void wait_for_the_port() {
+    const Nanoseconds limit = SteadyClock::now() + 20 * kSecond;
+    while (!can_bind("127.0.0.1:5300") || !can_bind("[::1]:5300")) {
+        if (SteadyClock::now() > limit) {
+            throw Error("port 5300 stays in use");
+        }
+        usleep(5000);
+    }
+}
+
 bool ready() {
     return answers_udp("127.0.0.1:5300") && answers_udp("[::1]:5300") &&
            connected("127.0.0.1:5300", SOCK_STREAM).valid() &&
@@ -59,6 +77,7 @@ bool Nsd::installed() { return access(kProgram, X_OK) == 0; }
 
 Nsd::Nsd(const Settings& settings) {
     configure(settings);
+    wait_for_the_port();
     const std::string config = folder_.path() + "/nsd.conf";
     pid_ = check(fork(), "fork");
     if (pid_ == 0) {
