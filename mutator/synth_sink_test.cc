@@ -1,6 +1,6 @@
 #include "core/clock.hh"
-#include "core/trace/reader.hh"
 #include "core/query.hh"
+#include "core/trace/reader.hh"
 #include "mutator/query_encoder.hh"
 #include "mutator/synth.hh"
 #include "mutator/synth_options.hh"
