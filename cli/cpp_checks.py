@@ -67,7 +67,8 @@ def ctest(preset: str, slow: bool, only: str = "") -> Counts:
         leave_out = () if slow else ("-LE", "slow")
         chosen = ("-R", f"^{re.escape(only)}$") if only else ()
         at_once = ("-j", str(os.cpu_count() or 1))
-        options = (*at_once, "--no-tests=error", "--output-junit", str(out), *leave_out, *chosen)
+        whole = ("--test-output-size-passed", "10000000", "--test-output-size-failed", "10000000")
+        options = (*at_once, *whole, "--no-tests=error", "--output-junit", str(out), *leave_out, *chosen)
         done = run("ctest", "--preset", preset, *options)
         counts = junit(out.read_text(encoding="utf-8")) if out.is_file() else Counts(failed=1)
     if counts.failed or done.returncode != 0:
