@@ -1,8 +1,9 @@
 """`reprise package`: the mutator as one archive that runs where nothing may be installed.
 
 It holds the program, every library it needs and the dynamic loader, so it runs unprivileged on any Linux of
-the same processor whose kernel is not older than the libraries demand. Nothing in it depends on where it is
-unpacked. The archive is the same bytes whenever the program and the libraries are.
+the same processor whose kernel is not older than the libraries demand; and the licenses of all of these.
+Nothing in it depends on where it is unpacked. The archive is the same bytes whenever the program and the
+libraries are.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import tarfile
 import tempfile
 from pathlib import Path
 
-from cli import VERSION, programs
+from cli import VERSION, licenses, programs
 from cli.errors import RepriseError
 
 PROGRAM = "reprise-mutator"
@@ -29,7 +30,8 @@ exec "$here/lib/{loader}" --library-path "$here/lib" "$here/lib/{program}" "$@"
 _README = f"""reprise-mutator {VERSION}
 
 Unpack the archive anywhere, and run ./{PROGRAM} --help. It needs no installation and no privileges. lib/
-holds the program and the libraries it was built with.
+holds the program and the libraries it was built with. LICENSE, licenses/ and SOURCES say under which terms
+they may be handed on and where their sources are.
 """
 
 
@@ -53,6 +55,7 @@ def write(path: Path) -> None:
     loader = next((name for name in libraries if name.startswith("ld-")), None)
     if loader is None:
         raise RepriseError(f"{program} has no dynamic loader", "build it again with ./reprise")
+    terms = licenses.texts(libraries.values())
     partial = path.with_name(path.name + ".partial")
     try:
         with (
@@ -63,6 +66,8 @@ def write(path: Path) -> None:
             launcher = _LAUNCHER.format(loader=loader, program=PROGRAM)
             _add(archive, PROGRAM, launcher.encode(), 0o755)
             _add(archive, "README", _README.encode(), 0o644)
+            for name, text in sorted(terms.items()):
+                _add(archive, name, text, 0o644)
             _add(archive, f"lib/{PROGRAM}", _stripped(program), 0o755)
             for name, source in sorted(libraries.items()):
                 _add(archive, f"lib/{name}", source.read_bytes(), 0o755)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import pwd
+import re
 import shutil
 import signal
 import socket
@@ -16,8 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from cli import VERSION, package, programs
-from cli.errors import UsageError
+from cli import VERSION, licenses, package, programs
+from cli.errors import RepriseError, UsageError
 from cli.spread import logins, parse
 from tests import command, packets
 from tests.bed import wait_for
@@ -227,6 +228,28 @@ def test_bad_command_lines(words: list[str], what: str) -> None:
     with pytest.raises(UsageError) as caught:
         parse(words)
     assert what in caught.value.what
+
+
+def test_the_package_holds_the_licenses_of_all_that_is_in_it(packed: Path) -> None:
+    with tarfile.open(packed) as archive:
+        names = {name.removeprefix(f"{package.folder_name()}/") for name in archive.getnames()}
+        terms = {
+            name: archive.extractfile(f"{package.folder_name()}/{name}")
+            for name in ("SOURCES", "LICENSE", "licenses/libtrace3")
+        }
+        texts = {name: file.read().decode() for name, file in terms.items() if file is not None}
+    assert "GNU GENERAL PUBLIC LICENSE" in texts["LICENSE"]
+    assert "licenses/common/" in " ".join(names), "texts that the others only name"
+    assert re.search(r"^    libtrace3 \S+$", texts["SOURCES"], re.MULTILINE), "source package and version"
+    packages_of = {"libtrace3", "libc6", "libstdc++6", "libcli11-dev", "libxxhash-dev"}
+    assert {f"licenses/{name}" for name in packages_of} <= names
+
+
+def test_a_library_of_unknown_license_is_not_handed_on(tmp_path: Path) -> None:
+    library = tmp_path / "libown.so.1"
+    library.touch()
+    with pytest.raises(RepriseError, match="belongs to no Debian package"):
+        licenses.texts([library])
 
 
 def test_the_package_runs_unprivileged_without_anything_else(packed: Path, tmp_path: Path) -> None:
