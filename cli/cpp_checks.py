@@ -28,6 +28,7 @@ _CONFIGURATION = (
     "cmake/RepriseBpf.cmake",
 )
 _TEST_FILE = re.compile(r"(_test|_fuzz|/testing/[a-z_]+|/test_[a-z_]+)\.cc$")
+_NICE = ("nice", "-n", "5")  # behind the Python tests; more would starve beside a busy machine's other work
 _FINDING = re.compile(r": (error|warning): ")
 _HEADER_OBJECT = re.compile(
     r"^(\S+_verify_interface_header_sets\.dir/\w+_verify_interface_header_sets/(\S+)\.cxx\.o):", re.MULTILINE
@@ -196,11 +197,11 @@ def _translation_units(slow: bool) -> list[str]:
 
 def _tidy(choice: Choice) -> Counts:
     generated = ("reprise_wire", "reprise_dnstap")
-    done = run("nice", "-n", "19", "cmake", "--build", "--preset", _PRESET, "-t", *generated)
+    done = run(*_NICE, "cmake", "--build", "--preset", _PRESET, "-t", *generated)
     if done.returncode == 0:
         pattern = f"^{re.escape(str(programs.ROOT))}/({'|'.join(map(re.escape, choice.files))})$"
         jobs = ("-j", str(os.cpu_count() or 1))
-        done = run("nice", "-n", "19", "run-clang-tidy-19", "-quiet", "-p", str(_BUILD), *jobs, pattern)
+        done = run(*_NICE, "run-clang-tidy-19", "-quiet", "-p", str(_BUILD), *jobs, pattern)
     if done.returncode == 0:
         return Counts(passed=1)
     findings = [line for line in done.stdout.splitlines() if _FINDING.search(line)]
@@ -221,6 +222,6 @@ def headers(slow: bool) -> Counts:
 
     def look(choice: Choice) -> Counts:
         targets = (objects[one] for one in choice.files)
-        return tool("nice", "-n", "19", "ninja", "-C", str(_BUILD), *targets)
+        return tool(*_NICE, "ninja", "-C", str(_BUILD), *targets)
 
     return Checked("headers", configuration, candidates, look).run(slow)
