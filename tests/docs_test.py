@@ -108,3 +108,15 @@ def test_every_message_of_the_troubleshooting_page_is_still_printed() -> None:
     sources = _sources()
     missing = [one for one in headings if not all(piece in sources for piece in _pieces(one))]
     assert missing == []
+
+
+def test_every_fault_of_the_table_has_its_test() -> None:
+    page = (ROOT / "docs/reliability.md").read_text(encoding="utf-8")
+    rows = [line.strip("|").split("|")[-1].strip() for line in page.splitlines() if line.startswith("| ")]
+    named = [row for row in rows if row not in ("test", "")]
+    assert len(named) >= 20
+    for one in named:
+        path, _, name = one.partition("::")
+        text = (ROOT / path).read_text(encoding="utf-8")
+        written = f"def {name}(" if path.endswith(".py") else name.replace(".", ", ")
+        assert written in text, f"docs/reliability.md names {one}"
