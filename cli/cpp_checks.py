@@ -81,10 +81,12 @@ def ctest(preset: str, slow: bool, only: str = "") -> Counts:
 
 
 def _targets(preset: str, only: str) -> set[str]:
-    """The program of a single test; without one, all test programs."""
+    """The program of a single test, which has its name; without one, all test programs. Of what is not built
+    yet ctest knows the name alone.
+    """
     if not only:
         return {_TESTS}
-    return {Path(one.argv[0]).name for one in ctest_programs(preset) if one.name == only}
+    return {one.name for one in ctest_programs(preset) if one.name == only}
 
 
 @dataclass(frozen=True)
