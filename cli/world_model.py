@@ -85,12 +85,20 @@ class Zone:
 
 @dataclass
 class Draft:
-    """A world in the making. `hosts` are name servers with their addresses."""
+    """A world in the making. `hosts` are name servers with their addresses; `aliases` are names of
+    theirs that have a CNAME instead, and where it leads.
+    """
 
     source: random.Random
     zones: dict[str, Zone] = field(default_factory=dict)
     hosts: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    aliases: dict[str, str] = field(default_factory=dict)
     used: set[str] = field(default_factory=lambda: {one for pair in LETTERS.values() for one in pair})
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All name servers' names."""
+        return (*self.hosts, *self.aliases)
 
     def add(self, zone: Zone) -> Zone:
         self.zones[zone.name] = zone

@@ -2,8 +2,8 @@
 
 Zones hang at any depth and skip levels. Name servers are drawn so that zone sets overlap in every way: with
 parent, the grandparent, strangers; two names with one address; servers that hold a grandchild without the
-child between; lame ones; zones nobody serves; zones with two contents. Not every name can be resolved: the
-tests compare answers address by address.
+child between; lame ones, by their own names or by aliases; zones nobody serves; zones with two contents. Not
+every name can be resolved: the tests compare answers address by address.
 """
 
 from __future__ import annotations
@@ -74,9 +74,21 @@ def _served(draft: Draft, zone: Zone, pool: list[str]) -> Zone:
         zone = replace(zone, serving=(source.choice(pool),))
     elif chance < 0.26:  # the parent knows fewer
         zone = replace(zone, delegated=servers[:1])
+    elif chance < 0.34:  # the parent names one more, by an alias in another zone
+        alias = _alias(draft, source.choice(pool))
+        zone = replace(zone, delegated=_some(source, (*servers, alias)), serving=servers)
     if source.random() < 0.1 and len(zone.holders) > 1:
         zone = replace(zone, second=zone.holders[1:])
     return zone
+
+
+def _alias(draft: Draft, host: str) -> str:
+    """Another name for a name server, one time in three by a step between."""
+    home = draft.source.choice([name for name in draft.zones if name not in (ROOT, ROOT_SERVERS)])
+    name = below(f"alias{len(draft.aliases)}", home)
+    step = draft.source.random() < 0.3
+    draft.aliases[name] = _alias(draft, host) if step else host
+    return name
 
 
 def _servers(draft: Draft, name: str, pool: list[str]) -> tuple[str, ...]:

@@ -86,9 +86,11 @@ def _apex(zone: Zone) -> list[Record]:
 
 
 def _addresses(draft: Draft, made: Contents) -> None:
-    """The servers' addresses as data of the zones that their names are in."""
+    """The servers' addresses, or aliases, as data of the zones that their names are in."""
     for host, addresses in draft.hosts.items():
         made.records[enclosing(host, draft.zones)] += _address_records(host, addresses, _SITE_TTL)
+    for host, target in draft.aliases.items():
+        made.records[enclosing(host, draft.zones)].append(Record(host, _SITE_TTL, "CNAME", target))
 
 
 def _address_records(host: str, addresses: Iterable[str], ttl: int) -> list[Record]:
@@ -104,7 +106,7 @@ def _cut(draft: Draft, zone: Zone, parent: list[Record]) -> None:
     parent += [Record(zone.name, _PARENT_TTL, "NS", server) for server in zone.parent_servers]
     for host in zone.parent_servers:
         needs_glue = is_below(host, owner) and enclosing(host, draft.zones) != owner
-        if needs_glue and (zone.sibling_glue or is_below(host, zone.name)):
+        if host in draft.hosts and needs_glue and (zone.sibling_glue or is_below(host, zone.name)):
             parent += _address_records(host, draft.hosts[host], _PARENT_TTL)
 
 
@@ -177,10 +179,10 @@ def _quotable(name: str) -> str:
 def _hard_sites(draft: Draft, zones: list[Zone], made: Contents) -> None:
     """Random shape: a site, then aliases, services and wildcards whose targets are anything."""
     source = draft.source
-    leaves = {zone.name for zone in zones} - {parent_of(name) for name in (*draft.zones, *draft.hosts)}
+    leaves = {zone.name for zone in zones} - {parent_of(name) for name in (*draft.zones, *draft.names)}
     for number, zone in enumerate(zones):
         here = made.records[zone.name]
-        if zone.name in leaves and zone.name not in draft.hosts and _free(draft, zone) and number % 9 == 0:
+        if zone.name in leaves and zone.name not in draft.names and _free(draft, zone) and number % 9 == 0:
             here.append(Record(zone.name, _SITE_TTL, "DNAME", source.choice(zones).name))
             here += _web(source, zone.name)
             continue
@@ -192,7 +194,7 @@ def _hard_sites(draft: Draft, zones: list[Zone], made: Contents) -> None:
 
 def _free(draft: Draft, zone: Zone) -> bool:
     """Nothing else lies below the zone's name."""
-    others = (*draft.zones, *draft.hosts)
+    others = (*draft.zones, *draft.names)
     return not any(name != zone.name and is_below(name, zone.name) for name in others)
 
 

@@ -13,7 +13,7 @@ from cli.world_model import is_below, lineage
 from tests import worlds
 from tests.worlds import Data
 
-CONDITIONS = "abce"
+CONDITIONS = "abcef"
 Zone = tuple[str, str]  # name, file
 
 
@@ -26,11 +26,13 @@ class Group:
     lame: frozenset[str]
 
 
-def groups_of(data: Data) -> list[Group]:
+def groups_of(data: Data, conditions: str = CONDITIONS) -> list[Group]:
+    """f: delegations lead to name servers by aliases too."""
     made = []
+    delegated = data.delegated if "f" in conditions else data.directly
     for addresses, zones in worlds.groups(data):
         names = frozenset(name for name, _ in zones)
-        led = {cut for address in addresses for cut in data.delegated.get(address, ())}
+        led = {cut for address in addresses for cut in delegated.get(address, ())}
         made.append(Group(frozenset(zones), names, frozenset(led - names)))
     return made
 
@@ -89,7 +91,7 @@ def views(data: Data, conditions: str) -> str:
     only happens without (b), one of them is in it.
     """
     groups = worlds.groups(data)
-    colours = coloured(len(groups), conflicts(groups_of(data), conditions))
+    colours = coloured(len(groups), conflicts(groups_of(data, conditions), conditions))
     members: dict[int, list[int]] = defaultdict(list)
     for number, colour in enumerate(colours):
         members[colour].append(number)

@@ -58,6 +58,7 @@ class Data:
     at: Truth
     owners: dict[str, list[tuple[str, str, str]]]  # by file: owner, type, data
     delegated: dict[str, set[str]]  # by address: names that an NS record somewhere sends there
+    directly: dict[str, set[str]]  # the same, without those that an alias leads there
     origins: frozenset[str]
 
 
@@ -78,7 +79,8 @@ def load(folder: Path) -> Data:
         folder,
         {address: frozenset(held) for address, held in sorted(at.items())},
         owners,
-        _delegated(owners),
+        _delegated(owners, aliases=True),
+        _delegated(owners, aliases=False),
         frozenset(zone["name"] for zone in zones),
     )
 
@@ -88,18 +90,30 @@ def _records(path: Path) -> list[tuple[str, str, str]]:
     return [(owner, kind, data) for owner, _, kind, data in lines]
 
 
-def _delegated(owners: dict[str, list[tuple[str, str, str]]]) -> dict[str, set[str]]:
+def _delegated(owners: dict[str, list[tuple[str, str, str]]], *, aliases: bool) -> dict[str, set[str]]:
     records = {one for file in owners.values() for one in file}
     addresses: dict[str, set[str]] = defaultdict(set)
+    names: dict[str, str] = {}
     for owner, kind, data in records:
         if kind in ("A", "AAAA"):
             addresses[owner].add(data)
+        if kind == "CNAME" and aliases:
+            names[owner] = data
     sent: dict[str, set[str]] = defaultdict(set)
     for owner, kind, data in records:
         if kind == "NS":
-            for address in addresses[data]:
+            for address in addresses[_behind(data, names)]:
                 sent[address].add(owner)
     return sent
+
+
+def _behind(name: str, aliases: dict[str, str]) -> str:
+    """The name at the end of a chain of aliases."""
+    for _ in aliases:
+        if name not in aliases:
+            return name
+        name = aliases[name]
+    return name
 
 
 # --- questions -------------------------------------------------------------------------------------------

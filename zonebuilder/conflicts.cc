@@ -16,15 +16,15 @@
 //       one tree of names for all zones, its glue makes names in that zone exist.
 //   (b) y is another content of a zone of S.
 //   (c) Otherwise y takes only names that S has no zone for, where S refuses. A resolver asks for
-//   such a name only
-//       where it was sent to this address: an NS record (the parent's or the apex's own) names a
-//       server for d whose address is in the group, and S does not have d. All its queries are for
-//       names at or below d. So y matters if it equals d, encloses d, or lies below d. Where a zone
-//       of S encloses d, (a) has said all.
+//       such a name only where it was sent to this address: an NS record (the parent's or the
+//       apex's own) names a server for d whose address is in the group, and S does not have d. The
+//       name may have that address itself, as glue anywhere, by a wildcard, or at the end of
+//       aliases (CNAME, DNAME), which some resolvers follow; address_book.cc finds all of them.
+//       All its queries are for names at or below d. So y matters if it equals d, encloses d, or
+//       lies below d. Where a zone of S encloses d, (a) has said all.
 //   (d) NSD only: it follows CNAME and DNAME from zone to zone (but takes additional data from one
-//   zone,
-//       like BIND). So y matters if it encloses or equals the target of an alias of S; or, for a
-//       DNAME, which leads to any name below its target, lies below it.
+//       zone, like BIND). So y matters if it encloses or equals the target of an alias of S; or,
+//       for a DNAME, which leads to any name below its target, lies below it.
 //
 // Why pairs suffice. Every condition is about one group and one zone y of another one. Should U
 // answer wrongly for S, then because of one such y, and the group that brought y into the view has
@@ -187,7 +187,9 @@ std::vector<Edge> find_conflicts(const std::vector<Zone>& zones, const ZoneTree&
     if (engine == Engine::kNsd) {
         for (ZoneIndex zone = 0; zone < zones.size(); ++zone) {
             for (const Alias& alias : zones[zone].aliases) {
-                finder.alias(zone, alias);
+                if (!alias.target.within(zones[zone].name)) { // otherwise (a) has said all
+                    finder.alias(zone, alias);
+                }
             }
         }
     }

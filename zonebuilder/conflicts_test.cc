@@ -78,6 +78,36 @@ TEST(Conflicts, StaleGlueMakesLame) {
     EXPECT_TRUE(world.apart(kOne, kTwo));
 }
 
+/// com. delegates x.com. to a name that `records` of dns.net. lead to the second address, which
+/// serves only example.org.
+bool lame_by(const std::string& server, const std::string& records) {
+    const World world({zone("com.", {kOne}, "x NS " + server + ".dns.net.\n"),
+                       zone("dns.net.", {kThree}, records),
+                       zone("alias.org.", {kThree}, "ns CNAME a.dns.net.\n"),
+                       zone("example.org.", {kTwo})});
+    return world.apart(kOne, kTwo);
+}
+
+TEST(Conflicts, NameServersThatAreAliasesMakeLame) {
+    EXPECT_TRUE(lame_by("ns", "ns CNAME a\na A 10.0.0.2\n"));
+    EXPECT_TRUE(lame_by("ns", "ns CNAME ns.alias.org.\na A 10.0.0.2\n")) << "in two steps";
+    EXPECT_TRUE(lame_by("a.old", "old DNAME dns.net.\na A 10.0.0.2\n"));
+    EXPECT_TRUE(lame_by("ns.w", "*.w CNAME a\na A 10.0.0.2\n"));
+    EXPECT_FALSE(lame_by("ns", "ns CNAME b\nb CNAME ns\na A 10.0.0.2\n")) << "a loop";
+    EXPECT_FALSE(lame_by("a.d", "d DNAME d.d\na A 10.0.0.2\n")) << "grows with every step";
+    EXPECT_FALSE(lame_by("old", "old DNAME dns.net.\na A 10.0.0.2\n")) << "only names below";
+}
+
+TEST(Conflicts, WildcardsBesideGlueMakeLame) {
+    // The parent's glue is of former times; today a wildcard answers for the name.
+    const char* const glue = "x NS ns.host.com.\nhost NS h.host\nh.host A 10.0.0.3\n"
+                             "ns.host A 10.0.0.3\n";
+    const World world({zone("com.", {kOne}, glue), zone("host.com.", {kThree}, "* A 10.0.0.2\n"),
+                       zone("x.com.", {kThree}), zone("example.org.", {kTwo})});
+    EXPECT_TRUE(world.apart(kTwo, kThree));
+    EXPECT_FALSE(lame_by("ns.w", "*.w A 10.0.0.2\nns.w A 10.0.0.3\n")) << "has data of its own";
+}
+
 TEST(Conflicts, TheApexMayNameLameServersToo) {
     const World world({zone("x.com.", {kOne}, "@ NS ns\nns A 10.0.0.2\n"), zone("net.", {kTwo})});
     EXPECT_TRUE(world.apart(kOne, kTwo));

@@ -3,7 +3,8 @@
 //
 // Every NS record counts, because resolvers differ in whom they believe: the parent's (a
 // referral's) or the zone's own (which replaces it in most caches). And every address of the
-// server's name counts, for resolvers use glue until they know better. To see too many costs an
+// server's name counts, for resolvers use glue until they know better, and some follow a name that
+// is an alias. To see too many costs an
 // edge in the graph; to miss one would let a lame server answer. Delegations to zones that nobody
 // has here are most of what a TLD holds: they matter only if they lead to an address in the map.
 #include "zonebuilder/lame.hh"
@@ -35,7 +36,7 @@ public:
         for (const Name& server : servers) {
             for (const IpAddress& address : book_.any(server)) {
                 if (is_lame(contents, address)) {
-                    found_.push_back({zone, parent, server, address});
+                    found_.push_back({zone, parent, server, address, !contents.empty()});
                 }
             }
         }

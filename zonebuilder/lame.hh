@@ -21,6 +21,7 @@ struct Lame {
     Name parent; ///< the zone with the NS record: the parent, or the zone itself
     Name server;
     IpAddress address;
+    bool built = true; ///< the zone is among those here, at other addresses
 
     auto operator<=>(const Lame&) const = default;
 };

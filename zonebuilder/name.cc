@@ -140,6 +140,12 @@ std::string Name::text() const {
     return text;
 }
 
+std::optional<Name> Name::moved(std::string_view owner_key, const Name& target) const {
+    Name name;
+    name.key_ = target.key_ + key_.substr(owner_key.size());
+    return name.key_.size() < kLongestName ? std::optional(std::move(name)) : std::nullopt;
+}
+
 std::vector<std::string_view> Name::enclosing() const {
     const std::string_view key = key_;
     std::vector<std::string_view> keys{key.substr(0, 0)};

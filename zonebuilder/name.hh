@@ -36,6 +36,10 @@ public:
 
     [[nodiscard]] bool below(const Name& zone) const { return within(zone) && *this != zone; }
 
+    /// The name that a DNAME makes of this one, which is below its owner; none where it is too
+    /// long.
+    [[nodiscard]] std::optional<Name> moved(std::string_view owner_key, const Name& target) const;
+
     /// The keys of the root, ..., the parent, and the name itself; they point into this name.
     [[nodiscard]] std::vector<std::string_view> enclosing() const;
 

@@ -196,6 +196,42 @@ TEST(Outputs, PlanJsonHasTheContract) {
     EXPECT_TRUE(json["seconds"].contains("colour"));
 }
 
+/// Of the zone's own name, over a type; by the key that the root has below.
+std::string signature(const std::string& type) {
+    return "@ RRSIG " + type + " 8 0 60 20301010000000 20201010000000 1804 @ AAAA\n";
+}
+
+TEST(MakePlan, TrustComesDownByDsRecords) {
+    const std::string ds = " DS 1 8 2 " + std::string(64, 'a') + "\n";
+    const auto all = World::sorted(
+        {zone(".", {"10.0.0.1"},
+              "@ DNSKEY 257 3 8 AwEAAg==\na NS n.\na" + ds + "b NS n.\nc NS n.\nc" + ds +
+                  signature("DNSKEY") + signature("NS") + signature("DS")),
+         zone("a.", {"10.0.0.2"}, signature("NS")), zone("b.", {"10.0.0.2"}, "x NS n.\nx" + ds),
+         zone("c.", {"10.0.0.2"}), zone("x.b.", {"10.0.0.2"}, signature("NS"))});
+    const auto json =
+        nlohmann::json::parse(plan_json(make_plan(all, settings()), settings(), all, {}));
+    const auto& trusted = json["trusted"];
+    ASSERT_EQ(trusted.size(), 3U) << "b. has no DS, so nothing below it counts";
+    EXPECT_EQ(trusted[1]["zone"], "a.");
+    EXPECT_EQ(trusted[1]["until"], 1'917'820'800);
+    EXPECT_EQ(trusted[2]["zone"], "c.");
+    EXPECT_FALSE(trusted[2].contains("until")) << "has a DS and no signatures";
+}
+
+TEST(MakePlan, ZonesThatAreNotHereAreNotLame) {
+    const auto all = World::sorted({zone("com.", {"10.0.0.1"}, "x NS ns\ny NS ns\nns A 10.0.0.2\n"),
+                                    zone("x.com.", {"10.0.0.3"}), zone("net.", {"10.0.0.2"})});
+    const Plan plan = make_plan(all, settings());
+    const auto json = nlohmann::json::parse(plan_json(plan, settings(), all, {}));
+    ASSERT_EQ(json["lame"].size(), 1U);
+    EXPECT_EQ(json["lame"][0]["zone"], "x.com.");
+    ASSERT_EQ(json["not_built"].size(), 1U);
+    EXPECT_EQ(json["not_built"][0]["zone"], "y.com.");
+    EXPECT_THAT(summary_text(plan, settings(), all, {}),
+                HasSubstr("1 delegated zones that are not here (not_built)"));
+}
+
 TEST(MakePlan, TestbedAddressesAreUnroutable) {
     const auto all =
         World::sorted({zone("com.", {"198.19.254.1", "198.18.200.1", "10.1.1.1", "10.0.0.1"})});

@@ -114,6 +114,30 @@ std::vector<RootServer> root_servers(const std::vector<Zone>& zones, ZoneRange r
     return sorted;
 }
 
+bool delegates_securely(const Zone& parent, const Name& child) {
+    const auto found = std::ranges::lower_bound(parent.delegations, child, {}, &Delegation::name);
+    return found != parent.delegations.end() && found->name == child && found->secure;
+}
+
+/// From the root's trust anchor down, by DS records. Zones come behind those that enclose them.
+std::vector<ZoneIndex> trusted_zones(const std::vector<Zone>& zones, const ZoneTree& tree) {
+    std::vector<bool> trusted(zones.size());
+    std::vector<ZoneIndex> list;
+    for (ZoneIndex i = 0; i < zones.size(); ++i) {
+        const Name& name = zones[i].name;
+        const std::vector<ZoneRange> above = tree.enclosing(name);
+        const ZoneRange parents = name.is_root() ? ZoneRange{} : above[above.size() - 2];
+        trusted[i] = name.is_root() && !zones[i].anchors.empty();
+        for (ZoneIndex parent = parents.first; parent < parents.end; ++parent) {
+            trusted[i] = trusted[i] || (trusted[parent] && delegates_securely(zones[parent], name));
+        }
+        if (trusted[i]) {
+            list.push_back(i);
+        }
+    }
+    return list;
+}
+
 void check_settings(const PlanSettings& settings, const Plan& plan) {
     if (plan.groups.empty()) {
         throw Error(fmt::format(
@@ -149,6 +173,7 @@ void plan_root(Plan& plan, const std::vector<Zone>& zones, const ZoneTree& tree,
     plan.root_servers = root_servers(zones, roots, book, plan.groups, mapped);
     plan.anchors = zones[roots.first].anchors;
     plan.root_keys_unsigned = zones[roots.first].keys_unsigned;
+    plan.trusted = trusted_zones(zones, tree);
 }
 
 /// Slots and what follows from them.

@@ -49,6 +49,7 @@ struct Plan {
     std::vector<RootServer> root_servers;
     std::vector<TrustAnchor> anchors; ///< of the root
     bool root_keys_unsigned = false;  ///< it has keys, but not one of them can be an anchor
+    std::vector<ZoneIndex> trusted;   ///< zones whose answers a validating resolver checks
     std::size_t root_addresses = 0;   ///< of the Internet's root servers that were added
     std::map<std::string, double> seconds;
 };

@@ -19,6 +19,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -271,6 +272,18 @@ void write_servers(const OutputFolder& output, const Plan& plan, const PlanSetti
     }
 }
 
+/// Of /proc/meminfo; no limit where that has no such line.
+std::uint64_t available_memory() {
+    std::ifstream file("/proc/meminfo");
+    for (std::string word; file >> word;) {
+        std::uint64_t kib = 0;
+        if (word == "MemAvailable:" && file >> kib) {
+            return kib * 1024;
+        }
+    }
+    return UINT64_MAX;
+}
+
 double seconds_since(Nanoseconds start) {
     return static_cast<double>(SteadyClock::now() - start) / static_cast<double>(kSecond);
 }
@@ -360,6 +373,21 @@ PlanSettings plan_settings(const PlanOptions& options) {
     return settings;
 }
 
+void check_memory(const Plan& plan, const PlanSettings& settings, std::uint64_t available) {
+    constexpr std::uint64_t kViewBytes = 9'400'000; ///< of BIND 9.18, whatever zones are in it
+    const std::uint64_t needed = plan.views.size() * kViewBytes;
+    if (settings.engine == Engine::kBind && needed > available) {
+        constexpr std::uint64_t kGigabyte = 1'000'000'000;
+        throw Error(fmt::format("{} views of BIND need about {} GB of memory, and this host has {} "
+                                "GB available; {}",
+                                plan.views.size(), needed / kGigabyte, available / kGigabyte,
+                                settings.form == Form::kColoured
+                                    ? "use a host with more memory, or fewer zones"
+                                    : fmt::format("use --form coloured, which needs {}",
+                                                  plan.colours * settings.instances)));
+    }
+}
+
 int run_plan(const PlanOptions& options) {
     const Nanoseconds start = SteadyClock::now();
     const PlanSettings settings = plan_settings(options);
@@ -367,6 +395,7 @@ int run_plan(const PlanOptions& options) {
     const double reading = seconds_since(start);
     Plan plan = make_plan(loaded.zones, settings);
     plan.seconds["read"] = reading;
+    check_memory(plan, settings, available_memory());
     const Nanoseconds planned = SteadyClock::now();
     const OutputFolder output(options.output);
     output.write("map.tsv", map_text(plan, settings));

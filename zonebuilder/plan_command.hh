@@ -3,6 +3,7 @@
 
 #include "zonebuilder/plan.hh"
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,9 @@ void add_plan_command(Command& app, PlanOptions& options);
 
 /// Checks the options. Throws UsageError.
 PlanSettings plan_settings(const PlanOptions& options);
+
+/// Refuses views that take more than the memory of this host, `available` bytes. Throws Error.
+void check_memory(const Plan& plan, const PlanSettings& settings, std::uint64_t available);
 
 /// Reads, plans and writes; returns the exit status.
 int run_plan(const PlanOptions& options);

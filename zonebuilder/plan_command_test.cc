@@ -82,6 +82,24 @@ TEST_F(PlanCommand, LeavesNothingOfAFormerPlan) {
     EXPECT_TRUE(exists("nsd-1.conf"));
 }
 
+TEST_F(PlanCommand, RefusesViewsThatNeedMoreMemoryThanThereIs) {
+    Plan plan;
+    plan.views.resize(4'000);
+    plan.colours = 3;
+    PlanSettings settings;
+    settings.form = Form::kPaper;
+    EXPECT_NO_THROW(check_memory(plan, settings, 40'000'000'000));
+    try {
+        check_memory(plan, settings, 23'900'000'000);
+        FAIL();
+    } catch (const Error& error) {
+        EXPECT_STREQ(error.what(), "4000 views of BIND need about 37 GB of memory, and this host "
+                                   "has 23 GB available; use --form coloured, which needs 3");
+    }
+    settings.engine = Engine::kNsd;
+    EXPECT_NO_THROW(check_memory(plan, settings, 1));
+}
+
 TEST_F(PlanCommand, BadZonesAreNamedOrLeftOut) {
     write("a.zone", "@ 60 SOA m. h. 1 2 3 4 5\n@ NS ns\nw A 1.2.3\n");
     write("b.zone", "");

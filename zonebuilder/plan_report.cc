@@ -19,6 +19,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace reprise::zonebuilder {
@@ -82,13 +83,29 @@ OrderedJson unroutable_json(const Plan& plan, const std::vector<Zone>& zones) {
     return list;
 }
 
-OrderedJson lame_json(const Plan& plan) {
+/// Lame delegations of zones that are here, or delegations to zones that are not.
+OrderedJson lame_json(const Plan& plan, bool built) {
     OrderedJson list = OrderedJson::array();
     for (const Lame& one : plan.lame) {
-        list.push_back({{"zone", one.zone.text()},
-                        {"parent", one.parent.text()},
-                        {"server", one.server.text()},
-                        {"address", one.address.text()}});
+        if (one.built == built) {
+            list.push_back({{"zone", one.zone.text()},
+                            {"parent", one.parent.text()},
+                            {"server", one.server.text()},
+                            {"address", one.address.text()}});
+        }
+    }
+    return list;
+}
+
+OrderedJson trusted_json(const Plan& plan, const std::vector<Zone>& zones) {
+    OrderedJson list = OrderedJson::array();
+    for (const ZoneIndex zone : plan.trusted) {
+        OrderedJson one{{"zone", zones[zone].name.text()}, {"file", zones[zone].file}};
+        if (const auto& signatures = zones[zone].signatures) {
+            one["from"] = signatures->from;
+            one["until"] = signatures->until;
+        }
+        list.push_back(std::move(one));
     }
     return list;
 }
@@ -126,10 +143,12 @@ std::size_t out_of_zone(const std::vector<Zone>& zones) {
     return count;
 }
 
-std::size_t lame_zones(const Plan& plan) {
+std::size_t lame_zones(const Plan& plan, bool built) {
     std::set<std::string> names;
     for (const Lame& one : plan.lame) {
-        names.insert(one.zone.key());
+        if (one.built == built) {
+            names.insert(one.zone.key());
+        }
     }
     return names.size();
 }
@@ -179,7 +198,9 @@ std::string plan_json(const Plan& plan, const PlanSettings& settings,
                            {"slots", slots_json(plan)},
                            {"root_addresses_added", plan.root_addresses},
                            {"unroutable", unroutable_json(plan, zones)},
-                           {"lame", lame_json(plan)},
+                           {"lame", lame_json(plan, true)},
+                           {"not_built", lame_json(plan, false)},
+                           {"trusted", trusted_json(plan, zones)},
                            {"unserved", unserved_json(plan, zones)},
                            {"failed", failed_json(failed)},
                            {"out_of_zone_records", out_of_zone(zones)},
@@ -200,7 +221,8 @@ std::string summary_text(const Plan& plan, const PlanSettings& settings,
     add_trouble(text, failed.size(), "zones do not load (failed in plan.json)");
     add_trouble(text, plan.unserved.size(), "zones that nobody serves (unserved)");
     add_trouble(text, plan.unroutable.size(), "addresses that cannot be routed (unroutable)");
-    add_trouble(text, lame_zones(plan), "zones with lame delegations (lame)");
+    add_trouble(text, lame_zones(plan, true), "zones with lame delegations (lame)");
+    add_trouble(text, lame_zones(plan, false), "delegated zones that are not here (not_built)");
     add_trouble(text, out_of_zone(zones), "records outside their zone, left out");
     if (plan.root_servers.empty()) {
         text += "  warning root zone missing: no hints, so resolvers cannot start\n";

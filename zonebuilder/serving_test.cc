@@ -49,6 +49,14 @@ TEST(Serving, DerivesAddressesFromGlueAndWildcards) {
                 ElementsAre(::testing::Key(ip("10.0.0.1")), ::testing::Key(ip("2001:db8::1"))));
 }
 
+TEST(Serving, DerivesAddressesThroughAliases) {
+    const World world({derived("com.", "@ NS ns\nns CNAME a.net.\n"),
+                       derived("net.", "@ NS b\na A 10.0.0.1\nb CNAME c\n")});
+    EXPECT_THAT(world.serving.zones_of, ElementsAre(::testing::Key(ip("10.0.0.1"))));
+    ASSERT_EQ(world.serving.unserved.size(), 1U);
+    EXPECT_EQ(world.serving.unserved.front().why, "no zone has an address of b.net.");
+}
+
 TEST(Serving, ResolversGoWhereTheParentSendsThem) {
     // gov. is of another year than the root: nobody here knows its own servers.
     const World world({derived(".", "@ NS r\nr A 10.0.0.1\ngov NS a.nic.gov\na.nic.gov A 10.0.0.2\n"

@@ -11,6 +11,14 @@
 
 namespace reprise::zonebuilder {
 
+/// When signatures are valid, in seconds since 1970.
+struct Validity {
+    std::uint32_t from = 0;
+    std::uint32_t until = UINT32_MAX;
+
+    auto operator<=>(const Validity&) const = default;
+};
+
 /// A record as its zone file has it.
 struct ZoneRecord {
     Name owner;
@@ -18,12 +26,14 @@ struct ZoneRecord {
     std::uint32_t ttl = 0;
     std::uint64_t line = 0;
     std::string rdata; ///< wire form; only of the types that the planner looks into
+    Validity valid{};  ///< of an RRSIG
 };
 
 /// An NS RRset below the apex: the child's name and its servers.
 struct Delegation {
     Name name;
     std::vector<Name> servers;
+    bool secure = false; ///< it has a DS record
 };
 
 struct HostAddress {
@@ -35,6 +45,7 @@ struct HostAddress {
 /// Where an answer continues: a CNAME's target, or with `subtree` a DNAME's, which stands for all
 /// names below it.
 struct Alias {
+    Name owner;
     Name target;
     bool subtree = false;
 };
@@ -53,9 +64,11 @@ struct Zone {
     std::vector<Name> servers; ///< of the apex
     std::vector<Delegation> delegations;
     std::vector<HostAddress> hosts;
-    std::vector<Alias> aliases;       ///< only those that leave the zone
+    std::vector<Alias> aliases;
     std::vector<TrustAnchor> anchors; ///< only where the zone is really signed
     bool keys_unsigned = false;       ///< it has keys for anchors, but no signatures
+    /// When every signed RRset has a signature that is valid; none without signatures.
+    std::optional<Validity> signatures;
     std::uint64_t records = 0;
     std::uint64_t out_of_zone = 0; ///< records that no server takes, because they lie outside
     std::uint64_t below_dname = 0; ///< records that NSD does not take, because a DNAME is above

@@ -22,6 +22,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -215,6 +216,50 @@ bool made_by(std::string_view signature, const TrustAnchor& anchor) {
     return signature[2] == anchor.rdata[3] && (byte(16) << 8U | byte(17)) == key_tag(anchor.rdata);
 }
 
+/// One signature, and what it is over.
+struct Signature {
+    const Name* owner;
+    std::uint16_t type;
+    Validity valid;
+};
+
+bool over_same(const Signature& a, const Signature& b) {
+    return a.type == b.type && *a.owner == *b.owner;
+}
+
+std::vector<Signature> signatures_of(const Records& records, const Name& apex) {
+    std::vector<Signature> signatures;
+    for (const ZoneRecord& record : records) {
+        if (record.type == type::kRrsig && record.owner.within(apex)) {
+            signatures.push_back({&record.owner, covered(record.rdata), record.valid});
+        }
+    }
+    std::ranges::sort(signatures, [](const Signature& a, const Signature& b) {
+        return std::tie(*a.owner, a.type) < std::tie(*b.owner, b.type);
+    });
+    return signatures;
+}
+
+/// Several signatures over the same records stand in for each other.
+std::optional<Validity> validity_of(const Records& records, const Name& apex) {
+    const std::vector<Signature> signatures = signatures_of(records, apex);
+    if (signatures.empty()) {
+        return std::nullopt;
+    }
+    Validity all;
+    for (auto first = signatures.begin(); first != signatures.end();) {
+        Validity one = first->valid;
+        auto next = first + 1;
+        for (; next != signatures.end() && over_same(*first, *next); ++next) {
+            one = {.from = std::min(one.from, next->valid.from),
+                   .until = std::max(one.until, next->valid.until)};
+        }
+        all = {.from = std::max(all.from, one.from), .until = std::min(all.until, one.until)};
+        first = next;
+    }
+    return all;
+}
+
 /// Fills a zone record by record; delegations are known only at the end, so glue is marked there.
 class Filler {
 public:
@@ -237,7 +282,9 @@ public:
         } else if (record.type == type::kRrsig) {
             add_signature(record);
         }
-        delegates_signed_ = delegates_signed_ || record.type == type::kDs;
+        if (record.type == type::kDs) {
+            signed_children_.insert(record.owner);
+        }
     }
 
     Zone finish() {
@@ -246,7 +293,8 @@ public:
         for (auto& [name, servers] : cuts_) {
             // Below another cut nobody is ever sent there.
             if (zone_.delegations.empty() || !name.within(zone_.delegations.back().name)) {
-                zone_.delegations.push_back({name, std::move(servers)});
+                zone_.delegations.push_back(
+                    {name, std::move(servers), signed_children_.contains(name)});
             }
         }
         return std::move(zone_);
@@ -263,10 +311,7 @@ private:
     }
 
     void add_alias(const ZoneRecord& record) {
-        Name target = target_of(record);
-        if (!target.within(zone_.name)) {
-            zone_.aliases.push_back({std::move(target), record.type == type::kDname});
-        }
+        zone_.aliases.push_back({record.owner, target_of(record), record.type == type::kDname});
     }
 
     /// Flags 257: a zone key, a secure entry point, not revoked (RFC 5011).
@@ -301,7 +346,7 @@ private:
     /// and its DS records stand for all data.
     void check_anchors() {
         const bool in_use =
-            keys_signed() && servers_signed_ && (signs_delegations_ || !delegates_signed_);
+            keys_signed() && servers_signed_ && (signs_delegations_ || signed_children_.empty());
         if (!in_use) {
             zone_.keys_unsigned = !zone_.anchors.empty();
             zone_.anchors.clear();
@@ -325,9 +370,9 @@ private:
 
     Zone zone_;
     std::map<Name, std::vector<Name>> cuts_;
-    std::vector<std::string> signatures_; ///< over the keys; only the beginning
+    std::vector<std::string> signatures_;      ///< over the keys; only the beginning
+    std::unordered_set<Name> signed_children_; ///< with DS records
     bool servers_signed_ = false;
-    bool delegates_signed_ = false; ///< there are DS records
     bool signs_delegations_ = false;
 };
 
@@ -356,6 +401,7 @@ std::variant<Zone, ContentFailure> make_zone(const Records& records,
     }
     Zone zone = filler.finish();
     zone.below_dname = records_below(records, apex);
+    zone.signatures = validity_of(records, apex);
     if (zone.servers.empty()) {
         return ContentFailure{0, fmt::format("no NS record at {}", zone.name.text())};
     }

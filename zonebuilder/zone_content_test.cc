@@ -2,6 +2,7 @@
 #include "zonebuilder/zone_content.hh"
 #include "zonebuilder/zone_scan.hh"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -51,13 +52,15 @@ TEST(ZoneContent, SplitsDelegationsFromOwnData) {
     EXPECT_EQ(zone.records, 8U);
 }
 
-TEST(ZoneContent, KeepsAliasesThatLeave) {
+TEST(ZoneContent, KeepsAliases) {
     const Zone zone = read(std::string(kSoa) + "@ NS n.\nin CNAME @\nout CNAME www.cdn.net.\n"
                                                "tree DNAME example.net.\n");
-    ASSERT_EQ(zone.aliases.size(), 2U);
-    EXPECT_EQ(zone.aliases[0].target, name("www.cdn.net"));
-    EXPECT_FALSE(zone.aliases[0].subtree);
-    EXPECT_TRUE(zone.aliases[1].subtree);
+    ASSERT_EQ(zone.aliases.size(), 3U);
+    EXPECT_EQ(zone.aliases[0].target, zone.name);
+    EXPECT_EQ(zone.aliases[1].owner, name("out.example.com"));
+    EXPECT_EQ(zone.aliases[1].target, name("www.cdn.net"));
+    EXPECT_FALSE(zone.aliases[1].subtree);
+    EXPECT_TRUE(zone.aliases[2].subtree);
 }
 
 constexpr const char* kKeys = "@ NS n.\n@ DNSKEY 256 3 8 AwEAAQ==\n"
@@ -73,6 +76,34 @@ TEST(ZoneContent, KeepsKeySigningKeysOnly) {
     ASSERT_EQ(zone.anchors.size(), 1U); // neither the zone-signing nor the revoked one
     EXPECT_EQ(zone.anchors[0].rdata.back(), 2);
     EXPECT_FALSE(zone.keys_unsigned);
+}
+
+TEST(ZoneContent, SignaturesAreValidWhereEveryRecordHasOneThatIs) {
+    const auto validity = [](const std::string& signatures) {
+        return read(std::string(kSoa) + "@ NS n.\nsub NS n.\nsub DS 1 8 2 " + std::string(64, 'a') +
+                    "\n" + signatures)
+            .signatures;
+    };
+    const auto line = [](const std::string& what, int until, int from) {
+        return fmt::format("{} 8 2 60 {} {} 1 @ AAAA\n", what, until, from);
+    };
+    EXPECT_EQ(validity(""), std::nullopt);
+    const std::string first = line("@ RRSIG NS", 1'000, 100);
+    EXPECT_EQ(validity(first), (Validity{.from = 100, .until = 1'000}));
+    EXPECT_EQ(validity(first + line("@ RRSIG SOA", 900, 200)),
+              (Validity{.from = 200, .until = 900}));
+    EXPECT_EQ(validity(line("@ RRSIG NS", 300, 50) + line("sub RRSIG DS", 2'000, 100) + first),
+              (Validity{.from = 100, .until = 1'000}))
+        << "the second over NS stands in for the first";
+    EXPECT_EQ(validity(line("x.other. RRSIG NS", 300, 50) + first)->until, 1'000U);
+}
+
+TEST(ZoneContent, KnowsWhichDelegationsAreSigned) {
+    const Zone zone = read(std::string(kSoa) + "@ NS n.\na NS n.\nb NS n.\nb DS 1 8 2 " +
+                           std::string(64, 'a') + "\nc DS 1 8 2 " + std::string(64, 'a') + "\n");
+    ASSERT_EQ(zone.delegations.size(), 2U) << "a DS alone is none";
+    EXPECT_FALSE(zone.delegations[0].secure);
+    EXPECT_TRUE(zone.delegations[1].secure);
 }
 
 TEST(ZoneContent, KeysThatSignNothingAreNoAnchors) {
@@ -150,6 +181,9 @@ TEST(ZoneContent, SaysWhichLineIsNoRecord) {
     const std::string soa = kSoa;
     EXPECT_THAT(trouble(soa + "@ NS n.\nw A 1.2.3\n"), ::testing::StartsWith("3: "));
     EXPECT_THAT(trouble(soa + "@ NS n.\n\n$INCLUDE other\n"), ::testing::HasSubstr("$INCLUDE"));
+    EXPECT_THAT(trouble(soa + "@ NS n.\n\n$Generate 1-2 h$ A 192.0.2.$\n"),
+                ::testing::StartsWith("4: $GENERATE"));
+    EXPECT_THAT(trouble(soa + "@ NS n.\n$NOTHING 1\n"), ::testing::HasSubstr("directive"));
     EXPECT_THAT(trouble(soa + "@ NS n.\nw CH A 1.2.3.4\n"), ::testing::StartsWith("3: "));
     EXPECT_THAT(trouble("@ 60 SOA m. h. ( 1 2 3 4\n"), ::testing::HasSubstr("unclosed"));
     EXPECT_THAT(trouble(soa + std::string(200, 'a') + " A 1.2.3.4\n"),

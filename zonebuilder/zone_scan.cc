@@ -1,8 +1,11 @@
 #include "zonebuilder/zone_scan.hh"
 
+#include "core/ascii.hh"
+#include "core/bytes.hh"
 #include "zonebuilder/name.hh"
 #include "zonebuilder/zone.hh"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -26,6 +29,8 @@ namespace {
 constexpr std::uint16_t kInternet = 1;
 constexpr std::uint32_t kDefaultTtl =
     3600; ///< servers have defaults of their own; nothing hangs on it
+
+constexpr std::string_view kGenerate = "$GENERATE";
 
 /// A scanner is 200 kB: too large for the stack, and clearing it, which zs_init does, is most of a
 /// small zone's cost.
@@ -90,6 +95,14 @@ std::size_t signature_part(const zs_scanner_t& state) {
     return keys ? kSignatureFixed : 2;
 }
 
+/// Expiration and inception of an RRSIG (RFC 4034 section 3.1).
+Validity validity_of(const zs_scanner_t& state) {
+    Cursor cursor(std::span(state.r_data, kSignatureFixed));
+    cursor.skip(8);
+    const std::uint32_t until = cursor.u32be();
+    return {.from = cursor.u32be(), .until = until};
+}
+
 std::optional<ZoneRecord> record_of(const zs_scanner_t& state) {
     const auto owner = Name::from_wire(std::span(state.r_owner, state.r_owner_length));
     if (!owner) {
@@ -104,16 +117,31 @@ std::optional<ZoneRecord> record_of(const zs_scanner_t& state) {
         record.rdata.assign(reinterpret_cast<const char*>(state.r_data), state.r_data_length);
     } else if (state.r_type == type::kRrsig && state.r_data_length > kSignatureFixed) {
         record.rdata.assign(reinterpret_cast<const char*>(state.r_data), signature_part(state));
+        record.valid = validity_of(state);
     }
     return record;
 }
 
+/// What BIND alone knows; its own tools write the records out.
+bool generates(const zs_scanner_t& state, std::string_view text) {
+    if (state.error.code != ZS_BAD_DIRECTIVE) {
+        return false;
+    }
+    for (std::uint64_t line = 1; line < state.line_counter && !text.empty(); ++line) {
+        text.remove_prefix(std::min(text.find('\n'), text.size() - 1) + 1);
+    }
+    return same_word(text.substr(0, kGenerate.size()), kGenerate);
+}
+
 /// Empty where the record can be kept.
-std::string wrong_with(const zs_scanner_t& state) {
+std::string wrong_with(const zs_scanner_t& state, std::string_view text) {
     if (state.state == ZS_STATE_INCLUDE) {
         return "$INCLUDE is not followed; put its records into the file";
     }
     if (state.state != ZS_STATE_DATA) {
+        if (generates(state, text)) {
+            return "$GENERATE is not followed; write its records out, as named-compilezone does";
+        }
         return zs_strerror(state.error.code);
     }
     return state.r_class == kInternet ? "" : "a class other than IN";
@@ -135,7 +163,7 @@ std::variant<std::vector<ZoneRecord>, ScanFailure> scan_zone(std::string_view te
         return failure(scanner.state(), "the scanner does not take it");
     }
     while (scanner.next().state != ZS_STATE_EOF) {
-        if (std::string why = wrong_with(scanner.state()); !why.empty()) {
+        if (std::string why = wrong_with(scanner.state(), text); !why.empty()) {
             return failure(scanner.state(), std::move(why));
         }
         auto record = record_of(scanner.state());

@@ -18,7 +18,7 @@ struct ScanFailure {
 };
 
 /// All records of a zone file's text, or the first thing wrong with it. `origin` completes relative
-/// names until the text has an $ORIGIN. $INCLUDE is refused.
+/// names until the text has an $ORIGIN. $INCLUDE and $GENERATE are refused.
 std::variant<std::vector<ZoneRecord>, ScanFailure> scan_zone(std::string_view text,
                                                              const Name& origin);
 
