@@ -203,7 +203,7 @@ def _try_data_paths(answer: int) -> int:
         ("tun", ["ip", "tuntap", "add", "dev", hierarchy_setup.TUN, "mode", "tun"]),
     ):
         found = programs.find(argv[0])
-        ruleset = nftables.guard_ruleset((), (), (hierarchy_setup.TUN,))
+        ruleset = nftables.guard_ruleset(nftables.Guarded(tunnels=(hierarchy_setup.TUN,)))
         done = found and subprocess.run(
             [found, *argv[1:]], input=ruleset, capture_output=True, text=True, check=False
         )

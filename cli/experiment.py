@@ -172,6 +172,7 @@ class Hierarchy:
     cache: str = "cold"
     qname_minimisation: bool = True
     validate: bool = True
+    expired_signatures: str = "refuse"
     resolver_config: str | None = field(default=None, metadata=PATH)  # lines for the resolver's configuration
     skip_bad: bool = False
     edns_size: int = 4096

@@ -13,7 +13,16 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
-from cli import delay, hierarchy_network, hierarchy_setup, network, nftables, resolvers, server_plan
+from cli import (
+    delay,
+    hierarchy_network,
+    hierarchy_setup,
+    network,
+    nftables,
+    resolvers,
+    server_plan,
+    zone_plan,
+)
 from cli.experiment import Experiment, Hierarchy
 from cli.hierarchy_setup import PLAN, WORLD
 from cli.network import Network
@@ -104,27 +113,22 @@ def files(experiment: Experiment, facts: Facts) -> tuple[File, ...]:
 
 
 def _guards(experiment: Experiment) -> tuple[File, ...]:
-    servers = len(_world(experiment).resolvers)
-    return (
-        *(
-            File(
-                hierarchy_setup.guard_file(host),
-                nftables.guard_ruleset(
-                    [
-                        f"data{index}"
-                        for index in range(1, experiment.topology.clients + 1)
-                        if network.server_of(index, servers) == number
-                    ],
-                    (experiment.server.port,),
-                    TUNNELS,
-                ),
-            )
-            for number, host, _ in _resolvers(experiment)
-        ),
-        *(
-            File(hierarchy_setup.guard_file(host), nftables.guard_ruleset((), (), TUNNELS))
-            for _, host in _metas(experiment)
-        ),
+    prefixes = (*network.own_prefixes(experiment.topology.clients), *hierarchy_network.PREFIXES)
+    metas = [name for _, name in _metas(experiment)]
+    servers = [number for number, _, _ in _resolvers(experiment)]
+    found = []
+    for number, host, _ in _resolvers(experiment):
+        clients = [
+            f"data{index}"
+            for index in range(1, experiment.topology.clients + 1)
+            if network.server_of(index, len(servers)) == number
+        ]
+        ports = (experiment.server.port,)
+        found.append((host, nftables.Guarded((*clients, *metas), prefixes, clients, ports, TUNNELS)))
+    links = [hierarchy_network.resolver_link(number) for number in servers]
+    found += [(host, nftables.Guarded(links, prefixes, tunnels=TUNNELS)) for host in metas]
+    return tuple(
+        File(hierarchy_setup.guard_file(host), nftables.guard_ruleset(guarded)) for host, guarded in found
     )
 
 
@@ -206,6 +210,7 @@ def _plan_options(experiment: Experiment, facts: Facts) -> tuple[str, ...]:
             for word in ("--reserved", prefix)
         ),
         *(("--skip-bad",) if world.skip_bad else ()),
+        *(word for state in _refused_signatures(world) for word in ("--refuse-signatures", state)),
         "--edns-size",
         str(world.edns_size),
         *(() if world.minimal_responses else ("--full-responses",)),
@@ -218,6 +223,17 @@ def _plan_options(experiment: Experiment, facts: Facts) -> tuple[str, ...]:
         str(facts.descriptors),
         *(word for hop in hops for word in ("--next-hop", ",".join(str(one) for one in hop))),
     )
+
+
+def _refused_signatures(world: Hierarchy) -> tuple[str, ...]:
+    """States of signatures with which nobody would get an answer. unbound looks at no dates where it accepts
+    expired ones.
+    """
+    if not world.validate or world.expired_signatures == "keep":
+        return ()
+    if world.expired_signatures == "refuse":
+        return zone_plan.UNSOUND
+    return ("missing", "early") if "bind" in world.resolvers else ("missing",)
 
 
 def setup(experiment: Experiment) -> tuple[HostStep, ...]:
@@ -244,14 +260,22 @@ def _env(facts: Facts) -> tuple[str, ...]:
 
 
 def _count(experiment: Experiment, facts: Facts, host: str, kind: str, when: str) -> tuple[str, ...]:
-    """The command that reads a resolver's own counters and those of its data path."""
+    """The command that reads a resolver's own counters and those of its data path; before the replay it waits
+    for the end of what the resolver does by itself.
+    """
     path = (
         ("--nft",)
         if _world(experiment).data_path == "nft"
         else ("--proxy", RESULTS, "--proxy-prefix", f"proxy-{host}-")
     )
     return facts.module(
-        "cli.resolver_stats", kind, f"{RUN}/{host}", *path, "-o", f"{RESULTS}/resolver-{host}{when}.json"
+        "cli.resolver_stats",
+        kind,
+        f"{RUN}/{host}",
+        *path,
+        *(("--idle",) if when else ()),
+        "-o",
+        f"{RESULTS}/resolver-{host}{when}.json",
     )
 
 
@@ -281,7 +305,7 @@ def processes(experiment: Experiment, facts: Facts) -> tuple[Process, ...]:
             host,
             _count(experiment, facts, host, kind, "-before"),
             facts.module_env,
-            ready=Ready("exit", timeout_s=30.0),
+            ready=Ready("exit", timeout_s=90.0),
         )
         for _, host, kind in _resolvers(experiment)
     ]
@@ -383,7 +407,7 @@ def _capture(facts: Facts) -> Process:
         facts,
         "capture-meta",
         hierarchy_network.meta(1),
-        "resolver1",
+        hierarchy_network.resolver_link(1),
         "capture-meta.pcap",
         "port 53 or ip[6:2] & 0x1fff != 0 or ip6[6] == 44",
     )

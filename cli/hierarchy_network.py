@@ -28,6 +28,11 @@ def meta(index: int) -> str:
     return f"meta{index}"
 
 
+def resolver_link(resolver: int) -> str:
+    """Name of the link to a resolver's host at a meta-DNS-server's; the other end has the latter's name."""
+    return f"resolver{resolver}"
+
+
 def upstream(resolver: int) -> tuple[str, str]:
     """The addresses from which resolver number `resolver` asks."""
     return f"198.19.254.{resolver}", f"fd00:198:19:fe::{resolver:x}"
@@ -81,7 +86,7 @@ def _link(resolver: int, instance: int, instances: int) -> Link:
         network.server(resolver),
         meta(instance),
         meta(instance),
-        f"resolver{resolver}",
+        resolver_link(resolver),
         (f"{here[0]}/30", f"{here[1]}/126"),
         (f"{there[0]}/30", f"{there[1]}/126"),
     )

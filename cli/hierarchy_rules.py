@@ -15,6 +15,7 @@ ENGINES = ("bind", "nsd")
 FORMS = ("coloured", "paper", "separate")
 DATA_PATHS = ("tun", "nft")
 CACHES = ("cold", "warm")
+EXPIRED = ("refuse", "accept", "keep")
 SHAPES = ("tree", "random")
 
 
@@ -45,6 +46,7 @@ def _check_choices(world: Hierarchy) -> None:
         ("form", world.form, FORMS),
         ("data_path", world.data_path, DATA_PATHS),
         ("cache", world.cache, CACHES),
+        ("expired_signatures", world.expired_signatures, EXPIRED),
         ("synth.shape", world.synth.shape if world.synth else SHAPES[0], SHAPES),
     ):
         want(
@@ -100,6 +102,11 @@ def _check_paths(world: Hierarchy) -> None:
         world.engine != "nsd" or world.form != "paper",
         'hierarchy.engine = "nsd" and form = "paper" exclude each other',
         'NSD has no views; use form = "coloured" or "separate"',
+    )
+    want(
+        world.expired_signatures != "accept" or "knot-resolver" not in world.resolvers,
+        'hierarchy.expired_signatures = "accept" and resolver = "knot-resolver" exclude each other',
+        'only BIND and unbound can accept them; use "keep", or hierarchy.validate = false',
     )
     want(
         world.resolver_config is None or len(set(world.resolvers)) == 1,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -83,6 +82,16 @@ def written(folder: Path, text: str) -> Path:
         (["hierarchy.engine=knot"], "hierarchy.engine = 'knot' is unknown", "bind, nsd"),
         (["hierarchy.form=round"], "hierarchy.form = 'round' is unknown", "coloured"),
         (["hierarchy.data_path=tc"], "hierarchy.data_path = 'tc' is unknown", "tun, nft"),
+        (
+            ["hierarchy.expired_signatures=no"],
+            "hierarchy.expired_signatures = 'no' is unknown",
+            "accept, keep",
+        ),
+        (
+            ["hierarchy.expired_signatures=accept", "hierarchy.resolver=knot-resolver"],
+            "exclude each other",
+            "only BIND and unbound",
+        ),
         (["hierarchy.cache=hot"], "hierarchy.cache = 'hot' is unknown", "cold, warm"),
         (["hierarchy.synth.shape=ring"], "hierarchy.synth.shape = 'ring' is unknown", "tree"),
         (["hierarchy.instances=0"], "hierarchy.instances = 0 is out of range", "1 to 16"),
@@ -253,11 +262,11 @@ def test_addresses_and_routes_are_batches(tmp_path: Path) -> None:
 
 
 def test_guards_let_only_answers_out_to_clients() -> None:
-    text = nftables.guard_ruleset(["data1"], [53], ["reprise0"])
+    text = nftables.guard_ruleset(nftables.Guarded(clients=["data1"], ports=[53]))
     assert 'oifname { "data1" } udp sport { 53 } @th,80,1 1 accept' in text
     assert "dport { 53, 443, 853 } counter name dns_ports drop" in text
     assert "icmp type != echo-request counter name errors drop" in text  # what pings outside is told
-    assert "sport" not in nftables.guard_ruleset([], [], ["reprise0"])
+    assert "sport" not in nftables.guard_ruleset(nftables.Guarded(["data1"], ["fd00::/64"]))
 
 
 def test_what_guards_counted_names_host_and_counter(tmp_path: Path) -> None:
@@ -355,7 +364,7 @@ def test_the_summary_of_a_plan_names_what_does_not_work() -> None:
         "unroutable": [],
         "unserved": [{"zone": f"{n}.", "why": "no address"} for n in range(9)],
     }
-    text = zone_plan.summary(report)
+    text = zone_plan.summary(report, 0.0)
     assert "1 zones that do not load:\n    x.zone: no SOA\n" in text
     assert "9 zones nobody serves:" in text and "    ...\n" in text
     assert "addresses" not in text
@@ -364,6 +373,55 @@ def test_the_summary_of_a_plan_names_what_does_not_work() -> None:
     assert second.startswith("the plan has 9 zones nobody serves: 0.: no address; ") and second.endswith(
         "..."
     )
+
+
+TRUSTED = {
+    "trusted": [
+        {"zone": ".", "file": "root.zone", "from": 1_000, "until": 2_000},
+        {"zone": "com.", "file": "com.zone", "from": 500, "until": 3_000},
+        {"zone": "net.", "file": "net.zone"},
+    ]
+}
+
+
+@pytest.mark.parametrize(
+    ("now", "refused", "state", "zone", "mend"),
+    [
+        (1_500, ("expired", "early"), "", "", ""),
+        (2_001, ("expired",), "that are no longer valid", ". (until 1970-01-01 00:33 UTC)", "BIND"),
+        (700, ("expired", "early"), "that are not valid yet", ". (from 1970-01-01 00:16 UTC)", "unbound"),
+        (1_500, ("missing",), "although their parent has a DS record", "net.", '"keep"'),
+    ],
+)
+def test_signatures_out_of_date_are_told(
+    now: int, refused: tuple[str, ...], state: str, zone: str, mend: str
+) -> None:
+    if not state:
+        zone_plan.check_signatures(TRUSTED, refused, now)
+        return
+    with pytest.raises(RepriseError) as caught:
+        zone_plan.check_signatures(TRUSTED, refused, now)
+    assert f"{state}: {zone}" in caught.value.what
+    assert "hierarchy.validate = false" in caught.value.mend and mend in caught.value.mend
+    assert state in zone_plan.summary(TRUSTED, now)
+
+
+@pytest.mark.parametrize(
+    ("keys", "refused"),
+    [
+        ({}, ["expired", "early", "missing"]),
+        ({"expired_signatures": "accept"}, ["missing", "early"]),
+        ({"expired_signatures": "accept", "resolver": "unbound"}, ["missing"]),
+        ({"expired_signatures": "keep"}, []),
+        ({"validate": False}, []),
+    ],
+)
+def test_the_plan_refuses_what_no_resolver_could_validate(
+    keys: dict[str, object], refused: list[str]
+) -> None:
+    plan = plan_with(**keys)
+    words = next(step.argv for step in plan.prepare if step.id == "plan")
+    assert [words[at + 1] for at, word in enumerate(words) if word == "--refuse-signatures"] == refused
 
 
 def test_refused_zones_are_read_off_the_log(tmp_path: Path) -> None:
@@ -385,9 +443,9 @@ def test_counters_of_all_proxies_of_a_host_are_added(tmp_path: Path) -> None:
             "upstream": {"udp_queries": 5, "tcp_connections": turn},
             "packets": {"unmapped": 2},
             "unmapped": [{"address": "192.0.2.9", "packets": 2}],
+            "counted_until_ns": 2**62 if turn else 1,  # the first has ended, the second is ahead
         }
         path.write_text(json.dumps(counted))
-        os.utime(path, (2**33, 2**33))  # written after the question
     (tmp_path / "proxy-server2-0.json").write_text("{}")
     found = resolver_stats.of_proxy(tmp_path, "proxy-server-")
     assert found == {

@@ -17,12 +17,14 @@ from cli.nftables import Pair
 
 _DESCRIPTOR_RESERVE = 512  # what BIND needs beside its TCP connections
 _KSK_FLAGS = "257"
+NO_LIMITS = "    max-records-per-type 0;\n    max-types-per-name 0;\n"  # BIND 9.18.28 has 100 of each
 
 
 @dataclass(frozen=True)
 class MetaSite:
     """Where a meta-DNS-server runs and how it answers: its own folder ("{}" is the instance's number),
-    that of the plan, the user it drops to ("" = none), sizes, and a process's descriptors.
+    that of the plan, the user it drops to ("" = none), sizes, a process's descriptors, and whether its BIND
+    has limits to lift.
     """
 
     folder: str
@@ -32,6 +34,7 @@ class MetaSite:
     minimal_responses: bool
     descriptors: int
     prefixes: tuple[str, str] = (META4, META6)  # of the meta addresses
+    has_limits: bool = True
 
 
 def named(site: MetaSite, instance: int) -> str:
@@ -69,7 +72,7 @@ def named(site: MetaSite, instance: int) -> str:
     check-srv-cname ignore;
     check-wildcard no;
     zone-statistics none;
-}};
+{NO_LIMITS if site.has_limits else ""}}};
 controls {{ }};
 include "{site.plan}/views-{instance}.conf";
 """

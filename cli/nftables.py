@@ -6,9 +6,11 @@ kernel has chosen a way by the hosts' rules (any will do) and chooses again afte
 kernel updates checksums, also half-made ones. Nothing is tracked: tables of connections would cost more
 than all the rest.
 
-The guard looks at what is about to leave (postrouting, after everything else): what neither stays in the
-experiment nor answers its clients is dropped and counted. Errors that kernels send on their own (a late
-answer meets a closed port) are dropped too, and are no leak.
+The guard looks at what is about to leave (postrouting, after everything else): what neither goes over a link
+of the experiment to an address of the experiment nor answers its clients is dropped and counted, link-local
+and multicast addresses and the rest of the benchmark's prefix too. Of these only neighbor discovery passes,
+on the experiment's links. What kernels send on their own is dropped and is no leak: errors (a late answer
+meets a closed port), reports of groups, and neighbor discovery on other links.
 """
 
 from __future__ import annotations
@@ -24,9 +26,6 @@ GUARD_WORDS = {
     "elsewhere": "tried to leave the experiment",
 }
 _UNMAPPED_NAMES = 4_096  # addresses that are told by name; later ones are only counted
-# Where the experiment's own packets go, and what never leaves a link.
-EXPERIMENT4 = ("198.18.0.0/15", "224.0.0.0/24")
-EXPERIMENT6 = ("fd00:198:18::/48", "fd00:198:19::/48", "fe80::/10", "ff02::/16")
 
 
 @dataclass(frozen=True)
@@ -118,39 +117,74 @@ def _answering(word: str, family: int, number: int, resolver: str) -> str:
 """
 
 
-def guard_ruleset(clients: Sequence[str], ports: Sequence[int], tunnels: Sequence[str]) -> str:
-    """The guard of a host whose links to clients are `clients` and whose service is on `ports`.
-
-    What goes into a tunnel has not left yet: it comes by again when its proxy writes it back.
+@dataclass(frozen=True)
+class Guarded:
+    """What may leave a host: by `links` to `prefixes`, out of its service's `ports` by the links to `clients`
+    to any address, and into `tunnels`, whose packets come by again when their proxy writes them back.
     """
-    own = ", ".join(f'"{name}"' for name in ("lo", *tunnels))
-    replies = ""
-    if clients:
-        names = ", ".join(f'"{name}"' for name in clients)
-        numbers = ", ".join(str(port) for port in sorted(set(ports)))
-        # An answer has QR set: what only looks like one by its port is a query that leaves.
-        replies = f"""        oifname {{ {names} }} udp sport {{ {numbers} }} @th,80,1 1 accept
-        oifname {{ {names} }} tcp sport {{ {numbers} }} accept
-        oifname {{ {names} }} ip frag-off & 0x1fff != 0 accept
-        oifname {{ {names} }} frag frag-off != 0 accept
-"""
+
+    links: Sequence[str] = ()
+    prefixes: Sequence[str] = ()
+    clients: Sequence[str] = ()
+    ports: Sequence[int] = ()
+    tunnels: Sequence[str] = ()
+
+
+def guard_ruleset(host: Guarded) -> str:
+    """The guard of a host."""
     return _table(
         GUARD,
         f"""    counter dns_ports {{ }}
     counter elsewhere {{ }}
     counter errors {{ }}
+    counter kernel {{ }}
     chain leaving {{
         type filter hook postrouting priority 300; policy accept;
-        oifname {{ {own} }} accept
-        ip daddr {{ {", ".join(EXPERIMENT4)} }} accept
-        ip6 daddr {{ {", ".join(EXPERIMENT6)} }} accept
-{replies}        icmp type != echo-request counter name errors drop
+        oifname {_names(("lo", *host.tunnels))} accept
+{_own_packets(host)}{_replies(host)}        icmp type != echo-request counter name errors drop
+        ip protocol igmp counter name kernel drop
+        icmpv6 type {{ {_KERNELS_OWN} }} counter name kernel drop
         icmpv6 type != echo-request counter name errors drop
         meta l4proto {{ tcp, udp }} th dport {{ 53, 443, 853 }} counter name dns_ports drop
         counter name elsewhere drop
     }}
 """,
     )
+
+
+_NEIGHBOURS = "nd-neighbor-solicit, nd-neighbor-advert"
+_KERNELS_OWN = (
+    f"{_NEIGHBOURS}, nd-router-solicit, mld-listener-report, mld-listener-done, mld2-listener-report"
+)
+
+
+def _names(interfaces: Sequence[str]) -> str:
+    return "{ " + ", ".join(f'"{name}"' for name in interfaces) + " }"
+
+
+def _own_packets(host: Guarded) -> str:
+    if not host.links:
+        return ""
+    four = ", ".join(one for one in host.prefixes if ":" not in one)
+    six = ", ".join(one for one in host.prefixes if ":" in one)
+    names = _names(host.links)
+    return f"""        oifname {names} ip daddr {{ {four} }} accept
+        oifname {names} ip6 daddr {{ {six} }} accept
+        oifname {names} icmpv6 type {{ {_NEIGHBOURS} }} ip6 hoplimit 255 accept
+"""
+
+
+def _replies(host: Guarded) -> str:
+    """An answer has QR set: what only looks like one by its port is a query that leaves."""
+    if not host.clients:
+        return ""
+    names = _names(host.clients)
+    numbers = ", ".join(str(port) for port in sorted(set(host.ports)))
+    return f"""        oifname {names} udp sport {{ {numbers} }} @th,80,1 1 accept
+        oifname {names} tcp sport {{ {numbers} }} accept
+        oifname {names} ip frag-off & 0x1fff != 0 accept
+        oifname {names} frag frag-off != 0 accept
+"""
 
 
 def _table(name: str, body: str) -> str:

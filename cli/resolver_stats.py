@@ -2,6 +2,9 @@
 
 Each resolver counts in its own way; FILE has the same few numbers for all, as JSON. Read before and after a
 replay, the difference is the replay's. `recursions` are queries that were not answered from the cache.
+
+With --idle the counts wait until the resolver asks nobody any more: it may go on for itself (addresses of
+name servers, keys) when its clients have their answers, and that is not the replay's.
 """
 
 from __future__ import annotations
@@ -26,6 +29,7 @@ from cli.nftables import NAT
 from cli.resolvers import STATISTICS_PORT
 
 _PATIENCE_S = 5.0  # with a proxy that writes its statistics each second
+_IDLE_S = 60.0  # a resolver tries a name server that does not answer for so long
 _MOST_NAMED = 100  # unmapped addresses
 
 
@@ -34,9 +38,11 @@ def named(_folder: Path) -> dict[str, int]:
     url = f"http://127.0.0.1:{STATISTICS_PORT}/json/v1/server"
     with urllib.request.urlopen(url, timeout=_PATIENCE_S) as answer:
         found = json.load(answer)
+    views = found.get("views", {}).values()
     return {
         "queries": int(found.get("opcodes", {}).get("QUERY", 0)),
         "recursions": int(found.get("nsstats", {}).get("QryRecursion", 0)),
+        "under_way": sum(int(one.get("resolver", {}).get("stats", {}).get("NumFetch", 0)) for one in views),
     }
 
 
@@ -46,16 +52,28 @@ def unbound(folder: Path) -> dict[str, int]:
     text = _talk(socket_path, b"UBCT1 stats_noreset\n", lambda _so_far: False)
     values = dict(re.findall(r"^([\w.]+)=([\d.]+)$", text, re.MULTILINE))
     queries = int(values["total.num.queries"])
-    return {"queries": queries, "recursions": queries - int(values["total.num.cachehits"])}
+    return {
+        "queries": queries,
+        "recursions": queries - int(values["total.num.cachehits"]),
+        "under_way": int(values["total.requestlist.current.all"]),
+    }
 
 
 def kresd(folder: Path) -> dict[str, int]:
     """By its control socket, which has the process's number for a name."""
     path = next((folder / "control").iterdir())
-    text = _talk(str(path), b"stats.list()\n", lambda so_far: so_far.count(b"> ") >= 2)
-    values = dict(re.findall(r"\['?([\w.]+)'?\] = (\d+)", text))
+    values = _kresd_values(path, "stats.list()")
     queries = int(values["answer.total"])
-    return {"queries": queries, "recursions": queries - int(values["answer.cached"])}
+    return {
+        "queries": queries,
+        "recursions": queries - int(values["answer.cached"]),
+        "under_way": int(_kresd_values(path, "worker.stats()")["concurrent"]),
+    }
+
+
+def _kresd_values(path: Path, command: str) -> dict[str, str]:
+    text = _talk(str(path), f"{command}\n".encode(), lambda so_far: so_far.count(b"> ") >= 2)
+    return dict(re.findall(r"\['?([\w.]+)'?\] = (\d+)", text))
 
 
 def _talk(path: str, command: bytes, done: Callable[[bytes], bool]) -> str:
@@ -73,18 +91,26 @@ def _talk(path: str, command: bytes, done: Callable[[bytes], bool]) -> str:
     return said.decode("utf-8", "replace")
 
 
+def when_idle(read: Callable[[Path], dict[str, int]], folder: Path) -> dict[str, int]:
+    """A resolver's counters when it has nothing under way; after a minute as they are."""
+    end = time.monotonic() + _IDLE_S
+    while (found := read(folder))["under_way"] and time.monotonic() < end:
+        time.sleep(0.05)
+    return found
+
+
 def of_proxy(folder: Path, prefix: str) -> dict[str, Any]:
-    """What the proxies of a host have counted, one after the other; the last file must be fresh."""
-    asked = time.time()
-    end = asked + _PATIENCE_S
+    """What the proxies of a host have counted, one after the other. Packets that were at the device when this
+    began are among them, unless the last proxy has ended.
+    """
+    asked = time.monotonic_ns()
+    end = time.monotonic() + _PATIENCE_S
     while True:
         files = sorted(folder.glob(f"{prefix}*.json"))
-        if files and max(file.stat().st_mtime for file in files) >= asked:
-            break
-        if time.time() > end:
+        found = [json.loads(file.read_text(encoding="utf-8")) for file in files]
+        if any(one["counted_until_ns"] >= asked for one in found) or time.monotonic() > end:
             break
         time.sleep(0.05)
-    found = [json.loads(file.read_text(encoding="utf-8")) for file in files]
     names: Counter[str] = Counter()
     for one in found:
         names.update({str(item["address"]): int(item["packets"]) for item in one.get("unmapped", [])})
@@ -132,11 +158,12 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--nft", action="store_true")
     parser.add_argument("--proxy", type=Path)
     parser.add_argument("--proxy-prefix", default="")
+    parser.add_argument("--idle", action="store_true")
     parser.add_argument("-o", dest="out", type=Path, required=True)
     options = parser.parse_args(arguments)
     read = {"bind": named, "unbound": unbound, "knot-resolver": kresd}[options.kind]
     try:
-        own = read(options.folder)
+        own = when_idle(read, options.folder) if options.idle else read(options.folder)
         path = of_nftables() if options.nft else of_proxy(options.proxy, options.proxy_prefix)
     except RepriseError as error:
         sys.stderr.write(error.line() + "\n")

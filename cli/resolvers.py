@@ -55,6 +55,7 @@ def named(server: Server, world: Hierarchy, site: Site) -> str:
     four, six = (" ".join(f"{one};" for one in part) for part in _split(site.service))
     idle = max(1, min(round(server.tcp_idle_timeout_s * 10), _BIND_MAX_IDLE))
     anchors = f'include "{site.bind_anchors}";\n' if world.validate else ""
+    expired = "    dnssec-accept-expired yes;\n" if world.expired_signatures == "accept" else ""
     text = f"""{anchors}options {{
     directory "{site.folder}";
     managed-keys-directory "{site.folder}";
@@ -70,7 +71,7 @@ def named(server: Server, world: Hierarchy, site: Site) -> str:
     allow-recursion {{ any; }};
     allow-query-cache {{ any; }};
     dnssec-validation {"yes" if world.validate else "no"};
-    qname-minimization {"relaxed" if world.qname_minimisation else "disabled"};
+{expired}    qname-minimization {"relaxed" if world.qname_minimisation else "disabled"};
     empty-zones-enable no;
     max-udp-size {min(server.edns_size, 4096)};
     edns-udp-size {min(server.edns_size, 4096)};
@@ -97,6 +98,7 @@ def unbound(server: Server, world: Hierarchy, site: Site) -> str:
     listen = "".join(f"    interface: {one}@{server.port}\n" for one in site.service)
     per_thread = max(50, min(site.descriptors // (2 * server.processes) - _DESCRIPTOR_RESERVE, 4_096))
     anchors = f'    trust-anchor-file: "{site.anchors}"\n' if world.validate else ""
+    anchors += '    val-override-date: "-1"\n' if world.expired_signatures == "accept" else ""
     modules = "validator iterator" if world.validate else "iterator"
     return f"""server:
     directory: "{site.folder}"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import datetime
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -89,7 +90,46 @@ _LISTS: tuple[tuple[str, str, Callable[[dict[str, Any]], str]], ...] = (
     ("unroutable", "addresses nobody can be asked at", lambda one: f"{one['address']}: {one['why']}"),
     ("unserved", "zones nobody serves", lambda one: f"{one['zone']}: {one['why']}"),
     ("lame", "lame delegations", lambda one: f"{one['zone']} at {one['server']} ({one['address']})"),
+    ("not_built", "delegations to zones that are not here", lambda one: f"{one['zone']} at {one['server']}"),
 )
+
+
+UNSOUND = ("expired", "early", "missing")  # states of a zone's signatures that make its answers bogus
+_WHAT = {
+    "expired": "have signatures that are no longer valid",
+    "early": "have signatures that are not valid yet",
+    "missing": "have no signatures, although their parent has a DS record",
+}
+_MEND = {
+    "expired": 'hierarchy.expired_signatures = "accept" lets BIND and unbound take them, "keep" leaves it so',
+    "early": 'hierarchy.expired_signatures = "accept" lets unbound take them, "keep" leaves it so',
+    "missing": 'hierarchy.expired_signatures = "keep" leaves it so',
+}
+
+
+def unsound(report: dict[str, Any], state: str, now: float) -> list[str]:
+    """Zones that a validating resolver takes for bogus at this time, each with the reason's date."""
+    found = []
+    for zone in report.get("trusted", []):
+        key = {"expired": "until", "early": "from", "missing": ""}[state]
+        if not key:
+            found += [zone["zone"]] if "until" not in zone else []
+        elif key in zone and (zone[key] - now) * (1 if key == "from" else -1) > 0:
+            found.append(f"{zone['zone']} ({key} {_date(zone[key])})")
+    return found
+
+
+def _date(seconds: int) -> str:
+    return datetime.datetime.fromtimestamp(seconds, datetime.UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+def check_signatures(report: dict[str, Any], refused: Sequence[str], now: float) -> None:
+    """Throws where zones have signatures in a state that is refused."""
+    for state in refused:
+        if found := unsound(report, state, now):
+            shown = ", ".join(found[:_SHOWN]) + (", ..." if len(found) > _SHOWN else "")
+            what = f"zones whose answers cannot be validated: {len(found)} {_WHAT[state]}: {shown}"
+            raise RepriseError(what, f"hierarchy.validate = false validates nothing, {_MEND[state]}")
 
 
 def warnings(report: dict[str, Any]) -> list[str]:
@@ -102,13 +142,14 @@ def warnings(report: dict[str, Any]) -> list[str]:
     return found
 
 
-def summary(report: dict[str, Any]) -> str:
+def summary(report: dict[str, Any], now: float) -> str:
     """What does not work, for people: the first few of each kind. The sizes are the planner's to tell."""
+    lists = [(title, [show(one) for one in report.get(key, [])]) for key, title, show in _LISTS]
+    lists += [(f"zones {_WHAT[state]}", unsound(report, state, now)) for state in UNSOUND]
     lines: list[str] = []
-    for key, title, show in _LISTS:
-        found = report.get(key, [])
+    for title, found in lists:
         if found:
             lines.append(f"{len(found)} {title}:")
-            lines += [f"    {show(one)}" for one in found[:_SHOWN]]
+            lines += [f"    {one}" for one in found[:_SHOWN]]
             lines += ["    ..."] if len(found) > _SHOWN else []
     return "".join(f"{line}\n" for line in lines)

@@ -10,7 +10,9 @@ from __future__ import annotations
 import argparse
 import ipaddress
 import os
+import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,6 +70,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--full-responses", action="store_true", help="with what was not asked for too")
     parser.add_argument("--need-root", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument(
+        "--refuse-signatures", choices=zone_plan.UNSOUND, action="append", default=[], help=argparse.SUPPRESS
+    )
     parser.add_argument("--folder", type=Path, default=Path("/var/tmp"), help=argparse.SUPPRESS)
     parser.add_argument("--user", default="", help=argparse.SUPPRESS)
     parser.add_argument("--descriptors", type=int, default=20_000, help=argparse.SUPPRESS)
@@ -82,6 +87,8 @@ def command_plan(options: argparse.Namespace) -> int:
     out: Path = options.output.absolute()
     if options.need_root and " NS " not in (out / "root.hints").read_text(encoding="ascii"):
         raise RepriseError("there is no root zone among the zones", "add one: resolvers start there")
+    report = zone_plan.read_report(out / "plan.json")
+    zone_plan.check_signatures(report, options.refuse_signatures, time.time())
     found = zone_plan.read_map(out / "map.tsv")
     site = MetaSite(
         str(options.folder),
@@ -91,12 +98,13 @@ def command_plan(options: argparse.Namespace) -> int:
         not options.full_responses,
         options.descriptors,
         (options.meta4, options.meta6),
+        options.engine == "bind" and _has_limits(),
     )
     for name, text in _texts(found, site, options.engine, _next_hops(options.next_hop)):
         (out / name).write_text(text, encoding="utf-8")
     anchors = meta_servers.bind_anchors((out / "root.key").read_text(encoding="ascii"))
     (out / "root.anchors").write_text(anchors, encoding="ascii")
-    sys.stdout.write(zone_plan.summary(zone_plan.read_report(out / "plan.json")))
+    sys.stdout.write(zone_plan.summary(report, time.time()))
     return 0
 
 
@@ -117,6 +125,16 @@ def _plan(options: argparse.Namespace) -> int:
     if code < 0:
         raise RepriseError(f"the planner was ended by {processes.describe_exit(code)}", "free some memory")
     return min(code, 2) if code in (0, EXIT_FAILED, 2) else EXIT_FAILED
+
+
+def _has_limits() -> bool:
+    """Whether this BIND limits the records and types of a name (since 9.18.28) and knows how to lift that."""
+    checker = programs.find("named-checkconf")
+    if checker is None:
+        return True  # this BIND is another host's
+    lines = f"options {{\n{meta_servers.NO_LIMITS}}};\n"
+    argv = [checker, "/dev/stdin"]
+    return subprocess.run(argv, input=lines.encode(), capture_output=True, check=False).returncode == 0
 
 
 def _next_hops(given: list[str]) -> list[NextHop]:

@@ -209,6 +209,8 @@ private:
 
     void report() {
         if (!options_.stats.empty()) {
+            const Nanoseconds now = SteadyClock::now();
+            statistics_.counted_until = tun_.waits() ? statistics_.counted_until : now;
             replace_file(options_.stats, to_json(current()));
         }
     }

@@ -180,7 +180,8 @@ std::string to_json(const Statistics& s) {
         {"unmapped_others", s.unmapped.others()},
         {"delay_error_us", delay_error(s.delay_error)},
         {"cpu_s", cpu_seconds()},
-        {"started_ns", s.started}};
+        {"started_ns", s.started},
+        {"counted_until_ns", s.counted_until}};
     return json.dump(1) + "\n";
 }
 

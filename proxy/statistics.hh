@@ -40,7 +40,8 @@ private:
 /// Counts of packets unless said otherwise, since the start.
 struct Statistics {
     std::string side;
-    Nanoseconds started = 0; ///< CLOCK_MONOTONIC
+    Nanoseconds started = 0;       ///< CLOCK_MONOTONIC
+    Nanoseconds counted_until = 0; ///< what the device had until then is in these counts
     std::uint64_t read = 0;
     std::uint64_t written = 0;
     std::uint64_t refused = 0; ///< the kernel did not take them back

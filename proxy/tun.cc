@@ -16,6 +16,7 @@
 #include <linux/if_tun.h>
 #include <net/if.h>
 #include <optional>
+#include <poll.h>
 #include <span>
 #include <sstream>
 #include <string>
@@ -120,6 +121,11 @@ std::span<std::uint8_t> Tun::read(std::span<std::uint8_t> buffer) const {
         throw vanished();
     }
     throw SystemError(fmt::format("read from TUN device {}", name_));
+}
+
+bool Tun::waits() const {
+    pollfd one{.fd = fd_.get(), .events = POLLIN, .revents = 0};
+    return poll(&one, 1, 0) > 0;
 }
 
 WriteResult Tun::write(Bytes packet) const {

@@ -33,6 +33,9 @@ public:
     /// Nonblocking, for poll.
     [[nodiscard]] int fd() const { return fd_.get(); }
 
+    /// Whether a packet is there to be read.
+    [[nodiscard]] bool waits() const;
+
     /// One packet into `buffer` (65,535 bytes are enough for any): its part of the buffer, or an
     /// empty span where none waits. Throws Error where the device has vanished.
     [[nodiscard]] std::span<std::uint8_t> read(std::span<std::uint8_t> buffer) const;

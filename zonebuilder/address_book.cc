@@ -14,10 +14,8 @@
 #include <cstddef>
 #include <ranges>
 #include <set>
-#include <string>
 #include <string_view>
 #include <unordered_map>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
