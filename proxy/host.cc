@@ -41,14 +41,6 @@ std::optional<int> Signals::next() const {
 
 void set_timer_slack() { static_cast<void>(prctl(PR_SET_TIMERSLACK, 1UL, 0, 0, 0)); }
 
-void run_first() {
-    const sched_param parameters{.sched_priority = 1};
-    if (sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &parameters) != 0) {
-        spdlog::warn("event=realtime_refused because={} mend=\"run as root\"",
-                     log_value(std::strerror(errno)));
-    }
-}
-
 void become(const std::string& user) {
     errno = 0;
     const passwd* const entry = getpwnam(user.c_str());

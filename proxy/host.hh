@@ -26,9 +26,6 @@ private:
 /// Sleeps end when asked, not some 50 µs later.
 void set_timer_slack();
 
-/// SCHED_FIFO. Where it is refused a warning is logged.
-void run_first();
-
 /// Gives up root for a user, by name, for good. Throws UsageError or SystemError.
 void become(const std::string& user);
 

@@ -4,6 +4,7 @@
 #include "core/clock.hh"
 #include "core/error.hh"
 #include "core/log.hh"
+#include "core/realtime.hh"
 #include "proxy/address_map.hh"
 #include "proxy/delay.hh"
 #include "proxy/host.hh"
@@ -126,7 +127,7 @@ private:
     void prepare() {
         set_timer_slack();
         if (options_.realtime) {
-            run_first();
+            statistics_.realtime_refused = run_first();
         }
         if (!options_.user.empty()) {
             become(options_.user);

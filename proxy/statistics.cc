@@ -75,6 +75,11 @@ Json unmapped(const Statistics& s) {
     return out;
 }
 
+/// What makes a clean run say less than it seems to.
+Json warnings(const Statistics& s) {
+    return s.realtime_refused.empty() ? Json::array() : Json::array({s.realtime_refused});
+}
+
 Json delay_error(const DelayError& error) {
     return {{"p50", microseconds(error.quantile(0.5))},
             {"p99", microseconds(error.quantile(0.99))},
@@ -179,6 +184,7 @@ std::string to_json(const Statistics& s) {
         {"unmapped", unmapped(s)},
         {"unmapped_others", s.unmapped.others()},
         {"delay_error_us", delay_error(s.delay_error)},
+        {"warnings", warnings(s)},
         {"cpu_s", cpu_seconds()},
         {"started_ns", s.started},
         {"counted_until_ns", s.counted_until}};

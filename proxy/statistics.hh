@@ -40,6 +40,7 @@ private:
 /// Counts of packets unless said otherwise, since the start.
 struct Statistics {
     std::string side;
+    std::string realtime_refused;  ///< in words; empty where it was not, or not asked for
     Nanoseconds started = 0;       ///< CLOCK_MONOTONIC
     Nanoseconds counted_until = 0; ///< what the device had until then is in these counts
     std::uint64_t read = 0;

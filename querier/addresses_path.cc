@@ -293,12 +293,19 @@ void AddressesPath::drain_errors(Family& family) {
     }
 }
 
+void AddressesPath::count_drops() {
+    for (auto& family : families_) {
+        if (family) {
+            statistics_.receive_overflows += family->drops.last_look(family->fd.get());
+        }
+    }
+}
+
 void AddressesPath::take_batch(Family& family, size_t count, const StampClock& stamps) {
     for (size_t i = 0; i < count; ++i) {
         const Ancillary with = read_ancillary(batch_.message(i));
         if (with.has_overflows) {
-            statistics_.receive_overflows +=
-                with.overflows - std::exchange(family.overflows, with.overflows);
+            statistics_.receive_overflows += family.drops.advance(with.overflows);
         }
         // Anybody may send to these addresses; only the server's words count.
         const bool from_server =

@@ -58,6 +58,8 @@ public:
 
     bool evict_idle() override { return false; }
 
+    void count_drops() override;
+
 private:
     struct alignas(cmsghdr) Control {
         std::uint8_t bytes[CMSG_SPACE(sizeof(in6_pktinfo))];
@@ -67,7 +69,7 @@ private:
     struct Family {
         FileDescriptor fd;
         std::uint16_t port = 0; ///< ours
-        std::uint32_t overflows = 0;
+        SocketDrops drops;
         sockaddr_storage server{};
         socklen_t server_size = 0;
         std::vector<std::uint32_t> staged;

@@ -79,7 +79,7 @@ std::uint32_t PortsPath::adopt(FileDescriptor fd, std::uint32_t source) {
               .generation = generation,
               .owner = owner_of((++last_owner_ << 8U) | number_, kOwnerSocket),
               .in_flight = 0,
-              .overflows = 0,
+              .drops = {},
               .idle = {}};
     idle_.push_back(sockets_, place);
     by_source_[source] = place;
@@ -123,6 +123,7 @@ void PortsPath::close(std::uint32_t place) {
     Socket& socket = sockets_[place];
     idle_.remove(sockets_, place);
     by_source_.erase(socket.source);
+    statistics_.receive_overflows += socket.drops.last_look(socket.fd.get());
     socket.fd.reset();
     descriptors_.give_back();
     free_.push_back(place);
@@ -226,13 +227,20 @@ void PortsPath::receive(const EventTag& tag, const StampClock& stamps) {
     }
 }
 
+void PortsPath::count_drops() {
+    for (Socket& socket : sockets_) {
+        if (socket.fd.valid()) {
+            statistics_.receive_overflows += socket.drops.last_look(socket.fd.get());
+        }
+    }
+}
+
 void PortsPath::take_batch(Socket& socket, size_t count, const StampClock& stamps) {
     const Owner owner = socket.owner;
     for (size_t i = 0; i < count; ++i) {
         const Ancillary with = read_ancillary(batch_.message(i));
         if (with.has_overflows) {
-            statistics_.receive_overflows +=
-                with.overflows - std::exchange(socket.overflows, with.overflows);
+            statistics_.receive_overflows += socket.drops.advance(with.overflows);
         }
         const auto bytes = batch_.bytes(i);
         events_.on_reply(

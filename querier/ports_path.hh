@@ -36,6 +36,7 @@ public:
     void receive(const EventTag& tag, const StampClock& stamps) override;
     void release(std::uint32_t place) override;
     bool evict_idle() override;
+    void count_drops() override;
 
 private:
     struct Socket {
@@ -44,7 +45,7 @@ private:
         std::uint32_t generation = 0; ///< of this place in sockets_
         Owner owner = 0;
         std::uint32_t in_flight = 0; ///< queries staged or sent
-        std::uint32_t overflows = 0; ///< as the kernel counts them
+        SocketDrops drops;
         Links idle;
     };
 

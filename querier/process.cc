@@ -5,6 +5,7 @@
 #include "core/fd.hh"
 #include "core/frame.hh"
 #include "core/log.hh"
+#include "core/realtime.hh"
 #include "core/replay.pb.h"
 #include "querier/control_link.hh"
 #include "querier/poller.hh"
@@ -16,10 +17,8 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <exception>
 #include <fstream>
 #include <limits>
@@ -68,16 +67,6 @@ void set_signals() {
     sigaction(SIGTERM, &action, nullptr);
 }
 
-/// Ordinary scheduling lets another process finish its slice of some milliseconds first. The kernel
-/// keeps 5 % of the time for the others even from a querier that never sleeps.
-void run_first() {
-    const sched_param parameters{.sched_priority = 1};
-    if (sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &parameters) != 0) {
-        spdlog::warn("event=realtime_refused because={} mend=\"run as root\"",
-                     log_value(std::strerror(errno)));
-    }
-}
-
 void run_on(unsigned cpu) {
     cpu_set_t set;
     CPU_ZERO(&set);
@@ -113,7 +102,7 @@ int Process::run() {
         set_signals();
         check(prctl(PR_SET_TIMERSLACK, 1), "prctl PR_SET_TIMERSLACK");
         if (options_.realtime) {
-            run_first();
+            realtime_refused_ = run_first();
         }
         if (options_.cpu) {
             run_on(*options_.cpu);
@@ -312,6 +301,9 @@ void Process::on_setup(const wire::Setup& setup) {
         return;
     }
     replayer_ = std::make_unique<Replayer>(poller_, replay_, options_.waiter, results_);
+    if (!realtime_refused_.empty()) {
+        replayer_->warn(realtime_refused_);
+    }
 }
 
 void Process::on_probe(const wire::ClockProbe& probe) {
@@ -409,7 +401,6 @@ void Process::check_end() {
     } else if (!replayer_->trouble().empty()) {
         stop(replayer_->trouble(), true);
     } else if (trace_ended_ && results_.is_open() && replayer_->settled() && !taking_in()) {
-        because_ = reason_at_end();
         done_ = true;
     }
 }
@@ -454,6 +445,8 @@ void Process::finish() {
     wire::Frame frame;
     wire::QuerierReport& report = *frame.mutable_finished()->add_reports();
     if (replayer_) {
+        replayer_->count_drops();
+        because_ = because_.empty() ? reason_at_end() : because_;
         results_.finish(replayer_->statistics(), because_.empty(), because_);
         replayer_->statistics().fill(*report.mutable_counts());
     }

@@ -80,6 +80,7 @@ private:
     std::string because_;      ///< why the run is not clean
     bool trace_ended_ = false; ///< EndOfTrace came
     std::uint64_t handed_ = 0; ///< what it said
+    std::string realtime_refused_;
     std::uint64_t credit_ = 0;
     Nanoseconds last_heard_ = 0;
     Nanoseconds next_report_ = 0;

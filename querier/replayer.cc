@@ -324,6 +324,12 @@ void Replayer::poll() {
     }
 }
 
+void Replayer::count_drops() {
+    for (const auto& path : paths_) {
+        path->count_drops();
+    }
+}
+
 void Replayer::woke(Nanoseconds asleep, Nanoseconds timer, Nanoseconds awake) {
     waiter_.woke(asleep, timer, awake);
 }

@@ -110,6 +110,12 @@ public:
     /// Ends everything now: what was not sent is skipped, what is in flight timed out early.
     void abort();
 
+    /// What the kernel dropped and nobody has told of; the statistics are complete then.
+    void count_drops();
+
+    /// Something for the statistics that a reader should know though the run is clean.
+    void warn(const std::string& warning) { statistics_.warnings.push_back(warning); }
+
     /// Nothing waits and nothing is in flight.
     [[nodiscard]] bool settled() const { return idle() && slots_.used() == 0; }
 

@@ -5,9 +5,11 @@
 #include "querier/failures.hh"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <string>
 #include <sys/resource.h>
+#include <vector>
 
 namespace reprise::querier {
 namespace {
@@ -46,6 +48,15 @@ std::string failures_json(const Failures& failures) {
         out += fmt::format(R"(, "other": {})", failures.other());
     }
     return fmt::format("{{{}}}", out);
+}
+
+std::string warnings_json(const std::vector<std::string>& warnings) {
+    std::vector<std::string> quoted;
+    quoted.reserve(warnings.size());
+    for (const std::string& warning : warnings) {
+        quoted.push_back(json_string(warning));
+    }
+    return fmt::format("[{}]", fmt::join(quoted, ", "));
 }
 
 } // namespace
@@ -92,11 +103,12 @@ std::string statistics_json(const Statistics& s, bool clean, const std::string& 
         R"("failures": {}, "tcp_fallbacks": {}, )"
         R"("sockets_evicted": {}, "waited": {}, "hedged": {}, "hedges_won": {}, "behind_schedule": {}, "max_lateness_ns": {}, )"
         R"("clock_steps": {}, "reply_bytes": {}, "unreachable": {}, "receive_overflows": {}, )"
-        R"("cpu_s": {:.6f}, "max_rss_bytes": {}}})",
+        R"("warnings": {}, "cpu_s": {:.6f}, "max_rss_bytes": {}}})",
         clean, json_string(because), counts_json(s), connections_json(s), failures_json(s.failures),
         s.tcp_fallbacks, s.sockets_evicted, s.waited, s.hedged, s.hedges_won, s.behind_schedule,
         s.max_lateness, s.clock_steps, s.reply_bytes, s.unreachable, s.receive_overflows,
-        seconds(usage.ru_utime) + seconds(usage.ru_stime), usage.ru_maxrss * 1024);
+        warnings_json(s.warnings), seconds(usage.ru_utime) + seconds(usage.ru_stime),
+        usage.ru_maxrss * 1024);
 }
 
 } // namespace reprise::querier

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace reprise::querier {
 
@@ -52,6 +53,7 @@ struct Statistics {
     std::uint64_t unreachable = 0; ///< ICMP errors seen on UDP sockets
     std::uint64_t receive_overflows =
         0; ///< replies the kernel dropped because a socket's buffer was full
+    std::vector<std::string> warnings; ///< what makes a clean run say less than it seems to
 
     /// Adds one end of a query.
     void count_end(Status status);

@@ -105,6 +105,9 @@ public:
 
     /// Takes what came since the last call; cheap when nothing did.
     virtual void poll(const StampClock& /*stamps*/) {}
+
+    /// Counts what the kernel dropped and no answer has told of. At the end of the replay.
+    virtual void count_drops() = 0;
 };
 
 } // namespace reprise::querier

@@ -229,6 +229,32 @@ TEST_P(BothModesTest, FastRespectsTheLimitInFlight) {
 
 // Trouble
 
+/// Nothing comes behind the replies that found no room, which would tell of them.
+TEST_P(BothModesTest, RepliesDroppedBehindTheLastOneThatCameAreCounted) {
+    constexpr long kReplies = 1500; // 98 MB; the larger one of the buffers takes 67 MB
+    Parent parent(results_.path());
+    const UdpServer server(kServer, [&](const std::vector<Seen>& seen) {
+        parent.stop_process();
+        Message reply = make_reply(seen.back().query);
+        reply.resize(65'000);
+        return std::vector<Say>(kReplies, Say{.message = reply});
+    });
+    const long sent_before = snmp_counter("Udp", "OutDatagrams");
+    const long dropped_before = snmp_counter("Udp", "RcvbufErrors");
+    add(0);
+    begin(parent, in_mode(GetParam()));
+    parent.end_of_trace();
+    ASSERT_TRUE(parent.pump_until(
+        [&] { return snmp_counter("Udp", "OutDatagrams") == sent_before + 1 + kReplies; }));
+    parent.continue_process();
+    EXPECT_EQ(parent.finish(), 1);
+    const long dropped = snmp_counter("Udp", "RcvbufErrors") - dropped_before;
+    EXPECT_GT(dropped, 0);
+    EXPECT_EQ(statistic(parent, "receive_overflows"), dropped);
+    EXPECT_TRUE(parent.report().because().starts_with(std::to_string(dropped) + " replies were"))
+        << parent.report().because();
+}
+
 TEST_P(BothModesTest, AnAbortBeforeTheStartSkipsEverything) {
     Parent parent(results_.path());
     add_sources(300, kMillisecond);

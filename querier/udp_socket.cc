@@ -5,11 +5,13 @@
 #include "core/fd.hh"
 #include "querier/transport.hh"
 
+#include <array>
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <ctime>
+#include <linux/sock_diag.h>
 #include <netinet/in.h>
 #include <span>
 #include <sys/socket.h>
@@ -59,6 +61,15 @@ SendResult refusal(int error) {
         return SendResult::kOversize;
     }
     return no_buffer(error) ? SendResult::kBusy : SendResult::kFailed;
+}
+
+std::uint32_t SocketDrops::last_look(int fd) {
+    std::array<std::uint32_t, SK_MEMINFO_VARS> memory{};
+    socklen_t size = sizeof memory;
+    if (getsockopt(fd, SOL_SOCKET, SO_MEMINFO, memory.data(), &size) < 0 || size < sizeof memory) {
+        return 0;
+    }
+    return advance(memory[SK_MEMINFO_DROPS]);
 }
 
 Ancillary read_ancillary(const msghdr& message) {

@@ -9,6 +9,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <vector>
@@ -36,6 +37,28 @@ bool is_icmp(int error);
 
 /// What the kernel says of a send that failed.
 SendResult refusal(int error);
+
+/// Datagrams that the kernel dropped on one socket, as it counts them from the socket's opening on.
+class SocketDrops {
+public:
+    /// Those that are new in the kernel's count. A datagram brings the count of the moment when it
+    /// was queued, so that an older one may come later: then nothing is new.
+    std::uint32_t advance(std::uint32_t total) {
+        const std::uint32_t more = total - seen_;
+        if (more > std::numeric_limits<std::uint32_t>::max() / 2) {
+            return 0;
+        }
+        seen_ = total;
+        return more;
+    }
+
+    /// A last look at a socket that is about to be closed: no datagram tells of what was dropped
+    /// after the last one that was queued.
+    std::uint32_t last_look(int fd);
+
+private:
+    std::uint32_t seen_ = 0;
+};
 
 /// What came with a datagram besides its bytes.
 struct Ancillary {

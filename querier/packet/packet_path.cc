@@ -241,7 +241,8 @@ void PacketPath::poll(const StampClock& /*stamps*/) {
         more_ = drain(ring) == kMostFrames || more_;
     }
     if (polled_ >= drops_read_ + kDropsGap) {
-        count_drops(polled_);
+        drops_read_ = polled_;
+        count_drops();
     }
 }
 
@@ -295,8 +296,7 @@ void PacketPath::take_odd(const FrameRing::Frame& frame) {
     }
 }
 
-void PacketPath::count_drops(Nanoseconds now) {
-    drops_read_ = now;
+void PacketPath::count_drops() {
     for (FrameRing& ring : rings_) {
         statistics_.receive_overflows += ring.take_drops();
     }

@@ -69,6 +69,8 @@ public:
     /// To be called before timeouts are looked for.
     void poll(const StampClock& stamps) override;
 
+    void count_drops() override;
+
     /// "xdp" or "ring".
     [[nodiscard]] const char* kind() const { return xdp_ ? "xdp" : "ring"; }
 
@@ -103,7 +105,6 @@ private:
     void take_record(const PacketRecord& record);
     size_t drain(FrameRing& ring);
     void take_odd(const FrameRing::Frame& frame);
-    void count_drops(Nanoseconds now);
 
     PacketOptions options_;
     Servers servers_;
