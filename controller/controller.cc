@@ -61,7 +61,8 @@ Controller::Controller(const Options& options)
                .credit = [this](std::uint64_t) { pump_.again_in(0); },
                .abort = [this](const std::string& because) { abort(because); },
                .lost = [this](const tree::Child& child) { on_lost(child); },
-               .over = [this] { on_over(); }}),
+               .over = [this] { on_over(); }},
+              "the controller"),
       pump_(tree::Watch::timer(loop_, [this] { pump(); })),
       progress_(tree::Watch::every(loop_, kSecond, [this] { progress(); })),
       interrupt_(tree::Watch::on_signal(loop_, SIGINT, [this] { abort("interrupted"); })),
@@ -262,8 +263,10 @@ void Controller::abort(const std::string& because) {
 }
 
 void Controller::on_lost(const tree::Child& child) {
-    const std::string what =
-        fmt::format("host {} ({}) lost: {}", child.name, child.address, child.lost_because);
+    const bool ours = child.lost_because.starts_with("the controller "); // it stood still
+    const std::string host = fmt::format("host {} ({})", child.name, child.address);
+    const std::string what = ours ? fmt::format("{}, and {} gave up", child.lost_because, host)
+                                  : fmt::format("{} lost: {}", host, child.lost_because);
     if (phase_ < Phase::kRun) {
         abort(what + "; is the distributor started, and its certificate of this run?");
     } else {
@@ -289,13 +292,11 @@ void Controller::progress() {
     const wire::Counts& counts = status.counts();
     const FeedState feed = feed_.state();
     const Nanoseconds now = SteadyClock::now();
-    const double since = static_cast<double>(now - std::exchange(last_progress_, now)) / 1e9;
-    const auto fresh =
-        static_cast<double>(counts.sent() - std::exchange(last_sent_, counts.sent()));
+    rate_.count(counts.sent(), now - outcome_.start.mono - status.age_ns());
     fmt::print("progress read={} sent={} answered={} timed_out={} failed={} rate={:.0f} lag_us={} "
                "elapsed_s={:.1f} left_s={}\n",
                feed.read, counts.sent(), counts.answered(), counts.timed_out(),
-               counts.send_failed() + counts.connection_failed(), fresh / since,
+               counts.send_failed() + counts.connection_failed(), rate_.value(),
                status.lag_ns() / kMicrosecond, static_cast<double>(now - outcome_.start.mono) / 1e9,
                left_text(options_, feed, now - outcome_.start.mono));
     std::fflush(stdout);

@@ -7,6 +7,7 @@
 // are placed) -> run (reading keeps the window ahead of the schedule, as far as credits go)
 // -> drain (all handed out; waiting for Finished) -> over.
 
+#include "controller/live_rate.hh"
 #include "controller/options.hh"
 #include "controller/read_ahead.hh"
 #include "core/tree/fanout.hh"
@@ -84,8 +85,7 @@ private:
     bool holding_ = false;
     bool ended_ = false;       ///< nothing more to read
     std::uint64_t handed_ = 0; ///< queries
-    std::uint64_t last_sent_ = 0;
-    Nanoseconds last_progress_ = 0;
+    LiveRate rate_;
 };
 
 } // namespace reprise::controller

@@ -92,6 +92,8 @@ json child_json(const tree::Child& child, bool aborted) {
             {"rtt_ns", child.clock.best().round_trip},
             {"offset_ns", child.same_clock ? 0 : child.clock.best().offset},
             {"measured_offset_ns", child.clock.best().offset},
+            {"rtt_end_ns", child.clock.latest().round_trip},
+            {"offset_end_ns", child.same_clock ? 0 : child.clock.latest().offset},
             {"offsets", offsets},
             {"facts", facts},
             {"reports", reports}};
@@ -138,7 +140,8 @@ void judge(Report& report, const FeedState& feed, const tree::Fanout& fanout) {
         }
     }
     if (report.lost > 0) {
-        report.because.push_back(fmt::format("{} queries lost with their host", report.lost));
+        report.because.push_back(
+            fmt::format("{} queries have no known end: their host was lost", report.lost));
     }
     if (!feed.trouble.empty()) {
         report.because.push_back("trace: " + feed.trouble);

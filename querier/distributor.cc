@@ -37,6 +37,7 @@ constexpr Nanoseconds kExitPatience = 30 * kSecond;
 constexpr size_t kMostNewcomers = 16;
 constexpr std::uint64_t kCreditPortion = 4096;
 constexpr Nanoseconds kHandshakeTime = 5 * kSecond;
+constexpr Nanoseconds kLongPause = kSecond;    ///< of this process, between two ticks
 constexpr Nanoseconds kFarewell = 3 * kSecond; ///< for the parent to take Finished
 
 Bytes bytes_of(const std::string& text) {
@@ -81,7 +82,8 @@ Distributor::Distributor(const DistributorOptions& options)
                .credit = [this](std::uint64_t queries) { return_credit(queries); },
                .abort = [this](const std::string& because) { tell_parent_abort(because); },
                .lost = [this](const tree::Child& child) { on_lost(child); },
-               .over = [this] { on_over(); }}),
+               .over = [this] { on_over(); }},
+              "the distributor"),
       tick_(tree::Watch::every(loop_, kMillisecond * 200, [this] { tick(); })),
       flush_(tree::Watch::timer(loop_, [this] { fanout_.flush(); })),
       farewell_(tree::Watch::timer(loop_, [this] { loop_.stop(); })),
@@ -305,8 +307,10 @@ void Distributor::tick() {
     std::erase_if(newcomers_, [&](const auto& link) {
         return !link->open() || now - link->last_heard() > kHandshakeTime;
     });
-    const bool silent =
-        parent_ && parent_->open() && now - parent_->last_heard() > tree::kParentSilence;
+    const bool paused = now - std::exchange(ticked_, now) > kLongPause;
+    const bool silent = !paused && // what the parent said meanwhile is still to be read
+                        parent_ && parent_->open() &&
+                        now - parent_->last_heard() > tree::kParentSilence;
     if (silent) {
         parent_->close();
     }

@@ -97,7 +97,8 @@ private:
     bool set_up_ = false;
     bool started_ = false;
     bool ended_ = false;
-    std::string staged_;  ///< records of the first window
+    std::string staged_; ///< records of the first window
+    Nanoseconds ticked_ = SteadyClock::now();
     std::string unclean_; ///< first reason of our own
 };
 

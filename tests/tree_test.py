@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import time
@@ -34,6 +35,13 @@ def long_trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """60 s of 200 q/s, to be cut short by a fault."""
     options = ("--rate", "200", "--duration", "60", "--clients", "300", "--seed", "7")
     return synth(tmp_path_factory.mktemp("trace") / "long.pcap", *options)
+
+
+@pytest.fixture(scope="module")
+def steady_trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """6 s of a query each 2 ms."""
+    options = ("--rate", "500", "--arrival", "fixed", "--duration", "6", "--clients", "300")
+    return synth(tmp_path_factory.mktemp("trace") / "steady.pcap", *options)
 
 
 @contextmanager
@@ -139,6 +147,46 @@ def test_a_killed_controller_stops_the_queriers_with_whole_files(bed: Bed, long_
         assert file.problem is None
         assert len(file.records) > 0
         assert not file.statistics["clean"]
+
+
+def test_a_controller_that_stood_still_is_named_as_the_cause(bed: Bed, long_trace: Path) -> None:
+    bed.start_server()
+    distributor = bed.start_distributor(1)
+    controller = bed.start_controller(long_trace)
+    wait_for_answers(controller)
+    controller.process.send_signal(signal.SIGSTOP)
+    assert distributor.wait() == 1
+    controller.process.send_signal(signal.SIGCONT)
+    assert controller.wait() == 1
+    account = bed.account()
+    assert re.fullmatch(
+        r"the controller stood still for \d\.\d s \(stopped, or without processor time\), "
+        r"and host client1 \(198\.18\.1\.2:\d+\) gave up",
+        account["because"][0],
+    )
+    assert "TLS" not in controller.text()
+
+
+def test_the_live_rate_is_that_of_the_trace(bed: Bed, steady_trace: Path) -> None:
+    bed.start_server()
+    bed.start_distributor(1)
+    controller = bed.start_controller(steady_trace)
+    assert controller.wait() == 0, controller.text()
+    shown = [int(rate) for rate in re.findall(r"^progress .*rate=(\d+) ", controller.text(), re.MULTILINE)]
+    assert len(shown) >= 4
+    low, high = _rates_of_a_second(bed)  # 500 and 500, unless the machine was too busy for that
+    assert all(low * 0.9 <= rate <= high * 1.1 for rate in shown[1:-1]), (shown, low, high)
+
+
+def _rates_of_a_second(bed: Bed) -> tuple[float, float]:
+    """The lowest and the highest rate of a second of the replay, by the records."""
+    sent = np.sort(np.concatenate([np.asarray(file.records["send_ns"]) for file in bed.records()]))
+    begins = np.arange(0, sent[-1] - 1_100_000_000, 50_000_000)
+    counts = [
+        (np.searchsorted(sent, begins + length) - np.searchsorted(sent, begins)) * 1e9 / length
+        for length in (900_000_000, 1_000_000_000, 1_100_000_000)
+    ]
+    return float(np.min(counts)), float(np.max(counts))
 
 
 def test_a_silent_cut_of_the_control_link_is_noticed_by_both_ends(bed: Bed, long_trace: Path) -> None:

@@ -2,7 +2,14 @@
 
 #include "core/clock.hh"
 
+#include <algorithm>
+
 namespace reprise::tree {
+namespace {
+
+constexpr Nanoseconds kLatest = 10 * kSecond;
+
+} // namespace
 
 void ClockOffset::add(Nanoseconds sent, Nanoseconds remote, Nanoseconds received) {
     const ClockSample sample{.when = received,
@@ -16,6 +23,17 @@ void ClockOffset::add(Nanoseconds sent, Nanoseconds remote, Nanoseconds received
     } else if (sample.round_trip < series_.back().round_trip) {
         series_.back() = sample;
     }
+}
+
+ClockSample ClockOffset::latest() const {
+    if (series_.empty()) {
+        return {};
+    }
+    const Nanoseconds end = series_.back().when;
+    const Nanoseconds begin = end - std::min(kLatest, (end - series_.front().when) / 2);
+    const auto recent = std::ranges::find_if(
+        series_, [begin](const ClockSample& sample) { return sample.when >= begin; });
+    return *std::ranges::min_element(recent, series_.end(), {}, &ClockSample::round_trip);
 }
 
 } // namespace reprise::tree

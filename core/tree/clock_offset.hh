@@ -26,6 +26,10 @@ public:
     /// The sample with the least round trip so far.
     [[nodiscard]] const ClockSample& best() const { return best_; }
 
+    /// The sample with the least round trip of the last ten seconds; of the second half where there
+    /// are less than twenty. Equal to best() where no time has passed.
+    [[nodiscard]] ClockSample latest() const;
+
     /// One sample for each second, the best of that second: how the clocks drift. Recorded, never
     /// applied during a run.
     [[nodiscard]] const std::vector<ClockSample>& series() const { return series_; }

@@ -25,5 +25,25 @@ TEST(ClockOffset, KeepsTheBestSampleOfEachSecond) {
     EXPECT_EQ(clock.series()[1].offset, 2);
 }
 
+TEST(ClockOffset, EndsWithTheBestOfTheLastSeconds) {
+    ClockOffset clock;
+    EXPECT_EQ(clock.latest().offset, 0);
+    for (Nanoseconds second = 0; second <= 60; ++second) { // 10 us a second: 0.6 ms in all
+        const Nanoseconds sent = second * kSecond;
+        const Nanoseconds trip = second == 0 || second == 52 ? 20'000 : 200'000;
+        clock.add(sent, sent + trip / 2 + second * 10'000, sent + trip);
+    }
+    EXPECT_EQ(clock.best().offset, 0);
+    EXPECT_EQ(clock.latest().offset, 520'000);
+    EXPECT_EQ(clock.latest().round_trip, 20'000);
+}
+
+TEST(ClockOffset, OfAShortRunTheSecondHalfIsItsEnd) {
+    ClockOffset clock;
+    clock.add(0, 10, 20);
+    clock.add(3 * kSecond, 3 * kSecond + 150, 3 * kSecond + 100);
+    EXPECT_EQ(clock.latest().offset, 100);
+}
+
 } // namespace
 } // namespace reprise::tree

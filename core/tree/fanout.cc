@@ -38,6 +38,12 @@ std::string refusal(const wire::Hello& hello, const std::string& run) {
     return hello.queriers() == 0 ? "has no queriers" : "";
 }
 
+/// A pause after which children have given up, or nearly: they heard the last heartbeat a moment
+/// after it was sent.
+constexpr Nanoseconds kLongPause = kParentSilence - kHeartbeat / 2;
+/// So long after a pause it is what children are lost for.
+constexpr Nanoseconds kAftermath = 2 * kSecond;
+
 /// Sources with higher ids are hashed each time: a peer's odd id must not cost memory.
 constexpr std::uint32_t kMostKnown = 1U << 26U;
 
@@ -62,8 +68,8 @@ std::uint64_t ended(const wire::Counts& counts) {
            counts.connection_failed() + counts.skipped();
 }
 
-Fanout::Fanout(const EventLoop& loop, std::string run, Events events)
-    : run_(std::move(run)), events_(std::move(events)),
+Fanout::Fanout(const EventLoop& loop, std::string run, Events events, std::string own_name)
+    : run_(std::move(run)), own_name_(std::move(own_name)), events_(std::move(events)),
       heartbeat_(Watch::every(loop, kHeartbeat, [this] { heartbeat(); })) {
     describe_host(own_);
 }
@@ -96,6 +102,7 @@ void Fanout::on_frame(Child& child, wire::Frame& frame) {
         return on_credit(child, frame.credit().queries());
     case wire::Frame::kStatus:
         child.status = frame.status();
+        child.status_time = SteadyClock::now();
         return;
     case wire::Frame::kFinished:
         return on_finished(child, frame.finished());
@@ -192,15 +199,35 @@ void Fanout::lose(Child& child, const std::string& because) {
         return;
     }
     child.lost = true;
-    child.lost_because = because;
+    child.lost_because = reason_to_lose(because);
     child.link->close();
     drop_waiting(child);
     spdlog::error("event=child_lost child={} address={} because=\"{}\"", child.name, child.address,
-                  because);
+                  child.lost_because);
     if (events_.lost) {
         events_.lost(child);
     }
     over_if_all();
+}
+
+/// Stopped or without processor time, this process says nothing, and its children give up: then
+/// that is the cause, whatever the link says of its end.
+std::string Fanout::reason_to_lose(const std::string& because) {
+    const Nanoseconds now = SteadyClock::now();
+    note_pause(now);
+    if (pause_ == 0 || now - pause_end_ > kAftermath) {
+        return because;
+    }
+    return fmt::format("{} stood still for {:.1f} s (stopped, or without processor time)",
+                       own_name_, static_cast<double>(pause_) / double{kSecond});
+}
+
+void Fanout::note_pause(Nanoseconds now) {
+    const Nanoseconds pause = now - std::exchange(beat_, now);
+    if (pause > kLongPause) {
+        pause_ = pause;
+        pause_end_ = now;
+    }
 }
 
 bool Fanout::over() const {
@@ -351,11 +378,13 @@ void Fanout::abort(const std::string& because) {
 
 void Fanout::heartbeat() {
     const Nanoseconds now = SteadyClock::now();
+    note_pause(now);
+    const bool paused = pause_end_ == now; // what children said meanwhile is still to be read
     for (const auto& child : children_) {
         if (child->over()) {
             continue;
         }
-        if (now - child->link->last_heard() > kChildSilence) {
+        if (!paused && now - child->link->last_heard() > kChildSilence) {
             lose(*child, fmt::format("nothing heard for {} s; is the host up and the link whole?",
                                      kChildSilence / kSecond));
         } else if (child->ready) {
@@ -366,10 +395,20 @@ void Fanout::heartbeat() {
 
 wire::Status Fanout::status() const {
     wire::Status sum;
+    const Nanoseconds now = SteadyClock::now();
+    std::int64_t queriers = 0;
+    Nanoseconds ages = 0;
     for (const auto& child : children_) {
         add_counts(*sum.mutable_counts(), child->status.counts());
-        sum.set_lag_ns(std::max(sum.lag_ns(), child->over() ? 0 : child->status.lag_ns()));
+        if (child->over() || child->status_time == 0) {
+            continue; // its counts do not change any more, or yet
+        }
+        sum.set_lag_ns(std::max(sum.lag_ns(), child->status.lag_ns()));
+        const std::int64_t below = child->hello.queriers();
+        queriers += below;
+        ages += below * (now - child->status_time + child->status.age_ns());
     }
+    sum.set_age_ns(queriers > 0 ? ages / queriers : 0);
     return sum;
 }
 

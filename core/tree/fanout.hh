@@ -51,6 +51,7 @@ struct Child {
     std::uint64_t assigned = 0;   ///< queries given to it, lost ones included
     std::uint64_t uncredited = 0; ///< records given to it and not yet returned as credit
     wire::Status status;          ///< the last one
+    Nanoseconds status_time = 0;  ///< when it came; 0: none did yet
     std::vector<wire::QuerierReport> reports;
 
     BlockBuilder pending;         ///< block being filled
@@ -71,7 +72,9 @@ public:
         std::function<void()> over;                    ///< every child finished or is lost, once
     };
 
-    Fanout(const EventLoop& loop, std::string run, Events events);
+    /// `own_name`: this program, in reasons.
+    Fanout(const EventLoop& loop, std::string run, Events events,
+           std::string own_name = "the parent");
 
     /// Adds a child before the loop runs. `address` is for messages.
     Child& add(std::string name, std::string address, std::unique_ptr<Link> link);
@@ -107,7 +110,7 @@ public:
     [[nodiscard]] const std::vector<std::unique_ptr<Child>>& children() const { return children_; }
 
     [[nodiscard]] bool over() const;
-    /// Sum over the children's last Status.
+    /// Sum over the children's last Status, and how old it is.
     [[nodiscard]] wire::Status status() const;
     /// Queriers below and what they take in all.
     [[nodiscard]] std::uint32_t queriers() const;
@@ -129,11 +132,14 @@ private:
     void send_waiting(Child& child);
     void probe(Child& child);
     void heartbeat();
+    void note_pause(Nanoseconds now);
+    [[nodiscard]] std::string reason_to_lose(const std::string& because);
     bool names_differ();
     void ready_if_all();
     void over_if_all();
 
     std::string run_;
+    std::string own_name_;
     Events events_;
     std::vector<std::unique_ptr<Child>> children_;
     std::unique_ptr<Assignment> assignment_;
@@ -142,6 +148,9 @@ private:
     wire::Hello own_;
     Watch heartbeat_;
     std::uint64_t dropped_ = 0; ///< records given to children that are over since the last flush
+    Nanoseconds beat_ = SteadyClock::now(); ///< the last heartbeat
+    Nanoseconds pause_ = 0;                 ///< of this process, the last one
+    Nanoseconds pause_end_ = 0;
     bool over_told_ = false;
     bool aborted_ = false;
 };
