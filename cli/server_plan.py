@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from cli import network, replay_options
+from cli import delay, hierarchy_setup, network, replay_options
 from cli.experiment import Experiment, Tls
 from cli.planned import RESULTS, RUN, Facts, File, Folder, Process, Ready, Step, Stop
-from cli.servers import Service, Site, bind_config, nsd_config
+from cli.servers import COMPLAINTS, Service, Site, bind_config, nsd_config
 
 NAME = "server.reprise.test"  # in the certificate of our own server
 AUTHORITY = f"{RUN}/tls/server-ca.pem"
@@ -175,6 +175,7 @@ def _server(experiment: Experiment, facts: Facts) -> Process:
         files=(*read, zone_path(experiment, facts)),
         ready=ready,
         stop=Stop("SIGTERM", 10.0),
+        complaints=COMPLAINTS[server.kind],
     )
 
 
@@ -189,6 +190,7 @@ def sampler(
         f"{name}=@pid:{process}@",
         "--hz",
         str(experiment.sample.hz),
+        *(word for device in _tunnels(experiment) for word in ("--skip-interface", device)),
         "-o",
         f"{RESULTS}/{file}.csv",
     )
@@ -200,6 +202,12 @@ def sampler(
         after=(process,),
         ready=Ready("log", text="sampling"),
     )
+
+
+def _tunnels(experiment: Experiment) -> tuple[str, ...]:
+    """Devices through which packets pass a host a second time."""
+    by_proxy = experiment.world is not None and experiment.world.data_path == "tun"
+    return (*((hierarchy_setup.TUN,) if by_proxy else ()), *((delay.TUN,) if experiment.rtt else ()))
 
 
 def capture(experiment: Experiment, facts: Facts) -> Process:

@@ -2,6 +2,7 @@
 
 #include "core/fd.hh"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cstddef>
@@ -118,7 +119,7 @@ std::uint64_t parse_listen_drops(std::string_view netstat) {
     return below(netstat, "TcpExt:", "ListenDrops");
 }
 
-Traffic parse_traffic(std::string_view net_dev) {
+Traffic parse_traffic(std::string_view net_dev, const std::vector<std::string>& skipped) {
     Traffic total;
     while (!net_dev.empty()) {
         std::string_view line = take(net_dev, "\n");
@@ -126,7 +127,8 @@ Traffic parse_traffic(std::string_view net_dev) {
             continue; // one of the two lines of headings
         }
         const std::vector<std::string_view> name = words(take(line, ":"));
-        if (name.empty() || name.front() == "lo") {
+        if (name.empty() || name.front() == "lo" ||
+            std::ranges::find(skipped, name.front()) != skipped.end()) {
             continue;
         }
         const std::vector<std::string_view> fields = words(line);

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace reprise::sampler {
 
@@ -34,7 +35,7 @@ Sockets parse_sockets(std::string_view sockstat, std::string_view sockstat6, std
 /// Connections that a full listen queue turned away so far, from /proc/net/netstat.
 std::uint64_t parse_listen_drops(std::string_view netstat);
 
-/// All interfaces but the loopback, from /proc/net/dev.
+/// All interfaces but the loopback and those skipped, from /proc/net/dev.
 struct Traffic {
     std::uint64_t rx_packets = 0;
     std::uint64_t tx_packets = 0;
@@ -42,7 +43,7 @@ struct Traffic {
     std::uint64_t tx_bytes = 0;
 };
 
-Traffic parse_traffic(std::string_view net_dev);
+Traffic parse_traffic(std::string_view net_dev, const std::vector<std::string>& skipped = {});
 
 /// Bytes of the kernel's objects (sockets, files, buffers) of the whole machine, from
 /// /proc/meminfo.

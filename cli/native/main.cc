@@ -87,11 +87,15 @@ int body(int argc, char** argv) {
     reprise::Command app{
         "Samples processes, memory, sockets and packets of this host into a CSV file."};
     std::vector<std::string> processes;
+    std::vector<std::string> skipped;
     std::string out;
     double hz = 1;
     app.add_option("--process", processes, "Process tree to watch, NAME=PID; several times")
         .required();
     app.add_option("--hz", hz, "Samples a second").in_range(0.1, 10.0);
+    app.add_option("--skip-interface", skipped,
+                   "Interface whose packets are not counted, as they pass another one too; several "
+                   "times");
     app.add_option("-o", out, "File to write").required();
     if (const auto status = app.parse(argc, argv)) {
         return *status;
@@ -102,7 +106,7 @@ int body(int argc, char** argv) {
         watched.push_back(reprise::sampler::parse_watched(text));
     }
     const auto interval = static_cast<Nanoseconds>(static_cast<double>(kSecond) / hz);
-    reprise::sampler::Sampler sampler(std::move(watched), interval);
+    reprise::sampler::Sampler sampler(std::move(watched), interval, std::move(skipped));
     Output output(out);
     output.write(reprise::sampler::columns());
     std::cerr << "sampling\n";

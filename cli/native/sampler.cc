@@ -48,8 +48,9 @@ std::string columns() {
            "slab_bytes,listen_drops,tcp_dumped\n";
 }
 
-Sampler::Sampler(std::vector<Watched> watched, Nanoseconds interval)
-    : watched_(std::move(watched)), tcp_(kDumpShare, interval),
+Sampler::Sampler(std::vector<Watched> watched, Nanoseconds interval,
+                 std::vector<std::string> skipped)
+    : watched_(std::move(watched)), skipped_(std::move(skipped)), tcp_(kDumpShare, interval),
       pss_(watched_.size(),
            ProportionalSize(kPssShare / static_cast<double>(watched_.size()), interval)) {}
 
@@ -58,7 +59,7 @@ std::string Sampler::host_part(bool exact) {
         parse_sockets(read_text("/proc/self/net/sockstat"), read_text("/proc/self/net/sockstat6"),
                       read_text("/proc/self/net/snmp"));
     const TcpStates tcp = tcp_.sample(sockets, exact);
-    const Traffic traffic = parse_traffic(read_text("/proc/self/net/dev"));
+    const Traffic traffic = parse_traffic(read_text("/proc/self/net/dev"), skipped_);
     const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
     return fmt::format(
         "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}", tcp.established, tcp.syn_recv,

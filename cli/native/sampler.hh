@@ -47,7 +47,9 @@ private:
 
 class Sampler {
 public:
-    Sampler(std::vector<Watched> watched, Nanoseconds interval);
+    /// `skipped`: interfaces that carry packets a second time, such as TUN devices.
+    Sampler(std::vector<Watched> watched, Nanoseconds interval,
+            std::vector<std::string> skipped = {});
 
     /// One line for each watched tree. `exact`: nothing is left out for its price.
     std::string sample(bool exact);
@@ -55,6 +57,7 @@ public:
 private:
     std::string host_part(bool exact);
     std::vector<Watched> watched_;
+    std::vector<std::string> skipped_;
     TcpCounter tcp_;
     std::vector<ProportionalSize> pss_;
 };

@@ -170,6 +170,15 @@ TEST(HostCounters, TrafficLeavesTheLoopbackOut) {
     EXPECT_EQ(found.tx_bytes, 300);
 }
 
+TEST(HostCounters, TrafficLeavesOutWhatPassesASecondTime) {
+    const std::string text =
+        " reprise1: 100 2 0 0 0 0 0 0 300 4 0\n data1: 10 1 0 0 0 0 0 0 30 3 0\n";
+    EXPECT_EQ(parse_traffic(text).rx_packets, 3);
+    const Traffic found = parse_traffic(text, {"reprise0", "reprise1"});
+    EXPECT_EQ(found.rx_packets, 1);
+    EXPECT_EQ(found.tx_packets, 3);
+}
+
 TEST(HostCounters, CpuIsBusyTimeAndSteal) {
     const auto tick = static_cast<double>(::sysconf(_SC_CLK_TCK));
     const Cpu found = parse_cpu("cpu  100 20 30 4000 50 6 7 8 0 0\ncpu0 1 1 1\n");
