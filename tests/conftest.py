@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import lzma
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from cli import programs
-from tests.bed import Bed, MakeBed
+from tests.bed import ZONE, Bed, MakeBed, synth
+from tests.desk import EXPERIMENT, QUERIES
 
 DATA = programs.ROOT.parent / "shared" / "data"
 REAL_MINUTE = DATA / "root" / "nsd-live.raw.pcap.xz"
@@ -49,3 +51,20 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     trace.write_bytes(lzma.decompress(REAL_MINUTE.read_bytes()))
     zone.write_bytes(lzma.decompress(ROOT_ZONE.read_bytes()))
     return trace, zone
+
+
+@pytest.fixture(scope="session")
+def desk_trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two seconds of queries, over UDP and TCP, IPv4 and IPv6."""
+    folder = tmp_path_factory.mktemp("trace")
+    shares = ("--queries", str(QUERIES), "--rate", "200", "--clients", "20", "--tcp-share", "0.05")
+    return synth(folder / "trace.pcap", *shares)
+
+
+@pytest.fixture
+def desk(tmp_path: Path, desk_trace: Path) -> Path:
+    """A folder with a good experiment, trace and zone."""
+    shutil.copy(desk_trace, tmp_path / "trace.pcap")
+    (tmp_path / "zone").write_text(ZONE, encoding="ascii")
+    (tmp_path / "good.toml").write_text(EXPERIMENT, encoding="ascii")
+    return tmp_path

@@ -20,7 +20,7 @@ from cli.planned import RUN
 from report.rqfile import TRANSPORTS, Records, Status, read_rq
 from tests import packets
 from tests.bed import ZONE, Bed, MakeBed, wait_for
-from tests.faults_test import Ended, run, started
+from tests.desk import Ended, run, started
 
 pytestmark = pytest.mark.netns
 
@@ -112,6 +112,7 @@ def test_answers_over_udp_come_a_round_trip_later(desk: Path) -> None:
         0,
     )
     assert stats["delay_error_us"]["packets"] == 200
+    assert 2 <= ended.summary()["packets_per_query"] < 3  # each on the link, none again on the device
 
 
 @pytest.mark.parametrize(("transport", "to_connect", "trips"), [("tcp", 1, 2), ("tls", 2, 4)])

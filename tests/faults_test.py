@@ -10,7 +10,6 @@ import errno
 import gzip
 import json
 import os
-import re
 import shutil
 import signal
 import socket
@@ -18,29 +17,15 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from cli import linux, programs, sandbox
 from tests import command
-from tests.bed import ZONE, has_ended, synth, wait_for
+from tests.bed import has_ended, synth, wait_for
+from tests.desk import LIMIT_S, QUERIES, below, reprise, run, started
 
-LIMIT_S = 60.0
-QUERIES = 400
-EXPERIMENT = """schema = 1
-name = "fault"
-trace = "trace.pcap"
-[server]
-kind = "nsd"
-zone = "zone"
-[replay]
-timeout_s = 1
-[topology]
-queriers = 1
-"""
 AT_ADDRESS = """schema = 1
 name = "fault"
 trace = "trace.pcap"
@@ -49,113 +34,6 @@ kind = "address"
 addresses = ["127.0.0.1"]
 port = {port}
 """
-ENDS = ("answered", "timed_out", "send_failed", "connection_failed", "skipped", "lost")
-
-
-@dataclass(frozen=True)
-class Ended:
-    """A command's end: its status, its standard output and error, and its results folders by name."""
-
-    status: int
-    output: str
-    errors: str
-    results: tuple[Path, ...]
-
-    def line(self) -> str:
-        """The one error line; anything else than exactly one fails."""
-        assert "Traceback" not in self.errors, self.errors
-        found = [line for line in self.errors.splitlines() if ": error: " in line]
-        assert len(found) == 1, self.errors
-        assert self.status in (1, 2), self.errors
-        assert re.fullmatch(r"reprise: error: [^;].*; \S.*", found[0]), found[0]
-        return found[0]
-
-    def summary(self) -> dict[str, Any]:
-        """summary.json of the only run, every query of which has its end."""
-        (folder,) = self.results
-        summary: dict[str, Any] = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
-        assert sum(summary["queries"][end] for end in ENDS) == summary["queries"]["read"]
-        assert not folder.name.endswith(".partial")
-        return summary
-
-
-@dataclass(frozen=True)
-class Running:
-    """A command that has been started in a process group of its own."""
-
-    folder: Path
-    process: command.Command
-
-    def errors(self) -> str:
-        return (self.folder / "stderr").read_text(encoding="utf-8", errors="replace")
-
-    def reaches(self, text: str) -> None:
-        wait_for(lambda: text in self.errors() or self.process.poll() is not None, text)
-        assert text in self.errors()
-
-    def end(self) -> Ended:
-        status = self.process.wait(LIMIT_S)
-        output = (self.folder / "stdout").read_text(encoding="utf-8")
-        folder = self.folder / "results"
-        results = tuple(sorted(folder.iterdir())) if folder.is_dir() else ()
-        return Ended(status, output, self.errors(), results)
-
-    def offspring(self, word: str) -> list[int]:
-        """Processes below the command whose command line has the word, the oldest first."""
-        return [pid for pid in _below(self.process.pid) if word in _words(pid)]
-
-
-def _words(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace")
-    except OSError:
-        return ""
-
-
-def _below(pid: int) -> list[int]:
-    try:
-        children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
-    except OSError:
-        return []
-    return [found for child in children for found in (int(child), *_below(int(child)))]
-
-
-@pytest.fixture(scope="module")
-def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two seconds of queries, over UDP and TCP, IPv4 and IPv6."""
-    folder = tmp_path_factory.mktemp("trace")
-    shares = ("--queries", str(QUERIES), "--rate", "200", "--clients", "20", "--tcp-share", "0.05")
-    return synth(folder / "trace.pcap", *shares)
-
-
-@pytest.fixture
-def desk(tmp_path: Path, trace: Path) -> Path:
-    """A folder with a good experiment, trace and zone."""
-    shutil.copy(trace, tmp_path / "trace.pcap")
-    (tmp_path / "zone").write_text(ZONE, encoding="ascii")
-    (tmp_path / "good.toml").write_text(EXPERIMENT, encoding="ascii")
-    return tmp_path
-
-
-@contextmanager
-def started(folder: Path, *arguments: str, **more: Any) -> Iterator[Running]:
-    with (folder / "stdout").open("wb") as output, (folder / "stderr").open("wb") as errors:
-        process = command.start(*arguments, cwd=folder, **{"stdout": output, "stderr": errors, **more})
-    try:
-        yield Running(folder, process)
-    finally:
-        if process.poll() is None:
-            process.kill()
-        process.wait()
-
-
-def reprise(folder: Path, *arguments: str, **more: Any) -> Ended:
-    with started(folder, *arguments, **more) as running:
-        return running.end()
-
-
-def run(folder: Path, *settings: str, experiment: str = "good.toml") -> Ended:
-    return reprise(folder, "run", experiment, *(word for one in settings for word in ("--set", one)))
 
 
 # --- bad traces -------------------------------------------------------------------------------------------
@@ -394,7 +272,7 @@ def test_an_interrupted_report_leaves_a_partial_folder(desk: Path) -> None:
 def test_sigkill_of_the_command_leaves_no_process(desk: Path) -> None:
     with started(desk, "run", "good.toml") as running:
         running.reaches("sent ")
-        others = _below(running.process.pid)
+        others = below(running.process.pid)
         running.process.kill()
         running.process.wait()
         wait_for(lambda: all(map(has_ended, others)), "the end of all")

@@ -1,0 +1,118 @@
+"""A folder with an experiment, and the `reprise` command in it: what faults are tried on."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests import command
+from tests.bed import wait_for
+
+LIMIT_S = 60.0
+QUERIES = 400
+EXPERIMENT = """schema = 1
+name = "fault"
+trace = "trace.pcap"
+[server]
+kind = "nsd"
+zone = "zone"
+[replay]
+timeout_s = 1
+[topology]
+queriers = 1
+"""
+ENDS = ("answered", "timed_out", "send_failed", "connection_failed", "skipped", "lost")
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A command's end: its status, its standard output and error, and its results folders by name."""
+
+    status: int
+    output: str
+    errors: str
+    results: tuple[Path, ...]
+
+    def line(self) -> str:
+        """The one error line; anything else than exactly one fails."""
+        assert "Traceback" not in self.errors, self.errors
+        found = [line for line in self.errors.splitlines() if ": error: " in line]
+        assert len(found) == 1, self.errors
+        assert self.status in (1, 2), self.errors
+        assert re.fullmatch(r"reprise: error: [^;].*; \S.*", found[0]), found[0]
+        return found[0]
+
+    def summary(self) -> dict[str, Any]:
+        """summary.json of the only run, every query of which has its end."""
+        (folder,) = self.results
+        summary: dict[str, Any] = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+        assert sum(summary["queries"][end] for end in ENDS) == summary["queries"]["read"]
+        assert not folder.name.endswith(".partial")
+        return summary
+
+
+@dataclass(frozen=True)
+class Running:
+    """A command that has been started in a process group of its own."""
+
+    folder: Path
+    process: command.Command
+
+    def errors(self) -> str:
+        return (self.folder / "stderr").read_text(encoding="utf-8", errors="replace")
+
+    def reaches(self, text: str) -> None:
+        wait_for(lambda: text in self.errors() or self.process.poll() is not None, text)
+        assert text in self.errors()
+
+    def end(self) -> Ended:
+        status = self.process.wait(LIMIT_S)
+        output = (self.folder / "stdout").read_text(encoding="utf-8")
+        folder = self.folder / "results"
+        results = tuple(sorted(folder.iterdir())) if folder.is_dir() else ()
+        return Ended(status, output, self.errors(), results)
+
+    def offspring(self, word: str) -> list[int]:
+        """Processes below the command whose command line has the word, the oldest first."""
+        return [pid for pid in below(self.process.pid) if word in words_of(pid)]
+
+
+def words_of(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def below(pid: int) -> list[int]:
+    try:
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
+    except OSError:
+        return []
+    return [found for child in children for found in (int(child), *below(int(child)))]
+
+
+@contextmanager
+def started(folder: Path, *arguments: str, **more: Any) -> Iterator[Running]:
+    with (folder / "stdout").open("wb") as output, (folder / "stderr").open("wb") as errors:
+        process = command.start(*arguments, cwd=folder, **{"stdout": output, "stderr": errors, **more})
+    try:
+        yield Running(folder, process)
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.wait()
+
+
+def reprise(folder: Path, *arguments: str, **more: Any) -> Ended:
+    with started(folder, *arguments, **more) as running:
+        return running.end()
+
+
+def run(folder: Path, *settings: str, experiment: str = "good.toml") -> Ended:
+    return reprise(folder, "run", experiment, *(word for one in settings for word in ("--set", one)))
