@@ -17,13 +17,13 @@ import shutil
 import signal
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cli import delay, hoststeps, linux, netns, processes, progress, ready, sockdiag, zone_plan
+from cli import delay, hoststeps, linux, netns, processes, progress, ready, sockdiag, workers, zone_plan
 from cli.errors import EXIT_FAILED, Interrupted, RepriseError
-from cli.planned import RESULTS, RUN, Folder, Plan, Process, Step
+from cli.planned import RESULTS, RUN, Folder, HostStep, Plan, Process, Step
 from cli.processes import Child, Launch, last_line
 from cli.sandbox import STOP
 from cli.words import judged, last_words, parts, step_error
@@ -51,6 +51,7 @@ class Outcome:
     processes: list[dict[str, Any]] = field(default_factory=list)
     steal_s: float = 0.0
     leaked_packets: int | None = None
+    leaks: list[dict[str, Any]] = field(default_factory=list)
     refused_sysctls: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
@@ -76,6 +77,7 @@ class Executor:
         self._stopping = False
         self._main_output = b""
         self._main_because = ""
+        self._workers = workers.Watch(())
         self._alone_since: float | None = None  # when the last distributor was seen to have ended
         self.outcome = Outcome()
 
@@ -189,25 +191,35 @@ class Executor:
     def _set_up(self) -> None:
         """The hosts' own set-up; the namespaces vanish, so that nothing is undone here."""
         for step in self._plan.setup:
-            hoststeps.carry_out(
-                step.apply, self._hosts.of(step.host), self._fill, self._env({}), self._log(step.id)
-            )
+            self._carry_out(step)
+
+    def _carry_out(self, step: HostStep) -> None:
+        log = self._log(step.id)
+        hoststeps.carry_out(step.apply, self._hosts.of(step.host), self._fill, self._env({}), log)
+
+    def _begin(self) -> None:
+        """The last before the main process: what is read off the hosts, and the servers' processes."""
+        for step in self._plan.begin:
+            self._carry_out(step)
+        complaints = {process.id: process.complaints for process in self._plan.processes}
+        self._workers = workers.of_plan(self._children.values(), complaints, _ESSENTIAL)
 
     def _finish(self) -> None:
         """What is read off the hosts at the end; a run that failed before it began has nothing to read."""
         if not self.outcome.started:
             return
+        self._workers.look()
+        self.outcome.because += self._workers.reasons()
         for step in self._plan.finish:
             try:
-                hoststeps.carry_out(
-                    step.apply, self._hosts.of(step.host), self._fill, self._env({}), self._log(step.id)
-                )
+                self._carry_out(step)
             except RepriseError as error:
                 self.outcome.because.append(error.what)
 
     def _start_all(self) -> None:
         for process in self._plan.processes:
             if process.id == self._plan.main:
+                self._begin()
                 self._progress.phase("replaying")
                 self.outcome.started = True
             elif process.role in ("server", "distributor", "meta"):
@@ -303,6 +315,7 @@ class Executor:
     def _trouble(self) -> tuple[str, str] | None:
         """What makes going on pointless: a dead server, a controller that hangs, or no space for results."""
         self._restart_the_dead()
+        self._workers.look()
         for child in self._children.values():
             if child.role in _ESSENTIAL and not child.running:
                 end = processes.describe_exit(child.exit or 0)
@@ -427,13 +440,12 @@ class Executor:
             self._count_leaks()
 
     def _count_leaks(self) -> None:
-        """What had no route out, and what the hosts' guards stopped, which name themselves."""
-        guarded = hoststeps.guarded(self._results)
-        self.outcome.because += [f"{count} packets {what}" for what, count in guarded.items()]
-        routeless = netns.refused_packets(self._hosts)
-        if routeless:
-            self.outcome.because.append(f"{routeless} packets were meant for outside")
-        self.outcome.leaked_packets = routeless + sum(guarded.values())
+        """What had no route out, and what the hosts' guards stopped; the report says why."""
+        found = hoststeps.guarded(self._results)
+        for host, count in netns.refused_packets(self._hosts).items():
+            found.append(hoststeps.Leak(host, count, "were meant for outside: no route leads there"))
+        self.outcome.leaks = [asdict(one) for one in found]
+        self.outcome.leaked_packets = sum(one.packets for one in found)
 
     def _note_early_end(self, child: Child) -> None:
         if child.replaced or self._ended_well(child):

@@ -6,6 +6,7 @@ import dataclasses
 import json
 import os
 import pwd
+import re
 import shutil
 import signal
 import subprocess
@@ -23,6 +24,8 @@ from cli.errors import RepriseError
 from cli.experiment import Experiment, Replay, Sample, Server, Tls
 from cli.plan import make
 from cli.planned import Facts, Plan, Process, Ready, Stop
+from report.run import open_run
+from report.testbed import look_at
 from tests.bed import has_ended
 
 pytestmark = pytest.mark.netns
@@ -238,7 +241,27 @@ def test_a_packet_meant_for_outside_makes_the_run_unclean(tmp_path: Path) -> Non
     execute(make_plan(tmp_path, "nsd", (sys.executable, "-c", code)), tmp_path / "results")
     found = manifest(tmp_path / "results")
     assert found["leaked_packets"] > 0
-    assert any("outside" in reason for reason in found["unclean_because"])
+    (leak,) = found["leaks"]
+    assert leak["host"] == "client1"
+    assert "meant for outside" in leak["what"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="captures need root")
+def test_a_capture_that_was_too_slow_is_found_out(tmp_path: Path) -> None:
+    """tcpdump stands still while more comes than its buffer holds."""
+    flood = (
+        "import socket; s = socket.socket(2, 2); s.connect(('198.19.255.53', 53))\n"
+        "for n in range(3000): s.send(bytes(1000))"
+    )
+    stopped = f'kill -STOP @pid:capture@; {sys.executable} -c "$0"; kill -CONT @pid:capture@'
+    plan = make_plan(tmp_path, "nsd", ("/bin/sh", "-c", stopped, flood), capture=True)
+    slow = [
+        dataclasses.replace(one, argv=tuple("256" if word == "65536" else word for word in one.argv))
+        for one in plan.processes
+    ]
+    execute(dataclasses.replace(plan, processes=tuple(slow)), tmp_path / "results")
+    (loss,) = [one for one in look_at(open_run(tmp_path / "results"), []).losses if "capture" in one]
+    assert re.fullmatch(r"server: capture\.pcap lacks [\d,]+ packets, dropped by the kernel", loss)
 
 
 def test_sigkill_of_the_command_leaves_nothing(background: tuple[int, str]) -> None:

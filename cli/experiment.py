@@ -177,6 +177,9 @@ class Hierarchy:
     skip_bad: bool = False
     edns_size: int = 4096
     minimal_responses: bool = True
+    max_servfail_percent: float = 1.0  # above these a run is not clean
+    max_unmapped_percent: float = 1.0
+    max_lost_percent: float = 1.0
     rtt: Rtt | None = None
 
     @property

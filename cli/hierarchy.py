@@ -17,10 +17,12 @@ from cli import (
     delay,
     hierarchy_network,
     hierarchy_setup,
+    host_counters,
     network,
     nftables,
     resolvers,
     server_plan,
+    servers,
     zone_plan,
 )
 from cli.experiment import Experiment, Hierarchy
@@ -243,15 +245,23 @@ def setup(experiment: Experiment) -> tuple[HostStep, ...]:
     return hierarchy_setup.steps(servers, _metas(experiment), world.data_path, world.instances)
 
 
+def begin(experiment: Experiment, facts: Facts) -> tuple[HostStep, ...]:
+    """What is read off the hosts before the replay: again, at a moment within that of the hosts' counters."""
+    return _counts(experiment, facts, "begin", host_counters.BEFORE)
+
+
 def finish(experiment: Experiment, facts: Facts) -> tuple[HostStep, ...]:
     """What is read off the hosts at the end."""
     hosts = [*(host for _, host, _ in _resolvers(experiment)), *(host for _, host in _metas(experiment))]
-    return (
-        *(hierarchy_setup.read_guard(host) for host in hosts),
-        *(
-            HostStep(f"count-{host}", host, ((*_env(facts), *_count(experiment, facts, host, kind, "")),))
-            for _, host, kind in _resolvers(experiment)
-        ),
+    return (*(hierarchy_setup.read_guard(host) for host in hosts), *_counts(experiment, facts, "end", ""))
+
+
+def _counts(experiment: Experiment, facts: Facts, name: str, when: str) -> tuple[HostStep, ...]:
+    return tuple(
+        HostStep(
+            f"count-{host}-{name}", host, ((*_env(facts), *_count(experiment, facts, host, kind, when)),)
+        )
+        for _, host, kind in _resolvers(experiment)
     )
 
 
@@ -259,9 +269,11 @@ def _env(facts: Facts) -> tuple[str, ...]:
     return ("env", *(f"{key}={value}" for key, value in facts.module_env.items()))
 
 
-def _count(experiment: Experiment, facts: Facts, host: str, kind: str, when: str) -> tuple[str, ...]:
-    """The command that reads a resolver's own counters and those of its data path; before the replay it waits
-    for the end of what the resolver does by itself.
+def _count(
+    experiment: Experiment, facts: Facts, host: str, kind: str, when: str, idle: bool = False
+) -> tuple[str, ...]:
+    """The command that reads a resolver's own counters and those of its data path, where asked when the
+    resolver has ended what it does by itself.
     """
     path = (
         ("--nft",)
@@ -273,7 +285,7 @@ def _count(experiment: Experiment, facts: Facts, host: str, kind: str, when: str
         kind,
         f"{RUN}/{host}",
         *path,
-        *(("--idle",) if when else ()),
+        *(("--idle",) if idle else ()),
         "-o",
         f"{RESULTS}/resolver-{host}{when}.json",
     )
@@ -303,7 +315,7 @@ def processes(experiment: Experiment, facts: Facts) -> tuple[Process, ...]:
             f"count-{host}-before",
             "count",
             host,
-            _count(experiment, facts, host, kind, "-before"),
+            _count(experiment, facts, host, kind, host_counters.BEFORE, idle=True),
             facts.module_env,
             ready=Ready("exit", timeout_s=90.0),
         )
@@ -325,7 +337,16 @@ def _meta(experiment: Experiment, facts: Facts, number: int, host: str) -> Proce
         ready, env = Ready("log", text="event=ready", timeout_s=experiment.server.ready_s), facts.module_env
     mend = "" if world.skip_bad else _SKIP
     ready = dataclasses.replace(ready, refuse=REFUSED[world.engine], mend=mend)
-    return Process(host, "meta", host, argv, env, ready=ready, stop=Stop("SIGTERM", 10.0))
+    return Process(
+        host,
+        "meta",
+        host,
+        argv,
+        env,
+        ready=ready,
+        stop=Stop("SIGTERM", 10.0),
+        complaints=servers.COMPLAINTS[world.engine],
+    )
 
 
 def _proxy(experiment: Experiment, facts: Facts, side: str, number: int, host: str) -> Process:
@@ -381,6 +402,7 @@ def _resolver(experiment: Experiment, facts: Facts, number: int, host: str, kind
         files=(config,),
         ready=ready,
         stop=Stop("SIGTERM", 10.0),
+        complaints=servers.COMPLAINTS[kind],
     )
 
 

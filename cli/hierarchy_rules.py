@@ -78,6 +78,9 @@ def _check_numbers(experiment: Experiment, world: Hierarchy) -> None:
         ("edns_size", world.edns_size, 512, 4_096),
         ("synth.zones", synth.zones if synth else 1, 1, 1_000_000),
         ("synth.seed", synth.seed if synth else 0, 0, (1 << 63) - 1),
+        ("max_servfail_percent", world.max_servfail_percent, 0, 100),
+        ("max_unmapped_percent", world.max_unmapped_percent, 0, 100),
+        ("max_lost_percent", world.max_lost_percent, 0, 100),
     ):
         want(low <= value <= high, f"hierarchy.{key} = {value} is out of range", f"use {low} to {high}")
     want(

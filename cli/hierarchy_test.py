@@ -141,6 +141,9 @@ def test_the_plan_brings_everything_up_in_order() -> None:
         "meta1", "proxy-meta1", "proxy-server", "server", "sampler", "sampler-meta1", "warm-server",
         "count-server-before", "distributor-client1", "controller",
     ]  # fmt: skip
+    counted = [f"counters-{host}" for host in ("controller", "client1", "server", "meta1")]
+    assert [one.id for one in plan.begin] == [*(f"{one}-before" for one in counted), "count-server-begin"]
+    assert [one.id for one in plan.finish][-5:] == ["count-server-end", *counted]
     assert [one.id for one in plan.setup[:2]] == ["guard-server", "guard-meta1"]
     assert all(step.undo for step in plan.setup)
     assert {step.host for step in plan.setup} == {"server", "meta1"}
@@ -153,7 +156,9 @@ def test_the_plan_brings_everything_up_in_order() -> None:
 def test_no_path_stands_in_a_shells_line(data_path: str) -> None:
     plan = plan_with(data_path=data_path, zones="/z;`x`", synth=None, instances=2)
     commands = [one.argv for one in plan.prepare]
-    commands += [argv for step in (*plan.setup, *plan.finish) for argv in (*step.apply, *step.undo)]
+    commands += [
+        argv for step in (*plan.setup, *plan.begin, *plan.finish) for argv in (*step.apply, *step.undo)
+    ]
     lines = [argv[2] for argv in commands if argv[:2] == ("sh", "-c")]
     assert len(lines) > 20
     assert not [line for line in lines if "@r" in line or "/z" in line]
@@ -278,11 +283,13 @@ def test_what_guards_counted_names_host_and_counter(tmp_path: Path) -> None:
 
     (tmp_path / "guard-server.json").write_text(counted(3))
     (tmp_path / "guard-meta1.json").write_text(counted(0))
-    found = hoststeps.guarded(tmp_path)
-    assert list(found.values()) == [3]
-    assert "of server to ports 53, 853 or 443" in next(iter(found))
+    (found,) = hoststeps.guarded(tmp_path)
+    assert (found.host, found.packets) == ("server", 3)
+    assert "to ports 53, 853 or 443" in found.what
+    assert "guard's counter dns_ports" in found.what
     (tmp_path / "guard-meta1.json").write_text("cut")
-    assert any("meta1, whose guard cannot be read" in words for words in hoststeps.guarded(tmp_path))
+    first = hoststeps.guarded(tmp_path)[0]
+    assert (first.host, first.what) == ("meta1", "may have left unseen: its guard cannot be read")
 
 
 SITE = resolvers.Site(
@@ -441,7 +448,7 @@ def test_counters_of_all_proxies_of_a_host_are_added(tmp_path: Path) -> None:
         path = tmp_path / f"proxy-server-{turn}.json"
         counted = {
             "upstream": {"udp_queries": 5, "tcp_connections": turn},
-            "packets": {"unmapped": 2},
+            "packets": {"unmapped": 2, "lost": 3},
             "unmapped": [{"address": "192.0.2.9", "packets": 2}],
             "counted_until_ns": 2**62 if turn else 1,  # the first has ended, the second is ahead
         }
@@ -449,5 +456,6 @@ def test_counters_of_all_proxies_of_a_host_are_added(tmp_path: Path) -> None:
     (tmp_path / "proxy-server2-0.json").write_text("{}")
     found = resolver_stats.of_proxy(tmp_path, "proxy-server-")
     assert found == {
-        "udp_queries": 10, "tcp_connections": 1, "unmapped_packets": 4, "unmapped": {"192.0.2.9": 4},
+        "udp_queries": 10, "tcp_connections": 1, "unmapped_packets": 4, "lost_packets": 6,
+        "unmapped": {"192.0.2.9": 4},
     }  # fmt: skip

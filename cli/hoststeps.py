@@ -11,6 +11,7 @@ import json
 import shlex
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -63,17 +64,28 @@ def counters(listing: Mapping[str, Any]) -> dict[str, int]:
     return {str(one["name"]): int(one["packets"]) for one in found}
 
 
-def guarded(results: Path) -> dict[str, int]:
-    """What the guards stopped, in words with the host and the counter; only what is not 0."""
-    stopped: dict[str, int] = {}
+@dataclass(frozen=True)
+class Leak:
+    """Packets of a host that had no way within the experiment, and what became of them."""
+
+    host: str
+    packets: int
+    what: str
+
+
+def guarded(results: Path) -> list[Leak]:
+    """What the guards stopped, with the counter; only what is not 0."""
+    stopped: list[Leak] = []
     for path in sorted(results.glob("guard-*.json")):
+        host = path.stem.removeprefix("guard-")
         try:
             counted = counters(json.loads(path.read_text(encoding="utf-8")))
         except (OSError, ValueError, KeyError, TypeError):
-            stopped[f"may have left {path.stem.removeprefix('guard-')}, whose guard cannot be read"] = 1
+            stopped.append(Leak(host, 1, "may have left unseen: its guard cannot be read"))
             continue
-        host = path.stem.removeprefix("guard-")
-        for name, words in GUARD_WORDS.items():
-            if counted.get(name):
-                stopped[f"of {host} {words} (guard's counter {name})"] = counted[name]
+        stopped += [
+            Leak(host, counted[name], f"{words} (guard's counter {name})")
+            for name, words in GUARD_WORDS.items()
+            if counted.get(name)
+        ]
     return stopped

@@ -148,13 +148,13 @@ def _ip(netns: int | None, lines: list[str], *options: str) -> None:
         )
 
 
-def refused_packets(hosts: Hosts) -> int:
-    """Packets that a host wanted to send beyond the experiment and the kernel refused for want of a route."""
-    total = 0
-    for descriptor in hosts.descriptors.values():
+def refused_packets(hosts: Hosts) -> dict[str, int]:
+    """Packets that a host wanted to send and the kernel refused for want of a route, by host."""
+    found = {}
+    for host, descriptor in hosts.descriptors.items():
         with linux.inside(descriptor):
-            total += _no_routes("/proc/self/net/snmp") + _no_routes6("/proc/self/net/snmp6")
-    return total
+            found[host] = _no_routes("/proc/self/net/snmp") + _no_routes6("/proc/self/net/snmp6")
+    return {host: count for host, count in found.items() if count}
 
 
 def _no_routes(path: str) -> int:

@@ -7,12 +7,13 @@ results folder and `@pid:ID@` for the process number of a process started earlie
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
-from cli import delay, hierarchy, mutation, network, replay_options, server_plan
+from cli import delay, hierarchy, host_counters, mutation, network, replay_options, server_plan
 from cli.experiment import Experiment, as_dict
 from cli.network import Network
-from cli.planned import RESULTS, RUN, Facts, File, Folder, Plan, Process, Ready, Step, Stop
+from cli.planned import RESULTS, RUN, Facts, File, Folder, HostStep, Plan, Process, Ready, Step, Stop
 
 CONTROL_PORT = 8053
 _SHARED_PORT = 18053  # first control port where all processes share the machine's own network
@@ -26,18 +27,32 @@ def make(experiment: Experiment, facts: Facts) -> Plan:
     before = (*delay.processes(experiment, facts), *side.processes(experiment, facts))
     distributors = tuple(_distributor(experiment, facts, index, before) for index in clients)
     controller = _controller(experiment, facts, distributors)
+    net = _network(experiment)
     return Plan(
         run=facts.run,
         experiment=experiment,
-        network=_network(experiment),
+        network=net,
         folders=(*side.folders(experiment, facts), Folder(f"{RESULTS}/logs")),
         files=(*side.files(experiment, facts), *mutation.files(experiment)),
         prepare=_steps(experiment, facts),
         processes=(*before, *distributors, *_client_samplers(experiment, facts), controller),
         main=controller.id,
         setup=(*(hierarchy.setup(experiment) if experiment.world else ()), *delay.setup(experiment)),
-        finish=hierarchy.finish(experiment, facts) if experiment.world else (),
+        begin=(
+            *host_counters.read(net, host_counters.BEFORE),
+            *_of_world(hierarchy.begin, experiment, facts),
+        ),
+        finish=(*_of_world(hierarchy.finish, experiment, facts), *host_counters.read(net)),
     )
+
+
+def _of_world(
+    steps: Callable[[Experiment, Facts], tuple[HostStep, ...]], experiment: Experiment, facts: Facts
+) -> tuple[HostStep, ...]:
+    """A hierarchy's own reads. They lie within the hosts' counters in time, so that what is under way at the
+    first or the last of them does not look lost.
+    """
+    return steps(experiment, facts) if experiment.world else ()
 
 
 def _network(experiment: Experiment) -> Network:

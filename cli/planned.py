@@ -101,7 +101,8 @@ class Process:
     """A long-running process. `files` names what it reads; `timeout_s` 0 = as long as the run.
 
     `restarts`: how often it is started again when it dies during the run, which is not clean then; `@turn@`
-    in its command line is the number of the start, from 0.
+    in its command line is the number of the start, from 0. `complaints`: a regular expression; lines of its
+    log during the replay that match it make the run unclean.
     """
 
     id: str
@@ -115,14 +116,15 @@ class Process:
     stop: Stop = field(default_factory=Stop)
     timeout_s: float = 0.0
     restarts: int = 0
+    complaints: str = ""
 
 
 @dataclass(frozen=True)
 class Plan:
     """Everything an executor needs; `main` is the process whose end is the run's end.
 
-    `setup` comes after `prepare` and before the processes; `finish` when the main process has ended and
-    everything else still runs.
+    `setup` comes after `prepare` and before the processes; `begin` when everything but the main process has
+    been started and is ready, `finish` when the main process has ended and everything else still runs.
     """
 
     run: str
@@ -134,6 +136,7 @@ class Plan:
     processes: tuple[Process, ...]
     main: str
     setup: tuple[HostStep, ...] = ()
+    begin: tuple[HostStep, ...] = ()
     finish: tuple[HostStep, ...] = ()
     schema: int = SCHEMA
 

@@ -142,6 +142,7 @@ def manifest(plan: Plan, host: dict[str, Any], outcome: Outcome) -> dict[str, An
         "steal_s": outcome.steal_s,
         "warmup_s": plan.experiment.sample.warmup_s,
         "leaked_packets": outcome.leaked_packets,
+        "leaks": outcome.leaks,
         "warnings": [*warnings(plan.experiment), *outcome.warnings],
     }
 
@@ -164,14 +165,15 @@ def _finish(folder: Folder, status: int) -> int:
         _print_error(found)
         return EXIT_FAILED
     folder.partial.rename(folder.final)
-    _print_error(found, folder)
-    summary = _read_json(folder.final / "summary.json")
-    if summary is not None:
+    summary = _read_json(folder.final / "summary.json") or {}
+    if found.get("error"):
+        complain(_headline(found, summary, folder).line())
+    if summary:
         sys.stdout.write(table(summary))
     sys.stdout.write(f"report: {_shown(folder.final / 'report.html')}\n")
-    clean = summary is not None and summary.get("clean") is True
-    if not clean and summary is not None and not found.get("error"):
-        _say_unclean(summary, folder)
+    clean = summary.get("clean") is True
+    if summary and not clean and not found.get("error"):
+        complain(_headline(found, summary, folder).line())
     return status if status else (0 if clean else EXIT_FAILED)
 
 
@@ -187,22 +189,25 @@ def _reported(folder: Folder) -> bool:
     return False
 
 
-def _say_unclean(summary: dict[str, Any], folder: Folder) -> None:
-    """The error line of a run that went on to its end and is still not clean."""
+def _headline(found: dict[str, Any], summary: dict[str, Any], folder: Folder) -> RepriseError:
+    """The error line of a run with a report: its first reason, which is what caused the others.
+
+    What ended the run is told in the words of who saw it, where nothing else has led to it.
+    """
+    error = str(found.get("error") or "")
     reasons = [str(one) for one in summary.get("unclean_because", [])]
-    what = f"the run is not clean: {reasons[0] if reasons else 'no reason given'}"
+    first = reasons[0] if reasons else error or "no reason given"
+    if error and (error in first or first in error):
+        mend = str(found.get("mend") or "")  # a log that it names is where the folder has gone since
+        return RepriseError(error, mend.replace(folder.partial.name, folder.final.name))
     mend = f"see {_shown(folder.final / 'report.html')} and the logs beside it"
-    complain(RepriseError(what, mend).line())
+    return RepriseError(f"the run is not clean: {first}", mend)
 
 
-def _print_error(found: dict[str, Any] | None, renamed: Folder | None = None) -> None:
-    """The run's one error line; a log that it names is where the folder has gone since."""
-    if found is None or not found.get("error"):
-        return
-    mend = str(found.get("mend") or "")
-    if renamed is not None:
-        mend = mend.replace(renamed.partial.name, renamed.final.name)
-    complain(RepriseError(str(found["error"]), mend).line())
+def _print_error(found: dict[str, Any] | None) -> None:
+    """The one error line of a run without a report."""
+    if found is not None and found.get("error"):
+        complain(RepriseError(str(found["error"]), str(found.get("mend") or "")).line())
 
 
 def _report(folder: Path) -> int:
@@ -255,6 +260,7 @@ def table(summary: dict[str, Any]) -> str:
     ]
     rows += _connections(as_dict(summary.get("connections")))
     rows += _resolver(as_dict(summary.get("resolver")))
+    rows += [("warning", one_line(str(one))) for one in summary.get("warnings", [])]
     reasons = one_line("; ".join(str(one) for one in summary.get("unclean_because", [])))
     rows.append(("clean", "yes" if summary.get("clean") else f"no: {reasons}"))
     width = max(len(name) for name, _ in rows)
@@ -276,10 +282,22 @@ def _resolver(counts: dict[str, Any]) -> list[tuple[str, str]]:
     share = counts.get("cache_hit_share")
     cached = "" if share is None else f", {share:.1%} answered from the cache"
     rows = [("upstream queries", f"{counts['upstream_queries']:,}{cached}")]
+    path = as_dict(counts.get("data_path"))
+    if path.get("lost_share"):
+        ends = f"{path['sent']:,} queries sent, {path['arrived']:,} arrived, {path['answered']:,} answered"
+        rows.append(("data path", f"{ends}: {_percent(path['lost_share'])} lost"))
+    if counts.get("servfail"):
+        rows.append(("SERVFAIL", f"{counts['servfail']:,} answers, {_percent(counts.get('servfail_share'))}"))
     if counts.get("unmapped_packets"):
         named = ", ".join(str(one["address"]) for one in counts["unmapped"][:3])
-        rows.append(("unmapped", f"{counts['unmapped_packets']:,} packets, to {named} and so on"))
+        part = _percent(counts.get("unmapped_share"))
+        text = f"{counts['unmapped_packets']:,} packets, {part} of what went upstream, to {named} and so on"
+        rows.append(("unmapped", text))
     return rows
+
+
+def _percent(share: object) -> str:
+    return f"{share:.1%}" if isinstance(share, int | float) else "an unknown share"
 
 
 def as_dict(value: object) -> dict[str, Any]:

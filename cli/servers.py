@@ -14,6 +14,13 @@ from dataclasses import dataclass
 
 from cli.experiment import Server
 
+# Lines of servers' logs that say that something broke while they answered on, as regular expressions.
+COMPLAINTS = {
+    "nsd": r"died unexpectedly|malloc failed|out of memory|internal error",
+    "bind": r"assertion failure|out of memory|unexpected error|fatal error",
+    "unbound": r"fatal error|malloc failure|out of memory",
+    "knot-resolver": r"out of memory|not enough memory|panic",
+}
 _DESCRIPTOR_RESERVE = 512  # what BIND needs beside its TCP connections
 _MOST_LISTENERS = 64  # processes; NSD opens so many UDP sockets for each, which nobody needs then
 _BIND_MAX_UDP = 4096  # named's own upper limit of max-udp-size

@@ -2,23 +2,38 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
+from report import datapath
+from report.hosts import Findings
 from report.records import Totals
 from report.rqfile import RqFile
-from report.run import Run, as_dict, as_list
+from report.run import Json, Run, as_dict, as_list
+
+if TYPE_CHECKING:
+    from report.summary import Measured
 
 ENDS = ("answered", "timed_out", "send_failed", "connection_failed", "skipped", "lost")
+_UNKNOWN_ENDS = re.compile(r"\d+ queries have no known end: their host was lost")
 
 
-def reasons(run: Run, files: list[RqFile], totals: Totals, queries: dict[str, int]) -> list[str]:
-    """Each reason once, the most telling first."""
+def reasons(measured: Measured, queries: dict[str, int], testbed: Findings, resolver: Json) -> list[str]:
+    """Each reason once, causes before what they lead to."""
+    run, files = measured.run, measured.files
     found: list[str] = []
     for reason in (
+        *_end_reasons(run),
+        *testbed.links,
         *_manifest_reasons(run),
-        *_controller_reasons(run),
+        *_leak_reasons(run, testbed),
+        *_controller_reasons(run, bool(files)),
         *_file_reasons(files),
-        *_sum_reasons(run, totals, queries),
+        *_exit_reasons(run),
+        *testbed.losses,
+        *datapath.reasons(run, resolver),
+        *_sum_reasons(run, measured.totals, queries),
         *_connection_reasons(files, queries),
         *run.problems,
     ):
@@ -27,20 +42,32 @@ def reasons(run: Run, files: list[RqFile], totals: Totals, queries: dict[str, in
     return found
 
 
-def _manifest_reasons(run: Run) -> Iterator[str]:
+def _end_reasons(run: Run) -> Iterator[str]:
+    """What ended the run, unless that is only what the controller says of it."""
     manifest = run.manifest
     if manifest is None:
         yield "manifest.json is missing: the run was cut off"
         return
+    error = str(manifest.get("error") or "")
     if manifest.get("server_died"):
         yield f"the server died: {manifest['server_died']}"
-    if manifest.get("leaked_packets"):
-        yield f"{manifest['leaked_packets']} packets tried to leave the experiment"
-    if manifest.get("error") and not manifest.get("server_died"):
-        yield str(manifest["error"])
+    elif error and not any(reason.startswith(error) for reason in _told(run)):
+        yield error
+
+
+def _told(run: Run) -> list[str]:
+    return [str(reason) for reason in as_list((run.controller or {}).get("because"))]
+
+
+def _manifest_reasons(run: Run) -> Iterator[str]:
+    manifest = run.manifest or {}
     for reason in as_list(manifest.get("unclean_because")):
-        yield str(reason)
-    for process in as_list(manifest.get("processes")):
+        if reason != manifest.get("error"):
+            yield str(reason)
+
+
+def _exit_reasons(run: Run) -> Iterator[str]:
+    for process in as_list((run.manifest or {}).get("processes")):
         item = as_dict(process)
         if item.get("exit") not in (0, None) and item.get("role") not in (
             "controller",
@@ -53,12 +80,25 @@ def _manifest_reasons(run: Run) -> Iterator[str]:
             yield f"process {item.get('id')} ended with status {item['exit']}"
 
 
-def _controller_reasons(run: Run) -> Iterator[str]:
+def _leak_reasons(run: Run, testbed: Findings) -> Iterator[str]:
+    """Packets that had no way within the experiment, and why where that is known."""
+    manifest = run.manifest or {}
+    leaks = [as_dict(one) for one in as_list(manifest.get("leaks"))]
+    if not leaks and manifest.get("leaked_packets"):
+        yield f"{manifest['leaked_packets']} packets tried to leave the experiment"
+    for leak in leaks:
+        down = leak.get("host") in testbed.hosts_with_links_down
+        why = ", because its link was down" if down else ""
+        yield f"{leak.get('packets')} packets of {leak.get('host')} {leak.get('what')}{why}"
+
+
+def _controller_reasons(run: Run, has_records: bool) -> Iterator[str]:
+    """Without what the records tell better: how many queries a lost host has taken with it."""
     controller = run.controller
     if controller is None:
         yield "controller.json is missing: the controller was cut off"
         return
-    told = [str(reason) for reason in as_list(controller.get("because"))]
+    told = [one for one in _told(run) if not (has_records and _UNKNOWN_ENDS.fullmatch(one))]
     yield from told
     trouble = as_dict(controller.get("reader")).get("trouble")
     if trouble and not any(str(trouble) in reason for reason in told):
@@ -113,7 +153,7 @@ def _sum_reasons(run: Run, totals: Totals, queries: dict[str, int]) -> Iterator[
         yield f"{queries['lost']} queries were lost: they have no record"
     told = as_dict((run.controller or {}).get("queries"))
     if told.get("lost"):  # what a lost host had done is on record and not in the controller's counts
-        if told["lost"] != queries["lost"]:
+        if told["lost"] < queries["lost"]:
             yield f"the controller counts {told['lost']} queries lost, by the records it is {queries['lost']}"
         return
     for name in ENDS:

@@ -321,11 +321,13 @@ def _resolver(summary: Json) -> dict[str, Any]:
 
 def _resources(run: Run, summary: Json) -> dict[str, Any]:
     sent, cpu, rss = summary["queries"]["sent"], summary["cpu_s"], summary["peak_rss_bytes"]
+    outside = summary["cpu_outside_s"]
     rows = [
         [
             role,
             number(cpu[role]),
             _per_query(cpu[role], sent),
+            number(outside.get(role)),
             _rounded(None if rss[role] is None else rss[role] / 1e6),
         ]
         for role in cpu

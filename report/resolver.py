@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
+from report import datapath
+from report.datapath import growth, share
 from report.run import Json, Run, as_dict
 
 _MOST_NAMED = 100  # addresses that no zone is served at
@@ -11,29 +13,31 @@ _MOST_NAMED = 100  # addresses that no zone is served at
 
 def summarize(run: Run, rcodes: dict[str, int]) -> Json:
     """The summary's part; nulls where no resolver was under test."""
+    path = datapath.balance(run)
     if not run.resolvers:
         return {
             "upstream_queries": None,
             "cache_hit_share": None,
             "servfail": None,
+            "servfail_share": None,
             "unmapped_packets": None,
+            "unmapped_share": None,
             "unmapped": [],
+            "data_path": path,
         }
-    queries, recursions = _growth(run, "queries"), _growth(run, "recursions")
+    queries, recursions = growth(run, "queries"), growth(run, "recursions")
+    upstream = growth(run, "udp_queries") + growth(run, "tcp_connections")
+    servfail, unmapped = rcodes.get("SERVFAIL", 0), growth(run, "unmapped_packets")
     return {
-        "upstream_queries": _growth(run, "udp_queries") + _growth(run, "tcp_connections"),
+        "upstream_queries": upstream,
         "cache_hit_share": round(1 - recursions / queries, 6) if queries else None,
-        "servfail": rcodes.get("SERVFAIL", 0),
-        "unmapped_packets": _growth(run, "unmapped_packets"),
+        "servfail": servfail,
+        "servfail_share": share(servfail, sum(rcodes.values())),
+        "unmapped_packets": unmapped,
+        "unmapped_share": share(unmapped, upstream),
         "unmapped": _unmapped(run),
+        "data_path": path,
     }
-
-
-def _growth(run: Run, name: str) -> int:
-    """Of a counter over the replay, all resolvers together."""
-    return sum(
-        max(0, _number(after.get(name)) - _number(before.get(name))) for before, after in run.resolvers
-    )
 
 
 def _number(value: object) -> int:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from report import hosts
 from report.errors import ReportError
+from report.hosts import Host
 
 SCHEMA = 1
 Json = dict[str, Any]
@@ -44,6 +46,8 @@ class Run:
     other_samples: tuple[
         tuple[ServerSample, ...], ...
     ] = ()  # further resolvers and meta-DNS-servers, by host
+    hosts: tuple[Host, ...] = ()  # what their kernels counted
+    proxies: Mapping[str, Json] = field(default_factory=dict)  # statistics by the file's name
     problems: tuple[str, ...] = field(default=())
 
     @property
@@ -103,6 +107,12 @@ def open_run(folder: Path) -> Run:
             for pattern in ("server[0-9]*.csv", "meta[0-9]*.csv")
             for path in sorted(folder.glob(pattern))
         ),
+        hosts=hosts.read(folder, problems),
+        proxies={
+            path.stem: statistics
+            for path in sorted((*folder.glob("proxy-*.json"), *folder.glob("delay-*.json")))
+            if (statistics := _read_json(path, problems)) is not None
+        },
         problems=tuple(problems),
     )
 

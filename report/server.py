@@ -129,6 +129,30 @@ def used_cpu(run: Run, role: str = "server") -> float | None:
     return sum(peaks.values()) if peaks else None
 
 
+def spent_cpu(run: Run, end_ns: int, role: str = "server") -> float | None:
+    """CPU seconds of the role's process trees during the replay, which ended at `end_ns` after its start;
+    None where nobody sampled around it.
+
+    From the last sample before the start to the first one after the end: what lies between these and the
+    replay is an idle second at most, while a start may cost more than all queries.
+    """
+    clock = clock_of(run)
+    if clock is None:
+        return None
+    total, found = 0.0, False
+    for samples in _samples_of(run, role):
+        for process in {sample.process for sample in samples}:
+            points = [(clock(one), one.values.get("cpu_s", 0.0)) for one in samples if one.process == process]
+            before = [cpu for time, cpu in points if time <= 0]
+            until = [cpu for time, cpu in points if time < end_ns] + [
+                cpu for time, cpu in points if time >= end_ns
+            ][:1]
+            if before and until:
+                found = True
+                total += max(0.0, max(until) - max(before))
+    return total if found else None
+
+
 def peak_memory(run: Run, role: str = "server") -> int | None:
     """Largest sum over a host's processes of the role at one instant, shared pages counted once (PSS; RSS
     where it is not given); the sum over the hosts.

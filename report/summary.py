@@ -19,6 +19,7 @@ from report.rcodes import rcode_name
 from report.records import NEVER, Columns, Totals, load
 from report.rqfile import NO_RCODE, SKIP_REASONS, TRANSPORTS, RqFile, Status, read_rq
 from report.run import Json, Run, as_dict, as_list
+from report.testbed import look_at
 
 SCHEMA = 1
 ROLES = ("controller", "querier", "proxy", "server", "meta")
@@ -50,9 +51,11 @@ def summarize(measured: Measured) -> Json:
     """Pure: the whole summary as JSON values."""
     run, columns = measured.run, measured.columns
     queries = count_queries(measured)
-    because = clean.reasons(run, measured.files, measured.totals, queries)
-    taken = timing.measure(columns, measured.warmup_ns)
     rcodes = _rcodes(columns)
+    of_resolver = resolver.summarize(run, rcodes)
+    testbed = look_at(run, measured.files)
+    because = clean.reasons(measured, queries, testbed, of_resolver)
+    taken = timing.measure(columns, measured.warmup_ns)
     return {
         "schema": SCHEMA,
         "run": run.name,
@@ -84,9 +87,9 @@ def summarize(measured: Measured) -> Json:
         "tcp_fallbacks": measured.totals.fallbacks,
         "reply_bytes": measured.totals.reply_bytes,
         "packets_per_query": _packets_per_query(run, queries["sent"]),
-        "resolver": resolver.summarize(run, rcodes),
-        "warnings": resolver.warnings(run),
-        "cpu_s": _cpu(measured),
+        "resolver": of_resolver,
+        "warnings": [*resolver.warnings(run), *testbed.remarks],
+        **_cpu(measured),
         "peak_rss_bytes": _memory(measured),
         "leaked_packets": _number((run.manifest or {}).get("leaked_packets"), 0),
     }
@@ -207,9 +210,11 @@ def _role_values(run: Run, key: str) -> dict[str, list[float]]:
     return values
 
 
-def _cpu(measured: Measured) -> dict[str, float | None]:
-    """The manifest's accounts hold what a process waited for. NSD does not wait for its children, and
-    queriers that close 10,000 connections may outlive their distributor: what they say may be more.
+def _cpu(measured: Measured) -> Json:
+    """CPU by role: of servers, that of the replay; what they needed to start and to end is kept apart.
+
+    The manifest's accounts hold what a process waited for. NSD does not wait for its children, and queriers
+    that close 10,000 connections may outlive their distributor: what they say may be more.
     """
     own: dict[str, Iterable[object]] = {
         "controller": [(measured.run.controller or {}).get("cpu_s")],
@@ -218,7 +223,17 @@ def _cpu(measured: Measured) -> dict[str, float | None]:
         "meta": [server.used_cpu(measured.run, "meta")],
     }
     listed = _role_values(measured.run, "cpu_s")
-    return {role: _larger(_sum(listed[role]), _sum(own.get(role, []))) for role in ROLES}
+    whole = {role: _larger(_sum(listed[role]), _sum(own.get(role, []))) for role in ROLES}
+    end_ns = int(duration_s(measured.columns) * 1e9)
+    spent = {role: server.spent_cpu(measured.run, end_ns, role) for role in ("server", "meta")}
+    during = {role: whole[role] if spent.get(role) is None else spent[role] for role in ROLES}
+    return {
+        "cpu_s": {role: None if value is None else round(value, 6) for role, value in during.items()},
+        "cpu_outside_s": {
+            role: round(max(0.0, (whole[role] or 0.0) - value), 6) if value is not None else None
+            for role, value in spent.items()
+        },
+    }
 
 
 def _larger(one: float | None, other: float | None) -> float | None:

@@ -86,7 +86,10 @@ def resolver_rows(summary: Json) -> list[tuple[str, Any]]:
         ("upstream queries", part["upstream_queries"]),
         ("answered from the cache", percent(part.get("cache_hit_share"))),
         ("SERVFAIL", part.get("servfail")),
+        ("SERVFAIL, of the answers", percent(part.get("servfail_share"))),
         ("packets to unmapped addresses", part.get("unmapped_packets")),
+        ("unmapped, of what went upstream", percent(part.get("unmapped_share"))),
+        ("lost on the data path", percent(as_dict(part.get("data_path")).get("lost_share"))),
     ]
 
 

@@ -233,6 +233,35 @@ def test_a_killed_proxy_is_started_again(tmp_path: Path, world: Path) -> None:
     assert result.summary["resolver"]["upstream_queries"] > 100
 
 
+@pytest.mark.parametrize(("device", "data_path"), [("reprise0", "tun"), ("meta1", "tun"), ("meta1", "nft")])
+def test_a_data_path_that_breaks_is_the_first_reason(
+    tmp_path: Path, world: Path, device: str, data_path: str
+) -> None:
+    """A device of the resolver's host goes down in the middle: what is asked then comes to nobody."""
+    asks = [Ask(f"n{number}.w.example.com.") for number in range(200)]
+    trace = write_trace(tmp_path / "long.tsv", asks, gap_s=0.03)
+    settings = settings_of(world, trace, hierarchy__data_path=data_path, replay__timeout_s=2)
+    process = start(tmp_path, settings)
+    wait_for(lambda: b"sent " in (tmp_path / "said").read_bytes(), "queries", 60)
+    resolver = _process_of(tmp_path, b"reprise-sampler", b"server.csv")
+    ip = [programs.packaged("ip"), "link", "set", "dev", device, "down"]
+    subprocess.run([programs.packaged("nsenter"), "-t", str(resolver), "-n", *ip], check=True)
+    result = finish(tmp_path, process)
+    assert result.status == 1
+    reasons = result.summary["unclean_because"]
+    assert reasons[0] == f"link {device} of server was taken down during the replay"
+    assert f"the run is not clean: {reasons[0]}; " in result.said
+    ends, path = result.summary["queries"], result.summary["resolver"]["data_path"]
+    assert ends["answered"] - result.summary["rcode"].get("SERVFAIL", 0) < len(asks)
+    if (device, data_path) == ("meta1", "tun"):
+        assert path["lost_share"] > 0.01
+        assert any(reason.startswith("the data path is broken: ") for reason in reasons)
+        assert re.search(r"^data path +[\d,]+ queries sent, [\d,]+ arrived", result.said, re.MULTILINE)
+    else:  # the resolver cannot send at all
+        assert any("answers were SERVFAIL" in reason for reason in reasons)
+        assert re.search(r"^SERVFAIL +\d+ answers, [\d.]+%", result.said, re.MULTILINE)
+
+
 def _rewritten(folder: Path) -> int:
     """Datagrams that the resolver's proxy has handled so far, by its statistics file."""
     try:
@@ -243,15 +272,21 @@ def _rewritten(folder: Path) -> int:
 
 
 def _proxy_of(folder: Path) -> int:
-    """The process of the resolver's proxy of the run whose results lie below the folder."""
+    """The resolver's proxy."""
+    return _process_of(folder, b"reprise-proxy", b"proxy-server-")
+
+
+def _process_of(folder: Path, program: bytes, file: bytes) -> int:
+    """A program of the run whose results lie below the folder, by what stands in a file's name there."""
     for path in Path("/proc").glob("[0-9]*"):
         try:
             words = (path / "cmdline").read_bytes().split(b"\0")
         except OSError:
             continue
-        if b"resolver" in words[1:2] and any(word.startswith(os.fsencode(folder)) for word in words):
+        files = [word for word in words if word.startswith(os.fsencode(folder))]
+        if words[0].endswith(program) and any(file in word.rpartition(b"/")[2] for word in files):
             return int(path.name)
-    raise AssertionError("no proxy runs")
+    raise AssertionError(f"{program.decode()} does not run")
 
 
 def test_folders_may_have_any_names(tmp_path: Path) -> None:

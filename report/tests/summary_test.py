@@ -56,6 +56,7 @@ KEYS = {
     "packets_per_query",
     "resolver",
     "cpu_s",
+    "cpu_outside_s",
     "peak_rss_bytes",
     "leaked_packets",
     "warnings",
@@ -85,9 +86,10 @@ def test_a_clean_run_has_every_key_and_no_reason(tmp_path: Path) -> None:
         "controller": 0.5,
         "querier": 0.75,
         "proxy": None,
-        "server": 1.5,
+        "server": 0.75,
         "meta": None,
     }
+    assert summary["cpu_outside_s"] == {"server": 0.75, "meta": None}
     assert summary["peak_rss_bytes"]["server"] == 40_000_000
     assert summary["packets_per_query"] == pytest.approx(0.2)
     json.dumps(summary, allow_nan=False)
@@ -338,12 +340,16 @@ def samples(established: tuple[int, ...], drops: tuple[int, ...] = (0, 0, 0)) ->
     return "\n".join(lines) + "\n"
 
 
-def test_the_servers_cpu_is_that_of_its_whole_tree(tmp_path: Path) -> None:
+def test_the_servers_cpu_is_that_of_its_whole_tree_without_its_start_and_end(tmp_path: Path) -> None:
+    """It is sampled each second, and the replay lasts a little over three."""
+    cpu = ((-3, 0.5), (-2, 4.0), (-1, 4.0), (1, 5.0), (2, 6.0), (4, 7.5), (5, 9.5), (6, 0.0))
     text = "time_real_ns,time_mono_ns,process,cpu_s\n" + "".join(
-        f"{n},{START + n},nsd,{cpu}\n" for n, cpu in enumerate((1.0, 9.5, 0.0))
+        f"{n},{START + n * SECOND},nsd,{seconds}\n" for n, seconds in cpu
     )
-    summary = summary_of(write_run(tmp_path / "run", steady(10), server=text))
-    assert summary["cpu_s"]["server"] == 9.5
+    queries = [Query(n, n * SECOND, n * SECOND, MS) for n in range(4)]
+    summary = summary_of(write_run(tmp_path / "run", queries, server=text))
+    assert summary["cpu_s"]["server"] == 3.5
+    assert summary["cpu_outside_s"] == {"server": 6.0, "meta": None}
 
 
 def test_a_run_in_which_no_connection_was_of_use_is_unclean(tmp_path: Path) -> None:

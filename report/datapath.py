@@ -1,0 +1,96 @@
+"""Whether what resolvers under test asked came to the meta-DNS-servers, and what came of it.
+
+Both ends count on their own: the data path what it sent, the kernels of the meta-DNS-servers' hosts what
+arrived and what was answered. The latter are read earlier before the replay and later after it, so that
+nothing that is under way then looks lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from report.run import Json, Run, as_dict, as_list
+
+_DEFAULT_PERCENT = 1.0
+_ARRIVED = tuple(f"{udp}{name}" for udp in ("Udp", "Udp6") for name in ("InDatagrams", "NoPorts", "InErrors"))
+
+
+def growth(run: Run, name: str) -> int:
+    """Of a counter of the resolvers under test over the replay, all together."""
+    return sum(
+        max(0, _number(after.get(name)) - _number(before.get(name))) for before, after in run.resolvers
+    )
+
+
+def _number(value: object) -> int:
+    return value if isinstance(value, int) else 0
+
+
+def balance(run: Run) -> Json:
+    """UDP datagrams at both ends; null where an end has not counted.
+
+    Packets to unmapped addresses, and those that the delay line loses as it was asked to, are not to arrive.
+    """
+    listed = (as_dict(item) for item in as_list((run.manifest or {}).get("processes")))
+    names = {item.get("host") for item in listed if item.get("role") == "meta"}
+    metas = [host for host in run.hosts if host.name in names]
+    if not run.resolvers or not metas:
+        return {"sent": None, "arrived": None, "answered": None, "lost_share": None}
+    gone = growth(run, "unmapped_packets") + growth(run, "lost_packets")
+    sent = max(0, growth(run, "udp_queries") - gone)
+    arrived = sum(
+        host.grown(
+            *(f"{udp}{name}" for udp in ("Udp", "Udp6") for name in ("InDatagrams", "NoPorts", "InErrors"))
+        )
+        for host in metas
+    )
+    answered = sum(host.grown("UdpOutDatagrams", "Udp6OutDatagrams") for host in metas)
+    lost = max(_missing(sent, arrived), _missing(arrived, answered))
+    return {"sent": sent, "arrived": arrived, "answered": answered, "lost_share": round(lost, 6)}
+
+
+def _missing(before: int, after: int) -> float:
+    return max(0.0, 1 - after / before) if before else 0.0
+
+
+def share(part: int, whole: int) -> float | None:
+    """None of nothing."""
+    return round(part / whole, 6) if whole else None
+
+
+def reasons(run: Run, resolver: Json) -> Iterator[str]:
+    """`resolver` is that part of the summary: its shares over the experiment's limits."""
+    path = as_dict(resolver.get("data_path"))
+    limit = _limit(run, "max_lost_percent")
+    if _over(path.get("lost_share"), limit):
+        sent, arrived, answered = (path[name] for name in ("sent", "arrived", "answered"))
+        words = (
+            f"{arrived:,} of {sent:,} queries came to the meta-DNS-servers"
+            if _missing(sent, arrived) >= _missing(arrived, answered)
+            else f"{arrived:,} queries came to the meta-DNS-servers, and {answered:,} answers left them"
+        )
+        yield f"the data path is broken: {words} ({_limited(path['lost_share'], 'max_lost_percent', limit)})"
+    for key, name, words in (
+        ("servfail_share", "max_servfail_percent", f"{resolver.get('servfail')} answers were SERVFAIL"),
+        (
+            "unmapped_share",
+            "max_unmapped_percent",
+            f"{resolver.get('unmapped_packets')} packets went to addresses that no zone has",
+        ),
+    ):
+        limit = _limit(run, name)
+        if _over(resolver.get(key), limit):
+            yield f"{words} ({_limited(resolver[key], name, limit)})"
+
+
+def _limit(run: Run, name: str) -> float:
+    value = as_dict(run.experiment.get("hierarchy")).get(name)
+    return float(value) if isinstance(value, int | float) else _DEFAULT_PERCENT
+
+
+def _over(found: object, limit: float) -> bool:
+    return isinstance(found, int | float) and found * 100 > limit
+
+
+def _limited(found: float, name: str, limit: float) -> str:
+    return f"{found:.1%}, hierarchy.{name} is {limit:g}"

@@ -1,0 +1,102 @@
+"""What happened to the testbed itself: its links, its packets, its captures, its clocks, its proxies."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from report import hosts
+from report.hosts import Findings
+from report.rqfile import RqFile
+from report.run import Json, Run, as_dict, as_list
+
+_DRIFT_NS = 100_000
+_DROPPED = re.compile(r"^(\d+) packets? dropped by (kernel|interface)$", re.MULTILINE)
+_CAPTURED = re.compile(r"^\d+ packets? captured$", re.MULTILINE)
+
+
+def look_at(run: Run, files: Sequence[RqFile]) -> Findings:
+    """Everything that the files of the run tell of it."""
+    overflows: Counter[str] = Counter()
+    for file in files:
+        overflows[file.host] += _number(file.statistics.get("receive_overflows"))
+    found = hosts.judge(run.hosts, _hosts_of(run, "server"), overflows, _unread(run))
+    found.losses += _captures(run)
+    found.remarks += [*_refused(run, files), *_drifts(run)]
+    return found
+
+
+def _number(value: object) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) else 0
+
+
+def _processes(run: Run, role: str) -> list[Json]:
+    listed = (as_dict(item) for item in as_list((run.manifest or {}).get("processes")))
+    return [item for item in listed if item.get("role") == role]
+
+
+def _hosts_of(run: Run, role: str) -> set[str]:
+    return {str(item.get("host")) for item in _processes(run, role)}
+
+
+def _unread(run: Run) -> Counter[str]:
+    """Packets that proxies came too late for, by host; their files are named KIND-HOST-START."""
+    found: Counter[str] = Counter()
+    for name, statistics in run.proxies.items():
+        host = name.split("-", 1)[-1].rpartition("-")[0]
+        found[host] += _number(as_dict(statistics.get("packets")).get("unread"))
+    return found
+
+
+def _captures(run: Run) -> Iterator[str]:
+    """tcpdump's own summary, and how it ended."""
+    for process in _processes(run, "capture"):
+        name = f"{process.get('id')}.pcap"
+        log = _text(run.folder / "logs" / f"{process.get('id')}.log")
+        for count, by in _DROPPED.findall(log):
+            if int(count):
+                yield f"{process.get('host')}: {name} lacks {int(count):,} packets, dropped by the {by}"
+        if process.get("exit") != 0:
+            yield f"{process.get('host')}: {name} may be cut, tcpdump ended with status {process.get('exit')}"
+        elif not _CAPTURED.search(log):
+            yield f"{process.get('host')}: {name} may be cut, tcpdump gave no summary"
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+def _refused(run: Run, files: Sequence[RqFile]) -> list[str]:
+    """What queriers and proxies warn of, each once a host."""
+    told = [
+        *(
+            f"queriers of {file.host}: {one}"
+            for file in files
+            for one in as_list(file.statistics.get("warnings"))
+        ),
+        *(
+            f"{name.rpartition('-')[0]}: {one}"
+            for name, statistics in run.proxies.items()
+            for one in as_list(statistics.get("warnings"))
+        ),
+    ]
+    return list(dict.fromkeys(told))
+
+
+def _drifts(run: Run) -> Iterator[str]:
+    """Clocks that ran at another speed than the controller's; equal ones do not by definition."""
+    for child in as_list((run.controller or {}).get("children")):
+        item = as_dict(child)
+        drift = _number(item.get("offset_end_ns")) - _number(item.get("offset_ns"))
+        if "offset_end_ns" not in item or item.get("same_clock") or abs(drift) <= _DRIFT_NS:
+            continue
+        doubt = (_number(item.get("rtt_ns")) + _number(item.get("rtt_end_ns"))) / 2
+        yield (
+            f"the clock of {item.get('name')} drifted by {drift / 1e6:.2f} ms from the controller's during "
+            f"the replay (measured within {doubt / 1e6:.2f} ms): its queries left that much off their time"
+        )

@@ -1,0 +1,93 @@
+"""Faults of the testbed itself during a run, through the whole command: none of them may pass for clean, and
+the first reason is the cause.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli import programs
+from report.run import open_run
+from report.summary import measure, summarize
+from tests.bed import Bed, synth, wait_for
+from tests.desk import Running, started
+
+pytestmark = pytest.mark.netns
+
+
+def take_down(running: Running, process: str, interface: str) -> None:
+    """Takes an interface down on the host of one of the run's processes."""
+    (pid, *_) = running.offspring(process)
+    ip = [programs.packaged("ip"), "link", "set", "dev", interface, "down"]
+    subprocess.run([programs.packaged("nsenter"), "-t", str(pid), "-n", *ip], check=True)
+
+
+def test_a_servers_process_that_was_replaced_is_named(desk: Path) -> None:
+    with started(desk, "run", "good.toml") as running:
+        running.reaches("sent ")
+        worker = running.offspring("/nsd -d")[-1]
+        os.kill(worker, signal.SIGKILL)
+        ended = running.end()
+    line = ended.line()
+    assert re.search(r"not clean: process \d+ \(nsd.*\) of server ended during the replay", line)
+    assert "died unexpectedly" in line
+    assert ended.summary()["queries"]["answered"] > 0
+
+
+def test_bind_that_was_killed_is_named(desk: Path) -> None:
+    with started(desk, "run", "good.toml", "--set", "server.kind=bind") as running:
+        running.reaches("sent ")
+        os.kill(running.offspring("/named -g")[0], signal.SIGKILL)
+        ended = running.end()
+    assert "server died during the run (signal SIGKILL)" in ended.line()
+
+
+@pytest.mark.parametrize(
+    ("interface", "other"), [("data", "link data1 of server"), ("control", "link control1 of controller")]
+)
+def test_a_link_that_went_down_is_the_first_reason(desk: Path, interface: str, other: str) -> None:
+    with started(desk, "run", "good.toml") as running:
+        running.reaches("sent ")
+        take_down(running, "reprise-querier distribute", interface)
+        ended = running.end()
+    assert f"the run is not clean: link {interface} of client1 was taken down" in ended.line()
+    reasons = ended.summary()["unclean_because"]
+    assert reasons[1] == f"{other} lost its carrier during the replay"
+    assert not any("leave the experiment" in reason for reason in reasons)
+
+
+def test_a_controller_that_stood_still_loses_no_query_from_the_table(desk: Path) -> None:
+    synth(desk / "long.pcap", "--queries", "8000", "--rate", "200", "--clients", "20")
+    with started(desk, "run", "good.toml", "--set", "trace=long.pcap") as running:
+        running.reaches("sent ")
+        (controller,) = running.offspring("reprise-controller")
+        (distributor,) = running.offspring("reprise-querier distribute")
+        os.kill(controller, signal.SIGSTOP)
+        wait_for(lambda: not Path(f"/proc/{distributor}").exists(), "the end of the distributor")
+        os.kill(controller, signal.SIGCONT)
+        ended = running.end()
+    assert "the controller stood still for" in ended.line()
+    summary = ended.summary()
+    assert summary["queries"]["lost"] == 0
+    assert not re.search(r"^lost ", ended.output, re.MULTILINE)
+    assert not any("known end" in reason for reason in summary["unclean_because"])
+
+
+def test_refused_realtime_is_a_warning(bed: Bed, tmp_path: Path) -> None:
+    """In the records, and so in the table and the report."""
+    trace = synth(tmp_path / "few.pcap", "--queries", "50", "--rate", "200", "--clients", "20")
+    bed.start_server()
+    drop = (programs.packaged("setpriv"), "--inh-caps=-sys_nice", "--bounding-set=-sys_nice")
+    bed.start_distributor(1, queriers=1, extra=("--realtime",), wrap=drop)
+    controller = bed.start_controller(trace)
+    assert controller.wait() == 0, controller.text()
+    summary: dict[str, Any] = summarize(measure(open_run(bed.results)))
+    (warning,) = summary["warnings"]
+    assert re.match(r"queriers of client1: realtime was refused \(.*\), other processes may have", warning)
