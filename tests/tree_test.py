@@ -167,6 +167,20 @@ def test_a_controller_that_stood_still_is_named_as_the_cause(bed: Bed, long_trac
     assert "TLS" not in controller.text()
 
 
+def test_a_distributor_that_stood_still_is_named_as_the_cause(bed: Bed, long_trace: Path) -> None:
+    bed.start_server()
+    distributor = bed.start_distributor(1, queriers=1)
+    controller = bed.start_controller(long_trace)
+    wait_for_answers(controller)
+    (querier,) = bed.queriers(distributor)
+    distributor.process.send_signal(signal.SIGSTOP)
+    wait_for(lambda: has_ended(querier), "the end of the querier")
+    distributor.process.send_signal(signal.SIGCONT)
+    assert controller.wait() == 1
+    assert bed.account()["because"][0] == "client1: the distributor was silent for 1.8 s"
+    assert "the parent" not in distributor.text()
+
+
 def test_the_live_rate_is_that_of_the_trace(bed: Bed, steady_trace: Path) -> None:
     bed.start_server()
     bed.start_distributor(1)
