@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from report.run import Json, Run, as_dict, as_list
+from report.run import Json, Run, as_dict, as_int, as_list
 
 _DEFAULT_PERCENT = 1.0
 _ARRIVED = tuple(f"{udp}{name}" for udp in ("Udp", "Udp6") for name in ("InDatagrams", "NoPorts", "InErrors"))
@@ -17,13 +17,7 @@ _ARRIVED = tuple(f"{udp}{name}" for udp in ("Udp", "Udp6") for name in ("InDatag
 
 def growth(run: Run, name: str) -> int:
     """Of a counter of the resolvers under test over the replay, all together."""
-    return sum(
-        max(0, _number(after.get(name)) - _number(before.get(name))) for before, after in run.resolvers
-    )
-
-
-def _number(value: object) -> int:
-    return value if isinstance(value, int) else 0
+    return sum(max(0, as_int(after.get(name)) - as_int(before.get(name))) for before, after in run.resolvers)
 
 
 def balance(run: Run) -> Json:

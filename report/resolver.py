@@ -6,7 +6,7 @@ from collections import Counter
 
 from report import datapath
 from report.datapath import growth, share
-from report.run import Json, Run, as_dict
+from report.run import Json, Run, as_dict, as_int
 
 _MOST_NAMED = 100  # addresses that no zone is served at
 
@@ -40,17 +40,13 @@ def summarize(run: Run, rcodes: dict[str, int]) -> Json:
     }
 
 
-def _number(value: object) -> int:
-    return value if isinstance(value, int) else 0
-
-
 def _unmapped(run: Run) -> list[Json]:
     """Addresses that resolvers went to and that the hierarchy does not know, the busiest first."""
     packets: Counter[str] = Counter()
     for before, after in run.resolvers:
         earlier = as_dict(before.get("unmapped"))
         for address, count in as_dict(after.get("unmapped")).items():
-            packets[address] += max(0, _number(count) - _number(earlier.get(address)))
+            packets[address] += max(0, as_int(count) - as_int(earlier.get(address)))
     return [
         {"address": address, "packets": count} for address, count in packets.most_common(_MOST_NAMED) if count
     ]

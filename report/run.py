@@ -74,6 +74,10 @@ def as_dict(value: object) -> Json:
     return value if isinstance(value, dict) else {}
 
 
+def as_int(value: object) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) else 0
+
+
 def as_list(value: object) -> list[Any]:
     return value if isinstance(value, list) else []
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from report import hosts
 from report.hosts import Findings
 from report.rqfile import RqFile
-from report.run import Json, Run, as_dict, as_list
+from report.run import Json, Run, as_dict, as_int, as_list
 
 _DRIFT_NS = 100_000
 _DROPPED = re.compile(r"^(\d+) packets? dropped by (kernel|interface)$", re.MULTILINE)
@@ -21,15 +21,11 @@ def look_at(run: Run, files: Sequence[RqFile]) -> Findings:
     """Everything that the files of the run tell of it."""
     overflows: Counter[str] = Counter()
     for file in files:
-        overflows[file.host] += _number(file.statistics.get("receive_overflows"))
+        overflows[file.host] += as_int(file.statistics.get("receive_overflows"))
     found = hosts.judge(run.hosts, _hosts_of(run, "server"), overflows, _unread(run))
     found.losses += _captures(run)
     found.remarks += [*_refused(run, files), *_drifts(run)]
     return found
-
-
-def _number(value: object) -> int:
-    return value if isinstance(value, int) and not isinstance(value, bool) else 0
 
 
 def _processes(run: Run, role: str) -> list[Json]:
@@ -46,7 +42,7 @@ def _unread(run: Run) -> Counter[str]:
     found: Counter[str] = Counter()
     for name, statistics in run.proxies.items():
         host = name.split("-", 1)[-1].rpartition("-")[0]
-        found[host] += _number(as_dict(statistics.get("packets")).get("unread"))
+        found[host] += as_int(as_dict(statistics.get("packets")).get("unread"))
     return found
 
 
@@ -92,10 +88,10 @@ def _drifts(run: Run) -> Iterator[str]:
     """Clocks that ran at another speed than the controller's; equal ones do not by definition."""
     for child in as_list((run.controller or {}).get("children")):
         item = as_dict(child)
-        drift = _number(item.get("offset_end_ns")) - _number(item.get("offset_ns"))
+        drift = as_int(item.get("offset_end_ns")) - as_int(item.get("offset_ns"))
         if "offset_end_ns" not in item or item.get("same_clock") or abs(drift) <= _DRIFT_NS:
             continue
-        doubt = (_number(item.get("rtt_ns")) + _number(item.get("rtt_end_ns"))) / 2
+        doubt = (as_int(item.get("rtt_ns")) + as_int(item.get("rtt_end_ns"))) / 2
         yield (
             f"the clock of {item.get('name')} drifted by {drift / 1e6:.2f} ms from the controller's during "
             f"the replay (measured within {doubt / 1e6:.2f} ms): its queries left that much off their time"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 import struct
@@ -369,6 +370,20 @@ def test_the_proxy_makes_a_missing_device_and_runs_first_where_asked(bed: ProxyB
     stop(program)
     assert program.process.returncode == 0
     assert "made0" not in bed.output(RESOLVER, "ip", "-br", "link")
+
+
+def test_refused_realtime_is_in_the_statistics(bed: ProxyBed) -> None:
+    """From where the run's summary takes its warnings."""
+    drop = [programs.packaged("setpriv"), "--inh-caps=-sys_nice", "--bounding-set=-sys_nice"]
+    stats = bed.folder / "refused.json"
+    argv = [programs.own("reprise-proxy"), "delay", "--tun", "made1", "--rtt-ms", "1", "--stats", str(stats)]
+    program = bed.start(RESOLVER, "refused", [*drop, *argv, "--realtime"])
+    wait_for(lambda: "event=ready" in program.text(), "ready")
+    stop(program)
+    (warning,) = json.loads(stats.read_text())["warnings"]
+    assert re.match(
+        r"realtime was refused \(.+\), other processes may have delayed packets; run as root", warning
+    )
 
 
 def test_a_changed_map_is_read_on_request(bed: ProxyBed) -> None:
