@@ -117,7 +117,7 @@ def parse(text: str) -> Counted:
     return Counted(
         machine=sections["/proc/sys/kernel/random/boot_id"].strip(),
         softnet_dropped=_softnet(sections["/proc/net/softnet_stat"]),
-        protocols={**_snmp(sections["/proc/net/snmp"]), **_snmp6(sections["/proc/net/snmp6"])},
+        protocols={**_snmp(sections["/proc/net/snmp"]), **_snmp6(sections.get("/proc/net/snmp6", ""))},
         interfaces={str(one["ifname"]): _interface(one) for one in links},
         queues={f"{one['kind']} of {one['dev']}": int(one["drops"]) for one in queues if "drops" in one},
     )

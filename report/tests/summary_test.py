@@ -190,6 +190,21 @@ def test_a_missing_record_is_unclean(tmp_path: Path) -> None:
     assert "answered: the controller counts 11, the records 10" in text
 
 
+@pytest.mark.parametrize("known_here", [9, 2])
+def test_what_a_lost_host_took_with_it_is_counted_by_the_records_alone(
+    tmp_path: Path, known_here: int
+) -> None:
+    """The controller may have heard of less than is on record, or of more than was written."""
+    told = controller_json(14, answered=14 - known_here, lost=known_here)
+    told["because"] = [
+        "host client1 lost: why",
+        f"{known_here} queries have no known end: their host was lost",
+    ]
+    told["clean"] = False
+    text = reasons(write_run(tmp_path / "run", steady(10), controller=told))
+    assert text == "host client1 lost: why | 4 queries were lost: they have no record"
+
+
 def test_too_many_records_are_unclean(tmp_path: Path) -> None:
     text = reasons(write_run(tmp_path / "run", steady(10), controller=controller_json(9, answered=9)))
     assert "9 queries were read and 10 have an end" in text

@@ -76,6 +76,12 @@ def test_every_number_of_the_texts_is_read() -> None:
     assert found.queues == {"fq of data": 9}
 
 
+def test_a_kernel_without_ipv6_has_no_counters_of_it() -> None:
+    whole = text()
+    begin, end = (whole.index(f"==> {name}") for name in ("/proc/net/snmp6", "ip "))
+    assert parse(whole[:begin] + whole[end:]).protocols["UdpInErrors"] == 0
+
+
 def test_hosts_that_lost_nothing_leave_a_run_clean(folder: Path) -> None:
     write_host(
         folder,
