@@ -148,8 +148,10 @@ def test_several_resolvers_and_instances_at_once(tmp_path: Path, world: Path, tr
     assert result.folder is not None
     for host in ("server", "server2", "server3"):
         assert result.json(f"resolver-{host}.json")["udp_queries"] >= 3
-    for role in ("proxy", "server", "meta"):
-        assert result.summary["cpu_s"][role] > 0
+    during, outside = result.summary["cpu_s"], result.summary["cpu_outside_s"]
+    assert during["proxy"] > 0
+    for role in ("server", "meta"):
+        assert during[role] + outside[role] > 0  # few queries may cost less than the kernel's tick
 
 
 @pytest.mark.parametrize(
