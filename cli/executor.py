@@ -32,9 +32,8 @@ _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _POLL_S = 0.05  # between two checks of readiness
 _ESSENTIAL = {"server", "meta"}  # roles without which going on is pointless
 _SILENCE_S = 10.0  # a controller that lasts so long after its last distributor hangs
-_LOW_SPACE = (
-    4 * 1024 * 1024
-)  # bytes; below this the run stops while there is still room for the ends of files
+# Bytes; below this the run stops while there is still room for the ends of files.
+_LOW_SPACE = 4 * 1024 * 1024
 
 
 @dataclass
@@ -83,7 +82,7 @@ class Executor:
 
     def run(self) -> Outcome:
         """The whole run; failures are in the outcome, not raised."""
-        steal = _steal_s()
+        steal = processes.steal_s()
         self._watch()
         try:
             self._prepare()
@@ -101,10 +100,11 @@ class Executor:
                 f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}",
                 "see `reprise doctor`",
             )
+        self._stop_main()
         self._finish()
         self._stop_all()
         self._progress.finish()
-        self.outcome.steal_s = round(_steal_s() - steal, 3)
+        self.outcome.steal_s = round(processes.steal_s() - steal, 3)
         return self.outcome
 
     # --- events -------------------------------------------------------------------------------------------
@@ -381,10 +381,17 @@ class Executor:
 
     # --- the end ------------------------------------------------------------------------------------------
 
+    def _stop_main(self) -> None:
+        """A replay that is cut short ends before anything is read off the hosts."""
+        self._forget_wishes()
+        self._stopping = True
+        for process in (one for one in self._plan.processes if one.id == self._plan.main):
+            for child in [one for one in self._children.values() if one.id == process.id]:
+                self._stop(child, process)
+
     def _stop_all(self) -> None:
         """In the opposite order of the start; distributors get time to end by themselves."""
         self._forget_wishes()
-        self._stopping = True
         planned = {process.id: process for process in self._plan.processes}
         running = [child for child in reversed(list(self._children.values())) if child.running]
         for child in running:
@@ -490,9 +497,3 @@ class Executor:
             return str(log.relative_to(Path.cwd()))
         except ValueError:
             return str(log)
-
-
-def _steal_s() -> float:
-    """Seconds that the hypervisor gave to others since boot, over all cores."""
-    fields = Path("/proc/stat").read_text(encoding="ascii").split("\n", 1)[0].split()
-    return int(fields[8]) / os.sysconf("SC_CLK_TCK") if len(fields) > 8 else 0.0
