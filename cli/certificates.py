@@ -116,8 +116,8 @@ def write_service(stem: Path, authority_file: Path, service: Service) -> None:
             shutil.chown(path, service.owner)
 
 
-def write(folder: Path, hosts: dict[str, str]) -> None:
-    """Writes the authority's certificate and every pair; keys are for their owner only."""
+def write(folder: Path, hosts: dict[str, str], owner: str = "") -> None:
+    """Writes the authority's certificate and every pair; keys are for their owner only ("" = ours)."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     authority = make_authority()
     _put(folder / "ca.pem", authority.certificate.public_bytes(serialization.Encoding.PEM), 0o644)
@@ -125,6 +125,8 @@ def write(folder: Path, hosts: dict[str, str]) -> None:
         certificate, key = issue(authority, name, address)
         _put(folder / f"{name}.pem", certificate, 0o644)
         _put(folder / f"{name}.key", key, 0o600)
+    for path in (folder, *folder.iterdir()) if owner else ():
+        shutil.chown(path, owner)
 
 
 def _builder(
@@ -176,6 +178,7 @@ def main(arguments: list[str]) -> int:
     """The plan's certificate step."""
     parser = argparse.ArgumentParser(prog="python -m cli.certificates")
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--owner", default="")
     parser.add_argument("hosts", nargs="+", metavar="NAME=ADDRESS")
     parser.add_argument("--server", type=Path, metavar="STEM")
     parser.add_argument("--server-ca", type=Path, metavar="FILE")
@@ -184,7 +187,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--server-key", default="ecdsa-p256")
     parser.add_argument("--server-owner", default="")
     options = parser.parse_args(arguments)
-    write(options.out, dict(host.split("=", 1) for host in options.hosts))
+    write(options.out, dict(host.split("=", 1) for host in options.hosts), options.owner)
     if options.server is not None:
         service = Service(
             options.server_name, tuple(options.server_address), options.server_key, options.server_owner

@@ -15,7 +15,7 @@ import json
 import os
 from pathlib import Path
 
-from cli import host_settings, network
+from cli import host_settings, network, privileges
 from cli.errors import RepriseError
 from cli.experiment import Experiment, Rtt, Tls
 from cli.planned import RESULTS, RUN, Facts, HostStep, Process, Ready, Step, Stop, shell
@@ -125,6 +125,7 @@ def _proxy(rtt: Rtt, host: str, facts: Facts) -> Process:
         "--stats",
         f"{RESULTS}/delay-{host}-@turn@.json",
         *options(rtt),
+        *privileges.proxy_options(facts),
     )
     return Process(
         f"delay-{host}",

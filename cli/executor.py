@@ -64,9 +64,10 @@ class Outcome:
 class Executor:
     """One run of one plan. Single-threaded: namespaces belong to the thread."""
 
-    def __init__(self, plan: Plan, runtime: Path, results: Path, life: int) -> None:
+    def __init__(self, plan: Plan, runtime: Path, results: Path, life: int, seen: Path | None = None) -> None:
+        """`seen`: the results as the programs see them."""
         self._plan = plan
-        self._names = {RUN: str(runtime), RESULTS: str(results)}
+        self._names = {RUN: str(runtime), RESULTS: str(seen or results)}
         self._results = results
         self._life = life
         self._hosts = netns.Hosts()

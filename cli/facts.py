@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from cli import VERSION, delay, needs, programs, zonefile
+from cli import VERSION, delay, needs, privileges, programs, zonefile
 from cli.errors import RepriseError
 from cli.experiment import Experiment
 from cli.planned import Facts
@@ -34,7 +34,9 @@ def gather(experiment: Experiment, run: str) -> Facts:
     needed, own = needs.packaged_programs(experiment), needs.own_programs(experiment)
     if "reprise-proxy" in own:
         delay.check_device()
+    user = privileges.user()
     found = {
+        **({"setpriv": programs.packaged("setpriv")} if user else {}),
         **{name: programs.own(name) for name in own},
         **{name: programs.packaged(name) for name in needed},
     }
@@ -53,6 +55,8 @@ def gather(experiment: Experiment, run: str) -> Facts:
         server_user=_server_user(server.kind),
         resolver_config=_read_lines(world.resolver_config) if world else "",
         users={name: _packaged_user(_USERS[name]) for name in needed if name in _USERS},
+        user=user,
+        user_group=pwd.getpwnam(user).pw_gid if user else 0,
     )
 
 

@@ -20,6 +20,7 @@ from cli import (
     host_counters,
     network,
     nftables,
+    privileges,
     resolvers,
     server_plan,
     servers,
@@ -363,6 +364,7 @@ def _proxy(experiment: Experiment, facts: Facts, side: str, number: int, host: s
         "--stats",
         f"{RESULTS}/proxy-{host}-@turn@.json",
         *(delay.options(world.rtt) if world.rtt else ()),
+        *privileges.proxy_options(facts),
     )
     return Process(
         f"proxy-{host}",
@@ -383,7 +385,9 @@ def _resolver(experiment: Experiment, facts: Facts, number: int, host: str, kind
             *(("-u", user) if user else ()),
         ),
         "unbound": (f"{RUN}/unbound", "-d", "-p", "-c", config),
-        "knot-resolver": (facts.programs.get("kresd", ""), "-n", "-c", config, f"{RUN}/{host}"),
+        "knot-resolver": privileges.server(
+            (facts.programs.get("kresd", ""), "-n", "-c", config, f"{RUN}/{host}"), user, facts
+        ),
     }  # fmt: skip
     ready = Ready(
         "answers",

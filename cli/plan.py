@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
-from cli import delay, hierarchy, host_counters, mutation, network, replay_options, server_plan
+from cli import delay, hierarchy, host_counters, mutation, network, privileges, replay_options, server_plan
 from cli.experiment import Experiment, as_dict
 from cli.network import Network
 from cli.planned import RESULTS, RUN, Facts, File, Folder, HostStep, Plan, Process, Ready, Step, Stop
@@ -24,6 +24,7 @@ def make(experiment: Experiment, facts: Facts) -> Plan:
     """The plan of an experiment on a machine."""
     clients = range(1, experiment.topology.clients + 1)
     side = hierarchy if experiment.world else server_plan
+    copies, facts = privileges.files(facts), privileges.moved(facts)
     before = (*delay.processes(experiment, facts), *side.processes(experiment, facts))
     distributors = tuple(_distributor(experiment, facts, index, before) for index in clients)
     controller = _controller(experiment, facts, distributors)
@@ -32,10 +33,21 @@ def make(experiment: Experiment, facts: Facts) -> Plan:
         run=facts.run,
         experiment=experiment,
         network=net,
-        folders=(*side.folders(experiment, facts), Folder(f"{RESULTS}/logs")),
-        files=(*side.files(experiment, facts), *mutation.files(experiment)),
-        prepare=_steps(experiment, facts),
-        processes=(*before, *distributors, *_client_samplers(experiment, facts), controller),
+        folders=(
+            *privileges.folders(facts),
+            *side.folders(experiment, facts),
+            Folder(f"{RESULTS}/logs"),
+        ),
+        files=(*copies, *side.files(experiment, facts), *mutation.files(experiment)),
+        prepare=tuple(
+            dataclasses.replace(one, argv=privileges.command(one, experiment, facts))
+            for one in _steps(experiment, facts)
+        ),
+        processes=tuple(
+            dataclasses.replace(one, argv=privileges.command(one, experiment, facts))
+            for one in (*before, *distributors, *_client_samplers(experiment, facts), controller)
+        ),
+        user=facts.user,
         main=controller.id,
         setup=(*(hierarchy.setup(experiment) if experiment.world else ()), *delay.setup(experiment)),
         begin=(
@@ -118,6 +130,7 @@ def _steps(experiment: Experiment, facts: Facts) -> tuple[Step, ...]:
                 "cli.certificates",
                 "--out",
                 f"{RUN}/tls",
+                *(("--owner", facts.user) if facts.user else ()),
                 *server_plan.certificate(experiment, facts),
                 *hosts,
             ),

@@ -307,3 +307,30 @@ def test_a_changed_trace_is_made_first_and_played_instead() -> None:
 def test_values_of_rules_survive_the_rule_file() -> None:
     rule = {"kind": "type", "to": {"A": 50, "AAAA": 50.5}, "where": {"name": 'a"\\.example.', "0x20": False}}
     assert tomllib.loads(mutation.rule_file((rule,))) == {"rule": [rule]}
+
+
+def test_programs_start_with_the_rights_they_need() -> None:
+    facts = dataclasses.replace(
+        FACTS, user="nobody", user_group=65534, programs={**FACTS.programs, "setpriv": "/bin/setpriv"}
+    )
+
+    def rights(replay: Replay, ident: str) -> str:
+        plan = make(dataclasses.replace(ZONED, replay=replay), facts)
+        argv = next(one.argv for one in plan.processes if one.id == ident)
+        assert argv[:3] == ("/bin/setpriv", "--reuid", "nobody")
+        assert "--no-new-privs" in argv
+        given = [argv[argv.index(f"--{kind}") + 1] for kind in ("bounding-set", "inh-caps", "ambient-caps")]
+        assert len(set(given)) == 1
+        return given[0]
+
+    assert rights(Replay(), "controller") == "-all,+dac_read_search"
+    assert rights(Replay(), "distributor-client1") == "-all,+net_admin"
+    assert rights(Replay(realtime=True), "distributor-client1") == "-all,+net_admin,+sys_nice"
+    packet = rights(Replay(source_mode="packet"), "distributor-client1")
+    assert packet == "-all,+net_admin,+net_raw,+bpf,+perfmon,+ipc_lock"
+    plan = make(ZONED, facts)
+    assert (plan.folders[0].path, plan.folders[0].owner) == ("@results@", "nobody")
+    assert "@run@/reprise-querier" in argv_of(plan, "distributor-client1")
+    copies = [file.copy_of for file in plan.files if file.path == "@run@/reprise-querier"]
+    assert copies == ["/bin/reprise-querier"]
+    assert all("/bin/setpriv" not in one.argv for one in make(ZONED, FACTS).processes)

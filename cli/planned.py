@@ -125,6 +125,7 @@ class Plan:
 
     `setup` comes after `prepare` and before the processes; `begin` when everything but the main process has
     been started and is ready, `finish` when the main process has ended and everything else still runs.
+    `user`: who owns the results while the run lasts ("" = ours).
     """
 
     run: str
@@ -138,6 +139,7 @@ class Plan:
     setup: tuple[HostStep, ...] = ()
     begin: tuple[HostStep, ...] = ()
     finish: tuple[HostStep, ...] = ()
+    user: str = ""
     schema: int = SCHEMA
 
 
@@ -156,6 +158,8 @@ class Facts:
     server_user: str = ""
     resolver_config: str = ""  # the lines that the user adds to a resolver's configuration
     users: dict[str, str] = field(default_factory=dict)  # of further servers, by program; "" = ours
+    user: str = ""  # that our own programs become, see privileges.py; "" = they stay what they are
+    user_group: int = 0
 
     def module(self, module: str, *arguments: str) -> tuple[str, ...]:
         """The command that runs one of our modules; wants `module_env`."""

@@ -16,7 +16,7 @@ from typing import Any
 from cli import experiment as experiments
 from cli import facts as machine
 from cli import plan as plans
-from cli import sandbox
+from cli import privileges, sandbox
 from cli.errors import EXIT_FAILED, RepriseError, UsageError, complain, one_line
 from cli.executor import Executor, Outcome
 from cli.experiment import Experiment
@@ -57,6 +57,8 @@ def command_run(options: argparse.Namespace) -> int:
         runtime,
         plan.network.kind == "namespaces",
     )
+    if plan.user:
+        privileges.give_back(folder.partial)
     return _finish(folder, status)
 
 
@@ -114,13 +116,25 @@ def inside(plan: Plan, host: dict[str, Any], runtime: Path, results: Path, life:
     outcome = Outcome()
     try:
         _write_json(results / "plan.json", plans.as_json(plan))
-        outcome = Executor(plan, runtime, results, life).run()
+        seen = privileges.lend(results, runtime) if plan.user else results
+        outcome = _named(Executor(plan, runtime, results, life, seen).run(), seen, results)
         _write_json(results / "manifest.json", manifest(plan, {**host, "descriptors": descriptors}, outcome))
     except OSError as error:
         raise RepriseError(
             f"cannot write results: {error.strerror}", "make room or choose another folder with -o"
         ) from None
     return 0 if outcome.error is None else EXIT_FAILED
+
+
+def _named(outcome: Outcome, seen: Path, results: Path) -> Outcome:
+    """What is told of the results has the path by which others know them."""
+
+    def told(text: str) -> str:
+        return text.replace(str(seen), str(results))
+
+    outcome.error, outcome.mend = outcome.error and told(outcome.error), told(outcome.mend)
+    outcome.because = [told(reason) for reason in outcome.because]
+    return outcome
 
 
 def manifest(plan: Plan, host: dict[str, Any], outcome: Outcome) -> dict[str, Any]:

@@ -26,7 +26,8 @@ private:
 /// Sleeps end when asked, not some 50 µs later.
 void set_timer_slack();
 
-/// Gives up root for a user, by name, for good. Throws UsageError or SystemError.
+/// Gives up root for a user, by name, for good: of root's rights only CAP_NET_ADMIN is kept, for
+/// the device's MTU, and none can be had again. Throws UsageError or SystemError.
 void become(const std::string& user);
 
 } // namespace reprise::proxy

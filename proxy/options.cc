@@ -39,7 +39,8 @@ Command add_command(Command& app, CommandLine& line, Side side, const char* name
                        "ADDRESS:PORT to serve the counts to Prometheus, over HTTP");
     command.add_flag("--realtime", process.realtime, "run before ordinary processes (SCHED_FIFO)");
     command.add_option("--user", process.user,
-                       "give up root for this user once the device is open");
+                       "give up root for this user once the device is open; only the right to "
+                       "change the device is kept");
     add_delay_options(command, line.delay);
     return command;
 }

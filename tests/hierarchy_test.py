@@ -32,6 +32,7 @@ from cli.planned import RUN, HostStep
 from cli.world_model import Settings
 from tests import command, packets
 from tests.bed import wait_for
+from tests.desk import below, words_of
 from tests.hierarchy_bed import (
     BIG,
     ROOT,
@@ -225,7 +226,7 @@ def test_a_killed_proxy_is_started_again(tmp_path: Path, world: Path) -> None:
     settings = settings_of(world, trace, hierarchy__data_path="tun", replay__timeout_s=20)
     process = start(tmp_path, settings)
     wait_for(lambda: _rewritten(tmp_path) > 20, "packets through the proxy", 60)
-    os.kill(_proxy_of(tmp_path), signal.SIGKILL)
+    os.kill(_process_of(process.pid, "reprise-proxy", "proxy-server-"), signal.SIGKILL)
     result = finish(tmp_path, process)
     assert result.status == 1
     reasons = " ".join(result.summary["unclean_because"])
@@ -245,7 +246,7 @@ def test_a_data_path_that_breaks_is_the_first_reason(
     settings = settings_of(world, trace, hierarchy__data_path=data_path, replay__timeout_s=2)
     process = start(tmp_path, settings)
     wait_for(lambda: b"sent " in (tmp_path / "said").read_bytes(), "queries", 60)
-    resolver = _process_of(tmp_path, b"reprise-sampler", b"server.csv")
+    resolver = _process_of(process.pid, "reprise-sampler", "server.csv")
     ip = [programs.packaged("ip"), "link", "set", "dev", device, "down"]
     subprocess.run([programs.packaged("nsenter"), "-t", str(resolver), "-n", *ip], check=True)
     result = finish(tmp_path, process)
@@ -273,22 +274,13 @@ def _rewritten(folder: Path) -> int:
         return 0
 
 
-def _proxy_of(folder: Path) -> int:
-    """The resolver's proxy."""
-    return _process_of(folder, b"reprise-proxy", b"proxy-server-")
-
-
-def _process_of(folder: Path, program: bytes, file: bytes) -> int:
-    """A program of the run whose results lie below the folder, by what stands in a file's name there."""
-    for path in Path("/proc").glob("[0-9]*"):
-        try:
-            words = (path / "cmdline").read_bytes().split(b"\0")
-        except OSError:
-            continue
-        files = [word for word in words if word.startswith(os.fsencode(folder))]
-        if words[0].endswith(program) and any(file in word.rpartition(b"/")[2] for word in files):
-            return int(path.name)
-    raise AssertionError(f"{program.decode()} does not run")
+def _process_of(run: int, program: str, file: str) -> int:
+    """A program below a run's command, by what stands in its command line."""
+    for pid in below(run):
+        words = words_of(pid)
+        if f"/{program} " in words and file in words:
+            return pid
+    raise AssertionError(f"{program} does not run")
 
 
 def test_folders_may_have_any_names(tmp_path: Path) -> None:

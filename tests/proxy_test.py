@@ -357,7 +357,9 @@ def test_counts_are_served_to_prometheus_and_root_is_given_up(open_bed: ProxyBed
     assert 'reprise_proxy_packets_total{verdict="unmapped"} 1' in text
     status = Path(f"/proc/{resolver.process.pid}/status").read_text()
     assert "Uid:\t65534\t65534\t65534\t65534" in status
-    assert "CapEff:\t0000000000000000" in status
+    assert "CapEff:\t0000000000001000" in status  # CAP_NET_ADMIN
+    assert "CapBnd:\t0000000000001000" in status
+    assert "NoNewPrivs:\t1" in status
     assert open_bed.finish(resolver, RESOLVER)["packets"]["unmapped"] == 1
 
 
