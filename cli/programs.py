@@ -16,7 +16,7 @@ _PACKAGES = {
     **dict.fromkeys(("nsd-checkconf", "nsd-checkzone"), "nsd"),
     **dict.fromkeys(("ip", "tc"), "iproute2"),
     **dict.fromkeys(("umount", "mount"), "mount"),
-    **dict.fromkeys(("prlimit", "setpriv", "taskset", "unshare"), "util-linux"),
+    **dict.fromkeys(("nsenter", "prlimit", "setpriv", "taskset", "unshare"), "util-linux"),
     "dig": "bind9-dnsutils",
     "editcap": "wireshark-common",
     "env": "coreutils",
