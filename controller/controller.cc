@@ -33,6 +33,9 @@ constexpr Nanoseconds kLead = 500 * kMillisecond; ///< from the announcement to 
 constexpr Nanoseconds kStopPatience = 500 * kMillisecond;
 constexpr unsigned kTurn = 64; ///< queries handed out by one reading of the clock
 constexpr Nanoseconds kShortWait = kMillisecond;
+constexpr std::uint64_t kReportRoom = 256UL << 10U;      ///< bytes of controller.json
+constexpr std::uint64_t kReportRoomQuerier = 2UL << 10U; ///< what it says of a querier
+constexpr std::uint64_t kReportRoomOffset = 64;          ///< and of a host each second
 /// Between two looks at the window: long enough for whole blocks, short against the window.
 constexpr Nanoseconds kStep = 10 * kMillisecond;
 
@@ -55,7 +58,8 @@ std::string no_queries(const Options& options, const FeedState& feed) {
 
 Controller::Controller(const Options& options)
     : options_(options), servers_(parse_servers(options.servers, options.server_port)),
-      feed_(std::make_unique<TraceFeed>(options_, servers_)), tls_(options.tls),
+      feed_(std::make_unique<TraceFeed>(options_, servers_)),
+      report_file_(options.results + "/controller.json", kReportRoom), tls_(options.tls),
       fanout_(loop_, options.run,
               {.ready = [this] { on_ready(); },
                .credit = [this](std::uint64_t) { pump_.again_in(0); },
@@ -300,6 +304,9 @@ void Controller::progress() {
                status.lag_ns() / kMicrosecond, static_cast<double>(now - outcome_.start.mono) / 1e9,
                left_text(options_, feed, now - outcome_.start.mono));
     std::fflush(stdout);
+    const auto played = static_cast<std::uint64_t>((now - outcome_.start.mono) / kSecond);
+    report_file_.grow(kReportRoom + fanout_.queriers() * kReportRoomQuerier +
+                      fanout_.children().size() * played * kReportRoomOffset);
 }
 
 int Controller::finish() {
@@ -315,7 +322,7 @@ int Controller::finish() {
                             ? 0
                             : std::max<Nanoseconds>(0, SteadyClock::now() - outcome_.start.mono);
     const Report report = compile_report(options_, feed, fanout_, outcome_, handed_);
-    write_report(options_.results + "/controller.json", report);
+    report_file_.write(report.json + "\n");
     fmt::print("done clean={} because={}\n", report.clean, report.because_text());
     if (report.clean) {
         return 0;

@@ -11,6 +11,7 @@
 #include "controller/options.hh"
 #include "controller/read_ahead.hh"
 #include "core/tree/fanout.hh"
+#include "core/whole_file.hh"
 
 #include <string>
 #include <unordered_map>
@@ -68,6 +69,7 @@ private:
     Options options_;
     Servers servers_;
     ReadAhead feed_;
+    ReservedFile report_file_;
     tree::EventLoop loop_;
     tree::TlsContext tls_;
     tree::Fanout fanout_;

@@ -1,6 +1,8 @@
 #include "controller/controller.hh"
 #include "controller/options.hh"
+#include "controller/report.hh"
 #include "core/command_line.hh"
+#include "core/error.hh"
 #include "core/log.hh"
 
 namespace {
@@ -16,6 +18,10 @@ int body(int argc, char** argv) {
         return *status;
     }
     reprise::controller::validate(options);
+    if (reprise::controller::holds_run(options.results)) {
+        throw reprise::UsageError(options.results +
+                                  " holds the results of a run; give --results another folder");
+    }
     return reprise::controller::Controller(options).run();
 }
 

@@ -112,7 +112,7 @@ void ReadAhead::Shared::run() {
         Query query;
         while (feed->next(query) && add(query)) {
         }
-        feed->flush_sources();
+        feed->close_sources();
         end("");
     } catch (const std::exception& error) {
         end(error.what());

@@ -5,7 +5,6 @@
 #include "controller/read_ahead.hh"
 #include "controller/selection.hh"
 #include "core/clock.hh"
-#include "core/error.hh"
 #include "core/replay.pb.h"
 #include "core/tree/fanout.hh"
 
@@ -260,13 +259,11 @@ Report compile_report(const Options& options, const FeedState& feed, const tree:
     return report;
 }
 
-void write_report(const std::string& path, const Report& report) {
-    std::ofstream file(path);
-    file << report.json << '\n';
-    file.close();
-    if (!file) {
-        throw SystemError("write " + path);
-    }
+bool holds_run(const std::string& folder) {
+    std::ifstream file(folder + "/controller.json");
+    const json told = json::parse(file, nullptr, false);
+    const json::json_pointer start("/start/mono_ns");
+    return told.is_object() && told.contains(start) && told[start] != 0;
 }
 
 std::string left_text(const Options& options, const FeedState& feed, Nanoseconds played) {

@@ -27,8 +27,8 @@ struct Report {
 Report compile_report(const Options& options, const FeedState& feed, const tree::Fanout& fanout,
                       const Outcome& outcome, std::uint64_t handed);
 
-/// Throws SystemError where it cannot be written.
-void write_report(const std::string& path, const Report& report);
+/// Whether a folder holds the report of a run whose queries were sent; those stay.
+bool holds_run(const std::string& folder);
 
 /// Seconds left for the progress line, `played` after the start: exact once the trace was read to
 /// its end, before that from the share of it that was read; "unknown" where neither is known (a

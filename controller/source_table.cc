@@ -2,17 +2,21 @@
 
 #include "controller/flat_ids.hh"
 #include "core/address.hh"
-#include "core/error.hh"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <string>
 #include <utility>
 
 namespace reprise::controller {
 
 namespace {
+
+constexpr std::uint64_t kRoom = 256UL << 10U; ///< a full buffer
 
 template <size_t Size> typename FlatIds<Size>::Key key_of(const IpAddress& address) {
     typename FlatIds<Size>::Key key;
@@ -22,11 +26,9 @@ template <size_t Size> typename FlatIds<Size>::Key key_of(const IpAddress& addre
 
 } // namespace
 
-SourceTable::SourceTable(const std::string& path) : path_(path), file_(path) {
-    file_ << "id,address\n";
-    if (!file_) {
-        throw SystemError("create " + path);
-    }
+SourceTable::SourceTable(const std::string& path) : file_(path, AppendFile::Existing::kReplace) {
+    file_.append("id,address\n");
+    file_.flush();
 }
 
 template <size_t Size>
@@ -34,7 +36,9 @@ std::uint32_t SourceTable::find(FlatIds<Size>& ids, const IpAddress& address) {
     const auto [id, fresh] =
         ids.find_or_add(key_of<Size>(address), static_cast<std::uint32_t>(size()));
     if (fresh) {
-        file_ << id << ',' << address.text() << '\n';
+        line_.clear();
+        fmt::format_to(std::back_inserter(line_), "{},{}\n", id, address.text());
+        file_.append(line_);
     }
     return id;
 }
@@ -54,9 +58,7 @@ void SourceTable::expect(const IpAddress& address) const {
 void SourceTable::flush() {
     if (std::exchange(flushed_, size()) != size()) {
         file_.flush();
-    }
-    if (!file_) {
-        throw SystemError("write " + path_);
+        file_.reserve(kRoom);
     }
 }
 

@@ -1,11 +1,11 @@
 #pragma once
 #include "controller/flat_ids.hh"
 #include "core/address.hh"
+#include "core/append_file.hh"
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <fstream>
 #include <string>
 
 namespace reprise::controller {
@@ -29,14 +29,17 @@ public:
     /// Bytes of the table's slots.
     [[nodiscard]] size_t memory() const { return v4_.memory() + v6_.memory(); }
 
-    /// Flushes what is new; throws SystemError where the disk is full.
+    /// Flushes what is new, and holds room for more; throws SystemError where the disk has none.
     void flush();
+
+    /// No more sources come: returns when all is on the disk.
+    void close() { file_.close(); }
 
 private:
     template <size_t Size> std::uint32_t find(FlatIds<Size>& ids, const IpAddress& address);
 
-    std::string path_;
-    std::ofstream file_;
+    AppendFile file_;
+    std::string line_;
     FlatIds<4> v4_;
     FlatIds<16> v6_;
     size_t flushed_ = 0; ///< sources already in the file

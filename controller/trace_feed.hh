@@ -58,6 +58,8 @@ public:
     /// Hands new sources to the file; throws SystemError where the disk is full.
     void flush_sources() { sources_.flush(); }
 
+    void close_sources() { sources_.close(); }
+
 private:
     bool next_query(Query& query);
     bool pull(trace::Message& message);

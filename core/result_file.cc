@@ -1,22 +1,18 @@
 #include "core/result_file.hh"
 
+#include "core/append_file.hh"
 #include "core/bytes.hh"
-#include "core/error.hh"
 
 #include <fmt/format.h>
 #include <xxhash.h>
 
 #include <array>
-#include <cerrno>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
-#include <fcntl.h>
 #include <iterator>
 #include <memory>
 #include <string>
 #include <string_view>
-#include <unistd.h>
 #include <utility>
 #include <vector>
 
@@ -24,8 +20,9 @@ namespace reprise {
 namespace {
 
 constexpr std::uint32_t kSchema = 1;
-constexpr size_t kBufferSize = 256UL << 10U;
 constexpr size_t kHeaderFixed = 24;
+constexpr std::uint64_t kRoomForEnd = 64UL << 10U; ///< statistics and footer
+constexpr std::uint64_t kRoomForQuestion = 128;    ///< of an answers file: usual are below 100
 
 struct Field {
     std::string_view name;
@@ -74,19 +71,6 @@ void append_text(std::vector<std::uint8_t>& out, std::string_view text) {
 
 void pad_to_eight(std::vector<std::uint8_t>& out) { out.resize((out.size() + 7) / 8 * 8); }
 
-void write_all(int fd, Bytes data, const std::string& path) {
-    while (!data.empty()) {
-        const ssize_t written = ::write(fd, data.data(), data.size());
-        if (written < 0 && errno == EINTR) {
-            continue;
-        }
-        if (written < 0) {
-            throw SystemError("write " + path);
-        }
-        data = data.subspan(static_cast<size_t>(written));
-    }
-}
-
 } // namespace
 
 struct RecordFile::Digest {
@@ -102,50 +86,41 @@ struct RecordFile::Digest {
 
 RecordFile::RecordFile(std::string path, std::string_view header_magic,
                        std::string_view footer_magic)
-    : path_(std::move(path)), header_magic_(header_magic), footer_magic_(footer_magic),
-      file_(check(::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644),
-                  ("create " + path_).c_str())),
-      digest_(std::make_unique<Digest>()) {
-    buffer_.reserve(kBufferSize);
-}
+    : header_magic_(header_magic), footer_magic_(footer_magic),
+      file_(std::move(path), AppendFile::Existing::kRefuse), digest_(std::make_unique<Digest>()) {}
 
 RecordFile::~RecordFile() = default;
 
 void RecordFile::write_header(std::uint32_t record_size, std::string_view json) {
-    append_text(buffer_, header_magic_);
-    append_little(buffer_, kSchema);
+    std::vector<std::uint8_t> head;
+    append_text(head, header_magic_);
+    append_little(head, kSchema);
     const size_t whole = (kHeaderFixed + json.size() + 7) / 8 * 8;
-    append_little(buffer_, static_cast<std::uint32_t>(whole));
-    append_little(buffer_, record_size);
-    append_little(buffer_, static_cast<std::uint32_t>(json.size()));
-    append_text(buffer_, json);
-    pad_to_eight(buffer_);
-    flush();
+    append_little(head, static_cast<std::uint32_t>(whole));
+    append_little(head, record_size);
+    append_little(head, static_cast<std::uint32_t>(json.size()));
+    append_text(head, json);
+    pad_to_eight(head);
+    file_.append(head);
+    file_.flush();
 }
 
 void RecordFile::append(Bytes record) {
-    if (buffer_.size() + record.size() > kBufferSize) {
-        flush();
-    }
+    file_.append(record);
     XXH3_64bits_update(digest_->state, record.data(), record.size());
-    buffer_.insert(buffer_.end(), record.begin(), record.end());
     ++count_;
 }
 
-void RecordFile::flush() {
-    write_all(file_.get(), buffer_, path_);
-    buffer_.clear();
-}
-
 void RecordFile::finish(std::string_view json) {
-    append_text(buffer_, json);
-    append_little(buffer_, count_);
-    append_little(buffer_, std::uint64_t{XXH3_64bits_digest(digest_->state)});
-    append_little(buffer_, static_cast<std::uint32_t>(json.size()));
-    append_little(buffer_, std::uint32_t{0});
-    append_text(buffer_, footer_magic_);
-    flush();
-    file_.reset();
+    std::vector<std::uint8_t> foot;
+    append_text(foot, json);
+    append_little(foot, count_);
+    append_little(foot, std::uint64_t{XXH3_64bits_digest(digest_->state)});
+    append_little(foot, static_cast<std::uint32_t>(json.size()));
+    append_little(foot, std::uint32_t{0});
+    append_text(foot, footer_magic_);
+    file_.append(foot);
+    file_.close();
 }
 
 RqWriter::RqWriter(const std::string& path, const RqHeader& header)
@@ -155,6 +130,10 @@ RqWriter::RqWriter(const std::string& path, const RqHeader& header)
 
 void RqWriter::append(const RqRecord& record) {
     file_.append({reinterpret_cast<const std::uint8_t*>(&record), sizeof record});
+}
+
+void RqWriter::reserve(std::uint64_t queries) {
+    file_.reserve(queries * sizeof(RqRecord) + kRoomForEnd);
 }
 
 RaWriter::RaWriter(const std::string& path, std::string_view json)
@@ -174,6 +153,10 @@ void RaWriter::append(const Answer& answer) {
     scratch_.insert(scratch_.end(), answer.reply.begin(), answer.reply.end());
     pad_to_eight(scratch_);
     file_.append(scratch_);
+}
+
+void RaWriter::reserve(std::uint64_t queries) {
+    file_.reserve(queries * kRoomForQuestion + kRoomForEnd);
 }
 
 std::string json_string(std::string_view text) {

@@ -1,9 +1,9 @@
 #pragma once
 // Writers of the result files .rq (records) and .ra (answers); docs/formats.md is their reference.
 
+#include "core/append_file.hh"
 #include "core/bytes.hh"
 #include "core/clock.hh"
-#include "core/fd.hh"
 #include "core/query.hh"
 
 #include <cstdint>
@@ -74,8 +74,7 @@ struct RqHeader {
     Nanoseconds trace_first = 0;
 };
 
-/// A buffered file with a running XXH3-64 over its records. Every method throws SystemError naming
-/// the file where the disk refuses (full, read-only): what was written before stays readable.
+/// A file with a running XXH3-64 over its records; see AppendFile.
 class RecordFile {
 public:
     RecordFile(std::string path, std::string_view header_magic, std::string_view footer_magic);
@@ -86,20 +85,20 @@ public:
     /// Must come first.
     void write_header(std::uint32_t record_size, std::string_view json);
     void append(Bytes record);
-    /// Writes the trailing JSON and the footer, and closes.
-    void finish(std::string_view json);
 
-    /// Hands what is buffered to the kernel.
-    void flush();
+    void flush() { file_.flush(); }
+
+    void reserve(std::uint64_t bytes) { file_.reserve(bytes); }
+
+    /// Writes the trailing JSON and the footer, waits until all is on the disk, and closes.
+    void finish(std::string_view json);
 
 private:
     struct Digest;
 
-    std::string path_;
     std::string header_magic_;
     std::string footer_magic_;
-    FileDescriptor file_;
-    std::vector<std::uint8_t> buffer_;
+    AppendFile file_;
     std::uint64_t count_ = 0;
     std::unique_ptr<Digest> digest_;
 };
@@ -111,6 +110,9 @@ public:
     void append(const RqRecord& record);
 
     void flush() { file_.flush(); }
+
+    /// Room for the records of so many queries and the end of the file; see AppendFile.
+    void reserve(std::uint64_t queries);
 
     /// `json` is the statistics object of docs/formats.md.
     void finish(std::string_view json) { file_.finish(json); }
@@ -136,6 +138,9 @@ public:
     void append(const Answer& answer);
 
     void flush() { file_.flush(); }
+
+    /// Room for so many queries without replies; see AppendFile.
+    void reserve(std::uint64_t queries);
 
     void finish() { file_.finish(""); }
 

@@ -5,6 +5,7 @@
 #include "core/error.hh"
 #include "core/log.hh"
 #include "core/realtime.hh"
+#include "core/whole_file.hh"
 #include "proxy/address_map.hh"
 #include "proxy/delay.hh"
 #include "proxy/host.hh"
@@ -212,7 +213,7 @@ private:
         if (!options_.stats.empty()) {
             const Nanoseconds now = SteadyClock::now();
             statistics_.counted_until = tun_.waits() ? statistics_.counted_until : now;
-            replace_file(options_.stats, to_json(current()));
+            write_whole(options_.stats, to_json(current()), Durable::kNo);
         }
     }
 

@@ -2,7 +2,6 @@
 
 #include "core/address.hh"
 #include "core/clock.hh"
-#include "core/error.hh"
 #include "proxy/delay_error.hh"
 #include "proxy/rewrite.hh"
 #include "proxy/verdict.hh"
@@ -10,12 +9,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
-#include <fstream>
-#include <ios>
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <nlohmann/json_fwd.hpp>
@@ -203,18 +198,6 @@ std::string to_prometheus(const Statistics& s) {
     Metric cpu(out, "cpu_seconds_total", "counter", "CPU time of the proxy.");
     cpu.add("", cpu_seconds());
     return out;
-}
-
-void replace_file(const std::string& path, const std::string& text) {
-    const std::string fresh = path + ".new";
-    std::ofstream out(fresh, std::ios::binary | std::ios::trunc);
-    out << text;
-    out.close();
-    if (!out || std::rename(fresh.c_str(), path.c_str()) != 0) {
-        const int reason = errno;
-        std::remove(fresh.c_str()); // half a file helps nobody, least of all on a full disk
-        throw SystemError(fmt::format("write the statistics {}", path), reason);
-    }
 }
 
 } // namespace reprise::proxy

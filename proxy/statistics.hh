@@ -69,7 +69,4 @@ std::string to_json(const Statistics& statistics);
 /// The form of --metrics: the Prometheus text format, version 0.0.4.
 std::string to_prometheus(const Statistics& statistics);
 
-/// Replaces a file at once: whoever reads it sees the old or the new text. Throws SystemError.
-void replace_file(const std::string& path, const std::string& text);
-
 } // namespace reprise::proxy

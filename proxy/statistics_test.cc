@@ -11,7 +11,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -66,18 +65,6 @@ TEST(StatisticsTest, TheTwoFormsAgree) {
     EXPECT_THAT(text, HasSubstr("reprise_proxy_packets_total{verdict=\"bad_fragment\"} 1\n"));
     EXPECT_THAT(text, HasSubstr("reprise_proxy_upstream_total{transport=\"tcp\"} 1\n"));
     EXPECT_THAT(text, HasSubstr("# TYPE reprise_proxy_packets_total counter\n"));
-}
-
-TEST(StatisticsTest, AFolderThatIsNotThereIsAnError) {
-    EXPECT_THROW(replace_file("/nonexistent/stats.json", "{}"), SystemError);
-}
-
-TEST(StatisticsTest, NoHalfFileIsLeftBehind) {
-    const std::string folder = ::testing::TempDir() + "statistics_test.folder";
-    std::filesystem::create_directories(folder);
-    EXPECT_THROW(replace_file(folder, "{}"), SystemError);
-    EXPECT_FALSE(std::filesystem::exists(folder + ".new"));
-    std::filesystem::remove(folder);
 }
 
 TEST(StatisticsTest, EveryPacketReadIsInOneCount) {

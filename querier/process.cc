@@ -17,10 +17,12 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <fstream>
+#include <future>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -44,6 +46,8 @@ constexpr std::uint64_t kCreditBatch = 8192;
 /// Writing a buffer of records takes about 100 us; only when nothing is due for so long.
 constexpr Nanoseconds kFlushTime = kMillisecond;
 constexpr size_t kFlushRecords = 1024;
+/// Also where something is always due: a querier that is killed loses no more than this.
+constexpr Nanoseconds kFlushAtLeast = 800 * kMillisecond;
 constexpr int kFramesAtOnce = 4;
 constexpr int kLastWordsMs = 1000;
 /// Sleeps shorter than this need no eye on the descriptors.
@@ -319,6 +323,7 @@ void Process::on_start(const wire::Start& start) {
         return;
     }
     open_results(start);
+    results_.flush(expected());
     replayer_->begin_batch(realtime_pair());
     replayer_->start(start.start_mono_ns());
 }
@@ -385,11 +390,24 @@ void Process::report(Nanoseconds now) {
         frame.mutable_status()->set_lag_ns(replayer_->lag(now));
         link_.send(frame);
     }
+    keep_records(now, time);
+}
+
+void Process::keep_records(Nanoseconds now, bool time) {
     const bool worth_it =
         results_.unflushed() >= kFlushRecords || (time && results_.unflushed() > 0);
-    if (worth_it && replayer_->quiet(now, kFlushTime)) {
-        results_.flush();
+    if (worth_it && (replayer_->quiet(now, kFlushTime) || now - flushed_ >= kFlushAtLeast)) {
+        flushed_ = now;
+        results_.flush(expected());
     }
+}
+
+/// Records that are still to be written; more queries come until the trace ends, so that half as
+/// many may be added before the next flush.
+std::uint64_t Process::expected() const {
+    const Statistics& statistics = replayer_->statistics();
+    const std::uint64_t open = statistics.received - statistics.ended();
+    return trace_ended_ ? open : open + open / 2;
 }
 
 void Process::check_end() {
@@ -447,7 +465,7 @@ void Process::finish() {
     if (replayer_) {
         replayer_->count_drops();
         because_ = because_.empty() ? reason_at_end() : because_;
-        results_.finish(replayer_->statistics(), because_.empty(), because_);
+        finish_results();
         replayer_->statistics().fill(*report.mutable_counts());
     }
     if (because_.empty()) {
@@ -459,6 +477,19 @@ void Process::finish() {
     report.set_because(because_);
     link_.send(frame);
     link_.flush_finally(kLastWordsMs);
+}
+
+/// A slow disk may take long to hold the records: meanwhile the parent hears that we live.
+void Process::finish_results() {
+    const Statistics& statistics = replayer_->statistics();
+    wire::Frame alive;
+    statistics.fill(*alive.mutable_status()->mutable_counts());
+    const std::future<void> done = std::async(
+        std::launch::async, [&] { results_.finish(statistics, because_.empty(), because_); });
+    while (done.wait_for(std::chrono::nanoseconds(kReportEvery)) != std::future_status::ready) {
+        link_.send(alive);
+        link_.flush();
+    }
 }
 
 int run_query(const QueryOptions& options) { return Process(options).run(); }

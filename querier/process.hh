@@ -65,8 +65,11 @@ private:
     void check_end();
     void stop(const std::string& because, bool tell_parent);
     void open_results(const wire::Start& start);
+    void keep_records(Nanoseconds now, bool time);
+    void finish_results();
     void finish();
     [[nodiscard]] bool taking_in() const;
+    [[nodiscard]] std::uint64_t expected() const;
     [[nodiscard]] std::string reason_at_end() const;
 
     QueryOptions options_;
@@ -84,7 +87,8 @@ private:
     std::uint64_t credit_ = 0;
     Nanoseconds last_heard_ = 0;
     Nanoseconds next_report_ = 0;
-    Nanoseconds looked_ = 0; ///< at the descriptors, last
+    Nanoseconds looked_ = 0;  ///< at the descriptors, last
+    Nanoseconds flushed_ = 0; ///< the records, last
 };
 
 /// `reprise-querier query`.

@@ -25,6 +25,7 @@ from cli import linux, programs, sandbox
 from tests import command
 from tests.bed import has_ended, synth, wait_for
 from tests.desk import LIMIT_S, QUERIES, below, reprise, run, started
+from tests.small_disk import small_disk
 
 AT_ADDRESS = """schema = 1
 name = "fault"
@@ -316,21 +317,9 @@ def test_results_need_a_folder_that_can_be_made(desk: Path) -> None:
     assert ended.status == 2
 
 
-@contextmanager
-def tmpfs(folder: Path, size: str) -> Iterator[Path]:
-    if os.geteuid() != 0:
-        pytest.skip("mounting a small file system needs root")
-    folder.mkdir()
-    linux.mount("reprise-test", str(folder), "tmpfs", 0, f"size={size}")
-    try:
-        yield folder
-    finally:
-        subprocess.run([programs.packaged("umount"), str(folder)], check=True)
-
-
 @pytest.mark.netns
 def test_no_space_for_results_is_said_and_leaves_nothing(desk: Path) -> None:
-    with tmpfs(desk / "results", "1m"):
+    with small_disk(desk / "results", "1m"):
         ended = run(desk)
         assert "no space left for results" in ended.line()
         assert not ended.results
@@ -339,7 +328,7 @@ def test_no_space_for_results_is_said_and_leaves_nothing(desk: Path) -> None:
 @pytest.mark.netns
 def test_space_that_ends_mid_run_keeps_what_was_written(desk: Path) -> None:
     synth(desk / "long.pcap", "--queries", "40000", "--rate", "8000", "--clients", "20")
-    with tmpfs(desk / "results", "6m"):
+    with small_disk(desk / "results", "6m"):
         ended = run(desk, "trace=long.pcap", "replay.answers=true")
         assert "no space left for results" in ended.line()
         assert 0 < ended.summary()["queries"]["answered"] < 40_000

@@ -5,10 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
-import subprocess
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +14,7 @@ import pytest
 from cli import certificates, network
 from report.rqfile import Status
 from tests.bed import PORT, Bed, accounted, has_ended, progress, synth, wait_for, wait_for_answers
+from tests.small_disk import fill, small_disk, thin_disk
 
 pytestmark = pytest.mark.netns
 
@@ -44,16 +42,6 @@ def steady_trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return synth(tmp_path_factory.mktemp("trace") / "steady.pcap", *options)
 
 
-@contextmanager
-def mounted(folder: Path, options: str) -> Iterator[None]:
-    """A small file system of its own."""
-    subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)], check=True)
-    try:
-        yield
-    finally:
-        subprocess.run(["umount", "-l", str(folder)], check=True)
-
-
 def test_one_host_answers_everything(bed: Bed, trace: Path) -> None:
     bed.start_server()
     distributor = bed.start_distributor(1)
@@ -64,6 +52,16 @@ def test_one_host_answers_everything(bed: Bed, trace: Path) -> None:
     assert queries["answered"] == queries["read"] == queries["handed"] > 1500
     records = np.concatenate([np.asarray(file.records["seq"]) for file in bed.records()])
     assert sorted(records.tolist()) == list(range(queries["read"]))
+    check_refused(bed, trace)
+
+
+def check_refused(bed: Bed, trace: Path) -> None:
+    """A folder with results takes no other run's."""
+    before = {path.name: path.read_bytes() for path in bed.results.iterdir()}
+    again = bed.start_controller(trace)
+    assert again.wait() == 2
+    assert "holds the results of a run; give --results another folder" in again.text()
+    assert {path.name: path.read_bytes() for path in bed.results.iterdir()} == before
 
 
 def test_a_source_stays_with_one_querier_and_hosts_share_the_load(bed: Bed, trace: Path) -> None:
@@ -296,9 +294,7 @@ def test_a_port_in_use_is_a_clear_error(bed: Bed) -> None:
 
 
 def test_a_full_disk_stops_the_run_in_order(bed: Bed, long_trace: Path) -> None:
-    small = bed.folder / "small"
-    small.mkdir()
-    with mounted(small, "size=64k"):
+    with small_disk(bed.folder / "small", "64k") as small:
         bed.start_server()
         distributor = bed.start_distributor(1, results=small)
         (small / "ballast").write_bytes(bytes(40_000))
@@ -307,3 +303,18 @@ def test_a_full_disk_stops_the_run_in_order(bed: Bed, long_trace: Path) -> None:
         assert "No space left on device" in controller.text()
         assert accounted(bed.account()["queries"]) == bed.account()["queries"]["read"]
         distributor.wait()
+
+
+def test_a_disk_that_fails_at_the_end_makes_the_run_unclean(bed: Bed, trace: Path) -> None:
+    """The disk has taken every record and loses them when they are synchronized."""
+    with thin_disk(bed.folder / "thin") as (thin, below):
+        bed.start_server()
+        distributor = bed.start_distributor(1, queriers=1, results=thin)
+        fill(below)
+        controller = bed.start_controller(trace, extra=QUICKLY)
+        assert controller.wait() == 1
+        assert distributor.wait() == 1
+        assert f"results: write {thin}/queries-client1-0.rq: " in controller.text()
+        queries = bed.account()["queries"]
+        assert queries["answered"] == queries["read"]
+        assert not bed.account()["clean"]

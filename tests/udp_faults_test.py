@@ -17,10 +17,10 @@ import numpy as np
 import pytest
 
 from cli import network
-from report.rqfile import Records, Status
+from report.rqfile import Records, Status, read_rq
 from tests import packets
 from tests.bed import Bed, Program, accounted, wait_for, wait_for_answers
-from tests.faults_test import tmpfs
+from tests.small_disk import small_disk
 
 pytestmark = pytest.mark.netns
 
@@ -273,12 +273,19 @@ def test_a_step_of_the_clock(make_bed: MakeBed, tmp_path: Path, mode: str) -> No
     assert np.all(records["latency_ns"][~marked] > 0)
 
 
+def answered_on_record(folder: Path) -> int:
+    """Of the only file, which is whole."""
+    file = read_rq(next(folder.glob("*.rq")))
+    assert not file.cut_off
+    return int(np.count_nonzero(file.records["status"] == Status.ANSWERED))
+
+
 @MODES
 def test_a_disk_that_is_full_ends_the_run_in_order(make_bed: MakeBed, tmp_path: Path, mode: str) -> None:
     bed = make_bed(mode)
     bed.start_server()
     trace = steady(tmp_path / "trace.pcap", 50, 2000, 6)
-    with tmpfs(tmp_path / "small", "256k") as folder:
+    with small_disk(tmp_path / "small", "768k") as folder:
         replay = Replay(bed, trace, mode, results=folder)
         assert replay.controller.wait() == 1
         account = bed.account()
@@ -286,6 +293,8 @@ def test_a_disk_that_is_full_ends_the_run_in_order(make_bed: MakeBed, tmp_path: 
         queries = account["queries"]
         assert accounted(queries) == queries["read"]
         assert 2000 < queries["answered"] < 12_000
+        assert queries["lost"] == 0
+        assert answered_on_record(folder) == queries["answered"]
         for program in bed.started:
             if "distributor" in program.log.name:
                 program.wait()

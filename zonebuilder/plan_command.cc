@@ -4,6 +4,7 @@
 #include "core/clock.hh"
 #include "core/command_line.hh"
 #include "core/error.hh"
+#include "core/whole_file.hh"
 #include "zonebuilder/address_book.hh"
 #include "zonebuilder/conflicts.hh"
 #include "zonebuilder/outputs.hh"
@@ -23,8 +24,6 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <ios>
 #include <optional>
 #include <set>
 #include <string>
@@ -204,19 +203,11 @@ public:
 
     /// Whole or not at all: a file that could not be written to its end is not there.
     void write(const std::string& name, std::string_view text) const {
-        const fs::path part = path_ / (name + ".part");
-        std::ofstream file(part, std::ios::binary | std::ios::trunc);
-        file << text;
-        file.close();
-        std::error_code error(file ? 0 : errno, std::generic_category());
-        if (!error) {
-            fs::rename(part, path_ / name, error);
-        }
-        if (error) {
-            std::error_code ignored;
-            fs::remove(part, ignored);
+        try {
+            write_whole(path_ / name, text, Durable::kNo);
+        } catch (const SystemError& error) {
             throw Error(fmt::format("cannot write {}: {}; give -o a folder with rights and room",
-                                    (path_ / name).string(), error.message()));
+                                    (path_ / name).string(), error.code().message()));
         }
     }
 
