@@ -115,11 +115,8 @@ class Executor:
         reader, writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
-        self._selector.register(reader, selectors.EVENT_READ, self._on_child)
+        self._selector.register(reader, selectors.EVENT_READ, lambda pipe: os.read(pipe, 4096))
         self._selector.register(self._life, selectors.EVENT_READ, self._on_life)
-
-    def _on_child(self, descriptor: int) -> None:
-        os.read(descriptor, 4096)
 
     def _on_life(self, descriptor: int) -> None:
         wish = os.read(descriptor, 1)
