@@ -21,6 +21,7 @@ from bench.sinks import UDP, Sink
 from bench.tools import Tool
 from cli import facts, linux, network, programs
 from cli.errors import RepriseError, UsageError, complain, one_line
+from report import whole_file
 
 SCHEMA = 1
 _RECOMPUTE = Path(__file__).with_name("recompute.py")
@@ -102,7 +103,7 @@ class Session:
             "host": facts.host(),
             "runs": self.runs,
         }
-        (self.folder / "bench.json").write_text(json.dumps(value, indent=1) + "\n", encoding="utf-8")
+        whole_file.write(self.folder / "bench.json", json.dumps(value, indent=1) + "\n")
 
 
 @contextlib.contextmanager

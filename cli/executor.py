@@ -17,48 +17,24 @@ import shutil
 import signal
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from cli import delay, hoststeps, linux, netns, processes, progress, ready, sockdiag, workers, zone_plan
 from cli.errors import EXIT_FAILED, Interrupted, RepriseError
+from cli.outcome import Outcome
 from cli.planned import RESULTS, RUN, Folder, HostStep, Plan, Process, Step
 from cli.processes import Child, Launch, last_line
 from cli.sandbox import STOP
+from cli.space import Space
 from cli.words import judged, last_words, parts, step_error
 
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _POLL_S = 0.05  # between two checks of readiness
 _ESSENTIAL = {"server", "meta"}  # roles without which going on is pointless
+_QUERIER = "reprise-querier"
+_QUERIER_END_S = 5.0  # for queriers whose distributor was killed: they still write their records
 _SILENCE_S = 10.0  # a controller that lasts so long after its last distributor hangs
-# Bytes; below this the run stops while there is still room for the ends of files.
-_LOW_SPACE = 4 * 1024 * 1024
-
-
-@dataclass
-class Outcome:
-    """What the run came to: `because` is empty for a clean one, `reached_end` says the main process ended."""
-
-    error: str | None = None
-    mend: str = ""
-    because: list[str] = field(default_factory=list)
-    started: bool = False
-    reached_end: bool = False
-    main_exit: int | None = None
-    server_died: str | None = None
-    processes: list[dict[str, Any]] = field(default_factory=list)
-    steal_s: float = 0.0
-    leaked_packets: int | None = None
-    leaks: list[dict[str, Any]] = field(default_factory=list)
-    refused_sysctls: list[str] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
-
-    def fail(self, what: str, mend: str = "") -> None:
-        """Keeps the first failure as the run's error and all of them as reasons."""
-        if self.error is None:
-            self.error, self.mend = what, mend
-        self.because.append(what)
 
 
 class Executor:
@@ -69,6 +45,7 @@ class Executor:
         self._plan = plan
         self._names = {RUN: str(runtime), RESULTS: str(seen or results)}
         self._results = results
+        self._space = Space(results)
         self._life = life
         self._hosts = netns.Hosts()
         self._children: dict[int, Child] = {}
@@ -97,13 +74,12 @@ class Executor:
             mend = kept if self._has_records() else "nothing had been replayed, run it again"
             self.outcome.fail("the run was interrupted", mend)
         except OSError as error:
-            self.outcome.fail(
-                f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}",
-                "see `reprise doctor`",
-            )
-        self._stop_main()
-        self._finish()
-        self._stop_all()
+            self.outcome.fail_by(error)
+        for last in (self._stop_main, self._finish, self._stop_all):
+            try:
+                last()
+            except OSError as error:
+                self.outcome.fail_by(error)
         self._progress.finish()
         self.outcome.steal_s = round(processes.steal_s() - steal, 3)
         return self.outcome
@@ -213,11 +189,15 @@ class Executor:
                 self._carry_out(step)
             except RepriseError as error:
                 self.outcome.because.append(error.what)
+            except OSError as error:
+                self.outcome.because.append(f"cannot read the end of {step.host}: {error.strerror}")
 
     def _start_all(self) -> None:
         for process in self._plan.processes:
             if process.id == self._plan.main:
                 self._begin()
+                if (trouble := self._space.trouble()) is not None:
+                    raise RepriseError(*trouble)
                 self._progress.phase("replaying")
                 self.outcome.started = True
             elif process.role in ("server", "distributor", "meta"):
@@ -320,14 +300,9 @@ class Executor:
                 what = f"{child.id} died during the run ({end}){last_words(child)}"
                 self.outcome.server_died = what
                 return what, f"see {self._show(child.log)}"
-        if shutil.disk_usage(self._results).free < _LOW_SPACE:
-            return (
-                f"no space left for results in {self._results.parent}",
-                "make room or choose another folder with -o",
-            )
         if self._left_alone():
             return "the controller does not react", "see what stopped it, and run it again"
-        return None
+        return self._space.trouble()
 
     def _restart_the_dead(self) -> None:
         """Starts again what the plan says may die; the run is not clean any more, and says why."""
@@ -400,7 +375,7 @@ class Executor:
             if process.role == "distributor" and self._has_records():
                 self._wait(lambda child=child: not child.running, process.stop.wait_s)  # type: ignore[misc]
             self._stop(child, process)
-        processes.reap(self._children)
+        self._wait(lambda: not processes.named(_QUERIER), _QUERIER_END_S)
         self._collect(planned)
 
     def _forget_wishes(self) -> None:

@@ -21,6 +21,7 @@ import pytest
 from cli import facts as machine
 from cli import linux, programs, run, sandbox
 from cli.errors import RepriseError
+from cli.executor import Executor
 from cli.experiment import Experiment, Replay, Sample, Server, Tls
 from cli.plan import make
 from cli.planned import Facts, Plan, Process, Ready, Stop
@@ -318,6 +319,18 @@ def test_a_server_that_cannot_start_is_named(tmp_path: Path) -> None:
     found = manifest(tmp_path / "results")
     assert "server ended before it was ready (exit status 1)" in found["error"]
     assert "server.log" in found["mend"]
+
+
+def test_a_defect_of_ours_leaves_a_manifest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_self: Executor) -> None:
+        raise ValueError("out of order")
+
+    monkeypatch.setattr(Executor, "_stop_all", fail)
+    assert execute(make_plan(tmp_path, "nsd", ("/bin/true",)), tmp_path / "results") == 1
+    found = manifest(tmp_path / "results")
+    assert found["error"] == "the executor failed: ValueError: out of order"
+    assert "logs/executor.log" in found["mend"]
+    assert "out of order" in (tmp_path / "results/logs/executor.log").read_text(encoding="utf-8")
 
 
 def test_a_server_that_never_answers_is_given_up(tmp_path: Path) -> None:

@@ -141,6 +141,19 @@ def steal_s() -> float:
     return int(fields[8]) / os.sysconf("SC_CLK_TCK") if len(fields) > 8 else 0.0
 
 
+def named(name: str) -> list[int]:
+    """Processes in sight that run a program of this name and have not ended."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):  # which is empty once they have ended
+        try:
+            program = path.read_bytes().partition(b"\0")[0]
+        except OSError:
+            continue
+        if os.path.basename(program) == name.encode():  # noqa: PTH119
+            found.append(int(path.parent.name))
+    return found
+
+
 def last_line(log: Path, limit: int = 16_384) -> str:
     """The last line with text of a log, "" when there is none."""
     try:

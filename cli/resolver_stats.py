@@ -27,6 +27,7 @@ from cli.errors import EXIT_FAILED, RepriseError
 from cli.hoststeps import counters
 from cli.nftables import NAT
 from cli.resolvers import STATISTICS_PORT
+from report import whole_file
 
 _PATIENCE_S = 5.0  # with a proxy that writes its statistics each second
 _IDLE_S = 60.0  # a resolver tries a name server that does not answer for so long
@@ -174,9 +175,12 @@ def main(arguments: list[str]) -> int:
         what = f"cannot read what {options.kind} has counted: {type(error).__name__}: {error}"
         sys.stderr.write(RepriseError(what, "see its log").line() + "\n")
         return EXIT_FAILED
-    half = options.out.with_suffix(".half")
-    half.write_text(json.dumps({"schema": 1, **own, **path}, indent=2) + "\n", encoding="utf-8")
-    half.replace(options.out)
+    try:
+        whole_file.write(options.out, json.dumps({"schema": 1, **own, **path}, indent=2) + "\n")
+    except OSError as error:
+        what = f"cannot write {options.out}: {error.strerror}"
+        sys.stderr.write(RepriseError(what, "make room for results").line() + "\n")
+        return EXIT_FAILED
     return 0
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import datetime
 import json
 import os
 import secrets
 import shutil
 import sys
+import traceback
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,14 +18,17 @@ from typing import Any
 from cli import experiment as experiments
 from cli import facts as machine
 from cli import plan as plans
-from cli import privileges, sandbox
+from cli import privileges, processes, sandbox
 from cli.errors import EXIT_FAILED, RepriseError, UsageError, complain, one_line
-from cli.executor import Executor, Outcome
+from cli.executor import Executor
 from cli.experiment import Experiment
+from cli.outcome import Outcome
 from cli.planned import Plan
+from report import whole_file
 
 PARTIAL = ".partial"
 MANIFEST_SCHEMA = 1
+_MANIFEST_ROOM = 128 * 1024  # bytes, beside those of the plan; usual are 10 KiB
 
 
 @dataclass(frozen=True)
@@ -111,19 +116,34 @@ def _make_folder(parent: Path, run: str) -> Folder:
 
 
 def inside(plan: Plan, host: dict[str, Any], runtime: Path, results: Path, life: int) -> int:
-    """Body of the sandbox: plan.json first, manifest.json last, whatever happens between."""
+    """Body of the sandbox: plan.json first, manifest.json last, whatever happens between; its room is taken
+    before the replay can fill the disk.
+    """
     descriptors = machine.raise_descriptors()
-    outcome = Outcome()
+    planned = _json(plans.as_json(plan))
     try:
-        _write_json(results / "plan.json", plans.as_json(plan))
+        whole_file.write(results / "plan.json", planned)
+        room = whole_file.Reserved(results / "manifest.json", len(planned) + _MANIFEST_ROOM)
         seen = privileges.lend(results, runtime) if plan.user else results
-        outcome = _named(Executor(plan, runtime, results, life, seen).run(), seen, results)
-        _write_json(results / "manifest.json", manifest(plan, {**host, "descriptors": descriptors}, outcome))
+        executor = Executor(plan, runtime, results, life, seen)
+        outcome = _named(_carried_out(executor, results), seen, results)
+        room.write(_json(manifest(plan, {**host, "descriptors": descriptors}, outcome)))
     except OSError as error:
-        raise RepriseError(
-            f"cannot write results: {error.strerror}", "make room or choose another folder with -o"
-        ) from None
+        mend = _again(results) if has_records(results) else "make room or choose another folder with -o"
+        raise RepriseError(f"cannot write results: {error.strerror}", mend) from None
     return 0 if outcome.error is None else EXIT_FAILED
+
+
+def _carried_out(executor: Executor, results: Path) -> Outcome:
+    """The run's outcome, also where a defect of ours ended it: its records have a manifest all the same."""
+    try:
+        return executor.run()
+    except Exception as error:
+        with contextlib.suppress(OSError):
+            (results / "logs/executor.log").write_text(traceback.format_exc(), encoding="utf-8")
+        what = f"the executor failed: {type(error).__name__}: {error}"
+        executor.outcome.fail(what, f"report it with {_shown(results)}/logs/executor.log")
+        return executor.outcome
 
 
 def _named(outcome: Outcome, seen: Path, results: Path) -> Outcome:
@@ -161,22 +181,29 @@ def manifest(plan: Plan, host: dict[str, Any], outcome: Outcome) -> dict[str, An
     }
 
 
-def _write_json(path: Path, value: dict[str, Any]) -> None:
-    path.write_text(json.dumps(value, indent=2, default=str) + "\n", encoding="utf-8")
+def _json(value: dict[str, Any]) -> str:
+    return json.dumps(value, indent=2, default=str) + "\n"
 
 
 # --- after the sandbox ------------------------------------------------------------------------------------
 
 
 def _finish(folder: Folder, status: int) -> int:
-    """Report and final name for a run that ended in order; otherwise the folder stays partial or goes."""
+    """Report and final name for a run that ended in order; otherwise the folder stays partial, or goes if
+    there are no records in it.
+    """
     found = _read_json(folder.partial / "manifest.json")
-    if found is None or not found.get("started") or not list(folder.partial.glob("queries-*.rq")):
+    if not has_records(folder.partial):
         _print_error(found)
+        _say_killed(status, "nothing had been replayed, run it again")
         _tidy(folder.partial, found)
-        return status or EXIT_FAILED
-    if not _reported(folder):
-        _print_error(found)
+        return EXIT_FAILED
+    if found is None:
+        _say_killed(status, _again(folder.partial))
+        return EXIT_FAILED
+    trouble = _report_trouble(folder.partial)
+    if trouble is not None:
+        complain(RepriseError(str(found.get("error") or trouble), _again(folder.partial)).line())
         return EXIT_FAILED
     folder.partial.rename(folder.final)
     summary = _read_json(folder.final / "summary.json") or {}
@@ -188,19 +215,34 @@ def _finish(folder: Folder, status: int) -> int:
     clean = summary.get("clean") is True
     if summary and not clean and not found.get("error"):
         complain(_headline(found, summary, folder).line())
-    return status if status else (0 if clean else EXIT_FAILED)
+    return EXIT_FAILED if status or not clean else 0
 
 
-def _reported(folder: Folder) -> bool:
-    """Whether the report was written; without it the folder keeps its partial name."""
-    again = f"its records are kept, use `reprise report {_shown(folder.partial)}`"
+def has_records(folder: Path) -> bool:
+    """Whether queriers have begun to write there: then nothing of it is ever removed."""
+    return any(folder.glob("queries-*.rq"))
+
+
+def _again(folder: Path) -> str:
+    return f"its records are kept, use `reprise report {_shown(folder)}`"
+
+
+def _say_killed(status: int, mend: str) -> None:
+    """The error line of a run that a signal ended; one that failed has said so itself."""
+    if status < 0:
+        complain(RepriseError(f"the run was killed ({processes.describe_exit(status)})", mend).line())
+
+
+def _report_trouble(folder: Path) -> str | None:
+    """Writes the report; what went wrong, if anything: without a report the folder stays partial."""
     try:
-        if _report(folder.partial) == 0:
-            return True
-        complain(RepriseError("the run has no report", again).line())
+        status, error = _report(folder)
     except KeyboardInterrupt:
-        complain(RepriseError("interrupted while the report was written", again).line())
-    return False
+        return "interrupted while the report was written"
+    if status == 0:
+        return None
+    what = error.partition("; ")[0]
+    return f"the run has no report: {what}" if what else "the run has no report"
 
 
 def _headline(found: dict[str, Any], summary: dict[str, Any], folder: Folder) -> RepriseError:
@@ -224,15 +266,15 @@ def _print_error(found: dict[str, Any] | None) -> None:
         complain(RepriseError(str(found["error"]), str(found.get("mend") or "")).line())
 
 
-def _report(folder: Path) -> int:
+def _report(folder: Path) -> tuple[int, str]:
     """summary.json, plots and report.html; a failing report is a failed run with its results kept."""
     _give_plots_a_cache()
-    from report.__main__ import main as report  # noqa: PLC0415  (slow to import, and needed at the end only)
+    from report.__main__ import attempt  # noqa: PLC0415  (slow to import, and needed at the end only)
 
     with open(os.devnull, "w", encoding="utf-8") as nowhere:  # noqa: PTH123
         before, sys.stdout = sys.stdout, nowhere
         try:
-            return report(["report", str(folder)])
+            return attempt(["report", str(folder)])
         finally:
             sys.stdout = before
 

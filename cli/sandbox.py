@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import re
+import select
 import signal
 import sys
 import traceback
@@ -23,32 +24,53 @@ from cli import linux
 from cli.errors import EXIT_FAILED, RepriseError, complain
 
 STOP = b"s"
+_KILLED = 128  # the keeper's exit status is this much more than the signal that ended init
+_PATIENCE_S = 10.0  # for processes that the kernel has killed; one may be writing to a slow disk
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def run(body: Callable[[int], int], runtime: Path, own_network: bool) -> int:
-    """Runs body(life) as init of a new sandbox with a tmpfs on `runtime`; returns its exit status.
+    """Runs body(life) as init of a new sandbox with a tmpfs on `runtime`; returns its exit status, negative
+    where a signal ended the sandbox.
 
     `life` is the reading end of the pipe. Signals to the command ask the body to stop; the third one kills
     it.
     """
     life, leash = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+    named, name = os.pipe2(os.O_CLOEXEC)
     sys.stdout.flush()
     sys.stderr.flush()
     keeper = os.fork()
     if keeper == 0:
         os.close(leash)
-        _child(lambda: _keep(body, life, runtime, own_network))
+        _child(lambda: _keep(body, life, name, runtime, own_network))
     os.close(life)
-    restore = _forward_signals(leash, keeper)
+    os.close(name)
+    process = os.pidfd_open(keeper)
+    restore = _forward_signals(leash, process)
     try:
         _, status = os.waitpid(keeper, 0)
+        os.close(leash)  # an init that outlived its keeper ends by that
+        _await_end(os.read(named, 32))
     finally:
-        os.close(leash)
+        os.close(named)
+        os.close(process)
         for number, handler in restore.items():
             signal.signal(number, handler)
     code = os.waitstatus_to_exitcode(status)
-    return code if code >= 0 else EXIT_FAILED
+    return code if code <= _KILLED else _KILLED - code
+
+
+def _await_end(init: bytes) -> None:
+    """Waits for the last process of a sandbox whose keeper may have been killed: its init ends after them."""
+    try:
+        descriptor = os.pidfd_open(int(init))
+    except (ValueError, OSError):
+        return  # it never began, or has ended
+    try:
+        select.select([descriptor], [], [], _PATIENCE_S)
+    finally:
+        os.close(descriptor)
 
 
 # The folder stands in configurations of servers, whose syntaxes quote in different ways or not at all.
@@ -77,17 +99,19 @@ def _make(folder: Path) -> bool:
 
 
 def _forward_signals(leash: int, keeper: int) -> dict[int, signal.Handlers]:
-    """Signals become STOP bytes on the leash; returns the handlers to put back."""
+    """Signals become STOP bytes on the leash, the third kills what is behind the descriptor `keeper`; returns
+    the handlers to put back.
+    """
     seen = 0
 
     def forward(_number: int, _frame: FrameType | None) -> None:
         nonlocal seen
         seen += 1
-        if seen >= 3:
-            os.kill(keeper, signal.SIGKILL)
-            return
         try:
-            os.write(leash, STOP)
+            if seen >= 3:
+                signal.pidfd_send_signal(keeper, signal.SIGKILL)
+            else:
+                os.write(leash, STOP)
         except OSError:
             return  # the body has ended already
 
@@ -97,8 +121,8 @@ def _forward_signals(leash: int, keeper: int) -> dict[int, signal.Handlers]:
     return old  # type: ignore[return-value]
 
 
-def _keep(body: Callable[[int], int], life: int, runtime: Path, own_network: bool) -> int:
-    """The keeper: makes the namespaces, forks init into them and waits for it."""
+def _keep(body: Callable[[int], int], life: int, name: int, runtime: Path, own_network: bool) -> int:
+    """The keeper: makes the namespaces, forks init into them, writes its number to `name`, waits for it."""
     linux.die_with_parent(signal.SIGKILL)
     os.setsid()  # the terminal's ctrl-C reaches the command only, which passes it on
     _unshare(own_network)
@@ -106,10 +130,12 @@ def _keep(body: Callable[[int], int], life: int, runtime: Path, own_network: boo
     init = os.fork()
     if init == 0:
         _child(lambda: _init(body, life, runtime))
+    os.write(name, str(init).encode("ascii"))
+    os.close(name)
     os.close(life)
     _, status = os.waitpid(init, 0)
     code = os.waitstatus_to_exitcode(status)
-    return code if code >= 0 else EXIT_FAILED
+    return code if code >= 0 else _KILLED - code
 
 
 def _unshare(own_network: bool) -> None:

@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from report import html, plots
+from report import html, plots, whole_file
 from report.compare import compare
 from report.errors import ReportError
 from report.run import Json, Run, open_run
@@ -22,27 +22,30 @@ from report.zone import Zone, read_zone
 
 def main(argv: Sequence[str]) -> int:
     """Exit status: 0 done, 1 it could not be done, 2 usage. Errors are one line on standard error."""
+    status, error = attempt(argv)
+    if error:
+        print(f"reprise: error: {error}", file=sys.stderr)
+    return status
+
+
+def attempt(argv: Sequence[str]) -> tuple[int, str]:
+    """Like main(), with the error in words, `WHAT; MEND`, for the caller to say."""
     try:
         arguments = parser().parse_args(list(argv))
     except SystemExit as stop:
-        return stop.code if isinstance(stop.code, int) else 2
+        return (stop.code if isinstance(stop.code, int) else 2), ""
     try:
-        return int(arguments.run(arguments))
+        return int(arguments.run(arguments)), ""
     except ReportError as error:
-        return _fail(str(error))
+        return 1, str(error)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
+        return 1, ""
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        return _fail(f"{where}{error.strerror or error}; check the disk's space and the folder's permissions")
+        return 1, f"{where}{error.strerror or error}; check the disk's space and the folder's permissions"
     except MemoryError:
-        return _fail("out of memory; free some, or report on a machine with 10 GiB for each 100 M queries")
-
-
-def _fail(text: str) -> int:
-    print(f"reprise: error: {text}", file=sys.stderr)
-    return 1
+        return 1, "out of memory; free some, or report on a machine with 10 GiB for each 100 M queries"
 
 
 def parser() -> argparse.ArgumentParser:
@@ -120,7 +123,7 @@ def _compare(arguments: argparse.Namespace) -> int:
         result = compare(before.answers, after.answers, zone)
     for target in (arguments.json, after.run.folder / "compare.json" if after.run else None):
         if target is not None:
-            target.write_text(json.dumps(result, indent=2) + "\n", "utf-8")
+            whole_file.write(target, json.dumps(result, indent=2) + "\n")
     if after.run is not None and (after.run.folder / "summary.json").exists():
         _write_report(measure(open_run(after.run.folder)))
     print(comparison_text(result))

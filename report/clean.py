@@ -33,7 +33,7 @@ def reasons(measured: Measured, queries: dict[str, int], testbed: Findings, reso
         *_exit_reasons(run),
         *testbed.losses,
         *datapath.reasons(run, resolver),
-        *_sum_reasons(run, measured.totals, queries),
+        *_sum_reasons(run, files, measured.totals, queries),
         *_connection_reasons(files, queries),
         *run.problems,
     ):
@@ -140,8 +140,11 @@ def failures(files: Sequence[RqFile]) -> dict[str, int]:
     return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
 
 
-def _sum_reasons(run: Run, totals: Totals, queries: dict[str, int]) -> Iterator[str]:
-    """Every query read ends in exactly one way, and the records agree with the controller's counts."""
+def _sum_reasons(run: Run, files: list[RqFile], totals: Totals, queries: dict[str, int]) -> Iterator[str]:
+    """Every query read ends in exactly one way, and the records agree with the controller's counts, which go
+    on where a file of records was cut off.
+    """
+    cut = [file.path.name for file in files if file.cut_off]
     if queries.get("sent", 0) and not queries["answered"]:
         yield f"the server answered none of {queries['sent']} queries sent"
     if totals.duplicate_seqs:
@@ -150,7 +153,10 @@ def _sum_reasons(run: Run, totals: Totals, queries: dict[str, int]) -> Iterator[
     if ends != queries["read"]:
         yield f"{queries['read']} queries were read and {ends} have an end"
     if queries["lost"]:
-        yield f"{queries['lost']} queries were lost: they have no record"
+        why = f" ({', '.join(cut)} cut off)" if cut else ""
+        yield f"{queries['lost']} queries were lost: they have no record{why}"
+    if cut:
+        return
     told = as_dict((run.controller or {}).get("queries"))
     if told.get("lost"):
         return  # what a lost host has done is on record, and the controller knows only what it heard of it

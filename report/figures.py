@@ -17,6 +17,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 from numpy.typing import NDArray
 
+from report import whole_file
+
 STYLE = Path(__file__).with_name("reprise.mplstyle")
 INK = "#1f2933"
 CDF_POINTS = 600
@@ -116,5 +118,5 @@ def write(folder: Path, drawn: Sequence[Drawn]) -> None:
     """plots/NAME.svg and plots/NAME.png."""
     folder.mkdir(exist_ok=True)
     for plot in drawn:
-        (folder / f"{plot.name}.svg").write_text(plot.svg, "utf-8")
-        (folder / f"{plot.name}.png").write_bytes(plot.png)
+        whole_file.write(folder / f"{plot.name}.svg", plot.svg, durable=False)
+        whole_file.write(folder / f"{plot.name}.png", plot.png, durable=False)

@@ -12,7 +12,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from report import tables
+from report import tables, whole_file
 from report.clean import ENDS
 from report.figures import Drawn
 from report.percentiles import ABSOLUTE, SPREAD
@@ -38,7 +38,7 @@ def environment() -> jinja2.Environment:
 
 
 def write(path: Path, page: str) -> None:
-    path.write_text(page, "utf-8")
+    whole_file.write(path, page, durable=False)
 
 
 def run_page(run: Run, summary: Json, drawn: Sequence[Drawn]) -> str:

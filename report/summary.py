@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from report import clean, connections, percentiles, resolver, server, timing
+from report import clean, connections, percentiles, resolver, server, timing, whole_file
 from report.rcodes import rcode_name
 from report.records import NEVER, Columns, Totals, load
 from report.rqfile import NO_RCODE, SKIP_REASONS, TRANSPORTS, RqFile, Status, read_rq
@@ -96,7 +96,7 @@ def summarize(measured: Measured) -> Json:
 
 
 def write_summary(folder: Path, summary: Json) -> None:
-    (folder / "summary.json").write_text(json.dumps(summary, indent=2) + "\n", "utf-8")
+    whole_file.write(folder / "summary.json", json.dumps(summary, indent=2) + "\n")
 
 
 def count_queries(measured: Measured) -> dict[str, int]:

@@ -1,0 +1,58 @@
+"""Room on the disk of a results folder, measured against how fast the run fills it."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+_ALWAYS = 4 * 1024 * 1024  # bytes that the ends of files, logs, the manifest and the report take
+_AHEAD_S = 2.0  # a look at the disk and an end in order take no longer
+_EVERY_S = 0.5  # between two measurements of the rate
+
+
+class Space:
+    """Says in time when a run has to stop, while there is still room for the ends of its files."""
+
+    def __init__(
+        self,
+        folder: Path,
+        free: Callable[[Path], int] = lambda folder: shutil.disk_usage(folder).free,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._folder = folder
+        self._free = free
+        self._clock = clock
+        self._last: tuple[float, int] | None = None
+        self._rate = 0.0  # bytes a second, the latest
+
+    def trouble(self) -> tuple[str, str] | None:
+        """WHAT and MEND where the run has to stop."""
+        what = f"no space left for results in {self._folder.parent}"
+        return (what, "make room or choose another folder with -o") if self.is_short() else None
+
+    def is_short(self) -> bool:
+        """Whether less is free than what is always needed and what the run writes until it has stopped."""
+        self._measure()
+        return self._free(self._folder) < _ALWAYS + _AHEAD_S * self._rate
+
+    def _measure(self) -> None:
+        now = self._clock()
+        if self._last is not None and now - self._last[0] < _EVERY_S:
+            return
+        held = written(self._folder)
+        if self._last is not None:
+            self._rate = max(0, held - self._last[1]) / (now - self._last[0])
+        self._last = (now, held)
+
+
+def written(folder: Path) -> int:
+    """Bytes in the files of a folder itself (records, answers); one that goes meanwhile counts nothing."""
+    total = 0
+    for path in folder.iterdir():
+        try:
+            total += path.stat().st_size
+        except OSError:
+            continue
+    return total

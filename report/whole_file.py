@@ -1,0 +1,62 @@
+"""Files that are whole or not there: content goes to NAME.part first, and the name follows.
+
+A full disk, a kill or a crash of the host leaves what stood under the name before, never half of the new.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def write(path: Path, content: str | bytes, durable: bool = True) -> None:
+    """Writes a file, replacing one of that name. `durable` has it on the disk before its name changes;
+    what can be made again need not wait for that.
+    """
+    half = _half(path)
+    try:
+        with half.open("wb") as file:
+            file.write(_bytes(content))
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
+        half.replace(path)
+    except BaseException:
+        half.unlink(missing_ok=True)
+        raise
+
+
+class Reserved:
+    """Room on the disk for a file that is written at the end, when the disk may be full."""
+
+    def __init__(self, path: Path, size: int) -> None:
+        """Raises OSError where there is no room for `size` bytes."""
+        self._path = path
+        self._file = _half(path).open("wb")
+        try:
+            os.posix_fallocate(self._file.fileno(), 0, size)
+        except BaseException:
+            self.release()
+            raise
+
+    def write(self, content: str | bytes) -> None:
+        """Writes the file into its room and gives it its name; once."""
+        with self._file as file:
+            file.write(_bytes(content))
+            file.truncate()
+            file.flush()
+            os.fsync(file.fileno())
+        _half(self._path).replace(self._path)
+
+    def release(self) -> None:
+        """Gives the room back, for a file that will not be written."""
+        self._file.close()
+        _half(self._path).unlink(missing_ok=True)
+
+
+def _half(path: Path) -> Path:
+    return path.with_name(path.name + ".part")
+
+
+def _bytes(content: str | bytes) -> bytes:
+    return content if isinstance(content, bytes) else content.encode("utf-8")
