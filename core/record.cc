@@ -2,7 +2,11 @@
 
 #include "core/address.hh"
 #include "core/bytes.hh"
+#include "core/dns_message.hh"
+#include "core/error.hh"
 #include "core/query.hh"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -103,6 +107,11 @@ RecordError judge(Bytes bytes) {
 } // namespace
 
 void append_record(std::string& out, const Query& query) {
+    if (query.message.size() > kMaxMessage) {
+        throw Error(fmt::format("query {} has {} bytes, and DNS messages have at most {}; leave it "
+                                "out of the trace",
+                                query.sequence, query.message.size(), kMaxMessage));
+    }
     const size_t source = query.source.address.size();
     const size_t destination = query.destination.address.size();
     const size_t size = kFixedSize + source + destination + query.message.size() +

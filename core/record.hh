@@ -24,7 +24,7 @@ namespace reprise {
 
 inline constexpr std::uint8_t kRecordVersion = 2;
 
-/// Appends one record to `out`. The message must be at most 65,535 bytes.
+/// Appends one record to `out`. Throws Error where the message is longer than kMaxMessage.
 void append_record(std::string& out, const Query& query);
 
 enum class RecordError : std::uint8_t { kNone, kTruncated, kVersion, kCorrupt };

@@ -1,5 +1,6 @@
 #include "core/address.hh"
 #include "core/bytes.hh"
+#include "core/error.hh"
 #include "core/query.hh"
 #include "core/record.hh"
 
@@ -70,6 +71,15 @@ TEST(Record, LargestMessage) {
     Query out;
     ASSERT_TRUE(reader.next(out));
     EXPECT_EQ(out.message.size(), large.size());
+}
+
+TEST(Record, ALongerMessageIsRefused) {
+    const std::vector<std::uint8_t> large(65'536, 1);
+    Query in = query("192.0.2.1:1", "192.0.2.2:2");
+    in.message = large;
+    std::string block;
+    EXPECT_THROW(append_record(block, in), Error);
+    EXPECT_EQ(block, "");
 }
 
 TEST(Record, EveryCutIsReportedWithItsOffset) {

@@ -58,6 +58,7 @@ enum class Note : std::uint8_t {
     kBadFrame,       ///< not protobuf, no exchange, or values that cannot be
     kNoMessage,      ///< frames that hold no DNS message
     kShortMessage,   ///< messages shorter than a DNS header
+    kLongMessage,    ///< messages longer than DNS has them
     kNoSource,       ///< messages without the asker's address: 0.0.0.0 or :: stands for it
     kNoDestination,  ///< messages without the server's address: an example address stands for it
     kNoTime,         ///< messages without a time: the time of the one before stands for it
@@ -68,10 +69,9 @@ enum class Note : std::uint8_t {
 };
 
 constexpr std::array<std::string_view, static_cast<size_t>(Note::kEnd)> kNotes{
-    "dnstap_bad_frame",       "dnstap_no_message",
-    "short_message",          "dnstap_no_source",
-    "dnstap_no_destination",  "dnstap_no_time",
-    "dnstap_other_transport", "dnstap_query_in_response_only",
+    "dnstap_bad_frame",    "dnstap_no_message",      "short_message",
+    "long_message",        "dnstap_no_source",       "dnstap_no_destination",
+    "dnstap_no_time",      "dnstap_other_transport", "dnstap_query_in_response_only",
     "dnstap_unknown_type",
 };
 
@@ -362,8 +362,8 @@ void DnstapSource::show_response(const dnstap::Exchange& exchange, const Message
 
 void DnstapSource::show(const std::string& bytes, std::optional<Nanoseconds> time,
                         Message message) {
-    if (bytes.size() < kDnsHeaderSize) {
-        count(Note::kShortMessage);
+    if (bytes.size() < kDnsHeaderSize || bytes.size() > kMaxMessage) {
+        count(bytes.size() < kDnsHeaderSize ? Note::kShortMessage : Note::kLongMessage);
         return;
     }
     if (!time) {

@@ -181,6 +181,22 @@ TEST(Dnstap, OddFramesAreCountedAndPassedOver) {
                             Pair("dnstap_unknown_type", 1), Pair("short_message", 1)));
 }
 
+TEST(Dnstap, AMessageLongerThanDnsHasThemIsCountedAndDropped) {
+    auto longest = query(1, 1);
+    longest.set_query_message(chars(dns(1) + Buffer(65'535 - dns(1).size())));
+    auto longer = query(1, 2);
+    longer.set_query_message(chars(dns(2) + Buffer(65'536 - dns(2).size())));
+    auto reply = exchange(2);
+    set_response(reply, 3);
+    reply.set_response_message(std::string(100'000, 'x'));
+    const auto trace = read_trace(start() + frame_of(longest) + frame_of(longer) + frame_of(reply) +
+                                  frame_of(query(1, 4)) + stop());
+    EXPECT_EQ(trace.trouble, "");
+    ASSERT_EQ(trace.messages.size(), 2U);
+    EXPECT_EQ(trace.messages[0].bytes.size(), 65'535U);
+    EXPECT_EQ(trace.counters.at("long_message"), 2U);
+}
+
 TEST(Dnstap, AnotherContentIsRefused) {
     EXPECT_THAT(refusal(start("protobuf:other") + stop()),
                 HasSubstr("frame stream of type \"protobuf:other\", not"));
