@@ -1,5 +1,7 @@
 // UDP and fragments, from packets to messages.
 #include "core/clock.hh"
+#include "core/trace/fragments.hh"
+#include "core/trace/packet.hh"
 #include "core/trace/tally.hh"
 #include "core/trace/test_feeder.hh"
 #include "core/trace/test_packets.hh"
@@ -144,6 +146,23 @@ TEST(Fragments, OldestIsEvictedForLackOfMemory) {
         feeder.feed_at(ipv4(Buffer(1'400), {.more = true, .id = id}), 0);
     }
     EXPECT_GE(feeder.count(Count::kFragmentEvicted), 97U);
+}
+
+/// Each datagram is given up by its second fragment: what is remembered of them is bounded too.
+TEST(Fragments, CondemnedOnesAreEvictedAsWell) {
+    constexpr size_t kMost = 16'384;
+    Tally tally;
+    FragmentTable table(kMost, 30 * kSecond, tally);
+    for (std::uint32_t id = 0; id < 1'000; ++id) {
+        for (const size_t begin : {0U, 56U}) {
+            const Buffer packet = fragment4(begin, begin + 64, id);
+            IpPacket ip;
+            ASSERT_EQ(decode_packet({.link = LinkType::kRaw, .bytes = packet}, ip), Decoded::kIp);
+            EXPECT_FALSE(table.add(ip, kSecond));
+            EXPECT_LE(table.memory(), kMost);
+        }
+    }
+    EXPECT_EQ(tally.get(Count::kFragmentOverlap), 1'000U);
 }
 
 TEST(Fragments, MalformedOnesAreCounted) {

@@ -127,6 +127,7 @@ bool FragmentTable::add(IpPacket& ip, Nanoseconds now) {
                   .protocol = ip.source.is_v4() ? ip.protocol : std::uint8_t{0}};
     Datagram& datagram = find(key, now);
     if (datagram.condemned || !insert(datagram, ip)) {
+        make_room(datagram);
         return false;
     }
     if (ip.offset == 0) {

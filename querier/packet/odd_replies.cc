@@ -13,15 +13,13 @@
 namespace reprise::querier {
 namespace {
 
-/// Room for some thousand large replies under way.
-constexpr size_t kFragmentMemory = 16 << 20;
 /// As long as Linux waits for the rest of a datagram.
 constexpr Nanoseconds kFragmentTimeout = 30 * kSecond;
 
 } // namespace
 
-OddReplies::OddReplies(const Servers& servers)
-    : servers_(servers), fragments_(kFragmentMemory, kFragmentTimeout, tally_) {}
+OddReplies::OddReplies(const Servers& servers, size_t fragment_memory)
+    : servers_(servers), fragments_(fragment_memory, kFragmentTimeout, tally_) {}
 
 bool OddReplies::is_server(const Endpoint& endpoint) const {
     const auto& server = servers_.of(endpoint.address.family);

@@ -34,11 +34,16 @@ public:
         Reply reply; ///< bytes are good until the next call
     };
 
-    explicit OddReplies(const Servers& servers);
+    /// `fragment_memory`: most bytes held of datagrams that are not whole.
+    explicit OddReplies(const Servers& servers, size_t fragment_memory = kFragmentMemory);
 
     Result read(const FrameRing::Frame& frame, Nanoseconds time);
 
+    [[nodiscard]] size_t fragment_memory() const { return fragments_.memory(); }
+
 private:
+    static constexpr size_t kFragmentMemory = 16 << 20; ///< some thousand large replies
+
     [[nodiscard]] bool is_server(const Endpoint& endpoint) const;
     Result read_udp(const trace::IpPacket& ip, Nanoseconds time);
 

@@ -71,6 +71,25 @@ TEST_F(OddRepliesTest, RefusesFragmentsOfAnotherPort) {
     EXPECT_EQ(read(part(datagram, 1400, false, kFrom4, false)).kind, Kind::kBad);
 }
 
+/// Datagrams that are given up because their fragments contradict each other, without end.
+TEST_F(OddRepliesTest, MemoryIsBoundedWhateverFragmentsSay) {
+    constexpr size_t kMost = 65'536;
+    OddReplies odd(kServers, kMost);
+    Ip from = kFrom4;
+    from.more = true;
+    for (from.id = 0; from.id < 1'000; ++from.id) {
+        for (const unsigned offset : {0U, 8U}) {
+            from.offset = offset;
+            frame_ = ethernet(ipv4(Buffer(16, 1), from));
+            odd.read({.bytes = frame_,
+                      .wire_length = static_cast<std::uint32_t>(frame_.size()),
+                      .time = 0},
+                     kSecond);
+        }
+    }
+    EXPECT_LE(odd.fragment_memory(), kMost);
+}
+
 TEST_F(OddRepliesTest, KnowsErrorsFromReplies) {
     Ip from = kFrom4;
     from.protocol = 1;
