@@ -198,5 +198,23 @@ TEST(PlayedConnections, AreForgottenOnce) {
     EXPECT_FALSE(played.remove(1'000'000));
 }
 
+/// A text or stream file may number its connections up to 2^48 - 1: memory must follow how many
+/// there are.
+TEST(PlayedConnections, MemoryFollowsTheirCountNotTheirNumbers) {
+    constexpr std::uint64_t kLast = (std::uint64_t{1} << 48U) - 1;
+    PlayedConnections played;
+    for (const std::uint64_t number : {std::uint64_t{1}, kLast, kLast - 1, ~std::uint64_t{0}}) {
+        played.add(number);
+    }
+    EXPECT_EQ(played.entries(), 3U) << "two are neighbors";
+    EXPECT_FALSE(played.remove(2));
+    EXPECT_FALSE(played.remove(kLast - 2));
+    for (const std::uint64_t number : {kLast, std::uint64_t{1}, kLast - 1, ~std::uint64_t{0}}) {
+        EXPECT_TRUE(played.remove(number)) << number;
+        EXPECT_FALSE(played.remove(number)) << number;
+    }
+    EXPECT_EQ(played.entries(), 0U);
+}
+
 } // namespace
 } // namespace reprise::controller
