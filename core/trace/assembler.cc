@@ -5,6 +5,7 @@
 #include "core/trace/packet.hh"
 #include "core/trace/reader.hh"
 #include "core/trace/tally.hh"
+#include "core/trace/tunnels.hh"
 
 namespace reprise::trace {
 
@@ -25,24 +26,32 @@ void Assembler::feed(const Packet& packet) {
     ready_.clear();
     popped_ = 0;
     IpPacket ip;
-    switch (decode_packet(packet, ip)) {
-    case Decoded::kNotIp:
-        tally_.add(Count::kNotIp);
-        break;
-    case Decoded::kBad:
-        tally_.add(packet.wire_length > packet.bytes.size() ? Count::kCutPacket
-                                                            : Count::kBadPacket);
-        break;
-    case Decoded::kIp:
+    if (decode_counted(packet, ip, tally_) && complete(ip, packet.time) &&
+        out_of_tunnel(ip, packet.time)) {
         feed_ip(ip, packet.time);
-        break;
     }
 }
 
-void Assembler::feed_ip(IpPacket& ip, Nanoseconds time) {
-    if (ip.fragment) {
-        feed_fragment(ip, time);
-    } else if (ip.protocol == kProtocolUdp) {
+/// A tunnel may have been cut into fragments, and so may what is in it. One layer is opened, so
+/// that no packet can make more work than that.
+bool Assembler::out_of_tunnel(IpPacket& ip, Nanoseconds time) {
+    const Tunnel tunnel = leave_tunnel(ip, ports_, tally_);
+    if (tunnel != Tunnel::kLeft) {
+        return tunnel == Tunnel::kNone;
+    }
+    tally_.add(Count::kTunnel);
+    if (!complete(ip, time)) {
+        return false;
+    }
+    if (in_tunnel(ip, ports_)) {
+        tally_.add(Count::kTunnelUnread);
+        return false;
+    }
+    return true;
+}
+
+void Assembler::feed_ip(const IpPacket& ip, Nanoseconds time) {
+    if (ip.protocol == kProtocolUdp) {
         feed_udp(ip, time);
     } else if (ip.protocol == kProtocolTcp) {
         feed_tcp(ip, time);
@@ -51,20 +60,24 @@ void Assembler::feed_ip(IpPacket& ip, Nanoseconds time) {
     }
 }
 
-void Assembler::feed_fragment(IpPacket& ip, Nanoseconds time) {
+/// Whether the packet is whole, or the fragment that made its datagram whole, which `ip` is then.
+bool Assembler::complete(IpPacket& ip, Nanoseconds time) {
+    if (!ip.fragment) {
+        return true;
+    }
     if (ip.cut) {
         tally_.add(Count::kCutPacket);
-        return;
+        return false;
     }
     if (!fragments_.add(ip, time)) {
-        return;
+        return false;
     }
     // Extension headers may stand behind the fragment header; a second fragment header may not.
     if (ip.source.is_v6() && (!skip_extensions(ip) || ip.fragment)) {
         tally_.add(Count::kBadPacket);
-        return;
+        return false;
     }
-    feed_ip(ip, time);
+    return true;
 }
 
 void Assembler::feed_udp(const IpPacket& ip, Nanoseconds time) {

@@ -38,8 +38,9 @@ public:
     [[nodiscard]] const Tally& tally() const { return tally_; }
 
 private:
-    void feed_ip(IpPacket& ip, Nanoseconds time);
-    void feed_fragment(IpPacket& ip, Nanoseconds time);
+    bool complete(IpPacket& ip, Nanoseconds time);
+    bool out_of_tunnel(IpPacket& ip, Nanoseconds time);
+    void feed_ip(const IpPacket& ip, Nanoseconds time);
     void feed_udp(const IpPacket& ip, Nanoseconds time);
     void feed_tcp(const IpPacket& ip, Nanoseconds time);
 

@@ -3,6 +3,7 @@
 #include "core/bytes.hh"
 #include "core/error.hh"
 #include "core/fd.hh"
+#include "core/trace/gunzip.hh"
 #include "core/trace/reader.hh"
 
 #include <archive.h>
@@ -13,6 +14,7 @@
 #include <cstdint>
 #include <cstring>
 #include <fcntl.h>
+#include <memory>
 #include <string>
 #include <sys/stat.h>
 #include <system_error>
@@ -38,8 +40,6 @@ FileDescriptor open_file(const std::string& path) {
 
 std::string compression_name(int code) {
     switch (code) {
-    case ARCHIVE_FILTER_GZIP:
-        return "gzip";
     case ARCHIVE_FILTER_BZIP2:
         return "bzip2";
     case ARCHIVE_FILTER_XZ:
@@ -74,7 +74,6 @@ ByteStream::~ByteStream() = default;
 void ByteStream::open_archive() {
     archive_.reset(archive_read_new());
     archive* a = archive_.get();
-    archive_read_support_filter_gzip(a);
     archive_read_support_filter_bzip2(a);
     archive_read_support_filter_xz(a);
     archive_read_support_filter_zstd(a);
@@ -90,6 +89,9 @@ void ByteStream::open_archive() {
     empty_ = result == ARCHIVE_EOF;
     if (result != ARCHIVE_OK && !empty_) {
         note_error();
+    } else if (next_raw_block() && Gunzip::fits(raw_)) {
+        gunzip_ = std::make_unique<Gunzip>();
+        compression_ = "gzip";
     }
 }
 
@@ -98,26 +100,54 @@ void ByteStream::note_error() {
     error_ = text != nullptr ? text : "unreadable";
 }
 
-/// Whether `block_` has bytes now. Blocks end where the file's reads end, so a pipe is live.
-bool ByteStream::next_archive_block() {
-    while (block_.empty() && error_.empty() && !empty_) {
+/// Whether `raw_` has bytes now. Blocks end where the file's reads end, so a pipe is live.
+bool ByteStream::next_raw_block() {
+    while (raw_.empty() && error_.empty() && !empty_) {
         const void* data = nullptr;
         size_t size = 0;
         std::int64_t offset = 0; // raw content has no holes
         const int result = archive_read_data_block(archive_.get(), &data, &size, &offset);
         if (result == ARCHIVE_OK) {
-            block_ = {static_cast<const std::uint8_t*>(data), size};
+            raw_ = {static_cast<const std::uint8_t*>(data), size};
         } else if (result == ARCHIVE_EOF) {
             empty_ = true;
+            check_end();
         } else {
             note_error();
         }
+    }
+    return !raw_.empty();
+}
+
+/// libarchive takes anything behind compressed data that is not of the same kind for the end.
+void ByteStream::check_end() {
+    const std::int64_t left = size_ - archive_filter_bytes(archive_.get(), -1);
+    if (regular_ && !compression_.empty() && left > 0) {
+        error_ = fmt::format("the last {} bytes of the file are not {}", left, compression_);
+    }
+}
+
+/// Whether `block_` has bytes now.
+bool ByteStream::next_block_of_content() {
+    while (block_.empty() && error_.empty() && next_raw_block()) {
+        if (!gunzip_) {
+            block_ = std::exchange(raw_, {});
+            continue;
+        }
+        block_ = gunzip_->next(raw_);
+        if (block_.empty()) {
+            error_ = gunzip_->error();
+        }
+    }
+    if (block_.empty() && gunzip_ && error_.empty()) {
+        gunzip_->finish();
+        error_ = gunzip_->error();
     }
     return !block_.empty();
 }
 
 Bytes ByteStream::peek(size_t size) {
-    while (ahead_.size() < size && next_archive_block()) {
+    while (ahead_.size() < size && next_block_of_content()) {
         const size_t count = std::min(size - ahead_.size(), block_.size());
         ahead_.insert(ahead_.end(), block_.begin(), block_.begin() + static_cast<ssize_t>(count));
         block_ = block_.subspan(count);
@@ -127,7 +157,7 @@ Bytes ByteStream::peek(size_t size) {
 
 Bytes ByteStream::peek_line(size_t most) {
     bool ended = false;
-    while (!ended && ahead_.size() < most && next_archive_block()) {
+    while (!ended && ahead_.size() < most && next_block_of_content()) {
         const auto end = std::ranges::find(block_, '\n');
         ended = end != block_.end();
         const auto line = static_cast<size_t>(end - block_.begin()) + (ended ? 1U : 0U);
@@ -140,7 +170,7 @@ Bytes ByteStream::next_block() {
     if (ahead_used_ < ahead_.size()) {
         return Bytes(ahead_).subspan(std::exchange(ahead_used_, ahead_.size()));
     }
-    next_archive_block();
+    next_block_of_content();
     return std::exchange(block_, {});
 }
 
@@ -151,7 +181,7 @@ std::int64_t ByteStream::read(std::uint8_t* out, size_t size) {
         std::memcpy(out, ahead_.data() + ahead_used_, done);
         ahead_used_ += done;
     }
-    while (done < size && next_archive_block()) {
+    while (done < size && next_block_of_content()) {
         const size_t count = std::min(size - done, block_.size());
         std::memcpy(out + done, block_.data(), count);
         block_ = block_.subspan(count);
@@ -164,7 +194,7 @@ std::int64_t ByteStream::read_some(std::uint8_t* out, size_t size) {
     if (ahead_used_ < ahead_.size()) {
         return read(out, std::min(size, ahead_.size() - ahead_used_));
     }
-    next_archive_block();
+    next_block_of_content();
     return read(out, block_.empty() ? size : std::min(size, block_.size()));
 }
 

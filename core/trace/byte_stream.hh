@@ -4,6 +4,7 @@
 
 #include "core/bytes.hh"
 #include "core/fd.hh"
+#include "core/trace/gunzip.hh"
 
 #include <cstdint>
 #include <memory>
@@ -56,7 +57,9 @@ public:
 private:
     void open_archive();
     void note_error();
-    bool next_archive_block();
+    bool next_raw_block();
+    bool next_block_of_content();
+    void check_end();
 
     struct ArchiveCloser {
         void operator()(archive* a) const;
@@ -65,14 +68,16 @@ private:
     std::string path_;
     FileDescriptor file_;
     bool regular_ = false;
-    bool empty_ = false;    ///< nothing left behind `block_`
+    bool empty_ = false;    ///< nothing left behind `raw_`
     std::int64_t size_ = 0; ///< of the file; 0 for a pipe
     std::unique_ptr<archive, ArchiveCloser> archive_;
     std::string compression_;
     std::string error_;
     std::vector<std::uint8_t> ahead_; ///< peeked
     size_t ahead_used_ = 0;           ///< bytes of it that were read
-    Bytes block_; ///< behind `ahead_`: the archive's last block, as far as it was not read
+    std::unique_ptr<Gunzip> gunzip_;  ///< where the content is gzip
+    Bytes raw_;   ///< the last block of what libarchive yields, as far as it was not taken
+    Bytes block_; ///< behind `ahead_`: the last block of content, as far as it was not read
 };
 
 } // namespace reprise::trace

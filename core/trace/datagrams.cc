@@ -5,6 +5,7 @@
 #include "core/trace/packet.hh"
 #include "core/trace/reader.hh"
 #include "core/trace/tally.hh"
+#include "core/trace/tunnels.hh"
 
 namespace reprise::trace {
 namespace {
@@ -18,8 +19,8 @@ Sorted sort_segment(const IpPacket& ip, const DnsPorts& ports, Tally& tally) {
     return Sorted::kAssembler;
 }
 
-Sorted sort_ip(const IpPacket& ip, Nanoseconds time, const DnsPorts& ports, Tally& tally,
-               Message& message) {
+Sorted sort_whole(const IpPacket& ip, Nanoseconds time, const DnsPorts& ports, Tally& tally,
+                  Message& message) {
     if (ip.fragment) {
         return Sorted::kAssembler;
     }
@@ -34,7 +35,37 @@ Sorted sort_ip(const IpPacket& ip, Nanoseconds time, const DnsPorts& ports, Tall
     }
 }
 
+Sorted sort_ip(IpPacket& ip, Nanoseconds time, const DnsPorts& ports, Tally& tally,
+               Message& message) {
+    const Tunnel tunnel = leave_tunnel(ip, ports, tally);
+    if (tunnel == Tunnel::kUnreadable) {
+        return Sorted::kNothing;
+    }
+    const Sorted sorted = sort_whole(ip, time, ports, tally, message);
+    if (tunnel == Tunnel::kLeft && sorted != Sorted::kAssembler) {
+        tally.add(Count::kTunnel);
+    }
+    return sorted;
+}
+
+/// Counts what decode_packet() found to be no IP.
+void count_odd(Decoded decoded, const Packet& packet, Tally& tally) {
+    if (decoded == Decoded::kBad) {
+        tally.add(packet.wire_length > packet.bytes.size() ? Count::kCutPacket : Count::kBadPacket);
+    } else {
+        tally.add(decoded == Decoded::kNotIp ? Count::kNotIp : Count::kUnknownLink);
+    }
+}
+
 } // namespace
+
+bool decode_counted(const Packet& packet, IpPacket& ip, Tally& tally) {
+    const Decoded decoded = decode_packet(packet, ip);
+    if (decoded != Decoded::kIp) {
+        count_odd(decoded, packet, tally);
+    }
+    return decoded == Decoded::kIp;
+}
 
 bool read_datagram(const IpPacket& ip, Nanoseconds time, const DnsPorts& ports, Tally& tally,
                    Message& message) {
@@ -62,17 +93,8 @@ bool read_datagram(const IpPacket& ip, Nanoseconds time, const DnsPorts& ports, 
 
 Sorted sort_packet(const Packet& packet, const DnsPorts& ports, Tally& tally, Message& message) {
     IpPacket ip;
-    switch (decode_packet(packet, ip)) {
-    case Decoded::kNotIp:
-        tally.add(Count::kNotIp);
-        return Sorted::kNothing;
-    case Decoded::kBad:
-        tally.add(packet.wire_length > packet.bytes.size() ? Count::kCutPacket : Count::kBadPacket);
-        return Sorted::kNothing;
-    case Decoded::kIp:
-        break;
-    }
-    return sort_ip(ip, packet.time, ports, tally, message);
+    return decode_counted(packet, ip, tally) ? sort_ip(ip, packet.time, ports, tally, message)
+                                             : Sorted::kNothing;
 }
 
 } // namespace reprise::trace

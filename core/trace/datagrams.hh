@@ -29,6 +29,9 @@ private:
     std::bitset<65'536> ports_;
 };
 
+/// As decode_packet(); false, and counted, where there is no IP.
+bool decode_counted(const Packet& packet, IpPacket& ip, Tally& tally);
+
 /// The DNS message of a whole IP packet of protocol UDP into `message`; false, and counted, where
 /// there is none. `message.bytes` borrows from the packet.
 bool read_datagram(const IpPacket& ip, Nanoseconds time, const DnsPorts& ports, Tally& tally,

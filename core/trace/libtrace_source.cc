@@ -4,6 +4,7 @@
 #include "core/bytes.hh"
 #include "core/clock.hh"
 #include "core/trace/packet.hh"
+#include "core/trace/pcap_source.hh"
 #include "core/trace/source.hh"
 
 #include <fmt/format.h>
@@ -90,9 +91,9 @@ libtrace_packet_t* create_packet() {
 class LibtraceSource final : public PacketSource {
 public:
     LibtraceSource(std::unique_ptr<libtrace_t, TraceCloser> trace, std::string format,
-                   bool big_endian, std::uint64_t size)
+                   PcapNumbers numbers, std::uint64_t size)
         : trace_(std::move(trace)), packet_(create_packet()), format_(std::move(format)),
-          pcap_(format_ == "pcapfile"), big_endian_(big_endian), size_(size) {}
+          pcap_(format_ == "pcapfile"), numbers_(numbers), size_(size) {}
 
     bool next(Packet& packet) override {
         const int result = trace_read_packet(trace_.get(), packet_.get());
@@ -103,7 +104,7 @@ public:
             return false;
         }
         if (!fits()) {
-            note(pcap_ ? "a packet too long for libtrace" : "a broken record, or not of Ethernet");
+            note(pcap_ ? "a packet that libtrace does not take" : "a broken record, or not of Ethernet");
             return false;
         }
         return show(packet);
@@ -122,16 +123,41 @@ public:
 
 private:
     /// Whether libtrace can be asked about the packet without ending the program.
-    [[nodiscard]] bool fits() const {
-        return pcap_ ? wire_length_of_header() <= kLongestWire
-                     : erf_fits(static_cast<const std::uint8_t*>(packet_->header));
+    [[nodiscard]] bool fits() const { return pcap_ ? pcap_fits() : erf_fits(header().data()); }
+
+    /// Also whether libtrace would show all that was captured, and whether there is a packet at
+    /// all: libpcap says what to make of zeros.
+    [[nodiscard]] bool pcap_fits() const {
+        constexpr size_t kCapturedAt = 8;
+        const std::uint32_t wire = wire_length_of_header();
+        return wire <= kLongestWire && wire > 0 && number(kCapturedAt) <= wire;
     }
 
-    /// The last number of a pcap record's header, seen before libtrace looks at it.
+    [[nodiscard]] Bytes header() const {
+        return {static_cast<const std::uint8_t*>(packet_->header), kHeaderSize};
+    }
+
+    /// Of a pcap record's header, seen before libtrace looks at it.
+    [[nodiscard]] std::uint32_t number(size_t at) const {
+        Cursor in(header());
+        in.seek(at);
+        return numbers_.big_endian ? in.u32be() : in.little<std::uint32_t>();
+    }
+
+    /// The last number of the header. libtrace's own counts 4 bytes more for Ethernet.
     [[nodiscard]] std::uint32_t wire_length_of_header() const {
-        Cursor in({static_cast<const std::uint8_t*>(packet_->header), kHeaderSize});
-        in.skip(kHeaderSize - sizeof(std::uint32_t));
-        return big_endian_ ? in.u32be() : in.little<std::uint32_t>();
+        return number(kHeaderSize - sizeof(std::uint32_t));
+    }
+
+    /// libtrace's own is in units of 0.23 ns, and goes wrong where the fraction is over a second.
+    [[nodiscard]] Nanoseconds time() const {
+        return pcap_ ? pcap_time(number(0), number(sizeof(std::uint32_t)), numbers_.nanoseconds)
+                     : from_erf(trace_get_erf_timestamp(packet_.get()));
+    }
+
+    [[nodiscard]] std::uint32_t wire_length() const {
+        return pcap_ ? wire_length_of_header()
+                     : static_cast<std::uint32_t>(trace_get_wire_length(packet_.get()));
     }
 
     bool show(Packet& packet) {
@@ -144,10 +170,8 @@ private:
             note("a packet of unknown link type");
             return false;
         }
-        packet = {.link = *link,
-                  .time = from_erf(trace_get_erf_timestamp(packet_.get())),
-                  .bytes = {data, captured},
-                  .wire_length = static_cast<std::uint32_t>(trace_get_wire_length(packet_.get()))};
+        packet = {
+            .link = *link, .time = time(), .bytes = {data, captured}, .wire_length = wire_length()};
         ++packets_;
         bytes_ += kHeaderSize + captured;
         return true;
@@ -161,7 +185,7 @@ private:
     std::unique_ptr<libtrace_packet_t, PacketCloser> packet_; // goes before its trace
     std::string format_;
     bool pcap_;
-    bool big_endian_; ///< numbers in record headers
+    PcapNumbers numbers_;
     std::uint64_t packets_ = 0;
     std::uint64_t bytes_ = 0;
     std::uint64_t size_; ///< of the file
@@ -171,15 +195,14 @@ private:
 } // namespace
 
 std::unique_ptr<PacketSource> open_libtrace(const std::string& format, const std::string& path,
-                                            bool big_endian) {
+                                            PcapNumbers numbers) {
     std::unique_ptr<libtrace_t, TraceCloser> trace(trace_create((format + ":" + path).c_str()));
     if (!trace || trace_is_err(trace.get()) || trace_start(trace.get()) != 0) {
         return nullptr;
     }
     std::error_code ignored;
     const auto size = std::filesystem::file_size(path, ignored);
-    return std::make_unique<LibtraceSource>(std::move(trace), format, big_endian,
-                                            ignored ? 0 : size);
+    return std::make_unique<LibtraceSource>(std::move(trace), format, numbers, ignored ? 0 : size);
 }
 
 } // namespace reprise::trace

@@ -6,9 +6,15 @@
 
 namespace reprise::trace {
 
-/// Packets by libtrace: `format` is its name for it, "pcapfile" or "erf"; `big_endian` are the
-/// numbers in the file's record headers. Null where libtrace does not take the file.
+/// The numbers in a pcap file's record headers.
+struct PcapNumbers {
+    bool big_endian = false;
+    bool nanoseconds = false;
+};
+
+/// Packets by libtrace: `format` is its name for it, "pcapfile" or "erf". Null where libtrace does
+/// not take the file.
 std::unique_ptr<PacketSource> open_libtrace(const std::string& format, const std::string& path,
-                                            bool big_endian);
+                                            PcapNumbers numbers);
 
 } // namespace reprise::trace

@@ -28,6 +28,29 @@ std::uint16_t skip_vlan_tags(Cursor& in, std::uint16_t ether_type) {
     return ether_type;
 }
 
+/// What a PPPoE session (RFC 2516) carries: its header, then the protocol of PPP. Control packets
+/// of PPP are not IP.
+std::uint16_t skip_pppoe(Cursor& in, std::uint16_t ether_type) {
+    constexpr std::uint16_t kPppoeSession = 0x8864;
+    if (ether_type != kPppoeSession) {
+        return ether_type;
+    }
+    in.skip(6);
+    switch (in.u16be()) {
+    case 0x0021:
+        return kEtherIpv4;
+    case 0x0057:
+        return kEtherIpv6;
+    default:
+        return 0;
+    }
+}
+
+/// Leaves the cursor behind what may stand between an EtherType and the network header.
+std::uint16_t skip_shims(Cursor& in, std::uint16_t ether_type) {
+    return skip_pppoe(in, skip_vlan_tags(in, ether_type));
+}
+
 std::uint16_t ether_type_of_family(std::uint32_t family) {
     switch (family) {
     case 2: // AF_INET everywhere
@@ -52,19 +75,21 @@ std::uint16_t skip_link(LinkType link, Cursor& in) {
     switch (link) {
     case LinkType::kEthernet:
         in.skip(12);
-        return skip_vlan_tags(in, in.u16be());
+        return skip_shims(in, in.u16be());
     case LinkType::kSll:
         in.skip(14);
-        return skip_vlan_tags(in, in.u16be());
+        return skip_shims(in, in.u16be());
     case LinkType::kSll2: {
         const std::uint16_t ether_type = in.u16be();
         in.skip(18);
-        return skip_vlan_tags(in, ether_type);
+        return skip_shims(in, ether_type);
     }
     case LinkType::kNull:
         return read_family(in);
     case LinkType::kRaw:
         return kEtherIpv4; // decode_network goes by the version nibble
+    case LinkType::kUnknown:
+        break;
     }
     return 0;
 }
@@ -206,6 +231,9 @@ bool skip_extensions(IpPacket& ip) {
 }
 
 Decoded decode_packet(const Packet& packet, IpPacket& ip) {
+    if (packet.link == LinkType::kUnknown) {
+        return Decoded::kUnknownLink;
+    }
     Cursor in(packet.bytes);
     const std::uint16_t ether_type = skip_link(packet.link, in);
     if (!in.ok()) {

@@ -51,6 +51,22 @@ TEST(LinkLayer, EveryTypeLeadsToIp) {
     }
 }
 
+TEST(LinkLayer, PppoeIsPassedOver) {
+    const Buffer ends = hex("020000000001 020000000002");
+    const auto session = [](const Buffer& packet, const char* protocol) {
+        return hex("8864 1100 0001") + be16(static_cast<unsigned>(packet.size()) + 2) +
+               hex(protocol) + packet;
+    };
+    const Buffer frame = session(ipv4(kUdp), "0021");
+    expect_udp(LinkType::kEthernet, ends + frame);
+    expect_udp(LinkType::kEthernet, ends + hex("8100 0064") + frame);
+    expect_udp(LinkType::kEthernet, ends + session(ipv6(kUdp), "0057"));
+    expect_udp(LinkType::kSll, hex("0000 0001 0006 0200000000010000") + frame);
+    const Buffer control = ends + session(hex("01010004"), "c021");
+    EXPECT_EQ(decode(LinkType::kEthernet, control).decoded, Decoded::kNotIp);
+    EXPECT_EQ(decode(LinkType::kEthernet, ends + hex("8864 1100")).decoded, Decoded::kBad);
+}
+
 TEST(LinkLayer, LoopbackFamilyInEitherByteOrder) {
     expect_udp(LinkType::kNull, hex("02000000") + ipv4(kUdp));
     expect_udp(LinkType::kNull, hex("00000002") + ipv4(kUdp));

@@ -1,7 +1,9 @@
 // The only user of libpcap.
 #include "core/trace/pcap_source.hh"
 
+#include "core/bytes.hh"
 #include "core/clock.hh"
+#include "core/trace/byte_stream.hh"
 #include "core/trace/packet.hh"
 #include "core/trace/reader.hh"
 #include "core/trace/source.hh"
@@ -9,6 +11,7 @@
 #include <fmt/format.h>
 #include <pcap/pcap.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstdio>
@@ -31,15 +34,39 @@ struct FileCloser {
     void operator()(FILE* file) const { std::fclose(file); }
 };
 
+/// What libpcap reads from.
+struct PcapInput {
+    std::unique_ptr<ByteStream> stream;
+    std::uint64_t offset = 0; ///< bytes handed over
+};
+
+/// The file's snap length is hidden (0 is the most that there can be): libpcap cuts packets that
+/// are longer, and neither libtrace nor Wireshark do.
+void hide_snap_length(std::uint64_t offset, std::uint8_t* out, size_t size) {
+    constexpr std::uint64_t kAt = 16;
+    constexpr std::uint64_t kBehind = 20;
+    for (std::uint64_t at = std::max(offset, kAt); at < std::min(offset + size, kBehind); ++at) {
+        out[at - offset] = 0;
+    }
+}
+
 ssize_t read_cookie(void* cookie, char* out, size_t size) {
+    PcapInput& input = *static_cast<PcapInput*>(cookie);
+    auto* const bytes = reinterpret_cast<std::uint8_t*>(out);
     // A live pipe may have no more for now.
-    return static_cast<ByteStream*>(cookie)->read_some(reinterpret_cast<std::uint8_t*>(out), size);
+    const std::int64_t got = input.stream->read_some(bytes, size);
+    if (got > 0) {
+        hide_snap_length(input.offset, bytes, static_cast<size_t>(got));
+        input.offset += static_cast<std::uint64_t>(got);
+    }
+    return got;
 }
 
 class PcapSource final : public PacketSource {
 public:
-    PcapSource(std::unique_ptr<ByteStream> stream, const std::string& path, std::string format)
-        : stream_(std::move(stream)), format_(std::move(format)) {
+    PcapSource(std::unique_ptr<ByteStream> stream, const std::string& path)
+        : input_{.stream = std::move(stream)},
+          nanoseconds_(has_nanoseconds(input_.stream->peek(sizeof(std::uint32_t)))) {
         open(path);
         const int number = pcap_datalink(pcap_.get());
         const auto link = link_type(number);
@@ -61,9 +88,12 @@ public:
             end(result);
             return false;
         }
-        // With nanosecond precision asked for, tv_usec holds nanoseconds.
+        if (header->ts.tv_sec == 0 && header->ts.tv_usec == 0 && header->len == 0) {
+            note("zeros instead of packets");
+            return false;
+        }
         packet = {.link = link_,
-                  .time = header->ts.tv_sec * kSecond + header->ts.tv_usec,
+                  .time = time_of(header->ts),
                   .bytes = {data, header->caplen},
                   .wire_length = header->len};
         ++packets_;
@@ -73,48 +103,56 @@ public:
 
     [[nodiscard]] const std::string& trouble() const override { return trouble_; }
 
-    [[nodiscard]] double share_read() const override { return stream_->share_read(); }
+    [[nodiscard]] double share_read() const override { return input_.stream->share_read(); }
 
     [[nodiscard]] std::string description() const override {
-        const std::string& compression = stream_->compression();
-        return fmt::format("{}{}{}, libpcap", format_, compression.empty() ? "" : ", ",
-                           compression);
+        const std::string& compression = input_.stream->compression();
+        return fmt::format("pcap{}{}, libpcap", compression.empty() ? "" : ", ", compression);
     }
 
 private:
+    /// libpcap hands on the file's own numbers, as signed ones, where it is asked for the file's
+    /// precision.
+    [[nodiscard]] Nanoseconds time_of(const timeval& time) const {
+        return pcap_time(static_cast<std::uint32_t>(time.tv_sec),
+                         static_cast<std::uint32_t>(time.tv_usec), nanoseconds_);
+    }
+
     void open(const std::string& path) {
         std::unique_ptr<FILE, FileCloser> file(fopencookie(
-            stream_.get(), "r",
+            &input_, "r",
             {.read = read_cookie, .write = nullptr, .seek = nullptr, .close = nullptr}));
         std::array<char, PCAP_ERRBUF_SIZE> text{};
-        pcap_.reset(pcap_fopen_offline_with_tstamp_precision(file.get(), PCAP_TSTAMP_PRECISION_NANO,
-                                                             text.data()));
+        pcap_.reset(pcap_fopen_offline_with_tstamp_precision(
+            file.get(), nanoseconds_ ? PCAP_TSTAMP_PRECISION_NANO : PCAP_TSTAMP_PRECISION_MICRO,
+            text.data()));
         if (!pcap_) {
-            throw TraceError(fmt::format(
-                "trace {} is no readable {} file: {}; check how it was made or copied", path,
-                format_, stream_->error().empty() ? text.data() : stream_->error()));
+            const std::string& error = input_.stream->error();
+            throw TraceError(
+                fmt::format("trace {} is no readable pcap file: {}; check how it was made or "
+                            "copied",
+                            path, error.empty() ? text.data() : error));
         }
         FILE* const taken = file.release(); // belongs to pcap_ now
         static_cast<void>(taken);
     }
 
     void end(int result) {
-        if (!stream_->error().empty()) {
-            note(stream_->error());
+        if (!input_.stream->error().empty()) {
+            note(input_.stream->error());
         } else if (result == PCAP_ERROR) {
             note(pcap_geterr(pcap_.get()));
         }
     }
 
     void note(const std::string& what) {
-        const std::string place =
-            format_ == "pcap" ? fmt::format(", at byte {} of the capture", offset_) : "";
-        trouble_ = fmt::format("the trace is cut or corrupt after {} packets{}: {}", packets_,
-                               place, what);
+        trouble_ = fmt::format("the trace is cut or corrupt after {} packets, at byte {} of the "
+                               "capture: {}",
+                               packets_, offset_, what);
     }
 
-    std::unique_ptr<ByteStream> stream_; // outlives pcap_, which reads from it
-    std::string format_;
+    PcapInput input_; // outlives pcap_, which reads from it
+    bool nanoseconds_;
     std::unique_ptr<pcap_t, PcapCloser> pcap_;
     LinkType link_ = LinkType::kEthernet;
     std::uint64_t packets_ = 0;
@@ -124,9 +162,18 @@ private:
 
 } // namespace
 
-std::unique_ptr<PacketSource> open_pcap(std::unique_ptr<ByteStream> stream, const std::string& path,
-                                        const std::string& format) {
-    return std::make_unique<PcapSource>(std::move(stream), path, format);
+bool has_nanoseconds(Bytes head) {
+    const std::uint32_t magic = Cursor(head).u32be();
+    return magic == 0xa1b23c4dU || magic == 0x4d3cb2a1U;
+}
+
+Nanoseconds pcap_time(std::uint32_t seconds, std::uint32_t fraction, bool nanoseconds) {
+    return seconds * kSecond + fraction * (nanoseconds ? 1 : kMicrosecond);
+}
+
+std::unique_ptr<PacketSource> open_pcap(std::unique_ptr<ByteStream> stream,
+                                        const std::string& path) {
+    return std::make_unique<PcapSource>(std::move(stream), path);
 }
 
 } // namespace reprise::trace

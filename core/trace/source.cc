@@ -6,6 +6,7 @@
 #include "core/trace/libtrace_source.hh"
 #include "core/trace/packet.hh"
 #include "core/trace/pcap_source.hh"
+#include "core/trace/pcapng_source.hh"
 #include "core/trace/reader.hh"
 
 #include <fmt/format.h>
@@ -27,7 +28,7 @@ enum class Format : std::uint8_t { kUnknown, kPcap, kPcapng, kErf };
 
 struct Content {
     Format format = Format::kUnknown;
-    bool big_endian = true; ///< numbers of the file's own; ERF's always are
+    PcapNumbers numbers{};
     std::uint32_t link = 0; ///< of a pcap file: the whole field
 };
 
@@ -67,7 +68,7 @@ Content recognise(Bytes head) {
         const std::uint32_t link = in.u32be();
         const bool big_endian = pcap_magic(magic);
         return {.format = Format::kPcap,
-                .big_endian = big_endian,
+                .numbers = {.big_endian = big_endian, .nanoseconds = has_nanoseconds(head)},
                 .link = big_endian ? link : __builtin_bswap32(link)};
     }
     return {.format = looks_like_erf(head) ? Format::kErf : Format::kUnknown};
@@ -129,7 +130,7 @@ private:
             return false;
         }
         try {
-            auto again = open_pcap(std::make_unique<ByteStream>(path_), path_, "pcap");
+            auto again = open_pcap(std::make_unique<ByteStream>(path_), path_);
             Packet passed;
             for (std::uint64_t i = 0; i < packets_; ++i) {
                 again->next(passed);
@@ -154,12 +155,12 @@ std::unique_ptr<PacketSource> try_libtrace(const Content& content, const ByteStr
         return nullptr;
     }
     if (content.format == Format::kErf) {
-        return open_libtrace("erf", path, content.big_endian);
+        return open_libtrace("erf", path, {});
     }
     if (content.format != Format::kPcap || !libtrace_reads(content.link)) {
         return nullptr;
     }
-    auto source = open_libtrace("pcapfile", path, content.big_endian);
+    auto source = open_libtrace("pcapfile", path, content.numbers);
     return source ? std::make_unique<FallbackSource>(std::move(source), path) : nullptr;
 }
 
@@ -180,7 +181,8 @@ std::unique_ptr<PacketSource> open_source(std::unique_ptr<ByteStream> stream,
             "trace {} looks like ERF, which is read from plain files only; decompress it first",
             path));
     }
-    return open_pcap(std::move(stream), path, content.format == Format::kPcap ? "pcap" : "pcapng");
+    return content.format == Format::kPcap ? open_pcap(std::move(stream), path)
+                                           : open_pcapng(std::move(stream), path);
 }
 
 } // namespace reprise::trace

@@ -15,6 +15,9 @@ enum class Count : std::uint8_t {
     kNotIp,             ///< ARP, IPX, spanning tree
     kBadPacket,         ///< malformed link, IP, UDP or TCP header
     kCutPacket,         ///< the capture holds less than was sent, so a message is incomplete
+    kUnknownLink,       ///< of a link type that is not read
+    kTunnel,            ///< taken out of a tunnel
+    kTunnelUnread,      ///< in a tunnel within a tunnel, or one that holds neither IP nor Ethernet
     kOtherProtocol,     ///< IP but neither UDP nor TCP; DNS quoted inside ICMP is among them
     kOtherPort,         ///< neither end is a DNS port
     kEmptyDatagram,     ///< UDP without payload

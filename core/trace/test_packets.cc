@@ -41,6 +41,11 @@ Buffer be16(unsigned value) { return byte(value >> 8U) + byte(value); }
 
 Buffer be32(std::uint32_t value) { return be16(value >> 16U) + be16(value); }
 
+Buffer little32(std::uint32_t value) {
+    const Buffer big = be32(value);
+    return {big.rbegin(), big.rend()};
+}
+
 Buffer dns(std::uint16_t id, bool response, const std::string& label) {
     Buffer name = byte(static_cast<unsigned>(label.size()));
     name.insert(name.end(), label.begin(), label.end());
@@ -117,6 +122,55 @@ void PcapFile::add(const Buffer& frame, std::int64_t time, std::uint32_t wire_le
     put(size);
     put(wire_length == 0 ? size : wire_length);
     bytes_.insert(bytes_.end(), frame.begin(), frame.end());
+}
+
+Buffer PcapngFile::u16(unsigned value) const {
+    Buffer out = be16(value);
+    return big_endian_ ? out : Buffer{out.rbegin(), out.rend()};
+}
+
+Buffer PcapngFile::u32(std::uint32_t value) const {
+    return big_endian_ ? be32(value) : little32(value);
+}
+
+void PcapngFile::block(std::uint32_t type, const Buffer& body) {
+    Buffer padded = body;
+    padded.resize((body.size() + 3) / 4 * 4);
+    const Buffer size = u32(static_cast<std::uint32_t>(padded.size() + 12));
+    bytes_ = std::move(bytes_) + u32(type) + size + padded + size;
+}
+
+void PcapngFile::section(bool big_endian) {
+    big_endian_ = big_endian;
+    block(0x0a0d0d0a, u32(0x1a2b3c4d) + u16(1) + u16(0) + u32(0xffffffff) + u32(0xffffffff));
+}
+
+void PcapngFile::interface(unsigned link, std::uint32_t snap_length, const Buffer& time) {
+    Buffer options = time;
+    if (big_endian_ && !time.empty()) { // code and length are numbers too
+        std::swap(options[0], options[1]);
+        std::swap(options[2], options[3]);
+    }
+    block(1, u16(link) + u16(0) + u32(snap_length) + options + u32(0));
+}
+
+void PcapngFile::packet(std::uint32_t interface, const Buffer& frame, std::uint64_t ticks,
+                        std::uint32_t wire_length) {
+    const auto size = static_cast<std::uint32_t>(frame.size());
+    block(6, u32(interface) + u32(static_cast<std::uint32_t>(ticks >> 32U)) +
+                 u32(static_cast<std::uint32_t>(ticks)) + u32(size) +
+                 u32(wire_length == 0 ? size : wire_length) + frame);
+}
+
+void PcapngFile::old_packet(unsigned interface, const Buffer& frame, std::uint64_t ticks) {
+    const auto size = static_cast<std::uint32_t>(frame.size());
+    block(2, u16(interface) + u16(0) + u32(static_cast<std::uint32_t>(ticks >> 32U)) +
+                 u32(static_cast<std::uint32_t>(ticks)) + u32(size) + u32(size) + frame);
+}
+
+void PcapngFile::simple_packet(const Buffer& frame, std::uint32_t wire_length) {
+    block(3,
+          u32(wire_length == 0 ? static_cast<std::uint32_t>(frame.size()) : wire_length) + frame);
 }
 
 } // namespace reprise::trace::test

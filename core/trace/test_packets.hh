@@ -23,6 +23,7 @@ Buffer hex(std::string_view text);
 
 Buffer be16(unsigned value);
 Buffer be32(std::uint32_t value);
+Buffer little32(std::uint32_t value);
 
 /// A query (or response) for `label`.example, with an id.
 Buffer dns(std::uint16_t id, bool response = false, const std::string& label = "www");
@@ -77,6 +78,42 @@ private:
 
     bool nanoseconds_;
     bool big_endian_;
+    Buffer bytes_;
+};
+
+/// A pcapng file, block by block; the first section is there from the beginning.
+class PcapngFile {
+public:
+    explicit PcapngFile(bool big_endian = false) { section(big_endian); }
+
+    /// What follows is in this byte order.
+    void section(bool big_endian);
+
+    /// Options: `time` of resolution() or offset().
+    void interface(unsigned link, std::uint32_t snap_length = 0, const Buffer& time = {});
+
+    /// Of an interface by its number in the section, `ticks` of its unit since the epoch.
+    void packet(std::uint32_t interface, const Buffer& frame, std::uint64_t ticks,
+                std::uint32_t wire_length = 0);
+
+    /// The obsolete kind.
+    void old_packet(unsigned interface, const Buffer& frame, std::uint64_t ticks);
+
+    /// Of the first interface, without a time.
+    void simple_packet(const Buffer& frame, std::uint32_t wire_length = 0);
+
+    void block(std::uint32_t type, const Buffer& body);
+
+    /// if_tsresol.
+    static Buffer resolution(std::uint8_t value) { return {9, 0, 1, 0, value, 0, 0, 0}; }
+
+    [[nodiscard]] const Buffer& bytes() const { return bytes_; }
+
+private:
+    [[nodiscard]] Buffer u16(unsigned value) const;
+    [[nodiscard]] Buffer u32(std::uint32_t value) const;
+
+    bool big_endian_ = false;
     Buffer bytes_;
 };
 

@@ -1,0 +1,78 @@
+#include "core/trace/gunzip.hh"
+
+#include "core/bytes.hh"
+#include "core/error.hh"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <limits>
+#include <memory>
+#include <zlib.h>
+
+namespace reprise::trace {
+namespace {
+
+constexpr size_t kOutput = 256UL << 10U;
+constexpr int kGzipOnly = 15 + 16; // the largest window, and a gzip header before it
+
+} // namespace
+
+void Gunzip::Closer::operator()(z_stream_s* stream) const {
+    inflateEnd(stream);
+    std::default_delete<z_stream_s>{}(stream);
+}
+
+Gunzip::Gunzip() : stream_(new z_stream{}), out_(kOutput) {
+    if (inflateInit2(stream_.get(), kGzipOnly) != Z_OK) {
+        throw Error("no memory to decompress gzip; free some");
+    }
+}
+
+Gunzip::~Gunzip() = default;
+
+bool Gunzip::begin_member(Bytes in) {
+    constexpr std::uint8_t kMagic = 0x1f;
+    if (in[0] != kMagic) {
+        error_ = fmt::format("what follows member {} of the gzip data is not gzip", members_);
+        return false;
+    }
+    inflateReset(stream_.get());
+    inside_ = true;
+    return true;
+}
+
+void Gunzip::judge(int result) {
+    if (result == Z_STREAM_END) {
+        inside_ = false;
+        ++members_;
+    } else if (result != Z_OK && result != Z_BUF_ERROR) {
+        const char* const why = stream_->msg != nullptr ? stream_->msg : zError(result);
+        error_ = fmt::format("member {} of the gzip data is damaged: {}", members_ + 1, why);
+    }
+}
+
+Bytes Gunzip::next(Bytes& in) {
+    while (!in.empty() && error_.empty() && (inside_ || begin_member(in))) {
+        const size_t size = std::min<size_t>(in.size(), std::numeric_limits<uInt>::max());
+        stream_->next_in = const_cast<Bytef*>(in.data()); // only read
+        stream_->avail_in = static_cast<uInt>(size);
+        stream_->next_out = out_.data();
+        stream_->avail_out = static_cast<uInt>(out_.size());
+        judge(inflate(stream_.get(), Z_NO_FLUSH));
+        in = in.subspan(size - stream_->avail_in);
+        if (const size_t made = out_.size() - stream_->avail_out; made > 0) {
+            return Bytes(out_).first(made);
+        }
+    }
+    return {};
+}
+
+void Gunzip::finish() {
+    if (inside_ && error_.empty()) {
+        error_ = fmt::format("member {} of the gzip data is cut", members_ + 1);
+    }
+}
+
+} // namespace reprise::trace

@@ -1,0 +1,96 @@
+#include "core/trace/losses.hh"
+
+#include "core/trace/reader.hh"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace reprise::trace {
+namespace {
+
+constexpr double kTold = 0.001;
+
+struct Kind {
+    std::string_view counter;
+    std::string_view what;
+    std::string_view mend;
+};
+
+constexpr std::string_view kKeepFragments =
+    "capture without a filter on ports, which drops all fragments but the first";
+
+constexpr std::array kKinds{
+    Kind{.counter = "cut_packet",
+         .what = "packets captured only in part",
+         .mend = "capture whole packets (tcpdump -s 0)"},
+    Kind{.counter = "tcp_gap",
+         .what = "gaps in TCP connections",
+         .mend = "capture with a larger buffer (tcpdump -B 65536)"},
+    Kind{.counter = "fragment_timeout",
+         .what = "datagrams with fragments missing",
+         .mend = kKeepFragments},
+    Kind{.counter = "fragment_evicted",
+         .what = "datagrams with fragments missing, given up for lack of memory",
+         .mend = kKeepFragments},
+    Kind{.counter = "fragment_overlap",
+         .what = "datagrams whose fragments contradict each other",
+         .mend = "look at them in Wireshark: they are damaged or forged"},
+    Kind{.counter = "tunnel_unread",
+         .what = "packets in a tunnel within a tunnel, or in one of another kind",
+         .mend = "capture where the inner packets travel"},
+    Kind{.counter = "unknown_link",
+         .what = "packets of interfaces whose link type is not read",
+         .mend = "capture on Ethernet, Linux cooked, loopback or raw IP"},
+    Kind{.counter = "long_message",
+         .what = "messages of more than 65,535 bytes",
+         .mend = "they are no DNS; look at what wrote the trace"},
+    Kind{.counter = "dnstap_bad_frame",
+         .what = "dnstap frames that cannot be read",
+         .mend = "look at what wrote the trace"},
+    Kind{.counter = "cdns_bad_value",
+         .what = "C-DNS items with values that cannot be",
+         .mend = "look at what wrote the trace"},
+    Kind{.counter = "cdns_bad_name",
+         .what = "C-DNS items with names that are none",
+         .mend = "look at what wrote the trace"},
+    Kind{.counter = "cdns_bad_index",
+         .what = "C-DNS items that refer to nothing",
+         .mend = "look at what wrote the trace"},
+};
+
+} // namespace
+
+std::vector<std::string> losses(const Counters& counters, std::uint64_t messages) {
+    std::vector<std::pair<std::uint64_t, std::string>> found;
+    for (const Kind& kind : kKinds) {
+        const auto counter = counters.find(std::string(kind.counter));
+        const std::uint64_t lost = counter == counters.end() ? 0 : counter->second;
+        const double share = static_cast<double>(lost) / static_cast<double>(messages + lost);
+        if (lost > 0 && share > kTold) {
+            found.emplace_back(lost, fmt::format("{} {} ({:.1f} %): {}; {}", kind.counter, lost,
+                                                 share * 100, kind.what, kind.mend));
+        }
+    }
+    std::ranges::stable_sort(found, std::ranges::greater{},
+                             [](const auto& one) { return one.first; });
+    std::vector<std::string> out;
+    for (auto& [lost, text] : found) {
+        out.push_back(std::move(text));
+    }
+    return out;
+}
+
+std::string losses_suffix(const Counters& counters, std::uint64_t messages) {
+    const auto lines = losses(counters, messages);
+    return lines.empty() ? "" : fmt::format("; {}", fmt::join(lines, "; "));
+}
+
+} // namespace reprise::trace

@@ -1,0 +1,18 @@
+#pragma once
+#include "core/trace/reader.hh"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace reprise::trace {
+
+/// What a trace lacks, one line each: the counter, how many, their share, what they are, and what
+/// to do about it. `messages` are the queries and responses read. Only what is more than 0.1 % of
+/// those and itself is told, the most first.
+std::vector<std::string> losses(const Counters& counters, std::uint64_t messages);
+
+/// The same in one line behind "; ", for an error; empty where there is nothing to tell.
+std::string losses_suffix(const Counters& counters, std::uint64_t messages);
+
+} // namespace reprise::trace
