@@ -10,6 +10,7 @@
 #include "core/error.hh"
 #include "core/record.hh"
 #include "core/replay.pb.h"
+#include "core/trace/losses.hh"
 #include "core/tree/fanout.hh"
 #include "core/tree/link.hh"
 
@@ -42,16 +43,17 @@ constexpr Nanoseconds kStep = 10 * kMillisecond;
 Nanoseconds seconds(double value) { return static_cast<Nanoseconds>(value * 1e9); }
 
 std::string no_queries(const Options& options, const FeedState& feed) {
+    const std::string lost = trace::losses_suffix(feed.counters, feed.read + feed.responses);
     if (feed.read > 0) {
         return fmt::format(
-            "none of the {} queries of {} can be sent ({}); give the server an address "
+            "none of the {} queries of {} can be sent ({}{}); give the server an address "
             "of their family (--server), --all-opcodes, or leave out what skips them",
-            feed.read, options.trace, fmt::join(feed.skipped.named(), ", "));
+            feed.read, options.trace, fmt::join(feed.skipped.named(), ", "), lost);
     }
-    return fmt::format("no DNS queries to replay in {} ({} packets, {} queries, {} responses{}{}); "
-                       "is it a DNS capture, and its port one of --port?",
+    return fmt::format("no DNS queries to replay in {} ({} packets, {} queries, {} "
+                       "responses{}{}{}); is it a DNS capture, and its port one of --port?",
                        options.trace, feed.packets, feed.read, feed.responses,
-                       feed.trouble.empty() ? "" : "; ", feed.trouble);
+                       feed.trouble.empty() ? "" : "; ", feed.trouble, lost);
 }
 
 } // namespace
@@ -151,24 +153,13 @@ void Controller::fill() {
     start();
 }
 
-/// The held query was taken. A trace whose time goes back further than the lateness allowed cannot
-/// be replayed on time.
 void Controller::took_held() {
     holding_ = false;
     if (held_.is_close()) {
         return; // it may be the last of a lap, later than the next one's first queries
     }
     StartTimes& times = outcome_.start;
-    const Nanoseconds back = times.last_due - held_.due();
-    times.last_due = std::max(times.last_due, held_.due());
-    const Nanoseconds latest =
-        std::exchange(times.trace_last, std::max(times.trace_last, held_.trace_time()));
-    if (back > seconds(options_.max_lateness_s)) {
-        abort(fmt::format("the trace's time goes back by {:.3f} s at query {}; sort its packets by "
-                          "time first (reordercap, mergecap)",
-                          static_cast<double>(latest - held_.trace_time()) / 1e9,
-                          held_.sequence()));
-    }
+    times.trace_last = std::max(times.trace_last, held_.trace_time());
 }
 
 void Controller::start() {

@@ -25,7 +25,6 @@ struct StartTimes {
     Nanoseconds real = 0;
     Nanoseconds trace_first = 0;
     Nanoseconds trace_last = 0;
-    Nanoseconds last_due = 0; ///< from the start
 };
 
 /// How a run ended, for controller.json.

@@ -57,6 +57,7 @@ void ReadAhead::Shared::count() {
 void ReadAhead::Shared::describe() {
     state.responses = feed->responses();
     state.packets = feed->input().packets();
+    state.clock_steps = feed->clock_steps();
     state.sources = feed->sources().size();
     state.source_table_bytes = feed->sources().memory();
     state.share_read = feed->share_read();

@@ -22,6 +22,7 @@ struct FeedState {
     std::uint64_t read = 0; ///< queries, skipped ones included
     std::uint64_t responses = 0;
     std::uint64_t packets = 0;
+    std::uint64_t clock_steps = 0; ///< back, made good
     std::uint64_t sources = 0;
     std::uint64_t source_table_bytes = 0;
     double share_read = 0;    ///< of the replay, 0 to 1

@@ -6,6 +6,7 @@
 #include "controller/selection.hh"
 #include "core/clock.hh"
 #include "core/replay.pb.h"
+#include "core/trace/losses.hh"
 #include "core/tree/fanout.hh"
 
 #include <fmt/format.h>
@@ -19,7 +20,9 @@
 #include <nlohmann/json.hpp>
 #include <nlohmann/json_fwd.hpp>
 #include <numeric>
+#include <string>
 #include <sys/resource.h>
+#include <vector>
 
 namespace reprise::controller {
 namespace {
@@ -147,6 +150,19 @@ void judge(Report& report, const FeedState& feed, const tree::Fanout& fanout) {
     }
 }
 
+/// What a reader of the results should know of the reading, one line each.
+std::vector<std::string> reader_notes(const FeedState& feed) {
+    std::vector<std::string> notes = trace::losses(feed.counters, feed.read + feed.responses);
+    if (feed.clock_steps > 0) {
+        notes.push_back(fmt::format(
+            "clock_steps_back {}: the trace's time goes back by more than max_lateness_s, and the "
+            "replay went on from the time before; if its packets are out of order, sort them "
+            "(reordercap, mergecap)",
+            feed.clock_steps));
+    }
+    return notes;
+}
+
 double cpu_seconds(const rusage& usage) {
     return static_cast<double>(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
            static_cast<double>(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
@@ -219,7 +235,9 @@ json whole_json(const Report& report, const Options& options, const FeedState& f
               {"queries", feed.read},
               {"responses", feed.responses},
               {"trouble", trouble.empty() ? json(nullptr) : json(trouble)},
-              {"counters", feed.counters}}},
+              {"counters", feed.counters},
+              {"clock_steps_back", feed.clock_steps},
+              {"notes", reader_notes(feed)}}},
             {"queries", queries},
             {"skipped", report.skipped},
             {"sources", feed.sources},

@@ -31,6 +31,17 @@ double share_of(std::uint64_t done, std::uint64_t all) {
     return all == 0 ? 0 : static_cast<double>(done) / static_cast<double>(all);
 }
 
+/// The longest way back in time that the hosts still play; at a rate or with no times at all none
+/// is too long.
+std::optional<Nanoseconds> longest_way_back(const Options& options) {
+    if (options.pace.fast || options.pace.rate > 0) {
+        return std::nullopt;
+    }
+    constexpr double kMost = 1e18;
+    return static_cast<Nanoseconds>(
+        std::min(kMost, options.max_lateness_s * 1e9 * options.pace.speed));
+}
+
 /// Without connections, or where the client never closes one, there is nothing to follow.
 bool wants_closes(const Options& options) {
     return options.transport != "udp" && options.closer == "client";
@@ -56,7 +67,7 @@ std::unique_ptr<Input> open_input(const Options& options, const Servers& servers
 
 TraceFeed::TraceFeed(const Options& options, const Servers& servers)
     : sources_(options.results + "/sources.csv"), input_(open_input(options, servers, sources_)),
-      selection_(options, servers), timetable_(options.pace),
+      selection_(options, servers), steady_(longest_way_back(options)), timetable_(options.pace),
       span_(moment(options.from), moment(options.until)),
       transport_(transport_of(options.transport)), laps_(options.loop), limit_(options.limit),
       duration_(static_cast<Nanoseconds>(options.duration_s * 1e9)) {}
@@ -75,6 +86,7 @@ bool TraceFeed::next_lap() {
         (laps_ == 0 || lap_ < laps_) && timetable_.taken_in_lap() > 0 && input_->trouble().empty();
     if (again) {
         ++lap_;
+        steady_.next_lap();
         timetable_.next_lap();
         connections_ += std::exchange(lap_connections_, 0);
         played_.clear();
@@ -88,8 +100,12 @@ bool TraceFeed::pull(trace::Message& message) {
     while (true) {
         const bool more = input_->next(message);
         if (more && message.closes) {
+            message.time = steady_.of_close(message.time);
             hold_close(message);
             continue;
+        }
+        if (more && !message.response) {
+            message.time = steady_.of_query(message.time);
         }
         if (!more || (any_ && !message.response && span_.after(message.time))) {
             if (!next_lap()) {

@@ -13,6 +13,7 @@
 #include "controller/played_connections.hh"
 #include "controller/selection.hh"
 #include "controller/source_table.hh"
+#include "controller/steady_time.hh"
 #include "controller/timetable.hh"
 #include "core/query.hh"
 #include "core/trace/reader.hh"
@@ -45,6 +46,9 @@ public:
 
     [[nodiscard]] std::uint64_t responses() const { return responses_; }
 
+    /// Steps back of the trace's clock that were made good.
+    [[nodiscard]] std::uint64_t clock_steps() const { return steady_.steps(); }
+
     /// Skipped queries by reason.
     [[nodiscard]] const SkipCounts& skips() const { return skips_; }
 
@@ -72,6 +76,7 @@ private:
     SourceTable sources_;
     std::unique_ptr<Input> input_; ///< may look into sources_
     Selection selection_;
+    SteadyTime steady_;
     Timetable timetable_;
     Span span_;
     std::optional<Transport> transport_; ///< instead of the trace's
