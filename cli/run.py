@@ -317,6 +317,7 @@ def table(summary: dict[str, Any]) -> str:
     rows += _connections(as_dict(summary.get("connections")))
     rows += _resolver(as_dict(summary.get("resolver")))
     rows += [("warning", one_line(str(one))) for one in summary.get("warnings", [])]
+    rows += [("trace", one_line(str(note))) for note in summary.get("trace_notes") or []]
     reasons = one_line("; ".join(str(one) for one in summary.get("unclean_because", [])))
     rows.append(("clean", "yes" if summary.get("clean") else f"no: {reasons}"))
     width = max(len(name) for name, _ in rows)

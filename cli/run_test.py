@@ -7,6 +7,7 @@ import json
 import os
 import re
 import signal
+import struct
 import subprocess
 import sys
 import time
@@ -171,6 +172,35 @@ def test_mistakes_are_one_line(tmp_path: Path, arguments: tuple[str, ...], statu
     assert not list(tmp_path.iterdir())
 
 
+def snapped(plain: bytes, size: int) -> bytes:
+    """The pcap file (little-endian) as a capture with so small a snap length would have it."""
+    out, at = plain[:24], 24
+    while at < len(plain):
+        time, captured, wire = plain[at : at + 8], *struct.unpack("<II", plain[at + 8 : at + 16])
+        kept = min(size, captured)
+        out += time + struct.pack("<II", kept, wire) + plain[at + 16 : at + 16 + kept]
+        at += 16 + captured
+    return out
+
+
+@pytest.mark.netns
+def test_a_snapped_capture_says_what_it_lost(tmp_path: Path) -> None:
+    """In the table and the report; in the error where nothing is left to play."""
+    arguments = ("--rate", "100", "--duration", "1", "--tcp-share", "0", "-o", "t.pcap")
+    made = command("trace", "synth", *arguments, cwd=tmp_path)
+    assert made.returncode == 0, made.stderr
+    plain = (tmp_path / "t.pcap").read_bytes()
+    for size, status in ((70, 0), (38, 1)):  # some of the queries; none
+        (tmp_path / "cut.pcap").write_bytes(snapped(plain, size))
+        done = command("run", str(QUICK), "--set", "trace=cut.pcap", cwd=tmp_path)
+        assert done.returncode == status, done.stderr
+        lost = r"cut_packet \d+ \(\d+\.\d %\): packets captured only in part; capture whole packets"
+        assert re.search(lost, done.stderr if status else done.stdout)
+        if status == 0:
+            (folder,) = (tmp_path / "results").iterdir()
+            assert re.search(lost, (folder / "report.html").read_text(encoding="utf-8"))
+
+
 def test_the_plan_is_printed_and_stable_but_for_the_run(tmp_path: Path) -> None:
     first, second = (command("plan", str(QUICK), cwd=tmp_path) for _ in range(2))
     assert first.returncode == 0, first.stderr
@@ -188,6 +218,7 @@ def test_the_table_at_the_end() -> None:
         "unclean_because": ["a", "b"],
         "queries": {"read": 1200, "answered": 1199, "lost": 1},
         "timing_error_us": {"abs_p50": 5.04, "abs_p99": None},
+        "trace_notes": ["cut_packet 5 (50.0 %): so"],
     }
     assert table(summary).splitlines() == [
         "read                       1,200",
@@ -195,6 +226,7 @@ def test_the_table_at_the_end() -> None:
         "lost                       1",
         "timing error, p50 and p99  5.0 us, none",
         "latency, median            none",
+        "trace                      cut_packet 5 (50.0 %): so",
         "clean                      no: a; b",
     ]
 

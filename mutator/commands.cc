@@ -4,6 +4,7 @@
 #include "core/error.hh"
 #include "core/result_file.hh"
 #include "core/trace/handshake.hh"
+#include "core/trace/losses.hh"
 #include "core/trace/reader.hh"
 #include "mutator/json.hh"
 #include "mutator/output_path.hh"
@@ -28,17 +29,18 @@ namespace {
 /// The trace was readable but holds nothing to work on.
 std::string no_queries(const std::string& path, const trace::Reader& reader,
                        std::uint64_t responses) {
-    return fmt::format("{} holds no DNS query ({} packets, {} responses{}{}); check that it is the "
-                       "right file and give --port N for DNS on another port",
+    return fmt::format("{} holds no DNS query ({} packets, {} responses{}{}{}); check that it is "
+                       "the right file and give --port N for DNS on another port",
                        path, reader.packets(), responses, reader.trouble().empty() ? "" : ", ",
-                       reader.trouble());
+                       reader.trouble(), trace::losses_suffix(reader.counters(), responses));
 }
 
-FileFacts facts_of(const std::string& path, const trace::Reader& reader) {
+FileFacts facts_of(const std::string& path, const trace::Reader& reader, std::uint64_t messages) {
     return {.path = path,
             .description = reader.description(),
             .packets = reader.packets(),
             .counters = reader.counters(),
+            .losses = trace::losses(reader.counters(), messages),
             .trouble = reader.trouble()};
 }
 
@@ -80,6 +82,7 @@ void write_json(const std::string& path, const std::string& json) {
 
 std::string answers_json(const AnswersOptions& options, const PairerCounts& counts,
                          const trace::Reader& reader) {
+    const auto lost = trace::losses(reader.counters(), counts.queries + counts.responses);
     return JsonObject()
         .number("schema", 1)
         .string("trace", options.trace)
@@ -91,6 +94,7 @@ std::string answers_json(const AnswersOptions& options, const PairerCounts& coun
         .number("unmatched_responses", counts.unmatched_responses)
         .number("early_responses", counts.early_responses)
         .number("closed_early", counts.closed_early)
+        .raw("losses", json_strings(lost))
         .raw("trouble", reader.trouble().empty() ? "null" : json_string(reader.trouble()))
         .text();
 }
@@ -117,7 +121,8 @@ int run_info(const InfoOptions& options) {
     if (figures.all.queries == 0) {
         throw Error(no_queries(options.trace, reader, figures.all.responses));
     }
-    const FileFacts file = facts_of(options.trace, reader);
+    const FileFacts file =
+        facts_of(options.trace, reader, figures.all.queries + figures.all.responses);
     if (!options.json_file.empty()) {
         write_json(options.json_file, info_json(file, figures) + "\n");
     }

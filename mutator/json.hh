@@ -8,6 +8,7 @@
 #include <iterator>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace reprise::mutator {
 
@@ -44,5 +45,14 @@ private:
 
     std::string text_;
 };
+
+/// A list of texts.
+inline std::string json_strings(const std::vector<std::string>& texts) {
+    std::string out;
+    for (const std::string& text : texts) {
+        out += (out.empty() ? "" : ", ") + json_string(text);
+    }
+    return "[" + out + "]";
+}
 
 } // namespace reprise::mutator

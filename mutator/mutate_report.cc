@@ -2,6 +2,7 @@
 
 #include "core/log.hh"
 #include "core/result_file.hh"
+#include "core/trace/losses.hh"
 #include "mutator/inputs.hh"
 #include "mutator/json.hh"
 #include "mutator/mutate.hh"
@@ -53,6 +54,10 @@ std::string rules_json(const MutateOptions& options, const std::vector<RuleCount
     return json_list(items);
 }
 
+std::vector<std::string> losses_of(const MutateReport& report) {
+    return trace::losses(report.in.counters, report.in.queries + report.in.responses);
+}
+
 } // namespace
 
 void log_report(const MutateOptions& options, const MutateReport& report) {
@@ -73,6 +78,9 @@ void log_report(const MutateOptions& options, const MutateReport& report) {
         spdlog::warn("work=mutate out_of_order={} note=\"so many queries have an earlier time than "
                      "the one before them; sort the inputs by time\"",
                      report.out.out_of_order);
+    }
+    for (const std::string& loss : losses_of(report)) {
+        spdlog::warn("work=mutate lost={}", log_value(loss));
     }
     if (report.in.queries == 0) {
         spdlog::warn("work=mutate note=\"no DNS query was read ({} packets or rows, {} responses); "
@@ -100,6 +108,7 @@ std::string report_json(const MutateOptions& options, const MutateReport& report
         .number("out_of_order", report.out.out_of_order)
         .number("packets", report.in.packets)
         .raw("counters", counters.text())
+        .raw("losses", json_strings(losses_of(report)))
         .raw("rules", rules_json(options, report.rules))
         .number("bytes", report.bytes)
         .number("seconds", report.seconds)

@@ -1,7 +1,9 @@
 #include "mutator/reduce.hh"
 
 #include "core/error.hh"
+#include "core/log.hh"
 #include "core/trace/datagrams.hh"
+#include "core/trace/losses.hh"
 #include "core/trace/message_source.hh"
 #include "core/trace/opened.hh"
 #include "core/trace/packet.hh"
@@ -17,6 +19,7 @@
 
 #include <cstdint>
 #include <cstdio>
+#include <string>
 #include <vector>
 
 namespace reprise::mutator {
@@ -58,6 +61,11 @@ public:
 
     [[nodiscard]] const Kept& kept() const { return kept_; }
 
+    /// As far as a packet alone tells.
+    [[nodiscard]] std::vector<std::string> losses() const {
+        return trace::losses(tally_.named(), kept_.queries + kept_.responses + kept_.packets);
+    }
+
 private:
     /// Made anew, so that IP options and padding go too.
     void add_message(const trace::Message& message) {
@@ -98,6 +106,9 @@ int run_reduce(const ReduceOptions& options) {
     spdlog::info("work=reduce packets={} udp_queries={} segments_and_fragments={} "
                  "udp_responses_left_out={} elapsed_s={:.2f}",
                  packets, kept.queries, kept.packets, kept.responses, progress.elapsed_s());
+    for (const std::string& loss : reducer.losses()) {
+        spdlog::warn("work=reduce lost={}", log_value(loss));
+    }
     if (source->trouble().empty()) {
         return 0;
     }

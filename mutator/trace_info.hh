@@ -148,7 +148,8 @@ struct FileFacts {
     std::string description;
     std::uint64_t packets = 0;
     trace::Counters counters;
-    std::string trouble; ///< empty where the file was whole
+    std::vector<std::string> losses{}; ///< as trace::losses()
+    std::string trouble;               ///< empty where the file was whole
 };
 
 /// Aligned text for people, with a line end.

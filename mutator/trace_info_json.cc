@@ -191,7 +191,8 @@ void add_file_json(JsonObject& out, const FileFacts& file) {
         .string("format", file.description)
         .raw("trouble", file.trouble.empty() ? "null" : json_string(file.trouble))
         .number("packets", file.packets)
-        .raw("counters", counters.text());
+        .raw("counters", counters.text())
+        .raw("losses", json_strings(file.losses));
 }
 
 void add_time_json(JsonObject& out, const TraceFigures& f) {

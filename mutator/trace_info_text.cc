@@ -235,6 +235,9 @@ std::string info_text(const FileFacts& file, const TraceFigures& figures) {
     for (const auto& [name, value] : file.counters) {
         lines.add("reader", fmt::format("{} {}", name, grouped(value)));
     }
+    for (const std::string& loss : file.losses) {
+        lines.add("lost", loss);
+    }
     return lines.take();
 }
 

@@ -43,6 +43,7 @@ class Run:
     comparison: Json | None = None
     resolvers: tuple[tuple[Json, Json], ...] = ()  # counters of each, before and after the replay
     hierarchy: Json | None = None  # the planner's report
+    mutation: Json | None = None  # what became of the trace before it was played
     other_samples: tuple[
         tuple[ServerSample, ...], ...
     ] = ()  # further resolvers and meta-DNS-servers, by host
@@ -106,6 +107,7 @@ def open_run(folder: Path) -> Run:
         comparison=_read_json(folder / "compare.json", problems),
         resolvers=tuple(_read_resolvers(folder, problems)),
         hierarchy=_read_json(folder / "zones" / "plan.json", problems),
+        mutation=_read_json(folder / "mutate.json", problems),
         other_samples=tuple(
             tuple(_read_samples(path, problems))
             for pattern in ("server[0-9]*.csv", "meta[0-9]*.csv")

@@ -89,10 +89,17 @@ def summarize(measured: Measured) -> Json:
         "packets_per_query": _packets_per_query(run, queries["sent"]),
         "resolver": of_resolver,
         "warnings": [*resolver.warnings(run), *testbed.remarks],
+        "trace_notes": _trace_notes(run),
         **_cpu(measured),
         "peak_rss_bytes": _memory(measured),
         "leaked_packets": _number((run.manifest or {}).get("leaked_packets"), 0),
     }
+
+
+def _trace_notes(run: Run) -> list[str]:
+    """What the trace lacks, as who read it says: the mutator, if it was changed first, and the Reader."""
+    reader = as_dict((run.controller or {}).get("reader"))
+    return [str(one) for one in (*as_list((run.mutation or {}).get("losses")), *as_list(reader.get("notes")))]
 
 
 def write_summary(folder: Path, summary: Json) -> None:

@@ -120,3 +120,15 @@ def test_every_fault_of_the_table_has_its_test() -> None:
         text = (ROOT / path).read_text(encoding="utf-8")
         written = f"def {name}(" if path.endswith(".py") else name.replace(".", ", ")
         assert written in text, f"docs/reliability.md names {one}"
+
+
+@pytest.mark.parametrize(
+    ("file", "begin"),
+    [("tally.cc", "kNames{"), ("dnstap_source.cc", "kNotes{"), ("cdns_message.hh", "kCdnsNotes{")],
+)
+def test_every_counter_of_the_reader_is_in_the_formats(file: str, begin: str) -> None:
+    source = (ROOT / "core/trace" / file).read_text(encoding="utf-8")
+    names = re.findall(r'"([a-z0-9_]+)"', source.split(begin, 1)[1].split("};", 1)[0])
+    page = (ROOT / "docs/formats.md").read_text(encoding="utf-8")
+    assert len(names) > 5
+    assert [name for name in names if f"`{name}`" not in page] == []

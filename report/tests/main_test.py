@@ -122,6 +122,17 @@ def test_an_unclean_run_says_why_first(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("unrendered")
+def test_what_the_trace_lacks_stands_at_the_top(tmp_path: Path) -> None:
+    run = run_of(tmp_path / "run")
+    told = json.loads((run / "controller.json").read_text())
+    told["reader"]["notes"] = ["cut_packet 5 (50.0 %): <so>"]
+    (run / "controller.json").write_text(json.dumps(told))
+    assert main(["report", str(run)]) == 0
+    page = (run / "report.html").read_text()
+    assert page.index("Of the trace: cut_packet 5 (50.0 %): &lt;so&gt;") < page.index("What ran")
+
+
+@pytest.mark.usefixtures("unrendered")
 def test_several_runs_are_set_side_by_side(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     runs = [run_of(tmp_path / name) for name in ("one", "two.partial")]
     assert main(["report", *map(str, runs)]) == 0

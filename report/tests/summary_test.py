@@ -60,6 +60,7 @@ KEYS = {
     "peak_rss_bytes",
     "leaked_packets",
     "warnings",
+    "trace_notes",
 }
 
 
@@ -93,6 +94,17 @@ def test_a_clean_run_has_every_key_and_no_reason(tmp_path: Path) -> None:
     assert summary["peak_rss_bytes"]["server"] == 40_000_000
     assert summary["packets_per_query"] == pytest.approx(0.2)
     json.dumps(summary, allow_nan=False)
+
+
+def test_what_the_trace_lacks_is_told_by_all_who_read_it(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "run", steady(3))
+    told = json.loads((folder / "controller.json").read_text())
+    told["reader"]["notes"] = ["clock_steps_back 1: so"]
+    (folder / "controller.json").write_text(json.dumps(told))
+    (folder / "mutate.json").write_text(json.dumps({"schema": 1, "losses": ["cut_packet 5: so"]}))
+    summary = summary_of(folder)
+    assert summary["trace_notes"] == ["cut_packet 5: so", "clock_steps_back 1: so"]
+    assert summary["clean"] is True
 
 
 def test_early_and_late_sends_keep_their_sign(tmp_path: Path) -> None:
