@@ -7,8 +7,10 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <limits>
 #include <memory>
+#include <zconf.h>
 #include <zlib.h>
 
 namespace reprise::trace {
@@ -19,16 +21,22 @@ constexpr int kGzipOnly = 15 + 16; // the largest window, and a gzip header befo
 
 } // namespace
 
-void Gunzip::Closer::operator()(z_stream_s* stream) const {
-    inflateEnd(stream);
-    std::default_delete<z_stream_s>{}(stream);
-}
-
-Gunzip::Gunzip() : stream_(new z_stream{}), out_(kOutput) {
-    if (inflateInit2(stream_.get(), kGzipOnly) != Z_OK) {
-        throw Error("no memory to decompress gzip; free some");
+struct Gunzip::Inflater {
+    Inflater() {
+        if (inflateInit2(&stream, kGzipOnly) != Z_OK) {
+            throw Error("no memory to decompress gzip; free some");
+        }
     }
-}
+
+    ~Inflater() { inflateEnd(&stream); }
+
+    Inflater(const Inflater&) = delete;
+    Inflater& operator=(const Inflater&) = delete;
+
+    z_stream stream{};
+};
+
+Gunzip::Gunzip() : inflater_(std::make_unique<Inflater>()), out_(kOutput) {}
 
 Gunzip::~Gunzip() = default;
 
@@ -38,7 +46,7 @@ bool Gunzip::begin_member(Bytes in) {
         error_ = fmt::format("what follows member {} of the gzip data is not gzip", members_);
         return false;
     }
-    inflateReset(stream_.get());
+    inflateReset(&inflater_->stream);
     inside_ = true;
     return true;
 }
@@ -48,21 +56,23 @@ void Gunzip::judge(int result) {
         inside_ = false;
         ++members_;
     } else if (result != Z_OK && result != Z_BUF_ERROR) {
-        const char* const why = stream_->msg != nullptr ? stream_->msg : zError(result);
+        const char* const told = inflater_->stream.msg;
+        const char* const why = told != nullptr ? told : zError(result);
         error_ = fmt::format("member {} of the gzip data is damaged: {}", members_ + 1, why);
     }
 }
 
 Bytes Gunzip::next(Bytes& in) {
+    z_stream& stream = inflater_->stream;
     while (!in.empty() && error_.empty() && (inside_ || begin_member(in))) {
         const size_t size = std::min<size_t>(in.size(), std::numeric_limits<uInt>::max());
-        stream_->next_in = const_cast<Bytef*>(in.data()); // only read
-        stream_->avail_in = static_cast<uInt>(size);
-        stream_->next_out = out_.data();
-        stream_->avail_out = static_cast<uInt>(out_.size());
-        judge(inflate(stream_.get(), Z_NO_FLUSH));
-        in = in.subspan(size - stream_->avail_in);
-        if (const size_t made = out_.size() - stream_->avail_out; made > 0) {
+        stream.next_in = const_cast<Bytef*>(in.data()); // only read
+        stream.avail_in = static_cast<uInt>(size);
+        stream.next_out = out_.data();
+        stream.avail_out = static_cast<uInt>(out_.size());
+        judge(inflate(&stream, Z_NO_FLUSH));
+        in = in.subspan(size - stream.avail_in);
+        if (const size_t made = out_.size() - stream.avail_out; made > 0) {
             return Bytes(out_).first(made);
         }
     }

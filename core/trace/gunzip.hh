@@ -6,8 +6,6 @@
 #include <string>
 #include <vector>
 
-struct z_stream_s;
-
 namespace reprise::trace {
 
 /// Decompresses gzip (RFC 1952), one member after the other. Our own loop around zlib, because
@@ -36,14 +34,12 @@ public:
     [[nodiscard]] const std::string& error() const { return error_; }
 
 private:
-    struct Closer {
-        void operator()(z_stream_s* stream) const;
-    };
+    struct Inflater;
 
     bool begin_member(Bytes in);
     void judge(int result);
 
-    std::unique_ptr<z_stream_s, Closer> stream_;
+    std::unique_ptr<Inflater> inflater_;
     std::vector<std::uint8_t> out_;
     bool inside_ = false;       ///< of a member
     std::uint64_t members_ = 0; ///< whole ones

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -79,9 +80,9 @@ std::vector<std::string> losses(const Counters& counters, std::uint64_t messages
                                                  share * 100, kind.what, kind.mend));
         }
     }
-    std::ranges::stable_sort(found, std::ranges::greater{},
-                             [](const auto& one) { return one.first; });
+    std::ranges::sort(found, std::greater<>{});
     std::vector<std::string> out;
+    out.reserve(found.size());
     for (auto& [lost, text] : found) {
         out.push_back(std::move(text));
     }
