@@ -68,7 +68,11 @@ bool LineReader::carry_on(std::string_view& line) {
         if (block_.empty()) {
             trouble_ = stream_->error();
             line = carry_;
-            return trouble_.empty() && !carry_.empty();
+            if (trouble_.empty() && !carry_.empty()) {
+                unfinished_ = true;
+                return true;
+            }
+            return false;
         }
         const size_t size = line_size(block_);
         carry_.append(text(block_.first(size)));

@@ -25,6 +25,9 @@ public:
     /// Of the line that next() was last called for, from 1.
     [[nodiscard]] std::uint64_t number() const { return number_; }
 
+    /// Whether the stream ended in the line that next() gave: it has no line feed.
+    [[nodiscard]] bool unfinished() const { return unfinished_; }
+
     /// Why reading ended before the end; empty where it did not.
     [[nodiscard]] const std::string& trouble() const { return trouble_; }
 
@@ -39,6 +42,7 @@ private:
     Bytes block_;       ///< of the stream, as far as it was not read
     std::string carry_; ///< a line that began in the block before
     std::uint64_t number_ = 0;
+    bool unfinished_ = false;
     std::string trouble_;
 };
 

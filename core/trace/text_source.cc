@@ -68,8 +68,11 @@ private:
     bool next_query(Query& query) override {
         std::string_view line;
         do {
-            if (!lines_.next(line)) {
+            if (!lines_.next(line) && !lines_.unfinished()) {
                 return lines_.trouble().empty() ? false : fail(place(), lines_.trouble());
+            }
+            if (lines_.unfinished()) { // what is left of a row may be a good row with other values
+                return fail(place(), "the trace is cut or corrupt: its last line has no line feed");
             }
             if (hides_row(line)) {
                 return fail(place(), "this is a row whose name begins with #, or a comment with as "

@@ -71,9 +71,8 @@ TEST(TextSource, HexAloneIsEnough) {
     EXPECT_EQ(read.queries[0].message, hex(bytes));
 }
 
-TEST(TextSource, LinesOfOtherSystemsCommentsAndNoLastNewline) {
-    std::string text = "\xef\xbb\xbf" + kHeader + "# a comment\n\n" + kRow + kRow;
-    text.pop_back();
+TEST(TextSource, LinesOfOtherSystemsAndComments) {
+    const std::string text = "\xef\xbb\xbf" + kHeader + "# a comment\n\n" + kRow + kRow;
     std::string returns;
     for (const char c : text) {
         returns += c == '\n' ? "\r\n" : std::string(1, c);
@@ -85,6 +84,24 @@ TEST(TextSource, LinesOfOtherSystemsCommentsAndNoLastNewline) {
     }
     EXPECT_EQ(read_content(kHeader).queries.size(), 0U);
     EXPECT_EQ(read_content(kHeader).trouble, "");
+}
+
+/// A row that is cut in its last cell may be a good row with another value.
+TEST(TextSource, WithoutItsLastLineFeedItIsCut) {
+    const std::string text =
+        "#reprise-text 1\ntime\tsource\ttype\tname\n1\t192.0.2.1\tA\ta.example\n";
+    ASSERT_EQ(read_content(text).trouble, "");
+    const size_t rows = text.find("1\t192");
+    for (size_t size = text.find('\n') + 1; size < text.size(); ++size) {
+        const ReadAll read = read_content(text.substr(0, size));
+        EXPECT_TRUE(read.queries.empty()) << size;
+        EXPECT_EQ(read.refused.empty() && read.trouble.empty(), size == rows) << size;
+    }
+    const ReadAll cut = read_content(kHeader + kRow + "# a comm");
+    EXPECT_EQ(cut.queries.size(), 1U);
+    EXPECT_EQ(
+        cut.trouble,
+        "line 4, the trace is cut or corrupt: its last line has no line feed (1 query was good)");
 }
 
 TEST(TextSource, ClosesComeOnlyWhereAsked) {
