@@ -1,9 +1,11 @@
 """The run's certificate authority: made for one run, kept in the private runtime folder, gone with it.
 
 `python -m cli.certificates --out DIR NAME=ADDRESS...` writes ca.pem, and NAME.pem and NAME.key for every
-distributor (server and client use, because a distributor may feed others) and for the controller (client
-use). The CA's own key is never written. `--server` adds a certificate for the server under test: of an
-authority of its own, so that nothing the server has opens the control connections.
+distributor and for the controller. A certificate says what its key is good for: the controller's is of
+client use, so it commands; a distributor's of server use, so it takes commands and cannot give any to other
+hosts, unless `--feeder NAME` says that it feeds some. The CA's own key is never written. `--server` adds a
+certificate for the server under test: of an authority of its own, so that nothing the server has opens the
+control connections.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import ipaddress
 import os
 import shutil
 import sys
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -61,9 +64,12 @@ def make_authority() -> Authority:
     return Authority(key, builder.sign(key, hashes.SHA256()))
 
 
-def issue(authority: Authority, name: str, address: str | None) -> tuple[bytes, bytes]:
-    """PEM certificate and private key for a program called `name`; with an address it may be a server too."""
-    uses = [ExtendedKeyUsageOID.CLIENT_AUTH] + ([ExtendedKeyUsageOID.SERVER_AUTH] if address else [])
+def issue(authority: Authority, name: str, address: str | None, feeder: bool = False) -> tuple[bytes, bytes]:
+    """PEM certificate and private key for a program called `name`: with an address it takes commands, without
+    it or as a feeder it gives them.
+    """
+    uses = [ExtendedKeyUsageOID.SERVER_AUTH] if address else []
+    uses += [ExtendedKeyUsageOID.CLIENT_AUTH] if feeder or not address else []
     return _sign(
         authority, name, (address,) if address else (), uses, ec.generate_private_key(ec.SECP256R1())
     )
@@ -116,13 +122,13 @@ def write_service(stem: Path, authority_file: Path, service: Service) -> None:
             shutil.chown(path, service.owner)
 
 
-def write(folder: Path, hosts: dict[str, str], owner: str = "") -> None:
+def write(folder: Path, hosts: dict[str, str], owner: str = "", feeders: Collection[str] = ()) -> None:
     """Writes the authority's certificate and every pair; keys are for their owner only ("" = ours)."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     authority = make_authority()
     _put(folder / "ca.pem", authority.certificate.public_bytes(serialization.Encoding.PEM), 0o644)
     for name, address in [*hosts.items(), (CONTROLLER, None)]:
-        certificate, key = issue(authority, name, address)
+        certificate, key = issue(authority, name, address, name in feeders)
         _put(folder / f"{name}.pem", certificate, 0o644)
         _put(folder / f"{name}.key", key, 0o600)
     for path in (folder, *folder.iterdir()) if owner else ():
@@ -180,6 +186,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--owner", default="")
     parser.add_argument("hosts", nargs="+", metavar="NAME=ADDRESS")
+    parser.add_argument("--feeder", action="append", default=[], metavar="NAME")
     parser.add_argument("--server", type=Path, metavar="STEM")
     parser.add_argument("--server-ca", type=Path, metavar="FILE")
     parser.add_argument("--server-name", default="")
@@ -187,7 +194,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--server-key", default="ecdsa-p256")
     parser.add_argument("--server-owner", default="")
     options = parser.parse_args(arguments)
-    write(options.out, dict(host.split("=", 1) for host in options.hosts), options.owner)
+    write(options.out, dict(host.split("=", 1) for host in options.hosts), options.owner, options.feeder)
     if options.server is not None:
         service = Service(
             options.server_name, tuple(options.server_address), options.server_key, options.server_owner

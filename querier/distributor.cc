@@ -20,6 +20,7 @@
 #include <csignal>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <string>
 #include <tuple>
@@ -34,11 +35,13 @@ namespace {
 constexpr Nanoseconds kReapPatience = kSecond; ///< for all lost queriers together
 /// For those that have reported: closing 20,000 connections takes the kernel a while.
 constexpr Nanoseconds kExitPatience = 30 * kSecond;
-constexpr size_t kMostNewcomers = 16;
+constexpr size_t kMostNewcomers = 512;
+constexpr size_t kMostOfAddress = 256;
+constexpr std::uint64_t kMostRefusalsTold = 20;
 constexpr std::uint64_t kCreditPortion = 4096;
 constexpr Nanoseconds kHandshakeTime = 5 * kSecond;
-constexpr Nanoseconds kLongPause = kSecond;    ///< of this process, between two ticks
-constexpr Nanoseconds kFarewell = 3 * kSecond; ///< for the parent to take Finished
+constexpr Nanoseconds kLongPause = kSecond;     ///< of this process, between two ticks
+constexpr Nanoseconds kFarewell = 10 * kSecond; ///< for the parent to take Finished
 
 Bytes bytes_of(const std::string& text) {
     return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
@@ -86,7 +89,11 @@ Distributor::Distributor(const DistributorOptions& options)
               "the distributor"),
       tick_(tree::Watch::every(loop_, kMillisecond * 200, [this] { tick(); })),
       flush_(tree::Watch::timer(loop_, [this] { fanout_.flush(); })),
-      farewell_(tree::Watch::timer(loop_, [this] { loop_.stop(); })),
+      farewell_(tree::Watch::timer(loop_,
+                                   [this] {
+                                       note_unclean("the parent did not take the final report");
+                                       loop_.stop();
+                                   })),
       interrupt_(tree::Watch::on_signal(loop_, SIGINT, [this] { stop("interrupted"); })),
       terminate_(tree::Watch::on_signal(loop_, SIGTERM, [this] { stop("terminated"); })) {
     options_.queriers = default_queriers(options);
@@ -127,45 +134,90 @@ void Distributor::feed_others() {
 }
 
 void Distributor::on_children_ready() {
+    listened_ = true;
+    listen();
+    spdlog::info("event=listening endpoint={} queriers={}", options_.listen.text(),
+                 fanout_.queriers());
+}
+
+/// Until there is a parent; nobody else has business here.
+void Distributor::listen() {
     listener_ = std::make_unique<tree::Listener>(
         loop_, options_.listen, [this](FileDescriptor socket, const Endpoint& peer) {
             on_accept(std::move(socket), peer);
         });
-    spdlog::info("event=listening endpoint={} queriers={}", listener_->endpoint().text(),
-                 fanout_.queriers());
+    options_.listen = listener_->endpoint();
 }
 
 /// A peer becomes the parent only when TLS has verified it; until then it is one of a few newcomers
 /// with little time.
 void Distributor::on_accept(FileDescriptor socket, const Endpoint& peer) {
-    if (newcomers_.size() >= kMostNewcomers) {
-        spdlog::warn("event=refused peer={} because=\"too many at once\"", peer.text());
-        return;
-    }
-    tree::Link* link =
-        newcomers_.emplace_back(tree::Link::accept(loop_, tls_, std::move(socket))).get();
+    make_room(peer.address);
+    newcomers_.push_back({.address = peer.address,
+                          .since = SteadyClock::now(),
+                          .link = tree::Link::accept(loop_, tls_, std::move(socket))});
+    tree::Link* const link = newcomers_.back().link.get();
     link->set_handler({
         .up = [this, link] { welcome(*link); },
         .frame = [link](wire::Frame&) { link->close(); },
-        .down =
-            [peer](const std::string& reason) {
-                spdlog::warn("event=refused peer={} because=\"{}\"", peer.text(), reason);
-            },
+        .down = [this, peer](const std::string& reason) { note_refusal(peer.text(), reason); },
     });
 }
 
+/// The oldest newcomer makes room: of the new one's address where that has its share, else of the
+/// address that has most. So a parent, which needs a few milliseconds, is not the one that goes,
+/// unless strangers come from more addresses than there is room for.
+void Distributor::make_room(const IpAddress& address) {
+    std::unordered_map<IpAddress, size_t> held;
+    for (const Newcomer& one : newcomers_) {
+        ++held[one.address];
+    }
+    const bool full = newcomers_.size() >= kMostNewcomers;
+    if (!full && held[address] < kMostOfAddress) {
+        return;
+    }
+    const IpAddress from = held[address] >= kMostOfAddress
+                               ? address
+                               : std::ranges::max_element(held, {}, [](const auto& entry) {
+                                     return entry.second;
+                                 })->first;
+    const auto oldest = std::ranges::find(newcomers_, from, &Newcomer::address);
+    note_refusal(from.text(), "made room for another one");
+    oldest->link->close();
+    gone_.push_back(std::move(oldest->link));
+    newcomers_.erase(oldest);
+}
+
 void Distributor::welcome(tree::Link& link) {
-    if (parent_ && parent_->open()) {
-        spdlog::warn("event=refused because=\"has a parent already\"");
-        return link.close();
-    }
-    const auto found = std::ranges::find(newcomers_, &link, &std::unique_ptr<tree::Link>::get);
-    if (parent_) {
-        gone_.push_back(std::move(parent_));
-    }
-    parent_ = std::move(*found);
+    const auto found = std::ranges::find_if(
+        newcomers_, [&](const Newcomer& one) { return one.link.get() == &link; });
+    parent_ = std::move(found->link);
     newcomers_.erase(found);
+    listener_.reset();
+    for (Newcomer& other : newcomers_) {
+        other.link->close();
+    }
     greet();
+}
+
+/// It is not ours: another one may come.
+void Distributor::refuse_parent(const std::string& because) {
+    note_refusal("parent", because);
+    parent_->close();
+    gone_.push_back(std::move(parent_));
+    try {
+        listen();
+    } catch (const std::exception& error) {
+        stop(error.what());
+    }
+}
+
+/// However many strangers come, the log stays short.
+void Distributor::note_refusal(const std::string& peer, const std::string& because) {
+    if (++refused_ <= kMostRefusalsTold) {
+        spdlog::warn("event=refused peer={} because=\"{}\"{}", peer, because,
+                     refused_ == kMostRefusalsTold ? " note=\"later ones are only counted\"" : "");
+    }
 }
 
 /// A local querier that is lost is ended for good, so that nothing waits for it. Before the start
@@ -176,7 +228,7 @@ void Distributor::on_lost(const tree::Child& child) {
             kill(pids_[i], SIGKILL);
         }
     }
-    if (!listener_) {
+    if (!listened_) {
         stop(fmt::format("{} was lost before the start: {}", child.name, child.lost_because));
     }
 }
@@ -225,9 +277,7 @@ void Distributor::on_parent_frame(wire::Frame& frame) {
 
 void Distributor::on_setup(const wire::Setup& setup) {
     if (setup.protocol() != kProtocolVersion || setup.run() != options_.run) {
-        spdlog::error("event=refused because=\"parent of another run or protocol version\"");
-        parent_->close();
-        return;
+        return refuse_parent("parent of another run or protocol version");
     }
     set_up_ = true;
     fanout_.setup(setup.options());
@@ -271,7 +321,7 @@ void Distributor::on_parent_down(const std::string& reason) {
     if (set_up_) {
         stop("parent lost: " + reason);
     } else {
-        spdlog::warn("event=refused because=\"{}\"", reason);
+        refuse_parent(reason);
     }
 }
 
@@ -288,9 +338,9 @@ void Distributor::tell_parent_abort(const std::string& because) {
 /// Stops in order: the queriers flush what they have and say Finished.
 void Distributor::stop(const std::string& because) {
     if (unclean_.empty()) {
-        unclean_ = because;
         spdlog::error("event=stop because=\"{}\"", because);
     }
+    note_unclean(because);
     if (!set_up_) {
         for (const pid_t pid : pids_) {
             kill(pid, SIGTERM);
@@ -304,14 +354,16 @@ void Distributor::stop(const std::string& because) {
 void Distributor::tick() {
     gone_.clear();
     const Nanoseconds now = SteadyClock::now();
-    std::erase_if(newcomers_, [&](const auto& link) {
-        return !link->open() || now - link->last_heard() > kHandshakeTime;
+    std::erase_if(newcomers_, [&](const Newcomer& one) {
+        return !one.link->open() || now - one.since > kHandshakeTime;
     });
     const bool paused = now - std::exchange(ticked_, now) > kLongPause;
     const bool silent = !paused && // what the parent said meanwhile is still to be read
                         parent_ && parent_->open() &&
                         now - parent_->last_heard() > tree::kParentSilence;
-    if (silent) {
+    if (silent && !set_up_) {
+        refuse_parent("nothing heard for 1.8 s");
+    } else if (silent) {
         parent_->close();
     }
     if (!set_up_ || fanout_.over()) {
@@ -326,7 +378,7 @@ void Distributor::tick() {
 }
 
 void Distributor::on_over() {
-    if (!listener_) {
+    if (!listened_) {
         unclean_ = "a child was lost before the start";
         loop_.stop();
         return;
@@ -370,11 +422,16 @@ wire::Finished Distributor::compile_reports() {
         }
     }
     for (const auto& report : finished.reports()) {
-        if (!report.clean() && unclean_.empty()) {
-            unclean_ = report.because();
-        }
+        note_unclean(report.clean() ? "" : report.because());
     }
     return finished;
+}
+
+/// The first reason stays.
+void Distributor::note_unclean(const std::string& because) {
+    if (unclean_.empty()) {
+        unclean_ = because;
+    }
 }
 
 int Distributor::finish() {
@@ -382,8 +439,11 @@ int Distributor::finish() {
     for (size_t i = 0; i < pids_.size(); ++i) {
         if (pids_[i] > 0) {
             const bool reported = !fanout_.children()[i]->reports.empty();
-            reap(pids_[i], now + (reported ? kExitPatience : kReapPatience));
+            note_unclean(reap(pids_[i], now + (reported ? kExitPatience : kReapPatience)));
         }
+    }
+    if (refused_ > 0) {
+        spdlog::info("event=refusals count={}", refused_);
     }
     if (unclean_.empty()) {
         return 0;

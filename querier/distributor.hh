@@ -8,6 +8,7 @@
 
 #include "core/address.hh"
 #include "core/bytes.hh"
+#include "core/clock.hh"
 #include "core/replay.pb.h"
 #include "core/tree/fanout.hh"
 #include "core/tree/tls.hh"
@@ -61,7 +62,11 @@ private:
     void start_queriers();
     void feed_others();
     void on_children_ready();
+    void listen();
     void on_accept(FileDescriptor socket, const Endpoint& peer);
+    void make_room(const IpAddress& address);
+    void refuse_parent(const std::string& because);
+    void note_refusal(const std::string& peer, const std::string& because);
     void welcome(tree::Link& link);
     void on_lost(const tree::Child& child);
     void greet();
@@ -73,12 +78,21 @@ private:
     void give(Bytes records);
     void tell_parent_abort(const std::string& because);
     void stop(const std::string& because);
+    void note_unclean(const std::string& because);
     void tick();
     void on_over();
     [[nodiscard]] wire::Finished compile_reports();
     int finish();
 
     DistributorOptions options_;
+
+    /// A peer that TLS has not verified yet.
+    struct Newcomer {
+        IpAddress address;
+        Nanoseconds since = 0;
+        std::unique_ptr<tree::Link> link;
+    };
+
     tree::EventLoop loop_;
     tree::TlsContext tls_;
     tree::Fanout fanout_;
@@ -90,10 +104,12 @@ private:
     std::vector<pid_t> pids_; ///< of the first children of fanout_, in order
     std::unique_ptr<tree::Listener> listener_;
     std::unique_ptr<tree::Link> parent_;
-    std::vector<std::unique_ptr<tree::Link>> newcomers_; ///< not yet verified
+    std::vector<Newcomer> newcomers_; ///< not yet verified, the oldest first
     /// Kept a while: no link is destroyed in its own handler.
     std::vector<std::unique_ptr<tree::Link>> gone_;
-    std::uint64_t credit_ = 0; ///< not yet returned to the parent
+    std::uint64_t credit_ = 0;  ///< not yet returned to the parent
+    std::uint64_t refused_ = 0; ///< peers
+    bool listened_ = false;     ///< the queriers are ready
     bool set_up_ = false;
     bool started_ = false;
     bool ended_ = false;

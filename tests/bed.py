@@ -94,7 +94,7 @@ class Bed:
     def __post_init__(self) -> None:
         self.hosts = netns.build(network.local(self.clients, 4096, self.source_mode, self.peers))
         names = {network.client(i): network.control_address(i) for i in range(1, self.clients + 1)}
-        certificates.write(self.folder / "tls", names)
+        certificates.write(self.folder / "tls", names, feeders=[network.client(1)])
 
     @property
     def results(self) -> Path:

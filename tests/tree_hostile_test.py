@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import socket
@@ -32,6 +33,70 @@ def test_a_silent_stranger_does_not_lock_the_controller_out(bed: Bed, trace: Pat
     controller = bed.start_controller(trace, extra=("--speed", "4"))
     assert controller.wait() == 0, controller.text() + distributor.text()
     stranger.close()
+
+
+class Strangers:
+    """500 of the controller's host: they say nothing, half a handshake, or junk, again and again."""
+
+    COUNT = 500
+    # Nothing, a ClientHello's first bytes, words of another protocol, a frame of ours.
+    WORDS = (
+        b"",
+        bytes.fromhex("160301020001000001fc0303"),
+        b"GET / HTTP/1.0\r\n\r\n",
+        b"\x10\0\0\0" + b"\xff" * 16,
+    )
+
+    def __init__(self, bed: Bed) -> None:
+        self._bed, self._done, self.met = bed, threading.Event(), 0
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+        wait_for(lambda: self.met >= self.COUNT, "strangers")
+
+    def _run(self) -> None:
+        network_of_controller = self._bed.hosts.of("controller")
+        assert network_of_controller is not None
+        linux.setns(network_of_controller)  # of this thread only
+        held: list[socket.socket] = []
+        while not self._done.wait(0.001):  # a thousand a second
+            held.append(self._come())
+            if len(held) > self.COUNT:
+                held.pop(0).close()
+        for one in held:
+            one.close()
+
+    def _come(self) -> socket.socket:
+        one = socket.socket()
+        one.settimeout(0.2)
+        with contextlib.suppress(OSError):  # nobody listens, once the parent is there
+            one.connect((network.control_address(1), PORT))
+            one.send(self.WORDS[self.met % len(self.WORDS)])
+        self.met += 1
+        return one
+
+    def __enter__(self) -> Strangers:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._done.set()
+        self._thread.join()
+
+
+def test_strangers_change_nothing(bed: Bed, trace: Path) -> None:
+    """The controller's one connection is not lost among theirs; once it stands, nobody listens."""
+    bed.start_server()
+    distributor = bed.start_distributor(1)
+    with Strangers(bed) as strangers:
+        controller = bed.start_controller(trace, extra=("--speed", "2"))
+        wait_for_answers(controller)
+        with linux.inside(bed.hosts.of("controller")), pytest.raises(ConnectionRefusedError):
+            socket.create_connection((network.control_address(1), PORT))
+        assert controller.wait() == 0, controller.text() + distributor.text()
+        assert strangers.met > Strangers.COUNT
+    queries = bed.account()["queries"]
+    assert queries["answered"] == queries["read"] == accounted(queries)
+    assert distributor.wait() == 0
+    assert distributor.text().count("event=refused ") <= 20
 
 
 def test_a_distributor_told_to_end_leaves_the_others_working(bed: Bed, trace: Path) -> None:

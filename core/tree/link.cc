@@ -42,6 +42,7 @@ constexpr size_t kTlsRecord = 16UL << 10U;
 constexpr size_t kReadPiece = 7 * kTlsRecord; ///< below malloc's threshold for mmap()
 /// Below so many bytes a copy is cheaper than a reference.
 constexpr size_t kCopyBelow = 4096;
+constexpr int kListenQueue = 128;
 constexpr const char* kClosed = "closed by the other side";
 constexpr const char* kNotThisProtocol = "sent something that is not this protocol";
 
@@ -288,7 +289,7 @@ Listener::Listener(const EventLoop& loop, const Endpoint& where, Accepted accept
     };
     listener_.reset(evconnlistener_new_bind(
         loop.base(), call, this, LEV_OPT_CLOSE_ON_FREE | LEV_OPT_REUSEABLE | LEV_OPT_CLOSE_ON_EXEC,
-        16, reinterpret_cast<sockaddr*>(&address), static_cast<int>(length)));
+        kListenQueue, reinterpret_cast<sockaddr*>(&address), static_cast<int>(length)));
     if (!listener_) {
         throw SystemError(
             fmt::format("listen on {} (is the port in use? choose another)", where.text()));
