@@ -117,7 +117,7 @@ class Tcp:
 
     def hold(self) -> Step:
         """All connections at once; the client does not close them."""
-        words = ("--transport", "tcp", "--closer", "server", "--max-lateness-s", "20")
+        words = ("--transport", "tcp", "--closer", "server", "--max-lateness-s", "20", "--late-ms", "0")
         ours = Reprise(self.session.traces / "hold.pcap", words, queriers=self.how.queriers)
         return Step("hold", "reprise", Hold(ours), "addresses", sink=self.plain, once=True, plain=True)
 

@@ -81,6 +81,7 @@ class Replay:
     idle_timeout_s: float = 20.0
     in_flight: int = 262_144
     max_lateness_s: float = 1.0
+    late_ms: float = 100.0  # 0 = no query counts as late
     window_s: float = 2.0
     answers: bool = False
     all_opcodes: bool = False

@@ -39,6 +39,7 @@ def options(experiment: Experiment) -> tuple[str, ...]:
         ("--duration-s", replay.duration_s, default.duration_s),
         ("--sample-sources", replay.sample_sources, default.sample_sources),
         ("--hedge", replay.hedge_ms, default.hedge_ms),
+        ("--late-ms", replay.late_ms, default.late_ms),
     ):
         words += [option, _text(value)] if value != usual else []
     words += ["--peers", ",".join(replay.peers)] if replay.peers else []

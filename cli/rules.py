@@ -102,6 +102,7 @@ def _check_ranges(experiment: Experiment) -> None:
         ("replay.idle_timeout_s", replay.idle_timeout_s, 0, 86_400),
         ("replay.in_flight", replay.in_flight, 1, 1 << 26),
         ("replay.max_lateness_s", replay.max_lateness_s, 0.001, 86_400),
+        ("replay.late_ms", replay.late_ms, 0, 86_400_000),
         ("replay.window_s", replay.window_s, 0.1, 600),
         ("replay.spin_us", replay.spin_us, 0, 30),
         ("replay.speed", replay.speed, 0.001, 1_000_000),

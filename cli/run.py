@@ -211,11 +211,19 @@ def _finish(folder: Folder, status: int) -> int:
         complain(_headline(found, summary, folder).line())
     if summary:
         sys.stdout.write(table(summary))
+        _say_warnings(summary, found)
     sys.stdout.write(f"report: {_shown(folder.final / 'report.html')}\n")
     clean = summary.get("clean") is True
     if summary and not clean and not found.get("error"):
         complain(_headline(found, summary, folder).line())
     return EXIT_FAILED if status or not clean else 0
+
+
+def _say_warnings(summary: dict[str, Any], manifest: dict[str, Any]) -> None:
+    """Those of the replay itself; the others were told before it."""
+    for warning in summary.get("warnings", []):
+        if warning not in manifest.get("warnings", []):
+            complain(f"reprise: warning: {warning}")
 
 
 def has_records(folder: Path) -> bool:

@@ -31,6 +31,8 @@ namespace {
 
 constexpr Nanoseconds kSlice = 2 * kMillisecond;  ///< longest turn of the reader in the loop
 constexpr Nanoseconds kLead = 500 * kMillisecond; ///< from the announcement to the start
+/// Of a query of the first window, by a host whose processors are busy.
+constexpr Nanoseconds kTakeIn = 4 * kMicrosecond;
 constexpr Nanoseconds kStopPatience = 500 * kMillisecond;
 constexpr unsigned kTurn = 64; ///< queries handed out by one reading of the clock
 constexpr Nanoseconds kShortWait = kMillisecond;
@@ -167,7 +169,7 @@ void Controller::start() {
     give_staged();
     // Several round trips and some time for the hosts to take in the first window.
     const Nanoseconds lead = kLead + 8 * fanout_.longest_round_trip() +
-                             static_cast<Nanoseconds>(staged_count_) * kMicrosecond;
+                             static_cast<Nanoseconds>(staged_count_) * kTakeIn;
     const ClockPair now = realtime_pair();
     outcome_.start.mono = now.monotonic + lead;
     outcome_.start.real = now.realtime + lead;
@@ -314,6 +316,9 @@ int Controller::finish() {
                             : std::max<Nanoseconds>(0, SteadyClock::now() - outcome_.start.mono);
     const Report report = compile_report(options_, feed, fanout_, outcome_, handed_);
     report_file_.write(report.json + "\n");
+    for (const std::string& warning : report.warnings) {
+        spdlog::warn("event=warning what=\"{}\"", warning);
+    }
     fmt::print("done clean={} because={}\n", report.clean, report.because_text());
     if (report.clean) {
         return 0;

@@ -149,6 +149,10 @@ void add_options(Command& app, Options& options) {
     app.add_option("--max-lateness-s", options.max_lateness_s,
                    "abort when a querier falls further behind schedule")
         .show_default();
+    app.add_option("--late-ms", options.late_ms,
+                   "warn of queries sent so many milliseconds after their time; over 10% of them "
+                   "make the run unclean; 0 = neither")
+        .show_default();
     app.add_flag("--answers", options.answers, "keep the replies (answers-HOST-N.ra)");
     add_selection(app, options);
     add_play(app, options);

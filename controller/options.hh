@@ -50,6 +50,7 @@ struct Options {
     double idle_timeout_s = 20;
     std::uint64_t in_flight = 262'144;
     double max_lateness_s = 1;
+    double late_ms = 100; ///< 0: nothing counts as late
     Pace pace;
     std::uint64_t loop = 1; ///< times the trace is played; 0: for ever
     std::string from;       ///< Moment; empty: the beginning

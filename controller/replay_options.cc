@@ -47,6 +47,8 @@ wire::Options replay_options(const Options& options, const Servers& servers) {
     out.set_answers(options.answers);
     out.set_source_mode(options.source_mode);
     out.set_fast(options.pace.fast);
+    out.set_duration_ns(nanoseconds(options.duration_s));
+    out.set_late_ns(nanoseconds(options.late_ms / 1e3));
     out.set_dependent(options.dependent);
     set_hedge(out, options);
     set_connections(out, options);

@@ -4,6 +4,7 @@
 #include "controller/options.hh"
 #include "controller/read_ahead.hh"
 #include "controller/selection.hh"
+#include "controller/verdict.hh"
 #include "core/clock.hh"
 #include "core/replay.pb.h"
 #include "core/trace/losses.hh"
@@ -17,11 +18,13 @@
 #include <cmath>
 #include <cstdint>
 #include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <nlohmann/json_fwd.hpp>
 #include <numeric>
 #include <string>
 #include <sys/resource.h>
+#include <utility>
 #include <vector>
 
 namespace reprise::controller {
@@ -40,7 +43,10 @@ json counts_json(const wire::Counts& counts) {
             {"late", counts.late()},
             {"duplicate_answers", counts.duplicate_answers()},
             {"unmatched", counts.unmatched()},
-            {"retried", counts.retried()}};
+            {"malformed", counts.malformed()},
+            {"retried", counts.retried()},
+            {"sent_late", counts.sent_late()},
+            {"send_unsure", counts.send_unsure()}};
 }
 
 json report_json(const wire::QuerierReport& report) {
@@ -163,6 +169,15 @@ std::vector<std::string> reader_notes(const FeedState& feed) {
     return notes;
 }
 
+/// What an aborted run had not done yet is no fault of its own.
+void judge_sums(Report& report, const Options& options, const Outcome& outcome) {
+    if (!outcome.aborted) {
+        Verdict verdict = judge_counts(report.counts, options.late_ms);
+        std::ranges::move(verdict.because, std::back_inserter(report.because));
+        report.warnings = std::move(verdict.warnings);
+    }
+}
+
 double cpu_seconds(const rusage& usage) {
     return static_cast<double>(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
            static_cast<double>(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
@@ -227,6 +242,7 @@ json whole_json(const Report& report, const Options& options, const FeedState& f
             {"run", options.run},
             {"clean", report.clean},
             {"because", report.because},
+            {"warnings", report.warnings},
             {"trace", options.trace},
             {"options", options_json(options)},
             {"reader",
@@ -262,6 +278,7 @@ Report compile_report(const Options& options, const FeedState& feed, const tree:
                       const Outcome& outcome, std::uint64_t handed) {
     Report report{.clean = false,
                   .because = outcome.because,
+                  .warnings = {},
                   .counts = sum_of(fanout),
                   .skipped = feed.skipped.named(),
                   .handed = handed,
@@ -272,6 +289,7 @@ Report compile_report(const Options& options, const FeedState& feed, const tree:
     }
     account(report, feed, outcome);
     judge(report, feed, fanout);
+    judge_sums(report, options, outcome);
     report.clean = report.because.empty();
     report.json = whole_json(report, options, feed, fanout, outcome).dump(1);
     return report;

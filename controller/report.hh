@@ -13,6 +13,7 @@ namespace reprise::controller {
 struct Report {
     bool clean = false;
     std::vector<std::string> because;
+    std::vector<std::string> warnings;
     wire::Counts counts;                          ///< summed over the queriers
     std::map<std::string, std::uint64_t> skipped; ///< by reason, before any querier
     std::uint64_t handed = 0;

@@ -136,10 +136,13 @@ void validate_transport(const Options& options) {
 } // namespace
 
 void validate(const Options& options) {
+    constexpr int kMostLateMs = 86'400'000;
     demand_time(options.window_s, "--window-s");
     demand_time(options.timeout_s, "--timeout-s");
     demand_time(options.idle_timeout_s, "--idle-timeout-s");
     demand_time(options.max_lateness_s, "--max-lateness-s");
+    demand(options.late_ms >= 0 && options.late_ms <= kMostLateMs,
+           fmt::format("--late-ms: must be 0 to {}", kMostLateMs));
     demand(options.in_flight > 0, "--in-flight: must be at least 1");
     demand(options.server_port > 0, "--server-port: must be 1 to 65535");
     demand_one_of(options.source_mode, "--source-mode", {"ports", "addresses", "mapped", "packet"});

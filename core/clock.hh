@@ -2,6 +2,7 @@
 // Time is a parameter everywhere else; only SteadyClock and realtime_pair() read a clock.
 
 #include <cstdint>
+#include <limits>
 #include <time.h>
 
 namespace reprise {
@@ -37,12 +38,23 @@ struct ClockPair {
     [[nodiscard]] Nanoseconds offset() const { return realtime - monotonic; }
 };
 
-/// Samples both clocks; monotonic is the mean of readings on either side of the realtime one.
+/// Samples both clocks; monotonic is the mean of readings on either side of the realtime one. Where
+/// the process loses its processor between them they say nothing, so it tries again.
 inline ClockPair realtime_pair() {
-    const Nanoseconds before = SteadyClock::now();
-    const Nanoseconds real = read_clock(CLOCK_REALTIME);
-    const Nanoseconds after = SteadyClock::now();
-    return {.monotonic = before + (after - before) / 2, .realtime = real};
+    constexpr Nanoseconds kClose = 2 * kMicrosecond;
+    constexpr int kTries = 8;
+    ClockPair best;
+    Nanoseconds width = std::numeric_limits<Nanoseconds>::max();
+    for (int n = 0; n < kTries && width > kClose; ++n) {
+        const Nanoseconds before = SteadyClock::now();
+        const Nanoseconds real = read_clock(CLOCK_REALTIME);
+        const Nanoseconds after = SteadyClock::now();
+        if (after - before < width) {
+            width = after - before;
+            best = {.monotonic = before + width / 2, .realtime = real};
+        }
+    }
+    return best;
 }
 
 } // namespace reprise

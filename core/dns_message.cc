@@ -19,13 +19,15 @@ namespace {
 
 constexpr size_t kMaxNameSize = 255;
 
-/// Skips a possibly compressed name. A pointer ends it; it is not followed.
+/// Skips a possibly compressed name. A pointer ends it; it is not followed, but leads to what lies
+/// before the name, as those that make no loop do.
 bool skip_name(Cursor& in) {
+    const size_t start = in.position();
     while (in.ok()) {
         const std::uint8_t length = in.u8();
         if ((length & 0xc0U) == 0xc0U) {
-            in.skip(1);
-            return in.ok();
+            const size_t target = (length & 0x3fU) << 8U | in.u8();
+            return in.ok() && target < start;
         }
         if ((length & 0xc0U) != 0) {
             return false;
@@ -216,6 +218,23 @@ std::optional<DnsEdns> parse_edns(Bytes message) {
         }
     }
     return std::nullopt;
+}
+
+bool is_whole(Bytes message, size_t size) {
+    const auto header = parse_header(message);
+    if (!header) {
+        return false;
+    }
+    Cursor in(message);
+    in.skip(kDnsHeaderSize);
+    bool good = skip_questions(in, header->questions);
+    const unsigned records = unsigned{header->answers} + header->authorities + header->additionals;
+    Record record;
+    for (unsigned i = 0; good && !header->truncated() && i < records; ++i) {
+        good = read_record(in, record);
+    }
+    const bool ran_out = !in.ok();
+    return good || (ran_out && message.size() < size);
 }
 
 bool same_question(const DnsQuestion& a, const DnsQuestion& b) {

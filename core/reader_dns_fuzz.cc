@@ -17,6 +17,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, size_t size) {
     if (edns && edns->options.size() > size) {
         std::abort();
     }
+    if (reprise::is_whole(message, size) && !reprise::is_whole(message, size + 1)) {
+        std::abort();
+    }
     static_cast<void>(reprise::full_rcode(message));
     static_cast<void>(reprise::name_text(message));
     return 0;

@@ -23,7 +23,13 @@ enum class Status : std::uint8_t {
     kSkipped = 5,
 };
 
-enum class SkipReason : std::uint8_t { kNone = 0, kAborted = 1, kOversize = 2, kNoAddress = 3 };
+enum class SkipReason : std::uint8_t {
+    kNone = 0,
+    kAborted = 1,
+    kOversize = 2,
+    kNoAddress = 3,
+    kDuration = 4
+};
 
 /// Bits of RqRecord::marks.
 inline constexpr std::uint16_t kMarkReused = 1;
@@ -39,6 +45,7 @@ inline constexpr std::uint16_t kMarkHedgeWon = 512;   ///< the peer's answer cam
 inline constexpr std::uint16_t kMarkFallback = 1024;  ///< asked again over TCP: truncated over UDP
 inline constexpr std::uint16_t kMarkResumed = 2048;   ///< its connection resumed a TLS session
 inline constexpr std::uint16_t kMarkEarlyData = 4096; ///< travelled with the TLS handshake (0-RTT)
+inline constexpr std::uint16_t kMarkUnsure = 8192;    ///< `send` may be over 50 us too early
 
 /// One query's end, 80 bytes as in docs/formats.md.
 struct RqRecord {

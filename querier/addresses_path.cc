@@ -166,7 +166,7 @@ void AddressesPath::open(Family& family, const Endpoint& server) {
 
 // Sending
 
-void AddressesPath::prepare(Family& family, size_t index, const IpAddress& source) {
+void AddressesPath::set_source(Family& family, size_t index, const IpAddress& source) {
     msghdr& header = family.messages[index].msg_hdr;
     if (source.is_v4()) {
         in_pktinfo info{};
@@ -196,11 +196,22 @@ SendResult AddressesPath::stage(std::uint32_t index) {
     slot.owner = owner_of({.address = *source, .port = family.port});
     slot.place = which;
     const size_t at = family.staged.size();
-    prepare(family, at, *source);
+    set_source(family, at, *source);
     family.vectors[at] = {.iov_base = const_cast<std::uint8_t*>(slot.message),
                           .iov_len = slot.record.query_size};
     family.staged.push_back(index);
     return SendResult::kDone;
+}
+
+void AddressesPath::rehearse(std::uint32_t index) {
+    const Slot& slot = slots_[index];
+    const auto source = source_(slot);
+    Family* const family = families_[slot.family() == 6 ? 1 : 0].get();
+    if (family != nullptr && source && family->staged.empty()) {
+        set_source(*family, 0, *source);
+        family->vectors[0] = {};
+        ::sendmsg(family->fd.get(), &family->messages[0].msg_hdr, kSendNothing);
+    }
 }
 
 void AddressesPath::flush() {
@@ -232,8 +243,9 @@ int AddressesPath::send_in_fragments(Family& family, size_t index) {
 size_t AddressesPath::send_some(Family& family, size_t first, Nanoseconds& now) {
     int sent = -1;
     for (int attempt = 0; sent < 0 && attempt < kSendAttempts; ++attempt) {
-        sent = ::sendmmsg(family.fd.get(), &family.messages[first],
-                          static_cast<unsigned>(family.staged.size() - first), MSG_NOSIGNAL);
+        const size_t most = std::min(family.staged.size() - first, kMostInCall);
+        sent = ::sendmmsg(family.fd.get(), &family.messages[first], static_cast<unsigned>(most),
+                          MSG_NOSIGNAL);
         if (sent < 0 && !is_icmp(errno)) {
             break; // an ICMP error is an earlier query's: try again
         }
@@ -247,7 +259,7 @@ size_t AddressesPath::send_some(Family& family, size_t first, Nanoseconds& now) 
     if (sent > 0) {
         const auto count = static_cast<size_t>(sent);
         for (size_t i = 0; i < count; ++i) {
-            events_.on_sent(family.staged[first + i], between(before, now, i, count));
+            events_.on_sent(family.staged[first + i], {.before = before, .after = now});
         }
         return count;
     }

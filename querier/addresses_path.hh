@@ -52,6 +52,7 @@ public:
 
     SendResult stage(std::uint32_t slot) override;
     void flush() override;
+    void rehearse(std::uint32_t slot) override;
     void receive(const EventTag& tag, const StampClock& stamps) override;
 
     void release(std::uint32_t /*place*/) override {}
@@ -79,7 +80,7 @@ private:
     };
 
     void open(Family& family, const Endpoint& server);
-    static void prepare(Family& family, size_t index, const IpAddress& source);
+    static void set_source(Family& family, size_t index, const IpAddress& source);
     void flush(Family& family);
     /// Sends some; the queries done with.
     size_t send_some(Family& family, size_t first, Nanoseconds& now);

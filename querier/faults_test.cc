@@ -101,11 +101,42 @@ TEST_F(FaultsTest, ForgedAnswersMatchNothing) {
     add(0, Transport::kUdp);
     EXPECT_EQ(play(parent), 0);
     EXPECT_EQ(parent.report().counts().timed_out(), 1U);
-    EXPECT_EQ(parent.report().counts().unmatched(), 4U);
+    EXPECT_EQ(parent.report().counts().unmatched(), 3U);
+    EXPECT_EQ(parent.report().counts().malformed(), 1U);
     const RqContent content = parent.records();
     EXPECT_EQ(content.records.at(0).latency, -1);
     EXPECT_EQ(content.records.at(0).rcode, 0xffff);
     EXPECT_TRUE(parent.answers().at(0).reply.empty());
+}
+
+/// Only what can be read and has the question ends a query, over whatever it travels.
+TEST_F(FaultsTest, MalformedAnswersLeaveTheirQueriesOpen) {
+    const auto answers = [](Bytes query) {
+        std::vector<Message> all = broken_replies(query);
+        all.push_back(make_reply(make_message(query[1], "b.example.")));
+        if (query[1] % 2 == 0) {
+            all.push_back(make_reply(query, 3));
+        }
+        return all;
+    };
+    const UdpResponder udp(answers);
+    const TcpResponder tcp([&](int, int, Bytes query) {
+        std::vector<Message> all = answers(query);
+        std::ranges::transform(all, all.begin(), framed);
+        return Act{.send = all};
+    });
+    Parent parent(results_.path());
+    for (std::uint16_t id = 0; id < 4; ++id) {
+        add(0, id < 2 ? Transport::kUdp : Transport::kTcp, id, id);
+    }
+    EXPECT_EQ(play(parent), 0);
+    EXPECT_EQ(parent.report().counts().answered(), 2U);
+    EXPECT_EQ(parent.report().counts().timed_out(), 2U);
+    EXPECT_EQ(parent.report().counts().malformed(), 20U);
+    EXPECT_EQ(parent.report().counts().unmatched(), 4U);
+    for (const RqRecord& record : parent.records().records) {
+        EXPECT_EQ(record.rcode, record.source % 2 == 0 ? 3 : 0xffff);
+    }
 }
 
 TEST_F(FaultsTest, HeaderOnlyAndCaseChangedAnswersMatch) {

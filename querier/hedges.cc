@@ -93,9 +93,8 @@ bool Hedges::settle(std::uint32_t index, Status status) {
         slot.record.marks |= pair.cancelled ? std::uint16_t{0} : kMarkHedged;
         slot.record.marks |= pair.row.won ? kMarkHedgeWon : std::uint16_t{0};
         slot.record.send = pair.record.send;
-        slot.record.latency = status == Status::kAnswered
-                                  ? std::max<Nanoseconds>(slot.record.receive - slot.record.send, 0)
-                                  : slot.record.latency;
+        slot.record.latency = status == Status::kAnswered ? slot.record.receive - slot.record.send
+                                                          : slot.record.latency;
     }
     if (pair.open == 0) {
         if (!pair.cancelled) {

@@ -21,6 +21,7 @@ namespace {
 
 constexpr size_t kFewestBuckets = 1024;
 constexpr size_t kMostBuckets = size_t{1} << 20U;
+constexpr std::uint8_t kFormErr = 1; // RFC 1035, section 4.1.1
 
 size_t bucket_count(size_t in_flight_limit) {
     return std::bit_ceil(std::clamp(in_flight_limit, kFewestBuckets, kMostBuckets));
@@ -128,16 +129,40 @@ bool Matcher::id_in_use(Owner owner, std::uint16_t id) const {
     return find_by_id(owner, id) != kNone;
 }
 
-Matcher::Match Matcher::match(Owner owner, Bytes reply, Nanoseconds now) {
+std::uint32_t Matcher::find_for(Owner owner, const DnsHeader& header,
+                                std::uint64_t question) const {
+    std::uint32_t slot = find(owner, header.id, question);
+    const bool plain = header.rcode() == 0 && header.opcode() == 0;
+    if (slot == kNone && question != 0) {
+        slot = find(owner, header.id, 0);
+    } else if (slot == kNone && !plain) {
+        slot = find_by_id(owner, header.id);
+    }
+    return slot;
+}
+
+Matcher::Match Matcher::match_broken(Owner owner, const DnsHeader& header,
+                                     std::uint64_t question) const {
+    std::uint32_t slot = find(owner, header.id, 0);
+    if (slot == kNone && question != 0 && header.rcode() == kFormErr) {
+        slot = find(owner, header.id, question);
+    }
+    return {.kind = slot == kNone ? Kind::kMalformed : Kind::kAnswer, .slot = slot};
+}
+
+Matcher::Match Matcher::match(Owner owner, Bytes reply, size_t size, Nanoseconds now) {
     const auto header = parse_header(reply);
-    if (!header || !header->is_response()) {
+    if (owner == 0 || (header && !header->is_response())) {
         return {};
     }
-    const std::uint64_t question = question_hash(reply);
-    std::uint32_t slot = find(owner, header->id, question);
-    if (slot == kNone) {
-        slot = question == 0 ? find_by_id(owner, header->id) : find(owner, header->id, 0);
+    if (!header) {
+        return {.kind = Kind::kMalformed};
     }
+    const std::uint64_t question = question_hash(reply);
+    if ((question == 0 && header->questions > 0) || !is_whole(reply, size)) {
+        return match_broken(owner, *header, question);
+    }
+    const std::uint32_t slot = find_for(owner, *header, question);
     if (slot != kNone) {
         if (question != slots_[slot].question) {
             ghosts_.add(key_hash(owner, header->id, question), true, now);

@@ -3,12 +3,16 @@
 // stands for our socket and thereby for local address, peer and transport. Queries with equal keys
 // are answered in the order they were sent.
 //
-// A reply without a question (many FORMERR and some REFUSED are only a header) answers the oldest
-// query of its (owner, id). A reply with a question answers, where no key is equal, the oldest
-// query of its (owner, id) that has no readable question itself.
+// A reply without a question that tells of an error (many FORMERR and some REFUSED are only a
+// header) answers the oldest query of its (owner, id). A reply with a question answers, where no
+// key is equal, the oldest query of its (owner, id) that has no readable question itself.
+//
+// A malformed reply answers nothing, whatever its id: the query stays open. Two may be malformed
+// because they repeat the query: that of a query without a readable question, and a FORMERR.
 
 #include "core/bytes.hh"
 #include "core/clock.hh"
+#include "core/dns_message.hh"
 #include "querier/ghosts.hh"
 #include "querier/links.hh"
 #include "querier/slots.hh"
@@ -22,7 +26,7 @@ namespace reprise::querier {
 
 class Matcher {
 public:
-    enum class Kind : std::uint8_t { kAnswer, kLate, kDuplicate, kUnmatched };
+    enum class Kind : std::uint8_t { kAnswer, kLate, kDuplicate, kUnmatched, kMalformed };
 
     struct Match {
         Kind kind = Kind::kUnmatched;
@@ -41,8 +45,8 @@ public:
     /// As remove(), and remembers how the query ended.
     void end(std::uint32_t slot, bool answered, Nanoseconds now);
 
-    /// Looks up a reply; the query found stays until end().
-    Match match(Owner owner, Bytes reply, Nanoseconds now);
+    /// Looks up a reply of `size` bytes, or its beginning; the query found stays until end().
+    Match match(Owner owner, Bytes reply, size_t size, Nanoseconds now);
 
     [[nodiscard]] bool id_in_use(Owner owner, std::uint16_t id) const;
 
@@ -54,6 +58,10 @@ private:
     static std::uint64_t key_hash(Owner owner, std::uint16_t id, std::uint64_t question);
     [[nodiscard]] std::uint32_t find(Owner owner, std::uint16_t id, std::uint64_t question) const;
     [[nodiscard]] std::uint32_t find_by_id(Owner owner, std::uint16_t id) const;
+    [[nodiscard]] std::uint32_t find_for(Owner owner, const DnsHeader& header,
+                                         std::uint64_t question) const;
+    [[nodiscard]] Match match_broken(Owner owner, const DnsHeader& header,
+                                     std::uint64_t question) const;
 
     /// Doubles the tables: they grow with what is in flight, because small ones stay in the
     /// processor's cache.

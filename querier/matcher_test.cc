@@ -14,6 +14,7 @@
 namespace reprise::querier {
 namespace {
 
+using testing::broken_replies;
 using testing::make_message;
 using testing::make_query;
 using testing::make_reply;
@@ -32,7 +33,7 @@ protected:
     /// A reply arrives; an answered query ends.
     Matcher::Match reply(Owner owner, const std::vector<std::uint8_t>& message,
                          Nanoseconds now = 0) {
-        const Matcher::Match match = matcher_.match(owner, message, now);
+        const Matcher::Match match = matcher_.match(owner, message, message.size(), now);
         if (match.kind == Kind::kAnswer) {
             matcher_.end(match.slot, true, now);
         }
@@ -65,8 +66,57 @@ TEST_F(MatcherTest, QueriesAndFragmentsAnswerNothing) {
     const auto query = make_message(5, "a.example.");
     send(1, query);
     EXPECT_EQ(reply(1, query).kind, Kind::kUnmatched);
-    EXPECT_EQ(reply(1, {0, 5, 0x80}).kind, Kind::kUnmatched);
-    EXPECT_EQ(reply(1, {}).kind, Kind::kUnmatched);
+    EXPECT_EQ(reply(1, {0, 5, 0x80}).kind, Kind::kMalformed);
+    EXPECT_EQ(reply(1, {}).kind, Kind::kMalformed);
+    EXPECT_EQ(reply(0, {}).kind, Kind::kUnmatched) << "a stranger's words are not looked at";
+}
+
+/// Each has the right id; the query stays open for its answer.
+TEST_F(MatcherTest, AMalformedReplyAnswersNothing) {
+    const auto query = make_message(5, "a.example.");
+    const std::uint32_t slot = send(1, query);
+    for (const auto& bad : broken_replies(query)) {
+        EXPECT_EQ(reply(1, bad).kind, Kind::kMalformed) << bad.size();
+    }
+    EXPECT_EQ(reply(1, make_reply(query)).slot, slot);
+}
+
+TEST_F(MatcherTest, OnlyTheBeginningOfAReplyNeedsToBeThere) {
+    const auto query = make_message(5, "a.example.");
+    const std::uint32_t slot = send(1, query);
+    auto cut = make_reply(query);
+    cut[7] = 200; // answers, none of them among the bytes
+    EXPECT_EQ(matcher_.match(1, cut, cut.size(), 0).kind, Kind::kMalformed);
+    EXPECT_EQ(matcher_.match(1, cut, 1200, 0).slot, slot);
+}
+
+TEST_F(MatcherTest, ATruncatedReplyMayEndAnywhereBehindItsQuestion) {
+    const auto query = make_message(5, "a.example.");
+    const std::uint32_t slot = send(1, query);
+    auto cut = make_reply(query);
+    cut[2] |= 2U;
+    cut[7] = 3;
+    cut.push_back(0xc0);
+    EXPECT_EQ(reply(1, cut).slot, slot);
+}
+
+/// What the server could not read it may send back as it was.
+TEST_F(MatcherTest, AFormErrMayRepeatABrokenQuery) {
+    auto query = make_message(5, "a.example.");
+    query[11] = 1; // an additional record that is not there
+    const std::uint32_t slot = send(1, query);
+    EXPECT_EQ(reply(1, make_reply(query)).kind, Kind::kMalformed);
+    EXPECT_EQ(reply(1, make_reply(query, 1)).slot, slot);
+}
+
+TEST_F(MatcherTest, AReplyWithoutQuestionMustTellOfAnError) {
+    const std::uint32_t slot = send(1, make_message(5, "a.example."));
+    EXPECT_EQ(reply(1, {0, 5, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0}).kind, Kind::kUnmatched);
+    EXPECT_EQ(reply(1, {0, 5, 0x80, 5, 0, 0, 0, 0, 0, 0, 0, 0}).slot, slot);
+    const std::uint32_t update = send(1, make_message(6, "a.example."));
+    EXPECT_EQ(reply(1, {0, 6, 0xa8, 0, 0, 0, 0, 0, 0, 0, 0, 0}).slot, update);
+    const std::uint32_t bare = send(1, {0, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}); // RFC 7873, 5.4
+    EXPECT_EQ(reply(1, {0, 7, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0}).slot, bare);
 }
 
 TEST_F(MatcherTest, EqualKeysAreAnsweredInOrder) {
@@ -129,19 +179,20 @@ TEST(Matcher, KeepsOrderAndEveryKeyWhileItGrows) {
     for (std::uint32_t n = 0; n < kQueries; ++n) {
         const auto message = message_of(n % kKeys);
         const std::uint32_t slot = slots.take(make_query(n, 0, message));
-        slots[slot].owner = n % kKeys / 7;
+        slots[slot].owner = n % kKeys / 7 + 1;
         matcher.add(slot);
     }
     for (std::uint32_t n = 0; n < kQueries; ++n) {
         const auto reply = make_reply(message_of(n % kKeys));
-        const auto match = matcher.match(n % kKeys / 7, reply, 0);
+        const auto match = matcher.match(n % kKeys / 7 + 1, reply, reply.size(), 0);
         ASSERT_EQ(match.kind, Kind::kAnswer) << n;
         ASSERT_EQ(slots[match.slot].record.sequence, n);
         matcher.end(match.slot, true, 0);
         slots.give_back(match.slot);
     }
-    EXPECT_EQ(matcher.match(0, make_reply(message_of(0)), 0).kind, Kind::kDuplicate);
-    EXPECT_FALSE(matcher.id_in_use(0, 0));
+    const auto again = make_reply(message_of(0));
+    EXPECT_EQ(matcher.match(1, again, again.size(), 0).kind, Kind::kDuplicate);
+    EXPECT_FALSE(matcher.id_in_use(1, 0));
 }
 
 TEST(Ghosts, ForgetsTheOldestOfAFullSetOnly) {

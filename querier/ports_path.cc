@@ -152,6 +152,20 @@ SendResult PortsPath::stage(std::uint32_t index) {
     return SendResult::kDone;
 }
 
+void PortsPath::prepare(std::uint32_t source, std::uint8_t family) {
+    SendResult result = SendResult::kDone;
+    socket_for(source, family, result);
+}
+
+void PortsPath::rehearse(std::uint32_t index) {
+    const Slot& slot = slots_[index];
+    SendResult result = SendResult::kDone;
+    const std::uint32_t place = socket_for(slot.record.source, slot.family(), result);
+    if (place != kNone && sockets_[place].in_flight == 0) {
+        ::send(sockets_[place].fd.get(), nullptr, 0, kSendNothing);
+    }
+}
+
 void PortsPath::flush() {
     if (staged_.size() > 1) {
         // One system call for what one socket has to send; a source's order stays.
@@ -176,12 +190,22 @@ int PortsPath::send_some(int fd, std::span<const Staged> run) {
         const Slot& slot = slots_[run.front().slot];
         return ::send(fd, slot.message, slot.record.query_size, MSG_NOSIGNAL) < 0 ? -1 : 1;
     }
-    for (size_t i = 0; i < run.size(); ++i) {
+    const size_t count = std::min(run.size(), kMostInCall);
+    for (size_t i = 0; i < count; ++i) {
         const Slot& slot = slots_[run[i].slot];
         vectors_[i] = {.iov_base = const_cast<std::uint8_t*>(slot.message),
                        .iov_len = slot.record.query_size};
     }
-    return ::sendmmsg(fd, messages_.data(), static_cast<unsigned>(run.size()), MSG_NOSIGNAL);
+    return ::sendmmsg(fd, messages_.data(), static_cast<unsigned>(count), MSG_NOSIGNAL);
+}
+
+/// A full buffer is the socket's own; without memory the others need not try.
+void PortsPath::refuse(std::span<const Staged> run, int error) {
+    busy_ = no_buffer(error) && error != EAGAIN;
+    for (const Staged& one : run) {
+        release(one.place);
+        events_.on_refused(one.slot, refusal(error));
+    }
 }
 
 Nanoseconds PortsPath::send_run(std::span<const Staged> run, Nanoseconds now) {
@@ -194,19 +218,17 @@ Nanoseconds PortsPath::send_run(std::span<const Staged> run, Nanoseconds now) {
         if (sent < 0 && is_icmp(error) && ++attempts < kSendTries) {
             continue; // an earlier query's error, maybe; then the next attempt is our own
         }
+        size_t settled = static_cast<size_t>(std::max(sent, 0));
+        for (const Staged& one : run.first(settled)) {
+            events_.on_sent(one.slot, {.before = now, .after = after});
+        }
         if (sent < 0) {
-            busy_ = no_buffer(error);
-            release(place);
-            events_.on_refused(run.front().slot, refusal(error));
-        }
-        const size_t gone = sent < 0 ? 0 : static_cast<size_t>(sent);
-        for (size_t i = 0; i < gone; ++i) {
-            events_.on_sent(run[i].slot, between(now, after, i, gone));
-        }
-        if (sent >= 0) {
+            settled = no_buffer(error) ? run.size() : 1; // in their order, or each for itself
+            refuse(run.first(settled), error);
+        } else {
             statistics_.unreachable += std::exchange(attempts, 0U);
         }
-        run = run.subspan(sent < 0 ? 1 : gone);
+        run = run.subspan(settled);
         now = after;
     }
     return now;

@@ -33,6 +33,8 @@ public:
     /// The source's socket is opened where needed.
     SendResult stage(std::uint32_t slot) override;
     void flush() override;
+    void prepare(std::uint32_t source, std::uint8_t family) override;
+    void rehearse(std::uint32_t slot) override;
     void receive(const EventTag& tag, const StampClock& stamps) override;
     void release(std::uint32_t place) override;
     bool evict_idle() override;
@@ -63,6 +65,7 @@ private:
     /// Sends the queries of one socket; the time when it was done.
     Nanoseconds send_run(std::span<const Staged> run, Nanoseconds now);
     int send_some(int fd, std::span<const Staged> run);
+    void refuse(std::span<const Staged> run, int error);
     void take_batch(Socket& socket, size_t count, const StampClock& stamps);
 
     Poller& poller_;
@@ -79,7 +82,7 @@ private:
     std::unordered_map<std::uint32_t, std::uint32_t> by_source_;
     std::uint64_t last_owner_ = 0;
     std::vector<Staged> staged_;
-    bool busy_ = false; ///< the kernel refused for want of buffers during this flush
+    bool busy_ = false; ///< the kernel had no memory during this flush
     std::array<iovec, kMostStaged> vectors_{};
     std::array<mmsghdr, kMostStaged> messages_{};
     ReceiveBatch batch_{false};

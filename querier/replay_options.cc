@@ -21,8 +21,7 @@ namespace reprise::querier {
 namespace {
 
 constexpr size_t kMostInFlight = size_t{1} << 22U;
-/// Numbers of UDP paths have four bits; one is the server's.
-constexpr size_t kMostPeers = 15;
+constexpr size_t kMostPeers = kMostPaths - 1;
 
 std::optional<Endpoint> endpoint(const std::string& text, std::string& error) {
     const auto parsed = Endpoint::parse(text);
@@ -97,6 +96,8 @@ ReplayOptions replay_options(const wire::Options& options, std::string& error) {
     out.answers = options.answers();
     out.source_mode = source_mode(options.source_mode(), error);
     out.fast = options.fast();
+    out.duration = options.duration_ns();
+    out.late = options.late_ns();
     out.dependent = options.dependent();
     out.hedge_after = options.hedge_peers().empty() ? 0 : options.hedge_after_ns();
     for (const std::string& peer : options.hedge_peers()) {

@@ -24,6 +24,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -38,6 +39,11 @@ constexpr int kExpireBurst = 64;
 constexpr Nanoseconds kShortestLinger = 5 * kSecond;
 /// Between two looks for replies in source mode packet, where queries wait for them.
 constexpr Nanoseconds kEagerPoll = 100 * kMicrosecond;
+/// Opening a socket takes half of this.
+constexpr Nanoseconds kPrepareTime = 150 * kMicrosecond;
+constexpr Owner kPrepareOwner = ~Owner{0};
+constexpr Nanoseconds kWarmTime = 20 * kMillisecond;
+constexpr Nanoseconds kWarmStep = kMillisecond;
 
 StreamOptions stream_options(const ReplayOptions& options) {
     StreamOptions stream = options.stream;
@@ -155,7 +161,7 @@ const Statistics& Replayer::statistics() {
 // Ends
 
 void Replayer::on_reply(Owner owner, const Reply& reply) {
-    const Matcher::Match match = matcher_.match(owner, reply.bytes, now_);
+    const Matcher::Match match = matcher_.match(owner, reply.bytes, reply.size, now_);
     switch (match.kind) {
     case Matcher::Kind::kAnswer:
         if (fall_back(match.slot, reply)) {
@@ -172,6 +178,9 @@ void Replayer::on_reply(Owner owner, const Reply& reply) {
         return;
     case Matcher::Kind::kUnmatched:
         ++statistics_.unmatched;
+        return;
+    case Matcher::Kind::kMalformed:
+        ++statistics_.malformed;
         return;
     }
 }
@@ -201,7 +210,11 @@ void Replayer::fill_answer(Slot& slot, const Reply& reply) {
     }
     RqRecord& record = slot.record;
     record.receive = reply.received;
-    record.latency = std::max<Nanoseconds>(reply.received - record.send, 0);
+    if (record.receive < record.send) { // a step of the clock that nobody saw
+        record.receive = SteadyClock::now();
+        record.marks |= kMarkClockStep;
+    }
+    record.latency = record.receive - record.send;
     record.reply_size = static_cast<std::uint32_t>(reply.size);
     record.rcode = full_rcode(reply.bytes);
     record.flags = parse_header(reply.bytes).value_or(DnsHeader{}).flags;
@@ -271,14 +284,7 @@ void Replayer::expire(Nanoseconds now) {
 void Replayer::abort() {
     skip_waiting();
     while (!backlog_.empty()) {
-        const Query query = backlog_.front();
-        if (!query.is_close()) {
-            const std::uint32_t index = take_front(query);
-            slots_[index].record.due = started_ ? slots_[index].record.due : 0;
-            skip(index, SkipReason::kAborted);
-        }
-        backlog_.pop();
-        ++departed_;
+        skip_front(SkipReason::kAborted);
     }
     backlog_.sweep();
     while (!deadlines_.empty()) {
@@ -286,6 +292,18 @@ void Replayer::abort() {
         finish(deadlines_.front(), Status::kTimedOut);
         skip_waiting();
     }
+}
+
+/// The front of the backlog is not sent any more.
+void Replayer::skip_front(SkipReason reason) {
+    const Query query = backlog_.front();
+    if (!query.is_close()) {
+        const std::uint32_t index = take_front(query);
+        slots_[index].record.due = started_ ? slots_[index].record.due : 0;
+        skip(index, reason);
+    }
+    backlog_.pop();
+    ++departed_;
 }
 
 /// What was held back is not sent any more.
@@ -356,7 +374,46 @@ Nanoseconds Replayer::next_wake(Nanoseconds now) {
     if (options_.fast || !ready_.empty() || waiter_.decide(now, due()) != Waiter::Action::kSleep) {
         return now;
     }
-    return std::min(wake, waiter_.wake_time(now, due()));
+    prepare_front(now);
+    return std::min({wake, warm_wake(now), waiter_.wake_time(now, due())});
+}
+
+/// While there is time, what the next query needs is opened.
+void Replayer::prepare_front(Nanoseconds now) {
+    const bool first = statistics_.sent == 0;
+    if (due() - now < kPrepareTime || (due() == prepared_ && !first)) {
+        return;
+    }
+    prepared_ = due();
+    const Query query = backlog_.front();
+    if (query.transport != Transport::kUdp || query.is_close()) {
+        return;
+    }
+    paths_.front()->prepare(query.source_id, query.source.address.family);
+    if (first && !slots_.full()) {
+        rehearse(query);
+    }
+}
+
+/// Before the first query, the way that queries take is gone through again and again, so that
+/// nothing on it is cold.
+void Replayer::rehearse(const Query& query) {
+    const std::uint32_t index = slots_.take(query);
+    slots_[index].owner = kPrepareOwner;
+    matcher_.add(index);
+    matcher_.remove(index);
+    paths_.front()->rehearse(index);
+    slots_.give_back(index);
+}
+
+/// Before the first query: several short sleeps at the end of a long one. How late a processor
+/// wakes up from those is known, and it is no longer in a deep sleep.
+Nanoseconds Replayer::warm_wake(Nanoseconds now) const {
+    const Nanoseconds left = due() - now;
+    if (statistics_.sent > 0 || left < 2 * kWarmStep) {
+        return std::numeric_limits<Nanoseconds>::max();
+    }
+    return left > kWarmTime ? due() - kWarmTime : now + kWarmStep;
 }
 
 } // namespace reprise::querier

@@ -23,6 +23,7 @@
 #include "querier/transport.hh"
 #include "querier/waiter.hh"
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -50,6 +51,8 @@ struct ReplayOptions {
     bool tcp_fallback = false; ///< after a truncated answer over UDP
     size_t in_flight = 262144;
     Nanoseconds max_lateness = kSecond; ///< 0 = never give up
+    Nanoseconds late = 0;               ///< sent so long after its time: counted; 0 = never
+    Nanoseconds duration = 0;           ///< of a `fast` replay; 0 = no end
     bool answers = false;
     SourceMode source_mode = SourceMode::kPorts;
     std::vector<SourcePrefix> prefixes; ///< of this host, for kMapped
@@ -60,6 +63,9 @@ struct ReplayOptions {
     size_t credit = 131072;      ///< queries the parent may have out
     size_t descriptors = 1024;
 };
+
+/// UDP paths: the server's, and one for each peer of hedged queries.
+inline constexpr size_t kMostPaths = 16;
 
 class Replayer final : public TransportEvents {
 public:
@@ -137,7 +143,7 @@ public:
     [[nodiscard]] const Statistics& statistics();
 
     void on_reply(Owner owner, const Reply& reply) override;
-    void on_sent(std::uint32_t slot, Nanoseconds time) override;
+    void on_sent(std::uint32_t slot, const SendCall& call) override;
     void on_refused(std::uint32_t slot, SendResult result) override;
     void on_written(std::uint32_t slot) override;
     void on_failed(std::uint32_t slot, Status status) override;
@@ -164,6 +170,8 @@ private:
     void flush();
     [[nodiscard]] bool too_late(Nanoseconds late);
     void note_departure(Slot& slot, Nanoseconds now);
+    void note_sent(const Slot& slot);
+    [[nodiscard]] bool over(Nanoseconds now) const;
     SendResult hand_over(std::uint32_t slot, Nanoseconds now);
     SendResult hand_over_udp(std::uint32_t slot, Nanoseconds now);
     SendResult hand_over_stream(std::uint32_t slot, Nanoseconds now);
@@ -175,6 +183,12 @@ private:
     void land(std::uint32_t slot);
     void hedge(Nanoseconds now);
     void drop_copy(std::uint32_t slot);
+
+    Nanoseconds& full_since(const Slot& slot) {
+        return full_since_.at(slot.path)[slot.family() == 4 ? 0 : 1];
+    }
+
+    bool stays_full(const Slot& slot, Nanoseconds now);
     void write_hedges();
     bool fall_back(std::uint32_t slot, const Reply& reply);
     bool take_marker(const Query& query);
@@ -182,6 +196,10 @@ private:
     void leave(std::uint32_t slot, bool answered);
     void finish(std::uint32_t slot, Status status, Bytes reply = {});
     void skip(std::uint32_t slot, SkipReason reason);
+    void prepare_front(Nanoseconds now);
+    void rehearse(const Query& query);
+    [[nodiscard]] Nanoseconds warm_wake(Nanoseconds now) const;
+    void skip_front(SkipReason reason);
     void skip_waiting();
 
     ReplayOptions options_;
@@ -202,6 +220,7 @@ private:
     std::vector<std::uint32_t> refused_;     ///< by the kernel in this flush, to be tried again
     size_t staged_ = 0;
     unsigned streams_ = 0;        ///< queries given to connections in this turn
+    unsigned skipped_ = 0;        ///< in this turn, behind the end of the time
     Nanoseconds stuck_since_ = 0; ///< no descriptor, nothing in flight; 0 = not so
     bool burst_ = false;          ///< something was sent since the last pause
     bool keep_messages_ = false;  ///< somebody wants them after they are sent
@@ -209,9 +228,12 @@ private:
     bool started_ = false;
     Nanoseconds base_ = 0;          ///< due time = due offset + base_
     Nanoseconds blocked_until_ = 0; ///< sending cannot go on before; 0 = it can
+    Nanoseconds prepared_ = 0;      ///< due time of the query prepared last
     Nanoseconds now_ = 0;           ///< of the last look at the clock; for what need not be exact
     std::uint64_t departed_ = 0;
     std::string trouble_;
+    /// Since when the kernel has taken nothing, by path and family; 0 = it does.
+    std::array<std::array<Nanoseconds, 2>, kMostPaths> full_since_{};
     bool warned_unsupported_ = false;
 };
 

@@ -24,10 +24,13 @@ constexpr Nanoseconds kBehind = kMillisecond;
 /// buffers overflow.
 constexpr int kFlushesAtOnce = 2;
 constexpr unsigned kStreamsAtOnce = 64;
+constexpr unsigned kSkipsAtOnce = 256;
 /// Without a descriptor and without anything in flight for so long, nothing will change.
 constexpr Nanoseconds kHopeless = 60 * kSecond;
 constexpr Nanoseconds kBusyRetry = 100 * kMicrosecond;
 constexpr Nanoseconds kNoRoomRetry = kMillisecond;
+/// Longer than any queue of an interface takes to empty; else half the lateness allowed.
+constexpr Nanoseconds kFullPatience = 500 * kMillisecond;
 /// Copies sent in one turn.
 constexpr int kHedgesAtOnce = 32;
 
@@ -46,8 +49,10 @@ void Replayer::send_due() {
     bool more = started_;
     for (int n = 0; more && n < kFlushesAtOnce; ++n) {
         streams_ = 0;
+        skipped_ = 0;
         more = stage_due(now);
         if (staged_ == 0) {
+            backlog_.sweep(); // of what was skipped
             burst_ = burst_ || streams_ > 0;
             break;
         }
@@ -66,7 +71,7 @@ void Replayer::send_due() {
 }
 
 bool Replayer::stage_due(Nanoseconds& now) {
-    while (staged_ < UdpPath::kMostStaged && streams_ < kStreamsAtOnce) {
+    while (staged_ < UdpPath::kMostStaged && streams_ < kStreamsAtOnce && skipped_ < kSkipsAtOnce) {
         const unsigned streams = streams_;
         if (blocked_until_ > now || !(ready_.empty() ? stage_front(now) : stage_ready(now))) {
             return false;
@@ -93,6 +98,12 @@ void Replayer::flush() {
 bool Replayer::stage_ready(Nanoseconds now) {
     const std::uint32_t index = ready_.front();
     const Slot& slot = slots_[index];
+    if (!slot.written && over(now)) {
+        ready_.pop_front();
+        skip(index, SkipReason::kDuration);
+        ++skipped_;
+        return true;
+    }
     if (!options_.fast && !slot.waited && too_late(now - slot.record.due)) {
         return false;
     }
@@ -113,6 +124,11 @@ bool Replayer::stage_ready(Nanoseconds now) {
 bool Replayer::stage_front(Nanoseconds& now) {
     if (backlog_.empty()) {
         return false;
+    }
+    if (over(now)) {
+        skip_front(SkipReason::kDuration);
+        ++skipped_;
+        return true;
     }
     if (!options_.fast && (too_late(now - due()) || !wait_for(due(), now))) {
         return false;
@@ -232,6 +248,20 @@ void Replayer::note_departure(Slot& slot, Nanoseconds now) {
     statistics_.max_lateness = std::max(statistics_.max_lateness, late);
 }
 
+/// It was sent for the first time.
+void Replayer::note_sent(const Slot& slot) {
+    const RqRecord& record = slot.record;
+    if (options_.late > 0 && !options_.fast && !slot.waited &&
+        record.send - record.due > options_.late) {
+        ++statistics_.sent_late;
+    }
+}
+
+/// A replay without due times has come to the end of its time.
+bool Replayer::over(Nanoseconds now) const {
+    return options_.fast && options_.duration > 0 && now - base_ >= options_.duration;
+}
+
 void Replayer::block(SendResult result, Nanoseconds now) {
     blocked_until_ = now + (result == SendResult::kBusy ? kBusyRetry : kNoRoomRetry);
     if (result != SendResult::kNoRoom || in_flight_ > 0) {
@@ -268,6 +298,9 @@ SendResult Replayer::hand_over_udp(std::uint32_t index, Nanoseconds now) {
     SendResult result = path.stage(index);
     if (result == SendResult::kNoRoom && make_room()) {
         result = path.stage(index);
+    }
+    if (result == SendResult::kBusy && stays_full(slots_[index], now)) {
+        result = SendResult::kFailed;
     }
     if (result == SendResult::kDone) {
         ++staged_;
@@ -338,14 +371,17 @@ void Replayer::land(std::uint32_t index) {
 
 // What the transports say
 
-void Replayer::on_sent(std::uint32_t index, Nanoseconds time) {
+void Replayer::on_sent(std::uint32_t index, const SendCall& call) {
     Slot& slot = slots_[index];
-    waiter_.sent_first(time);
-    slot.record.send = time;
+    waiter_.sent_first(call.before);
+    note_call(slot, call);
     slot.written = true;
+    full_since(slot) = 0;
     matcher_.add(index);
     if (slot.path == 0) {
         ++statistics_.sent;
+        statistics_.send_unsure += call.unsure() ? 1U : 0U;
+        note_sent(slot);
         slots_.let_go(index);
         if (hedges_) {
             hedges_->watch(index);
@@ -361,19 +397,30 @@ void Replayer::on_refused(std::uint32_t index, SendResult result) {
     if (slots_[index].path != 0) {
         return drop_copy(index);
     }
-    if (result == SendResult::kBusy) {
+    const Nanoseconds now = SteadyClock::now();
+    if (result == SendResult::kBusy && !stays_full(slots_[index], now)) {
         slots_.keep(index);
         refused_.push_back(index);
-        block(result, SteadyClock::now());
+        block(result, now);
     } else {
-        end_unsent(index, result);
+        end_unsent(index, result == SendResult::kBusy ? SendResult::kFailed : result);
     }
+}
+
+/// What waits for a network that takes nothing must not hold up what goes elsewhere.
+bool Replayer::stays_full(const Slot& slot, Nanoseconds now) {
+    Nanoseconds& since = full_since(slot);
+    since = since == 0 ? now : since;
+    return now - since > (options_.max_lateness > 0 ? options_.max_lateness / 2 : kFullPatience);
 }
 
 void Replayer::on_written(std::uint32_t index) {
     Slot& slot = slots_[index];
-    statistics_.sent += slot.written ? 0 : 1;
-    slot.written = true;
+    if (!std::exchange(slot.written, true)) {
+        ++statistics_.sent;
+        statistics_.send_unsure += (slot.record.marks & kMarkUnsure) != 0 ? 1U : 0U;
+        note_sent(slot);
+    }
     matcher_.add(index);
 }
 

@@ -57,6 +57,12 @@ struct Slot {
     [[nodiscard]] std::uint8_t family() const { return source.address.family; }
 };
 
+/// Its time of sending is the beginning of the call: latency is never shorter than it was.
+inline void note_call(Slot& slot, const SendCall& call) {
+    slot.record.send = call.before;
+    slot.record.marks |= call.unsure() ? kMarkUnsure : std::uint16_t{0};
+}
+
 /// Which local address a query leaves from; nothing = there is none for it.
 using SourceOf = std::function<std::optional<IpAddress>(const Slot&)>;
 

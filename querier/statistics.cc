@@ -22,9 +22,10 @@ std::string counts_json(const Statistics& s) {
     return fmt::format(
         R"({{"received": {}, "sent": {}, "answered": {}, "timed_out": {}, "send_failed": {}, )"
         R"("connection_failed": {}, "skipped": {}, "late": {}, "duplicate_answers": {}, )"
-        R"("unmatched": {}, "retried": {}}})",
+        R"("unmatched": {}, "malformed": {}, "retried": {}, "sent_late": {}, "send_unsure": {}}})",
         s.received, s.sent, s.answered, s.timed_out, s.send_failed, s.connection_failed, s.skipped,
-        s.late, s.duplicate_answers, s.unmatched, s.retried);
+        s.late, s.duplicate_answers, s.unmatched, s.malformed, s.retried, s.sent_late,
+        s.send_unsure);
 }
 
 std::string connections_json(const Statistics& s) {
@@ -92,7 +93,10 @@ void Statistics::fill(wire::Counts& counts) const {
     counts.set_late(late);
     counts.set_duplicate_answers(duplicate_answers);
     counts.set_unmatched(unmatched);
+    counts.set_malformed(malformed);
     counts.set_retried(retried);
+    counts.set_sent_late(sent_late);
+    counts.set_send_unsure(send_unsure);
 }
 
 std::string statistics_json(const Statistics& s, bool clean, const std::string& because) {

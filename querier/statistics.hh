@@ -22,7 +22,10 @@ struct Statistics {
     std::uint64_t late = 0;              ///< answers after the timeout
     std::uint64_t duplicate_answers = 0; ///< further answers to an answered query
     std::uint64_t unmatched = 0;         ///< messages that answer nothing we remember
+    std::uint64_t malformed = 0;         ///< messages of the server that cannot be read
     std::uint64_t retried = 0;           ///< attempts on a new connection
+    std::uint64_t sent_late = 0;         ///< sent later than ReplayOptions::late after their time
+    std::uint64_t send_unsure = 0;       ///< sent within a call of over 50 us: see kMarkUnsure
 
     std::uint64_t connections_opened = 0;
     std::uint64_t reused_queries = 0; ///< sent on a connection another query had opened

@@ -362,7 +362,7 @@ bool StreamTransport::write_one(std::uint32_t place, std::uint32_t index) {
     connection.tail.assign(bytes->begin() + std::max<ssize_t>(sent, 0), bytes->end());
     bytes->clear();
     if (slot.record.send == 0) {
-        slot.record.send = now;
+        note_call(slot, {.before = now, .after = SteadyClock::now()});
     }
     events_.on_written(index);
     return connection.tail.empty();

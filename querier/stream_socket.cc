@@ -3,6 +3,7 @@
 #include "core/address.hh"
 #include "core/clock.hh"
 #include "core/fd.hh"
+#include "querier/transport.hh"
 #include "querier/udp_socket.hh"
 
 #include <array>
@@ -30,7 +31,7 @@ int bind_source(int fd, const IpAddress& source) {
     return ::bind(fd, reinterpret_cast<const sockaddr*>(&address), size) == 0 ? 0 : errno;
 }
 
-OpenedStream failed(int error) { return {.fd = {}, .syn = 0, .error = error, .not_ours = false}; }
+OpenedStream failed(int error) { return {.fd = {}, .call = {}, .error = error, .not_ours = false}; }
 
 } // namespace
 
@@ -50,14 +51,15 @@ OpenedStream open_stream(const Endpoint& server, const std::optional<IpAddress>&
         result.not_ours = error == EADDRNOTAVAIL; // the port is chosen later
         return result;
     }
-    const Nanoseconds syn = SteadyClock::now();
+    SendCall call{.before = SteadyClock::now()};
     // Without a bind the kernel chooses the port with the peer in mind, as IP_BIND_ADDRESS_NO_PORT
     // makes a bind do.
     if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), size) != 0 &&
         errno != EINPROGRESS) {
         return failed(errno);
     }
-    return {.fd = std::move(fd), .syn = syn, .error = 0, .not_ours = false};
+    call.after = SteadyClock::now();
+    return {.fd = std::move(fd), .call = call, .error = 0, .not_ours = false};
 }
 
 int socket_error(int fd) {

@@ -5,6 +5,7 @@
 #include "core/bytes.hh"
 #include "core/clock.hh"
 #include "core/fd.hh"
+#include "querier/transport.hh"
 
 #include <cerrno>
 #include <cstdint>
@@ -16,7 +17,7 @@ namespace reprise::querier {
 /// A connection in the making.
 struct OpenedStream {
     FileDescriptor fd;
-    Nanoseconds syn = 0;   ///< CLOCK_MONOTONIC right before connect()
+    SendCall call;         ///< connect(), which sends the SYN
     int error = 0;         ///< errno; 0 = the SYN is on its way
     bool not_ours = false; ///< `source` is no address of this host
 };

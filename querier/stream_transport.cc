@@ -108,7 +108,7 @@ std::uint32_t StreamTransport::connection_for(std::uint32_t index, SendResult& r
     }
     slot.record.marks |= kMarkOpened;
     if (slot.record.send == 0) {
-        slot.record.send = opened.syn; // the first action for this query
+        note_call(slot, opened.call); // the first action for this query
     }
     return adopt(std::move(opened), index);
 }
@@ -154,7 +154,7 @@ std::uint32_t StreamTransport::adopt(OpenedStream opened, std::uint32_t index) {
     fresh.idle_limit = slot.idle_class == 0 ? options_.idle_timeout : slot.idle_class * kSecond;
     fresh.opener = index;
     fresh.server = server_of(slot).value_or(Endpoint{});
-    fresh.syn = opened.syn;
+    fresh.syn = opened.call.before;
     connections_[place] = std::move(fresh);
     by_key_[connections_[place].key] = place;
     ++opening_;

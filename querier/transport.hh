@@ -46,6 +46,18 @@ struct Reply {
     Nanoseconds received = 0;      ///< CLOCK_MONOTONIC
 };
 
+/// A query left within the system call that began at `before` and ended at `after`
+/// (CLOCK_MONOTONIC). Where the process lost its processor in that call, nobody knows when.
+struct SendCall {
+    Nanoseconds before = 0;
+    Nanoseconds after = 0;
+
+    [[nodiscard]] bool unsure() const { return after - before > 50 * kMicrosecond; }
+};
+
+/// Most messages of one system call, so that its beginning tells when each of them left.
+inline constexpr size_t kMostInCall = 16;
+
 /// Called by transports from within their own calls.
 class TransportEvents {
 public:
@@ -56,8 +68,8 @@ public:
 
     virtual void on_reply(Owner owner, const Reply& reply) = 0;
 
-    /// UDP: the staged query was handed to the kernel at `time` (CLOCK_MONOTONIC).
-    virtual void on_sent(std::uint32_t slot, Nanoseconds time) = 0;
+    /// UDP: the staged query was handed to the kernel.
+    virtual void on_sent(std::uint32_t slot, const SendCall& call) = 0;
 
     /// UDP: the kernel did not take the staged query.
     virtual void on_refused(std::uint32_t slot, SendResult result) = 0;
@@ -73,7 +85,6 @@ public:
 ///
 /// Queries are staged one by one and handed over together by flush(), which calls on_sent or
 /// on_refused once for every staged query, those of one source in the order they were staged.
-/// Times between the first and the last of one system call are interpolated.
 class UdpPath {
 public:
     UdpPath() = default;
@@ -87,6 +98,12 @@ public:
     /// On kDone the slot's owner and place are set; otherwise nothing has changed.
     virtual SendResult stage(std::uint32_t slot) = 0;
     virtual void flush() = 0;
+
+    /// Opens what a query of this source will need.
+    virtual void prepare(std::uint32_t /*source*/, std::uint8_t /*family*/) {}
+
+    /// Goes the query's way as far as that sends nothing.
+    virtual void rehearse(std::uint32_t /*slot*/) {}
 
     /// An event of one of its descriptors (EventKind::kUdp).
     virtual void receive(const EventTag& tag, const StampClock& stamps) = 0;

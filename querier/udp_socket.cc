@@ -18,17 +18,27 @@
 #include <sys/uio.h>
 
 namespace reprise::querier {
+
+bool set_option(int fd, int level, int name, int value) {
+    return setsockopt(fd, level, name, &value, sizeof value) == 0;
+}
+
 namespace {
 
 constexpr size_t kBufferSize = 65536;
 /// Buffers a multiple of 4096 bytes apart would share the same few lines of the cache.
 constexpr size_t kStride = kBufferSize + 192;
+/// Twice as many bytes are meant. A neighbor that does not answer holds up to 208 KiB of packets
+/// (net.ipv4.neigh.default.unres_qlen_bytes), which must not be all that a socket may send.
+constexpr int kSendBuffer = 240 << 10;
+
+void set_buffer(int fd, int forced, int plain, int size) {
+    if (!set_option(fd, SOL_SOCKET, forced, size)) {
+        set_option(fd, SOL_SOCKET, plain, size);
+    }
+}
 
 } // namespace
-
-bool set_option(int fd, int level, int name, int value) {
-    return setsockopt(fd, level, name, &value, sizeof value) == 0;
-}
 
 FileDescriptor udp_socket(int family, int receive_buffer, int& error) {
     FileDescriptor fd(::socket(family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
@@ -37,9 +47,8 @@ FileDescriptor udp_socket(int family, int receive_buffer, int& error) {
         // What the kernel refuses here costs precision or buffer, never correctness.
         set_option(fd.get(), SOL_SOCKET, SO_TIMESTAMPNS, 1);
         set_option(fd.get(), SOL_SOCKET, SO_RXQ_OVFL, 1);
-        if (!set_option(fd.get(), SOL_SOCKET, SO_RCVBUFFORCE, receive_buffer)) {
-            set_option(fd.get(), SOL_SOCKET, SO_RCVBUF, receive_buffer);
-        }
+        set_buffer(fd.get(), SO_RCVBUFFORCE, SO_RCVBUF, receive_buffer);
+        set_buffer(fd.get(), SO_SNDBUFFORCE, SO_SNDBUF, kSendBuffer);
     }
     return fd;
 }

@@ -23,6 +23,10 @@ inline constexpr size_t kLargestDatagram = 65507;
 /// the kernel allows it. On failure `error` is errno's value.
 FileDescriptor udp_socket(int family, int receive_buffer, int& error);
 
+/// An empty send with these flags looks up its route and its neighbor, and no packet leaves: bit 4
+/// is the kernel's MSG_PROBE, which the C library has under another name.
+inline constexpr int kSendNothing = MSG_CONFIRM | MSG_PROXY | MSG_NOSIGNAL;
+
 /// Sets an integer option; false where the kernel refuses.
 bool set_option(int fd, int level, int name, int value);
 
@@ -99,12 +103,5 @@ private:
     std::vector<iovec> vectors_;
     std::vector<mmsghdr> messages_;
 };
-
-/// A time between `before` and `after` for number `index` of `count`: what one system call did one
-/// after the other.
-constexpr Nanoseconds between(Nanoseconds before, Nanoseconds after, size_t index, size_t count) {
-    return before +
-           (after - before) * static_cast<Nanoseconds>(index) / static_cast<Nanoseconds>(count);
-}
 
 } // namespace reprise::querier

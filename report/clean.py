@@ -15,6 +15,7 @@ from report.run import Json, Run, as_dict, as_list
 if TYPE_CHECKING:
     from report.summary import Measured
 
+_NONE_SENT = "no query reached the server"
 ENDS = ("answered", "timed_out", "send_failed", "connection_failed", "skipped", "lost")
 _UNKNOWN_ENDS = re.compile(r"\d+ queries have no known end: their host was lost")
 
@@ -27,6 +28,7 @@ def reasons(measured: Measured, queries: dict[str, int], testbed: Findings, reso
         *_end_reasons(run),
         *testbed.links,
         *_manifest_reasons(run),
+        *_unsent_reasons(files, queries),
         *_leak_reasons(run, testbed),
         *_controller_reasons(run, bool(files)),
         *_file_reasons(files),
@@ -34,12 +36,17 @@ def reasons(measured: Measured, queries: dict[str, int], testbed: Findings, reso
         *testbed.losses,
         *datapath.reasons(run, resolver),
         *_sum_reasons(run, files, measured.totals, queries),
-        *_connection_reasons(files, queries),
         *run.problems,
     ):
-        if reason and not any(reason.startswith(one) for one in found):  # the same with a mend, or again
+        again = any(reason.startswith(_stem(one)) for one in found)  # the same, maybe with a mend
+        if reason and not again:
             found.append(reason)
     return found
+
+
+def _stem(reason: str) -> str:
+    """The beginning of a reason that two files tell in different detail; else all of it."""
+    return _NONE_SENT if reason.startswith(_NONE_SENT) else reason
 
 
 def _end_reasons(run: Run) -> Iterator[str]:
@@ -122,13 +129,15 @@ def _file_reasons(files: list[RqFile]) -> Iterator[str]:
             yield f"querier {file.host}/{file.querier}: {because}"
 
 
-def _connection_reasons(files: list[RqFile], queries: dict[str, int]) -> Iterator[str]:
+def _unsent_reasons(files: list[RqFile], queries: dict[str, int]) -> Iterator[str]:
     """Refused connections are a result; a run in which no query got through measured nothing."""
-    failed = queries["connection_failed"]
-    if not failed or queries["answered"] or queries.get("sent", 0):
+    failed, unsent = queries["connection_failed"], queries["send_failed"]
+    if not failed + unsent or queries["answered"] or queries.get("sent", 0):
         return
     why = next(iter(failures(files)), "")
-    yield f"no query reached the server: {failed} failed with their connections{f' ({why})' if why else ''}"
+    ends = [f"{failed} failed with their connections{f' ({why})' if why else ''}"] if failed else []
+    ends += [f"{unsent} could not be sent"] if unsent else []
+    yield f"{_NONE_SENT}: {', '.join(ends)}"
 
 
 def failures(files: Sequence[RqFile]) -> dict[str, int]:

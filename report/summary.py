@@ -88,7 +88,7 @@ def summarize(measured: Measured) -> Json:
         "reply_bytes": measured.totals.reply_bytes,
         "packets_per_query": _packets_per_query(run, queries["sent"]),
         "resolver": of_resolver,
-        "warnings": [*resolver.warnings(run), *testbed.remarks],
+        "warnings": [*_controller_warnings(run), *resolver.warnings(run), *testbed.remarks],
         "trace_notes": _trace_notes(run),
         **_cpu(measured),
         "peak_rss_bytes": _memory(measured),
@@ -128,7 +128,10 @@ def count_queries(measured: Measured) -> dict[str, int]:
         "late": _statistic(measured, "counts", "late"),
         "duplicate_answers": _statistic(measured, "counts", "duplicate_answers"),
         "unmatched": _statistic(measured, "counts", "unmatched"),
+        "malformed": _statistic(measured, "counts", "malformed"),
         "retried": measured.totals.retried,
+        "sent_late": _statistic(measured, "counts", "sent_late"),
+        "send_unsure": _statistic(measured, "counts", "send_unsure"),
     }
 
 
@@ -157,6 +160,10 @@ def duration_s(columns: Columns) -> float:
     """From the start of the schedule to the last thing that happened to a query."""
     last = max(int(column.max(initial=0)) for column in (columns.due, columns.sent, columns.received))
     return last / 1e9
+
+
+def _controller_warnings(run: Run) -> list[str]:
+    return [str(text) for text in as_list((run.controller or {}).get("warnings"))]
 
 
 def _number(value: object, otherwise: int) -> int:

@@ -236,10 +236,11 @@ def test_a_fast_generator_ends_with_its_time(make_bed: MakeBed) -> None:
     bed = make_bed()
     bed.start_server()
     played = Played(bed, captured=False)  # tcpdump would lose a part of so many
-    options = ("--generate", "com/NS", "--fast", "--duration-s", "0.3", "--generate-sources", "50")
+    options = ("--generate", "com/NS", "--fast", "--duration-s", "2", "--generate-sources", "50")
     queries = played.run(None, *options, "--in-flight", "100")
     assert set(bed.account()["skipped"]) <= {"duration"}
-    assert queries["answered"] == queries["sent"] == queries["handed"] > 1000
+    assert queries["answered"] == queries["sent"] > 100
+    assert queries["answered"] + queries["skipped"] == queries["read"]
     assert queries["sent"] <= arrived(bed) <= queries["sent"] + 100  # ARP and neighbor discovery count too
 
 

@@ -48,8 +48,10 @@ def make_bed(tmp_path: Path) -> Iterator[MakeBed]:
         one.close()
 
 
-def steady(path: Path, sources: int, rate: int, seconds: float) -> Path:
-    """A trace of evenly spaced queries whose sources take turns; ids count up."""
+def steady(path: Path, sources: int, rate: int, seconds: float, below: tuple[str, ...] = ("",)) -> Path:
+    """A trace of evenly spaced queries whose sources take turns; ids count up. `below` is added to the names
+    in turn.
+    """
     return packets.write(
         path,
         (
@@ -57,7 +59,7 @@ def steady(path: Path, sources: int, rate: int, seconds: float) -> Path:
                 BASE + n * SECOND // rate,
                 f"203.{n % sources >> 16}.{n % sources >> 8 & 255}.{n % sources & 255}",
                 2000,
-                packets.query(n & 0xFFFF, f"{n}.com"),
+                packets.query(n & 0xFFFF, f"{n}.com{below[n % len(below)]}"),
             )
             for n in range(int(rate * seconds))
         ),
@@ -192,18 +194,21 @@ def test_a_server_killed_in_the_middle(make_bed: MakeBed, tmp_path: Path, mode: 
     assert replay.status_between(killed + MARGIN, told - 1 - MARGIN) == {Status.TIMED_OUT}
 
 
-@pytest.mark.parametrize("mode", ["ports", "addresses"])
+@pytest.mark.parametrize("mode", ["ports", "addresses", "packet"])
 def test_a_server_that_says_too_much(make_bed: MakeBed, tmp_path: Path, mode: str) -> None:
     bed = make_bed(mode)
     script = str(Path(__file__).with_name("liar.py"))
     liar = bed.start(network.SERVER, [sys.executable, script, f"{network.SERVICE_V4}:53"], "liar")
     wait_for(lambda: "responding" in liar.text(), "the server")
-    replay = Replay(bed, steady(tmp_path / "trace.pcap", 40, 200, 1), mode)
+    trace = steady(tmp_path / "trace.pcap", 40, 200, 1, below=("", "." + "x" * 60 + ".net"))
+    replay = Replay(bed, trace, mode)
     queries = replay.ends()
     assert queries["answered"] == queries["read"] == 200
+    assert set(replay.records()["rcode"].tolist()) == {0}
     assert queries["duplicate_answers"] >= 199  # the last may come after the end
-    strangers = 200 if mode == "addresses" else 0  # a connected socket never hears a stranger
-    assert strangers + 199 <= queries["unmatched"] <= strangers + 200
+    assert queries["malformed"] == 400
+    strangers = 200 if mode == "addresses" else 0  # others never hear a stranger
+    assert strangers + 399 <= queries["unmatched"] <= strangers + 400
 
 
 # --- the network ------------------------------------------------------------------------------------------

@@ -60,7 +60,10 @@ void add_counts(wire::Counts& sum, const wire::Counts& more) {
     sum.set_late(sum.late() + more.late());
     sum.set_duplicate_answers(sum.duplicate_answers() + more.duplicate_answers());
     sum.set_unmatched(sum.unmatched() + more.unmatched());
+    sum.set_malformed(sum.malformed() + more.malformed());
     sum.set_retried(sum.retried() + more.retried());
+    sum.set_sent_late(sum.sent_late() + more.sent_late());
+    sum.set_send_unsure(sum.send_unsure() + more.send_unsure());
 }
 
 std::uint64_t ended(const wire::Counts& counts) {

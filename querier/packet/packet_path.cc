@@ -206,7 +206,7 @@ size_t PacketPath::send_some(Interface& interface, size_t first, Nanoseconds& no
     }
     const auto count = static_cast<size_t>(taken);
     for (size_t i = 0; i < count; ++i) {
-        events_.on_sent(interface.slots[first + i], between(before, now, i, count));
+        events_.on_sent(interface.slots[first + i], {.before = before, .after = now});
     }
     return count;
 }
@@ -257,8 +257,12 @@ void PacketPath::take_record(const PacketRecord& record) {
     const Endpoint local{.address = record.family == 4 ? IpAddress::v4(record.address)
                                                        : IpAddress::v6(record.address),
                          .port = record.port};
-    std::memcpy(prefix_.data(), record.dns, sizeof record.dns);
     const size_t kept = std::min<size_t>(record.kept, prefix_.size());
+    std::memcpy(prefix_.data(), record.dns, sizeof record.dns);
+    if (kept > sizeof record.dns) {
+        const auto& whole = reinterpret_cast<const LongRecord&>(record);
+        std::memcpy(&prefix_[sizeof record.dns], whole.rest, kept - sizeof record.dns);
+    }
     events_.on_reply(owner_of(local), {.bytes = {prefix_.data(), kept},
                                        .size = record.size,
                                        .received = static_cast<Nanoseconds>(record.time)});

@@ -119,7 +119,7 @@ private:
     std::vector<FrameRing> rings_;     ///< one an interface
     OddReplies odd_;
     StampClock stamps_; ///< of the rings; the caller's may be as old as its last event
-    std::array<std::uint8_t, kReplyPrefix> prefix_{}; ///< of the reply being handed over
+    std::array<std::uint8_t, kLongPrefix> prefix_{}; ///< of the reply being handed over
     size_t in_flight_ = 0;
     std::uint16_t next_id_ = 0; ///< of IPv4
     bool used_ = false;         ///< anything was sent

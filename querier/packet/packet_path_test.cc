@@ -89,9 +89,9 @@ public:
                            .received = reply.received});
     }
 
-    void on_sent(std::uint32_t slot, Nanoseconds time) override {
+    void on_sent(std::uint32_t slot, const SendCall& call) override {
         sent.push_back(slot);
-        last_sent = time;
+        last_sent = call.before;
     }
 
     void on_refused(std::uint32_t /*slot*/, SendResult result) override {
@@ -279,6 +279,30 @@ TEST_F(PacketPathTest, HandsOverTheBeginningOfLongReplies) {
     EXPECT_EQ(client.heard.replies[0].size, 1200U);
     EXPECT_TRUE(
         std::ranges::equal(client.heard.replies[0].bytes, Bytes(whole).first(kReplyPrefix)));
+}
+
+/// However long the name is; or the answers could not be told apart.
+TEST_F(PacketPathTest, HandsOverTheWholeQuestion) {
+    PacketBed bed(echo);
+    Client client(kQuick);
+    const std::string label(55, 'x');
+    std::vector<std::vector<std::uint8_t>> messages;
+    for (std::uint16_t n = 0; n < 60; ++n) { // names of 3 to 230 bytes
+        std::string name = std::string(1 + n, 'a').substr(0, 60) + ".";
+        for (int more = 0; more < n % 4; ++more) {
+            name += label + ".";
+        }
+        messages.push_back(make_message(n, name));
+        ASSERT_EQ(client.stage(source_number(n, n % 2 == 0 ? 4 : 6), messages.back()),
+                  SendResult::kDone);
+    }
+    client.path.flush();
+    ASSERT_TRUE(client.await_replies(messages.size()));
+    for (const auto& reply : client.heard.replies) {
+        const auto whole = echo(messages.at(reply.bytes[1]));
+        EXPECT_EQ(reply.size, whole.size());
+        EXPECT_EQ(reply.bytes, whole);
+    }
 }
 
 TEST_F(PacketPathTest, HandsOverShortReplies) {

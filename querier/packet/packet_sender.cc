@@ -3,9 +3,11 @@
 #include "core/error.hh"
 #include "querier/packet/frame.hh"
 #include "querier/packet/route.hh"
+#include "querier/transport.hh"
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
@@ -52,8 +54,9 @@ std::span<std::uint8_t> PacketSender::room() {
 }
 
 int PacketSender::send(size_t first) {
-    const int taken = ::sendmmsg(socket_.get(), &messages_[first],
-                                 static_cast<unsigned>(staged_ - first), MSG_NOSIGNAL);
+    const size_t most = std::min(staged_ - first, kMostInCall);
+    const int taken =
+        ::sendmmsg(socket_.get(), &messages_[first], static_cast<unsigned>(most), MSG_NOSIGNAL);
     return taken < 0 ? -errno : taken;
 }
 

@@ -18,6 +18,9 @@
 
 enum { kPlainIpv4 = 0x45, kFragmentBits = 0x3fff, kDnsHeader = 12 };
 
+/// Of a name of 64 bytes there are at most 32.
+enum { kMostLabels = 33, kLongestLabel = 63, kTypeAndClass = 4 };
+
 /// Filled in by the querier before it loads the program.
 const volatile struct PacketServers servers;
 
@@ -64,6 +67,46 @@ static __always_inline int keep(struct xdp_md* context, struct PacketRecord* rec
     return bpf_xdp_load_bytes(context, dns - (const void*)(long)context->data, record->dns, size);
 }
 
+/// Whether the first question goes beyond the prefix; the message does.
+static __always_inline int question_is_cut(const struct PacketRecord* record) {
+    __u32 at = kDnsHeader;
+    for (int i = 0; i < kMostLabels; ++i) {
+        if (at >= kReplyPrefix - kTypeAndClass) {
+            return 1;
+        }
+        const __u8 length = record->dns[at];
+        if (length == 0 || length > kLongestLabel) {
+            return 0;
+        }
+        at += length + 1;
+    }
+    return 1;
+}
+
+/// Hands over more of the message, in a record that takes the place of `record`.
+static __always_inline int keep_more(struct xdp_md* context, struct PacketRecord* record,
+                                     const void* dns, __u32 size) {
+    struct LongRecord* whole = bpf_ringbuf_reserve(&replies, sizeof *whole, 0);
+    if (!whole) {
+        __sync_fetch_and_add(&overflows, 1);
+        bpf_ringbuf_discard(record, BPF_RB_NO_WAKEUP);
+        return XDP_DROP;
+    }
+    __builtin_memcpy(&whole->begin, record, sizeof *record);
+    bpf_ringbuf_discard(record, BPF_RB_NO_WAKEUP);
+    __u32 kept = size < kLongPrefix ? size : kLongPrefix;
+    barrier_var(kept);
+    if (kept < kReplyPrefix || kept > kLongPrefix ||
+        bpf_xdp_load_bytes(context, dns - (const void*)(long)context->data, whole->begin.dns,
+                           kept) != 0) {
+        bpf_ringbuf_discard(whole, BPF_RB_NO_WAKEUP);
+        return XDP_PASS;
+    }
+    whole->begin.kept = kept;
+    bpf_ringbuf_submit(whole, BPF_RB_NO_WAKEUP);
+    return XDP_DROP;
+}
+
 /// `payload`: what the IP header says is below it.
 static __always_inline int take(struct xdp_md* context, const struct udphdr* udp, __u16 payload,
                                 __u8 family, const void* destination) {
@@ -85,6 +128,9 @@ static __always_inline int take(struct xdp_md* context, const struct udphdr* udp
     if (keep(context, record, udp + 1, size - sizeof *udp) != 0) {
         bpf_ringbuf_discard(record, BPF_RB_NO_WAKEUP);
         return XDP_PASS;
+    }
+    if (record->size > kReplyPrefix && question_is_cut(record)) {
+        return keep_more(context, record, udp + 1, record->size);
     }
     bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
     return XDP_DROP;

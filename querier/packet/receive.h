@@ -4,8 +4,8 @@
 #include <linux/types.h>
 
 /// Bytes of a reply that the program hands over: the DNS header and a question with a name of up
-/// to 64 bytes.
-enum { kReplyPrefix = 80 };
+/// to 64 bytes, or, where the name is longer, with any.
+enum { kReplyPrefix = 80, kLongPrefix = 272 };
 
 /// One reply, in the ring buffer.
 struct PacketRecord {
@@ -14,9 +14,15 @@ struct PacketRecord {
     __u16 port;       ///< destination, host byte order
     __u16 size;       ///< of the DNS message
     __u8 family;      ///< 4 or 6
-    __u8 kept;        ///< bytes of `dns` that are filled
-    __u8 unused[2];
+    __u8 unused;
+    __u16 kept; ///< bytes of `dns` that are filled, and of `rest` behind it in a LongRecord
     __u8 dns[kReplyPrefix];
+};
+
+/// One whose question does not fit in `dns`; told by `kept`.
+struct LongRecord {
+    struct PacketRecord begin;
+    __u8 rest[kLongPrefix - kReplyPrefix];
 };
 
 /// Whose replies to take; all in network byte order. A port of 0 takes none of that family.

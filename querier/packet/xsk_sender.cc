@@ -6,6 +6,7 @@
 #include "querier/packet/frame.hh"
 #include "querier/packet/route.hh"
 #include "querier/packet/sender.hh"
+#include "querier/transport.hh"
 
 #include <fmt/format.h>
 
@@ -177,7 +178,8 @@ void XskSender::commit(size_t size) {
 /// Writes the frames behind what the kernel consumed, over what earlier calls left there.
 void XskSender::announce(size_t first) {
     std::uint32_t at = consumed_;
-    for (size_t i = first; i < staged_; ++i) {
+    const size_t end = std::min(staged_, first + kMostInCall);
+    for (size_t i = first; i < end; ++i) {
         slots_[at++ % kSlots] = batch_[i].frame;
     }
     for (std::uint32_t rest = at; static_cast<std::int32_t>(produced_ - rest) > 0; ++rest) {

@@ -2,6 +2,8 @@
 #include "core/bytes.hh"
 #include "core/query.hh"
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 #include <vector>
@@ -40,6 +42,28 @@ inline std::vector<std::uint8_t> make_reply(Bytes query, std::uint8_t rcode = 0)
     out[2] |= 0x80U;
     out[3] = rcode;
     return out;
+}
+
+/// Replies to the query that cannot be read, all with its id: random bytes, a question that points
+/// at itself, one that is not there, an answer whose name points at itself, one that ends early.
+inline std::vector<std::vector<std::uint8_t>> broken_replies(Bytes query) {
+    const auto reply = make_reply(query);
+    auto random = std::vector<std::uint8_t>(62);
+    for (size_t i = 0; i < random.size(); ++i) {
+        random[i] = static_cast<std::uint8_t>(0x9d + i * 151);
+    }
+    std::copy_n(reply.begin(), 3, random.begin());
+    auto loop = reply;
+    loop[12] = 0xc0;
+    loop[13] = 12;
+    auto short_of = std::vector<std::uint8_t>(reply.begin(), reply.begin() + 12);
+    auto answer = reply;
+    answer[7] = 1;
+    auto early = answer;
+    const auto at = static_cast<std::uint8_t>(answer.size());
+    answer.insert(answer.end(), {0xc0, at, 0, 1, 0, 1, 0, 0, 0, 0, 0, 4, 192, 0, 2, 1});
+    early.insert(early.end(), {0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 0, 0, 4, 192, 0, 2});
+    return {random, loop, short_of, answer, early};
 }
 
 /// A query of source number `source` (its address follows from the number), `offset` after the

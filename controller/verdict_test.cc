@@ -1,0 +1,57 @@
+#include "controller/verdict.hh"
+#include "core/replay.pb.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace reprise::controller {
+namespace {
+
+using Texts = std::vector<std::string>;
+
+wire::Counts counts(std::uint64_t received, std::uint64_t sent, std::uint64_t answered) {
+    wire::Counts out;
+    out.set_received(received);
+    out.set_sent(sent);
+    out.set_answered(answered);
+    return out;
+}
+
+TEST(Verdict, OneAnswerIsEnough) {
+    EXPECT_EQ(judge_counts(counts(1000, 1000, 1), 100).because, Texts{});
+    EXPECT_EQ(judge_counts(counts(0, 0, 0), 100).because, Texts{});
+}
+
+TEST(Verdict, ARunWithoutAnswersIsNotClean) {
+    EXPECT_EQ(judge_counts(counts(20, 20, 0), 100).because,
+              Texts{"the server answered none of 20 queries sent"});
+}
+
+TEST(Verdict, ARunThatSentNothingIsNotClean) {
+    wire::Counts none = counts(20, 0, 0);
+    none.set_send_failed(12);
+    none.set_connection_failed(5);
+    none.set_skipped(3);
+    EXPECT_EQ(judge_counts(none, 100).because,
+              Texts{"no query reached the server: 5 failed with their connections, 12 could not be "
+                    "sent, 3 were skipped"});
+}
+
+TEST(Verdict, AFewLateQueriesAreAWarningMoreAreNotClean) {
+    wire::Counts late = counts(1000, 1000, 900);
+    EXPECT_EQ(judge_counts(late, 100).warnings, Texts{});
+    late.set_sent_late(100);
+    EXPECT_EQ(judge_counts(late, 100).because, Texts{});
+    EXPECT_EQ(judge_counts(late, 100).warnings,
+              Texts{"100 of 1000 queries (10%) were sent over 100 ms after their time"});
+    late.set_sent_late(101);
+    EXPECT_EQ(judge_counts(late, 2.5).warnings, Texts{});
+    EXPECT_EQ(judge_counts(late, 2.5).because,
+              Texts{"101 of 1000 queries (10.1%) were sent over 2.5 ms after their time"});
+}
+
+} // namespace
+} // namespace reprise::controller
