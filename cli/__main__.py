@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import sys
 from collections.abc import Callable
@@ -10,12 +11,22 @@ from pathlib import Path
 
 from cli import VERSION, bench, package, programs, spread, trace_info, world
 from cli import zones as planned
-from cli.errors import EXIT_FAILED, RepriseError, complain, discard, interrupt_in_order
+from cli.errors import (
+    EXIT_FAILED,
+    RepriseError,
+    complain,
+    discard,
+    hold_interrupts,
+    interrupt_in_order,
+)
+from report.errors import Parser
 
 
 def build_parser() -> argparse.ArgumentParser:
     """All commands and their options."""
-    parser = argparse.ArgumentParser(prog="reprise", description="Replays DNS traffic against a real server.")
+    parser: argparse.ArgumentParser = Parser(
+        prog="reprise", description="Replays DNS traffic against a real server."
+    )
     parser.add_argument("--version", action="version", version=f"reprise {VERSION}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     _experiment_command(commands, "run", "run an experiment and report").add_argument(
@@ -138,7 +149,16 @@ def run_mutator(command: str, arguments: list[str]) -> int:
 def main(arguments: list[str]) -> int:
     """Parses, runs, and turns every expected failure into its one line."""
     _open_closed_streams()
-    interrupt_in_order()
+    try:
+        interrupt_in_order()
+        return _end(arguments)
+    except KeyboardInterrupt:
+        complain("reprise: error: interrupted; run it again")
+        return EXIT_FAILED
+
+
+def _end(arguments: list[str]) -> int:
+    """The exit status of a command that nobody interrupts."""
     try:
         status = run_command(build_parser().parse_args(arguments))
         sys.stdout.flush()
@@ -153,9 +173,6 @@ def main(arguments: list[str]) -> int:
         where = f"{error.filename}: " if error.filename else "cannot write the output: "
         complain(f"reprise: error: {where}{error.strerror or error}; check the disk's space and permissions")
         return EXIT_FAILED
-    except KeyboardInterrupt:
-        complain("reprise: error: interrupted; run it again")
-        return EXIT_FAILED
     return status
 
 
@@ -167,8 +184,12 @@ def _open_closed_streams() -> None:
         except OSError:
             os.open(os.devnull, os.O_RDWR)  # takes the lowest free number, which is this one
     sys.stdout = sys.stdout or open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
-    sys.stderr = sys.stderr or open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+    sys.stderr = sys.stderr or open(2, "w", encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="surrogateescape")  # names of files may be any bytes
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    exit_status = main(sys.argv[1:])
+    hold_interrupts()  # all is done, and Python's own end would show a traceback
+    sys.exit(exit_status)

@@ -16,15 +16,16 @@ from typing import NoReturn
 
 from cli import needs, packages, programs, steps
 from cli.building import VENV, Environment, Release
-from cli.errors import EXIT_FAILED, RepriseError, complain, interrupt_in_order
+from cli.errors import EXIT_FAILED, RepriseError, complain, hold_interrupts, interrupt_in_order
 from cli.needs import Needs
 from cli.progress import Progress
 
 LOCK = ".bootstrap-lock"
 
 
-def prepare(wanted: Needs) -> None:
+def prepare(arguments: list[str]) -> None:
     """Does what is still to do for the needs of a command."""
+    wanted = needs.of(arguments)
     if wanted == Needs():
         return
     folder = programs.ROOT / "build"
@@ -34,7 +35,7 @@ def prepare(wanted: Needs) -> None:
         _want_all(wanted)
         return
     with alone(folder / LOCK):
-        _carry_out(wanted)
+        _carry_out(wanted, arguments)
 
 
 def _want_all(wanted: Needs) -> None:
@@ -58,7 +59,14 @@ def alone(path: Path) -> Iterator[None]:
         yield
 
 
-def _carry_out(wanted: Needs) -> None:
+def _check(arguments: list[str]) -> None:
+    """A command line that is wrong ends here, before minutes are spent on it."""
+    from cli.__main__ import build_parser  # noqa: PLC0415 - with nothing to install the command does it
+
+    build_parser().parse_args(arguments)
+
+
+def _carry_out(wanted: Needs, arguments: list[str]) -> None:
     """Packages first. pip mostly waits for the network, so it works while the programs are compiled."""
     listed = packages.listed()
     every = {name for names in listed.values() for name in names}
@@ -70,6 +78,8 @@ def _carry_out(wanted: Needs) -> None:
     to_install, to_build = bool(missing), (bool(missing) and bool(wanted.targets)) or not release.is_built()
     to_fetch = not environment.is_made()
     count = to_install + to_build + to_fetch
+    if count:
+        _check(arguments)
     title = (f"step {number} of {count}" for number in range(1, count + 1))
     if to_install:
         packages.install(missing, f"{next(title)}: Debian packages")
@@ -97,9 +107,10 @@ def become(arguments: list[str]) -> NoReturn:
 
 def main(arguments: list[str]) -> int:
     """Prepares and hands over; only what went wrong comes back."""
-    interrupt_in_order()
     try:
-        prepare(needs.of(arguments))
+        interrupt_in_order()
+        prepare(arguments)
+        hold_interrupts()
     except RepriseError as error:
         complain(error.line())
         return error.status

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import signal
 import sys
+from collections.abc import Sequence
 
 EXIT_FAILED = 1
 EXIT_USAGE = 2
@@ -37,6 +39,17 @@ def want(good: bool, what: str, mend: str) -> None:
         raise UsageError(what, mend)
 
 
+def want_choice(key: str, value: str, choices: Sequence[str]) -> None:
+    """A usage error, with the nearest word, unless `value` is one of `choices`."""
+    near = difflib.get_close_matches(value, choices, n=1, cutoff=0.5)
+    mend = f"use {'one of ' if len(choices) > 1 else ''}{', '.join(choices)}"
+    want(
+        value in choices,
+        f"{key} = {value!r} is unknown",
+        f"did you mean {near[0]}? {mend}" if near else mend,
+    )
+
+
 class Interrupted(Exception):  # noqa: N818  (it is a request, not an error)
     """The user or the system asked for the end (SIGINT, SIGTERM, or the command itself died)."""
 
@@ -45,15 +58,29 @@ class _Interruption(KeyboardInterrupt):
     """Not KeyboardInterrupt itself: once that has passed an exec(), Python dies of it whatever we return."""
 
 
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
 def interrupt_in_order() -> None:
-    """SIGTERM and SIGHUP end a command as ctrl-C does; ignored signals stay ignored."""
+    """SIGTERM and SIGHUP end a command as ctrl-C does; ignored signals stay ignored.
+
+    A ctrl-C that came while Python was starting (see `hold_interrupts`) is raised here.
+    """
 
     def interrupt(_number: int, _frame: object) -> None:
         raise _Interruption
 
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for number in SIGNALS:
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, interrupt)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+
+
+def hold_interrupts() -> None:
+    """Signals wait until somebody is ready for them, also beyond an exec(): while Python starts and imports,
+    ctrl-C would end in a traceback.
+    """
+    signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
 
 
 def complain(line: str) -> None:

@@ -27,7 +27,7 @@ from cli.planned import RESULTS, RUN, Folder, HostStep, Plan, Process, Step
 from cli.processes import Child, Launch, last_line
 from cli.sandbox import STOP
 from cli.space import Space
-from cli.words import judged, last_words, parts, step_error
+from cli.words import in_keys, judged, last_words, parts, step_error
 
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _POLL_S = 0.05  # between two checks of readiness
@@ -133,7 +133,8 @@ class Executor:
             if file.copy_of is not None:
                 shutil.copyfile(self._fill(file.copy_of), path)
             else:
-                path.write_text(self._fill(file.content or ""), encoding="utf-8")
+                text = self._fill(file.content or "")
+                path.write_bytes(text.encode("utf-8", "surrogateescape"))  # names of files may be any bytes
             path.chmod(int(file.mode, 8))
         for step in self._plan.prepare:
             self._run_step(step)
@@ -339,9 +340,9 @@ class Executor:
             return
         see = f"see {self._show(main.log)}"
         if self._main_because:
-            self.outcome.fail(*judged(self._first_reason(), see))
+            self.outcome.fail(*(in_keys(one, main.id) for one in judged(self._first_reason(), see)))
             return
-        what, mend = parts(last_line(main.log))
+        what, mend = (in_keys(one, main.id) for one in parts(last_line(main.log)))
         exit_words = f"{main.id} ended with {processes.describe_exit(main.exit or 0)}"
         self.outcome.fail(what or exit_words, mend or see)
 

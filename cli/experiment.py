@@ -13,7 +13,7 @@ import keyword
 import tomllib
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -128,6 +128,7 @@ class Generate:
     name: str = ""
     type: str = "A"
     sources: int = 1
+    rd: bool | None = None  # the flag RD; None = as the server's kind wants it
 
 
 @dataclass(frozen=True)
@@ -235,6 +236,14 @@ class Experiment:
         return self.server.kind != "address"
 
     @property
+    def wants_recursion(self) -> bool:
+        """Whether generated queries have RD: resolvers refuse others, and authoritative servers do not mind.
+        What a server at an address is, nobody knows.
+        """
+        said = self.generate.rd if self.generate else None
+        return self.server.kind in ("hierarchy", "address") if said is None else said
+
+    @property
     def world(self) -> Hierarchy | None:
         """The hierarchy behind the server, where that is a resolver."""
         return (self.hierarchy or Hierarchy()) if self.server.kind == "hierarchy" else None
@@ -290,6 +299,8 @@ def _lay_over(table: dict[str, Any], setting: str) -> None:
         if not isinstance(at, dict):
             raise UsageError(f"--set {key}: {name} is not a table", "see docs/formats.md for the keys")
     value = _parse_value(text, kind)
+    if names == ["mutate", "rule"]:
+        value = _resolve_key_files(value, Path.cwd())
     at[names[-1]] = str(Path(str(value)).absolute()) if is_path and value is not None else value
 
 
@@ -331,11 +342,25 @@ def _resolve_paths(table: dict[str, Any], cls: Any, base: Path) -> dict[str, Any
         kind = _strip_optional(known.get(name))
         if dataclasses.is_dataclass(kind) and isinstance(value, dict):
             result[name] = _resolve_paths(value, kind, base)
+        elif cls is Mutate and name == "rule":
+            result[name] = _resolve_key_files(value, base)
         elif name in known and _is_path(cls, name) and isinstance(value, str):
             result[name] = str((base / value).resolve())
         else:
             result[name] = value
     return result
+
+
+def _resolve_key_files(rules: Any, base: Path) -> Any:
+    """Rules with the files of their keys (`key = "@FILE"`) made absolute."""
+    if not isinstance(rules, list):
+        return rules
+    return [
+        {**rule, "key": f"@{(base / rule['key'][1:]).resolve()}"}
+        if isinstance(rule, dict) and str(rule.get("key")).startswith("@")
+        else rule
+        for rule in rules
+    ]
 
 
 def _build(cls: Any, table: Mapping[str, Any], prefix: str) -> Any:
@@ -365,8 +390,11 @@ def _convert(value: Any, kind: Any, key: str) -> Any:
     if isinstance(value, datetime.datetime) and str in allowed:
         return _plain(value)
     if type(value) in allowed:
+        if "\0" in str(value):
+            raise UsageError(f"{key} = {value!r} has a NUL character", "leave it out")
         return value
-    raise UsageError(f"{key} = {value!r} has the wrong type", f"it wants {_describe(kind)}")
+    shown = "..." if key.startswith("mutate.rule") else repr(value)  # it may hold a secret key
+    raise UsageError(f"{key} = {shown} has the wrong type", f"it wants {_describe(kind)}")
 
 
 def _list_in(kind: Any) -> Any:
@@ -421,4 +449,20 @@ def _nearest(name: str, known: Mapping[str, Any], prefix: str) -> str:
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
     if near:
         return f"did you mean {_join(prefix, near[0])}?"
+    elsewhere = {key.rpartition(".")[2]: key for key in _leaves(Experiment, "")}
+    near = difflib.get_close_matches(name, elsewhere, n=1, cutoff=0.7)
+    if near:
+        return f"did you mean {elsewhere[near[0]]}?"
     return f"known keys{' of ' + prefix if prefix else ''}: {', '.join(known)}"
+
+
+def _leaves(cls: Any, prefix: str) -> Iterator[str]:
+    """The whole names of all keys of a table and of the tables in it; those of [replay] come last."""
+    hints = _hints(cls)
+    for name in sorted(hints, key=lambda one: one == "replay"):
+        kind = _strip_optional(hints[name])
+        key = _join(prefix, name)
+        if dataclasses.is_dataclass(kind):
+            yield from _leaves(kind, key)
+        else:
+            yield key

@@ -90,9 +90,9 @@ def test_set_is_typed_by_the_schema(tmp_path: Path, setting: str, value: object)
             "keep, drop",
         ),
         (
-            "[generate]\nname='.'\n[server]\nzone='z'\n[mutate]\nrules='r'",
-            "[mutate] and [generate] exclude",
-            "trace",
+            "[generate]\nname='.'\nsources=1000001\n[server]\nzone='z'\n[mutate]\nrules='r'",
+            "generate.sources = 1000001 is out of range with [mutate]",
+            "1 to 1000000",
         ),
         ("[server]\nzone='z'", "neither a trace nor a [synth] or [generate] table", "add one"),
         ("trace='x'", "the server has no zone", "server.zone"),

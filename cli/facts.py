@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from cli import VERSION, delay, needs, privileges, programs, zonefile
-from cli.errors import RepriseError
+from cli.errors import RepriseError, UsageError
 from cli.experiment import Experiment
 from cli.planned import Facts
 
@@ -41,7 +41,7 @@ def gather(experiment: Experiment, run: str) -> Facts:
         **{name: programs.packaged(name) for name in needed},
     }
     if world is not None and world.zones is not None and not Path(world.zones).is_dir():
-        raise RepriseError(f"no folder {world.zones}", "set hierarchy.zones to a folder of zone files")
+        raise UsageError(f"no folder {world.zones}", "set hierarchy.zones to a folder of zone files")
     zone = Path(server.zone) if server.zone is not None and server.kind != "address" else None
     return Facts(
         run=run,
@@ -66,7 +66,7 @@ def _read_lines(path: str | None) -> str:
         return Path(path).read_text(encoding="utf-8") if path else ""
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is no UTF-8 text"
-        raise RepriseError(f"cannot read {path}: {why}", "mend hierarchy.resolver_config") from None
+        raise UsageError(f"cannot read {path}: {why}", "mend hierarchy.resolver_config") from None
 
 
 def _server_user(kind: str) -> str:

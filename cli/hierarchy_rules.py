@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cli import delay_rules, hierarchy_network
-from cli.errors import want
+from cli.errors import want, want_choice
 
 if TYPE_CHECKING:
     from cli.experiment import Experiment, Hierarchy
@@ -49,11 +49,7 @@ def _check_choices(world: Hierarchy) -> None:
         ("expired_signatures", world.expired_signatures, EXPIRED),
         ("synth.shape", world.synth.shape if world.synth else SHAPES[0], SHAPES),
     ):
-        want(
-            value in choices,
-            f"hierarchy.{key} = {value!r} is unknown",
-            f"use {'one of ' if len(choices) > 1 else ''}{', '.join(choices)}",
-        )
+        want_choice(f"hierarchy.{key}", value, choices)
 
 
 def _check_zones(experiment: Experiment, world: Hierarchy) -> None:

@@ -43,7 +43,7 @@ def setns(descriptor: int) -> None:
 
 def mount(source: str, target: str, kind: str, flags: int, options: str = "") -> None:
     """mount(2); an empty `kind` changes the propagation of an existing mount."""
-    arguments = [text.encode() or None for text in (source, target, kind)]
+    arguments = [os.fsencode(text) or None for text in (source, target, kind)]
     result = _libc.mount(*arguments, ctypes.c_ulong(flags), options.encode() or None)
     _check(result, f"mount {kind or 'propagation'} on {target}")
 

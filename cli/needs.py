@@ -128,7 +128,7 @@ def packaged_programs(experiment: Experiment) -> tuple[str, ...]:
 def _experiment(arguments: Sequence[str]) -> Needs:
     experiment = _read(arguments)
     if experiment is None:
-        return _needs(("run",), *REPLAY)
+        return Needs()
     found = dict.fromkeys(_SECTIONS[one] for one in packaged_programs(experiment) if one in _SECTIONS)
     packet = ("packet",) if experiment.replay.source_mode == "packet" else ()
     # The mutator also reads a finished run's trace, for `compare`.

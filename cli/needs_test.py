@@ -43,8 +43,6 @@ def test_the_value_of_an_option_names_no_bench() -> None:
             "hierarchy capture",
             "reprise-zonebuilder reprise-proxy",
         ),
-        ("quickstart --set no.such=key", "", ""),
-        ("quickstart --no-such-option", "", ""),
     ],
 )
 def test_an_experiment_needs_what_it_asks_for(words: str, sections: str, more_targets: str) -> None:
@@ -56,8 +54,9 @@ def test_an_experiment_needs_what_it_asks_for(words: str, sections: str, more_ta
         assert found.python == ("requirements.txt",)
 
 
-def test_an_experiment_that_is_not_there_needs_what_most_need() -> None:
-    assert needs.of(["run", "none.toml"]) == needs.of(["run", QUICKSTART])
+@pytest.mark.parametrize("words", ["none.toml", f"{QUICKSTART} --set no.such=key", f"{QUICKSTART} --no-such"])
+def test_nothing_is_installed_for_what_will_be_refused(words: str) -> None:
+    assert needs.of(["run", *words.split()]) == Needs()
 
 
 def test_every_experiment_gets_the_programs_of_its_plan() -> None:

@@ -19,7 +19,7 @@ import tempfile
 from pathlib import Path
 
 from cli import VERSION, licenses, programs
-from cli.errors import RepriseError
+from cli.errors import RepriseError, want
 
 PROGRAM = "reprise-mutator"
 _LIBRARY = re.compile(r"^\s*(?:(\S+) => )?(/\S+) \(0x[0-9a-f]+\)$", re.MULTILINE)
@@ -43,6 +43,8 @@ def folder_name() -> str:
 def command_package(output: Path | None) -> int:
     """Writes the archive and says where it is."""
     path = output or Path(f"{folder_name()}.tar.gz")
+    want(path.resolve().parent.is_dir(), f"{path}: its folder is not there", "make it, or give another -o")
+    want(not path.is_dir(), f"{path} is a folder", "give the archive's name with -o")
     write(path)
     print(f"{path}  {path.stat().st_size / 1e6:.1f} MB; unpack it and run {folder_name()}/{PROGRAM} --help")
     return 0

@@ -10,7 +10,17 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
-from cli import delay, hierarchy, host_counters, mutation, network, privileges, replay_options, server_plan
+from cli import (
+    delay,
+    generated,
+    hierarchy,
+    host_counters,
+    mutation,
+    network,
+    privileges,
+    replay_options,
+    server_plan,
+)
 from cli.experiment import Experiment, as_dict
 from cli.network import Network
 from cli.planned import RESULTS, RUN, Facts, File, Folder, HostStep, Plan, Process, Ready, Step, Stop
@@ -94,7 +104,9 @@ def _file_json(file: File) -> dict[str, str]:
 
 
 def trace_path(experiment: Experiment) -> str:
-    """The trace as it is given; a synthesized one lies in the results."""
+    """The trace as it is given; one that is made lies in the results."""
+    if experiment.generate is not None:
+        return f"{RESULTS}/generated.tsv"
     return experiment.trace or f"{RESULTS}/trace.pcap"
 
 
@@ -115,6 +127,10 @@ def _steps(experiment: Experiment, facts: Facts) -> tuple[Step, ...]:
             trace_path(experiment),
         )
         steps.append(Step("synth", "making the trace", argv))
+    if experiment.generate is not None and experiment.mutate is not None:
+        words = generated.arguments(experiment.generate, experiment.wants_recursion, trace_path(experiment))
+        argv = facts.module("cli.generated", *words)
+        steps.append(Step("generate", "making the queries", argv, facts.module_env))
     steps += mutation.steps(experiment, facts, trace_path(experiment))
     steps += delay.steps(experiment, facts, played_path(experiment))
     steps += [] if world else server_plan.steps(experiment, facts)

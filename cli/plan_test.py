@@ -334,3 +334,19 @@ def test_programs_start_with_the_rights_they_need() -> None:
     copies = [file.copy_of for file in plan.files if file.path == "@run@/reprise-querier"]
     assert copies == ["/bin/reprise-querier"]
     assert all("/bin/setpriv" not in one.argv for one in make(ZONED, FACTS).processes)
+
+
+def test_generated_queries_ask_resolvers_for_recursion() -> None:
+    generate = Generate(name="www.example.com")
+    base = Experiment(name="x", generate=generate, replay=Replay(rate=5, limit=5))
+    asked = {}
+    for kind in ("nsd", "address", "hierarchy"):
+        asked[kind] = dataclasses.replace(base, server=Server(kind=kind)).wants_recursion
+    assert asked == {"nsd": False, "address": True, "hierarchy": True}
+    said = dataclasses.replace(
+        base, generate=dataclasses.replace(generate, rd=True), server=Server(zone="/z")
+    )
+    assert "--generate-rd" in argv_of(make(said, FACTS), "controller")
+    assert "--generate-rd" not in argv_of(
+        make(dataclasses.replace(base, server=Server(zone="/z")), FACTS), "controller"
+    )

@@ -11,13 +11,14 @@ from cli.experiment import Experiment, Replay, Tls
 def trace_or_generator(experiment: Experiment, trace: str) -> tuple[str, ...]:
     """What the controller plays: the trace's path, or the generator."""
     generate = experiment.generate
-    if generate is None:
+    if generate is None or experiment.mutate is not None:
         return (trace,)
     return (
         "--generate",
         f"{generate.name}/{generate.type}",
         "--generate-sources",
         str(generate.sources),
+        *(("--generate-rd",) if experiment.wants_recursion else ()),
     )
 
 
@@ -32,7 +33,7 @@ def options(experiment: Experiment) -> tuple[str, ...]:
         ("--closer", replay.closer, default.closer),
         ("--speed", replay.speed, default.speed),
         ("--rate", replay.rate, default.rate),
-        ("--loop", replay.loop, default.loop),
+        ("--loop", 0 if _repeats(experiment) else replay.loop, default.loop),
         ("--from", replay.from_, default.from_),
         ("--until", replay.until, default.until),
         ("--limit", replay.limit, default.limit),
@@ -53,6 +54,11 @@ def options(experiment: Experiment) -> tuple[str, ...]:
     ):
         words += [flag] if on else []
     return tuple(words)
+
+
+def _repeats(experiment: Experiment) -> bool:
+    """Generated queries that rules have changed are a trace, played until [replay] ends it."""
+    return experiment.generate is not None and experiment.mutate is not None
 
 
 def tls(experiment: Experiment, authority: str, name: str) -> tuple[str, ...]:

@@ -5,16 +5,19 @@ from __future__ import annotations
 import datetime
 import ipaddress
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cli import delay_rules, hierarchy_rules, network, server_rules
-from cli.errors import UsageError, want
+from cli.errors import UsageError, want, want_choice
 
 if TYPE_CHECKING:
-    from cli.experiment import Experiment, Generate, Mutate, Replay
+    from cli.experiment import Experiment, Generate, Mutate, Replay, RootLike
 
 SCHEMA = 1
 SOURCE_MODES = ("ports", "addresses", "mapped", "packet")
+MOST_GENERATED = 1_000_000  # sources of generated queries that rules change
+_MOST_PEERS = 15
 _EPOCH_S = 100_000_000  # smaller numbers are seconds from the trace's first query
 
 
@@ -36,17 +39,14 @@ def check(experiment: Experiment) -> None:
         "the experiment has neither a trace nor a [synth] or [generate] table",
         "add one of them",
     )
-    want(
-        experiment.topology.kind == "local",
-        f"topology.kind = {experiment.topology.kind!r} is unknown",
-        'use "local"',
-    )
+    want_choice("topology.kind", experiment.topology.kind, ("local",))
     if experiment.mutate is not None:
         _check_mutate(experiment.mutate)
+        sources = experiment.generate.sources if experiment.generate else 1
         want(
-            experiment.trace is not None or experiment.generate is None,
-            "[mutate] and [generate] exclude each other",
-            "give a trace or a [synth] table to be changed",
+            sources <= MOST_GENERATED,
+            f"generate.sources = {sources} is out of range with [mutate]",
+            f"use 1 to {MOST_GENERATED}",
         )
     _check_ranges(experiment)
     _check_early(replay)
@@ -70,17 +70,18 @@ def _check_mutate(mutate: Mutate) -> None:
             f"mutate.rule {number} has no kind",
             'write kind = "transport" or another kind of docs/rules.md',
         )
-    want(
-        mutate.malformed in (None, "keep", "drop"),
-        f"mutate.malformed = {mutate.malformed!r} is unknown",
-        "use one of keep, drop",
-    )
+        want(
+            "key" not in rule or str(rule["key"]).startswith("@"),
+            f"mutate.rule {number} holds a secret key, which would stand in the results",
+            'write it to a file that only you may read, and give key = "@FILE"',
+        )
+    want_choice("mutate.malformed", mutate.malformed or "keep", ("keep", "drop"))
 
 
 def _check_early(replay: Replay) -> None:
     early = replay.early_us
-    good = early == "auto" if isinstance(early, str) else 0 <= early <= 10_000
-    want(good, f"replay.early_us = {early!r} is out of range", 'use "auto" or 0 to 10000')
+    good = early == "auto" if isinstance(early, str) else 0 <= early <= 1_000
+    want(good, f"replay.early_us = {early!r} is out of range", 'use "auto" or 0 to 1000')
 
 
 def _check_ranges(experiment: Experiment) -> None:
@@ -99,19 +100,20 @@ def _check_ranges(experiment: Experiment) -> None:
         ("server.tcp_listen_queue", server.tcp_listen_queue, 1, 65_535),
         ("server.ready_s", server.ready_s, 1, 86_400),
         ("replay.timeout_s", replay.timeout_s, 0.001, 3_600),
-        ("replay.idle_timeout_s", replay.idle_timeout_s, 0, 86_400),
-        ("replay.in_flight", replay.in_flight, 1, 1 << 26),
+        ("replay.idle_timeout_s", replay.idle_timeout_s, 0.001, 86_400),
+        ("replay.in_flight", replay.in_flight, 1, 1 << 22),
         ("replay.max_lateness_s", replay.max_lateness_s, 0.001, 86_400),
         ("replay.late_ms", replay.late_ms, 0, 86_400_000),
         ("replay.window_s", replay.window_s, 0.1, 600),
         ("replay.spin_us", replay.spin_us, 0, 30),
         ("replay.speed", replay.speed, 0.001, 1_000_000),
-        ("replay.rate", replay.rate, 0, 100_000_000),
+        ("replay.rate", replay.rate or 1, 0.001, 100_000_000),
         ("replay.loop", replay.loop, 0, 1 << 62),
         ("replay.limit", replay.limit, 0, 1 << 62),
-        ("replay.duration_s", replay.duration_s, 0, 100_000_000),
+        ("replay.duration_s", replay.duration_s, 0, 99_999_999),
         ("replay.hedge_ms", replay.hedge_ms, 0, 3_600_000),
-        ("replay.queries_per_connection", replay.queries_per_connection, 0, 1 << 31),
+        ("replay.queries_per_connection", replay.queries_per_connection, 0, 1_000_000),
+        *_root_like_ranges(server.root_like),
         ("tls.port", experiment.tls.port if experiment.tls else 853, 1, 65_535),
         ("topology.clients", topology.clients, 1, 200),
         ("topology.queriers", topology.queriers, 0, 1_024),
@@ -124,14 +126,21 @@ def _check_ranges(experiment: Experiment) -> None:
         want(1 <= port <= 65_535, f"replay.ports has {port}", "use 1 to 65535")
 
 
+def _root_like_ranges(zone: RootLike | None) -> list[tuple[str, float, float, float]]:
+    if zone is None:
+        return []
+    return [
+        ("server.root_like.seed", zone.seed, 0, (1 << 63) - 1),
+        ("server.root_like.ds_share", zone.ds_share, 0, 1),
+        ("server.root_like.ksk_bits", zone.ksk_bits, 1_024, 4_096),
+        ("server.root_like.zsk_bits", zone.zsk_bits, 1_024, 4_096),
+    ]
+
+
 def check_replay(experiment: Experiment) -> None:
     """The [replay] and [generate] tables, and what they demand of the others."""
     replay = experiment.replay
-    want(
-        replay.source_mode in SOURCE_MODES,
-        f"replay.source_mode = {replay.source_mode!r} is unknown",
-        f"use one of {', '.join(SOURCE_MODES)}",
-    )
+    want_choice("replay.source_mode", replay.source_mode, SOURCE_MODES)
     _check_pace(replay)
     _check_span(replay)
     _check_selection(replay)
@@ -175,6 +184,12 @@ def _check_span(replay: Replay) -> None:
             f"replay.{key} = {value!r} is no moment",
             "give seconds from the first query, or a time such as 2016-10-06T13:55:51Z",
         )
+    begin, end = instant(replay.from_), instant(replay.until)
+    want(
+        begin is None or end is None or begin.absolute != end.absolute or begin.seconds < end.seconds,
+        f"replay.from = {replay.from_!r} is not before replay.until = {replay.until!r}",
+        "give an earlier or a later one",
+    )
     want(
         replay.loop > 0 or replay.limit > 0 or replay.duration_s > 0,
         "replay.loop = 0 plays for ever",
@@ -182,16 +197,29 @@ def _check_span(replay: Replay) -> None:
     )
 
 
+@dataclass(frozen=True)
+class Instant:
+    """A moment as the controller understands it: seconds since the epoch, or from the first query."""
+
+    absolute: bool
+    seconds: float
+
+
 def is_moment(value: float | str) -> bool:
     """Whether the controller understands it: seconds, or RFC 3339; empty is none."""
-    if not isinstance(value, str):
-        return 0 <= value < 9e9
-    if re.fullmatch(r"|\d{1,10}(\.\d{1,9})?", value, re.ASCII):
-        return True
+    return value == "" or instant(value) is not None
+
+
+def instant(value: float | str) -> Instant | None:
+    """None for what is none, or no moment."""
+    if not isinstance(value, str) or re.fullmatch(r"\d{1,10}(\.\d{1,9})?", value, re.ASCII):
+        seconds = float(value)
+        return Instant(seconds >= _EPOCH_S, seconds) if 0 <= seconds < 9e9 else None
     try:
-        return datetime.datetime.fromisoformat(value).tzinfo is not None and "T" in value
+        moment = datetime.datetime.fromisoformat(value)
     except ValueError:
-        return False
+        return None
+    return Instant(True, moment.timestamp()) if moment.tzinfo is not None and "T" in value else None
 
 
 def _check_selection(replay: Replay) -> None:
@@ -251,6 +279,7 @@ def _check_hedge(experiment: Experiment) -> None:
         f"replay.hedge_ms = {replay.hedge_ms:g} is not below replay.timeout_s",
         "hedge earlier or wait longer",
     )
+    want(len(replay.peers) <= _MOST_PEERS, "replay.peers has too many", f"name {_MOST_PEERS} at most")
     for text in replay.peers:
         address, port = peer(text)
         if server.kind == "address":

@@ -18,13 +18,14 @@ from typing import Any
 from cli import experiment as experiments
 from cli import facts as machine
 from cli import plan as plans
-from cli import privileges, processes, sandbox
+from cli import preflight, privileges, processes, sandbox
 from cli.errors import EXIT_FAILED, RepriseError, UsageError, complain, one_line
 from cli.executor import Executor
 from cli.experiment import Experiment
 from cli.outcome import Outcome
 from cli.planned import Plan
 from report import whole_file
+from report.tables import percent
 
 PARTIAL = ".partial"
 MANIFEST_SCHEMA = 1
@@ -41,18 +42,24 @@ class Folder:
 
 def command_plan(options: argparse.Namespace) -> int:
     """Prints the plan of an experiment as JSON."""
-    experiment = experiments.load(options.experiment, options.set)
-    plan = plans.make(experiment, machine.gather(experiment, run_name(experiment)))
+    plan = _planned(options)
     sys.stdout.write(json.dumps(plans.as_json(plan), indent=2) + "\n")
     return 0
 
 
+def _planned(options: argparse.Namespace) -> Plan:
+    """The experiment's plan, looked at as far as can be before anything starts."""
+    experiment = experiments.load(options.experiment, options.set)
+    preflight.check_trace(experiment)
+    plan = plans.make(experiment, machine.gather(experiment, run_name(experiment)))
+    preflight.check_values(plan)
+    return plan
+
+
 def command_run(options: argparse.Namespace) -> int:
     """Runs an experiment to its results; 0 only when the run is clean."""
-    experiment = experiments.load(options.experiment, options.set)
-    _check_trace(experiment)
-    plan = plans.make(experiment, machine.gather(experiment, run_name(experiment)))
-    for warning in warnings(experiment):
+    plan = _planned(options)
+    for warning in warnings(plan.experiment):
         complain(f"reprise: warning: {warning}")
     runtime = sandbox.runtime_folder()
     folder = _make_folder(options.output, plan.run)
@@ -83,24 +90,6 @@ def run_name(experiment: Experiment) -> str:
     return f"{experiment.name}-{now}-{secrets.token_hex(2)}"
 
 
-def _check_trace(experiment: Experiment) -> None:
-    """What can be seen of the trace before anything starts; the rest is the reader's to say."""
-    if experiment.trace is None:
-        return
-    path = Path(experiment.trace)
-    if path.exists() and not path.is_file() and not path.is_dir():
-        raise RepriseError(f"trace {path} is no file", "save it to a file first, it is read more than once")
-    try:
-        with path.open("rb") as file:
-            empty = not file.read(1)
-    except FileNotFoundError:
-        raise RepriseError(f"no trace {path}", "give an existing file with --set trace=FILE") from None
-    except OSError as error:
-        raise RepriseError(f"cannot read trace {path}: {error.strerror}", "give a readable file") from None
-    if empty:
-        raise RepriseError(f"trace {path} is empty", "capture or fetch it again")
-
-
 def _make_folder(parent: Path, run: str) -> Folder:
     folder = Folder(parent.absolute() / (run + PARTIAL), parent.absolute() / run)
     try:
@@ -122,7 +111,9 @@ def inside(plan: Plan, host: dict[str, Any], runtime: Path, results: Path, life:
     descriptors = machine.raise_descriptors()
     planned = _json(plans.as_json(plan))
     try:
-        whole_file.write(results / "plan.json", planned)
+        # The user's lines of a resolver's configuration stand in the plan, and may have secrets.
+        secret = plan.experiment.world is not None and plan.experiment.world.resolver_config is not None
+        whole_file.write(results / "plan.json", planned, mode=0o600 if secret else 0o644)
         room = whole_file.Reserved(results / "manifest.json", len(planned) + _MANIFEST_ROOM)
         seen = privileges.lend(results, runtime) if plan.user else results
         executor = Executor(plan, runtime, results, life, seen)
@@ -279,7 +270,7 @@ def _report(folder: Path) -> tuple[int, str]:
     _give_plots_a_cache()
     from report.__main__ import attempt  # noqa: PLC0415  (slow to import, and needed at the end only)
 
-    with open(os.devnull, "w", encoding="utf-8") as nowhere:  # noqa: PTH123
+    with open(os.devnull, "w", encoding="utf-8", errors="replace") as nowhere:  # noqa: PTH123
         before, sys.stdout = sys.stdout, nowhere
         try:
             return attempt(["report", str(folder)])
@@ -313,10 +304,11 @@ def table(summary: dict[str, Any]) -> str:
     queries = summary.get("queries", {})
     ends = ("read", "answered", "timed_out", "send_failed", "connection_failed", "skipped", "lost")
     rows = [
-        (name.replace("_", " "), f"{queries.get(name, 0):,}")
+        (name.replace("_", " "), f"{queries.get(name, 0):,}{_reasons(summary, name)}")
         for name in ends
         if name in ("read", "answered") or queries.get(name)
     ]
+    rows += _rcodes(as_dict(summary.get("rcode")))
     timing, latency = summary.get("timing_error_us") or {}, summary.get("latency_us") or {}
     rows += [
         ("timing error, p50 and p99", f"{_micro(timing.get('abs_p50'))}, {_micro(timing.get('abs_p99'))}"),
@@ -330,6 +322,20 @@ def table(summary: dict[str, Any]) -> str:
     rows.append(("clean", "yes" if summary.get("clean") else f"no: {reasons}"))
     width = max(len(name) for name, _ in rows)
     return "".join(f"{name.ljust(width)}  {value}\n" for name, value in rows)
+
+
+def _reasons(summary: dict[str, Any], end: str) -> str:
+    """Why queries were skipped, behind their number."""
+    skipped = as_dict(summary.get("skipped")) if end == "skipped" else {}
+    named = ", ".join(f"{reason} {count:,}" for reason, count in skipped.items())
+    return f" ({named})" if named else ""
+
+
+def _rcodes(counts: dict[str, int]) -> list[tuple[str, str]]:
+    """The answers by rcode, the commonest first."""
+    answers = sum(counts.values())
+    named = ", ".join(f"{name} {count:,} ({percent(count / answers, 1)})" for name, count in counts.items())
+    return [("rcodes", named)] if named else []
 
 
 def _connections(counts: dict[str, Any]) -> list[tuple[str, str]]:

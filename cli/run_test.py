@@ -141,7 +141,7 @@ def test_bad_traces_are_one_line_and_leave_nothing(tmp_path: Path, content: byte
     trace = tmp_path / "trace"
     trace.write_bytes(content)
     done = command("run", str(QUICK), "--set", "trace=trace", cwd=tmp_path)
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert len(errors(done)) == 1, done.stderr
     assert what in errors(done)[0]
     assert not (tmp_path / "results").exists() or not list((tmp_path / "results").iterdir())
@@ -151,8 +151,8 @@ def test_bad_traces_are_one_line_and_leave_nothing(tmp_path: Path, content: byte
     ("arguments", "status", "what"),
     [
         (("run", "none.toml"), 2, "no experiment none.toml"),
-        (("run", str(QUICK), "--set", "trace=none.pcap"), 1, "no trace"),
-        (("run", str(QUICK), "--set", "server.zone=none.zone"), 1, "no zone file"),
+        (("run", str(QUICK), "--set", "trace=none.pcap"), 2, "no trace"),
+        (("run", str(QUICK), "--set", "server.zone=none.zone"), 2, "no zone file"),
         (
             ("run", str(QUICK), "--set", "server.knid=bind"),
             2,
@@ -216,16 +216,22 @@ def test_the_table_at_the_end() -> None:
     summary = {
         "clean": False,
         "unclean_because": ["a", "b"],
-        "queries": {"read": 1200, "answered": 1199, "lost": 1},
+        "queries": {"read": 1200, "answered": 1196, "skipped": 3, "lost": 1},
+        "skipped": {"opcode": 2, "transport": 1},
+        "rcode": {"NOERROR": 1190, "REFUSED": 6},
+        "warnings": ["mind this"],
         "timing_error_us": {"abs_p50": 5.04, "abs_p99": None},
         "trace_notes": ["cut_packet 5 (50.0 %): so"],
     }
     assert table(summary).splitlines() == [
         "read                       1,200",
-        "answered                   1,199",
+        "answered                   1,196",
+        "skipped                    3 (opcode 2, transport 1)",
         "lost                       1",
+        "rcodes                     NOERROR 1,190 (99.5 %), REFUSED 6 (0.5 %)",
         "timing error, p50 and p99  5.0 us, none",
         "latency, median            none",
+        "warning                    mind this",
         "trace                      cut_packet 5 (50.0 %): so",
         "clean                      no: a; b",
     ]
@@ -247,3 +253,71 @@ def test_every_query_goes_over_connections_seen_at_both_ends(tmp_path: Path, tra
     assert summary["sockets"]["server"]["peak_established"] > 0
     assert summary["sockets"]["clients"]["peak_established"] > 0
     assert f"connections  {counts['opened']:,} opened" in re.sub(" {2,}", "  ", done.stdout)
+
+
+ZONE = "$TTL 60\n@ SOA ns h 1 1 1 1 1\n@ NS ns\nns A 192.0.2.1\n"
+
+
+@pytest.mark.netns
+def test_a_zone_that_does_not_fit_and_transports_that_are_not_played_are_told(tmp_path: Path) -> None:
+    """All that comes back is REFUSED; and the names of all files hold bytes that are no text."""
+    rows = [
+        f"{1 + n / 100:.2f}\t192.0.2.{n}\t{'https' if n % 5 == 0 else 'udp'}\twww.other.example\tA"
+        for n in range(1, 51)
+    ]
+    trace = tmp_path / os.fsdecode(b"tr\xff.tsv")
+    trace.write_text("\n".join(["#reprise-text 1", "time\tsource\ttransport\tname\ttype", *rows, ""]))
+    zone = tmp_path / os.fsdecode(b"z\xff.zone")
+    zone.write_text(ZONE)
+    output = tmp_path / os.fsdecode(b"re\xff")
+    experiment = tmp_path / "mine.toml"
+    experiment.write_text("[server]\norigin = 'example.org.'\n")
+    settings = (f"trace={trace.name}", f"server.zone={zone.name}")
+    words = [word for one in settings for word in ("--set", one)]
+    done = command("run", str(experiment), *words, "-o", output.name, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr + done.stdout
+    (folder,) = output.iterdir()
+    names = {path.name for path in folder.iterdir()}
+    assert {"plan.json", "manifest.json", "controller.json", "summary.json", "report.html"} <= names
+    summary = read(folder / "summary.json")
+    assert (summary["rcode"], summary["skipped"]) == ({"REFUSED": 40}, {"transport": 10})
+    table_at_the_end = re.sub(" {2,}", "  ", done.stdout)
+    assert "skipped  10 (transport 10)\n" in table_at_the_end
+    assert "rcodes  REFUSED 40 (100.0 %)\n" in table_at_the_end
+    assert "warning  100.0 % of the answers are REFUSED: the zone may not fit the trace" in table_at_the_end
+    assert "warning  10 queries over QUIC or HTTPS were not played" in table_at_the_end
+
+
+@pytest.mark.netns
+def test_no_secret_stands_in_the_results(tmp_path: Path) -> None:
+    secret = "00112233445566778899aabbccddeeff" * 2
+    (tmp_path / "secret.key").write_text(secret)
+    experiment = tmp_path / "mine.toml"
+    rule = "[[mutate.rule]]\nkind = 'anonymise'\nkey = '@secret.key'\n"
+    experiment.write_text(f"[synth]\nduration = 0.2\nrate = 200\n{rule}[server]\n[server.root_like]\n")
+    done = command("run", str(experiment), "--set", "replay.transport=tls", "-o", "out", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr + done.stdout
+    (folder,) = (tmp_path / "out").iterdir()
+    contents = [path.read_bytes() for path in folder.rglob("*") if path.is_file()]
+    assert len(contents) > 10
+    for each in (secret.encode(), bytes.fromhex(secret), b"PRIVATE KEY"):
+        assert not any(each in content for content in contents)
+    assert str(tmp_path / "secret.key") in (folder / "plan.json").read_text(encoding="utf-8")
+
+
+@pytest.mark.netns
+def test_rules_change_generated_queries(tmp_path: Path) -> None:
+    """Shares come out over the queries, and they are repeated until the limit."""
+    (tmp_path / "mine.toml").write_text(
+        "[generate]\nname = 'com'\ntype = 'NS'\nsources = 3\nrd = true\n"
+        "[replay]\nrate = 5000\nlimit = 20004\n"
+        "[[mutate.rule]]\nkind = 'transport'\nto = 'tcp'\nshare = 25\nby = 'query'\n"
+        "[server]\n[server.root_like]\n"
+    )
+    done = command("run", "mine.toml", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr + done.stdout
+    summary = read(results(tmp_path) / "summary.json")
+    assert summary["queries"]["answered"] == 20_004
+    assert summary["sources"] == 3
+    assert summary["transport"]["tcp"] == pytest.approx(5_001, abs=2)
+    assert summary["rcode"] == {"NOERROR": 20_004}

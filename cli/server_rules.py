@@ -6,7 +6,7 @@ import ipaddress
 import re
 from typing import TYPE_CHECKING
 
-from cli.errors import UsageError, want
+from cli.errors import UsageError, want, want_choice
 
 if TYPE_CHECKING:
     from cli.experiment import Experiment, Server, Tls
@@ -20,11 +20,7 @@ KEY_TYPES = ("ecdsa-p256", "rsa-2048")
 
 def check_server(server: Server) -> None:
     """The [server] table."""
-    want(
-        server.kind in SERVER_KINDS,
-        f"server.kind = {server.kind!r} is unknown",
-        f"use one of {', '.join(SERVER_KINDS)}",
-    )
+    want_choice("server.kind", server.kind, SERVER_KINDS)
     want(
         server.origin is None or bool(re.fullmatch(r"[\w.\\*/-]{1,1000}", server.origin, re.ASCII)),
         f"server.origin = {server.origin!r} is no domain name",
@@ -45,11 +41,16 @@ def check_server(server: Server) -> None:
         )
         return
     want(bool(server.addresses), "server.addresses is empty", "name the server's address")
-    for text in server.addresses:
-        _check_address(text)
+    versions = [_check_address(text) for text in server.addresses]
+    want(
+        len(set(versions)) == len(versions),
+        "server.addresses has two of the same family",
+        "name one IPv4 and one IPv6 address at most",
+    )
 
 
-def _check_address(text: str) -> None:
+def _check_address(text: str) -> int:
+    """The address's IP version."""
     try:
         address = ipaddress.ip_address(text)
     except ValueError:
@@ -61,29 +62,36 @@ def _check_address(text: str) -> None:
         f"server address {text} is not a loopback address",
         "a server elsewhere cannot be used yet; run it on this machine's loopback",
     )
+    return address.version
 
 
 def check_transport(experiment: Experiment) -> None:
     """How queries travel: [tls] and the keys of [replay] that say it."""
     replay = experiment.replay
-    _check_choice("replay.transport", replay.transport, TRANSPORTS)
-    _check_choice("replay.closer", replay.closer, CLOSERS)
+    want_choice("replay.transport", replay.transport, TRANSPORTS)
+    want_choice("replay.closer", replay.closer, CLOSERS)
     want(
         not replay.peers or replay.transport in ("trace", "udp"),
         f'replay.peers and replay.transport = "{replay.transport}" exclude each other',
         "only queries over UDP are sent to peers too",
     )
+    want(
+        not replay.peers or not replay.tcp_fallback,
+        "replay.peers and replay.tcp_fallback exclude each other",
+        "leave one of them out",
+    )
+    want(
+        not replay.peers or replay.source_mode != "packet",
+        'replay.peers and replay.source_mode = "packet" exclude each other',
+        "use another source mode",
+    )
     if experiment.tls is not None:
         _check_tls(experiment.tls, experiment.server)
 
 
-def _check_choice(key: str, value: str, choices: tuple[str, ...]) -> None:
-    want(value in choices, f"{key} = {value!r} is unknown", f"use one of {', '.join(choices)}")
-
-
 def _check_tls(tls: Tls, server: Server) -> None:
-    _check_choice("tls.version", tls.version, TLS_VERSIONS)
-    _check_choice("tls.key", tls.key, KEY_TYPES)
+    want_choice("tls.version", tls.version, TLS_VERSIONS)
+    want_choice("tls.key", tls.key, KEY_TYPES)
     want(
         server.kind == "address" or tls.port != server.port,
         f"tls.port = {tls.port} is server.port too",

@@ -16,10 +16,12 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from cli import package, programs
+from cli import VERSION, package, programs
 from cli.errors import RepriseError, UsageError, want
 
+_MARK = "mark"
 _OPTIONS = ("--inventory", "--ssh-config", "--spread-dir")
 
 
@@ -134,7 +136,7 @@ def command_spread(arguments: Sequence[str]) -> int:
             f"cannot read the inventory {wish.inventory}: {error}", "name one host a line"
         ) from None
     folder = wish.folder or Path(f"{wish.output}.spread-{_mark(wish)}")
-    folder.mkdir(parents=True, exist_ok=True)
+    _claim(wish, folder)
     archive = folder / "mutator.tar.gz"
     if not archive.is_file():
         package.write(archive)
@@ -143,9 +145,36 @@ def command_spread(arguments: Sequence[str]) -> int:
 
 
 def _mark(wish: Wish) -> str:
-    """Other inputs or ports are other work: what lies in the folder must not be taken for theirs."""
-    facts = [(str(path.resolve()), path.stat().st_size, path.stat().st_mtime_ns) for path in wish.inputs]
-    return hashlib.sha256(json.dumps([facts, wish.ports]).encode()).hexdigest()[:12]
+    """Other inputs, ports or another version are other work: what lies in the folder must not be taken for
+    theirs. Rules are not part of it: they are applied at the end.
+    """
+    return _digest([_facts(path) for path in wish.inputs], wish)
+
+
+def _digest(inputs: list[Any], wish: Wish) -> str:
+    return hashlib.sha256(json.dumps([inputs, wish.ports, VERSION]).encode()).hexdigest()[:12]
+
+
+def _facts(capture: Path) -> tuple[str, int, int]:
+    """By which a capture that was replaced is known."""
+    return str(capture.resolve()), capture.stat().st_size, capture.stat().st_mtime_ns
+
+
+def _claim(wish: Wish, folder: Path) -> None:
+    """The folder is this work's: new, empty, or left by it."""
+    mark = _digest([str(path.resolve()) for path in wish.inputs], wish)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        known = (folder / _MARK).read_text(encoding="utf-8") if (folder / _MARK).exists() else None
+        want(
+            known == mark if known is not None else not any(folder.iterdir()),
+            f"{folder} holds something else than this work's files: other captures, other ports, or "
+            "another version of Reprise",
+            "give another --spread-dir, or empty it",
+        )
+        (folder / _MARK).write_text(mark, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"cannot use {folder}: {error.strerror}", "give another --spread-dir") from None
 
 
 def _part(folder: Path, number: int) -> Path:
@@ -157,20 +186,40 @@ def _status(folder: Path, number: int) -> Path:
     return _part(folder, number).with_suffix(".status")
 
 
-def _is_done(folder: Path, number: int) -> bool:
-    return _part(folder, number).is_file() and _status(folder, number).is_file()
+def _stamp(folder: Path, number: int) -> Path:
+    """What the capture was when its part was asked for."""
+    return _part(folder, number).with_suffix(".capture")
+
+
+def _is_done(wish: Wish, folder: Path, number: int) -> bool:
+    """Whether the part is there, and of the capture as it is now."""
+    stamp = _stamp(folder, number)
+    return (
+        _part(folder, number).is_file()
+        and _status(folder, number).is_file()
+        and stamp.is_file()
+        and stamp.read_text(encoding="utf-8") == json.dumps(_facts(wish.inputs[number]))
+    )
+
+
+def _begin(wish: Wish, folder: Path, number: int) -> None:
+    """Nothing of an earlier part may be taken for the one that is to come."""
+    _status(folder, number).unlink(missing_ok=True)
+    _stamp(folder, number).write_text(json.dumps(_facts(wish.inputs[number])), encoding="utf-8")
 
 
 def _reduce(wish: Wish, hosts: list[str], folder: Path) -> list[Path]:
     """One job a capture that is not reduced yet; returns the captures that turned out to be cut."""
-    left = [at for at in range(len(wish.inputs)) if not _is_done(folder, at)]
+    left = [at for at in range(len(wish.inputs)) if not _is_done(wish, folder, at)]
     sys.stderr.write(
         f"reprise: {len(wish.inputs)} captures on {len(hosts)} hosts, {len(wish.inputs) - len(left)} of them "
         f"done before, in {folder}\n"
     )
+    for at in left:
+        _begin(wish, folder, at)
     if left:
         _run_parallel(wish, hosts, folder, left)
-    missing = [wish.inputs[at] for at in left if not _is_done(folder, at)]
+    missing = [wish.inputs[at] for at in left if not _is_done(wish, folder, at)]
     if missing:
         raise RepriseError(
             f"{len(missing)} of {len(wish.inputs)} captures were not reduced, the first is {missing[0]}",
@@ -224,9 +273,10 @@ def _merge(wish: Wish, folder: Path, cut: list[Path]) -> int:
 
 def _remove(folder: Path) -> None:
     """Only what was made here."""
-    for path in (*folder.glob("[0-9]*.pcap"), *folder.glob("[0-9]*.status")):
-        path.unlink()
-    for name in ("mutator.tar.gz", "joblog", "log"):
+    for ending in ("pcap", "status", "capture"):
+        for path in folder.glob(f"[0-9]*.{ending}"):
+            path.unlink()
+    for name in ("mutator.tar.gz", "joblog", "log", _MARK):
         (folder / name).unlink(missing_ok=True)
     if not any(folder.iterdir()):
         folder.rmdir()

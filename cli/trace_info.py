@@ -51,11 +51,14 @@ def command_plots(arguments: Sequence[str]) -> int:
     wish = read_arguments(arguments)
     facts = wish.plots / "info.json"
     try:
+        made = not wish.plots.exists()
         wish.plots.mkdir(parents=True, exist_ok=True)
         facts.unlink(missing_ok=True)
         program = programs.own("reprise-mutator")
         done = subprocess.run([program, "info", *wish.rest, "--json-file", str(facts)], check=False)
         if not facts.is_file():
+            if made:
+                wish.plots.rmdir()
             return done.returncode
         trace_plots.write(wish.plots, trace_plots.draw_trace(trace_plots.load(facts)))
     except ReportError as error:

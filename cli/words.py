@@ -7,10 +7,28 @@ from pathlib import Path
 
 from cli import processes
 from cli.errors import RepriseError
+from cli.experiment import Replay, Rtt
 from cli.planned import Step
 from cli.processes import Child, last_line
 
 _CONFIG_LINE = re.compile(r"[\w-]+\.conf:\d+: .+")
+_OPTION = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]*")
+_KEYS = {
+    "--server": "server.addresses",
+    "--server-port": "server.port",
+    "--port": "replay.ports",
+    "--hedge": "replay.hedge_ms",
+    "--skip-source": "replay.skip_sources",
+    "--all-opcodes": "replay.all_opcodes = true",
+    "--generate": "generate.name",
+    "--generate-sources": "generate.sources",
+    "--generate-rd": "generate.rd",
+    "--no-tls-verify": "tls.verify = false",
+    "--queriers": "topology.queriers",
+    "--seed": "mutate.seed",
+    "--malformed": "mutate.malformed",
+    "--skip-bad": "hierarchy.skip_bad = true",
+}
 _CUT = "the trace is cut or corrupt"  # the reader's words
 _CUT_MEND = "what came before is replayed and counted; copy or capture the trace again"
 
@@ -23,13 +41,37 @@ def step_error(step: Step, child: Child, log: str) -> RepriseError:
         words = last_line(child.log)
         what, mend = parts(words)
         what = what or words
-    if step.id == "plan":
-        mend = mend.replace("--skip-bad", "hierarchy.skip_bad = true")
-    if step.id == "synth" and mend == "see --help":
-        mend = "see reprise trace synth --help"
+    what, mend = (in_keys(text, step.id) for text in (what, mend))
     return RepriseError(
         f"{step.title} failed: {what or processes.describe_exit(child.exit or 0)}", mend or f"see {log}"
     )
+
+
+def in_keys(text: str, part: str) -> str:
+    """What a program said, with its options under the names that they have in an experiment. `part`: a step
+    of the plan, "rtt" or "hierarchy.rtt" for a delay line, or "controller", also for what it controls.
+    """
+    if part == "synth":
+        text = text.replace("see --help", "see reprise trace synth --help")
+    return _OPTION.sub(lambda found: _key(found[0], part), text)
+
+
+def _key(option: str, part: str) -> str:
+    """The key of an option; the option itself where it is in no experiment."""
+    name = option.removeprefix("--").replace("-", "_")
+    if part == "synth":
+        return option if name in ("help", "output") else f"synth.{name}"
+    if part in ("rtt", "hierarchy.rtt"):
+        short = name if name == "rtt_ms" else name.removeprefix("rtt_")
+        return f"{part}.{short}" if short in Rtt.__dataclass_fields__ else option
+    if option in _KEYS:
+        return _KEYS[option]
+    if part != "controller":
+        return option
+    if name.startswith("tls_"):
+        return "tls." + name.removeprefix("tls_")
+    known = name in Replay.__dataclass_fields__ or name == "from"
+    return f"replay.{name}" if known else option
 
 
 def judged(reason: str, see: str) -> tuple[str, str]:

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-from cli.errors import RepriseError
+from cli.errors import RepriseError, UsageError
 
 _SCAN_LIMIT = 4 * 1024 * 1024  # bytes read in search of the SOA record
 _MAGICS = ((b"\x1f\x8b", "gz"), (b"BZh", "bz2"), (b"\xfd7zXZ\x00", "xz"), (b"\x28\xb5\x2f\xfd", "zst"))
@@ -28,13 +28,11 @@ def compression(path: Path) -> str | None:
         with path.open("rb") as file:
             head = file.read(8)
     except FileNotFoundError:
-        raise RepriseError(f"no zone file {path}", "set server.zone to a zone file") from None
+        raise UsageError(f"no zone file {path}", "set server.zone to a zone file") from None
     except OSError as error:
-        raise RepriseError(
-            f"cannot read zone file {path}: {error.strerror}", "give a readable file"
-        ) from None
+        raise UsageError(f"cannot read zone file {path}: {error.strerror}", "give a readable file") from None
     if not head:
-        raise RepriseError(f"zone file {path} is empty", "set server.zone to a zone file")
+        raise UsageError(f"zone file {path} is empty", "set server.zone to a zone file")
     return next((name for magic, name in _MAGICS if head.startswith(magic)), None)
 
 
@@ -75,10 +73,10 @@ def find_origin(path: Path) -> str:
         with opened(path) as file:
             text = file.read(_SCAN_LIMIT).decode("utf-8", "replace")
     except (OSError, EOFError, lzma.LZMAError) as error:
-        raise RepriseError(f"zone file {path} cannot be decompressed: {error}", "fetch it again") from None
+        raise UsageError(f"zone file {path} cannot be decompressed: {error}", "fetch it again") from None
     origin = origin_of(text)
     if origin is None:
-        raise RepriseError(f"zone file {path} has no SOA record with a full name", "set server.origin")
+        raise UsageError(f"zone file {path} has no SOA record with a full name", "set server.origin")
     return origin
 
 

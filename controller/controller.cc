@@ -1,5 +1,6 @@
 #include "controller/controller.hh"
 
+#include "controller/check.hh"
 #include "controller/options.hh"
 #include "controller/read_ahead.hh"
 #include "controller/replay_options.hh"
@@ -15,7 +16,6 @@
 #include "core/tree/link.hh"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -43,20 +43,6 @@ constexpr std::uint64_t kReportRoomOffset = 64;          ///< and of a host each
 constexpr Nanoseconds kStep = 10 * kMillisecond;
 
 Nanoseconds seconds(double value) { return static_cast<Nanoseconds>(value * 1e9); }
-
-std::string no_queries(const Options& options, const FeedState& feed) {
-    const std::string lost = trace::losses_suffix(feed.counters, feed.read + feed.responses);
-    if (feed.read > 0) {
-        return fmt::format(
-            "none of the {} queries of {} can be sent ({}{}); give the server an address "
-            "of their family (--server), --all-opcodes, or leave out what skips them",
-            feed.read, options.trace, fmt::join(feed.skipped.named(), ", "), lost);
-    }
-    return fmt::format("no DNS queries to replay in {} ({} packets, {} queries, {} "
-                       "responses{}{}{}); is it a DNS capture, and its port one of --port?",
-                       options.trace, feed.packets, feed.read, feed.responses,
-                       feed.trouble.empty() ? "" : "; ", feed.trouble, lost);
-}
 
 } // namespace
 

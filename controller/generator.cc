@@ -103,10 +103,11 @@ std::optional<Question> Question::parse(std::string_view text) {
 }
 
 Generator::Generator(const Question& question, std::uint32_t sources, const Endpoint& server,
-                     double rate)
+                     double rate, bool recursion_desired)
     : text_(question.text), sources_(sources), server_(server), rate_(rate) {
-    constexpr std::array<std::uint16_t, 6> kHeader{0, 0, 1, 0, 0, 0}; // id, flags, one question
-    for (const std::uint16_t word : kHeader) {
+    constexpr std::uint16_t kRecursionDesired = 0x0100;
+    const std::uint16_t flags = recursion_desired ? kRecursionDesired : 0;
+    for (const std::uint16_t word : std::array<std::uint16_t, 6>{0, flags, 1, 0, 0, 0}) {
         put16(message_, word);
     }
     message_.insert(message_.end(), question.wire.begin(), question.wire.end());

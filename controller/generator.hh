@@ -29,7 +29,8 @@ struct Question {
 /// its port follows when they are through, so that keys repeat as late as can be.
 class Generator : public Input {
 public:
-    Generator(const Question& question, std::uint32_t sources, const Endpoint& server, double rate);
+    Generator(const Question& question, std::uint32_t sources, const Endpoint& server, double rate,
+              bool recursion_desired = false);
 
     bool next(trace::Message& message) override;
 

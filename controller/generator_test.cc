@@ -33,6 +33,13 @@ TEST(Generator, AsksOneQuestionFromSourcesInTurn) {
     }
 }
 
+TEST(Generator, AsksForRecursionWhereTold) {
+    Generator generator(question("."), 1, server("198.18.0.53:53"), 0, true);
+    trace::Message message;
+    ASSERT_TRUE(generator.next(message));
+    EXPECT_EQ(parse_header(message.bytes).value_or(DnsHeader{}).flags, 0x0100);
+}
+
 TEST(Generator, PortFollowsWhenTheIdsAreThrough) {
     Generator generator(question("."), 1, server("198.18.0.53:53"), 0);
     trace::Message message;

@@ -1,8 +1,10 @@
+#include "controller/check.hh"
 #include "controller/controller.hh"
 #include "controller/options.hh"
 #include "controller/report.hh"
 #include "core/command_line.hh"
 #include "core/error.hh"
+#include "core/fd.hh"
 #include "core/log.hh"
 
 namespace {
@@ -18,6 +20,13 @@ int body(int argc, char** argv) {
         return *status;
     }
     reprise::controller::validate(options);
+    if (options.generate.empty() && options.check != "options") {
+        reprise::demand_trace(options.trace);
+    }
+    if (!options.check.empty()) {
+        reprise::controller::check(options);
+        return 0;
+    }
     if (reprise::controller::holds_run(options.results)) {
         throw reprise::UsageError(options.results +
                                   " holds the results of a run; give --results another folder");

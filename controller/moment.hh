@@ -18,6 +18,11 @@ struct Moment {
     /// Parses "12.5" (seconds from the first query), "1475762151.394" (from 100,000,000 on seconds
     /// since the epoch) or RFC 3339, "2016-10-06T13:55:51.394Z", "...+02:00".
     static std::optional<Moment> parse(std::string_view text);
+
+    /// The same of an option, where empty is none.
+    static std::optional<Moment> of(std::string_view text) {
+        return text.empty() ? std::nullopt : parse(text);
+    }
 };
 
 /// The stretch of the trace that is replayed: from `from` up to, not including, `until`.

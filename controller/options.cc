@@ -111,6 +111,8 @@ void add_generator(Command& app, Options& options) {
     app.add_option("--generate-sources", options.generate_sources,
                    "from so many source addresses in turn")
         .show_default();
+    app.add_flag("--generate-rd", options.generate_rd,
+                 "with the flag RD (recursion desired), which resolvers want");
 }
 
 } // namespace
@@ -153,6 +155,11 @@ void add_options(Command& app, Options& options) {
                    "warn of queries sent so many milliseconds after their time; over 10% of them "
                    "make the run unclean; 0 = neither")
         .show_default();
+    app.add_option(
+           "--check", options.check,
+           "play nothing: look at the options, and with trace also whether there is a query "
+           "in TRACE that can be played")
+        .one_of({"options", "trace"});
     app.add_flag("--answers", options.answers, "keep the replies (answers-HOST-N.ra)");
     add_selection(app, options);
     add_play(app, options);

@@ -71,6 +71,8 @@ struct Options {
     DnsTls dns_tls;
     std::string generate; ///< "NAME[/TYPE]" instead of a trace
     std::uint32_t generate_sources = 1;
+    bool generate_rd = false;
+    std::string check; ///< "options" or "trace": look at them and play nothing; empty: play
 };
 
 /// The servers by family.

@@ -92,6 +92,13 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"cannot be read twice", [](Options& o) { o.loop = 2, o.trace = "-"; }},
         Bad{"--from soon", [](Options& o) { o.from = "soon"; }},
         Bad{"--until -1", [](Options& o) { o.until = "-1"; }},
+        Bad{"--from 5 is not before", [](Options& o) { o.from = "5", o.until = "5"; }},
+        Bad{"--in-flight", [](Options& o) { o.in_flight = 0; }},
+        Bad{"--in-flight: must be 1 to 4194304", [](Options& o) { o.in_flight = 4'194'305; }},
+        Bad{"--peers: 16 are over 15",
+            [](Options& o) {
+                o.hedge_ms = 10, o.peers = std::vector<std::string>(16, "127.0.0.2");
+            }},
         Bad{"--duration-s", [](Options& o) { o.duration_s = -1; }},
         Bad{"--sample-sources 0%", [](Options& o) { o.sample_sources = "0%"; }},
         Bad{"--sample-sources 101%", [](Options& o) { o.sample_sources = "101%"; }},

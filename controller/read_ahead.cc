@@ -56,6 +56,7 @@ void ReadAhead::Shared::count() {
 /// What is only looked at; it costs more.
 void ReadAhead::Shared::describe() {
     state.responses = feed->responses();
+    state.rcodes = feed->rcodes();
     state.packets = feed->input().packets();
     state.clock_steps = feed->clock_steps();
     state.sources = feed->sources().size();

@@ -21,6 +21,7 @@ namespace reprise::controller {
 struct FeedState {
     std::uint64_t read = 0; ///< queries, skipped ones included
     std::uint64_t responses = 0;
+    Rcodes rcodes{}; ///< of the responses
     std::uint64_t packets = 0;
     std::uint64_t clock_steps = 0; ///< back, made good
     std::uint64_t sources = 0;

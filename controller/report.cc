@@ -4,6 +4,7 @@
 #include "controller/options.hh"
 #include "controller/read_ahead.hh"
 #include "controller/selection.hh"
+#include "controller/trace_feed.hh"
 #include "controller/verdict.hh"
 #include "core/clock.hh"
 #include "core/replay.pb.h"
@@ -16,6 +17,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <fstream>
 #include <iterator>
@@ -193,6 +195,17 @@ json tls_json(const DnsTls& tls) {
             {"early_data", tls.early_data}};
 }
 
+/// By number; those that were not seen are left out.
+json rcodes_json(const Rcodes& rcodes) {
+    json out = json::object();
+    for (size_t rcode = 0; rcode < rcodes.size(); ++rcode) {
+        if (rcodes.at(rcode) > 0) {
+            out[std::to_string(rcode)] = rcodes.at(rcode);
+        }
+    }
+    return out;
+}
+
 /// How the trace was played, as given.
 json options_json(const Options& options) {
     return {{"source_mode", options.source_mode},
@@ -217,7 +230,8 @@ json options_json(const Options& options) {
             {"tcp_fallback", options.tcp_fallback},
             {"tls", tls_json(options.dns_tls)},
             {"generate", options.generate},
-            {"generate_sources", options.generate_sources}};
+            {"generate_sources", options.generate_sources},
+            {"generate_rd", options.generate_rd}};
 }
 
 json whole_json(const Report& report, const Options& options, const FeedState& feed,
@@ -250,6 +264,7 @@ json whole_json(const Report& report, const Options& options, const FeedState& f
               {"packets", feed.packets},
               {"queries", feed.read},
               {"responses", feed.responses},
+              {"rcodes", rcodes_json(feed.rcodes)},
               {"trouble", trouble.empty() ? json(nullptr) : json(trouble)},
               {"counters", feed.counters},
               {"clock_steps_back", feed.clock_steps},
@@ -291,7 +306,9 @@ Report compile_report(const Options& options, const FeedState& feed, const tree:
     judge(report, feed, fanout);
     judge_sums(report, options, outcome);
     report.clean = report.because.empty();
-    report.json = whole_json(report, options, feed, fanout, outcome).dump(1);
+    // A path may hold any bytes, and JSON only UTF-8.
+    report.json = whole_json(report, options, feed, fanout, outcome)
+                      .dump(1, ' ', false, json::error_handler_t::replace);
     return report;
 }
 

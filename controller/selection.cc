@@ -5,6 +5,7 @@
 #include "core/address.hh"
 #include "core/clock.hh"
 #include "core/dns_message.hh"
+#include "core/query.hh"
 #include "core/trace/reader.hh"
 
 #include <xxhash.h>
@@ -28,7 +29,7 @@ constexpr std::uint64_t kSampleKey = 0x73616d706c653031; // any constant, the sa
 
 constexpr std::array<const char*, static_cast<size_t>(Skip::kCount)> kNames{
     "none",   "opcode", "no_ipv4_server", "no_ipv6_server", "source_prefix", "source_unusable",
-    "sample", "from",   "retransmit",     "duration"};
+    "sample", "from",   "retransmit",     "transport",      "duration"};
 
 std::vector<IpAddress> own_addresses(const Options& options, const Servers& servers) {
     std::vector<IpAddress> own;
@@ -41,6 +42,11 @@ std::vector<IpAddress> own_addresses(const Options& options, const Servers& serv
         own.push_back(peer.address);
     }
     return own;
+}
+
+/// Queriers speak all transports but these.
+bool is_played(Transport transport) {
+    return transport != Transport::kQuic && transport != Transport::kHttps;
 }
 
 } // namespace
@@ -58,6 +64,7 @@ Selection::Selection(const Options& options, const Servers& servers)
       all_usable_(options.source_mode == "ports" || options.source_mode == "mapped"),
       skipped_(parse_prefixes(options.skip_sources)), own_(own_addresses(options, servers)),
       share_(parse_share(options.sample_sources)) {
+    traced_transport_ = !transport_of(options.transport).has_value();
     if (options.collapse_retransmits) {
         retransmits_.emplace(static_cast<Nanoseconds>(options.timeout_s * 1e9));
     }
@@ -68,6 +75,9 @@ Skip Selection::judge(const trace::Message& message) {
     const std::uint8_t opcode = header ? header->opcode() : 0;
     if (!all_opcodes_ && (opcode == kOpcodeNotify || opcode == kOpcodeUpdate)) {
         return Skip::kOpcode;
+    }
+    if (traced_transport_ && !is_played(message.transport)) {
+        return Skip::kTransport;
     }
     const Skip reason = judge_source(message.source.address);
     if (reason != Skip::kNone || !retransmits_) {

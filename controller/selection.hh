@@ -28,6 +28,7 @@ enum class Skip : std::uint8_t {
     kSample,         ///< its source is not of the sample
     kFrom,           ///< before --from
     kRetransmit,     ///< --collapse-retransmits
+    kTransport,      ///< over QUIC or HTTPS, which are not played (without --transport)
     kDuration,       ///< read, but --duration-s was over before it was handed out (--fast)
     kCount
 };
@@ -51,7 +52,8 @@ private:
 
     Servers servers_;
     bool all_opcodes_;
-    bool all_usable_; ///< the server sees other addresses than the trace's
+    bool traced_transport_ = true; ///< queries travel as in the trace
+    bool all_usable_;              ///< the server sees other addresses than the trace's
     std::vector<Prefix> skipped_;
     std::vector<IpAddress> own_; ///< of the server and its peers
     double share_;

@@ -1,6 +1,7 @@
 #include "controller/options.hh"
 #include "controller/selection.hh"
 #include "core/address.hh"
+#include "core/query.hh"
 #include "core/trace/reader.hh"
 
 #include <gtest/gtest.h>
@@ -17,13 +18,14 @@ namespace {
 
 class SelectionTest : public ::testing::Test {
 protected:
-    Skip judge(const char* source, unsigned opcode = 0) {
+    Skip judge(const char* source, unsigned opcode = 0, Transport transport = Transport::kUdp) {
         Selection selection(options_, parse_servers(servers_, 53));
         const std::array<std::uint8_t, 17> bytes{
             0, 7, static_cast<std::uint8_t>(opcode << 3U), 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 2,
             0, 1};
         trace::Message message;
         message.source.address = *IpAddress::parse(source);
+        message.transport = transport;
         message.bytes = bytes;
         return selection.judge(message);
     }
@@ -38,6 +40,18 @@ TEST_F(SelectionTest, OpcodesThatChangeServers) {
     EXPECT_EQ(judge("192.0.2.1", 5), Skip::kOpcode);
     options_.all_opcodes = true;
     EXPECT_EQ(judge("192.0.2.1", 5), Skip::kNone);
+}
+
+TEST_F(SelectionTest, TransportsThatAreNotPlayed) {
+    for (const Transport transport : {Transport::kQuic, Transport::kHttps}) {
+        options_.transport = "trace";
+        EXPECT_EQ(judge("192.0.2.1", 0, transport), Skip::kTransport);
+        options_.transport = "tls";
+        EXPECT_EQ(judge("192.0.2.1", 0, transport), Skip::kNone);
+    }
+    options_.transport = "trace";
+    EXPECT_EQ(judge("192.0.2.1", 0, Transport::kTls), Skip::kNone);
+    EXPECT_STREQ(skip_name(Skip::kTransport), "transport");
 }
 
 TEST_F(SelectionTest, AFamilyWithoutAServer) {

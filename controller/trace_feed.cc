@@ -9,6 +9,7 @@
 #include "controller/source_table.hh"
 #include "core/address.hh"
 #include "core/clock.hh"
+#include "core/dns_message.hh"
 #include "core/query.hh"
 #include "core/trace/reader.hh"
 
@@ -22,10 +23,6 @@
 
 namespace reprise::controller {
 namespace {
-
-std::optional<Moment> moment(const std::string& text) {
-    return text.empty() ? std::nullopt : Moment::parse(text);
-}
 
 double share_of(std::uint64_t done, std::uint64_t all) {
     return all == 0 ? 0 : static_cast<double>(done) / static_cast<double>(all);
@@ -54,7 +51,7 @@ std::unique_ptr<Input> open_input(const Options& options, const Servers& servers
     if (const auto question = Question::parse(options.generate)) {
         const Endpoint& server = servers.v4 ? *servers.v4 : servers.v6.value_or(Endpoint{});
         return std::make_unique<Generator>(*question, options.generate_sources, server,
-                                           options.pace.rate);
+                                           options.pace.rate, options.generate_rd);
     }
     auto trace = std::make_unique<TraceInput>(
         options.trace,
@@ -68,7 +65,7 @@ std::unique_ptr<Input> open_input(const Options& options, const Servers& servers
 TraceFeed::TraceFeed(const Options& options, const Servers& servers)
     : sources_(options.results + "/sources.csv"), input_(open_input(options, servers, sources_)),
       selection_(options, servers), steady_(longest_way_back(options)), timetable_(options.pace),
-      span_(moment(options.from), moment(options.until)),
+      span_(Moment::of(options.from), Moment::of(options.until)),
       transport_(transport_of(options.transport)), laps_(options.loop), limit_(options.limit),
       duration_(static_cast<Nanoseconds>(options.duration_s * 1e9)) {}
 
@@ -117,6 +114,14 @@ bool TraceFeed::pull(trace::Message& message) {
             return true;
         }
         ++responses_;
+        count_rcode(message);
+    }
+}
+
+/// Without EDNS's extension.
+void TraceFeed::count_rcode(const trace::Message& response) {
+    if (const auto header = parse_header(response.bytes)) {
+        ++rcodes_.at(header->rcode());
     }
 }
 

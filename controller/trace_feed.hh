@@ -18,6 +18,7 @@
 #include "core/query.hh"
 #include "core/trace/reader.hh"
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -31,6 +32,8 @@ namespace reprise::controller {
 /// it cannot be read at all.
 std::unique_ptr<Input> open_input(const Options& options, const Servers& servers,
                                   const SourceTable& sources);
+
+using Rcodes = std::array<std::uint64_t, 16>;
 
 class TraceFeed {
 public:
@@ -48,6 +51,9 @@ public:
 
     /// Steps back of the trace's clock that were made good.
     [[nodiscard]] std::uint64_t clock_steps() const { return steady_.steps(); }
+
+    /// The trace's responses by rcode, without EDNS's extension.
+    [[nodiscard]] const Rcodes& rcodes() const { return rcodes_; }
 
     /// Skipped queries by reason.
     [[nodiscard]] const SkipCounts& skips() const { return skips_; }
@@ -67,6 +73,7 @@ public:
 private:
     bool next_query(Query& query);
     bool pull(trace::Message& message);
+    void count_rcode(const trace::Message& response);
     void hold_close(const trace::Message& message);
     void describe(const trace::Message& message, Query& query);
     bool next_lap();
@@ -91,6 +98,7 @@ private:
     bool ended_ = false; ///< by a limit
     std::uint64_t read_ = 0;
     std::uint64_t responses_ = 0;
+    Rcodes rcodes_{};
     SkipCounts skips_;
     PlayedConnections played_;  ///< of this lap
     std::vector<Query> closes_; ///< since the query before

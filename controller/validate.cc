@@ -7,6 +7,7 @@
 #include "controller/timetable.hh"
 #include "core/address.hh"
 #include "core/error.hh"
+#include "core/limits.hh"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -52,12 +53,18 @@ void validate_pace(const Options& options) {
 void validate_span(const Options& options) {
     demand_moment(options.from, "--from");
     demand_moment(options.until, "--until");
+    const auto from = Moment::of(options.from);
+    const auto until = Moment::of(options.until);
+    demand(!from || !until || from->absolute != until->absolute || from->value < until->value,
+           fmt::format("--from {} is not before --until {}; give an earlier or a later one",
+                       options.from, options.until));
     demand(options.duration_s >= 0 && options.duration_s < 1e8,
            "--duration-s: must be 0 to 100000000 seconds");
     const bool ends = options.limit > 0 || options.duration_s > 0;
     demand(options.loop > 0 || ends,
            "--loop 0 plays for ever; give --limit or --duration-s as well");
-    demand(options.loop == 1 || std::filesystem::is_regular_file(options.trace),
+    demand(options.loop == 1 || options.check == "options" ||
+               std::filesystem::is_regular_file(options.trace),
            fmt::format("--loop: {} cannot be read twice; give a file", options.trace));
 }
 
@@ -83,7 +90,8 @@ void validate_generator(const Options& options) {
 }
 
 void validate_hedge(const Options& options) {
-    parse_hedge_peers(options.peers, options.server_port);
+    const size_t peers = parse_hedge_peers(options.peers, options.server_port).size();
+    demand(peers <= kMostPeers, fmt::format("--peers: {} are over {}", peers, kMostPeers));
     demand(options.hedge_ms >= 0 && options.hedge_ms < options.timeout_s * 1e3,
            "--hedge: must be above 0 and below --timeout-s, in milliseconds");
     demand((options.hedge_ms > 0) == !options.peers.empty(),
@@ -143,7 +151,8 @@ void validate(const Options& options) {
     demand_time(options.max_lateness_s, "--max-lateness-s");
     demand(options.late_ms >= 0 && options.late_ms <= kMostLateMs,
            fmt::format("--late-ms: must be 0 to {}", kMostLateMs));
-    demand(options.in_flight > 0, "--in-flight: must be at least 1");
+    demand(options.in_flight > 0 && options.in_flight <= kMostInFlight,
+           fmt::format("--in-flight: must be 1 to {}", kMostInFlight));
     demand(options.server_port > 0, "--server-port: must be 1 to 65535");
     demand_one_of(options.source_mode, "--source-mode", {"ports", "addresses", "mapped", "packet"});
     parse_share(options.sample_sources);

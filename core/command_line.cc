@@ -1,8 +1,10 @@
 #include "core/command_line.hh"
 
 #include "core/error.hh"
+#include "core/nearest.hh"
 
 #include <CLI/CLI.hpp>
+#include <fmt/format.h>
 
 #include <cstddef>
 #include <cstdint> // IWYU pragma: keep: of the instantiations
@@ -16,12 +18,37 @@ namespace reprise {
 
 namespace {
 
+/// The subcommand whose options were read last, or the program itself.
+const CLI::App& innermost(const CLI::App& app) {
+    const auto chosen = app.get_subcommands();
+    return chosen.empty() ? app : innermost(*chosen.front());
+}
+
+/// What is wrong with words that nothing takes: an option that was misspelt has its nearest named.
+std::string unexpected(const CLI::App& app, const CLI::ExtrasError& error) {
+    std::vector<std::string> known;
+    for (const CLI::Option* option : innermost(app).get_options()) {
+        const std::vector<std::string>& names = option->get_lnames();
+        known.insert(known.end(), names.begin(), names.end());
+    }
+    for (const std::string& word : app.remaining(true)) {
+        const std::string name = word.starts_with("--") ? word.substr(2, word.find('=') - 2) : "";
+        const std::string near = nearest_word(name, known);
+        if (!near.empty()) {
+            return fmt::format("--{} is no option; did you mean --{}?", name, near);
+        }
+    }
+    return std::string(error.what()) + "; see --help";
+}
+
 /// Parses by `parse`; as Command::parse.
 std::optional<int> run_parser(const CLI::App& app, const std::function<void()>& parse) {
     try {
         parse();
     } catch (const CLI::Success& success) {
         return app.exit(success);
+    } catch (const CLI::ExtrasError& error) {
+        throw UsageError(unexpected(app, error));
     } catch (const CLI::ParseError& error) {
         throw UsageError(std::string(error.what()) + "; see --help");
     }

@@ -302,5 +302,15 @@ TEST(Command, ASubcommandKeepsItsProgram) {
     EXPECT_EQ(file, "x");
 }
 
+TEST(Command, NamesTheNearestOption) {
+    double rate = 0;
+    Command command;
+    command.add_subcommand("make", "").add_option("--rate", rate, "");
+    EXPECT_EQ(complaint(command, {"make", "--rtae", "5"}),
+              "--rtae is no option; did you mean --rate?");
+    EXPECT_EQ(complaint(command, {"make", "--rat=5"}), "--rat is no option; did you mean --rate?");
+    EXPECT_THAT(complaint(command, {"make", "--wholly-other"}), HasSubstr("; see --help"));
+}
+
 } // namespace
 } // namespace reprise

@@ -42,4 +42,8 @@ size_t raise_descriptor_limit();
 /// Sets O_NONBLOCK. Throws SystemError.
 void set_nonblocking(int fd);
 
+/// Throws UsageError where a trace that was asked for is not there or is a folder. "-" is standard
+/// input. Nothing is opened, for it may be a pipe.
+void demand_trace(const std::string& path);
+
 } // namespace reprise

@@ -1,6 +1,7 @@
 #include "mutator/command_line.hh"
 
 #include "core/command_line.hh"
+#include "core/fd.hh"
 #include "mutator/commands.hh"
 #include "mutator/mutate.hh"
 #include "mutator/mutate_options.hh"
@@ -8,6 +9,7 @@
 #include "mutator/rtts.hh"
 #include "mutator/synth_command.hh"
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -112,18 +114,25 @@ void add_commands(Command& app, CommandLine& line) {
 
 int run_command(const Command& app, const CommandLine& line) {
     if (app.got_subcommand("info")) {
+        demand_trace(line.info.trace);
         return run_info(line.info);
     }
     if (app.got_subcommand("answers")) {
+        demand_trace(line.answers.trace);
         return run_answers(line.answers);
     }
     if (app.got_subcommand("mutate")) {
+        if (line.mutate.options.check != "options") {
+            std::ranges::for_each(line.mutate.options.inputs.paths, demand_trace);
+        }
         return run_mutate(mutate_options(app, line.mutate));
     }
     if (app.got_subcommand("reduce")) {
+        demand_trace(line.reduce.trace);
         return run_reduce(line.reduce);
     }
     if (app.got_subcommand("rtts")) {
+        demand_trace(line.rtts.trace);
         return run_rtts(line.rtts);
     }
     return run_synth(line.synth, line.synth_output);

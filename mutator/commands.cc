@@ -26,15 +26,6 @@
 namespace reprise::mutator {
 namespace {
 
-/// The trace was readable but holds nothing to work on.
-std::string no_queries(const std::string& path, const trace::Reader& reader,
-                       std::uint64_t responses) {
-    return fmt::format("{} holds no DNS query ({} packets, {} responses{}{}{}); check that it is "
-                       "the right file and give --port N for DNS on another port",
-                       path, reader.packets(), responses, reader.trouble().empty() ? "" : ", ",
-                       reader.trouble(), trace::losses_suffix(reader.counters(), responses));
-}
-
 FileFacts facts_of(const std::string& path, const trace::Reader& reader, std::uint64_t messages) {
     return {.path = path,
             .description = reader.description(),
@@ -109,6 +100,14 @@ void read_all(trace::Reader& reader, const char* what, auto&& take) {
 }
 
 } // namespace
+
+std::string no_queries(const std::string& path, const trace::Reader& reader,
+                       std::uint64_t responses) {
+    return fmt::format("{} holds no DNS query ({} packets, {} responses{}{}{}); check that it is "
+                       "the right file and give --port N for DNS on another port",
+                       path, reader.packets(), responses, reader.trouble().empty() ? "" : ", ",
+                       reader.trouble(), trace::losses_suffix(reader.counters(), responses));
+}
 
 int run_info(const InfoOptions& options) {
     TraceInfo info;

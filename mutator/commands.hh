@@ -7,6 +7,10 @@
 #include <string>
 #include <vector>
 
+namespace reprise::trace {
+class Reader;
+}
+
 namespace reprise::mutator {
 
 struct InfoOptions {
@@ -28,5 +32,9 @@ struct AnswersOptions {
 int run_info(const InfoOptions& options);
 int run_answers(const AnswersOptions& options);
 int run_synth(const SynthOptions& options, const std::string& output);
+
+/// What is said of a trace that was readable but holds nothing to work on.
+std::string no_queries(const std::string& path, const trace::Reader& reader,
+                       std::uint64_t responses);
 
 } // namespace reprise::mutator

@@ -4,6 +4,7 @@
 #include "core/error.hh"
 #include "core/fd.hh"
 #include "core/trace/reader.hh"
+#include "mutator/commands.hh"
 #include "mutator/inputs.hh"
 #include "mutator/mutate_report.hh"
 #include "mutator/output_file.hh"
@@ -18,6 +19,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstdint>
 #include <cstdio>
 #include <malloc.h>
 #include <memory>
@@ -103,7 +105,34 @@ std::optional<OutputFile> open_report(const MutateOptions& options) {
 
 } // namespace
 
+namespace {
+
+/// Each input is read up to its first query.
+int check_mutate(const MutateOptions& options) {
+    make_rules(options.rules);
+    if (options.check == "options") {
+        return 0;
+    }
+    for (const std::string& path : options.inputs.paths) {
+        trace::Reader reader(path, {.ports = options.inputs.ports});
+        trace::Message message;
+        std::uint64_t responses = 0;
+        while (reader.next(message) && message.response) {
+            ++responses;
+        }
+        if (message.bytes.empty() || message.response) {
+            throw Error(no_queries(path, reader, responses));
+        }
+    }
+    return 0;
+}
+
+} // namespace
+
 int run_mutate(const MutateOptions& options) {
+    if (!options.check.empty()) {
+        return check_mutate(options);
+    }
     std::signal(SIGPIPE, SIG_IGN); // NOLINT(cert-err33-c): writing says so, with the pipe's name
     keep_freed_memory();
     raise_descriptor_limit(); // files that overlap in time are open together

@@ -16,6 +16,8 @@ struct MutateOptions {
     unsigned jobs = 1;
     RuleSet rules;
     std::string report; ///< JSON file; empty for none
+    std::string
+        check; ///< "options" or "trace": look at the rules, and at the inputs; write nothing
 };
 
 /// Returns the exit status: 0, or 1 where an input was cut, damaged or could not be read (the

@@ -50,6 +50,11 @@ void add_files(Command& command, MutateLine& line) {
     command.add_option("--jobs", options.jobs, "Threads; the output is the same for any number")
         .in_range(1U, kMostJobs)
         .show_default();
+    command
+        .add_option(
+            "--check", options.check,
+            "Write nothing: look at the rules, and with trace also for a query in each input")
+        .one_of({"options", "trace"});
     command.add_option("--report", options.report, "File for what was done, as JSON");
 }
 

@@ -178,6 +178,7 @@ void add_form(Command& command, SynthOptions& options) {
                     "Form to write: pcap, text or stream; by the file's ending (.tsv, .txt, .rps) "
                     "where it is not given, else pcap")
         .one_of({"pcap", "text", "stream"});
+    command.add_flag("--check", options.check, "Write nothing: look at the options");
 }
 
 OutputForm output_form(const SynthOptions& options, const std::string& output) {
@@ -235,6 +236,9 @@ int run_synth(const SynthOptions& options, const std::string& output) {
     std::vector<std::string> tlds;
     if (needs_tlds(plan)) {
         tlds = load_tlds(options.tld_file);
+    }
+    if (options.check) {
+        return 0;
     }
     const auto sink = open_sink(options, output);
     Synthesizer synthesizer(plan, std::move(tlds), *sink);

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <cstddef>
 #include <fstream>
@@ -169,7 +170,8 @@ AddressMap parse_map(std::string_view text, const std::string& name) {
 AddressMap read_map(const std::string& path) {
     std::ifstream in(path, std::ios::binary);
     if (!in) {
-        throw SystemError(fmt::format("open the map {}", path));
+        throw UsageError(fmt::format("--map {}: {}; give the map.tsv of a plan", path,
+                                     std::generic_category().message(errno)));
     }
     const std::string text{std::istreambuf_iterator<char>(in), {}};
     if (in.bad()) {

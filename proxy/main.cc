@@ -4,6 +4,8 @@
 #include "proxy/options.hh"
 #include "proxy/process.hh"
 
+#include <utility>
+
 namespace {
 
 int body(int argc, char** argv) {
@@ -16,7 +18,8 @@ int body(int argc, char** argv) {
     if (const auto status = app.parse(argc, argv)) {
         return *status;
     }
-    return reprise::proxy::run_process(line.process, reprise::proxy::model_of(line));
+    auto model = reprise::proxy::model_of(line);
+    return line.check ? 0 : reprise::proxy::run_process(line.process, std::move(model));
 }
 
 } // namespace

@@ -70,7 +70,8 @@ void add_commands(Command& app, CommandLine& line) {
                         "beside the meta-DNS-server: its answers go to the resolver, as if from "
                         "the server that was asked"),
             line);
-    add_command(app, line, Side::kNone, "delay", "delays packets and rewrites nothing");
+    add_command(app, line, Side::kNone, "delay", "delays packets and rewrites nothing")
+        .add_flag("--check", line.check, "delay nothing: look at the options and their files");
 }
 
 std::unique_ptr<DelayModel> model_of(const CommandLine& line) {

@@ -17,6 +17,7 @@ namespace reprise::proxy {
 struct CommandLine {
     ProcessOptions process; ///< with the side of the subcommand
     DelayOptions delay;
+    bool check = false; ///< only look at the delay's options and files
 };
 
 /// Adds the subcommands; `line` must outlive parsing.

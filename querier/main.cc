@@ -54,6 +54,7 @@ struct Commands {
     DistributorOptions distributor;
     std::string listen;
     std::string cpus;
+    bool check = false;
     std::optional<unsigned> cpu;
 
     void add_distribute() {
@@ -73,6 +74,7 @@ struct Commands {
             .add_option("--feed", distributor.feeds,
                         "[NAME=]HOST:PORT of a further distributor to feed; repeatable")
             .allow_extra_args(false);
+        command.add_flag("--check", check, "Look at the options and start nothing");
     }
 
     void add_query() {
@@ -123,7 +125,7 @@ struct Commands {
         if (!cpus.empty()) {
             distributor.cpus = reprise::querier::parse_cpus(cpus);
         }
-        return reprise::querier::run_distributor(distributor);
+        return check ? 0 : reprise::querier::run_distributor(distributor);
     }
 };
 

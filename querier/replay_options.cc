@@ -1,5 +1,6 @@
 // From what the controller asks for to what the replay does.
 #include "core/address.hh"
+#include "core/limits.hh"
 #include "core/replay.pb.h"
 #include "querier/process.hh"
 #include "querier/replayer.hh"
@@ -20,8 +21,7 @@
 namespace reprise::querier {
 namespace {
 
-constexpr size_t kMostInFlight = size_t{1} << 22U;
-constexpr size_t kMostPeers = kMostPaths - 1;
+static_assert(kMostPeers + 1 == kMostPaths);
 
 std::optional<Endpoint> endpoint(const std::string& text, std::string& error) {
     const auto parsed = Endpoint::parse(text);

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from report import html, plots, whole_file
 from report.compare import compare
-from report.errors import ReportError
+from report.errors import Parser, ReportError
 from report.run import Json, Run, open_run
 from report.sources import Reading, Source, open_source, reading_arguments, trace_of, zone_of
 from report.summary import Measured, measure, summarize, write_summary
@@ -24,7 +24,7 @@ def main(argv: Sequence[str]) -> int:
     """Exit status: 0 done, 1 it could not be done, 2 usage. Errors are one line on standard error."""
     status, error = attempt(argv)
     if error:
-        print(f"reprise: error: {error}", file=sys.stderr)
+        print(f"reprise: error: {' '.join(error.split())}", file=sys.stderr)
     return status
 
 
@@ -37,7 +37,7 @@ def attempt(argv: Sequence[str]) -> tuple[int, str]:
     try:
         return int(arguments.run(arguments)), ""
     except ReportError as error:
-        return 1, str(error)
+        return error.status, str(error)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1, ""
@@ -50,7 +50,7 @@ def attempt(argv: Sequence[str]) -> tuple[int, str]:
 
 def parser() -> argparse.ArgumentParser:
     """Pure: the command line as a value."""
-    top = argparse.ArgumentParser(prog="reprise", description="Summaries, reports and comparisons of runs.")
+    top = Parser(prog="reprise", description="Summaries, reports and comparisons of runs.")
     commands = top.add_subparsers(dest="command", required=True)
     one = commands.add_parser("summary", help="write summary.json of each run")
     one.add_argument("runs", nargs="+", type=Path, metavar="RUN")
@@ -89,7 +89,14 @@ def _summary(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _want_parent(path: Path | None) -> None:
+    """What is written at the end must have a place before the work begins."""
+    if path is not None and not path.resolve().parent.is_dir():
+        raise ReportError(f"{path}: its folder is not there", "make it, or give another name", 2)
+
+
 def _report(arguments: argparse.Namespace) -> int:
+    _want_parent(arguments.output)
     measured = [measure(open_run(folder)) for folder in arguments.runs]
     summaries = [_write_report(one) for one in measured]
     for folder in arguments.runs:
@@ -113,9 +120,10 @@ def _write_report(measured: Measured) -> Json:
 
 
 def _compare(arguments: argparse.Namespace) -> int:
+    _want_parent(arguments.json)
     if len(arguments.sides) > 2:
         raise ReportError(
-            "more than two things to compare", "name one run, or two of run, trace and .ra file"
+            "more than two things to compare", "name one run, or two of run, trace and .ra file", 2
         )
     with tempfile.TemporaryDirectory(prefix="reprise-compare-") as scratch:
         before, after = _sides(arguments, Path(scratch))
@@ -138,7 +146,7 @@ def _sides(arguments: argparse.Namespace, scratch: Path) -> tuple[Source, Source
     if len(sides) == 1:
         if run is None:
             raise ReportError(
-                f"{arguments.sides[0]} is compared with nothing", "name a second side, or a run folder"
+                f"{arguments.sides[0]} is compared with nothing", "name a second side, or a run folder", 2
             )
         sides.insert(0, open_source(trace_of(run), reading))
     first, second = sides

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from report.summary import Measured
 
 _NONE_SENT = "no query reached the server"
+NO_PORT = "no free port"  # the querier's words
 ENDS = ("answered", "timed_out", "send_failed", "connection_failed", "skipped", "lost")
 _UNKNOWN_ENDS = re.compile(r"\d+ queries have no known end: their host was lost")
 
@@ -36,6 +37,7 @@ def reasons(measured: Measured, queries: dict[str, int], testbed: Findings, reso
         *testbed.losses,
         *datapath.reasons(run, resolver),
         *_sum_reasons(run, files, measured.totals, queries),
+        *_own_reasons(files, queries),
         *run.problems,
     ):
         again = any(reason.startswith(_stem(one)) for one in found)  # the same, maybe with a mend
@@ -127,6 +129,16 @@ def _file_reasons(files: list[RqFile]) -> Iterator[str]:
         if file.statistics.get("clean") is False:
             because = file.statistics.get("because") or "no reason given"
             yield f"querier {file.host}/{file.querier}: {because}"
+
+
+def _own_reasons(files: list[RqFile], queries: dict[str, int]) -> Iterator[str]:
+    """What kept queries from the server lay with the client's host, not with the server."""
+    if queries["send_failed"]:
+        yield f"the client's host could not send {queries['send_failed']} queries; see logs/"
+    if ports := failures(files).get(NO_PORT):
+        yield f"{NO_PORT} at the client's host for {ports} connections"
+    if queries["read"] and not queries.get("sent", 0) and queries["read"] == queries["skipped"]:
+        yield f"nothing was sent: all {queries['read']} queries were skipped"
 
 
 def _unsent_reasons(files: list[RqFile], queries: dict[str, int]) -> Iterator[str]:

@@ -1,10 +1,41 @@
-"""The one error this package raises for bad input; printed as a single line, never as a traceback."""
+"""How errors are told: in one line, never as a traceback."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import NoReturn
 
 
 class ReportError(Exception):
-    """`what` is wrong and `mend` is what the operator can do about it."""
+    """What this package raises for bad input. `what` is wrong and `mend` is what the operator can do.
 
-    def __init__(self, what: str, mend: str) -> None:
+    `status` is the command's: 1, or 2 where what was named is not there or not what was asked for.
+    """
+
+    def __init__(self, what: str, mend: str, status: int = 1) -> None:
         super().__init__(f"{what}; {mend}")
         self.what = what
         self.mend = mend
+        self.status = status
+
+
+class Parser(argparse.ArgumentParser):
+    """A wrong command line is one line with the mend, as every other error, and exit status 2."""
+
+    def parse_args(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
+    ) -> argparse.Namespace:
+        """What no option takes is told with the help of the command that it was given to."""
+        found, left = self.parse_known_args(args, namespace)
+        if left:
+            command = " ".join((self.prog, getattr(found, "command", ""))).strip()
+            self.exit(2, _line(f"{' '.join(left)} is not understood", command))
+        return found
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, _line(message, self.prog))
+
+
+def _line(what: str, command: str) -> str:
+    return f"reprise: error: {' '.join(what.split())}; see {command} --help\n"

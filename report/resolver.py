@@ -50,8 +50,3 @@ def _unmapped(run: Run) -> list[Json]:
     return [
         {"address": address, "packets": count} for address, count in packets.most_common(_MOST_NAMED) if count
     ]
-
-
-def warnings(run: Run) -> list[str]:
-    """What makes a clean run say less than it seems to."""
-    return [str(one) for one in (run.manifest or {}).get("warnings", [])]

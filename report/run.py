@@ -86,13 +86,13 @@ def as_list(value: object) -> list[Any]:
 def open_run(folder: Path) -> Run:
     """Raises ReportError where the folder is none, holds nothing of a run, or is of an unknown schema."""
     if not folder.is_dir():
-        raise ReportError(f"{folder} is not a results folder", "name a folder below results/")
+        raise ReportError(f"{folder} is not a results folder", "name a folder below results/", 2)
     problems: list[str] = []
     manifest = _read_json(folder / "manifest.json", problems)
     controller = _read_json(folder / "controller.json", problems)
     records = tuple(sorted(folder.glob("queries-*.rq")))
     if manifest is None and controller is None and not records:
-        raise ReportError(f"{folder} holds no run", "name a folder that `reprise run` wrote")
+        raise ReportError(f"{folder} holds no run", "name a folder that `reprise run` wrote", 2)
     return Run(
         folder=folder,
         manifest=manifest,

@@ -84,7 +84,7 @@ def _is_ra(path: Path) -> bool:
             return file.read(8) == rafile.HEADER_MAGIC
     except OSError as error:
         raise ReportError(
-            f"cannot read {path}: {error.strerror}", "check the path and its permissions"
+            f"cannot read {path}: {error.strerror}", "check the path and its permissions", 2
         ) from error
 
 

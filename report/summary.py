@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from report import clean, connections, percentiles, resolver, server, timing, whole_file
+from report import answers, clean, connections, percentiles, resolver, server, timing, whole_file
 from report.rcodes import rcode_name
 from report.records import NEVER, Columns, Totals, load
 from report.rqfile import NO_RCODE, SKIP_REASONS, TRANSPORTS, RqFile, Status, read_rq
@@ -51,7 +51,7 @@ def summarize(measured: Measured) -> Json:
     """Pure: the whole summary as JSON values."""
     run, columns = measured.run, measured.columns
     queries = count_queries(measured)
-    rcodes = _rcodes(columns)
+    rcodes, skipped = _rcodes(columns), skip_reasons(measured)
     of_resolver = resolver.summarize(run, rcodes)
     testbed = look_at(run, measured.files)
     because = clean.reasons(measured, queries, testbed, of_resolver)
@@ -62,7 +62,7 @@ def summarize(measured: Measured) -> Json:
         "clean": not because,
         "unclean_because": because,
         "queries": queries,
-        "skipped": skip_reasons(measured),
+        "skipped": skipped,
         "sources": _number((run.controller or {}).get("sources"), measured.totals.sources),
         "duration_s": duration_s(columns),
         "transport": _by_transport(columns),
@@ -88,7 +88,11 @@ def summarize(measured: Measured) -> Json:
         "reply_bytes": measured.totals.reply_bytes,
         "packets_per_query": _packets_per_query(run, queries["sent"]),
         "resolver": of_resolver,
-        "warnings": [*_controller_warnings(run), *resolver.warnings(run), *testbed.remarks],
+        "warnings": [
+            *_controller_warnings(run),
+            *answers.warnings(run, rcodes, skipped),
+            *testbed.remarks,
+        ],
         "trace_notes": _trace_notes(run),
         **_cpu(measured),
         "peak_rss_bytes": _memory(measured),

@@ -9,12 +9,13 @@ import os
 from pathlib import Path
 
 
-def write(path: Path, content: str | bytes, durable: bool = True) -> None:
+def write(path: Path, content: str | bytes, durable: bool = True, mode: int = 0o644) -> None:
     """Writes a file, replacing one of that name. `durable` has it on the disk before its name changes;
     what can be made again need not wait for that.
     """
     half = _half(path)
     try:
+        half.touch(mode)
         with half.open("wb") as file:
             file.write(_bytes(content))
             if durable:

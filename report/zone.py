@@ -90,7 +90,9 @@ def read_zone(path: Path, origin: str | None = None) -> Zone:
         text = _text(path)
     except (OSError, EOFError, lzma.LZMAError, subprocess.CalledProcessError) as error:
         raise ReportError(
-            f"cannot read the zone {path}: {error}", "check the path and its compression"
+            f"cannot read the zone {path}: {error}",
+            "check the path and its compression",
+            1 if path.is_file() else 2,
         ) from error
     try:
         return parse_zone(text, origin)

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from cli import VERSION, licenses, package, programs
+from cli import VERSION, licenses, package, programs, spread
 from cli.errors import RepriseError, UsageError
 from cli.spread import logins, parse
 from tests import command, packets
@@ -273,3 +273,24 @@ def test_the_package_runs_unprivileged_without_anything_else(packed: Path, tmp_p
     assert len(done.stdout.splitlines()) == 102
     libraries = subprocess.run([program, "--version"], env={}, capture_output=True, text=True, check=True)
     assert libraries.stdout.strip() == VERSION
+
+
+def test_a_folder_with_other_work_is_refused(tmp_path: Path) -> None:
+    """By its captures, their ports, and anything that is none of ours; nothing of it is touched."""
+    captures = _captures(tmp_path)
+    inventory = tmp_path / "hosts"
+    inventory.write_text("nowhere.invalid\n")
+    work = tmp_path / "work"
+    work.mkdir()
+    (work / "notes").write_text("mine")
+    words = ("-o", tmp_path / "out.rps", "--inventory", inventory, "--spread-dir", work)
+    refused = _mutate(*captures, *words)
+    assert (refused.returncode, len(refused.stderr.splitlines())) == (2, 1)
+    assert f"{work} holds something else than this work's files" in refused.stderr
+    (work / "notes").unlink()
+    spread._claim(parse([*map(str, (*captures, *words))]), work)
+    for count, more in ((2, ()), (3, ("--port", "5353"))):
+        refused = _mutate(*captures[:count], *words, *more)
+        assert refused.returncode == 2, refused.stderr
+        assert "give another --spread-dir" in refused.stderr
+    assert [path.name for path in work.iterdir()] == ["mark"]

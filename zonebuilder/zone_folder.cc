@@ -258,7 +258,8 @@ std::vector<ZoneEntry> parse_zones_json(std::string_view text) {
 std::vector<ZoneEntry> list_zones(const fs::path& folder) {
     std::error_code error;
     if (!fs::is_directory(folder, error)) {
-        throw Error(fmt::format("{} is no folder; give the folder of zone files", folder.string()));
+        throw UsageError(
+            fmt::format("{} is no folder; give the folder of zone files", folder.string()));
     }
     std::vector<ZoneEntry> entries;
     // A link that leads nowhere is a list that is lost, and not a folder without one.

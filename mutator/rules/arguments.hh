@@ -12,7 +12,7 @@
 // the values of the key before it, or is the value of the kind's first key.
 
 #include "core/error.hh"
-#include "mutator/rules/nearest.hh" // IWYU pragma: export
+#include "core/nearest.hh" // IWYU pragma: export
 
 #include <cstdint>
 #include <optional>

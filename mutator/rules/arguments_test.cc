@@ -41,17 +41,6 @@ std::string options_error(const std::vector<std::pair<std::string, std::string>>
     });
 }
 
-TEST(Nearest, FindsWordsWithFewMistakes) {
-    const std::vector<std::string> words{"size", "share", "version"};
-    EXPECT_EQ(nearest_word("sizze", words), "size");
-    EXPECT_EQ(nearest_word("SHARE", words), "share");
-    EXPECT_EQ(nearest_word("versionnn", words), "version");
-    EXPECT_EQ(nearest_word("nothing", words), "");
-    EXPECT_EQ(nearest_word("", words), "");
-    EXPECT_EQ(nearest_word(std::string(1'000'000, 's'), words), "");
-    EXPECT_EQ(suggestion("ab", words), "; known: size, share, version");
-}
-
 TEST(Arguments, ReadsEachType) {
     auto arguments = arguments_of({{"size", {"1232"}, "rules.toml:4"},
                                    {"share", {"12.5"}, "rules.toml:5"},

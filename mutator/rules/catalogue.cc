@@ -1,8 +1,8 @@
 #include "mutator/rules/catalogue.hh"
 
+#include "core/nearest.hh"
 #include "mutator/rules/arguments.hh"
 #include "mutator/rules/contradictions.hh"
-#include "mutator/rules/nearest.hh"
 #include "mutator/rules/rule.hh"
 #include "mutator/rules/source_key.hh"
 

@@ -1,8 +1,8 @@
 // Rule files: TOML, read by toml++, every value with its line.
 
+#include "core/nearest.hh"
 #include "mutator/rules/arguments.hh"
 #include "mutator/rules/catalogue.hh"
-#include "mutator/rules/nearest.hh"
 
 #include <fmt/format.h>
 

@@ -3,10 +3,10 @@
 #include "core/address.hh"
 #include "core/ascii.hh"
 #include "core/bytes.hh"
+#include "core/nearest.hh"
 #include "core/query.hh"
 #include "mutator/dns_names.hh"
 #include "mutator/rules/arguments.hh"
-#include "mutator/rules/nearest.hh"
 
 #include <fmt/format.h>
 

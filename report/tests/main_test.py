@@ -189,16 +189,19 @@ def test_compare_reads_a_trace_through_the_mutator(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "expected"),
+    ("arguments", "status", "expected"),
     [
-        (["report", "none"], "is not a results folder"),
-        (["summary", "empty"], "holds no run"),
-        (["compare", "run"], "holds no answers"),
-        (["compare", "none.ra"], "cannot read"),
-        (["compare", "some.ra"], "is compared with nothing"),
-        (["compare", "some.ra", "some.ra", "some.ra"], "more than two"),
-        (["compare", "some.ra", "trace", "--programs", "."], "is not built"),
-        (["compare", "some.ra", "some.ra", "--zone", "trace"], "no zone file"),
+        (["report", "none"], 2, "is not a results folder"),
+        (["report", "run", "-o", "none/page.html"], 2, "its folder is not there"),
+        (["summary", "empty"], 2, "holds no run"),
+        (["compare", "run"], 1, "holds no answers"),
+        (["compare", "none.ra"], 2, "cannot read"),
+        (["compare", "some.ra"], 2, "is compared with nothing"),
+        (["compare", "some.ra", "some.ra", "some.ra"], 2, "more than two"),
+        (["compare", "some.ra", "some.ra", "--json", "none/it.json"], 2, "its folder is not there"),
+        (["compare", "some.ra", "trace", "--programs", "."], 1, "is not built"),
+        (["compare", "some.ra", "some.ra", "--zone", "trace"], 1, "no zone file"),
+        (["compare", "some.ra", "some.ra", "--zone", "none"], 2, "cannot read the zone"),
     ],
 )
 def test_errors_are_one_line_with_a_mend(
@@ -206,6 +209,7 @@ def test_errors_are_one_line_with_a_mend(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
     arguments: list[str],
+    status: int,
     expected: str,
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -213,7 +217,7 @@ def test_errors_are_one_line_with_a_mend(
     (tmp_path / "empty").mkdir()
     (tmp_path / "some.ra").write_bytes(ra_bytes([referral(0)]))
     (tmp_path / "trace").write_bytes(b"no zone, no trace")
-    assert main(arguments) == 1
+    assert main(arguments) == status
     assert expected in error_of(capsys)
 
 

@@ -176,7 +176,7 @@ def test_every_end_is_summed(tmp_path: Path) -> None:
     assert summary["queries"]["read"] == sum(summary["queries"][end] for end in ENDS) == 7
     assert summary["skipped"] == {"opcode": 2, "oversize": 1}
     assert sum(summary["skipped"].values()) == summary["queries"]["skipped"]
-    assert summary["clean"]
+    assert summary["unclean_because"] == ["the client's host could not send 1 queries; see logs/"]
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -326,7 +326,7 @@ def test_connections_are_summed_with_their_times(tmp_path: Path) -> None:
     }
     (folder / "queries-client2-0.rq").write_bytes(rq_bytes(records([]), **other))
     summary = summary_of(folder)
-    assert summary["clean"], summary["unclean_because"]
+    assert summary["unclean_because"] == ["no free port at the client's host for 4 connections"]
     assert (summary["connections"]["opened"], summary["connections"]["peak_open"]) == (6, 4)
     assert summary["connections"]["closed_used_up"] == 2
     assert summary["connections"]["half_open"] == 0
@@ -388,3 +388,30 @@ def test_a_run_in_which_no_connection_was_of_use_is_unclean(tmp_path: Path) -> N
     told = controller_json(3, connection_failed=3)
     text = reasons(write_run(tmp_path / "run", queries, controller=told, stats=stats))
     assert "no query reached the server: 3 failed with their connections (hostname mismatch)" in text
+
+
+def test_answers_that_tell_of_a_zone_that_does_not_fit(tmp_path: Path) -> None:
+    """Beside the trace's own answers where it has some; else by what no fitting zone would say."""
+
+    def warnings(name: str, rcodes: list[int], before: dict[str, int]) -> list[str]:
+        queries = [Query(n, n * MS, rcode=rcode) for n, rcode in enumerate(rcodes)]
+        told = controller_json(len(rcodes), answered=len(rcodes))
+        told["reader"]["rcodes"] = before
+        warned = summary_of(write_run(tmp_path / name, queries, controller=told))["warnings"]
+        return [str(one).split(":")[0] for one in warned]
+
+    half = [3, 0] * 20
+    assert warnings("unknown", half, {}) == []
+    assert warnings("all", [3] * 40, {}) == ["100.0 % of the answers are NXDOMAIN"]
+    assert warnings("alike", half, {"0": 22, "3": 18}) == []
+    more = ["50.0 % of the answers are NXDOMAIN (25.0 % in the trace)"]
+    assert warnings("more", half, {"0": 30, "3": 10}) == more
+    assert warnings("refused", [5] * 4 + [0] * 36, {}) == ["10.0 % of the answers are REFUSED"]
+    assert warnings("as before", [5] * 4 + [0] * 36, {"0": 90, "5": 10}) == []
+
+
+def test_a_run_that_sent_nothing_is_not_clean(tmp_path: Path) -> None:
+    told = controller_json(10, skipped=10, skipped_by={"transport": 10})
+    summary = summary_of(write_run(tmp_path / "run", [], controller=told))
+    assert "nothing was sent: all 10 queries were skipped" in summary["unclean_because"]
+    assert summary["warnings"][0].startswith("10 queries over QUIC or HTTPS were not played")

@@ -1,4 +1,4 @@
-#include "mutator/rules/nearest.hh"
+#include "core/nearest.hh"
 
 #include "core/ascii.hh"
 
@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-namespace reprise::mutator {
+namespace reprise {
 namespace {
 
 /// Longer words are not corrected: the cost is the product of both lengths.
@@ -59,4 +59,4 @@ std::string suggestion(std::string_view word, const std::vector<std::string>& wo
                         : fmt::format("; did you mean {}?", near);
 }
 
-} // namespace reprise::mutator
+} // namespace reprise

@@ -1,0 +1,89 @@
+#include "controller/check.hh"
+
+#include "controller/input.hh"
+#include "controller/moment.hh"
+#include "controller/options.hh"
+#include "controller/read_ahead.hh"
+#include "controller/selection.hh"
+#include "core/error.hh"
+#include "core/trace/losses.hh"
+#include "core/trace/reader.hh"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <string>
+#include <vector>
+
+namespace reprise::controller {
+namespace {
+
+/// Why a query is left out. Throws where the span holds none at all.
+Skip judge(const Options& options, Selection& selection, Span& span, const trace::Message& message,
+           bool first) {
+    if (first) {
+        span.set_first(message.time);
+    }
+    if (span.after(message.time)) {
+        throw Error(
+            fmt::format("no query of {} lies {}{}{}before --until {}; change them, or leave "
+                        "them out",
+                        options.trace, options.from.empty() ? "" : "behind --from ", options.from,
+                        options.from.empty() ? "" : " and ", options.until));
+    }
+    return span.before(message.time) ? Skip::kFrom : selection.judge(message);
+}
+
+/// Reads up to the first query that can be played. Throws Error where there is none.
+void find_query(const Options& options, const Servers& servers) {
+    TraceInput input(options.trace, {.ports = options.ports});
+    Selection selection(options, servers);
+    Span span(Moment::of(options.from), Moment::of(options.until));
+    FeedState seen;
+    for (trace::Message message; input.next(message);) {
+        if (message.response) {
+            ++seen.responses;
+            continue;
+        }
+        const Skip reason = judge(options, selection, span, message, seen.read++ == 0);
+        if (reason == Skip::kNone) {
+            return;
+        }
+        seen.skipped.add(reason);
+    }
+    seen.packets = input.packets();
+    seen.trouble = input.trouble();
+    seen.counters = input.counters();
+    throw Error(no_queries(options, seen));
+}
+
+} // namespace
+
+std::string no_queries(const Options& options, const FeedState& feed) {
+    const std::string lost = trace::losses_suffix(feed.counters, feed.read + feed.responses);
+    if (feed.read > 0) {
+        std::vector<std::string> reasons;
+        for (const auto& [reason, count] : feed.skipped.named()) {
+            reasons.push_back(fmt::format("{} {}", reason, count));
+        }
+        return fmt::format(
+            "none of the {} queries of {} can be sent ({}{}); give the server an address of their "
+            "family (--server), another --transport, --all-opcodes, or leave out what skips them",
+            feed.read, options.trace, fmt::join(reasons, ", "), lost);
+    }
+    return fmt::format(
+        "no DNS queries to replay in {} ({} packets, {} queries, {} responses{}{}{}); "
+        "is it a DNS capture, and its port one of --port?",
+        options.trace, feed.packets, feed.read, feed.responses, feed.trouble.empty() ? "" : "; ",
+        feed.trouble, lost);
+}
+
+void check(const Options& options) {
+    parse_peers(options.distributors);
+    const Servers servers = parse_servers(options.servers, options.server_port);
+    if (options.check == "trace" && options.generate.empty()) {
+        find_query(options, servers);
+    }
+}
+
+} // namespace reprise::controller

@@ -1,0 +1,86 @@
+#include "controller/check.hh"
+#include "controller/options.hh"
+#include "core/error.hh"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <string>
+
+namespace reprise::controller {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::TempDir;
+
+class CheckTest : public ::testing::Test {
+protected:
+    CheckTest() {
+        options_.servers = {"127.0.0.1"};
+        options_.distributors = {"127.0.0.1:4853"};
+        options_.check = "trace";
+        options_.trace = TempDir() + "check.tsv";
+    }
+
+    /// Rows of time, source and transport.
+    void write(const std::string& rows) const {
+        std::ofstream(options_.trace) << "#reprise-text 1\ntime\tsource\ttransport\tname\ttype\n"
+                                      << rows;
+    }
+
+    std::string complaint() {
+        try {
+            check(options_);
+        } catch (const Error& error) {
+            return error.what();
+        }
+        return "";
+    }
+
+    Options options_;
+};
+
+const std::string kUdp = "1000\t192.0.2.1\tudp\t.\tNS\n";
+const std::string kQuic = "1001\t192.0.2.1\tquic\t.\tNS\n";
+const std::string kIpv6 = "1002\t2001:db8::1\tudp\t.\tNS\n";
+
+TEST_F(CheckTest, OneQueryThatCanBePlayedIsEnough) {
+    write(kQuic + kIpv6 + kUdp + "what comes behind it is not read\n");
+    EXPECT_EQ(complaint(), "");
+}
+
+TEST_F(CheckTest, ATraceWithoutQueries) {
+    write("");
+    EXPECT_THAT(complaint(), HasSubstr("no DNS queries to replay in " + options_.trace));
+    options_.check = "options";
+    EXPECT_EQ(complaint(), "");
+}
+
+TEST_F(CheckTest, NothingThatCanBePlayed) {
+    write(kQuic + kIpv6 + kIpv6);
+    EXPECT_THAT(complaint(), HasSubstr("none of the 3 queries of " + options_.trace +
+                                       " can be sent (no_ipv6_server 2, transport 1)"));
+}
+
+TEST_F(CheckTest, ASpanWithoutQueries) {
+    write(kUdp);
+    options_.from = "5";
+    EXPECT_THAT(complaint(), HasSubstr("can be sent (from 1)"));
+    options_.from = "";
+    options_.until = "200000000"; // the epoch's
+    write("300000000\t192.0.2.1\tudp\t.\tNS\n");
+    EXPECT_THAT(complaint(), HasSubstr("lies before --until 200000000"));
+}
+
+TEST_F(CheckTest, Addresses) {
+    options_.check = "options";
+    options_.servers = {"127.0.0.1", "127.0.0.2"};
+    EXPECT_THAT(complaint(), HasSubstr("only one address of each family"));
+    options_.servers = {"127.0.0.1"};
+    options_.distributors = {"nowhere"};
+    EXPECT_THAT(complaint(), HasSubstr("--distributor nowhere"));
+}
+
+} // namespace
+} // namespace reprise::controller
