@@ -9,7 +9,6 @@
 #include "mutator/rtts.hh"
 #include "mutator/synth_command.hh"
 
-#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -122,9 +121,6 @@ int run_command(const Command& app, const CommandLine& line) {
         return run_answers(line.answers);
     }
     if (app.got_subcommand("mutate")) {
-        if (line.mutate.options.check != "options") {
-            std::ranges::for_each(line.mutate.options.inputs.paths, demand_trace);
-        }
         return run_mutate(mutate_options(app, line.mutate));
     }
     if (app.got_subcommand("reduce")) {

@@ -103,9 +103,9 @@ std::optional<OutputFile> open_report(const MutateOptions& options) {
     return std::optional<OutputFile>(std::in_place, options.report, "--report");
 }
 
-} // namespace
-
-namespace {
+void demand_inputs(const MutateOptions& options) {
+    std::ranges::for_each(options.inputs.paths, demand_trace);
+}
 
 /// Each input is read up to its first query.
 int check_mutate(const MutateOptions& options) {
@@ -113,6 +113,7 @@ int check_mutate(const MutateOptions& options) {
     if (options.check == "options") {
         return 0;
     }
+    demand_inputs(options);
     for (const std::string& path : options.inputs.paths) {
         trace::Reader reader(path, {.ports = options.inputs.ports});
         trace::Message message;
@@ -138,6 +139,7 @@ int run_mutate(const MutateOptions& options) {
     raise_descriptor_limit(); // files that overlap in time are open together
     const Nanoseconds began = SteadyClock::now();
     const Rules rules = make_rules(options.rules);
+    demand_inputs(options);
     OutputFile output(options.output);
     std::optional<OutputFile> report_file = open_report(options);
     survey(options, rules);

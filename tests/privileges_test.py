@@ -66,7 +66,8 @@ def test_every_process_has_the_rights_it_needs_and_no_more(
     def playing() -> bool:
         assert command.poll() is None, (tmp_path / "said").read_text()
         found[:] = [one for pid in below(command.pid) if (one := status(pid))]
-        return bool(of("reprise-controller", found)) and len(of("reprise-querier", found)) >= 2
+        played = "sent " in (tmp_path / "said").read_text()
+        return played and bool(of("reprise-controller", found)) and len(of("reprise-querier", found)) >= 2
 
     wait_for(playing, "the controller and a querier", 120)
     rights = {
