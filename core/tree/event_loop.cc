@@ -36,7 +36,12 @@ event_base* new_base() {
 
 void EventDeleter::operator()(event* e) const { event_free(e); }
 
-void EventDeleter::operator()(event_base* base) const { event_base_free(base); }
+/// A connection that was freed with a callback put off until the next round lives until then: one
+/// round more, which calls nobody, lets it go.
+void EventDeleter::operator()(event_base* base) const {
+    event_base_loop(base, EVLOOP_NONBLOCK);
+    event_base_free(base);
+}
 
 EventLoop::EventLoop() : base_(new_base()) {}
 
