@@ -258,7 +258,7 @@ class Executor:
         see = f"see {self._show(child.log)}"
         world = self._plan.experiment.world
         if world is not None and world.resolver_config and child.role == "server":
-            return f"mend hierarchy.resolver_config, {see}"
+            return f"correct hierarchy.resolver_config, {see}"
         return see
 
     # --- the run ------------------------------------------------------------------------------------------

@@ -66,7 +66,7 @@ def _read_lines(path: str | None) -> str:
         return Path(path).read_text(encoding="utf-8") if path else ""
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is no UTF-8 text"
-        raise UsageError(f"cannot read {path}: {why}", "mend hierarchy.resolver_config") from None
+        raise UsageError(f"cannot read {path}: {why}", "correct hierarchy.resolver_config") from None
 
 
 def _server_user(kind: str) -> str:

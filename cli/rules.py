@@ -188,7 +188,7 @@ def _check_span(replay: Replay) -> None:
     want(
         begin is None or end is None or begin.absolute != end.absolute or begin.seconds < end.seconds,
         f"replay.from = {replay.from_!r} is not before replay.until = {replay.until!r}",
-        "give an earlier or a later one",
+        "set an earlier replay.from or a later replay.until",
     )
     want(
         replay.loop > 0 or replay.limit > 0 or replay.duration_s > 0,

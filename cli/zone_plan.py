@@ -129,7 +129,7 @@ def check_signatures(report: dict[str, Any], refused: Sequence[str], now: float)
         if found := unsound(report, state, now):
             shown = ", ".join(found[:_SHOWN]) + (", ..." if len(found) > _SHOWN else "")
             what = f"zones whose answers cannot be validated: {len(found)} {_WHAT[state]}: {shown}"
-            raise RepriseError(what, f"hierarchy.validate = false validates nothing, {_MEND[state]}")
+            raise RepriseError(what, f"hierarchy.validate = false turns validation off, {_MEND[state]}")
 
 
 def warnings(report: dict[str, Any]) -> list[str]:

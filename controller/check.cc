@@ -28,8 +28,8 @@ Skip judge(const Options& options, Selection& selection, Span& span, const trace
         throw Error(
             fmt::format("no query of {} lies {}{}{}before --until {}; change them, or leave "
                         "them out",
-                        options.trace, options.from.empty() ? "" : "behind --from ", options.from,
-                        options.from.empty() ? "" : " and ", options.until));
+                        options.trace, options.from.empty() ? "" : "at or after --from ",
+                        options.from, options.from.empty() ? "" : " and ", options.until));
     }
     return span.before(message.time) ? Skip::kFrom : selection.judge(message);
 }

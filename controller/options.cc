@@ -112,7 +112,7 @@ void add_generator(Command& app, Options& options) {
                    "from so many source addresses in turn")
         .show_default();
     app.add_flag("--generate-rd", options.generate_rd,
-                 "with the flag RD (recursion desired), which resolvers want");
+                 "set the RD flag (recursion desired) in the queries of --generate");
 }
 
 } // namespace

@@ -95,7 +95,7 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"--from 5 is not before", [](Options& o) { o.from = "5", o.until = "5"; }},
         Bad{"--in-flight", [](Options& o) { o.in_flight = 0; }},
         Bad{"--in-flight: must be 1 to 4194304", [](Options& o) { o.in_flight = 4'194'305; }},
-        Bad{"--peers: 16 are over 15",
+        Bad{"--peers: 16 peers given; give at most 15",
             [](Options& o) {
                 o.hedge_ms = 10, o.peers = std::vector<std::string>(16, "127.0.0.2");
             }},

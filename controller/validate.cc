@@ -55,9 +55,10 @@ void validate_span(const Options& options) {
     demand_moment(options.until, "--until");
     const auto from = Moment::of(options.from);
     const auto until = Moment::of(options.until);
-    demand(!from || !until || from->absolute != until->absolute || from->value < until->value,
-           fmt::format("--from {} is not before --until {}; give an earlier or a later one",
-                       options.from, options.until));
+    demand(
+        !from || !until || from->absolute != until->absolute || from->value < until->value,
+        fmt::format("--from {} is not before --until {}; give an earlier --from or a later --until",
+                    options.from, options.until));
     demand(options.duration_s >= 0 && options.duration_s < 1e8,
            "--duration-s: must be 0 to 100000000 seconds");
     const bool ends = options.limit > 0 || options.duration_s > 0;
@@ -91,7 +92,8 @@ void validate_generator(const Options& options) {
 
 void validate_hedge(const Options& options) {
     const size_t peers = parse_hedge_peers(options.peers, options.server_port).size();
-    demand(peers <= kMostPeers, fmt::format("--peers: {} are over {}", peers, kMostPeers));
+    demand(peers <= kMostPeers,
+           fmt::format("--peers: {} peers given; give at most {}", peers, kMostPeers));
     demand(options.hedge_ms >= 0 && options.hedge_ms < options.timeout_s * 1e3,
            "--hedge: must be above 0 and below --timeout-s, in milliseconds");
     demand((options.hedge_ms > 0) == !options.peers.empty(),

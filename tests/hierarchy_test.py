@@ -314,7 +314,7 @@ def test_a_resolver_takes_the_users_lines(
     own.write_text(wrong)
     result = play(tmp_path, world, trace, **keys)
     assert result.status == 1
-    assert "mend hierarchy.resolver_config, see " in result.said
+    assert "correct hierarchy.resolver_config, see " in result.said
     assert re.search(r"resolver-1\.conf:\d+: .*no.such", result.said), result.said
 
 

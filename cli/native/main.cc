@@ -94,7 +94,8 @@ int body(int argc, char** argv) {
         .required();
     app.add_option("--hz", hz, "Samples a second").in_range(0.1, 10.0);
     app.add_option("--skip-interface", skipped,
-                   "Interface whose packets are not counted, as they pass another one too; several "
+                   "Do not count packets of this interface (they also pass another one); repeat "
+                   "for several; any "
                    "times");
     app.add_option("-o", out, "File to write").required();
     if (const auto status = app.parse(argc, argv)) {
