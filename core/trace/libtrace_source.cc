@@ -104,7 +104,8 @@ public:
             return false;
         }
         if (!fits()) {
-            note(pcap_ ? "a packet that libtrace does not take" : "a broken record, or not of Ethernet");
+            note(pcap_ ? "a packet that libtrace does not take"
+                       : "a broken record, or not of Ethernet");
             return false;
         }
         return show(packet);
