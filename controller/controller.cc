@@ -11,7 +11,6 @@
 #include "core/error.hh"
 #include "core/record.hh"
 #include "core/replay.pb.h"
-#include "core/trace/losses.hh"
 #include "core/tree/fanout.hh"
 #include "core/tree/link.hh"
 

@@ -5,7 +5,6 @@
 #include "querier/links.hh"
 #include "querier/slots.hh"
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
