@@ -156,6 +156,7 @@ class Reprise:
         argv = [programs.own("reprise-controller"), str(self.trace), "--run-id", "bench"]
         argv += ["--distributor", f"{CLIENT}={network.control_address(1)}:{_PORT}"]
         argv += ["--server", SERVER, "--server", SERVER6, "--source-mode", bed.source_mode]
+        argv += ["--confirm-return-path"]
         argv += ["--results", str(folder / "results"), *_tls(folder / "tls", "controller")]
         return [*argv, *self.controller]
 

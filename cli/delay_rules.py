@@ -58,7 +58,7 @@ def check_clients(experiment: Experiment) -> None:
     )
     by_source = experiment.rtt.by == "source"
     want(
-        not by_source or experiment.replay.source_mode in ("addresses", "packet"),
+        not by_source or experiment.replay.shows_trace_addresses,
         f'rtt.by = "source" and replay.source_mode = "{experiment.replay.source_mode}" exclude each other',
         'the server must see the trace\'s addresses: use source_mode = "addresses" or "packet"',
     )

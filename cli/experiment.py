@@ -91,6 +91,11 @@ class Replay:
     realtime: bool = False
     cpus: str = ""  # such as "1" or "0,2-3"; empty = any
 
+    @property
+    def shows_trace_addresses(self) -> bool:
+        """Whether the server sees the trace's own addresses, and answers them."""
+        return self.source_mode in ("addresses", "packet")
+
 
 @dataclass(frozen=True)
 class Mutate:

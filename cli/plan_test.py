@@ -207,6 +207,7 @@ def test_the_testbeds_own_addresses_are_no_sources_where_the_server_sees_them() 
         plan = make(dataclasses.replace(ZONED, replay=Replay(source_mode=mode)), FACTS)
         words = "--skip-source 198.19.255.0/24 --skip-source fd00:198:19:ff::/64 --skip-source 198.18.1.0/24"
         assert (words in argv_of(plan, "controller")) == skipped
+        assert ("--confirm-return-path" in argv_of(plan, "controller")) == skipped
 
 
 def test_mapped_queriers_know_their_prefixes_and_packet_has_one_querier() -> None:

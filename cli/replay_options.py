@@ -44,6 +44,7 @@ def options(experiment: Experiment) -> tuple[str, ...]:
     ):
         words += [option, _text(value)] if value != usual else []
     words += ["--peers", ",".join(replay.peers)] if replay.peers else []
+    words += ["--confirm-return-path"] if replay.shows_trace_addresses else []
     for prefix in (*replay.skip_sources, *_own_prefixes(experiment)):
         words += ["--skip-source", prefix]
     for flag, on in (
@@ -86,9 +87,9 @@ def tls(experiment: Experiment, authority: str, name: str) -> tuple[str, ...]:
 
 def _own_prefixes(experiment: Experiment) -> tuple[str, ...]:
     """The testbed's own addresses cannot be sources where the server sees the trace's."""
-    seen = experiment.replay.source_mode in ("addresses", "packet")
     behind = hierarchy_network.PREFIXES if experiment.world else ()
-    return (*network.own_prefixes(experiment.topology.clients), *behind) if seen else ()
+    own = (*network.own_prefixes(experiment.topology.clients), *behind)
+    return own if experiment.replay.shows_trace_addresses else ()
 
 
 def _text(value: float | str) -> str:

@@ -252,7 +252,7 @@ def _check_source_mode(experiment: Experiment) -> None:
         f'replay.source_mode = "{mode}" needs the local network, which a server at an address is not in',
         'use server.kind = "nsd" or "bind", or source_mode = "ports"',
     )
-    if mode in ("addresses", "packet"):
+    if experiment.replay.shows_trace_addresses:
         want(
             topology.clients == 1,
             f'replay.source_mode = "{mode}" has one way back to the sources, and there are '

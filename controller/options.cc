@@ -67,6 +67,11 @@ void add_play(Command& app, Options& options) {
                    "(the trace's), mapped (one per source out of the host's prefix), packet (the "
                    "trace's address and port, below the host's network stack)")
         .show_default();
+    app.add_flag(
+        "--confirm-return-path", options.confirm_return_path,
+        "confirm that answers to the trace's addresses come back to the client host or are "
+        "dropped by a guard, and cannot leave the testbed; needed with --source-mode "
+        "addresses and packet");
 }
 
 /// How they travel.

@@ -64,6 +64,7 @@ struct Options {
     double hedge_ms = 0; ///< 0: never
     std::vector<std::string> peers;
     std::string source_mode = "ports";
+    bool confirm_return_path = false;
     std::string transport = "trace";          ///< "trace", "udp", "tcp", "tls" or "stateless-tcp"
     std::uint32_t queries_per_connection = 0; ///< 0: no limit
     std::string closer = "client";            ///< or "server": the client never closes first

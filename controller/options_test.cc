@@ -105,6 +105,12 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"--sample-sources many", [](Options& o) { o.sample_sources = "many"; }},
         Bad{"--skip-source ten", [](Options& o) { o.skip_sources = {"ten"}; }},
         Bad{"--source-mode moon", [](Options& o) { o.source_mode = "moon"; }},
+        Bad{"--source-mode addresses: the server's answers to the trace's addresses might leave "
+            "the testbed; route them back to the client host or load a guard, and give "
+            "--confirm-return-path",
+            [](Options& o) { o.source_mode = "addresses"; }},
+        Bad{"--source-mode packet: the server's answers",
+            [](Options& o) { o.source_mode = "packet"; }},
         Bad{"--hedge", [](Options& o) { o.hedge_ms = 5000, o.peers = {"127.0.0.2"}; }},
         Bad{"need each other", [](Options& o) { o.hedge_ms = 10; }},
         Bad{"need each other", [](Options& o) { o.peers = {"127.0.0.2"}; }},

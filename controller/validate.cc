@@ -143,6 +143,18 @@ void validate_transport(const Options& options) {
     validate_tls(options.dns_tls);
 }
 
+/// The server answers the trace's own addresses, which are other people's.
+void validate_source_mode(const Options& options) {
+    const std::string& mode = options.source_mode;
+    demand_one_of(mode, "--source-mode", {"ports", "addresses", "mapped", "packet"});
+    demand(
+        (mode != "addresses" && mode != "packet") || options.confirm_return_path,
+        fmt::format("--source-mode {}: the server's answers to the trace's addresses might leave "
+                    "the testbed; route them back to the client host or load a guard, and give "
+                    "--confirm-return-path",
+                    mode));
+}
+
 } // namespace
 
 void validate(const Options& options) {
@@ -156,7 +168,7 @@ void validate(const Options& options) {
     demand(options.in_flight > 0 && options.in_flight <= kMostInFlight,
            fmt::format("--in-flight: must be 1 to {}", kMostInFlight));
     demand(options.server_port > 0, "--server-port: must be 1 to 65535");
-    demand_one_of(options.source_mode, "--source-mode", {"ports", "addresses", "mapped", "packet"});
+    validate_source_mode(options);
     parse_share(options.sample_sources);
     parse_prefixes(options.skip_sources);
     validate_generator(options);

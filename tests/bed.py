@@ -88,11 +88,13 @@ class Bed:
     clients: int = 2
     source_mode: str = "ports"
     peers: tuple[str, ...] = ()  # further addresses of the server
+    extend: Callable[[network.Network], network.Network] = lambda base: base
     hosts: netns.Hosts = field(default_factory=netns.Hosts)
     started: list[Program] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.hosts = netns.build(network.local(self.clients, 4096, self.source_mode, self.peers))
+        base = network.local(self.clients, 4096, self.source_mode, self.peers)
+        self.hosts = netns.build(self.extend(base))
         names = {network.client(i): network.control_address(i) for i in range(1, self.clients + 1)}
         certificates.write(self.folder / "tls", names, feeders=[network.client(1)])
 
@@ -168,6 +170,7 @@ class Bed:
         for index in clients:
             argv += ["--distributor", f"{network.client(index)}={network.control_address(index)}:{PORT}"]
         argv += ["--server", network.SERVICE_V4, "--server", network.SERVICE_V6]
+        argv += ["--confirm-return-path"]  # there is no other way than to the client
         argv += ["--results", str(self.results), *_tls(tls or self.folder / "tls", "controller"), *extra]
         if "--late-ms" not in extra:
             argv += ["--late-ms", "0"]  # the machine that runs the tests may be busy with others

@@ -227,6 +227,7 @@ _DISTRIBUTOR = ("distribute", "--listen", "127.0.0.1:1", "--name", "x", *_KEYS)
         ("one.tsv --loop 0", "plays for ever"),
         ("one.tsv --sample-sources 0", "--sample-sources"),
         ("one.tsv --transport quic", "--transport quic"),
+        ("one.tsv --source-mode packet", "give --confirm-return-path"),
         ("one.tsv --generate x", "exclude each other"),
         ("one.tsv --server 127.0.0.2", "only one address of each family"),
         ("one.tsv --server-port 0", "--server-port"),
