@@ -37,7 +37,14 @@ def build_parser() -> argparse.ArgumentParser:
         metavar="DIR",
         help="parent of the results (./results)",
     )
-    _experiment_command(commands, "plan", "print the plan of an experiment as JSON")
+    _experiment_command(commands, "plan", "print the plan of an experiment as JSON").add_argument(
+        "--management",
+        action="append",
+        default=[],
+        metavar="PREFIX",
+        help="plan for hosts that you reach by ssh from this network, as ADDRESS/BITS; repeatable. Their "
+        "guards let it through, and drop themselves unless a new connection confirms them within 60 s",
+    )
     _passed_on(commands, "report", "report on finished runs; several are compared", "RUN...")
     _passed_on(commands, "compare", "compare answers: a run and its trace, two runs, or two traces", "A [B]")
     _passed_on(commands, "trace", "info FILE: what a trace holds; synth: make one", "info|synth ...")

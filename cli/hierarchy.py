@@ -19,7 +19,6 @@ from cli import (
     hierarchy_setup,
     host_counters,
     network,
-    nftables,
     privileges,
     resolvers,
     server_plan,
@@ -31,7 +30,6 @@ from cli.hierarchy_setup import PLAN, WORLD
 from cli.network import Network
 from cli.planned import RESULTS, RUN, Facts, File, Folder, HostStep, Process, Ready, Step, Stop, shell
 
-TUNNELS = (hierarchy_setup.TUN, delay.TUN)
 _PROXY_RESTARTS = 3
 _WARM_S = 3_600.0
 # What named and NSD say of a zone that they do not load, in their logs.
@@ -48,16 +46,16 @@ PROGRAMS = {"bind": "named", "unbound": "unbound", "knot-resolver": "kresd"}
 ENGINES = {"bind": "named", "nsd": "nsd"}
 
 
-def local(experiment: Experiment, base: Network) -> Network:
-    """The local topology with the hierarchy's hosts."""
+def local(experiment: Experiment, base: Network, own_way_out: bool) -> Network:
+    """The local topology with the hierarchy's hosts; real hosts have a way out of their own."""
     world = _world(experiment)
-    return hierarchy_network.hierarchy(
-        base,
-        len(world.resolvers),
-        world.instances,
-        experiment.server.tcp_listen_queue,
-        experiment.replay.source_mode not in ("addresses", "packet"),
-    )
+    queue = experiment.server.tcp_listen_queue
+    made = hierarchy_network.hierarchy(base, len(world.resolvers), world.instances, queue)
+    if own_way_out:
+        return made
+    servers = [] if experiment.replay.shows_trace_addresses else _resolvers(experiment)
+    hosts = [*(host for _, host in _metas(experiment)), *(host for _, host, _ in servers)]
+    return hierarchy_network.with_ways_out(made, hosts)
 
 
 def _world(experiment: Experiment) -> Hierarchy:
@@ -96,8 +94,8 @@ def folders(experiment: Experiment, facts: Facts) -> tuple[Folder, ...]:
 
 
 def files(experiment: Experiment, facts: Facts) -> tuple[File, ...]:
-    """Configurations of the resolvers, rulesets of the guards, and copies of servers that a packager's
-    AppArmor profile would keep out of our folders.
+    """Configurations of the resolvers, and copies of servers that a packager's AppArmor profile would keep
+    out of our folders.
     """
     used = {*(PROGRAMS[kind] for _, _, kind in _resolvers(experiment)), ENGINES[_world(experiment).engine]}
     copies = tuple(
@@ -111,27 +109,6 @@ def files(experiment: Experiment, facts: Facts) -> tuple[File, ...]:
             File(f"{RUN}/resolver-{number}.conf", _resolver_config(experiment, facts, number, host, kind))
             for number, host, kind in _resolvers(experiment)
         ),
-        *_guards(experiment),
-    )
-
-
-def _guards(experiment: Experiment) -> tuple[File, ...]:
-    prefixes = (*network.own_prefixes(experiment.topology.clients), *hierarchy_network.PREFIXES)
-    metas = [name for _, name in _metas(experiment)]
-    servers = [number for number, _, _ in _resolvers(experiment)]
-    found = []
-    for number, host, _ in _resolvers(experiment):
-        clients = [
-            f"data{index}"
-            for index in range(1, experiment.topology.clients + 1)
-            if network.server_of(index, len(servers)) == number
-        ]
-        ports = (experiment.server.port,)
-        found.append((host, nftables.Guarded((*clients, *metas), prefixes, clients, ports, TUNNELS)))
-    links = [hierarchy_network.resolver_link(number) for number in servers]
-    found += [(host, nftables.Guarded(links, prefixes, tunnels=TUNNELS)) for host in metas]
-    return tuple(
-        File(hierarchy_setup.guard_file(host), nftables.guard_ruleset(guarded)) for host, guarded in found
     )
 
 
@@ -240,7 +217,7 @@ def _refused_signatures(world: Hierarchy) -> tuple[str, ...]:
 
 
 def setup(experiment: Experiment) -> tuple[HostStep, ...]:
-    """What the hosts need, the guards first."""
+    """What the hosts need beside their guards."""
     world = _world(experiment)
     servers = [(number, host) for number, host, _ in _resolvers(experiment)]
     return hierarchy_setup.steps(servers, _metas(experiment), world.data_path, world.instances)
@@ -253,8 +230,7 @@ def begin(experiment: Experiment, facts: Facts) -> tuple[HostStep, ...]:
 
 def finish(experiment: Experiment, facts: Facts) -> tuple[HostStep, ...]:
     """What is read off the hosts at the end."""
-    hosts = [*(host for _, host, _ in _resolvers(experiment)), *(host for _, host in _metas(experiment))]
-    return (*(hierarchy_setup.read_guard(host) for host in hosts), *_counts(experiment, facts, "end", ""))
+    return _counts(experiment, facts, "end", "")
 
 
 def _counts(experiment: Experiment, facts: Facts, name: str, when: str) -> tuple[HostStep, ...]:

@@ -1,15 +1,16 @@
 """The local topology with a hierarchy behind the resolvers under test, as values.
 
 Each resolver's host has a link to each meta-DNS-server's host. A resolver asks from an address of its own on
-its loopback; what it asks goes to a meta address, one for each slot and resolver. Both kinds of host have a
-way out, as a real host has: an interface that leads nowhere, so that what would leak comes as far as the
-guard, which drops and counts it. Not where the server's way out is that to the client (the trace's own
-addresses as sources).
+its loopback; what it asks goes to a meta address, one for each slot and resolver. In the namespaces of a run
+both kinds of host have a way out, as a real host has: an interface that leads nowhere, so that what would
+leak comes as far as the guard, which drops and counts it. Not where the server's way out is that to the
+client (the trace's own addresses as sources).
 """
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 
 from cli import network
 from cli.network import Address, Host, Link, Network, Route
@@ -49,20 +50,14 @@ def link_addresses(resolver: int, instance: int, instances: int) -> tuple[tuple[
     return one, other
 
 
-def hierarchy(base: Network, resolvers: int, instances: int, listen_queue: int, own_way_out: bool) -> Network:
+def hierarchy(base: Network, resolvers: int, instances: int, listen_queue: int) -> Network:
     """The local topology `base` with meta-DNS-servers behind its servers."""
     pairs = [(r, i) for r in range(1, resolvers + 1) for i in range(1, instances + 1)]
     metas = [meta(index) for index in range(1, instances + 1)]
-    servers = [network.server(index) for index in range(1, resolvers + 1)]
-    leading_out = [*metas, *(servers if own_way_out else ())]
     return dataclasses.replace(
         base,
         hosts=(*base.hosts, *(Host(name) for name in metas)),
-        links=(
-            *base.links,
-            *(_link(resolver, instance, instances) for resolver, instance in pairs),
-            *(Link(name, name, OUTSIDE, "nowhere", (), ()) for name in leading_out),
-        ),
+        links=(*base.links, *(_link(resolver, instance, instances) for resolver, instance in pairs)),
         addresses=(
             *base.addresses,
             *(
@@ -71,12 +66,21 @@ def hierarchy(base: Network, resolvers: int, instances: int, listen_queue: int, 
                 for address in upstream(resolver)
             ),
         ),
+        routes=(*base.routes, *(route for one in pairs for route in _routes(*one, instances))),
+        sysctls=(*base.sysctls, *(one for name in metas for one in network.sysctls(name, listen_queue))),
+    )
+
+
+def with_ways_out(base: Network, hosts: Iterable[str]) -> Network:
+    """The network with an interface that leads nowhere as the hosts' way out."""
+    names = list(hosts)
+    return dataclasses.replace(
+        base,
+        links=(*base.links, *(Link(name, name, OUTSIDE, "nowhere", (), ()) for name in names)),
         routes=(
             *base.routes,
-            *(route for one in pairs for route in _routes(*one, instances)),
-            *(Route(name, to, interface=OUTSIDE) for name in leading_out for to in ("0.0.0.0/0", "::/0")),
+            *(Route(name, to, interface=OUTSIDE) for name in names for to in ("0.0.0.0/0", "::/0")),
         ),
-        sysctls=(*base.sysctls, *(one for name in metas for one in network.sysctls(name, listen_queue))),
     )
 
 

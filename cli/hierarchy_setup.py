@@ -1,15 +1,15 @@
 """What the hosts of a hierarchy need beside addresses and links, as steps with their undo.
 
 The same steps hold for network namespaces and for real hosts. Each may be carried out twice, and after its
-undo rules, routes, addresses, tables and settings are as they were. The guard is the first up and the last
-down. No marks are used: a host's own packets come from `lo` in the eyes of routing rules, and those that the
-proxy writes back come from the TUN device, so that they take the main table.
+undo rules, routes, addresses, tables and settings are as they were. The guards come before, see guards.py.
+No marks are used: a host's own packets come from `lo` in the eyes of routing rules, and those that the proxy
+writes back come from the TUN device, so that they take the main table.
 """
 
 from __future__ import annotations
 
 from cli import hierarchy_network, host_settings, nftables
-from cli.planned import RESULTS, RUN, HostStep, shell
+from cli.planned import RUN, HostStep, shell
 
 PLAN = f"{RUN}/plan"
 WORLD = f"{RUN}/world"
@@ -23,16 +23,11 @@ _NO_REVERSE_PATHS = "for file in /proc/sys/net/ipv4/conf/*/rp_filter; do echo 0 
 Command = tuple[str, ...]
 
 
-def guard_file(host: str) -> str:
-    """The ruleset of a host's guard."""
-    return f"{RUN}/guard-{host}.nft"
-
-
 def steps(
     resolvers: list[tuple[int, str]], metas: list[tuple[int, str]], data_path: str, instances: int
 ) -> tuple[HostStep, ...]:
     """All steps; `resolvers` and `metas` are numbers and hosts."""
-    found = [_guard(host) for _, host in (*resolvers, *metas)]
+    found: list[HostStep] = []
     for number, host in metas:
         found.append(_addresses(number, host))
         found += _path(host, data_path, f"{PLAN}/nft-meta-{number}.nft")
@@ -49,18 +44,9 @@ def steps(
     return tuple(found)
 
 
-def read_guard(host: str) -> HostStep:
-    """What a guard has counted, as JSON in the results."""
-    listing = f'nft -j list counters table inet {nftables.GUARD} > "$1"'
-    return HostStep(f"guard-{host}-counters", host, (shell(listing, f"{RESULTS}/guard-{host}.json"),))
-
-
-def _guard(host: str) -> HostStep:
-    return HostStep(f"guard-{host}", host, (("nft", "-f", guard_file(host)),), (_drop_table(nftables.GUARD),))
-
-
-def _drop_table(name: str) -> Command:
-    return shell(f"nft list table inet {name} > /dev/null 2>&1 || exit 0; nft delete table inet {name}")
+def drop_table(name: str) -> str:
+    """The shell's line that drops a table of nftables, if it is there."""
+    return f"if nft list table inet {name} > /dev/null 2>&1; then nft delete table inet {name}; fi"
 
 
 def _addresses(number: int, host: str) -> HostStep:
@@ -78,7 +64,7 @@ def _routes(number: int, host: str) -> HostStep:
 
 def _path(host: str, data_path: str, ruleset: str) -> list[HostStep]:
     if data_path == "nft":
-        rules = HostStep(f"nft-{host}", host, (("nft", "-f", ruleset),), (_drop_table(nftables.NAT),))
+        rules = HostStep(f"nft-{host}", host, (("nft", "-f", ruleset),), (shell(drop_table(nftables.NAT)),))
         return [_settings(host, forwarding=False), rules]
     return [_settings(host, forwarding=True), _tun(host)]
 

@@ -13,7 +13,6 @@ import pytest
 from cli import (
     hoststeps,
     meta_servers,
-    network,
     nftables,
     programs,
     ready,
@@ -25,11 +24,11 @@ from cli import (
 from cli.errors import RepriseError, UsageError
 from cli.experiment import Experiment, Hierarchy, Server, Topology, World, load
 from cli.hierarchy import REFUSED
-from cli.hierarchy_network import hierarchy, link_addresses, upstream
+from cli.hierarchy_network import link_addresses, upstream
 from cli.meta_servers import MetaSite
 from cli.nftables import Pair
 from cli.plan import as_json, make
-from cli.planned import Facts, Plan
+from cli.planned import Facts, Management, Plan
 
 FACTS = Facts(
     run="x-1",
@@ -203,12 +202,14 @@ def test_links_do_not_overlap() -> None:
     assert upstream(11) == ("198.19.254.11", "fd00:198:19:fe::b")
 
 
-def test_hosts_of_a_hierarchy_lead_to_nowhere() -> None:
-    made = hierarchy(network.local(1, 10), 1, 2, 10, own_way_out=True)
-    out = [one for one in made.routes if one.to == "0.0.0.0/0"]
+def test_hosts_of_a_hierarchy_lead_to_nowhere_and_real_ones_where_they_do() -> None:
+    out = [one for one in plan_with(instances=2).network.routes if one.to == "0.0.0.0/0"]
     assert {(one.host, one.interface) for one in out} == {
         (host, "outside") for host in ("server", "meta1", "meta2")
     }
+    real = make(BASE, FACTS, Management(("192.0.2.0/24",)))
+    assert not [one for one in real.network.routes if one.to == "0.0.0.0/0"]
+    assert not [one for one in real.network.links if one.a_if == "outside"]
 
 
 def address_map(folder: Path) -> zone_plan.AddressMap:

@@ -10,11 +10,13 @@ The guard looks at what is about to leave (postrouting, after everything else): 
 of the experiment to an address of the experiment nor answers its clients is dropped and counted, link-local
 and multicast addresses and the rest of the benchmark's prefix too. Of these only neighbor discovery passes,
 on the experiment's links. What kernels send on their own is dropped and is no leak: errors (a late answer
-meets a closed port), reports of groups, and neighbor discovery on other links.
+meets a closed port), reports of groups, and neighbor discovery on other links. On a real host what goes to
+the operator's management network passes too.
 """
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -121,6 +123,9 @@ def _answering(word: str, family: int, number: int, resolver: str) -> str:
 class Guarded:
     """What may leave a host: by `links` to `prefixes`, out of its service's `ports` by the links to `clients`
     to any address, and into `tunnels`, whose packets come by again when their proxy writes them back.
+
+    What the host itself sends to the prefixes of its `management` may leave by any link, with what a kernel
+    needs to find neighbors there; not what has an address of the experiment as its source.
     """
 
     links: Sequence[str] = ()
@@ -128,6 +133,7 @@ class Guarded:
     clients: Sequence[str] = ()
     ports: Sequence[int] = ()
     tunnels: Sequence[str] = ()
+    management: Sequence[str] = ()
 
 
 def guard_ruleset(host: Guarded) -> str:
@@ -141,7 +147,8 @@ def guard_ruleset(host: Guarded) -> str:
     chain leaving {{
         type filter hook postrouting priority 300; policy accept;
         oifname {_names(("lo", *host.tunnels))} accept
-{_own_packets(host)}{_replies(host)}        icmp type != echo-request counter name errors drop
+{_own_packets(host)}{_replies(host)}{_management(host)}\
+        icmp type != echo-request counter name errors drop
         ip protocol igmp counter name kernel drop
         icmpv6 type {{ {_KERNELS_OWN} }} counter name kernel drop
         icmpv6 type != echo-request counter name errors drop
@@ -153,9 +160,8 @@ def guard_ruleset(host: Guarded) -> str:
 
 
 _NEIGHBOURS = "nd-neighbor-solicit, nd-neighbor-advert"
-_KERNELS_OWN = (
-    f"{_NEIGHBOURS}, nd-router-solicit, mld-listener-report, mld-listener-done, mld2-listener-report"
-)
+_GROUPS = "mld-listener-report, mld-listener-done, mld2-listener-report"
+_KERNELS_OWN = f"{_NEIGHBOURS}, nd-router-solicit, {_GROUPS}"
 
 
 def _names(interfaces: Sequence[str]) -> str:
@@ -165,13 +171,38 @@ def _names(interfaces: Sequence[str]) -> str:
 def _own_packets(host: Guarded) -> str:
     if not host.links:
         return ""
-    four = ", ".join(one for one in host.prefixes if ":" not in one)
-    six = ", ".join(one for one in host.prefixes if ":" in one)
+    four, six = _by_family(host.prefixes)
     names = _names(host.links)
     return f"""        oifname {names} ip daddr {{ {four} }} accept
         oifname {names} ip6 daddr {{ {six} }} accept
         oifname {names} icmpv6 type {{ {_NEIGHBOURS} }} ip6 hoplimit 255 accept
 """
+
+
+def _by_family(prefixes: Iterable[str]) -> tuple[str, str]:
+    """The prefixes as lists of sets, which may not overlap."""
+    every = [ipaddress.ip_network(one) for one in prefixes]
+    four = ipaddress.collapse_addresses(one for one in every if isinstance(one, ipaddress.IPv4Network))
+    six = ipaddress.collapse_addresses(one for one in every if isinstance(one, ipaddress.IPv6Network))
+    return ", ".join(map(str, four)), ", ".join(map(str, six))
+
+
+def _management(host: Guarded) -> str:
+    """Routers' advertisements come only to those who ask, and switches that look at reports of groups pass
+    neighbor solicitations only to those who report.
+    """
+    if not host.management:
+        return ""
+    rules = [
+        f"{word} daddr {{ {there} }}{f' {word} saddr != {{ {own} }}' if own else ''} accept"
+        for word, own, there in zip(
+            ("ip", "ip6"), _by_family(host.prefixes), _by_family(host.management), strict=True
+        )
+        if there
+    ]
+    rules.append(f"icmpv6 type {{ {_NEIGHBOURS}, nd-router-solicit }} ip6 hoplimit 255 accept")
+    rules.append(f"icmpv6 type {{ {_GROUPS} }} ip6 hoplimit 1 accept")
+    return "".join(f"        {rule}\n" for rule in rules)
 
 
 def _replies(host: Guarded) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 from cli import (
     delay,
     generated,
+    guards,
     hierarchy,
     host_counters,
     mutation,
@@ -23,22 +24,37 @@ from cli import (
 )
 from cli.experiment import Experiment, as_dict
 from cli.network import Network
-from cli.planned import RESULTS, RUN, Facts, File, Folder, HostStep, Plan, Process, Ready, Step, Stop
+from cli.planned import (
+    RESULTS,
+    RUN,
+    Facts,
+    File,
+    Folder,
+    HostStep,
+    Management,
+    Plan,
+    Process,
+    Ready,
+    Step,
+    Stop,
+)
 
 CONTROL_PORT = 8053
 _SHARED_PORT = 18053  # first control port where all processes share the machine's own network
 LOOPBACK = "127.0.0.1"
 
 
-def make(experiment: Experiment, facts: Facts) -> Plan:
-    """The plan of an experiment on a machine."""
+def make(experiment: Experiment, facts: Facts, management: Management | None = None) -> Plan:
+    """The plan of an experiment on a machine, or for real hosts with their management network."""
+    if management is not None:
+        guards.check(experiment, management)
     clients = range(1, experiment.topology.clients + 1)
     side = hierarchy if experiment.world else server_plan
     copies, facts = privileges.files(facts), privileges.moved(facts)
     before = (*delay.processes(experiment, facts), *side.processes(experiment, facts))
     distributors = tuple(_distributor(experiment, facts, index, before) for index in clients)
     controller = _controller(experiment, facts, distributors)
-    net = _network(experiment)
+    net = _network(experiment, management)
     return Plan(
         run=facts.run,
         experiment=experiment,
@@ -48,7 +64,12 @@ def make(experiment: Experiment, facts: Facts) -> Plan:
             *side.folders(experiment, facts),
             Folder(f"{RESULTS}/logs"),
         ),
-        files=(*copies, *side.files(experiment, facts), *mutation.files(experiment)),
+        files=(
+            *copies,
+            *guards.files(experiment, management),
+            *side.files(experiment, facts),
+            *mutation.files(experiment),
+        ),
         prepare=tuple(
             dataclasses.replace(one, argv=privileges.command(one, experiment, facts))
             for one in _steps(experiment, facts)
@@ -59,12 +80,20 @@ def make(experiment: Experiment, facts: Facts) -> Plan:
         ),
         user=facts.user,
         main=controller.id,
-        setup=(*(hierarchy.setup(experiment) if experiment.world else ()), *delay.setup(experiment)),
+        setup=(
+            *guards.setup(experiment, management),
+            *(hierarchy.setup(experiment) if experiment.world else ()),
+            *delay.setup(experiment),
+        ),
         begin=(
             *host_counters.read(net, host_counters.BEFORE),
             *_of_world(hierarchy.begin, experiment, facts),
         ),
-        finish=(*_of_world(hierarchy.finish, experiment, facts), *host_counters.read(net)),
+        finish=(
+            *guards.counters(experiment, management),
+            *_of_world(hierarchy.finish, experiment, facts),
+            *host_counters.read(net),
+        ),
     )
 
 
@@ -77,7 +106,7 @@ def _of_world(
     return steps(experiment, facts) if experiment.world else ()
 
 
-def _network(experiment: Experiment) -> Network:
+def _network(experiment: Experiment, management: Management | None) -> Network:
     if not experiment.own_server:
         return Network("host")
     base = network.local(
@@ -87,7 +116,7 @@ def _network(experiment: Experiment) -> Network:
         replay_options.peers(experiment),
         len(experiment.world.resolvers) if experiment.world else 1,
     )
-    return hierarchy.local(experiment, base) if experiment.world else base
+    return hierarchy.local(experiment, base, management is not None) if experiment.world else base
 
 
 def as_json(plan: Plan) -> dict[str, Any]:

@@ -82,13 +82,15 @@ class HostStep:
     """A change of one host's system: `apply` may be carried out again, and `undo` leaves the host as it was.
 
     Command lines, one after the other; those that need a shell say so. `undo` also goes in their order, and
-    that of the steps is the opposite of `apply`'s.
+    that of the steps is the opposite of `apply`'s. `new_connection`: it is carried out over a connection to
+    the host that is made after the step before it.
     """
 
     id: str
     host: str
     apply: tuple[tuple[str, ...], ...]
     undo: tuple[tuple[str, ...], ...] = ()
+    new_connection: bool = False
 
 
 def shell(line: str, *words: str) -> tuple[str, ...]:
@@ -141,6 +143,16 @@ class Plan:
     finish: tuple[HostStep, ...] = ()
     user: str = ""
     schema: int = SCHEMA
+
+
+@dataclass(frozen=True)
+class Management:
+    """Makes a plan one for real hosts, which have a default route and are reached from networks of the
+    operator's. A guard that nobody confirms within `undo_s` seconds drops itself.
+    """
+
+    prefixes: tuple[str, ...]
+    undo_s: float = 60.0
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from cli.errors import EXIT_FAILED, RepriseError, UsageError, complain, one_line
 from cli.executor import Executor
 from cli.experiment import Experiment
 from cli.outcome import Outcome
-from cli.planned import Plan
+from cli.planned import Management, Plan
 from report import whole_file
 from report.tables import percent
 
@@ -42,16 +42,16 @@ class Folder:
 
 def command_plan(options: argparse.Namespace) -> int:
     """Prints the plan of an experiment as JSON."""
-    plan = _planned(options)
+    plan = _planned(options, Management(tuple(options.management)) if options.management else None)
     sys.stdout.write(json.dumps(plans.as_json(plan), indent=2) + "\n")
     return 0
 
 
-def _planned(options: argparse.Namespace) -> Plan:
+def _planned(options: argparse.Namespace, management: Management | None = None) -> Plan:
     """The experiment's plan, looked at as far as can be before anything starts."""
     experiment = experiments.load(options.experiment, options.set)
     preflight.check_trace(experiment)
-    plan = plans.make(experiment, machine.gather(experiment, run_name(experiment)))
+    plan = plans.make(experiment, machine.gather(experiment, run_name(experiment)), management)
     preflight.check_values(plan)
     return plan
 

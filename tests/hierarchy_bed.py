@@ -14,6 +14,7 @@ from tests import command
 from tests.command import Command
 
 ROOT, TLD, SLD, BIG = "198.41.0.4", "192.5.6.30", "203.0.114.1", "big.example.com."
+MANY, RECORDS = "many.example.com.", 150  # addresses, and other types
 ROOT6, TLD6, SLD6 = "2001:503:ba3e::2:30", "2001:503:a83e::2:30", "2a00:1::1"
 SOA = "3600 IN SOA ns.example. hostmaster.example. 1 1800 900 604800 300"
 
@@ -44,7 +45,11 @@ www.example.com. 3600 IN A 198.51.100.1
 *.w.example.com. 3600 IN A 198.51.100.2
 alias.example.com. 3600 IN CNAME www.example.com.
 {BIG} 3600 IN TXT {" ".join(chr(34) + letter * 250 + chr(34) for letter in "abcdefghijklmno")}
-""",
+"""
+    + "".join(
+        f"{MANY} 3600 IN A 198.51.100.{number}\n{MANY} 3600 IN TYPE{65_280 + number} \\# 1 00\n"
+        for number in range(1, RECORDS + 1)
+    ),
 }
 ADDRESSES = {".": [ROOT, ROOT6], "com.": [TLD, TLD6], "example.com.": [SLD, SLD6]}
 _COLUMNS = (

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import io
-import os
-import pwd
 import re
 import shutil
-import signal
 import socket
 import subprocess
 import tarfile
@@ -22,6 +19,7 @@ from cli.errors import RepriseError, UsageError
 from cli.spread import logins, parse
 from tests import command, packets
 from tests.bed import wait_for
+from tests.ssh import Ssh
 
 BASE = 1_475_762_151 * 10**9
 
@@ -47,32 +45,14 @@ def _listens(port: int) -> bool:
 
 @pytest.fixture
 def hosts(tmp_path: Path) -> Iterator[Hosts]:
-    folder = tmp_path / "ssh"
-    folder.mkdir()
-    for name in ("host", "user"):
-        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / name], check=True)
     port = _free_port()
-    server = folder / "sshd_config"
-    server.write_text(
-        f"Port {port}\nListenAddress 127.0.0.1\nHostKey {folder}/host\nAuthorizedKeysFile {folder}/user.pub\n"
-        f"PidFile {folder}/pid\nUsePAM no\nStrictModes no\nPermitRootLogin yes\n"
-    )
-    config = folder / "config"
-    config.write_text(
-        f"Host alpha beta\n  HostName 127.0.0.1\n  Port {port}\n  User {pwd.getpwuid(os.getuid()).pw_name}\n"
-        f"  IdentityFile {folder}/user\n  IdentitiesOnly yes\n  UserKnownHostsFile {folder}/known\n"
-        "  StrictHostKeyChecking accept-new\n  LogLevel ERROR\n  KexAlgorithms curve25519-sha256\n"
-    )
-    Path("/run/sshd").mkdir(exist_ok=True)
+    ssh = Ssh(tmp_path / "ssh", port)
+    config = ssh.config(dict.fromkeys(("alpha", "beta"), "127.0.0.1"))
     inventory = tmp_path / "inventory.ini"
     inventory.write_text("[clients]\nalpha\nbeta  # the second\n")
-    daemon = subprocess.Popen([programs.packaged("sshd"), "-D", "-f", server, "-E", folder / "log"])
-    try:
+    with ssh.serve(["127.0.0.1"]):
         wait_for(lambda: _listens(port), "the ssh server to listen")
         yield Hosts(inventory, config)
-    finally:
-        daemon.send_signal(signal.SIGTERM)
-        daemon.wait(10)
 
 
 @pytest.fixture(scope="module")

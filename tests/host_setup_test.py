@@ -1,0 +1,111 @@
+"""What the plan changes on the hosts of a hierarchy may be carried out twice, and undone without a trace."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from cli import guards, hierarchy_network, hierarchy_setup, hoststeps, linux, netns, network, nftables, zones
+from cli.planned import RUN, HostStep
+from tests.hierarchy_bed import write_world
+
+pytestmark = pytest.mark.netns
+
+
+def _state(host: int | None) -> str:
+    """Rules, routes, addresses, devices, rulesets and settings of a host.
+
+    Without what the kernel does by itself some time after a link came up: its state, link-local addresses.
+    """
+    commands = [
+        *(
+            ["ip", family, *words]
+            for family in ("-4", "-6")
+            for words in (["rule"], ["route", "show", "table", "all"])
+        ),
+        ["ip", "-o", "addr"],
+        ["ip", "-o", "-br", "link"],
+        ["nft", "list", "ruleset"],
+        ["sysctl", "net.ipv4.ip_forward", "net.ipv6.conf.all.forwarding", "net.ipv4.conf.lo.rp_filter"],
+        ["sysctl", *(f"net.ipv{one}.conf.lo.forwarding" for one in "46"), "net.ipv6.conf.lo.accept_ra"],
+    ]
+    with linux.inside(host):
+        texts = [subprocess.run(one, capture_output=True, text=True, check=True).stdout for one in commands]
+    kept = [
+        re.sub(r"@\S+| linkdown| (UP|DOWN|UNKNOWN|LOWERLAYERDOWN) .*| proto kernel.*", "", line)
+        for line in "".join(texts).splitlines()
+        if not re.search(r"\bf[ef][0-9a-f]{2}::", line)
+    ]
+    return "\n".join(kept)
+
+
+@pytest.mark.parametrize("data_path", ["tun", "nft"])
+def test_setup_may_be_repeated_and_undone(tmp_path: Path, data_path: str) -> None:
+    """Also twice: a second undo has nothing to do and does not fail."""
+    world = write_world(tmp_path / "zones")
+    bare = hierarchy_network.hierarchy(network.local(2, 4096, servers=2), 2, 2, 4096)
+    hosts = netns.build(bare)
+    plan, servers, metas = tmp_path / "plan", [(1, "server"), (2, "server2")], [(1, "meta1"), (2, "meta2")]
+    options = ["-o", str(plan), "--instances", "2", "--next-hop", "1,1,198.19.253.2,fd00:198:19:fd::2"]
+    options += [
+        "--resolver",
+        "198.19.254.1,fd00:198:19:fe::1",
+        "--resolver",
+        "198.19.254.2,fd00:198:19:fe::2",
+    ]
+    assert zones.main([str(world), *options]) == 0
+    for _, host in (*servers, *metas):
+        guard = tmp_path / f"guard-{host}.nft"
+        guard.write_text(nftables.guard_ruleset(nftables.Guarded(tunnels=["reprise0"])), encoding="ascii")
+    loads = [guards.step(host) for _, host in (*servers, *metas)]
+    steps = [*loads, *hierarchy_setup.steps(servers, metas, data_path, 2)]
+    for name in ("server", "meta1"):  # as on a real host
+        with linux.inside(hosts.of(name)):
+            Path("/proc/sys/net/ipv4/conf/lo/rp_filter").write_text("2")
+            Path("/proc/sys/net/ipv6/conf/lo/accept_ra").write_text("1")
+            for family in "46":
+                Path(f"/proc/sys/net/ipv{family}/conf/lo/forwarding").write_text("1")
+            subprocess.run(["ip", "route", "add", "192.0.2.0/24", "dev", "lo", "table", "100"], check=True)
+    before = {host: _state(hosts.of(host)) for _, host in (*servers, *metas)}
+
+    def carry_out(step: HostStep, commands: tuple[tuple[str, ...], ...]) -> None:
+        hoststeps.carry_out(
+            commands,
+            hosts.of(step.host),
+            lambda text: text.replace(RUN, str(tmp_path)),
+            {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"},
+            tmp_path / "log",
+        )
+
+    with linux.inside(hosts.of("server")):
+        subprocess.run(["ip", "link", "add", "gone0", "type", "veth", "peer", "gone1"], check=True)
+    for _ in range(2):
+        for step in steps:
+            carry_out(step, step.apply)
+    with linux.inside(hosts.of("server")):  # what goes meanwhile keeps nothing else from its old state
+        subprocess.run(["ip", "link", "del", "gone0"], check=True)
+    for host, was in before.items():
+        assert _state(hosts.of(host)) != was
+    if data_path == "tun":  # without its device nothing falls through to the main table
+        asked = ["198.41.0.4", "2001:503:ba3e::2:30"]
+        with linux.inside(hosts.of("server")):
+            subprocess.run(["ip", "link", "del", "dev", "reprise0"], check=True)
+            ways = [
+                subprocess.run(
+                    ["ip", "route", "get", one, "ipproto", "udp", "dport", "53"],
+                    capture_output=True, text=True, check=False,
+                )
+                for one in asked
+            ]  # fmt: skip
+        assert ["No route to host" in one.stderr for one in ways] == [True, True], ways
+    for _ in range(2):
+        for step in reversed(steps):
+            carry_out(step, step.undo)
+    for host, was in before.items():
+        assert _state(hosts.of(host)) == was
+    for descriptor in hosts.descriptors.values():
+        os.close(descriptor)

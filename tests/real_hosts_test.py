@@ -1,0 +1,458 @@
+"""Guards of real hosts: reached by ssh over a management network, with a default route that leads out.
+
+The hosts are network namespaces, and the operator is one. What the plan says is carried out by a real ssh; a
+capture at the other end of both default routes sees what leaves.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import ipaddress
+import json
+import os
+import shlex
+import socket
+import subprocess
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli import guards, hierarchy_network, hoststeps, linux, netns, network, nftables, programs
+from cli.errors import RepriseError
+from cli.network import Host, Link, Network, Route
+from cli.planned import RUN, HostStep
+from tests import command, packets
+from tests.bed import Bed, synth, wait_for
+from tests.ssh import Ssh
+
+pytestmark = pytest.mark.netns
+
+OPERATOR = "operator"
+SERVER, CLIENT = network.SERVER, network.client(1)
+PREFIXES = ("192.0.2.0/24", "2001:db8:1::/48")
+# Of each host its management address, and the other end of its way out.
+OFFICE = {SERVER: "192.0.2.1", CLIENT: "2001:db8:1:1::1", "meta1": "192.0.2.9"}
+WAYS_OUT = {SERVER: "to-server", CLIENT: "from-client", "meta1": "to-meta1"}
+OUTSIDE, STRANGER = ("203.0.113.9", "2001:db8:9::9"), "203.0.113.77"
+PORT = 2222
+
+
+def with_operator(base: Network) -> Network:
+    """The servers' default route is their management link, the client has another interface for it."""
+    links = [
+        _management(host, number)
+        for number, host in enumerate(OFFICE)
+        if host in {one.name for one in base.hosts}
+    ]
+    links.append(Link(CLIENT, OPERATOR, "wan", "from-client", *_ends("198.51.100.0", "2001:db8:2")))
+    ways = {one.a: one for one in links}  # the client's last link is its way out
+    routes = [
+        Route(host, to, one.b_addresses[family].partition("/")[0])
+        for host, one in ways.items()
+        for family, to in enumerate(("0.0.0.0/0", "::/0"))
+    ]
+    return dataclasses.replace(
+        base,
+        hosts=(*base.hosts, Host(OPERATOR)),
+        links=(*base.links, *links),
+        routes=(*base.routes, *routes),
+        sysctls=(*base.sysctls, *network.sysctls(OPERATOR, 4096)),
+    )
+
+
+def _management(host: str, number: int) -> Link:
+    return Link(host, OPERATOR, "mgmt", f"to-{host}", *_ends(f"192.0.2.{4 * number}", f"2001:db8:1:{number}"))
+
+
+def _ends(four: str, six: str) -> tuple[tuple[str, str], tuple[str, str]]:
+    start = ipaddress.ip_address(four)
+    here, there = ((f"{start + end}/30", f"{six}::{end}/64") for end in (1, 2))
+    return here, there
+
+
+def with_hierarchy(base: Network) -> Network:
+    return with_operator(hierarchy_network.hierarchy(base, 1, 1, 4096))
+
+
+@dataclass
+class Site:
+    """Hosts, and what the operator can do with them."""
+
+    bed: Bed
+    ssh: Path
+    hosts: tuple[str, ...]
+
+    def argv(self, host: str, *words: str) -> list[str]:
+        return ["ssh", "-F", str(self.ssh), "-T", host, shlex.join(words)]
+
+    def on(self, host: str, *words: str) -> subprocess.CompletedProcess[str]:
+        """A command on a host, over a connection of its own."""
+        with linux.inside(self.bed.hosts.of(OPERATOR)):
+            return subprocess.run(
+                self.argv(host, *words), stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                check=False, timeout=60,
+            )  # fmt: skip
+
+    def carry_out(self, host: str, commands: list[list[str]]) -> None:
+        """Commands of a step, as somebody would who has only the plan."""
+        line = " && ".join(shlex.join(self.fill(word) for word in words) for words in commands) or "true"
+        done = self.on(host, "sh", "-c", line)
+        assert done.returncode == 0, f"{host}: {line}: {done.stdout}{done.stderr}"
+
+    def fill(self, text: str) -> str:
+        return text.replace(RUN, str(self.bed.folder)).replace("@results@", str(self.bed.results))
+
+    def put(self, files: list[dict[str, str]]) -> None:
+        for file in files:
+            if "content" in file:
+                Path(self.fill(file["path"])).write_text(self.fill(file["content"]), encoding="utf-8")
+
+    def leak(self, host: str, mark: bytes) -> None:
+        """A process of the host sends to the outside."""
+        with linux.inside(self.bed.hosts.of(host)):
+            for to in OUTSIDE:
+                family = socket.AF_INET6 if ":" in to else socket.AF_INET
+                with (
+                    socket.socket(family, socket.SOCK_DGRAM) as channel,
+                    contextlib.suppress(PermissionError),
+                ):
+                    channel.sendto(mark, (to, 53))
+
+
+@contextlib.contextmanager
+def reached(folder: Path, extend: Callable[[Network], Network]) -> Iterator[Site]:
+    bed = Bed(folder, clients=1, extend=extend)
+    hosts = tuple(host for host in OFFICE if host in bed.hosts.descriptors)
+    ssh = Ssh(folder / "ssh", PORT)
+    made = Site(bed, ssh.config({host: OFFICE[host] for host in hosts}), hosts)
+    with contextlib.ExitStack() as servers:
+        for host in hosts:
+            servers.enter_context(ssh.serve([OFFICE[host]], bed.hosts.of(host)))
+        for host in hosts:
+            wait_for(lambda host=host: made.on(host, "true").returncode == 0, f"ssh to {host}")  # type: ignore[misc]
+        yield made
+    bed.close()
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    with reached(tmp_path, with_operator) as made:
+        yield made
+
+
+class Session:
+    """An ssh session that stays open, in which the host says what we say."""
+
+    def __init__(self, site: Site, host: str) -> None:
+        with linux.inside(site.bed.hosts.of(OPERATOR)):
+            self.process = subprocess.Popen(
+                site.argv(host, "cat"), stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
+            )
+
+    def goes_on(self) -> None:
+        assert self.process.stdin is not None and self.process.stdout is not None
+        self.process.stdin.write(b"still there\n")
+        assert self.process.stdout.readline() == b"still there\n"
+
+    def close(self) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        assert self.process.wait(30) == 0
+
+
+@dataclass
+class Captures:
+    """What leaves by the hosts' default routes."""
+
+    site: Site
+
+    def __post_init__(self) -> None:
+        for interface in self.interfaces():
+            argv = [
+                programs.packaged("tcpdump"),
+                "-i",
+                interface,
+                "-n",
+                "-s",
+                "2048",
+                "-B",
+                "16384",
+                "-Z",
+                "root",
+            ]
+            argv += ["--immediate-mode", "-U", "--time-stamp-precision=nano", "-w", str(self.path(interface))]
+            program = self.site.bed.start(OPERATOR, argv, interface)
+            wait_for(lambda program=program: "listening on" in program.text(), "tcpdump")  # type: ignore[misc]
+
+    def interfaces(self) -> list[str]:
+        return [WAYS_OUT[host] for host in self.site.hosts]
+
+    def path(self, interface: str) -> Path:
+        return self.site.bed.folder / f"{interface}.pcap"
+
+    def seen(self, mark: bytes) -> None:
+        """Waits until a leak is in every capture, over both families."""
+        for host in self.site.hosts:
+            self.site.leak(host, mark)
+            file = self.path(WAYS_OUT[host])
+            wait_for(lambda file=file: file.read_bytes().count(mark) >= 2, f"{mark!r}")  # type: ignore[misc]
+
+    def strangers(self, interface: str) -> list[bytes]:
+        """Payloads, or protocol and ports, of what does not go to the management network's ssh."""
+        return [
+            one.payload or f"{one.protocol} {one.source_port} {one.destination_port}".encode()
+            for one in packets.read(self.path(interface))
+            if PORT not in (one.source_port, one.destination_port)
+        ]
+
+
+def plan_of(desk: Path, *words: str) -> dict[str, Any]:
+    management = [word for prefix in PREFIXES for word in ("--management", prefix)]
+    done = command.run("plan", *words, *management, cwd=desk)
+    assert done.returncode == 0, done.stderr
+    plan: dict[str, Any] = json.loads(done.stdout)
+    return plan
+
+
+def ask_as_stranger(site: Site) -> None:
+    """A query with a source that the server's default route leads to, as those of a trace."""
+    site.bed.ip(CLIENT, "addr", "add", f"{STRANGER}/32", "dev", "lo")
+    with linux.inside(site.bed.hosts.of(CLIENT)), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as channel:
+        channel.bind((STRANGER, 5353))
+        channel.sendto(packets.query(7, "com", 2), (network.SERVICE_V4, 53))
+
+
+def counted(host: str, site: Site) -> dict[str, int]:
+    listing = site.on(host, "nft", "-j", "list", "counters", "table", "inet", nftables.GUARD)
+    return hoststeps.counters(json.loads(listing.stdout))
+
+
+def test_nothing_leaves_real_hosts_and_the_operator_stays_connected(site: Site, desk: Path) -> None:
+    plan = plan_of(desk, "good.toml")
+    assert plan["network"]["links"] == json.loads(
+        json.dumps([dataclasses.asdict(one) for one in network.local(1, 4096).links])
+    )
+    site.put([one for one in plan["files"] if "/guard-" in one["path"]])
+    captures = Captures(site)
+    sessions = [Session(site, host) for host in site.hosts]
+
+    def goes_on() -> None:
+        for one in sessions:
+            one.goes_on()
+
+    captures.seen(b"before")
+    done: set[str] = set()
+    for step in plan["setup"]:
+        site.carry_out(step["host"], step["apply"])
+        done.add(step["host"])
+        for host in done:
+            site.leak(host, b"during")
+        goes_on()
+    assert done == set(site.hosts)
+    assert [one["new_connection"] for one in plan["setup"]] == [False, True, False, True]
+    site.bed.start_server()
+    site.bed.start_distributor(1)
+    controller = site.bed.start_controller(
+        synth(site.bed.folder / "t.pcap", "--queries", "200", "--rate", "400")
+    )
+    ask_as_stranger(site)
+    goes_on()
+    assert controller.wait() == 0, controller.text()
+    assert site.bed.account()["queries"]["answered"] == 200
+    wait_for(lambda: counted(SERVER, site)["elsewhere"] > 0, "the answer to a stranger, dropped")
+    for host in site.hosts:
+        site.leak(host, b"during")
+    for step in plan["finish"]:
+        if step["id"].startswith("guard-"):
+            site.carry_out(step["host"], step["apply"])
+    leaks = {(one.host, one.what.rpartition(" ")[2]) for one in hoststeps.guarded(site.bed.results)}
+    assert leaks == {(SERVER, "dns_ports)"), (SERVER, "elsewhere)"), (CLIENT, "dns_ports)")}
+    for step in reversed(plan["setup"]):
+        site.carry_out(step["host"], step["undo"])
+        goes_on()
+    captures.seen(b"after")
+    for one in sessions:
+        one.close()
+    for interface in captures.interfaces():
+        assert sorted(captures.strangers(interface)) == [b"after", b"after", b"before", b"before"]
+
+
+def own_steps(plan: dict[str, Any], site: Site) -> None:
+    """Folders and zones of a hierarchy, and the plan of who serves them."""
+    for folder in plan["folders"]:
+        Path(site.fill(folder["path"])).mkdir(parents=True, exist_ok=True)
+    for step in plan["prepare"][:2]:
+        argv = [site.fill(word) for word in step["argv"]]
+        argv = argv[argv.index("--") + 1 :] if argv[0].endswith("setpriv") else argv
+        subprocess.run(argv, env={**os.environ, **step["env"]}, check=True, capture_output=True)
+
+
+@pytest.mark.parametrize("data_path", ["tun", pytest.param("nft", marks=pytest.mark.slow)])
+def test_nothing_leaves_real_hosts_of_a_hierarchy(tmp_path: Path, data_path: str) -> None:
+    """Rules, routes and settings of the data path do not cut off the operator either."""
+    experiment = str(programs.ROOT / "experiments/hierarchy.toml")
+    words = ("--set", "hierarchy.synth.zones=8", "--set", f"hierarchy.data_path={data_path}")
+    plan = plan_of(tmp_path, experiment, *words)
+    with reached(tmp_path, with_hierarchy) as site:
+        site.put([one for one in plan["files"] if "/guard-" in one["path"]])
+        own_steps(plan, site)
+        captures = Captures(site)
+        sessions = [Session(site, host) for host in site.hosts]
+        captures.seen(b"before")
+        steps = plan["setup"]
+        for step in steps:
+            if "guard" in step["id"]:
+                site.carry_out(step["host"], step["apply"])
+        for host in site.hosts:
+            own = [one for one in steps if one["host"] == host and "guard" not in one["id"]]
+            site.leak(host, b"during")
+            site.carry_out(host, [argv for one in own for argv in one["apply"]])
+            site.leak(host, b"during")
+            for session in sessions:
+                session.goes_on()
+            site.carry_out(host, [argv for one in reversed(own) for argv in one["undo"]])
+            site.leak(host, b"during")
+        for step in reversed(steps):
+            if "guard" in step["id"]:
+                site.carry_out(step["host"], step["undo"])
+        captures.seen(b"after")
+        for session in sessions:
+            session.goes_on()
+            session.close()
+        for interface in captures.interfaces():
+            assert sorted(captures.strangers(interface)) == [b"after", b"after", b"before", b"before"]
+
+
+# --- a guard that nobody confirms -------------------------------------------------------------------------
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Iterator[netns.Hosts]:
+    """A host alone, with a guard that lets nothing through."""
+    (tmp_path / "guard-h.nft").write_text(nftables.guard_ruleset(nftables.Guarded()))
+    made = netns.build(Network("local", hosts=(Host("h"),)))
+    yield made
+    for descriptor in made.descriptors.values():
+        os.close(descriptor)
+
+
+class Steps:
+    """The steps of a host's guard, carried out in its namespace."""
+
+    def __init__(self, hosts: netns.Hosts, folder: Path, undo_s: float) -> None:
+        self.hosts, self.folder = hosts, folder
+        self.load, self.confirm = guards.confirmed_steps("h", undo_s)
+
+    def do(self, step: HostStep, commands: tuple[tuple[str, ...], ...] = ()) -> None:
+        env = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}
+        hoststeps.carry_out(commands or step.apply, self.hosts.of("h"), self.fill, env, self.folder / "log")
+
+    def undo(self) -> None:
+        self.do(self.load, self.load.undo)
+
+    def fill(self, text: str) -> str:
+        return text.replace(RUN, str(self.folder))
+
+    def guarded(self) -> bool:
+        with linux.inside(self.hosts.of("h")):
+            listing = subprocess.run(["nft", "list", "tables"], capture_output=True, text=True, check=True)
+        return nftables.GUARD in listing.stdout
+
+    def waiting(self) -> list[str]:
+        """Processes that would drop the guard."""
+        found = []
+        for path in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                words = (path / "cmdline").read_bytes().split(b"\0")
+                if str(self.folder / "guard-h.waiting").encode() in words:
+                    found.append(path.name)
+        return found
+
+    def left(self) -> set[str]:
+        return {path.name for path in self.folder.glob("guard-h.waiting*")}
+
+
+def test_a_guard_that_nobody_confirms_drops_itself(host: netns.Hosts, tmp_path: Path) -> None:
+    steps = Steps(host, tmp_path, 1.5)
+    steps.do(steps.load)
+    assert steps.guarded()
+    assert len(steps.waiting()) == 1
+    wait_for(lambda: not steps.guarded(), "the guard dropped")
+    wait_for(lambda: not steps.waiting(), "the end of what waited")
+    with pytest.raises(
+        RepriseError, match=r"not confirmed within 1\.5 s and has been dropped; load it again"
+    ):
+        steps.do(steps.confirm)
+    assert not steps.guarded()
+    steps.do(steps.load)
+    steps.do(steps.confirm)
+    assert steps.guarded()
+    steps.undo()
+    assert not steps.left()
+
+
+def test_a_confirmed_guard_stays_until_its_undo(host: netns.Hosts, tmp_path: Path) -> None:
+    """All may be carried out twice."""
+    steps = Steps(host, tmp_path, 60)
+    with pytest.raises(RepriseError, match="there is no guard to confirm; load it first"):
+        steps.do(steps.confirm)
+    for _ in range(2):
+        steps.do(steps.load)
+    assert len(steps.waiting()) == 1
+    for _ in range(2):
+        steps.do(steps.confirm)
+        wait_for(lambda: not steps.waiting(), "the end of what would drop it")
+        assert steps.guarded()
+    steps.do(steps.load)  # wants to be confirmed again
+    assert len(steps.waiting()) == 1
+    for _ in range(2):
+        steps.undo()
+        assert not steps.guarded()
+        assert not steps.left()
+    wait_for(lambda: not steps.waiting(), "the end of what would drop it")
+
+
+def test_a_guard_that_cannot_be_loaded_leaves_nothing(host: netns.Hosts, tmp_path: Path) -> None:
+    (tmp_path / "guard-h.nft").write_text("table inet {")
+    steps = Steps(host, tmp_path, 60)
+    with pytest.raises(RepriseError, match="failed"):
+        steps.do(steps.load)
+    assert not steps.guarded()
+    assert not steps.left()
+    wait_for(lambda: not steps.waiting(), "the end of what would drop it")
+
+
+def test_a_connection_that_ends_what_it_started_drops_the_guard(host: netns.Hosts, tmp_path: Path) -> None:
+    """Some systems end all processes of a user who logs out: the guard must not stay without its undo."""
+    steps = Steps(host, tmp_path, 60)
+    steps.do(steps.load)
+    for pid in steps.waiting():
+        os.killpg(int(pid), 15)
+    wait_for(lambda: not steps.guarded(), "the guard dropped")
+    with pytest.raises(RepriseError, match="has been dropped"):
+        steps.do(steps.confirm)
+
+
+def test_an_operator_who_is_locked_out_comes_back(site: Site) -> None:
+    """The wrong prefix: connections are cut off, and go on when the guard has dropped itself."""
+    ruleset = nftables.guard_ruleset(nftables.Guarded(management=["192.0.2.128/25"]))
+    (site.bed.folder / "guard-server.nft").write_text(ruleset)
+    load, confirm = guards.confirmed_steps(SERVER, 2)
+    session = Session(site, SERVER)
+    session.goes_on()
+    with linux.inside(site.bed.hosts.of(SERVER)):  # it does lock out
+        subprocess.run(["nft", "-f", "-"], input=ruleset, text=True, check=True)
+    with linux.inside(site.bed.hosts.of(OPERATOR)), pytest.raises(TimeoutError):
+        socket.create_connection((OFFICE[SERVER], PORT), timeout=0.3)
+    with linux.inside(site.bed.hosts.of(SERVER)):
+        subprocess.run(["nft", "delete", "table", "inet", nftables.GUARD], check=True)
+    site.carry_out(SERVER, [list(argv) for argv in load.apply])
+    session.goes_on()
+    done = site.on(SERVER, *[site.fill(word) for word in confirm.apply[0]])
+    assert done.returncode == 1
+    assert "not confirmed within 2 s" in done.stderr
+    session.close()

@@ -1,0 +1,57 @@
+"""A real ssh server with keys of its own, and the configuration by which clients reach it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pwd
+import signal
+import subprocess
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from cli import linux, programs
+
+
+class Ssh:
+    """Keys and configurations in a folder."""
+
+    def __init__(self, folder: Path, port: int) -> None:
+        folder.mkdir()
+        self.folder, self.port = folder, port
+        for name in ("host", "user"):
+            subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / name], check=True)
+
+    def config(self, addresses: Mapping[str, str]) -> Path:
+        """The clients' configuration, with hosts by their names."""
+        path = self.folder / "config"
+        path.write_text(
+            "".join(f"Host {name}\n  HostName {address}\n" for name, address in addresses.items())
+            + f"Host *\n  Port {self.port}\n  User {pwd.getpwuid(os.getuid()).pw_name}\n"
+            f"  IdentityFile {self.folder}/user\n  IdentitiesOnly yes\n"
+            f"  UserKnownHostsFile {self.folder}/known\n  StrictHostKeyChecking accept-new\n"
+            "  LogLevel ERROR\n  KexAlgorithms curve25519-sha256\n"
+        )
+        return path
+
+    @contextlib.contextmanager
+    def serve(self, addresses: list[str], netns: int | None = None) -> Iterator[None]:
+        """The server, in a network namespace of ours where one is given."""
+        name = f"sshd-{addresses[0]}"
+        config = self.folder / name
+        listen = "".join(f"ListenAddress {one}\n" for one in addresses)
+        config.write_text(
+            f"Port {self.port}\n{listen}"
+            f"HostKey {self.folder}/host\nAuthorizedKeysFile {self.folder}/user.pub\n"
+            f"PidFile none\nUsePAM no\nStrictModes no\nPermitRootLogin yes\n"
+        )
+        Path("/run/sshd").mkdir(exist_ok=True)
+        with linux.inside(netns):
+            daemon = subprocess.Popen(
+                [programs.packaged("sshd"), "-D", "-f", config, "-E", self.folder / f"{name}.log"]
+            )
+        try:
+            yield
+        finally:
+            daemon.send_signal(signal.SIGTERM)
+            daemon.wait(10)
