@@ -32,6 +32,7 @@ from tests.hierarchy_bed import (
     ROOT6,
     SLD,
     SLD6,
+    SOA,
     TLD,
     TLD6,
     Ask,
@@ -182,6 +183,29 @@ def test_an_address_without_zones_is_counted_and_named(tmp_path: Path, world: Pa
     assert [one["address"] for one in found["unmapped"]] == ["203.0.115.9"]
     assert result.summary["leaked_packets"] == 0
     assert "203.0.115.9" in result.said
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("form", "rcode"),
+    [("coloured", dns.rcode.NOERROR), ("paper", dns.rcode.SERVFAIL), ("separate", dns.rcode.SERVFAIL)],
+)
+def test_a_question_that_no_delegation_leads_to(tmp_path: Path, form: str, rcode: int) -> None:
+    """A forwarder sends it to an address without the zone: only a coloured view answers, out of another's."""
+    other = f"other.com. {SOA}\nother.com. 3600 IN NS ns.other.com.\nns.other.com. 3600 IN A 203.0.116.1\n"
+    zones = write_world(tmp_path / "zones", {"other.com.": other})
+    table = json.loads((zones / "zones.json").read_text())
+    table["zones"][-1]["addresses"] = ["203.0.116.1"]
+    (zones / "zones.json").write_text(json.dumps(table))
+    lines = tmp_path / "forward.conf"
+    lines.write_text(f'forward-zone:\n    name: "other.com"\n    forward-addr: {SLD}\n')
+    trace = write_trace(tmp_path / "one.tsv", [Ask("ns.other.com."), Ask("www.example.com.")])
+    result = play(
+        tmp_path, zones, trace, hierarchy__form=form, hierarchy__resolver="unbound",
+        hierarchy__resolver_config=lines, hierarchy__max_servfail_percent=100,
+    )  # fmt: skip
+    assert result.status == 0, result.said
+    assert [one.rcode() for one in result.answers()] == [rcode, dns.rcode.NOERROR]
 
 
 @pytest.mark.parametrize(("data_path", "mode"), [("tun", "ports"), ("nft", "addresses")])

@@ -65,6 +65,8 @@ Check = Callable[[subprocess.CompletedProcess[str], str], None]
         ("run folder", "cannot read folder: Is a directory"),
         ("run junk", "junk is not TOML"),
         ("plan none.toml", "no experiment none.toml"),
+        (f"plan {QUICK} --management 0.0.0.0/0", "management prefix 0.0.0.0/0 covers so much"),
+        (f"plan {QUICK} --management", "expected one argument"),
         ("report", "RUN"),
         ("report none", "is not a results folder"),
         ("report folder", "holds no run"),
