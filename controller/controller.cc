@@ -8,6 +8,7 @@
 #include "controller/trace_feed.hh"
 #include "core/bytes.hh"
 #include "core/clock.hh"
+#include "core/credit.hh"
 #include "core/error.hh"
 #include "core/record.hh"
 #include "core/replay.pb.h"
@@ -32,9 +33,14 @@ constexpr Nanoseconds kSlice = 2 * kMillisecond;  ///< longest turn of the reade
 constexpr Nanoseconds kLead = 500 * kMillisecond; ///< from the announcement to the start
 /// Of a query of the first window, by a host whose processors are busy.
 constexpr Nanoseconds kTakeIn = 4 * kMicrosecond;
+constexpr Nanoseconds kTakeInByte = 8; ///< of large ones: a link of 1 Gbit/s
 constexpr Nanoseconds kStopPatience = 500 * kMillisecond;
 constexpr unsigned kTurn = 64; ///< queries handed out by one reading of the clock
 constexpr Nanoseconds kShortWait = kMillisecond;
+/// Of the first window, whatever the children take.
+constexpr std::uint64_t kMostStaged = 192UL << 20U;
+/// On links that are slower than the reader.
+constexpr size_t kMostUnsent = 64UL << 20U;
 constexpr std::uint64_t kReportRoom = 256UL << 10U;      ///< bytes of controller.json
 constexpr std::uint64_t kReportRoomQuerier = 2UL << 10U; ///< what it says of a querier
 constexpr std::uint64_t kReportRoomOffset = 64;          ///< and of a host each second
@@ -51,7 +57,7 @@ Controller::Controller(const Options& options)
       report_file_(options.results + "/controller.json", kReportRoom), tls_(options.tls),
       fanout_(loop_, options.run,
               {.ready = [this] { on_ready(); },
-               .credit = [this](std::uint64_t) { pump_.again_in(0); },
+               .credit = [this](const Credit&) { pump_.again_in(0); },
                .abort = [this](const std::string& because) { abort(because); },
                .lost = [this](const tree::Child& child) { on_lost(child); },
                .over = [this] { on_over(); }},
@@ -100,7 +106,7 @@ void Controller::connect() {
 void Controller::on_ready() {
     fanout_.setup(replay_options(options_, servers_));
     spdlog::info("event=ready hosts={} queriers={} credit={}", fanout_.children().size(),
-                 fanout_.queriers(), fanout_.credit());
+                 fanout_.queriers(), fanout_.credit().records);
     phase_ = Phase::kFill;
     pump_.again_in(0);
 }
@@ -122,9 +128,11 @@ void Controller::pump() {
 void Controller::fill() {
     const Nanoseconds until = SteadyClock::now() + kSlice;
     const Nanoseconds last = seconds(options_.window_s);
-    while (read_next() && held_.due() <= last && staged_count_ < fanout_.credit()) {
-        const Bytes record = held_.bytes();
-        staged_.append(reinterpret_cast<const char*>(record.data()), record.size());
+    const Credit room = room_to_fill();
+    while (read_next() && held_.due() <= last &&
+           room.covers(
+               {.records = staged_count_ + 1, .bytes = staged_.bytes() + held_.bytes().size()})) {
+        staged_.add(held_.bytes());
         if (fanout_.children().size() > 1 && !held_.is_close()) {
             ++staged_sources_[held_.source()];
         }
@@ -140,6 +148,18 @@ void Controller::fill() {
     start();
 }
 
+/// Of the first window: what is not staged now is handed out after the announcement of the start.
+Credit Controller::room_to_fill() const {
+    Credit room = fanout_.credit();
+    room.bytes = std::min(room.bytes, kMostStaged);
+    return room;
+}
+
+Nanoseconds Controller::take_in_time() const {
+    return std::max(static_cast<Nanoseconds>(staged_count_) * kTakeIn,
+                    static_cast<Nanoseconds>(staged_.bytes()) * kTakeInByte);
+}
+
 void Controller::took_held() {
     holding_ = false;
     if (held_.is_close()) {
@@ -151,10 +171,9 @@ void Controller::took_held() {
 
 void Controller::start() {
     fanout_.place_heavy(staged_sources_);
-    give_staged();
     // Several round trips and some time for the hosts to take in the first window.
-    const Nanoseconds lead = kLead + 8 * fanout_.longest_round_trip() +
-                             static_cast<Nanoseconds>(staged_count_) * kTakeIn;
+    const Nanoseconds lead = kLead + 8 * fanout_.longest_round_trip() + take_in_time();
+    give_staged();
     const ClockPair now = realtime_pair();
     outcome_.start.mono = now.monotonic + lead;
     outcome_.start.real = now.realtime + lead;
@@ -166,14 +185,15 @@ void Controller::start() {
 }
 
 void Controller::give_staged() {
-    RecordSkimmer records({reinterpret_cast<const std::uint8_t*>(staged_.data()), staged_.size()});
-    RecordView query;
-    while (records.next(query)) {
-        fanout_.give(query);
-        handed_ += query.is_close() ? 0U : 1U;
-    }
+    staged_.drain([this](Bytes piece) {
+        RecordSkimmer records(piece);
+        RecordView query;
+        while (records.next(query)) {
+            fanout_.give(query);
+            handed_ += query.is_close() ? 0U : 1U;
+        }
+    });
     fanout_.flush();
-    staged_ = {};
     staged_sources_ = {};
 }
 
@@ -205,6 +225,10 @@ void Controller::hand_out() {
 
 /// Hands out a few queries and closes. False: something must be waited for; pump() is called again.
 bool Controller::hand_out_some(Nanoseconds now) {
+    if (fanout_.unsent() > kMostUnsent) {
+        pump_.again_in(kStep);
+        return false;
+    }
     const Nanoseconds reach = now - outcome_.start.mono + seconds(options_.window_s);
     for (unsigned i = 0; i < kTurn; ++i) {
         if (!read_next()) {

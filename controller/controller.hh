@@ -11,6 +11,7 @@
 #include "controller/options.hh"
 #include "controller/read_ahead.hh"
 #include "core/tree/fanout.hh"
+#include "core/tree/staging.hh"
 #include "core/whole_file.hh"
 
 #include <string>
@@ -60,6 +61,8 @@ private:
     void took_held();
     void at_end();
     bool hand_out_some(Nanoseconds now);
+    [[nodiscard]] Credit room_to_fill() const;
+    [[nodiscard]] Nanoseconds take_in_time() const;
     [[nodiscard]] Nanoseconds time_left(Nanoseconds now) const;
     void abort(const std::string& because);
     void progress();
@@ -79,7 +82,7 @@ private:
     Phase phase_ = Phase::kOpen;
     Outcome outcome_;
 
-    std::string staged_; ///< records of the first window
+    tree::Staging staged_; ///< records of the first window
     std::unordered_map<IpAddress, std::uint64_t> staged_sources_;
     std::uint64_t staged_count_ = 0;
     RecordView held_; ///< query or close read but not yet handed out

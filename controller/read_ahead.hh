@@ -3,8 +3,8 @@
 // traffic must not hold up the heartbeats of the event loop.
 //
 // The thread fills batches of flat records and hands them over through a bounded queue: at most
-// kBatches of kBlockRecords or kBlockBytes. A reader that finds no full batch takes the one being
-// filled, so nothing waits behind a pipe that pauses.
+// kBatches of kBlockRecords or kBlockBytes, which is 20 MB at most. A reader that finds no full
+// batch takes the one being filled, so nothing waits behind a pipe that pauses.
 
 #include "controller/selection.hh"
 #include "controller/trace_feed.hh"

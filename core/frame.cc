@@ -1,6 +1,7 @@
 #include "core/frame.hh"
 
 #include "core/bytes.hh"
+#include "core/credit.hh"
 #include "core/replay.pb.h"
 
 #include <cstddef>
@@ -9,6 +10,13 @@
 #include <string>
 
 namespace reprise {
+
+wire::Frame frame_of(const Credit& credit) {
+    wire::Frame frame;
+    frame.mutable_credit()->set_queries(credit.records);
+    frame.mutable_credit()->set_bytes(credit.bytes);
+    return frame;
+}
 
 std::string encode_frame(const wire::Frame& frame) {
     const auto size = static_cast<std::uint32_t>(frame.ByteSizeLong());

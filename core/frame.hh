@@ -3,6 +3,7 @@
 // anything is allocated.
 
 #include "core/bytes.hh"
+#include "core/credit.hh"
 #include "core/replay.pb.h"
 
 #include <cstdint>
@@ -13,12 +14,15 @@
 namespace reprise {
 
 /// Version of replay.proto's meaning; peers of another version are refused.
-inline constexpr std::uint32_t kProtocolVersion = 3;
+inline constexpr std::uint32_t kProtocolVersion = 4;
 /// Largest frame accepted, bytes.
 inline constexpr std::uint32_t kMaxFrame = 4U << 20U;
 /// A block is closed at so many records or bytes, whichever comes first.
 inline constexpr std::uint32_t kBlockRecords = 256;
 inline constexpr size_t kBlockBytes = 256U << 10U;
+
+/// A child's message that returns credit.
+wire::Frame frame_of(const Credit& credit);
 
 /// The frame with its size in front.
 std::string encode_frame(const wire::Frame& frame);

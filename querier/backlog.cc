@@ -35,6 +35,7 @@ void Backlog::begin(std::string records) {
     }
     taking_ = free_.back();
     free_.pop_back();
+    held_.bytes += records.size();
     blocks_[taking_] = {.records = std::move(records), .waiting = 0};
     reader_ = RecordReader(bytes(taking_));
 }
@@ -56,7 +57,8 @@ std::string Backlog::step() {
         received_ += query.is_close() ? 0U : 1U;
         schedule_.push(query.due, place(taking_, reader_.offset()));
         ++block.waiting;
-        if (++waiting_ > limit_) {
+        ++held_.records;
+        if (!limit_.covers(held_)) {
             taking_ = kNoBlock;
             return "the parent sent more queries than it was granted";
         }
@@ -75,7 +77,7 @@ Query Backlog::front() const {
 void Backlog::pop() {
     const auto block = static_cast<std::uint32_t>(schedule_.front().what >> 32U);
     schedule_.pop();
-    --waiting_;
+    --held_.records;
     if (--blocks_[block].waiting == 0 && block != taking_) {
         used_up(block);
     }
@@ -85,6 +87,9 @@ void Backlog::used_up(std::uint32_t block) { used_up_.push_back(block); }
 
 void Backlog::sweep() {
     for (const std::uint32_t block : used_up_) {
+        const std::uint64_t size = blocks_[block].records.size();
+        held_.bytes -= size;
+        freed_ += size;
         blocks_[block].records = {};
         free_.push_back(block);
     }

@@ -2,10 +2,14 @@
 // Queries that wait for their time. The blocks stay as they came and the schedule points into them:
 // a waiting query costs its bytes and 24 more, and is copied nowhere until it is sent.
 //
+// Bytes are those of blocks until these are used up, so they bound the memory whatever the order of
+// the queries.
+//
 // A block is taken in a few records at a time, so that its 256 records delay no query that is due.
 
 #include "core/bytes.hh"
 #include "core/clock.hh"
+#include "core/credit.hh"
 #include "core/query.hh"
 #include "core/record.hh"
 #include "querier/schedule.hh"
@@ -13,14 +17,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace reprise::querier {
 
 class Backlog {
 public:
-    /// `limit`: most queries that wait.
-    explicit Backlog(size_t limit) : limit_(limit) {}
+    /// `limit`: the most that waits, bytes being those of whole blocks.
+    explicit Backlog(const Credit& limit) : limit_(limit) {}
 
     /// The next block; the one before must be used up.
     void begin(std::string records);
@@ -47,6 +52,9 @@ public:
     /// Frees the blocks that are used up.
     void sweep();
 
+    /// Bytes of the blocks freed since the last call.
+    std::uint64_t take_freed() { return std::exchange(freed_, 0); }
+
 private:
     static constexpr std::uint32_t kNoBlock = 0xffffffff;
 
@@ -58,8 +66,9 @@ private:
     [[nodiscard]] Bytes bytes(std::uint32_t block) const;
     void used_up(std::uint32_t block);
 
-    size_t limit_;
-    size_t waiting_ = 0;
+    Credit limit_;
+    Credit held_; ///< records that wait, bytes of all blocks
+    std::uint64_t freed_ = 0;
     std::uint64_t received_ = 0;
     std::vector<Block> blocks_;
     std::vector<std::uint32_t> free_;

@@ -1,4 +1,5 @@
 #include "core/clock.hh"
+#include "core/credit.hh"
 #include "core/query.hh"
 #include "core/record.hh"
 #include "querier/backlog.hh"
@@ -29,6 +30,8 @@ std::string block_of(const std::vector<Nanoseconds>& dues, std::uint64_t sequenc
     return records;
 }
 
+Credit room(std::uint64_t records) { return {.records = records, .bytes = 1UL << 20U}; }
+
 /// Takes the whole block in; what was wrong with it.
 std::string take_in(Backlog& backlog, std::string block) {
     backlog.begin(std::move(block));
@@ -48,7 +51,7 @@ std::vector<std::uint64_t> drain(Backlog& backlog) {
 }
 
 TEST(Backlog, PutsStragglersOfLaterBlocksInTheirPlace) {
-    Backlog backlog(100);
+    Backlog backlog(room(100));
     EXPECT_EQ(take_in(backlog, block_of({10, 30, 50})), "");
     EXPECT_EQ(take_in(backlog, block_of({20, 40, 60}, 3)), "");
     EXPECT_EQ(take_in(backlog, block_of({5, 60, 50}, 6)), "");
@@ -59,7 +62,7 @@ TEST(Backlog, PutsStragglersOfLaterBlocksInTheirPlace) {
 }
 
 TEST(Backlog, TakesInAFewRecordsAtATime) {
-    Backlog backlog(1000);
+    Backlog backlog(room(1000));
     backlog.begin(block_of(std::vector<Nanoseconds>(256, 1)));
     EXPECT_EQ(backlog.step(), "");
     EXPECT_TRUE(backlog.busy());
@@ -72,7 +75,7 @@ TEST(Backlog, TakesInAFewRecordsAtATime) {
 }
 
 TEST(Backlog, BorrowedMessagesLiveUntilTheSweep) {
-    Backlog backlog(1000);
+    Backlog backlog(room(1000));
     std::vector<Query> borrowed;
     for (std::uint64_t n = 0; n < 50; ++n) { // the list of blocks grows meanwhile
         EXPECT_EQ(take_in(backlog, block_of({1}, n)), "");
@@ -91,7 +94,7 @@ TEST(Backlog, BorrowedMessagesLiveUntilTheSweep) {
 }
 
 TEST(Backlog, ABlockThatIsEmptiedWhileItIsTakenInStays) {
-    Backlog backlog(1000);
+    Backlog backlog(room(1000));
     backlog.begin(block_of(std::vector<Nanoseconds>(100, 1)));
     std::uint64_t next = 0;
     while (backlog.busy()) {
@@ -108,7 +111,7 @@ TEST(Backlog, ACorruptBlockIsNamedByItsOffsetAndItsGoodQueriesStay) {
     std::string block = block_of({1, 2});
     const size_t good = block.size();
     block += "broken";
-    Backlog backlog(100);
+    Backlog backlog(room(100));
     EXPECT_EQ(take_in(backlog, block),
               "corrupt block from the parent at offset " + std::to_string(good));
     EXPECT_FALSE(backlog.busy());
@@ -116,7 +119,7 @@ TEST(Backlog, ACorruptBlockIsNamedByItsOffsetAndItsGoodQueriesStay) {
 }
 
 TEST(Backlog, ABlockOfNothingButNoiseIsCorrupt) {
-    Backlog backlog(100);
+    Backlog backlog(room(100));
     EXPECT_EQ(take_in(backlog, std::string(300, '\xff')),
               "corrupt block from the parent at offset 0");
     EXPECT_TRUE(backlog.empty());
@@ -126,7 +129,7 @@ TEST(Backlog, ABlockOfNothingButNoiseIsCorrupt) {
 }
 
 TEST(Backlog, MoreThanWasGrantedIsAnError) {
-    Backlog backlog(3);
+    Backlog backlog(room(3));
     EXPECT_EQ(take_in(backlog, block_of({1, 2, 3})), "");
     backlog.pop();
     EXPECT_EQ(take_in(backlog, block_of({4}, 3)), "");
@@ -134,6 +137,35 @@ TEST(Backlog, MoreThanWasGrantedIsAnError) {
               "the parent sent more queries than it was granted");
     EXPECT_EQ(backlog.received(), 5U); // what came is still accounted for
     EXPECT_EQ(drain(backlog), (std::vector<std::uint64_t>{1, 2, 3, 4}));
+}
+
+TEST(Backlog, BytesAreThoseOfBlocksAndComeBackWhenTheseAreFreed) {
+    Backlog backlog(room(100));
+    const std::string first = block_of({1, 30});
+    const std::string second = block_of({20, 2}, 2);
+    EXPECT_EQ(take_in(backlog, first), "");
+    EXPECT_EQ(take_in(backlog, second), "");
+    backlog.pop();
+    backlog.sweep();
+    EXPECT_EQ(backlog.take_freed(), 0U) << "both have a query that waits";
+    backlog.pop();
+    backlog.pop();
+    EXPECT_EQ(backlog.take_freed(), 0U) << "what was sent last still borrows";
+    backlog.sweep();
+    EXPECT_EQ(backlog.take_freed(), second.size());
+    backlog.pop();
+    backlog.sweep();
+    EXPECT_EQ(backlog.take_freed(), first.size());
+    EXPECT_EQ(backlog.take_freed(), 0U);
+}
+
+TEST(Backlog, MoreBytesThanWereGrantedAreAnError) {
+    const std::string block = block_of({1, 2, 3});
+    Backlog backlog({.records = 100, .bytes = 2 * block.size()});
+    EXPECT_EQ(take_in(backlog, block), "");
+    EXPECT_EQ(take_in(backlog, block), "");
+    EXPECT_EQ(take_in(backlog, block), "the parent sent more queries than it was granted");
+    EXPECT_EQ(backlog.received(), 7U);
 }
 
 } // namespace

@@ -3,6 +3,7 @@
 #include "core/address.hh"
 #include "core/bytes.hh"
 #include "core/clock.hh"
+#include "core/credit.hh"
 #include "core/error.hh"
 #include "core/frame.hh"
 #include "core/record.hh"
@@ -38,7 +39,7 @@ constexpr Nanoseconds kExitPatience = 30 * kSecond;
 constexpr size_t kMostNewcomers = 512;
 constexpr size_t kMostOfAddress = 256;
 constexpr std::uint64_t kMostRefusalsTold = 20;
-constexpr std::uint64_t kCreditPortion = 4096;
+constexpr Credit kCreditPortion{.records = 4096, .bytes = 5UL << 20U};
 constexpr Nanoseconds kHandshakeTime = 5 * kSecond;
 constexpr Nanoseconds kLongPause = kSecond;     ///< of this process, between two ticks
 constexpr Nanoseconds kFarewell = 10 * kSecond; ///< for the parent to take Finished
@@ -82,7 +83,7 @@ Distributor::Distributor(const DistributorOptions& options)
     : options_(options), tls_(options.tls),
       fanout_(loop_, options.run,
               {.ready = [this] { on_children_ready(); },
-               .credit = [this](std::uint64_t queries) { return_credit(queries); },
+               .credit = [this](const Credit& credit) { return_credit(credit); },
                .abort = [this](const std::string& because) { tell_parent_abort(because); },
                .lost = [this](const tree::Child& child) { on_lost(child); },
                .over = [this] { on_over(); }},
@@ -106,14 +107,22 @@ int Distributor::run() {
     return finish();
 }
 
+/// What the parent may have out. All of it may be for one querier, and wait here.
+Credit Distributor::window() const {
+    Credit window = fanout_.credit();
+    window.bytes = std::min(window.bytes, kHostBytes);
+    return window;
+}
+
 /// Credit goes up in portions, so that blocks come down whole. What is held back is a small part of
 /// what the parent was granted: it never waits for it alone.
-void Distributor::return_credit(std::uint64_t queries) {
-    credit_ += queries;
-    if (parent_ && credit_ > 0 && credit_ >= std::min(kCreditPortion, fanout_.credit() / 8)) {
-        wire::Frame frame;
-        frame.mutable_credit()->set_queries(std::exchange(credit_, 0));
-        parent_->send(frame);
+void Distributor::return_credit(const Credit& credit) {
+    credit_ += credit;
+    const Credit all = window();
+    const bool enough = credit_.records >= std::min(kCreditPortion.records, all.records / 8) ||
+                        credit_.bytes >= std::min(kCreditPortion.bytes, all.bytes / 8);
+    if (parent_ && enough && !credit_.none()) {
+        parent_->send(frame_of(std::exchange(credit_, {})));
     }
 }
 
@@ -246,7 +255,8 @@ void Distributor::greet() {
     hello.set_run(options_.run);
     hello.set_name(options_.name);
     hello.set_queriers(fanout_.queriers());
-    hello.set_credit(fanout_.credit());
+    hello.set_credit(window().records);
+    hello.set_credit_bytes(window().bytes);
     tree::describe_host(hello);
     parent_->send(frame);
 }
@@ -288,7 +298,7 @@ void Distributor::on_block(Bytes records) {
         give(records);
         flush_.again_in(0); // once for all blocks that are there
     } else {
-        staged_.append(reinterpret_cast<const char*>(records.data()), records.size());
+        staged_.add(records);
     }
 }
 
@@ -305,15 +315,17 @@ void Distributor::give(Bytes block) {
 
 void Distributor::on_start(const wire::Start& start) {
     std::unordered_map<IpAddress, std::uint64_t> sources;
-    RecordSkimmer records(bytes_of(staged_));
-    RecordView query;
-    while (records.next(query)) {
-        sources[query.source()] += query.is_close() ? 0U : 1U;
-    }
+    staged_.look([&sources](Bytes piece) {
+        RecordSkimmer records(piece);
+        RecordView query;
+        while (records.next(query)) {
+            sources[query.source()] += query.is_close() ? 0U : 1U;
+        }
+    });
     fanout_.place_heavy(sources);
     fanout_.start(start.start_mono_ns(), start.start_real_ns(), start.trace_first_ns());
     started_ = true;
-    give(bytes_of(std::exchange(staged_, {})));
+    staged_.drain([this](Bytes piece) { give(piece); });
     fanout_.flush();
 }
 

@@ -9,8 +9,10 @@
 #include "core/address.hh"
 #include "core/bytes.hh"
 #include "core/clock.hh"
+#include "core/credit.hh"
 #include "core/replay.pb.h"
 #include "core/tree/fanout.hh"
+#include "core/tree/staging.hh"
 #include "core/tree/tls.hh"
 
 #include <cstdint>
@@ -58,7 +60,8 @@ public:
     int run();
 
 private:
-    void return_credit(std::uint64_t queries);
+    [[nodiscard]] Credit window() const;
+    void return_credit(const Credit& credit);
     void start_queriers();
     void feed_others();
     void on_children_ready();
@@ -107,13 +110,13 @@ private:
     std::vector<Newcomer> newcomers_; ///< not yet verified, the oldest first
     /// Kept a while: no link is destroyed in its own handler.
     std::vector<std::unique_ptr<tree::Link>> gone_;
-    std::uint64_t credit_ = 0;  ///< not yet returned to the parent
+    Credit credit_;             ///< not yet returned to the parent
     std::uint64_t refused_ = 0; ///< peers
     bool listened_ = false;     ///< the queriers are ready
     bool set_up_ = false;
     bool started_ = false;
     bool ended_ = false;
-    std::string staged_; ///< records of the first window
+    tree::Staging staged_; ///< records of the first window
     Nanoseconds ticked_ = SteadyClock::now();
     std::string unclean_; ///< first reason of our own
 };

@@ -96,7 +96,7 @@ TEST_F(NsdTest, AnswersEveryUdpQueryOfBothFamilies) {
     EXPECT_EQ(parent.report().counts().received(), 2000U);
     EXPECT_EQ(parent.report().counts().sent(), 2000U);
     EXPECT_EQ(parent.report().counts().answered(), 2000U);
-    EXPECT_EQ(parent.credit(), 2000U);
+    EXPECT_EQ(parent.credit(), parent.given());
     EXPECT_GT(parent.clock_replies(), 0U);
     EXPECT_EQ(parent.hello().name(), "here/0");
 

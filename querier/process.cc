@@ -1,6 +1,7 @@
 #include "querier/process.hh"
 
 #include "core/clock.hh"
+#include "core/credit.hh"
 #include "core/error.hh"
 #include "core/fd.hh"
 #include "core/frame.hh"
@@ -41,8 +42,8 @@ namespace {
 
 constexpr Nanoseconds kReportEvery = 400 * kMillisecond;
 constexpr Nanoseconds kParentSilence = 1800 * kMillisecond;
-/// Departed queries worth a message of their own.
-constexpr std::uint64_t kCreditBatch = 8192;
+/// What departed and is worth a message of its own.
+constexpr Credit kCreditBatch{.records = 8192, .bytes = 10UL << 20U};
 /// Writing a buffer of records takes about 100 us; only when nothing is due for so long.
 constexpr Nanoseconds kFlushTime = kMillisecond;
 constexpr size_t kFlushRecords = 1024;
@@ -133,7 +134,8 @@ void Process::say_hello() {
     hello.set_boot_id(first_line("/proc/sys/kernel/random/boot_id"));
     hello.set_time_namespace(inode("/proc/self/ns/time"));
     hello.set_queriers(1);
-    hello.set_credit(replay_.credit);
+    hello.set_credit(replay_.credit.records);
+    hello.set_credit_bytes(replay_.credit.bytes);
     link_.send(frame);
 }
 
@@ -367,12 +369,11 @@ void Process::check_parent(Nanoseconds now) {
 
 void Process::return_credit(bool at_once) {
     credit_ += replayer_->take_departed();
-    if (credit_ == 0 || (!at_once && credit_ < kCreditBatch)) {
-        return;
+    const bool enough =
+        credit_.records >= kCreditBatch.records || credit_.bytes >= kCreditBatch.bytes;
+    if (!credit_.none() && (at_once || enough)) {
+        link_.send(frame_of(std::exchange(credit_, {})));
     }
-    wire::Frame frame;
-    frame.mutable_credit()->set_queries(std::exchange(credit_, 0));
-    link_.send(frame);
 }
 
 void Process::report(Nanoseconds now) {

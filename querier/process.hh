@@ -84,7 +84,7 @@ private:
     bool trace_ended_ = false; ///< EndOfTrace came
     std::uint64_t handed_ = 0; ///< what it said
     std::string realtime_refused_;
-    std::uint64_t credit_ = 0;
+    Credit credit_; ///< not yet returned
     Nanoseconds last_heard_ = 0;
     Nanoseconds next_report_ = 0;
     Nanoseconds looked_ = 0;  ///< at the descriptors, last

@@ -3,6 +3,7 @@
 #include "core/address.hh"
 #include "core/bytes.hh"
 #include "core/clock.hh"
+#include "core/credit.hh"
 #include "core/dns_message.hh"
 #include "core/error.hh"
 #include "core/query.hh"
@@ -63,7 +64,7 @@ Servers servers_with(const Endpoint& peer) {
 Replayer::Replayer(Poller& poller, const ReplayOptions& options, WaiterOptions waiter,
                    Results& results)
     : options_(options), results_(results),
-      slots_(options.credit + 2 * options.in_flight + UdpPath::kMostStaged),
+      slots_(options.credit.records + 2 * options.in_flight + UdpPath::kMostStaged),
       backlog_(options.credit), waiter_(waiter),
       matcher_(slots_, options.in_flight, std::max(options.timeout, kShortestLinger)),
       descriptors_(options.descriptors),
@@ -147,7 +148,9 @@ Nanoseconds Replayer::lag(Nanoseconds now) const {
                                                           : std::max<Nanoseconds>(now - due(), 0);
 }
 
-std::uint64_t Replayer::take_departed() { return std::exchange(departed_, 0); }
+Credit Replayer::take_departed() {
+    return {.records = std::exchange(departed_, 0), .bytes = backlog_.take_freed()};
+}
 
 bool Replayer::quiet(Nanoseconds now, Nanoseconds work) const {
     return !started_ || options_.fast || backlog_.empty() || due() - now > work;

@@ -4,6 +4,7 @@
 
 #include "core/bytes.hh"
 #include "core/clock.hh"
+#include "core/credit.hh"
 #include "core/query.hh"
 #include "core/result_file.hh"
 #include "querier/addresses_path.hh"
@@ -58,9 +59,9 @@ struct ReplayOptions {
     std::vector<SourcePrefix> prefixes; ///< of this host, for kMapped
     bool fast = false;                  ///< no due times
     bool dependent = false;
-    Nanoseconds hedge_after = 0; ///< 0 = never
-    std::vector<Endpoint> peers; ///< for hedged queries
-    size_t credit = 131072;      ///< queries the parent may have out
+    Nanoseconds hedge_after = 0;    ///< 0 = never
+    std::vector<Endpoint> peers;    ///< for hedged queries
+    Credit credit = kQuerierCredit; ///< what the parent may have out
     size_t descriptors = 1024;
 };
 
@@ -134,8 +135,9 @@ public:
     /// Why the run must stop; empty while it need not.
     [[nodiscard]] const std::string& trouble() const { return trouble_; }
 
-    /// Queries whose place the parent may fill again, since the last call.
-    std::uint64_t take_departed();
+    /// What the parent may give again, since the last call: queries that were sent, and the bytes
+    /// of blocks that are used up.
+    Credit take_departed();
 
     /// Whether there is time for work that can wait, before the next query.
     [[nodiscard]] bool quiet(Nanoseconds now, Nanoseconds work) const;
@@ -166,6 +168,7 @@ private:
     bool stage_ready(Nanoseconds now);
     bool launch_front(Nanoseconds now);
     bool park_behind(const Query& query);
+    bool room_to_keep();
     std::uint32_t take_front(const Query& query);
     void flush();
     [[nodiscard]] bool too_late(Nanoseconds late);

@@ -13,6 +13,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <utility>
 
@@ -31,6 +32,9 @@ constexpr Nanoseconds kBusyRetry = 100 * kMicrosecond;
 constexpr Nanoseconds kNoRoomRetry = kMillisecond;
 /// Longer than any queue of an interface takes to empty; else half the lateness allowed.
 constexpr Nanoseconds kFullPatience = 500 * kMillisecond;
+/// Bytes of messages kept for queries that wait for an answer (TCP, TLS, --answers, hedging), and
+/// of those that kernel and server have not taken.
+constexpr size_t kMostKept = 128UL << 20U;
 /// Copies sent in one turn.
 constexpr int kHedgesAtOnce = 32;
 
@@ -136,11 +140,20 @@ bool Replayer::stage_front(Nanoseconds& now) {
     if (!ready_.empty()) {
         return true; // refused by a flush on the way: it comes first
     }
-    if (in_flight_ >= options_.in_flight) {
+    if (in_flight_ >= options_.in_flight || !room_to_keep()) {
         block(SendResult::kNoRoom, now);
         return false;
     }
     return launch_front(now);
+}
+
+/// Whether one more message may be kept while its query waits for an answer. What was held back is
+/// kept already, and goes all the same.
+bool Replayer::room_to_keep() {
+    const size_t most = hedges_ ? kMostKept / 2 : kMostKept; // copies for peers are kept as well
+    const auto room = [&] { return slots_.kept_bytes() + stream_.owed() < most; };
+    // A server that reads nothing: its connections hold on to what they owe it.
+    return room() || (slots_.kept_bytes() < most / 2 && stream_.evict_idle() && room());
 }
 
 /// False: it is too early, and there is time to sleep.

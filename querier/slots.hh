@@ -92,6 +92,9 @@ public:
     /// No slot is left.
     [[nodiscard]] bool full() const { return free_.empty() && slots_.size() == capacity_; }
 
+    /// Of messages of their own.
+    [[nodiscard]] size_t kept_bytes() const { return messages_.used(); }
+
     [[nodiscard]] size_t used() const { return slots_.size() - free_.size(); }
 
 private:

@@ -56,6 +56,29 @@ TEST(MessageStore, SteadyStateTakesNoMoreMemory) {
     EXPECT_EQ(store.reserved(), 64UL << 10U);
 }
 
+TEST(MessageStore, LargeMessagesHoldNoMemoryAfterwards) {
+    MessageStore store;
+    std::vector<std::pair<const std::uint8_t*, size_t>> kept;
+    for (size_t size = 1025; size < 65'536; size += 1000) {
+        kept.emplace_back(store.keep(std::vector<std::uint8_t>(size, 1)), size);
+    }
+    EXPECT_GT(store.used(), 2'000'000U);
+    for (const auto& [at, size] : kept) {
+        store.forget(at, size);
+    }
+    EXPECT_EQ(store.used(), 0U);
+    EXPECT_EQ(store.reserved(), 0U);
+}
+
+TEST(MessageStore, CountsWhatIsKeptAsItLies) {
+    MessageStore store;
+    const std::vector<std::uint8_t> message(100, 1);
+    const std::uint8_t* const kept = store.keep(message);
+    EXPECT_EQ(store.used(), 128U);
+    store.forget(kept, message.size());
+    EXPECT_EQ(store.used(), 0U);
+}
+
 TEST(Slots, AreBoundedAndUsedAgain) {
     Slots slots(2);
     const auto message = make_message(7, "a.example.");

@@ -311,10 +311,15 @@ bool StreamTransport::send_all(Connection& connection, std::vector<std::uint8_t>
             return false;
         }
     }
-    connection.tail.insert(connection.tail.end(), bytes.begin() + std::max<ssize_t>(sent, 0),
-                           bytes.end());
+    owe(connection, std::span(bytes).subspan(static_cast<size_t>(std::max<ssize_t>(sent, 0))));
     bytes.clear();
     return true;
+}
+
+/// What the kernel did not take goes before anything else.
+void StreamTransport::owe(Connection& connection, std::span<const std::uint8_t> bytes) {
+    connection.tail.insert(connection.tail.end(), bytes.begin(), bytes.end());
+    owed_ += bytes.size();
 }
 
 bool StreamTransport::flush_tail(Connection& connection) {
@@ -326,7 +331,11 @@ bool StreamTransport::flush_tail(Connection& connection) {
     if (sent < 0) {
         return would_block(errno);
     }
+    owed_ -= static_cast<size_t>(sent);
     connection.tail.erase(connection.tail.begin(), connection.tail.begin() + sent);
+    if (connection.tail.empty()) {
+        connection.tail = {}; // its memory as well: there may be 20,000 connections
+    }
     return true;
 }
 
@@ -359,7 +368,7 @@ bool StreamTransport::write_one(std::uint32_t place, std::uint32_t index) {
         bytes->clear();
         return false;
     }
-    connection.tail.assign(bytes->begin() + std::max<ssize_t>(sent, 0), bytes->end());
+    owe(connection, std::span(*bytes).subspan(static_cast<size_t>(std::max<ssize_t>(sent, 0))));
     bytes->clear();
     if (slot.record.send == 0) {
         note_call(slot, {.before = now, .after = SteadyClock::now()});

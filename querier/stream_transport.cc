@@ -342,6 +342,7 @@ void StreamTransport::close(std::uint32_t place) {
         tls_->out().clear();
     }
     opening_ -= connection.established ? 0U : 1U;
+    owed_ -= connection.tail.size();
     const std::uint32_t generation = connection.generation;
     connection = {};
     connection.generation = generation;

@@ -89,6 +89,9 @@ public:
     /// Connections that are not yet ready for queries: their next step should not wait.
     [[nodiscard]] size_t opening() const { return opening_; }
 
+    /// Bytes of queries that the kernel has not taken; they outlive queries that time out.
+    [[nodiscard]] size_t owed() const { return owed_; }
+
     /// When tidy() has something to do; far in the future where never.
     [[nodiscard]] Nanoseconds next_idle() const;
 
@@ -159,6 +162,7 @@ private:
     bool take_replies(std::uint32_t place, std::span<std::uint8_t> data, Nanoseconds received);
 
     // Writing
+    void owe(Connection& connection, std::span<const std::uint8_t> bytes);
     bool flush_tail(Connection& connection);
     void write(std::uint32_t place);
     bool write_one(std::uint32_t place, std::uint32_t slot);
@@ -205,6 +209,7 @@ private:
     std::unordered_map<std::uint64_t, std::uint32_t> by_key_;
     std::uint32_t last_number_ = 0;
     size_t opening_ = 0;
+    size_t owed_ = 0;                   ///< in the tails of all connections
     std::vector<std::uint8_t> buffer_;  ///< one read
     std::vector<std::uint8_t> segment_; ///< one query with its length
     bool warned_ = false;

@@ -72,7 +72,8 @@ Outgoing BlockBuilder::take() {
     Head front;
     front.put(kFrameBlock, block);
     const auto frame = static_cast<std::uint32_t>(front.size + block);
-    Outgoing out{.bytes = std::exchange(bytes_, {}), .count = std::exchange(count_, 0)};
+    Outgoing out{.bytes = std::exchange(bytes_, {}),
+                 .cost = {.records = std::exchange(count_, 0), .bytes = records}};
     out.start = kHead - sizeof frame - front.size - head.size;
     char* at = out.bytes.data() + out.start;
     std::memcpy(at, &frame, sizeof frame);

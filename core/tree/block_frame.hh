@@ -4,6 +4,7 @@
 // by protobuf (view_block() yields nothing).
 
 #include "core/bytes.hh"
+#include "core/credit.hh"
 #include "core/frame.hh"
 
 #include <cstddef>
@@ -13,11 +14,11 @@
 
 namespace reprise::tree {
 
-/// Bytes ready to be written to a link, from `start` on, and the records in them.
+/// Bytes ready to be written to a link, from `start` on, and what the records in them cost.
 struct Outgoing {
     std::string bytes;
     size_t start = 0;
-    std::uint32_t count = 0;
+    Credit cost = {};
 
     [[nodiscard]] Bytes view() const {
         return Bytes{reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()}.subspan(

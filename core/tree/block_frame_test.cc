@@ -1,4 +1,5 @@
 #include "core/bytes.hh"
+#include "core/credit.hh"
 #include "core/frame.hh"
 #include "core/replay.pb.h"
 #include "core/tree/block_frame.hh"
@@ -33,7 +34,7 @@ TEST(BlockFrame, IsWhatProtobufWouldWrite) {
                 builder.append(record);
             }
             const Outgoing out = builder.take();
-            EXPECT_EQ(out.count, count);
+            EXPECT_EQ(out.cost, (Credit{.records = count, .bytes = size * count}));
             EXPECT_EQ(text(out.view()), by_protobuf(count, std::string(size * count, 'A')));
             EXPECT_EQ(builder.count(), 0U);
         }

@@ -2,6 +2,7 @@
 
 #include "core/address.hh"
 #include "core/clock.hh"
+#include "core/credit.hh"
 #include "core/frame.hh"
 #include "core/record.hh"
 #include "core/replay.pb.h"
@@ -34,6 +35,10 @@ std::string refusal(const wire::Hello& hello, const std::string& run) {
     }
     if (hello.run() != run) {
         return "belongs to another run";
+    }
+    if (hello.credit_bytes() < kLeastBytes) {
+        return fmt::format("takes {} bytes at once, which is less than a block",
+                           hello.credit_bytes());
     }
     return hello.queriers() == 0 ? "has no queriers" : "";
 }
@@ -102,7 +107,8 @@ void Fanout::on_frame(Child& child, wire::Frame& frame) {
     case wire::Frame::kReply:
         return on_reply(child, frame.reply());
     case wire::Frame::kCredit:
-        return on_credit(child, frame.credit().queries());
+        return on_credit(child,
+                         {.records = frame.credit().queries(), .bytes = frame.credit().bytes()});
     case wire::Frame::kStatus:
         child.status = frame.status();
         child.status_time = SteadyClock::now();
@@ -125,7 +131,7 @@ void Fanout::on_hello(Child& child, const wire::Hello& hello) {
         return lose(child, why);
     }
     child.hello = hello;
-    child.credit = hello.credit();
+    child.credit = {.records = hello.credit(), .bytes = hello.credit_bytes()};
     child.same_clock = same_clock(own_, hello);
     if (child.name.empty()) {
         child.name = hello.name();
@@ -177,12 +183,12 @@ void Fanout::ready_if_all() {
     }
 }
 
-void Fanout::on_credit(Child& child, std::uint64_t queries) {
-    child.credit += queries;
-    child.uncredited -= std::min(child.uncredited, queries);
+void Fanout::on_credit(Child& child, const Credit& credit) {
+    child.credit += credit;
+    child.uncredited -= credit;
     send_waiting(child);
     if (events_.credit) {
-        events_.credit(queries);
+        events_.credit(credit);
     }
 }
 
@@ -279,7 +285,7 @@ Child& Fanout::child_of(const RecordView& query) {
 
 bool Fanout::offer(const RecordView& query) {
     Child& child = child_of(query);
-    if (!child.over() && child.credit <= child.queued) {
+    if (!child.over() && !child.credit.covers(child.queued + cost_of(query.bytes().size()))) {
         return false;
     }
     give_to(child, query);
@@ -290,12 +296,13 @@ void Fanout::give(const RecordView& query) { give_to(child_of(query), query); }
 
 void Fanout::give_to(Child& child, const RecordView& query) {
     child.assigned += query.is_close() ? 0U : 1U;
+    const Credit cost = cost_of(query.bytes().size());
     if (child.over()) {
-        ++dropped_; // lost with its child: assigned counts it
+        dropped_ += cost; // lost with its child: assigned counts it
         return;
     }
-    ++child.uncredited;
-    ++child.queued;
+    child.uncredited += cost;
+    child.queued += cost;
     child.pending.append(query.bytes());
     if (child.pending.full()) {
         close_block(child);
@@ -305,14 +312,14 @@ void Fanout::give_to(Child& child, const RecordView& query) {
 void Fanout::discard(Child& child) {
     child.waiting.clear();
     child.pending.clear();
-    child.queued = 0;
+    child.queued = {};
 }
 
 /// What waits for a child that is over is lost with it; whoever waited for its credit goes on.
 void Fanout::drop_waiting(Child& child) {
     discard(child);
     if (events_.credit) {
-        events_.credit(std::exchange(child.uncredited, 0));
+        events_.credit(std::exchange(child.uncredited, {}));
     }
 }
 
@@ -324,9 +331,9 @@ void Fanout::close_block(Child& child) {
 }
 
 void Fanout::send_waiting(Child& child) {
-    while (!child.waiting.empty() && child.credit >= child.waiting.front().count) {
-        child.credit -= child.waiting.front().count;
-        child.queued -= child.waiting.front().count;
+    while (!child.waiting.empty() && child.credit.covers(child.waiting.front().cost)) {
+        child.credit -= child.waiting.front().cost;
+        child.queued -= child.waiting.front().cost;
         child.link->send(std::move(child.waiting.front()));
         child.waiting.pop_front();
     }
@@ -336,8 +343,8 @@ void Fanout::flush() {
     for (const auto& child : children_) {
         close_block(*child);
     }
-    if (dropped_ > 0 && events_.credit) {
-        events_.credit(std::exchange(dropped_, 0));
+    if (!dropped_.none() && events_.credit) {
+        events_.credit(std::exchange(dropped_, {}));
     }
 }
 
@@ -423,10 +430,18 @@ std::uint32_t Fanout::queriers() const {
     return sum;
 }
 
-std::uint64_t Fanout::credit() const {
-    std::uint64_t sum = 0;
+Credit Fanout::credit() const {
+    Credit sum;
     for (const auto& child : children_) {
-        sum += child->hello.credit();
+        sum += {.records = child->hello.credit(), .bytes = child->hello.credit_bytes()};
+    }
+    return sum;
+}
+
+size_t Fanout::unsent() const {
+    size_t sum = 0;
+    for (const auto& child : children_) {
+        sum += child->link->unsent();
     }
     return sum;
 }

@@ -7,11 +7,12 @@
 // came from it for kChildSilence. Queries given to a lost child, before or after, are lost with it:
 // they are counted, never given to another, because a source keeps its child.
 //
-// A close (RecordView::is_close()) goes to the child of its source and takes a credit like a query,
-// but is in no count of queries.
+// A close (RecordView::is_close()) goes to the child of its source and takes credit like a query,
+// but is in no count of queries. Credit is in records and in their bytes (core/credit.hh).
 
 #include "core/address.hh"
 #include "core/clock.hh"
+#include "core/credit.hh"
 #include "core/record.hh"
 #include "core/tree/assignment.hh"
 #include "core/tree/block_frame.hh"
@@ -47,16 +48,16 @@ struct Child {
     bool finished = false;
     bool lost = false;
     std::string lost_because;
-    std::uint64_t credit = 0;     ///< records it takes now
-    std::uint64_t assigned = 0;   ///< queries given to it, lost ones included
-    std::uint64_t uncredited = 0; ///< records given to it and not yet returned as credit
-    wire::Status status;          ///< the last one
-    Nanoseconds status_time = 0;  ///< when it came; 0: none did yet
+    Credit credit;               ///< what it takes now
+    std::uint64_t assigned = 0;  ///< queries given to it, lost ones included
+    Credit uncredited;           ///< given to it and not yet returned
+    wire::Status status;         ///< the last one
+    Nanoseconds status_time = 0; ///< when it came; 0: none did yet
     std::vector<wire::QuerierReport> reports;
 
     BlockBuilder pending;         ///< block being filled
     std::deque<Outgoing> waiting; ///< beyond its credit; bounded by our parent's credit
-    std::uint64_t queued = 0;     ///< records in both
+    Credit queued;                ///< what both take
 
     [[nodiscard]] bool over() const { return finished || lost; }
 };
@@ -65,8 +66,8 @@ class Fanout {
 public:
     struct Events {
         std::function<void()> ready; ///< all children are, once
-        std::function<void(std::uint64_t)>
-            credit; ///< so many records left the schedules below, or were lost there
+        std::function<void(const Credit&)>
+            credit; ///< so much left the schedules below, or was lost there
         std::function<void(const std::string&)> abort; ///< a child asks to stop the run
         std::function<void(const Child&)> lost;        ///< a child was lost
         std::function<void()> over;                    ///< every child finished or is lost, once
@@ -114,7 +115,9 @@ public:
     [[nodiscard]] wire::Status status() const;
     /// Queriers below and what they take in all.
     [[nodiscard]] std::uint32_t queriers() const;
-    [[nodiscard]] std::uint64_t credit() const;
+    [[nodiscard]] Credit credit() const;
+    /// Bytes on links that the kernel has not taken.
+    [[nodiscard]] size_t unsent() const;
     [[nodiscard]] Nanoseconds longest_round_trip() const;
     [[nodiscard]] double imbalance() const;
 
@@ -122,7 +125,7 @@ private:
     void on_frame(Child& child, wire::Frame& frame);
     void on_hello(Child& child, const wire::Hello& hello);
     void on_reply(Child& child, const wire::ClockReply& reply);
-    void on_credit(Child& child, std::uint64_t queries);
+    void on_credit(Child& child, const Credit& credit);
     void on_finished(Child& child, const wire::Finished& finished);
     Child& child_of(const RecordView& query);
     void give_to(Child& child, const RecordView& query);
@@ -147,7 +150,7 @@ private:
     std::vector<std::uint16_t> known_;
     wire::Hello own_;
     Watch heartbeat_;
-    std::uint64_t dropped_ = 0; ///< records given to children that are over since the last flush
+    Credit dropped_; ///< given to children that are over, since the last flush
     Nanoseconds beat_ = SteadyClock::now(); ///< the last heartbeat
     Nanoseconds pause_ = 0;                 ///< of this process, the last one
     Nanoseconds pause_end_ = 0;

@@ -1,6 +1,7 @@
 // A parent with real links over socket pairs; the children are played by the test in the same loop.
 #include "core/address.hh"
 #include "core/clock.hh"
+#include "core/credit.hh"
 #include "core/fd.hh"
 #include "core/frame.hh"
 #include "core/query.hh"
@@ -20,6 +21,7 @@
 #include <memory>
 #include <string>
 #include <sys/socket.h>
+#include <utility>
 #include <vector>
 
 namespace reprise::tree {
@@ -36,6 +38,7 @@ struct FakeChild {
     std::uint64_t received = 0;
     std::uint64_t closes = 0;
     std::uint64_t announced = 0; ///< queries, in EndOfTrace
+    Credit taken;                ///< and not returned
     std::vector<std::uint64_t> sequences;
     wire::Start start;
     bool ended = false;
@@ -51,6 +54,7 @@ struct FakeChild {
             RecordReader records(
                 {reinterpret_cast<const std::uint8_t*>(frame.block().records().data()),
                  frame.block().records().size()});
+            taken += {.records = frame.block().count(), .bytes = frame.block().records().size()};
             Query query;
             while (records.next(query)) {
                 closes += query.is_close() ? 1U : 0U;
@@ -67,21 +71,20 @@ struct FakeChild {
         }
     }
 
-    void hello(const std::string& run, std::uint64_t credit, std::uint32_t protocol) {
+    void hello(const std::string& run, std::uint64_t credit, std::uint32_t protocol,
+               std::uint64_t bytes = kHostBytes) {
         wire::Frame frame;
         frame.mutable_hello()->set_protocol(protocol);
         frame.mutable_hello()->set_run(run);
         frame.mutable_hello()->set_queriers(1);
         frame.mutable_hello()->set_credit(credit);
+        frame.mutable_hello()->set_credit_bytes(bytes);
         describe_host(*frame.mutable_hello());
         link->send(frame);
     }
 
-    void credit(std::uint64_t queries) {
-        wire::Frame frame;
-        frame.mutable_credit()->set_queries(queries);
-        link->send(frame);
-    }
+    /// Returns what it took since the last time.
+    void credit() { link->send(frame_of(std::exchange(taken, {}))); }
 };
 
 class FanoutTest : public testing::Test {
@@ -141,12 +144,12 @@ protected:
     EventLoop loop_;
     bool ready_ = false;
     bool over_ = false;
-    std::uint64_t returned_ = 0;
+    Credit returned_;
     std::string lost_;
     Fanout fanout_{loop_,
                    "run1",
                    {.ready = [this] { ready_ = true; },
-                    .credit = [this](std::uint64_t n) { returned_ += n; },
+                    .credit = [this](const Credit& credit) { returned_ += credit; },
                     .abort = nullptr,
                     .lost = [this](const Child& child) { lost_ = child.lost_because; },
                     .over = [this] { over_ = true; }}};
@@ -178,10 +181,10 @@ TEST_F(FanoutTest, NothingGoesBeyondTheCredit) {
     fanout_.end();
     ASSERT_TRUE(run_until([&] { return children_[0]->received == 10; }));
     EXPECT_FALSE(children_[0]->ended);
-    children_[0]->credit(7);
+    children_[0]->credit();
     ASSERT_TRUE(run_until([&] { return children_[0]->ended; }));
     EXPECT_EQ(children_[0]->received, 15U);
-    EXPECT_EQ(returned_, 7U);
+    EXPECT_EQ(returned_.records, 10U);
     EXPECT_TRUE(std::ranges::is_sorted(children_[0]->sequences));
 }
 
@@ -216,8 +219,9 @@ TEST_F(FanoutTest, AClosingTakesCreditButIsNoQuery) {
     EXPECT_EQ(children_[0]->closes, 1U);
     EXPECT_EQ(children_[0]->announced, 2U);
     EXPECT_EQ(fanout_.children()[0]->assigned, 2U);
-    children_[0]->credit(3);
-    EXPECT_TRUE(run_until([&] { return returned_ == 3; }));
+    children_[0]->credit();
+    EXPECT_TRUE(run_until([&] { return returned_.records == 3; }));
+    EXPECT_EQ(fanout_.children()[0]->uncredited, Credit{});
 }
 
 TEST_F(FanoutTest, AClosingGoesToTheChildOfItsSource) {
@@ -243,12 +247,68 @@ TEST_F(FanoutTest, ClosingsForALostChildAreNotLostQueries) {
     fanout_.give(close(1)); // both are in the block that is never sent
     children_[0]->link->close();
     ASSERT_TRUE(run_until([&] { return !lost_.empty(); }));
-    EXPECT_EQ(returned_, 2U);
+    EXPECT_EQ(returned_.records, 2U);
     EXPECT_TRUE(fanout_.offer(query(1, 1)));
     EXPECT_TRUE(fanout_.offer(close(1)));
     fanout_.flush();
-    EXPECT_EQ(returned_, 4U) << "whoever gave them has the credit back";
+    EXPECT_EQ(returned_.records, 4U) << "whoever gave them has the credit back";
+    EXPECT_EQ(returned_.bytes, 2 * (query(1, 1).bytes().size() + close(1).bytes().size()));
     EXPECT_EQ(fanout_.children()[0]->assigned, 2U);
+}
+
+/// Of 64 KiB: few fill the bytes, long before the records are used up.
+TEST_F(FanoutTest, LargeMessagesTakeTheirBytes) {
+    const std::vector<std::uint8_t> message(65'535, 1);
+    add_child("a").hello("run1", 1000, kProtocolVersion, kLeastBytes);
+    ASSERT_TRUE(run_until([&] { return ready_; }));
+    FakeChild& child = *children_[0];
+    Credit given;
+    for (int turn = 0; turn < 3; ++turn) {
+        std::uint64_t sequence = 0;
+        for (; fanout_.offer(record(sequence, 1, message)); ++sequence) {
+            given += cost_of(record_.size());
+        }
+        EXPECT_EQ(sequence, kLeastBytes / record_.size());
+        EXPECT_TRUE(fanout_.offer(close(1))) << "a small one still fits";
+        given += cost_of(record_.size());
+        fanout_.flush();
+        ASSERT_TRUE(run_until([&] { return child.taken.records == sequence + 1; }));
+        child.credit();
+        ASSERT_TRUE(run_until([&] { return returned_ == given; }));
+        EXPECT_EQ(fanout_.children()[0]->uncredited, Credit{});
+        EXPECT_EQ(fanout_.children()[0]->credit, (Credit{.records = 1000, .bytes = kLeastBytes}));
+    }
+}
+
+/// A distributor gives what it gets: beyond the child's credit it waits, in blocks, each of which
+/// fits into the least window.
+TEST_F(FanoutTest, LargeMessagesBeyondTheCreditWait) {
+    const std::vector<std::uint8_t> message(65'535, 1);
+    add_child("a").hello("run1", 1000, kProtocolVersion, kLeastBytes);
+    ASSERT_TRUE(run_until([&] { return ready_; }));
+    FakeChild& child = *children_[0];
+    for (std::uint64_t n = 0; n < 100; ++n) {
+        fanout_.give(record(n, 1, message));
+    }
+    fanout_.end();
+    ASSERT_TRUE(run_until([&] {
+        EXPECT_LE(child.taken.bytes, kLeastBytes);
+        if (fanout_.children()[0]->credit.bytes < kLeastBytes / 2 && child.received % 4 == 0) {
+            child.credit();
+        }
+        return child.ended;
+    }));
+    child.credit();
+    ASSERT_TRUE(run_until([&] { return returned_.records == 100; }));
+    EXPECT_EQ(returned_.bytes, 100 * record_.size());
+    EXPECT_EQ(child.received, 100U);
+}
+
+TEST_F(FanoutTest, AChildThatTakesLessThanABlockIsRefused) {
+    add_child("a").hello("run1", 10, kProtocolVersion, kLeastBytes - 1);
+    ASSERT_TRUE(run_until([&] { return !lost_.empty(); }));
+    EXPECT_EQ(lost_, "takes 1048575 bytes at once, which is less than a block");
+    EXPECT_FALSE(ready_);
 }
 
 TEST_F(FanoutTest, PeersOfAnotherRunOrVersionAreRefused) {

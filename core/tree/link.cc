@@ -182,6 +182,10 @@ void Link::send(Outgoing block) {
 
 void Link::close() { buffer_.reset(); }
 
+size_t Link::unsent() const {
+    return open() ? evbuffer_get_length(bufferevent_get_output(buffer_.get())) : 0;
+}
+
 void Link::read() {
     last_heard_ = SteadyClock::now();
     const std::string trouble = read_on();

@@ -58,6 +58,9 @@ public:
 
     [[nodiscard]] bool open() const { return buffer_ != nullptr; }
 
+    /// Bytes queued and not yet taken by the kernel.
+    [[nodiscard]] size_t unsent() const;
+
     /// When anything last came from the neighbour; CLOCK_MONOTONIC.
     [[nodiscard]] Nanoseconds last_heard() const { return last_heard_; }
 

@@ -86,7 +86,8 @@ protected:
         EXPECT_EQ(c.answered() + c.timed_out() + c.send_failed() + c.connection_failed() +
                       c.skipped(),
                   queries_.size());
-        EXPECT_EQ(parent.credit(), queries_.size());
+        EXPECT_EQ(parent.credit().records, queries_.size());
+        EXPECT_EQ(parent.credit(), parent.given());
         EXPECT_EQ(parent.records().records.size(), queries_.size());
     }
 

@@ -1,6 +1,7 @@
 #include "querier/testing/parent.hh"
 
 #include "core/clock.hh"
+#include "core/credit.hh"
 #include "core/error.hh"
 #include "core/frame.hh"
 #include "core/query.hh"
@@ -133,9 +134,10 @@ void Parent::give(const std::vector<Query>& queries) {
     wire::Frame frame;
     wire::Block* block = frame.mutable_block();
     for (const Query& query : queries) {
+        const size_t before = block->records().size();
         append_record(*block->mutable_records(), query);
         block->set_count(block->count() + 1);
-        ++given_;
+        given_ += cost_of(block->records().size() - before);
         if (block->count() == kBlockRecords || block->records().size() > kBlockBytes) {
             send(frame);
             frame.Clear();
@@ -149,7 +151,7 @@ void Parent::give(const std::vector<Query>& queries) {
 
 void Parent::end_of_trace() {
     wire::Frame frame;
-    frame.mutable_end()->set_queries(given_);
+    frame.mutable_end()->set_queries(given_.records);
     send(frame);
 }
 
@@ -215,7 +217,7 @@ void Parent::take(const wire::Frame& frame) {
     } else if (frame.has_status()) {
         counts_ = frame.status().counts();
     } else if (frame.has_credit()) {
-        credit_ += frame.credit().queries();
+        credit_ += {.records = frame.credit().queries(), .bytes = frame.credit().bytes()};
     } else if (frame.has_reply()) {
         ++clock_replies_;
     } else if (frame.has_abort()) {

@@ -2,6 +2,7 @@
 // Plays the distributor to a real querier process over a socket pair. Nothing here waits for luck:
 // every wait is for a condition and has a bound, after which the test fails.
 
+#include "core/credit.hh"
 #include "core/fd.hh"
 #include "core/frame.hh"
 #include "core/query.hh"
@@ -73,7 +74,11 @@ public:
 
     [[nodiscard]] const wire::Counts& counts() const { return counts_; }
 
-    [[nodiscard]] std::uint64_t credit() const { return credit_; }
+    /// What the querier has returned.
+    [[nodiscard]] const Credit& credit() const { return credit_; }
+
+    /// What was given to it.
+    [[nodiscard]] const Credit& given() const { return given_; }
 
     [[nodiscard]] std::uint64_t clock_replies() const { return clock_replies_; }
 
@@ -104,8 +109,8 @@ private:
     FrameReader reader_;
     wire::Hello hello_;
     wire::Counts counts_;
-    std::uint64_t given_ = 0;
-    std::uint64_t credit_ = 0;
+    Credit given_;
+    Credit credit_;
     std::uint64_t clock_replies_ = 0;
     std::string aborted_;
     wire::QuerierReport report_;
