@@ -45,6 +45,15 @@ constexpr bool is_stream(Transport transport) {
            transport == Transport::kStatelessTcp;
 }
 
+// The times that a trace may have: the years 1900 to 2149. So the difference of two of them, and
+// one with a timeout added, fits into 64 bits. Readers see to it.
+inline constexpr Nanoseconds kFirstTraceTime = -2'208'988'800 * kSecond;
+inline constexpr Nanoseconds kEndOfTraceTime = 5'680'281'600 * kSecond; ///< the first beyond
+
+constexpr bool is_trace_time(Nanoseconds time) {
+    return time >= kFirstTraceTime && time < kEndOfTraceTime;
+}
+
 /// One query of a trace, from reader to sender. `message` borrows: it lives as long as the block or
 /// packet it was read from.
 struct Query {

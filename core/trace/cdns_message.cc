@@ -12,7 +12,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <optional>
 #include <vector>
 
@@ -327,7 +326,7 @@ std::optional<Nanoseconds> cdns_time(std::int64_t seconds, std::int64_t ticks, s
     using Wide = __int128;
     const Wide time = Wide{seconds} * kSecond +
                       (Wide{ticks} + offset) * kSecond / static_cast<Wide>(ticks_per_second);
-    if (time < 0 || time > std::numeric_limits<Nanoseconds>::max()) {
+    if (time < 0 || time >= kEndOfTraceTime) {
         return std::nullopt;
     }
     return static_cast<Nanoseconds>(time);

@@ -20,7 +20,6 @@
 #include <fstrm/control.h>
 #include <fstrm/rdwr.h>
 #include <fstrm/reader.h>
-#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -139,8 +138,8 @@ std::optional<IpAddress> address_of(const std::string& text) {
 }
 
 std::optional<Nanoseconds> time_of(std::uint64_t seconds, std::uint32_t nanoseconds) {
-    constexpr std::uint64_t kMost = std::numeric_limits<Nanoseconds>::max() / kSecond - 1;
-    if (seconds > kMost || nanoseconds >= kSecond) {
+    constexpr std::uint64_t kEnd = kEndOfTraceTime / kSecond;
+    if (seconds >= kEnd || nanoseconds >= kSecond) {
         return std::nullopt;
     }
     return static_cast<Nanoseconds>(seconds) * kSecond + nanoseconds;

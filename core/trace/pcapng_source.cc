@@ -9,6 +9,7 @@
 
 #include "core/bytes.hh"
 #include "core/clock.hh"
+#include "core/query.hh"
 #include "core/trace/byte_stream.hh"
 #include "core/trace/packet.hh"
 #include "core/trace/reader.hh"
@@ -101,15 +102,15 @@ std::optional<std::uint64_t> ticks_of(std::uint8_t resolution) {
     return ticks;
 }
 
-/// Nothing where it does not fit: before 1970 or after 2262.
+/// Nothing where it is before 1970 or after 2149.
 std::optional<Nanoseconds> time_of(const Interface& from, std::uint64_t ticks) {
     __extension__ using Wide = unsigned __int128;
-    constexpr std::int64_t kLast = std::numeric_limits<Nanoseconds>::max() / kSecond - 1;
+    constexpr std::int64_t kEnd = kEndOfTraceTime / kSecond;
     const std::uint64_t whole = ticks / from.ticks_per_second;
     std::int64_t seconds = 0;
     if (whole > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()) ||
         __builtin_add_overflow(static_cast<std::int64_t>(whole), from.offset, &seconds) ||
-        seconds < 0 || seconds > kLast) {
+        seconds < 0 || seconds >= kEnd) {
         return std::nullopt;
     }
     const Wide rest = ticks % from.ticks_per_second;
@@ -357,7 +358,7 @@ bool PcapngSource::show(Numbers& in, std::uint32_t interface, std::uint64_t tick
     }
     const auto time = time_of(interfaces_[interface], ticks);
     if (!time) {
-        return fail("a packet's time is before 1970 or after 2262");
+        return fail("a packet's time is before 1970 or after 2149");
     }
     last_time_ = *time;
     waiting_ = true;

@@ -157,7 +157,7 @@ TEST(Pcapng, TimesThatDoNotFitAreRefused) {
     const auto trace = read_both(file);
     EXPECT_THAT(ids(trace), ElementsAre(1));
     EXPECT_THAT(trace.trouble, HasSubstr("after 1 packets"));
-    EXPECT_THAT(trace.trouble, HasSubstr("a packet's time is before 1970 or after 2262"));
+    EXPECT_THAT(trace.trouble, HasSubstr("a packet's time is before 1970 or after 2149"));
 }
 
 /// What stands behind a good packet must end the reading and not the program.

@@ -62,6 +62,9 @@ private:
         if (!usable(query)) {
             return fail_record("is neither a query nor the close of a connection");
         }
+        if (!is_trace_time(query.trace_time)) {
+            return fail_record("has a time before 1900 or after 2149");
+        }
         return query.connection <= kMaxConnection ||
                fail_record(
                    fmt::format("has connection {}; numbers are below 2^48", query.connection));

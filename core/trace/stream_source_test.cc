@@ -143,7 +143,13 @@ TEST(StreamForm, FramesWithGoodChecksumsAndBadContent) {
     nowhere.query.destination = {};
     OwnQuery many = in[0];
     many.query.connection = 1ULL << 48U;
+    OwnQuery early = in[0];
+    early.query.trace_time = kFirstTraceTime - 1;
+    OwnQuery late = in[0];
+    late.query.trace_time = kEndOfTraceTime;
     const std::vector<std::pair<std::string, std::string>> cases{
+        {frame(block(1, record(early))), "has a time before 1900 or after 2149"},
+        {frame(block(1, record(late))), "has a time before 1900 or after 2149"},
         {frame(block(1, record(many))), "has connection 281474976710656; numbers are below 2^48"},
         {frame("not protobuf"), "the frame is not a block"},
         {frame(block(0, one)), "the frame is not a block of 1 to 256 records"},

@@ -17,7 +17,6 @@
 #include <cstdint>
 #include <cstring>
 #include <iterator>
-#include <limits>
 #include <netinet/in.h>
 #include <string>
 #include <string_view>
@@ -137,9 +136,8 @@ bool parse_time(std::string_view cell, Nanoseconds& out) {
     }
     const std::uint64_t time =
         seconds * std::uint64_t{kSecond} + fraction; // at most 10^19, so it cannot overflow
-    constexpr auto kMost = static_cast<std::uint64_t>(std::numeric_limits<Nanoseconds>::max());
     out = static_cast<Nanoseconds>(negative ? 0 - time : time);
-    return time <= kMost + (negative ? 1U : 0U);
+    return is_trace_time(out);
 }
 
 void append_time(std::string& out, Nanoseconds time) {

@@ -1,23 +1,27 @@
 #pragma once
-// Trace times with offsets; none falls below 0 or above what 64 bits hold.
+// Trace times with offsets; none falls below 0 or beyond what a trace may have.
 
 #include "core/clock.hh"
 #include "core/error.hh"
+#include "core/query.hh"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <string_view>
 
 namespace reprise::mutator {
 
-inline constexpr Nanoseconds kLastTime = std::numeric_limits<Nanoseconds>::max();
+inline constexpr Nanoseconds kLastTime = kEndOfTraceTime;
 
-/// `base` (not negative) and `offset`, exactly.
+/// `base` (of a trace) and `offset`, exactly.
 inline Nanoseconds added(Nanoseconds base, Nanoseconds offset) {
-    return offset > kLastTime - base ? kLastTime : std::max<Nanoseconds>(base + offset, 0);
+    Nanoseconds sum = 0;
+    if (__builtin_add_overflow(base, offset, &sum)) {
+        return offset > 0 ? kLastTime : 0;
+    }
+    return std::clamp<Nanoseconds>(sum, 0, kLastTime);
 }
 
 /// The same with the offset rounded to a nanosecond; doubles are exact to one for 104 days. One of
@@ -34,7 +38,7 @@ inline Nanoseconds added(Nanoseconds base, double offset) {
 inline Nanoseconds in_range(Nanoseconds time, std::string_view rule, std::string_view mend) {
     if (time < 0 || time == kLastTime) {
         throw Error(fmt::format("rule {}: would move a query {}; {}", rule,
-                                time < 0 ? "before 1970" : "behind the year 2262", mend));
+                                time < 0 ? "before 1970" : "behind the year 2149", mend));
     }
     return time;
 }
