@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from cli import VERSION, bench, package, programs, spread, trace_info, world
+from cli import VERSION, bench, fuzz, package, programs, spread, trace_info, world
 from cli import zones as planned
 from cli.errors import (
     EXIT_FAILED,
@@ -62,6 +62,7 @@ def build_parser() -> argparse.ArgumentParser:
         help="parent of the results, whose space is looked at",
     )
     bench.add_command(commands)
+    fuzz.add_command(commands)
     test = commands.add_parser("test", help="all checks and tests")
     test.add_argument("--slow", action="store_true", help="also run the slow tests, and check all files")
     test.add_argument(
@@ -123,6 +124,7 @@ def _commands() -> dict[str, Callable[[argparse.Namespace], int]]:
         "bench": bench.command_bench,
         "zones": _zones_step,
         "package": lambda options: package.command_package(options.output),
+        "fuzz": fuzz.command_fuzz,
         "test": lambda options: selftest.command_test(options.slow, options.only, options.list),
     }
 

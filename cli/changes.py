@@ -145,8 +145,13 @@ class Repository:
 
 def stamp_path(check: str) -> Path:
     """Where the stamp of a check lies; a fresh clone finds it again."""
-    cache = os.environ.get("XDG_CACHE_HOME") or str(Path("~/.cache").expanduser())
-    return Path(cache, "reprise", f"{check}.json")
+    return cache() / f"{check}.json"
+
+
+def cache() -> Path:
+    """What outlives a clone."""
+    folder = os.environ.get("XDG_CACHE_HOME") or str(Path("~/.cache").expanduser())
+    return Path(folder, "reprise")
 
 
 def read_stamp(path: Path) -> Stamp | None:

@@ -9,11 +9,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from cli import programs, steps
 from cli.counts import Counts
 from cli.progress import Progress
 
+_Result = TypeVar("_Result")
 _PATIENCE_S = 30.0  # for an interrupted tool: tests take down what they set up
 
 
@@ -55,9 +57,11 @@ def tool(*argv: str) -> Counts:
     return Counts(failed=1)
 
 
-def together(checks: Sequence[Callable[[], Counts]]) -> Iterator[Counts]:
-    """As many at once as there are processors, the results in order. An interruption ends those under way."""
-    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+def together(checks: Sequence[Callable[[], _Result]], jobs: int | None = None) -> Iterator[_Result]:
+    """As many at once as there are processors or `jobs`, the results in order. An interruption ends those
+    under way.
+    """
+    with ThreadPoolExecutor(jobs or os.cpu_count() or 1) as pool:
         futures = [pool.submit(one) for one in checks]
         try:
             for future in futures:

@@ -1,4 +1,4 @@
-"""The checks of the C++ code that take long: unit tests, clang-tidy, headers alone, fuzzing."""
+"""The checks of the C++ code that take long: unit tests, clang-tidy, headers alone."""
 
 from __future__ import annotations
 
@@ -9,18 +9,16 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 from cli import changes, programs
 from cli.changes import Changes, Choice, Repository, Stamp
-from cli.checking import build, files, run, show, together, tool
+from cli.checking import build, files, run, show, tool
 from cli.counts import Counts, Timed, junit
 
 _FOLDERS = ("core", "mutator", "zonebuilder", "controller", "querier", "proxy", "cli", "bench", "tests")
 _PRESET = "tidy"  # whose compile commands clang-tidy and the check of headers read
 _TESTS = "reprise_tests"  # the target of all test programs
-_FUZZERS = "reprise_fuzzers"
 _BUILD = programs.ROOT / "build" / _PRESET
 _CONFIGURATION = (
     "CMakePresets.json",
@@ -128,22 +126,6 @@ def gtest(wanted: str) -> Counts:
             show(done.stdout)
         total += counts if counts.failed or done.returncode == 0 else counts + Counts(failed=1)
     return total if total.passed or total.failed or total.skipped else Counts(failed=1)
-
-
-def fuzz() -> Counts:
-    """Every libFuzzer target for a minute, from its seeds; as many at once as there are processors."""
-    if not built("fuzz", _FUZZERS):
-        return Counts(failed=1)
-    targets = sorted((programs.ROOT / "build/fuzz/bin").glob("reader_*"))
-    total = sum(together([partial(_fuzzed, target) for target in targets]), Counts())
-    return total if total.passed or total.failed else Counts(failed=1)
-
-
-def _fuzzed(target: Path) -> Counts:
-    seeds = programs.ROOT / "tests/fuzz" / target.name
-    with tempfile.TemporaryDirectory() as corpus:
-        artifacts = f"-artifact_prefix={programs.ROOT}/build/fuzz/"
-        return tool(str(target), "-max_total_time=60", artifacts, corpus, str(seeds))
 
 
 # --- what changed -----------------------------------------------------------------------------------------

@@ -70,6 +70,7 @@ def of(arguments: Sequence[str]) -> Needs:
         "plan": lambda: _experiment(rest),
         "bench": lambda: _bench(_bench_name(rest)),
         "test": lambda: Needs(_EVERY_SECTION, (RUN_PYTHON, TEST_PYTHON)),  # which builds what it checks
+        "fuzz": lambda: _needs(("packet", "test", *(("coverage",) if "--coverage" in rest else ()))),
         "doctor": lambda: _needs(("run",), *REPLAY, *HIERARCHY, "reprise-packet-check"),
     }.get(command, Needs)()
 

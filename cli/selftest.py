@@ -23,7 +23,7 @@ from cli.checking import Check, files, together, tool
 from cli.checking import run as _run
 from cli.checking import show as _show
 from cli.counts import Counts, Timed, junit, longest
-from cli.cpp_checks import clang_tidy, ctest, ctest_programs, fuzz, gtest, headers
+from cli.cpp_checks import clang_tidy, ctest, ctest_programs, gtest, headers
 from cli.errors import EXIT_FAILED, RepriseError, UsageError
 
 _DATA_SKIP = re.compile(  # the reasons to skip that CI accepts: data that are not there, and a container
@@ -113,7 +113,6 @@ def slow_checks() -> list[Check]:
         Check("ctest dev", partial(ctest, "dev", slow=True)),
         Check("ctest tsan, the Reader's thread", partial(ctest, "tsan", slow=True, only="controller_test")),
         Check("ctest tsan, mutate's threads", partial(ctest, "tsan", slow=True, only="mutator_pipe_test")),
-        Check("fuzz", fuzz),
     ]
 
 

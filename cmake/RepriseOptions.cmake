@@ -3,6 +3,7 @@ option(REPRISE_WERROR "Treat warnings as errors (dev and CI)" OFF)
 option(REPRISE_FUZZ "Build the libFuzzer targets (needs clang)" OFF)
 option(REPRISE_SHARED "Link components as shared libraries (dev and sanitizers: links cost less)" OFF)
 option(REPRISE_PRECOMPILE "Precompile the system's headers" ON)
+option(REPRISE_COVERAGE "Count the lines that run (needs clang)" OFF)
 set(REPRISE_SANITIZE "" CACHE STRING "Sanitizers, as for -fsanitize=")
 find_program(REPRISE_MOLD mold DOC "a faster linker")
 
@@ -28,6 +29,10 @@ endif()
 if(REPRISE_FUZZ)
     # The libraries need libFuzzer's coverage too, or it finds nothing in them.
     target_compile_options(reprise_flags INTERFACE -fsanitize=fuzzer-no-link)
+endif()
+if(REPRISE_COVERAGE)
+    target_compile_options(reprise_flags INTERFACE -fprofile-instr-generate -fcoverage-mapping)
+    target_link_options(reprise_flags INTERFACE -fprofile-instr-generate)
 endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL Clang)
     # libstdc++ 12's std::stable_sort uses what it has deprecated itself.
@@ -121,17 +126,28 @@ function(reprise_test name)
         SKIP_REGULAR_EXPRESSION "\\[  SKIPPED \\]")
 endfunction()
 
-# reprise_fuzz(NAME SOURCES ... LIBRARIES ...): a libFuzzer target; its seeds lie in tests/fuzz/NAME/.
+# reprise_fuzz(NAME SOURCES ... LIBRARIES ... PARSERS ... [PIECES form]): a libFuzzer target. SOURCES begin with the one
+# that has LLVMFuzzerTestOneInput. PARSERS are the files that it is about, whose lines `reprise fuzz --coverage` counts.
+# Seeds lie in tests/fuzz/NAME/, words of the format in tests/fuzz/NAME.dict. PIECES is for input that is made of pieces
+# with their sizes in front: the initializer of Form in tests/fuzz/pieces_mutator.cc.
+# Without libFuzzer the seeds are taken by fuzz_seeds_test (tests/fuzz/CMakeLists.txt).
 function(reprise_fuzz name)
+    cmake_parse_arguments(arg "" "PIECES" "SOURCES;LIBRARIES;PARSERS" ${ARGN})
+    foreach(part IN ITEMS SOURCES PARSERS)
+        list(TRANSFORM arg_${part} PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/)
+        set_property(GLOBAL PROPERTY REPRISE_FUZZ_${part}_${name} ${arg_${part}})
+    endforeach()
+    set_property(GLOBAL APPEND PROPERTY REPRISE_FUZZ_TARGETS ${name})
+    set_property(GLOBAL APPEND PROPERTY REPRISE_FUZZ_LIBRARIES ${arg_LIBRARIES})
     if(NOT REPRISE_FUZZ)
         return()
     endif()
-    cmake_parse_arguments(arg "" "" "SOURCES;LIBRARIES" ${ARGN})
-    if(NOT TARGET reprise_fuzzers)
-        add_custom_target(reprise_fuzzers COMMENT "Every libFuzzer target")
-    endif()
     add_executable(${name} ${arg_SOURCES})
-    add_dependencies(reprise_fuzzers ${name})
+    set_target_properties(${name} PROPERTIES UNITY_BUILD OFF)
+    if(DEFINED arg_PIECES)
+        target_sources(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests/fuzz/pieces_mutator.cc)
+        target_compile_definitions(${name} PRIVATE "REPRISE_PIECES=${arg_PIECES}")
+    endif()
     target_link_libraries(${name} PRIVATE ${arg_LIBRARIES})
     target_compile_options(${name} PRIVATE -fsanitize=fuzzer)
     target_link_options(${name} PRIVATE -fsanitize=fuzzer)

@@ -1,6 +1,8 @@
 // The view of a DNS message: every accessor on any bytes.
+#include "core/bytes.hh"
 #include "core/dns_message.hh"
 
+#include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 

@@ -1,8 +1,11 @@
 // The framing between the replay tree's programs: bytes in portions whose size the first byte
 // names.
+#include "core/bytes.hh"
 #include "core/frame.hh"
+#include "core/replay.pb.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, size_t size) {

@@ -1,7 +1,9 @@
 // Blocks of query records: what is read must be writable and come out the same.
+#include "core/query.hh"
 #include "core/record.hh"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <string>

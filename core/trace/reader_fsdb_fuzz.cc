@@ -2,6 +2,7 @@
 #include "core/trace/fsdb_source.hh"
 #include "core/trace/test_fuzz_forms.hh"
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 

@@ -1,10 +1,16 @@
 // Packets of any link type through decoder, fragments and TCP streams, with limits small enough for
 // evictions to happen. Input: one byte of link type, then packets: u16 size and u16 milliseconds
 // since the packet before (both little-endian), bytes.
+#include "core/bytes.hh"
+#include "core/clock.hh"
+#include "core/query.hh"
 #include "core/trace/assembler.hh"
+#include "core/trace/packet.hh"
+#include "core/trace/reader.hh"
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <set>

@@ -2,6 +2,7 @@
 #include "core/bytes.hh"
 #include "core/trace/test_fuzz_file.hh"
 
+#include <cstddef>
 #include <cstdint>
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, size_t size) {

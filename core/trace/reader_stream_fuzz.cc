@@ -5,6 +5,7 @@
 
 #include <xxhash.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <string>

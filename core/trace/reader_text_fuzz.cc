@@ -1,9 +1,9 @@
 // Rows of the text form below a good header, or (first byte even) a whole file of any kind that
 // begins as one.
-#include "core/trace/test_forms.hh"
 #include "core/trace/test_fuzz_forms.hh"
 #include "core/trace/text_form.hh"
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 

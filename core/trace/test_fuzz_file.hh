@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <string>
+#include <string_view>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -32,7 +33,10 @@ inline void fuzz_reader(const std::uint8_t* data, size_t size, std::uint64_t mos
                 std::abort();
             }
         }
-    } catch (const TraceError&) { // refused
+    } catch (const TraceError& error) {
+        if (std::string_view(error.what()).empty()) { // refused without a word
+            std::abort();
+        }
     }
     close(file);
 }

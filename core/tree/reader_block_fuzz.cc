@@ -1,5 +1,6 @@
 // Blocks as the tree reads them, without protobuf: protobuf must see the same block, and every
 // record that a node would hand on lies within it.
+#include "core/bytes.hh"
 #include "core/record.hh"
 #include "core/replay.pb.h"
 #include "core/tree/block_frame.hh"

@@ -3,6 +3,7 @@
 #include "mutator/rules/arguments.hh"
 #include "mutator/rules/catalogue.hh"
 
+#include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <string>
