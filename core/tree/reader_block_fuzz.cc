@@ -24,13 +24,21 @@ constexpr size_t kLeast = 50 + 4;
 void skim(reprise::Bytes block) {
     reprise::RecordSkimmer records(block);
     reprise::RecordView record;
+    reprise::tree::BlockBuilder builder;
     size_t sum = 0;
     while (records.next(record)) {
         sum += record.bytes().size();
         demand(record.source().size() > 0);
+        builder.append(record.bytes());
         demand(!record.is_close() || record.bytes().size() >= kLeast);
     }
     demand(sum == block.size() || records.error() != reprise::RecordError::kNone);
+    constexpr size_t kSize = 4; // in front of the frame
+    if (builder.count() > 0 && sum == block.size()) {
+        const reprise::tree::Outgoing written = builder.take();
+        const auto again = reprise::tree::view_block(written.view().subspan(kSize));
+        demand(again && std::ranges::equal(again->records, block));
+    }
 }
 
 } // namespace
