@@ -164,7 +164,7 @@ def test_a_kill_costs_the_last_second_at_most(place: Path, victim: str) -> None:
 def records_begin(place: Path) -> float:
     """The start of the replay on our clock."""
     wait_for(lambda: bool(list(place.glob("results/*/queries-*.rq"))), "records")
-    (path,) = place.glob("results/*/queries-*.rq")
+    path = next(place.glob("results/*/queries-*.rq"))
     wait_for(lambda: read_rq(path).start_mono_ns > 0, "the header of records")
     return read_rq(path).start_mono_ns / SECOND
 

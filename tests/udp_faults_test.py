@@ -194,6 +194,22 @@ def test_a_server_killed_in_the_middle(make_bed: MakeBed, tmp_path: Path, mode: 
     assert replay.status_between(killed + MARGIN, told - 1 - MARGIN) == {Status.TIMED_OUT}
 
 
+def test_a_server_that_is_started_again(make_bed: MakeBed, tmp_path: Path) -> None:
+    bed = make_bed("ports")
+    server = bed.start_server()
+    replay = Replay(bed, steady(tmp_path / "trace.pcap", 50, 200, 60), "ports")
+    killed = replay.in_its_middle()
+    signal_all(server, signal.SIGKILL)
+    server.wait()
+    bed.start_server()
+    again = time.monotonic()
+    pause(1)
+    told, queries = replay.cut()
+    assert queries["answered"] + queries["timed_out"] == queries["read"] - queries["skipped"]
+    assert replay.status_between(0, killed - MARGIN) <= {Status.ANSWERED}
+    assert replay.status_between(again, told - MARGIN) == {Status.ANSWERED}
+
+
 @pytest.mark.parametrize("mode", ["ports", "addresses", "packet"])
 def test_a_server_that_says_too_much(make_bed: MakeBed, tmp_path: Path, mode: str) -> None:
     bed = make_bed(mode)
