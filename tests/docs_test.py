@@ -20,10 +20,14 @@ ROOT = programs.ROOT
 PAGES = ("README.md", "docs/tutorial.md", "docs/hierarchy.md")
 
 
-def commands(page: str) -> list[str]:
-    """Indented lines that begin with ./reprise, continued lines joined."""
+def commands(page: str, *others: str) -> list[str]:
+    """Indented lines that begin with ./reprise or one of the other words, continued lines joined."""
     text = (ROOT / page).read_text(encoding="utf-8").replace("\\\n", " ")
-    return [line.strip() for line in text.splitlines() if line.startswith("    ./reprise")]
+    return [
+        line.strip()
+        for line in text.splitlines()
+        if line.startswith(tuple(f"    {one}" for one in ("./reprise", *others)))
+    ]
 
 
 @pytest.mark.parametrize(("page", "command"), [(page, one) for page in PAGES for one in commands(page)])
@@ -49,7 +53,7 @@ def test_the_tutorial_works_from_top_to_bottom(tmp_path: Path) -> None:
     wrapper = tmp_path / "reprise"
     wrapper.write_text(f'#!/bin/sh\nexec {ROOT}/reprise "$@"\n', encoding="ascii")
     wrapper.chmod(0o755)
-    script = "set -e\n" + "\n".join(commands("docs/tutorial.md"))
+    script = "set -e\n" + "\n".join(commands("docs/tutorial.md", "(umask"))
     done = subprocess.run(
         ["sh", "-c", script], cwd=tmp_path, env={**os.environ}, capture_output=True, text=True, check=False
     )

@@ -56,7 +56,7 @@ def test_a_server_killed_with_connections_open(make_bed: MakeBed, tmp_path: Path
     server = start_nsd(bed, certified)
     # The second round comes long after the first, so that the server stands still before it.
     trace = rounds(tmp_path / "t.pcap", sources, 2, 6, 0.6 / sources)
-    options = ("--transport", transport, "--tls-ca", str(certified.authority))
+    options = ("--transport", transport, "--tls-ca", str(certified.authority), "--timeout-s", "20")
     play = Play(bed, trace, *options)
     wait_for(lambda: established(bed) >= sources, "all connections")
     signal_all(server, signal.SIGSTOP)  # what is asked from here on stays in flight
