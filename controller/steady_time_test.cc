@@ -1,3 +1,4 @@
+#include "controller/options.hh"
 #include "controller/steady_time.hh"
 #include "controller/testing/tiny_trace.hh"
 #include "controller/trace_feed.hh"

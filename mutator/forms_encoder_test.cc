@@ -1,7 +1,7 @@
 // Encoders of the text and the stream form: what they write is read back the same.
 #include "core/error.hh"
-#include "core/query.hh"
 #include "core/trace/test_forms.hh"
+#include "core/trace/test_packets.hh"
 #include "mutator/query_encoder.hh"
 #include "mutator/stream_encoder.hh"
 #include "mutator/text_encoder.hh"
@@ -27,6 +27,7 @@ using trace::test::usual;
 std::vector<OwnQuery> queries(unsigned count) {
     QueryMaker maker(13);
     std::vector<OwnQuery> out;
+    out.reserve(count);
     for (unsigned i = 0; i < count; ++i) {
         out.push_back(maker.next());
     }

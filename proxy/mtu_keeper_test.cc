@@ -1,6 +1,5 @@
 #include "proxy/address_map.hh"
 #include "proxy/mtu_keeper.hh"
-#include "proxy/next_hop.hh"
 #include "proxy/path_mtu.hh"
 #include "proxy/rewrite.hh"
 

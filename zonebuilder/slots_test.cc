@@ -1,17 +1,24 @@
 #include "core/error.hh"
+#include "zonebuilder/prefix.hh"
+#include "zonebuilder/serving.hh"
 #include "zonebuilder/slots.hh"
 #include "zonebuilder/test_support.hh"
+#include "zonebuilder/zone_tree.hh"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <numeric>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace reprise::zonebuilder {
 namespace {
+
+// NOLINTBEGIN(bugprone-unchecked-optional-access): an empty one ends the test, as it should.
 
 using ::testing::ElementsAre;
 using testing::ip;
@@ -81,6 +88,8 @@ TEST(MetaAddresses, SaysWhenThePrefixIsTooSmall) {
                                    "(slots times resolvers); give a wider prefix");
     }
 }
+
+// NOLINTEND(bugprone-unchecked-optional-access)
 
 } // namespace
 } // namespace reprise::zonebuilder

@@ -2,7 +2,6 @@
 #include "core/query.hh"
 #include "core/record.hh"
 #include "core/replay.pb.h"
-#include "core/trace/reader.hh"
 #include "core/trace/stream_form.hh"
 #include "core/trace/test_forms.hh"
 #include "core/trace/test_packets.hh"
@@ -17,6 +16,7 @@
 #include <cstdint>
 #include <cstring>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace reprise::trace {
@@ -28,6 +28,7 @@ using ::testing::HasSubstr;
 std::vector<OwnQuery> queries(unsigned count, std::uint32_t seed = 7) {
     QueryMaker maker(seed);
     std::vector<OwnQuery> out;
+    out.reserve(count);
     for (unsigned i = 0; i < count; ++i) {
         out.push_back(maker.next());
     }

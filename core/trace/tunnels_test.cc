@@ -1,6 +1,7 @@
 // One layer of tunnel, as the two that look into packets see it: Assembler and sort_packet().
 #include "core/trace/datagrams.hh"
 #include "core/trace/packet.hh"
+#include "core/trace/reader.hh"
 #include "core/trace/tally.hh"
 #include "core/trace/test_feeder.hh"
 #include "core/trace/test_packets.hh"
@@ -8,6 +9,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstddef>
+#include <cstdint>
 #include <map>
 #include <string>
 

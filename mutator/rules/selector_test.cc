@@ -1,12 +1,21 @@
+#include "core/address.hh"
+#include "core/clock.hh"
+#include "mutator/batch.hh"
+#include "mutator/rules/arguments.hh"
+#include "mutator/rules/catalogue.hh"
 #include "mutator/rules/rules_test_support.hh"
 #include "mutator/rules/selector.hh"
 #include "mutator/rules/source_key.hh"
+#include "mutator/test_support.hh"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <set>
 #include <string>
 #include <vector>

@@ -1,15 +1,26 @@
+#include "core/address.hh"
+#include "core/clock.hh"
+#include "core/query.hh"
+#include "mutator/batch.hh"
+#include "mutator/random.hh"
 #include "mutator/rules/connection_fates.hh"
 #include "mutator/rules/rules_test_support.hh"
 #include "mutator/rules/source_numbers.hh"
+#include "mutator/test_support.hh"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
+#include <cstddef>
+#include <cstdint>
 #include <fstream>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 // NOLINTBEGIN(bugprone-unchecked-optional-access)
