@@ -264,7 +264,8 @@ def proof_steps(
     delays by 40 ms while it has no answer to carry it, and share its segment with those that come meanwhile.
     """
     sink = StreamSink(identity, delay_ms=_PROOF_DELAY_MS)
-    words = ("--transport", transport, *more)
+    # How late they are is judged by the captures.
+    words = ("--transport", transport, "--max-lateness-s", "20", "--late-ms", "0", *more)
     trace = session.traces / _PROOF
     return [
         Step("segments", name, Reprise(trace, options), "addresses", capture=True, sink=sink, once=True)
