@@ -32,7 +32,6 @@ from tests.udp_faults_test import pause
 pytestmark = [pytest.mark.netns, pytest.mark.slow]
 
 BEFORE_S = 15.0  # of replay, before the fault
-MINUTE_S = 60.0
 EXPERIMENT = """schema = 1
 name = "minute"
 trace = "minute.pcap"
@@ -65,8 +64,8 @@ class Case:
 # --- faults -----------------------------------------------------------------------------------------------
 
 
-def kill(victim: str, running: Running, number: signal.Signals = signal.SIGKILL) -> None:
-    os.kill(running.offspring(victim)[0], number)
+def kill(victim: str, running: Running) -> None:
+    os.kill(running.offspring(victim)[0], signal.SIGKILL)
 
 
 def interrupt(running: Running) -> None:
