@@ -102,6 +102,7 @@ def _reason(output: str) -> str:
 @contextmanager
 def _alone() -> Iterator[None]:
     """One installation on a host, whichever folder it is for: all of them share the policy for daemons."""
+    _LOCK.parent.mkdir(parents=True, exist_ok=True)  # a container may have an empty /run
     with _LOCK.open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
