@@ -303,7 +303,8 @@ def table(summary: dict[str, Any]) -> str:
     """The short table at the end of a run."""
     queries = summary.get("queries", {})
     ends = ("read", "answered", "timed_out", "send_failed", "connection_failed", "skipped", "lost")
-    rows = [
+    rows = [("trace", one_line(str(summary.get("trace"))))]
+    rows += [
         (name.replace("_", " "), f"{queries.get(name, 0):,}{_reasons(summary, name)}")
         for name in ends
         if name in ("read", "answered") or queries.get(name)
@@ -317,7 +318,7 @@ def table(summary: dict[str, Any]) -> str:
     rows += _connections(as_dict(summary.get("connections")))
     rows += _resolver(as_dict(summary.get("resolver")))
     rows += [("warning", one_line(str(one))) for one in summary.get("warnings", [])]
-    rows += [("trace", one_line(str(note))) for note in summary.get("trace_notes") or []]
+    rows += [("of the trace", one_line(str(note))) for note in summary.get("trace_notes") or []]
     reasons = one_line("; ".join(str(one) for one in summary.get("unclean_because", [])))
     rows.append(("clean", "yes" if summary.get("clean") else f"no: {reasons}"))
     width = max(len(name) for name, _ in rows)

@@ -216,6 +216,7 @@ def test_the_table_at_the_end() -> None:
     summary = {
         "clean": False,
         "unclean_because": ["a", "b"],
+        "trace": "synthetic: profile root, seed 1",
         "queries": {"read": 1200, "answered": 1196, "skipped": 3, "lost": 1},
         "skipped": {"opcode": 2, "transport": 1},
         "rcode": {"NOERROR": 1190, "REFUSED": 6},
@@ -224,6 +225,7 @@ def test_the_table_at_the_end() -> None:
         "trace_notes": ["cut_packet 5 (50.0 %): so"],
     }
     assert table(summary).splitlines() == [
+        "trace                      synthetic: profile root, seed 1",
         "read                       1,200",
         "answered                   1,196",
         "skipped                    3 (opcode 2, transport 1)",
@@ -232,7 +234,7 @@ def test_the_table_at_the_end() -> None:
         "timing error, p50 and p99  5.0 us, none",
         "latency, median            none",
         "warning                    mind this",
-        "trace                      cut_packet 5 (50.0 %): so",
+        "of the trace               cut_packet 5 (50.0 %): so",
         "clean                      no: a; b",
     ]
 

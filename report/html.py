@@ -16,7 +16,7 @@ from report import tables, whole_file
 from report.clean import ENDS
 from report.figures import Drawn
 from report.percentiles import ABSOLUTE, SPREAD
-from report.run import Json, Run, as_dict, as_list
+from report.run import TRACE_KEYS, Json, Run, as_dict, as_list
 from report.tables import number, percent
 
 TEMPLATES = Path(__file__).with_name("templates")
@@ -131,6 +131,8 @@ def _what_ran(run: Run) -> list[tuple[str, list[tuple[str, str]]]]:
     plain = {name: value for name, value in experiment.items() if not isinstance(value, dict)}
     parts = {name: value for name, value in experiment.items() if isinstance(value, dict)}
     server = parts.pop("server", {})
+    for unused in set(TRACE_KEYS) - {run.source}:
+        parts.pop(unused, None)
     trace = [
         *_trace_facts(run),
         *_facts({k: v for k, v in plain.items() if k not in ("title", "schema", "trace")}),
@@ -181,7 +183,7 @@ def _trace_facts(run: Run) -> list[tuple[str, str]]:
     controller = run.controller or {}
     reader, start = as_dict(controller.get("reader")), as_dict(controller.get("start"))
     first, last = start.get("trace_first_ns"), start.get("trace_last_ns")
-    rows = [("trace", str(run.trace or "synthesized"))]
+    rows = [("trace", run.played)]
     if isinstance(first, int) and isinstance(last, int) and first:
         day = datetime.fromtimestamp(first / 1e9, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
         rows.append(("recorded", f"{day}, {(last - first) / 1e9:,.3f} s"))

@@ -14,6 +14,7 @@ from report.errors import ReportError
 from report.hosts import Host
 
 SCHEMA = 1
+TRACE_KEYS = ("trace", "generate", "synth")
 Json = dict[str, Any]
 
 
@@ -68,6 +69,21 @@ class Run:
         path = Path(str(named))
         own = path.parent.name.removesuffix(".partial") == self.name
         return self.folder / path.name if own else path
+
+    @property
+    def source(self) -> str | None:
+        """The key of the experiment that says what was played, the first that is there."""
+        return next((key for key in TRACE_KEYS if self.experiment.get(key) is not None), None)
+
+    @property
+    def played(self) -> str:
+        """Where the queries come from, in words: a file, or what they were made by."""
+        made = as_dict(self.experiment.get(self.source or ""))
+        if self.source == "generate":
+            return f"generated: {made.get('name')} {made.get('type')}"
+        if self.source == "synth":
+            return f"synthetic: profile {made.get('profile', 'simple')}, seed {made.get('seed', 1)}"
+        return str(self.trace or "unknown")
 
 
 def as_dict(value: object) -> Json:

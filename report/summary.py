@@ -59,6 +59,7 @@ def summarize(measured: Measured) -> Json:
     return {
         "schema": SCHEMA,
         "run": run.name,
+        "trace": run.played,
         "clean": not because,
         "unclean_because": because,
         "queries": queries,

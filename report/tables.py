@@ -50,6 +50,7 @@ def run_rows(summary: Json) -> list[tuple[str, str]]:
     )
     rate, cpu, rss = (as_dict(summary.get(key)) for key in ("rate_error", "cpu_s", "peak_rss_bytes"))
     rows: list[tuple[str, Any]] = [
+        ("trace", summary.get("trace")),
         ("clean", "yes" if summary.get("clean") else "no"),
         *((name.replace("_", " "), queries.get(name)) for name in queries),
         ("duration, s", summary.get("duration_s")),

@@ -59,6 +59,7 @@ KEYS = {
     "cpu_outside_s",
     "peak_rss_bytes",
     "leaked_packets",
+    "trace",
     "warnings",
     "trace_notes",
 }
@@ -94,6 +95,21 @@ def test_a_clean_run_has_every_key_and_no_reason(tmp_path: Path) -> None:
     assert summary["peak_rss_bytes"]["server"] == 40_000_000
     assert summary["packets_per_query"] == pytest.approx(0.2)
     json.dumps(summary, allow_nan=False)
+
+
+@pytest.mark.parametrize(
+    ("experiment", "played"),
+    [
+        ({"trace": "/data/day.pcap", "synth": {"profile": "root"}}, "/data/day.pcap"),
+        ({"trace": None, "synth": {"profile": "root", "seed": 7}}, "synthetic: profile root, seed 7"),
+        ({"synth": {"rate": 300}}, "synthetic: profile simple, seed 1"),
+        ({"generate": {"name": "com", "type": "NS"}, "synth": {}}, "generated: com NS"),
+        ({}, "trace.pcap"),
+    ],
+)
+def test_the_summary_says_what_was_played(tmp_path: Path, experiment: Json, played: str) -> None:
+    manifest = {**MANIFEST, "experiment": experiment}
+    assert summary_of(write_run(tmp_path / "run", steady(3), manifest=manifest))["trace"] == played
 
 
 def test_what_the_trace_lacks_is_told_by_all_who_read_it(tmp_path: Path) -> None:
