@@ -17,8 +17,10 @@ from types import TracebackType
 
 from bench import veth
 from bench.readings import Log
-from cli import linux, netns, network, programs
+from cli import linux, programs
 from cli.errors import RepriseError, one_line
+from cli.executor import netns
+from cli.plan import network
 
 CLIENT_CORE = 0
 SERVER_CORE = 1

@@ -15,9 +15,11 @@ from typing import Any
 import pytest
 
 from bench import bed as beds
-from cli import bench, linux, network, programs
+from cli import linux, programs
 from cli.__main__ import build_parser
 from cli.errors import UsageError
+from cli.plan import network
+from cli.tools import bench
 from tests import command
 from tests.bed import has_ended
 

@@ -20,9 +20,10 @@ from bench import hierarchy_path
 from bench.bed import CLIENT_CORE, SERVER_CORE, Program, spawn
 from bench.readings import Log
 from bench.session import Session, make
-from cli import linux, netns, programs
+from cli import linux, programs
 from cli.errors import RepriseError, UsageError, complain
-from cli.network import Host, Network, Route
+from cli.executor import netns
+from cli.plan.network import Host, Network, Route
 
 _ROWS = ("plan", "server", *hierarchy_path.ROWS)
 _HOST = "meta"

@@ -19,10 +19,12 @@ from bench import veth
 from bench.bed import CLIENT_CORE, SERVER_CORE, Program, spawn
 from bench.readings import Log
 from bench.session import Session, pack
-from cli import experiment as experiments
-from cli import facts, hoststeps, linux, netns, plan, programs
+from cli import linux, programs
 from cli.errors import RepriseError, complain
-from cli.planned import RESULTS, RUN, Plan, Process
+from cli.executor import hoststeps, netns
+from cli.experiment import experiment as experiments
+from cli.plan import facts, plan
+from cli.plan.planned import RESULTS, RUN, Plan, Process
 
 ROWS = ("path", "delay")
 ROOT = "198.41.0.4"  # a.root-servers.net

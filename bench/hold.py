@@ -13,7 +13,8 @@ from pathlib import Path
 from bench import sockets
 from bench.bed import CLIENT, Bed
 from bench.tools import Reprise, Tree
-from cli import linux, network
+from cli import linux
+from cli.plan import network
 
 _PERIOD_S = 1.0
 

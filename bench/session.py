@@ -19,8 +19,9 @@ from typing import Any
 from bench.bed import SERVER_CORE, SERVER_IF, Bed, Program, wait_for
 from bench.sinks import UDP, Sink
 from bench.tools import Tool
-from cli import facts, linux, network, programs
+from cli import linux, programs
 from cli.errors import RepriseError, UsageError, complain, one_line
+from cli.plan import facts, network
 from report import whole_file
 
 SCHEMA = 1

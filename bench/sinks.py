@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.bed import SERVER, SERVER6, SERVER_CORE, Bed, Program
-from cli import certificates, network, programs
+from cli import programs
+from cli.plan import certificates, network
 
 NAME = "server.reprise.test"
 TLS_PORT = 853

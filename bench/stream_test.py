@@ -21,7 +21,8 @@ import pytest
 from bench import sockets
 from bench.bed import wait_for
 from bench.sinks import NAME
-from cli import certificates, programs
+from cli import programs
+from cli.plan import certificates
 from tests.bed import has_ended
 
 QUERY = struct.pack("!HHHHHH", 7, 0x0110, 1, 0, 0, 0) + b"\x01a\x00" + struct.pack("!HH", 1, 1)

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from bench.bed import CLIENT, CLIENT_CORE, SERVER, SERVER6, SERVER_CORE, Bed, Program
-from cli import certificates, network, programs
+from cli import programs
 from cli.errors import RepriseError
+from cli.plan import certificates, network
 
 _PORT = 4853
 _LIMIT_S = 180.0

@@ -9,8 +9,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from cli import VERSION, bench, fuzz, package, programs, spread, trace_info, world
-from cli import zones as planned
+from cli import VERSION, programs
 from cli.errors import (
     EXIT_FAILED,
     RepriseError,
@@ -19,6 +18,9 @@ from cli.errors import (
     hold_interrupts,
     interrupt_in_order,
 )
+from cli.tools import bench, fuzz, package, spread, trace_info
+from cli.zones import world
+from cli.zones import zones as planned
 from report.errors import Parser
 
 
@@ -115,7 +117,8 @@ def run_command(options: argparse.Namespace) -> int:
 
 
 def _commands() -> dict[str, Callable[[argparse.Namespace], int]]:
-    from cli import doctor, run, selftest  # noqa: PLC0415
+    from cli.executor import run  # noqa: PLC0415
+    from cli.tools import doctor, selftest  # noqa: PLC0415
 
     return {
         "run": run.command_run,

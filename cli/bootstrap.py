@@ -7,20 +7,16 @@ alone. With nothing to do it costs about a tenth of a second.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import sys
-from collections.abc import Iterator
-from pathlib import Path
 from typing import NoReturn
 
-from cli import needs, packages, programs, steps
-from cli.building import VENV, Environment, Release
+from cli import programs, steps
 from cli.errors import EXIT_FAILED, RepriseError, complain, hold_interrupts, interrupt_in_order
-from cli.needs import Needs
 from cli.progress import Progress
-
-LOCK = ".bootstrap-lock"
+from cli.tools import needs, packages
+from cli.tools.building import LOCK, VENV, Environment, Release, alone
+from cli.tools.needs import Needs
 
 
 def prepare(arguments: list[str]) -> None:
@@ -45,18 +41,6 @@ def _want_all(wanted: Needs) -> None:
         raise RepriseError(
             f"{programs.ROOT} is not writable and not built", "run this command once as its owner"
         )
-
-
-@contextlib.contextmanager
-def alone(path: Path) -> Iterator[None]:
-    """One bootstrap at a time."""
-    with path.open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            complain("reprise: waiting for another bootstrap")
-            fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
 
 
 def _check(arguments: list[str]) -> None:

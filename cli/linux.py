@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -99,3 +100,13 @@ def make_mounts_private() -> None:
 def set_timer_slack(nanoseconds: int) -> None:
     """How much later than asked this thread's sleeps may end; inherited by children."""
     _check(_libc.prctl(PR_SET_TIMERSLACK, ctypes.c_ulong(nanoseconds), 0, 0, 0), "prctl PR_SET_TIMERSLACK")
+
+
+def describe_exit(code: int) -> str:
+    """An exit in words: a status or the name of the signal."""
+    if code >= 0:
+        return f"exit status {code}"
+    try:
+        return f"signal {signal.Signals(-code).name}"
+    except ValueError:
+        return f"signal {-code}"

@@ -1,8 +1,8 @@
 """What the kernels of the hosts counted during the replay, and what that says of the run.
 
-Of each host there are two texts, from before and after the replay (see cli/host_counters.py). Packets that
-the testbed lost make a run unclean, by host and counter. What the server under test did not take in time is a
-result and no loss of the testbed's: it is a remark.
+Of each host there are two texts, from before and after the replay (see cli/plan/host_counters.py). What the
+testbed itself lost makes a run unclean, by host and counter. What the server under test did not take in time
+is a result and no loss of the testbed's: it is a remark.
 
 softnet_stat is the machine's, whichever host reads it. Packets that it dropped are counted again by the
 interface that they had come to, and so the interfaces tell which host lost them; the rest was not the run's.

@@ -19,8 +19,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cli import certificates, linux, netns, network, programs, servers
-from cli.experiment import Server
+from cli import linux, programs
+from cli.executor import netns
+from cli.experiment.experiment import Server
+from cli.plan import certificates, network
+from cli.servers import servers
 from report.rqfile import RqFile, read_rq
 
 PORT = 4853

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cli import network
+from cli.plan import network
 from report.rqfile import Status
 from tests.bed import PORT, Bed, MakeBed, accounted, progress, synth, wait_for, wait_for_answers
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 
-from cli.world_model import is_below, lineage
+from cli.zones.world_model import is_below, lineage
 from tests import worlds
 from tests.worlds import Data
 

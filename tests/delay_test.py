@@ -14,9 +14,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cli import delay, hoststeps, linux, network, programs
-from cli.experiment import Experiment, Replay, Rtt, Server
-from cli.planned import RUN
+from cli import linux, programs
+from cli.executor import hoststeps
+from cli.experiment.experiment import Experiment, Replay, Rtt, Server
+from cli.plan import delay, network
+from cli.plan.planned import RUN
 from report.rqfile import TRANSPORTS, Records, Status, read_rq
 from tests import packets
 from tests.bed import ZONE, Bed, MakeBed, wait_for

@@ -14,7 +14,7 @@ import pytest
 
 from cli import programs
 from cli.__main__ import build_parser
-from cli.experiment import Experiment, load
+from cli.experiment.experiment import Experiment, load
 
 ROOT = programs.ROOT
 PAGES = ("README.md", "docs/tutorial.md", "docs/hierarchy.md")

@@ -21,7 +21,8 @@ from pathlib import Path
 
 import pytest
 
-from cli import linux, programs, sandbox
+from cli import linux, programs
+from cli.executor import sandbox
 from tests import command
 from tests.bed import has_ended, synth, wait_for
 from tests.desk import LIMIT_S, QUERIES, below, reprise, run, started

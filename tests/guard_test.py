@@ -14,8 +14,10 @@ from dataclasses import dataclass
 
 import pytest
 
-from cli import hoststeps, linux, netns, nftables
-from cli.network import Host, Link, Network, Route, sysctls
+from cli import linux
+from cli.executor import netns
+from cli.plan.network import Host, Link, Network, Route, sysctls
+from cli.servers import nftables
 from tests.bed import wait_for
 
 pytestmark = pytest.mark.netns
@@ -129,7 +131,7 @@ def datagrams(channel: socket.socket) -> tuple[set[tuple[str, int]], set[int]]:
 def counted() -> dict[str, int]:
     argv = ["nft", "-j", "list", "counters", "table", "inet", nftables.GUARD]
     done = subprocess.run(argv, capture_output=True, text=True, check=True)
-    return hoststeps.counters(json.loads(done.stdout))
+    return nftables.counters(json.loads(done.stdout))
 
 
 def neighbour_known() -> bool:

@@ -15,12 +15,10 @@ import dns.message
 import dns.rcode
 import pytest
 
-from cli import (
-    programs,
-    world_sign,
-)
-from cli import world as cli_world
-from cli.world_model import Settings
+from cli import programs
+from cli.zones import world as cli_world
+from cli.zones import world_sign
+from cli.zones.world_model import Settings
 from tests import command, packets
 from tests.bed import wait_for
 from tests.desk import below, words_of

@@ -9,8 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from cli import guards, hierarchy_network, hierarchy_setup, hoststeps, linux, netns, network, nftables, zones
-from cli.planned import RUN, HostStep
+from cli import linux
+from cli.executor import hoststeps, netns
+from cli.plan import guards, hierarchy_network, hierarchy_setup, network
+from cli.plan.planned import RUN, HostStep
+from cli.servers import nftables
+from cli.zones import zones
 from tests.hierarchy_bed import write_world
 
 pytestmark = pytest.mark.netns

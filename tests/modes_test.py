@@ -13,7 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cli import linux, network, programs
+from cli import linux, programs
+from cli.plan import network
 from tests import command, packets
 from tests.bed import Bed, Program, accounted, synth, wait_for
 from tests.packets import Packet

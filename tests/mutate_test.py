@@ -19,7 +19,8 @@ import dns.rdatatype
 import numpy as np
 import pytest
 
-from cli import network, programs
+from cli import programs
+from cli.plan import network
 from report.rqfile import TRANSPORTS
 from tests.bed import MakeBed, progress, wait_for
 from tests.streams import BASE, SECOND, Capture, Flow, Play, start_nsd

@@ -15,8 +15,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cli import linux, netns, programs
-from cli.network import Address, Host, Link, Network, Route, Sysctl, sysctls
+from cli import linux, programs
+from cli.executor import netns
+from cli.plan.network import Address, Host, Link, Network, Route, Sysctl, sysctls
 from tests.bed import Program, start, wait_for
 
 RESOLVER, META = "resolver", "meta"

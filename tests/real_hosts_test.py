@@ -22,10 +22,13 @@ from typing import Any
 
 import pytest
 
-from cli import guards, hierarchy_network, hoststeps, linux, netns, network, nftables, programs
+from cli import linux, programs
 from cli.errors import RepriseError
-from cli.network import Host, Link, Network, Route
-from cli.planned import RUN, HostStep
+from cli.executor import hoststeps, netns
+from cli.plan import guards, hierarchy_network, network
+from cli.plan.network import Host, Link, Network, Route
+from cli.plan.planned import RUN, HostStep
+from cli.servers import nftables
 from tests import command, packets
 from tests.bed import Bed, synth, wait_for
 from tests.ssh import Ssh
@@ -234,7 +237,7 @@ def ask_as_strangers(site: Site) -> None:
 
 def counted(host: str, site: Site) -> dict[str, int]:
     listing = site.on(host, "nft", "-j", "list", "counters", "table", "inet", nftables.GUARD)
-    return hoststeps.counters(json.loads(listing.stdout))
+    return nftables.counters(json.loads(listing.stdout))
 
 
 def test_nothing_leaves_real_hosts_and_the_operator_stays_connected(site: Site, desk: Path) -> None:

@@ -14,9 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from cli import VERSION, licenses, package, programs, spread
+from cli import VERSION, programs
 from cli.errors import RepriseError, UsageError
-from cli.spread import logins, parse
+from cli.tools import licenses, package, spread
+from cli.tools.spread import logins, parse
 from tests import command, packets
 from tests.bed import wait_for
 from tests.ssh import Ssh

@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cli import linux, network
+from cli import linux
+from cli.plan import network
 from report.rqfile import Records, Status
 from tests import packets
 from tests.bed import Bed, MakeBed, progress, wait_for

@@ -18,8 +18,10 @@ from unittest import mock
 import numpy as np
 from cryptography.hazmat.primitives import serialization
 
-from cli import certificates, linux, network, programs, servers
-from cli.experiment import Server
+from cli import linux, programs
+from cli.experiment.experiment import Server
+from cli.plan import certificates, network
+from cli.servers import servers
 from report.rqfile import Records, Status
 from tests import packets
 from tests.bed import ZONE, Bed, Program, accounted, wait_for

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cli import network
+from cli.plan import network
 from report.rqfile import TRANSPORTS
 from tests import packets
 from tests.bed import Bed, MakeBed, synth

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from cli import network, programs
+from cli import programs
+from cli.plan import network
 from report.rqfile import TRANSPORTS
 from tests import command, packets
 from tests.bed import Bed, MakeBed, Program, synth

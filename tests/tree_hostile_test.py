@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from cli import linux, network
+from cli import linux
+from cli.plan import network
 from tests.bed import PORT, Bed, accounted, synth, wait_for, wait_for_answers
 
 pytestmark = pytest.mark.netns

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cli import certificates, network
+from cli.plan import certificates, network
 from report.rqfile import Status
 from tests.bed import PORT, Bed, accounted, has_ended, progress, synth, wait_for, wait_for_answers
 from tests.small_disk import fill, small_disk, thin_disk

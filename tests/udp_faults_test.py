@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cli import network
+from cli.plan import network
 from report.rqfile import Records, Status, read_rq
 from tests import packets
 from tests.bed import Bed, Program, accounted, wait_for, wait_for_answers

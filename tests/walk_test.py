@@ -19,10 +19,12 @@ import dns.rcode
 import dns.rdatatype
 import pytest
 
-from cli import linux, meta_servers, programs, resolvers, world
-from cli.experiment import Hierarchy, Server
-from cli.meta_servers import MetaSite
-from cli.world_model import Settings, enclosing, parent_of
+from cli import linux, programs
+from cli.experiment.experiment import Hierarchy, Server
+from cli.servers import meta_servers, resolvers
+from cli.servers.meta_servers import MetaSite
+from cli.zones import world
+from cli.zones.world_model import Settings, enclosing, parent_of
 from tests import worlds
 from tests.bed import Program, wait_for
 from tests.proxy_bed import META, OWN4, OWN6, RESOLVER, ProxyBed

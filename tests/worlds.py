@@ -28,10 +28,14 @@ import dns.message
 import dns.name
 import dns.rdatatype
 
-from cli import linux, meta_servers, netns, network, programs, world
-from cli.meta_servers import MetaSite
-from cli.nftables import Pair
-from cli.world_model import Settings, is_below, lineage, parent_of
+from cli import linux, programs
+from cli.executor import netns
+from cli.plan import network
+from cli.servers import meta_servers
+from cli.servers.meta_servers import MetaSite
+from cli.servers.nftables import Pair
+from cli.zones import world
+from cli.zones.world_model import Settings, is_below, lineage, parent_of
 from tests.bed import Program, start, wait_for
 
 TRUTH = ("198.18.128.1", "fd00:198:18::1")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.world_model import Settings
+from cli.zones.world_model import Settings
 from tests import conflicts, worlds
 from tests.worlds import Data, Ground, Planned, Question, Where
 

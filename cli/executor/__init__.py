@@ -1,0 +1,1 @@
+"""Carries out a plan on this machine."""

@@ -1,0 +1,171 @@
+"""Makes a planned network real: one anonymous namespace per host, held by descriptors only.
+
+The namespaces have no name anywhere. They live as long as a descriptor or a process refers to them, so they
+vanish with the sandbox.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cli import linux, programs
+from cli.errors import RepriseError
+from cli.plan.network import Network, Route, Sysctl
+
+
+@dataclass
+class Hosts:
+    """Descriptors of the hosts' namespaces, and the settings that this user may not change."""
+
+    descriptors: dict[str, int] = field(default_factory=dict)
+    refused_sysctls: list[str] = field(default_factory=list)
+
+    def of(self, host: str) -> int | None:
+        """The namespace of a host; None means the machine's own network."""
+        return self.descriptors.get(host)
+
+
+def build(network: Network) -> Hosts:
+    """Namespaces, settings, links, addresses and routes, in this order."""
+    hosts = Hosts()
+    if network.kind == "host":
+        return hosts
+    _set_all(hosts, [one for one in network.sysctls if not one.host])
+    for host in network.hosts:
+        hosts.descriptors[host.name] = _new_namespace()
+    _set_all(hosts, [one for one in network.sysctls if one.host])
+    _ip(None, link_commands(network, hosts.descriptors))
+    for host in network.hosts:
+        _ip(hosts.of(host.name), host_commands(network, host.name))
+        for family in (4, 6):
+            _ip(hosts.of(host.name), rule_commands(network, host.name, family), f"-{family}")
+    return hosts
+
+
+def link_commands(network: Network, descriptors: dict[str, int]) -> list[str]:
+    """`ip -batch` lines that make every veth pair with its ends in their hosts."""
+    own = os.getpid()
+    return [
+        f"link add name {link.a_if}{_mac(link.a_mac)} mtu {link.mtu} "
+        f"netns /proc/{own}/fd/{descriptors[link.a]} type veth "
+        f"peer name {link.b_if}{_mac(link.b_mac)} mtu {link.mtu} "
+        f"netns /proc/{own}/fd/{descriptors[link.b]}"
+        for link in network.links
+    ]
+
+
+def host_commands(network: Network, host: str) -> list[str]:
+    """`ip -batch` lines for one host: loopback, addresses, links up, neighbours, then routes."""
+    lines = ["link set dev lo up"]
+    for link in network.links:
+        for name, interface, addresses in (
+            (link.a, link.a_if, link.a_addresses),
+            (link.b, link.b_if, link.b_addresses),
+        ):
+            if name == host:
+                lines += [f"addr add {address} dev {interface}" + _nodad(address) for address in addresses]
+                lines.append(f"link set dev {interface} up")
+    lines += [
+        f"addr add {one.address} dev {one.interface}" + _nodad(one.address)
+        for one in network.addresses
+        if one.host == host
+    ]
+    lines += [
+        f"neigh replace {one.address} lladdr {one.mac} dev {one.interface} nud permanent"
+        for one in network.neighbours
+        if one.host == host
+    ]
+    return lines + [_route(one) for one in network.routes if one.host == host]
+
+
+def rule_commands(network: Network, host: str, family: int) -> list[str]:
+    """`ip -batch` lines for one host's rules of a family, which only the option -4 or -6 tells apart."""
+    return [
+        f"rule add pref {one.priority}{one.protocol and f' ipproto {one.protocol}'} lookup {one.table}"
+        for one in network.rules
+        if (one.host, one.family) == (host, family)
+    ]
+
+
+def _route(route: Route) -> str:
+    words = ["route add", route.kind, route.to, route.via and f"via {route.via}"]
+    words += [route.interface and f"dev {route.interface}", f"table {route.table}"]
+    return " ".join(word for word in words if word)
+
+
+def _mac(address: str) -> str:
+    return f" address {address}" if address else ""
+
+
+def _nodad(address: str) -> str:
+    return " nodad" if ":" in address else ""
+
+
+def _new_namespace() -> int:
+    """A fresh network namespace; this process is in it only until its descriptor is taken."""
+    back = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        linux.unshare(linux.CLONE_NEWNET, "network namespace")
+        return os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+    finally:
+        linux.setns(back)
+        os.close(back)
+
+
+def _set_all(hosts: Hosts, settings: list[Sysctl]) -> None:
+    for one in settings:
+        if not _set(hosts.of(one.host), one.key, one.value):
+            hosts.refused_sysctls.append(f"{one.host}:{one.key}")
+
+
+def _set(netns: int | None, key: str, value: str) -> bool:
+    with linux.inside(netns):
+        try:
+            Path("/proc/sys", key).write_text(value, encoding="ascii")
+        except OSError:
+            return False
+    return True
+
+
+def _ip(netns: int | None, lines: list[str], *options: str) -> None:
+    if not lines:
+        return
+    with linux.inside(netns):
+        done = subprocess.run(
+            [programs.packaged("ip"), *options, "-batch", "-"],
+            input="\n".join(lines) + "\n",
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    if done.returncode != 0:
+        raise RepriseError(
+            f"cannot set up the network: {done.stderr.strip() or 'ip failed'}",
+            "see what `reprise doctor` says of veth",
+        )
+
+
+def refused_packets(hosts: Hosts) -> dict[str, int]:
+    """Packets that a host wanted to send and the kernel refused for want of a route, by host."""
+    found = {}
+    for host, descriptor in hosts.descriptors.items():
+        with linux.inside(descriptor):
+            found[host] = _no_routes("/proc/self/net/snmp") + _no_routes6("/proc/self/net/snmp6")
+    return {host: count for host, count in found.items() if count}
+
+
+def _no_routes(path: str) -> int:
+    lines = [
+        line.split() for line in Path(path).read_text(encoding="ascii").splitlines() if line.startswith("Ip:")
+    ]
+    return int(dict(zip(lines[0], lines[1], strict=True)).get("OutNoRoutes", "0"))
+
+
+def _no_routes6(path: str) -> int:
+    for line in Path(path).read_text(encoding="ascii").splitlines():
+        if line.startswith("Ip6OutNoRoutes"):
+            return int(line.split()[1])
+    return 0

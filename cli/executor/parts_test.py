@@ -1,0 +1,306 @@
+"""The small pure parts: server settings, zone files, progress lines, samples, test counts, certificates."""
+
+from __future__ import annotations
+
+import dataclasses
+import gzip
+import lzma
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID
+
+from cli import linux, programs, progress
+from cli.errors import RepriseError
+from cli.executor import netns, ready, sockdiag
+from cli.executor.processes import Child, last_line
+from cli.executor.words import judged, last_words, parts
+from cli.experiment.experiment import Server
+from cli.plan import certificates
+from cli.plan import network as networks
+from cli.plan.planned import Process, Ready
+from cli.servers.servers import Service, Site, bind_config, nsd_config, tcp_count
+from cli.tools import doctor
+from cli.tools.counts import Counts, Timed, junit, longest
+from cli.zones.zonefile import compression, find_origin, origin_of, unpack
+
+SITE = Site("/f", "/z", "example.", ("198.19.255.53", "fd00::53"), "nsd", 20_000)
+
+
+def test_nsd_settings_do_not_bend_the_measurement() -> None:
+    text = nsd_config(Server(processes=2, edns_size=1400, tcp_idle_timeout_s=7), SITE)
+    for line in ("rrl-ratelimit: 0", "ipv4-edns-size: 1400", "ipv6-edns-size: 1400", "tcp-timeout: 7",
+                 "server-count: 2", "reuseport: yes", "control-enable: no",
+                 "ip-address: fd00::53@53"):  # fmt: skip
+        assert line in text
+
+
+def test_nsds_processes_have_sockets_of_their_own_for_connections() -> None:
+    tls = dataclasses.replace(SITE, tls=Service(853, "/k", "/c"))
+    text = nsd_config(Server(processes=2), tls)
+    assert "ip-address: 198.19.255.53@53\n" in text
+    assert "ip-address: fd00::53@853 servers=2\n" in text
+    only = nsd_config(Server(processes=2), dataclasses.replace(SITE, connections_only=True))
+    assert only.count("ip-address:") == 4
+    assert "ip-address: 198.19.255.53@53 servers=1\n" in only
+    assert "servers=" not in nsd_config(Server(), tls)
+
+
+def test_bind_settings_do_not_bend_the_measurement() -> None:
+    text = bind_config(Server(kind="bind", tcp_idle_timeout_s=500, edns_size=9000), SITE)
+    for line in ("recursion no;", "max-udp-size 4096;", "tcp-idle-timeout 1200;", "notify no;",
+                 "controls { };", "listen-on-v6 port 53 { fd00::53; };"):  # fmt: skip
+        assert line in text
+    assert "rate-limit" not in text
+
+
+def test_tcp_connections_follow_the_descriptors() -> None:
+    assert tcp_count(Server(), SITE) == 40_000
+    assert tcp_count(Server(kind="bind"), SITE) == 19_488
+    assert tcp_count(Server(tcp_count=7), SITE) == 7
+
+
+@pytest.mark.parametrize(
+    ("text", "origin"),
+    [
+        (". 86400 IN SOA a. b. 1 2 3 4 5\n", "."),
+        ("$TTL 5\n; c\nExample.ORG.\tIN SOA a. b. (1\n", "example.org."),
+        ("$ORIGIN example.\n@ SOA a b 1 2 3 4 5\n", "example."),
+        ("$ORIGIN example.\nsub 3600 IN SOA a b 1\n", "sub.example."),
+        ("$ORIGIN .\nde SOA a. b. 1\n", "de."),
+        ("example. 5 IN NS a.\n 5 IN SOA a. b. 1\n", "example."),
+        ("@ SOA a b 1\n", None),
+        ("; SOA\n", None),
+    ],
+)
+def test_the_origin_is_the_owner_of_the_soa(text: str, origin: str | None) -> None:
+    assert origin_of(text) == origin
+
+
+def test_compressed_zones(tmp_path: Path) -> None:
+    plain = b". 5 IN SOA a. b. 1 2 3 4 5\n"
+    for name, data in (("xz", lzma.compress(plain)), ("gz", gzip.compress(plain))):
+        path = tmp_path / name
+        path.write_bytes(data)
+        assert compression(path) == name
+        assert find_origin(path) == "."
+        unpack(path, tmp_path / "out")
+        assert (tmp_path / "out").read_bytes() == plain
+
+
+def test_bad_zone_files_are_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "z"
+    with pytest.raises(RepriseError, match="no zone file"):
+        find_origin(path)
+    path.write_bytes(b"")
+    with pytest.raises(RepriseError, match="is empty"):
+        find_origin(path)
+    path.write_bytes(lzma.compress(b"x" * 5000)[:40])
+    with pytest.raises(RepriseError, match="cannot be decompressed"):
+        find_origin(path)
+    path.write_text("nothing here\n", encoding="ascii")
+    with pytest.raises(RepriseError, match="no SOA"):
+        find_origin(path)
+
+
+def test_progress_lines() -> None:
+    line = (
+        "progress read=9 sent=8 answered=7 timed_out=1 failed=0 rate=100 lag_us=12 elapsed_s=3 left_s=unknown"
+    )
+    word, fields = progress.parse(line)
+    assert word == "progress"
+    assert progress.describe(fields) == (
+        "sent 8, answered 7, not answered 1, 100 q/s, lag 12 us, time left unknown"
+    )
+    assert progress.parse("done clean=false because=host client1 lost; more") == (
+        "done", {"clean": "false", "because": "host client1 lost; more"})  # fmt: skip
+
+
+def test_listening_sockets_are_seen() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        assert sockdiag.listens(port)
+        with socket.create_connection(("127.0.0.1", port)):
+            assert sockdiag.tcp_counts({"e": (sockdiag.ESTABLISHED,)})["e"] >= 2
+    assert not sockdiag.listens(port)
+
+
+def test_network_commands_name_each_end_once() -> None:
+    net = networks.local(2, 4096)
+    lines = netns.link_commands(net, {host.name: 10 + index for index, host in enumerate(net.hosts)})
+    assert len(lines) == 4
+    assert sum("name data " in line or "peer name data" in line for line in lines) == 2
+    server = netns.host_commands(net, "server")
+    assert "addr add 198.19.255.53/32 dev lo" in server
+    assert not [line for line in server if line.startswith("route")]
+
+
+def test_certificates_are_for_their_hosts_only() -> None:
+    authority = certificates.make_authority()
+    pem, key = certificates.issue(authority, "client1", "198.18.1.2")
+    certificate = x509.load_pem_x509_certificate(pem)
+    names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert names.get_values_for_type(x509.DNSName) == ["client1"]
+    assert [str(one) for one in names.get_values_for_type(x509.IPAddress)] == ["198.18.1.2"]
+    certificate.verify_directly_issued_by(authority.certificate)
+    assert isinstance(certificate.public_key(), ec.EllipticCurvePublicKey)
+    assert b"PRIVATE KEY" in key
+
+
+@pytest.mark.parametrize(
+    ("name", "address", "feeder", "uses"),
+    [
+        ("controller", None, False, [ExtendedKeyUsageOID.CLIENT_AUTH]),
+        ("client1", "198.18.1.2", False, [ExtendedKeyUsageOID.SERVER_AUTH]),
+        ("client1", "198.18.1.2", True, [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]),
+    ],
+)
+def test_certificates_name_their_roles(
+    name: str, address: str | None, feeder: bool, uses: list[x509.ObjectIdentifier]
+) -> None:
+    pem, _ = certificates.issue(certificates.make_authority(), name, address, feeder)
+    found = x509.load_pem_x509_certificate(pem).extensions.get_extension_for_class(x509.ExtendedKeyUsage)
+    assert list(found.value) == uses
+
+
+def test_keys_are_readable_by_their_owner_only(tmp_path: Path) -> None:
+    certificates.write(tmp_path / "tls", {"client1": "127.0.0.1"})
+    for path in (tmp_path / "tls").glob("*.key"):
+        assert path.stat().st_mode & 0o077 == 0
+    assert not (tmp_path / "tls/ca.key").exists()
+
+
+def test_last_lines_and_exits(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    assert last_line(log) == ""
+    log.write_text("a\nlast words \n\n", encoding="utf-8")
+    assert last_line(log) == "last words"
+    assert linux.describe_exit(3) == "exit status 3"
+    assert linux.describe_exit(-9) == "signal SIGKILL"
+
+
+def test_counts_of_a_junit_file() -> None:
+    text = """<testsuite><testcase name="a"/><testcase name="b"><failure/></testcase>
+    <testcase name="c"><skipped message="no data"/></testcase></testsuite>"""
+    counts = junit(text)
+    assert counts.text() == "1 passed, 1 failed, 1 skipped"
+    assert counts.notes == ("c: no data",)
+
+
+def test_a_program_that_failed_is_not_skipped_because_one_of_its_tests_is() -> None:
+    """To ctest it is: SKIP_REGULAR_EXPRESSION counts more than the exit status."""
+    case = '<testcase status="notrun"><skipped message="no data"/><system-out>{}</system-out></testcase>'
+    outputs = ("[  SKIPPED ] a\n[  PASSED  ] 3", "[  SKIPPED ] a\n[  FAILED  ] b", "[  SKIPPED ] a\nkilled")
+    counts = junit(f"<testsuite>{''.join(map(case.format, outputs))}</testsuite>")
+    assert counts.text() == "0 passed, 2 failed, 1 skipped"
+
+
+def test_what_took_longest() -> None:
+    text = """<testsuites><testsuite><testcase classname="tests.a_test" name="test_x" time="2.5"/>
+    <testcase name="core_test" classname="core_test" time="0.25"/><testcase name="quick" time="0.001"/>
+    <testcase name="none"><skipped/></testcase></testsuite></testsuites>"""
+    times = junit(text).times
+    assert longest(times) == ["    2.5 s  tests.a_test: test_x", "    0.2 s  core_test"]
+    assert longest([Timed(float(n), f"t{n}") for n in range(1, 30)])[::9] == [
+        "   29.0 s  t29",
+        "   20.0 s  t20",
+    ]
+    assert longest((Counts(times=times) + Counts(times=(Timed(9, "mypy"),))).times, 1) == ["    9.0 s  mypy"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "state", "words"),
+    [
+        ("xdp", "ok", "XDP"),
+        ("ring load the XDP program: Operation not permitted", "limited", "not permitted); run as root"),
+        ("none open a packet socket: Operation not permitted", "limited", "not available (open a packet"),
+        ("", "limited", "not available"),
+    ],
+)
+def test_fast_mode_as_tried(answer: str, state: str, words: str) -> None:
+    finding = doctor.judge_fast_mode(answer)
+    assert finding.state == state
+    assert words in finding.line()
+
+
+def test_the_machines_bounds_on_connections() -> None:
+    good = {
+        "fs/file-max": "2466170\n",
+        "net/ipv4/tcp_mem": "287898 383867 575796",
+        "net/ipv4/tcp_max_orphans": "131072",
+    }
+    assert doctor.judge_connections(good).state == "ok"
+    assert [doctor.judge_data_paths(one).state for one in (["nft", "tun"], ["nft"], [])] == [
+        "ok", "limited", "limited",
+    ]  # fmt: skip
+    bad = doctor.judge_connections({**good, "net/ipv4/tcp_mem": "100 200 300"})
+    assert bad.state == "limited"
+    assert bad.line().endswith('sysctl -w net.ipv4.tcp_mem="65536 98304 131072"')
+
+
+def test_packages_that_only_some_commands_need_are_no_fault() -> None:
+    listed = {"base": ("a", "b"), "run": ("c",), "packet": ("d",), "test": ("e", "f")}
+    assert doctor.judge_packages(listed, ()).line().endswith("6 are installed")
+    some = doctor.judge_packages(listed, ("d", "f"))
+    assert (some.state, some.mend) == ("ok", "")
+    assert "those for packet, test come with the commands" in some.detail
+    none = doctor.judge_packages(listed, ("c", "d"))
+    assert (none.state, none.detail, none.mend) == ("missing", "c", "apt-get install c")
+
+
+def test_what_and_mend_of_a_programs_last_line() -> None:
+    text = "reprise-controller: error: trace x is no pcap file: cut; got 6; copy it again"
+    assert parts(text) == ("trace x is no pcap file: cut; got 6", "copy it again")
+    assert parts("reprise-querier: error: it hangs") == ("it hangs", "")
+    assert parts("notice: nsd started; ready") == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        ("t /run/r-1.conf:35: 'x' redefined\nexiting (due to fatal error)\n", "r-1.conf:35: 'x' redefined"),
+        (
+            "/r/r-1.conf:8: error: unknown keyword\n[1] fatal error: read failed\n",
+            "r-1.conf:8: error: unknown keyword",
+        ),
+        ("one\n\nbad luck\n", "bad luck"),
+    ],
+)
+def test_a_servers_complaint_of_its_configuration_is_told(tmp_path: Path, lines: str, words: str) -> None:
+    log = tmp_path / "log"
+    log.write_text(lines)
+    assert last_words(Child("server", "server", "server", 1, log)) == f": {words}"
+
+
+def test_what_a_log_said_before_a_restart_counts_no_more(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text("event=ready\n")
+    process = Process("p", "proxy", "h", (), ready=Ready("log", text="event=ready"))
+    child = Child("p", "proxy", "h", 1, log, log_begin=12)
+    assert ready.problem(process, netns.Hosts(), child) is not None
+    log.write_text("event=ready\nevent=ready\n")
+    assert ready.problem(process, netns.Hosts(), child) is None
+
+
+def test_what_and_mend_of_a_controllers_reason() -> None:
+    assert judged("behind schedule by 2 s; lower the rate", "see LOG") == (
+        "behind schedule by 2 s",
+        "lower the rate",
+    )
+    assert judged("interrupted", "see LOG") == ("interrupted", "see LOG")
+    cut = "trace: the trace is cut or corrupt after 7 packets: truncated; tried to read 2"
+    assert judged(cut, "see LOG")[0] == cut
+
+
+def test_output_that_nobody_reads_stops_nothing() -> None:
+    code = (
+        "import os\nfrom cli.progress import Progress\nr, w = os.pipe()\nos.close(r)\nos.dup2(w, 2)\n"
+        "p = Progress()\np.phase('one')\np.phase('two')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=programs.ROOT, check=False)
+    assert done.returncode == 0

@@ -1,0 +1,165 @@
+"""Starting processes in network namespaces and collecting what they used.
+
+Children are started by posix_spawn in sessions of their own (the terminal's signals do not reach them) and
+reaped with wait4, which also gives CPU time and peak memory of everything they waited for.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cli import linux
+from cli.errors import RepriseError
+
+_FLOOR_MARGIN = 1 << 20  # bytes; the executor's memory at the fork is known this well
+
+
+@dataclass(frozen=True)
+class Launch:
+    """What is started: the plan's names with every placeholder filled in."""
+
+    id: str
+    role: str
+    host: str
+    argv: Sequence[str]
+    env: Mapping[str, str]
+    log: Path
+
+
+@dataclass
+class Child:
+    """A started process. `exit` is None while it runs, negative after a signal; CPU is in seconds."""
+
+    id: str
+    role: str
+    host: str
+    pid: int
+    log: Path
+    exit: int | None = None
+    cpu_s: float = 0.0
+    max_rss_bytes: int = 0
+    stopped_by_us: bool = field(default=False)
+    floor_rss_bytes: int = 0
+    turn: int = 0  # how often it had been started before
+    log_begin: int = 0  # bytes of the log that earlier starts have written
+    replaced: bool = False  # it died and another one stands in for it
+
+    def note_peak(self) -> None:
+        """Reads the running program's own peak memory (VmHWM).
+
+        wait4's figure also counts the moment before exec, when the child still had its parent's memory: it is
+        right only above that floor.
+        """
+        if self.running:
+            self.max_rss_bytes = max(self.max_rss_bytes, peak_rss_bytes(self.pid))
+
+    @property
+    def running(self) -> bool:
+        """Whether it has not been reaped yet."""
+        return self.exit is None
+
+    def signal(self, number: int) -> None:
+        """Sends a signal to the process if it still runs."""
+        if self.running:
+            os.kill(self.pid, number)
+
+
+def spawn(
+    argv: Sequence[str], env: Mapping[str, str], log: Path, stdout: int | None, netns: int | None
+) -> int:
+    """Starts a program with no input and its standard error in `log`; returns its process number.
+
+    Standard output goes to the descriptor `stdout`, or to the log as well. The network namespace is that
+    behind `netns`, or the current one.
+    """
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+    actions: list[tuple[object, ...]] = [
+        (os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0),
+        (os.POSIX_SPAWN_OPEN, 2, str(log), flags, 0o644),
+        (os.POSIX_SPAWN_DUP2, 2 if stdout is None else stdout, 1),
+    ]
+    try:
+        with linux.inside(netns):
+            return os.posix_spawnp(
+                argv[0],
+                list(argv),
+                dict(env),
+                file_actions=actions,
+                setsid=True,
+                setsigdef=list(signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}),
+            )
+    except OSError as error:
+        raise RepriseError(
+            f"cannot start {argv[0]}: {error.strerror}", "run ./reprise, which installs and builds"
+        ) from None
+
+
+def start(launch: Launch, stdout: int | None, netns: int | None) -> Child:
+    """Like `spawn`, with the child's book-keeping."""
+    begin = launch.log.stat().st_size if launch.log.exists() else 0
+    pid = spawn(launch.argv, launch.env, launch.log, stdout, netns)
+    floor = peak_rss_bytes(os.getpid()) + _FLOOR_MARGIN
+    return Child(launch.id, launch.role, launch.host, pid, launch.log, floor_rss_bytes=floor, log_begin=begin)
+
+
+def peak_rss_bytes(pid: int) -> int:
+    """VmHWM of a process, 0 when it is gone."""
+    try:
+        text = Path(f"/proc/{pid}/status").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return 0
+    found = [line.split()[1] for line in text.splitlines() if line.startswith("VmHWM:")]
+    return int(found[0]) * 1024 if found else 0
+
+
+def reap(children: Mapping[int, Child]) -> list[Child]:
+    """Collects every ended process without waiting; orphans of the namespace are collected and dropped."""
+    ended: list[Child] = []
+    while True:
+        try:
+            pid, status, usage = os.wait4(-1, os.WNOHANG)
+        except ChildProcessError:
+            return ended
+        if pid == 0:
+            return ended
+        child = children.get(pid)
+        if child is not None:
+            child.exit = os.waitstatus_to_exitcode(status)
+            child.cpu_s = usage.ru_utime + usage.ru_stime
+            peak = usage.ru_maxrss * 1024  # the kernel counts in KiB
+            child.max_rss_bytes = peak if peak > child.floor_rss_bytes else child.max_rss_bytes
+            ended.append(child)
+
+
+def steal_s() -> float:
+    """Seconds that the hypervisor gave to others since boot, over all cores."""
+    fields = Path("/proc/stat").read_text(encoding="ascii").split("\n", 1)[0].split()
+    return int(fields[8]) / os.sysconf("SC_CLK_TCK") if len(fields) > 8 else 0.0
+
+
+def named(name: str) -> list[int]:
+    """Processes in sight that run a program of this name and have not ended."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):  # which is empty once they have ended
+        try:
+            program = path.read_bytes().partition(b"\0")[0]
+        except OSError:
+            continue
+        if os.path.basename(program) == name.encode():  # noqa: PTH119
+            found.append(int(path.parent.name))
+    return found
+
+
+def last_line(log: Path, limit: int = 16_384) -> str:
+    """The last line with text of a log, "" when there is none."""
+    try:
+        with log.open("rb") as file:
+            file.seek(max(0, log.stat().st_size - limit))
+            lines = [line for line in file.read().decode("utf-8", "replace").splitlines() if line.strip()]
+    except OSError:
+        return ""
+    return lines[-1].strip() if lines else ""

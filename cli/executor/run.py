@@ -1,0 +1,387 @@
+"""`reprise run` and `reprise plan`: results folder, sandbox, report, the table at the end."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import datetime
+import json
+import os
+import secrets
+import shutil
+import sys
+import traceback
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cli import linux
+from cli.errors import EXIT_FAILED, RepriseError, UsageError, complain, one_line
+from cli.executor import preflight, sandbox
+from cli.executor.executor import Executor
+from cli.executor.outcome import Outcome
+from cli.experiment import experiment as experiments
+from cli.experiment.experiment import Experiment
+from cli.plan import facts as machine
+from cli.plan import plan as plans
+from cli.plan import privileges
+from cli.plan.planned import Management, Plan
+from report import whole_file
+from report.tables import percent
+
+PARTIAL = ".partial"
+MANIFEST_SCHEMA = 1
+_MANIFEST_ROOM = 128 * 1024  # bytes, beside those of the plan; usual are 10 KiB
+
+
+@dataclass(frozen=True)
+class Folder:
+    """The results folder under its name while the run lasts and its final name."""
+
+    partial: Path
+    final: Path
+
+
+def command_plan(options: argparse.Namespace) -> int:
+    """Prints the plan of an experiment as JSON."""
+    plan = _planned(options, Management(tuple(options.management)) if options.management else None)
+    sys.stdout.write(json.dumps(plans.as_json(plan), indent=2) + "\n")
+    return 0
+
+
+def _planned(options: argparse.Namespace, management: Management | None = None) -> Plan:
+    """The experiment's plan, looked at as far as can be before anything starts."""
+    experiment = experiments.load(options.experiment, options.set)
+    preflight.check_trace(experiment)
+    plan = plans.make(experiment, machine.gather(experiment, run_name(experiment)), management)
+    preflight.check_values(plan)
+    return plan
+
+
+def command_run(options: argparse.Namespace) -> int:
+    """Runs an experiment to its results; 0 only when the run is clean."""
+    plan = _planned(options)
+    for warning in warnings(plan.experiment):
+        complain(f"reprise: warning: {warning}")
+    runtime = sandbox.runtime_folder()
+    folder = _make_folder(options.output, plan.run)
+    host = machine.host()
+    status = sandbox.run(
+        lambda life: inside(plan, host, runtime, folder.partial, life),
+        runtime,
+        plan.network.kind == "namespaces",
+    )
+    if plan.user:
+        privileges.give_back(folder.partial)
+    return _finish(folder, status)
+
+
+def warnings(experiment: Experiment) -> list[str]:
+    """What makes a clean run say less than it seems to."""
+    replay = experiment.replay
+    if experiment.world is None or (replay.speed == 1 and replay.rate == 0 and not replay.fast):
+        return []
+    return [
+        "the trace's times are changed and TTLs are not: cached answers live longer or shorter than they did"
+    ]
+
+
+def run_name(experiment: Experiment) -> str:
+    """NAME-UTC-xxxx: the run's id and its folder."""
+    now = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%SZ")
+    return f"{experiment.name}-{now}-{secrets.token_hex(2)}"
+
+
+def _make_folder(parent: Path, run: str) -> Folder:
+    folder = Folder(parent.absolute() / (run + PARTIAL), parent.absolute() / run)
+    try:
+        folder.partial.mkdir(parents=True)
+    except OSError as error:
+        raise UsageError(
+            f"cannot make results folder {folder.partial}: {error.strerror}", "choose another parent with -o"
+        ) from None
+    return folder
+
+
+# --- inside the sandbox -----------------------------------------------------------------------------------
+
+
+def inside(plan: Plan, host: dict[str, Any], runtime: Path, results: Path, life: int) -> int:
+    """Body of the sandbox: plan.json first, manifest.json last, whatever happens between; its room is taken
+    before the replay can fill the disk.
+    """
+    descriptors = machine.raise_descriptors()
+    planned = _json(plans.as_json(plan))
+    try:
+        # The user's lines of a resolver's configuration stand in the plan, and may have secrets.
+        secret = plan.experiment.world is not None and plan.experiment.world.resolver_config is not None
+        whole_file.write(results / "plan.json", planned, mode=0o600 if secret else 0o644)
+        room = whole_file.Reserved(results / "manifest.json", len(planned) + _MANIFEST_ROOM)
+        seen = privileges.lend(results, runtime) if plan.user else results
+        executor = Executor(plan, runtime, results, life, seen)
+        outcome = _named(_carried_out(executor, results), seen, results)
+        room.write(_json(manifest(plan, {**host, "descriptors": descriptors}, outcome)))
+    except OSError as error:
+        mend = _again(results) if has_records(results) else "make room or choose another folder with -o"
+        raise RepriseError(f"cannot write results: {error.strerror}", mend) from None
+    return 0 if outcome.error is None else EXIT_FAILED
+
+
+def _carried_out(executor: Executor, results: Path) -> Outcome:
+    """The run's outcome, also where a defect of ours ended it: its records have a manifest all the same."""
+    try:
+        return executor.run()
+    except Exception as error:
+        with contextlib.suppress(OSError):
+            (results / "logs/executor.log").write_text(traceback.format_exc(), encoding="utf-8")
+        what = f"the executor failed: {type(error).__name__}: {error}"
+        executor.outcome.fail(what, f"report it with {_shown(results)}/logs/executor.log")
+        return executor.outcome
+
+
+def _named(outcome: Outcome, seen: Path, results: Path) -> Outcome:
+    """What is told of the results has the path by which others know them."""
+
+    def told(text: str) -> str:
+        return text.replace(str(seen), str(results))
+
+    outcome.error, outcome.mend = outcome.error and told(outcome.error), told(outcome.mend)
+    outcome.because = [told(reason) for reason in outcome.because]
+    return outcome
+
+
+def manifest(plan: Plan, host: dict[str, Any], outcome: Outcome) -> dict[str, Any]:
+    """manifest.json; see docs/formats.md."""
+    return {
+        "schema": MANIFEST_SCHEMA,
+        "run": plan.run,
+        "versions": machine.versions(plan.experiment),
+        "commit": machine.commit(),
+        "experiment": experiments.as_dict(plan.experiment),
+        "host": {**host, "refused_sysctls": outcome.refused_sysctls},
+        "processes": outcome.processes,
+        "server_died": outcome.server_died,
+        "started": outcome.started,
+        "complete": outcome.reached_end,
+        "error": outcome.error,
+        "mend": outcome.mend,
+        "unclean_because": [reason for reason in outcome.because if reason != outcome.server_died],
+        "steal_s": outcome.steal_s,
+        "warmup_s": plan.experiment.sample.warmup_s,
+        "leaked_packets": outcome.leaked_packets,
+        "leaks": outcome.leaks,
+        "warnings": [*warnings(plan.experiment), *outcome.warnings],
+    }
+
+
+def _json(value: dict[str, Any]) -> str:
+    return json.dumps(value, indent=2, default=str) + "\n"
+
+
+# --- after the sandbox ------------------------------------------------------------------------------------
+
+
+def _finish(folder: Folder, status: int) -> int:
+    """Report and final name for a run that ended in order; otherwise the folder stays partial, or goes if
+    there are no records in it.
+    """
+    found = _read_json(folder.partial / "manifest.json")
+    if not has_records(folder.partial):
+        _print_error(found)
+        _say_killed(status, "nothing had been replayed, run it again")
+        _tidy(folder.partial, found)
+        return EXIT_FAILED
+    if found is None:
+        _say_killed(status, _again(folder.partial))
+        return EXIT_FAILED
+    trouble = _report_trouble(folder.partial)
+    if trouble is not None:
+        complain(RepriseError(str(found.get("error") or trouble), _again(folder.partial)).line())
+        return EXIT_FAILED
+    folder.partial.rename(folder.final)
+    summary = _read_json(folder.final / "summary.json") or {}
+    if found.get("error"):
+        complain(_headline(found, summary, folder).line())
+    if summary:
+        sys.stdout.write(table(summary))
+        _say_warnings(summary, found)
+    sys.stdout.write(f"report: {_shown(folder.final / 'report.html')}\n")
+    clean = summary.get("clean") is True
+    if summary and not clean and not found.get("error"):
+        complain(_headline(found, summary, folder).line())
+    return EXIT_FAILED if status or not clean else 0
+
+
+def _say_warnings(summary: dict[str, Any], manifest: dict[str, Any]) -> None:
+    """Those of the replay itself; the others were told before it."""
+    for warning in summary.get("warnings", []):
+        if warning not in manifest.get("warnings", []):
+            complain(f"reprise: warning: {warning}")
+
+
+def has_records(folder: Path) -> bool:
+    """Whether queriers have begun to write there: then nothing of it is ever removed."""
+    return any(folder.glob("queries-*.rq"))
+
+
+def _again(folder: Path) -> str:
+    return f"its records are kept, use `reprise report {_shown(folder)}`"
+
+
+def _say_killed(status: int, mend: str) -> None:
+    """The error line of a run that a signal ended; one that failed has said so itself."""
+    if status < 0:
+        complain(RepriseError(f"the run was killed ({linux.describe_exit(status)})", mend).line())
+
+
+def _report_trouble(folder: Path) -> str | None:
+    """Writes the report; what went wrong, if anything: without a report the folder stays partial."""
+    try:
+        status, error = _report(folder)
+    except KeyboardInterrupt:
+        return "interrupted while the report was written"
+    if status == 0:
+        return None
+    what = error.partition("; ")[0]
+    return f"the run has no report: {what}" if what else "the run has no report"
+
+
+def _headline(found: dict[str, Any], summary: dict[str, Any], folder: Folder) -> RepriseError:
+    """The error line of a run with a report: its first reason, which is what caused the others.
+
+    What ended the run is told in the words of who saw it, where nothing else has led to it.
+    """
+    error = str(found.get("error") or "")
+    reasons = [str(one) for one in summary.get("unclean_because", [])]
+    first = reasons[0] if reasons else error or "no reason given"
+    if error and (error in first or first in error):
+        mend = str(found.get("mend") or "")  # a log that it names is where the folder has gone since
+        return RepriseError(error, mend.replace(folder.partial.name, folder.final.name))
+    mend = f"see {_shown(folder.final / 'report.html')} and the logs beside it"
+    return RepriseError(f"the run is not clean: {first}", mend)
+
+
+def _print_error(found: dict[str, Any] | None) -> None:
+    """The one error line of a run without a report."""
+    if found is not None and found.get("error"):
+        complain(RepriseError(str(found["error"]), str(found.get("mend") or "")).line())
+
+
+def _report(folder: Path) -> tuple[int, str]:
+    """summary.json, plots and report.html; a failing report is a failed run with its results kept."""
+    _give_plots_a_cache()
+    from report.__main__ import attempt  # noqa: PLC0415  (slow to import, and needed at the end only)
+
+    with open(os.devnull, "w", encoding="utf-8", errors="replace") as nowhere:  # noqa: PTH123
+        before, sys.stdout = sys.stdout, nowhere
+        try:
+            return attempt(["report", str(folder)])
+        finally:
+            sys.stdout = before
+
+
+def _give_plots_a_cache() -> None:
+    """The plotting library keeps its fonts' list in the home folder; users without one get another place."""
+    home = Path(os.environ.get("HOME", "/nonexistent"))
+    if not os.access(home, os.W_OK):
+        os.environ.setdefault("MPLCONFIGDIR", str(sandbox.runtime_folder().parent / "matplotlib"))
+
+
+def _tidy(folder: Path, found: dict[str, Any] | None) -> None:
+    """A run that replayed nothing leaves its partial folder only when its error names a log there."""
+    if found is None or folder.name not in str(found.get("mend")):
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _read_json(path: Path) -> dict[str, Any] | None:
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def table(summary: dict[str, Any]) -> str:
+    """The short table at the end of a run."""
+    queries = summary.get("queries", {})
+    ends = ("read", "answered", "timed_out", "send_failed", "connection_failed", "skipped", "lost")
+    rows = [("trace", one_line(str(summary.get("trace"))))]
+    rows += [
+        (name.replace("_", " "), f"{queries.get(name, 0):,}{_reasons(summary, name)}")
+        for name in ends
+        if name in ("read", "answered") or queries.get(name)
+    ]
+    rows += _rcodes(as_dict(summary.get("rcode")))
+    timing, latency = summary.get("timing_error_us") or {}, summary.get("latency_us") or {}
+    rows += [
+        ("timing error, p50 and p99", f"{_micro(timing.get('abs_p50'))}, {_micro(timing.get('abs_p99'))}"),
+        ("latency, median", _micro(latency.get("median"))),
+    ]
+    rows += _connections(as_dict(summary.get("connections")))
+    rows += _resolver(as_dict(summary.get("resolver")))
+    rows += [("warning", one_line(str(one))) for one in summary.get("warnings", [])]
+    rows += [("of the trace", one_line(str(note))) for note in summary.get("trace_notes") or []]
+    reasons = one_line("; ".join(str(one) for one in summary.get("unclean_because", [])))
+    rows.append(("clean", "yes" if summary.get("clean") else f"no: {reasons}"))
+    width = max(len(name) for name, _ in rows)
+    return "".join(f"{name.ljust(width)}  {value}\n" for name, value in rows)
+
+
+def _reasons(summary: dict[str, Any], end: str) -> str:
+    """Why queries were skipped, behind their number."""
+    skipped = as_dict(summary.get("skipped")) if end == "skipped" else {}
+    named = ", ".join(f"{reason} {count:,}" for reason, count in skipped.items())
+    return f" ({named})" if named else ""
+
+
+def _rcodes(counts: dict[str, int]) -> list[tuple[str, str]]:
+    """The answers by rcode, the commonest first."""
+    answers = sum(counts.values())
+    named = ", ".join(f"{name} {count:,} ({percent(count / answers, 1)})" for name, count in counts.items())
+    return [("rcodes", named)] if named else []
+
+
+def _connections(counts: dict[str, Any]) -> list[tuple[str, str]]:
+    if not counts.get("opened"):
+        return []
+    text = f"{counts['opened']:,} opened, {counts.get('reused_queries', 0):,} queries on open ones"
+    why = ", ".join(f"{reason}: {count:,}" for reason, count in as_dict(counts.get("failures")).items())
+    return [("connections", text), *([("ended badly", one_line(why))] if why else [])]
+
+
+def _resolver(counts: dict[str, Any]) -> list[tuple[str, str]]:
+    """What went upstream; addresses that the resolver asked in vain are named."""
+    if counts.get("upstream_queries") is None:
+        return []
+    share = counts.get("cache_hit_share")
+    cached = "" if share is None else f", {share:.1%} answered from the cache"
+    rows = [("upstream queries", f"{counts['upstream_queries']:,}{cached}")]
+    path = as_dict(counts.get("data_path"))
+    if path.get("lost_share"):
+        ends = f"{path['sent']:,} queries sent, {path['arrived']:,} arrived, {path['answered']:,} answered"
+        rows.append(("data path", f"{ends}: {_percent(path['lost_share'])} lost"))
+    if counts.get("servfail"):
+        rows.append(("SERVFAIL", f"{counts['servfail']:,} answers, {_percent(counts.get('servfail_share'))}"))
+    if counts.get("unmapped_packets"):
+        named = ", ".join(str(one["address"]) for one in counts["unmapped"][:3])
+        part = _percent(counts.get("unmapped_share"))
+        text = f"{counts['unmapped_packets']:,} packets, {part} of what went upstream, to {named} and so on"
+        rows.append(("unmapped", text))
+    return rows
+
+
+def _percent(share: object) -> str:
+    return f"{share:.1%}" if isinstance(share, int | float) else "an unknown share"
+
+
+def as_dict(value: object) -> dict[str, Any]:
+    """An unexpected part of a file is an empty one."""
+    return value if isinstance(value, dict) else {}
+
+
+def _micro(value: float | None) -> str:
+    return "none" if value is None else f"{value:,.1f} us"
+
+
+def _shown(path: Path) -> str:
+    return os.path.relpath(path) if path.is_relative_to(Path.cwd()) else str(path)

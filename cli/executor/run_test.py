@@ -1,0 +1,325 @@
+"""The `reprise` command as a user meets it: whole runs with the real programs, and one-line errors."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import re
+import signal
+import struct
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli import programs
+from cli.executor.run import table
+from tests.command import run as command
+
+QUICK = programs.ROOT / "experiments/quickstart.toml"
+SHORT = ("--set", "synth.duration=2", "--set", "synth.rate=200", "--set", "synth.clients=50")
+LIMIT_S = 60.0
+
+
+def process(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """As a user starts it, with a fresh interpreter and whole plots."""
+    argv = [sys.executable, "-m", "cli", *arguments]
+    environment = {**os.environ, "PYTHONPATH": str(programs.ROOT)}
+    return subprocess.run(
+        argv, cwd=cwd, env=environment, capture_output=True, text=True, check=False, timeout=LIMIT_S
+    )
+
+
+def results(folder: Path) -> Path:
+    found = list((folder / "results").iterdir())
+    assert len(found) == 1
+    return found[0]
+
+
+def read(path: Path) -> dict[str, Any]:
+    value = json.loads(path.read_text(encoding="utf-8"))
+    assert isinstance(value, dict)
+    return value
+
+
+def errors(done: subprocess.CompletedProcess[str]) -> list[str]:
+    return [line for line in done.stderr.splitlines() if "error:" in line]
+
+
+@pytest.mark.netns
+@pytest.mark.parametrize("kind", ["nsd", "bind"])
+def test_the_quickstart_is_clean_and_accounts_for_every_query(tmp_path: Path, kind: str) -> None:
+    start = process if kind == "nsd" else command
+    done = start("run", str(QUICK), *SHORT, "--set", f"server.kind={kind}", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr + done.stdout
+    folder = results(tmp_path)
+    assert re.fullmatch(r"quickstart-\d{8}T\d{6}Z-[0-9a-f]{4}", folder.name)
+    summary = read(folder / "summary.json")
+    assert summary["clean"] is True
+    queries = summary["queries"]
+    ends = ("answered", "timed_out", "send_failed", "connection_failed", "skipped", "lost")
+    assert queries["read"] == sum(queries[end] for end in ends) > 0
+    assert queries["answered"] == queries["read"]
+    assert (folder / "report.html").stat().st_size > 1000
+    assert {one["id"] for one in read(folder / "manifest.json")["processes"]} == {
+        "server", "sampler", "distributor-client1", "controller"}  # fmt: skip
+    assert "report.html" in done.stdout
+
+
+@pytest.mark.netns
+def test_rules_of_an_experiment_change_what_is_played(tmp_path: Path) -> None:
+    """A given trace, so that nothing else wants the mutator; rules in a file and in the experiment."""
+    made = command("trace", "synth", "--rate", "200", "--duration", "1", "-o", "t.pcap", cwd=tmp_path)
+    assert made.returncode == 0, made.stderr
+    experiment = tmp_path / "mine.toml"
+    experiment.write_text(
+        "trace = 't.pcap'\n[mutate]\nrules = 'rules.toml'\n[[mutate.rule]]\nkind = 'duplicate'\ncopies = 2\n"
+        "[server]\n[server.root_like]\n"
+    )
+    (tmp_path / "rules.toml").write_text('[[rule]]\nkind = "transport"\nto = "tcp"\n')
+    done = command("run", str(experiment), cwd=tmp_path)
+    assert done.returncode == 0, done.stderr + done.stdout
+    (folder,) = (tmp_path / "results").iterdir()
+    report = read(folder / "mutate.json")
+    summary = read(folder / "summary.json")
+    assert summary["queries"]["answered"] == summary["queries"]["read"] == 2 * report["queries_in"] > 300
+    assert {name for name, count in summary["transport"].items() if count} == {"tcp"}
+    assert (folder / "trace.rps").is_file()
+
+
+@pytest.mark.netns
+def test_wrong_rules_end_the_run_with_their_own_words(tmp_path: Path) -> None:
+    (tmp_path / "rules.toml").write_text('[[rule]]\nkind = "tranzport"\nto = "tcp"\n')
+    done = command("run", str(QUICK), *SHORT, "--set", "mutate.rules=rules.toml", cwd=tmp_path)
+    assert done.returncode != 0
+    assert len(errors(done)) == 1
+    assert "did you mean transport?" in errors(done)[0]
+
+
+@pytest.mark.netns
+def test_several_clients_share_the_queries(tmp_path: Path) -> None:
+    arguments = ("--set", "topology.clients=2", "--set", "topology.queriers=1")
+    done = command("run", str(QUICK), *SHORT, *arguments, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr + done.stdout
+    assert {path.name for path in results(tmp_path).glob("*.rq")} == {
+        "queries-client1-0.rq", "queries-client2-0.rq"}  # fmt: skip
+
+
+@pytest.mark.netns
+def test_ctrl_c_ends_in_order_and_says_so(tmp_path: Path) -> None:
+    argv = [sys.executable, "-m", "cli", "run", str(QUICK)]
+    environment = {**os.environ, "PYTHONPATH": str(programs.ROOT)}
+    log = tmp_path / "log"
+    with log.open("w", encoding="utf-8") as out:
+        process = subprocess.Popen(argv, cwd=tmp_path, env=environment, stdout=out, stderr=out)
+    end = time.monotonic() + LIMIT_S
+    while "sent" not in log.read_text(encoding="utf-8"):
+        assert process.poll() is None, log.read_text(encoding="utf-8")
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(LIMIT_S) == 1
+    assert "reprise: error: the run was interrupted" in log.read_text(encoding="utf-8")
+    summary = read(results(tmp_path) / "summary.json")
+    assert summary["clean"] is False
+
+
+@pytest.mark.netns
+@pytest.mark.parametrize(
+    ("content", "what"),
+    [
+        (b"", "is empty"),
+        (b"not a capture at all" * 50, "is not a packet capture"),
+        (gzip.compress(b"nor is this" * 50, mtime=0), "is not a packet capture"),
+    ],
+)
+def test_bad_traces_are_one_line_and_leave_nothing(tmp_path: Path, content: bytes, what: str) -> None:
+    trace = tmp_path / "trace"
+    trace.write_bytes(content)
+    done = command("run", str(QUICK), "--set", "trace=trace", cwd=tmp_path)
+    assert done.returncode == 2
+    assert len(errors(done)) == 1, done.stderr
+    assert what in errors(done)[0]
+    assert not (tmp_path / "results").exists() or not list((tmp_path / "results").iterdir())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "what"),
+    [
+        (("run", "none.toml"), 2, "no experiment none.toml"),
+        (("run", str(QUICK), "--set", "trace=none.pcap"), 2, "no trace"),
+        (("run", str(QUICK), "--set", "server.zone=none.zone"), 2, "no zone file"),
+        (
+            ("run", str(QUICK), "--set", "server.knid=bind"),
+            2,
+            "unknown key server.knid; did you mean server.kind?",
+        ),
+        (("plan", str(QUICK), "--set", "nothing"), 2, "has no '='"),
+        (("trace", "mangle"), 2, "info or synth"),
+        (("nonsense",), 2, "invalid choice"),
+    ],
+)
+def test_mistakes_are_one_line(tmp_path: Path, arguments: tuple[str, ...], status: int, what: str) -> None:
+    done = command(*arguments, cwd=tmp_path)
+    assert done.returncode == status
+    assert len(errors(done)) == 1, done.stderr
+    assert what in errors(done)[0]
+    assert "Traceback" not in done.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def snapped(plain: bytes, size: int) -> bytes:
+    """The pcap file (little-endian) as a capture with so small a snap length would have it."""
+    out, at = plain[:24], 24
+    while at < len(plain):
+        time, captured, wire = plain[at : at + 8], *struct.unpack("<II", plain[at + 8 : at + 16])
+        kept = min(size, captured)
+        out += time + struct.pack("<II", kept, wire) + plain[at + 16 : at + 16 + kept]
+        at += 16 + captured
+    return out
+
+
+@pytest.mark.netns
+def test_a_snapped_capture_says_what_it_lost(tmp_path: Path) -> None:
+    """In the table and the report; in the error where nothing is left to play."""
+    arguments = ("--rate", "100", "--duration", "1", "--tcp-share", "0", "-o", "t.pcap")
+    made = command("trace", "synth", *arguments, cwd=tmp_path)
+    assert made.returncode == 0, made.stderr
+    plain = (tmp_path / "t.pcap").read_bytes()
+    for size, status in ((70, 0), (38, 2)):  # some of the queries; none
+        (tmp_path / "cut.pcap").write_bytes(snapped(plain, size))
+        done = command("run", str(QUICK), "--set", "trace=cut.pcap", cwd=tmp_path)
+        assert done.returncode == status, done.stderr
+        lost = r"cut_packet \d+ \(\d+\.\d %\): packets captured only in part; capture whole packets"
+        assert re.search(lost, done.stderr if status else done.stdout)
+        if status == 0:
+            (folder,) = (tmp_path / "results").iterdir()
+            assert re.search(lost, (folder / "report.html").read_text(encoding="utf-8"))
+
+
+def test_the_plan_is_printed_and_stable_but_for_the_run(tmp_path: Path) -> None:
+    first, second = (command("plan", str(QUICK), cwd=tmp_path) for _ in range(2))
+    assert first.returncode == 0, first.stderr
+
+    def without_run(text: str) -> str:
+        return re.sub(r"quickstart-\d{8}T\d{6}Z-[0-9a-f]{4}", "RUN", text)
+
+    assert without_run(first.stdout) == without_run(second.stdout)
+    assert json.loads(first.stdout)["main"] == "controller"
+
+
+def test_the_table_at_the_end() -> None:
+    summary = {
+        "clean": False,
+        "unclean_because": ["a", "b"],
+        "trace": "synthetic: profile root, seed 1",
+        "queries": {"read": 1200, "answered": 1196, "skipped": 3, "lost": 1},
+        "skipped": {"opcode": 2, "transport": 1},
+        "rcode": {"NOERROR": 1190, "REFUSED": 6},
+        "warnings": ["mind this"],
+        "timing_error_us": {"abs_p50": 5.04, "abs_p99": None},
+        "trace_notes": ["cut_packet 5 (50.0 %): so"],
+    }
+    assert table(summary).splitlines() == [
+        "trace                      synthetic: profile root, seed 1",
+        "read                       1,200",
+        "answered                   1,196",
+        "skipped                    3 (opcode 2, transport 1)",
+        "lost                       1",
+        "rcodes                     NOERROR 1,190 (99.5 %), REFUSED 6 (0.5 %)",
+        "timing error, p50 and p99  5.0 us, none",
+        "latency, median            none",
+        "warning                    mind this",
+        "of the trace               cut_packet 5 (50.0 %): so",
+        "clean                      no: a; b",
+    ]
+
+
+@pytest.mark.netns
+@pytest.mark.parametrize("transport", ["tcp", "tls"])
+def test_every_query_goes_over_connections_seen_at_both_ends(tmp_path: Path, transport: str) -> None:
+    settings = [f"replay.transport={transport}", "replay.queries_per_connection=2", "sample.clients=true"]
+    done = command("run", str(QUICK), *SHORT, *(w for one in settings for w in ("--set", one)), cwd=tmp_path)
+    assert done.returncode == 0, done.stderr + done.stdout
+    summary = read(results(tmp_path) / "summary.json")
+    queries, counts = summary["queries"], summary["connections"]
+    assert summary["transport"][transport] == queries["sent"] == queries["answered"] == queries["read"]
+    assert counts["opened"] + counts["reused_queries"] == queries["sent"]
+    assert counts["opened"] >= queries["sent"] / 2
+    assert counts["failures"] == {}
+    assert summary["connect_us_by_transport"][transport]["count"] == counts["opened"]
+    assert summary["sockets"]["server"]["peak_established"] > 0
+    assert summary["sockets"]["clients"]["peak_established"] > 0
+    assert f"connections  {counts['opened']:,} opened" in re.sub(" {2,}", "  ", done.stdout)
+
+
+ZONE = "$TTL 60\n@ SOA ns h 1 1 1 1 1\n@ NS ns\nns A 192.0.2.1\n"
+
+
+@pytest.mark.netns
+def test_a_zone_that_does_not_fit_and_transports_that_are_not_played_are_told(tmp_path: Path) -> None:
+    """All that comes back is REFUSED; and the names of all files hold bytes that are no text."""
+    rows = [
+        f"{1 + n / 100:.2f}\t192.0.2.{n}\t{'https' if n % 5 == 0 else 'udp'}\twww.other.example\tA"
+        for n in range(1, 51)
+    ]
+    trace = tmp_path / os.fsdecode(b"tr\xff.tsv")
+    trace.write_text("\n".join(["#reprise-text 1", "time\tsource\ttransport\tname\ttype", *rows, ""]))
+    zone = tmp_path / os.fsdecode(b"z\xff.zone")
+    zone.write_text(ZONE)
+    output = tmp_path / os.fsdecode(b"re\xff")
+    experiment = tmp_path / "mine.toml"
+    experiment.write_text("[server]\norigin = 'example.org.'\n")
+    settings = (f"trace={trace.name}", f"server.zone={zone.name}")
+    words = [word for one in settings for word in ("--set", one)]
+    done = command("run", str(experiment), *words, "-o", output.name, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr + done.stdout
+    (folder,) = output.iterdir()
+    names = {path.name for path in folder.iterdir()}
+    assert {"plan.json", "manifest.json", "controller.json", "summary.json", "report.html"} <= names
+    summary = read(folder / "summary.json")
+    assert (summary["rcode"], summary["skipped"]) == ({"REFUSED": 40}, {"transport": 10})
+    table_at_the_end = re.sub(" {2,}", "  ", done.stdout)
+    assert "skipped  10 (transport 10)\n" in table_at_the_end
+    assert "rcodes  REFUSED 40 (100.0 %)\n" in table_at_the_end
+    assert "warning  100.0 % of the answers are REFUSED: the zone may not fit the trace" in table_at_the_end
+    assert "warning  10 queries over QUIC or HTTPS were not played" in table_at_the_end
+
+
+@pytest.mark.netns
+def test_no_secret_stands_in_the_results(tmp_path: Path) -> None:
+    secret = "00112233445566778899aabbccddeeff" * 2
+    (tmp_path / "secret.key").write_text(secret)
+    experiment = tmp_path / "mine.toml"
+    rule = "[[mutate.rule]]\nkind = 'anonymise'\nkey = '@secret.key'\n"
+    experiment.write_text(f"[synth]\nduration = 0.2\nrate = 200\n{rule}[server]\n[server.root_like]\n")
+    done = command("run", str(experiment), "--set", "replay.transport=tls", "-o", "out", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr + done.stdout
+    (folder,) = (tmp_path / "out").iterdir()
+    contents = [path.read_bytes() for path in folder.rglob("*") if path.is_file()]
+    assert len(contents) > 10
+    for each in (secret.encode(), bytes.fromhex(secret), b"PRIVATE KEY"):
+        assert not any(each in content for content in contents)
+    assert str(tmp_path / "secret.key") in (folder / "plan.json").read_text(encoding="utf-8")
+
+
+@pytest.mark.netns
+def test_rules_change_generated_queries(tmp_path: Path) -> None:
+    """Shares come out over the queries, and they are repeated until the limit."""
+    (tmp_path / "mine.toml").write_text(
+        "[generate]\nname = 'com'\ntype = 'NS'\nsources = 3\nrd = true\n"
+        "[replay]\nrate = 5000\nlimit = 20004\n"
+        "[[mutate.rule]]\nkind = 'transport'\nto = 'tcp'\nshare = 25\nby = 'query'\n"
+        "[server]\n[server.root_like]\n"
+    )
+    done = command("run", "mine.toml", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr + done.stdout
+    summary = read(results(tmp_path) / "summary.json")
+    assert summary["queries"]["answered"] == 20_004
+    assert summary["sources"] == 3
+    assert summary["transport"]["tcp"] == pytest.approx(5_001, abs=2)
+    assert summary["rcode"] == {"NOERROR": 20_004}

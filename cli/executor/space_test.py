@@ -1,0 +1,54 @@
+"""When a run has to stop for want of room: a function of what is free and of how fast the run writes."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from cli.executor.space import Space
+
+MIB = 1 << 20
+
+
+class Disk:
+    """A clock and a disk in the test's hands; files are sparse."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.now_s = 0.0
+        self.free = 0
+        self.space = Space(folder, lambda _folder: self.free, lambda: self.now_s)
+
+    def after(self, seconds: float, size: int) -> None:
+        self.now_s += seconds
+        path = self.folder / "queries-client1-0.rq"
+        path.touch()
+        os.truncate(path, size)
+
+
+@pytest.mark.parametrize(("rate", "margin"), [(0, 4 * MIB), (1 * MIB, 6 * MIB), (200 * MIB, 404 * MIB)])
+def test_the_margin_follows_the_rate(tmp_path: Path, rate: int, margin: int) -> None:
+    disk = Disk(tmp_path)
+    disk.free = margin + 1
+    for second in range(4):
+        disk.after(1.0, second * rate)
+        assert not disk.space.is_short()
+    disk.free = margin - 1
+    assert disk.space.is_short()
+
+
+def test_a_rate_is_not_taken_from_a_moment(tmp_path: Path) -> None:
+    disk = Disk(tmp_path)
+    disk.free = 7 * MIB
+    for size in (0, MIB):
+        assert not disk.space.is_short()
+        disk.after(0.1, size)
+    assert not disk.space.is_short()
+    disk.after(0.9, 2 * MIB)
+    assert disk.space.is_short()
+
+
+def test_an_empty_disk_is_short_at_once(tmp_path: Path) -> None:
+    assert Disk(tmp_path).space.is_short()

@@ -1,0 +1,125 @@
+"""Processes of servers that end while the replay goes on, and what servers say of it in their logs.
+
+A server may start a process again that died, and answer on: without a look at its process tree the run would
+seem clean. Processes are known by number and start, so that one that was replaced at once is noticed too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cli.executor.processes import Child
+
+_MOST_TOLD = 3  # reasons of one server
+
+
+@dataclass(frozen=True)
+class _Process:
+    pid: int
+    start: int  # ticks since boot
+    parent: int = field(compare=False)
+    name: str = field(compare=False)
+
+
+@dataclass
+class _Server:
+    child: Child
+    complaints: str  # a regular expression
+    log_begin: int  # bytes of the log from before the replay
+    known: set[_Process]
+
+
+def read_processes(proc: Path = Path("/proc")) -> list[_Process]:
+    """All processes of this PID namespace that have not ended."""
+    found = []
+    for folder in proc.glob("[0-9]*"):
+        try:
+            text = (folder / "stat").read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            continue
+        head, _, rest = text.rpartition(")")
+        fields = rest.split()
+        if fields[0] not in "ZX":
+            name = head.partition("(")[2]
+            found.append(_Process(int(folder.name), int(fields[19]), int(fields[1]), name))
+    return found
+
+
+def below(root: int, processes: Iterable[_Process]) -> set[_Process]:
+    """The process and all its descendants."""
+    listed = list(processes)
+    found = {one for one in listed if one.pid == root}
+    while True:
+        numbers = {one.pid for one in found}
+        more = {one for one in listed if one.parent in numbers} - found
+        if not more:
+            return found
+        found |= more
+
+
+class Watch:
+    """Looks at the servers' process trees from now on."""
+
+    def __init__(self, servers: Iterable[tuple[Child, str]]) -> None:
+        """Each server with the complaints to look for in its log."""
+        listed = read_processes()
+        self._servers = [
+            _Server(child, complaints, _size(child.log), below(child.pid, listed))
+            for child, complaints in servers
+        ]
+        self._ended: dict[str, list[_Process]] = {}
+
+    def look(self) -> None:
+        """Notes processes that have ended since. One that is new belongs to the tree from then on."""
+        if not self._servers:
+            return
+        listed = read_processes()
+        alive = set(listed)
+        for server in self._servers:
+            if not any(one.pid == server.child.pid for one in alive):
+                continue  # the whole server has ended, which is told elsewhere
+            gone = server.known - alive
+            server.known = (server.known - gone) | below(server.child.pid, listed)
+            self._ended.setdefault(server.child.id, []).extend(sorted(gone, key=lambda one: one.pid))
+
+    def reasons(self) -> list[str]:
+        """Why the run is not clean; the server's own words are put to what they are about."""
+        found = []
+        for server in self._servers:
+            ended, said = self._ended.get(server.child.id, []), _complaints(server)
+            for process in ended[:_MOST_TOLD]:
+                words = next((line for line in said if re.search(rf"\b{process.pid}\b", line)), "")
+                said = [line for line in said if line != words]
+                what = f"process {process.pid} ({process.name}) of {server.child.id} ended during the replay"
+                found.append(f"{what}: {words}" if words else what)
+            if len(ended) > _MOST_TOLD:
+                found.append(f"{len(ended) - _MOST_TOLD} more processes of {server.child.id} ended")
+            found += [f"{server.child.id} said: {line}" for line in said[:_MOST_TOLD]]
+        return found
+
+
+def _size(log: Path) -> int:
+    return log.stat().st_size if log.exists() else 0
+
+
+def _complaints(server: _Server) -> list[str]:
+    """Lines of the log since the start of the replay, each once."""
+    if not server.complaints:
+        return []
+    try:
+        text = server.child.log.read_bytes()[server.log_begin :].decode("utf-8", "replace")
+    except OSError:
+        return []
+    lines = (line.strip() for line in text.splitlines() if re.search(server.complaints, line))
+    return list(dict.fromkeys(lines))
+
+
+def of_plan(children: Iterable[Child], complaints: Mapping[str, str], roles: Iterable[str]) -> Watch:
+    """Of the running processes of some roles; `complaints` by their ids."""
+    wanted = set(roles)
+    return Watch(
+        (child, complaints.get(child.id, "")) for child in children if child.role in wanted and child.running
+    )

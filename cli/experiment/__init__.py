@@ -1,0 +1,1 @@
+"""Experiments: the TOML file as one value, and its rules."""

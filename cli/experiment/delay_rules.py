@@ -1,0 +1,69 @@
+"""Rules of [rtt] tables that no type can say."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from cli.errors import want
+
+if TYPE_CHECKING:
+    from cli.experiment.experiment import Experiment, Rtt
+
+_MOST_MS = 100_000
+_NUMBER = r"\d+(\.\d+)?"
+_DISTRIBUTION = rf"(normal|uniform|lognormal):{_NUMBER},{_NUMBER}"
+
+
+def check_rtt(key: str, rtt: Rtt) -> None:
+    """One table; `key` is its name. The files are the proxy's to check."""
+    ranges = (
+        ("rtt_ms", rtt.rtt_ms or 0.0, _MOST_MS),
+        ("jitter_ms", rtt.jitter_ms, _MOST_MS),
+        ("loss_percent", rtt.loss_percent, 100),
+        ("seed", rtt.seed, (1 << 63) - 1),
+    )
+    for name, value, high in ranges:
+        want(0 <= value <= high, f"{key}.{name} = {value} is out of range", f"use 0 to {high}")
+    want(rtt.by in (None, "source"), f"{key}.by = {rtt.by!r} is unknown", 'use "source" or leave it out')
+    delays = (rtt.rtt_ms, rtt.table, rtt.by, rtt.distribution, rtt.observed)
+    want(
+        any(one is not None for one in delays) or rtt.jitter_ms > 0 or rtt.loss_percent > 0,
+        f"[{key}] asks for nothing",
+        f"set {key}.rtt_ms or another of its keys, or leave the table out",
+    )
+    _check_one(key, {"table": rtt.table, "by": rtt.by})
+    _check_one(key, {"rtt_ms": rtt.rtt_ms, "distribution": rtt.distribution, "observed": rtt.observed})
+    want(
+        rtt.distribution is None or bool(re.fullmatch(_DISTRIBUTION, rtt.distribution, re.ASCII)),
+        f"{key}.distribution = {rtt.distribution!r} is unknown",
+        "use normal:MEAN,SD, uniform:LOW,HIGH or lognormal:MEDIAN,SIGMA in ms",
+    )
+
+
+def _check_one(key: str, values: dict[str, object]) -> None:
+    given = [f"{key}.{name}" for name, value in values.items() if value is not None]
+    want(len(given) <= 1, f"{' and '.join(given)} exclude each other", "give one of them")
+
+
+def check_clients(experiment: Experiment) -> None:
+    """[rtt]: the path between the clients and the server."""
+    if experiment.rtt is None:
+        return
+    check_rtt("rtt", experiment.rtt)
+    want(
+        experiment.own_server,
+        "[rtt] needs the local network, which a server at an address is not in",
+        "leave it out or use a server of your own",
+    )
+    by_source = experiment.rtt.by == "source"
+    want(
+        not by_source or experiment.replay.shows_trace_addresses,
+        f'rtt.by = "source" and replay.source_mode = "{experiment.replay.source_mode}" exclude each other',
+        'the server must see the trace\'s addresses: use source_mode = "addresses" or "packet"',
+    )
+    want(
+        not by_source or experiment.generate is None,
+        'rtt.by = "source" and [generate] exclude each other',
+        "give a trace whose rows have round trips",
+    )

@@ -1,0 +1,268 @@
+"""Experiments: defaults, strictness, paths, --set."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cli import programs
+from cli.errors import UsageError
+from cli.experiment.experiment import as_dict, load
+
+MINIMAL = """
+schema = 1
+trace = "t.pcap"
+[server]
+zone = "z.zone"
+"""
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "one.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_defaults_and_paths_relative_to_the_file(tmp_path: Path) -> None:
+    found = load(write(tmp_path, MINIMAL), [])
+    assert found.name == "one"
+    assert found.trace == str(tmp_path / "t.pcap")
+    assert found.server.zone == str(tmp_path / "z.zone")
+    assert found.server.kind == "nsd"
+    assert found.replay.timeout_s == 5.0
+
+
+def test_set_paths_are_relative_to_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(tmp_path, MINIMAL)
+    monkeypatch.chdir("/")
+    assert load(path, ["trace=elsewhere.pcap"]).trace == "/elsewhere.pcap"
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        ("replay.timeout_s=2", 2.0),
+        ("replay.answers=true", True),
+        ("replay.early_us=20", 20),
+        ("replay.early_us=auto", "auto"),
+        ("replay.ports=[53, 5353]", (53, 5353)),
+        ("replay.ports=5353", (5353,)),
+        ("server.kind=bind", "bind"),
+        ("replay.speed=2", 2.0),
+        ("replay.until=10", 10),
+        ("replay.until=2016-10-06T13:55:51Z", "2016-10-06T13:55:51Z"),
+        ("replay.until=2016-10-06T15:55:51.5+02:00", "2016-10-06T15:55:51.500000+02:00"),
+        ("replay.sample_sources=10%", "10%"),
+        ("replay.sample_sources=0.1", 0.1),
+        ("replay.skip_sources=192.0.2.0/24", ("192.0.2.0/24",)),
+        ("replay.cpus=0,2-3", "0,2-3"),
+        ("synth.seed=7", 7),
+        ("replay.transport=tls", "tls"),
+        ("replay.queries_per_connection=1", 1),
+        ("tls.port=8853", 8853),
+        ("tls.version=1.3", "1.3"),
+    ],
+)
+def test_set_is_typed_by_the_schema(tmp_path: Path, setting: str, value: object) -> None:
+    found: object = load(write(tmp_path, MINIMAL), [setting])
+    for name in setting.split("=", maxsplit=1)[0].split("."):
+        found = found[name] if isinstance(found, dict) else getattr(found, name)
+    assert found == value
+    assert type(found) is type(value)
+
+
+@pytest.mark.parametrize(
+    ("text", "what", "mend"),
+    [
+        ("schema = 2\ntrace='x'\n[server]\nzone='z'", "schema = 2 is unknown", "reads 1"),
+        ("trace='x'\n[server]\nzone='z'\n[mutate]\nseed=1", "[mutate] has no rule", "[[mutate.rule]]"),
+        (
+            "trace='x'\n[server]\nzone='z'\n[[mutate.rule]]\nto='tcp'",
+            "mutate.rule 1 has no kind",
+            "docs/rules.md",
+        ),
+        (
+            "trace='x'\n[server]\nzone='z'\n[mutate]\nrules='r'\nmalformed='eat'",
+            "malformed = 'eat' is unknown",
+            "keep, drop",
+        ),
+        (
+            "[generate]\nname='.'\nsources=1000001\n[server]\nzone='z'\n[mutate]\nrules='r'",
+            "generate.sources = 1000001 is out of range with [mutate]",
+            "1 to 1000000",
+        ),
+        ("[server]\nzone='z'", "neither a trace nor a [synth] or [generate] table", "add one"),
+        ("trace='x'", "the server has no zone", "server.zone"),
+        (MINIMAL + "zoen='y'", "unknown key server.zoen", "did you mean server.zone?"),
+        (MINIMAL + "[replay]\ntimeout='5'", "unknown key replay.timeout", "did you mean replay.timeout_s?"),
+        (
+            MINIMAL + "[replay]\ntimeout_s='5'",
+            "replay.timeout_s = '5' has the wrong type",
+            "it wants a number",
+        ),
+        (MINIMAL + "[replay]\nanswers=1", "replay.answers = 1 has the wrong type", "true or false"),
+        (MINIMAL + "[replay]\nports=['a']", "replay.ports = 'a' has the wrong type", "a whole number"),
+        (MINIMAL + "[replay]\nspin_us=31", "replay.spin_us = 31 is out of range", "0 to 30"),
+        (MINIMAL + "[replay]\nearly_us='soon'", "replay.early_us = 'soon' is out of range", "auto"),
+        (MINIMAL + "[topology]\nkind='moon'", "topology.kind = 'moon' is unknown", "local"),
+        (MINIMAL + "kind='knto'", "server.kind = 'knto' is unknown", "nsd, bind, address"),
+        ("trace='x'\n[server]\nkind='address'", "server.addresses is empty", "name the server's address"),
+        (
+            "trace='x'\n[server]\nkind='address'\naddresses=['192.0.2.1']",
+            "not a loopback address",
+            "loopback",
+        ),
+        ("trace='x'\n[server]\nkind='address'\naddresses=['ns']", "no IP address", "numbers"),
+        ("name='a/b'\n" + MINIMAL, "cannot name a folder", "letters"),
+        ("trace = ", "is not TOML", "mend"),
+        ("trace = 5\n[server]\nzone='z'", "trace = 5 has the wrong type", "text"),
+        ("trace='x'\nserver=5", "server = 5 has the wrong type", "a table"),
+    ],
+)
+def test_bad_experiments_are_one_line(tmp_path: Path, text: str, what: str, mend: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        load(write(tmp_path, text), [])
+    assert what in caught.value.what
+    assert mend in caught.value.mend
+    assert "\n" not in caught.value.line()
+
+
+def test_from_is_a_key_in_spite_of_python(tmp_path: Path) -> None:
+    found = load(write(tmp_path, MINIMAL), ["replay.from=2.5"])
+    assert found.replay.from_ == 2.5
+    assert as_dict(found)["replay"]["from"] == 2.5
+
+
+@pytest.mark.parametrize(
+    ("settings", "what", "mend"),
+    [
+        (["replay.source_mode=moon"], "'moon' is unknown", "mapped"),
+        (["replay.speed=2", "replay.rate=5"], "speed and replay.rate exclude", "one of them"),
+        (["replay.rate=2", "replay.fast=true"], "rate and replay.fast exclude", "one of them"),
+        (["replay.speed=0"], "replay.speed = 0.0 is out of range", "0.001"),
+        (["replay.loop=0"], "plays for ever", "replay.limit"),
+        (["replay.from=soon"], "replay.from = 'soon' is no moment", "seconds"),
+        (["replay.until=-1"], "replay.until = -1 is no moment", "seconds"),
+        (["replay.until='2016-10-06T13:55:51'"], "is no moment", "13:55:51Z"),
+        (["replay.sample_sources=0%"], "is no share", "10%"),
+        (["replay.sample_sources=110%"], "is no share", "10%"),
+        (["replay.sample_sources=half"], "is no share", "10%"),
+        (["replay.skip_sources=192.0.2.0/33"], "replay.skip_sources has '192.0.2.0/33'", "192.0.2.0/24"),
+        (["replay.cpus=0-"], "no list of processors", "0,2-3"),
+        (["replay.hedge_ms=5"], "need each other", "both"),
+        (["replay.peers=198.19.255.54"], "need each other", "both"),
+        (
+            ["replay.hedge_ms=5", "replay.peers=192.0.2.1"],
+            "where the server cannot listen",
+            "198.19.255.0/24",
+        ),
+        (
+            ["replay.hedge_ms=5", "replay.peers='198.19.255.54:54'"],
+            "where the server cannot listen",
+            "other port",
+        ),
+        (["replay.hedge_ms=5", "replay.peers=ns2"], "no address", "ADDRESS:PORT"),
+        (["replay.hedge_ms=9000", "replay.peers=198.19.255.54"], "not below", "earlier"),
+        (["replay.source_mode=addresses", "topology.clients=2"], "one way back", "mapped"),
+        (["replay.transport=quic"], "replay.transport = 'quic' is unknown", "trace, udp, tcp, tls"),
+        (["replay.closer=nobody"], "replay.closer = 'nobody' is unknown", "client, server"),
+        (["replay.queries_per_connection=-1"], "out of range", "0 to"),
+        (
+            ["replay.transport=tcp", "replay.hedge_ms=5", "replay.peers=198.19.255.54"],
+            'replay.peers and replay.transport = "tcp" exclude',
+            "over UDP",
+        ),
+        (["tls.version=1.1"], "tls.version = '1.1' is unknown", "any, 1.2, 1.3"),
+        (["tls.key=dsa"], "tls.key = 'dsa' is unknown", "ecdsa-p256"),
+        (["tls.port=53"], "tls.port = 53 is server.port too", "of its own"),
+        (["tls.port=0"], "tls.port = 0 is out of range", "1 to"),
+        (["tls.name=192.0.2.1"], "no host name", "certificate"),
+        (["tls.name=a/b"], "tls.name = 'a/b' is no host name", "certificate"),
+        (["tls.early_data=true"], "needs tls.resume", "resumed session"),
+        (["tls.early_data=true", "tls.resume=true", "tls.version=1.2"], "needs TLS 1.3", "1.3"),
+        (["replay.source_mode=packet", "topology.clients=2"], "one way back", "mapped"),
+        (["replay.source_mode=packet", "topology.queriers=2"], "takes one querier", "queriers"),
+        (
+            ["replay.source_mode=mapped", "server.kind=address", "server.addresses=127.0.0.1"],
+            "needs the local network",
+            "ports",
+        ),
+        (
+            ["generate.name=x", "replay.fast=true", "replay.limit=1"],
+            "a trace and a [generate]",
+            "one of them",
+        ),
+    ],
+)
+def test_bad_replays_are_one_line(tmp_path: Path, settings: list[str], what: str, mend: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        load(write(tmp_path, MINIMAL), settings)
+    assert what in caught.value.what
+    assert mend in caught.value.mend
+    assert "\n" not in caught.value.line()
+
+
+GENERATE = "[generate]\nname='www.example.com'\n[server]\nzone='z'\n"
+
+
+@pytest.mark.parametrize(
+    ("settings", "what"),
+    [
+        (["replay.limit=1"], "no times of its own"),
+        (["replay.fast=true"], "never ends"),
+        (["replay.rate=5", "replay.limit=1", "replay.from=1"], "goes without"),
+        (["replay.rate=5", "replay.limit=1", "generate.sources=0"], "out of range"),
+        (["replay.rate=5", "replay.limit=1", "generate.name=a/b"], "no domain name"),
+        (["replay.rate=5", "replay.limit=1", "generate.type=A/A"], "no record type"),
+    ],
+)
+def test_bad_generators_are_refused(tmp_path: Path, settings: list[str], what: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        load(write(tmp_path, GENERATE), settings)
+    assert what in caught.value.what
+
+
+def test_a_generator_needs_no_trace(tmp_path: Path) -> None:
+    found = load(write(tmp_path, GENERATE), ["replay.rate=5", "replay.limit=1"])
+    assert found.generate is not None
+    assert found.generate.type == "A"
+
+
+@pytest.mark.parametrize(
+    ("setting", "what"),
+    [
+        ("replay.timeout_s", "has no '='"),
+        ("replay.nonsense=1", "unknown key replay.nonsense"),
+        ("trace.deeper=1", "unknown key trace.deeper"),
+        ("replay.timeout_s=fast", "wrong type"),
+    ],
+)
+def test_bad_settings_are_one_line(tmp_path: Path, setting: str, what: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        load(write(tmp_path, MINIMAL), [setting])
+    assert what in caught.value.what
+
+
+def test_a_missing_experiment_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no experiment"):
+        load(tmp_path / "none.toml", [])
+
+
+def test_every_experiment_of_the_project_loads() -> None:
+    folder = programs.ROOT / "experiments"
+    files = sorted(folder.glob("*.toml"))
+    assert files
+    for path in files:
+        assert load(path, []).title
+
+
+def test_times_in_rules_are_text(tmp_path: Path) -> None:
+    text = MINIMAL + '[[mutate.rule]]\nkind = "drop"\nwhere = { from = 2016-10-06T14:28:00Z }\n'
+    experiment = load(write(tmp_path, text), [])
+    assert experiment.mutate is not None
+    assert experiment.mutate.rule[0]["where"] == {"from": "2016-10-06T14:28:00Z"}
+    json.dumps(as_dict(experiment))

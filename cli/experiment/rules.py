@@ -1,0 +1,341 @@
+"""Rules of a replay that no type can say: choices, formats, and keys that need or exclude others."""
+
+from __future__ import annotations
+
+import datetime
+import ipaddress
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from cli.errors import UsageError, want, want_choice
+from cli.experiment import addresses, delay_rules, hierarchy_rules, server_rules
+
+if TYPE_CHECKING:
+    from cli.experiment.experiment import Experiment, Generate, Mutate, Replay, RootLike
+
+SCHEMA = 1
+SOURCE_MODES = ("ports", "addresses", "mapped", "packet")
+MOST_GENERATED = 1_000_000  # sources of generated queries that rules change
+_MOST_PEERS = 15
+_EPOCH_S = 100_000_000  # smaller numbers are seconds from the trace's first query
+
+
+def check(experiment: Experiment) -> None:
+    """What types cannot say: ranges, choices and keys that need each other."""
+    server, replay = experiment.server, experiment.replay
+    want(
+        experiment.schema == SCHEMA,
+        f"schema = {experiment.schema} is unknown",
+        f"this version reads {SCHEMA}",
+    )
+    want(
+        bool(re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", experiment.name)),
+        f"name = {experiment.name!r} cannot name a folder",
+        "use letters, digits, '.', '_' and '-'",
+    )
+    want(
+        any(one is not None for one in (experiment.trace, experiment.synth, experiment.generate)),
+        "the experiment has neither a trace nor a [synth] or [generate] table",
+        "add one of them",
+    )
+    want_choice("topology.kind", experiment.topology.kind, ("local",))
+    if experiment.mutate is not None:
+        _check_mutate(experiment.mutate)
+        sources = experiment.generate.sources if experiment.generate else 1
+        want(
+            sources <= MOST_GENERATED,
+            f"generate.sources = {sources} is out of range with [mutate]",
+            f"use 1 to {MOST_GENERATED}",
+        )
+    _check_ranges(experiment)
+    _check_early(replay)
+    server_rules.check_server(server)
+    hierarchy_rules.check(experiment)
+    check_replay(experiment)
+    server_rules.check_transport(experiment)
+    delay_rules.check_clients(experiment)
+
+
+def _check_mutate(mutate: Mutate) -> None:
+    """The rules themselves are the mutator's to check."""
+    want(
+        bool(mutate.rules or mutate.rule),
+        "[mutate] has no rule",
+        'name a rule file (rules = "FILE") or add [[mutate.rule]] tables',
+    )
+    for number, rule in enumerate(mutate.rule, 1):
+        want(
+            isinstance(rule.get("kind"), str),
+            f"mutate.rule {number} has no kind",
+            'write kind = "transport" or another kind of docs/rules.md',
+        )
+        want(
+            "key" not in rule or str(rule["key"]).startswith("@"),
+            f"mutate.rule {number} holds a secret key, which would stand in the results",
+            'write it to a file that only you may read, and give key = "@FILE"',
+        )
+    want_choice("mutate.malformed", mutate.malformed or "keep", ("keep", "drop"))
+
+
+def _check_early(replay: Replay) -> None:
+    early = replay.early_us
+    good = early == "auto" if isinstance(early, str) else 0 <= early <= 1_000
+    want(good, f"replay.early_us = {early!r} is out of range", 'use "auto" or 0 to 1000')
+
+
+def _check_ranges(experiment: Experiment) -> None:
+    server, replay, topology, sample = (
+        experiment.server,
+        experiment.replay,
+        experiment.topology,
+        experiment.sample,
+    )
+    ranges: list[tuple[str, float, float, float]] = [
+        ("server.port", server.port, 1, 65_535),
+        ("server.processes", server.processes, 1, 1_024),
+        ("server.edns_size", server.edns_size, 512, 65_535),
+        ("server.tcp_count", server.tcp_count, 0, 1_000_000),
+        ("server.tcp_idle_timeout_s", server.tcp_idle_timeout_s, 0.1, 6_553),
+        ("server.tcp_listen_queue", server.tcp_listen_queue, 1, 65_535),
+        ("server.ready_s", server.ready_s, 1, 86_400),
+        ("replay.timeout_s", replay.timeout_s, 0.001, 3_600),
+        ("replay.idle_timeout_s", replay.idle_timeout_s, 0.001, 86_400),
+        ("replay.in_flight", replay.in_flight, 1, 1 << 22),
+        ("replay.max_lateness_s", replay.max_lateness_s, 0.001, 86_400),
+        ("replay.late_ms", replay.late_ms, 0, 86_400_000),
+        ("replay.window_s", replay.window_s, 0.1, 600),
+        ("replay.spin_us", replay.spin_us, 0, 30),
+        ("replay.speed", replay.speed, 0.001, 1_000_000),
+        ("replay.rate", replay.rate or 1, 0.001, 100_000_000),
+        ("replay.loop", replay.loop, 0, 1 << 62),
+        ("replay.limit", replay.limit, 0, 1 << 62),
+        ("replay.duration_s", replay.duration_s, 0, 99_999_999),
+        ("replay.hedge_ms", replay.hedge_ms, 0, 3_600_000),
+        ("replay.queries_per_connection", replay.queries_per_connection, 0, 1_000_000),
+        *_root_like_ranges(server.root_like),
+        ("tls.port", experiment.tls.port if experiment.tls else 853, 1, 65_535),
+        ("topology.clients", topology.clients, 1, 200),
+        ("topology.queriers", topology.queriers, 0, 1_024),
+        ("sample.hz", sample.hz, 0.1, 10),
+        ("sample.warmup_s", sample.warmup_s, 0, 86_400),
+    ]
+    for key, value, low, high in ranges:
+        want(low <= value <= high, f"{key} = {value} is out of range", f"use {low} to {high}")
+    for port in replay.ports:
+        want(1 <= port <= 65_535, f"replay.ports has {port}", "use 1 to 65535")
+
+
+def _root_like_ranges(zone: RootLike | None) -> list[tuple[str, float, float, float]]:
+    if zone is None:
+        return []
+    return [
+        ("server.root_like.seed", zone.seed, 0, (1 << 63) - 1),
+        ("server.root_like.ds_share", zone.ds_share, 0, 1),
+        ("server.root_like.ksk_bits", zone.ksk_bits, 1_024, 4_096),
+        ("server.root_like.zsk_bits", zone.zsk_bits, 1_024, 4_096),
+    ]
+
+
+def check_replay(experiment: Experiment) -> None:
+    """The [replay] and [generate] tables, and what they demand of the others."""
+    replay = experiment.replay
+    want_choice("replay.source_mode", replay.source_mode, SOURCE_MODES)
+    _check_pace(replay)
+    _check_span(replay)
+    _check_selection(replay)
+    _check_source_mode(experiment)
+    _check_hedge(experiment)
+    if experiment.generate is not None:
+        want(
+            experiment.trace is None,
+            "the experiment has a trace and a [generate] table",
+            "leave one of them out",
+        )
+        _check_generate(experiment.generate, replay)
+
+
+def _check_pace(replay: Replay) -> None:
+    chosen = [
+        name
+        for name, given in (
+            ("speed", replay.speed != 1),
+            ("rate", replay.rate > 0),
+            ("fast", replay.fast),
+        )
+        if given
+    ]
+    want(
+        len(chosen) <= 1,
+        f"replay.{' and replay.'.join(chosen)} exclude each other",
+        "give one of them",
+    )
+    want(
+        bool(re.fullmatch(r"(\d+(-\d+)?)(,\d+(-\d+)?)*|", replay.cpus)),
+        f"replay.cpus = {replay.cpus!r} is no list of processors",
+        'write it like "0,2-3"',
+    )
+
+
+def _check_span(replay: Replay) -> None:
+    for key, value in (("from", replay.from_), ("until", replay.until)):
+        want(
+            is_moment(value),
+            f"replay.{key} = {value!r} is no moment",
+            "give seconds from the first query, or a time such as 2016-10-06T13:55:51Z",
+        )
+    begin, end = instant(replay.from_), instant(replay.until)
+    want(
+        begin is None or end is None or begin.absolute != end.absolute or begin.seconds < end.seconds,
+        f"replay.from = {replay.from_!r} is not before replay.until = {replay.until!r}",
+        "set an earlier replay.from or a later replay.until",
+    )
+    want(
+        replay.loop > 0 or replay.limit > 0 or replay.duration_s > 0,
+        "replay.loop = 0 plays for ever",
+        "set replay.limit or replay.duration_s",
+    )
+
+
+@dataclass(frozen=True)
+class Instant:
+    """A moment as the controller understands it: seconds since the epoch, or from the first query."""
+
+    absolute: bool
+    seconds: float
+
+
+def is_moment(value: float | str) -> bool:
+    """Whether the controller understands it: seconds, or RFC 3339; empty is none."""
+    return value == "" or instant(value) is not None
+
+
+def instant(value: float | str) -> Instant | None:
+    """None for what is none, or no moment."""
+    if not isinstance(value, str) or re.fullmatch(r"\d{1,10}(\.\d{1,9})?", value, re.ASCII):
+        seconds = float(value)
+        return Instant(seconds >= _EPOCH_S, seconds) if 0 <= seconds < 9e9 else None
+    try:
+        moment = datetime.datetime.fromisoformat(value)
+    except ValueError:
+        return None
+    return Instant(True, moment.timestamp()) if moment.tzinfo is not None and "T" in value else None
+
+
+def _check_selection(replay: Replay) -> None:
+    want(
+        0 < share(replay.sample_sources) <= 1,
+        f"replay.sample_sources = {replay.sample_sources!r} is no share",
+        'use "10%" or 0.1; above 0 and at most all',
+    )
+    for text in replay.skip_sources:
+        try:
+            ipaddress.ip_network(text)
+        except ValueError as error:
+            raise UsageError(
+                f"replay.skip_sources has {text!r}: {error}", "write it like 192.0.2.0/24"
+            ) from None
+
+
+def share(value: float | str) -> float:
+    """A share given as "10%" or 0.1; 0 where it is neither."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)(%?)", str(value), re.ASCII)
+    return float(match[1]) / (100 if match[2] else 1) if match else 0
+
+
+def _check_source_mode(experiment: Experiment) -> None:
+    mode, topology = experiment.replay.source_mode, experiment.topology
+    if mode == "ports":
+        return
+    want(
+        experiment.server.kind != "address",
+        f'replay.source_mode = "{mode}" needs the local network, which a server at an address is not in',
+        'use server.kind = "nsd" or "bind", or source_mode = "ports"',
+    )
+    if experiment.replay.shows_trace_addresses:
+        want(
+            topology.clients == 1,
+            f'replay.source_mode = "{mode}" has one way back to the sources, and there are '
+            f"{topology.clients} clients",
+            'use source_mode = "mapped" or topology.clients = 1',
+        )
+    if mode == "packet":
+        want(
+            topology.queriers <= 1,
+            f'replay.source_mode = "packet" takes one querier, not {topology.queriers}',
+            "leave topology.queriers out or set it to 1",
+        )
+
+
+def _check_hedge(experiment: Experiment) -> None:
+    replay, server = experiment.replay, experiment.server
+    want(
+        (replay.hedge_ms > 0) == bool(replay.peers),
+        "replay.hedge_ms and replay.peers need each other",
+        "set both or none",
+    )
+    want(
+        replay.hedge_ms < replay.timeout_s * 1000,
+        f"replay.hedge_ms = {replay.hedge_ms:g} is not below replay.timeout_s",
+        "hedge earlier or wait longer",
+    )
+    want(len(replay.peers) <= _MOST_PEERS, "replay.peers has too many", f"name {_MOST_PEERS} at most")
+    for text in replay.peers:
+        address, port = peer(text)
+        if server.kind == "address":
+            want(
+                address.is_loopback,
+                f"replay.peers has {text}, which is not a loopback address",
+                "a server elsewhere cannot be used yet",
+            )
+            continue
+        want(
+            addresses.can_serve(address) and port in (None, server.port),
+            f"replay.peers has {text}, where the server cannot listen",
+            f"use {addresses.SERVICE_PREFIXES[0]} or {addresses.SERVICE_PREFIXES[1]}, and no other port",
+        )
+
+
+def peer(text: str) -> tuple[ipaddress.IPv4Address | ipaddress.IPv6Address, int | None]:
+    """ADDR, ADDR:PORT or [ADDR]:PORT."""
+    match = re.fullmatch(r"\[([^]]+)\]:(\d+)|([\d.]+):(\d+)", text, re.ASCII)
+    host, port = (match[1] or match[3], int(match[2] or match[4])) if match else (text, None)
+    try:
+        return ipaddress.ip_address(host), port
+    except ValueError:
+        raise UsageError(
+            f"replay.peers has {text!r}, which is no address", "write ADDRESS or ADDRESS:PORT"
+        ) from None
+
+
+def _check_generate(generate: Generate, replay: Replay) -> None:
+    want(
+        bool(re.fullmatch(r"[!-~]{1,255}", generate.name)) and "/" not in generate.name,
+        f"generate.name = {generate.name!r} is no domain name",
+        "give one, such as www.example.com",
+    )
+    want(
+        bool(re.fullmatch(r"[A-Za-z0-9]{1,16}", generate.type)),
+        f"generate.type = {generate.type!r} is no record type",
+        "use one such as A or TYPE65",
+    )
+    want(
+        1 <= generate.sources <= 16_000_000,
+        f"generate.sources = {generate.sources} is out of range",
+        "use 1 to 16000000",
+    )
+    want(
+        replay.rate > 0 or replay.fast,
+        "[generate] has no times of its own",
+        "set replay.rate or replay.fast",
+    )
+    want(
+        replay.limit > 0 or replay.duration_s > 0,
+        "[generate] never ends",
+        "set replay.limit or replay.duration_s",
+    )
+    want(
+        replay.loop == 1 and replay.from_ == "" and replay.until == "" and not replay.collapse_retransmits,
+        "[generate] goes without replay.loop, from, until and collapse_retransmits",
+        "leave them out",
+    )

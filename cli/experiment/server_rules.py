@@ -1,0 +1,114 @@
+"""Rules of the server, of TLS and of the transports that no type can say."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from typing import TYPE_CHECKING
+
+from cli.errors import UsageError, want, want_choice
+
+if TYPE_CHECKING:
+    from cli.experiment.experiment import Experiment, Server, Tls
+
+SERVER_KINDS = ("nsd", "bind", "address", "hierarchy")
+TRANSPORTS = ("trace", "udp", "tcp", "tls", "stateless-tcp")
+CLOSERS = ("client", "server")
+TLS_VERSIONS = ("any", "1.2", "1.3")
+KEY_TYPES = ("ecdsa-p256", "rsa-2048")
+
+
+def check_server(server: Server) -> None:
+    """The [server] table."""
+    want_choice("server.kind", server.kind, SERVER_KINDS)
+    want(
+        server.origin is None or bool(re.fullmatch(r"[\w.\\*/-]{1,1000}", server.origin, re.ASCII)),
+        f"server.origin = {server.origin!r} is no domain name",
+        "give the zone's name, such as example.org.",
+    )
+    if server.kind == "hierarchy":
+        return
+    if server.kind != "address":
+        want(
+            server.zone is not None or server.root_like is not None,
+            "the server has no zone",
+            "set server.zone = FILE or add a [server.root_like] table",
+        )
+        want(
+            not server.addresses,
+            f"server.addresses is for a server of your own, not for {server.kind}",
+            'use server.kind = "address" or leave addresses out',
+        )
+        return
+    want(bool(server.addresses), "server.addresses is empty", "name the server's address")
+    versions = [_check_address(text) for text in server.addresses]
+    want(
+        len(set(versions)) == len(versions),
+        "server.addresses has two of the same family",
+        "name one IPv4 and one IPv6 address at most",
+    )
+
+
+def _check_address(text: str) -> int:
+    """The address's IP version."""
+    try:
+        address = ipaddress.ip_address(text)
+    except ValueError:
+        raise UsageError(
+            f"server.addresses has {text!r}, which is no IP address", "give it as numbers, such as 127.0.0.1"
+        ) from None
+    want(
+        address.is_loopback,
+        f"server address {text} is not a loopback address",
+        "a server elsewhere cannot be used yet; run it on this machine's loopback",
+    )
+    return address.version
+
+
+def check_transport(experiment: Experiment) -> None:
+    """How queries travel: [tls] and the keys of [replay] that say it."""
+    replay = experiment.replay
+    want_choice("replay.transport", replay.transport, TRANSPORTS)
+    want_choice("replay.closer", replay.closer, CLOSERS)
+    want(
+        not replay.peers or replay.transport in ("trace", "udp"),
+        f'replay.peers and replay.transport = "{replay.transport}" exclude each other',
+        "only queries over UDP are sent to peers too",
+    )
+    want(
+        not replay.peers or not replay.tcp_fallback,
+        "replay.peers and replay.tcp_fallback exclude each other",
+        "leave one of them out",
+    )
+    want(
+        not replay.peers or replay.source_mode != "packet",
+        'replay.peers and replay.source_mode = "packet" exclude each other',
+        "use another source mode",
+    )
+    if experiment.tls is not None:
+        _check_tls(experiment.tls, experiment.server)
+
+
+def _check_tls(tls: Tls, server: Server) -> None:
+    want_choice("tls.version", tls.version, TLS_VERSIONS)
+    want_choice("tls.key", tls.key, KEY_TYPES)
+    want(
+        server.kind == "address" or tls.port != server.port,
+        f"tls.port = {tls.port} is server.port too",
+        "give each a port of its own",
+    )
+    want(
+        tls.name is None or bool(re.fullmatch(r"(?![.\d]+$)[A-Za-z0-9._-]{1,253}", tls.name)),
+        f"tls.name = {tls.name!r} is no host name",
+        "give the name in the server's certificate",
+    )
+    want(
+        not tls.early_data or tls.resume,
+        "tls.early_data needs tls.resume",
+        "early data belong to a resumed session",
+    )
+    want(
+        not tls.early_data or tls.version != "1.2",
+        "tls.early_data needs TLS 1.3",
+        'use tls.version = "1.3" or "any"',
+    )

@@ -1,0 +1,1 @@
+"""From an experiment to its plan: the only place where command lines are composed."""

@@ -1,0 +1,207 @@
+"""The run's certificate authority: made for one run, kept in the private runtime folder, gone with it.
+
+`python -m cli.plan.certificates --out DIR NAME=ADDRESS...` writes ca.pem, and NAME.pem and NAME.key for every
+distributor and for the controller. A certificate says what its key is good for: the controller's is of
+client use, so it commands; a distributor's of server use, so it takes commands and cannot give any to other
+hosts, unless `--feeder NAME` says that it feeds some. The CA's own key is never written. `--server` adds a
+certificate for the server under test: of an authority of its own, so that nothing the server has opens the
+control connections.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import ipaddress
+import os
+import shutil
+import sys
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+CONTROLLER = "controller"
+_BACKDATE = datetime.timedelta(hours=1)  # hosts' clocks may differ a little
+_LIFETIME = datetime.timedelta(days=30)
+
+
+Key = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
+
+
+@dataclass(frozen=True)
+class Service:
+    """The server under test: its certificate's name, addresses and key type, and whose files they become."""
+
+    name: str
+    addresses: tuple[str, ...]
+    key_type: str = "ecdsa-p256"
+    owner: str = ""
+
+
+@dataclass(frozen=True)
+class Authority:
+    """A certificate authority in memory."""
+
+    key: ec.EllipticCurvePrivateKey
+    certificate: x509.Certificate
+
+
+def make_authority() -> Authority:
+    """A fresh P-256 authority that may sign end certificates only."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = _name("reprise run CA")
+    builder = _builder(name, name, key.public_key())
+    builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+    builder = builder.add_extension(_usage(signing=True), critical=True)
+    builder = builder.add_extension(
+        x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False
+    )
+    return Authority(key, builder.sign(key, hashes.SHA256()))
+
+
+def issue(authority: Authority, name: str, address: str | None, feeder: bool = False) -> tuple[bytes, bytes]:
+    """PEM certificate and private key for a program called `name`: with an address it takes commands, without
+    it or as a feeder it gives them.
+    """
+    uses = [ExtendedKeyUsageOID.SERVER_AUTH] if address else []
+    uses += [ExtendedKeyUsageOID.CLIENT_AUTH] if feeder or not address else []
+    return _sign(
+        authority, name, (address,) if address else (), uses, ec.generate_private_key(ec.SECP256R1())
+    )
+
+
+def issue_service(authority: Authority, service: Service) -> tuple[bytes, bytes]:
+    """PEM certificate and private key of the server under test."""
+    key = make_key(service.key_type)
+    return _sign(authority, service.name, service.addresses, [ExtendedKeyUsageOID.SERVER_AUTH], key)
+
+
+def make_key(kind: str) -> Key:
+    """A private key of a kind that experiments name."""
+    if kind == "rsa-2048":
+        return rsa.generate_private_key(65_537, 2048)
+    return ec.generate_private_key(ec.SECP256R1())
+
+
+def _sign(
+    authority: Authority,
+    name: str,
+    addresses: tuple[str, ...],
+    uses: list[x509.ObjectIdentifier],
+    key: Key,
+) -> tuple[bytes, bytes]:
+    names: list[x509.GeneralName] = [x509.DNSName(name)]
+    names += [x509.IPAddress(ipaddress.ip_address(one)) for one in addresses]
+    builder = _builder(_name(name), authority.certificate.subject, key.public_key())
+    builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+    builder = builder.add_extension(_usage(signing=False), critical=True)
+    builder = builder.add_extension(x509.ExtendedKeyUsage(uses), critical=False)
+    builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
+    issuer_key = x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.key.public_key())
+    builder = builder.add_extension(issuer_key, critical=False)
+    certificate = builder.sign(authority.key, hashes.SHA256())
+    return certificate.public_bytes(serialization.Encoding.PEM), _key_pem(key)
+
+
+def write_service(stem: Path, authority_file: Path, service: Service) -> None:
+    """STEM.pem and STEM.key, which the user that the server drops to may read, and its authority's file."""
+    authority = make_authority()
+    certificate, key = issue_service(authority, service)
+    _put(authority_file, authority.certificate.public_bytes(serialization.Encoding.PEM), 0o644)
+    for path, content, mode in (
+        (stem.with_suffix(".pem"), certificate, 0o644),
+        (stem.with_suffix(".key"), key, 0o600),
+    ):
+        _put(path, content, mode)
+        if service.owner:
+            shutil.chown(path, service.owner)
+
+
+def write(folder: Path, hosts: dict[str, str], owner: str = "", feeders: Collection[str] = ()) -> None:
+    """Writes the authority's certificate and every pair; keys are for their owner only ("" = ours)."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    authority = make_authority()
+    _put(folder / "ca.pem", authority.certificate.public_bytes(serialization.Encoding.PEM), 0o644)
+    for name, address in [*hosts.items(), (CONTROLLER, None)]:
+        certificate, key = issue(authority, name, address, name in feeders)
+        _put(folder / f"{name}.pem", certificate, 0o644)
+        _put(folder / f"{name}.key", key, 0o600)
+    for path in (folder, *folder.iterdir()) if owner else ():
+        shutil.chown(path, owner)
+
+
+def _builder(
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey | rsa.RSAPublicKey
+) -> x509.CertificateBuilder:
+    now = datetime.datetime.now(datetime.UTC)
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - _BACKDATE)
+        .not_valid_after(now + _LIFETIME)
+    )
+
+
+def _name(text: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
+
+
+def _usage(signing: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=not signing,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=signing,
+        crl_sign=signing,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def _key_pem(key: Key) -> bytes:
+    return key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+
+
+def _put(path: Path, content: bytes, mode: int) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content)
+
+
+def main(arguments: list[str]) -> int:
+    """The plan's certificate step."""
+    parser = argparse.ArgumentParser(prog="python -m cli.plan.certificates")
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--owner", default="")
+    parser.add_argument("hosts", nargs="+", metavar="NAME=ADDRESS")
+    parser.add_argument("--feeder", action="append", default=[], metavar="NAME")
+    parser.add_argument("--server", type=Path, metavar="STEM")
+    parser.add_argument("--server-ca", type=Path, metavar="FILE")
+    parser.add_argument("--server-name", default="")
+    parser.add_argument("--server-address", action="append", default=[])
+    parser.add_argument("--server-key", default="ecdsa-p256")
+    parser.add_argument("--server-owner", default="")
+    options = parser.parse_args(arguments)
+    write(options.out, dict(host.split("=", 1) for host in options.hosts), options.owner, options.feeder)
+    if options.server is not None:
+        service = Service(
+            options.server_name, tuple(options.server_address), options.server_key, options.server_owner
+        )
+        write_service(options.server, options.server_ca, service)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,198 @@
+"""Delay lines of an experiment: [rtt], the path between its clients and its server.
+
+The server's answers wait the whole round trip on the server's own host: a routing rule sends them into a TUN
+device, `reprise-proxy delay` reads them there and writes them back when they are due, and the kernel forwards
+them. Queries go straight, so that a client sees its query answered a round trip later and a TCP handshake
+takes a round trip. Answers to the host itself never take that way (its table of local addresses comes first),
+which is how the server is asked whether it is ready.
+
+A step may be carried out twice, and its undo leaves the host as it was.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+from cli.errors import RepriseError
+from cli.experiment.experiment import Experiment, Rtt, Tls
+from cli.plan import host_settings, network, privileges
+from cli.plan.planned import RESULTS, RUN, Facts, HostStep, Process, Ready, Step, Stop, shell
+
+SOURCES = f"{RESULTS}/rtts.tsv"  # by = "source": the trace's round trips as a table
+TUN = "reprise1"
+_DEVICE = "/dev/net/tun"
+TABLE = "53101"  # a number that no one else is likely to use
+_PRIORITY = "85"  # before a resolver's rules, which send its answers straight to its clients
+_FAMILIES = ("-4", "-6")
+_RESTARTS = 3
+# What the proxy writes back has a source of the host's own.
+_TUN_SETTINGS = (f"net.ipv4.conf.{TUN}.accept_local=1", f"net.ipv4.conf.{TUN}.rp_filter=0")
+
+
+def options(rtt: Rtt) -> tuple[str, ...]:
+    """The delay options of reprise-proxy, for every subcommand."""
+    table = SOURCES if rtt.by == "source" else rtt.table
+    drawn = rtt.distribution or rtt.observed
+    return (
+        *(("--rtt-ms", f"{rtt.rtt_ms:g}") if rtt.rtt_ms is not None else ()),
+        *(("--rtt-table", table) if table else ()),
+        *(("--rtt-distribution", drawn) if drawn else ()),
+        *(("--jitter-ms", f"{rtt.jitter_ms:g}") if rtt.jitter_ms else ()),
+        *(("--loss-percent", f"{rtt.loss_percent:g}") if rtt.loss_percent else ()),
+        *(("--seed", str(rtt.seed)) if rtt.seed != 1 else ()),
+        *(("--realtime",) if rtt.realtime else ()),
+    )
+
+
+def steps(experiment: Experiment, facts: Facts, trace: str) -> list[Step]:
+    """by = "source": the round trips of the sources of `trace`, the one that is played."""
+    if experiment.rtt is None or experiment.rtt.by != "source":
+        return []
+    argv = (
+        facts.programs["reprise-mutator"],
+        "rtts",
+        trace,
+        "-o",
+        SOURCES,
+        *(text for port in experiment.replay.ports for text in ("--port", str(port))),
+    )
+    return [Step("rtts", "taking the trace's round trips", argv)]
+
+
+def setup(experiment: Experiment) -> tuple[HostStep, ...]:
+    """The way of the answers through the device, on every host that answers clients."""
+    if experiment.rtt is None:
+        return ()
+    ports = [experiment.server.port]
+    if experiment.over_tls:
+        ports.append((experiment.tls or Tls()).port)
+    return tuple(
+        step
+        for host in _hosts(experiment)
+        for step in (_forwarding(host), _tun(host), _table(host), _rules(host, ports))
+    )
+
+
+def processes(experiment: Experiment, facts: Facts) -> tuple[Process, ...]:
+    """The delay lines; they come before the servers, whose answers need them."""
+    return tuple(_proxy(experiment.rtt, host, facts) for host in _hosts(experiment) if experiment.rtt)
+
+
+def check_device(device: str = _DEVICE) -> None:
+    """Proxies of any kind need the kernel's TUN device."""
+    try:
+        os.close(os.open(device, os.O_RDWR | os.O_CLOEXEC))
+    except PermissionError:
+        raise RepriseError(
+            f"{device} may not be opened, and the proxies need it",
+            f"run as root, or as root: chmod 666 {device}",
+        ) from None
+    except OSError as error:
+        raise RepriseError(
+            f"{device} cannot be opened: {error.strerror}", "load the kernel's module as root: modprobe tun"
+        ) from None
+
+
+def dropped(results: Path) -> list[str]:
+    """What proxies of any kind had to drop, in words: a run that lost packets by itself is not clean."""
+    found = []
+    for path in sorted((*results.glob("delay-*.json"), *results.glob("proxy-*.json"))):
+        try:
+            packets = json.loads(path.read_text(encoding="utf-8"))["packets"]
+            full, late = int(packets["overflow"]), int(packets["unread"])
+        except (OSError, ValueError, KeyError, TypeError):
+            continue  # a proxy that died tells of its end itself
+        name = path.stem.rpartition("-")[0]
+        found += [f"{name} dropped {full} packets: its delay line was full"] if full else []
+        found += [f"{name} dropped {late} packets that came faster than it could read"] if late else []
+    return found
+
+
+def _hosts(experiment: Experiment) -> tuple[str, ...]:
+    """The hosts whose answers go to clients."""
+    servers = len(experiment.world.resolvers) if experiment.world else 1
+    return tuple(network.server(index) for index in range(1, servers + 1))
+
+
+def _proxy(rtt: Rtt, host: str, facts: Facts) -> Process:
+    argv = (
+        facts.programs["reprise-proxy"],
+        "delay",
+        "--tun",
+        TUN,
+        "--stats",
+        f"{RESULTS}/delay-{host}-@turn@.json",
+        *options(rtt),
+        *privileges.proxy_options(facts),
+    )
+    return Process(
+        f"delay-{host}",
+        "proxy",
+        host,
+        argv,
+        ready=Ready("log", text="event=ready"),
+        stop=Stop("SIGTERM", 5.0),
+        restarts=_RESTARTS,
+    )
+
+
+def _forwarding(host: str) -> HostStep:
+    """The kernel forwards what the proxy writes back. Settings as they were lie in a file for the undo."""
+    kept = f"{RUN}/sysctl-delay-{host}"
+    return HostStep(
+        f"delay-forwarding-{host}",
+        host,
+        (
+            host_settings.keep(kept),
+            *host_settings.forward(),
+            ("sysctl", "-q", "-w", "net.ipv4.conf.all.rp_filter=0"),
+        ),
+        (host_settings.restore(kept),),
+    )
+
+
+def _tun(host: str) -> HostStep:
+    """A device that outlives its proxy, so that one that died can be started again."""
+    there = f"ip link show dev {TUN} > /dev/null 2>&1"
+    return HostStep(
+        f"delay-tun-{host}",
+        host,
+        (
+            shell(f"{there} || ip tuntap add dev {TUN} mode tun"),
+            ("ip", "link", "set", "dev", TUN, "addrgenmode", "none"),
+            ("ip", "link", "set", "dev", TUN, "txqueuelen", "10000", "up"),
+            ("sysctl", "-q", "-w", *_TUN_SETTINGS),
+        ),
+        (shell(f"{there} || exit 0; ip link del dev {TUN}"),),
+    )
+
+
+def _table(host: str) -> HostStep:
+    apply = [
+        ("ip", family, "route", "replace", "default", "dev", TUN, "table", TABLE) for family in _FAMILIES
+    ]
+    undo = [
+        shell(f"ip {family} route del default dev {TUN} table {TABLE} 2> /dev/null || true")
+        for family in _FAMILIES
+    ]
+    return HostStep(f"delay-table-{host}", host, tuple(apply), tuple(undo))
+
+
+def _rules(host: str, ports: list[int]) -> HostStep:
+    """The host's own packets (they come from `lo` in the eyes of rules) from the service's ports."""
+    rules = [
+        f"{family} rule {{}} pref {_PRIORITY} iif lo ipproto {protocol} sport {port} lookup {TABLE}"
+        for family in _FAMILIES
+        for protocol in ("udp", "tcp")
+        for port in ports
+    ]
+    remove = [f"ip {rule.format('del')} 2> /dev/null" for rule in rules]
+    add = [f"ip {rule.format('add')}" for rule in rules]
+    return HostStep(
+        f"delay-rules-{host}",
+        host,
+        tuple(shell(f"{gone}; {here}") for gone, here in zip(remove, add, strict=True)),
+        tuple(shell(f"{gone} || true") for gone in remove),
+    )

@@ -1,0 +1,193 @@
+"""What the manifest and the plan must know of this machine: programs, versions, processor, kernel, limits."""
+
+from __future__ import annotations
+
+import os
+import platform
+import pwd
+import resource
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from cli import VERSION, programs
+from cli.errors import RepriseError, UsageError
+from cli.experiment import started
+from cli.experiment.experiment import Experiment
+from cli.plan import delay, privileges
+from cli.plan.planned import Facts
+from cli.zones import zonefile
+
+_WANTED_DESCRIPTORS = 262_144
+_CAP_SYS_RESOURCE = 24
+_SERVER_USERS = {"nsd": "nsd", "bind": "bind"}
+_USERS = {"named": "bind", "nsd": "nsd", "unbound": "unbound", "kresd": "knot-resolver"}
+
+
+def gather(experiment: Experiment, run: str) -> Facts:
+    """The plan's facts; missing programs and zone files are errors with their mend."""
+    server = experiment.server
+    if experiment.sample.capture and os.geteuid() != 0:
+        raise RepriseError(
+            "sample.capture needs root: tcpdump cannot keep its rights in a user namespace",
+            "run as root or with --set sample.capture=false",
+        )
+    world = experiment.world
+    needed, own = started.packaged_programs(experiment), started.own_programs(experiment)
+    if "reprise-proxy" in own:
+        delay.check_device()
+    user = privileges.user()
+    found = {
+        **({"setpriv": programs.packaged("setpriv")} if user else {}),
+        **{name: programs.own(name) for name in own},
+        **{name: programs.packaged(name) for name in needed},
+    }
+    if world is not None and world.zones is not None and not Path(world.zones).is_dir():
+        raise UsageError(f"no folder {world.zones}", "set hierarchy.zones to a folder of zone files")
+    zone = Path(server.zone) if server.zone is not None and server.kind != "address" else None
+    return Facts(
+        run=run,
+        cores=len(os.sched_getaffinity(0)),
+        descriptors=descriptors(),
+        python=sys.executable,
+        source_root=str(programs.ROOT),
+        programs=found,
+        origin=server.origin or (zonefile.find_origin(zone) if zone is not None else "."),
+        zone_compression=zonefile.compression(zone) if zone is not None else None,
+        server_user=_server_user(server.kind),
+        resolver_config=_read_lines(world.resolver_config) if world else "",
+        users={name: _packaged_user(_USERS[name]) for name in needed if name in _USERS},
+        user=user,
+        user_group=pwd.getpwnam(user).pw_gid if user else 0,
+    )
+
+
+def _read_lines(path: str | None) -> str:
+    """The user's lines for the resolver's configuration."""
+    try:
+        return Path(path).read_text(encoding="utf-8") if path else ""
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is no UTF-8 text"
+        raise UsageError(f"cannot read {path}: {why}", "correct hierarchy.resolver_config") from None
+
+
+def _server_user(kind: str) -> str:
+    """The packaged user a server of this kind drops to."""
+    return _packaged_user(_SERVER_USERS.get(kind, ""))
+
+
+def _packaged_user(name: str) -> str:
+    """A packaged user, to whom a server drops; none where we are not root or the user is not there."""
+    if os.geteuid() != 0 or not name:
+        return ""
+    try:
+        pwd.getpwnam(name)
+    except KeyError:
+        return ""
+    return name
+
+
+def descriptors() -> int:
+    """Descriptors a process of the run may have: the hard limit, which root raises where it may."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if not _may_raise_limits():
+        return hard
+    most = int(Path("/proc/sys/fs/nr_open").read_text(encoding="ascii"))
+    return max(hard, min(most, _WANTED_DESCRIPTORS))
+
+
+def _may_raise_limits() -> bool:
+    """Whether this process has CAP_SYS_RESOURCE; in a user namespace it does not count for limits."""
+    if os.geteuid() != 0 or (_read("/proc/self/uid_map") or "").split()[-1:] != ["4294967295"]:
+        return False
+    for line in (_read("/proc/self/status") or "").splitlines():
+        if line.startswith("CapEff:"):
+            return bool(int(line.split()[1], 16) >> _CAP_SYS_RESOURCE & 1)
+    return False
+
+
+def raise_descriptors() -> int:
+    """Raises this process's limit, and so its children's, as far as it goes; returns what was reached."""
+    wanted = descriptors()
+    for limit in (wanted, resource.getrlimit(resource.RLIMIT_NOFILE)[1]):
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
+        except (OSError, ValueError):
+            continue
+        return limit
+    return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+
+
+def host() -> dict[str, Any]:
+    """The machine, for the manifest."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return {
+        "name": platform.node(),
+        "kernel": platform.release(),
+        "system": _os_name(),
+        "cpu": _cpu_model(),
+        "cores": len(os.sched_getaffinity(0)),
+        "memory_bytes": memory,
+        "clocksource": _read("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
+        "descriptors": descriptors(),
+        "root": os.geteuid() == 0,
+    }
+
+
+def versions(experiment: Experiment) -> dict[str, str]:
+    """Versions of Reprise, Python and the servers, as they name themselves."""
+    found = {"reprise": VERSION, "python": platform.python_version()}
+    commands = {
+        "nsd": ("nsd", "-v"),
+        "bind": ("named", "-v"),
+        "unbound": ("unbound", "-V"),
+        "knot-resolver": ("kresd", "--version"),
+    }
+    world = experiment.world
+    kinds = (*world.resolvers, world.engine) if world else (experiment.server.kind,)
+    return {
+        **found,
+        **{kind: _first_line(commands[kind]) for kind in dict.fromkeys(kinds) if kind in commands},
+    }
+
+
+def commit() -> str | None:
+    """The commit of this source tree, with a plus where files differ; None outside of a repository."""
+    git = programs.find("git")
+    if git is None or not (programs.ROOT / ".git").exists():
+        return None
+    base = (git, "-c", f"safe.directory={programs.ROOT}", "-C", str(programs.ROOT))
+    head = _first_line((*base, "rev-parse", "HEAD"), direct=True)
+    changed = _first_line((*base, "status", "--porcelain", "--untracked-files=no"), direct=True)
+    return (head + ("+" if changed else "")) or None
+
+
+def _first_line(argv: tuple[str, ...], direct: bool = False) -> str:
+    program = argv[0] if direct else programs.find(argv[0])
+    if program is None:
+        return ""
+    done = subprocess.run([program, *argv[1:]], capture_output=True, text=True, check=False)
+    lines = (done.stdout or done.stderr).splitlines()
+    return lines[0].strip() if lines else ""
+
+
+def _read(path: str) -> str | None:
+    try:
+        return Path(path).read_text(encoding="utf-8").strip()
+    except OSError:
+        return None
+
+
+def _os_name() -> str | None:
+    for line in (_read("/etc/os-release") or "").splitlines():
+        if line.startswith("PRETTY_NAME="):
+            return line.split("=", 1)[1].strip('"')
+    return None
+
+
+def _cpu_model() -> str | None:
+    for line in (_read("/proc/cpuinfo") or "").splitlines():
+        if line.startswith("model name"):
+            return line.split(":", 1)[1].strip()
+    return platform.machine()

@@ -1,0 +1,209 @@
+"""The guards of an experiment's hosts: who has one, its ruleset, and the steps that load and drop it.
+
+A guard is the first step of a host's set-up and the last undo, so that it is in force while any process of
+the experiment runs. In the namespaces of `reprise run` the hosts of a hierarchy have one; there is no way out
+of the others.
+
+Real hosts (those with a management network, see `Management`) have a default route and are reached by ssh, so
+that servers and queriers have a guard too, and the operator must not be locked out. There the guard lets
+through what goes to the management prefixes, and it drops itself unless a connection made after it was loaded
+confirms it in time. A background process waits for that; whoever renames its file first has decided: the
+process, and the guard goes, or the confirmation, and the process ends.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable
+
+from cli.errors import want
+from cli.experiment import addresses
+from cli.experiment.experiment import Experiment, Tls
+from cli.plan import delay, hierarchy_network, hierarchy_setup, network
+from cli.plan.planned import RESULTS, RUN, File, HostStep, Management, shell
+from cli.servers import nftables
+
+_TUNNELS = (hierarchy_setup.TUN, delay.TUN)
+_SHORTEST = {4: 8, 6: 16}  # bits of a management prefix
+_MOST_S = 3_600
+_DROP = hierarchy_setup.drop_table(nftables.GUARD)
+_THERE = f"nft list table inet {nftables.GUARD} > /dev/null 2>&1"
+
+# "$1" is the file that names the waiting process while the guard waits for its confirmation.
+_WAIT = (
+    'trap : HUP INT TERM; sleep "$2"; '
+    f'test "$(cat "$1")" = $$ && mv "$1" "$1.expired" && nft delete table inet {nftables.GUARD}'
+)
+_CANCEL = (
+    'if mv "$1" "$1.old" 2> /dev/null; then kill -s TERM -- "-$(cat "$1.old")" 2> /dev/null; fi; '
+    'rm -f "$1.old" "$1.new" "$1.confirmed" "$1.expired"'
+)
+_LOAD = (
+    f'{_CANCEL}; cd / && setsid sh -c "$4" sh "$1" "$3" < /dev/null > /dev/null 2>&1 & '
+    'echo $! > "$1.new" && mv "$1.new" "$1" && nft -f "$2" && test -e "$1" && exit 0; '
+    f'{_CANCEL}; {_DROP}; echo "the guard could not be loaded within $3 s" >&2; exit 1'
+)
+_CONFIRM = (
+    'if mv "$1" "$1.confirmed" 2> /dev/null; '
+    'then kill -s TERM -- "-$(cat "$1.confirmed")" 2> /dev/null; fi; '
+    f'test -e "$1.confirmed" && {_THERE} && exit 0; '
+    'if test -e "$1.expired"; '
+    'then echo "the guard was not confirmed within $2 s and has been dropped; load it again" >&2; '
+    'else echo "there is no guard to confirm; load it first" >&2; fi; exit 1'
+)
+
+
+def file(host: str) -> str:
+    """The ruleset of a host's guard."""
+    return f"{RUN}/guard-{host}.nft"
+
+
+def check(experiment: Experiment, management: Management) -> None:
+    """What cannot be a management network. Throws UsageError."""
+    want(
+        experiment.own_server,
+        f'server.kind = "{experiment.server.kind}" has no host that could be guarded',
+        'use server.kind = "nsd", "bind" or "hierarchy"',
+    )
+    mode = experiment.replay.source_mode
+    want(
+        not experiment.replay.shows_trace_addresses,
+        f'replay.source_mode = "{mode}" takes all routes of its hosts, also those to the operator',
+        'use source_mode = "ports" or "mapped"',
+    )
+    want(
+        bool(management.prefixes),
+        "there is no management prefix",
+        "name the network that you reach hosts from",
+    )
+    want(
+        0 < management.undo_s <= _MOST_S,
+        f"a guard cannot wait {management.undo_s:g} s for its confirmation",
+        f"use at most {_MOST_S}",
+    )
+    for text in management.prefixes:
+        _check_prefix(text, [*_prefixes(experiment), *_sources(experiment)])
+
+
+def _check_prefix(text: str, own: list[str]) -> None:
+    try:
+        prefix = ipaddress.ip_network(text)
+    except ValueError:
+        prefix = None
+    want(
+        prefix is not None and "/" in text and not prefix.is_multicast,
+        f"management prefix {text} is not ADDRESS/BITS with the host bits zero",
+        "write it like 192.0.2.0/24 or 2001:db8:1::/64",
+    )
+    assert prefix is not None
+    shortest = _SHORTEST[prefix.version]
+    want(
+        prefix.prefixlen >= shortest,
+        f"management prefix {text} covers so much that the guard would let the experiment's packets out",
+        f"name the networks that you reach the hosts from, of {shortest} bits or more",
+    )
+    for one in map(ipaddress.ip_network, own):
+        want(
+            one.version != prefix.version or not one.overlaps(prefix),
+            f"management prefix {text} overlaps {one}, which are addresses of the experiment",
+            "reach the hosts by other addresses",
+        )
+
+
+def files(experiment: Experiment, management: Management | None) -> tuple[File, ...]:
+    """The rulesets."""
+    return tuple(
+        File(file(host), nftables.guard_ruleset(guarded))
+        for host, guarded in _guarded(experiment, management).items()
+    )
+
+
+def setup(experiment: Experiment, management: Management | None) -> tuple[HostStep, ...]:
+    """The guards' steps, which come before all others."""
+    hosts = _guarded(experiment, management)
+    if management is None:
+        return tuple(step(host) for host in hosts)
+    return tuple(one for host in hosts for one in confirmed_steps(host, management.undo_s))
+
+
+def step(host: str) -> HostStep:
+    """Where nobody can be locked out."""
+    return HostStep(f"guard-{host}", host, (("nft", "-f", file(host)),), (shell(_DROP),))
+
+
+def confirmed_steps(host: str, undo_s: float) -> tuple[HostStep, HostStep]:
+    """Load the guard, which will drop itself; confirm it, over a new connection."""
+    waiting, seconds = f"{RUN}/guard-{host}.waiting", f"{undo_s:g}"
+    load = shell(_LOAD, waiting, file(host), seconds, _WAIT)
+    return (
+        HostStep(f"guard-{host}", host, (load,), (shell(f"{_CANCEL}; {_DROP}", waiting),)),
+        HostStep(f"guard-{host}-confirm", host, (shell(_CONFIRM, waiting, seconds),), new_connection=True),
+    )
+
+
+def counters(experiment: Experiment, management: Management | None) -> tuple[HostStep, ...]:
+    """What the guards have counted, as JSON in the results."""
+    listing = f'nft -j list counters table inet {nftables.GUARD} > "$1"'
+    return tuple(
+        HostStep(f"guard-{host}-counters", host, (shell(listing, f"{RESULTS}/guard-{host}.json"),))
+        for host in _guarded(experiment, management)
+    )
+
+
+def _guarded(experiment: Experiment, management: Management | None) -> dict[str, nftables.Guarded]:
+    """What may leave each guarded host."""
+    if experiment.world is None and management is None:
+        return {}
+    prefixes, reached = _prefixes(experiment), management.prefixes if management else ()
+    found = _servers(experiment, prefixes, reached) | _metas(experiment, prefixes, reached)
+    if management is not None:
+        links = ("data", "control")
+        for index in range(1, experiment.topology.clients + 1):
+            found[network.client(index)] = nftables.Guarded(links, prefixes, management=reached)
+    return found
+
+
+def _servers(
+    experiment: Experiment, prefixes: tuple[str, ...], reached: Iterable[str]
+) -> dict[str, nftables.Guarded]:
+    world = experiment.world
+    servers = len(world.resolvers) if world else 1
+    metas = [hierarchy_network.meta(n) for n in range(1, world.instances + 1)] if world else []
+    ports = [experiment.server.port]
+    ports += [(experiment.tls or Tls()).port] if experiment.over_tls else []
+    found = {}
+    for number in range(1, servers + 1):
+        clients = [
+            f"data{index}"
+            for index in range(1, experiment.topology.clients + 1)
+            if network.server_of(index, servers) == number
+        ]
+        found[network.server(number)] = nftables.Guarded(
+            (*clients, *metas), prefixes, clients, ports, _TUNNELS, tuple(reached)
+        )
+    return found
+
+
+def _metas(
+    experiment: Experiment, prefixes: tuple[str, ...], reached: Iterable[str]
+) -> dict[str, nftables.Guarded]:
+    world = experiment.world
+    if world is None:
+        return {}
+    links = [hierarchy_network.resolver_link(n) for n in range(1, len(world.resolvers) + 1)]
+    guarded = nftables.Guarded(links, prefixes, tunnels=_TUNNELS, management=tuple(reached))
+    return {hierarchy_network.meta(n): guarded for n in range(1, world.instances + 1)}
+
+
+def _prefixes(experiment: Experiment) -> tuple[str, ...]:
+    """All addresses of the experiment's hosts."""
+    behind = addresses.PREFIXES if experiment.world else ()
+    return (*network.own_prefixes(experiment.topology.clients), *behind)
+
+
+def _sources(experiment: Experiment) -> tuple[str, ...]:
+    """Addresses of the experiment's sources that are not the trace's."""
+    if experiment.replay.source_mode != "mapped":
+        return ()
+    clients = experiment.topology.clients
+    return tuple(one for index in range(1, clients + 1) for one in network.source_prefixes(index, clients))

@@ -1,0 +1,436 @@
+"""The server's side of a plan with server.kind = "hierarchy": resolvers under test, and the DNS behind them.
+
+    client -> resolver -> (data path) -> meta-DNS-server
+              server       rewriting     meta1, ...
+
+A resolver sends its queries to real public addresses. What is for port 53 goes into the data path (TUN and a
+proxy, or nftables) at its host and comes out at the meta address that stands for the address asked and the
+resolver; answers go the same way back. Rules of routing send packets there by their ports, not by marks.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+from cli.experiment import addresses
+from cli.experiment.experiment import Experiment, Hierarchy
+from cli.plan import (
+    delay,
+    hierarchy_network,
+    hierarchy_setup,
+    host_counters,
+    network,
+    privileges,
+    server_plan,
+)
+from cli.plan.hierarchy_setup import PLAN, WORLD
+from cli.plan.network import Network
+from cli.plan.planned import RESULTS, RUN, Facts, File, Folder, HostStep, Process, Ready, Step, Stop, shell
+from cli.servers import resolvers, servers
+from cli.zones import zone_plan
+
+_PROXY_RESTARTS = 3
+_WARM_S = 3_600.0
+# What named and NSD say of a zone that they do not load, in their logs.
+REFUSED = {
+    "bind": r"zone (?P<what>\S+?)/IN(?:/\S+)?: loading from master file \S+ failed: (?P<why>.+)$",
+    "nsd": r"error: (?P<why>zone (?P<what>\S+) .+)$",
+}
+# Zones are loaded once and never change, so that arenas beside the first and freed pages kept for later only
+# cost memory: with 10,000 zones the peak is 197 MiB instead of 204. Debian's BIND allocates by jemalloc,
+# which reads this; other allocators do not.
+_MALLOC = {"MALLOC_CONF": "narenas:1,dirty_decay_ms:0,muzzy_decay_ms:0"}
+_SKIP = "hierarchy.skip_bad = true leaves them out"
+PROGRAMS = {"bind": "named", "unbound": "unbound", "knot-resolver": "kresd"}
+ENGINES = {"bind": "named", "nsd": "nsd"}
+
+
+def local(experiment: Experiment, base: Network, own_way_out: bool) -> Network:
+    """The local topology with the hierarchy's hosts; real hosts have a way out of their own."""
+    world = _world(experiment)
+    queue = experiment.server.tcp_listen_queue
+    made = hierarchy_network.hierarchy(base, len(world.resolvers), world.instances, queue)
+    if own_way_out:
+        return made
+    servers = [] if experiment.replay.shows_trace_addresses else _resolvers(experiment)
+    hosts = [*(host for _, host in _metas(experiment)), *(host for _, host, _ in servers)]
+    return hierarchy_network.with_ways_out(made, hosts)
+
+
+def _world(experiment: Experiment) -> Hierarchy:
+    return experiment.world or Hierarchy()
+
+
+def _resolvers(experiment: Experiment) -> list[tuple[int, str, str]]:
+    """Number, host and kind of each resolver."""
+    return [(n, network.server(n), kind) for n, kind in enumerate(_world(experiment).resolvers, 1)]
+
+
+def _metas(experiment: Experiment) -> list[tuple[int, str]]:
+    return [(n, hierarchy_network.meta(n)) for n in range(1, _world(experiment).instances + 1)]
+
+
+def names(experiment: Experiment) -> str | None:
+    """The names that a synthesized trace of a resolver's clients asks for, where it does not say itself."""
+    synth = experiment.synth or {}
+    wanted = synth.get("profile") == "recursive" and "names" not in synth
+    return f"{WORLD}/names.txt" if wanted and _world(experiment).zones is None else None
+
+
+# --- before anything starts -------------------------------------------------------------------------------
+
+
+def folders(experiment: Experiment, facts: Facts) -> tuple[Folder, ...]:
+    """A folder for each server, owned by the user that it drops to."""
+    engine = facts.users.get(ENGINES[_world(experiment).engine], "")
+    return (
+        *(
+            Folder(f"{RUN}/{host}", "0755", facts.users.get(PROGRAMS[kind], ""))
+            for _, host, kind in _resolvers(experiment)
+        ),
+        *(Folder(f"{RUN}/{host}", "0755", engine) for _, host in _metas(experiment)),
+    )
+
+
+def files(experiment: Experiment, facts: Facts) -> tuple[File, ...]:
+    """Configurations of the resolvers, and copies of servers that a packager's AppArmor profile would keep
+    out of our folders.
+    """
+    used = {*(PROGRAMS[kind] for _, _, kind in _resolvers(experiment)), ENGINES[_world(experiment).engine]}
+    copies = tuple(
+        File(f"{RUN}/{name}", copy_of=facts.programs[name], mode="0755")
+        for name in ("named", "unbound")
+        if name in used
+    )
+    return (
+        *copies,
+        *(
+            File(f"{RUN}/resolver-{number}.conf", _resolver_config(experiment, facts, number, host, kind))
+            for number, host, kind in _resolvers(experiment)
+        ),
+    )
+
+
+def _resolver_config(experiment: Experiment, facts: Facts, number: int, host: str, kind: str) -> str:
+    world = _world(experiment)
+    site = resolvers.Site(
+        f"{RUN}/{host}",
+        f"{PLAN}/root.hints",
+        f"{PLAN}/root.key",
+        f"{PLAN}/root.anchors",
+        server_plan.addresses(experiment),
+        hierarchy_network.upstream(number),
+        facts.users.get(PROGRAMS[kind], ""),
+        facts.descriptors,
+        facts.resolver_config,
+    )
+    return resolvers.config(kind, experiment.server, world, site)
+
+
+def steps(experiment: Experiment, facts: Facts) -> list[Step]:
+    """Work before the hosts are set up: the zones, and the plan of who serves them."""
+    world = _world(experiment)
+    if world.zones is not None:
+        copy = shell('cp -rL -- "$1" "$2" && chmod -R a+rX "$2"', world.zones, WORLD)
+        bring = Step("zones", "copying the zones", copy)
+    else:
+        synth = world.synth
+        assert synth is not None, "the rules want zones or synth"
+        options = ("--zones", str(synth.zones), "--seed", str(synth.seed), "--shape", synth.shape)
+        signed = ("--signed",) if synth.signed else ()
+        argv = facts.module("cli", "zones", "synth", "-o", WORLD, *options, *signed)
+        bring = Step("zones", "making the zones", argv, facts.module_env)
+    keep = shell(
+        'mkdir -p "$1" && cp "$2" "$3" "$1"', f"{RESULTS}/zones", f"{PLAN}/map.tsv", f"{PLAN}/plan.json"
+    )
+    return [
+        bring,
+        Step(
+            "plan",
+            "planning the hierarchy",
+            facts.module("cli.zones.zones", *_plan_options(experiment, facts)),
+            {
+                **facts.module_env,
+                "REPRISE_PROGRAMS": str(Path(facts.programs["reprise-zonebuilder"]).parent),
+            },
+        ),
+        Step("keep", "keeping the plan", keep),
+    ]
+
+
+def _plan_options(experiment: Experiment, facts: Facts) -> tuple[str, ...]:
+    world = _world(experiment)
+    hops = [
+        (number, instance, *hierarchy_network.link_addresses(number, instance, world.instances)[1])
+        for number, _, _ in _resolvers(experiment)
+        for instance, _ in _metas(experiment)
+    ]
+    return (
+        WORLD,
+        "-o",
+        PLAN,
+        "--engine",
+        world.engine,
+        "--form",
+        world.form,
+        "--instances",
+        str(world.instances),
+        *(
+            word
+            for number, _, _ in _resolvers(experiment)
+            for word in ("--resolver", ",".join(hierarchy_network.upstream(number)))
+        ),
+        *(
+            word
+            for prefix in (
+                *network.own_prefixes(experiment.topology.clients),
+                *addresses.PREFIXES,
+            )
+            for word in ("--reserved", prefix)
+        ),
+        *(("--skip-bad",) if world.skip_bad else ()),
+        *(word for state in _refused_signatures(world) for word in ("--refuse-signatures", state)),
+        "--edns-size",
+        str(world.edns_size),
+        *(() if world.minimal_responses else ("--full-responses",)),
+        "--need-root",
+        "--folder",
+        f"{RUN}/meta{{}}",
+        "--user",
+        facts.users.get(ENGINES[world.engine], ""),
+        "--descriptors",
+        str(facts.descriptors),
+        *(word for hop in hops for word in ("--next-hop", ",".join(str(one) for one in hop))),
+    )
+
+
+def _refused_signatures(world: Hierarchy) -> tuple[str, ...]:
+    """States of signatures with which nobody would get an answer. unbound looks at no dates where it accepts
+    expired ones.
+    """
+    if not world.validate or world.expired_signatures == "keep":
+        return ()
+    if world.expired_signatures == "refuse":
+        return zone_plan.UNSOUND
+    return ("missing", "early") if "bind" in world.resolvers else ("missing",)
+
+
+def setup(experiment: Experiment) -> tuple[HostStep, ...]:
+    """What the hosts need beside their guards."""
+    world = _world(experiment)
+    servers = [(number, host) for number, host, _ in _resolvers(experiment)]
+    return hierarchy_setup.steps(servers, _metas(experiment), world.data_path, world.instances)
+
+
+def begin(experiment: Experiment, facts: Facts) -> tuple[HostStep, ...]:
+    """What is read off the hosts before the replay: again, at a moment within that of the hosts' counters."""
+    return _counts(experiment, facts, "begin", host_counters.BEFORE)
+
+
+def finish(experiment: Experiment, facts: Facts) -> tuple[HostStep, ...]:
+    """What is read off the hosts at the end."""
+    return _counts(experiment, facts, "end", "")
+
+
+def _counts(experiment: Experiment, facts: Facts, name: str, when: str) -> tuple[HostStep, ...]:
+    return tuple(
+        HostStep(
+            f"count-{host}-{name}", host, ((*_env(facts), *_count(experiment, facts, host, kind, when)),)
+        )
+        for _, host, kind in _resolvers(experiment)
+    )
+
+
+def _env(facts: Facts) -> tuple[str, ...]:
+    return ("env", *(f"{key}={value}" for key, value in facts.module_env.items()))
+
+
+def _count(
+    experiment: Experiment, facts: Facts, host: str, kind: str, when: str, idle: bool = False
+) -> tuple[str, ...]:
+    """The command that reads a resolver's own counters and those of its data path, where asked when the
+    resolver has ended what it does by itself.
+    """
+    path = (
+        ("--nft",)
+        if _world(experiment).data_path == "nft"
+        else ("--proxy", RESULTS, "--proxy-prefix", f"proxy-{host}-")
+    )
+    return facts.module(
+        "cli.servers.resolver_stats",
+        kind,
+        f"{RUN}/{host}",
+        *path,
+        *(("--idle",) if idle else ()),
+        "-o",
+        f"{RESULTS}/resolver-{host}{when}.json",
+    )
+
+
+# --- processes --------------------------------------------------------------------------------------------
+
+
+def processes(experiment: Experiment, facts: Facts) -> tuple[Process, ...]:
+    """From the far end: meta-DNS-servers, proxies, resolvers, what watches them, what fills their caches."""
+    found: list[Process] = []
+    for number, host in _metas(experiment):
+        found.append(_meta(experiment, facts, number, host))
+    if _world(experiment).data_path == "tun":
+        found += [_proxy(experiment, facts, "meta", number, host) for number, host in _metas(experiment)]
+        found += [
+            _proxy(experiment, facts, "resolver", number, host) for number, host, _ in _resolvers(experiment)
+        ]
+    if experiment.sample.capture:
+        found.append(_capture(facts))
+    found += [_resolver(experiment, facts, *one) for one in _resolvers(experiment)]
+    found += _watchers(experiment, facts)
+    if _world(experiment).cache == "warm":
+        found += [_warm(experiment, facts, number, host) for number, host, _ in _resolvers(experiment)]
+    found += [
+        Process(
+            f"count-{host}-before",
+            "count",
+            host,
+            _count(experiment, facts, host, kind, host_counters.BEFORE, idle=True),
+            facts.module_env,
+            ready=Ready("exit", timeout_s=90.0),
+        )
+        for _, host, kind in _resolvers(experiment)
+    ]
+    return tuple(found)
+
+
+def _meta(experiment: Experiment, facts: Facts, number: int, host: str) -> Process:
+    world = _world(experiment)
+    if world.engine == "bind":
+        user = facts.users.get("named", "")
+        config = f"{PLAN}/named-{number}.conf"
+        argv: tuple[str, ...] = (f"{RUN}/named", "-g", "-c", config, "-n", "1")
+        argv += ("-u", user) if user else ()
+        ready, env = Ready("log", text=" running\n", timeout_s=experiment.server.ready_s), _MALLOC
+    else:
+        argv = facts.module("cli.servers.slots", facts.programs["nsd"], f"{PLAN}/nsd-{number}.list")
+        ready, env = Ready("log", text="event=ready", timeout_s=experiment.server.ready_s), facts.module_env
+    mend = "" if world.skip_bad else _SKIP
+    ready = dataclasses.replace(ready, refuse=REFUSED[world.engine], mend=mend)
+    return Process(
+        host,
+        "meta",
+        host,
+        argv,
+        env,
+        ready=ready,
+        stop=Stop("SIGTERM", 10.0),
+        complaints=servers.COMPLAINTS[world.engine],
+    )
+
+
+def _proxy(experiment: Experiment, facts: Facts, side: str, number: int, host: str) -> Process:
+    world = _world(experiment)
+    resolver = ("--resolver", str(number)) if side == "resolver" else ()
+    argv = (
+        facts.programs["reprise-proxy"],
+        side,
+        "--tun",
+        hierarchy_setup.TUN,
+        "--map",
+        f"{PLAN}/map.tsv",
+        *resolver,
+        "--stats",
+        f"{RESULTS}/proxy-{host}-@turn@.json",
+        *(delay.options(world.rtt) if world.rtt else ()),
+        *privileges.proxy_options(facts),
+    )
+    return Process(
+        f"proxy-{host}",
+        "proxy",
+        host,
+        argv,
+        ready=Ready("log", text="event=ready"),
+        stop=Stop("SIGTERM", 5.0),
+        restarts=_PROXY_RESTARTS,
+    )
+
+
+def _resolver(experiment: Experiment, facts: Facts, number: int, host: str, kind: str) -> Process:
+    config, user = f"{RUN}/resolver-{number}.conf", facts.users.get(PROGRAMS[kind], "")
+    commands: dict[str, tuple[str, ...]] = {
+        "bind": (
+            f"{RUN}/named", "-g", "-c", config, "-n", str(experiment.server.processes),
+            *(("-u", user) if user else ()),
+        ),
+        "unbound": (f"{RUN}/unbound", "-d", "-p", "-c", config),
+        "knot-resolver": privileges.server(
+            (facts.programs.get("kresd", ""), "-n", "-c", config, f"{RUN}/{host}"), user, facts
+        ),
+    }  # fmt: skip
+    ready = Ready(
+        "answers",
+        port=experiment.server.port,
+        addresses=server_plan.addresses(experiment),
+        origin=".",
+        source=host if experiment.rtt else network.client(number),  # answers to clients are late
+        timeout_s=experiment.server.ready_s,
+        udp=experiment.replay.transport not in ("tcp", "stateless-tcp"),
+    )
+    return Process(
+        host,
+        "server",
+        host,
+        commands[kind],
+        files=(config,),
+        ready=ready,
+        stop=Stop("SIGTERM", 10.0),
+        complaints=servers.COMPLAINTS[kind],
+    )
+
+
+def _watchers(experiment: Experiment, facts: Facts) -> list[Process]:
+    """Samplers at resolvers and meta-DNS-servers, and the capture at the first resolver."""
+    hosts = [*(host for _, host, _ in _resolvers(experiment)), *(host for _, host in _metas(experiment))]
+    found = [
+        server_plan.sampler(
+            "sampler" if host == network.SERVER else f"sampler-{host}",
+            host,
+            (host, host),
+            host,
+            experiment,
+            facts,
+        )
+        for host in hosts
+    ]
+    return [*found, *((server_plan.capture(experiment, facts),) if experiment.sample.capture else ())]
+
+
+def _capture(facts: Facts) -> Process:
+    """What the first meta-DNS-server's host sees on its link to the first resolver, from its first query."""
+    return server_plan.tcpdump(
+        facts,
+        "capture-meta",
+        hierarchy_network.meta(1),
+        hierarchy_network.resolver_link(1),
+        "capture-meta.pcap",
+        "port 53 or ip[6:2] & 0x1fff != 0 or ip6[6] == 44",
+    )
+
+
+def _warm(experiment: Experiment, facts: Facts, number: int, host: str) -> Process:
+    from cli.plan import plan  # noqa: PLC0415  (the plan is made of this)
+
+    argv = facts.module(
+        "cli.plan.warm",
+        facts.programs["reprise-mutator"],
+        plan.played_path(experiment),
+        "--server",
+        network.SERVICE_V4,
+        *(text for port in experiment.replay.ports for text in ("--port", str(port))),
+    )
+    return Process(
+        f"warm-{host}",
+        "warm",
+        network.client(number),
+        argv,
+        facts.module_env,
+        ready=Ready("exit", timeout_s=_WARM_S),
+    )

@@ -1,0 +1,146 @@
+"""What the hosts of a hierarchy need beside addresses and links, as steps with their undo.
+
+The same steps hold for network namespaces and for real hosts. Each may be carried out twice, and after its
+undo rules, routes, addresses, tables and settings are as they were. The guards come before, see guards.py.
+No marks are used: a host's own packets come from `lo` in the eyes of routing rules, and those that the proxy
+writes back come from the TUN device, so that they take the main table.
+"""
+
+from __future__ import annotations
+
+from cli.plan import hierarchy_network, host_settings
+from cli.plan.planned import RUN, HostStep, shell
+from cli.servers import nftables
+
+PLAN = f"{RUN}/plan"
+WORLD = f"{RUN}/world"
+TUN = "reprise0"
+TABLE = "53100"  # a number that no one else is likely to use
+_OWN, _PATH = "90", "100"  # priorities of rules
+_LAST = "4294967295"  # the metric of a route that is taken where no other is left
+_FAMILIES = ("-4", "-6")
+_NO_REVERSE_PATHS = "for file in /proc/sys/net/ipv4/conf/*/rp_filter; do echo 0 > $file; done"
+
+Command = tuple[str, ...]
+
+
+def steps(
+    resolvers: list[tuple[int, str]], metas: list[tuple[int, str]], data_path: str, instances: int
+) -> tuple[HostStep, ...]:
+    """All steps; `resolvers` and `metas` are numbers and hosts."""
+    found: list[HostStep] = []
+    for number, host in metas:
+        found.append(_addresses(number, host))
+        found += _path(host, data_path, f"{PLAN}/nft-meta-{number}.nft")
+        here, _ = hierarchy_network.link_addresses(1, number, instances)
+        found.append(_table(host, data_path, here, ("", "")))
+        found.append(_rules(host, "sport", own_replies=False))
+    for number, host in resolvers:
+        if instances > 1:
+            found.append(_routes(number, host))
+        found += _path(host, data_path, f"{PLAN}/nft-resolver-{number}.nft")
+        _, there = hierarchy_network.link_addresses(number, 1, instances)
+        found.append(_table(host, data_path, there, hierarchy_network.upstream(number)))
+        found.append(_rules(host, "dport", own_replies=True))
+    return tuple(found)
+
+
+def drop_table(name: str) -> str:
+    """The shell's line that drops a table of nftables, if it is there."""
+    return f"if nft list table inet {name} > /dev/null 2>&1; then nft delete table inet {name}; fi"
+
+
+def _addresses(number: int, host: str) -> HostStep:
+    """Ten thousand addresses are one batch, made with the plan; the undo is that batch in other words."""
+    batch = f"{PLAN}/meta-{number}.ip"
+    undo = """sed 's/^addr replace/addr del/; s/ nodad$//' "$1" | ip -force -batch - 2> /dev/null || true"""
+    return HostStep(f"addresses-{host}", host, (("ip", "-batch", batch),), (shell(undo, batch),))
+
+
+def _routes(number: int, host: str) -> HostStep:
+    batch = f"{PLAN}/resolver-{number}.ip"
+    undo = """sed 's/^route replace/route del/' "$1" | ip -force -batch - 2> /dev/null || true"""
+    return HostStep(f"routes-{host}", host, (("ip", "-batch", batch),), (shell(undo, batch),))
+
+
+def _path(host: str, data_path: str, ruleset: str) -> list[HostStep]:
+    if data_path == "nft":
+        rules = HostStep(f"nft-{host}", host, (("nft", "-f", ruleset),), (shell(drop_table(nftables.NAT)),))
+        return [_settings(host, forwarding=False), rules]
+    return [_settings(host, forwarding=True), _tun(host)]
+
+
+def _settings(host: str, forwarding: bool) -> HostStep:
+    """Packets come from addresses that no route would send back to where they came from, and the kernel
+    forwards those of the proxy. Settings as they were are kept in a file for the undo.
+    """
+    kept = f"{RUN}/sysctl-{host}"
+    forward = host_settings.forward() if forwarding else ()
+    apply = (host_settings.keep(kept), shell(_NO_REVERSE_PATHS), *forward)
+    return HostStep(f"settings-{host}", host, apply, (host_settings.restore(kept),))
+
+
+def _tun(host: str) -> HostStep:
+    """A device that outlives its proxy, so that a killed one can be started again. No addresses: whatever the
+    kernel would send there on its own is none of the proxy's business.
+    """
+    there = f"ip link show dev {TUN} > /dev/null 2>&1"
+    return HostStep(
+        f"tun-{host}",
+        host,
+        (
+            shell(f"{there} || ip tuntap add dev {TUN} mode tun"),
+            ("ip", "link", "set", "dev", TUN, "addrgenmode", "none"),
+            ("ip", "link", "set", "dev", TUN, "up"),
+            ("sysctl", "-q", "-w", f"net.ipv4.conf.{TUN}.rp_filter=0"),
+        ),
+        (shell(f"{there} || exit 0; ip link del dev {TUN}"),),
+    )
+
+
+def _table(host: str, data_path: str, via: tuple[str, str], source: tuple[str, str]) -> HostStep:
+    """Where packets of the data path go: into the device, or towards the other side by any link (nftables
+    makes the kernel choose again). The last resort stays when the device or the link goes: without it queries
+    would fall through to the main table, and might leave.
+    """
+    routes = [
+        (
+            family,
+            (
+                "default",
+                *(("dev", TUN) if data_path == "tun" else ("via", gate)),
+                *(("src", own) if own else ()),
+            ),
+        )
+        for family, gate, own in zip(_FAMILIES, via, source, strict=True)
+    ]
+    routes += [(family, ("unreachable", "default", "metric", _LAST)) for family in _FAMILIES]
+    apply = [("ip", family, "route", "replace", *route, "table", TABLE) for family, route in routes]
+    undo = [
+        shell(f"ip {family} route del {' '.join(route)} table {TABLE} 2> /dev/null || true")
+        for family, route in routes
+    ]
+    return HostStep(f"table-{host}", host, tuple(apply), tuple(undo))
+
+
+def _rules(host: str, port: str, own_replies: bool) -> HostStep:
+    """Which of the host's own packets the data path takes. A resolver's answers to its clients are not among
+    them, also where a client asks from port 53.
+    """
+    rules = [
+        f"{family} rule {{}} pref {priority} iif lo ipproto {protocol} {which} 53 lookup {table}"
+        for family in _FAMILIES
+        for protocol in ("udp", "tcp")
+        for priority, which, table in (
+            *(((_OWN, "sport", "main"),) if own_replies else ()),
+            (_PATH, port, TABLE),
+        )
+    ]
+    remove = [f"ip {rule.format('del')} 2> /dev/null" for rule in rules]
+    add = [f"ip {rule.format('add')}" for rule in rules]
+    return HostStep(
+        f"rules-{host}",
+        host,
+        tuple(shell(f"{gone}; {here}") for gone, here in zip(remove, add, strict=True)),
+        tuple(shell(f"{gone} || true") for gone in remove),
+    )

@@ -1,0 +1,455 @@
+"""Hierarchies as values: rules of the keys, plans, rulesets, configurations, maps, counters."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cli import programs
+from cli.errors import RepriseError, UsageError
+from cli.executor import hoststeps, ready
+from cli.experiment.experiment import Experiment, Hierarchy, Server, Topology, World, load
+from cli.plan.hierarchy import REFUSED
+from cli.plan.hierarchy_network import link_addresses, upstream
+from cli.plan.plan import as_json, make
+from cli.plan.planned import Facts, Management, Plan
+from cli.servers import meta_servers, nftables, resolver_stats, resolvers
+from cli.servers.meta_servers import MetaSite
+from cli.servers.nftables import Pair
+from cli.zones import zone_plan, zones
+
+FACTS = Facts(
+    run="x-1",
+    cores=2,
+    descriptors=20_000,
+    python="/python",
+    source_root="/src",
+    programs={
+        name: f"/bin/{name}"
+        for name in (
+            "reprise-controller", "reprise-querier", "reprise-mutator", "reprise-sampler", "reprise-proxy",
+            "reprise-zonebuilder", "named", "nsd", "unbound", "kresd", "tcpdump",
+        )
+    },
+    users={"named": "bind", "unbound": "unbound"},
+)  # fmt: skip
+BASE = Experiment(
+    name="x", trace="/t.pcap", server=Server(kind="hierarchy"), hierarchy=Hierarchy(synth=World(zones=20))
+)
+MINIMAL = "trace='t'\n[server]\nkind='hierarchy'\n[hierarchy]\nzones='z'\n"
+MAP = """#reprise-map 1
+resolver\t1\t198.19.254.1\tfd00:198:19:fe::1
+resolver\t2\t198.19.254.2\t-
+meta\t1\t1\t1\t198.18.128.1\tfd00:198:18::1
+meta\t1\t2\t1\t198.18.128.2\tfd00:198:18::2
+meta\t2\t1\t2\t198.18.128.3\tfd00:198:18::3
+meta\t2\t2\t2\t198.18.128.4\tfd00:198:18::4
+oqda\t198.41.0.4\t1
+oqda\t2001:db8::1\t2
+"""
+
+
+def plan_with(**keys: object) -> Plan:
+    assert BASE.hierarchy is not None
+    return make(dataclasses.replace(BASE, hierarchy=dataclasses.replace(BASE.hierarchy, **keys)), FACTS)  # type: ignore[arg-type]
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "x.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("settings", "what", "mend"),
+    [
+        (["hierarchy.resolver=djb"], "hierarchy.resolver = 'djb' is unknown", "knot-resolver"),
+        (["hierarchy.resolver=[]"], "hierarchy.resolver is empty", "list"),
+        (["hierarchy.resolver=5"], "hierarchy.resolver = 5 has the wrong type", "text or a list"),
+        (["hierarchy.engine=knot"], "hierarchy.engine = 'knot' is unknown", "bind, nsd"),
+        (["hierarchy.form=round"], "hierarchy.form = 'round' is unknown", "coloured"),
+        (["hierarchy.data_path=tc"], "hierarchy.data_path = 'tc' is unknown", "tun, nft"),
+        (
+            ["hierarchy.expired_signatures=no"],
+            "hierarchy.expired_signatures = 'no' is unknown",
+            "accept, keep",
+        ),
+        (
+            ["hierarchy.expired_signatures=accept", "hierarchy.resolver=knot-resolver"],
+            "exclude each other",
+            "only BIND and unbound",
+        ),
+        (["hierarchy.cache=hot"], "hierarchy.cache = 'hot' is unknown", "cold, warm"),
+        (["hierarchy.synth.shape=ring"], "hierarchy.synth.shape = 'ring' is unknown", "tree"),
+        (["hierarchy.instances=0"], "hierarchy.instances = 0 is out of range", "1 to 16"),
+        (["hierarchy.edns_size=9000"], "hierarchy.edns_size = 9000 is out of range", "512"),
+        (["hierarchy.synth.zones=0"], "hierarchy.synth.zones = 0 is out of range", "1 to"),
+        (["hierarchy.engine=nsd", "hierarchy.form=paper"], "exclude each other", "no views"),
+        (["hierarchy.resolver=['bind','bind']"], "2 resolvers have 1 clients", "topology.clients"),
+        (["topology.clients=121"], "topology.clients = 121 is out of range", "120"),
+        (
+            ["hierarchy.resolver=['bind','unbound']", "hierarchy.resolver_config=x", "topology.clients=2"],
+            "resolvers of one kind",
+            "leave it out",
+        ),
+        (["hierarchy.data_path=nft", "hierarchy.rtt.rtt_ms=5"], "exclude each other", "proxies"),
+        (["hierarchy.rtt.by=source"], "hierarchy.rtt.by is for [rtt]", "hierarchy.rtt.table"),
+        (["hierarchy.rtt.rtt_ms=-1"], "hierarchy.rtt.rtt_ms = -1.0 is out of range", "0 to"),
+        (["server.zone=z"], 'not for server.kind = "hierarchy"', "hierarchy.zones"),
+        (["server.port=54"], "server.port = 54", "port 53"),
+        (["replay.transport=tls"], "TLS exclude each other", "[tls]"),
+        (["server.kind=nsd", "server.zone=z"], "[hierarchy] and server.kind", '"hierarchy"'),
+    ],
+)
+def test_what_keys_exclude_is_one_line(tmp_path: Path, settings: list[str], what: str, mend: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        load(written(tmp_path, MINIMAL), settings)
+    assert what in caught.value.what
+    assert mend in caught.value.mend
+
+
+def test_a_hierarchy_needs_zones(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="has no zones"):
+        load(written(tmp_path, "trace='t'\n[server]\nkind='hierarchy'\n"), [])
+
+
+def test_resolvers_are_one_or_a_list(tmp_path: Path) -> None:
+    path = written(tmp_path, MINIMAL)
+    one = load(path, ["hierarchy.resolver=unbound"]).world
+    two = load(path, ["hierarchy.resolver=['bind','unbound']", "topology.clients=2"]).world
+    assert one is not None and one.resolvers == ("unbound",)
+    assert two is not None and two.resolvers == ("bind", "unbound")
+
+
+def test_the_plan_brings_everything_up_in_order() -> None:
+    plan = plan_with(data_path="tun", cache="warm")
+    assert [one.id for one in plan.prepare][:3] == ["zones", "plan", "keep"]
+    assert [one.id for one in plan.processes] == [
+        "meta1", "proxy-meta1", "proxy-server", "server", "sampler", "sampler-meta1", "warm-server",
+        "count-server-before", "distributor-client1", "controller",
+    ]  # fmt: skip
+    counted = [f"counters-{host}" for host in ("controller", "client1", "server", "meta1")]
+    assert [one.id for one in plan.begin] == [*(f"{one}-before" for one in counted), "count-server-begin"]
+    assert [one.id for one in plan.finish][-5:] == ["count-server-end", *counted]
+    assert [one.id for one in plan.setup[:2]] == ["guard-server", "guard-meta1"]
+    assert all(step.undo for step in plan.setup)
+    assert {step.host for step in plan.setup} == {"server", "meta1"}
+    assert {one.name for one in plan.network.hosts} >= {"controller", "client1", "server", "meta1"}
+    as_text = json.dumps(as_json(plan))
+    assert json.loads(as_text)["setup"][0]["apply"] == [["nft", "-f", "@run@/guard-server.nft"]]
+
+
+@pytest.mark.parametrize("data_path", ["tun", "nft"])
+def test_no_path_stands_in_a_shells_line(data_path: str) -> None:
+    plan = plan_with(data_path=data_path, zones="/z;`x`", synth=None, instances=2)
+    commands = [one.argv for one in plan.prepare]
+    commands += [
+        argv for step in (*plan.setup, *plan.begin, *plan.finish) for argv in (*step.apply, *step.undo)
+    ]
+    lines = [argv[2] for argv in commands if argv[:2] == ("sh", "-c")]
+    assert len(lines) > 20
+    assert not [line for line in lines if "@r" in line or "/z" in line]
+
+
+def test_nftables_need_no_proxy() -> None:
+    plan = plan_with(data_path="nft", form="paper")
+    assert not [one for one in plan.processes if one.role == "proxy"]
+    assert [one.id for one in plan.setup if one.id.startswith("nft")] == ["nft-meta1", "nft-server"]
+    assert "paper" in next(one.argv for one in plan.prepare if one.id == "plan")
+
+
+def test_clients_are_dealt_to_resolvers() -> None:
+    experiment = dataclasses.replace(
+        BASE, hierarchy=Hierarchy(synth=World(), resolver=("bind", "unbound")), topology=Topology(clients=3)
+    )
+    plan = make(experiment, FACTS)
+    ends = {link.a: link.b for link in plan.network.links if link.a_if == "data"}
+    assert ends == {"client1": "server", "client2": "server2", "client3": "server"}
+    guards = {file.path: file.content or "" for file in plan.files if "guard-" in file.path}
+    assert '"data1", "data3"' in guards["@run@/guard-server.nft"]
+    assert '"data2"' in guards["@run@/guard-server2.nft"]
+
+
+def test_names_of_the_emulated_world_are_asked_for() -> None:
+    experiment = dataclasses.replace(BASE, trace=None, synth={"profile": "recursive", "queries": 5})
+    plan = make(experiment, FACTS)
+    synth = next(one.argv for one in plan.prepare if one.id == "synth")
+    assert "@run@/world/names.txt" in synth
+    assert [one.id for one in plan.prepare].index("zones") < [one.id for one in plan.prepare].index("synth")
+
+
+def test_links_do_not_overlap() -> None:
+    found = [
+        address
+        for resolver in range(1, 9)
+        for instance in range(1, 9)
+        for pair in link_addresses(resolver, instance, 8)
+        for address in pair
+    ]
+    assert len(set(found)) == len(found) == 8 * 8 * 4
+    assert upstream(11) == ("198.19.254.11", "fd00:198:19:fe::b")
+
+
+def test_hosts_of_a_hierarchy_lead_to_nowhere_and_real_ones_where_they_do() -> None:
+    out = [one for one in plan_with(instances=2).network.routes if one.to == "0.0.0.0/0"]
+    assert {(one.host, one.interface) for one in out} == {
+        (host, "outside") for host in ("server", "meta1", "meta2")
+    }
+    real = make(BASE, FACTS, Management(("192.0.2.0/24",)))
+    assert not [one for one in real.network.routes if one.to == "0.0.0.0/0"]
+    assert not [one for one in real.network.links if one.a_if == "outside"]
+
+
+def address_map(folder: Path) -> zone_plan.AddressMap:
+    path = folder / "map.tsv"
+    path.write_text(MAP, encoding="ascii")
+    return zone_plan.read_map(path)
+
+
+def test_a_map_is_read(tmp_path: Path) -> None:
+    found = address_map(tmp_path)
+    assert found.instances == (1, 2)
+    assert found.towards(2) == {
+        "198.41.0.4": Pair("198.18.128.2", "fd00:198:18::2"),
+        "2001:db8::1": Pair("198.18.128.4", "fd00:198:18::4"),
+    }
+    assert found.resolvers[2] == Pair("198.19.254.2", "")
+
+
+@pytest.mark.parametrize("text", ["", "#reprise-map 2\n", "#reprise-map 1\noqda\t1\n"])
+def test_a_broken_map_is_refused(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "map.tsv"
+    path.write_text(text, encoding="ascii")
+    with pytest.raises(RepriseError, match=r"no (address map|line of an address map)"):
+        zone_plan.read_map(path)
+
+
+def test_rulesets_hold_the_map_by_family(tmp_path: Path) -> None:
+    found = address_map(tmp_path)
+    text = nftables.resolver_ruleset(found.towards(1), zones.sink_of("198.18.128.0/17", "fd00:198:18::/48"))
+    assert "198.41.0.4 : 198.18.128.1" in text
+    assert "2001:db8::1 : fd00:198:18::3" in text
+    assert "198.41.0.4 : fd00" not in text
+    assert "ip daddr set 198.18.255.255 accept" in text
+    back = nftables.meta_ruleset(
+        list(found.resolvers.values()),
+        [[Pair("198.18.128.1", "fd00:198:18::1")], [Pair("198.18.128.2", "")]],
+        Pair("198.18.255.255", "fd00:198:18::f"),
+    )
+    assert "198.18.128.1 : goto to4r1" in back
+    assert "198.18.128.2 : goto to4r2" in back
+    assert "ip daddr set 198.19.254.2" in back
+    assert "to6r2" not in back  # the second resolver has no IPv6
+
+
+def test_addresses_and_routes_are_batches(tmp_path: Path) -> None:
+    found = address_map(tmp_path)
+    assert zones.addresses(found, 1).splitlines() == [
+        "addr replace 198.18.128.1/32 dev lo", "addr replace fd00:198:18::1/128 dev lo nodad",
+        "addr replace 198.18.128.2/32 dev lo", "addr replace fd00:198:18::2/128 dev lo nodad",
+    ]  # fmt: skip
+    hops = [zones.NextHop(1, 2, ("198.19.253.6", "fd00:198:19:fd::6"))]
+    assert zones.routes(found, 1, hops).splitlines() == [
+        "route replace 198.18.128.3/32 via 198.19.253.6",
+        "route replace fd00:198:18::3/128 via fd00:198:19:fd::6",
+    ]
+
+
+def test_guards_let_only_answers_out_to_clients() -> None:
+    text = nftables.guard_ruleset(nftables.Guarded(clients=["data1"], ports=[53]))
+    assert 'oifname { "data1" } udp sport { 53 } @th,80,1 1 accept' in text
+    assert "dport { 53, 443, 853 } counter name dns_ports drop" in text
+    assert "icmp type != echo-request counter name errors drop" in text  # what pings outside is told
+    assert "sport" not in nftables.guard_ruleset(nftables.Guarded(["data1"], ["fd00::/64"]))
+
+
+def test_what_guards_counted_names_host_and_counter(tmp_path: Path) -> None:
+    def counted(dns: int) -> str:
+        return json.dumps(
+            {"nftables": [{"metainfo": {}}, {"counter": {"name": "dns_ports", "packets": dns}},
+                          {"counter": {"name": "errors", "packets": 7}}]}
+        )  # fmt: skip
+
+    (tmp_path / "guard-server.json").write_text(counted(3))
+    (tmp_path / "guard-meta1.json").write_text(counted(0))
+    (found,) = hoststeps.guarded(tmp_path)
+    assert (found.host, found.packets) == ("server", 3)
+    assert "to ports 53, 853 or 443" in found.what
+    assert "guard's counter dns_ports" in found.what
+    (tmp_path / "guard-meta1.json").write_text("cut")
+    first = hoststeps.guarded(tmp_path)[0]
+    assert (first.host, first.what) == ("meta1", "may have left unseen: its guard cannot be read")
+
+
+SITE = resolvers.Site(
+    "/r", "/p/hints", "/p/key", "/p/anchors", ("192.0.2.1", "2001:db8::1"), upstream(1), "u", 9000
+)
+
+
+@pytest.mark.parametrize(
+    ("kind", "validating", "plain"),
+    [
+        ("bind", 'include "/p/anchors"', "dnssec-validation no"),
+        ("unbound", "validator iterator", 'module-config: "iterator"'),
+        ("knot-resolver", "trust_anchors.add_file", "NO_MINIMIZE', true"),
+    ],
+)
+def test_resolvers_follow_the_keys(kind: str, validating: str, plain: str) -> None:
+    server = Server(kind="hierarchy")
+    text = resolvers.config(kind, server, Hierarchy(), dataclasses.replace(SITE, extra="EXTRA"))
+    assert validating in text
+    assert "/p/hints" in text
+    assert "198.19.254.1" in text and "fd00:198:19:fe::1" in text
+    assert text.rstrip().endswith("EXTRA")
+    other = resolvers.config(kind, server, Hierarchy(validate=False, qname_minimisation=False), SITE)
+    assert validating not in other
+    assert plain in other
+
+
+def test_lines_of_the_users_own_join_nameds_options() -> None:
+    lines = """// a comment; options { no }
+max-cache-size 8m; recursive-clients 7;  # ours is 100000
+options { prefetch 0; forwarders { 192.0.2.1; }; };
+logging { channel "a;b" { null; }; };
+"""
+    text = resolvers.named(Server(kind="hierarchy"), Hierarchy(), dataclasses.replace(SITE, extra=lines))
+    options = text.partition("options {")[2].partition("\n};\n")[0]
+    for line in ("max-cache-size 8m;", "recursive-clients 7;", "prefetch 0;", "forwarders { 192.0.2.1; };"):
+        assert f"    {line}\n" in options + "\n"
+    assert "100000" not in text and "comment" not in text
+    assert text.endswith('\nlogging { channel "a;b" { null; }; };\n')
+    cut = resolvers.named(Server(kind="hierarchy"), Hierarchy(), dataclasses.replace(SITE, extra="zone { x;"))
+    assert cut.endswith("zone { x;\n")
+
+
+def test_meta_servers_answer_alike_each_time() -> None:
+    site = MetaSite("/f{}", "/plan", "bind", 1232, True, 20_000)
+    text = meta_servers.named(site, 2)
+    for line in ('directory "/f2"', "rrset-order { order none; }", "answer-cookie no", "max-udp-size 1232",
+                 'include "/plan/views-2.conf"'):  # fmt: skip
+        assert line in text
+    stanza = meta_servers.nsd(site, 1, 7, [Pair("198.18.128.1", ""), Pair("198.18.128.2", "fd00:198:18::2")])
+    assert stanza.count("ip-address:") == 3
+    assert "round-robin: no" in stanza and "/f1/xfrd-7.state" in stanza
+
+
+def test_many_slots_become_ready_and_end_together(tmp_path: Path) -> None:
+    server = tmp_path / "server"
+    server.write_text('#!/bin/sh\necho "$3 nsd started" >&2\nexec sleep 300\n')
+    server.chmod(0o755)
+    listed = tmp_path / "list"
+    listed.write_text("".join(f"/with space/{number}\n" for number in range(20)))
+    argv = [sys.executable, "-m", "cli.servers.slots", str(server), str(listed)]
+    with subprocess.Popen(argv, stderr=subprocess.PIPE, text=True, cwd=programs.ROOT) as process:
+        assert process.stderr is not None
+        said = list(iter(process.stderr.readline, "level=info event=ready\n"))
+        assert sorted(said) == sorted(f"/with space/{number} nsd started\n" for number in range(20))
+        process.terminate()
+        assert process.wait(20) == 0
+
+
+def test_only_key_signing_keys_are_anchors() -> None:
+    keys = ". 3600 IN DNSKEY 257 3 13 AAAA BBBB\n. 3600 IN DNSKEY 256 3 13 CCCC\n; a comment\n"
+    assert meta_servers.bind_anchors(keys) == 'trust-anchors {\n    . static-key 257 3 13 "AAAABBBB";\n};\n'
+    assert meta_servers.bind_anchors("") == ""
+
+
+def test_the_summary_of_a_plan_names_what_does_not_work() -> None:
+    report = {
+        "failed": [{"zone": "", "file": "x.zone", "line": 3, "why": "no SOA"}],
+        "unroutable": [],
+        "unserved": [{"zone": f"{n}.", "why": "no address"} for n in range(9)],
+    }
+    text = zone_plan.summary(report, 0.0)
+    assert "1 zones that do not load:\n    x.zone: no SOA\n" in text
+    assert "9 zones nobody serves:" in text and "    ...\n" in text
+    assert "addresses" not in text
+    first, second = zone_plan.warnings(report)
+    assert first == "the plan has 1 zones that do not load: x.zone: no SOA"
+    assert second.startswith("the plan has 9 zones nobody serves: 0.: no address; ") and second.endswith(
+        "..."
+    )
+
+
+TRUSTED = {
+    "trusted": [
+        {"zone": ".", "file": "root.zone", "from": 1_000, "until": 2_000},
+        {"zone": "com.", "file": "com.zone", "from": 500, "until": 3_000},
+        {"zone": "net.", "file": "net.zone"},
+    ]
+}
+
+
+@pytest.mark.parametrize(
+    ("now", "refused", "state", "zone", "mend"),
+    [
+        (1_500, ("expired", "early"), "", "", ""),
+        (2_001, ("expired",), "that are no longer valid", ". (until 1970-01-01 00:33 UTC)", "BIND"),
+        (700, ("expired", "early"), "that are not valid yet", ". (from 1970-01-01 00:16 UTC)", "unbound"),
+        (1_500, ("missing",), "although their parent has a DS record", "net.", '"keep"'),
+    ],
+)
+def test_signatures_out_of_date_are_told(
+    now: int, refused: tuple[str, ...], state: str, zone: str, mend: str
+) -> None:
+    if not state:
+        zone_plan.check_signatures(TRUSTED, refused, now)
+        return
+    with pytest.raises(RepriseError) as caught:
+        zone_plan.check_signatures(TRUSTED, refused, now)
+    assert f"{state}: {zone}" in caught.value.what
+    assert "hierarchy.validate = false" in caught.value.mend and mend in caught.value.mend
+    assert state in zone_plan.summary(TRUSTED, now)
+
+
+@pytest.mark.parametrize(
+    ("keys", "refused"),
+    [
+        ({}, ["expired", "early", "missing"]),
+        ({"expired_signatures": "accept"}, ["missing", "early"]),
+        ({"expired_signatures": "accept", "resolver": "unbound"}, ["missing"]),
+        ({"expired_signatures": "keep"}, []),
+        ({"validate": False}, []),
+    ],
+)
+def test_the_plan_refuses_what_no_resolver_could_validate(
+    keys: dict[str, object], refused: list[str]
+) -> None:
+    plan = plan_with(**keys)
+    words = next(step.argv for step in plan.prepare if step.id == "plan")
+    assert [words[at + 1] for at, word in enumerate(words) if word == "--refuse-signatures"] == refused
+
+
+def test_refused_zones_are_read_off_the_log(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text(
+        "1 zone a.com/IN/c3: loading from master file /w/a.com.zone failed: syntax error\n"
+        "2 zone b.com/IN: loading from master file /w/b failed: no SOA\n3 zone c.com/IN/c1: loaded serial 1\n"
+    )
+    assert ready.refused(REFUSED["bind"], log) == "2 zones did not load: a.com (syntax error), b.com (no SOA)"
+    log.write_text("[x] nsd[2]: error: zone bad.com file bad.zone read with 1 errors\n")
+    assert "bad.com" in ready.refused(REFUSED["nsd"], log)
+    assert ready.refused(REFUSED["nsd"], tmp_path / "none") == ""
+
+
+def test_counters_of_all_proxies_of_a_host_are_added(tmp_path: Path) -> None:
+    for turn in range(2):
+        path = tmp_path / f"proxy-server-{turn}.json"
+        counted = {
+            "upstream": {"udp_queries": 5, "tcp_connections": turn},
+            "packets": {"unmapped": 2, "lost": 3},
+            "unmapped": [{"address": "192.0.2.9", "packets": 2}],
+            "counted_until_ns": 2**62 if turn else 1,  # the first has ended, the second is ahead
+        }
+        path.write_text(json.dumps(counted))
+    (tmp_path / "proxy-server2-0.json").write_text("{}")
+    found = resolver_stats.of_proxy(tmp_path, "proxy-server-")
+    assert found == {
+        "udp_queries": 10, "tcp_connections": 1, "unmapped_packets": 4, "lost_packets": 6,
+        "unmapped": {"192.0.2.9": 4},
+    }  # fmt: skip

@@ -1,0 +1,65 @@
+"""[mutate] of an experiment: rules that change the trace before it is played."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from cli.experiment.experiment import Experiment
+from cli.plan.planned import RESULTS, RUN, Facts, File, Step
+
+RULE_FILE = f"{RUN}/rules.toml"
+CHANGED = f"{RESULTS}/trace.rps"
+REPORT = f"{RESULTS}/mutate.json"
+
+
+def files(experiment: Experiment) -> tuple[File, ...]:
+    """The rules written in the experiment, as a rule file."""
+    mutate = experiment.mutate
+    return (File(RULE_FILE, rule_file(mutate.rule)),) if mutate and mutate.rule else ()
+
+
+def steps(experiment: Experiment, facts: Facts, trace: str) -> tuple[Step, ...]:
+    """The mutator's run from `trace` to CHANGED, with the rules of the file before the experiment's own."""
+    mutate = experiment.mutate
+    if mutate is None:
+        return ()
+    argv = (
+        facts.programs["reprise-mutator"],
+        "mutate",
+        trace,
+        "-o",
+        CHANGED,
+        "--report",
+        REPORT,
+        *(text for port in experiment.replay.ports for text in ("--port", str(port))),
+        *(("--rules", mutate.rules) if mutate.rules else ()),
+        *(("--rules", RULE_FILE) if mutate.rule else ()),
+        *(("--seed", str(mutate.seed)) if mutate.seed is not None else ()),
+        *(("--malformed", mutate.malformed) if mutate.malformed else ()),
+        *(("--jobs", str(facts.cores)) if facts.cores > 1 else ()),
+    )
+    return (Step("mutate", "changing the trace", argv),)
+
+
+def rule_file(rules: tuple[Mapping[str, Any], ...]) -> str:
+    """Rule tables of an experiment as the text of a rule file."""
+    return "".join(f"[[rule]]\n{_lines(rule)}" for rule in rules)
+
+
+def _lines(table: Mapping[str, Any]) -> str:
+    return "".join(f"{_key(key)} = {_value(value)}\n" for key, value in table.items())
+
+
+def _key(key: str) -> str:
+    return key if key.replace("-", "").replace("_", "").isalnum() and key.isascii() else json.dumps(key)
+
+
+def _value(value: Any) -> str:
+    """A TOML value; what JSON writes for texts, numbers, booleans and lists of them is TOML too."""
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{_key(key)} = {_value(one)}" for key, one in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(_value(one) for one in value) + "]"
+    return json.dumps(value)

@@ -1,0 +1,325 @@
+"""The local topology as values: hosts, links, addresses, routes, sysctls. Nothing here touches the system.
+
+The controller talks to every client over its own link, every client to the server over its own link. The
+server's service addresses lie on its loopback. There is no route to anywhere else, so nothing can leak: where
+the server sees the trace's own addresses as sources, its default route ends at the client.
+198.18.0.0/15 is set aside for benchmarks (RFC 2544, RFC 6890); the fd00::/8 prefix is a private one (RFC
+4193).
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass
+
+from cli.experiment import addresses
+
+CONTROLLER = "controller"
+SERVER = "server"
+SERVICE_V4 = "198.19.255.53"
+SERVICE_V6 = "fd00:198:19:ff::53"
+_CLIENT_MAC = "02:72:65:70:00:01"
+_SERVER_MAC = "02:72:65:70:00:02"
+_OURS, _NOBODYS = "100", "101"  # routing tables of source mode packet
+# A table of connections for each host, as on a machine of its own: the kernel's shared one would make looking
+# through one host's sockets cost as much as all of them.
+_BUCKETS = "262144"
+_EVERYTHING = ("0.0.0.0/0", "::/0")
+
+
+@dataclass(frozen=True)
+class Host:
+    """One network namespace."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Link:
+    """A veth pair; addresses in CIDR form."""
+
+    a: str
+    b: str
+    a_if: str
+    b_if: str
+    a_addresses: tuple[str, ...]
+    b_addresses: tuple[str, ...]
+    mtu: int = 1500
+    a_mac: str = ""  # "": as the kernel chooses
+    b_mac: str = ""
+
+
+@dataclass(frozen=True)
+class Address:
+    """An address on an interface that is no end of a link (a loopback)."""
+
+    host: str
+    interface: str
+    address: str
+
+
+@dataclass(frozen=True)
+class Route:
+    """A route of one host: via a neighbour, or of a kind ("local", "blackhole") on an interface."""
+
+    host: str
+    to: str
+    via: str = ""
+    kind: str = ""
+    interface: str = ""
+    table: str = "main"
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Packets of a protocol ("" = all) look into a table too; lower priorities first, "main" has 32766."""
+
+    host: str
+    family: int  # 4 or 6
+    priority: int
+    table: str
+    protocol: str = ""
+
+
+@dataclass(frozen=True)
+class Neighbour:
+    """A neighbour that is known for good."""
+
+    host: str
+    address: str
+    mac: str
+    interface: str
+
+
+@dataclass(frozen=True)
+class Sysctl:
+    """A kernel setting of one host's network namespace, set before its links exist.
+
+    Host "" is the namespace in which the hosts are made; its settings come first.
+    """
+
+    host: str
+    key: str
+    value: str
+
+
+@dataclass(frozen=True)
+class Network:
+    """The whole; with kind "host" every process runs in the machine's own network and the lists are empty."""
+
+    kind: str
+    hosts: tuple[Host, ...] = ()
+    links: tuple[Link, ...] = ()
+    addresses: tuple[Address, ...] = ()
+    routes: tuple[Route, ...] = ()
+    rules: tuple[Rule, ...] = ()
+    neighbours: tuple[Neighbour, ...] = ()
+    sysctls: tuple[Sysctl, ...] = ()
+
+
+def client(index: int) -> str:
+    """Name of the client number `index`, from 1."""
+    return f"client{index}"
+
+
+def control_address(index: int) -> str:
+    """The address on which the distributor of client `index` listens."""
+    return f"198.18.{index}.2"
+
+
+def server(index: int) -> str:
+    """Name of the server's host number `index`, from 1; further ones are further resolvers under test."""
+    return SERVER if index == 1 else f"{SERVER}{index}"
+
+
+def server_of(client_index: int, servers: int) -> int:
+    """The number of the server that a client asks, where there are several with the same addresses."""
+    return (client_index - 1) % servers + 1
+
+
+def own_prefixes(clients: int) -> tuple[str, ...]:
+    """Where the testbed's own addresses lie: no source that the server sees can be one of them."""
+    links = (
+        prefix
+        for index in range(1, clients + 1)
+        for prefix in (
+            f"198.18.{index}.0/24",
+            f"198.19.{index}.0/24",
+            f"fd00:198:19:{index}::/64",
+        )
+    )
+    return (*addresses.SERVICE_PREFIXES, *links)
+
+
+def source_prefixes(index: int, clients: int) -> tuple[str, str]:
+    """The prefixes out of which client `index` of `clients` gives every source an address (mode mapped)."""
+    bits = 8 + (clients - 1).bit_length()
+    v4 = ipaddress.ip_network(("10.0.0.0", 8))
+    part = int(v4.network_address) + ((index - 1) << (32 - bits))
+    return f"{ipaddress.IPv4Address(part)}/{bits}", f"fd00:6d61:{index:x}::/64"
+
+
+def local(
+    clients: int,
+    listen_queue: int,
+    source_mode: str = "ports",
+    peers: tuple[str, ...] = (),
+    servers: int = 1,
+) -> Network:
+    """The topology with `clients` clients, each at one of `servers` servers with the same addresses.
+
+    `peers` are further addresses of the servers.
+    """
+    indices = range(1, clients + 1)
+    hosts = [server(index) for index in range(1, servers + 1)]
+    names = [CONTROLLER, *(client(index) for index in indices), *hosts]
+    fixed = source_mode == "packet"
+    services = (SERVICE_V4, SERVICE_V6, *peers)
+    return Network(
+        kind="namespaces",
+        hosts=tuple(Host(name) for name in names),
+        links=tuple(link for index in indices for link in (_control(index), _data(index, servers, fixed))),
+        addresses=tuple(Address(host, "lo", whole(one)) for host in hosts for one in services),
+        routes=tuple(
+            route
+            for index in indices
+            for route in (*_routes(index, services), *_source_routes(index, clients, servers, source_mode))
+        ),
+        rules=_rules() if fixed else (),
+        neighbours=_neighbours() if fixed else (),
+        sysctls=(
+            Sysctl("", "net/ipv4/tcp_child_ehash_entries", _BUCKETS),
+            *(one for name in names for one in sysctls(name, listen_queue, name not in (CONTROLLER, *hosts))),
+        ),
+    )
+
+
+def whole(address: str) -> str:
+    """An address alone, in CIDR form."""
+    return f"{address}/{128 if ':' in address else 32}"
+
+
+def _source_routes(index: int, clients: int, servers: int, source_mode: str) -> tuple[Route, ...]:
+    """The ways of the sources' addresses.
+
+    The server sends answers back through the client. There every address is the client's own (AnyIP: a local
+    route; that of the main table gives way to the links' more specific ones). In mode packet that holds for
+    TCP only, by tables behind the main one: for the rest its kernel would answer with port unreachable, so
+    they go nowhere.
+    """
+    v4, v6 = f"198.19.{index}.1", f"fd00:198:19:{index}::1"
+    here, there = client(index), server(server_of(index, servers))
+    if source_mode == "addresses":
+        return (
+            Route(here, "0.0.0.0/0", kind="local", interface="lo"),
+            Route(here, "::/0", kind="local", interface="lo"),
+            Route(there, "0.0.0.0/0", v4),
+            Route(there, "::/0", v6),
+        )
+    if source_mode == "mapped":
+        own4, own6 = source_prefixes(index, clients)
+        return (
+            Route(here, own4, kind="local", interface="lo"),
+            Route(here, own6, kind="local", interface="lo"),
+            Route(there, own4, v4),
+            Route(there, own6, v6),
+        )
+    if source_mode == "packet":
+        return (
+            *(Route(here, to, kind="local", interface="lo", table=_OURS) for to in _EVERYTHING),
+            *(Route(here, to, kind="blackhole", table=_NOBODYS) for to in _EVERYTHING),
+            Route(there, "0.0.0.0/0", v4),
+            Route(there, "::/0", v6),
+        )
+    return ()
+
+
+def _rules() -> tuple[Rule, ...]:
+    """Source mode packet, see `_source_routes`: what the main table does not know."""
+    here = client(1)
+    return tuple(
+        rule
+        for family in (4, 6)
+        for rule in (
+            Rule(here, family, 40_000, _OURS, "tcp"),
+            Rule(here, family, 40_001, _NOBODYS),
+        )
+    )
+
+
+def _neighbours() -> tuple[Neighbour, ...]:
+    """Both ends of the data link of client 1: no address resolution in the middle of a burst."""
+    here, there = (client(1), "data"), (SERVER, "data1")
+    return (
+        *(
+            Neighbour(*here[:1], address, _SERVER_MAC, here[1])
+            for address in ("198.19.1.2", "fd00:198:19:1::2")
+        ),
+        *(
+            Neighbour(*there[:1], address, _CLIENT_MAC, there[1])
+            for address in ("198.19.1.1", "fd00:198:19:1::1")
+        ),
+    )
+
+
+def _control(index: int) -> Link:
+    return Link(
+        CONTROLLER,
+        client(index),
+        f"control{index}",
+        "control",
+        (f"198.18.{index}.1/24",),
+        (f"{control_address(index)}/24",),
+    )
+
+
+def _data(index: int, servers: int, fixed: bool) -> Link:
+    return Link(
+        client(index),
+        server(server_of(index, servers)),
+        "data",
+        f"data{index}",
+        (f"198.19.{index}.1/24", f"fd00:198:19:{index}::1/64"),
+        (f"198.19.{index}.2/24", f"fd00:198:19:{index}::2/64"),
+        a_mac=_CLIENT_MAC if fixed else "",
+        b_mac=_SERVER_MAC if fixed else "",
+    )
+
+
+def _routes(index: int, services: tuple[str, ...]) -> tuple[Route, ...]:
+    return tuple(
+        Route(
+            client(index),
+            whole(one),
+            f"fd00:198:19:{index}::2" if ":" in one else f"198.19.{index}.2",
+        )
+        for one in services
+    )
+
+
+def sysctls(host: str, listen_queue: int, is_client: bool = False) -> tuple[Sysctl, ...]:
+    """No forwarding (first: it resets others), no router advertisements, no duplicate address detection (it
+    delays addresses by 1 s); and room for TCP connections: ports, queues, TIME-WAIT.
+
+    A client takes a port in TIME-WAIT again after a second (tcp_tw_reuse): with a fresh connection for each
+    query one address would be out of ports after a minute of 1,000 queries a second.
+    """
+    values = {
+        "net/ipv4/ip_forward": "0",
+        "net/ipv6/conf/all/accept_ra": "0",
+        "net/ipv6/conf/default/accept_ra": "0",
+        "net/ipv6/conf/default/router_solicitations": "0",
+        "net/ipv6/conf/all/accept_dad": "0",
+        "net/ipv6/conf/default/accept_dad": "0",
+        "net/ipv6/conf/default/dad_transmits": "0",
+        "net/ipv4/conf/all/rp_filter": "0",
+        "net/ipv4/conf/default/rp_filter": "0",
+        "net/ipv4/ip_local_port_range": "1024 65535",
+        "net/ipv4/tcp_max_syn_backlog": "65536",
+        "net/ipv4/tcp_max_tw_buckets": "1000000",
+        "net/ipv4/tcp_no_metrics_save": "1",
+        "net/core/somaxconn": str(max(listen_queue, 4096)),
+    }
+    if is_client:
+        values["net/ipv4/tcp_tw_reuse"] = "1"
+    return tuple(Sysctl(host, key, value) for key, value in values.items())

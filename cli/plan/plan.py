@@ -1,0 +1,313 @@
+"""From an experiment to one plan: the only place where command lines are composed.
+
+The plan is a value; `make` is pure. In it `@run@` stands for the private runtime folder, `@results@` for the
+results folder and `@pid:ID@` for the process number of a process started earlier.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+from cli.experiment.experiment import Experiment, as_dict
+from cli.plan import (
+    delay,
+    generated,
+    guards,
+    hierarchy,
+    host_counters,
+    mutation,
+    network,
+    privileges,
+    replay_options,
+    server_plan,
+)
+from cli.plan.network import Network
+from cli.plan.planned import (
+    RESULTS,
+    RUN,
+    Facts,
+    File,
+    Folder,
+    HostStep,
+    Management,
+    Plan,
+    Process,
+    Ready,
+    Step,
+    Stop,
+)
+
+CONTROL_PORT = 8053
+_SHARED_PORT = 18053  # first control port where all processes share the machine's own network
+LOOPBACK = "127.0.0.1"
+
+
+def make(experiment: Experiment, facts: Facts, management: Management | None = None) -> Plan:
+    """The plan of an experiment on a machine, or for real hosts with their management network."""
+    if management is not None:
+        guards.check(experiment, management)
+    clients = range(1, experiment.topology.clients + 1)
+    side = hierarchy if experiment.world else server_plan
+    copies, facts = privileges.files(facts), privileges.moved(facts)
+    before = (*delay.processes(experiment, facts), *side.processes(experiment, facts))
+    distributors = tuple(_distributor(experiment, facts, index, before) for index in clients)
+    controller = _controller(experiment, facts, distributors)
+    net = _network(experiment, management)
+    return Plan(
+        run=facts.run,
+        experiment=experiment,
+        network=net,
+        folders=(
+            *privileges.folders(facts),
+            *side.folders(experiment, facts),
+            Folder(f"{RESULTS}/logs"),
+        ),
+        files=(
+            *copies,
+            *guards.files(experiment, management),
+            *side.files(experiment, facts),
+            *mutation.files(experiment),
+        ),
+        prepare=tuple(
+            dataclasses.replace(one, argv=privileges.command(one, experiment, facts))
+            for one in _steps(experiment, facts)
+        ),
+        processes=tuple(
+            dataclasses.replace(one, argv=privileges.command(one, experiment, facts))
+            for one in (*before, *distributors, *_client_samplers(experiment, facts), controller)
+        ),
+        user=facts.user,
+        main=controller.id,
+        setup=(
+            *guards.setup(experiment, management),
+            *(hierarchy.setup(experiment) if experiment.world else ()),
+            *delay.setup(experiment),
+        ),
+        begin=(
+            *host_counters.read(net, host_counters.BEFORE),
+            *_of_world(hierarchy.begin, experiment, facts),
+        ),
+        finish=(
+            *guards.counters(experiment, management),
+            *_of_world(hierarchy.finish, experiment, facts),
+            *host_counters.read(net),
+        ),
+    )
+
+
+def _of_world(
+    steps: Callable[[Experiment, Facts], tuple[HostStep, ...]], experiment: Experiment, facts: Facts
+) -> tuple[HostStep, ...]:
+    """A hierarchy's own reads. They lie within the hosts' counters in time, so that what is under way at the
+    first or the last of them does not look lost.
+    """
+    return steps(experiment, facts) if experiment.world else ()
+
+
+def _network(experiment: Experiment, management: Management | None) -> Network:
+    if not experiment.own_server:
+        return Network("host")
+    base = network.local(
+        experiment.topology.clients,
+        experiment.server.tcp_listen_queue,
+        experiment.replay.source_mode,
+        replay_options.peers(experiment),
+        len(experiment.world.resolvers) if experiment.world else 1,
+    )
+    return hierarchy.local(experiment, base, management is not None) if experiment.world else base
+
+
+def as_json(plan: Plan) -> dict[str, Any]:
+    """plan.json: keys whose value is None are left out, `from` is spelled as in docs/formats.md."""
+    value = dataclasses.asdict(plan)
+    value["experiment"] = as_dict(plan.experiment)
+    value["files"] = [_file_json(one) for one in plan.files]
+    return {"schema": value.pop("schema"), **value}
+
+
+def _file_json(file: File) -> dict[str, str]:
+    body = {"content": file.content} if file.content is not None else {"from": file.copy_of or ""}
+    return {"path": file.path, **body, "mode": file.mode}
+
+
+def trace_path(experiment: Experiment) -> str:
+    """The trace as it is given; one that is made lies in the results."""
+    if experiment.generate is not None:
+        return f"{RESULTS}/generated.tsv"
+    return experiment.trace or f"{RESULTS}/trace.pcap"
+
+
+def played_path(experiment: Experiment) -> str:
+    """The trace that is replayed: a changed one lies in the results."""
+    return mutation.CHANGED if experiment.mutate else trace_path(experiment)
+
+
+def _steps(experiment: Experiment, facts: Facts) -> tuple[Step, ...]:
+    world = experiment.world
+    steps = hierarchy.steps(experiment, facts) if world else []
+    if experiment.trace is None and experiment.generate is None and experiment.synth is not None:
+        argv = (
+            facts.programs["reprise-mutator"],
+            "synth",
+            *replay_options.synth(_synth_options(experiment)),
+            "-o",
+            trace_path(experiment),
+        )
+        steps.append(Step("synth", "making the trace", argv))
+    if experiment.generate is not None and experiment.mutate is not None:
+        words = generated.arguments(experiment.generate, experiment.wants_recursion, trace_path(experiment))
+        argv = facts.module("cli.plan.generated", *words)
+        steps.append(Step("generate", "making the queries", argv, facts.module_env))
+    steps += mutation.steps(experiment, facts, trace_path(experiment))
+    steps += delay.steps(experiment, facts, played_path(experiment))
+    steps += [] if world else server_plan.steps(experiment, facts)
+    hosts = [
+        f"{network.client(index)}={_control_address(experiment, index)}"
+        for index in range(1, experiment.topology.clients + 1)
+    ]
+    steps.append(
+        Step(
+            "certificates",
+            "making the run's certificates",
+            facts.module(
+                "cli.plan.certificates",
+                "--out",
+                f"{RUN}/tls",
+                *(("--owner", facts.user) if facts.user else ()),
+                *server_plan.certificate(experiment, facts),
+                *hosts,
+            ),
+            facts.module_env,
+        )
+    )
+    return tuple(steps)
+
+
+def _synth_options(experiment: Experiment) -> dict[str, Any]:
+    """[synth], with the names of the emulated hierarchy where it names none."""
+    names = hierarchy.names(experiment) if experiment.world else None
+    return {**(experiment.synth or {}), **({"names": names} if names else {})}
+
+
+def _control_address(experiment: Experiment, index: int) -> str:
+    return network.control_address(index) if experiment.own_server else LOOPBACK
+
+
+def _control_port(experiment: Experiment, index: int) -> int:
+    return CONTROL_PORT if experiment.own_server else _SHARED_PORT + index - 1
+
+
+def _queriers(experiment: Experiment, facts: Facts) -> int:
+    topology = experiment.topology
+    if experiment.replay.source_mode == "packet":
+        return 1
+    return topology.queriers or max(1, facts.cores // topology.clients)
+
+
+def _tls(name: str) -> tuple[str, ...]:
+    return ("--cert", f"{RUN}/tls/{name}.pem", "--key", f"{RUN}/tls/{name}.key", "--ca", f"{RUN}/tls/ca.pem")
+
+
+def _distributor(experiment: Experiment, facts: Facts, index: int, before: tuple[Process, ...]) -> Process:
+    name = network.client(index)
+    port = _control_port(experiment, index)
+    replay = experiment.replay
+    argv = (
+        facts.programs["reprise-querier"],
+        "distribute",
+        "--run-id",
+        facts.run,
+        "--listen",
+        f"{_control_address(experiment, index)}:{port}",
+        "--name",
+        name,
+        *_tls(name),
+        "--results",
+        RESULTS,
+        "--queriers",
+        str(_queriers(experiment, facts)),
+        "--early-us",
+        str(replay.early_us),
+        "--spin-us",
+        str(replay.spin_us),
+        *(("--realtime",) if replay.realtime else ()),
+        *(("--cpus", replay.cpus) if replay.cpus else ()),
+        *replay_options.source_prefixes(experiment, index),
+    )
+    return Process(
+        f"distributor-{name}",
+        "distributor",
+        name,
+        argv,
+        after=tuple(one.id for one in before),
+        ready=Ready("listen", port=port),
+        stop=Stop("SIGTERM", 10.0),
+    )
+
+
+def _client_samplers(experiment: Experiment, facts: Facts) -> tuple[Process, ...]:
+    if not experiment.sample.clients:
+        return ()
+    names = [network.client(index) for index in range(1, experiment.topology.clients + 1)]
+    return tuple(
+        server_plan.sampler(
+            f"sampler-{name}", name, ("querier", f"distributor-{name}"), name, experiment, facts
+        )
+        for name in names
+    )
+
+
+def _controller(experiment: Experiment, facts: Facts, distributors: tuple[Process, ...]) -> Process:
+    replay, server = experiment.replay, experiment.server
+    children = [
+        text
+        for index in range(1, experiment.topology.clients + 1)
+        for text in (
+            "--distributor",
+            f"{network.client(index)}={_control_address(experiment, index)}:"
+            f"{_control_port(experiment, index)}",
+        )
+    ]
+    addresses = (network.SERVICE_V4, network.SERVICE_V6) if experiment.own_server else server.addresses
+    argv = (
+        facts.programs["reprise-controller"],
+        *replay_options.trace_or_generator(experiment, played_path(experiment)),
+        "--run-id",
+        facts.run,
+        *children,
+        *_tls("controller"),
+        "--results",
+        RESULTS,
+        *(text for address in addresses for text in ("--server", address)),
+        "--server-port",
+        str(server.port),
+        *(text for port in replay.ports for text in ("--port", str(port))),
+        "--window-s",
+        _number(replay.window_s),
+        "--timeout-s",
+        _number(replay.timeout_s),
+        "--idle-timeout-s",
+        _number(replay.idle_timeout_s),
+        "--in-flight",
+        str(replay.in_flight),
+        "--max-lateness-s",
+        _number(replay.max_lateness_s),
+        *replay_options.options(experiment),
+        *replay_options.tls(experiment, server_plan.AUTHORITY, server_plan.NAME),
+        *(("--all-opcodes",) if replay.all_opcodes else ()),
+        *(("--answers",) if replay.answers else ()),
+    )
+    return Process(
+        "controller",
+        "controller",
+        network.CONTROLLER,
+        argv,
+        after=tuple(one.id for one in distributors),
+        stop=Stop("SIGINT", 15.0),
+    )
+
+
+def _number(value: float) -> str:
+    return f"{value:g}"

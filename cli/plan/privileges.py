@@ -1,0 +1,115 @@
+"""What the programs of a run may do: an unprivileged user, and of root's rights only those named here.
+
+`setpriv` starts each program with a bounding set that holds nothing else and with no_new_privs, so that
+neither it nor what it starts can get more. docs/privileges.md says why each right is needed. Proxies and
+servers give up root by themselves, once their devices and sockets are open.
+
+Without root the programs run as the user that started them, as before.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import pwd
+import subprocess
+from pathlib import Path
+
+from cli import linux, programs
+from cli.experiment.experiment import Experiment
+from cli.plan.planned import RESULTS, RUN, Facts, File, Folder, Process, Step
+
+USER = "nobody"
+_COPIED = "reprise-querier"  # its user may not see the folder that it is in
+_READ = ("dac_read_search",)  # traces, zones and Python lie in folders of the user's own
+_STEPS = ("plan", "synth", "mutate", "rtts")
+_ROLES = {"controller": _READ, "warm": _READ}
+_SOCKETS = ("net_admin",)
+_PACKETS = ("net_raw", "bpf", "perfmon", "ipc_lock")
+_REALTIME = ("sys_nice",)
+_PORTS = ("net_bind_service",)
+
+
+def user() -> str:
+    """The user that programs of a run become; "" where this process lacks a right to give, or the user."""
+    if os.geteuid() != 0:
+        return ""
+    every = (*_READ, *_SOCKETS, *_PACKETS, *_REALTIME, *_PORTS)
+    try:
+        argv = _setpriv(programs.packaged("setpriv"), USER, str(pwd.getpwnam(USER).pw_gid), every)
+    except KeyError:
+        return ""
+    return USER if subprocess.run([*argv, "true"], capture_output=True, check=False).returncode == 0 else ""
+
+
+def _setpriv(program: str, name: str, group: str, kept: tuple[str, ...]) -> tuple[str, ...]:
+    given = ",".join(("-all", *(f"+{one}" for one in kept)))
+    return (
+        program,
+        *("--reuid", name, "--regid", group, "--clear-groups", "--no-new-privs"),
+        *("--bounding-set", given, "--inh-caps", given, "--ambient-caps", given, "--"),
+    )
+
+
+def rights(one: Step | Process, experiment: Experiment) -> tuple[str, ...] | None:
+    """The capabilities of a step or process; None where it is started as root."""
+    if isinstance(one, Step):
+        return _READ if one.id in _STEPS else None
+    if one.role == "distributor":
+        replay = experiment.replay
+        packets = _PACKETS if replay.source_mode == "packet" else ()
+        return (*_SOCKETS, *packets, *(_REALTIME if replay.realtime else ()))
+    return _ROLES.get(one.role)
+
+
+def command(one: Step | Process, experiment: Experiment, facts: Facts) -> tuple[str, ...]:
+    """The command of a step or process that gives it its rights and no more."""
+    kept = rights(one, experiment)
+    if kept is None or not facts.user:
+        return one.argv
+    return (*_setpriv(facts.programs["setpriv"], facts.user, str(facts.user_group), kept), *one.argv)
+
+
+def server(argv: tuple[str, ...], name: str, facts: Facts) -> tuple[str, ...]:
+    """The command of a server that does not give up root by itself, as its packaged user."""
+    if not facts.user or not name:
+        return argv
+    return (*_setpriv(facts.programs["setpriv"], name, name, _PORTS), *argv)
+
+
+def moved(facts: Facts) -> Facts:
+    """The facts with programs where their user can start them."""
+    if not facts.user:
+        return facts
+    return dataclasses.replace(facts, programs={**facts.programs, _COPIED: f"{RUN}/{_COPIED}"})
+
+
+def files(facts: Facts) -> tuple[File, ...]:
+    """The copies that `moved` names."""
+    return (File(f"{RUN}/{_COPIED}", copy_of=facts.programs[_COPIED], mode="0755"),) if facts.user else ()
+
+
+def folders(facts: Facts) -> tuple[Folder, ...]:
+    """What the user writes into: results, and the plan of a hierarchy."""
+    return (Folder(RESULTS, owner=facts.user), Folder(f"{RUN}/plan", owner=facts.user)) if facts.user else ()
+
+
+def proxy_options(facts: Facts) -> tuple[str, ...]:
+    """Proxies open their device first, which may be root's alone."""
+    return ("--user", facts.user) if facts.user else ()
+
+
+def lend(results: Path, run: Path) -> Path:
+    """Shows the results in the run's folder, where its user can reach them: the folders above them may be
+    closed to him. Returns the place.
+    """
+    seen = run / "results"
+    seen.mkdir()
+    linux.mount(str(results), str(seen), "", linux.MS_BIND)
+    return seen
+
+
+def give_back(results: Path) -> None:
+    """Makes the results ours again when the run has ended, in whatever way."""
+    for path in (results, *results.rglob("*")):
+        os.chown(path, os.geteuid(), os.getegid(), follow_symlinks=False)

@@ -1,0 +1,262 @@
+"""The server's side of a plan: its zone, certificate, configuration, process and watchers."""
+
+from __future__ import annotations
+
+from cli.experiment.experiment import Experiment, Tls
+from cli.plan import delay, hierarchy_setup, network, replay_options
+from cli.plan.planned import RESULTS, RUN, Facts, File, Folder, Process, Ready, Step, Stop
+from cli.servers.servers import COMPLAINTS, Service, Site, bind_config, nsd_config
+
+NAME = "server.reprise.test"  # in the certificate of our own server
+AUTHORITY = f"{RUN}/tls/server-ca.pem"
+_CERTIFICATE = f"{RUN}/server/server"
+_CAPTURE_SETTLE_S = 1.5  # tcpdump fetches packets once a second and loses those it has not fetched
+
+
+def zone_path(experiment: Experiment, facts: Facts) -> str:
+    """The zone file the server reads: the user's own where the server may read it as it is."""
+    zone = experiment.server.zone
+    return f"{RUN}/zone" if zone is None or _needs_copy(facts) else zone
+
+
+def _needs_copy(facts: Facts) -> bool:
+    """Compressed zones, and all where the server drops to a user that may not see the user's folders."""
+    return facts.zone_compression is not None or bool(facts.server_user)
+
+
+def steps(experiment: Experiment, facts: Facts) -> list[Step]:
+    """Work before the server starts."""
+    return _zone_steps(experiment, facts) if experiment.own_server else _address_steps(experiment, facts)
+
+
+def certificate(experiment: Experiment, facts: Facts) -> tuple[str, ...]:
+    """Options of the certificates' step: a server that speaks TLS gets a key and a certificate of its own."""
+    if not (experiment.own_server and experiment.over_tls):
+        return ()
+    return (
+        "--server",
+        _CERTIFICATE,
+        "--server-ca",
+        AUTHORITY,
+        "--server-name",
+        NAME,
+        *(word for address in addresses(experiment) for word in ("--server-address", address)),
+        "--server-key",
+        (experiment.tls or Tls()).key,
+        *(("--server-owner", facts.server_user) if facts.server_user else ()),
+    )
+
+
+def addresses(experiment: Experiment) -> tuple[str, ...]:
+    """Where our own server listens."""
+    return (network.SERVICE_V4, network.SERVICE_V6, *replay_options.peers(experiment))
+
+
+def _address_steps(experiment: Experiment, facts: Facts) -> list[Step]:
+    """Asks the user's server by the transport of the replay: it need not know another."""
+    server, transport = experiment.server, experiment.replay.transport
+    port = (experiment.tls or Tls()).port if transport == "tls" else server.port
+    other = ("--transport", transport) if _connections_only(experiment) else ()
+    argv = facts.module("cli.executor.ready", "--port", str(port), *other, *server.addresses)
+    return [Step("ask", "asking the server", argv, facts.module_env)]
+
+
+def _zone_steps(experiment: Experiment, facts: Facts) -> list[Step]:
+    server, zone = experiment.server, zone_path(experiment, facts)
+    steps = []
+    if server.zone is not None and _needs_copy(facts):
+        argv = facts.module("cli.zones.zonefile", server.zone, zone)
+        steps.append(Step("unpack", "unpacking the zone", argv, facts.module_env))
+    elif server.zone is None and server.root_like is not None:
+        like = server.root_like
+        argv = facts.module(
+            "cli.zones.rootzone",
+            "--seed",
+            str(like.seed),
+            "--ds-share",
+            str(like.ds_share),
+            "--ksk-bits",
+            str(like.ksk_bits),
+            "--zsk-bits",
+            str(like.zsk_bits),
+            "--cache",
+            f"{facts.source_root}/build/zones",
+            "-o",
+            zone,
+        )
+        steps.append(Step("zone", "making and signing the zone", argv, facts.module_env))
+    check = (
+        (facts.programs["nsd-checkzone"],)
+        if server.kind == "nsd"
+        else (facts.programs["named-checkzone"], "-i", "none", "-k", "ignore")
+    )
+    steps.append(Step("checkzone", "checking the zone", (*check, facts.origin, zone)))
+    return steps
+
+
+def folders(experiment: Experiment, facts: Facts) -> tuple[Folder, ...]:
+    """The server's own folder."""
+    if not experiment.own_server:
+        return ()
+    return (Folder(f"{RUN}/server", "0755", facts.server_user),)
+
+
+def files(experiment: Experiment, facts: Facts) -> tuple[File, ...]:
+    """The server's configuration."""
+    server = experiment.server
+    site = Site(
+        f"{RUN}/server",
+        zone_path(experiment, facts),
+        facts.origin,
+        addresses(experiment),
+        facts.server_user,
+        facts.descriptors,
+        _tls_service(experiment),
+        _connections_only(experiment),
+    )
+    if server.kind == "nsd":
+        return (File(f"{RUN}/nsd.conf", nsd_config(server, site)),)
+    if server.kind == "bind":
+        # A copy, because Debian's AppArmor profile for /usr/sbin/named keeps it out of our folders.
+        return (
+            File(f"{RUN}/named.conf", bind_config(server, site)),
+            File(f"{RUN}/named", copy_of=facts.programs["named"], mode="0755"),
+        )
+    return ()
+
+
+def _tls_service(experiment: Experiment) -> Service | None:
+    if not experiment.over_tls:
+        return None
+    return Service((experiment.tls or Tls()).port, f"{_CERTIFICATE}.key", f"{_CERTIFICATE}.pem")
+
+
+def _connections_only(experiment: Experiment) -> bool:
+    return experiment.replay.transport in ("tcp", "tls", "stateless-tcp")
+
+
+def processes(experiment: Experiment, facts: Facts) -> tuple[Process, ...]:
+    """The server and what watches it; none where the server is the user's."""
+    if not experiment.own_server:
+        return ()
+    watched = ("server", "server")
+    found = [
+        _server(experiment, facts),
+        sampler("sampler", network.SERVER, watched, "server", experiment, facts),
+    ]
+    if experiment.sample.capture:
+        found.append(capture(experiment, facts))
+    return tuple(found)
+
+
+def _server(experiment: Experiment, facts: Facts) -> Process:
+    server = experiment.server
+    if server.kind == "nsd":
+        argv: tuple[str, ...] = (facts.programs["nsd"], "-d", "-c", f"{RUN}/nsd.conf")
+    else:
+        user = ("-u", facts.server_user) if facts.server_user else ()
+        argv = (f"{RUN}/named", "-g", "-c", f"{RUN}/named.conf", "-n", str(server.processes), *user)
+    ready = Ready(
+        "dns",
+        port=server.port,
+        addresses=(network.SERVICE_V4, network.SERVICE_V6),
+        origin=facts.origin,
+        source=network.SERVER if experiment.rtt else network.client(1),  # answers to clients are late
+        timeout_s=server.ready_s,
+        udp=not _connections_only(experiment),
+        tls_port=service.port if (service := _tls_service(experiment)) else 0,
+    )
+    read = tuple(one.path for one in files(experiment, facts))
+    return Process(
+        "server",
+        "server",
+        network.SERVER,
+        argv,
+        files=(*read, zone_path(experiment, facts)),
+        ready=ready,
+        stop=Stop("SIGTERM", 10.0),
+        complaints=COMPLAINTS[server.kind],
+    )
+
+
+def sampler(
+    ident: str, host: str, watched: tuple[str, str], file: str, experiment: Experiment, facts: Facts
+) -> Process:
+    """Samples a host and a process tree (a name and the id of its process in the plan) into FILE.csv."""
+    name, process = watched
+    argv = (
+        facts.programs["reprise-sampler"],
+        "--process",
+        f"{name}=@pid:{process}@",
+        "--hz",
+        str(experiment.sample.hz),
+        *(word for device in _tunnels(experiment) for word in ("--skip-interface", device)),
+        "-o",
+        f"{RESULTS}/{file}.csv",
+    )
+    return Process(
+        ident,
+        "sampler",
+        host,
+        argv,
+        after=(process,),
+        ready=Ready("log", text="sampling"),
+    )
+
+
+def _tunnels(experiment: Experiment) -> tuple[str, ...]:
+    """Devices through which packets pass a host a second time."""
+    by_proxy = experiment.world is not None and experiment.world.data_path == "tun"
+    return (*((hierarchy_setup.TUN,) if by_proxy else ()), *((delay.TUN,) if experiment.rtt else ()))
+
+
+def capture(experiment: Experiment, facts: Facts) -> Process:
+    """Packets of the service at the server's host."""
+    interface = "data1" if experiment.topology.clients == 1 else "any"
+    wanted = " or ".join(f"port {port}" for port in _ports(experiment))
+    if experiment.world:  # what a resolver asks goes by other addresses
+        hosts = " or ".join(f"host {address}" for address in addresses(experiment))
+        wanted = f"({wanted}) and ({hosts})"
+    return tcpdump(facts, "capture", network.SERVER, interface, "capture.pcap", wanted, ("server",))
+
+
+def tcpdump(
+    facts: Facts,
+    ident: str,
+    host: str,
+    interface: str,
+    file: str,
+    wanted: str,
+    after: tuple[str, ...] = (),
+) -> Process:
+    """A capture of a host's packets into a file of the results."""
+    argv = (
+        facts.programs["tcpdump"],
+        "-i",
+        interface,
+        "-n",
+        "-s",
+        "0",
+        "-B",
+        "65536",
+        "-Z",
+        "root",
+        "--time-stamp-precision=nano",
+        "-w",
+        f"{RESULTS}/{file}",
+        wanted,
+    )
+    return Process(
+        ident,
+        "capture",
+        host,
+        argv,
+        after=after,
+        ready=Ready("log", text="listening on"),
+        stop=Stop("SIGINT", 10.0, settle_s=_CAPTURE_SETTLE_S),
+    )
+
+
+def _ports(experiment: Experiment) -> tuple[int, ...]:
+    service = _tls_service(experiment)
+    return (experiment.server.port, *((service.port,) if service else ()))

@@ -1,0 +1,45 @@
+"""Imports between the packages of this folder point one way."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+from cli import programs
+
+# A package may import from those before it; "" is what lies in this folder itself.
+ORDER = ("", "experiment", "servers", "zones", "plan", "executor", "tools")
+COMMANDS = ("__main__", "bootstrap")  # start everything, and are imported by nothing else
+FOLDER = programs.ROOT / "cli"
+
+
+def imports(path: Path) -> Iterator[tuple[int, str]]:
+    """Line and full name of what a file imports from here."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "cli":
+            yield from ((node.lineno, f"{node.module}.{one.name}") for one in node.names)
+        elif isinstance(node, ast.Import):
+            yield from ((node.lineno, one.name) for one in node.names if one.name.startswith("cli."))
+
+
+def place(parts: tuple[str, ...]) -> int:
+    """Where in the order a file or an imported name is, after "cli"."""
+    if parts[0] in COMMANDS:
+        return len(ORDER)
+    return ORDER.index(parts[0]) if parts[0] in ORDER else 0
+
+
+def test_imports_between_packages_point_one_way() -> None:
+    wrong = [
+        f"{path.relative_to(programs.ROOT)}:{line} imports {name}"
+        for path in sorted(FOLDER.rglob("*.py"))
+        if not path.stem.endswith("_test")
+        for line, name in imports(path)
+        if place(tuple(name.split(".")[1:])) > place(path.relative_to(FOLDER).with_suffix("").parts)
+    ]
+    assert wrong == []
+
+
+def test_every_package_is_in_the_order() -> None:
+    assert {path.parent.name for path in FOLDER.glob("*/__init__.py")} == set(ORDER) - {""}

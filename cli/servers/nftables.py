@@ -1,0 +1,237 @@
+"""nftables rulesets as pure functions: the stateless rewriting of a hierarchy, and the guard of its hosts.
+
+The rewriting is the same map as the proxies'. It happens where packets are made, in the output hook: the
+kernel has chosen a way by the hosts' rules (any will do) and chooses again after the rewriting (chain type
+`route`). Datagrams are whole there and are cut into fragments later, so that no fragment lacks its ports. The
+kernel updates checksums, also half-made ones. Nothing is tracked: tables of connections would cost more
+than all the rest.
+
+The guard looks at what is about to leave (postrouting, after everything else): what neither goes over a link
+of the experiment to an address of the experiment nor answers its clients is dropped and counted, link-local
+and multicast addresses and the rest of the benchmark's prefix too. Of these only neighbor discovery passes,
+on the experiment's links. What kernels send on their own is dropped and is no leak: errors (a late answer
+meets a closed port), reports of groups, and neighbor discovery on other links. On a real host what goes to
+the operator's management network passes too.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+NAT = "reprise"
+GUARD = "reprise_guard"
+# The guard's counters, each in the words of a reason why a run is not clean.
+GUARD_WORDS = {
+    "dns_ports": "to ports 53, 853 or 443 tried to leave the experiment",
+    "elsewhere": "tried to leave the experiment",
+}
+_UNMAPPED_NAMES = 4_096  # addresses that are told by name; later ones are only counted
+
+
+@dataclass(frozen=True)
+class Pair:
+    """An address of each family, "" where there is none."""
+
+    v4: str = ""
+    v6: str = ""
+
+
+def resolver_ruleset(towards: Mapping[str, Pair], sink: Pair) -> str:
+    """A resolver's host: what goes to an OQDA leaves from it, towards `towards[OQDA]`.
+
+    What goes elsewhere is counted and sent to `sink`, where a meta-DNS-server's host drops it. Dropped here
+    it would be an error of the sending call: the resolver would know at once that nobody is there.
+    """
+    four = {oqda: pair.v4 for oqda, pair in towards.items() if ":" not in oqda and pair.v4}
+    six = {oqda: pair.v6 for oqda, pair in towards.items() if ":" in oqda and pair.v6}
+    return _table(
+        NAT,
+        f"""{_map("to4", "ipv4_addr : ipv4_addr", four)}{_map("to6", "ipv6_addr : ipv6_addr", six)}\
+    set unmapped4 {{ type ipv4_addr; size {_UNMAPPED_NAMES}; flags dynamic; counter; }}
+    set unmapped6 {{ type ipv6_addr; size {_UNMAPPED_NAMES}; flags dynamic; counter; }}
+    counter udp_queries {{ }}
+    counter tcp_connections {{ }}
+    counter rewritten {{ }}
+    counter unmapped {{ }}
+    chain upstream {{
+        notrack
+        meta l4proto udp counter name udp_queries
+        tcp flags & (syn | ack) == syn counter name tcp_connections
+        ip daddr @to4 counter name rewritten ip saddr set ip daddr ip daddr set ip daddr map @to4 accept
+        ip6 daddr @to6 counter name rewritten ip6 saddr set ip6 daddr ip6 daddr set ip6 daddr map @to6 accept
+        counter name unmapped
+        meta nfproto ipv4 update @unmapped4 {{ ip daddr }}
+        meta nfproto ipv6 update @unmapped6 {{ ip6 daddr }}
+        ip daddr set {sink.v4} accept
+        ip6 daddr set {sink.v6} accept
+    }}
+    chain output {{
+        type route hook output priority raw; policy accept;
+        oifname != "lo" meta l4proto {{ tcp, udp }} th dport 53 th sport != 53 goto upstream
+    }}
+""",
+    )
+
+
+def meta_ruleset(resolvers: Sequence[Pair], answers_of: Sequence[Iterable[Pair]], sink: Pair) -> str:
+    """A meta-DNS-server's host: what `answers_of[r]`'s addresses answer goes to resolver r, from the OQDA."""
+    four = [pair.v4 for pair in resolvers], [[p.v4 for p in pairs] for pairs in answers_of]
+    six = [pair.v6 for pair in resolvers], [[p.v6 for p in pairs] for pairs in answers_of]
+    chains = "".join(_answering("ip", 4, number, pair.v4) for number, pair in enumerate(resolvers, 1))
+    chains += "".join(_answering("ip6", 6, number, pair.v6) for number, pair in enumerate(resolvers, 1))
+    return _table(
+        NAT,
+        f"""    counter rewritten {{ }}
+{chains}{_map("from4", "ipv4_addr : verdict", _jumps(4, *four))}\
+{_map("from6", "ipv6_addr : verdict", _jumps(6, *six))}\
+    chain output {{
+        type route hook output priority raw; policy accept;
+        meta l4proto {{ tcp, udp }} th sport 53 ip saddr vmap @from4
+        meta l4proto {{ tcp, udp }} th sport 53 ip6 saddr vmap @from6
+    }}
+    chain arriving {{
+        type filter hook prerouting priority raw; policy accept;
+        ip daddr {sink.v4} drop
+        ip6 daddr {sink.v6} drop
+    }}
+""",
+    )
+
+
+def _jumps(family: int, resolvers: Sequence[str], addresses: Sequence[Sequence[str]]) -> dict[str, str]:
+    return {
+        address: f"goto to{family}r{number}"
+        for number, (resolver, own) in enumerate(zip(resolvers, addresses, strict=True), 1)
+        for address in own
+        if resolver and address
+    }
+
+
+def _answering(word: str, family: int, number: int, resolver: str) -> str:
+    if not resolver:
+        return ""
+    return f"""    chain to{family}r{number} {{
+        notrack
+        counter name rewritten {word} saddr set {word} daddr {word} daddr set {resolver} accept
+    }}
+"""
+
+
+@dataclass(frozen=True)
+class Guarded:
+    """What may leave a host: by `links` to `prefixes`, out of its service's `ports` by the links to `clients`
+    to any address, and into `tunnels`, whose packets come by again when their proxy writes them back.
+
+    What the host itself sends to the prefixes of its `management` may leave by any link, with what a kernel
+    needs to find neighbors there; not what has an address of the experiment as its source.
+    """
+
+    links: Sequence[str] = ()
+    prefixes: Sequence[str] = ()
+    clients: Sequence[str] = ()
+    ports: Sequence[int] = ()
+    tunnels: Sequence[str] = ()
+    management: Sequence[str] = ()
+
+
+def guard_ruleset(host: Guarded) -> str:
+    """The guard of a host."""
+    return _table(
+        GUARD,
+        f"""    counter dns_ports {{ }}
+    counter elsewhere {{ }}
+    counter errors {{ }}
+    counter kernel {{ }}
+    chain leaving {{
+        type filter hook postrouting priority 300; policy accept;
+        oifname {_names(("lo", *host.tunnels))} accept
+{_own_packets(host)}{_replies(host)}{_management(host)}\
+        icmp type != echo-request counter name errors drop
+        ip protocol igmp counter name kernel drop
+        icmpv6 type {{ {_KERNELS_OWN} }} counter name kernel drop
+        icmpv6 type != echo-request counter name errors drop
+        meta l4proto {{ tcp, udp }} th dport {{ 53, 443, 853 }} counter name dns_ports drop
+        counter name elsewhere drop
+    }}
+""",
+    )
+
+
+_NEIGHBOURS = "nd-neighbor-solicit, nd-neighbor-advert"
+_GROUPS = "mld-listener-report, mld-listener-done, mld2-listener-report"
+_KERNELS_OWN = f"{_NEIGHBOURS}, nd-router-solicit, {_GROUPS}"
+
+
+def _names(interfaces: Sequence[str]) -> str:
+    return "{ " + ", ".join(f'"{name}"' for name in interfaces) + " }"
+
+
+def _own_packets(host: Guarded) -> str:
+    if not host.links:
+        return ""
+    four, six = _by_family(host.prefixes)
+    names = _names(host.links)
+    return f"""        oifname {names} ip daddr {{ {four} }} accept
+        oifname {names} ip6 daddr {{ {six} }} accept
+        oifname {names} icmpv6 type {{ {_NEIGHBOURS} }} ip6 hoplimit 255 accept
+"""
+
+
+def _by_family(prefixes: Iterable[str]) -> tuple[str, str]:
+    """The prefixes as lists of sets, which may not overlap."""
+    every = [ipaddress.ip_network(one) for one in prefixes]
+    four = ipaddress.collapse_addresses(one for one in every if isinstance(one, ipaddress.IPv4Network))
+    six = ipaddress.collapse_addresses(one for one in every if isinstance(one, ipaddress.IPv6Network))
+    return ", ".join(map(str, four)), ", ".join(map(str, six))
+
+
+def _management(host: Guarded) -> str:
+    """Routers' advertisements come only to those who ask, and switches that look at reports of groups pass
+    neighbor solicitations only to those who report.
+    """
+    if not host.management:
+        return ""
+    rules = [
+        f"{word} daddr {{ {there} }}{f' {word} saddr != {{ {own} }}' if own else ''} accept"
+        for word, own, there in zip(
+            ("ip", "ip6"), _by_family(host.prefixes), _by_family(host.management), strict=True
+        )
+        if there
+    ]
+    rules.append(f"icmpv6 type {{ {_NEIGHBOURS}, nd-router-solicit }} ip6 hoplimit 255 accept")
+    rules.append(f"icmpv6 type {{ {_GROUPS} }} ip6 hoplimit 1 accept")
+    return "".join(f"        {rule}\n" for rule in rules)
+
+
+def _replies(host: Guarded) -> str:
+    """An answer has QR set: what only looks like one by its port is a query that leaves."""
+    if not host.clients:
+        return ""
+    names = _names(host.clients)
+    numbers = ", ".join(str(port) for port in sorted(set(host.ports)))
+    return f"""        oifname {names} udp sport {{ {numbers} }} @th,80,1 1 accept
+        oifname {names} tcp sport {{ {numbers} }} accept
+        oifname {names} ip frag-off & 0x1fff != 0 accept
+        oifname {names} frag frag-off != 0 accept
+"""
+
+
+def _table(name: str, body: str) -> str:
+    """A table that takes the place of one of its name, in one transaction: it may be loaded again."""
+    return f"table inet {name}\ndelete table inet {name}\ntable inet {name} {{\n{body}}}\n"
+
+
+def _map(name: str, kinds: str, entries: Mapping[str, str]) -> str:
+    """A map with an entry a line; one without entries has no list of them."""
+    listed = ",\n".join(f"            {key} : {value}" for key, value in entries.items())
+    elements = f"        elements = {{\n{listed}\n        }}\n" if entries else ""
+    return f"    map {name} {{\n        type {kinds}\n{elements}    }}\n"
+
+
+def counters(listing: Mapping[str, Any]) -> dict[str, int]:
+    """Packets of every named counter in what `nft -j list ...` prints."""
+    found = (one["counter"] for one in listing.get("nftables", []) if "counter" in one)
+    return {str(one["name"]): int(one["packets"]) for one in found}

@@ -1,0 +1,187 @@
+"""`python -m cli.servers.resolver_stats KIND FOLDER ... -o FILE`: what a resolver and its path have counted.
+
+Each resolver counts in its own way; FILE has the same few numbers for all, as JSON. Read before and after a
+replay, the difference is the replay's. `recursions` are queries that were not answered from the cache.
+
+With --idle the counts wait until the resolver asks nobody any more: it may go on for itself (addresses of
+name servers, keys) when its clients have their answers, and that is not the replay's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from cli import programs
+from cli.errors import EXIT_FAILED, RepriseError
+from cli.servers.nftables import NAT, counters
+from cli.servers.resolvers import STATISTICS_PORT
+from report import whole_file
+
+_PATIENCE_S = 5.0  # with a proxy that writes its statistics each second
+_IDLE_S = 60.0  # a resolver tries a name server that does not answer for so long
+_MOST_NAMED = 100  # unmapped addresses
+
+
+def named(_folder: Path) -> dict[str, int]:
+    """By named's statistics channel."""
+    url = f"http://127.0.0.1:{STATISTICS_PORT}/json/v1/server"
+    with urllib.request.urlopen(url, timeout=_PATIENCE_S) as answer:
+        found = json.load(answer)
+    views = found.get("views", {}).values()
+    return {
+        "queries": int(found.get("opcodes", {}).get("QUERY", 0)),
+        "recursions": int(found.get("nsstats", {}).get("QryRecursion", 0)),
+        "under_way": sum(int(one.get("resolver", {}).get("stats", {}).get("NumFetch", 0)) for one in views),
+    }
+
+
+def unbound(folder: Path) -> dict[str, int]:
+    """By unbound-control, over the resolver's own socket."""
+    socket_path = str(folder / "control.sock")
+    text = _talk(socket_path, b"UBCT1 stats_noreset\n", lambda _so_far: False)
+    values = dict(re.findall(r"^([\w.]+)=([\d.]+)$", text, re.MULTILINE))
+    queries = int(values["total.num.queries"])
+    return {
+        "queries": queries,
+        "recursions": queries - int(values["total.num.cachehits"]),
+        "under_way": int(values["total.requestlist.current.all"]),
+    }
+
+
+def kresd(folder: Path) -> dict[str, int]:
+    """By its control socket, which has the process's number for a name."""
+    path = next((folder / "control").iterdir())
+    values = _kresd_values(path, "stats.list()")
+    queries = int(values["answer.total"])
+    return {
+        "queries": queries,
+        "recursions": queries - int(values["answer.cached"]),
+        "under_way": int(_kresd_values(path, "worker.stats()")["concurrent"]),
+    }
+
+
+def _kresd_values(path: Path, command: str) -> dict[str, str]:
+    text = _talk(str(path), f"{command}\n".encode(), lambda so_far: so_far.count(b"> ") >= 2)
+    return dict(re.findall(r"\['?([\w.]+)'?\] = (\d+)", text))
+
+
+def _talk(path: str, command: bytes, done: Callable[[bytes], bool]) -> str:
+    """Says one thing to a unix socket, and reads until the end, or until `done`."""
+    with socket.socket(socket.AF_UNIX) as end:
+        end.settimeout(_PATIENCE_S)
+        end.connect(path)
+        end.sendall(command)
+        said = b""
+        while not done(said):
+            chunk = end.recv(65_536)
+            if not chunk:
+                break
+            said += chunk
+    return said.decode("utf-8", "replace")
+
+
+def when_idle(read: Callable[[Path], dict[str, int]], folder: Path) -> dict[str, int]:
+    """A resolver's counters when it has nothing under way; after a minute as they are."""
+    end = time.monotonic() + _IDLE_S
+    while (found := read(folder))["under_way"] and time.monotonic() < end:
+        time.sleep(0.05)
+    return found
+
+
+def of_proxy(folder: Path, prefix: str) -> dict[str, Any]:
+    """What the proxies of a host have counted, one after the other. Packets that were at the device when this
+    began are among them, unless the last proxy has ended.
+    """
+    asked = time.monotonic_ns()
+    end = time.monotonic() + _PATIENCE_S
+    while True:
+        files = sorted(folder.glob(f"{prefix}*.json"))
+        found = [json.loads(file.read_text(encoding="utf-8")) for file in files]
+        if any(one["counted_until_ns"] >= asked for one in found) or time.monotonic() > end:
+            break
+        time.sleep(0.05)
+    names: Counter[str] = Counter()
+    for one in found:
+        names.update({str(item["address"]): int(item["packets"]) for item in one.get("unmapped", [])})
+    return {
+        "udp_queries": sum(one["upstream"]["udp_queries"] for one in found),
+        "tcp_connections": sum(one["upstream"]["tcp_connections"] for one in found),
+        "unmapped_packets": sum(one["packets"].get("unmapped", 0) for one in found),
+        "lost_packets": sum(one["packets"].get("lost", 0) for one in found),
+        "unmapped": dict(names.most_common(_MOST_NAMED)),
+    }
+
+
+def of_nftables() -> dict[str, Any]:
+    """What the host's ruleset has counted."""
+    counted = counters(_nft("counters", "table", "inet", NAT))
+    names = {**_counted("unmapped4"), **_counted("unmapped6")}
+    return {
+        "udp_queries": counted["udp_queries"],
+        "tcp_connections": counted["tcp_connections"],
+        "unmapped_packets": counted["unmapped"],
+        "lost_packets": 0,
+        "unmapped": dict(Counter(names).most_common(_MOST_NAMED)),
+    }
+
+
+def _nft(*words: str) -> dict[str, Any]:
+    argv = [programs.packaged("nft"), "-j", "list", *words]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise RepriseError(f"nft failed: {done.stderr.strip()}", "see `reprise doctor`")
+    loaded: dict[str, Any] = json.loads(done.stdout)
+    return loaded
+
+
+def _counted(name: str) -> dict[str, int]:
+    """Elements of a set with their counters."""
+    found = [one["set"] for one in _nft("set", "inet", NAT, name)["nftables"] if "set" in one]
+    elements = [one["elem"] for item in found for one in item.get("elem", []) if "elem" in one]
+    return {str(one["val"]): int(one["counter"]["packets"]) for one in elements}
+
+
+def main(arguments: list[str]) -> int:
+    """Exit status 1 with a line on standard error where something cannot be read."""
+    parser = argparse.ArgumentParser(prog="python -m cli.servers.resolver_stats")
+    parser.add_argument("kind", choices=("bind", "unbound", "knot-resolver"))
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--nft", action="store_true")
+    parser.add_argument("--proxy", type=Path)
+    parser.add_argument("--proxy-prefix", default="")
+    parser.add_argument("--idle", action="store_true")
+    parser.add_argument("-o", dest="out", type=Path, required=True)
+    options = parser.parse_args(arguments)
+    read = {"bind": named, "unbound": unbound, "knot-resolver": kresd}[options.kind]
+    try:
+        own = when_idle(read, options.folder) if options.idle else read(options.folder)
+        path = of_nftables() if options.nft else of_proxy(options.proxy, options.proxy_prefix)
+    except RepriseError as error:
+        sys.stderr.write(error.line() + "\n")
+        return error.status
+    except (OSError, ValueError, KeyError, StopIteration) as error:
+        what = f"cannot read what {options.kind} has counted: {type(error).__name__}: {error}"
+        sys.stderr.write(RepriseError(what, "see its log").line() + "\n")
+        return EXIT_FAILED
+    try:
+        whole_file.write(options.out, json.dumps({"schema": 1, **own, **path}, indent=2) + "\n")
+    except OSError as error:
+        what = f"cannot write {options.out}: {error.strerror}"
+        sys.stderr.write(RepriseError(what, "make room for results").line() + "\n")
+        return EXIT_FAILED
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

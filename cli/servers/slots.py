@@ -1,0 +1,89 @@
+"""`python -m cli.servers.slots NSD LIST`: one NSD for each configuration in LIST, as one process of the plan.
+
+NSD has no views, so that every slot of a hierarchy has an NSD of its own. They start a few at a time, because
+hundreds that load at once only hinder each other; when all serve, a line says `event=ready`. When one ends,
+all end, and the exit status is 1. SIGTERM ends them in order.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from cli import linux
+
+_STARTED = b"nsd started"
+_AT_ONCE = 8
+_PATIENCE_S = 5.0
+
+
+def _start(nsd: str, config: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [nsd, "-d", "-c", config],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        preexec_fn=lambda: linux.die_with_parent(signal.SIGTERM),  # noqa: PLW1509 - there is one thread
+    )
+
+
+def _pass_on(children: list[subprocess.Popen[bytes]], nsd: str, configs: list[str]) -> None:
+    """Starts them, passes on what they say until one has ended, and tells when all have started."""
+    pipes: dict[int, bytes] = {}
+    waiting: set[int] = set()
+    poll = select.poll()
+    while all(child.poll() is None for child in children):
+        while len(children) < len(configs) and len(waiting) < _AT_ONCE:
+            children.append(_start(nsd, configs[len(children)]))
+            begun = children[-1].stderr
+            assert begun is not None, "it is a pipe"
+            poll.register(begun, select.POLLIN)
+            pipes[begun.fileno()] = b""
+            waiting.add(begun.fileno())
+        if not waiting:
+            waiting = {-1}
+            sys.stderr.write("level=info event=ready\n")
+            sys.stderr.flush()
+        for descriptor, _ in poll.poll(1_000):
+            chunk = os.read(descriptor, 65_536)
+            os.write(2, chunk)
+            pipes[descriptor] = pipes[descriptor][-len(_STARTED) :] + chunk
+            if _STARTED in pipes[descriptor]:
+                waiting.discard(descriptor)
+            if not chunk:
+                return
+
+
+def _end(children: list[subprocess.Popen[bytes]]) -> None:
+    for child in children:
+        child.terminate()
+    for child in children:
+        try:
+            child.wait(_PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            child.kill()
+
+
+def main(arguments: list[str]) -> int:
+    """Runs until a signal (0) or until one of them ends (1)."""
+    nsd, listed = arguments
+
+    def stop(_number: int, _frame: object) -> None:
+        raise SystemExit(0)
+
+    signal.signal(signal.SIGTERM, stop)
+    signal.signal(signal.SIGINT, stop)
+    children: list[subprocess.Popen[bytes]] = []
+    try:
+        _pass_on(children, nsd, Path(listed).read_text(encoding="utf-8").splitlines())
+    finally:
+        _end(children)
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

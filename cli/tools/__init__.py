@@ -1,0 +1,1 @@
+"""Commands beside `run` and `plan`: building, testing, measuring, packing."""

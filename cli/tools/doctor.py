@@ -1,0 +1,336 @@
+"""`reprise doctor`: what this machine can do, line by line: ok, limited or missing, and the mend."""
+
+from __future__ import annotations
+
+import os
+import platform
+import resource
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from cli import linux, programs
+from cli.errors import EXIT_FAILED, RepriseError
+from cli.executor import netns, sandbox
+from cli.plan import facts, hierarchy_setup, network
+from cli.servers import nftables
+from cli.tools import needs
+from cli.tools import packages as debian
+
+_PROGRAMS = (*needs.REPLAY, *needs.HIERARCHY)
+OK, LIMITED, MISSING = "ok", "limited", "missing"
+_WAKEUPS = 200
+_WAKEUP_GAP_NS = 1_000_000
+_LATE_US = 150.0  # a wake-up later than this at p99 shows in the timing error of a run
+_SPACE_BYTES = 1 << 30
+# Settings of the whole machine that bound its connections, and what 100,000 with both ends here need.
+_BOUNDS = (("fs/file-max", 400_000), ("net/ipv4/tcp_mem", 131_072), ("net/ipv4/tcp_max_orphans", 65_536))
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line of the doctor's report; the mend is empty where all is well."""
+
+    state: str
+    subject: str
+    detail: str
+    mend: str = ""
+
+    def line(self) -> str:
+        """The line as printed."""
+        return f"{self.state:<8} {self.subject:<12} {self.detail}" + (f"; {self.mend}" if self.mend else "")
+
+
+def command_doctor(results: Path) -> int:
+    """Prints every finding; 1 when something is missing."""
+    checks: tuple[Callable[[], Finding], ...] = (
+        kernel,
+        packages,
+        built,
+        namespaces,
+        fast_mode,
+        data_paths,
+        descriptors,
+        local_ports,
+        connections,
+        clocksource,
+        wakeups,
+        buffers,
+        steal,
+        lambda: space(results),
+    )
+    found = []
+    for check in checks:
+        found.append(check())
+        sys.stdout.write(found[-1].line() + "\n")
+        sys.stdout.flush()
+    return EXIT_FAILED if any(one.state == MISSING for one in found) else 0
+
+
+def kernel() -> Finding:
+    """The design asks for nothing newer than Debian 12's kernel."""
+    release = platform.release()
+    numbers = tuple(int(part) for part in release.split("-", 1)[0].split(".")[:2] if part.isdigit())
+    if numbers >= (5, 10):
+        return Finding(OK, "kernel", release)
+    return Finding(LIMITED, "kernel", f"{release} is older than what is tested", "use Linux 6.1 or newer")
+
+
+def packages() -> Finding:
+    """Packages of all sections of packages.txt, asked of dpkg in one call."""
+    listed = debian.listed()
+    return judge_packages(listed, debian.missing(name for names in listed.values() for name in names))
+
+
+def judge_packages(listed: Mapping[str, Sequence[str]], absent: Collection[str]) -> Finding:
+    """What only some commands need is installed with them, and so no fault."""
+    by_section = {section: [name for name in names if name in absent] for section, names in listed.items()}
+    needed = [*by_section.pop("base"), *by_section.pop("run")]
+    if needed:
+        return Finding(MISSING, "packages", ", ".join(needed), f"apt-get install {' '.join(needed)}")
+    later = ", ".join(section for section, names in by_section.items() if names)
+    count = sum(len(names) for names in listed.values()) - len(absent)
+    detail = f"{count} are installed" + (
+        f"; those for {later} come with the commands that need them" if later else ""
+    )
+    return Finding(OK, "packages", detail)
+
+
+def built() -> Finding:
+    """Our own programs."""
+    absent = []
+    for name in _PROGRAMS:
+        try:
+            programs.own(name)
+        except RepriseError:
+            absent.append(name)
+    if absent:
+        return Finding(MISSING, "programs", ", ".join(absent), "run it with ./reprise, which builds them")
+    return Finding(
+        OK, "programs", f"{', '.join(name.removeprefix('reprise-') for name in _PROGRAMS)} are built"
+    )
+
+
+def namespaces() -> Finding:
+    """Really makes the smallest topology in a sandbox and throws it away."""
+    who = "root" if os.geteuid() == 0 else "an unprivileged user namespace"
+    read, write = os.pipe()
+    try:
+        runtime = sandbox.runtime_folder()
+        status = sandbox.run(lambda _life: _try_network(write), runtime, own_network=True)
+    except RepriseError as error:
+        return Finding(MISSING, "namespaces", error.what, error.mend)
+    finally:
+        os.close(write)
+    with os.fdopen(read, "r", encoding="utf-8") as answer:
+        trouble = answer.read()
+    if status != 0:
+        return Finding(
+            MISSING,
+            "namespaces",
+            trouble or "cannot be made",
+            "run as root, or allow unprivileged user namespaces",
+        )
+    if trouble:
+        return Finding(LIMITED, "namespaces", f"made by {who}; settings refused: {trouble}", "run as root")
+    return Finding(OK, "namespaces", f"local topology can be made by {who}")
+
+
+def _try_network(answer: int) -> int:
+    try:
+        hosts = netns.build(network.local(1, 4096))
+    except (RepriseError, OSError) as error:
+        os.write(answer, str(error).encode())
+        return EXIT_FAILED
+    os.write(answer, ", ".join(sorted({one.split(":", 1)[1] for one in hosts.refused_sysctls})).encode())
+    return 0
+
+
+def fast_mode() -> Finding:
+    """Source mode "packet": a small program of ours really loads and opens what the mode needs."""
+    try:
+        asked = subprocess.run(
+            [programs.own("reprise-packet-check")], capture_output=True, text=True, check=False, timeout=20
+        )
+    except (RepriseError, OSError, subprocess.TimeoutExpired) as error:
+        return Finding(LIMITED, "fast mode", f"cannot be tried: {error}")
+    return judge_fast_mode(asked.stdout.strip() or asked.stderr.strip())
+
+
+def judge_fast_mode(answer: str) -> Finding:
+    """The line of reprise-packet-check as a finding."""
+    kind, _, reason = answer.partition(" ")
+    if kind == "xdp":
+        return Finding(OK, "fast mode", 'source mode "packet" sends frames and receives by XDP')
+    if kind == "ring" and "clang-19" in reason:
+        return Finding(
+            LIMITED,
+            "fast mode",
+            "XDP is not built; it comes with the first run in source mode packet",
+            "apt-get install clang-19",
+        )
+    if kind == "ring":
+        return Finding(
+            LIMITED,
+            "fast mode",
+            f"receives by a packet ring, at about twice the cost ({reason})",
+            "run as root on Linux 5.18 or newer for XDP",
+        )
+    return Finding(LIMITED, "fast mode", f"not available ({reason or answer})", "run as root")
+
+
+def data_paths() -> Finding:
+    """What hierarchies need: a ruleset (its guards are one) and a TUN device, made in a sandbox."""
+    if programs.find("nft") is None:
+        mend = f"apt-get install {programs.package_of('nft')}"
+        return Finding(
+            LIMITED, "hierarchies", "nft is not installed and comes with the first hierarchy", mend
+        )
+    read, write = os.pipe()
+    try:
+        sandbox.run(lambda _life: _try_data_paths(write), sandbox.runtime_folder(), own_network=True)
+    except RepriseError as error:
+        return Finding(LIMITED, "hierarchies", error.what, error.mend)
+    finally:
+        os.close(write)
+    with os.fdopen(read, "r", encoding="utf-8") as answer:
+        return judge_data_paths(answer.read().splitlines())
+
+
+def _try_data_paths(answer: int) -> int:
+    for name, argv in (
+        ("nft", ["nft", "-f", "-"]),
+        ("tun", ["ip", "tuntap", "add", "dev", hierarchy_setup.TUN, "mode", "tun"]),
+    ):
+        found = programs.find(argv[0])
+        ruleset = nftables.guard_ruleset(nftables.Guarded(tunnels=(hierarchy_setup.TUN,)))
+        done = found and subprocess.run(
+            [found, *argv[1:]], input=ruleset, capture_output=True, text=True, check=False
+        )
+        if done and done.returncode == 0:
+            os.write(answer, f"{name}\n".encode())
+    return 0
+
+
+def judge_data_paths(works: list[str]) -> Finding:
+    """The data paths that work as a finding."""
+    if "nft" not in works:
+        return Finding(
+            LIMITED, "hierarchies", "nftables do not work in a namespace", "use a kernel with nf_tables"
+        )
+    if "tun" not in works:
+        return Finding(
+            LIMITED, "hierarchies", 'no TUN device: only data_path = "nft"', "as root: chmod 666 /dev/net/tun"
+        )
+    return Finding(OK, "hierarchies", 'data_path "tun" and "nft" work')
+
+
+def descriptors() -> Finding:
+    """Sockets a process may hold; queriers and servers live on them."""
+    limit = facts.descriptors()
+    soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    detail = f"{limit} a process (soft limit now {soft}, raised by each run)"
+    if limit >= 16_384:
+        return Finding(OK, "descriptors", detail)
+    return Finding(LIMITED, "descriptors", detail, "raise the hard limit (ulimit -Hn, limits.conf) to 65536")
+
+
+def local_ports() -> Finding:
+    """Set inside each namespace; only servers at an address use the machine's own range."""
+    low, high = (
+        int(word) for word in Path("/proc/sys/net/ipv4/ip_local_port_range").read_text("ascii").split()
+    )
+    detail = f"{high - low + 1} local ports outside of namespaces ({low}-{high})"
+    if high - low >= 20_000:
+        return Finding(OK, "ports", detail)
+    return Finding(LIMITED, "ports", detail, 'sysctl -w net.ipv4.ip_local_port_range="1024 65535"')
+
+
+def connections() -> Finding:
+    """Bounds of the whole machine on TCP connections; a run sets those of its namespaces itself."""
+    return judge_connections({key: Path("/proc/sys", key).read_text("ascii") for key, _ in _BOUNDS})
+
+
+def judge_connections(values: dict[str, str]) -> Finding:
+    """The last number of each setting counts: tcp_mem's is the hard bound, in pages."""
+    low = [(key, least) for key, least in _BOUNDS if int(values[key].split()[-1]) < least]
+    if not low:
+        return Finding(OK, "connections", "100,000 TCP connections with both ends on this machine")
+    detail = ", ".join(f"{key.replace('/', '.')} is below {least}" for key, least in low)
+    wanted = " ".join(f'{key.replace("/", ".")}="{_three(key, least)}"' for key, least in low)
+    return Finding(LIMITED, "connections", f"{detail}: not enough for 100,000", f"sysctl -w {wanted}")
+
+
+def _three(key: str, least: int) -> str:
+    """tcp_mem has three numbers: below the first nothing is done, above the second buffers shrink."""
+    return f"{least // 2} {least * 3 // 4} {least}" if key.endswith("tcp_mem") else str(least)
+
+
+def clocksource() -> Finding:
+    """A clock that needs a system call for each reading costs time in every query."""
+    base = Path("/sys/devices/system/clocksource/clocksource0")
+    try:
+        current = (base / "current_clocksource").read_text("ascii").strip()
+    except OSError:
+        return Finding(LIMITED, "clock", "the clock source is not shown", "mount /sys")
+    if current in ("tsc", "kvm-clock", "hyperv_clocksource_tsc_page", "arch_sys_counter"):
+        return Finding(OK, "clock", current)
+    return Finding(
+        LIMITED, "clock", f"{current} is slow to read", "boot with clocksource=tsc where the CPU allows it"
+    )
+
+
+def wakeups() -> Finding:
+    """How late this machine wakes a sleeper: the floor of a replay's timing error."""
+    late = sorted(measure_wakeups(_WAKEUPS, _WAKEUP_GAP_NS))
+    median, high = late[len(late) // 2] / 1000, late[int(len(late) * 0.99)] / 1000
+    detail = f"sleepers wake {median:.0f} us late at the median, {high:.0f} us at p99"
+    if high <= _LATE_US:
+        return Finding(OK, "timers", detail)
+    return Finding(LIMITED, "timers", detail, "stop other work on this machine, or give it whole cores")
+
+
+def measure_wakeups(count: int, gap_ns: int) -> list[int]:
+    """Nanoseconds by which `count` sleeps of `gap_ns` ended late, timer slack at its least."""
+    linux.set_timer_slack(1)
+    late = []
+    for _ in range(count):
+        due = time.monotonic_ns() + gap_ns
+        time.sleep(max(0, due - time.monotonic_ns()) / 1e9)
+        late.append(time.monotonic_ns() - due)
+    return late
+
+
+def buffers() -> Finding:
+    """Largest receive buffer a socket may ask for."""
+    most = int(Path("/proc/sys/net/core/rmem_max").read_text("ascii"))
+    detail = f"receive buffers up to {most // 1024} KiB"
+    if most >= 1 << 20 or os.geteuid() == 0:
+        return Finding(OK, "buffers", detail)
+    return Finding(LIMITED, "buffers", detail, "sysctl -w net.core.rmem_max=8388608")
+
+
+def steal() -> Finding:
+    """Time that the hypervisor gave to others since boot."""
+    fields = [int(word) for word in Path("/proc/stat").read_text("ascii").split("\n", 1)[0].split()[1:]]
+    share = fields[7] / max(1, sum(fields[:8])) if len(fields) > 7 else 0.0
+    detail = f"{share:.2%} of the time since boot was stolen by the hypervisor"
+    if share < 0.01:
+        return Finding(OK, "steal", detail)
+    return Finding(LIMITED, "steal", detail, "compare CPU seconds, and leave out seconds with steal")
+
+
+def space(results: Path) -> Finding:
+    """Room for results, at the nearest folder that exists."""
+    folder = results.absolute()
+    while not folder.exists():
+        folder = folder.parent
+    free = shutil.disk_usage(folder).free
+    detail = f"{free / (1 << 30):.1f} GiB free for results in {folder}"
+    if free >= _SPACE_BYTES:
+        return Finding(OK, "space", detail)
+    return Finding(LIMITED, "space", detail, "make room, or choose another folder with -o")

@@ -1,0 +1,101 @@
+"""License texts of what `reprise package` hands on: our own, and those of the Debian packages in it."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from cli import programs
+from cli.errors import RepriseError
+from cli.tools import packages
+
+_DOCS = Path("/usr/share/doc")
+_COMMON = Path("/usr/share/common-licenses")
+_COMMON_NAME = re.compile(rf"{_COMMON}/([A-Za-z0-9.+-]*[A-Za-z0-9])")
+_FORMAT = "${binary:Package}\t${Version}\t${source:Package}\t${source:Version}\n"
+
+
+@dataclass(frozen=True)
+class Package:
+    """An installed Debian package and the source package that it was built from."""
+
+    name: str
+    version: str
+    source: str
+    source_version: str
+
+
+def texts(libraries: Iterable[Path]) -> dict[str, bytes]:
+    """Files of the archive by name: licenses and SOURCES, for us and for the packages of these libraries. The
+    packages whose headers the program was compiled with count too. Errors: a library of no Debian package.
+    """
+    found = _described({*_owners(libraries), *_headers()})
+    copyrights = {f"licenses/{one.name}": _copyright(one.name) for one in found}
+    common = {name for text in copyrights.values() for name in _COMMON_NAME.findall(text.decode())}
+    files = {f"licenses/common/{name}": (_COMMON / name).read_bytes() for name in sorted(common)}
+    own = (programs.ROOT / "LICENSE").read_bytes()
+    return {"LICENSE": own, "SOURCES": _sources(found).encode(), **copyrights, **files}
+
+
+def _owners(libraries: Iterable[Path]) -> Iterator[str]:
+    """dpkg may know a library by the name it had before /lib became a link to /usr/lib."""
+    for library in libraries:
+        path = str(library.resolve())
+        names = [path, path.removeprefix("/usr")]
+        done = _query("dpkg-query", "--search", *names)
+        owners = [line.rpartition(": ")[0] for line in done.splitlines() if line.endswith(tuple(names))]
+        if not owners:
+            mend = "build the program with Debian's libraries: only of those the licenses are known"
+            raise RepriseError(f"{library} belongs to no Debian package", mend)
+        yield owners[0].split(",")[0].split(":")[0]
+
+
+def _headers() -> list[str]:
+    """Development packages whose code may be within the program (inline functions, templates)."""
+    names = [name for name in packages.listed()["base"] if name.endswith("-dev")]
+    gone = packages.missing(names)
+    return [name for name in names if name not in gone]
+
+
+def _described(names: Iterable[str]) -> list[Package]:
+    lines = _query("dpkg-query", "--show", f"--showformat={_FORMAT}", *sorted(names)).splitlines()
+    fields = [line.split("\t") for line in lines]
+    return [Package(name.split(":")[0], version, *source) for name, version, *source in fields]
+
+
+def _copyright(package: str) -> bytes:
+    try:
+        return (_DOCS / package / "copyright").read_bytes()
+    except OSError as error:
+        mend = f"install {package} again; a container may leave documents out (see dpkg's path-exclude)"
+        raise RepriseError(f"no license text of {package}: {error.strerror}", mend) from None
+
+
+def _sources(found: Iterable[Package]) -> str:
+    """What the licenses ask for beside their texts: where the sources are."""
+    rows = sorted({f"{one.source} {one.source_version}" for one in found})
+    return _SOURCES + "".join(f"    {row}\n" for row in rows)
+
+
+_SOURCES = """Sources
+
+reprise-mutator is free software under the GNU General Public License, version 3 or later; see LICENSE.
+Whoever hands this archive on hands on its source too: the Reprise project at the version in README.
+
+The libraries in lib/ are Debian's, unchanged. Their licenses are in licenses/, one file per Debian package,
+with the texts that those refer to in licenses/common/. Their sources are in Debian's archive and, once
+replaced there, on Debian's snapshot service, under the names and versions below. `apt-get source`
+NAME=VERSION fetches one.
+
+"""
+
+
+def _query(*argv: str) -> str:
+    try:
+        return subprocess.run(argv, capture_output=True, text=True, check=False).stdout
+    except OSError:
+        mend = "run it on Debian or Ubuntu: the license texts are those of its packages"
+        raise RepriseError(f"{argv[0]} is missing", mend) from None

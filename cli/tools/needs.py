@@ -1,0 +1,132 @@
+"""What a command line needs before it can be carried out: Debian packages, Python packages, programs.
+
+Runs before anything is installed, so it uses Python's own library alone. Nothing is checked here: where a
+command line or an experiment cannot be read, the command itself will say so.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+from cli.errors import RepriseError
+from cli.experiment.started import own_programs, packaged_programs
+
+if TYPE_CHECKING:
+    from cli.experiment.experiment import Experiment  # loaded when an experiment is read
+
+RUN_PYTHON = "requirements.txt"
+TEST_PYTHON = "requirements-test.txt"
+REPLAY = ("reprise-controller", "reprise-querier", "reprise-sampler", "reprise-mutator")
+HIERARCHY = ("reprise-zonebuilder", "reprise-proxy")
+# The section of packages.txt that a packaged program is in, where an experiment decides whether it is needed.
+_SECTIONS = {"named": "bind", "nft": "hierarchy", "sysctl": "hierarchy", "tcpdump": "capture"}
+_EVERY_SECTION = ("base", "run", "bind", "hierarchy", "capture", "packet", "spread", "bench", "test")
+_STREAM_BENCH = ((), (*REPLAY, "reprise-stream-sink", "reprise-stream-floor"))
+_FRAME_BENCH = (("packet",), (*REPLAY, "reprise-sink"))  # the sink of frames is a BPF program
+_BENCHES = {  # sections beside those of every bench, and targets
+    "udp": _FRAME_BENCH,
+    "timing": _FRAME_BENCH,
+    "tcp": _STREAM_BENCH,
+    "tls": _STREAM_BENCH,
+    "reader": ((), ("reprise-mutator", "reprise-bench-reader")),
+    "mutate": ((), ("reprise-mutator",)),
+    "hierarchy": (("bind", "hierarchy"), (*REPLAY, *HIERARCHY)),
+}
+_TARGETS = {  # of commands that need nothing but programs of ours
+    "report": (),
+    "compare": ("reprise-mutator",),
+    "trace": ("reprise-mutator",),
+    "mutate": ("reprise-mutator",),
+    "package": ("reprise-mutator",),
+    "zones": ("reprise-zonebuilder",),
+}
+
+
+@dataclass(frozen=True)
+class Needs:
+    """Sections of packages.txt, files of pinned Python packages, and targets of the release build."""
+
+    sections: tuple[str, ...] = ()
+    python: tuple[str, ...] = ()
+    targets: tuple[str, ...] = ()
+
+
+def of(arguments: Sequence[str]) -> Needs:
+    """The needs of `reprise ARGUMENTS`; none for help, and for what is no command."""
+    command, rest = (arguments[0], arguments[1:]) if arguments else ("", ())
+    passed_on = ("trace", "mutate", "report", "compare")  # another program explains their options
+    if command not in passed_on and any(one in ("-h", "--help") for one in rest):
+        return Needs()
+    if command in _TARGETS:
+        spread = command == "mutate" and any(one.split("=")[0] == "--inventory" for one in rest)
+        return _needs(("spread",) if spread else (), *_TARGETS[command])
+    return {
+        "run": lambda: _experiment(rest),
+        "plan": lambda: _experiment(rest),
+        "bench": lambda: _bench(_bench_name(rest)),
+        "test": lambda: Needs(_EVERY_SECTION, (RUN_PYTHON, TEST_PYTHON)),  # which builds what it checks
+        "fuzz": lambda: _needs(("packet", "test", *(("coverage",) if "--coverage" in rest else ()))),
+        "doctor": lambda: _needs(("run",), *REPLAY, *HIERARCHY, "reprise-packet-check"),
+    }.get(command, Needs)()
+
+
+def _bench_name(rest: Sequence[str]) -> str:
+    """The word that is no option and no option's value."""
+    parser = _Parser(add_help=False)
+    parser.add_argument("name")
+    for option in ("-o", "--key", "--only", "--output", "--repeats", "--seconds", "--sources"):
+        parser.add_argument(option)
+    for flag in ("--json", "--quick"):
+        parser.add_argument(flag, action="store_true")
+    try:
+        return str(parser.parse_args(rest).name)
+    except RepriseError:
+        return ""
+
+
+def _bench(name: str) -> Needs:
+    if name not in _BENCHES:
+        return Needs()
+    sections, targets = _BENCHES[name]
+    return _needs(("run", "capture", *sections, "bench"), *targets)
+
+
+def _needs(sections: Sequence[str], *targets: str) -> Needs:
+    return Needs(("base", *sections), (RUN_PYTHON,), targets)
+
+
+def _experiment(arguments: Sequence[str]) -> Needs:
+    experiment = _read(arguments)
+    if experiment is None:
+        return Needs()
+    found = dict.fromkeys(_SECTIONS[one] for one in packaged_programs(experiment) if one in _SECTIONS)
+    packet = ("packet",) if experiment.replay.source_mode == "packet" else ()
+    # The mutator also reads a finished run's trace, for `compare`.
+    targets = dict.fromkeys((*REPLAY, *own_programs(experiment)))
+    return _needs(("run", *found, *packet), *targets)
+
+
+def _read(arguments: Sequence[str]) -> Experiment | None:
+    """The experiment with its --set; None where the command will refuse it."""
+    parser = _Parser(add_help=False)
+    parser.add_argument("experiment", type=Path)
+    parser.add_argument("--set", action="append", default=[])
+    parser.add_argument("-o", "--output")
+    try:
+        options = parser.parse_args(arguments)
+        from cli.experiment.experiment import load  # noqa: PLC0415
+
+        return load(options.experiment, options.set)
+    except (RepriseError, OSError):
+        return None
+
+
+class _Parser(argparse.ArgumentParser):
+    """Leaves complaints about the command line to the command."""
+
+    def error(self, message: str) -> NoReturn:
+        raise RepriseError(message)

@@ -1,0 +1,168 @@
+"""What command lines need, and that it is what the plans use."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cli import programs
+from cli.experiment import started
+from cli.experiment.experiment import load
+from cli.tools import bench, needs, packages
+from cli.tools.needs import Needs
+
+EXPERIMENTS = programs.ROOT / "experiments"
+QUICKSTART = str(EXPERIMENTS / "quickstart.toml")
+REPLAY = {"reprise-controller", "reprise-querier", "reprise-sampler", "reprise-mutator"}
+
+
+@pytest.mark.parametrize(
+    "words", ["", "--help", "--version", "run --help", "zap", "bench", "bench zap", "test -h"]
+)
+def test_help_and_what_is_no_command_need_nothing(words: str) -> None:
+    assert needs.of(words.split()) == Needs()
+
+
+def test_the_value_of_an_option_names_no_bench() -> None:
+    assert needs.of(["bench", "-o", "mutate", "udp"]) == needs.of(["bench", "udp"])
+    assert "packet" in needs.of(["bench", "--repeats", "2", "udp", "--quick"]).sections
+
+
+@pytest.mark.parametrize(
+    ("words", "sections", "more_targets"),
+    [
+        ("quickstart", "", ""),
+        ("quickstart --set server.kind=bind", "bind", ""),
+        ("quickstart --set=server.kind=bind --set sample.capture=true", "bind capture", ""),
+        ("quickstart --set rtt.rtt_ms=20", "hierarchy", "reprise-proxy"),
+        ("quickstart --set replay.source_mode=packet", "packet", ""),
+        ("hierarchy", "bind hierarchy capture", "reprise-zonebuilder reprise-proxy"),
+        ("hierarchy --set hierarchy.data_path=nft", "bind hierarchy capture", "reprise-zonebuilder"),
+        (
+            "hierarchy --set hierarchy.resolver=unbound --set hierarchy.engine=nsd",
+            "hierarchy capture",
+            "reprise-zonebuilder reprise-proxy",
+        ),
+    ],
+)
+def test_an_experiment_needs_what_it_asks_for(words: str, sections: str, more_targets: str) -> None:
+    name, *settings = words.split()
+    for command in ("run", "plan"):
+        found = needs.of([command, str(EXPERIMENTS / f"{name}.toml"), *settings])
+        assert set(found.sections) == {"base", "run", *sections.split()}
+        assert set(found.targets) == REPLAY | set(more_targets.split())
+        assert found.python == ("requirements.txt",)
+
+
+@pytest.mark.parametrize("words", ["none.toml", f"{QUICKSTART} --set no.such=key", f"{QUICKSTART} --no-such"])
+def test_nothing_is_installed_for_what_will_be_refused(words: str) -> None:
+    assert needs.of(["run", *words.split()]) == Needs()
+
+
+def test_every_experiment_gets_the_programs_of_its_plan() -> None:
+    for path in sorted(EXPERIMENTS.glob("*.toml")):
+        found = needs.of(["run", str(path)])
+        assert set(started.own_programs(load(path, []))) <= set(found.targets), path
+
+
+def test_other_commands() -> None:
+    assert needs.of(["trace", "info", "--help"]).targets == ("reprise-mutator",)
+    assert needs.of(["report", "x"]).targets == ()
+    assert needs.of(["mutate", "a", "-o", "b"]).sections == ("base",)
+    assert needs.of(["mutate", "a", "--inventory=hosts", "-o", "b"]).sections == ("base", "spread")
+    assert "packet" in needs.of(["bench", "udp", "--quick"]).sections
+    assert "packet" not in needs.of(["bench", "--quick", "mutate"]).sections
+    assert needs.of(["test", "--slow"]).python == ("requirements.txt", "requirements-test.txt")
+
+
+@pytest.mark.parametrize("name", bench._DEFAULT_REPEATS)
+def test_every_bench_is_known(name: str) -> None:
+    assert needs.of(["bench", name]).targets
+
+
+def test_sections_and_targets_exist() -> None:
+    lines = [["run", str(path)] for path in EXPERIMENTS.glob("*.toml")]
+    lines += [
+        ["test"],
+        ["doctor"],
+        ["mutate", "--inventory"],
+        ["zones"],
+        ["run", QUICKSTART, "--set", "rtt.rtt_ms=1"],
+    ]
+    lines += [["fuzz", "--coverage"]]
+    lines += [["bench", name] for name in bench._DEFAULT_REPEATS]
+    found = [needs.of(line) for line in lines]
+    assert {section for one in found for section in one.sections} == set(packages.listed())
+    made = "\n".join(path.read_text(encoding="utf-8") for path in programs.ROOT.glob("*/**/CMakeLists.txt"))
+    for target in {target for one in found for target in one.targets}:
+        assert re.search(rf"\b(add_executable|reprise_program)\({target}\s", made)
+
+
+# --- packages and their programs --------------------------------------------------------------------------
+
+
+def test_sections_of_packages() -> None:
+    text = "# c\n[run]\na  # why\n\n[test]\nb # why\nc\n[none]\n"
+    assert packages.read(text) == {"run": ("a",), "test": ("b", "c"), "none": ()}
+
+
+def test_every_package_has_a_reason_and_one_section() -> None:
+    text = (programs.ROOT / "packages.txt").read_text(encoding="utf-8")
+    for line in text.splitlines():
+        if line and not line.startswith(("#", "[")):
+            assert "  # " in line
+    names = [name for section in packages.listed().values() for name in section]
+    assert len(names) == len(set(names))
+    for section in packages.listed():
+        assert f"\n#   {section} " in text
+
+
+def test_every_program_that_is_called_comes_with_a_listed_package() -> None:
+    essential = {"util-linux", "coreutils", "mount", "sh"}
+    listed = {name for section in packages.listed().values() for name in section}
+    with_others = {"wireshark-common": "tshark"}  # packages that a listed one depends on
+    for path in sorted(
+        path for room in ("bench", "cli", "tests") for path in (programs.ROOT / room).rglob("*.py")
+    ):
+        for name in re.findall(r'packaged\("([a-z-]+)"\)', path.read_text(encoding="utf-8")):
+            package = programs.package_of(name)
+            assert with_others.get(package, package) in listed | essential, (path, name)
+
+
+def test_python_packages_are_pinned_once() -> None:
+    names = []
+    for file in (needs.RUN_PYTHON, needs.TEST_PYTHON):
+        for line in (programs.ROOT / file).read_text(encoding="utf-8").splitlines():
+            if not line.startswith(("#", "    --hash=sha256:")):
+                assert re.fullmatch(r"[A-Za-z0-9_-]+==[0-9.]+ \\", line), line
+                names.append(line.split("==", maxsplit=1)[0].lower())
+    assert len(names) == len(set(names)) > 20
+
+
+def test_the_bootstrap_uses_pythons_own_library_alone() -> None:
+    """Followed by the imports of our modules, as they stand at the top of each."""
+    seen: set[Path] = set()
+    left = [programs.ROOT / "cli/bootstrap.py", programs.ROOT / "cli/experiment/experiment.py"]
+    while left:
+        path = left.pop()
+        seen.add(path)
+        for module in at_the_top(path):
+            assert module.split(".")[0] in {*sys.stdlib_module_names, "cli"}, path
+            file = programs.ROOT / f"{module.replace('.', '/')}.py"
+            left += [file] if file.is_file() and file not in seen else []
+    assert len(seen) > 10
+
+
+def at_the_top(path: Path) -> Iterator[str]:
+    """Names of the modules, and of what may be modules, that a file imports when it is loaded."""
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.Import):
+            yield from (one.name for one in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield str(node.module)
+            yield from (f"{node.module}.{one.name}" for one in node.names)

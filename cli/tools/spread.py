@@ -1,0 +1,283 @@
+"""`reprise mutate --inventory HOSTS`: captures are reduced on many hosts, then merged and changed here.
+
+GNU parallel carries every capture to a host (over ssh, with rsync), runs the packaged mutator there and
+brings back what a replay needs of it; see `reprise-mutator reduce`. What crosses files (TCP streams,
+fragments, rules that count) is left to the one `mutate` at the end, so the result is byte for byte that of
+one machine. What is done already is not done again when the command is repeated.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shlex
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cli import VERSION, programs
+from cli.errors import RepriseError, UsageError, want
+from cli.tools import package
+
+_MARK = "mark"
+_OPTIONS = ("--inventory", "--ssh-config", "--spread-dir")
+
+
+@dataclass(frozen=True)
+class Wish:
+    """The command line, taken apart: our own options, the inputs, and what mutate is given besides."""
+
+    inventory: Path
+    inputs: tuple[Path, ...]
+    rest: tuple[str, ...]
+    output: str
+    ports: tuple[str, ...] = ()
+    ssh_config: Path | None = None
+    folder: Path | None = None
+
+
+def wanted(arguments: Sequence[str]) -> bool:
+    """Whether the work is to be spread."""
+    return any(one.split("=")[0] == "--inventory" for one in arguments)
+
+
+def parse(arguments: Sequence[str]) -> Wish:
+    """Inputs stand before the first option of mutate, because only the mutator knows which takes a value."""
+    own, rest = _own_options(arguments)
+    count = next((at for at, one in enumerate(rest) if one.startswith("-")), len(rest))
+    inputs, others = tuple(Path(one) for one in rest[:count]), tuple(rest[count:])
+    want(bool(inputs), "no capture to spread", "name the captures before the other options")
+    for path in inputs:
+        want(path.is_file(), f"{path} is no file", "only files can be carried to other hosts")
+    output = _values(others, ("-o", "--output"))
+    want(len(output) == 1 and output[0] != "-", "no output file", "give -o FILE")
+    config = own.get("--ssh-config")
+    folder = own.get("--spread-dir")
+    return Wish(
+        Path(own["--inventory"]),
+        inputs,
+        others,
+        output[0],
+        _values(others, ("--port",)),
+        Path(config) if config else None,
+        Path(folder) if folder else None,
+    )
+
+
+def _own_options(arguments: Sequence[str]) -> tuple[dict[str, str], list[str]]:
+    own: dict[str, str] = {}
+    rest: list[str] = []
+    words = iter(arguments)
+    for word in words:
+        name, equals, value = word.partition("=")
+        if name in _OPTIONS:
+            own[name] = value if equals else next(words, "")
+            want(bool(own[name]), f"{name} has no value", f"write {name} VALUE")
+        else:
+            rest.append(word)
+    return own, rest
+
+
+def _values(words: Sequence[str], names: tuple[str, ...]) -> tuple[str, ...]:
+    """Values of an option, as `--name VALUE` or `--name=VALUE`."""
+    after = [words[at + 1] for at, word in enumerate(words[:-1]) if word in names]
+    joined = [word.split("=", 1)[1] for word in words if word.split("=")[0] in names and "=" in word]
+    return (*after, *joined)
+
+
+def logins(text: str, name: str) -> list[str]:
+    """Hosts of an inventory as GNU parallel's ssh logins.
+
+    One host a line, as `host`, `user@host`, or in Ansible's INI form with ansible_host, ansible_user and
+    ansible_port. Groups are not told apart; tables of variables are passed over.
+    """
+    found: list[str] = []
+    variables = False
+    for number, line in enumerate(text.splitlines(), 1):
+        words = shlex.split(line, comments=True)
+        if words and words[0].startswith("["):
+            variables = words[0].rstrip("]").endswith((":vars", ":children"))
+        elif words and not variables:
+            login = _login(words, f"{name} line {number}")
+            found += [] if login in found else [login]
+    want(bool(found), f"{name} names no host", "write one host a line")
+    return found
+
+
+def _login(words: list[str], place: str) -> str:
+    host = words[0]
+    given = dict(word.partition("=")[::2] for word in words[1:])
+    known = {"ansible_host", "ansible_user", "ansible_port", "ansible_connection"}
+    bad = next((key for key in given if key.startswith("ansible_") and key not in known), None)
+    want(
+        bad is None and all("=" in word for word in words[1:]),
+        f"{place}: {bad or ' '.join(words)} is not understood",
+        f"use {', '.join(sorted(known))}; more belongs into an ssh configuration (--ssh-config)",
+    )
+    want(
+        given.get("ansible_connection", "ssh") == "ssh",
+        f"{place}: {host} is not reached by ssh",
+        "use --jobs N for the cores of this machine",
+    )
+    user = f"{given['ansible_user']}@" if "ansible_user" in given else ""
+    port = f":{given['ansible_port']}" if "ansible_port" in given else ""
+    return f"{user}{given.get('ansible_host', host)}{port}"
+
+
+def command_spread(arguments: Sequence[str]) -> int:
+    """Reduces on the hosts, then merges and changes here; returns the exit status."""
+    wish = parse(arguments)
+    try:
+        hosts = logins(wish.inventory.read_text(encoding="utf-8"), str(wish.inventory))
+    except (OSError, ValueError) as error:
+        raise UsageError(
+            f"cannot read the inventory {wish.inventory}: {error}", "name one host a line"
+        ) from None
+    folder = wish.folder or Path(f"{wish.output}.spread-{_mark(wish)}")
+    _claim(wish, folder)
+    archive = folder / "mutator.tar.gz"
+    if not archive.is_file():
+        package.write(archive)
+    cut = _reduce(wish, hosts, folder)
+    return _merge(wish, folder, cut)
+
+
+def _mark(wish: Wish) -> str:
+    """Other inputs, ports or another version are other work: what lies in the folder must not be taken for
+    theirs. Rules are not part of it: they are applied at the end.
+    """
+    return _digest([_facts(path) for path in wish.inputs], wish)
+
+
+def _digest(inputs: list[Any], wish: Wish) -> str:
+    return hashlib.sha256(json.dumps([inputs, wish.ports, VERSION]).encode()).hexdigest()[:12]
+
+
+def _facts(capture: Path) -> tuple[str, int, int]:
+    """By which a capture that was replaced is known."""
+    return str(capture.resolve()), capture.stat().st_size, capture.stat().st_mtime_ns
+
+
+def _claim(wish: Wish, folder: Path) -> None:
+    """The folder is this work's: new, empty, or left by it."""
+    mark = _digest([str(path.resolve()) for path in wish.inputs], wish)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        known = (folder / _MARK).read_text(encoding="utf-8") if (folder / _MARK).exists() else None
+        want(
+            known == mark if known is not None else not any(folder.iterdir()),
+            f"{folder} holds something else than this work's files: other captures, other ports, or "
+            "another version of Reprise",
+            "give another --spread-dir, or empty it",
+        )
+        (folder / _MARK).write_text(mark, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"cannot use {folder}: {error.strerror}", "give another --spread-dir") from None
+
+
+def _part(folder: Path, number: int) -> Path:
+    return folder / f"{number:06}.pcap"
+
+
+def _status(folder: Path, number: int) -> Path:
+    """What the mutator's exit status was: 0, or 1 where the capture was cut."""
+    return _part(folder, number).with_suffix(".status")
+
+
+def _stamp(folder: Path, number: int) -> Path:
+    """What the capture was when its part was asked for."""
+    return _part(folder, number).with_suffix(".capture")
+
+
+def _is_done(wish: Wish, folder: Path, number: int) -> bool:
+    """Whether the part is there, and of the capture as it is now."""
+    stamp = _stamp(folder, number)
+    return (
+        _part(folder, number).is_file()
+        and _status(folder, number).is_file()
+        and stamp.is_file()
+        and stamp.read_text(encoding="utf-8") == json.dumps(_facts(wish.inputs[number]))
+    )
+
+
+def _begin(wish: Wish, folder: Path, number: int) -> None:
+    """Nothing of an earlier part may be taken for the one that is to come."""
+    _status(folder, number).unlink(missing_ok=True)
+    _stamp(folder, number).write_text(json.dumps(_facts(wish.inputs[number])), encoding="utf-8")
+
+
+def _reduce(wish: Wish, hosts: list[str], folder: Path) -> list[Path]:
+    """One job a capture that is not reduced yet; returns the captures that turned out to be cut."""
+    left = [at for at in range(len(wish.inputs)) if not _is_done(wish, folder, at)]
+    sys.stderr.write(
+        f"reprise: {len(wish.inputs)} captures on {len(hosts)} hosts, {len(wish.inputs) - len(left)} of them "
+        f"done before, in {folder}\n"
+    )
+    for at in left:
+        _begin(wish, folder, at)
+    if left:
+        _run_parallel(wish, hosts, folder, left)
+    missing = [wish.inputs[at] for at in left if not _is_done(wish, folder, at)]
+    if missing:
+        raise RepriseError(
+            f"{len(missing)} of {len(wish.inputs)} captures were not reduced, the first is {missing[0]}",
+            f"see {folder}/log, mend the host or the file, and repeat the command: it goes on from here",
+        )
+    statuses = [_status(folder, at) for at in range(len(wish.inputs))]
+    return [
+        path for path, status in zip(wish.inputs, statuses, strict=True) if status.read_text().strip() != "0"
+    ]
+
+
+def _run_parallel(wish: Wish, hosts: list[str], folder: Path, left: list[int]) -> None:
+    """GNU parallel: {1} the capture, {2} the number that names what comes back, {3} the capture with the mark
+    from which on its path is kept on the host.
+    """
+    inner = package.folder_name()
+    ports = " ".join(f"--port {shlex.quote(port)}" for port in wish.ports)
+    job = (
+        "set -e; trap 'rm -rf run-{2}' EXIT; rm -rf run-{2}; mkdir run-{2}; "
+        "tar -xzf mutator.tar.gz -C run-{2}; s=0; "
+        f"run-{{2}}/{inner}/{package.PROGRAM} reduce .{{1}} {ports} -o {{2}}.pcap || s=$?; "
+        "[ $s -le 1 ] && [ -f {2}.pcap ] && echo $s >{2}.status"
+    )
+    base = f"{folder.resolve()}/./"
+    argv = [programs.packaged("parallel"), "--will-cite", "--line-buffer", "--tag", "--retries", "2"]
+    for host in hosts:
+        argv += ["--sshlogin", host]
+    if wish.ssh_config is not None:
+        argv += ["--ssh", f"ssh -F {shlex.quote(str(wish.ssh_config.resolve()))}"]
+    argv += ["--workdir", f".reprise-spread-{_mark(wish)}", "--basefile", f"{base}mutator.tar.gz"]
+    argv += ["--transferfile", "{3}", "--return", f"{base}{{2}}.pcap", "--return", f"{base}{{2}}.status"]
+    argv += ["--cleanup", "--joblog", str(folder / "joblog"), job]
+    paths = [wish.inputs[at].resolve() for at in left]
+    argv += [":::", *map(str, paths), ":::+", *(f"{at:06}" for at in left)]
+    argv += [":::+", *(f"/.{path}" for path in paths)]
+    with (folder / "log").open("ab") as log:
+        subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, check=False)
+
+
+def _merge(wish: Wish, folder: Path, cut: list[Path]) -> int:
+    parts = [str(_part(folder, at)) for at in range(len(wish.inputs))]
+    done = subprocess.run([programs.own(package.PROGRAM), "mutate", *parts, *wish.rest], check=False)
+    for path in cut:
+        sys.stderr.write(
+            f"reprise: {path} is cut or damaged (see {folder}/log); what was good is in the output\n"
+        )
+    if done.returncode == 0:
+        _remove(folder)
+    return done.returncode or (1 if cut else 0)
+
+
+def _remove(folder: Path) -> None:
+    """Only what was made here."""
+    for ending in ("pcap", "status", "capture"):
+        for path in folder.glob(f"[0-9]*.{ending}"):
+            path.unlink()
+    for name in ("mutator.tar.gz", "joblog", "log", _MARK):
+        (folder / name).unlink(missing_ok=True)
+    if not any(folder.iterdir()):
+        folder.rmdir()

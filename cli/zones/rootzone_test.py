@@ -1,0 +1,58 @@
+"""The root-like zone: names, determinism, and that real tools accept it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cli import programs
+from cli.zones import rootzone
+from cli.zones.rootzone import Settings, tlds, zone_text
+
+LIST = """// ===BEGIN ICANN DOMAINS===
+com
+co.uk
+*.ck
+!www.ck
+公司.cn
+香港
+// ===END ICANN DOMAINS===
+blogspot.com
+private.example
+"""
+
+
+def test_names_are_top_level_and_in_a_label_form() -> None:
+    assert tlds(LIST) == ["ck", "cn", "com", "uk", "xn--j6w193g"]
+
+
+def test_the_same_seed_makes_the_same_zone() -> None:
+    names = tlds(LIST)
+    assert zone_text(names, Settings(seed=3)) == zone_text(names, Settings(seed=3))
+    assert zone_text(names, Settings(seed=3)) != zone_text(names, Settings(seed=4))
+
+
+def test_every_name_is_delegated_to_two_to_six_servers() -> None:
+    names = tlds(LIST)
+    lines = zone_text(names, Settings()).splitlines()
+    for name in names:
+        assert 2 <= sum(line.startswith(f"{name}. ") and " IN NS " in line for line in lines) <= 6
+
+
+@pytest.mark.parametrize(("share", "least", "most"), [(0.0, 0, 0), (1.0, 5, 5)])
+def test_the_share_of_signed_delegations(share: float, least: int, most: int) -> None:
+    text = zone_text(tlds(LIST), Settings(ds_share=share))
+    assert least <= text.count(" IN DS ") <= most
+
+
+def test_the_signed_zone_of_the_packaged_list_is_whole(tmp_path: Path) -> None:
+    """dnssec-verify checks every signature and the NSEC chain; it is run inside make()."""
+    if not rootzone.SUFFIX_LIST.exists() or programs.find("dnssec-signzone") is None:
+        pytest.fail("publicsuffix and bind9-utils are needed; run ./reprise test")
+    rootzone.make(Settings(), tmp_path / "zone", tmp_path / "cache")
+    text = (tmp_path / "zone").read_text(encoding="ascii")
+    owners = {line.split()[0] for line in text.splitlines() if "\tNS\t" in line or " NS " in line}
+    assert len(owners) > 1_400
+    rootzone.make(Settings(), tmp_path / "again", tmp_path / "cache")
+    assert (tmp_path / "again").read_text(encoding="ascii") == text

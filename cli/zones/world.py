@@ -1,0 +1,169 @@
+"""`reprise zones synth`: a synthetic DNS hierarchy from the root down, as a folder of zone files.
+
+The folder holds the zone files, `zones.json` (which addresses serve each of them; read by `zones plan`) and
+`names.txt` (what clients ask; read by `trace synth --profile recursive --names`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cli.errors import RepriseError, want
+from cli.zones.world_model import SHAPES, Draft, Settings, Zone
+
+_MARK = "zones.json"
+
+
+@dataclass(frozen=True)
+class ZoneFile:
+    """A zone with its text and the addresses that serve it so."""
+
+    name: str
+    file: str
+    addresses: tuple[str, ...]
+    text: str
+
+    def entry(self) -> dict[str, Any]:
+        """As zones.json has it."""
+        return {"name": self.name, "file": self.file, "addresses": list(self.addresses)}
+
+
+@dataclass(frozen=True)
+class World:
+    """A whole hierarchy."""
+
+    files: tuple[ZoneFile, ...]
+    names: tuple[str, ...]
+
+
+def make(settings: Settings) -> World:
+    """The hierarchy of these settings; the same settings make the same one."""
+    from cli.zones import world_random, world_records, world_tree  # noqa: PLC0415 - the command line starts quickly
+
+    settings.check()
+    draft = world_random.layout(settings) if settings.shape == "random" else world_tree.layout(settings)
+    if settings.signed:
+        return _signed_world(draft, settings)
+    made = world_records.contents(draft, settings)
+    return _files(draft, made.records, made.second, made.names)
+
+
+def _signed_world(draft: Draft, settings: Settings) -> World:
+    from cli.zones import world_records, world_sign  # noqa: PLC0415 - loads the cryptography
+
+    world_sign.decide(draft, settings)
+    made = world_records.contents(draft, settings)
+    for parent, record in world_sign.delegation_signers(draft, settings):
+        made.records[parent].append(record)
+        if parent in made.second:
+            made.second[parent].append(record)
+    for records in (made.records, made.second):
+        for name in records:
+            if draft.zones[name].security:
+                records[name] = world_sign.signed(draft.zones[name], records[name], settings.seed)
+    return _files(draft, made.records, made.second, made.names)
+
+
+def _files(draft: Draft, records: Any, second: Any, names: list[str]) -> World:
+    files: list[ZoneFile] = []
+    taken: set[str] = set()
+    for zone in draft.zones.values():
+        first, others = _addresses(draft, zone)
+        files.append(ZoneFile(zone.name, _file_name(zone.name, taken), first, _text(records[zone.name])))
+        if others:
+            file = _file_name(zone.name + "second", taken)
+            files.append(ZoneFile(zone.name, file, others, _text(second[zone.name])))
+    return World(tuple(files), tuple(names))
+
+
+def _addresses(draft: Draft, zone: Zone) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Where the zone is served, and where with its second content; never both at one address."""
+    first = [one for host in zone.holders if host not in zone.second for one in draft.hosts[host]]
+    second = [one for host in zone.second for one in draft.hosts[host] if one not in first]
+    return tuple(dict.fromkeys(first)), tuple(dict.fromkeys(second))
+
+
+def _file_name(zone: str, taken: set[str]) -> str:
+    """A file for the zone that no other has, also where letters' case does not count."""
+    stem = re.sub(r"[^a-z0-9._-]", "_", zone.lower()).strip(".") or "root"
+    name, number = f"{stem}.zone", 2
+    while name in taken:
+        name, number = f"{stem}-{number}.zone", number + 1
+    taken.add(name)
+    return name
+
+
+def _text(records: list[Any]) -> str:
+    """The zone file; a record that came twice (two cuts with one server's glue) is written once."""
+    lines = dict.fromkeys(f"{one.owner} {one.ttl} {one.kind} {one.data}\n" for one in records)
+    return "".join(lines)
+
+
+def write(world: World, folder: Path) -> None:
+    """Writes the files; those of an earlier world in this folder go first. The index comes before the zones:
+    after an interruption it names files that are missing, which the planner tells.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    found = list(folder.iterdir())
+    strangers = [one for one in found if one.name not in (_MARK, "names.txt") and one.suffix != ".zone"]
+    if found:
+        want(
+            (folder / _MARK).is_file() and not strangers,
+            f"{folder} holds other files than zones",
+            "give -o an empty or new folder",
+        )
+    for old in folder.glob("*.zone"):
+        old.unlink()
+    index = {"schema": 1, "zones": [one.entry() for one in world.files]}
+    (folder / _MARK).write_text(json.dumps(index, indent=0) + "\n", encoding="ascii")
+    for one in world.files:
+        (folder / one.file).write_text(one.text, encoding="ascii")
+    (folder / "names.txt").write_text("".join(f"{name}\n" for name in world.names), encoding="ascii")
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The command's options."""
+    default = Settings()
+    parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="folder to write")
+    parser.add_argument(
+        "--zones", type=int, default=default.zones, metavar="N", help=f"zones in all ({default.zones})"
+    )
+    parser.add_argument(
+        "--seed", type=int, default=default.seed, metavar="S", help=f"another world for each ({default.seed})"
+    )
+    parser.add_argument(
+        "--signed",
+        action="store_true",
+        help="with DNSSEC: chains of trust from the root, some insecure zones",
+    )
+    parser.add_argument(
+        "--shape",
+        choices=SHAPES,
+        default=default.shape,
+        help="tree: like the real hierarchy; random: full of hard cases, for tests (tree)",
+    )
+
+
+def command_synth(options: argparse.Namespace) -> int:
+    """`reprise zones synth`."""
+    settings = Settings(options.zones, options.seed, options.signed, options.shape)
+    world = make(settings)
+    try:
+        write(world, options.output)
+    except OSError as error:
+        raise RepriseError(
+            f"cannot write {error.filename or options.output}: {error.strerror}",
+            "check the disk's space and permissions",
+        ) from None
+    addresses = {one for file in world.files for one in file.addresses}
+    sys.stdout.write(
+        f"{options.output}: {len(world.files)} zone files, {len(addresses)} server addresses, "
+        f"{len(world.names)} names to ask (names.txt)\n"
+    )
+    return 0

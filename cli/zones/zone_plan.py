@@ -1,0 +1,155 @@
+"""What `reprise-zonebuilder plan` wrote, as values: the address map, and the report."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cli.errors import RepriseError
+from cli.servers.nftables import Pair
+
+MAP_HEADER = "#reprise-map 1"
+_SCHEMA = 1
+_SHOWN = 5  # of each list, in the summary; all are in plan.json
+
+
+@dataclass(frozen=True)
+class Meta:
+    """The meta address at which an instance answers a resolver for a slot."""
+
+    slot: int
+    resolver: int
+    instance: int
+    address: Pair
+
+
+@dataclass(frozen=True)
+class AddressMap:
+    """map.tsv; numbers are from 1."""
+
+    resolvers: dict[int, Pair]
+    metas: tuple[Meta, ...]
+    slots: dict[str, int]  # of each OQDA
+
+    @property
+    def instances(self) -> tuple[int, ...]:
+        """The instances that have a slot."""
+        return tuple(sorted({one.instance for one in self.metas}))
+
+    def towards(self, resolver: int) -> dict[str, Pair]:
+        """Where a resolver's packets to each OQDA really go."""
+        at = {one.slot: one.address for one in self.metas if one.resolver == resolver}
+        return {oqda: at[slot] for oqda, slot in self.slots.items() if slot in at}
+
+    def of_instance(self, instance: int) -> tuple[Meta, ...]:
+        """The meta addresses of an instance."""
+        return tuple(one for one in self.metas if one.instance == instance)
+
+
+def read_map(path: Path) -> AddressMap:
+    """Reads map.tsv; its writer is ours, so that a bad line is a broken file."""
+    resolvers: dict[int, Pair] = {}
+    metas: list[Meta] = []
+    slots: dict[str, int] = {}
+    lines = path.read_text(encoding="ascii").splitlines()
+    if lines[:1] != [MAP_HEADER]:
+        raise RepriseError(f"{path} is no address map", "make it with `reprise zones plan`")
+    for number, line in enumerate(lines[1:], 2):
+        match line.split("\t"):
+            case ["resolver", index, four, six]:
+                resolvers[int(index)] = _pair(four, six)
+            case ["meta", slot, resolver, instance, four, six]:
+                metas.append(Meta(int(slot), int(resolver), int(instance), _pair(four, six)))
+            case ["oqda", address, slot]:
+                slots[address] = int(slot)
+            case _ if not line or line.startswith("#"):
+                continue
+            case _:
+                raise RepriseError(f"{path}:{number} is no line of an address map", "make it again")
+    return AddressMap(resolvers, tuple(metas), slots)
+
+
+def _pair(four: str, six: str) -> Pair:
+    return Pair("" if four == "-" else four, "" if six == "-" else six)
+
+
+def read_report(path: Path) -> dict[str, Any]:
+    """plan.json of the planner."""
+    value: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    if value.get("schema") != _SCHEMA:
+        raise RepriseError(f"{path} has schema {value.get('schema')}, known is {_SCHEMA}", "make it again")
+    return value
+
+
+_LISTS: tuple[tuple[str, str, Callable[[dict[str, Any]], str]], ...] = (
+    ("failed", "zones that do not load", lambda one: f"{one['zone'] or one['file']}: {one['why']}"),
+    ("unroutable", "addresses nobody can be asked at", lambda one: f"{one['address']}: {one['why']}"),
+    ("unserved", "zones nobody serves", lambda one: f"{one['zone']}: {one['why']}"),
+    ("lame", "lame delegations", lambda one: f"{one['zone']} at {one['server']} ({one['address']})"),
+    ("not_built", "delegations to zones that are not here", lambda one: f"{one['zone']} at {one['server']}"),
+)
+
+
+UNSOUND = ("expired", "early", "missing")  # states of a zone's signatures that make its answers bogus
+_WHAT = {
+    "expired": "have signatures that are no longer valid",
+    "early": "have signatures that are not valid yet",
+    "missing": "have no signatures, although their parent has a DS record",
+}
+_MEND = {
+    "expired": 'hierarchy.expired_signatures = "accept" lets BIND and unbound take them, "keep" leaves it so',
+    "early": 'hierarchy.expired_signatures = "accept" lets unbound take them, "keep" leaves it so',
+    "missing": 'hierarchy.expired_signatures = "keep" leaves it so',
+}
+
+
+def unsound(report: dict[str, Any], state: str, now: float) -> list[str]:
+    """Zones that a validating resolver takes for bogus at this time, each with the reason's date."""
+    found = []
+    for zone in report.get("trusted", []):
+        key = {"expired": "until", "early": "from", "missing": ""}[state]
+        if not key:
+            found += [zone["zone"]] if "until" not in zone else []
+        elif key in zone and (zone[key] - now) * (1 if key == "from" else -1) > 0:
+            found.append(f"{zone['zone']} ({key} {_date(zone[key])})")
+    return found
+
+
+def _date(seconds: int) -> str:
+    return datetime.datetime.fromtimestamp(seconds, datetime.UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+def check_signatures(report: dict[str, Any], refused: Sequence[str], now: float) -> None:
+    """Throws where zones have signatures in a state that is refused."""
+    for state in refused:
+        if found := unsound(report, state, now):
+            shown = ", ".join(found[:_SHOWN]) + (", ..." if len(found) > _SHOWN else "")
+            what = f"zones whose answers cannot be validated: {len(found)} {_WHAT[state]}: {shown}"
+            raise RepriseError(what, f"hierarchy.validate = false turns validation off, {_MEND[state]}")
+
+
+def warnings(report: dict[str, Any]) -> list[str]:
+    """What is missing from the hierarchy, a line for each kind. Lame delegations are there as they were."""
+    found = []
+    for key, title, show in _LISTS[:3]:
+        ones = report.get(key, [])
+        shown = "; ".join(map(show, ones[:_SHOWN])) + ("; ..." if len(ones) > _SHOWN else "")
+        found += [f"the plan has {len(ones)} {title}: {shown}"] if ones else []
+    return found
+
+
+def summary(report: dict[str, Any], now: float) -> str:
+    """What does not work, for people: the first few of each kind. The sizes are the planner's to tell."""
+    lists = [(title, [show(one) for one in report.get(key, [])]) for key, title, show in _LISTS]
+    lists += [(f"zones {_WHAT[state]}", unsound(report, state, now)) for state in UNSOUND]
+    lines: list[str] = []
+    for title, found in lists:
+        if found:
+            lines.append(f"{len(found)} {title}:")
+            lines += [f"    {one}" for one in found[:_SHOWN]]
+            lines += ["    ..."] if len(found) > _SHOWN else []
+    return "".join(f"{line}\n" for line in lines)

@@ -1,0 +1,131 @@
+"""Zone files as they come: plain or compressed (gz, bz2, xz, zst); their origin; unpacking.
+
+`python -m cli.zones.zonefile IN OUT` unpacks; it is a step of the plan.
+"""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import lzma
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+from cli.errors import RepriseError, UsageError
+
+_SCAN_LIMIT = 4 * 1024 * 1024  # bytes read in search of the SOA record
+_MAGICS = ((b"\x1f\x8b", "gz"), (b"BZh", "bz2"), (b"\xfd7zXZ\x00", "xz"), (b"\x28\xb5\x2f\xfd", "zst"))
+
+
+def compression(path: Path) -> str | None:
+    """The compression by the file's first bytes, None for plain text."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(8)
+    except FileNotFoundError:
+        raise UsageError(f"no zone file {path}", "set server.zone to a zone file") from None
+    except OSError as error:
+        raise UsageError(f"cannot read zone file {path}: {error.strerror}", "give a readable file") from None
+    if not head:
+        raise UsageError(f"zone file {path} is empty", "set server.zone to a zone file")
+    return next((name for magic, name in _MAGICS if head.startswith(magic)), None)
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[IO[bytes]]:
+    """The file's text as bytes, decompressed as it is read."""
+    kind = compression(path)
+    if kind == "zst":
+        with _zstd(path) as stream:
+            yield stream
+        return
+    opener: Any = {"gz": gzip.open, "bz2": bz2.open, "xz": lzma.open, None: open}[kind]
+    with opener(path, "rb") as file:
+        yield file
+
+
+@contextmanager
+def _zstd(path: Path) -> Iterator[IO[bytes]]:
+    """Python 3.11 has no zstd; the program has."""
+    program = shutil.which("zstd")
+    if program is None:
+        raise RepriseError(
+            f"{path} is compressed with zstd and there is no zstd here", "apt-get install zstd"
+        )
+    argv = [program, "-dcq", str(path)]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+        assert process.stdout is not None
+        yield process.stdout
+        whole = not process.stdout.read(1)
+        process.stdout.close()
+    if whole and process.returncode != 0:
+        raise EOFError("the zstd data is cut or corrupt")
+
+
+def find_origin(path: Path) -> str:
+    """The owner of the zone's SOA record, absolute and with its final dot."""
+    try:
+        with opened(path) as file:
+            text = file.read(_SCAN_LIMIT).decode("utf-8", "replace")
+    except (OSError, EOFError, lzma.LZMAError) as error:
+        raise UsageError(f"zone file {path} cannot be decompressed: {error}", "fetch it again") from None
+    origin = origin_of(text)
+    if origin is None:
+        raise UsageError(f"zone file {path} has no SOA record with a full name", "set server.origin")
+    return origin
+
+
+def origin_of(text: str) -> str | None:
+    """The SOA's owner in zone file text; None when it is not there or relative to an unknown origin."""
+    origin: str | None = None
+    owner: str | None = None
+    for line in text.splitlines():
+        words = line.split(";", 1)[0].split()
+        if not words:
+            continue
+        if words[0].upper() == "$ORIGIN" and len(words) > 1:
+            origin = words[1]
+            continue
+        if not line[0].isspace():
+            owner = words.pop(0)
+        if "SOA" in (word.upper() for word in words[:3]):
+            return _absolute(owner, origin)
+    return None
+
+
+def _absolute(owner: str | None, origin: str | None) -> str | None:
+    if owner is None or owner == "@":
+        return origin
+    if owner.endswith("."):
+        return owner.lower()
+    return None if origin is None else f"{owner}.{origin}".replace("..", ".").lower()
+
+
+def unpack(source: Path, target: Path) -> None:
+    """Writes the decompressed zone; a broken archive or a full disk is one line."""
+    try:
+        with opened(source) as file, target.open("wb") as out:
+            shutil.copyfileobj(file, out, 1 << 20)
+    except (OSError, EOFError, lzma.LZMAError) as error:
+        raise RepriseError(
+            f"cannot unpack {source}: {error}", "fetch it again or make room in memory"
+        ) from None
+
+
+def main(arguments: list[str]) -> int:
+    """The plan's unpacking step."""
+    try:
+        unpack(Path(arguments[0]), Path(arguments[1]))
+    except RepriseError as error:
+        sys.stderr.write(error.line() + "\n")
+        return error.status
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,216 @@
+"""`reprise zones plan`: the planner's output made complete for the hosts of a hierarchy.
+
+The planner decides which zones answer together and writes views, zone stanzas and the address map. Here
+the servers' configurations around those, the rulesets of the second data path and the batches of addresses
+and routes are added: what depends on hosts and not on zones.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ipaddress
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from cli import linux, programs
+from cli.errors import EXIT_FAILED, RepriseError, UsageError
+from cli.experiment.addresses import META4, META6
+from cli.servers import meta_servers, nftables
+from cli.servers.meta_servers import MetaSite
+from cli.servers.nftables import Pair
+from cli.zones import zone_plan
+from cli.zones.zone_plan import AddressMap
+
+
+@dataclass(frozen=True)
+class NextHop:
+    """The instance's end of the link from a resolver."""
+
+    resolver: int
+    instance: int
+    addresses: tuple[str, ...]
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The command's options; most are the planner's."""
+    parser.add_argument("zones", type=Path, metavar="DIR", help="folder of zone files, and zones.json")
+    parser.add_argument("-o", "--output", type=Path, required=True, metavar="OUT", help="folder to write")
+    parser.add_argument("--engine", choices=("bind", "nsd"), default="bind", help="meta-DNS-server (bind)")
+    parser.add_argument(
+        "--form",
+        choices=("coloured", "paper", "separate"),
+        default="coloured",
+        help="who shares a view: what does not conflict, as in LDplayer's paper, or nobody (coloured)",
+    )
+    parser.add_argument("--instances", type=int, default=1, metavar="N", help="meta-DNS-servers (1)")
+    parser.add_argument(
+        "--resolver", action="append", default=[], metavar="ADDR4[,ADDR6]", help="who will ask, each"
+    )
+    parser.add_argument(
+        "--reserved", action="append", default=[], metavar="PREFIX", help="no server is there"
+    )
+    parser.add_argument(
+        "--meta4", default=META4, metavar="PREFIX", help=f"IPv4 addresses of meta-DNS-servers ({META4})"
+    )
+    parser.add_argument(
+        "--meta6", default=META6, metavar="PREFIX", help=f"IPv6 addresses of meta-DNS-servers ({META6})"
+    )
+    parser.add_argument(
+        "--zones-path", type=Path, metavar="PATH", help="where the servers find the zone files (DIR)"
+    )
+    parser.add_argument(
+        "--no-historic-roots", action="store_true", help="only the root zone's own addresses lead to it"
+    )
+    parser.add_argument("--skip-bad", action="store_true", help="leave out zones that do not load")
+    parser.add_argument(
+        "--edns-size", type=int, default=4096, metavar="N", help="largest answer by UDP (4096)"
+    )
+    parser.add_argument("--full-responses", action="store_true", help="with what was not asked for too")
+    parser.add_argument("--need-root", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument(
+        "--refuse-signatures", choices=zone_plan.UNSOUND, action="append", default=[], help=argparse.SUPPRESS
+    )
+    parser.add_argument("--folder", type=Path, default=Path("/var/tmp"), help=argparse.SUPPRESS)
+    parser.add_argument("--user", default="", help=argparse.SUPPRESS)
+    parser.add_argument("--descriptors", type=int, default=20_000, help=argparse.SUPPRESS)
+    parser.add_argument("--next-hop", action="append", default=[], help=argparse.SUPPRESS)
+
+
+def command_plan(options: argparse.Namespace) -> int:
+    """`reprise zones plan`."""
+    status = _plan(options)
+    if status != 0:
+        return status
+    out: Path = options.output.absolute()
+    if options.need_root and " NS " not in (out / "root.hints").read_text(encoding="ascii"):
+        raise RepriseError("there is no root zone among the zones", "add one: resolvers start there")
+    report = zone_plan.read_report(out / "plan.json")
+    zone_plan.check_signatures(report, options.refuse_signatures, time.time())
+    found = zone_plan.read_map(out / "map.tsv")
+    site = MetaSite(
+        str(options.folder),
+        str(out),
+        options.user,
+        options.edns_size,
+        not options.full_responses,
+        options.descriptors,
+        (options.meta4, options.meta6),
+        options.engine == "bind" and _has_limits(),
+    )
+    for name, text in _texts(found, site, options.engine, _next_hops(options.next_hop)):
+        (out / name).write_text(text, encoding="utf-8")
+    anchors = meta_servers.bind_anchors((out / "root.key").read_text(encoding="ascii"))
+    (out / "root.anchors").write_text(anchors, encoding="ascii")
+    sys.stdout.write(zone_plan.summary(report, time.time()))
+    return 0
+
+
+def _plan(options: argparse.Namespace) -> int:
+    """The planner's own work; its error line is the user's."""
+    argv = [programs.own("reprise-zonebuilder"), "plan", str(options.zones), "-o", str(options.output)]
+    argv += ["--engine", options.engine, "--form", options.form, "--instances", str(options.instances)]
+    argv += ["--zones-path", str(options.zones_path or options.zones.absolute())]
+    argv += ["--meta4", options.meta4, "--meta6", options.meta6]
+    argv += ["--no-historic-roots"] if options.no_historic_roots else []
+    for name, values in (("--resolver", options.resolver), ("--reserved", options.reserved)):
+        argv += [word for value in values for word in (name, value)]
+    argv += ["--skip-bad"] if options.skip_bad else []
+    sys.stdout.flush()
+    pid = os.posix_spawn(argv[0], argv, os.environ)
+    _, status = os.waitpid(pid, 0)
+    code = os.waitstatus_to_exitcode(status)
+    if code < 0:
+        raise RepriseError(f"the planner was ended by {linux.describe_exit(code)}", "free some memory")
+    return min(code, 2) if code in (0, EXIT_FAILED, 2) else EXIT_FAILED
+
+
+def _has_limits() -> bool:
+    """Whether this BIND limits the records and types of a name (since 9.18.28) and knows how to lift that."""
+    checker = programs.find("named-checkconf")
+    if checker is None:
+        return True  # this BIND is another host's
+    lines = f"options {{\n{meta_servers.NO_LIMITS}}};\n"
+    argv = [checker, "/dev/stdin"]
+    return subprocess.run(argv, input=lines.encode(), capture_output=True, check=False).returncode == 0
+
+
+def _next_hops(given: list[str]) -> list[NextHop]:
+    found = []
+    for text in given:
+        match text.split(","):
+            case [resolver, instance, *addresses] if addresses:
+                found.append(NextHop(int(resolver), int(instance), tuple(addresses)))
+            case _:
+                raise UsageError(f"--next-hop {text} is no next hop", "write RESOLVER,INSTANCE,ADDR4,ADDR6")
+    return found
+
+
+def _texts(found: AddressMap, site: MetaSite, engine: str, hops: list[NextHop]) -> Iterator[tuple[str, str]]:
+    """Names and texts of all files that are added."""
+    sink = sink_of(*site.prefixes)
+    for resolver in found.resolvers:
+        yield f"nft-resolver-{resolver}.nft", nftables.resolver_ruleset(found.towards(resolver), sink)
+        yield f"resolver-{resolver}.ip", routes(found, resolver, hops)
+    for instance in found.instances:
+        metas = found.of_instance(instance)
+        answers = [[one.address for one in metas if one.resolver == resolver] for resolver in found.resolvers]
+        yield f"nft-meta-{instance}.nft", nftables.meta_ruleset(list(found.resolvers.values()), answers, sink)
+        yield f"meta-{instance}.ip", addresses(found, instance)
+        if engine == "bind":
+            yield f"named-{instance}.conf", meta_servers.named(site, instance)
+            continue
+        slots = sorted({one.slot for one in metas})
+        yield f"nsd-{instance}.list", "".join(f"{site.plan}/nsd-{slot}.conf\n" for slot in slots)
+        for slot in slots:
+            stanzas = (Path(site.plan) / f"nsd-{slot}.conf").read_text(encoding="utf-8")
+            own = [one.address for one in metas if one.slot == slot]
+            yield f"nsd-{slot}.conf", meta_servers.nsd(site, instance, slot, own) + stanzas
+
+
+def sink_of(meta4: str, meta6: str) -> Pair:
+    """The last addresses of the prefixes: nobody has them."""
+    return Pair(*(str(ipaddress.ip_network(prefix, strict=False)[-1]) for prefix in (meta4, meta6)))
+
+
+def addresses(found: AddressMap, instance: int) -> str:
+    """`ip -batch` lines: an instance's host has all its meta addresses; they may be there already."""
+    lines = []
+    for one in found.of_instance(instance):
+        lines += [f"addr replace {one.address.v4}/32 dev lo"] if one.address.v4 else []
+        lines += [f"addr replace {one.address.v6}/128 dev lo nodad"] if one.address.v6 else []
+    return "".join(f"{line}\n" for line in lines)
+
+
+def routes(found: AddressMap, resolver: int, hops: list[NextHop]) -> str:
+    """`ip -batch` lines: from a resolver's host to each meta address by the link to its instance."""
+    lines = []
+    for hop in (one for one in hops if one.resolver == resolver):
+        for meta in (one for one in found.of_instance(hop.instance) if one.resolver == resolver):
+            for via in hop.addresses:
+                address, bits = (meta.address.v6, 128) if ":" in via else (meta.address.v4, 32)
+                lines += [f"route replace {address}/{bits} via {via}"] if address else []
+    return "".join(f"{line}\n" for line in lines)
+
+
+def main(arguments: list[str]) -> int:
+    """The plan's step."""
+    parser = argparse.ArgumentParser(prog="reprise zones plan")
+    add_options(parser)
+    try:
+        return command_plan(parser.parse_args(arguments))
+    except RepriseError as error:
+        sys.stderr.write(error.line() + "\n")
+        return error.status
+    except OSError as error:
+        what = f"cannot write the plan: {error.strerror or error}"
+        sys.stderr.write(RepriseError(what, "check the disk's space and permissions").line() + "\n")
+        return EXIT_FAILED
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
