@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from cli import programs
-from cli.experiment import load
+from cli.experiment.experiment import load
 from tests import command
 
 EXPERIMENTS = sorted((programs.ROOT / "experiments").glob("*.toml"))
