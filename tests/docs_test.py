@@ -18,6 +18,7 @@ from cli.experiment.experiment import Experiment, load
 
 ROOT = programs.ROOT
 PAGES = ("README.md", "docs/tutorial.md", "docs/hierarchy.md")
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "bench").glob("*.md")])
 
 
 def commands(page: str, *others: str) -> list[str]:
@@ -84,6 +85,31 @@ def test_every_key_of_an_experiment_is_documented() -> None:
     for key in keys(Experiment):
         last = key.rsplit(".", 1)[-1]
         assert f"`{key}`" in table or f"`.{last}`" in table or f"[{last}]" in table, key
+
+
+# --- the pages themselves ----------------------------------------------------------------------------------
+
+
+def anchors(page: Path) -> set[str]:
+    """Of the headings, as they are made from their words."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", one.lower()).replace(" ", "-") for one in headings}
+
+
+@pytest.mark.parametrize("page", DOCUMENTS, ids=lambda page: str(page.relative_to(ROOT)))
+def test_lines_are_short_and_links_lead_somewhere(page: Path) -> None:
+    """Rows of tables and headings, which cannot be broken, may be longer than 100 characters."""
+    text = page.read_text(encoding="utf-8")
+    lines = [line for line in text.splitlines() if not line.startswith(("|", "#"))]
+    assert [line for line in lines if len(line) > 100] == []
+    for target, anchor in re.findall(r"\]\((?!https?:)([^)#\s]*)#?([^)\s]*)\)", text):
+        path = page.parent / target if target else page
+        assert path.exists(), target
+        assert not anchor or anchor in anchors(path), f"{target}#{anchor}"
+
+
+def test_the_architecture_is_a_short_page() -> None:
+    assert len((ROOT / "docs/architecture.md").read_text(encoding="utf-8").split()) <= 1000
 
 
 # --- the troubleshooting page -----------------------------------------------------------------------------
