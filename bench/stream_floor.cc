@@ -405,7 +405,7 @@ void add_options(reprise::Command& app, Options& options) {
         .in_range(1, 10000)
         .show_default();
     app.add_option("--sources", options.sources,
-                   "bind to so many addresses from 10.0.0.1 on in turn; 0: to none")
+                   "bind to this many addresses from 10.0.0.1 on in turn; 0: to none")
         .show_default();
     const reprise::Option authority =
         app.add_option("--ca", options.authority, "speak TLS 1.3; verify with this authority, PEM");

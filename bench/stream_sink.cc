@@ -138,16 +138,17 @@ void add_options(reprise::Command& app, Options& options) {
         .in_range(std::size_t{1}, kMostProcesses)
         .show_default();
     app.add_option("--idle-timeout-s", options.idle_timeout_s,
-                   "close a connection that was idle for so long; 0: the client closes first")
+                   "close a connection that was idle for this time; 0: the client closes first")
         .in_range(0.0, 1e6)
         .show_default();
-    app.add_option("--delay-ms", options.delay_ms, "answer so long after the query").show_default();
+    app.add_option("--delay-ms", options.delay_ms, "answer this long after the query")
+        .show_default();
     reprise::Option certificate =
         app.add_option("--cert", options.tls.certificate, "speak TLS with this certificate, PEM");
     reprise::Option key = app.add_option("--key", options.tls.key, "its key, PEM");
     certificate.needs(key);
     key.needs(certificate);
-    app.add_option("--early-data", options.tls.early_data, "take so many bytes as early data")
+    app.add_option("--early-data", options.tls.early_data, "take this many bytes as early data")
         .needs(certificate)
         .show_default();
     app.add_option("--keylog", options.tls.keylog, "write the sessions' secrets there, for tshark")

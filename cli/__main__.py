@@ -54,7 +54,7 @@ def build_parser() -> argparse.ArgumentParser:
     _zones_commands(commands)
     packing = commands.add_parser("package", help="the mutator as an archive that runs without installation")
     packing.add_argument("-o", "--output", type=Path, metavar="FILE", help="archive to write (.tar.gz)")
-    doctor = commands.add_parser("doctor", help="what this machine can do, and the mend")
+    doctor = commands.add_parser("doctor", help="what this machine can do, and how to fix what it cannot")
     doctor.add_argument(
         "-o",
         "--output",
@@ -149,7 +149,7 @@ def run_mutator(command: str, arguments: list[str]) -> int:
                 "       reprise trace synth OPTIONS -o FILE\n(each with --help)\n"
             )
             return 0
-        sys.stderr.write("reprise: error: trace wants info or synth; see reprise trace --help\n")
+        sys.stderr.write("reprise: error: trace needs info or synth; see reprise trace --help\n")
         return 2
     elif arguments[0] == "info" and trace_info.wanted(arguments):
         return trace_info.command_plots(arguments[1:])

@@ -100,7 +100,7 @@ def main(arguments: list[str]) -> int:
         return error.status
     except OSError as error:
         complain(
-            f"reprise: error: {error.filename or 'bootstrap'}: {error.strerror}; mend that and run it again"
+            f"reprise: error: {error.filename or 'bootstrap'}: {error.strerror}; fix that and run it again"
         )
         return EXIT_FAILED
     except KeyboardInterrupt:

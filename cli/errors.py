@@ -1,4 +1,4 @@
-"""Errors that end a command with one line that says what is wrong and how to mend it."""
+"""Errors that end a command with one line that says what is wrong and how to fix it."""
 
 from __future__ import annotations
 
@@ -13,40 +13,40 @@ EXIT_USAGE = 2
 
 
 class RepriseError(Exception):
-    """A failure the user can mend; printed as `reprise: error: WHAT; MEND`, never as a traceback."""
+    """A failure the user can fix; printed as `reprise: error: WHAT; HINT`, never as a traceback."""
 
-    def __init__(self, what: str, mend: str = "", status: int = EXIT_FAILED) -> None:
+    def __init__(self, what: str, hint: str = "", status: int = EXIT_FAILED) -> None:
         super().__init__(what)
         self.what = one_line(what)
-        self.mend = one_line(mend)
+        self.hint = one_line(hint)
         self.status = status
 
     def line(self) -> str:
         """The whole message, always one line."""
-        return f"reprise: error: {self.what}" + (f"; {self.mend}" if self.mend else "")
+        return f"reprise: error: {self.what}" + (f"; {self.hint}" if self.hint else "")
 
 
 class UsageError(RepriseError):
     """The command line or the experiment is wrong; nothing was started."""
 
-    def __init__(self, what: str, mend: str = "") -> None:
-        super().__init__(what, mend, EXIT_USAGE)
+    def __init__(self, what: str, hint: str = "") -> None:
+        super().__init__(what, hint, EXIT_USAGE)
 
 
-def want(good: bool, what: str, mend: str) -> None:
+def want(good: bool, what: str, hint: str) -> None:
     """A usage error unless `good`."""
     if not good:
-        raise UsageError(what, mend)
+        raise UsageError(what, hint)
 
 
 def want_choice(key: str, value: str, choices: Sequence[str]) -> None:
     """A usage error, with the nearest word, unless `value` is one of `choices`."""
     near = difflib.get_close_matches(value, choices, n=1, cutoff=0.5)
-    mend = f"use {'one of ' if len(choices) > 1 else ''}{', '.join(choices)}"
+    hint = f"use {'one of ' if len(choices) > 1 else ''}{', '.join(choices)}"
     want(
         value in choices,
         f"{key} = {value!r} is unknown",
-        f"did you mean {near[0]}? {mend}" if near else mend,
+        f"did you mean {near[0]}? {hint}" if near else hint,
     )
 
 

@@ -216,7 +216,7 @@ class Running:
         return "\n".join(line for line in text.splitlines() if not _APT_STATUS.match(line))
 
     def stop(self) -> None:
-        """Asks it to end as ctrl-C does, and waits: an installation that is cut off would need mending."""
+        """Asks it to end as ctrl-C does, and waits: an installation that is cut off would need repair."""
         if self._process.poll() is not None:
             return
         with _undisturbed(), contextlib.suppress(ProcessLookupError):

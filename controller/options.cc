@@ -29,12 +29,12 @@ void add_selection(Command& app, Options& options) {
         "begin there: seconds from the trace's first query, seconds since the epoch (from "
         "100000000 on) or RFC 3339, e.g. 2016-10-06T13:55:51Z");
     app.add_option("--until", options.until, "end before that moment, given like --from");
-    app.add_option("--limit", options.limit, "hand out at most so many queries; 0 = all")
+    app.add_option("--limit", options.limit, "send at most this many queries; 0 = all")
         .show_default();
-    app.add_option("--duration-s", options.duration_s, "end the replay after so long; 0 = never")
+    app.add_option("--duration-s", options.duration_s, "end the replay after this time; 0 = never")
         .show_default();
     app.add_option("--loop", options.loop,
-                   "play the trace so many times; 0 = until --limit or --duration-s")
+                   "play the trace this many times; 0 = until --limit or --duration-s")
         .show_default();
     app.add_option("--sample-sources", options.sample_sources,
                    "play a share of the sources with all their queries, e.g. 10%; the same ones in "
@@ -50,7 +50,7 @@ void add_selection(Command& app, Options& options) {
 
 /// When and how they are played.
 void add_play(Command& app, Options& options) {
-    app.add_option("--speed", options.pace.speed, "play so many times as fast as the trace")
+    app.add_option("--speed", options.pace.speed, "play this many times as fast as the trace")
         .show_default();
     app.add_option("--rate", options.pace.rate, "queries a second, evenly spaced; 0 = as the trace")
         .show_default();
@@ -58,7 +58,7 @@ void add_play(Command& app, Options& options) {
     app.add_flag("--dependent", options.dependent,
                  "a source's next query waits for the end of the one before");
     app.add_option("--hedge", options.hedge_ms,
-                   "send a query without an answer for so many milliseconds to a peer as well");
+                   "also send a query to a peer when it has no answer after this many ms");
     app.add_option("--peers", options.peers, "ADDR[:PORT],... that hedged queries go to in turn")
         .delimiter(',')
         .allow_extra_args(false);
@@ -82,10 +82,10 @@ void add_transport(Command& app, Options& options) {
                    "connections are kept")
         .show_default();
     app.add_option("--idle-timeout-s", options.idle_timeout_s,
-                   "close a TCP or TLS connection that was idle for so long")
+                   "close a TCP or TLS connection that was idle for this time")
         .show_default();
     app.add_option("--queries-per-connection", options.queries_per_connection,
-                   "close a connection after so many queries: 1 = a fresh one each, 0 = no limit")
+                   "close a connection after this many queries: 1 = a new one each, 0 = no limit")
         .show_default();
     app.add_option("--closer", options.closer,
                    "who closes a connection that is idle, used up or closed in the trace: client, "
@@ -114,7 +114,7 @@ void add_generator(Command& app, Options& options) {
     app.add_option("--generate", options.generate,
                    "NAME[/TYPE]: send this query again and again instead of a trace");
     app.add_option("--generate-sources", options.generate_sources,
-                   "from so many source addresses in turn")
+                   "from this many source addresses in turn")
         .show_default();
     app.add_flag("--generate-rd", options.generate_rd,
                  "set the RD flag (recursion desired) in the queries of --generate");
@@ -149,7 +149,7 @@ void add_options(Command& app, Options& options) {
         .show_default();
     app.add_option("--window-s", options.window_s, "seconds to read ahead of the schedule")
         .show_default();
-    app.add_option("--timeout-s", options.timeout_s, "wait so long for an answer").show_default();
+    app.add_option("--timeout-s", options.timeout_s, "wait this long for an answer").show_default();
     app.add_option("--in-flight", options.in_flight,
                    "most queries waiting for an answer, per querier; at the limit sending waits")
         .show_default();
@@ -157,7 +157,7 @@ void add_options(Command& app, Options& options) {
                    "abort when a querier falls further behind schedule")
         .show_default();
     app.add_option("--late-ms", options.late_ms,
-                   "warn of queries sent so many milliseconds after their time; over 10% of them "
+                   "warn of queries sent more than this many ms late; more than 10% of them "
                    "make the run unclean; 0 = neither")
         .show_default();
     app.add_option(

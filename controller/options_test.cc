@@ -88,7 +88,7 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"exclude each other", [](Options& o) { o.pace = {.speed = 2, .fast = true}; }},
         Bad{"exclude each other", [](Options& o) { o.pace = {.rate = 2, .fast = true}; }},
         Bad{"exclude each other", [](Options& o) { o.pace = {.speed = 3, .rate = 2}; }},
-        Bad{"--loop 0 plays for ever", [](Options& o) { o.loop = 0; }},
+        Bad{"--loop 0 never ends", [](Options& o) { o.loop = 0; }},
         Bad{"cannot be read twice", [](Options& o) { o.loop = 2, o.trace = "-"; }},
         Bad{"--from soon", [](Options& o) { o.from = "soon"; }},
         Bad{"--until -1", [](Options& o) { o.until = "-1"; }},

@@ -62,8 +62,7 @@ void validate_span(const Options& options) {
     demand(options.duration_s >= 0 && options.duration_s < 1e8,
            "--duration-s: must be 0 to 100000000 seconds");
     const bool ends = options.limit > 0 || options.duration_s > 0;
-    demand(options.loop > 0 || ends,
-           "--loop 0 plays for ever; give --limit or --duration-s as well");
+    demand(options.loop > 0 || ends, "--loop 0 never ends; give --limit or --duration-s as well");
     demand(options.loop == 1 || options.check == "options" ||
                std::filesystem::is_regular_file(options.trace),
            fmt::format("--loop: {} cannot be read twice; give a file", options.trace));

@@ -35,7 +35,7 @@ std::string unexpected(const CLI::App& app, const CLI::ExtrasError& error) {
         const std::string name = word.starts_with("--") ? word.substr(2, word.find('=') - 2) : "";
         const std::string near = nearest_word(name, known);
         if (!near.empty()) {
-            return fmt::format("--{} is no option; did you mean --{}?", name, near);
+            return fmt::format("--{} is not an option; did you mean --{}?", name, near);
         }
     }
     return std::string(error.what()) + "; see --help";

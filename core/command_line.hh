@@ -89,7 +89,7 @@ public:
     void callback(const std::function<void()>& function);
 
     /// Reads the command line. Returns the exit status where that was all there was to do (--help,
-    /// --version). Throws UsageError, in one line with the mend.
+    /// --version). Throws UsageError, in one line with the hint.
     std::optional<int> parse(int argc, const char* const* argv);
     /// The same of the words after the program's name.
     std::optional<int> parse(const std::vector<std::string>& words);

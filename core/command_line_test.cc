@@ -307,8 +307,9 @@ TEST(Command, NamesTheNearestOption) {
     Command command;
     command.add_subcommand("make", "").add_option("--rate", rate, "");
     EXPECT_EQ(complaint(command, {"make", "--rtae", "5"}),
-              "--rtae is no option; did you mean --rate?");
-    EXPECT_EQ(complaint(command, {"make", "--rat=5"}), "--rat is no option; did you mean --rate?");
+              "--rtae is not an option; did you mean --rate?");
+    EXPECT_EQ(complaint(command, {"make", "--rat=5"}),
+              "--rat is not an option; did you mean --rate?");
     EXPECT_THAT(complaint(command, {"make", "--wholly-other"}), HasSubstr("; see --help"));
 }
 

@@ -8,7 +8,7 @@
 
 namespace reprise {
 
-/// What the operator did or has wrong. The message is one line: what happened; how to mend it.
+/// What the operator did or has wrong. The message is one line: what happened; how to fix it.
 class Error : public std::runtime_error {
 public:
     using std::runtime_error::runtime_error;

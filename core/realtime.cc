@@ -18,7 +18,7 @@ std::string run_first() {
         return "";
     }
     const std::string why = std::strerror(errno);
-    spdlog::warn("event=realtime_refused because={} mend=\"run as root\"", log_value(why));
+    spdlog::warn("event=realtime_refused because={} hint=\"run as root\"", log_value(why));
     return fmt::format("realtime was refused ({}), other processes may have delayed packets; run "
                        "as root",
                        why);

@@ -114,7 +114,7 @@ TEST(Record, BadVersionFamilyAndTransportAreRefused) {
     }
 }
 
-/// Appends `tail` to a record and mends its size.
+/// Appends `tail` to a record and corrects its size.
 std::string with_tail(const std::string& tail) {
     std::string block;
     append_record(block, query("192.0.2.1:1", "192.0.2.2:2"));

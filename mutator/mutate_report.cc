@@ -75,9 +75,10 @@ void log_report(const MutateOptions& options, const MutateReport& report) {
                  report.in.queries, report.out.queries, report.in.responses, report.in.closes,
                  report.out.closes, report.bytes, report.seconds);
     if (report.out.out_of_order > 0) {
-        spdlog::warn("work=mutate out_of_order={} note=\"so many queries have an earlier time than "
-                     "the one before them; sort the inputs by time\"",
-                     report.out.out_of_order);
+        spdlog::warn(
+            "work=mutate out_of_order={} note=\"this many queries have an earlier time than "
+            "the one before them; sort the inputs by time\"",
+            report.out.out_of_order);
     }
     for (const std::string& loss : losses_of(report)) {
         spdlog::warn("work=mutate lost={}", log_value(loss));

@@ -46,9 +46,9 @@ OutputFile::OutputFile(const std::string& path, std::string_view option)
 }
 
 void OutputFile::fail(int error_number) const {
-    const char* const mend = error_number == EPIPE ? "the program that reads it has ended"
+    const char* const hint = error_number == EPIPE ? "the program that reads it has ended"
                                                    : "free some space or give another place";
-    throw Error(fmt::format("write {}: {}; {}", name_, std::strerror(error_number), mend));
+    throw Error(fmt::format("write {}: {}; {}", name_, std::strerror(error_number), hint));
 }
 
 void OutputFile::write(std::string_view bytes) {

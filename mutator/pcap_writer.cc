@@ -56,7 +56,7 @@ PcapWriter::PcapWriter(const std::string& path) : name_(path == "-" ? "standard 
 void PcapWriter::write(Nanoseconds time, Bytes packet, std::uint32_t missing) {
     if (time < 0 || time / kSecond > kLastPcapSecond) {
         throw Error(fmt::format("{}: a packet at {} ns lies outside pcap's years 1970 to 2106; "
-                                "mend the start time or the length",
+                                "change the start time or the length",
                                 name_, time));
     }
     const auto size = static_cast<std::uint32_t>(packet.size());

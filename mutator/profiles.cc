@@ -83,7 +83,7 @@ const std::vector<Profile>& profiles() {
     static const std::vector<Profile> kProfiles{
         {"simple", "root-like by few rules, with the defaults shown here", {}},
         {"root", "as a real minute of a root server: clients, ports, names, types", root()},
-        {"recursive", "stub clients of a resolver; wants --names", recursive()},
+        {"recursive", "stub clients of a resolver; needs --names", recursive()},
         {"syn-0", "LDplayer's: an hour, a query each second, 10,000 clients, unique names", syn(1)},
         {"syn-1", "each 0.1 s", syn(0.1)},
         {"syn-2", "each 10 ms", syn(0.01)},

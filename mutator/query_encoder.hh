@@ -29,7 +29,7 @@ public:
     virtual void begin(std::string& out) = 0;
 
     /// Appends a query or a close, in the order of the trace. May keep some back for a later call.
-    /// Throws Error with the mend where the form cannot hold it.
+    /// Throws Error with the hint where the form cannot hold it.
     virtual void encode(const Query& query, std::string& out) = 0;
 
     /// The end of a batch: the stream form ends its block here, so that a live reader waits for

@@ -69,8 +69,8 @@ Mix parse_mix(std::string_view text, std::string_view option, Parse parse_value)
 Endpoint parse_server(const std::string& text, unsigned family, std::string_view option) {
     const auto address = IpAddress::parse(text);
     if (!address || address->family != family) {
-        throw UsageError(fmt::format("{} {} is no IPv{} address; give one, like {}", option, text,
-                                     family, family == 4 ? "192.0.2.53" : "2001:db8::53"));
+        throw UsageError(fmt::format("{} {} is not an IPv{} address; give one, like {}", option,
+                                     text, family, family == 4 ? "192.0.2.53" : "2001:db8::53"));
     }
     return {*address, kDnsPort};
 }
@@ -137,9 +137,10 @@ std::vector<std::string> domain_labels(std::string_view text) {
         const size_t dot = std::min(rest.find('.'), rest.size());
         labels.emplace_back(rest.substr(0, dot));
         if (dot == 0 || dot > 63 || text.size() > kLongestDomain || dot + 1 == rest.size()) {
-            throw UsageError(fmt::format("--unique-below {} is no domain name of at most {} bytes; "
-                                         "give one, like example.com",
-                                         text, kLongestDomain));
+            throw UsageError(
+                fmt::format("--unique-below {} is not a domain name of at most {} bytes; "
+                            "give one, like example.com",
+                            text, kLongestDomain));
         }
         rest.remove_prefix(std::min(dot + 1, rest.size()));
     }
@@ -177,8 +178,9 @@ ClientPrefix parse_prefix(std::string_view text, unsigned family, std::string_vi
     const auto length =
         slash == text.size() ? std::nullopt : parse_number<unsigned>(text.substr(slash + 1));
     if (!address || address->family != family || !length || *length > address->size() * 8) {
-        throw UsageError(fmt::format("{} {} is no IPv{} prefix; give one, like {}", option, text,
-                                     family, family == 4 ? "198.18.0.0/15" : "2001:db8:c000::/34"));
+        throw UsageError(fmt::format("{} {} is not an IPv{} prefix; give one, like {}", option,
+                                     text, family,
+                                     family == 4 ? "198.18.0.0/15" : "2001:db8:c000::/34"));
     }
     ClientPrefix prefix{*address, *length};
     clear_host_bits(prefix);

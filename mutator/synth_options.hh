@@ -94,7 +94,7 @@ struct SynthPlan {
     ClientPrefix clients6;
 };
 
-/// Throws UsageError naming the option and the mend.
+/// Throws UsageError naming the option and the hint.
 SynthPlan check_options(const SynthOptions& options);
 
 /// Parses "A:50,AAAA:25" (types by name) or "4096:60,1232:25" (numbers); a weight left out is 1.

@@ -70,8 +70,8 @@ TEST(SynthOptions, ClientsMustFitTheirPrefix) {
 }
 
 TEST(SynthOptions, AddressesAreOfTheirFamily) {
-    EXPECT_THAT(complaint([](auto& o) { o.server = "::1"; }), HasSubstr("no IPv4 address"));
-    EXPECT_THAT(complaint([](auto& o) { o.server6 = "host"; }), HasSubstr("no IPv6 address"));
+    EXPECT_THAT(complaint([](auto& o) { o.server = "::1"; }), HasSubstr("not an IPv4 address"));
+    EXPECT_THAT(complaint([](auto& o) { o.server6 = "host"; }), HasSubstr("not an IPv6 address"));
     EXPECT_THAT(complaint([](auto& o) { o.client_prefix = "10.0.0.0"; }), HasSubstr("prefix"));
     EXPECT_THAT(complaint([](auto& o) { o.client_prefix6 = "::/129"; }), HasSubstr("prefix"));
     EXPECT_EQ(parse_prefix("198.51.100.77/24", 4, "x").address.text(), "198.51.100.0");

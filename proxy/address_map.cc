@@ -49,7 +49,7 @@ public:
 
 private:
     [[noreturn]] void refuse(const std::string& what) const {
-        throw Error(fmt::format("{}:{}: {}; let `reprise zones plan` write it anew", name_,
+        throw Error(fmt::format("{}:{}: {}; let `reprise zones plan` write it again", name_,
                                 std::max<size_t>(line_, 1), what));
     }
 

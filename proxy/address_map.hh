@@ -41,7 +41,7 @@ struct AddressMap {
     [[nodiscard]] const Resolver* resolver(unsigned number) const;
 };
 
-/// Parses a map. Throws Error naming `name`, the line, and the mend.
+/// Parses a map. Throws Error naming `name`, the line, and the hint.
 AddressMap parse_map(std::string_view text, const std::string& name);
 
 /// Reads a map from a file. Throws Error.

@@ -65,7 +65,7 @@ TEST(AddressMapTest, WhatIsWrongIsNamedWithItsLine) {
         {kHead + "resolver\t99999999999\t-\t-\n", "is not a number"}};
     for (const auto& [text, message] : cases) {
         EXPECT_THAT(refusal(text), HasSubstr(message));
-        EXPECT_THAT(refusal(text), HasSubstr("; let `reprise zones plan` write it anew"));
+        EXPECT_THAT(refusal(text), HasSubstr("; let `reprise zones plan` write it again"));
     }
 }
 

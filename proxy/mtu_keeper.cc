@@ -50,7 +50,7 @@ void MtuKeeper::warn_of_route(const IpAddress& address, bool found) {
     if (found) {
         without_route_.erase(address);
     } else if (without_route_.insert(address).second) {
-        spdlog::warn("event=no_route to={} mend=\"add a route to it; packets that go there are "
+        spdlog::warn("event=no_route to={} hint=\"add a route to it; packets that go there are "
                      "lost\"",
                      address.text());
     }
@@ -59,7 +59,7 @@ void MtuKeeper::warn_of_route(const IpAddress& address, bool found) {
 int MtuKeeper::wide_enough(int mtu) {
     const int wide = device_mtu(mtu, std::ranges::any_of(neighbours_, &IpAddress::is_v6));
     if (wide > mtu && std::exchange(narrow_, mtu) != mtu) {
-        spdlog::warn("event=narrow_link mtu={} mend=\"give the link at least {} bytes; longer "
+        spdlog::warn("event=narrow_link mtu={} hint=\"give the link at least {} bytes; longer "
                      "packets are lost\"",
                      mtu, wide);
     }
@@ -75,7 +75,7 @@ void MtuKeeper::set(int mtu, int before) {
         spdlog::info("event=mtu device={} mtu={} before={}", tun_.name(), mtu, before);
     } catch (const SystemError& error) {
         refused_ = mtu;
-        spdlog::warn("event=mtu_refused device={} mtu={} because={} mend=\"ip link set {} mtu {}\"",
+        spdlog::warn("event=mtu_refused device={} mtu={} because={} hint=\"ip link set {} mtu {}\"",
                      tun_.name(), mtu, log_value(error.what()), tun_.name(), mtu);
     }
 }

@@ -83,7 +83,7 @@ std::unique_ptr<LinkSender> link_sender(const ProcessOptions& options, const Add
         return std::make_unique<LinkSender>(flows(map, options.side, options.resolver),
                                             tun.index());
     } catch (const SystemError& error) {
-        spdlog::warn("event=no_link_sender because={} mend=\"run as root; packets go by the "
+        spdlog::warn("event=no_link_sender because={} hint=\"run as root; packets go by the "
                      "host's routing, which costs more\"",
                      log_value(error.what()));
         return nullptr;
@@ -195,7 +195,7 @@ private:
             }
             spdlog::info("event=reloaded map={}", log_value(options_.map));
         } catch (const std::exception& error) {
-            spdlog::warn("event=not_reloaded because={} mend=\"the old map stays in use\"",
+            spdlog::warn("event=not_reloaded because={} hint=\"the old map stays in use\"",
                          log_value(error.what()));
         }
     }
@@ -248,7 +248,7 @@ private:
             unreported_ = false;
         } catch (const std::exception& error) {
             if (!std::exchange(unreported_, true)) {
-                spdlog::warn("event=no_statistics because={} mend=\"make room there, or end the "
+                spdlog::warn("event=no_statistics because={} hint=\"make room there, or end the "
                              "run and give another --stats\"",
                              log_value(error.what()));
             }

@@ -190,7 +190,7 @@ Routes Routes::of_resolver(const AddressMap& map, unsigned number) {
         const auto meta = by_slot.find(oqda.slot);
         if (meta == by_slot.end()) {
             throw Error(fmt::format("the map sends {} to slot {}, which has no address for "
-                                    "resolver {}; let `reprise zones plan` write it anew",
+                                    "resolver {}; let `reprise zones plan` write it again",
                                     oqda.address.text(), oqda.slot, number));
         }
         maker.add(oqda.address, oqda.address.is_v4() ? meta->second->v4 : meta->second->v6);
@@ -207,7 +207,7 @@ Routes Routes::of_meta(const AddressMap& map) {
         const Resolver* const resolver = map.resolver(meta.resolver);
         if (resolver == nullptr) {
             throw Error(fmt::format("the map has an address of slot {} for resolver {}, which it "
-                                    "does not name; let `reprise zones plan` write it anew",
+                                    "does not name; let `reprise zones plan` write it again",
                                     meta.slot, meta.resolver));
         }
         maker.add(meta.v4, resolver->v4);

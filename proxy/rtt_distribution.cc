@@ -87,7 +87,7 @@ RttDistribution::Shape RttDistribution::parse(const std::string& text) {
     const auto pair = parse_pair(std::string_view(text).substr(colon + 1),
                                  kind == "lognormal" ? kMostSigma : kMostRttMs);
     if (!pair || (kind == "uniform" && pair->first > pair->second)) {
-        throw UsageError(fmt::format("--rtt-distribution {} is no distribution; give "
+        throw UsageError(fmt::format("--rtt-distribution {} is not a distribution; give "
                                      "normal:MEAN,SD, uniform:LOW,HIGH or lognormal:MEDIAN,SIGMA "
                                      "(0 to {} ms, SIGMA up to {}) or a file",
                                      text, kMostRttMs, kMostSigma));
@@ -121,7 +121,7 @@ RttDistribution::Observed RttDistribution::read(const std::string& path) {
         const auto value =
             cells.size() == 1 ? parse_number(cells.front(), kMostRttMs) : std::nullopt;
         if (!value) {
-            throw UsageError(fmt::format("{}:{}: '{}' is no time; give one of 0 to {} ms a line",
+            throw UsageError(fmt::format("{}:{}: '{}' is not a time; give one of 0 to {} ms a line",
                                          path, number, line, kMostRttMs));
         }
         found.push_back(*value);

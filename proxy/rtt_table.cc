@@ -71,10 +71,10 @@ std::optional<std::string> parse_path(const std::vector<std::string_view>& cells
     const auto jitter = cells.size() > 2 ? parse_ms(cells[2]) : std::optional(path.jitter);
     const auto loss = cells.size() > 3 ? parse_percent(cells[3]) : std::optional(path.loss);
     if (!rtt || !jitter) {
-        return fmt::format("'{}' is no time; give 0 to {} ms", cells[rtt ? 2 : 1], kMostRttMs);
+        return fmt::format("'{}' is not a time; give 0 to {} ms", cells[rtt ? 2 : 1], kMostRttMs);
     }
     if (!loss) {
-        return fmt::format("'{}' is no percentage; give 0 to 100", cells[3]);
+        return fmt::format("'{}' is not a percentage; give 0 to 100", cells[3]);
     }
     path = {.rtt = *rtt, .jitter = *jitter, .loss = *loss};
     return std::nullopt;
@@ -131,7 +131,7 @@ std::optional<std::string> RttTable::add(const Row& row) {
     }
     const auto prefix = parse_prefix(row.prefix);
     if (!prefix) {
-        return fmt::format("'{}' is no prefix; give one such as 192.0.2.0/24, 2001:db8::/32 or "
+        return fmt::format("'{}' is not a prefix; give one such as 192.0.2.0/24, 2001:db8::/32 or "
                            "default",
                            row.prefix);
     }

@@ -109,17 +109,18 @@ TEST(RttTable, NamesTheBadLine) {
     };
     EXPECT_THAT(bad("10.1.0.0/16"), HasSubstr("paths:2: the line has 1 cells; write PREFIX"));
     EXPECT_THAT(bad("10.1.0.0/16 1 2 3 4 5 6"), HasSubstr("more than 4 cells"));
-    EXPECT_THAT(bad("10.1.0.0/16 fast"), HasSubstr("paths:2: 'fast' is no time; give 0 to 100000"));
-    EXPECT_THAT(bad("10.1.0.0/16 -1"), HasSubstr("'-1' is no time"));
-    EXPECT_THAT(bad("10.1.0.0/16 nan"), HasSubstr("'nan' is no time"));
-    EXPECT_THAT(bad("10.1.0.0/16 100001"), HasSubstr("'100001' is no time"));
-    EXPECT_THAT(bad("10.1.0.0/16 1 x"), HasSubstr("'x' is no time"));
-    EXPECT_THAT(bad("10.1.0.0/16 1 1 101"), HasSubstr("'101' is no percentage"));
-    EXPECT_THAT(bad("10.1.0.0/33 1"), HasSubstr("'10.1.0.0/33' is no prefix; give one such as"));
-    EXPECT_THAT(bad("10.1.0.0/ 1"), HasSubstr("is no prefix"));
-    EXPECT_THAT(bad("10.1.0.0/-1 1"), HasSubstr("is no prefix"));
-    EXPECT_THAT(bad("/8 1"), HasSubstr("is no prefix"));
-    EXPECT_THAT(bad("example.org 1"), HasSubstr("'example.org' is no prefix"));
+    EXPECT_THAT(bad("10.1.0.0/16 fast"),
+                HasSubstr("paths:2: 'fast' is not a time; give 0 to 100000"));
+    EXPECT_THAT(bad("10.1.0.0/16 -1"), HasSubstr("'-1' is not a time"));
+    EXPECT_THAT(bad("10.1.0.0/16 nan"), HasSubstr("'nan' is not a time"));
+    EXPECT_THAT(bad("10.1.0.0/16 100001"), HasSubstr("'100001' is not a time"));
+    EXPECT_THAT(bad("10.1.0.0/16 1 x"), HasSubstr("'x' is not a time"));
+    EXPECT_THAT(bad("10.1.0.0/16 1 1 101"), HasSubstr("'101' is not a percentage"));
+    EXPECT_THAT(bad("10.1.0.0/33 1"), HasSubstr("'10.1.0.0/33' is not a prefix; give one such as"));
+    EXPECT_THAT(bad("10.1.0.0/ 1"), HasSubstr("is not a prefix"));
+    EXPECT_THAT(bad("10.1.0.0/-1 1"), HasSubstr("is not a prefix"));
+    EXPECT_THAT(bad("/8 1"), HasSubstr("is not a prefix"));
+    EXPECT_THAT(bad("example.org 1"), HasSubstr("'example.org' is not a prefix"));
     EXPECT_THAT(bad("10.1.0.1/16 1"), HasSubstr("write 10.1.0.0/16"));
     EXPECT_THAT(bad("10.0.0.0/8 2"), HasSubstr("'10.0.0.0/8' is there twice"));
     EXPECT_THAT(bad("default 1\ndefault 2"), HasSubstr("paths:3: 'default' is there twice"));
@@ -263,13 +264,14 @@ TEST(RttDistribution, SaysWhatIsWrong) {
     };
     for (const char* text : {"normal:20", "normal:20,5,1", "normal:x,5", "normal:-1,5",
                              "normal:20,100001", "uniform:30,10", "lognormal:20,11", "normal:"}) {
-        EXPECT_THAT(bad(text), HasSubstr(fmt::format("{} is no distribution; give", text)));
+        EXPECT_THAT(bad(text), HasSubstr(fmt::format("{} is not a distribution; give", text)));
     }
     EXPECT_THAT(bad("/nonexistent/seen"), HasSubstr("cannot be opened: No such file"));
     EXPECT_THAT(bad("gamma:1,2"), HasSubstr("gamma:1,2 cannot be opened"));
     const TemporaryFile words("12\nfar\n");
-    EXPECT_EQ(bad(words.path()), words.path() + ":2: 'far' is no time; give one of 0 to 100000 ms "
-                                                "a line");
+    EXPECT_EQ(bad(words.path()), words.path() +
+                                     ":2: 'far' is not a time; give one of 0 to 100000 ms "
+                                     "a line");
     const TemporaryFile empty("# nothing\n");
     EXPECT_THAT(bad(empty.path()), HasSubstr("holds no round trip; give one in ms a line"));
 }

@@ -49,7 +49,7 @@ ifreq request(const std::string& name) {
                                 name, name));
     }
     if (error_number == EINVAL) {
-        throw Error(fmt::format("TUN device {}: is no TUN device with one queue; make it with "
+        throw Error(fmt::format("TUN device {}: is not a TUN device with one queue; make it with "
                                 "`ip tuntap add dev {} mode tun`",
                                 name, name));
     }

@@ -25,7 +25,7 @@ class Tun {
 public:
     /// Attaches to the device, and makes it where it is not there yet; brings it up. Without
     /// offloads: packets are at most an MTU long and have whole checksums. Throws SystemError,
-    /// or Error with the mend.
+    /// or Error with the hint.
     explicit Tun(const std::string& name);
 
     [[nodiscard]] const std::string& name() const { return name_; }

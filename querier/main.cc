@@ -33,9 +33,10 @@ struct Common {
         command.add_option("--run-id", run, "Run to take part in").required();
         command.add_option("--name", name, "Name of this host").required();
         command.add_option("--results", results, "Folder for the results").required();
-        command.add_option("--early-us", early, "Wake up so much before a query is due, or auto")
+        command
+            .add_option("--early-us", early, "Wake up this many us before a query is due, or auto")
             .show_default();
-        command.add_option("--spin-us", spin, "Busy-wait for at most so long, 0 to 30")
+        command.add_option("--spin-us", spin, "Busy-wait for at most this many us, 0 to 30")
             .show_default();
         command.add_flag("--realtime", realtime, "Run before ordinary processes (SCHED_FIFO)");
         command

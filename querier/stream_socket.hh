@@ -19,7 +19,7 @@ struct OpenedStream {
     FileDescriptor fd;
     SendCall call;         ///< connect(), which sends the SYN
     int error = 0;         ///< errno; 0 = the SYN is on its way
-    bool not_ours = false; ///< `source` is no address of this host
+    bool not_ours = false; ///< `source` is not an address of this host
 };
 
 /// Begins to connect to `server`, from `source` (port chosen by the kernel with the peer in mind)

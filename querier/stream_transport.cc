@@ -122,7 +122,7 @@ SendResult StreamTransport::refused(int error, const Endpoint& server) {
     const bool no_port = error == EADDRNOTAVAIL || error == EADDRINUSE;
     statistics_.failures.add(no_port ? "no free port" : std::strerror(error));
     if (no_port && !std::exchange(warned_ports_, true)) {
-        spdlog::warn("event=no_free_port server={} mend=\"all local ports of an address are in use "
+        spdlog::warn("event=no_free_port server={} hint=\"all local ports of an address are in use "
                      "to this server; use --source-mode mapped or addresses, more client hosts, or "
                      "a wider net.ipv4.ip_local_port_range\"",
                      server.text());

@@ -29,7 +29,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def attempt(argv: Sequence[str]) -> tuple[int, str]:
-    """Like main(), with the error in words, `WHAT; MEND`, for the caller to say."""
+    """Like main(), with the error in words, `WHAT; HINT`, for the caller to say."""
     try:
         arguments = parser().parse_args(list(argv))
     except SystemExit as stop:

@@ -40,7 +40,7 @@ def reasons(measured: Measured, queries: dict[str, int], testbed: Findings, reso
         *_own_reasons(files, queries),
         *run.problems,
     ):
-        again = any(reason.startswith(_stem(one)) for one in found)  # the same, maybe with a mend
+        again = any(reason.startswith(_stem(one)) for one in found)  # the same, maybe with a hint
         if reason and not again:
             found.append(reason)
     return found

@@ -8,20 +8,20 @@ from typing import NoReturn
 
 
 class ReportError(Exception):
-    """What this package raises for bad input. `what` is wrong and `mend` is what the operator can do.
+    """What this package raises for bad input. `what` is wrong and `hint` is what the operator can do.
 
     `status` is the command's: 1, or 2 where what was named is not there or not what was asked for.
     """
 
-    def __init__(self, what: str, mend: str, status: int = 1) -> None:
-        super().__init__(f"{what}; {mend}")
+    def __init__(self, what: str, hint: str, status: int = 1) -> None:
+        super().__init__(f"{what}; {hint}")
         self.what = what
-        self.mend = mend
+        self.hint = hint
         self.status = status
 
 
 class Parser(argparse.ArgumentParser):
-    """A wrong command line is one line with the mend, as every other error, and exit status 2."""
+    """A wrong command line is one line with the hint, as every other error, and exit status 2."""
 
     def parse_args(  # type: ignore[override]
         self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None

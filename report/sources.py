@@ -112,8 +112,8 @@ def _error_line(stderr: str) -> str:
 
 
 def _split(error: str, trace: Path) -> tuple[str, str]:
-    what, _, mend = error.partition("; ")
-    return f"cannot read answers from {trace}: {what}", mend or "check the trace with `reprise trace info`"
+    what, _, hint = error.partition("; ")
+    return f"cannot read answers from {trace}: {what}", hint or "check the trace with `reprise trace info`"
 
 
 def find_program(given: Path | None) -> Path:

@@ -85,7 +85,7 @@ def _partition_escaped(name: str) -> tuple[str, str, str]:
 
 
 def read_zone(path: Path, origin: str | None = None) -> Zone:
-    """The origin is the SOA's owner unless it is given. Raises ReportError for what is no zone file."""
+    """The origin is the SOA's owner unless it is given. Raises ReportError for what is not a zone file."""
     try:
         text = _text(path)
     except (OSError, EOFError, lzma.LZMAError, subprocess.CalledProcessError) as error:
@@ -97,7 +97,7 @@ def read_zone(path: Path, origin: str | None = None) -> Zone:
     try:
         return parse_zone(text, origin)
     except (ValueError, IndexError) as error:
-        raise ReportError(f"{path} is no zone file: {error}", "check it with named-checkzone") from error
+        raise ReportError(f"{path} is not a zone file: {error}", "check it with named-checkzone") from error
 
 
 def _text(path: Path) -> str:

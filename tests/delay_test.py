@@ -237,9 +237,9 @@ def test_a_delay_line_that_dies_is_started_again_and_the_run_says_so(desk: Path)
 @pytest.mark.parametrize(
     ("rtt", "what"),
     [
-        ('table = "rtts"\n', "rtts:2: 'soon' is no time; give 0 to 100000 ms"),
+        ('table = "rtts"\n', "rtts:2: 'soon' is not a time; give 0 to 100000 ms"),
         ('table = "none"\n', "none cannot be opened: No such file or directory; give a readable file"),
-        ('observed = "rtts"\n', "rtts:1: '192.0.2.0/24 4' is no time; give one of 0 to 100000 ms a line"),
+        ('observed = "rtts"\n', "rtts:1: '192.0.2.0/24 4' is not a time; give one of 0 to 100000 ms a line"),
         ('by = "source"\n', "[rtt] by = "),
     ],
 )

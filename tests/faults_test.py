@@ -1,6 +1,6 @@
 """What users do wrong and what breaks under them, through the whole command with the real programs.
 
-Each fault must end within its bound with one line `reprise: error: WHAT; MEND`, status 1 or 2, no traceback,
+Each fault must end within its bound with one line `reprise: error: WHAT; HINT`, status 1 or 2, no traceback,
 no process left, and no results folder that looks whole without being so.
 """
 
@@ -70,7 +70,7 @@ def test_noise_in_the_middle_replays_what_came_before(desk: Path) -> None:
         (b"# text\n" * 100, "is not a packet capture"),
         (bytes(5_000), "is not a packet capture"),
         (gzip.compress(b"", mtime=0), "is empty"),
-        (gzip.compress(b"\xd4\xc3\xb2\xa1" * 4_000, mtime=0)[:40], "is no readable pcap file"),
+        (gzip.compress(b"\xd4\xc3\xb2\xa1" * 4_000, mtime=0)[:40], "is not a readable pcap file"),
     ],
 )
 def test_what_is_no_trace_ends_before_anything_is_sent(desk: Path, content: bytes, what: str) -> None:
@@ -89,7 +89,7 @@ def test_a_capture_without_queries_is_named(desk: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "what"), [("none", "no trace"), ("empty", "is empty"), ("pipe", "is no file")]
+    ("name", "what"), [("none", "no trace"), ("empty", "is empty"), ("pipe", "is not a file")]
 )
 def test_a_trace_that_cannot_be_read_is_refused_at_once(desk: Path, name: str, what: str) -> None:
     (desk / "empty").touch()
@@ -114,7 +114,7 @@ def test_a_zone_for_another_origin_names_its_line(desk: Path) -> None:
     [
         (("server.zone=none",), 2, "no zone file"),
         (("server.zone=good.toml",), 2, "has no SOA record with a full name"),
-        (('server.origin=x"\nbad',), 2, "is no domain name"),
+        (('server.origin=x"\nbad',), 2, "is not a domain name"),
         (("sever.kind=bind",), 2, "unknown key sever"),
         (("server.kind=bnd",), 2, "is unknown"),
         (("replay.timeout_s=soon",), 2, "has the wrong type"),

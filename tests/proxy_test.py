@@ -493,7 +493,7 @@ def test_what_keeps_a_proxy_from_starting_is_one_line(bed: ProxyBed) -> None:
     assert refusal(bed, *other, "--stats", "/nonexistent/s.json")[0] == 1
     assert refusal(bed, "resolver", "--tun", "up0", "--map", str(bed.map)) == (
         1,
-        "reprise-proxy: error: TUN device up0: is no TUN device with one queue; make it with "
+        "reprise-proxy: error: TUN device up0: is not a TUN device with one queue; make it with "
         "`ip tuntap add dev up0 mode tun`",
     )
     bed.map.write_text("#reprise-map 1\noqda\t192.0.2.1\n")

@@ -200,7 +200,7 @@ def test_bad_inventories(text: str, what: str) -> None:
     [
         (["--inventory", "i", "-o", "x.rps"], "no capture to spread"),
         (["--inventory"], "--inventory has no value"),
-        (["--inventory", "i", "nowhere.pcap", "-o", "x.rps"], "nowhere.pcap is no file"),
+        (["--inventory", "i", "nowhere.pcap", "-o", "x.rps"], "nowhere.pcap is not a file"),
         (["--inventory", "i", __file__], "no output file"),
         (["--inventory", "i", __file__, "-o", "-"], "no output file"),
     ],

@@ -44,7 +44,7 @@ constexpr unsigned kMostInstances = 1000;
 Prefix parse_prefix(std::string_view option, const std::string& text, int family) {
     const auto prefix = Prefix::parse(text);
     if (!prefix || (family != 0 && prefix->base.family != family)) {
-        throw UsageError(fmt::format("{} {} is no IPv{} prefix; give one like {}", option, text,
+        throw UsageError(fmt::format("{} {} is not an IPv{} prefix; give one like {}", option, text,
                                      family == 0   ? "4 or IPv6"
                                      : family == 4 ? "4"
                                                    : "6",
@@ -133,7 +133,7 @@ std::string describe(const BadZone& bad) {
     }
     const std::string more =
         bad.size() > kShown ? fmt::format(", and {} more", bad.size() - kShown) : "";
-    throw Error(fmt::format("{} {} not load: {}{}; mend them, or --skip-bad keeps the rest",
+    throw Error(fmt::format("{} {} not load: {}{}; fix them, or --skip-bad keeps the rest",
                             bad.size(), bad.size() == 1 ? "zone does" : "zones do", list, more));
 }
 
@@ -294,8 +294,8 @@ void add_plan_command(Command& app, PlanOptions& options) {
         .show_default();
     command
         .add_option("--form", options.form,
-                    "coloured: few views, told by destination; paper: a view for each group of "
-                    "addresses, told by client; separate: the same, told by destination")
+                    "coloured: few views, chosen by destination; paper: a view for each group of "
+                    "addresses, chosen by client; separate: the same, chosen by destination")
         .one_of({"coloured", "paper", "separate"})
         .show_default();
     command.add_option("--instances", options.instances, "Meta-DNS-servers to deal the zones to")

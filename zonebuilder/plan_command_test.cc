@@ -132,11 +132,11 @@ TEST_F(PlanCommand, MissingFilesAndFolders) {
     write("zones.json", R"({"schema":1,"zones":[{"name":"org.","file":"none.zone"}]})");
     EXPECT_THAT(run(), HasSubstr("none.zone: No such file or directory"));
     write("zones.json", "{");
-    EXPECT_THAT(run(), HasSubstr("zones.json is no JSON"));
+    EXPECT_THAT(run(), HasSubstr("zones.json is not JSON"));
     write("zones.json", R"({"schema":1,"zones":[]})");
     EXPECT_THAT(run(), HasSubstr("no zone in"));
     options_.folder += "/none";
-    EXPECT_THAT(run(), HasSubstr("is no folder"));
+    EXPECT_THAT(run(), HasSubstr("is not a folder"));
 }
 
 TEST_F(PlanCommand, UnwritableOutput) {
@@ -235,8 +235,9 @@ std::string refusal(PlanOptions options) {
 }
 
 TEST(PlanSettings, SaysWhatIsWrong) {
-    EXPECT_THAT(refusal({.meta4 = "fd00::/8"}), HasSubstr("--meta4 fd00::/8 is no IPv4 prefix"));
-    EXPECT_THAT(refusal({.meta6 = "x"}), HasSubstr("--meta6 x is no IPv6 prefix"));
+    EXPECT_THAT(refusal({.meta4 = "fd00::/8"}),
+                HasSubstr("--meta4 fd00::/8 is not an IPv4 prefix"));
+    EXPECT_THAT(refusal({.meta6 = "x"}), HasSubstr("--meta6 x is not an IPv6 prefix"));
     EXPECT_THAT(refusal({.reserved = {"10.0.0.1/8"}}), HasSubstr("--reserved 10.0.0.1/8"));
     EXPECT_THAT(refusal({.resolvers = {"1.1.1.1,2.2.2.2"}}), HasSubstr("ADDR4[,ADDR6]"));
     EXPECT_THAT(refusal({.resolvers = {"1.1.1.1,"}}), ::testing::StrEq("taken"));

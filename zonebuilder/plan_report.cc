@@ -219,7 +219,7 @@ std::string summary_text(const Plan& plan, const PlanSettings& settings,
     add_trouble(text, plan.root_addresses,
                 "addresses of the Internet's root servers lead to the root");
     add_trouble(text, failed.size(), "zones do not load (failed in plan.json)");
-    add_trouble(text, plan.unserved.size(), "zones that nobody serves (unserved)");
+    add_trouble(text, plan.unserved.size(), "zones that no server has (unserved)");
     add_trouble(text, plan.unroutable.size(), "addresses that cannot be routed (unroutable)");
     add_trouble(text, lame_zones(plan, true), "zones with lame delegations (lame)");
     add_trouble(text, lame_zones(plan, false), "delegated zones that are not here (not_built)");

@@ -100,7 +100,7 @@ std::vector<IpAddress> servers_of(const Zone& zone, const AddressBook& book,
     return derived(servers, book);
 }
 
-/// The operator mends these by another file each, so they are told apart.
+/// The operator fixes these by another file each, so they are told apart.
 std::string why_unserved(const Zone& zone, bool has_addresses) {
     if (has_addresses) {
         return "none of its addresses can be routed";

@@ -134,7 +134,7 @@ bool is_meta(std::uint16_t type) {
 /// Why BIND, NSD or both refuse the whole zone because of this record; empty where they do not.
 std::string_view why_refused(const ZoneRecord& record, const Name& apex) {
     if (is_meta(record.type)) {
-        return "a type that is no data of zones";
+        return "a type that is not zone data";
     }
     if (record.type == type::kNs && is_wildcard(record.owner)) {
         return "an NS record at a wildcard";

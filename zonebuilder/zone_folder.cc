@@ -40,8 +40,8 @@ using Json = nlohmann::json;
 constexpr std::string_view kList = "zones.json";
 
 /// Entries are counted from 1, as people count.
-[[noreturn]] void refuse(std::size_t entry, std::string_view what, std::string_view mend) {
-    throw Error(fmt::format("{}: zone {}: {}; {}", kList, entry, what, mend));
+[[noreturn]] void refuse(std::size_t entry, std::string_view what, std::string_view hint) {
+    throw Error(fmt::format("{}: zone {}: {}; {}", kList, entry, what, hint));
 }
 
 bool is_control(char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }
@@ -84,7 +84,7 @@ IpAddress address_of(const Json& value, std::size_t entry) {
     const auto address =
         value.is_string() ? IpAddress::parse(value.get<std::string>()) : std::nullopt;
     if (!address) {
-        refuse(entry, fmt::format("{} is no IP address", value.dump()),
+        refuse(entry, fmt::format("{} is not an IP address", value.dump()),
                R"(give addresses like "192.0.2.1" or "2001:db8::1")");
     }
     return *address;
@@ -96,7 +96,7 @@ std::optional<std::vector<IpAddress>> addresses_of(const Json& zone, std::size_t
         return std::nullopt;
     }
     if (!value->is_array()) {
-        refuse(entry, "\"addresses\" is no list", "give a list of strings, or leave it out");
+        refuse(entry, "\"addresses\" is not a list", "give a list of strings, or leave it out");
     }
     std::vector<IpAddress> addresses;
     for (const Json& one : *value) {
@@ -127,7 +127,7 @@ ZoneEntry entry_of(const Json& zone, std::size_t entry) {
     const std::string file = string_of(zone, "file", entry);
     const auto parsed = Name::parse(name);
     if (!parsed) {
-        refuse(entry, fmt::format("{} is no domain name", Json(name).dump(-1, ' ', true)),
+        refuse(entry, fmt::format("{} is not a domain name", Json(name).dump(-1, ' ', true)),
                "write it as in a zone file");
     }
     if (!can_be_quoted(file)) {
@@ -146,8 +146,8 @@ Json parse_json(std::string_view text) {
     } catch (const Json::exception& error) {
         std::string what = error.what();
         std::ranges::replace(what, '\n', ' ');
-        throw Error(fmt::format(
-            "{} is no JSON: {}; mend it, or remove it to take every *.zone file", kList, what));
+        throw Error(fmt::format("{} is not JSON: {}; fix it, or remove it to use every *.zone file",
+                                kList, what));
     }
 }
 
@@ -228,8 +228,8 @@ std::vector<ZoneEntry> zone_files(const fs::path& folder) {
         }
     }
     if (error) {
-        throw Error(
-            fmt::format("cannot list {}: {}; mend its rights", folder.string(), error.message()));
+        throw Error(fmt::format("cannot list {}: {}; change its permissions", folder.string(),
+                                error.message()));
     }
     std::ranges::sort(entries, {}, &ZoneEntry::file);
     return entries;
@@ -259,14 +259,14 @@ std::vector<ZoneEntry> list_zones(const fs::path& folder) {
     std::error_code error;
     if (!fs::is_directory(folder, error)) {
         throw UsageError(
-            fmt::format("{} is no folder; give the folder of zone files", folder.string()));
+            fmt::format("{} is not a folder; give the folder of zone files", folder.string()));
     }
     std::vector<ZoneEntry> entries;
     // A link that leads nowhere is a list that is lost, and not a folder without one.
     if (fs::symlink_status(folder / kList, error).type() != fs::file_type::not_found) {
         const FileText file = read_file(folder / kList);
         if (!file.text) {
-            throw Error(fmt::format("cannot read {}: {}; mend it, or remove it to take every "
+            throw Error(fmt::format("cannot read {}: {}; fix it, or remove it to use every "
                                     "*.zone file",
                                     (folder / kList).string(), file.why));
         }

@@ -20,7 +20,7 @@ struct ZoneEntry {
     std::optional<std::vector<IpAddress>> addresses;
 };
 
-/// Reads zones.json (schema 1). Throws Error that names the entry and the mend.
+/// Reads zones.json (schema 1). Throws Error that names the entry and the hint.
 std::vector<ZoneEntry> parse_zones_json(std::string_view text);
 
 /// The entries of DIR/zones.json, or every *.zone file of DIR in the order of names.

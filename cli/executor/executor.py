@@ -71,11 +71,11 @@ class Executor:
             self._start_all()
             self._until_main_ends()
         except RepriseError as error:
-            self.outcome.fail(error.what, error.mend)
+            self.outcome.fail(error.what, error.hint)
         except Interrupted:
             kept = "results up to here are kept and marked unclean"
-            mend = kept if self._has_records() else "nothing had been replayed, run it again"
-            self.outcome.fail("the run was interrupted", mend)
+            hint = kept if self._has_records() else "nothing had been replayed, run it again"
+            self.outcome.fail("the run was interrupted", hint)
         except OSError as error:
             self.outcome.fail_by(error)
         for last in (self._stop_main, self._finish, self._stop_all):
@@ -237,20 +237,20 @@ class Executor:
         end = time.monotonic() + process.ready.timeout_s
         while (missing := ready.problem(process, self._hosts, child)) is not None:
             self._wait(lambda: not child.running, _POLL_S)
-            what, mend = None, ""
+            what, hint = None, ""
             if not child.running and (process.ready.kind != "exit" or child.exit != 0):
                 what = f"{process.id} ended before it was ready ({linux.describe_exit(child.exit or 0)})"
             elif time.monotonic() > end:
                 what = f"{process.id} was not ready within {process.ready.timeout_s:g} s ({missing})"
-                mend = "raise server.ready_s, " if child.role in _ESSENTIAL else ""
+                hint = "raise server.ready_s, " if child.role in _ESSENTIAL else ""
             if what is not None:
-                raise RepriseError(what + last_words(child), mend + self._look_at(process, child))
+                raise RepriseError(what + last_words(child), hint + self._look_at(process, child))
             if process.ready.kind == "exit" and (trouble := self._trouble()) is not None:
                 raise RepriseError(*trouble)  # an hour may pass, and what it needs may die
         if process.ready.refuse:
             refused = ready.refused(process.ready.refuse, child.log)
-            if refused and process.ready.mend:
-                raise RepriseError(f"{process.id}: {refused}", process.ready.mend)
+            if refused and process.ready.hint:
+                raise RepriseError(f"{process.id}: {refused}", process.ready.hint)
             self._warn([f"{process.id}: {refused}"] if refused else [])
 
     def _look_at(self, process: Process, child: Child) -> str:
@@ -345,9 +345,9 @@ class Executor:
         if self._main_because:
             self.outcome.fail(*(in_keys(one, main.id) for one in judged(self._first_reason(), see)))
             return
-        what, mend = (in_keys(one, main.id) for one in parts(last_line(main.log)))
+        what, hint = (in_keys(one, main.id) for one in parts(last_line(main.log)))
         exit_words = f"{main.id} ended with {linux.describe_exit(main.exit or 0)}"
-        self.outcome.fail(what or exit_words, mend or see)
+        self.outcome.fail(what or exit_words, hint or see)
 
     def _first_reason(self) -> str:
         try:

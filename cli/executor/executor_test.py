@@ -319,7 +319,7 @@ def test_a_server_that_cannot_start_is_named(tmp_path: Path) -> None:
     assert execute(dataclasses.replace(plan, files=broken), tmp_path / "results") == 1
     found = manifest(tmp_path / "results")
     assert "server ended before it was ready (exit status 1)" in found["error"]
-    assert "server.log" in found["mend"]
+    assert "server.log" in found["hint"]
 
 
 def test_a_defect_of_ours_leaves_a_manifest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -330,7 +330,7 @@ def test_a_defect_of_ours_leaves_a_manifest(tmp_path: Path, monkeypatch: pytest.
     assert execute(make_plan(tmp_path, "nsd", ("/bin/true",)), tmp_path / "results") == 1
     found = manifest(tmp_path / "results")
     assert found["error"] == "the executor failed: ValueError: out of order"
-    assert "logs/executor.log" in found["mend"]
+    assert "logs/executor.log" in found["hint"]
     assert "out of order" in (tmp_path / "results/logs/executor.log").read_text(encoding="utf-8")
 
 

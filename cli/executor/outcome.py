@@ -11,7 +11,7 @@ class Outcome:
     """What the run came to: `because` is empty for a clean one, `reached_end` says the main process ended."""
 
     error: str | None = None
-    mend: str = ""
+    hint: str = ""
     because: list[str] = field(default_factory=list)
     started: bool = False
     reached_end: bool = False
@@ -24,10 +24,10 @@ class Outcome:
     refused_sysctls: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
-    def fail(self, what: str, mend: str = "") -> None:
+    def fail(self, what: str, hint: str = "") -> None:
         """Keeps the first failure as the run's error and all of them as reasons."""
         if self.error is None:
-            self.error, self.mend = what, mend
+            self.error, self.hint = what, hint
         self.because.append(what)
 
     def fail_by(self, error: OSError) -> None:

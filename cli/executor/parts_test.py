@@ -247,15 +247,15 @@ def test_packages_that_only_some_commands_need_are_no_fault() -> None:
     listed = {"base": ("a", "b"), "run": ("c",), "packet": ("d",), "test": ("e", "f")}
     assert doctor.judge_packages(listed, ()).line().endswith("6 are installed")
     some = doctor.judge_packages(listed, ("d", "f"))
-    assert (some.state, some.mend) == ("ok", "")
+    assert (some.state, some.hint) == ("ok", "")
     assert "those for packet, test come with the commands" in some.detail
     none = doctor.judge_packages(listed, ("c", "d"))
-    assert (none.state, none.detail, none.mend) == ("missing", "c", "apt-get install c")
+    assert (none.state, none.detail, none.hint) == ("missing", "c", "apt-get install c")
 
 
 def test_what_and_mend_of_a_programs_last_line() -> None:
-    text = "reprise-controller: error: trace x is no pcap file: cut; got 6; copy it again"
-    assert parts(text) == ("trace x is no pcap file: cut; got 6", "copy it again")
+    text = "reprise-controller: error: trace x is not a pcap file: cut; got 6; copy it again"
+    assert parts(text) == ("trace x is not a pcap file: cut; got 6", "copy it again")
     assert parts("reprise-querier: error: it hangs") == ("it hangs", "")
     assert parts("notice: nsd started; ready") == ("", "")
 

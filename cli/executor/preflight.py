@@ -37,7 +37,7 @@ def check_trace(experiment: Experiment) -> None:
         return
     path = Path(experiment.trace)
     if path.exists() and not path.is_file() and not path.is_dir():
-        raise UsageError(f"trace {path} is no file", "save it to a file first, it is read more than once")
+        raise UsageError(f"trace {path} is not a file", "save it to a file first, it is read more than once")
     try:
         with path.open("rb") as file:
             empty = not file.read(1)
@@ -108,8 +108,8 @@ def _carry_out(look: Look, scratch: str) -> None:
     complaint = next((line for line in done.stderr.splitlines() if ": error: " in line), "")
     if done.returncode == 0 or not complaint:
         return  # where it cannot even be started the run itself has more to say
-    what, mend = (in_keys(_without_scratch(text, scratch), look.part) for text in parts(complaint))
-    raise UsageError(what, mend)
+    what, hint = (in_keys(_without_scratch(text, scratch), look.part) for text in parts(complaint))
+    raise UsageError(what, hint)
 
 
 def _without_scratch(text: str, scratch: str) -> str:

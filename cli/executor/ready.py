@@ -131,7 +131,7 @@ def main(arguments: list[str]) -> int:
         trouble = silence(address, options.port, options.transport.upper())
         if trouble is not None:
             what = f"no answer from {address} port {options.port} ({trouble})"
-            sys.stderr.write(RepriseError(what, "start the server or mend server.addresses").line() + "\n")
+            sys.stderr.write(RepriseError(what, "start the server or correct server.addresses").line() + "\n")
             return 1
     return 0
 

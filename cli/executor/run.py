@@ -122,8 +122,8 @@ def inside(plan: Plan, host: dict[str, Any], runtime: Path, results: Path, life:
         outcome = _named(_carried_out(executor, results), seen, results)
         room.write(_json(manifest(plan, {**host, "descriptors": descriptors}, outcome)))
     except OSError as error:
-        mend = _again(results) if has_records(results) else "make room or choose another folder with -o"
-        raise RepriseError(f"cannot write results: {error.strerror}", mend) from None
+        hint = _again(results) if has_records(results) else "make room or choose another folder with -o"
+        raise RepriseError(f"cannot write results: {error.strerror}", hint) from None
     return 0 if outcome.error is None else EXIT_FAILED
 
 
@@ -145,7 +145,7 @@ def _named(outcome: Outcome, seen: Path, results: Path) -> Outcome:
     def told(text: str) -> str:
         return text.replace(str(seen), str(results))
 
-    outcome.error, outcome.mend = outcome.error and told(outcome.error), told(outcome.mend)
+    outcome.error, outcome.hint = outcome.error and told(outcome.error), told(outcome.hint)
     outcome.because = [told(reason) for reason in outcome.because]
     return outcome
 
@@ -164,7 +164,7 @@ def manifest(plan: Plan, host: dict[str, Any], outcome: Outcome) -> dict[str, An
         "started": outcome.started,
         "complete": outcome.reached_end,
         "error": outcome.error,
-        "mend": outcome.mend,
+        "hint": outcome.hint,
         "unclean_because": [reason for reason in outcome.because if reason != outcome.server_died],
         "steal_s": outcome.steal_s,
         "warmup_s": plan.experiment.sample.warmup_s,
@@ -228,10 +228,10 @@ def _again(folder: Path) -> str:
     return f"its records are kept, use `reprise report {_shown(folder)}`"
 
 
-def _say_killed(status: int, mend: str) -> None:
+def _say_killed(status: int, hint: str) -> None:
     """The error line of a run that a signal ended; one that failed has said so itself."""
     if status < 0:
-        complain(RepriseError(f"the run was killed ({linux.describe_exit(status)})", mend).line())
+        complain(RepriseError(f"the run was killed ({linux.describe_exit(status)})", hint).line())
 
 
 def _report_trouble(folder: Path) -> str | None:
@@ -255,16 +255,16 @@ def _headline(found: dict[str, Any], summary: dict[str, Any], folder: Folder) ->
     reasons = [str(one) for one in summary.get("unclean_because", [])]
     first = reasons[0] if reasons else error or "no reason given"
     if error and (error in first or first in error):
-        mend = str(found.get("mend") or "")  # a log that it names is where the folder has gone since
-        return RepriseError(error, mend.replace(folder.partial.name, folder.final.name))
-    mend = f"see {_shown(folder.final / 'report.html')} and the logs beside it"
-    return RepriseError(f"the run is not clean: {first}", mend)
+        hint = str(found.get("hint") or "")  # a log that it names is where the folder has gone since
+        return RepriseError(error, hint.replace(folder.partial.name, folder.final.name))
+    hint = f"see {_shown(folder.final / 'report.html')} and the logs beside it"
+    return RepriseError(f"the run is not clean: {first}", hint)
 
 
 def _print_error(found: dict[str, Any] | None) -> None:
     """The one error line of a run without a report."""
     if found is not None and found.get("error"):
-        complain(RepriseError(str(found["error"]), str(found.get("mend") or "")).line())
+        complain(RepriseError(str(found["error"]), str(found.get("hint") or "")).line())
 
 
 def _report(folder: Path) -> tuple[int, str]:
@@ -289,7 +289,7 @@ def _give_plots_a_cache() -> None:
 
 def _tidy(folder: Path, found: dict[str, Any] | None) -> None:
     """A run that replayed nothing leaves its partial folder only when its error names a log there."""
-    if found is None or folder.name not in str(found.get("mend")):
+    if found is None or folder.name not in str(found.get("hint")):
         shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -262,7 +262,7 @@ ZONE = "$TTL 60\n@ SOA ns h 1 1 1 1 1\n@ NS ns\nns A 192.0.2.1\n"
 
 @pytest.mark.netns
 def test_a_zone_that_does_not_fit_and_transports_that_are_not_played_are_told(tmp_path: Path) -> None:
-    """All that comes back is REFUSED; and the names of all files hold bytes that are no text."""
+    """All that comes back is REFUSED; and the names of all files hold bytes that are not text."""
     rows = [
         f"{1 + n / 100:.2f}\t192.0.2.{n}\t{'https' if n % 5 == 0 else 'udp'}\twww.other.example\tA"
         for n in range(1, 51)

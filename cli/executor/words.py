@@ -36,14 +36,14 @@ _CUT_MEND = "what came before is replayed and counted; copy or capture the trace
 def step_error(step: Step, child: Child, log: str) -> RepriseError:
     """A failed step in one line: the tool's own error where it gave one."""
     if step.id == "checkzone":
-        what, mend = first_complaint(child.log), ""
+        what, hint = first_complaint(child.log), ""
     else:
         words = last_line(child.log)
-        what, mend = parts(words)
+        what, hint = parts(words)
         what = what or words
-    what, mend = (in_keys(text, step.id) for text in (what, mend))
+    what, hint = (in_keys(text, step.id) for text in (what, hint))
     return RepriseError(
-        f"{step.title} failed: {what or linux.describe_exit(child.exit or 0)}", mend or f"see {log}"
+        f"{step.title} failed: {what or linux.describe_exit(child.exit or 0)}", hint or f"see {log}"
     )
 
 
@@ -78,20 +78,20 @@ def judged(reason: str, see: str) -> tuple[str, str]:
     """WHAT and MEND of a reason `WHAT[; MEND]` of the controller; a reader's words may hold any "; "."""
     if _CUT in reason:
         return reason, _CUT_MEND
-    what, _, mend = reason.partition("; ")
-    return what, mend or see
+    what, _, hint = reason.partition("; ")
+    return what, hint or see
 
 
 def parts(line: str) -> tuple[str, str]:
-    """WHAT and MEND of a program's last line `PROGRAM: error: WHAT; MEND`; both empty for any other line.
+    """WHAT and MEND of a program's last line `PROGRAM: error: WHAT; HINT`; both empty for any other line.
 
     WHAT may hold a library's words and so a "; " of its own.
     """
     _, marker, text = line.partition(": error: ")
     if not marker:
         return "", ""
-    what, semicolon, mend = text.rpartition("; ")
-    return (what, mend) if semicolon else (text, "")
+    what, semicolon, hint = text.rpartition("; ")
+    return (what, hint) if semicolon else (text, "")
 
 
 def first_complaint(log: Path) -> str:

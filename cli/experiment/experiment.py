@@ -288,7 +288,7 @@ def _read(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}", "give a readable TOML file") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path} is not TOML: {error}", "mend the named place") from None
+        raise UsageError(f"{path} is not TOML: {error}", "correct it at the place named") from None
 
 
 def _lay_over(table: dict[str, Any], setting: str) -> None:
@@ -399,7 +399,7 @@ def _convert(value: Any, kind: Any, key: str) -> Any:
             raise UsageError(f"{key} = {value!r} has a NUL character", "leave it out")
         return value
     shown = "..." if key.startswith("mutate.rule") else repr(value)  # it may hold a secret key
-    raise UsageError(f"{key} = {shown} has the wrong type", f"it wants {_describe(kind)}")
+    raise UsageError(f"{key} = {shown} has the wrong type", f"it must be {_describe(kind)}")
 
 
 def _list_in(kind: Any) -> Any:

@@ -76,7 +76,7 @@ def test_set_is_typed_by_the_schema(tmp_path: Path, setting: str, value: object)
 
 
 @pytest.mark.parametrize(
-    ("text", "what", "mend"),
+    ("text", "what", "hint"),
     [
         ("schema = 2\ntrace='x'\n[server]\nzone='z'", "schema = 2 is unknown", "reads 1"),
         ("trace='x'\n[server]\nzone='z'\n[mutate]\nseed=1", "[mutate] has no rule", "[[mutate.rule]]"),
@@ -102,7 +102,7 @@ def test_set_is_typed_by_the_schema(tmp_path: Path, setting: str, value: object)
         (
             MINIMAL + "[replay]\ntimeout_s='5'",
             "replay.timeout_s = '5' has the wrong type",
-            "it wants a number",
+            "it must be a number",
         ),
         (MINIMAL + "[replay]\nanswers=1", "replay.answers = 1 has the wrong type", "true or false"),
         (MINIMAL + "[replay]\nports=['a']", "replay.ports = 'a' has the wrong type", "a whole number"),
@@ -116,18 +116,18 @@ def test_set_is_typed_by_the_schema(tmp_path: Path, setting: str, value: object)
             "not a loopback address",
             "loopback",
         ),
-        ("trace='x'\n[server]\nkind='address'\naddresses=['ns']", "no IP address", "numbers"),
+        ("trace='x'\n[server]\nkind='address'\naddresses=['ns']", "not an IP address", "numbers"),
         ("name='a/b'\n" + MINIMAL, "cannot name a folder", "letters"),
-        ("trace = ", "is not TOML", "mend"),
+        ("trace = ", "is not TOML", "correct it"),
         ("trace = 5\n[server]\nzone='z'", "trace = 5 has the wrong type", "text"),
         ("trace='x'\nserver=5", "server = 5 has the wrong type", "a table"),
     ],
 )
-def test_bad_experiments_are_one_line(tmp_path: Path, text: str, what: str, mend: str) -> None:
+def test_bad_experiments_are_one_line(tmp_path: Path, text: str, what: str, hint: str) -> None:
     with pytest.raises(UsageError) as caught:
         load(write(tmp_path, text), [])
     assert what in caught.value.what
-    assert mend in caught.value.mend
+    assert hint in caught.value.hint
     assert "\n" not in caught.value.line()
 
 
@@ -138,21 +138,21 @@ def test_from_is_a_key_in_spite_of_python(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "what", "mend"),
+    ("settings", "what", "hint"),
     [
         (["replay.source_mode=moon"], "'moon' is unknown", "mapped"),
         (["replay.speed=2", "replay.rate=5"], "speed and replay.rate exclude", "one of them"),
         (["replay.rate=2", "replay.fast=true"], "rate and replay.fast exclude", "one of them"),
         (["replay.speed=0"], "replay.speed = 0.0 is out of range", "0.001"),
-        (["replay.loop=0"], "plays for ever", "replay.limit"),
-        (["replay.from=soon"], "replay.from = 'soon' is no moment", "seconds"),
-        (["replay.until=-1"], "replay.until = -1 is no moment", "seconds"),
-        (["replay.until='2016-10-06T13:55:51'"], "is no moment", "13:55:51Z"),
-        (["replay.sample_sources=0%"], "is no share", "10%"),
-        (["replay.sample_sources=110%"], "is no share", "10%"),
-        (["replay.sample_sources=half"], "is no share", "10%"),
+        (["replay.loop=0"], "never ends", "replay.limit"),
+        (["replay.from=soon"], "replay.from = 'soon' is not a time in the trace", "seconds"),
+        (["replay.until=-1"], "replay.until = -1 is not a time in the trace", "seconds"),
+        (["replay.until='2016-10-06T13:55:51'"], "is not a time in the trace", "13:55:51Z"),
+        (["replay.sample_sources=0%"], "is not a share", "10%"),
+        (["replay.sample_sources=110%"], "is not a share", "10%"),
+        (["replay.sample_sources=half"], "is not a share", "10%"),
         (["replay.skip_sources=192.0.2.0/33"], "replay.skip_sources has '192.0.2.0/33'", "192.0.2.0/24"),
-        (["replay.cpus=0-"], "no list of processors", "0,2-3"),
+        (["replay.cpus=0-"], "not a list of processors", "0,2-3"),
         (["replay.hedge_ms=5"], "need each other", "both"),
         (["replay.peers=198.19.255.54"], "need each other", "both"),
         (
@@ -165,7 +165,7 @@ def test_from_is_a_key_in_spite_of_python(tmp_path: Path) -> None:
             "where the server cannot listen",
             "other port",
         ),
-        (["replay.hedge_ms=5", "replay.peers=ns2"], "no address", "ADDRESS:PORT"),
+        (["replay.hedge_ms=5", "replay.peers=ns2"], "not an address", "ADDRESS:PORT"),
         (["replay.hedge_ms=9000", "replay.peers=198.19.255.54"], "not below", "earlier"),
         (["replay.source_mode=addresses", "topology.clients=2"], "one way back", "mapped"),
         (["replay.transport=quic"], "replay.transport = 'quic' is unknown", "trace, udp, tcp, tls"),
@@ -180,8 +180,8 @@ def test_from_is_a_key_in_spite_of_python(tmp_path: Path) -> None:
         (["tls.key=dsa"], "tls.key = 'dsa' is unknown", "ecdsa-p256"),
         (["tls.port=53"], "tls.port = 53 is server.port too", "of its own"),
         (["tls.port=0"], "tls.port = 0 is out of range", "1 to"),
-        (["tls.name=192.0.2.1"], "no host name", "certificate"),
-        (["tls.name=a/b"], "tls.name = 'a/b' is no host name", "certificate"),
+        (["tls.name=192.0.2.1"], "not a host name", "certificate"),
+        (["tls.name=a/b"], "tls.name = 'a/b' is not a host name", "certificate"),
         (["tls.early_data=true"], "needs tls.resume", "resumed session"),
         (["tls.early_data=true", "tls.resume=true", "tls.version=1.2"], "needs TLS 1.3", "1.3"),
         (["replay.source_mode=packet", "topology.clients=2"], "one way back", "mapped"),
@@ -198,11 +198,11 @@ def test_from_is_a_key_in_spite_of_python(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_bad_replays_are_one_line(tmp_path: Path, settings: list[str], what: str, mend: str) -> None:
+def test_bad_replays_are_one_line(tmp_path: Path, settings: list[str], what: str, hint: str) -> None:
     with pytest.raises(UsageError) as caught:
         load(write(tmp_path, MINIMAL), settings)
     assert what in caught.value.what
-    assert mend in caught.value.mend
+    assert hint in caught.value.hint
     assert "\n" not in caught.value.line()
 
 
@@ -216,8 +216,8 @@ GENERATE = "[generate]\nname='www.example.com'\n[server]\nzone='z'\n"
         (["replay.fast=true"], "never ends"),
         (["replay.rate=5", "replay.limit=1", "replay.from=1"], "goes without"),
         (["replay.rate=5", "replay.limit=1", "generate.sources=0"], "out of range"),
-        (["replay.rate=5", "replay.limit=1", "generate.name=a/b"], "no domain name"),
-        (["replay.rate=5", "replay.limit=1", "generate.type=A/A"], "no record type"),
+        (["replay.rate=5", "replay.limit=1", "generate.name=a/b"], "not a domain name"),
+        (["replay.rate=5", "replay.limit=1", "generate.type=A/A"], "not a record type"),
     ],
 )
 def test_bad_generators_are_refused(tmp_path: Path, settings: list[str], what: str) -> None:

@@ -122,7 +122,7 @@ def _check_paths(world: Hierarchy) -> None:
     want(
         world.rtt.by is None,
         "hierarchy.rtt.by is for [rtt]",
-        "a trace knows nothing of the way behind the resolver; use hierarchy.rtt.table",
+        "a trace says nothing about the way behind the resolver; use hierarchy.rtt.table",
     )
     delay_rules.check_rtt("hierarchy.rtt", world.rtt)
 

@@ -172,7 +172,7 @@ def _check_pace(replay: Replay) -> None:
     )
     want(
         bool(re.fullmatch(r"(\d+(-\d+)?)(,\d+(-\d+)?)*|", replay.cpus)),
-        f"replay.cpus = {replay.cpus!r} is no list of processors",
+        f"replay.cpus = {replay.cpus!r} is not a list of processors",
         'write it like "0,2-3"',
     )
 
@@ -181,7 +181,7 @@ def _check_span(replay: Replay) -> None:
     for key, value in (("from", replay.from_), ("until", replay.until)):
         want(
             is_moment(value),
-            f"replay.{key} = {value!r} is no moment",
+            f"replay.{key} = {value!r} is not a time in the trace",
             "give seconds from the first query, or a time such as 2016-10-06T13:55:51Z",
         )
     begin, end = instant(replay.from_), instant(replay.until)
@@ -192,7 +192,7 @@ def _check_span(replay: Replay) -> None:
     )
     want(
         replay.loop > 0 or replay.limit > 0 or replay.duration_s > 0,
-        "replay.loop = 0 plays for ever",
+        "replay.loop = 0 never ends",
         "set replay.limit or replay.duration_s",
     )
 
@@ -225,7 +225,7 @@ def instant(value: float | str) -> Instant | None:
 def _check_selection(replay: Replay) -> None:
     want(
         0 < share(replay.sample_sources) <= 1,
-        f"replay.sample_sources = {replay.sample_sources!r} is no share",
+        f"replay.sample_sources = {replay.sample_sources!r} is not a share",
         'use "10%" or 0.1; above 0 and at most all',
     )
     for text in replay.skip_sources:
@@ -304,19 +304,19 @@ def peer(text: str) -> tuple[ipaddress.IPv4Address | ipaddress.IPv6Address, int 
         return ipaddress.ip_address(host), port
     except ValueError:
         raise UsageError(
-            f"replay.peers has {text!r}, which is no address", "write ADDRESS or ADDRESS:PORT"
+            f"replay.peers has {text!r}, which is not an address", "write ADDRESS or ADDRESS:PORT"
         ) from None
 
 
 def _check_generate(generate: Generate, replay: Replay) -> None:
     want(
         bool(re.fullmatch(r"[!-~]{1,255}", generate.name)) and "/" not in generate.name,
-        f"generate.name = {generate.name!r} is no domain name",
+        f"generate.name = {generate.name!r} is not a domain name",
         "give one, such as www.example.com",
     )
     want(
         bool(re.fullmatch(r"[A-Za-z0-9]{1,16}", generate.type)),
-        f"generate.type = {generate.type!r} is no record type",
+        f"generate.type = {generate.type!r} is not a record type",
         "use one such as A or TYPE65",
     )
     want(

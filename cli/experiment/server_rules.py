@@ -23,7 +23,7 @@ def check_server(server: Server) -> None:
     want_choice("server.kind", server.kind, SERVER_KINDS)
     want(
         server.origin is None or bool(re.fullmatch(r"[\w.\\*/-]{1,1000}", server.origin, re.ASCII)),
-        f"server.origin = {server.origin!r} is no domain name",
+        f"server.origin = {server.origin!r} is not a domain name",
         "give the zone's name, such as example.org.",
     )
     if server.kind == "hierarchy":
@@ -55,7 +55,8 @@ def _check_address(text: str) -> int:
         address = ipaddress.ip_address(text)
     except ValueError:
         raise UsageError(
-            f"server.addresses has {text!r}, which is no IP address", "give it as numbers, such as 127.0.0.1"
+            f"server.addresses has {text!r}, which is not an IP address",
+            "give it as numbers, such as 127.0.0.1",
         ) from None
     want(
         address.is_loopback,
@@ -99,7 +100,7 @@ def _check_tls(tls: Tls, server: Server) -> None:
     )
     want(
         tls.name is None or bool(re.fullmatch(r"(?![.\d]+$)[A-Za-z0-9._-]{1,253}", tls.name)),
-        f"tls.name = {tls.name!r} is no host name",
+        f"tls.name = {tls.name!r} is not a host name",
         "give the name in the server's certificate",
     )
     want(

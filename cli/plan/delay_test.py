@@ -78,7 +78,7 @@ def test_round_trips_are_taken_of_the_trace_that_is_played() -> None:
 def test_a_device_that_cannot_be_opened_is_named(tmp_path: Path) -> None:
     with pytest.raises(RepriseError, match="cannot be opened: No such file or directory") as caught:
         delay.check_device(str(tmp_path / "tun"))
-    assert "modprobe tun" in caught.value.mend
+    assert "modprobe tun" in caught.value.hint
 
 
 def test_what_proxies_dropped_is_told(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ _USERS = {"named": "bind", "nsd": "nsd", "unbound": "unbound", "kresd": "knot-re
 
 
 def gather(experiment: Experiment, run: str) -> Facts:
-    """The plan's facts; missing programs and zone files are errors with their mend."""
+    """The plan's facts; missing programs and zone files are errors with their hint."""
     server = experiment.server
     if experiment.sample.capture and os.geteuid() != 0:
         raise RepriseError(
@@ -68,7 +68,7 @@ def _read_lines(path: str | None) -> str:
     try:
         return Path(path).read_text(encoding="utf-8") if path else ""
     except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is no UTF-8 text"
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise UsageError(f"cannot read {path}: {why}", "correct hierarchy.resolver_config") from None
 
 

@@ -99,7 +99,7 @@ def _check_prefix(text: str, own: list[str]) -> None:
     shortest = _SHORTEST[prefix.version]
     want(
         prefix.prefixlen >= shortest,
-        f"management prefix {text} covers so much that the guard would let the experiment's packets out",
+        f"management prefix {text} is so large that the guard would let the experiment's packets out",
         f"name the networks that you reach the hosts from, of {shortest} bits or more",
     )
     for one in map(ipaddress.ip_network, own):

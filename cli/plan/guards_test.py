@@ -88,10 +88,10 @@ MAPPED = dataclasses.replace(PLAIN, replay=Replay(source_mode="mapped"))
         (PLAIN, "192.0.2.1", "192.0.2.1 is not ADDRESS/BITS"),
         (PLAIN, "192.0.2.1/24", "192.0.2.1/24 is not ADDRESS/BITS with the host bits zero"),
         (PLAIN, "ff02::/16", "ff02::/16 is not ADDRESS/BITS"),
-        (PLAIN, "0.0.0.0/0", "0.0.0.0/0 covers so much"),
-        (PLAIN, "128.0.0.0/1", "128.0.0.0/1 covers so much"),
-        (PLAIN, "::/0", "::/0 covers so much"),
-        (PLAIN, "2000::/3", "2000::/3 covers so much"),
+        (PLAIN, "0.0.0.0/0", "0.0.0.0/0 is so large"),
+        (PLAIN, "128.0.0.0/1", "128.0.0.0/1 is so large"),
+        (PLAIN, "::/0", "::/0 is so large"),
+        (PLAIN, "2000::/3", "2000::/3 is so large"),
         (PLAIN, "198.19.1.128/25", "198.19.1.128/25 overlaps 198.19.1.0/24"),
         (PLAIN, "fd00:198::/32", "fd00:198::/32 overlaps fd00:198:19:"),
         (WORLD, "198.18.200.0/24", "198.18.200.0/24 overlaps 198.18.128.0/17"),
@@ -102,7 +102,7 @@ def test_what_cannot_be_a_management_network(experiment: Experiment, prefix: str
     with pytest.raises(UsageError) as caught:
         planned(experiment, Management((prefix,)))
     assert caught.value.what.startswith(f"management prefix {what}")
-    assert caught.value.mend
+    assert caught.value.hint
 
 
 @pytest.mark.parametrize(

@@ -312,8 +312,8 @@ def _meta(experiment: Experiment, facts: Facts, number: int, host: str) -> Proce
     else:
         argv = facts.module("cli.servers.slots", facts.programs["nsd"], f"{PLAN}/nsd-{number}.list")
         ready, env = Ready("log", text="event=ready", timeout_s=experiment.server.ready_s), facts.module_env
-    mend = "" if world.skip_bad else _SKIP
-    ready = dataclasses.replace(ready, refuse=REFUSED[world.engine], mend=mend)
+    hint = "" if world.skip_bad else _SKIP
+    ready = dataclasses.replace(ready, refuse=REFUSED[world.engine], hint=hint)
     return Process(
         host,
         "meta",

@@ -31,7 +31,7 @@ class Ready:
     process has ended well, its work was all there was to do.
 
     `refuse`: a regular expression with a group `what` and a group `why`; lines of the log that match it when
-    the process is ready end the run before it begins, with `mend`; without a mend they are warnings.
+    the process is ready end the run before it begins, with `hint`; without a hint they are warnings.
     """
 
     kind: str = "none"
@@ -44,7 +44,7 @@ class Ready:
     udp: bool = True
     tls_port: int = 0
     refuse: str = ""
-    mend: str = ""
+    hint: str = ""
 
 
 @dataclass(frozen=True)

@@ -126,7 +126,9 @@ class Environment:
         """Marks the files as installed, or says that they are not."""
         if done.status != 0:
             steps.show_tail(done.output)
-            raise RepriseError("pip failed", "see above, mend its configuration or the network and run again")
+            raise RepriseError(
+                "pip failed", "see above, check pip's configuration and the network, and run it again"
+            )
         others = [line for line in _read(self._mark).splitlines() if line.split()[0] not in self.files]
         self._mark.write_text(_lines([*others, *map(self._line, self.files)]), encoding="utf-8")
 

@@ -1,4 +1,4 @@
-"""`reprise doctor`: what this machine can do, line by line: ok, limited or missing, and the mend."""
+"""`reprise doctor`: what this machine can do, line by line: ok, limited or missing, and the hint."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ _BOUNDS = (("fs/file-max", 400_000), ("net/ipv4/tcp_mem", 131_072), ("net/ipv4/t
 
 @dataclass(frozen=True)
 class Finding:
-    """One line of the doctor's report; the mend is empty where all is well."""
+    """One line of the doctor's report; the hint is empty where all is well."""
 
     state: str
     subject: str
     detail: str
-    mend: str = ""
+    hint: str = ""
 
     def line(self) -> str:
         """The line as printed."""
-        return f"{self.state:<8} {self.subject:<12} {self.detail}" + (f"; {self.mend}" if self.mend else "")
+        return f"{self.state:<8} {self.subject:<12} {self.detail}" + (f"; {self.hint}" if self.hint else "")
 
 
 def command_doctor(results: Path) -> int:
@@ -123,7 +123,7 @@ def namespaces() -> Finding:
         runtime = sandbox.runtime_folder()
         status = sandbox.run(lambda _life: _try_network(write), runtime, own_network=True)
     except RepriseError as error:
-        return Finding(MISSING, "namespaces", error.what, error.mend)
+        return Finding(MISSING, "namespaces", error.what, error.hint)
     finally:
         os.close(write)
     with os.fdopen(read, "r", encoding="utf-8") as answer:
@@ -186,15 +186,15 @@ def judge_fast_mode(answer: str) -> Finding:
 def data_paths() -> Finding:
     """What hierarchies need: a ruleset (its guards are one) and a TUN device, made in a sandbox."""
     if programs.find("nft") is None:
-        mend = f"apt-get install {programs.package_of('nft')}"
+        hint = f"apt-get install {programs.package_of('nft')}"
         return Finding(
-            LIMITED, "hierarchies", "nft is not installed and comes with the first hierarchy", mend
+            LIMITED, "hierarchies", "nft is not installed and comes with the first hierarchy", hint
         )
     read, write = os.pipe()
     try:
         sandbox.run(lambda _life: _try_data_paths(write), sandbox.runtime_folder(), own_network=True)
     except RepriseError as error:
-        return Finding(LIMITED, "hierarchies", error.what, error.mend)
+        return Finding(LIMITED, "hierarchies", error.what, error.hint)
     finally:
         os.close(write)
     with os.fdopen(read, "r", encoding="utf-8") as answer:

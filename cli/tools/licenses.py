@@ -48,8 +48,8 @@ def _owners(libraries: Iterable[Path]) -> Iterator[str]:
         done = _query("dpkg-query", "--search", *names)
         owners = [line.rpartition(": ")[0] for line in done.splitlines() if line.endswith(tuple(names))]
         if not owners:
-            mend = "build the program with Debian's libraries: only of those the licenses are known"
-            raise RepriseError(f"{library} belongs to no Debian package", mend)
+            hint = "build the program with Debian's libraries: only of those the licenses are known"
+            raise RepriseError(f"{library} belongs to no Debian package", hint)
         yield owners[0].split(",")[0].split(":")[0]
 
 
@@ -70,8 +70,8 @@ def _copyright(package: str) -> bytes:
     try:
         return (_DOCS / package / "copyright").read_bytes()
     except OSError as error:
-        mend = f"install {package} again; a container may leave documents out (see dpkg's path-exclude)"
-        raise RepriseError(f"no license text of {package}: {error.strerror}", mend) from None
+        hint = f"install {package} again; a container may leave documents out (see dpkg's path-exclude)"
+        raise RepriseError(f"no license text of {package}: {error.strerror}", hint) from None
 
 
 def _sources(found: Iterable[Package]) -> str:
@@ -97,5 +97,5 @@ def _query(*argv: str) -> str:
     try:
         return subprocess.run(argv, capture_output=True, text=True, check=False).stdout
     except OSError:
-        mend = "run it on Debian or Ubuntu: the license texts are those of its packages"
-        raise RepriseError(f"{argv[0]} is missing", mend) from None
+        hint = "run it on Debian or Ubuntu: the license texts are those of its packages"
+        raise RepriseError(f"{argv[0]} is missing", hint) from None

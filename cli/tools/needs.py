@@ -75,7 +75,7 @@ def of(arguments: Sequence[str]) -> Needs:
 
 
 def _bench_name(rest: Sequence[str]) -> str:
-    """The word that is no option and no option's value."""
+    """The word that is neither an option nor an option's value."""
     parser = _Parser(add_help=False)
     parser.add_argument("name")
     for option in ("-o", "--key", "--only", "--output", "--repeats", "--seconds", "--sources"):

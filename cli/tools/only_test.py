@@ -79,7 +79,7 @@ def test_a_name_that_means_nothing_is_a_usage_error(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(selftest, "known_names", lambda: KNOWN)
     with pytest.raises(UsageError) as caught:
         selftest.chosen("no such name", slow=False)
-    assert (caught.value.status, caught.value.mend) == (2, "see ./reprise test --list")
+    assert (caught.value.status, caught.value.hint) == (2, "see ./reprise test --list")
     assert [one.name for one in selftest.chosen("proxy_test", slow=False)] == ["proxy_test", "Python tests"]
 
 

@@ -85,7 +85,7 @@ def install(names: Sequence[str], title: str) -> None:
             done = steps.run(_job(f"{title}: lists", "update"), progress)
             done = steps.run(wanted, progress) if done.status == 0 else done
         if done.status != 0:
-            raise RepriseError(f"apt-get failed: {_reason(done.output)}", "mend that and run it again")
+            raise RepriseError(f"apt-get failed: {_reason(done.output)}", "fix that and run it again")
 
 
 def _job(title: str, *words: str) -> steps.Job:

@@ -51,7 +51,7 @@ def parse(arguments: Sequence[str]) -> Wish:
     inputs, others = tuple(Path(one) for one in rest[:count]), tuple(rest[count:])
     want(bool(inputs), "no capture to spread", "name the captures before the other options")
     for path in inputs:
-        want(path.is_file(), f"{path} is no file", "only files can be carried to other hosts")
+        want(path.is_file(), f"{path} is not a file", "only files can be carried to other hosts")
     output = _values(others, ("-o", "--output"))
     want(len(output) == 1 and output[0] != "-", "no output file", "give -o FILE")
     config = own.get("--ssh-config")
@@ -224,7 +224,7 @@ def _reduce(wish: Wish, hosts: list[str], folder: Path) -> list[Path]:
     if missing:
         raise RepriseError(
             f"{len(missing)} of {len(wish.inputs)} captures were not reduced, the first is {missing[0]}",
-            f"see {folder}/log, mend the host or the file, and repeat the command: it goes on from here",
+            f"see {folder}/log, fix the host or the file and repeat the command: it continues from here",
         )
     statuses = [_status(folder, at) for at in range(len(wish.inputs))]
     return [

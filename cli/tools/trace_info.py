@@ -39,7 +39,7 @@ def read_arguments(arguments: Sequence[str]) -> Wish:
         else:
             rest.append(argument)
     if not plots or plots.startswith("-"):
-        raise UsageError(f"{PLOTS} wants a folder", f"give {PLOTS} DIR")
+        raise UsageError(f"{PLOTS} needs a folder", f"give {PLOTS} DIR")
     return Wish(Path(plots), tuple(rest))
 
 
@@ -62,7 +62,7 @@ def command_plots(arguments: Sequence[str]) -> int:
             return done.returncode
         trace_plots.write(wish.plots, trace_plots.draw_trace(trace_plots.load(facts)))
     except ReportError as error:
-        raise RepriseError(error.what, error.mend) from None
+        raise RepriseError(error.what, error.hint) from None
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         raise RepriseError(f"{where}{error.strerror or error}", "give another folder") from None

@@ -19,5 +19,5 @@ def test_plots_are_told_from_what_the_mutator_takes() -> None:
 
 @pytest.mark.parametrize("arguments", [["a", "--plots"], ["a", "--plots="], ["a", "--plots", "--json"]])
 def test_plots_want_a_folder(arguments: list[str]) -> None:
-    with pytest.raises(UsageError, match="wants a folder"):
+    with pytest.raises(UsageError, match="needs a folder"):
         trace_info.read_arguments(arguments)

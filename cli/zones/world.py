@@ -135,7 +135,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--zones", type=int, default=default.zones, metavar="N", help=f"zones in all ({default.zones})"
     )
     parser.add_argument(
-        "--seed", type=int, default=default.seed, metavar="S", help=f"another world for each ({default.seed})"
+        "--seed",
+        type=int,
+        default=default.seed,
+        metavar="S",
+        help=f"each seed makes another hierarchy ({default.seed})",
     )
     parser.add_argument(
         "--signed",

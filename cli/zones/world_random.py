@@ -2,7 +2,7 @@
 
 Zones hang at any depth and skip levels. Name servers are drawn so that zone sets overlap in every way: with
 parent, the grandparent, strangers; two names with one address; servers that hold a grandchild without the
-child between; lame ones, by their own names or by aliases; zones nobody serves; zones with two contents. Not
+child between; lame ones, by their own names or by aliases; unserved zones; zones with two contents. Not
 every name can be resolved: the tests compare answers address by address.
 """
 

@@ -57,7 +57,7 @@ def read_map(path: Path) -> AddressMap:
     slots: dict[str, int] = {}
     lines = path.read_text(encoding="ascii").splitlines()
     if lines[:1] != [MAP_HEADER]:
-        raise RepriseError(f"{path} is no address map", "make it with `reprise zones plan`")
+        raise RepriseError(f"{path} is not an address map", "make it with `reprise zones plan`")
     for number, line in enumerate(lines[1:], 2):
         match line.split("\t"):
             case ["resolver", index, four, six]:
@@ -69,7 +69,7 @@ def read_map(path: Path) -> AddressMap:
             case _ if not line or line.startswith("#"):
                 continue
             case _:
-                raise RepriseError(f"{path}:{number} is no line of an address map", "make it again")
+                raise RepriseError(f"{path}:{number} is not a line of an address map", "make it again")
     return AddressMap(resolvers, tuple(metas), slots)
 
 
@@ -87,8 +87,8 @@ def read_report(path: Path) -> dict[str, Any]:
 
 _LISTS: tuple[tuple[str, str, Callable[[dict[str, Any]], str]], ...] = (
     ("failed", "zones that do not load", lambda one: f"{one['zone'] or one['file']}: {one['why']}"),
-    ("unroutable", "addresses nobody can be asked at", lambda one: f"{one['address']}: {one['why']}"),
-    ("unserved", "zones nobody serves", lambda one: f"{one['zone']}: {one['why']}"),
+    ("unroutable", "addresses where no server can be asked", lambda one: f"{one['address']}: {one['why']}"),
+    ("unserved", "zones that no server has", lambda one: f"{one['zone']}: {one['why']}"),
     ("lame", "lame delegations", lambda one: f"{one['zone']} at {one['server']} ({one['address']})"),
     ("not_built", "delegations to zones that are not here", lambda one: f"{one['zone']} at {one['server']}"),
 )

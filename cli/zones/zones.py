@@ -45,7 +45,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--form",
         choices=("coloured", "paper", "separate"),
         default="coloured",
-        help="who shares a view: what does not conflict, as in LDplayer's paper, or nobody (coloured)",
+        help="who shares a view: what does not conflict, as in LDplayer's paper, or none (coloured)",
     )
     parser.add_argument("--instances", type=int, default=1, metavar="N", help="meta-DNS-servers (1)")
     parser.add_argument(
@@ -146,7 +146,9 @@ def _next_hops(given: list[str]) -> list[NextHop]:
             case [resolver, instance, *addresses] if addresses:
                 found.append(NextHop(int(resolver), int(instance), tuple(addresses)))
             case _:
-                raise UsageError(f"--next-hop {text} is no next hop", "write RESOLVER,INSTANCE,ADDR4,ADDR6")
+                raise UsageError(
+                    f"--next-hop {text} is not a next hop", "write RESOLVER,INSTANCE,ADDR4,ADDR6"
+                )
     return found
 
 

@@ -54,7 +54,7 @@ public:
     [[nodiscard]] double share_read() const override { return lines_.stream().share_read(); }
 
     [[nodiscard]] std::string description() const override {
-        return describe("dnsperf queries", lines_.stream()) + " (times and source made up)";
+        return describe("dnsperf queries", lines_.stream()) + " (times and source invented)";
     }
 
 private:

@@ -22,7 +22,7 @@ constexpr double kTold = 0.001;
 struct Kind {
     std::string_view counter;
     std::string_view what;
-    std::string_view mend;
+    std::string_view hint;
 };
 
 constexpr std::string_view kKeepFragments =
@@ -31,40 +31,40 @@ constexpr std::string_view kKeepFragments =
 constexpr std::array kKinds{
     Kind{.counter = "cut_packet",
          .what = "packets captured only in part",
-         .mend = "capture whole packets (tcpdump -s 0)"},
+         .hint = "capture whole packets (tcpdump -s 0)"},
     Kind{.counter = "tcp_gap",
          .what = "gaps in TCP connections",
-         .mend = "capture with a larger buffer (tcpdump -B 65536)"},
+         .hint = "capture with a larger buffer (tcpdump -B 65536)"},
     Kind{.counter = "fragment_timeout",
          .what = "datagrams with fragments missing",
-         .mend = kKeepFragments},
+         .hint = kKeepFragments},
     Kind{.counter = "fragment_evicted",
          .what = "datagrams with fragments missing, given up for lack of memory",
-         .mend = kKeepFragments},
+         .hint = kKeepFragments},
     Kind{.counter = "fragment_overlap",
          .what = "datagrams whose fragments contradict each other",
-         .mend = "look at them in Wireshark: they are damaged or forged"},
+         .hint = "look at them in Wireshark: they are damaged or forged"},
     Kind{.counter = "tunnel_unread",
          .what = "packets in a tunnel within a tunnel, or in one of another kind",
-         .mend = "capture where the inner packets travel"},
+         .hint = "capture where the inner packets travel"},
     Kind{.counter = "unknown_link",
          .what = "packets of interfaces whose link type is not read",
-         .mend = "capture on Ethernet, Linux cooked, loopback or raw IP"},
+         .hint = "capture on Ethernet, Linux cooked, loopback or raw IP"},
     Kind{.counter = "long_message",
          .what = "messages of more than 65,535 bytes",
-         .mend = "they are not DNS messages; check the program that wrote the trace"},
+         .hint = "they are not DNS messages; check the program that wrote the trace"},
     Kind{.counter = "dnstap_bad_frame",
          .what = "dnstap frames that cannot be read",
-         .mend = "look at what wrote the trace"},
+         .hint = "look at what wrote the trace"},
     Kind{.counter = "cdns_bad_value",
          .what = "C-DNS items with invalid values",
-         .mend = "look at what wrote the trace"},
+         .hint = "look at what wrote the trace"},
     Kind{.counter = "cdns_bad_name",
          .what = "C-DNS items with invalid names",
-         .mend = "look at what wrote the trace"},
+         .hint = "look at what wrote the trace"},
     Kind{.counter = "cdns_bad_index",
          .what = "C-DNS items that refer to nothing",
-         .mend = "look at what wrote the trace"},
+         .hint = "look at what wrote the trace"},
 };
 
 } // namespace
@@ -77,7 +77,7 @@ std::vector<std::string> losses(const Counters& counters, std::uint64_t messages
         const double share = static_cast<double>(lost) / static_cast<double>(messages + lost);
         if (lost > 0 && share > kTold) {
             found.emplace_back(lost, fmt::format("{} {} ({:.1f} %): {}; {}", kind.counter, lost,
-                                                 share * 100, kind.what, kind.mend));
+                                                 share * 100, kind.what, kind.hint));
         }
     }
     std::ranges::sort(found, std::greater<>{});

@@ -129,7 +129,7 @@ private:
         if (!pcap_) {
             const std::string& error = input_.stream->error();
             throw TraceError(
-                fmt::format("trace {} is no readable pcap file: {}; check how it was made or "
+                fmt::format("trace {} is not a readable pcap file: {}; check how it was made or "
                             "copied",
                             path, error.empty() ? text.data() : error));
         }

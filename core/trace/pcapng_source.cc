@@ -183,9 +183,9 @@ void PcapngSource::open(const std::string& path) {
     while (interfaces_.empty() && read_block()) {
     }
     if (!trouble_.empty()) {
-        throw TraceError(
-            fmt::format("trace {} is no readable pcapng file: {}; check how it was made or copied",
-                        path, trouble_));
+        throw TraceError(fmt::format(
+            "trace {} is not a readable pcapng file: {}; check how it was made or copied", path,
+            trouble_));
     }
 }
 

@@ -212,7 +212,7 @@ TEST(Pcapng, EveryCutKeepsWhatCameBefore) {
     for (size_t size = 24; size < file.bytes().size(); ++size) {
         const Buffer cut = part(file.bytes(), 0, size);
         if (size < head) {
-            EXPECT_THAT(refusal(cut), HasSubstr(size == 28 ? "" : "is no readable pcapng file"))
+            EXPECT_THAT(refusal(cut), HasSubstr(size == 28 ? "" : "is not a readable pcapng file"))
                 << size;
             continue;
         }

@@ -78,7 +78,7 @@ TEST(Dnsperf, NamesAndTypes) {
     const ReadAll read = read_content("; a comment\n\nwww A\nwww.\tAAAA\r\n  . NS\nx TYPE65\n;\n");
     ASSERT_EQ(read.queries.size(), 4U) << read.refused << read.trouble;
     EXPECT_EQ(read.trouble, "");
-    EXPECT_EQ(read.description, "dnsperf queries (times and source made up)");
+    EXPECT_EQ(read.description, "dnsperf queries (times and source invented)");
     EXPECT_EQ(read.queries[0].message, hex("0000 0100 0001 0000 0000 0000 03 777777 00 0001 0001"));
     EXPECT_EQ(read.queries[2].message, hex("0002 0100 0001 0000 0000 0000 00 0002 0001"));
     EXPECT_EQ(read.queries[3].query.trace_time, 1'704'067'200 * kSecond + 3 * kMillisecond);

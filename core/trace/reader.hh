@@ -18,7 +18,7 @@
 namespace reprise::trace {
 
 /// The trace cannot be read at all: missing, empty, not a capture, unknown link type. One line with
-/// the mend.
+/// the hint.
 class TraceError : public Error {
 public:
     using Error::Error;

@@ -22,7 +22,7 @@
 
 namespace reprise::mutator {
 
-/// A mistake in a rule: one line naming the rule's place and the mend. Exit status 2.
+/// A mistake in a rule: one line naming the rule's place and the hint. Exit status 2.
 class RuleError : public UsageError {
 public:
     using UsageError::UsageError;

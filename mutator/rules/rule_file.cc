@@ -67,7 +67,7 @@ std::string scalar_text(const std::string& place, const toml::node& node) {
         std::string text = out.str();
         return text.ends_with("+00:00") ? text.substr(0, text.size() - 6) + "Z" : text;
     }
-    fail(place, "is no text, number, true or false, date with time in UTC, or list of these");
+    fail(place, "is not text, number, true or false, date with time in UTC, or list of these");
 }
 
 /// "[[0, 1000], [60, 5000]]" and "{A = 50}" give values "0:1000" and "A:50".

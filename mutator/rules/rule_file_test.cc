@@ -104,8 +104,8 @@ TEST(RuleFile, WrongShapesAreRefused) {
     EXPECT_THAT(error_of("[[rule]]\nkind=\"keep\"\nshare = []\n"),
                 HasSubstr("r.toml:3: key share: has no value"));
     EXPECT_THAT(error_of("[[rule]]\nkind=\"keep\"\nto = [[1]]\n"), HasSubstr("pair of two values"));
-    EXPECT_THAT(error_of("[[rule]]\nkind=\"keep\"\nto = [{a = 1}]\n"), HasSubstr("is no text"));
-    EXPECT_THAT(error_of("[[rule]]\nkind=\"keep\"\nto = 11:00:00\n"), HasSubstr("is no text"));
+    EXPECT_THAT(error_of("[[rule]]\nkind=\"keep\"\nto = [{a = 1}]\n"), HasSubstr("is not text"));
+    EXPECT_THAT(error_of("[[rule]]\nkind=\"keep\"\nto = 11:00:00\n"), HasSubstr("is not text"));
 }
 
 TEST(RuleFile, FilesThatCannotBeRead) {

@@ -34,11 +34,11 @@ inline Nanoseconds added(Nanoseconds base, double offset) {
 }
 
 /// The time, unless it left the range: queries that gather at its end have lost their spacing.
-/// `mend` tells what to change.
-inline Nanoseconds in_range(Nanoseconds time, std::string_view rule, std::string_view mend) {
+/// `hint` says what to change.
+inline Nanoseconds in_range(Nanoseconds time, std::string_view rule, std::string_view hint) {
     if (time < 0 || time == kLastTime) {
         throw Error(fmt::format("rule {}: would move a query {}; {}", rule,
-                                time < 0 ? "before 1970" : "behind the year 2149", mend));
+                                time < 0 ? "before 1970" : "behind the year 2149", hint));
     }
     return time;
 }

@@ -62,7 +62,7 @@ std::unique_ptr<Rule> make_shift(Arguments& arguments, const RuleSettings& setti
     const auto text = arguments.get_text("seconds");
     const auto shift = text ? parse_seconds(*text, true) : std::nullopt;
     if (!shift) {
-        arguments.fail("seconds", "wants seconds with at most 9 decimals, like 3600 or -0.5");
+        arguments.fail("seconds", "must be seconds with at most 9 decimals, like 3600 or -0.5");
     }
     const bool all = arguments.takes_all();
     if (!all && (*shift > kMostHeld || *shift < -kMostHeld)) {
@@ -133,7 +133,7 @@ std::vector<RatePoint> points_of(Arguments& arguments) {
         }
     }
     if (points.empty() || points.size() > kMostPoints || points.back().rate <= 0) {
-        arguments.fail("points", fmt::format("wants 1 to {} points, the last with a rate above 0",
+        arguments.fail("points", fmt::format("must be 1 to {} points, the last with a rate above 0",
                                              kMostPoints));
     }
     return points;

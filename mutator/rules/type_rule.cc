@@ -70,7 +70,7 @@ private:
 RuleKind type_kind() {
     return {.name = "type",
             .first_key = "to",
-            .help = "Query types: to=AAAA, or a mix to=A:50,AAAA:50, dealt evenly; with by=source "
+            .help = "Query types: to=AAAA, or a mix to=A:50,AAAA:50, chosen evenly; with by=source "
                     "each source has one type",
             .make = [](Arguments& arguments, const RuleSettings& settings) {
                 return std::make_unique<TypeRule>(arguments, settings);

@@ -49,7 +49,7 @@ AddressPool pool_of(const Arguments& arguments, const std::vector<Prefix>& prefi
         }
     }
     if (found > 1 || prefix.free_bits() < 2) {
-        arguments.fail("prefix", "wants one prefix a family, with at least 2 bits left free");
+        arguments.fail("prefix", "needs one prefix a family, with at least 2 bits left free");
     }
     return {prefix, mixed_seed(seed, v4 ? kPool4Use : kPool6Use)};
 }
@@ -87,7 +87,7 @@ std::unique_ptr<Rule> make_heavy(Arguments& arguments, const RuleSettings& setti
 Nanoseconds seconds_of(Arguments& arguments, std::string_view key, std::string_view fallback) {
     const auto value = parse_seconds(arguments.get_text(key).value_or(std::string(fallback)));
     if (!value) {
-        arguments.fail(key, "wants seconds with at most 9 decimals, like 30 or 0.5");
+        arguments.fail(key, "must be seconds with at most 9 decimals, like 30 or 0.5");
     }
     return *value;
 }
@@ -97,7 +97,7 @@ void read_attack_name(Arguments& arguments, AttackRule::Settings& chosen) {
     const auto key = std::string_view(chosen.fixed ? "fixed" : "name");
     const auto names = get_names(arguments, key);
     if (names.size() != 1 || (chosen.fixed && arguments.has("name"))) {
-        arguments.fail({}, "wants either name=SUFFIX, for random names below it, or fixed=NAME");
+        arguments.fail({}, "needs either name=SUFFIX, for random names below it, or fixed=NAME");
     }
     chosen.name = names.front();
     if (!chosen.fixed && chosen.name.size() > kLongestSuffix) {
@@ -109,7 +109,7 @@ AddressPool attackers(Arguments& arguments, std::uint64_t seed) {
     const auto prefixes = get_prefixes(arguments, "prefix");
     const Prefix prefix = prefixes.empty() ? default_prefix(kAttackers) : prefixes.front();
     if (prefixes.size() > 1 || prefix.free_bits() < 2) {
-        arguments.fail("prefix", "wants one prefix, with at least 2 bits left free");
+        arguments.fail("prefix", "needs one prefix, with at least 2 bits left free");
     }
     return {prefix, mixed_seed(seed, kPool4Use)};
 }
@@ -131,7 +131,7 @@ std::unique_ptr<Rule> make_attack(Arguments& arguments, const RuleSettings& sett
     }
     const auto rate = arguments.get_number("rate", 1e-3, 1e8);
     if (!rate || !arguments.has("for")) {
-        arguments.fail({}, "wants rate= in queries/s and for= in seconds");
+        arguments.fail({}, "needs rate= in queries/s and for= in seconds");
     }
     AttackRule::Settings chosen{.pool = attackers(arguments, settings.seed), .name = {}};
     chosen.rate = *rate;
@@ -159,7 +159,7 @@ std::vector<RuleKind> volume_rules() {
          make_heavy},
         {"duplicate", "copies",
          "each query comes copies= times, from fresh sources out of prefix=PREFIX[,PREFIX6] "
-         "(10.0.0.0/8, fd00::/8); by=source unless told",
+         "(10.0.0.0/8, fd00::/8); by=source by default",
          make_duplicate},
         {"collapse", "timeout",
          "drops a client's UDP retransmits within timeout= seconds (5): same address, port, id and "

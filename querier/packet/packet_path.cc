@@ -119,7 +119,7 @@ PacketPath::Interface& PacketPath::open_interface(PacketRoute route) {
 void PacketPath::refuse_foreign_program(const PacketRoute& route) const {
     const XdpProgram found = find_xdp_program(route);
     if (found.id != 0) {
-        throw Error(fmt::format("interface {0} has an XDP program of somebody else, {1} (id {2}), "
+        throw Error(fmt::format("interface {0} has a foreign XDP program, {1} (id {2}), "
                                 "which may take or delay replies; ip link set dev {0} {3} off",
                                 route.name, log_value(found.name), found.id,
                                 found.generic ? "xdpgeneric" : "xdp"));

@@ -154,9 +154,10 @@ MacAddress find_neighbour(Netlink& netlink, const Hop& hop, const std::string& i
             return *mac;
         }
         if (SteadyClock::now() > limit) {
-            throw Error(fmt::format("next hop {} on {} does not tell its hardware address; is it "
-                                    "up and on this link?",
-                                    hop.address.text(), interface));
+            throw Error(
+                fmt::format("next hop {} on {} does not answer with its hardware address; is it "
+                            "up and on this link?",
+                            hop.address.text(), interface));
         }
         pause_for(kLook);
     }

@@ -21,7 +21,7 @@ struct PacketRoute {
 };
 
 /// Asks the kernel, which asks the network for the next hop's hardware address where it does not
-/// know it; waits for that up to `patience`. Throws Error with the mend where the server is not
+/// know it; waits for that up to `patience`. Throws Error with the hint where the server is not
 /// reached through an Ethernet interface, or where this host would forward or answer the replies.
 PacketRoute find_packet_route(const IpAddress& server, Nanoseconds patience);
 

@@ -200,11 +200,11 @@ def test_compare_reads_a_trace_through_the_mutator(
         (["compare", "some.ra", "some.ra", "some.ra"], 2, "more than two"),
         (["compare", "some.ra", "some.ra", "--json", "none/it.json"], 2, "its folder is not there"),
         (["compare", "some.ra", "trace", "--programs", "."], 1, "is not built"),
-        (["compare", "some.ra", "some.ra", "--zone", "trace"], 1, "no zone file"),
+        (["compare", "some.ra", "some.ra", "--zone", "trace"], 1, "not a zone file"),
         (["compare", "some.ra", "some.ra", "--zone", "none"], 2, "cannot read the zone"),
     ],
 )
-def test_errors_are_one_line_with_a_mend(
+def test_errors_are_one_line_with_a_hint(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,

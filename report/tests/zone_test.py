@@ -89,8 +89,8 @@ def test_compression_is_told_by_content(tmp_path: Path, pack: type[bytes]) -> No
         ("@ SOA ns. host. ( 1 2 3", "line 1: a parenthesis is not closed"),
         ("$INCLUDE other\n", r"line 1: \$INCLUDE is not supported"),
         ("@ SOA a. b. 1 2 3 4 5\nx. 1 IN 2 3\n", "line 2: no record type"),
-        ("@ SOA a. b. 1 2 3 4 5\nx. A 999.1.1.1\n", "no zone file"),
-        ("\0\1\2 binary", "no zone file"),
+        ("@ SOA a. b. 1 2 3 4 5\nx. A 999.1.1.1\n", "not a zone file"),
+        ("\0\1\2 binary", "not a zone file"),
     ],
 )
 def test_what_is_no_zone_is_a_one_line_error(tmp_path: Path, text: str, expected: str) -> None:
