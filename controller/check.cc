@@ -1,10 +1,10 @@
 #include "controller/check.hh"
 
 #include "controller/input.hh"
-#include "controller/moment.hh"
 #include "controller/options.hh"
 #include "controller/read_ahead.hh"
 #include "controller/selection.hh"
+#include "controller/trace_time.hh"
 #include "core/error.hh"
 #include "core/trace/losses.hh"
 #include "core/trace/reader.hh"
@@ -38,7 +38,7 @@ Skip judge(const Options& options, Selection& selection, Span& span, const trace
 void find_query(const Options& options, const Servers& servers) {
     TraceInput input(options.trace, {.ports = options.ports});
     Selection selection(options, servers);
-    Span span(Moment::of(options.from), Moment::of(options.until));
+    Span span(TraceTime::of(options.from), TraceTime::of(options.until));
     FeedState seen;
     for (trace::Message message; input.next(message);) {
         if (message.response) {

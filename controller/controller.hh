@@ -1,5 +1,5 @@
 #pragma once
-// Controller: reads the trace ahead (Reader), gives each query to the host of its source (Postman),
+// Controller: reads the trace ahead, gives each query to the host of its source,
 // announces one start, and accounts for every query at the end.
 //
 // Phases: open (until the trace's first query is there: a trace without queries bothers nobody) ->

@@ -28,7 +28,7 @@ void add_selection(Command& app, Options& options) {
         "--from", options.from,
         "begin there: seconds from the trace's first query, seconds since the epoch (from "
         "100000000 on) or RFC 3339, e.g. 2016-10-06T13:55:51Z");
-    app.add_option("--until", options.until, "end before that moment, given like --from");
+    app.add_option("--until", options.until, "end before that time, given like --from");
     app.add_option("--limit", options.limit, "send at most this many queries; 0 = all")
         .show_default();
     app.add_option("--duration-s", options.duration_s, "end the replay after this time; 0 = never")

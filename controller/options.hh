@@ -53,7 +53,7 @@ struct Options {
     double late_ms = 100; ///< 0: nothing counts as late
     Pace pace;
     std::uint64_t loop = 1; ///< times the trace is played; 0: for ever
-    std::string from;       ///< Moment; empty: the beginning
+    std::string from;       ///< TraceTime; empty: the beginning
     std::string until;
     std::uint64_t limit = 0; ///< queries handed out; 0: all
     double duration_s = 0;   ///< 0: to the end

@@ -3,10 +3,10 @@
 #include "controller/generator.hh"
 #include "controller/input.hh"
 #include "controller/lookahead.hh"
-#include "controller/moment.hh"
 #include "controller/options.hh"
 #include "controller/selection.hh"
 #include "controller/source_table.hh"
+#include "controller/trace_time.hh"
 #include "core/address.hh"
 #include "core/clock.hh"
 #include "core/dns_message.hh"
@@ -65,7 +65,7 @@ std::unique_ptr<Input> open_input(const Options& options, const Servers& servers
 TraceFeed::TraceFeed(const Options& options, const Servers& servers)
     : sources_(options.results + "/sources.csv"), input_(open_input(options, servers, sources_)),
       selection_(options, servers), steady_(longest_way_back(options)), timetable_(options.pace),
-      span_(Moment::of(options.from), Moment::of(options.until)),
+      span_(TraceTime::of(options.from), TraceTime::of(options.until)),
       transport_(transport_of(options.transport)), laps_(options.loop), limit_(options.limit),
       duration_(static_cast<Nanoseconds>(options.duration_s * 1e9)) {}
 

@@ -8,13 +8,13 @@
 // follows connections. A close has the number of the query after it and is in no count.
 
 #include "controller/input.hh"
-#include "controller/moment.hh"
 #include "controller/options.hh"
 #include "controller/played_connections.hh"
 #include "controller/selection.hh"
 #include "controller/source_table.hh"
 #include "controller/steady_time.hh"
 #include "controller/timetable.hh"
+#include "controller/trace_time.hh"
 #include "core/query.hh"
 #include "core/trace/reader.hh"
 

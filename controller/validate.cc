@@ -2,9 +2,9 @@
 // others.
 #include "controller/authorities.hh"
 #include "controller/generator.hh"
-#include "controller/moment.hh"
 #include "controller/options.hh"
 #include "controller/timetable.hh"
+#include "controller/trace_time.hh"
 #include "core/address.hh"
 #include "core/error.hh"
 #include "core/limits.hh"
@@ -34,11 +34,10 @@ void demand_time(double value, const char* name) {
 }
 
 void demand_moment(const std::string& text, const char* name) {
-    demand(
-        text.empty() || Moment::parse(text),
-        fmt::format("{} {}: not a moment; give seconds from the trace's first query, seconds since "
-                    "the epoch or RFC 3339 like 2016-10-06T13:55:51.5Z",
-                    name, text));
+    demand(text.empty() || TraceTime::parse(text),
+           fmt::format("{} {}: not a time in the trace; give seconds from the trace's first query, "
+                       "seconds since the epoch or RFC 3339 like 2016-10-06T13:55:51.5Z",
+                       name, text));
 }
 
 void validate_pace(const Options& options) {
@@ -53,8 +52,8 @@ void validate_pace(const Options& options) {
 void validate_span(const Options& options) {
     demand_moment(options.from, "--from");
     demand_moment(options.until, "--until");
-    const auto from = Moment::of(options.from);
-    const auto until = Moment::of(options.until);
+    const auto from = TraceTime::of(options.from);
+    const auto until = TraceTime::of(options.until);
     demand(
         !from || !until || from->absolute != until->absolute || from->value < until->value,
         fmt::format("--from {} is not before --until {}; give an earlier --from or a later --until",

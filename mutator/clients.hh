@@ -19,7 +19,7 @@ struct ClientHabit {
     bool checking_disabled = false;
 };
 
-/// Clients by rank of activity (Zipf). Family, EDNS, its size and DO are a client's own, dealt out
+/// Clients by rank of activity (Zipf). Family, EDNS, its size and DO are a client's own, picked out
 /// so that the shares of *queries* come as near to what was asked as whole clients allow: rank
 /// after rank, each takes the habit that lacks most of its share. Memory: about 17 bytes a client;
 /// addresses are computed.

@@ -9,7 +9,7 @@
 #include "core/trace/merge.hh"
 #include "core/trace/reader.hh"
 #include "mutator/batch.hh"
-#include "mutator/parcel.hh"
+#include "mutator/batch_job.hh"
 #include "mutator/read_ahead.hh"
 
 #include <fmt/format.h>
@@ -39,19 +39,19 @@ trace::ReaderOptions reader_options(const InputOptions& options) {
     return {.ports = options.ports, .closes = true};
 }
 
-/// The bytes belong to one item of one parcel, whose stages take turns.
+/// The bytes belong to one item of one job, whose stages take turns.
 std::span<std::uint8_t> writable(Bytes bytes) {
     return {const_cast<std::uint8_t*>(bytes.data()), bytes.size()};
 }
 
-/// The message's bytes for as long as the parcel lives.
-std::span<std::uint8_t> memory_of(const trace::Merge::Found& found, Parcel& parcel) {
-    parcel.message_bytes += found.message.bytes.size();
+/// The message's bytes for as long as the job lives.
+std::span<std::uint8_t> memory_of(const trace::Merge::Found& found, BatchJob& job) {
+    job.message_bytes += found.message.bytes.size();
     if (found.memory == nullptr) {
-        return parcel.batch.copy(found.message.bytes);
+        return job.batch.copy(found.message.bytes);
     }
-    if (parcel.memory.empty() || parcel.memory.back() != *found.memory) {
-        parcel.memory.push_back(*found.memory);
+    if (job.memory.empty() || job.memory.back() != *found.memory) {
+        job.memory.push_back(*found.memory);
     }
     return writable(found.message.bytes);
 }
@@ -167,24 +167,24 @@ double Inputs::share_read() const {
     return files == 1 ? share_ : static_cast<double>(ended_files_) / files;
 }
 
-bool Inputs::fill(Parcel& parcel) {
+bool Inputs::fill(BatchJob& job) {
     starved_ = false;
-    parcel.flush = flush_;
+    job.flush = flush_;
     trace::Merge::Found found;
-    while (!parcel.full()) {
+    while (!job.full()) {
         switch (merge_->next(found)) {
         case trace::Merge::Step::kMessage:
-            take(found, parcel);
+            take(found, job);
             break;
         case trace::Merge::Step::kStarved:
             if (!feed_merge()) {
                 starved_ = true;
-                return ahead_->live(merge_->wanted()) && !parcel.batch.items.empty();
+                return ahead_->live(merge_->wanted()) && !job.batch.items.empty();
             }
             break;
         case trace::Merge::Step::kEnd:
-            if (!next_lap(parcel.batch)) {
-                parcel.last = ended_ = true;
+            if (!next_lap(job.batch)) {
+                job.last = ended_ = true;
                 return true;
             }
         }
@@ -192,7 +192,7 @@ bool Inputs::fill(Parcel& parcel) {
     return true;
 }
 
-void Inputs::take(const trace::Merge::Found& found, Parcel& parcel) {
+void Inputs::take(const trace::Merge::Found& found, BatchJob& job) {
     const trace::Message& message = found.message;
     if (message.response) {
         ++counts_.responses;
@@ -208,13 +208,13 @@ void Inputs::take(const trace::Merge::Found& found, Parcel& parcel) {
               .message = {}};
     last_connection_ = std::max(last_connection_, message.connection);
     if (message.closes) {
-        take_close(item, parcel.batch);
+        take_close(item, job.batch);
         return;
     }
-    flush_closes(parcel.batch, kNever);
+    flush_closes(job.batch, kNever);
     item.time = clock_.query(message.time);
-    item.message = memory_of(found, parcel);
-    parcel.batch.items.push_back(item);
+    item.message = memory_of(found, job);
+    job.batch.items.push_back(item);
     progress_.tick(++counts_.queries, share_read());
 }
 

@@ -6,8 +6,8 @@
 #include "core/trace/merge.hh"
 #include "core/trace/reader.hh"
 #include "mutator/batch.hh"
+#include "mutator/batch_job.hh"
 #include "mutator/laps.hh"
-#include "mutator/parcel.hh"
 #include "mutator/progress.hh"
 #include "mutator/read_ahead.hh"
 
@@ -51,9 +51,9 @@ public:
     /// Whether fill() has something to work on. Not while fill() runs.
     [[nodiscard]] bool can_fill() const;
 
-    /// Adds queries to the parcel; true when it is to be handed on: it is full, or the last, or a
+    /// Adds queries to the job; true when it is to be handed on: it is full, or the last, or a
     /// pipe is to be waited for. One thread at a time. Throws Error at an interrupt.
-    bool fill(Parcel& parcel);
+    bool fill(BatchJob& job);
 
     /// A read to be carried out by any thread, also while fill() runs; empty where there is none.
     using Read = std::function<void()>;
@@ -77,7 +77,7 @@ private:
     static Read read_of(std::shared_ptr<ReadAhead> ahead, std::optional<size_t> wanted);
     bool next_lap(Batch& batch);
     bool feed_merge();
-    void take(const trace::Merge::Found& found, Parcel& parcel);
+    void take(const trace::Merge::Found& found, BatchJob& job);
     void take_close(Item& item, Batch& batch);
     void flush_closes(Batch& batch, Nanoseconds latest);
     [[nodiscard]] double share_read() const;

@@ -285,15 +285,15 @@ TEST_F(InputsTest, APipeIsNotWaitedFor) {
               static_cast<ssize_t>(file.bytes().size()));
     {
         Inputs inputs({.paths = {path}}, 1);
-        Parcel parcel;
-        while (!inputs.fill(parcel)) {
+        BatchJob job;
+        while (!inputs.fill(job)) {
             if (const auto read = inputs.pick_read()) {
                 read();
             }
         }
-        EXPECT_THAT(parcel.batch.items, SizeIs(1));
-        EXPECT_TRUE(parcel.flush);
-        EXPECT_FALSE(parcel.last);
+        EXPECT_THAT(job.batch.items, SizeIs(1));
+        EXPECT_TRUE(job.flush);
+        EXPECT_FALSE(job.last);
     }
     ::close(fd);
 }

@@ -5,8 +5,8 @@
 #include "core/trace/reader.hh"
 #include "core/trace/test_packets.hh"
 #include "mutator/batch.hh"
+#include "mutator/batch_job.hh"
 #include "mutator/inputs.hh"
-#include "mutator/parcel.hh"
 #include "mutator/pipeline.hh"
 
 #include <fmt/format.h>
@@ -70,8 +70,8 @@ class CollectStage final : public Stage {
 public:
     explicit CollectStage(Lines& lines) : lines_(&lines) {}
 
-    void run(Parcel& parcel) override {
-        for (const Item& item : parcel.batch.items) {
+    void run(BatchJob& job) override {
+        for (const Item& item : job.batch.items) {
             lines_->push_back(line_of(item.time, item.source, item.destination, item.transport,
                                       item.connection, item.message));
         }

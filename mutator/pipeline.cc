@@ -1,8 +1,8 @@
 #include "mutator/pipeline.hh"
 
+#include "mutator/batch_job.hh"
 #include "mutator/inputs.hh"
 #include "mutator/interrupt.hh"
-#include "mutator/parcel.hh"
 
 #include <chrono>
 #include <cstddef>
@@ -22,13 +22,14 @@ constexpr auto kLook = std::chrono::milliseconds(100);
 } // namespace
 
 Pipeline::Pipeline(Inputs& inputs, std::vector<std::unique_ptr<Stage>> stages, unsigned threads)
-    : inputs_(&inputs), threads_(threads), parcels_(2 * size_t{threads} + 1), made_(parcels_) {
+    : inputs_(&inputs), threads_(threads), batch_jobs_(2 * size_t{threads} + 1),
+      made_(batch_jobs_) {
     for (auto& stage : stages) {
         stations_.push_back({.stage = std::move(stage), .queue = {}});
     }
     // Two for each thread: one being worked on, one waiting; and one being filled.
-    for (size_t i = 0; i < parcels_; ++i) {
-        free_.push_back(std::make_unique<Parcel>());
+    for (size_t i = 0; i < batch_jobs_; ++i) {
+        free_.push_back(std::make_unique<BatchJob>());
     }
 }
 
@@ -111,7 +112,7 @@ Pipeline::Task Pipeline::pick_stage() {
     return {};
 }
 
-// Pieces need parcels besides those of the inputs, all of which may be waiting before this stage.
+// Pieces need jobs besides those of the inputs, all of which may be waiting before this stage.
 // That few are on their way behind it bounds memory; as these drain by themselves, or by the last
 // stage that has more, there is no deadlock.
 bool Pipeline::may_run_more(size_t index) const {
@@ -125,56 +126,56 @@ bool Pipeline::may_run_more(size_t index) const {
 void Pipeline::run_stage(size_t index) {
     Station& station = stations_[index];
     std::unique_lock lock(mutex_);
-    auto parcel = std::move(station.queue.front());
+    auto job = std::move(station.queue.front());
     station.queue.pop_front();
     lock.unlock();
-    station.stage->run(*parcel);
-    hand_on(std::move(parcel), index);
+    station.stage->run(*job);
+    hand_on(std::move(job), index);
 }
 
 void Pipeline::run_more(size_t index) {
-    auto parcel = take_free();
-    stations_[index].stage->run_more(*parcel);
-    hand_on(std::move(parcel), index);
+    auto job = take_free();
+    stations_[index].stage->run_more(*job);
+    hand_on(std::move(job), index);
 }
 
-std::unique_ptr<Parcel> Pipeline::take_free() {
+std::unique_ptr<BatchJob> Pipeline::take_free() {
     const std::scoped_lock lock(mutex_);
     if (free_.empty()) {
         ++made_;
-        return std::make_unique<Parcel>();
+        return std::make_unique<BatchJob>();
     }
-    auto parcel = std::move(free_.back());
+    auto job = std::move(free_.back());
     free_.pop_back();
-    return parcel;
+    return job;
 }
 
 /// From a stage that is done with it.
-void Pipeline::hand_on(std::unique_ptr<Parcel> parcel, size_t index) {
+void Pipeline::hand_on(std::unique_ptr<BatchJob> job, size_t index) {
     Station& station = stations_[index];
     const bool more = station.stage->has_more();
     const bool behind_all = index + 1 == stations_.size();
     if (behind_all) {
-        finish(std::move(parcel));
+        finish(std::move(job));
     }
     const std::scoped_lock lock(mutex_);
     station.busy = false;
     station.more = more;
     if (!behind_all) {
-        stations_[index + 1].queue.push_back(std::move(parcel));
+        stations_[index + 1].queue.push_back(std::move(job));
     }
 }
 
-/// A parcel has passed the last stage.
-void Pipeline::finish(std::unique_ptr<Parcel> parcel) {
-    const bool last = parcel->last;
-    parcel->clear();
+/// A job has passed the last stage.
+void Pipeline::finish(std::unique_ptr<BatchJob> job) {
+    const bool last = job->last;
+    job->clear();
     const std::scoped_lock lock(mutex_);
     done_ |= last;
-    if (made_ > parcels_) {
+    if (made_ > batch_jobs_) {
         --made_;
     } else {
-        free_.push_back(std::move(parcel));
+        free_.push_back(std::move(job));
     }
 }
 

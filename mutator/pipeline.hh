@@ -6,8 +6,8 @@
 // the number of threads. Threads prefer late stages, and the number of batches on their way is
 // bounded, so memory is as well. A stage that makes much of a batch emits it in several.
 
+#include "mutator/batch_job.hh"
 #include "mutator/inputs.hh"
-#include "mutator/parcel.hh"
 
 #include <condition_variable>
 #include <cstddef>
@@ -27,15 +27,15 @@ public:
     Stage(const Stage&) = delete;
     Stage& operator=(const Stage&) = delete;
 
-    /// Takes the next batch; one is the last (Parcel::last).
-    virtual void run(Parcel& parcel) = 0;
+    /// Takes the next batch; one is the last (BatchJob::last).
+    virtual void run(BatchJob& job) = 0;
 
     /// Whether the stage kept back some of what it made of the batch. run_more() is then called,
     /// with empty ones, before the next run().
     [[nodiscard]] virtual bool has_more() const { return false; }
 
-    /// Fills the parcel with the next piece; the last piece has what the batch had (Parcel::last).
-    virtual void run_more(Parcel& /*parcel*/) {}
+    /// Fills the job with the next piece; the last piece has what the batch had (BatchJob::last).
+    virtual void run_more(BatchJob& /*job*/) {}
 };
 
 class Pipeline {
@@ -50,7 +50,7 @@ public:
 private:
     struct Station {
         std::unique_ptr<Stage> stage;
-        std::deque<std::unique_ptr<Parcel>> queue;
+        std::deque<std::unique_ptr<BatchJob>> queue;
         bool busy = false;
         bool more = false; ///< the stage has; its queue waits
     };
@@ -63,9 +63,9 @@ private:
     [[nodiscard]] bool may_run_more(size_t index) const;
     void run_stage(size_t index);
     void run_more(size_t index);
-    void hand_on(std::unique_ptr<Parcel> parcel, size_t index);
-    std::unique_ptr<Parcel> take_free();
-    void finish(std::unique_ptr<Parcel> parcel);
+    void hand_on(std::unique_ptr<BatchJob> job, size_t index);
+    std::unique_ptr<BatchJob> take_free();
+    void finish(std::unique_ptr<BatchJob> job);
     void run_fill();
     void attempt(const Task& task);
     void stop(std::exception_ptr error);
@@ -75,10 +75,10 @@ private:
     unsigned threads_;
     std::mutex mutex_;
     std::condition_variable changed_;
-    size_t parcels_; ///< for the inputs; pieces may need more for a while
-    size_t made_;    ///< now
-    std::vector<std::unique_ptr<Parcel>> free_;
-    std::unique_ptr<Parcel> filling_; ///< begun; the inputs had no more for now
+    size_t batch_jobs_; ///< for the inputs; pieces may need more for a while
+    size_t made_;       ///< now
+    std::vector<std::unique_ptr<BatchJob>> free_;
+    std::unique_ptr<BatchJob> filling_; ///< begun; the inputs had no more for now
     bool fill_busy_ = false;
     bool done_ = false;
     std::exception_ptr error_;

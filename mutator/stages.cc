@@ -3,7 +3,7 @@
 #include "core/error.hh"
 #include "core/trace/message_source.hh"
 #include "mutator/batch.hh"
-#include "mutator/parcel.hh"
+#include "mutator/batch_job.hh"
 #include "mutator/query_encoder.hh"
 #include "mutator/rules/rule.hh"
 
@@ -17,40 +17,40 @@ namespace reprise::mutator {
 
 SurveyStage::SurveyStage(std::vector<Rule*> rules) : rules_(std::move(rules)) {}
 
-void SurveyStage::run(Parcel& parcel) {
-    for (const Item& item : parcel.batch.items) {
+void SurveyStage::run(BatchJob& job) {
+    for (const Item& item : job.batch.items) {
         for (Rule* rule : rules_) {
             rule->survey(item);
         }
     }
 }
 
-void RuleStage::run(Parcel& parcel) {
-    if (!parcel.batch.items.empty()) {
-        rule_->apply(parcel.batch);
+void RuleStage::run(BatchJob& job) {
+    if (!job.batch.items.empty()) {
+        rule_->apply(job.batch);
     }
-    last_ = parcel.last;
-    flush_ = parcel.flush;
-    end_piece(parcel);
+    last_ = job.last;
+    flush_ = job.flush;
+    end_piece(job);
 }
 
-void RuleStage::run_more(Parcel& parcel) {
-    rule_->apply_more(parcel.batch);
-    parcel.flush = flush_;
-    end_piece(parcel);
+void RuleStage::run_more(BatchJob& job) {
+    rule_->apply_more(job.batch);
+    job.flush = flush_;
+    end_piece(job);
 }
 
-/// The last piece of the last parcel is the last one behind this stage.
-void RuleStage::end_piece(Parcel& parcel) {
-    parcel.last = last_ && !has_more();
-    if (!parcel.last) {
+/// The last piece of the last job is the last one behind this stage.
+void RuleStage::end_piece(BatchJob& job) {
+    job.last = last_ && !has_more();
+    if (!job.last) {
         return;
     }
     Batch rest;
     rule_->finish(rest);
     for (Item item : rest.items) {
-        item.message = parcel.batch.copy(item.message);
-        parcel.batch.items.push_back(item);
+        item.message = job.batch.copy(item.message);
+        job.batch.items.push_back(item);
     }
 }
 
@@ -72,21 +72,21 @@ void EncodeStage::count(const Item& item) {
     last_ = item.time;
 }
 
-void EncodeStage::run(Parcel& parcel) {
+void EncodeStage::run(BatchJob& job) {
     if (!std::exchange(begun_, true)) {
-        encoder_->begin(parcel.bytes);
+        encoder_->begin(job.bytes);
     }
-    for (const Item& item : parcel.batch.items) {
-        encoder_->encode(query_of(item, counts_->queries), parcel.bytes);
+    for (const Item& item : job.batch.items) {
+        encoder_->encode(query_of(item, counts_->queries), job.bytes);
         count(item);
     }
     counts_->losses = encoder_->losses();
     counts_->closes = closes_ - counts_->losses.closes_left_out;
-    if (parcel.flush) {
-        encoder_->flush(parcel.bytes);
+    if (job.flush) {
+        encoder_->flush(job.bytes);
     }
-    if (parcel.last) {
-        encoder_->finish(parcel.bytes);
+    if (job.last) {
+        encoder_->finish(job.bytes);
     }
 }
 

@@ -3,8 +3,8 @@
 
 #include "core/clock.hh"
 #include "mutator/batch.hh"
+#include "mutator/batch_job.hh"
 #include "mutator/output_file.hh"
-#include "mutator/parcel.hh"
 #include "mutator/pipeline.hh"
 #include "mutator/query_encoder.hh"
 #include "mutator/rules/rule.hh"
@@ -27,7 +27,7 @@ struct OutputCounts {
 class SurveyStage final : public Stage {
 public:
     explicit SurveyStage(std::vector<Rule*> rules);
-    void run(Parcel& parcel) override;
+    void run(BatchJob& job) override;
 
 private:
     std::vector<Rule*> rules_;
@@ -38,17 +38,17 @@ class RuleStage final : public Stage {
 public:
     explicit RuleStage(Rule& rule) : rule_(&rule) {}
 
-    void run(Parcel& parcel) override;
+    void run(BatchJob& job) override;
 
     [[nodiscard]] bool has_more() const override { return rule_->has_more(); }
 
-    void run_more(Parcel& parcel) override;
+    void run_more(BatchJob& job) override;
 
 private:
-    void end_piece(Parcel& parcel);
+    void end_piece(BatchJob& job);
 
     Rule* rule_;
-    bool last_ = false;  ///< the parcel at work was
+    bool last_ = false;  ///< the job at work was
     bool flush_ = false; ///< the same
 };
 
@@ -56,7 +56,7 @@ private:
 class EncodeStage final : public Stage {
 public:
     EncodeStage(std::unique_ptr<QueryEncoder> encoder, OutputCounts& counts);
-    void run(Parcel& parcel) override;
+    void run(BatchJob& job) override;
 
 private:
     void count(const Item& item);
@@ -72,7 +72,7 @@ class WriteStage final : public Stage {
 public:
     explicit WriteStage(OutputFile& output) : output_(&output) {}
 
-    void run(Parcel& parcel) override { output_->write(parcel.bytes); }
+    void run(BatchJob& job) override { output_->write(job.bytes); }
 
 private:
     OutputFile* output_;

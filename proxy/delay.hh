@@ -10,12 +10,12 @@
 namespace reprise::proxy {
 
 /// What becomes of one packet.
-struct Fate {
+struct DrawnDelay {
     Nanoseconds delay = 0; ///< one way, on this side
     bool lost = false;     ///< dropped by the model, and counted
 };
 
-/// Draws a packet's fate. Deterministic for a seed and an order of packets.
+/// Draws a packet's drawn. Deterministic for a seed and an order of packets.
 class DelayModel {
 public:
     DelayModel() = default;
@@ -25,7 +25,7 @@ public:
 
     /// `far` is the address whose distance counts: the OQDA beside a resolver or the
     /// meta-DNS-server, the client's address beside a server.
-    virtual Fate draw(const IpAddress& far) = 0;
+    virtual DrawnDelay draw(const IpAddress& far) = 0;
 };
 
 } // namespace reprise::proxy

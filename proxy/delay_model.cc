@@ -15,7 +15,7 @@ namespace reprise::proxy {
 PathModel::PathModel(DelayPlan plan)
     : plan_(std::move(plan)), state_(mix_bits(plan_.seed ^ mix_bits(plan_.salt))) {}
 
-Fate PathModel::draw(const IpAddress& far) {
+DrawnDelay PathModel::draw(const IpAddress& far) {
     const Path path = path_to(far);
     if (path.loss > 0 && next_unit() < path.loss) {
         return {.delay = 0, .lost = true};

@@ -36,7 +36,7 @@ class PathModel final : public DelayModel {
 public:
     explicit PathModel(DelayPlan plan);
 
-    Fate draw(const IpAddress& far) override;
+    DrawnDelay draw(const IpAddress& far) override;
 
     /// The distance of an address.
     [[nodiscard]] Path path_to(const IpAddress& far) const;

@@ -66,12 +66,12 @@ void Loop::take(std::span<std::uint8_t> packet) {
 }
 
 void Loop::hold(std::span<const std::uint8_t> packet, const IpAddress& far) {
-    const Fate fate = model_->draw(far);
-    if (fate.lost) {
+    const DrawnDelay drawn = model_->draw(far);
+    if (drawn.lost) {
         ++statistics_.lost;
         return;
     }
-    line_.push(SteadyClock::now() + fate.delay, packet);
+    line_.push(SteadyClock::now() + drawn.delay, packet);
     statistics_.overflow = line_.overflow();
     statistics_.in_line = line_.size();
 }

@@ -151,7 +151,7 @@ private:
         }
         loop_.release_due();
         if (polls_[1].revents != 0) {
-            obey();
+            handle_signals();
         }
         serve_metrics();
         refresh_if_due();
@@ -175,7 +175,7 @@ private:
         }
     }
 
-    void obey() {
+    void handle_signals() {
         while (const auto number = signals_.next()) {
             if (*number == SIGHUP) {
                 reload();

@@ -358,8 +358,8 @@ TEST(DelayModel, IsTheSameForASeed) {
     const auto first = make_model(options, DelaySide::kMeta);
     const auto again = make_model(options, DelaySide::kMeta);
     for (std::uint32_t i = 0; i < 1'000; ++i) {
-        const Fate one = first->draw(numbered(i));
-        const Fate two = again->draw(numbered(i));
+        const DrawnDelay one = first->draw(numbered(i));
+        const DrawnDelay two = again->draw(numbered(i));
         ASSERT_EQ(one.delay, two.delay);
         ASSERT_EQ(one.lost, two.lost);
     }

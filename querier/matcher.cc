@@ -3,7 +3,7 @@
 #include "core/bytes.hh"
 #include "core/clock.hh"
 #include "core/dns_message.hh"
-#include "querier/ghosts.hh"
+#include "querier/ended_queries.hh"
 #include "querier/links.hh"
 #include "querier/question.hh"
 #include "querier/slots.hh"
@@ -38,7 +38,7 @@ std::uint64_t mix(std::uint64_t value) {
 
 Matcher::Matcher(Slots& slots, size_t in_flight_limit, Nanoseconds linger)
     : slots_(slots), most_buckets_(bucket_count(in_flight_limit)), mask_(kFewestBuckets - 1),
-      by_key_(kFewestBuckets), by_id_(kFewestBuckets), ghosts_(linger) {}
+      by_key_(kFewestBuckets), by_id_(kFewestBuckets), ended_queries_(linger) {}
 
 void Matcher::grow() {
     const size_t size = by_key_.size() * 2;
@@ -79,7 +79,7 @@ void Matcher::add(std::uint32_t index) {
     }
     Slot& slot = slots_[index];
     const std::uint64_t key = key_hash(slot.owner, slot.wire_id, slot.question);
-    ghosts_.prefetch(key); // it will end soon
+    ended_queries_.prefetch(key); // it will end soon
     by_key_[key & mask_].push_back(slots_, index);
     by_id_[id_hash(slot.owner, slot.wire_id) & mask_].push_back(slots_, index);
     slot.keyed = true;
@@ -98,9 +98,9 @@ void Matcher::remove(std::uint32_t index) {
 void Matcher::end(std::uint32_t index, bool answered, Nanoseconds now) {
     const Slot& slot = slots_[index];
     if (slot.keyed) {
-        ghosts_.add(key_hash(slot.owner, slot.wire_id, slot.question), answered, now);
+        ended_queries_.add(key_hash(slot.owner, slot.wire_id, slot.question), answered, now);
         if (!answered && slot.question != 0) {
-            ghosts_.add(key_hash(slot.owner, slot.wire_id, 0), false, now);
+            ended_queries_.add(key_hash(slot.owner, slot.wire_id, 0), false, now);
         }
         remove(index);
     }
@@ -165,16 +165,16 @@ Matcher::Match Matcher::match(Owner owner, Bytes reply, size_t size, Nanoseconds
     const std::uint32_t slot = find_for(owner, *header, question);
     if (slot != kNone) {
         if (question != slots_[slot].question) {
-            ghosts_.add(key_hash(owner, header->id, question), true, now);
+            ended_queries_.add(key_hash(owner, header->id, question), true, now);
         }
         return {.kind = Kind::kAnswer, .slot = slot};
     }
-    switch (ghosts_.take(key_hash(owner, header->id, question), now)) {
-    case Ghosts::Seen::kTimedOut:
+    switch (ended_queries_.take(key_hash(owner, header->id, question), now)) {
+    case EndedQueries::Seen::kTimedOut:
         return {.kind = Kind::kLate};
-    case Ghosts::Seen::kAnswered:
+    case EndedQueries::Seen::kAnswered:
         return {.kind = Kind::kDuplicate};
-    case Ghosts::Seen::kUnknown:
+    case EndedQueries::Seen::kUnknown:
         break;
     }
     return {};

@@ -13,7 +13,7 @@
 #include "core/bytes.hh"
 #include "core/clock.hh"
 #include "core/dns_message.hh"
-#include "querier/ghosts.hh"
+#include "querier/ended_queries.hh"
 #include "querier/links.hh"
 #include "querier/slots.hh"
 #include "querier/transport.hh"
@@ -73,7 +73,7 @@ private:
     std::uint64_t mask_;
     std::vector<KeyList> by_key_;
     std::vector<IdList> by_id_;
-    Ghosts ghosts_;
+    EndedQueries ended_queries_;
 };
 
 } // namespace reprise::querier

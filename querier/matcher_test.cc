@@ -1,5 +1,5 @@
 #include "core/clock.hh"
-#include "querier/ghosts.hh"
+#include "querier/ended_queries.hh"
 #include "querier/matcher.hh"
 #include "querier/slots.hh"
 #include "querier/testing/messages.hh"
@@ -195,32 +195,32 @@ TEST(Matcher, KeepsOrderAndEveryKeyWhileItGrows) {
     EXPECT_FALSE(matcher.id_in_use(1, 0));
 }
 
-TEST(Ghosts, ForgetsTheOldestOfAFullSetOnly) {
-    Ghosts ghosts(kSecond, 3); // one set of eight
+TEST(EndedQueries, ForgetsTheOldestOfAFullSetOnly) {
+    EndedQueries ended(kSecond, 3); // one set of eight
     for (std::uint64_t key = 1; key <= 9; ++key) {
-        ghosts.add(key, true, static_cast<Nanoseconds>(key) * kMillisecond);
+        ended.add(key, true, static_cast<Nanoseconds>(key) * kMillisecond);
     }
-    EXPECT_EQ(ghosts.take(1, 10 * kMillisecond), Ghosts::Seen::kUnknown);
+    EXPECT_EQ(ended.take(1, 10 * kMillisecond), EndedQueries::Seen::kUnknown);
     for (std::uint64_t key = 2; key <= 9; ++key) {
-        EXPECT_EQ(ghosts.take(key, 10 * kMillisecond), Ghosts::Seen::kAnswered);
+        EXPECT_EQ(ended.take(key, 10 * kMillisecond), EndedQueries::Seen::kAnswered);
     }
 }
 
-TEST(Ghosts, CountsTimedOutQueriesOfOneKey) {
-    Ghosts ghosts(kSecond);
-    ghosts.add(77, false, 0);
-    ghosts.add(77, false, 0);
-    EXPECT_EQ(ghosts.take(77, 1), Ghosts::Seen::kTimedOut);
-    EXPECT_EQ(ghosts.take(77, 1), Ghosts::Seen::kTimedOut);
-    EXPECT_EQ(ghosts.take(77, 1), Ghosts::Seen::kAnswered);
+TEST(EndedQueries, CountsTimedOutQueriesOfOneKey) {
+    EndedQueries ended(kSecond);
+    ended.add(77, false, 0);
+    ended.add(77, false, 0);
+    EXPECT_EQ(ended.take(77, 1), EndedQueries::Seen::kTimedOut);
+    EXPECT_EQ(ended.take(77, 1), EndedQueries::Seen::kTimedOut);
+    EXPECT_EQ(ended.take(77, 1), EndedQueries::Seen::kAnswered);
 }
 
-TEST(Ghosts, SurvivesTheWrapOfItsMilliseconds) {
-    Ghosts ghosts(kSecond);
+TEST(EndedQueries, SurvivesTheWrapOfItsMilliseconds) {
+    EndedQueries ended(kSecond);
     const Nanoseconds wrap = (Nanoseconds{1} << 32U) * kMillisecond;
-    ghosts.add(5, true, wrap - kMillisecond);
-    EXPECT_EQ(ghosts.take(5, wrap + kMillisecond), Ghosts::Seen::kAnswered);
-    EXPECT_EQ(ghosts.take(5, wrap + 2 * kSecond), Ghosts::Seen::kUnknown);
+    ended.add(5, true, wrap - kMillisecond);
+    EXPECT_EQ(ended.take(5, wrap + kMillisecond), EndedQueries::Seen::kAnswered);
+    EXPECT_EQ(ended.take(5, wrap + 2 * kSecond), EndedQueries::Seen::kUnknown);
 }
 
 } // namespace

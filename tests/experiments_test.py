@@ -21,7 +21,7 @@ ROOT_MINUTE = "synthetic: profile root, seed 1"
 # What makes each run short, and what it plays; the others play two seconds of a root server's minute.
 SHORT = ("replay.until=2",)
 OTHERS = {
-    "attack": (("mutate.rule=[{kind='attack',rate=300,at=1,for=1}]", *SHORT), ROOT_MINUTE),
+    "attack": (("mutate.rule=[{kind='attack',rate=300,at=1,for=1,name='a.example.'}]", *SHORT), ROOT_MINUTE),
     "hierarchy": (("synth.duration=5", "hierarchy.synth.zones=40"), "synthetic: profile recursive, seed 1"),
     "quickstart": (SHORT, "synthetic: profile simple, seed 1"),
     "root-rate": (

@@ -178,7 +178,7 @@ void plan_root(Plan& plan, const std::vector<Zone>& zones, const ZoneTree& tree,
 
 /// Slots and what follows from them.
 void plan_slots(Plan& plan, const std::vector<Colour>& colours, const PlanSettings& settings) {
-    const auto instances = deal_instances(plan.groups, settings.instances);
+    const auto instances = assign_instances(plan.groups, settings.instances);
     plan.colours = std::ranges::max(colours) + 1;
     plan.slots = make_slots(plan.groups, colours, instances, settings.form);
     plan.slot_of_group = slot_of_groups(plan.slots, plan.groups.size());

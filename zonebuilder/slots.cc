@@ -33,15 +33,15 @@
 namespace reprise::zonebuilder {
 namespace {
 
-/// Instances with what was dealt to them so far.
-class Dealer {
+/// Instances with what was assigned to them so far.
+class InstanceAssigner {
 public:
-    Dealer(std::size_t groups, std::size_t zones, unsigned instances)
+    InstanceAssigner(std::size_t groups, std::size_t zones, unsigned instances)
         : left_(groups), empty_(instances), load_(instances), groups_(instances),
           loaded_(instances, std::vector<bool>(zones)), fair_((zones + instances - 1) / instances) {
     }
 
-    unsigned deal(const Group& group) {
+    unsigned assign(const Group& group) {
         const unsigned best = best_for(group);
         --left_;
         empty_ -= groups_[best] == 0 ? 1U : 0U;
@@ -150,16 +150,16 @@ View view_of_slot(const Slot& slot, Form form) {
 
 } // namespace
 
-std::vector<unsigned> deal_instances(const std::vector<Group>& groups, unsigned instances) {
-    std::vector<unsigned> dealt(groups.size());
+std::vector<unsigned> assign_instances(const std::vector<Group>& groups, unsigned instances) {
+    std::vector<unsigned> assigned(groups.size());
     if (instances == 1) {
-        return dealt;
+        return assigned;
     }
-    Dealer dealer(groups.size(), zone_count(groups), instances);
+    InstanceAssigner assigner(groups.size(), zone_count(groups), instances);
     for (const GroupIndex group : by_size(groups)) {
-        dealt[group] = dealer.deal(groups[group]);
+        assigned[group] = assigner.assign(groups[group]);
     }
-    return dealt;
+    return assigned;
 }
 
 std::vector<Slot> make_slots(const std::vector<Group>& groups, const std::vector<Colour>& colours,

@@ -29,7 +29,7 @@ struct Slot {
 
 /// Deals groups to instances: equally many zones for each, and groups with common zones together,
 /// for an instance loads a zone once. Returns each group's instance, from 0.
-std::vector<unsigned> deal_instances(const std::vector<Group>& groups, unsigned instances);
+std::vector<unsigned> assign_instances(const std::vector<Group>& groups, unsigned instances);
 
 /// The slots by instance and colour; paper: one an instance, separate: one a group.
 std::vector<Slot> make_slots(const std::vector<Group>& groups, const std::vector<Colour>& colours,

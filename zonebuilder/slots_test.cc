@@ -49,7 +49,7 @@ TEST(Slots, InstancesGetEqualSharesAndFriendsStayTogether) {
         zones.pop_back();
         groups.push_back(group(zones));
     }
-    const auto dealt = deal_instances(groups, 4);
+    const auto dealt = assign_instances(groups, 4);
     std::vector<std::set<ZoneIndex>> loaded(4);
     for (std::size_t i = 0; i < groups.size(); ++i) {
         loaded[dealt[i]].insert(groups[i].zones.begin(), groups[i].zones.end());
@@ -57,13 +57,13 @@ TEST(Slots, InstancesGetEqualSharesAndFriendsStayTogether) {
     for (const auto& zones : loaded) {
         EXPECT_EQ(zones.size(), 100U);
     }
-    EXPECT_EQ(dealt, deal_instances(groups, 4));
-    EXPECT_THAT(deal_instances(groups, 1), ::testing::Each(0U));
+    EXPECT_EQ(dealt, assign_instances(groups, 4));
+    EXPECT_THAT(assign_instances(groups, 1), ::testing::Each(0U));
 }
 
 TEST(Slots, EveryInstanceGetsSomething) {
     const std::vector<Group> groups{group({0, 1, 2, 3, 4, 5, 6, 7}), group({0, 1}), group({0})};
-    const auto dealt = deal_instances(groups, 3);
+    const auto dealt = assign_instances(groups, 3);
     EXPECT_EQ(std::set<unsigned>(dealt.begin(), dealt.end()).size(), 3U);
 }
 

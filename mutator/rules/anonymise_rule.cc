@@ -6,7 +6,7 @@
 #include "mutator/batch.hh"
 #include "mutator/rules/arguments.hh"
 #include "mutator/rules/catalogue.hh"
-#include "mutator/rules/connection_fates.hh"
+#include "mutator/rules/connection_choices.hh"
 #include "mutator/rules/crypto_pan.hh"
 #include "mutator/rules/message_layout.hh"
 #include "mutator/rules/rule.hh"

@@ -4,7 +4,7 @@
 #include "mutator/batch.hh"
 #include "mutator/rules/arguments.hh"
 #include "mutator/rules/catalogue.hh"
-#include "mutator/rules/connection_fates.hh"
+#include "mutator/rules/connection_choices.hh"
 #include "mutator/rules/rule.hh"
 #include "mutator/rules/source_key.hh"
 #include "mutator/rules/source_numbers.hh"

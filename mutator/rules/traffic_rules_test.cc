@@ -3,7 +3,7 @@
 #include "core/query.hh"
 #include "mutator/batch.hh"
 #include "mutator/random.hh"
-#include "mutator/rules/connection_fates.hh"
+#include "mutator/rules/connection_choices.hh"
 #include "mutator/rules/rules_test_support.hh"
 #include "mutator/rules/source_numbers.hh"
 #include "mutator/test_support.hh"
@@ -304,18 +304,18 @@ TEST(SourceNumbers, CountUpToTheirLimit) {
     EXPECT_EQ(numbers.size(), 5000U);
 }
 
-TEST(ConnectionFates, ForgetTheOldest) {
-    ConnectionFates fates(10);
+TEST(ConnectionChoices, ForgetTheOldest) {
+    ConnectionChoices choices(10);
     const Endpoint source{ip("192.0.2.1"), 5};
     for (std::uint64_t connection = 1; connection <= 20; ++connection) {
-        fates.add(source, connection, 1);
+        choices.add(source, connection, 1);
     }
-    EXPECT_EQ(fates.size(), 10U);
-    EXPECT_EQ(fates.take(source, 10), std::nullopt);
-    EXPECT_EQ(fates.take(source, 11), 1);
-    EXPECT_EQ(fates.take(source, 11), std::nullopt);
-    fates.add(source, 0, 1);
-    EXPECT_EQ(fates.take(source, 0), std::nullopt);
+    EXPECT_EQ(choices.size(), 10U);
+    EXPECT_EQ(choices.take(source, 10), std::nullopt);
+    EXPECT_EQ(choices.take(source, 11), 1);
+    EXPECT_EQ(choices.take(source, 11), std::nullopt);
+    choices.add(source, 0, 1);
+    EXPECT_EQ(choices.take(source, 0), std::nullopt);
 }
 
 /// An OPT record with one option.

@@ -4,7 +4,7 @@
 #include "mutator/batch.hh"
 #include "mutator/rules/arguments.hh"
 #include "mutator/rules/catalogue.hh"
-#include "mutator/rules/connection_fates.hh"
+#include "mutator/rules/connection_choices.hh"
 #include "mutator/rules/rule.hh"
 #include "mutator/rules/selector.hh"
 #include "mutator/rules/source_key.hh"
@@ -52,13 +52,13 @@ private:
     [[nodiscard]] Transport target(const Item& item) const;
     void change(Item& item);
     bool keep_close(Item& item, size_t place);
-    bool keep_by_fate(Item& item, std::uint8_t fate, size_t place);
+    bool keep_by_choice(Item& item, std::uint8_t choice, size_t place);
 
     Selector selector_;
     std::vector<Transport> targets_;
     StickyChoice choice_;
     std::uint64_t key_;
-    ConnectionFates fates_; ///< transports of the connection's queries that are still on it
+    ConnectionChoices choices_; ///< transports of the connection's queries that are still on it
     std::vector<std::pair<size_t, Item>> extra_; ///< closes to insert, with their places
     std::uint64_t changed_ = 0;
     std::uint64_t closes_dropped_ = 0;
@@ -124,30 +124,30 @@ void TransportRule::change(Item& item) {
         ++to_.at(static_cast<size_t>(to));
     }
     if (!selector_.same_for_connection()) {
-        fates_.add(item.source, connection, item.connection != 0 ? bit_of(to) : std::uint8_t{0});
+        choices_.add(item.source, connection, item.connection != 0 ? bit_of(to) : std::uint8_t{0});
     }
 }
 
 bool TransportRule::keep_close(Item& item, size_t place) {
-    std::optional<std::uint8_t> fate;
+    std::optional<std::uint8_t> choice;
     if (!selector_.same_for_connection()) {
-        fate = fates_.take(item.source, item.connection);
+        choice = choices_.take(item.source, item.connection);
     }
-    if (!fate) {
+    if (!choice) {
         const Transport to = selector_.takes(item) ? target(item) : item.transport;
         const bool stays =
             to == item.transport || (has_connections(to) && has_connections(item.transport));
-        fate = stays ? bit_of(to) : std::uint8_t{0};
+        choice = stays ? bit_of(to) : std::uint8_t{0};
     }
-    return keep_by_fate(item, *fate, place);
+    return keep_by_choice(item, *choice, place);
 }
 
 // A close for each transport that the connection's queries are on now: usually one.
-bool TransportRule::keep_by_fate(Item& item, std::uint8_t fate, size_t place) {
+bool TransportRule::keep_by_choice(Item& item, std::uint8_t choice, size_t place) {
     bool kept = false;
     for (size_t value = 0; value < kTransportCount; ++value) {
         const auto transport = static_cast<Transport>(value);
-        if ((fate & bit_of(transport)) == 0) {
+        if ((choice & bit_of(transport)) == 0) {
             continue;
         }
         if (kept) {

@@ -3,12 +3,12 @@
 #include "mutator/batch.hh"
 #include "mutator/rules/arguments.hh"
 #include "mutator/rules/catalogue.hh"
-#include "mutator/rules/dealer.hh"
 #include "mutator/rules/message_editor.hh"
 #include "mutator/rules/message_layout.hh"
 #include "mutator/rules/message_rule.hh"
 #include "mutator/rules/source_key.hh"
 #include "mutator/rules/values.hh"
+#include "mutator/rules/weighted_picker.hh"
 
 #include <cstddef>
 #include <cstdint>
@@ -44,7 +44,7 @@ public:
 
 private:
     TypeRule(Arguments& arguments, const RuleSettings& settings, const TypeMix& mix)
-        : MessageRule(arguments, settings), types_(mix.types), dealer_(mix.weights, settings.seed),
+        : MessageRule(arguments, settings), types_(mix.types), picker_(mix.weights, settings.seed),
           sticky_(mix.weights),
           by_source_(arguments.get_word("by", {"query", "source"}) == "source"),
           key_(mixed_seed(settings.seed, kTypeUse)) {}
@@ -54,12 +54,12 @@ private:
             return set_type(item.message, layout, 0);
         }
         const size_t choice =
-            by_source_ ? sticky_.draw(source_key(item.source.address, key_)) : dealer_.deal();
+            by_source_ ? sticky_.draw(source_key(item.source.address, key_)) : picker_.pick();
         return set_type(item.message, layout, types_[choice]);
     }
 
     std::vector<std::uint16_t> types_;
-    Dealer dealer_;
+    WeightedPicker picker_;
     StickyChoice sticky_;
     bool by_source_;
     std::uint64_t key_;

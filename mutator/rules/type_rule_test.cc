@@ -1,7 +1,7 @@
 #include "core/dns_message.hh"
-#include "mutator/rules/dealer.hh"
 #include "mutator/rules/rule.hh"
 #include "mutator/rules/testing/messages.hh"
+#include "mutator/rules/weighted_picker.hh"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -52,20 +52,20 @@ TEST(TypeRule, MixesAreExactAtEveryPoint) {
 }
 
 TEST(TypeRule, MixesDoNotKeepStepWithTheTrace) {
-    const auto dealt = types("A,AAAA", 10'000);
+    const auto picked = types("A,AAAA", 10'000);
     double even = 0; // queries at even places that got an A
-    for (size_t i = 0; i < dealt.size(); i += 2) {
-        even += dealt[i] == 1 ? 1 : 0;
+    for (size_t i = 0; i < picked.size(); i += 2) {
+        even += picked[i] == 1 ? 1 : 0;
     }
     EXPECT_NEAR(even, 2500, 250);
 }
 
 TEST(TypeRule, BySourceIsSticky) {
-    const auto dealt = types("A:50,AAAA:50,by=source", 4000, 1000);
+    const auto picked = types("A:50,AAAA:50,by=source", 4000, 1000);
     double first = 0;
-    for (size_t i = 0; i < dealt.size(); ++i) {
-        ASSERT_EQ(dealt[i], dealt[i % 1000]);
-        first += dealt[i] == 1 ? 1 : 0;
+    for (size_t i = 0; i < picked.size(); ++i) {
+        ASSERT_EQ(picked[i], picked[i % 1000]);
+        first += picked[i] == 1 ? 1 : 0;
     }
     EXPECT_NEAR(first, 2000, 200);
 }
@@ -91,18 +91,18 @@ TEST(TypeRule, RefusesWhatIsNoType) {
     EXPECT_THAT(refusal("type", "share=10"), HasSubstr("no type"));
 }
 
-TEST(Dealer, KeepsToItsWeights) {
+TEST(WeightedPicker, KeepsToItsWeights) {
     const std::vector<double> weights{1, 2, 3, 0, 94};
-    Dealer dealer(weights, 7);
-    std::vector<double> dealt(weights.size());
+    WeightedPicker picker(weights, 7);
+    std::vector<double> picked(weights.size());
     for (int i = 0; i < 100'000; ++i) {
-        ++dealt[dealer.deal()];
+        ++picked[picker.pick()];
     }
-    EXPECT_EQ(dealt[3], 0);
+    EXPECT_EQ(picked[3], 0);
     for (size_t i = 0; i < weights.size(); ++i) {
-        EXPECT_NEAR(dealt[i], weights[i] * 1000, 17);
+        EXPECT_NEAR(picked[i], weights[i] * 1000, 17);
     }
-    EXPECT_EQ(std::accumulate(dealt.begin(), dealt.end(), 0.0), 100'000);
+    EXPECT_EQ(std::accumulate(picked.begin(), picked.end(), 0.0), 100'000);
 }
 
 } // namespace

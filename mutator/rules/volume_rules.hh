@@ -7,7 +7,7 @@
 #include "mutator/batch.hh"
 #include "mutator/random.hh"
 #include "mutator/rules/address_pool.hh"
-#include "mutator/rules/connection_fates.hh"
+#include "mutator/rules/connection_choices.hh"
 #include "mutator/rules/piecewise_rule.hh"
 #include "mutator/rules/rule.hh"
 #include "mutator/rules/selector.hh"
@@ -52,7 +52,7 @@ private:
     std::unordered_map<IpAddress, std::uint32_t> numbers_; ///< of sources, each family from 0
     std::uint32_t sources4_ = 0;
     std::uint32_t sources6_ = 0;
-    ConnectionFates copied_;       ///< open connections with copies, unless `all`
+    ConnectionChoices copied_;     ///< open connections with copies, unless `all`
     std::uint32_t done_ = 0;       ///< of the item at work: how many times it was emitted
     std::uint32_t wanted_ = 0;     ///< and how many times it shall be
     std::uint64_t first_copy_ = 0; ///< its first copy's source by number

@@ -9,10 +9,10 @@
 #include "querier/owner.hh"
 #include "querier/packet/frame.hh"
 #include "querier/packet/frame_ring.hh"
-#include "querier/packet/odd_replies.hh"
 #include "querier/packet/receive.h"
 #include "querier/packet/route.hh"
 #include "querier/packet/sender.hh"
+#include "querier/packet/unusual_replies.hh"
 #include "querier/packet/xdp_receiver.hh"
 #include "querier/slots.hh"
 #include "querier/stamps.hh"
@@ -76,7 +76,7 @@ FileDescriptor claim(const PacketRoute& route) {
 PacketPath::PacketPath(const PacketOptions& options, Slots& slots, const Servers& servers,
                        Statistics& statistics, TransportEvents& events)
     : options_(options), servers_(servers), slots_(slots), statistics_(statistics), events_(events),
-      odd_(servers) {
+      unusual_(servers) {
     open_lane(v4_, servers.v4);
     open_lane(v6_, servers.v6);
     const std::string why = load_xdp();
@@ -284,18 +284,18 @@ size_t PacketPath::drain(FrameRing& ring) {
 }
 
 void PacketPath::take_odd(const FrameRing::Frame& frame) {
-    const OddReplies::Result result = odd_.read(frame, stamps_.convert(frame.time));
+    const UnusualReplies::Result result = unusual_.read(frame, stamps_.convert(frame.time));
     switch (result.kind) {
-    case OddReplies::Kind::kMessage:
+    case UnusualReplies::Kind::kMessage:
         events_.on_reply(owner_of(result.destination), result.reply);
         break;
-    case OddReplies::Kind::kUnreachable:
+    case UnusualReplies::Kind::kUnreachable:
         ++statistics_.unreachable; // the query it belongs to times out like any other
         break;
-    case OddReplies::Kind::kBad:
+    case UnusualReplies::Kind::kBad:
         ++statistics_.unmatched;
         break;
-    case OddReplies::Kind::kPending:
+    case UnusualReplies::Kind::kPending:
         break;
     }
 }

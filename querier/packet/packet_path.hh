@@ -15,10 +15,10 @@
 #include "core/fd.hh"
 #include "querier/packet/frame.hh"
 #include "querier/packet/frame_ring.hh"
-#include "querier/packet/odd_replies.hh"
 #include "querier/packet/receive.h"
 #include "querier/packet/route.hh"
 #include "querier/packet/sender.hh"
+#include "querier/packet/unusual_replies.hh"
 #include "querier/packet/xdp_receiver.hh"
 #include "querier/slots.hh"
 #include "querier/stamps.hh"
@@ -117,7 +117,7 @@ private:
     std::unique_ptr<Lane> v6_;
     std::unique_ptr<XdpReceiver> xdp_; ///< none where the rings take all
     std::vector<FrameRing> rings_;     ///< one an interface
-    OddReplies odd_;
+    UnusualReplies unusual_;
     StampClock stamps_; ///< of the rings; the caller's may be as old as its last event
     std::array<std::uint8_t, kLongPrefix> prefix_{}; ///< of the reply being handed over
     size_t in_flight_ = 0;

@@ -105,7 +105,7 @@ void add_packets(PacketSource& source, Inputs& inputs) {
         const std::string bytes = text(packet.bytes.first(size));
         if (together == kTogether || (!packets.empty() && packets.front() != link)) {
             inputs.add("reader_packets", packets);
-            inputs.add("reader_odd_replies", frames);
+            inputs.add("reader_unusual_replies", frames);
             packets.clear();
             frames.clear();
             together = 0;
@@ -118,7 +118,7 @@ void add_packets(PacketSource& source, Inputs& inputs) {
         ++together;
     }
     inputs.add("reader_packets", packets);
-    inputs.add("reader_odd_replies", frames);
+    inputs.add("reader_unusual_replies", frames);
 }
 
 // --- messages and records

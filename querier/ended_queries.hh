@@ -1,6 +1,6 @@
 #pragma once
 // Keys of queries that ended lately, to tell a late answer (its query timed out) from a duplicate
-// (its query was answered) and from one nobody asked for.
+// (its query was answered) and from an answer to no query.
 //
 // A table of fixed size, in sets of eight: constant time, no growth, no clearing. A full set
 // forgets its oldest key; an answer to a forgotten key counts as unmatched. 16 bytes a key.
@@ -14,12 +14,12 @@
 
 namespace reprise::querier {
 
-class Ghosts {
+class EndedQueries {
 public:
     enum class Seen : std::uint8_t { kUnknown, kTimedOut, kAnswered };
 
     /// Room for 2^bits keys, each kept for `linger`.
-    explicit Ghosts(Nanoseconds linger, unsigned bits = 20);
+    explicit EndedQueries(Nanoseconds linger, unsigned bits = 20);
 
     /// Its key will be added soon: the memory it goes to is fetched meanwhile.
     void prefetch(std::uint64_t key) const;

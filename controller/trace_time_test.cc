@@ -1,4 +1,4 @@
-#include "controller/moment.hh"
+#include "controller/trace_time.hh"
 #include "core/clock.hh"
 
 #include <gtest/gtest.h>
@@ -13,17 +13,17 @@ struct Case {
     Nanoseconds value;
 };
 
-class Moments : public ::testing::TestWithParam<Case> {};
+class TraceTimes : public ::testing::TestWithParam<Case> {};
 
-TEST_P(Moments, AreRead) {
-    const auto moment = Moment::parse(GetParam().text);
+TEST_P(TraceTimes, AreRead) {
+    const auto moment = TraceTime::parse(GetParam().text);
     ASSERT_TRUE(moment);
     EXPECT_EQ(moment->absolute, GetParam().absolute);
     EXPECT_EQ(moment->value, GetParam().value);
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    Forms, Moments,
+    Forms, TraceTimes,
     ::testing::Values(Case{"0", false, 0}, Case{"12.5", false, 12'500 * kMillisecond},
                       Case{"0.000000001", false, 1}, Case{"99999999", false, 99'999'999 * kSecond},
                       Case{"100000000", true, 100'000'000 * kSecond},
@@ -33,17 +33,17 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"2016-10-06T15:55:51+02:00", true, 1'475'762'151 * kSecond},
                       Case{"2016-10-06T08:25:51.5-05:30", true, 1'475'762'151'500 * kMillisecond}));
 
-TEST(Moment, OtherTextIsRefused) {
+TEST(TraceTime, OtherTextIsRefused) {
     for (const char* bad :
          {"", "-1", "1e3", " 1", "1 ", "1.", ".5", "1.0000000001", "99999999999999999999",
           "2016-10-06", "2016-10-06T13:55:51", "2016-10-06 13:55:51Z", "2016-02-30T00:00:00Z",
           "2016-10-06T13:55:51.Z", "2016-10-06T13:55:51+2", "2016-10-06T13:55:51+25:00", "noon"}) {
-        EXPECT_FALSE(Moment::parse(bad)) << bad;
+        EXPECT_FALSE(TraceTime::parse(bad)) << bad;
     }
 }
 
 TEST(Span, RelativeMomentsCountFromTheFirstQuery) {
-    Span span(Moment::parse("1"), Moment::parse("2.5"));
+    Span span(TraceTime::parse("1"), TraceTime::parse("2.5"));
     span.set_first(100 * kSecond);
     EXPECT_TRUE(span.before(101 * kSecond - 1));
     EXPECT_FALSE(span.before(101 * kSecond));

@@ -1,6 +1,6 @@
 #pragma once
 // What a rule did to the queries of each connection, so that the connection's close shares their
-// fate.
+// choice.
 
 #include "core/address.hh"
 #include "mutator/batch.hh"
@@ -17,23 +17,23 @@ namespace reprise::mutator {
 
 /// Bits by connection, from its first query to its close. Memory: about 80 bytes for each of the
 /// last `most` connections; older ones are forgotten.
-class ConnectionFates {
+class ConnectionChoices {
 public:
-    explicit ConnectionFates(size_t most = 1UL << 20U) : most_(most) {}
+    explicit ConnectionChoices(size_t most = 1UL << 20U) : most_(most) {}
 
-    /// Adds bits to the fate of the source's connection; none where that is 0.
+    /// Adds bits to the choice of the source's connection; none where that is 0.
     void add(const Endpoint& source, std::uint64_t connection, std::uint8_t bits);
 
     /// The bits, once; nothing where the connection is not known.
     std::optional<std::uint8_t> take(const Endpoint& source, std::uint64_t connection);
 
     /// Connections known now.
-    [[nodiscard]] size_t size() const { return fates_.size(); }
+    [[nodiscard]] size_t size() const { return choices_.size(); }
 
 private:
     size_t most_;
-    std::unordered_map<std::uint64_t, std::uint8_t> fates_; ///< by hash of source and connection
-    std::deque<std::uint64_t> order_;                       ///< of appearance; some are gone
+    std::unordered_map<std::uint64_t, std::uint8_t> choices_; ///< by hash of source and connection
+    std::deque<std::uint64_t> order_;                         ///< of appearance; some are gone
 };
 
 /// A selector that answers for closes as well.
@@ -51,10 +51,10 @@ public:
     [[nodiscard]] const Selector& selector() const { return selector_; }
 
 private:
-    std::uint8_t fate(const Item& item);
+    std::uint8_t choice(const Item& item);
 
     Selector selector_;
-    ConnectionFates fates_;
+    ConnectionChoices choices_;
 };
 
 } // namespace reprise::mutator

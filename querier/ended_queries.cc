@@ -1,4 +1,4 @@
-#include "querier/ghosts.hh"
+#include "querier/ended_queries.hh"
 
 #include "core/clock.hh"
 
@@ -35,25 +35,25 @@ void* zeroed(size_t size) {
 
 } // namespace
 
-Ghosts::Ghosts(Nanoseconds linger, unsigned bits)
+EndedQueries::EndedQueries(Nanoseconds linger, unsigned bits)
     : linger_ms_(to_ms(linger)), set_mask_((std::uint64_t{1} << bits) / kWays - 1),
       entries_(static_cast<Entry*>(zeroed((size_t{1} << bits) * sizeof(Entry)))) {}
 
-void Ghosts::prefetch(std::uint64_t key) const {
+void EndedQueries::prefetch(std::uint64_t key) const {
     const Entry* const set = set_of(std::max<std::uint64_t>(key, 1));
     __builtin_prefetch(set, 1);
     __builtin_prefetch(set + kWays / 2, 1);
 }
 
-Ghosts::Entry* Ghosts::set_of(std::uint64_t key) const {
+EndedQueries::Entry* EndedQueries::set_of(std::uint64_t key) const {
     return &entries_[(key & set_mask_) * kWays];
 }
 
-bool Ghosts::expired(const Entry& entry, std::uint32_t now_ms) {
+bool EndedQueries::expired(const Entry& entry, std::uint32_t now_ms) {
     return entry.key == 0 || static_cast<std::int32_t>(entry.expires_ms - now_ms) <= 0;
 }
 
-void Ghosts::add(std::uint64_t key, bool answered, Nanoseconds now) {
+void EndedQueries::add(std::uint64_t key, bool answered, Nanoseconds now) {
     key = std::max<std::uint64_t>(key, 1);
     const std::uint32_t now_ms = to_ms(now);
     const std::span set(set_of(key), kWays);
@@ -73,7 +73,7 @@ void Ghosts::add(std::uint64_t key, bool answered, Nanoseconds now) {
     entry->awaited += answered ? 0 : 1;
 }
 
-Ghosts::Seen Ghosts::take(std::uint64_t key, Nanoseconds now) {
+EndedQueries::Seen EndedQueries::take(std::uint64_t key, Nanoseconds now) {
     key = std::max<std::uint64_t>(key, 1);
     const std::span set(set_of(key), kWays);
     const auto entry = std::ranges::find(set, key, &Entry::key);

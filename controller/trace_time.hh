@@ -7,7 +7,7 @@
 namespace reprise::controller {
 
 /// A place in a trace: seconds from its first query, or an absolute time.
-struct Moment {
+struct TraceTime {
     bool absolute = false;
     Nanoseconds value = 0; ///< since the epoch, or since the first query
 
@@ -17,10 +17,10 @@ struct Moment {
 
     /// Parses "12.5" (seconds from the first query), "1475762151.394" (from 100,000,000 on seconds
     /// since the epoch) or RFC 3339, "2016-10-06T13:55:51.394Z", "...+02:00".
-    static std::optional<Moment> parse(std::string_view text);
+    static std::optional<TraceTime> parse(std::string_view text);
 
     /// The same of an option, where empty is none.
-    static std::optional<Moment> of(std::string_view text) {
+    static std::optional<TraceTime> of(std::string_view text) {
         return text.empty() ? std::nullopt : parse(text);
     }
 };
@@ -28,7 +28,8 @@ struct Moment {
 /// The stretch of the trace that is replayed: from `from` up to, not including, `until`.
 class Span {
 public:
-    Span(std::optional<Moment> from, std::optional<Moment> until) : from_(from), until_(until) {}
+    Span(std::optional<TraceTime> from, std::optional<TraceTime> until)
+        : from_(from), until_(until) {}
 
     /// The time of the trace's first query, by which relative moments count.
     void set_first(Nanoseconds first) { first_ = first; }
@@ -42,8 +43,8 @@ public:
     }
 
 private:
-    std::optional<Moment> from_;
-    std::optional<Moment> until_;
+    std::optional<TraceTime> from_;
+    std::optional<TraceTime> until_;
     Nanoseconds first_ = 0;
 };
 

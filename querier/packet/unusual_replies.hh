@@ -19,7 +19,7 @@ namespace reprise::querier {
 
 /// Pure: frames in, DNS messages out. UDP checksums are not looked at: a virtual interface hands
 /// over packets that have none yet.
-class OddReplies {
+class UnusualReplies {
 public:
     enum class Kind : std::uint8_t {
         kMessage,     ///< `reply` and `destination` are set
@@ -35,7 +35,7 @@ public:
     };
 
     /// `fragment_memory`: most bytes held of datagrams that are not whole.
-    explicit OddReplies(const Servers& servers, size_t fragment_memory = kFragmentMemory);
+    explicit UnusualReplies(const Servers& servers, size_t fragment_memory = kFragmentMemory);
 
     Result read(const FrameRing::Frame& frame, Nanoseconds time);
 

@@ -11,14 +11,14 @@
 
 namespace reprise::mutator {
 
-struct Parcel {
+struct BatchJob {
     Batch batch;
     /// Messages of the batch's items lie here or in the batch. Each is in one item only, so rules
     /// may change it in its place.
     std::vector<std::shared_ptr<const trace::Chunk>> memory;
     size_t message_bytes = 0; ///< as read
     std::string bytes;        ///< of the output, once encoded
-    bool flush = false;       ///< somebody may be waiting for it: keep nothing back
+    bool flush = false;       ///< a reader may be waiting for it: keep nothing back
     bool last = false;
 
     static constexpr size_t kBytes = 4UL << 20U; ///< of messages in a full batch of large ones

@@ -1,9 +1,9 @@
 #pragma once
-// Deals values by their weights, evenly: at every point each value was dealt its share of what was
-// dealt, but for some 16. Random draws would be off by the square root of their number.
+// Picks values by their weights, evenly: at every point each value was picked its share of the
+// time, within 16 picks. Random draws would be off by the square root of their number.
 //
 // Every step gives each value its weight as credit and draws the one with most, which pays one.
-// What is drawn goes into a small hand from which values are dealt at random: else the order would
+// What is drawn goes into a small pool from which values are picked at random: else the order would
 // repeat itself and could keep step with the trace, where clients ask for A and AAAA in turn.
 
 #include "mutator/random.hh"
@@ -15,20 +15,20 @@
 
 namespace reprise::mutator {
 
-class Dealer {
+class WeightedPicker {
 public:
     /// At least one; not negative, with a positive sum.
-    Dealer(const std::vector<double>& weights, std::uint64_t seed);
+    WeightedPicker(const std::vector<double>& weights, std::uint64_t seed);
 
     /// Index of the next value.
-    size_t deal();
+    size_t pick();
 
 private:
     size_t draw();
 
     std::vector<double> shares_; ///< sum 1
     std::vector<double> credit_;
-    std::array<size_t, 16> hand_{};
+    std::array<size_t, 16> pool_{};
     Random random_;
 };
 

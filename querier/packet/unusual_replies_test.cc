@@ -1,7 +1,7 @@
 #include "core/address.hh"
 #include "core/clock.hh"
 #include "core/trace/test_packets.hh"
-#include "querier/packet/odd_replies.hh"
+#include "querier/packet/unusual_replies.hh"
 #include "querier/transport.hh"
 
 #include <gtest/gtest.h>
@@ -13,18 +13,18 @@ namespace reprise::querier {
 namespace {
 
 using namespace trace::test; // NOLINT: a language of its own for packets
-using Kind = OddReplies::Kind;
+using Kind = UnusualReplies::Kind;
 
 const Servers kServers{.v4 = Endpoint::parse("198.51.100.53:53"),
                        .v6 = Endpoint::parse("[2001:db8:ffff::53]:5300")};
 const Ip kFrom4{.source = "198.51.100.53", .destination = "10.1.2.3"};
 const Ip kFrom6{.source = "2001:db8:ffff::53", .destination = "2001:db8::77"};
 
-class OddRepliesTest : public ::testing::Test {
+class UnusualRepliesTest : public ::testing::Test {
 protected:
-    OddReplies::Result read(const Buffer& packet, Nanoseconds time = kSecond) {
+    UnusualReplies::Result read(const Buffer& packet, Nanoseconds time = kSecond) {
         frame_ = ethernet(packet);
-        return odd_.read(
+        return unusual_.read(
             {.bytes = frame_, .wire_length = static_cast<std::uint32_t>(frame_.size()), .time = 0},
             time);
     }
@@ -38,11 +38,11 @@ protected:
         return six ? ipv6(bytes, fields) : ipv4(bytes, fields);
     }
 
-    OddReplies odd_{kServers};
+    UnusualReplies unusual_{kServers};
     Buffer frame_;
 };
 
-TEST_F(OddRepliesTest, ReadsWhatHasOptions) {
+TEST_F(UnusualRepliesTest, ReadsWhatHasOptions) {
     const auto result = read(ipv4(udp(53, 999, dns(7, true)), kFrom4, hex("01010101")));
     ASSERT_EQ(result.kind, Kind::kMessage);
     EXPECT_EQ(result.destination.text(), "10.1.2.3:999");
@@ -51,7 +51,7 @@ TEST_F(OddRepliesTest, ReadsWhatHasOptions) {
     EXPECT_EQ(result.reply.received, kSecond);
 }
 
-TEST_F(OddRepliesTest, PutsFragmentsOfBothFamiliesTogether) {
+TEST_F(UnusualRepliesTest, PutsFragmentsOfBothFamiliesTogether) {
     const Buffer message(3000, 0x5a);
     for (const bool six : {false, true}) {
         const Buffer datagram = udp(six ? 5300 : 53, 999, message);
@@ -65,16 +65,16 @@ TEST_F(OddRepliesTest, PutsFragmentsOfBothFamiliesTogether) {
     }
 }
 
-TEST_F(OddRepliesTest, RefusesFragmentsOfAnotherPort) {
+TEST_F(UnusualRepliesTest, RefusesFragmentsOfAnotherPort) {
     const Buffer datagram = udp(54, 999, Buffer(3000, 1));
     read(part(datagram, 1400, true, kFrom4, false));
     EXPECT_EQ(read(part(datagram, 1400, false, kFrom4, false)).kind, Kind::kBad);
 }
 
 /// Datagrams that are given up because their fragments contradict each other, without end.
-TEST_F(OddRepliesTest, MemoryIsBoundedWhateverFragmentsSay) {
+TEST_F(UnusualRepliesTest, MemoryIsBoundedWhateverFragmentsSay) {
     constexpr size_t kMost = 65'536;
-    OddReplies odd(kServers, kMost);
+    UnusualReplies odd(kServers, kMost);
     Ip from = kFrom4;
     from.more = true;
     for (from.id = 0; from.id < 1'000; ++from.id) {
@@ -90,13 +90,13 @@ TEST_F(OddRepliesTest, MemoryIsBoundedWhateverFragmentsSay) {
     EXPECT_LE(odd.fragment_memory(), kMost);
 }
 
-TEST_F(OddRepliesTest, KnowsErrorsFromReplies) {
+TEST_F(UnusualRepliesTest, KnowsErrorsFromReplies) {
     Ip from = kFrom4;
     from.protocol = 1;
     EXPECT_EQ(read(ipv4(hex("0303 0000 00000000"), from)).kind, Kind::kUnreachable);
 }
 
-TEST_F(OddRepliesTest, CallsTheMalformedBad) {
+TEST_F(UnusualRepliesTest, CallsTheMalformedBad) {
     EXPECT_EQ(read(hex("40")).kind, Kind::kBad);
     EXPECT_EQ(read(ipv4(hex("0035"), kFrom4)).kind, Kind::kBad);
     EXPECT_EQ(read(ipv4(hex("0035 03e7 ffff 0000 00"), kFrom4)).kind, Kind::kBad);

@@ -1,4 +1,4 @@
-#include "mutator/rules/dealer.hh"
+#include "mutator/rules/weighted_picker.hh"
 
 #include <algorithm>
 #include <cstddef>
@@ -9,16 +9,16 @@
 
 namespace reprise::mutator {
 
-Dealer::Dealer(const std::vector<double>& weights, std::uint64_t seed)
+WeightedPicker::WeightedPicker(const std::vector<double>& weights, std::uint64_t seed)
     : shares_(weights), credit_(weights.size()), random_(seed) {
     const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
     for (double& share : shares_) {
         share /= sum;
     }
-    std::ranges::generate(hand_, [this] { return draw(); });
+    std::ranges::generate(pool_, [this] { return draw(); });
 }
 
-size_t Dealer::draw() {
+size_t WeightedPicker::draw() {
     for (size_t i = 0; i < shares_.size(); ++i) {
         credit_[i] += shares_[i];
     }
@@ -27,6 +27,8 @@ size_t Dealer::draw() {
     return static_cast<size_t>(most - credit_.begin());
 }
 
-size_t Dealer::deal() { return std::exchange(hand_[random_.bits() % hand_.size()], draw()); }
+size_t WeightedPicker::pick() {
+    return std::exchange(pool_[random_.bits() % pool_.size()], draw());
+}
 
 } // namespace reprise::mutator

@@ -3,7 +3,7 @@
 #include "core/address.hh"
 #include "core/bytes.hh"
 #include "core/clock.hh"
-#include "querier/packet/odd_replies.hh"
+#include "querier/packet/unusual_replies.hh"
 #include "querier/transport.hh"
 
 #include <algorithm>
@@ -16,8 +16,8 @@ using namespace reprise;          // NOLINT: one function
 using namespace reprise::querier; // NOLINT
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, size_t size) {
-    OddReplies odd({.v4 = Endpoint::parse("198.51.100.53:53"),
-                    .v6 = Endpoint::parse("[2001:db8:ffff::53]:5300")});
+    UnusualReplies odd({.v4 = Endpoint::parse("198.51.100.53:53"),
+                        .v6 = Endpoint::parse("[2001:db8:ffff::53]:5300")});
     Cursor cursor({data, size});
     for (Nanoseconds time = 0; cursor.left() > 2; time += kMillisecond) {
         const size_t length = cursor.u16be();
@@ -25,7 +25,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, size_t size) {
         std::vector<std::uint8_t> frame(bytes.begin(), bytes.end());
         const auto result = odd.read(
             {.bytes = frame, .wire_length = static_cast<std::uint32_t>(length), .time = 0}, time);
-        const bool message = result.kind == OddReplies::Kind::kMessage;
+        const bool message = result.kind == UnusualReplies::Kind::kMessage;
         if (message && (result.reply.size != result.reply.bytes.size() ||
                         result.reply.size > 65535 || result.destination.address.family == 0)) {
             std::abort();

@@ -1,4 +1,4 @@
-#include "querier/packet/odd_replies.hh"
+#include "querier/packet/unusual_replies.hh"
 
 #include "core/address.hh"
 #include "core/clock.hh"
@@ -18,15 +18,15 @@ constexpr Nanoseconds kFragmentTimeout = 30 * kSecond;
 
 } // namespace
 
-OddReplies::OddReplies(const Servers& servers, size_t fragment_memory)
+UnusualReplies::UnusualReplies(const Servers& servers, size_t fragment_memory)
     : servers_(servers), fragments_(fragment_memory, kFragmentTimeout, tally_) {}
 
-bool OddReplies::is_server(const Endpoint& endpoint) const {
+bool UnusualReplies::is_server(const Endpoint& endpoint) const {
     const auto& server = servers_.of(endpoint.address.family);
     return server && *server == endpoint;
 }
 
-OddReplies::Result OddReplies::read(const FrameRing::Frame& frame, Nanoseconds time) {
+UnusualReplies::Result UnusualReplies::read(const FrameRing::Frame& frame, Nanoseconds time) {
     trace::IpPacket ip;
     const trace::Packet packet{.link = trace::LinkType::kEthernet,
                                .time = time,
@@ -44,7 +44,7 @@ OddReplies::Result OddReplies::read(const FrameRing::Frame& frame, Nanoseconds t
     return ip.protocol == trace::kProtocolUdp ? read_udp(ip, time) : Result{};
 }
 
-OddReplies::Result OddReplies::read_udp(const trace::IpPacket& ip, Nanoseconds time) {
+UnusualReplies::Result UnusualReplies::read_udp(const trace::IpPacket& ip, Nanoseconds time) {
     const auto udp = trace::decode_udp(ip.payload);
     if (!udp || udp->payload.size() != udp->size ||
         !is_server({.address = ip.source, .port = udp->source_port})) {

@@ -1,4 +1,4 @@
-#include "controller/moment.hh"
+#include "controller/trace_time.hh"
 
 #include "core/clock.hh"
 
@@ -95,12 +95,12 @@ std::optional<Nanoseconds> rfc3339(std::string_view text) {
 
 } // namespace
 
-std::optional<Moment> Moment::parse(std::string_view text) {
+std::optional<TraceTime> TraceTime::parse(std::string_view text) {
     if (const auto value = seconds(text)) {
-        return Moment{.absolute = *value >= kEpochSeconds * kSecond, .value = *value};
+        return TraceTime{.absolute = *value >= kEpochSeconds * kSecond, .value = *value};
     }
     if (const auto value = rfc3339(text)) {
-        return Moment{.absolute = true, .value = *value};
+        return TraceTime{.absolute = true, .value = *value};
     }
     return std::nullopt;
 }
