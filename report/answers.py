@@ -26,7 +26,7 @@ def warnings(run: Run, rcodes: dict[str, int], skipped: dict[str, int]) -> list[
 
 
 def recorded(run: Run) -> dict[str, int]:
-    """The trace's own answers by rcode, as the Reader met them."""
+    """The trace's own answers by rcode, as the controller read them."""
     told = as_dict(as_dict((run.controller or {}).get("reader")).get("rcodes"))
     return {rcode_name(int(code)): int(count) for code, count in told.items()}
 

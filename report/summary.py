@@ -102,7 +102,7 @@ def summarize(measured: Measured) -> Json:
 
 
 def _trace_notes(run: Run) -> list[str]:
-    """What the trace lacks, as who read it says: the mutator, if it was changed first, and the Reader."""
+    """What the trace lacks, as who read it says: the mutator, if it was changed first, and the controller."""
     reader = as_dict((run.controller or {}).get("reader"))
     return [str(one) for one in (*as_list((run.mutation or {}).get("losses")), *as_list(reader.get("notes")))]
 

@@ -349,7 +349,7 @@ PlanSettings plan_settings(const PlanOptions& options) {
             {parse_prefix("--reserved", text, 0), "reserved for the testbed"});
     }
     if (settings.engine == Engine::kNsd && settings.form == Form::kPaper) {
-        throw UsageError("--engine nsd has no views to tell clients by; use --form coloured or "
+        throw UsageError("--engine nsd has no views to choose by client; use --form coloured or "
                          "separate, or --engine bind");
     }
     check_meta("--meta4", settings.meta4, settings.resolvers);

@@ -62,7 +62,7 @@ def missing(names: Iterable[str]) -> list[str]:
             check=False,
         )
     except OSError:
-        raise RepriseError("there is no dpkg", "use Debian 12 or its like") from None
+        raise RepriseError("there is no dpkg", "use Debian 12 or a system like it") from None
     installed = {line.split()[1] for line in done.stdout.splitlines() if line.startswith("installed ")}
     return [name for name in names if name not in installed]
 
@@ -75,7 +75,7 @@ def install(names: Sequence[str], title: str) -> None:
         command = f"apt-get install --no-install-recommends {' '.join(names)}"
         raise RepriseError("Debian packages are missing", f"run as root: {command}")
     if shutil.which("apt-get") is None:
-        raise RepriseError("there is no apt-get", "use Debian 12 or its like")
+        raise RepriseError("there is no apt-get", "use Debian 12 or a system like it")
     complain(f"reprise: installing Debian packages: {' '.join(names)}")
     progress = Progress(quiet_s=steps.LINE_EVERY_S)
     wanted = _job(title, "install", "--no-install-recommends", *names)

@@ -112,7 +112,7 @@ def slow_checks() -> list[Check]:
     """What the long suite adds before the Python tests; slow ones of these come with the others."""
     return [
         Check("ctest dev", partial(ctest, "dev", slow=True)),
-        Check("ctest tsan, the Reader's thread", partial(ctest, "tsan", slow=True, only="controller_test")),
+        Check("ctest tsan, the reader's thread", partial(ctest, "tsan", slow=True, only="controller_test")),
         Check("ctest tsan, mutate's threads", partial(ctest, "tsan", slow=True, only="mutator_pipe_test")),
     ]
 

@@ -57,7 +57,7 @@ AddressPool pool_of(const Arguments& arguments, const std::vector<Prefix>& prefi
 std::unique_ptr<Rule> make_duplicate(Arguments& arguments, const RuleSettings& settings) {
     const auto copies = arguments.get_integer("copies", 1, kMostDuplicates);
     if (!copies) {
-        arguments.fail({}, "has no copies=; give how many times each query shall come, like 2");
+        arguments.fail({}, "has no copies=; give how many copies of each query to send, like 2");
     }
     const auto prefixes = get_prefixes(arguments, "prefix");
     const DuplicateRule::Settings chosen{.copies = static_cast<std::uint32_t>(*copies),

@@ -99,7 +99,7 @@ XdpReceiver::XdpReceiver(const Servers& servers, size_t replies) {
     libbpf_set_print(be_silent);
     const auto program = bpf::packet_receive_bpf();
     if (program.empty()) {
-        throw SystemError("use XDP, which this build lacks for want of clang-19", EOPNOTSUPP);
+        throw SystemError("use XDP, which a build without clang-19 lacks", EOPNOTSUPP);
     }
     object_.reset(bpf_object__open_mem(program.data(), program.size(), nullptr));
     if (!object_) {
