@@ -126,7 +126,7 @@ void Controller::pump() {
 
 /// Stages the first window in slices, so that heartbeats go on.
 void Controller::fill() {
-    const Nanoseconds until = SteadyClock::now() + kSlice;
+    const Nanoseconds until = loop_.clock().now() + kSlice;
     const Nanoseconds last = seconds(options_.window_s);
     const Credit room = room_to_fill();
     while (read_next() && held_.due() <= last &&
@@ -138,7 +138,7 @@ void Controller::fill() {
         }
         ++staged_count_;
         took_held();
-        if (staged_count_ % 64 == 0 && SteadyClock::now() > until) {
+        if (staged_count_ % 64 == 0 && loop_.clock().now() > until) {
             return pump_.again_in(0);
         }
     }
@@ -174,7 +174,7 @@ void Controller::start() {
     // Several round trips and some time for the hosts to take in the first window.
     const Nanoseconds lead = kLead + 8 * fanout_.longest_round_trip() + take_in_time();
     give_staged();
-    const ClockPair now = realtime_pair();
+    const ClockPair now = loop_.clock().pair();
     outcome_.start.mono = now.monotonic + lead;
     outcome_.start.real = now.realtime + lead;
     fanout_.start(outcome_.start.mono, outcome_.start.real, outcome_.start.trace_first);
@@ -204,14 +204,14 @@ Nanoseconds Controller::time_left(Nanoseconds now) const {
 }
 
 void Controller::hand_out() {
-    Nanoseconds now = SteadyClock::now();
+    Nanoseconds now = loop_.clock().now();
     if (time_left(now) <= 0) {
         outcome_.cut_off = true;
         return at_end();
     }
     const Nanoseconds until = now + kSlice;
     while (phase_ == Phase::kRun && hand_out_some(now)) {
-        now = SteadyClock::now();
+        now = loop_.clock().now();
         if (now > until) {
             pump_.again_in(0);
             break;
@@ -297,7 +297,7 @@ void Controller::progress() {
     const wire::Status status = fanout_.status();
     const wire::Counts& counts = status.counts();
     const FeedState feed = feed_.state();
-    const Nanoseconds now = SteadyClock::now();
+    const Nanoseconds now = loop_.clock().now();
     rate_.count(counts.sent(), now - outcome_.start.mono - status.age_ns());
     fmt::print("progress read={} sent={} answered={} timed_out={} failed={} rate={:.0f} lag_us={} "
                "elapsed_s={:.1f} left_s={}\n",
@@ -322,7 +322,7 @@ int Controller::finish() {
     }
     outcome_.duration = outcome_.start.mono == 0
                             ? 0
-                            : std::max<Nanoseconds>(0, SteadyClock::now() - outcome_.start.mono);
+                            : std::max<Nanoseconds>(0, loop_.clock().now() - outcome_.start.mono);
     const Report report = compile_report(options_, feed, fanout_, outcome_, handed_);
     report_file_.write(report.json + "\n");
     for (const std::string& warning : report.warnings) {

@@ -1,5 +1,6 @@
 #pragma once
-// Time is a parameter everywhere else; only SteadyClock and realtime_pair() read a clock.
+// Time is a parameter everywhere else; only SteadyClock and realtime_pair() read a clock. Where a
+// program must know the time, it is given a Clock, so that a test can play hours in a moment.
 
 #include <cstdint>
 #include <limits>
@@ -55,6 +56,35 @@ inline ClockPair realtime_pair() {
         }
     }
     return best;
+}
+
+/// What time it is.
+class Clock {
+public:
+    Clock() = default;
+    Clock(const Clock&) = delete;
+    Clock& operator=(const Clock&) = delete;
+    virtual ~Clock() = default;
+
+    /// CLOCK_MONOTONIC, the clock of schedules and records.
+    [[nodiscard]] virtual Nanoseconds now() const = 0;
+
+    /// This instant on both clocks.
+    [[nodiscard]] virtual ClockPair pair() const = 0;
+};
+
+/// The kernel's clocks.
+class SystemClock final : public Clock {
+public:
+    [[nodiscard]] Nanoseconds now() const override { return SteadyClock::now(); }
+
+    [[nodiscard]] ClockPair pair() const override { return realtime_pair(); }
+};
+
+/// Where nothing else is given.
+inline const Clock& system_clock() {
+    static const SystemClock clock;
+    return clock;
 }
 
 } // namespace reprise

@@ -4,7 +4,7 @@
 #include "core/clock.hh"
 #include "core/error.hh"
 #include "core/fd.hh"
-#include "querier/descriptors.hh"
+#include "querier/network.hh"
 #include "querier/owner.hh"
 #include "querier/poller.hh"
 #include "querier/slots.hh"
@@ -16,7 +16,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -25,11 +24,9 @@
 #include <netinet/in.h>
 #include <optional>
 #include <span>
-#include <string_view>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
-#include <system_error>
 #include <utility>
 
 namespace reprise::querier {
@@ -76,57 +73,15 @@ bool tells_of_icmp(msghdr& header) {
 
 } // namespace
 
-// Prefixes
-
-std::optional<SourcePrefix> SourcePrefix::parse(std::string_view text) {
-    const size_t slash = text.find('/');
-    const auto address = IpAddress::parse(text.substr(0, slash));
-    if (!address || slash == std::string_view::npos) {
-        return std::nullopt;
-    }
-    SourcePrefix prefix{.address = *address, .bits = 0};
-    const std::string_view length = text.substr(slash + 1);
-    const auto [end, error] =
-        std::from_chars(length.data(), length.data() + length.size(), prefix.bits);
-    if (error != std::errc{} || end != length.data() + length.size() ||
-        prefix.bits > address->size() * 8) {
-        return std::nullopt;
-    }
-    for (size_t bit = prefix.bits; bit < address->size() * 8; ++bit) {
-        if ((address->bytes[bit / 8] & (0x80U >> (bit % 8))) != 0) {
-            return std::nullopt;
-        }
-    }
-    return prefix;
-}
-
-std::optional<IpAddress> SourcePrefix::at(std::uint64_t index) const {
-    const size_t host_bits = address.size() * 8 - bits;
-    const std::uint64_t host = index + 1;
-    if (host == 0 || (host_bits < 64 && (host >> host_bits) != 0)) {
-        return std::nullopt;
-    }
-    // The last IPv4 address would be the broadcast address of a subnet.
-    if (address.is_v4() && host + 1 == std::uint64_t{1} << host_bits) {
-        return std::nullopt;
-    }
-    IpAddress out = address;
-    for (size_t i = 0; i < std::min<size_t>(8, out.size()); ++i) {
-        out.bytes[out.size() - 1 - i] |= static_cast<std::uint8_t>(host >> (8 * i));
-    }
-    return out;
-}
-
 // Sockets
 
-AddressesPath::AddressesPath(Poller& poller, Descriptors& descriptors, Slots& slots,
-                             const Servers& servers, Statistics& statistics,
-                             TransportEvents& events, SourceOf source, std::uint8_t number)
-    : poller_(poller), slots_(slots), statistics_(statistics), events_(events),
-      source_(std::move(source)), number_(number) {
+AddressesPath::AddressesPath(Poller& poller, const Clock& clock, const UdpWish& wish,
+                             const UdpParts& parts)
+    : poller_(poller), clock_(clock), slots_(parts.slots), statistics_(parts.statistics),
+      events_(parts.events), source_(wish.source), number_(wish.number) {
     for (const std::uint8_t family : {std::uint8_t{4}, std::uint8_t{6}}) {
-        if (const auto& server = servers.of(family); server) {
-            descriptors.take();
+        if (const auto& server = wish.servers.of(family); server) {
+            parts.descriptors.take();
             auto& one = families_[family == 6 ? 1 : 0] = std::make_unique<Family>();
             open(*one, *server);
         }
@@ -223,7 +178,7 @@ void AddressesPath::flush() {
 }
 
 void AddressesPath::flush(Family& family) {
-    Nanoseconds now = SteadyClock::now();
+    Nanoseconds now = clock_.now();
     for (size_t first = 0; first < family.staged.size();) {
         first += send_some(family, first, now);
     }
@@ -255,7 +210,7 @@ size_t AddressesPath::send_some(Family& family, size_t first, Nanoseconds& now) 
         sent = send_in_fragments(family, first);
         error = errno;
     }
-    const Nanoseconds before = std::exchange(now, SteadyClock::now());
+    const Nanoseconds before = std::exchange(now, clock_.now());
     if (sent > 0) {
         const auto count = static_cast<size_t>(sent);
         for (size_t i = 0; i < count; ++i) {

@@ -7,7 +7,7 @@
 #include "core/address.hh"
 #include "core/clock.hh"
 #include "core/fd.hh"
-#include "querier/descriptors.hh"
+#include "querier/network.hh"
 #include "querier/poller.hh"
 #include "querier/slots.hh"
 #include "querier/stamps.hh"
@@ -20,35 +20,17 @@
 #include <cstdint>
 #include <memory>
 #include <netinet/in.h>
-#include <optional>
 #include <span>
-#include <string>
-#include <string_view>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <vector>
 
 namespace reprise::querier {
 
-/// Part of an address space that belongs to one host.
-struct SourcePrefix {
-    IpAddress address; ///< host bits zero
-    unsigned bits = 0;
-
-    /// Address number `index`, from 0, leaving out the first (the network's own); nothing where the
-    /// prefix has no more.
-    [[nodiscard]] std::optional<IpAddress> at(std::uint64_t index) const;
-
-    /// "10.0.0.0/8" or "fd00::/64"; nothing where it is none, or has host bits.
-    static std::optional<SourcePrefix> parse(std::string_view text);
-};
-
 class AddressesPath final : public UdpPath {
 public:
     /// Throws SystemError where the sockets cannot be opened.
-    AddressesPath(Poller& poller, Descriptors& descriptors, Slots& slots, const Servers& servers,
-                  Statistics& statistics, TransportEvents& events, SourceOf source,
-                  std::uint8_t number = 0);
+    AddressesPath(Poller& poller, const Clock& clock, const UdpWish& wish, const UdpParts& parts);
 
     SendResult stage(std::uint32_t slot) override;
     void flush() override;
@@ -89,6 +71,7 @@ private:
     void take_batch(Family& family, size_t count, const StampClock& stamps);
 
     Poller& poller_;
+    const Clock& clock_;
     Slots& slots_;
     Statistics& statistics_;
     TransportEvents& events_;

@@ -19,14 +19,14 @@ bool try_again(int error) { return error == EAGAIN || error == EWOULDBLOCK || er
 
 } // namespace
 
-ControlLink::ControlLink(int fd) : fd_(fd), buffer_(kFrameRead) { set_nonblocking(fd_.get()); }
+SocketLink::SocketLink(int fd) : fd_(fd), buffer_(kFrameRead) { set_nonblocking(fd_.get()); }
 
-void ControlLink::send(const wire::Frame& frame) {
+void SocketLink::send(const wire::Frame& frame) {
     out_ += encode_frame(frame);
     flush();
 }
 
-bool ControlLink::flush() {
+bool SocketLink::flush() {
     while (written_ < out_.size() && !broken_) {
         const ssize_t sent = ::send(fd_.get(), out_.data() + written_, out_.size() - written_,
                                     MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -41,13 +41,13 @@ bool ControlLink::flush() {
     return true;
 }
 
-void ControlLink::flush_finally(int limit_ms) {
+void SocketLink::flush_finally(int limit_ms) {
     pollfd waiting{.fd = fd_.get(), .events = POLLOUT, .revents = 0};
     while (!flush() && ::poll(&waiting, 1, limit_ms) > 0) {
     }
 }
 
-ControlLink::Received ControlLink::receive() {
+ControlLink::Received SocketLink::receive() {
     const ssize_t got = ::recv(fd_.get(), buffer_.data(), buffer_.size(), MSG_DONTWAIT);
     if (got < 0) {
         return try_again(errno) ? Received::kNothing : Received::kGone;

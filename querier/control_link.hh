@@ -1,6 +1,5 @@
 #pragma once
-// The socket pair to the distributor. Never blocks: what the kernel does not take waits in a
-// buffer.
+// The way to the parent, the host's distributor.
 
 #include "core/fd.hh"
 #include "core/frame.hh"
@@ -13,26 +12,44 @@
 
 namespace reprise::querier {
 
+/// Never blocks: what cannot be sent at once waits in a buffer.
 class ControlLink {
 public:
-    explicit ControlLink(int fd);
+    ControlLink() = default;
+    ControlLink(const ControlLink&) = delete;
+    ControlLink& operator=(const ControlLink&) = delete;
+    virtual ~ControlLink() = default;
 
-    [[nodiscard]] int fd() const { return fd_.get(); }
-
-    void send(const wire::Frame& frame);
+    virtual void send(const wire::Frame& frame) = 0;
 
     /// Tries to write what waits; true when nothing waits any more.
-    bool flush();
+    virtual bool flush() = 0;
 
     /// Writes what waits, for at most `limit_ms` milliseconds.
-    void flush_finally(int limit_ms);
+    virtual void flush_finally(int limit_ms) = 0;
 
     enum class Received : std::uint8_t { kNothing, kData, kGone };
 
     /// Reads what is there, a bounded amount. kGone: the parent closed its end.
-    Received receive();
+    virtual Received receive() = 0;
 
-    FrameReader::Result next(wire::Frame& frame) { return reader_.next(frame); }
+    /// A frame of what was received.
+    virtual FrameReader::Result next(wire::Frame& frame) = 0;
+};
+
+/// Over a socket pair.
+class SocketLink final : public ControlLink {
+public:
+    explicit SocketLink(int fd);
+
+    [[nodiscard]] int fd() const { return fd_.get(); }
+
+    void send(const wire::Frame& frame) override;
+    bool flush() override;
+    void flush_finally(int limit_ms) override;
+    Received receive() override;
+
+    FrameReader::Result next(wire::Frame& frame) override { return reader_.next(frame); }
 
 private:
     FileDescriptor fd_;

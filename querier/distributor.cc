@@ -163,7 +163,7 @@ void Distributor::listen() {
 void Distributor::on_accept(FileDescriptor socket, const Endpoint& peer) {
     make_room(peer.address);
     newcomers_.push_back({.address = peer.address,
-                          .since = SteadyClock::now(),
+                          .since = loop_.clock().now(),
                           .link = tree::Link::accept(loop_, tls_, std::move(socket))});
     tree::Link* const link = newcomers_.back().link.get();
     link->set_handler({
@@ -268,7 +268,7 @@ void Distributor::on_parent_frame(wire::Frame& frame) {
     case wire::Frame::kProbe: {
         wire::Frame reply;
         reply.mutable_reply()->set_sent_mono_ns(frame.probe().sent_mono_ns());
-        reply.mutable_reply()->set_child_mono_ns(SteadyClock::now());
+        reply.mutable_reply()->set_child_mono_ns(loop_.clock().now());
         return parent_->send(reply);
     }
     case wire::Frame::kBlock:
@@ -365,7 +365,7 @@ void Distributor::stop(const std::string& because) {
 
 void Distributor::tick() {
     gone_.clear();
-    const Nanoseconds now = SteadyClock::now();
+    const Nanoseconds now = loop_.clock().now();
     std::erase_if(newcomers_, [&](const Newcomer& one) {
         return !one.link->open() || now - one.since > kHandshakeTime;
     });
@@ -413,12 +413,13 @@ void Distributor::on_over() {
 
 wire::Finished Distributor::compile_reports() {
     wire::Finished finished;
-    const Nanoseconds until = SteadyClock::now() + kReapPatience;
+    const Nanoseconds until = loop_.clock().now() + kReapPatience;
     for (size_t i = 0; i < fanout_.children().size(); ++i) {
         tree::Child& child = *fanout_.children()[i];
         const bool local = i < pids_.size();
-        const std::string ending =
-            local && child.lost ? reap(std::exchange(pids_[i], -1), until) : std::string();
+        const std::string ending = local && child.lost
+                                       ? reap(std::exchange(pids_[i], -1), until, loop_.clock())
+                                       : std::string();
         for (wire::QuerierReport& report : child.reports) {
             wire::QuerierReport& out = *finished.add_reports();
             out = report;
@@ -447,11 +448,12 @@ void Distributor::note_unclean(const std::string& because) {
 }
 
 int Distributor::finish() {
-    const Nanoseconds now = SteadyClock::now();
+    const Nanoseconds now = loop_.clock().now();
     for (size_t i = 0; i < pids_.size(); ++i) {
         if (pids_[i] > 0) {
             const bool reported = !fanout_.children()[i]->reports.empty();
-            note_unclean(reap(pids_[i], now + (reported ? kExitPatience : kReapPatience)));
+            note_unclean(
+                reap(pids_[i], now + (reported ? kExitPatience : kReapPatience), loop_.clock()));
         }
     }
     if (refused_ > 0) {

@@ -51,7 +51,7 @@ QuerierProcess start_querier(const DistributorOptions& options, unsigned index);
 /// Waits for a child until `until` (CLOCK_MONOTONIC), then kills it. Returns "" for exit status 0
 /// or 1, else how it ended
 /// ("killed by signal 9").
-std::string reap(pid_t pid, Nanoseconds until);
+std::string reap(pid_t pid, Nanoseconds until, const Clock& clock);
 
 class Distributor {
 public:
@@ -117,7 +117,7 @@ private:
     bool started_ = false;
     bool ended_ = false;
     tree::Staging staged_; ///< records of the first window
-    Nanoseconds ticked_ = SteadyClock::now();
+    Nanoseconds ticked_ = loop_.clock().now();
     std::string unclean_; ///< first reason of our own
 };
 

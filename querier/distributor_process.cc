@@ -80,7 +80,7 @@ QuerierProcess start_querier(const DistributorOptions& options, unsigned index) 
     return {.pid = pid, .control = std::move(ours)};
 }
 
-std::string reap(pid_t pid, Nanoseconds until) {
+std::string reap(pid_t pid, Nanoseconds until, const Clock& clock) {
     int status = 0;
     bool killed = false;
     while (true) {
@@ -92,7 +92,7 @@ std::string reap(pid_t pid, Nanoseconds until) {
             return killed ? "querier process did not end and was killed"
                           : "querier process vanished";
         }
-        const Nanoseconds late = SteadyClock::now() - until;
+        const Nanoseconds late = clock.now() - until;
         if (late > kKillPatience) {
             return "querier process cannot be killed";
         }

@@ -2,7 +2,7 @@
 
 #include "core/clock.hh"
 #include "core/error.hh"
-#include "querier/addresses_path.hh"
+#include "querier/source_prefix.hh"
 
 #include <fmt/format.h>
 

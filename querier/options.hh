@@ -1,6 +1,6 @@
 #pragma once
 #include "core/clock.hh"
-#include "querier/addresses_path.hh"
+#include "querier/source_prefix.hh"
 
 #include <optional>
 #include <string>

@@ -4,6 +4,7 @@
 #include "core/fd.hh"
 #include "querier/descriptors.hh"
 #include "querier/links.hh"
+#include "querier/network.hh"
 #include "querier/owner.hh"
 #include "querier/poller.hh"
 #include "querier/slots.hh"
@@ -31,10 +32,10 @@ constexpr unsigned kSendTries = 4;
 
 } // namespace
 
-PortsPath::PortsPath(Poller& poller, Descriptors& descriptors, Slots& slots, const Servers& servers,
-                     Statistics& statistics, TransportEvents& events, std::uint8_t number)
-    : poller_(poller), descriptors_(descriptors), slots_(slots), servers_(servers),
-      statistics_(statistics), events_(events), number_(number) {
+PortsPath::PortsPath(Poller& poller, const Clock& clock, const UdpWish& wish, const UdpParts& parts)
+    : poller_(poller), clock_(clock), descriptors_(parts.descriptors), slots_(parts.slots),
+      servers_(wish.servers), statistics_(parts.statistics), events_(parts.events),
+      number_(wish.number) {
     staged_.reserve(kMostStaged);
     for (size_t i = 0; i < kMostStaged; ++i) {
         messages_[i].msg_hdr.msg_iov = &vectors_[i];
@@ -173,7 +174,7 @@ void PortsPath::flush() {
                           [](const Staged& one) { return std::pair(one.place, one.order); });
     }
     busy_ = false;
-    Nanoseconds now = SteadyClock::now();
+    Nanoseconds now = clock_.now();
     std::span<const Staged> left(staged_);
     while (!left.empty()) {
         const auto end = std::ranges::find_if(
@@ -214,7 +215,7 @@ Nanoseconds PortsPath::send_run(std::span<const Staged> run, Nanoseconds now) {
     while (!run.empty()) {
         const int sent = busy_ ? -1 : send_some(sockets_[place].fd.get(), run);
         const int error = busy_ ? ENOBUFS : errno;
-        const Nanoseconds after = SteadyClock::now();
+        const Nanoseconds after = clock_.now();
         if (sent < 0 && is_icmp(error) && ++attempts < kSendTries) {
             continue; // an earlier query's error, maybe; then the next attempt is our own
         }

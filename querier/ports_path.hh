@@ -6,6 +6,7 @@
 #include "core/fd.hh"
 #include "querier/descriptors.hh"
 #include "querier/links.hh"
+#include "querier/network.hh"
 #include "querier/poller.hh"
 #include "querier/slots.hh"
 #include "querier/stamps.hh"
@@ -26,9 +27,7 @@ namespace reprise::querier {
 
 class PortsPath final : public UdpPath {
 public:
-    /// `number`: of this path among the replay's.
-    PortsPath(Poller& poller, Descriptors& descriptors, Slots& slots, const Servers& servers,
-              Statistics& statistics, TransportEvents& events, std::uint8_t number = 0);
+    PortsPath(Poller& poller, const Clock& clock, const UdpWish& wish, const UdpParts& parts);
 
     /// The source's socket is opened where needed.
     SendResult stage(std::uint32_t slot) override;
@@ -69,6 +68,7 @@ private:
     void take_batch(Socket& socket, size_t count, const StampClock& stamps);
 
     Poller& poller_;
+    const Clock& clock_;
     Descriptors& descriptors_;
     Slots& slots_;
     Servers servers_;

@@ -9,7 +9,10 @@
 #include "core/realtime.hh"
 #include "core/replay.pb.h"
 #include "querier/control_link.hh"
+#include "querier/kernel_network.hh"
+#include "querier/network.hh"
 #include "querier/poller.hh"
+#include "querier/replay_options.hh"
 #include "querier/replayer.hh"
 #include "querier/statistics.hh"
 
@@ -34,7 +37,6 @@
 #include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
-#include <time.h> // NOLINT(modernize-deprecated-headers): clock_nanosleep is POSIX
 #include <utility>
 
 namespace reprise::querier {
@@ -81,11 +83,6 @@ void run_on(unsigned cpu) {
     }
 }
 
-void sleep_until(Nanoseconds time) {
-    const timespec when{.tv_sec = time / kSecond, .tv_nsec = time % kSecond};
-    clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &when, nullptr); // a signal may end it early
-}
-
 std::string first_line(const char* path) {
     std::ifstream in(path);
     std::string line;
@@ -98,22 +95,35 @@ std::uint64_t inode(const char* path) {
     return ::stat(path, &status) == 0 ? status.st_ino : 0;
 }
 
-} // namespace
-
-Process::Process(const QueryOptions& options) : options_(options), link_(options.control_fd) {}
-
-int Process::run() {
+HostState settle_in(const QueryOptions& options) {
+    HostState host;
     try {
         set_signals();
         check(prctl(PR_SET_TIMERSLACK, 1), "prctl PR_SET_TIMERSLACK");
-        if (options_.realtime) {
-            realtime_refused_ = run_first();
+        if (options.realtime) {
+            host.warning = run_first();
         }
-        if (options_.cpu) {
-            run_on(*options_.cpu);
+        if (options.cpu) {
+            run_on(*options.cpu);
         }
-        replay_.descriptors = raise_descriptor_limit();
-        poller_.add(link_.fd(), EPOLLIN, {.kind = EventKind::kControl});
+        host.descriptors = raise_descriptor_limit();
+    } catch (const std::exception& error) {
+        host.failure = error.what();
+    }
+    return host;
+}
+
+} // namespace
+
+Process::Process(const QueryOptions& options, HostState host, ControlLink& link, Network& network)
+    : options_(options), host_(std::move(host)), link_(link), network_(network),
+      clock_(network.clock()) {}
+
+int Process::run() {
+    try {
+        if (!host_.failure.empty()) {
+            throw Error(host_.failure);
+        }
         say_hello();
         while (!done_) {
             loop_once();
@@ -142,7 +152,7 @@ void Process::say_hello() {
 /// One round: send what is due, do what can wait a little, sleep, send what is due, take in what
 /// came.
 void Process::loop_once() {
-    const Nanoseconds now = SteadyClock::now();
+    const Nanoseconds now = clock_.now();
     if (replayer_) {
         replayer_->send_due();
         replayer_->poll();
@@ -154,19 +164,19 @@ void Process::loop_once() {
     if (done_) {
         return;
     }
-    const Nanoseconds asleep = SteadyClock::now();
+    const Nanoseconds asleep = clock_.now();
     Nanoseconds wake =
         replayer_ ? replayer_->next_wake(asleep) : std::numeric_limits<Nanoseconds>::max();
     wake = std::min({wake, next_report_, asleep + kParentSilence});
     wait_and_handle(asleep, taking_in() || more_frames_ ? asleep : wake);
-    check_parent(SteadyClock::now());
+    check_parent(clock_.now());
 }
 
 /// Sleeps through whatever arrives: UDP answers carry the kernel's stamps, so that they may be
 /// fetched a little later, many at once, and a busy querier wakes once a query instead of twice.
 void Process::nap(Nanoseconds now, Nanoseconds wake) {
-    sleep_until(wake);
-    const Nanoseconds awake = SteadyClock::now();
+    network_.sleep_until(wake);
+    const Nanoseconds awake = clock_.now();
     replayer_->woke(now, wake, awake);
     replayer_->send_due();
     if (awake - looked_ > kLongestUnseen) {
@@ -178,8 +188,8 @@ void Process::wait_and_handle(Nanoseconds now, Nanoseconds wake) {
     if (replayer_ && wake > now && wake - now < kLongestNap && replayer_->may_nap()) {
         nap(now, wake);
     } else if (replayer_ && wake > now && replayer_->take_pause()) {
-        sleep_until(now + kPause);
-        const Nanoseconds awake = SteadyClock::now();
+        network_.sleep_until(now + kPause);
+        const Nanoseconds awake = clock_.now();
         look_and_handle(awake, awake);
     } else {
         look_and_handle(now, wake);
@@ -187,10 +197,10 @@ void Process::wait_and_handle(Nanoseconds now, Nanoseconds wake) {
 }
 
 void Process::look_and_handle(Nanoseconds now, Nanoseconds wake) {
-    const auto events = poller_.wait(now, wake);
-    looked_ = SteadyClock::now();
+    const auto events = network_.wait(now, wake);
+    looked_ = clock_.now();
     if (replayer_) {
-        if (poller_.timer_fired()) {
+        if (network_.timer_fired()) {
             replayer_->woke(now, wake, looked_);
         } else if (wake > now) {
             replayer_->woke_by_event();
@@ -201,7 +211,7 @@ void Process::look_and_handle(Nanoseconds now, Nanoseconds wake) {
         return;
     }
     if (replayer_) {
-        replayer_->begin_batch(realtime_pair());
+        replayer_->begin_batch(clock_.pair());
     }
     handle_events(events);
 }
@@ -229,7 +239,7 @@ void Process::receive() {
     }
     switch (link_.receive()) {
     case ControlLink::Received::kData:
-        last_heard_ = SteadyClock::now();
+        last_heard_ = clock_.now();
         more_frames_ = true;
         break;
     case ControlLink::Received::kGone:
@@ -295,9 +305,8 @@ void Process::on_setup(const wire::Setup& setup) {
         error = fmt::format("the distributor is of run {} and protocol {}, not of run {} and {}",
                             setup.run(), setup.protocol(), options_.run, kProtocolVersion);
     }
-    const size_t descriptors = replay_.descriptors;
     replay_ = replay_options(setup.options(), error);
-    replay_.descriptors = descriptors;
+    replay_.descriptors = host_.descriptors;
     replay_.prefixes = options_.prefixes;
     if (replay_.source_mode == SourceMode::kMapped && replay_.prefixes.empty()) {
         error = "source mode mapped needs --source-prefix at the distributor";
@@ -306,16 +315,16 @@ void Process::on_setup(const wire::Setup& setup) {
         stop(error.empty() ? "the distributor sent Setup twice" : error, true);
         return;
     }
-    replayer_ = std::make_unique<Replayer>(poller_, replay_, options_.waiter, results_);
-    if (!realtime_refused_.empty()) {
-        replayer_->warn(realtime_refused_);
+    replayer_ = std::make_unique<Replayer>(network_, replay_, options_.waiter, results_);
+    if (!host_.warning.empty()) {
+        replayer_->warn(host_.warning);
     }
 }
 
 void Process::on_probe(const wire::ClockProbe& probe) {
     wire::Frame frame;
     frame.mutable_reply()->set_sent_mono_ns(probe.sent_mono_ns());
-    frame.mutable_reply()->set_child_mono_ns(SteadyClock::now());
+    frame.mutable_reply()->set_child_mono_ns(clock_.now());
     link_.send(frame);
 }
 
@@ -326,7 +335,7 @@ void Process::on_start(const wire::Start& start) {
     }
     open_results(start);
     results_.flush(expected());
-    replayer_->begin_batch(realtime_pair());
+    replayer_->begin_batch(clock_.pair());
     replayer_->start(start.start_mono_ns());
 }
 
@@ -360,7 +369,7 @@ void Process::check_parent(Nanoseconds now) {
         return; // its words are being taken in; what it says now cannot be read before
     }
     receive(); // after a pause of our own the parent's words may be waiting
-    if (!done_ && SteadyClock::now() - last_heard_ > kParentSilence) {
+    if (!done_ && clock_.now() - last_heard_ > kParentSilence) {
         stop("the distributor was silent for 1.8 s", true);
     }
 }
@@ -493,6 +502,11 @@ void Process::finish_results() {
     }
 }
 
-int run_query(const QueryOptions& options) { return Process(options).run(); }
+int run_query(const QueryOptions& options) {
+    SocketLink link(options.control_fd);
+    KernelNetwork network;
+    network.watch_parent(link.fd());
+    return Process(options, settle_in(options), link, network).run();
+}
 
 } // namespace reprise::querier

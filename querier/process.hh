@@ -4,11 +4,12 @@
 
 #include "core/clock.hh"
 #include "core/replay.pb.h"
-#include "querier/addresses_path.hh"
 #include "querier/control_link.hh"
-#include "querier/poller.hh"
+#include "querier/network.hh"
+#include "querier/replay_options.hh"
 #include "querier/replayer.hh"
 #include "querier/results.hh"
+#include "querier/source_prefix.hh"
 #include "querier/waiter.hh"
 
 #include <cstddef>
@@ -34,12 +35,17 @@ struct QueryOptions {
         false; ///< run before ordinary processes (SCHED_FIFO), where the kernel allows it
 };
 
-/// What wire::Options ask for, or an error's text in `error`.
-ReplayOptions replay_options(const wire::Options& options, std::string& error);
+/// What came of settling in on this host.
+struct HostState {
+    size_t descriptors = 1024; ///< this process may have
+    std::string warning;       ///< what was asked for and is not to be had; may be empty
+    std::string failure;       ///< why it cannot run; empty where it can
+};
 
 class Process {
 public:
-    explicit Process(const QueryOptions& options);
+    /// `link` and `network` must outlive it.
+    Process(const QueryOptions& options, HostState host, ControlLink& link, Network& network);
 
     /// Runs until the trace has ended and everything is settled, or until stopped. Exit status: 0
     /// clean, 1 not.
@@ -73,8 +79,10 @@ private:
     [[nodiscard]] std::string reason_at_end() const;
 
     QueryOptions options_;
-    ControlLink link_;
-    Poller poller_;
+    HostState host_;
+    ControlLink& link_;
+    Network& network_;
+    const Clock& clock_;
     Results results_;
     ReplayOptions replay_;
     std::unique_ptr<Replayer> replayer_; ///< from Setup on
@@ -83,8 +91,7 @@ private:
     std::string because_;      ///< why the run is not clean
     bool trace_ended_ = false; ///< EndOfTrace came
     std::uint64_t handed_ = 0; ///< what it said
-    std::string realtime_refused_;
-    Credit credit_; ///< not yet returned
+    Credit credit_;            ///< not yet returned
     Nanoseconds last_heard_ = 0;
     Nanoseconds next_report_ = 0;
     Nanoseconds looked_ = 0;  ///< at the descriptors, last

@@ -1,8 +1,9 @@
 // From what the controller asks for to what the replay does.
+#include "querier/replay_options.hh"
+
 #include "core/address.hh"
 #include "core/limits.hh"
 #include "core/replay.pb.h"
-#include "querier/process.hh"
 #include "querier/replayer.hh"
 #include "querier/stream_options.hh"
 

@@ -5,17 +5,15 @@
 #include "core/clock.hh"
 #include "core/credit.hh"
 #include "core/dns_message.hh"
-#include "core/error.hh"
 #include "core/query.hh"
 #include "core/result_file.hh"
-#include "querier/addresses_path.hh"
 #include "querier/dependents.hh"
 #include "querier/hedges.hh"
 #include "querier/links.hh"
 #include "querier/matcher.hh"
-#include "querier/packet/packet_path.hh"
+#include "querier/network.hh"
 #include "querier/poller.hh"
-#include "querier/ports_path.hh"
+#include "querier/replay_options.hh"
 #include "querier/results.hh"
 #include "querier/slots.hh"
 #include "querier/statistics.hh"
@@ -38,8 +36,6 @@ namespace {
 constexpr int kExpireBurst = 64;
 /// Keys of ended queries are remembered for the timeout once more, at least for so long.
 constexpr Nanoseconds kShortestLinger = 5 * kSecond;
-/// Between two looks for replies in source mode packet, where queries wait for them.
-constexpr Nanoseconds kEagerPoll = 100 * kMicrosecond;
 /// Opening a socket takes half of this.
 constexpr Nanoseconds kPrepareTime = 150 * kMicrosecond;
 constexpr Owner kPrepareOwner = ~Owner{0};
@@ -61,14 +57,14 @@ Servers servers_with(const Endpoint& peer) {
 
 } // namespace
 
-Replayer::Replayer(Poller& poller, const ReplayOptions& options, WaiterOptions waiter,
+Replayer::Replayer(Network& network, const ReplayOptions& options, WaiterOptions waiter,
                    Results& results)
-    : options_(options), results_(results),
+    : clock_(network.clock()), options_(options), results_(results),
       slots_(options.credit.records + 2 * options.in_flight + UdpPath::kMostStaged),
       backlog_(options.credit), waiter_(waiter),
       matcher_(slots_, options.in_flight, std::max(options.timeout, kShortestLinger)),
       descriptors_(options.descriptors),
-      stream_({.poller = poller,
+      stream_({.network = network,
                .descriptors = descriptors_,
                .slots = slots_,
                .matcher = matcher_,
@@ -77,48 +73,28 @@ Replayer::Replayer(Poller& poller, const ReplayOptions& options, WaiterOptions w
                .events = *this},
               options.servers, stream_options(options), source_of()),
       keep_messages_(options.answers || options.hedge_after > 0 || options.tcp_fallback) {
-    open_paths(poller);
+    open_paths(network);
     if (options.dependent) {
         dependents_ = std::make_unique<Dependents>(slots_);
     }
 }
 
-void Replayer::open_paths(Poller& poller) {
-    paths_.push_back(make_path(poller, options_.servers, 0));
+void Replayer::open_paths(Network& network) {
+    const UdpParts parts{
+        .descriptors = descriptors_, .slots = slots_, .statistics = statistics_, .events = *this};
+    UdpWish wish{.options = options_, .servers = options_.servers, .source = source_of()};
+    paths_.push_back(network.udp_path(wish, parts));
     if (options_.hedge_after <= 0) {
         return;
     }
     std::vector<std::uint8_t> families;
     for (const Endpoint& peer : options_.peers) {
         families.push_back(peer.address.family);
-        paths_.push_back(
-            make_path(poller, servers_with(peer), static_cast<std::uint8_t>(paths_.size())));
+        wish.servers = servers_with(peer);
+        wish.number = static_cast<std::uint8_t>(paths_.size());
+        paths_.push_back(network.udp_path(wish, parts));
     }
     hedges_ = std::make_unique<Hedges>(slots_, options_.hedge_after, std::move(families));
-}
-
-std::unique_ptr<UdpPath> Replayer::make_path(Poller& poller, const Servers& servers,
-                                             std::uint8_t number) {
-    if (options_.source_mode == SourceMode::kPorts) {
-        return std::make_unique<PortsPath>(poller, descriptors_, slots_, servers, statistics_,
-                                           *this, number);
-    }
-    if (options_.source_mode == SourceMode::kPacket) {
-        return make_packet_path(servers, number);
-    }
-    return std::make_unique<AddressesPath>(poller, descriptors_, slots_, servers, statistics_,
-                                           *this, source_of(), number);
-}
-
-std::unique_ptr<UdpPath> Replayer::make_packet_path(const Servers& servers, std::uint8_t number) {
-    if (number != 0) {
-        throw Error("source mode packet sends no copies to peers; hedge in another source mode");
-    }
-    PacketOptions packet{.in_flight = options_.in_flight, .whole_replies = options_.answers};
-    if (options_.fast || options_.dependent) {
-        packet.poll_gap = kEagerPoll; // replies let queries go
-    }
-    return std::make_unique<PacketPath>(packet, slots_, servers, statistics_, *this);
 }
 
 /// Nothing where the host's own address is meant.
@@ -214,7 +190,7 @@ void Replayer::fill_answer(Slot& slot, const Reply& reply) {
     RqRecord& record = slot.record;
     record.receive = reply.received;
     if (record.receive < record.send) { // a step of the clock that nobody saw
-        record.receive = SteadyClock::now();
+        record.receive = clock_.now();
         record.marks |= kMarkClockStep;
     }
     record.latency = record.receive - record.send;

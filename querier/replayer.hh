@@ -7,19 +7,19 @@
 #include "core/credit.hh"
 #include "core/query.hh"
 #include "core/result_file.hh"
-#include "querier/addresses_path.hh"
 #include "querier/backlog.hh"
 #include "querier/dependents.hh"
 #include "querier/descriptors.hh"
 #include "querier/hedges.hh"
 #include "querier/links.hh"
 #include "querier/matcher.hh"
+#include "querier/network.hh"
 #include "querier/poller.hh"
+#include "querier/replay_options.hh"
 #include "querier/results.hh"
 #include "querier/slots.hh"
 #include "querier/stamps.hh"
 #include "querier/statistics.hh"
-#include "querier/stream_options.hh"
 #include "querier/stream_transport.hh"
 #include "querier/transport.hh"
 #include "querier/waiter.hh"
@@ -36,41 +36,14 @@
 
 namespace reprise::querier {
 
-/// Where a query's source address comes from (design: source modes).
-enum class SourceMode : std::uint8_t {
-    kPorts,     ///< the host's own address, one port a source
-    kAddresses, ///< the trace's address
-    kMapped,    ///< one address a source out of the host's prefix
-    kPacket,    ///< the trace's address and port, past the sockets
-};
-
-/// What a replay is asked to do, from wire::Options, checked.
-struct ReplayOptions {
-    Servers servers;
-    Nanoseconds timeout = 5 * kSecond;
-    StreamOptions stream;      ///< its timeout is set from `timeout`
-    bool tcp_fallback = false; ///< after a truncated answer over UDP
-    size_t in_flight = 262144;
-    Nanoseconds max_lateness = kSecond; ///< 0 = never give up
-    Nanoseconds late = 0;               ///< sent so long after its time: counted; 0 = never
-    Nanoseconds duration = 0;           ///< of a `fast` replay; 0 = no end
-    bool answers = false;
-    SourceMode source_mode = SourceMode::kPorts;
-    std::vector<SourcePrefix> prefixes; ///< of this host, for kMapped
-    bool fast = false;                  ///< no due times
-    bool dependent = false;
-    Nanoseconds hedge_after = 0;    ///< 0 = never
-    std::vector<Endpoint> peers;    ///< for hedged queries
-    Credit credit = kQuerierCredit; ///< what the parent may have out
-    size_t descriptors = 1024;
-};
-
 /// UDP paths: the server's, and one for each peer of hedged queries.
 inline constexpr size_t kMostPaths = 16;
 
 class Replayer final : public TransportEvents {
 public:
-    Replayer(Poller& poller, const ReplayOptions& options, WaiterOptions waiter, Results& results);
+    /// `network` and `results` must outlive it.
+    Replayer(Network& network, const ReplayOptions& options, WaiterOptions waiter,
+             Results& results);
 
     /// Where queries wait; blocks go straight in.
     Backlog& backlog() { return backlog_; }
@@ -153,9 +126,8 @@ public:
 private:
     using Deadlines = IndexList<&Slot::by_deadline>;
 
-    void open_paths(Poller& poller);
-    std::unique_ptr<UdpPath> make_path(Poller& poller, const Servers& servers, std::uint8_t number);
-    std::unique_ptr<UdpPath> make_packet_path(const Servers& servers, std::uint8_t number);
+    void open_paths(Network& network);
+    Nanoseconds busy_wait_until(Nanoseconds time) const;
     [[nodiscard]] SourceOf source_of() const;
 
     [[nodiscard]] Nanoseconds due() const { return backlog_.due() + base_; }
@@ -205,6 +177,7 @@ private:
     void skip_front(SkipReason reason);
     void skip_waiting();
 
+    const Clock& clock_;
     ReplayOptions options_;
     Results& results_;
     Statistics statistics_;

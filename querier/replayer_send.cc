@@ -38,18 +38,18 @@ constexpr size_t kMostKept = 128UL << 20U;
 /// Copies sent in one turn.
 constexpr int kHedgesAtOnce = 32;
 
-Nanoseconds busy_wait_until(Nanoseconds time) {
-    Nanoseconds now = SteadyClock::now();
+} // namespace
+
+Nanoseconds Replayer::busy_wait_until(Nanoseconds time) const {
+    Nanoseconds now = clock_.now();
     while (now < time) {
-        now = SteadyClock::now();
+        now = clock_.now();
     }
     return now;
 }
 
-} // namespace
-
 void Replayer::send_due() {
-    Nanoseconds now = SteadyClock::now();
+    Nanoseconds now = clock_.now();
     bool more = started_;
     for (int n = 0; more && n < kFlushesAtOnce; ++n) {
         streams_ = 0;
@@ -60,11 +60,11 @@ void Replayer::send_due() {
             burst_ = burst_ || streams_ > 0;
             break;
         }
-        const Nanoseconds before = SteadyClock::now();
+        const Nanoseconds before = clock_.now();
         const bool alone = staged_ == 1;
         flush();
         burst_ = true;
-        now = SteadyClock::now();
+        now = clock_.now();
         if (alone) {
             waiter_.handed_over(now - before);
         } else {
@@ -81,7 +81,7 @@ bool Replayer::stage_due(Nanoseconds& now) {
             return false;
         }
         if (streams_ != streams) {
-            now = SteadyClock::now(); // opening a connection takes microseconds
+            now = clock_.now(); // opening a connection takes microseconds
         }
     }
     return true;
@@ -410,7 +410,7 @@ void Replayer::on_refused(std::uint32_t index, SendResult result) {
     if (slots_[index].path != 0) {
         return drop_copy(index);
     }
-    const Nanoseconds now = SteadyClock::now();
+    const Nanoseconds now = clock_.now();
     if (result == SendResult::kBusy && !stays_full(slots_[index], now)) {
         slots_.keep(index);
         refused_.push_back(index);

@@ -1,9 +1,9 @@
 // As whom queries are sent: prefixes, owners, and the options that name them.
 #include "core/address.hh"
 #include "core/error.hh"
-#include "querier/addresses_path.hh"
 #include "querier/options.hh"
 #include "querier/owner.hh"
+#include "querier/source_prefix.hh"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

@@ -24,7 +24,6 @@
 #include <span>
 #include <string_view>
 #include <sys/epoll.h>
-#include <sys/socket.h>
 #include <sys/types.h>
 #include <utility>
 #include <vector>
@@ -61,7 +60,7 @@ void encode(std::vector<std::uint8_t>& out, const Slot& slot) {
 void StreamTransport::handle(const EventTag& tag, std::uint32_t events) {
     const auto current = [&] {
         return (connections_[tag.place].generation & 0xffffffU) == tag.generation &&
-               connections_[tag.place].fd.valid();
+               connections_[tag.place].socket;
     };
     if (current() && !connections_[tag.place].connected) {
         finish_connect(tag.place, events);
@@ -79,7 +78,7 @@ void StreamTransport::handle(const EventTag& tag, std::uint32_t events) {
 void StreamTransport::finish_connect(std::uint32_t place, std::uint32_t events) {
     Connection& connection = connections_[place];
     if ((events & (EPOLLERR | EPOLLHUP)) != 0) {
-        const int error = socket_error(connection.fd.get());
+        const int error = connection.socket->take_error();
         if (error == 0 || error == ECONNRESET) {
             // It stood for a moment. Whether we saw that is luck, and should not show.
             on_established_too_late(connection);
@@ -96,7 +95,7 @@ void StreamTransport::on_established(std::uint32_t place) {
     connection.established = true;
     --opening_;
     if (connection.opener != kNone) {
-        slots_[connection.opener].record.connect = SteadyClock::now() - connection.syn;
+        slots_[connection.opener].record.connect = clock_.now() - connection.syn;
         connection.opener = kNone;
     }
     write(place);
@@ -127,7 +126,7 @@ void StreamTransport::write_early(Connection& connection) {
         Slot& slot = slots_[index];
         slot.record.marks |= kMarkEarlyData;
         if (slot.record.send == 0) {
-            slot.record.send = SteadyClock::now();
+            slot.record.send = clock_.now();
         }
         ++connection.written;
         connection.queue.started(slots_, index);
@@ -179,7 +178,7 @@ void StreamTransport::settle_early_data(Connection& connection) {
 void StreamTransport::read(std::uint32_t place, std::uint32_t events) {
     const std::uint32_t generation = connections_[place].generation;
     for (int n = 0; n < kReadsAtOnce; ++n) {
-        const StreamRead got = read_stream(connections_[place].fd.get(), buffer_);
+        const StreamRead got = connections_[place].socket->read(buffer_);
         if (would_block(got.error)) {
             return;
         }
@@ -187,22 +186,21 @@ void StreamTransport::read(std::uint32_t place, std::uint32_t events) {
             const int error = got.error == 0 ? connections_[place].write_error : got.error;
             return lose(place, error == 0 ? kClosedByServer : std::strerror(error));
         }
-        const Nanoseconds received =
-            got.stamp == 0 ? SteadyClock::now() : stamps_.convert(got.stamp);
+        const Nanoseconds received = got.stamp == 0 ? clock_.now() : stamps_.convert(got.stamp);
         take(place, got.bytes, received);
         if (!alive(place, generation)) {
             return;
         }
         if (connections_[place].queue.flying()) {
-            acknowledge_now(connections_[place].fd.get());
+            connections_[place].socket->acknowledge_now();
         }
         if (got.bytes.size() < buffer_.size() && (events & kEnded) == 0) {
             return;
         }
     }
     const Connection& connection = connections_[place]; // let others have their turn
-    poller_.change(connection.fd.get(), EPOLLIN | EPOLLRDHUP | EPOLLOUT | EPOLLET,
-                   {.kind = EventKind::kTcp, .place = place, .generation = connection.generation});
+    connection.socket->watch(
+        {.kind = EventKind::kTcp, .place = place, .generation = connection.generation});
 }
 
 void StreamTransport::take(std::uint32_t place, std::span<std::uint8_t> data,
@@ -290,7 +288,7 @@ void StreamTransport::prepare(Connection& connection, Slot& slot) {
 }
 
 bool StreamTransport::alive(std::uint32_t place, std::uint32_t generation) const {
-    return connections_[place].generation == generation && connections_[place].fd.valid();
+    return connections_[place].generation == generation && connections_[place].socket;
 }
 
 /// False with errno: the connection is broken. Empties `bytes`.
@@ -305,7 +303,7 @@ bool StreamTransport::send_all(Connection& connection, std::vector<std::uint8_t>
     }
     ssize_t sent = 0;
     if (connection.tail.empty()) {
-        sent = ::send(connection.fd.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+        sent = connection.socket->send(bytes, More::kNo);
         if (sent < 0 && !would_block(errno)) {
             bytes.clear();
             return false;
@@ -326,8 +324,7 @@ bool StreamTransport::flush_tail(Connection& connection) {
     if (connection.tail.empty()) {
         return true;
     }
-    const ssize_t sent =
-        ::send(connection.fd.get(), connection.tail.data(), connection.tail.size(), MSG_NOSIGNAL);
+    const ssize_t sent = connection.socket->send(connection.tail, More::kNo);
     if (sent < 0) {
         return would_block(errno);
     }
@@ -345,7 +342,7 @@ bool StreamTransport::write_one(std::uint32_t place, std::uint32_t index) {
     Slot& slot = slots_[index];
     prepare(connection, slot);
     if (connection.written > 0 && !std::exchange(connection.nagle_off, true)) {
-        disable_nagle(connection.fd.get()); // a first query is never held back
+        connection.socket->disable_nagle(); // a first query is never held back
     }
     std::vector<std::uint8_t>* bytes = &segment_;
     if (connection.tls) {
@@ -355,8 +352,8 @@ bool StreamTransport::write_one(std::uint32_t place, std::uint32_t index) {
             return false;
         }
     }
-    const Nanoseconds now = SteadyClock::now();
-    const ssize_t sent = ::send(connection.fd.get(), bytes->data(), bytes->size(), MSG_NOSIGNAL);
+    const Nanoseconds now = clock_.now();
+    const ssize_t sent = connection.socket->send(*bytes, More::kNo);
     const bool blocked = sent < 0 && would_block(errno);
     if (blocked && !connection.secure) {
         return false; // what is encrypted must go, this may wait
@@ -371,7 +368,7 @@ bool StreamTransport::write_one(std::uint32_t place, std::uint32_t index) {
     owe(connection, std::span(*bytes).subspan(static_cast<size_t>(std::max<ssize_t>(sent, 0))));
     bytes->clear();
     if (slot.record.send == 0) {
-        note_call(slot, {.before = now, .after = SteadyClock::now()});
+        note_call(slot, {.before = now, .after = clock_.now()});
     }
     events_.on_written(index);
     return connection.tail.empty();

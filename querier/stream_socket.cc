@@ -1,8 +1,10 @@
 #include "querier/stream_socket.hh"
 
 #include "core/address.hh"
+#include "core/bytes.hh"
 #include "core/clock.hh"
 #include "core/fd.hh"
+#include "querier/poller.hh"
 #include "querier/transport.hh"
 #include "querier/udp_socket.hh"
 
@@ -10,10 +12,12 @@
 #include <cerrno>
 #include <cstdint>
 #include <ctime>
+#include <memory>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <optional>
 #include <span>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/types.h>
 #include <sys/uio.h>
@@ -31,12 +35,75 @@ int bind_source(int fd, const IpAddress& source) {
     return ::bind(fd, reinterpret_cast<const sockaddr*>(&address), size) == 0 ? 0 : errno;
 }
 
-OpenedStream failed(int error) { return {.fd = {}, .call = {}, .error = error, .not_ours = false}; }
+OpenedStream failed(int error) {
+    return {.socket = {}, .call = {}, .error = error, .not_ours = false};
+}
+
+class KernelStream final : public StreamSocket {
+public:
+    KernelStream(Poller& poller, FileDescriptor fd) : poller_(poller), fd_(std::move(fd)) {}
+
+    void watch(EventTag tag) override {
+        constexpr std::uint32_t kEvents = EPOLLIN | EPOLLRDHUP | EPOLLOUT | EPOLLET;
+        if (std::exchange(watched_, true)) {
+            poller_.change(fd_.get(), kEvents, tag);
+        } else {
+            poller_.add(fd_.get(), kEvents, tag);
+        }
+    }
+
+    ssize_t send(Bytes bytes, More more) override {
+        return ::send(fd_.get(), bytes.data(), bytes.size(),
+                      MSG_NOSIGNAL | (more == More::kYes ? MSG_MORE : 0));
+    }
+
+    StreamRead read(std::span<std::uint8_t> buffer) override;
+
+    int take_error() override {
+        int error = 0;
+        socklen_t size = sizeof error;
+        return getsockopt(fd_.get(), SOL_SOCKET, SO_ERROR, &error, &size) == 0 ? error : errno;
+    }
+
+    [[nodiscard]] bool unacknowledged(Nanoseconds for_time) const override {
+        tcp_info info{};
+        socklen_t size = sizeof info;
+        return getsockopt(fd_.get(), IPPROTO_TCP, TCP_INFO, &info, &size) == 0 &&
+               info.tcpi_unacked > 0 && info.tcpi_retransmits > 0 &&
+               info.tcpi_last_ack_recv * kMillisecond >= for_time;
+    }
+
+    void acknowledge_now() override { set_option(fd_.get(), IPPROTO_TCP, TCP_QUICKACK, 1); }
+
+    void disable_nagle() override { set_option(fd_.get(), IPPROTO_TCP, TCP_NODELAY, 1); }
+
+private:
+    Poller& poller_;
+    FileDescriptor fd_;
+    bool watched_ = false;
+};
+
+StreamRead KernelStream::read(std::span<std::uint8_t> buffer) {
+    iovec vector{.iov_base = buffer.data(), .iov_len = buffer.size()};
+    alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(timespec))> control{};
+    msghdr message{};
+    message.msg_iov = &vector;
+    message.msg_iovlen = 1;
+    message.msg_control = control.data();
+    message.msg_controllen = control.size();
+    const ssize_t got = ::recvmsg(fd_.get(), &message, 0);
+    if (got < 0) {
+        return {.bytes = {}, .stamp = 0, .error = errno};
+    }
+    return {.bytes = buffer.first(static_cast<std::size_t>(got)),
+            .stamp = read_ancillary(message).stamp,
+            .error = 0};
+}
 
 } // namespace
 
-OpenedStream open_stream(const Endpoint& server, const std::optional<IpAddress>& source,
-                         bool kernel_stamps) {
+OpenedStream open_stream(Poller& poller, const Clock& clock, const Endpoint& server,
+                         const std::optional<IpAddress>& source, bool kernel_stamps) {
     sockaddr_storage address{};
     const socklen_t size = server.to_sockaddr(address);
     FileDescriptor fd(::socket(address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
@@ -51,49 +118,18 @@ OpenedStream open_stream(const Endpoint& server, const std::optional<IpAddress>&
         result.not_ours = error == EADDRNOTAVAIL; // the port is chosen later
         return result;
     }
-    SendCall call{.before = SteadyClock::now()};
+    SendCall call{.before = clock.now()};
     // Without a bind the kernel chooses the port with the peer in mind, as IP_BIND_ADDRESS_NO_PORT
     // makes a bind do.
     if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), size) != 0 &&
         errno != EINPROGRESS) {
         return failed(errno);
     }
-    call.after = SteadyClock::now();
-    return {.fd = std::move(fd), .call = call, .error = 0, .not_ours = false};
+    call.after = clock.now();
+    return {.socket = std::make_unique<KernelStream>(poller, std::move(fd)),
+            .call = call,
+            .error = 0,
+            .not_ours = false};
 }
-
-int socket_error(int fd) {
-    int error = 0;
-    socklen_t size = sizeof error;
-    return getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) == 0 ? error : errno;
-}
-
-StreamRead read_stream(int fd, std::span<std::uint8_t> buffer) {
-    iovec vector{.iov_base = buffer.data(), .iov_len = buffer.size()};
-    alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(timespec))> control{};
-    msghdr message{};
-    message.msg_iov = &vector;
-    message.msg_iovlen = 1;
-    message.msg_control = control.data();
-    message.msg_controllen = control.size();
-    const ssize_t got = ::recvmsg(fd, &message, 0);
-    if (got < 0) {
-        return {.bytes = {}, .stamp = 0, .error = errno};
-    }
-    return {.bytes = buffer.first(static_cast<std::size_t>(got)),
-            .stamp = read_ancillary(message).stamp,
-            .error = 0};
-}
-
-bool is_unacknowledged(int fd, Nanoseconds for_time) {
-    tcp_info info{};
-    socklen_t size = sizeof info;
-    return getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) == 0 && info.tcpi_unacked > 0 &&
-           info.tcpi_retransmits > 0 && info.tcpi_last_ack_recv * kMillisecond >= for_time;
-}
-
-void acknowledge_now(int fd) { set_option(fd, IPPROTO_TCP, TCP_QUICKACK, 1); }
-
-void disable_nagle(int fd) { set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1); }
 
 } // namespace reprise::querier

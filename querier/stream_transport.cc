@@ -8,6 +8,7 @@
 #include "core/result_file.hh"
 #include "querier/connection_queue.hh"
 #include "querier/links.hh"
+#include "querier/network.hh"
 #include "querier/poller.hh"
 #include "querier/slots.hh"
 #include "querier/statistics.hh"
@@ -66,10 +67,10 @@ Servers on_port(Servers servers, std::uint16_t port) {
 
 StreamTransport::StreamTransport(const StreamParts& parts, const Servers& servers,
                                  StreamOptions options, SourceOf source)
-    : poller_(parts.poller), descriptors_(parts.descriptors), slots_(parts.slots),
-      matcher_(parts.matcher), stamps_(parts.stamps), statistics_(parts.statistics),
-      events_(parts.events), servers_(servers), options_(std::move(options)),
-      source_(std::move(source)), buffer_(kStreamRead) {
+    : network_(parts.network), clock_(parts.network.clock()), descriptors_(parts.descriptors),
+      slots_(parts.slots), matcher_(parts.matcher), stamps_(parts.stamps),
+      statistics_(parts.statistics), events_(parts.events), servers_(servers),
+      options_(std::move(options)), source_(std::move(source)), buffer_(kStreamRead) {
     if (options_.tls) {
         tls_servers_ = on_port(servers, options_.tls->port);
         tls_ = std::make_unique<TlsClient>(*options_.tls);
@@ -100,7 +101,7 @@ std::uint32_t StreamTransport::connection_for(std::uint32_t index, SendResult& r
         result = SendResult::kNoRoom;
         return kNone;
     }
-    OpenedStream opened = open_stream(*server, source, options_.kernel_stamps);
+    OpenedStream opened = network_.connect(*server, source, options_.kernel_stamps);
     if (opened.error != 0) {
         descriptors_.give_back();
         result = opened.not_ours ? SendResult::kNoAddress : refused(opened.error, *server);
@@ -143,9 +144,8 @@ std::uint32_t StreamTransport::adopt(OpenedStream opened, std::uint32_t index) {
     const Slot& slot = slots_[index];
     Connection fresh;
     fresh.generation = connections_[place].generation + 1;
-    poller_.add(opened.fd.get(), EPOLLIN | EPOLLRDHUP | EPOLLOUT | EPOLLET,
-                {.kind = EventKind::kTcp, .place = place, .generation = fresh.generation});
-    fresh.fd = std::move(opened.fd);
+    opened.socket->watch({.kind = EventKind::kTcp, .place = place, .generation = fresh.generation});
+    fresh.socket = std::move(opened.socket);
     fresh.key = key_of(slot.traced, slot.record.source, slot.carrier);
     fresh.number = ++last_number_;
     fresh.source = slot.record.source;
@@ -228,8 +228,7 @@ bool StreamTransport::timed_out(std::uint32_t index, Nanoseconds now) {
         return hopeless;
     }
     const Nanoseconds silence = std::max(options_.timeout - kSilenceSlack, kShortestSilence);
-    if (slots_[index].flying && !connection.over &&
-        is_unacknowledged(connection.fd.get(), silence)) {
+    if (slots_[index].flying && !connection.over && connection.socket->unacknowledged(silence)) {
         end_soon(place, Ending::kDead);
     }
     return false;
@@ -254,7 +253,7 @@ void StreamTransport::set_idle(std::uint32_t place, bool idle) {
     }
     connection.is_idle = idle;
     if (idle) {
-        connection.idle_since = SteadyClock::now();
+        connection.idle_since = clock_.now();
         idle_[connection.idle_limit].push_back(connections_, place);
     } else {
         const auto list = idle_.find(connection.idle_limit);
@@ -325,8 +324,7 @@ void StreamTransport::close_in_order(std::uint32_t place) {
     if (connection.tls && connection.established && connection.tail.empty()) {
         connection.tls->close();
         // It waits for the FIN and shares its segment: alone it would make the server close first.
-        ::send(connection.fd.get(), tls_->out().data(), tls_->out().size(),
-               MSG_NOSIGNAL | MSG_MORE);
+        connection.socket->send(tls_->out(), More::kYes);
     }
     close(place);
 }

@@ -20,12 +20,12 @@
 #include "core/address.hh"
 #include "core/bytes.hh"
 #include "core/clock.hh"
-#include "core/fd.hh"
 #include "core/query.hh"
 #include "querier/connection_queue.hh"
 #include "querier/descriptors.hh"
 #include "querier/links.hh"
 #include "querier/matcher.hh"
+#include "querier/network.hh"
 #include "querier/poller.hh"
 #include "querier/reply_stream.hh"
 #include "querier/slots.hh"
@@ -50,7 +50,7 @@ namespace reprise::querier {
 
 /// What the transport works with; all must outlive it.
 struct StreamParts {
-    Poller& poller;
+    Network& network;
     Descriptors& descriptors;
     Slots& slots;
     Matcher& matcher;
@@ -110,7 +110,7 @@ private:
     };
 
     struct Connection {
-        FileDescriptor fd;
+        std::unique_ptr<StreamSocket> socket;
         std::uint64_t key = 0;
         std::uint32_t number = 0; ///< from 1, never used again
         std::uint32_t generation = 0;
@@ -188,7 +188,8 @@ private:
     void drain(std::uint32_t place);
     void count_end(const Connection& connection);
 
-    Poller& poller_;
+    Network& network_;
+    const Clock& clock_;
     Descriptors& descriptors_;
     Slots& slots_;
     Matcher& matcher_;

@@ -43,7 +43,7 @@ void EventDeleter::operator()(event_base* base) const {
     event_base_free(base);
 }
 
-EventLoop::EventLoop() : base_(new_base()) {}
+EventLoop::EventLoop(const Clock& clock) : clock_(clock), base_(new_base()) {}
 
 void EventLoop::run() { event_base_loop(base_.get(), EVLOOP_NO_EXIT_ON_EMPTY); }
 

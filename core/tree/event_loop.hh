@@ -19,7 +19,10 @@ struct EventDeleter {
 
 class EventLoop {
 public:
-    EventLoop();
+    /// `clock` is what everybody on this loop reads, and must outlive it. Timers are the kernel's.
+    explicit EventLoop(const Clock& clock = system_clock());
+
+    [[nodiscard]] const Clock& clock() const { return clock_; }
 
     [[nodiscard]] event_base* base() const { return base_.get(); }
 
@@ -28,6 +31,7 @@ public:
     void stop();
 
 private:
+    const Clock& clock_;
     std::unique_ptr<event_base, EventDeleter> base_;
 };
 

@@ -77,7 +77,8 @@ std::uint64_t ended(const wire::Counts& counts) {
 }
 
 Fanout::Fanout(const EventLoop& loop, std::string run, Events events, std::string own_name)
-    : run_(std::move(run)), own_name_(std::move(own_name)), events_(std::move(events)),
+    : clock_(loop.clock()), run_(std::move(run)), own_name_(std::move(own_name)),
+      events_(std::move(events)),
       heartbeat_(Watch::every(loop, kHeartbeat, [this] { heartbeat(); })) {
     describe_host(own_);
 }
@@ -111,7 +112,7 @@ void Fanout::on_frame(Child& child, wire::Frame& frame) {
                          {.records = frame.credit().queries(), .bytes = frame.credit().bytes()});
     case wire::Frame::kStatus:
         child.status = frame.status();
-        child.status_time = SteadyClock::now();
+        child.status_time = clock_.now();
         return;
     case wire::Frame::kFinished:
         return on_finished(child, frame.finished());
@@ -141,12 +142,12 @@ void Fanout::on_hello(Child& child, const wire::Hello& hello) {
 
 void Fanout::probe(Child& child) {
     wire::Frame frame;
-    frame.mutable_probe()->set_sent_mono_ns(SteadyClock::now());
+    frame.mutable_probe()->set_sent_mono_ns(clock_.now());
     child.link->send(frame);
 }
 
 void Fanout::on_reply(Child& child, const wire::ClockReply& reply) {
-    child.clock.add(reply.sent_mono_ns(), reply.child_mono_ns(), SteadyClock::now());
+    child.clock.add(reply.sent_mono_ns(), reply.child_mono_ns(), clock_.now());
     if (child.ready) {
         return;
     }
@@ -222,7 +223,7 @@ void Fanout::lose(Child& child, const std::string& because) {
 /// Stopped or without processor time, this process says nothing, and its children give up: then
 /// that is the cause, whatever the link says of its end.
 std::string Fanout::reason_to_lose(const std::string& because) {
-    const Nanoseconds now = SteadyClock::now();
+    const Nanoseconds now = clock_.now();
     note_pause(now);
     if (pause_ == 0 || now - pause_end_ > kAftermath) {
         return because;
@@ -387,7 +388,7 @@ void Fanout::abort(const std::string& because) {
 }
 
 void Fanout::heartbeat() {
-    const Nanoseconds now = SteadyClock::now();
+    const Nanoseconds now = clock_.now();
     note_pause(now);
     const bool paused = pause_end_ == now; // what children said meanwhile is still to be read
     for (const auto& child : children_) {
@@ -405,7 +406,7 @@ void Fanout::heartbeat() {
 
 wire::Status Fanout::status() const {
     wire::Status sum;
-    const Nanoseconds now = SteadyClock::now();
+    const Nanoseconds now = clock_.now();
     std::int64_t queriers = 0;
     Nanoseconds ages = 0;
     for (const auto& child : children_) {

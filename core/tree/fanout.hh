@@ -141,6 +141,7 @@ private:
     void ready_if_all();
     void over_if_all();
 
+    const Clock& clock_;
     std::string run_;
     std::string own_name_;
     Events events_;
@@ -150,9 +151,9 @@ private:
     std::vector<std::uint16_t> known_;
     wire::Hello own_;
     Watch heartbeat_;
-    Credit dropped_; ///< given to children that are over, since the last flush
-    Nanoseconds beat_ = SteadyClock::now(); ///< the last heartbeat
-    Nanoseconds pause_ = 0;                 ///< of this process, the last one
+    Credit dropped_;                  ///< given to children that are over, since the last flush
+    Nanoseconds beat_ = clock_.now(); ///< the last heartbeat
+    Nanoseconds pause_ = 0;           ///< of this process, the last one
     Nanoseconds pause_end_ = 0;
     bool over_told_ = false;
     bool aborted_ = false;

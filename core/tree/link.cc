@@ -106,7 +106,7 @@ size_t fill(SSL* tls, std::span<std::uint8_t> space, std::string& trouble) {
 
 void Link::BufferDeleter::operator()(bufferevent* b) const { bufferevent_free(b); }
 
-Link::Link(bufferevent* buffer) : buffer_(buffer) {
+Link::Link(const Clock& clock, bufferevent* buffer) : clock_(clock), buffer_(buffer) {
     if (buffer == nullptr) {
         throw Error("libevent: no bufferevent; out of memory?");
     }
@@ -122,7 +122,7 @@ std::unique_ptr<Link> Link::connect(const EventLoop& loop, const TlsContext& tls
     bufferevent* b = bufferevent_openssl_socket_new(
         loop.base(), -1, tls.new_client(peer.address.text()), BUFFEREVENT_SSL_CONNECTING,
         BEV_OPT_CLOSE_ON_FREE | BEV_OPT_DEFER_CALLBACKS);
-    std::unique_ptr<Link> link(new Link(b));
+    std::unique_ptr<Link> link(new Link(loop.clock(), b));
     bufferevent_openssl_set_allow_dirty_shutdown(b, 1);
     sockaddr_storage address{};
     const socklen_t length = peer.to_sockaddr(address);
@@ -137,7 +137,7 @@ std::unique_ptr<Link> Link::accept(const EventLoop& loop, const TlsContext& tls,
     bufferevent* b = bufferevent_openssl_socket_new(
         loop.base(), socket.release(), tls.new_server(), BUFFEREVENT_SSL_ACCEPTING,
         BEV_OPT_CLOSE_ON_FREE | BEV_OPT_DEFER_CALLBACKS);
-    std::unique_ptr<Link> link(new Link(b));
+    std::unique_ptr<Link> link(new Link(loop.clock(), b));
     bufferevent_openssl_set_allow_dirty_shutdown(b, 1);
     link->enable();
     return link;
@@ -145,8 +145,9 @@ std::unique_ptr<Link> Link::accept(const EventLoop& loop, const TlsContext& tls,
 
 std::unique_ptr<Link> Link::local(const EventLoop& loop, FileDescriptor socket) {
     set_nonblocking(socket.get());
-    std::unique_ptr<Link> link(new Link(bufferevent_socket_new(
-        loop.base(), socket.release(), BEV_OPT_CLOSE_ON_FREE | BEV_OPT_DEFER_CALLBACKS)));
+    std::unique_ptr<Link> link(new Link(
+        loop.clock(), bufferevent_socket_new(loop.base(), socket.release(),
+                                             BEV_OPT_CLOSE_ON_FREE | BEV_OPT_DEFER_CALLBACKS)));
     link->enable();
     return link;
 }
@@ -187,7 +188,7 @@ size_t Link::unsent() const {
 }
 
 void Link::read() {
-    last_heard_ = SteadyClock::now();
+    last_heard_ = clock_.now();
     const std::string trouble = read_on();
     while (open() && read_frame()) {
     }
@@ -257,7 +258,7 @@ void Link::hand_over(Bytes bytes) {
 void Link::event(short what) {
     if ((what & BEV_EVENT_CONNECTED) != 0) {
         no_delay(bufferevent_getfd(buffer_.get()));
-        last_heard_ = SteadyClock::now();
+        last_heard_ = clock_.now();
         if (handler_.up) {
             handler_.up();
         }

@@ -69,7 +69,7 @@ private:
         void operator()(bufferevent* b) const;
     };
 
-    explicit Link(bufferevent* buffer);
+    Link(const Clock& clock, bufferevent* buffer);
 
     void enable();
     void read();
@@ -82,10 +82,11 @@ private:
     static void on_read(bufferevent* b, void* self);
     static void on_event(bufferevent* b, short what, void* self);
 
+    const Clock& clock_;
     std::unique_ptr<bufferevent, BufferDeleter> buffer_;
     wire::Frame frame_; ///< reused: protobuf keeps its memory
     Handler handler_;
-    Nanoseconds last_heard_ = SteadyClock::now();
+    Nanoseconds last_heard_ = clock_.now();
 };
 
 /// Listens for neighbours.

@@ -74,9 +74,9 @@ FileDescriptor claim(const PacketRoute& route) {
 // Set-up
 
 PacketPath::PacketPath(const PacketOptions& options, Slots& slots, const Servers& servers,
-                       Statistics& statistics, TransportEvents& events)
+                       Statistics& statistics, TransportEvents& events, const Clock& clock)
     : options_(options), servers_(servers), slots_(slots), statistics_(statistics), events_(events),
-      unusual_(servers) {
+      clock_(clock), unusual_(servers) {
     open_lane(v4_, servers.v4);
     open_lane(v6_, servers.v6);
     const std::string why = load_xdp();
@@ -191,7 +191,7 @@ void PacketPath::flush(Interface& interface) {
         return;
     }
     used_ = true;
-    Nanoseconds now = SteadyClock::now();
+    Nanoseconds now = clock_.now();
     for (size_t first = 0; first < count;) {
         first += send_some(interface, first, now);
     }
@@ -200,7 +200,7 @@ void PacketPath::flush(Interface& interface) {
 
 size_t PacketPath::send_some(Interface& interface, size_t first, Nanoseconds& now) {
     const int taken = interface.sender->send(first);
-    const Nanoseconds before = std::exchange(now, SteadyClock::now());
+    const Nanoseconds before = std::exchange(now, clock_.now());
     if (taken < 0) {
         return refuse(interface, first, -taken);
     }
@@ -235,7 +235,7 @@ Nanoseconds PacketPath::next_wake(Nanoseconds now) const {
 }
 
 void PacketPath::poll(const StampClock& /*stamps*/) {
-    polled_ = SteadyClock::now();
+    polled_ = clock_.now();
     more_ = drain_xdp() == kMostRecords;
     for (FrameRing& ring : rings_) {
         more_ = drain(ring) == kMostFrames || more_;
@@ -273,7 +273,7 @@ size_t PacketPath::drain(FrameRing& ring) {
     if (frame.bytes.empty()) {
         return 0;
     }
-    stamps_.sample(realtime_pair());
+    stamps_.sample(clock_.pair());
     size_t count = 0;
     for (; count < kMostFrames && !frame.bytes.empty(); ++count) {
         take_odd(frame);

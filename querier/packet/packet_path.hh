@@ -50,7 +50,7 @@ class PacketPath final : public UdpPath {
 public:
     /// Throws Error or SystemError where this host, user or network cannot.
     PacketPath(const PacketOptions& options, Slots& slots, const Servers& servers,
-               Statistics& statistics, TransportEvents& events);
+               Statistics& statistics, TransportEvents& events, const Clock& clock);
 
     SendResult stage(std::uint32_t slot) override;
     void flush() override;
@@ -111,6 +111,7 @@ private:
     Slots& slots_;
     Statistics& statistics_;
     TransportEvents& events_;
+    const Clock& clock_;
 
     std::vector<std::unique_ptr<Interface>> interfaces_;
     std::unique_ptr<Lane> v4_;

@@ -112,7 +112,7 @@ public:
 class Client {
 public:
     explicit Client(const PacketOptions& options, const Servers& servers = PacketBed::servers())
-        : path(options, slots_, servers, statistics, heard) {}
+        : path(options, slots_, servers, statistics, heard, clock_) {}
 
     SendResult stage(const Endpoint& source, const std::vector<std::uint8_t>& message) {
         Query query = make_query(0, 0, message);
@@ -164,6 +164,7 @@ public:
 
 private:
     Slots slots_{8192};
+    SystemClock clock_;
     StampClock stamps_;
 
 public:

@@ -1,0 +1,42 @@
+#pragma once
+// The network as the kernel gives it.
+
+#include "core/clock.hh"
+#include "querier/network.hh"
+#include "querier/poller.hh"
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <sys/epoll.h>
+
+namespace reprise::querier {
+
+class KernelNetwork final : public Network {
+public:
+    /// Readable: reported as an event of the parent (EventKind::kControl).
+    void watch_parent(int fd) { poller_.add(fd, EPOLLIN, {.kind = EventKind::kControl}); }
+
+    [[nodiscard]] const Clock& clock() const override { return clock_; }
+
+    std::unique_ptr<UdpPath> udp_path(const UdpWish& wish, const UdpParts& parts) override;
+
+    OpenedStream connect(const Endpoint& server, const std::optional<IpAddress>& source,
+                         bool kernel_stamps) override {
+        return open_stream(poller_, clock_, server, source, kernel_stamps);
+    }
+
+    std::span<const epoll_event> wait(Nanoseconds now, Nanoseconds wake) override {
+        return poller_.wait(now, wake);
+    }
+
+    [[nodiscard]] bool timer_fired() const override { return poller_.timer_fired(); }
+
+    void sleep_until(Nanoseconds time) override;
+
+private:
+    SystemClock clock_;
+    Poller poller_;
+};
+
+} // namespace reprise::querier

@@ -1,0 +1,482 @@
+#include "querier/testing/simulation/network.hh"
+
+#include "core/address.hh"
+#include "core/bytes.hh"
+#include "core/clock.hh"
+#include "core/error.hh"
+#include "core/query.hh"
+#include "querier/owner.hh"
+#include "querier/poller.hh"
+#include "querier/stamps.hh"
+#include "querier/stream_socket.hh"
+#include "querier/testing/simulation/server.hh"
+#include "querier/transport.hh"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <sys/epoll.h>
+#include <utility>
+#include <vector>
+
+namespace reprise::querier::testing {
+namespace {
+
+constexpr std::uint16_t kTlsPort = 853;
+/// What a server that reads nothing lets a client send.
+constexpr size_t kWindow = 64UL << 10U;
+constexpr unsigned kMostLooks = 100'000;
+constexpr Nanoseconds kLongest = 24 * 3600 * kSecond;
+
+class SimulatedPath final : public UdpPath {
+public:
+    SimulatedPath(SimulatedNetwork& network, const UdpWish& wish, const UdpParts& parts)
+        : network_(network), servers_(wish.servers), source_(wish.source), number_(wish.number),
+          slots_(parts.slots), statistics_(parts.statistics), events_(parts.events) {}
+
+    SendResult stage(std::uint32_t index) override {
+        Slot& slot = slots_[index];
+        if (!servers_.of(slot.family())) {
+            return SendResult::kFailed;
+        }
+        if (source_ && !source_(slot)) {
+            return SendResult::kNoAddress;
+        }
+        slot.owner = owner_of((std::uint64_t{slot.record.source} << 8U) | number_, kOwnerSocket);
+        slot.place = slot.record.source;
+        staged_.push_back(index);
+        return SendResult::kDone;
+    }
+
+    void flush() override {
+        const Nanoseconds now = network_.clock().now();
+        for (const std::uint32_t index : std::exchange(staged_, {})) {
+            const Slot& slot = slots_[index];
+            const IpAddress source = source_ ? *source_(slot) : slot.source.address;
+            const Bytes bytes = slot.bytes();
+            network_.send_datagram(source.text(), *servers_.of(slot.family()),
+                                   {bytes.begin(), bytes.end()},
+                                   [this, owner = slot.owner](auto reply) { take(owner, reply); });
+            events_.on_sent(index, {.before = now, .after = now});
+        }
+    }
+
+    void receive(const EventTag& /*tag*/, const StampClock& stamps) override {
+        while (!inbox_.empty()) {
+            Datagram one = std::move(inbox_.front());
+            inbox_.pop_front();
+            if (one.bytes.empty()) {
+                ++statistics_.unreachable;
+                continue;
+            }
+            events_.on_reply(one.owner, {.bytes = one.bytes,
+                                         .size = one.bytes.size(),
+                                         .received = stamps.convert(one.stamp)});
+        }
+    }
+
+    void release(std::uint32_t /*place*/) override {}
+
+    bool evict_idle() override { return false; }
+
+    void count_drops() override {}
+
+private:
+    struct Datagram {
+        Owner owner = 0;
+        std::vector<std::uint8_t> bytes;
+        Nanoseconds stamp = 0;
+    };
+
+    void take(Owner owner, std::vector<std::uint8_t> bytes) {
+        inbox_.push_back(
+            {.owner = owner, .bytes = std::move(bytes), .stamp = network_.clock().pair().realtime});
+        network_.raise_udp(number_);
+    }
+
+    SimulatedNetwork& network_;
+    Servers servers_;
+    SourceOf source_;
+    std::uint8_t number_;
+    Slots& slots_;
+    Statistics& statistics_;
+    TransportEvents& events_;
+    std::vector<std::uint32_t> staged_;
+    std::deque<Datagram> inbox_;
+};
+
+class SimulatedStream final : public StreamSocket {
+public:
+    SimulatedStream(SimulatedNetwork& network, FlowPtr flow)
+        : network_(network), flow_(std::move(flow)) {}
+
+    SimulatedStream(const SimulatedStream&) = delete;
+    SimulatedStream& operator=(const SimulatedStream&) = delete;
+
+    ~SimulatedStream() override { network_.client_closed(flow_); }
+
+    void watch(EventTag tag) override {
+        flow_->tag = tag;
+        flow_->watched = true;
+        if (flow_->connected || flow_->broken) {
+            network_.raise(flow_);
+        }
+    }
+
+    ssize_t send(Bytes bytes, More /*more*/) override {
+        if (flow_->broken) {
+            errno = flow_->error != 0 ? std::exchange(flow_->error, 0) : EPIPE;
+            return -1;
+        }
+        const size_t room = flow_->reads_not ? kWindow - flow_->unread : bytes.size();
+        const size_t taken = std::min(room, bytes.size());
+        if (taken == 0 && !bytes.empty()) {
+            errno = EAGAIN;
+            return -1;
+        }
+        flow_->unread += flow_->reads_not ? taken : 0;
+        network_.deliver(flow_, {bytes.begin(), bytes.begin() + static_cast<ssize_t>(taken)});
+        return static_cast<ssize_t>(taken);
+    }
+
+    StreamRead read(std::span<std::uint8_t> buffer) override {
+        const size_t size = std::min(buffer.size(), flow_->inbox.size());
+        if (size > 0) {
+            std::copy_n(flow_->inbox.begin(), size, buffer.begin());
+            flow_->inbox.erase(flow_->inbox.begin(),
+                               flow_->inbox.begin() + static_cast<ssize_t>(size));
+            return {.bytes = buffer.first(size), .stamp = network_.clock().pair().realtime};
+        }
+        if (flow_->error != 0) {
+            return {.error = std::exchange(flow_->error, 0)};
+        }
+        return {.error = flow_->fin || flow_->broken ? 0 : EAGAIN};
+    }
+
+    int take_error() override { return std::exchange(flow_->error, 0); }
+
+    [[nodiscard]] bool unacknowledged(Nanoseconds for_time) const override {
+        return flow_->unanswered != 0 && network_.clock().now() - flow_->unanswered >= for_time;
+    }
+
+    void acknowledge_now() override {}
+
+    void disable_nagle() override {}
+
+private:
+    SimulatedNetwork& network_;
+    FlowPtr flow_;
+};
+
+std::uint32_t events_of(const Flow& flow) {
+    if (flow.broken) {
+        return EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR;
+    }
+    std::uint32_t events = flow.connected && !flow.reads_not ? EPOLLOUT : 0U;
+    events |= flow.inbox.empty() && !flow.fin ? 0U : EPOLLIN;
+    return events | (flow.fin ? EPOLLRDHUP : 0U);
+}
+
+} // namespace
+
+// Events
+
+std::unique_ptr<UdpPath> SimulatedNetwork::udp_path(const UdpWish& wish, const UdpParts& parts) {
+    return std::make_unique<SimulatedPath>(*this, wish, parts);
+}
+
+void SimulatedNetwork::raise(const FlowPtr& flow) {
+    if (flow->watched && !flow->closed && std::ranges::find(raised_, flow) == raised_.end()) {
+        raised_.push_back(flow);
+    }
+}
+
+bool SimulatedNetwork::ready() const {
+    return !raised_.empty() || !udp_ready_.empty() || (parent_ready_ && parent_ready_());
+}
+
+/// A querier that never sleeps would hold up time for ever.
+void SimulatedNetwork::guard_against_spinning() {
+    const Nanoseconds now = timeline_.now();
+    looks_ = now == looked_at_ ? looks_ + 1 : 0;
+    looked_at_ = now;
+    if (looks_ > kMostLooks || now - kStart > kLongest) {
+        throw Error("the scenario does not come to an end");
+    }
+}
+
+std::span<const epoll_event> SimulatedNetwork::wait(Nanoseconds now, Nanoseconds wake) {
+    guard_against_spinning();
+    timeline_.run(std::max(now, wake), [this] { return ready(); });
+    events_.clear();
+    if (parent_ready_ && parent_ready_()) {
+        events_.push_back(
+            {.events = EPOLLIN, .data = {.u64 = EventTag{.kind = EventKind::kControl}.pack()}});
+    }
+    for (const std::uint8_t number : std::exchange(udp_ready_, {})) {
+        const EventTag tag{.kind = EventKind::kUdp, .path = number};
+        events_.push_back({.events = EPOLLIN, .data = {.u64 = tag.pack()}});
+    }
+    for (const FlowPtr& flow : std::exchange(raised_, {})) {
+        if (!flow->closed) {
+            events_.push_back({.events = events_of(*flow), .data = {.u64 = flow->tag.pack()}});
+        }
+    }
+    timer_fired_ = events_.empty() && wake > now;
+    return events_;
+}
+
+void SimulatedNetwork::sleep_until(Nanoseconds time) {
+    timeline_.run(time, [] { return false; });
+}
+
+// UDP
+
+void SimulatedNetwork::send_datagram(const std::string& source, const Endpoint& server,
+                                     std::vector<std::uint8_t> bytes, const OnReply& reply) {
+    if (cut_) {
+        return timeline_.note("lost: udp {} > {}", source, describe(bytes));
+    }
+    const auto back = [this, reply](std::vector<std::uint8_t> answer) {
+        if (!cut_) {
+            timeline_.in(one_way_, [reply, answer] { reply(answer); });
+        }
+    };
+    timeline_.in(one_way_, [=, this] {
+        const std::string address = server.address.text();
+        timeline_.note("udp {} > {}: {}", source, address, describe(bytes));
+        const Rule rule = rules_.take(question_name(bytes), Transport::kUdp, address);
+        if (stopped_ || rule.action == Action::kRefuse) {
+            timeline_.note("icmp {} < {}: port unreachable", source, address);
+            return back({});
+        }
+        const auto answer = answer_to(bytes, rule.action);
+        if (answer.empty()) {
+            return;
+        }
+        timeline_.in(rule.after, [=, this] {
+            for (int n = rule.action == Action::kTwice ? 0 : 1; n < 2; ++n) {
+                timeline_.note("udp {} < {}: {}", source, address, describe(answer));
+                back(answer);
+            }
+        });
+    });
+}
+
+// Streams: the client's side
+
+OpenedStream SimulatedNetwork::connect(const Endpoint& server,
+                                       const std::optional<IpAddress>& source,
+                                       bool /*kernel_stamps*/) {
+    auto flow = std::make_shared<Flow>();
+    flow->number = static_cast<unsigned>(flows_.size()) + 1;
+    flow->source = source ? source->text() : "host";
+    flow->server = server;
+    flows_.push_back(flow);
+    const Nanoseconds now = timeline_.now();
+    auto arrive = [this, flow] { timeline_.in(one_way_, [this, flow] { begin(flow); }); };
+    if (cut_) {
+        flow->unanswered = now;
+        held_.emplace_back(arrive);
+    } else {
+        arrive();
+    }
+    return {.socket = std::make_unique<SimulatedStream>(*this, flow),
+            .call = {.before = now, .after = now}};
+}
+
+void SimulatedNetwork::deliver(const FlowPtr& flow, std::vector<std::uint8_t> bytes) {
+    auto arrive = [this, flow, bytes = std::move(bytes)] {
+        timeline_.in(one_way_, [this, flow, bytes] {
+            flow->heard.insert(flow->heard.end(), bytes.begin(), bytes.end());
+            serve(flow);
+        });
+    };
+    if (cut_) {
+        flow->unanswered = flow->unanswered == 0 ? timeline_.now() : flow->unanswered;
+        held_.emplace_back(arrive);
+    } else {
+        arrive();
+    }
+}
+
+void SimulatedNetwork::client_closed(const FlowPtr& flow) {
+    flow->closed = true;
+    if (cut_ || flow->broken) {
+        return;
+    }
+    timeline_.in(one_way_, [this, flow] {
+        if (!flow->server_done || flow->fin) {
+            timeline_.note("tcp {} > FIN", flow->number);
+        }
+        flow->server_done = true;
+    });
+}
+
+// Streams: the server's side
+
+bool SimulatedNetwork::is_tls(const Flow& flow) const { return flow.server.port == kTlsPort; }
+
+void SimulatedNetwork::begin(const FlowPtr& flow) {
+    timeline_.note("tcp {} > SYN from {}", flow->number, flow->source);
+    const Transport transport = is_tls(*flow) ? Transport::kTls : Transport::kTcp;
+    const Rule rule = rules_.take("SYN", transport, flow->server.address.text());
+    if (rule.action == Action::kIgnore) {
+        return;
+    }
+    if (stopped_ || rule.action == Action::kRefuse) {
+        return reset(flow, ECONNREFUSED);
+    }
+    if (is_tls(*flow)) {
+        flow->tls = tls_.accept();
+    }
+    flow->reads_not = rule.action == Action::kReadNot;
+    timeline_.in(rule.after + one_way_, [this, flow] {
+        flow->connected = true;
+        flow->unanswered = 0;
+        const bool blocked = std::exchange(flow->reads_not, false);
+        raise(flow); // it may write until the window is full
+        flow->reads_not = blocked;
+    });
+}
+
+void SimulatedNetwork::serve(const FlowPtr& flow) {
+    if (flow->server_done || flow->reads_not) {
+        return;
+    }
+    if (stopped_) {
+        return reset(flow, ECONNRESET);
+    }
+    std::vector<std::uint8_t> plain;
+    if (flow->tls) {
+        auto out = flow->tls->feed(std::exchange(flow->heard, {}));
+        if (!out.empty()) {
+            send_bytes(flow, std::move(out));
+        }
+        const auto& all = flow->tls->heard();
+        plain.assign(all.begin() + static_cast<ssize_t>(flow->tls_taken), all.end());
+    } else {
+        plain = flow->heard;
+    }
+    size_t used = 0;
+    while (plain.size() >= used + 2) {
+        const size_t size = (size_t{plain[used]} << 8U) | plain[used + 1];
+        if (plain.size() < used + 2 + size) {
+            break;
+        }
+        const auto begin = plain.begin() + static_cast<ssize_t>(used + 2);
+        serve_message(flow, {begin, begin + static_cast<ssize_t>(size)});
+        used += 2 + size;
+    }
+    if (flow->tls) {
+        flow->tls_taken += used;
+    } else {
+        flow->heard.erase(flow->heard.begin(), flow->heard.begin() + static_cast<ssize_t>(used));
+    }
+}
+
+void SimulatedNetwork::serve_message(const FlowPtr& flow, std::vector<std::uint8_t> message) {
+    if (flow->server_done) {
+        return;
+    }
+    const Transport transport = flow->tls ? Transport::kTls : Transport::kTcp;
+    timeline_.note("{} {} > {}", transport_name(transport), flow->number, describe(message));
+    const Rule rule = rules_.take(question_name(message), transport, flow->server.address.text());
+    timeline_.in(rule.after, [this, flow, message, action = rule.action] {
+        if (!flow->server_done) {
+            say(flow, answer_to(message, action), action);
+        }
+    });
+}
+
+void SimulatedNetwork::say(const FlowPtr& flow, std::vector<std::uint8_t> message, Action action) {
+    if (action == Action::kReset) {
+        return reset(flow, ECONNRESET);
+    }
+    if (action == Action::kBadLength) {
+        timeline_.note("tcp {} < a length of 3", flow->number);
+        return send_bytes(flow, {0, 3, 1, 2, 3});
+    }
+    if (!message.empty()) {
+        timeline_.note("{} {} < {}", flow->tls ? "tls" : "tcp", flow->number, describe(message));
+        const auto size = static_cast<std::uint16_t>(message.size());
+        message.insert(message.begin(),
+                       {static_cast<std::uint8_t>(size >> 8U), static_cast<std::uint8_t>(size)});
+        send_bytes(flow, flow->tls ? flow->tls->say(message) : message);
+    }
+    if (action == Action::kClose || action == Action::kHangUp) {
+        finish(flow);
+    }
+}
+
+void SimulatedNetwork::send_bytes(const FlowPtr& flow, std::vector<std::uint8_t> bytes) {
+    auto arrive = [this, flow, bytes = std::move(bytes)] {
+        timeline_.in(one_way_, [this, flow, bytes] {
+            flow->inbox.insert(flow->inbox.end(), bytes.begin(), bytes.end());
+            raise(flow);
+        });
+    };
+    if (cut_) {
+        held_.emplace_back(arrive);
+    } else {
+        arrive();
+    }
+}
+
+void SimulatedNetwork::finish(const FlowPtr& flow) {
+    timeline_.note("tcp {} < FIN", flow->number);
+    flow->server_done = true;
+    timeline_.in(one_way_, [this, flow] {
+        flow->fin = true;
+        raise(flow);
+    });
+}
+
+void SimulatedNetwork::reset(const FlowPtr& flow, int error) {
+    timeline_.note("tcp {} < RST", flow->number);
+    flow->server_done = true;
+    timeline_.in(one_way_, [this, flow, error] {
+        flow->broken = true;
+        flow->error = error;
+        flow->inbox.clear();
+        raise(flow);
+    });
+}
+
+// What a scenario sets
+
+void SimulatedNetwork::end_flow(unsigned number, Action how) {
+    if (number == 0 || number > flows_.size()) {
+        throw Error("the scenario ends a connection that was never opened");
+    }
+    const FlowPtr& flow = flows_[number - 1];
+    if (!flow->server_done) {
+        how == Action::kReset ? reset(flow, ECONNRESET) : finish(flow);
+    }
+}
+
+void SimulatedNetwork::stop_server() {
+    stopped_ = true;
+    for (const FlowPtr& flow : flows_) {
+        if (flow->connected && !flow->server_done) {
+            reset(flow, ECONNRESET);
+        }
+    }
+}
+
+void SimulatedNetwork::restore_link() {
+    cut_ = false;
+    for (const FlowPtr& flow : flows_) {
+        flow->unanswered = 0;
+    }
+    for (const auto& segment : std::exchange(held_, {})) {
+        segment();
+    }
+}
+
+} // namespace reprise::querier::testing

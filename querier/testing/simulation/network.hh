@@ -1,0 +1,129 @@
+#pragma once
+// The network of a scenario: packets take half a round trip, nothing is lost unless the scenario
+// says so. What it writes down is what a capture at the server would show.
+
+#include "core/address.hh"
+#include "core/clock.hh"
+#include "querier/network.hh"
+#include "querier/poller.hh"
+#include "querier/testing/simulation/server.hh"
+#include "querier/testing/simulation/timeline.hh"
+#include "querier/testing/tls_server.hh"
+#include "querier/transport.hh"
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <sys/epoll.h>
+#include <vector>
+
+namespace reprise::querier::testing {
+
+/// One TCP connection, both ends.
+struct Flow {
+    unsigned number = 0; ///< from 1
+    std::string source;
+    Endpoint server;
+    EventTag tag;
+    bool watched = false;
+    bool connected = false;
+    bool fin = false;                ///< the server's FIN has arrived
+    int error = 0;                   ///< what the client's next call says
+    bool broken = false;             ///< by a RST
+    bool closed = false;             ///< by the client
+    bool server_done = false;        ///< the server's side is closed
+    bool reads_not = false;          ///< the server takes nothing
+    size_t unread = 0;               ///< bytes that it has not taken
+    Nanoseconds unanswered = 0;      ///< sent into a cut link, first; 0 = nothing
+    std::vector<std::uint8_t> inbox; ///< arrived, to be read by the client
+    std::vector<std::uint8_t> heard; ///< by the server, not yet a whole message
+    std::unique_ptr<MemoryTlsServer::Session> tls;
+    size_t tls_taken = 0; ///< of what the session heard
+};
+
+using FlowPtr = std::shared_ptr<Flow>;
+
+class SimulatedNetwork final : public Network {
+public:
+    SimulatedNetwork(Timeline& timeline, Rules& rules, MemoryTlsServer& tls)
+        : timeline_(timeline), rules_(rules), tls_(tls) {}
+
+    // What a scenario sets
+
+    void set_round_trip(Nanoseconds time) { one_way_ = time / 2; }
+
+    void stop_server();
+
+    void start_server() { stopped_ = false; }
+
+    void cut_link() { cut_ = true; }
+
+    void restore_link();
+    /// The server ends a connection while nothing was asked.
+    void end_flow(unsigned number, Action how);
+
+    /// Whether the parent has something to say.
+    void watch_parent(std::function<bool()> ready) { parent_ready_ = std::move(ready); }
+
+    // Network
+
+    [[nodiscard]] const Clock& clock() const override { return timeline_; }
+
+    std::unique_ptr<UdpPath> udp_path(const UdpWish& wish, const UdpParts& parts) override;
+    OpenedStream connect(const Endpoint& server, const std::optional<IpAddress>& source,
+                         bool kernel_stamps) override;
+    std::span<const epoll_event> wait(Nanoseconds now, Nanoseconds wake) override;
+
+    [[nodiscard]] bool timer_fired() const override { return timer_fired_; }
+
+    void sleep_until(Nanoseconds time) override;
+
+    // What its sockets call
+
+    [[nodiscard]] Timeline& timeline() { return timeline_; }
+
+    /// A datagram to the server; `reply` takes the answer's bytes, or nothing for an ICMP error.
+    using OnReply = std::function<void(std::vector<std::uint8_t>)>;
+    void send_datagram(const std::string& source, const Endpoint& server,
+                       std::vector<std::uint8_t> bytes, const OnReply& reply);
+    void deliver(const FlowPtr& flow, std::vector<std::uint8_t> bytes);
+    void client_closed(const FlowPtr& flow);
+    void raise(const FlowPtr& flow);
+
+    void raise_udp(std::uint8_t number) { udp_ready_.insert(number); }
+
+private:
+    void begin(const FlowPtr& flow);
+    void serve(const FlowPtr& flow);
+    void serve_message(const FlowPtr& flow, std::vector<std::uint8_t> message);
+    void say(const FlowPtr& flow, std::vector<std::uint8_t> message, Action action);
+    void send_bytes(const FlowPtr& flow, std::vector<std::uint8_t> bytes);
+    void finish(const FlowPtr& flow);
+    void reset(const FlowPtr& flow, int error);
+    [[nodiscard]] bool is_tls(const Flow& flow) const;
+    [[nodiscard]] bool ready() const;
+    void guard_against_spinning();
+
+    Timeline& timeline_;
+    Rules& rules_;
+    MemoryTlsServer& tls_;
+    Nanoseconds one_way_ = 5 * kMillisecond;
+    bool stopped_ = false;
+    bool cut_ = false;
+    std::vector<std::function<void()>> held_; ///< segments that wait for the link
+    std::vector<FlowPtr> flows_;
+    std::vector<FlowPtr> raised_;
+    std::set<std::uint8_t> udp_ready_;
+    std::function<bool()> parent_ready_;
+    std::vector<epoll_event> events_;
+    bool timer_fired_ = false;
+    Nanoseconds looked_at_ = 0;
+    unsigned looks_ = 0; ///< at this time
+};
+
+} // namespace reprise::querier::testing

@@ -1,0 +1,394 @@
+#include "querier/testing/simulation/scenario.hh"
+
+#include "core/address.hh"
+#include "core/clock.hh"
+#include "core/error.hh"
+#include "core/query.hh"
+#include "core/replay.pb.h"
+#include "core/result_file.hh"
+#include "querier/process.hh"
+#include "querier/source_prefix.hh"
+#include "querier/testing/messages.hh"
+#include "querier/testing/parent.hh"
+#include "querier/testing/result_reader.hh"
+#include "querier/testing/simulation/network.hh"
+#include "querier/testing/simulation/parent.hh"
+#include "querier/testing/simulation/server.hh"
+#include "querier/testing/simulation/timeline.hh"
+#include "querier/testing/tls_server.hh"
+
+#include <fmt/format.h>
+#include <google/protobuf/descriptor.h>
+#include <google/protobuf/message.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace reprise::querier::testing {
+namespace {
+
+using Words = std::deque<std::string>;
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+
+constexpr std::string_view kDivider = "---";
+constexpr std::uint16_t kTypeA = 1;
+
+Words words_of(const std::string& line) {
+    std::istringstream in(line);
+    return {std::istream_iterator<std::string>(in), {}};
+}
+
+std::string take(Words& words) {
+    if (words.empty()) {
+        throw Error("a word is missing");
+    }
+    std::string word = std::move(words.front());
+    words.pop_front();
+    return word;
+}
+
+/// The word behind `key`, which may stand anywhere.
+std::string take_after(Words& words, std::string_view key, const std::string& otherwise) {
+    const auto found = std::ranges::find(words, key);
+    if (found == words.end()) {
+        return otherwise;
+    }
+    if (std::next(found) == words.end()) {
+        throw Error(fmt::format("{} needs a value", key));
+    }
+    std::string value = *std::next(found);
+    words.erase(found, std::next(found, 2));
+    return value;
+}
+
+std::uint64_t number(const std::string& text) {
+    std::uint64_t value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc{} || end != text.data() + text.size()) {
+        throw Error(fmt::format("{} is no number", text));
+    }
+    return value;
+}
+
+/// "20ms", "1.5s", "3us".
+Nanoseconds duration(const std::string& text) {
+    size_t used = 0;
+    const double value = std::stod(text, &used);
+    const std::map<std::string, Nanoseconds> units{
+        {"us", kMicrosecond}, {"ms", kMillisecond}, {"s", kSecond}};
+    const auto unit = units.find(text.substr(used));
+    if (unit == units.end()) {
+        throw Error(fmt::format("{} is no time: us, ms or s", text));
+    }
+    return static_cast<Nanoseconds>(value * static_cast<double>(unit->second));
+}
+
+Transport transport(const std::string& name) {
+    for (const Transport one :
+         {Transport::kUdp, Transport::kTcp, Transport::kTls, Transport::kStatelessTcp}) {
+        if (transport_name(one) == name) {
+            return one;
+        }
+    }
+    throw Error(fmt::format("{} is no transport", name));
+}
+
+bool is_transport(const std::string& word) {
+    return word == "udp" || word == "tcp" || word == "tls" || word == "stateless-tcp";
+}
+
+constexpr std::array<std::pair<std::string_view, Action>, 14> kActions{{
+    {"answer", Action::kAnswer},
+    {"truncate", Action::kTruncate},
+    {"servfail", Action::kServfail},
+    {"drop", Action::kDrop},
+    {"twice", Action::kTwice},
+    {"garbage", Action::kGarbage},
+    {"stranger", Action::kStranger},
+    {"close", Action::kClose},
+    {"hang-up", Action::kHangUp},
+    {"reset", Action::kReset},
+    {"refuse", Action::kRefuse},
+    {"ignore", Action::kIgnore},
+    {"read-nothing", Action::kReadNot},
+    {"bad-length", Action::kBadLength},
+}};
+
+Action action(const std::string& word) {
+    const auto* const found =
+        std::ranges::find(kActions, word, &std::pair<std::string_view, Action>::first);
+    if (found == kActions.end()) {
+        throw Error(fmt::format("a server cannot {}", word));
+    }
+    return found->second;
+}
+
+void set_field(Message& message, const FieldDescriptor& field, const std::string& value) {
+    const auto& reflection = *message.GetReflection();
+    switch (field.cpp_type()) {
+    case FieldDescriptor::CPPTYPE_BOOL:
+        return reflection.SetBool(&message, &field, value == "true");
+    case FieldDescriptor::CPPTYPE_INT64:
+        return reflection.SetInt64(&message, &field, duration(value));
+    case FieldDescriptor::CPPTYPE_UINT64:
+        return reflection.SetUInt64(&message, &field, number(value));
+    case FieldDescriptor::CPPTYPE_UINT32:
+        return reflection.SetUInt32(&message, &field, static_cast<std::uint32_t>(number(value)));
+    case FieldDescriptor::CPPTYPE_STRING:
+        return field.is_repeated() ? reflection.AddString(&message, &field, value)
+                                   : reflection.SetString(&message, &field, value);
+    default:
+        throw Error(fmt::format("{} cannot be set", field.name()));
+    }
+}
+
+/// Options are fields of wire::Options, times without their "_ns"; "tls.resume" is one of Tls.
+void set_option(Message& message, const std::string& name, const std::string& value) {
+    const size_t dot = name.find('.');
+    const auto& fields = *message.GetDescriptor();
+    const std::string key = name.substr(0, dot);
+    const FieldDescriptor* field = fields.FindFieldByName(key);
+    field = field == nullptr ? fields.FindFieldByName(key + "_ns") : field;
+    if (field == nullptr) {
+        throw Error(fmt::format("{} is no option", key));
+    }
+    if (dot == std::string::npos) {
+        set_field(message, *field, value);
+    } else {
+        set_option(*message.GetReflection()->MutableMessage(&message, field), name.substr(dot + 1),
+                   value);
+    }
+}
+
+class Player {
+public:
+    Player() : network_(timeline_, rules_, tls_), parent_(timeline_) {
+        options_.set_server_v4("192.0.2.53:53");
+        options_.set_server_v6("[2001:db8::53]:53");
+        options_.set_timeout_ns(5 * kSecond);
+        options_.set_idle_timeout_ns(20 * kSecond);
+        options_.set_max_lateness_ns(kSecond);
+        options_.set_source_mode("addresses");
+        options_.mutable_tls()->set_verify(false);
+        query_.name = "here";
+        query_.run = "scenario";
+        query_.results = folder_.path();
+        query_.waiter.early = 0;
+    }
+
+    void obey(const std::string& line) {
+        Words words = words_of(line);
+        const std::string word = take(words);
+        if (word == "option") {
+            const std::string name = take(words);
+            set_option(options_, name, take(words));
+        } else if (word == "rtt") {
+            network_.set_round_trip(duration(take(words)));
+        } else if (word == "descriptors") {
+            host_.descriptors = number(take(words));
+        } else if (word == "prefix") {
+            query_.prefixes.push_back(SourcePrefix::parse(take(words)).value());
+        } else if (word == "ahead") {
+            ahead_ = duration(take(words));
+        } else if (word == "show-credit") {
+            parent_.show_credit();
+        } else if (word == "server") {
+            add_rule(words);
+        } else if (word == "query" || word == "close") {
+            add_query(words, word == "close");
+        } else if (word == "at") {
+            const Nanoseconds time = kStart + duration(take(words));
+            timeline_.in(time - timeline_.now(), [this, words] { happen(words); });
+            return;
+        } else {
+            throw Error(fmt::format("{} is not known", word));
+        }
+        if (!words.empty()) {
+            throw Error(fmt::format("{} is not expected here", words.front()));
+        }
+    }
+
+    std::vector<std::string> run() {
+        std::ranges::stable_sort(queries_, {}, &Query::due);
+        for (size_t i = 0; i < queries_.size(); ++i) {
+            queries_[i].sequence = i;
+        }
+        network_.watch_parent([this] { return parent_.readable(); });
+        parent_.play(options_, queries_, ahead_);
+        Process(query_, host_, parent_, network_).run();
+        tell_ends();
+        return timeline_.transcript();
+    }
+
+private:
+    /// [udp|tcp|tls] [NAME] ACTION [at ADDRESS] [after TIME] [times N]
+    void add_rule(Words& words) {
+        Rule rule{.name = "*"};
+        rule.after = duration(take_after(words, "after", "0s"));
+        rule.address = take_after(words, "at", "");
+        if (const std::string times = take_after(words, "times", ""); !times.empty()) {
+            rule.times = number(times);
+        }
+        if (!words.empty() && is_transport(words.front())) {
+            rule.transport = transport(take(words));
+        }
+        if (words.size() == 2) {
+            rule.name = take(words);
+        }
+        rule.action = action(take(words));
+        rules_.add(rule);
+    }
+
+    /// TIME SOURCE [TRANSPORT] NAME [id N] [connection N] [idle N] [copies N]
+    void add_query(Words& words, bool close) {
+        const Nanoseconds due = duration(take(words));
+        const std::string source = take(words);
+        const std::uint64_t copies = number(take_after(words, "copies", "1"));
+        const auto id = static_cast<std::uint16_t>(
+            number(take_after(words, "id", std::to_string(queries_.size() + 1))));
+        Query query = make_query(0, due, {});
+        query.connection = number(take_after(words, "connection", "0"));
+        query.idle_class = static_cast<std::uint16_t>(number(take_after(words, "idle", "0")));
+        query.source.address = IpAddress::parse(source).value();
+        query.source_id = sources_.emplace(source, sources_.size()).first->second;
+        if (!words.empty() && is_transport(words.front())) {
+            query.transport = transport(take(words));
+        }
+        if (!close) {
+            const std::string name = take(words);
+            query.message = messages_.emplace_back(make_message(id, name, kTypeA));
+            query.destination.address.family = query.source.address.family;
+        }
+        for (std::uint64_t n = 0; n < copies; ++n) {
+            queries_.push_back(query);
+        }
+    }
+
+    void happen(Words words) {
+        const std::string who = take(words);
+        const std::string what = take(words);
+        timeline_.note("-- {} {}{}", who, what, words.empty() ? "" : " " + words.front());
+        if (who == "server") {
+            what == "stops" ? network_.stop_server() : network_.start_server();
+        } else if (who == "link") {
+            what == "cut" ? network_.cut_link() : network_.restore_link();
+        } else if (who == "clock") {
+            timeline_.step_realtime(duration(what));
+        } else if (who == "connection") {
+            network_.end_flow(static_cast<unsigned>(number(what)), action(take(words)));
+        } else if (who == "parent" && what == "silent") {
+            parent_.fall_silent();
+        } else if (who == "parent" && what == "gone") {
+            parent_.leave();
+        } else if (who == "parent" && what == "aborts") {
+            parent_.abort("a scenario wants it");
+        } else {
+            throw Error(fmt::format("{} {} is not known", who, what));
+        }
+    }
+
+    void tell_ends() {
+        timeline_.note("end: {}", parent_.report().clean() ? "clean" : parent_.report().because());
+        for (const RqRecord& record : read_rq(folder_.path() + "/queries-here-0.rq").records) {
+            timeline_.say(describe_record(record));
+        }
+        std::string counts = "counts:";
+        const auto& message = parent_.report().counts();
+        const auto& fields = *message.GetDescriptor();
+        for (int i = 0; i < fields.field_count(); ++i) {
+            const auto value = message.GetReflection()->GetUInt64(message, fields.field(i));
+            counts += value == 0 ? "" : fmt::format(" {} {}", fields.field(i)->name(), value);
+        }
+        timeline_.say(counts);
+    }
+
+    [[nodiscard]] std::string describe_record(const RqRecord& record) const {
+        constexpr std::array kStatus{"?",           "answered",          "timed out",
+                                     "send failed", "connection failed", "skipped"};
+        constexpr std::array kMarks{
+            "reused", "opened", "retried",   "clock-step", "behind",  "id-rewritten", "ended-early",
+            "waited", "hedged", "hedge-won", "fallback",   "resumed", "early-data",   "unsure"};
+        std::string text =
+            fmt::format("{}: {}", question_name(queries_.at(record.sequence).message),
+                        kStatus.at(static_cast<size_t>(record.status)));
+        if (record.send != 0) {
+            text += fmt::format(" sent {:.6f}", static_cast<double>(record.send - kStart) / 1e9);
+        }
+        if (record.latency >= 0) {
+            text += fmt::format(" latency {:.6f}", static_cast<double>(record.latency) / 1e9);
+        }
+        for (size_t bit = 0; bit < kMarks.size(); ++bit) {
+            text += (record.marks >> bit & 1U) != 0 ? fmt::format(" {}", kMarks.at(bit)) : "";
+        }
+        return text;
+    }
+
+    ScratchFolder folder_;
+    Timeline timeline_;
+    Rules rules_;
+    MemoryTlsServer tls_{ServerOptions{.early_data = 4096}};
+    SimulatedNetwork network_;
+    SimulatedParent parent_;
+    wire::Options options_;
+    QueryOptions query_;
+    HostState host_;
+    Nanoseconds ahead_ = 2 * kSecond;
+    std::deque<std::vector<std::uint8_t>> messages_;
+    std::map<std::string, std::uint32_t> sources_;
+    std::vector<Query> queries_;
+};
+
+bool says_nothing(const std::string& line) {
+    const size_t first = line.find_first_not_of(" \t");
+    return first == std::string::npos || line[first] == '#';
+}
+
+} // namespace
+
+Scenario read_scenario(const std::string& path) {
+    std::ifstream in(path);
+    if (!in) {
+        throw SystemError("open " + path);
+    }
+    Scenario scenario;
+    bool divided = false;
+    for (std::string line; std::getline(in, line);) {
+        if (divided) {
+            scenario.expected.push_back(line);
+            continue;
+        }
+        scenario.head += line + "\n";
+        divided = line == kDivider;
+        if (!divided && !says_nothing(line)) {
+            scenario.script.push_back(line);
+        }
+    }
+    return scenario;
+}
+
+std::vector<std::string> play(const Scenario& scenario) {
+    Player player;
+    for (const std::string& line : scenario.script) {
+        try {
+            player.obey(line);
+        } catch (const std::exception& error) {
+            throw Error(fmt::format("{}: {}", line, error.what()));
+        }
+    }
+    return player.run();
+}
+
+} // namespace reprise::querier::testing
