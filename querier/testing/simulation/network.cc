@@ -12,6 +12,8 @@
 #include "querier/testing/simulation/server.hh"
 #include "querier/transport.hh"
 
+#include <openssl/ssl.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cstdint>
@@ -150,12 +152,13 @@ public:
             std::copy_n(flow_->inbox.begin(), size, buffer.begin());
             flow_->inbox.erase(flow_->inbox.begin(),
                                flow_->inbox.begin() + static_cast<ssize_t>(size));
-            return {.bytes = buffer.first(size), .stamp = network_.clock().pair().realtime};
+            return {
+                .bytes = buffer.first(size), .stamp = network_.clock().pair().realtime, .error = 0};
         }
         if (flow_->error != 0) {
-            return {.error = std::exchange(flow_->error, 0)};
+            return {.bytes = {}, .stamp = 0, .error = std::exchange(flow_->error, 0)};
         }
-        return {.error = flow_->fin || flow_->broken ? 0 : EAGAIN};
+        return {.bytes = {}, .stamp = 0, .error = flow_->fin || flow_->broken ? 0 : EAGAIN};
     }
 
     int take_error() override { return std::exchange(flow_->error, 0); }
@@ -177,7 +180,7 @@ std::uint32_t events_of(const Flow& flow) {
     if (flow.broken) {
         return EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR;
     }
-    std::uint32_t events = flow.connected && !flow.reads_not ? EPOLLOUT : 0U;
+    std::uint32_t events = flow.connected && flow.unread < kWindow ? EPOLLOUT : 0U;
     events |= flow.inbox.empty() && !flow.fin ? 0U : EPOLLIN;
     return events | (flow.fin ? EPOLLRDHUP : 0U);
 }
@@ -287,7 +290,9 @@ OpenedStream SimulatedNetwork::connect(const Endpoint& server,
         arrive();
     }
     return {.socket = std::make_unique<SimulatedStream>(*this, flow),
-            .call = {.before = now, .after = now}};
+            .call = {.before = now, .after = now},
+            .error = 0,
+            .not_ours = false};
 }
 
 void SimulatedNetwork::deliver(const FlowPtr& flow, std::vector<std::uint8_t> bytes) {
@@ -339,9 +344,7 @@ void SimulatedNetwork::begin(const FlowPtr& flow) {
     timeline_.in(rule.after + one_way_, [this, flow] {
         flow->connected = true;
         flow->unanswered = 0;
-        const bool blocked = std::exchange(flow->reads_not, false);
-        raise(flow); // it may write until the window is full
-        flow->reads_not = blocked;
+        raise(flow);
     });
 }
 
@@ -357,6 +360,11 @@ void SimulatedNetwork::serve(const FlowPtr& flow) {
         auto out = flow->tls->feed(std::exchange(flow->heard, {}));
         if (!out.empty()) {
             send_bytes(flow, std::move(out));
+        }
+        if (SSL_is_init_finished(flow->tls->ssl()) != 0) {
+            for (const auto& message : std::exchange(flow->unsaid, {})) {
+                send_bytes(flow, flow->tls->say(message));
+            }
         }
         const auto& all = flow->tls->heard();
         plain.assign(all.begin() + static_cast<ssize_t>(flow->tls_taken), all.end());
@@ -407,7 +415,11 @@ void SimulatedNetwork::say(const FlowPtr& flow, std::vector<std::uint8_t> messag
         const auto size = static_cast<std::uint16_t>(message.size());
         message.insert(message.begin(),
                        {static_cast<std::uint8_t>(size >> 8U), static_cast<std::uint8_t>(size)});
-        send_bytes(flow, flow->tls ? flow->tls->say(message) : message);
+        if (flow->tls && SSL_is_init_finished(flow->tls->ssl()) == 0) {
+            flow->unsaid.push_back(std::move(message)); // it answers when hands are shaken
+        } else {
+            send_bytes(flow, flow->tls ? flow->tls->say(message) : message);
+        }
     }
     if (action == Action::kClose || action == Action::kHangUp) {
         finish(flow);

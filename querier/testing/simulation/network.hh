@@ -43,7 +43,8 @@ struct Flow {
     std::vector<std::uint8_t> inbox; ///< arrived, to be read by the client
     std::vector<std::uint8_t> heard; ///< by the server, not yet a whole message
     std::unique_ptr<MemoryTlsServer::Session> tls;
-    size_t tls_taken = 0; ///< of what the session heard
+    size_t tls_taken = 0;                          ///< of what the session heard
+    std::vector<std::vector<std::uint8_t>> unsaid; ///< answers to early data
 };
 
 using FlowPtr = std::shared_ptr<Flow>;

@@ -80,6 +80,7 @@ void SimulatedParent::hand_out() {
     while (handed_ < queries_.size() && credit_.records > 0 && block.count() < kBlockRecords &&
            kStart + queries_[handed_].due <= timeline_.now() + ahead_) {
         const size_t before = block.records().size();
+        queries_told_ += queries_[handed_].is_close() ? 0U : 1U;
         append_record(*block.mutable_records(), queries_[handed_++]);
         block.set_count(block.count() + 1);
         --credit_.records;
@@ -91,7 +92,7 @@ void SimulatedParent::hand_out() {
     }
     if (handed_ == queries_.size() && !std::exchange(ended_, true)) {
         wire::Frame end;
-        end.mutable_end()->set_queries(handed_);
+        end.mutable_end()->set_queries(queries_told_);
         tell(std::move(end));
     }
     if (!ended_) {

@@ -62,6 +62,7 @@ private:
     wire::Options options_;
     std::vector<Query> queries_;
     size_t handed_ = 0;
+    std::uint64_t queries_told_ = 0; ///< without closes
     Nanoseconds ahead_ = 0;
     Credit credit_;
     bool ended_ = false;

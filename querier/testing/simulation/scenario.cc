@@ -201,6 +201,8 @@ public:
             host_.descriptors = number(take(words));
         } else if (word == "prefix") {
             query_.prefixes.push_back(SourcePrefix::parse(take(words)).value());
+        } else if (word == "lead") {
+            timeline_.begin(duration(take(words)));
         } else if (word == "ahead") {
             ahead_ = duration(take(words));
         } else if (word == "show-credit") {
@@ -236,7 +238,8 @@ public:
 private:
     /// [udp|tcp|tls] [NAME] ACTION [at ADDRESS] [after TIME] [times N]
     void add_rule(Words& words) {
-        Rule rule{.name = "*"};
+        Rule rule;
+        rule.name = "*";
         rule.after = duration(take_after(words, "after", "0s"));
         rule.address = take_after(words, "at", "");
         if (const std::string times = take_after(words, "times", ""); !times.empty()) {

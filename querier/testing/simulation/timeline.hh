@@ -29,6 +29,9 @@ public:
         return {.monotonic = now_, .realtime = now_ - kStart + kRealStart + stepped_};
     }
 
+    /// How long before kStart it begins.
+    void begin(Nanoseconds before) { now_ = kStart - before; }
+
     /// Somebody sets the realtime clock.
     void step_realtime(Nanoseconds by) { stepped_ += by; }
 
