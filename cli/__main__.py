@@ -17,6 +17,7 @@ from cli.errors import (
     discard,
     hold_interrupts,
     interrupt_in_order,
+    tell,
 )
 from cli.tools import bench, fuzz, package, spread, trace_info
 from cli.zones import world
@@ -175,7 +176,7 @@ def _end(arguments: list[str]) -> int:
         status = run_command(build_parser().parse_args(arguments))
         sys.stdout.flush()
     except RepriseError as error:
-        complain(error.line())
+        tell(error)
         return error.status
     except BrokenPipeError:
         discard(1)  # the reader of our output left; nothing more to say
@@ -183,7 +184,7 @@ def _end(arguments: list[str]) -> int:
     except OSError as error:
         discard(1)
         where = f"{error.filename}: " if error.filename else "cannot write the output: "
-        complain(f"reprise: error: {where}{error.strerror or error}; check the disk's space and permissions")
+        tell(RepriseError(f"{where}{error.strerror or error}", "check the disk's space and permissions"))
         return EXIT_FAILED
     return status
 

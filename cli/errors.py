@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
+import json
 import os
 import signal
 import sys
@@ -33,7 +35,26 @@ class UsageError(RepriseError):
         super().__init__(what, hint, EXIT_USAGE)
 
 
-def want(good: bool, what: str, hint: str) -> None:
+def tell(error: RepriseError) -> None:
+    """Writes an error's line to standard error. Where the environment has REPRISE_ERRORS=json, a line of
+    JSON for whoever started us follows.
+    """
+    complain(error.line())
+    if os.environ.get("REPRISE_ERRORS") == "json":
+        complain(json.dumps({"error": error.what, "hint": error.mend}))
+
+
+def read_told(text: str) -> tuple[str, str] | None:
+    """What happened and how to fix it, as the last line of JSON among a program's last lines says it."""
+    for line in reversed(text.splitlines()):
+        if line.startswith('{"error": '):
+            with contextlib.suppress(ValueError, KeyError, TypeError):
+                told = json.loads(line)
+                return str(told["error"]), str(told["hint"])
+    return None
+
+
+def want(good: bool, what: str, mend: str) -> None:
     """A usage error unless `good`."""
     if not good:
         raise UsageError(what, hint)

@@ -10,6 +10,7 @@
 #include "core/clock.hh"
 #include "core/credit.hh"
 #include "core/error.hh"
+#include "core/log.hh"
 #include "core/record.hh"
 #include "core/replay.pb.h"
 #include "core/tree/fanout.hh"
@@ -24,6 +25,7 @@
 #include <cstdio>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 
 namespace reprise::controller {
@@ -44,6 +46,8 @@ constexpr size_t kMostUnsent = 64UL << 20U;
 constexpr std::uint64_t kReportRoom = 256UL << 10U;      ///< bytes of controller.json
 constexpr std::uint64_t kReportRoomQuerier = 2UL << 10U; ///< what it says of a querier
 constexpr std::uint64_t kReportRoomOffset = 64;          ///< and of a host each second
+constexpr std::string_view kTroubleHint =
+    "what came before is replayed and counted; copy or capture the trace again";
 /// Between two looks at the window: long enough for whole blocks, short against the window.
 constexpr Nanoseconds kStep = 10 * kMillisecond;
 
@@ -332,7 +336,11 @@ int Controller::finish() {
     if (report.clean) {
         return 0;
     }
-    fmt::print(stderr, "reprise-controller: error: {}\n", report.because_text());
+    Complaint first = complaint(report.because.front());
+    if (!feed.trouble.empty() && report.because.front().ends_with(feed.trouble)) {
+        first = {.what = report.because.front(), .hint = std::string(kTroubleHint)};
+    }
+    print_error("reprise-controller", report.because_text(), first);
     return 1;
 }
 

@@ -1,13 +1,16 @@
 #include "core/log.hh"
 
 #include "core/error.hh"
+#include "core/result_file.hh"
 
 #include <fmt/format.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
 #include <csignal>
+#include <cstddef>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <memory>
 #include <string>
@@ -24,6 +27,28 @@ void init_log(std::string_view program) {
     spdlog::set_default_logger(std::move(logger));
 }
 
+Complaint complaint(std::string_view text) {
+    const std::size_t end = text.rfind("; ");
+    if (end == std::string_view::npos) {
+        return {.what = std::string(text), .hint = ""};
+    }
+    return {.what = std::string(text.substr(0, end)), .hint = std::string(text.substr(end + 2))};
+}
+
+void print_error(std::string_view program, std::string_view text, const Complaint& parts) {
+    fmt::print(stderr, "{}: error: {}\n", program, text);
+    const char* form =
+        std::getenv("REPRISE_ERRORS"); // NOLINT(concurrency-mt-unsafe): set by nobody
+    if (form != nullptr && std::string_view(form) == "json") {
+        fmt::print(stderr, "{{\"error\": {}, \"hint\": {}}}\n", json_string(parts.what),
+                   json_string(parts.hint));
+    }
+}
+
+void print_error(std::string_view program, std::string_view text) {
+    print_error(program, text, complaint(text));
+}
+
 int run_main(std::string_view program, int (*body)(int, char**), int argc, char** argv) {
     try {
         signal(SIGPIPE,
@@ -31,10 +56,10 @@ int run_main(std::string_view program, int (*body)(int, char**), int argc, char*
         init_log(program);
         return body(argc, argv);
     } catch (const UsageError& error) {
-        fmt::print(stderr, "{}: error: {}\n", program, error.what());
+        print_error(program, error.what());
         return 2;
     } catch (const std::exception& error) {
-        fmt::print(stderr, "{}: error: {}\n", program, error.what());
+        print_error(program, error.what());
         return 1;
     }
 }

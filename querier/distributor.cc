@@ -6,6 +6,7 @@
 #include "core/credit.hh"
 #include "core/error.hh"
 #include "core/frame.hh"
+#include "core/log.hh"
 #include "core/record.hh"
 #include "core/replay.pb.h"
 #include "core/tree/block_frame.hh"
@@ -462,7 +463,7 @@ int Distributor::finish() {
     if (unclean_.empty()) {
         return 0;
     }
-    fmt::print(stderr, "reprise-querier: error: {}\n", unclean_);
+    print_error("reprise-querier", unclean_);
     return 1;
 }
 

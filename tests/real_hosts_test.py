@@ -24,10 +24,10 @@ import pytest
 
 from cli import linux, programs
 from cli.errors import RepriseError
-from cli.executor import hoststeps, netns
+from cli.executor import figures, hoststeps, netns
 from cli.plan import guards, hierarchy_network, network
 from cli.plan.network import Host, Link, Network, Route
-from cli.plan.planned import RUN, HostStep
+from cli.plan.planned import RUN, Figure, HostStep
 from cli.servers import nftables
 from tests import command, packets
 from tests.bed import Bed, synth, wait_for
@@ -278,7 +278,10 @@ def test_nothing_leaves_real_hosts_and_the_operator_stays_connected(site: Site, 
     for step in plan["finish"]:
         if step["id"].startswith("guard-"):
             site.carry_out(step["host"], step["apply"])
-    leaks = {(one.host, one.what.rpartition(" ")[2]) for one in hoststeps.guarded(site.bed.results)}
+    counted_figures = [Figure(**one) for one in plan["figures"]]
+    leaks = {
+        (one.host, one.what.rpartition(" ")[2]) for one in figures.leaks(counted_figures, site.bed.results)
+    }
     assert leaks == {(SERVER, "dns_ports)"), (SERVER, "elsewhere)"), (CLIENT, "dns_ports)")}
     for step in reversed(plan["setup"]):
         site.carry_out(step["host"], step["undo"])

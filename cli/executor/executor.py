@@ -9,7 +9,6 @@ queriers keep their results.
 
 from __future__ import annotations
 
-import json
 import os
 import select
 import selectors
@@ -22,22 +21,17 @@ from pathlib import Path
 
 from cli import linux, progress
 from cli.errors import EXIT_FAILED, Interrupted, RepriseError
-from cli.executor import hoststeps, netns, processes, ready, sockdiag, workers
+from cli.executor import figures, hoststeps, netns, processes, ready, sockdiag, workers
 from cli.executor.outcome import Outcome
-from cli.executor.processes import Child, Launch, last_line
+from cli.executor.processes import Child, Launch
 from cli.executor.sandbox import STOP
 from cli.executor.space import Space
-from cli.executor.words import in_keys, judged, last_words, parts, step_error
-from cli.plan import delay
-from cli.plan.planned import RESULTS, RUN, Folder, HostStep, Plan, Process, Step
-from cli.zones import zone_plan
+from cli.executor.words import end_of, ended, in_terms, last_words, told
+from cli.plan.planned import RESULTS, RUN, Folder, HostStep, Plan, Process, Step, Terms
 
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _POLL_S = 0.05  # between two checks of readiness
-_ESSENTIAL = {"server", "meta"}  # roles without which going on is pointless
-_QUERIER = "reprise-querier"
-_QUERIER_END_S = 5.0  # for queriers whose distributor was killed: they still write their records
-_SILENCE_S = 10.0  # a controller that lasts so long after its last distributor hangs
+_OUTLIVE_S = 5.0  # for what outlives a process that was killed: queriers still write their records
 
 
 class Executor:
@@ -46,6 +40,7 @@ class Executor:
     def __init__(self, plan: Plan, runtime: Path, results: Path, life: int, seen: Path | None = None) -> None:
         """`seen`: the results as the programs see them."""
         self._plan = plan
+        self._planned = {process.id: process for process in plan.processes}
         self._names = {RUN: str(runtime), RESULTS: str(seen or results)}
         self._results = results
         self._space = Space(results)
@@ -141,8 +136,6 @@ class Executor:
             path.chmod(int(file.mode, 8))
         for step in self._plan.prepare:
             self._run_step(step)
-        planned = self._results / "zones/plan.json"
-        self._warn(zone_plan.warnings(zone_plan.read_report(planned)) if planned.exists() else [])
 
     def _warn(self, found: Sequence[str]) -> None:
         for warning in found:
@@ -164,7 +157,16 @@ class Executor:
         if not self._wait(lambda: not child.running, step.timeout_s):
             raise RepriseError(f"{step.title} took over {step.timeout_s:g} s", f"see {self._show(log)}")
         if child.exit != 0:
-            raise step_error(step, child, self._show(log))
+            what, hint = ended(step, log)
+            what, hint = (self._told(one, step.terms) for one in (what, hint))
+            raise RepriseError(
+                f"{step.title} failed: {what or end_of(child)}", hint or f"see {self._show(log)}"
+            )
+        if step.warnings:
+            self._warn(Path(self._fill(step.warnings)).read_text(encoding="utf-8").splitlines())
+
+    def _told(self, text: str, terms: str) -> str:
+        return in_terms(text, self._plan.terms.get(terms, Terms()), self._fill)
 
     def _set_up(self) -> None:
         """The hosts' own set-up; the namespaces vanish, so that nothing is undone here."""
@@ -180,7 +182,7 @@ class Executor:
         for step in self._plan.begin:
             self._carry_out(step)
         complaints = {process.id: process.complaints for process in self._plan.processes}
-        self._workers = workers.of_plan(self._children.values(), complaints, _ESSENTIAL)
+        self._workers = workers.of_plan(filter(self._is_essential, self._children.values()), complaints)
 
     def _finish(self) -> None:
         """What is read off the hosts at the end; a run that failed before it began has nothing to read."""
@@ -204,10 +206,8 @@ class Executor:
                     raise RepriseError(*trouble)
                 self._progress.phase("replaying")
                 self.outcome.started = True
-            elif process.role in ("server", "distributor", "meta"):
-                self._progress.phase(f"starting {process.role} on {process.host}")
-            elif process.ready.kind == "exit":
-                self._progress.phase(f"waiting for {process.id}")
+            elif process.title:
+                self._progress.phase(process.title)
             self._start(process)
 
     def _start(self, process: Process, turn: int = 0) -> None:
@@ -237,32 +237,28 @@ class Executor:
         end = time.monotonic() + process.ready.timeout_s
         while (missing := ready.problem(process, self._hosts, child)) is not None:
             self._wait(lambda: not child.running, _POLL_S)
-            what, hint = None, ""
+            what, hints = None, [process.ready.hint]
             if not child.running and (process.ready.kind != "exit" or child.exit != 0):
-                what = f"{process.id} ended before it was ready ({linux.describe_exit(child.exit or 0)})"
+                what = f"{process.id} ended before it was ready ({end_of(child)})"
             elif time.monotonic() > end:
                 what = f"{process.id} was not ready within {process.ready.timeout_s:g} s ({missing})"
-                hint = "raise server.ready_s, " if child.role in _ESSENTIAL else ""
+                hints.insert(0, process.ready.late_hint)
             if what is not None:
-                raise RepriseError(what + last_words(child), hint + self._look_at(process, child))
+                hints.append(self._look_at(process, child))
+                raise RepriseError(what + last_words(process, child), ", ".join(filter(None, hints)))
             if process.ready.kind == "exit" and (trouble := self._trouble()) is not None:
                 raise RepriseError(*trouble)  # an hour may pass, and what it needs may die
-        if process.ready.refuse:
-            refused = ready.refused(process.ready.refuse, child.log)
-            if refused and process.ready.hint:
-                raise RepriseError(f"{process.id}: {refused}", process.ready.hint)
-            self._warn([f"{process.id}: {refused}"] if refused else [])
+        if (wanted := process.ready.refused) is not None and (refused := ready.refused(wanted, child.log)):
+            if wanted.hint:
+                raise RepriseError(f"{process.id}: {refused}", wanted.hint)
+            self._warn([f"{process.id}: {refused}"])
 
     def _look_at(self, process: Process, child: Child) -> str:
         """Where to look for why it did not start; its configuration is kept beside its log."""
         for path in map(Path, map(self._fill, process.files)):
             if path.is_file():
                 shutil.copyfile(path, child.log.parent / path.name)
-        see = f"see {self._show(child.log)}"
-        world = self._plan.experiment.world
-        if world is not None and world.resolver_config and child.role == "server":
-            return f"correct hierarchy.resolver_config, {see}"
-        return see
+        return f"see {self._show(child.log)}"
 
     # --- the run ------------------------------------------------------------------------------------------
 
@@ -299,13 +295,12 @@ class Executor:
         self._restart_the_dead()
         self._workers.look()
         for child in self._children.values():
-            if child.role in _ESSENTIAL and not child.running:
-                end = linux.describe_exit(child.exit or 0)
-                what = f"{child.id} died during the run ({end}){last_words(child)}"
+            if self._is_essential(child) and not child.running:
+                what = self._death_of(child)
                 self.outcome.server_died = what
                 return what, f"see {self._show(child.log)}"
         if self._left_alone():
-            return "the controller does not react", "see what stopped it, and run it again"
+            return f"the {self._plan.main} does not react", "see what stopped it, and run it again"
         return self._space.trouble()
 
     def _restart_the_dead(self) -> None:
@@ -315,46 +310,41 @@ class Executor:
             if child.running:
                 continue
             child.replaced = True
-            end = linux.describe_exit(child.exit or 0)
-            what = f"{child.id} died during the run ({end}){last_words(child)}"
+            what = self._death_of(child)
             if child.turn >= planned[child.id].restarts:
                 raise RepriseError(what, f"see {self._show(child.log)}")
             self.outcome.because.append(f"{what}, and was started again")
             self._start(planned[child.id], child.turn + 1)
 
+    def _is_essential(self, child: Child) -> bool:
+        return child.id in self._planned and self._planned[child.id].essential
+
+    def _death_of(self, child: Child) -> str:
+        return f"{child.id} died during the run ({end_of(child)}){last_words(self._planned[child.id], child)}"
+
     def _has_records(self) -> bool:
         """Whether the start was announced: queriers open their records then."""
-        return any(self._results.glob("queries-*.rq"))
+        return any(self._results.glob(self._plan.records))
 
     def _left_alone(self) -> bool:
-        """Whether the main process goes on long after every distributor has ended: it hangs."""
-        distributors = [child for child in self._children.values() if child.role == "distributor"]
-        if not distributors or any(child.running for child in distributors):
+        """Whether the main process goes on long after all that it needs has ended: it hangs."""
+        main = self._planned[self._plan.main]
+        needed = [child for child in self._children.values() if child.id in main.after]
+        if not main.silence_s or not needed or any(child.running for child in needed):
             return False
         self._alone_since = self._alone_since or time.monotonic()
-        return time.monotonic() - self._alone_since > _SILENCE_S
+        return time.monotonic() - self._alone_since > main.silence_s
 
     def _judge_main(self, main: Child) -> None:
-        """The controller's first reason where it ended in order, otherwise the error that ended it.
-
-        All its reasons are in controller.json, and so in the report.
-        """
+        """The error that ended the main process, if any; all reasons of a replay are in a file of its own."""
         if main.exit == 0:
             return
-        see = f"see {self._show(main.log)}"
-        if self._main_because:
-            self.outcome.fail(*(in_keys(one, main.id) for one in judged(self._first_reason(), see)))
-            return
-        what, hint = (in_keys(one, main.id) for one in parts(last_line(main.log)))
-        exit_words = f"{main.id} ended with {linux.describe_exit(main.exit or 0)}"
-        self.outcome.fail(what or exit_words, hint or see)
-
-    def _first_reason(self) -> str:
-        try:
-            told = json.loads((self._results / "controller.json").read_text(encoding="utf-8"))["because"]
-        except (OSError, ValueError, KeyError):
-            told = []
-        return str(told[0]) if told else self._main_because
+        process = self._planned[main.id]
+        said = told(main.log) or (self._main_because, "")
+        what, hint = (self._told(one, process.terms) for one in said)
+        self.outcome.fail(
+            what or f"{main.id} ended with {end_of(main)}", hint or f"see {self._show(main.log)}"
+        )
 
     # --- the end ------------------------------------------------------------------------------------------
 
@@ -367,20 +357,17 @@ class Executor:
                 self._stop(child, process)
 
     def _stop_all(self) -> None:
-        """In the opposite order of the start; distributors get time to end by themselves."""
+        """In the opposite order of the start."""
         self._forget_wishes()
-        planned = {process.id: process for process in self._plan.processes}
         running = [child for child in reversed(list(self._children.values())) if child.running]
         for child in running:
-            process = planned.get(child.id)
-            if process is None:
+            if child.id in self._planned:
+                self._stop(child, self._planned[child.id])
+            else:
                 child.signal(signal.SIGKILL)
-                continue
-            if process.role == "distributor" and self._has_records():
-                self._wait(lambda child=child: not child.running, process.stop.wait_s)  # type: ignore[misc]
-            self._stop(child, process)
-        self._wait(lambda: not processes.named(_QUERIER), _QUERIER_END_S)
-        self._collect(planned)
+        left = {process.leaves for process in self._plan.processes if process.leaves}
+        self._wait(lambda: not any(map(processes.named, left)), _OUTLIVE_S)
+        self._collect()
 
     def _forget_wishes(self) -> None:
         """A wish to stop that came while the last figures were read is fulfilled already; taken for a second
@@ -393,7 +380,8 @@ class Executor:
     def _stop(self, child: Child, process: Process) -> None:
         if not child.running:
             return
-        if process.stop.settle_s and self.outcome.started:
+        reached = self._has_records() if process.stop.settle_with == "records" else self.outcome.started
+        if process.stop.settle_s and reached:
             self._wait(lambda: not child.running, process.stop.settle_s)
         child.stopped_by_us = True
         child.signal(signal.Signals[process.stop.signal])
@@ -404,9 +392,9 @@ class Executor:
             child.signal(signal.SIGKILL)
             self._wait(lambda: not child.running, 5.0)
 
-    def _collect(self, planned: dict[str, Process]) -> None:
+    def _collect(self) -> None:
         """Book-keeping: what each process used, and whether it ended as it should."""
-        for child in (one for one in self._children.values() if one.id in planned):
+        for child in (one for one in self._children.values() if one.id in self._planned):
             self.outcome.processes.append(
                 {
                     "id": child.id,
@@ -420,33 +408,24 @@ class Executor:
             if child.id != self._plan.main and not child.stopped_by_us:
                 self._note_early_end(child)
         if self._plan.network.kind == "namespaces" and self._hosts.descriptors:
-            self.outcome.because += delay.dropped(self._results)
+            self.outcome.because += figures.reasons(self._plan.figures, self._results)
             self._count_leaks()
 
     def _count_leaks(self) -> None:
         """What had no route out, and what the hosts' guards stopped; the report says why."""
-        found = hoststeps.guarded(self._results)
+        found = figures.leaks(self._plan.figures, self._results)
         for host, count in netns.refused_packets(self._hosts).items():
-            found.append(hoststeps.Leak(host, count, "were meant for outside: no route leads there"))
+            found.append(figures.Leak(host, count, "were meant for outside: no route leads there"))
         self.outcome.leaks = [asdict(one) for one in found]
         self.outcome.leaked_packets = sum(one.packets for one in found)
 
     def _note_early_end(self, child: Child) -> None:
-        if child.replaced or self._ended_well(child):
-            return
-        if child.role == "distributor" and child.exit in (0, 1):
-            return  # its verdict reaches the results through the controller
-        if self.outcome.error is None:
-            words = f"{child.id} ended early ({linux.describe_exit(child.exit or 0)}){last_words(child)}"
+        process = self._planned[child.id]
+        if not child.replaced and child.exit not in process.ends and self.outcome.error is None:
+            words = f"{child.id} ended early ({end_of(child)}){last_words(process, child)}"
             self.outcome.fail(words, f"see {self._show(child.log)}")
 
     # --- small things -------------------------------------------------------------------------------------
-
-    def _ended_well(self, child: Child) -> bool:
-        """Whether it had one thing to do and has done it."""
-        return child.exit == 0 and any(
-            one.id == child.id and one.ready.kind == "exit" for one in self._plan.processes
-        )
 
     def _child(self, ident: str) -> Child:
         return next(child for child in self._children.values() if child.id == ident)

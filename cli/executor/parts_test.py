@@ -19,11 +19,12 @@ from cli import linux, programs, progress
 from cli.errors import RepriseError
 from cli.executor import netns, ready, sockdiag
 from cli.executor.processes import Child, last_line
-from cli.executor.words import judged, last_words, parts
+from cli.executor.words import ended, in_terms, last_words
 from cli.experiment.experiment import Server
 from cli.plan import certificates
 from cli.plan import network as networks
-from cli.plan.planned import Process, Ready
+from cli.plan.planned import Process, Ready, Step, Terms
+from cli.plan.server_plan import FIRST_COMPLAINT
 from cli.servers.servers import Service, Site, bind_config, nsd_config, tcp_count
 from cli.tools import doctor
 from cli.tools.counts import Counts, Timed, junit, longest
@@ -253,11 +254,44 @@ def test_packages_that_only_some_commands_need_are_no_fault() -> None:
     assert (none.state, none.detail, none.hint) == ("missing", "c", "apt-get install c")
 
 
-def test_what_and_mend_of_a_programs_last_line() -> None:
-    text = "reprise-controller: error: trace x is not a pcap file: cut; got 6; copy it again"
-    assert parts(text) == ("trace x is not a pcap file: cut; got 6", "copy it again")
-    assert parts("reprise-querier: error: it hangs") == ("it hangs", "")
-    assert parts("notice: nsd started; ready") == ("", "")
+def test_what_a_program_of_ours_told_at_its_end(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text(
+        "event=begin\nreprise-x: error: trace x is no pcap file: cut; got 6; copy it again\n"
+        '{"error": "trace x is no pcap file: cut; got 6", "hint": "copy it again"}\nevent=end\n'
+    )
+    step = Step("x", "doing x", ())
+    assert ended(step, log) == ("trace x is no pcap file: cut; got 6", "copy it again")
+    log.write_text("notice: nsd started\n{}\n\n")
+    assert ended(step, log) == ("{}", "")
+    assert ended(step, tmp_path / "none") == ("", "")
+
+
+def test_errors_are_told_in_the_terms_of_the_experiment() -> None:
+    def filled(text: str) -> str:
+        return text.replace("@run@", "/tmp/x")
+
+    terms = Terms({"--hedge": "replay.hedge_ms", "@run@/rules.toml": "[mutate]"})
+    assert in_terms("--hedge needs --peers", terms, filled) == "replay.hedge_ms needs --peers"
+    assert in_terms("/tmp/x/rules.toml:7: no kind", terms, filled) == "[mutate]: no kind"
+    synth = Terms({"see --help": "see its help", "--help": "--help"}, "synth.")
+    assert in_terms("no --tcp-share, see --help", synth, filled) == "no synth.tcp_share, see its help"
+
+
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        (
+            "zone x: loaded\nbad.zone:3: unknown type: failed\nfailed, 1 error\n",
+            "bad.zone:3: unknown type: failed",
+        ),
+        ("\nno such zone\nsee the manual\n", "no such zone"),
+    ],
+)
+def test_a_zone_checkers_first_complaint_is_told(tmp_path: Path, lines: str, words: str) -> None:
+    log = tmp_path / "log"
+    log.write_text(lines)
+    assert ended(Step("checkzone", "checking", (), reason=FIRST_COMPLAINT), log) == (words, "")
 
 
 @pytest.mark.parametrize(
@@ -274,7 +308,8 @@ def test_what_and_mend_of_a_programs_last_line() -> None:
 def test_a_servers_complaint_of_its_configuration_is_told(tmp_path: Path, lines: str, words: str) -> None:
     log = tmp_path / "log"
     log.write_text(lines)
-    assert last_words(Child("server", "server", "server", 1, log)) == f": {words}"
+    server = Process("server", "server", "server", (), reason=r"[\w-]+\.conf:\d+: .+")
+    assert last_words(server, Child("server", "server", "server", 1, log)) == f": {words}"
 
 
 def test_what_a_log_said_before_a_restart_counts_no_more(tmp_path: Path) -> None:
@@ -285,16 +320,6 @@ def test_what_a_log_said_before_a_restart_counts_no_more(tmp_path: Path) -> None
     assert ready.problem(process, netns.Hosts(), child) is not None
     log.write_text("event=ready\nevent=ready\n")
     assert ready.problem(process, netns.Hosts(), child) is None
-
-
-def test_what_and_mend_of_a_controllers_reason() -> None:
-    assert judged("behind schedule by 2 s; lower the rate", "see LOG") == (
-        "behind schedule by 2 s",
-        "lower the rate",
-    )
-    assert judged("interrupted", "see LOG") == ("interrupted", "see LOG")
-    cut = "trace: the trace is cut or corrupt after 7 packets: truncated; tried to read 2"
-    assert judged(cut, "see LOG")[0] == cut
 
 
 def test_output_that_nobody_reads_stops_nothing() -> None:

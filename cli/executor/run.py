@@ -61,7 +61,7 @@ def _planned(options: argparse.Namespace, management: Management | None = None) 
 def command_run(options: argparse.Namespace) -> int:
     """Runs an experiment to its results; 0 only when the run is clean."""
     plan = _planned(options)
-    for warning in warnings(plan.experiment):
+    for warning in plan.warnings:
         complain(f"reprise: warning: {warning}")
     runtime = sandbox.runtime_folder()
     folder = _make_folder(options.output, plan.run)
@@ -74,16 +74,6 @@ def command_run(options: argparse.Namespace) -> int:
     if plan.user:
         privileges.give_back(folder.partial)
     return _finish(folder, status)
-
-
-def warnings(experiment: Experiment) -> list[str]:
-    """What makes a clean run say less than it seems to."""
-    replay = experiment.replay
-    if experiment.world is None or (replay.speed == 1 and replay.rate == 0 and not replay.fast):
-        return []
-    return [
-        "the trace's times are changed and TTLs are not: cached answers live longer or shorter than they did"
-    ]
 
 
 def run_name(experiment: Experiment) -> str:
@@ -113,9 +103,7 @@ def inside(plan: Plan, host: dict[str, Any], runtime: Path, results: Path, life:
     descriptors = machine.raise_descriptors()
     planned = _json(plans.as_json(plan))
     try:
-        # The user's lines of a resolver's configuration stand in the plan, and may have secrets.
-        secret = plan.experiment.world is not None and plan.experiment.world.resolver_config is not None
-        whole_file.write(results / "plan.json", planned, mode=0o600 if secret else 0o644)
+        whole_file.write(results / "plan.json", planned, mode=0o600 if plan.private else 0o644)
         room = whole_file.Reserved(results / "manifest.json", len(planned) + _MANIFEST_ROOM)
         seen = privileges.lend(results, runtime) if plan.user else results
         executor = Executor(plan, runtime, results, life, seen)
@@ -170,7 +158,7 @@ def manifest(plan: Plan, host: dict[str, Any], outcome: Outcome) -> dict[str, An
         "warmup_s": plan.experiment.sample.warmup_s,
         "leaked_packets": outcome.leaked_packets,
         "leaks": outcome.leaks,
-        "warnings": [*warnings(plan.experiment), *outcome.warnings],
+        "warnings": [*plan.warnings, *outcome.warnings],
     }
 
 

@@ -117,9 +117,6 @@ def _complaints(server: _Server) -> list[str]:
     return list(dict.fromkeys(lines))
 
 
-def of_plan(children: Iterable[Child], complaints: Mapping[str, str], roles: Iterable[str]) -> Watch:
-    """Of the running processes of some roles; `complaints` by their ids."""
-    wanted = set(roles)
-    return Watch(
-        (child, complaints.get(child.id, "")) for child in children if child.role in wanted and child.running
-    )
+def of_plan(children: Iterable[Child], complaints: Mapping[str, str]) -> Watch:
+    """Of those processes that run; `complaints` by their ids."""
+    return Watch((child, complaints.get(child.id, "")) for child in children if child.running)

@@ -11,14 +11,13 @@ A step may be carried out twice, and its undo leaves the host as it was.
 
 from __future__ import annotations
 
-import json
 import os
-from pathlib import Path
+from collections.abc import Iterable
 
 from cli.errors import RepriseError
 from cli.experiment.experiment import Experiment, Rtt, Tls
 from cli.plan import host_settings, network, privileges
-from cli.plan.planned import RESULTS, RUN, Facts, HostStep, Process, Ready, Step, Stop, shell
+from cli.plan.planned import RESULTS, RUN, Facts, Figure, HostStep, Process, Ready, Step, Stop, shell
 
 SOURCES = f"{RESULTS}/rtts.tsv"  # by = "source": the trace's round trips as a table
 TUN = "reprise1"
@@ -95,19 +94,17 @@ def check_device(device: str = _DEVICE) -> None:
         ) from None
 
 
-def dropped(results: Path) -> list[str]:
-    """What proxies of any kind had to drop, in words: a run that lost packets by itself is not clean."""
-    found = []
-    for path in sorted((*results.glob("delay-*.json"), *results.glob("proxy-*.json"))):
-        try:
-            packets = json.loads(path.read_text(encoding="utf-8"))["packets"]
-            full, late = int(packets["overflow"]), int(packets["unread"])
-        except (OSError, ValueError, KeyError, TypeError):
-            continue  # a proxy that died tells of its end itself
-        name = path.stem.rpartition("-")[0]
-        found += [f"{name} dropped {full} packets: its delay line was full"] if full else []
-        found += [f"{name} dropped {late} packets that came faster than it could read"] if late else []
-    return found
+def figures(processes: Iterable[Process]) -> tuple[Figure, ...]:
+    """What proxies of any kind had to drop: a run that lost packets by itself is not clean."""
+    return tuple(
+        Figure(f"{one.id}-*.json", one.id, f"packets.{key}", f"{one.id} dropped {{count}} packets{why}")
+        for one in processes
+        if one.role == "proxy"
+        for key, why in (
+            ("overflow", ": its delay line was full"),
+            ("unread", " that came faster than it could read"),
+        )
+    )
 
 
 def _hosts(experiment: Experiment) -> tuple[str, ...]:

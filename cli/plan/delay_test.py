@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from cli.errors import RepriseError
+from cli.executor import figures
 from cli.experiment.experiment import Experiment, Hierarchy, Replay, Rtt, Server, Tls
 from cli.plan import delay, network, plan
-from cli.plan.planned import RESULTS, Facts, Plan
+from cli.plan.planned import RESULTS, Facts, Plan, Process
 
 FACTS = Facts(
     "run",
@@ -90,7 +91,11 @@ def test_what_proxies_dropped_is_told(tmp_path: Path) -> None:
         packets = {"packets": {"overflow": overflow, "unread": unread}}
         (tmp_path / f"{name}.json").write_text(json.dumps(packets), encoding="ascii")
     (tmp_path / "delay-server2-0.json").write_text("{", encoding="ascii")
-    assert delay.dropped(tmp_path) == [
+    proxies = [
+        Process(name, "proxy", "h", ())
+        for name in ("delay-server", "delay-server2", "proxy-meta1", "proxy-server")
+    ]
+    assert figures.reasons(delay.figures(proxies), tmp_path) == [
         "delay-server dropped 3 packets: its delay line was full",
         "proxy-meta1 dropped 4 packets that came faster than it could read",
     ]

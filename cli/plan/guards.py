@@ -20,7 +20,7 @@ from cli.errors import want
 from cli.experiment import addresses
 from cli.experiment.experiment import Experiment, Tls
 from cli.plan import delay, hierarchy_network, hierarchy_setup, network
-from cli.plan.planned import RESULTS, RUN, File, HostStep, Management, shell
+from cli.plan.planned import RESULTS, RUN, Figure, File, HostStep, Management, shell
 from cli.servers import nftables
 
 _TUNNELS = (hierarchy_setup.TUN, delay.TUN)
@@ -147,6 +147,24 @@ def counters(experiment: Experiment, management: Management | None) -> tuple[Hos
     return tuple(
         HostStep(f"guard-{host}-counters", host, (shell(listing, f"{RESULTS}/guard-{host}.json"),))
         for host in _guarded(experiment, management)
+    )
+
+
+def figures(experiment: Experiment, management: Management | None) -> tuple[Figure, ...]:
+    """What the guards stopped, and what they cannot tell."""
+    unread = "may have left unseen: its guard cannot be read"
+    return tuple(
+        Figure(
+            f"guard-{host}.json",
+            host,
+            name,
+            f"{words} (guard's counter {name})",
+            "nft",
+            leak=True,
+            unreadable=unread,
+        )
+        for host in _guarded(experiment, management)
+        for name, words in nftables.GUARD_WORDS.items()
     )
 
 

@@ -20,13 +20,27 @@ from cli.plan import (
     hierarchy_network,
     hierarchy_setup,
     host_counters,
+    mutation,
     network,
     privileges,
     server_plan,
 )
 from cli.plan.hierarchy_setup import PLAN, WORLD
 from cli.plan.network import Network
-from cli.plan.planned import RESULTS, RUN, Facts, File, Folder, HostStep, Process, Ready, Step, Stop, shell
+from cli.plan.planned import (
+    RESULTS,
+    RUN,
+    Facts,
+    File,
+    Folder,
+    HostStep,
+    Process,
+    Ready,
+    Refused,
+    Step,
+    Stop,
+    shell,
+)
 from cli.servers import resolvers, servers
 from cli.zones import zone_plan
 
@@ -154,6 +168,7 @@ def steps(experiment: Experiment, facts: Facts) -> list[Step]:
                 **facts.module_env,
                 "REPRISE_PROGRAMS": str(Path(facts.programs["reprise-zonebuilder"]).parent),
             },
+            warnings=f"{PLAN}/warnings.txt",
         ),
         Step("keep", "keeping the plan", keep),
     ]
@@ -195,6 +210,8 @@ def _plan_options(experiment: Experiment, facts: Facts) -> tuple[str, ...]:
         str(world.edns_size),
         *(() if world.minimal_responses else ("--full-responses",)),
         "--need-root",
+        "--warnings",
+        f"{PLAN}/warnings.txt",
         "--folder",
         f"{RUN}/meta{{}}",
         "--user",
@@ -312,8 +329,8 @@ def _meta(experiment: Experiment, facts: Facts, number: int, host: str) -> Proce
     else:
         argv = facts.module("cli.servers.slots", facts.programs["nsd"], f"{PLAN}/nsd-{number}.list")
         ready, env = Ready("log", text="event=ready", timeout_s=experiment.server.ready_s), facts.module_env
-    hint = "" if world.skip_bad else _SKIP
-    ready = dataclasses.replace(ready, refuse=REFUSED[world.engine], hint=hint)
+    refused = Refused(REFUSED[world.engine], "zone{s} did not load", "" if world.skip_bad else _SKIP)
+    ready = dataclasses.replace(ready, refused=refused)
     return Process(
         host,
         "meta",
@@ -354,6 +371,7 @@ def _proxy(experiment: Experiment, facts: Facts, side: str, number: int, host: s
 
 
 def _resolver(experiment: Experiment, facts: Facts, number: int, host: str, kind: str) -> Process:
+    world = _world(experiment)
     config, user = f"{RUN}/resolver-{number}.conf", facts.users.get(PROGRAMS[kind], "")
     commands: dict[str, tuple[str, ...]] = {
         "bind": (
@@ -370,6 +388,7 @@ def _resolver(experiment: Experiment, facts: Facts, number: int, host: str, kind
         port=experiment.server.port,
         addresses=server_plan.addresses(experiment),
         origin=".",
+        hint="correct hierarchy.resolver_config" if world.resolver_config else "",
         source=host if experiment.rtt else network.client(number),  # answers to clients are late
         timeout_s=experiment.server.ready_s,
         udp=experiment.replay.transport not in ("tcp", "stateless-tcp"),
@@ -416,12 +435,10 @@ def _capture(facts: Facts) -> Process:
 
 
 def _warm(experiment: Experiment, facts: Facts, number: int, host: str) -> Process:
-    from cli.plan import plan  # noqa: PLC0415  (the plan is made of this)
-
     argv = facts.module(
         "cli.plan.warm",
         facts.programs["reprise-mutator"],
-        plan.played_path(experiment),
+        mutation.played_path(experiment),
         "--server",
         network.SERVICE_V4,
         *(text for port in experiment.replay.ports for text in ("--port", str(port))),

@@ -12,12 +12,13 @@ import pytest
 
 from cli import programs
 from cli.errors import RepriseError, UsageError
-from cli.executor import hoststeps, ready
+from cli.executor import figures, ready
 from cli.experiment.experiment import Experiment, Hierarchy, Server, Topology, World, load
+from cli.plan import guards
 from cli.plan.hierarchy import REFUSED
 from cli.plan.hierarchy_network import link_addresses, upstream
 from cli.plan.plan import as_json, make
-from cli.plan.planned import Facts, Management, Plan
+from cli.plan.planned import Facts, Management, Plan, Refused
 from cli.servers import meta_servers, nftables, resolver_stats, resolvers
 from cli.servers.meta_servers import MetaSite
 from cli.servers.nftables import Pair
@@ -277,12 +278,13 @@ def test_what_guards_counted_names_host_and_counter(tmp_path: Path) -> None:
 
     (tmp_path / "guard-server.json").write_text(counted(3))
     (tmp_path / "guard-meta1.json").write_text(counted(0))
-    (found,) = hoststeps.guarded(tmp_path)
+    counted_here = guards.figures(BASE, None)
+    (found,) = figures.leaks(counted_here, tmp_path)
     assert (found.host, found.packets) == ("server", 3)
     assert "to ports 53, 853 or 443" in found.what
     assert "guard's counter dns_ports" in found.what
     (tmp_path / "guard-meta1.json").write_text("cut")
-    first = hoststeps.guarded(tmp_path)[0]
+    first = figures.leaks(counted_here, tmp_path)[-1]
     assert (first.host, first.what) == ("meta1", "may have left unseen: its guard cannot be read")
 
 
@@ -431,10 +433,11 @@ def test_refused_zones_are_read_off_the_log(tmp_path: Path) -> None:
         "1 zone a.com/IN/c3: loading from master file /w/a.com.zone failed: syntax error\n"
         "2 zone b.com/IN: loading from master file /w/b failed: no SOA\n3 zone c.com/IN/c1: loaded serial 1\n"
     )
-    assert ready.refused(REFUSED["bind"], log) == "2 zones did not load: a.com (syntax error), b.com (no SOA)"
+    bind, nsd = (Refused(REFUSED[engine], "zone{s} did not load") for engine in ("bind", "nsd"))
+    assert ready.refused(bind, log) == "2 zones did not load: a.com (syntax error), b.com (no SOA)"
     log.write_text("[x] nsd[2]: error: zone bad.com file bad.zone read with 1 errors\n")
-    assert "bad.com" in ready.refused(REFUSED["nsd"], log)
-    assert ready.refused(REFUSED["nsd"], tmp_path / "none") == ""
+    assert "bad.com" in ready.refused(nsd, log)
+    assert ready.refused(nsd, tmp_path / "none") == ""
 
 
 def test_counters_of_all_proxies_of_a_host_are_added(tmp_path: Path) -> None:

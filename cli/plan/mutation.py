@@ -14,6 +14,18 @@ CHANGED = f"{RESULTS}/trace.rps"
 REPORT = f"{RESULTS}/mutate.json"
 
 
+def trace_path(experiment: Experiment) -> str:
+    """The trace as it is given; one that is made lies in the results."""
+    if experiment.generate is not None:
+        return f"{RESULTS}/generated.tsv"
+    return experiment.trace or f"{RESULTS}/trace.pcap"
+
+
+def played_path(experiment: Experiment) -> str:
+    """The trace that is replayed: a changed one lies in the results."""
+    return CHANGED if experiment.mutate else trace_path(experiment)
+
+
 def files(experiment: Experiment) -> tuple[File, ...]:
     """The rules written in the experiment, as a rule file."""
     mutate = experiment.mutate

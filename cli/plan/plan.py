@@ -12,6 +12,7 @@ from typing import Any
 
 from cli.experiment.experiment import Experiment, as_dict
 from cli.plan import (
+    checks,
     delay,
     generated,
     guards,
@@ -22,6 +23,7 @@ from cli.plan import (
     privileges,
     replay_options,
     server_plan,
+    terms,
 )
 from cli.plan.network import Network
 from cli.plan.planned import (
@@ -42,6 +44,8 @@ from cli.plan.planned import (
 CONTROL_PORT = 8053
 _SHARED_PORT = 18053  # first control port where all processes share the machine's own network
 LOOPBACK = "127.0.0.1"
+_SILENCE_S = 10.0  # a controller that lasts so long after its last distributor hangs
+_CONFIG_LINE = r"[\w-]+\.conf:\d+: .+"  # a server's complaint of its configuration, from the file's name on
 
 
 def make(experiment: Experiment, facts: Facts, management: Management | None = None) -> Plan:
@@ -54,6 +58,8 @@ def make(experiment: Experiment, facts: Facts, management: Management | None = N
     before = (*delay.processes(experiment, facts), *side.processes(experiment, facts))
     distributors = tuple(_distributor(experiment, facts, index, before) for index in clients)
     controller = _controller(experiment, facts, distributors)
+    steps = _steps(experiment, facts)
+    processes = (*before, *distributors, *_client_samplers(experiment, facts), controller)
     net = _network(experiment, management)
     return Plan(
         run=facts.run,
@@ -70,14 +76,13 @@ def make(experiment: Experiment, facts: Facts, management: Management | None = N
             *side.files(experiment, facts),
             *mutation.files(experiment),
         ),
-        prepare=tuple(
-            dataclasses.replace(one, argv=privileges.command(one, experiment, facts))
-            for one in _steps(experiment, facts)
-        ),
-        processes=tuple(
-            dataclasses.replace(one, argv=privileges.command(one, experiment, facts))
-            for one in (*before, *distributors, *_client_samplers(experiment, facts), controller)
-        ),
+        prepare=tuple(_step(one, experiment, facts) for one in steps),
+        processes=tuple(_process(one, experiment, facts) for one in processes),
+        checks=tuple(checks.of(experiment, facts, steps, processes)),
+        figures=(*delay.figures(processes), *guards.figures(experiment, management)),
+        warnings=_warnings(experiment),
+        terms=terms.of(experiment),
+        private=bool(facts.resolver_config),  # the user's lines may have secrets
         user=facts.user,
         main=controller.id,
         setup=(
@@ -94,6 +99,50 @@ def make(experiment: Experiment, facts: Facts, management: Management | None = N
             *_of_world(hierarchy.finish, experiment, facts),
             *host_counters.read(net),
         ),
+    )
+
+
+def _step(one: Step, experiment: Experiment, facts: Facts) -> Step:
+    """The step with its rights, and with what its messages mean."""
+    return dataclasses.replace(
+        one,
+        argv=privileges.command(one, experiment, facts),
+        env=_env(one, facts),
+        terms=one.id if one.id in (terms.SYNTH, terms.MUTATE) else terms.EXPERIMENT,
+    )
+
+
+def _process(one: Process, experiment: Experiment, facts: Facts) -> Process:
+    """The process with its rights, and with what its start and its end mean for the run."""
+    essential = one.role in ("server", "meta")
+    once = one.ready.kind == "exit"
+    title = f"starting {one.role} on {one.host}" if essential or one.role == "distributor" else ""
+    ready = dataclasses.replace(one.ready, late_hint="raise server.ready_s") if essential else one.ready
+    return dataclasses.replace(
+        one,
+        argv=privileges.command(one, experiment, facts),
+        env=_env(one, facts),
+        ready=ready,
+        title=f"waiting for {one.id}" if once else title,
+        essential=essential,
+        ends=one.ends or ((0,) if once else ()),
+        reason=_CONFIG_LINE if essential else "",
+    )
+
+
+def _env(one: Step | Process, facts: Facts) -> dict[str, str]:
+    """Our own programs end with their error in a form for whoever started them."""
+    ours = {facts.python, *(path for name, path in facts.programs.items() if name.startswith("reprise-"))}
+    return {**one.env, **({"REPRISE_ERRORS": "json"} if one.argv[0] in ours else {})}
+
+
+def _warnings(experiment: Experiment) -> tuple[str, ...]:
+    """What makes a clean run say less than it seems to."""
+    replay = experiment.replay
+    if experiment.world is None or (replay.speed == 1 and replay.rate == 0 and not replay.fast):
+        return ()
+    return (
+        "the trace's times are changed and TTLs are not: cached answers live longer or shorter than they did",
     )
 
 
@@ -132,18 +181,6 @@ def _file_json(file: File) -> dict[str, str]:
     return {"path": file.path, **body, "mode": file.mode}
 
 
-def trace_path(experiment: Experiment) -> str:
-    """The trace as it is given; one that is made lies in the results."""
-    if experiment.generate is not None:
-        return f"{RESULTS}/generated.tsv"
-    return experiment.trace or f"{RESULTS}/trace.pcap"
-
-
-def played_path(experiment: Experiment) -> str:
-    """The trace that is replayed: a changed one lies in the results."""
-    return mutation.CHANGED if experiment.mutate else trace_path(experiment)
-
-
 def _steps(experiment: Experiment, facts: Facts) -> tuple[Step, ...]:
     world = experiment.world
     steps = hierarchy.steps(experiment, facts) if world else []
@@ -153,15 +190,17 @@ def _steps(experiment: Experiment, facts: Facts) -> tuple[Step, ...]:
             "synth",
             *replay_options.synth(_synth_options(experiment)),
             "-o",
-            trace_path(experiment),
+            mutation.trace_path(experiment),
         )
         steps.append(Step("synth", "making the trace", argv))
     if experiment.generate is not None and experiment.mutate is not None:
-        words = generated.arguments(experiment.generate, experiment.wants_recursion, trace_path(experiment))
+        words = generated.arguments(
+            experiment.generate, experiment.wants_recursion, mutation.trace_path(experiment)
+        )
         argv = facts.module("cli.plan.generated", *words)
         steps.append(Step("generate", "making the queries", argv, facts.module_env))
-    steps += mutation.steps(experiment, facts, trace_path(experiment))
-    steps += delay.steps(experiment, facts, played_path(experiment))
+    steps += mutation.steps(experiment, facts, mutation.trace_path(experiment))
+    steps += delay.steps(experiment, facts, mutation.played_path(experiment))
     steps += [] if world else server_plan.steps(experiment, facts)
     hosts = [
         f"{network.client(index)}={_control_address(experiment, index)}"
@@ -243,7 +282,9 @@ def _distributor(experiment: Experiment, facts: Facts, index: int, before: tuple
         argv,
         after=tuple(one.id for one in before),
         ready=Ready("listen", port=port),
-        stop=Stop("SIGTERM", 10.0),
+        stop=Stop("SIGTERM", 10.0, settle_s=10.0, settle_with="records"),
+        ends=(0, 1),  # its verdict reaches the results through the controller
+        leaves="reprise-querier",
     )
 
 
@@ -273,7 +314,7 @@ def _controller(experiment: Experiment, facts: Facts, distributors: tuple[Proces
     addresses = (network.SERVICE_V4, network.SERVICE_V6) if experiment.own_server else server.addresses
     argv = (
         facts.programs["reprise-controller"],
-        *replay_options.trace_or_generator(experiment, played_path(experiment)),
+        *replay_options.trace_or_generator(experiment, mutation.played_path(experiment)),
         "--run-id",
         facts.run,
         *children,
@@ -306,6 +347,8 @@ def _controller(experiment: Experiment, facts: Facts, distributors: tuple[Proces
         argv,
         after=tuple(one.id for one in distributors),
         stop=Stop("SIGINT", 15.0),
+        silence_s=_SILENCE_S,
+        terms=terms.CONTROLLER,
     )
 
 

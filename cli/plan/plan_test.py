@@ -291,7 +291,7 @@ def test_json_has_the_documented_keys_and_nothing_private() -> None:
     value = json.loads(
         json.dumps(as_json(make(dataclasses.replace(ZONED, server=Server(kind="bind", zone="/z")), FACTS)))
     )
-    assert value["schema"] == 1
+    assert value["schema"] == 2
     assert {"run", "experiment", "network", "files", "prepare", "processes", "main"} <= set(value)
     assert value["files"][1] == {"path": "@run@/named", "from": "/bin/named", "mode": "0755"}
     assert "PRIVATE KEY" not in json.dumps(value)

@@ -1,4 +1,8 @@
-"""What a plan is made of, and the facts it is made from: values only."""
+"""What a plan is made of, and the facts it is made from: values only.
+
+Whoever carries out a plan needs nothing else: also how to tell that a process is ready, what its messages
+mean in the experiment's own words, what to warn of and what to count at the end are in it.
+"""
 
 from __future__ import annotations
 
@@ -7,18 +11,34 @@ from dataclasses import dataclass, field
 from cli.experiment.experiment import Experiment
 from cli.plan.network import Network
 
-SCHEMA = 1
+SCHEMA = 2
 RUN = "@run@"
 RESULTS = "@results@"
 
 
 @dataclass(frozen=True)
 class Stop:
-    """How a process is ended: seconds of rest, then the signal, and the seconds before SIGKILL."""
+    """How a process is ended: seconds in which it may end by itself, where the main process has been started
+    or, with `settle_with` "records", where there are records; then the signal, and the seconds before
+    SIGKILL.
+    """
 
     signal: str = "SIGTERM"
     wait_s: float = 5.0
     settle_s: float = 0.0
+    settle_with: str = "replay"
+
+
+@dataclass(frozen=True)
+class Refused:
+    """What a server does not take: a regular expression with the groups `what` and `why` for lines of its
+    log, and what to say of them. Where there is a hint they end the run before it begins, otherwise they are
+    a warning.
+    """
+
+    pattern: str
+    title: str
+    hint: str = ""
 
 
 @dataclass(frozen=True)
@@ -30,8 +50,7 @@ class Ready:
     (where `udp`) and TLS (where `tls_port` is not 0); answers: the same, and any answer will do; exit: the
     process has ended well, its work was all there was to do.
 
-    `refuse`: a regular expression with a group `what` and a group `why`; lines of the log that match it when
-    the process is ready end the run before it begins, with `hint`; without a hint they are warnings.
+    `hint`: how to fix that it ended before it was ready; `late_hint`: that it was not ready in time.
     """
 
     kind: str = "none"
@@ -43,8 +62,9 @@ class Ready:
     timeout_s: float = 20.0
     udp: bool = True
     tls_port: int = 0
-    refuse: str = ""
     hint: str = ""
+    late_hint: str = ""
+    refused: Refused | None = None
 
 
 @dataclass(frozen=True)
@@ -68,13 +88,20 @@ class Folder:
 
 @dataclass(frozen=True)
 class Step:
-    """Work done to its end before any process starts; `title` is shown while it lasts."""
+    """Work done to its end before any process starts; `title` is shown while it lasts.
+
+    `terms` and `reason`: as in Process. `warnings`: a file with a warning a line, read when the step has
+    ended.
+    """
 
     id: str
     title: str
     argv: tuple[str, ...]
     env: dict[str, str] = field(default_factory=dict)
     timeout_s: float = 3_600.0
+    terms: str = ""
+    reason: str = ""
+    warnings: str = ""
 
 
 @dataclass(frozen=True)
@@ -105,6 +132,15 @@ class Process:
     `restarts`: how often it is started again when it dies during the run, which is not clean then; `@turn@`
     in its command line is the number of the start, from 0. `complaints`: a regular expression; lines of its
     log during the replay that match it make the run unclean.
+
+    `title`: shown when it is started. `essential`: the run ends when it does, and is not clean when a
+    process below it ends. `ends`: exit statuses with which it may end before it is stopped. `silence_s`: of
+    the main process, for how long it may go on when all those that it comes after have ended (0 = as long as
+    it likes). `leaves`: a program whose processes may outlive it, and are waited for.
+
+    A program whose environment has REPRISE_ERRORS=json ends with its error as a line of JSON. Of others it
+    is the first match of `reason` in the log, or the log's last line. `terms`: the name of the plan's terms
+    in which its messages are told.
     """
 
     id: str
@@ -119,6 +155,52 @@ class Process:
     timeout_s: float = 0.0
     restarts: int = 0
     complaints: str = ""
+    title: str = ""
+    essential: bool = False
+    ends: tuple[int, ...] = ()
+    silence_s: float = 0.0
+    leaves: str = ""
+    reason: str = ""
+    terms: str = ""
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What programs name otherwise than the experiment: texts, files (with a line number behind them), and
+    options; an option without a name here gets the `prefix`, without its dashes.
+    """
+
+    names: dict[str, str] = field(default_factory=dict)
+    prefix: str = ""
+
+
+@dataclass(frozen=True)
+class Check:
+    """A command line that only looks at options, before anything else starts; its complaint is a usage
+    error.
+    """
+
+    argv: tuple[str, ...]
+    terms: str = ""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A number in JSON files of the results, for a host or process `subject`; when it is not 0 the run is
+    not clean, and `text` says why, with the number at `{count}`.
+
+    kind "json": `key` is the way to it, its names joined by dots; "nft": the name of a counter in what `nft
+    -j list counters` prints. `leak`: the number is one of packets that left their way. `unreadable`: what it
+    means when a file cannot be read ("" = nothing).
+    """
+
+    files: str
+    subject: str
+    key: str
+    text: str
+    kind: str = "json"
+    leak: bool = False
+    unreadable: str = ""
 
 
 @dataclass(frozen=True)
@@ -127,7 +209,8 @@ class Plan:
 
     `setup` comes after `prepare` and before the processes; `begin` when everything but the main process has
     been started and is ready, `finish` when the main process has ended and everything else still runs.
-    `user`: who owns the results while the run lasts ("" = ours).
+    `user`: who owns the results while the run lasts ("" = ours). `records`: the files in the results that
+    are there as soon as queries are recorded. `private`: the plan holds what only its user may read.
     """
 
     run: str
@@ -141,6 +224,12 @@ class Plan:
     setup: tuple[HostStep, ...] = ()
     begin: tuple[HostStep, ...] = ()
     finish: tuple[HostStep, ...] = ()
+    checks: tuple[Check, ...] = ()
+    figures: tuple[Figure, ...] = ()
+    warnings: tuple[str, ...] = ()
+    terms: dict[str, Terms] = field(default_factory=dict)
+    records: str = "queries-*.rq"
+    private: bool = False
     user: str = ""
     schema: int = SCHEMA
 

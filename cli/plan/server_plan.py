@@ -10,6 +10,8 @@ from cli.servers.servers import COMPLAINTS, Service, Site, bind_config, nsd_conf
 NAME = "server.reprise.test"  # in the certificate of our own server
 AUTHORITY = f"{RUN}/tls/server-ca.pem"
 _CERTIFICATE = f"{RUN}/server/server"
+# Of a zone checker: its first line with an error, or the first of all; its later lines only sum up.
+FIRST_COMPLAINT = r"(?i)\A\s*(?![\s\S]*(?:error|fail))\S.*|\S.*(?:error|fail).*|(?:error|fail).*"
 _CAPTURE_SETTLE_S = 1.5  # tcpdump fetches packets once a second and loses those it has not fetched
 
 
@@ -57,7 +59,7 @@ def _address_steps(experiment: Experiment, facts: Facts) -> list[Step]:
     server, transport = experiment.server, experiment.replay.transport
     port = (experiment.tls or Tls()).port if transport == "tls" else server.port
     other = ("--transport", transport) if _connections_only(experiment) else ()
-    argv = facts.module("cli.executor.ready", "--port", str(port), *other, *server.addresses)
+    argv = facts.module("cli.servers.ask", "--port", str(port), *other, *server.addresses)
     return [Step("ask", "asking the server", argv, facts.module_env)]
 
 
@@ -90,7 +92,7 @@ def _zone_steps(experiment: Experiment, facts: Facts) -> list[Step]:
         if server.kind == "nsd"
         else (facts.programs["named-checkzone"], "-i", "none", "-k", "ignore")
     )
-    steps.append(Step("checkzone", "checking the zone", (*check, facts.origin, zone)))
+    steps.append(Step("checkzone", "checking the zone", (*check, facts.origin, zone), reason=FIRST_COMPLAINT))
     return steps
 
 

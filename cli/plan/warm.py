@@ -19,7 +19,7 @@ import dns.message
 import dns.rdataclass
 import dns.rdatatype
 
-from cli.errors import RepriseError
+from cli.errors import RepriseError, tell
 
 _AT_ONCE = 200
 _TRIES = 2
@@ -125,7 +125,7 @@ def main(arguments: list[str]) -> int:
     sys.stderr.write(f"level=info event=warm asked={asked} answered={answered}\n")
     if hopeless:
         what = f"{_HOPELESS:,} questions in a row got no answer"
-        sys.stderr.write(RepriseError(what, "see the logs of the resolver and of its proxy").line() + "\n")
+        tell(RepriseError(what, "see the logs of the resolver and of its proxy"))
     return 1 if hopeless else 0
 
 

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from cli import programs
-from cli.errors import EXIT_FAILED, RepriseError
+from cli.errors import EXIT_FAILED, RepriseError, tell
 from cli.servers.nftables import NAT, counters
 from cli.servers.resolvers import STATISTICS_PORT
 from report import whole_file
@@ -168,17 +168,17 @@ def main(arguments: list[str]) -> int:
         own = when_idle(read, options.folder) if options.idle else read(options.folder)
         path = of_nftables() if options.nft else of_proxy(options.proxy, options.proxy_prefix)
     except RepriseError as error:
-        sys.stderr.write(error.line() + "\n")
+        tell(error)
         return error.status
     except (OSError, ValueError, KeyError, StopIteration) as error:
         what = f"cannot read what {options.kind} has counted: {type(error).__name__}: {error}"
-        sys.stderr.write(RepriseError(what, "see its log").line() + "\n")
+        tell(RepriseError(what, "see its log"))
         return EXIT_FAILED
     try:
         whole_file.write(options.out, json.dumps({"schema": 1, **own, **path}, indent=2) + "\n")
     except OSError as error:
         what = f"cannot write {options.out}: {error.strerror}"
-        sys.stderr.write(RepriseError(what, "make room for results").line() + "\n")
+        tell(RepriseError(what, "make room for results"))
         return EXIT_FAILED
     return 0
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cli import programs
-from cli.errors import RepriseError, UsageError
+from cli.errors import RepriseError, UsageError, tell
 
 SUFFIX_LIST = Path("/usr/share/publicsuffix/public_suffix_list.dat")
 SERIAL = 2026010100
@@ -214,7 +214,7 @@ def main(arguments: list[str]) -> int:
         settings = Settings(options.seed, options.ds_share, options.ksk_bits, options.zsk_bits)
         make(settings, options.out, options.cache)
     except RepriseError as error:
-        sys.stderr.write(error.line() + "\n")
+        tell(error)
         return error.status
     return 0
 

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-from cli.errors import RepriseError, UsageError
+from cli.errors import RepriseError, UsageError, tell
 
 _SCAN_LIMIT = 4 * 1024 * 1024  # bytes read in search of the SOA record
 _MAGICS = ((b"\x1f\x8b", "gz"), (b"BZh", "bz2"), (b"\xfd7zXZ\x00", "xz"), (b"\x28\xb5\x2f\xfd", "zst"))
@@ -122,7 +122,7 @@ def main(arguments: list[str]) -> int:
     try:
         unpack(Path(arguments[0]), Path(arguments[1]))
     except RepriseError as error:
-        sys.stderr.write(error.line() + "\n")
+        tell(error)
         return error.status
     return 0
 

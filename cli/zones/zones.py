@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cli import linux, programs
-from cli.errors import EXIT_FAILED, RepriseError, UsageError
+from cli.errors import EXIT_FAILED, RepriseError, UsageError, tell
 from cli.experiment.addresses import META4, META6
 from cli.servers import meta_servers, nftables
 from cli.servers.meta_servers import MetaSite
@@ -75,6 +75,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--refuse-signatures", choices=zone_plan.UNSOUND, action="append", default=[], help=argparse.SUPPRESS
     )
+    parser.add_argument("--warnings", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, default=Path("/var/tmp"), help=argparse.SUPPRESS)
     parser.add_argument("--user", default="", help=argparse.SUPPRESS)
     parser.add_argument("--descriptors", type=int, default=20_000, help=argparse.SUPPRESS)
@@ -106,6 +107,9 @@ def command_plan(options: argparse.Namespace) -> int:
         (out / name).write_text(text, encoding="utf-8")
     anchors = meta_servers.bind_anchors((out / "root.key").read_text(encoding="ascii"))
     (out / "root.anchors").write_text(anchors, encoding="ascii")
+    if options.warnings is not None:
+        lines = "".join(f"{one}\n" for one in zone_plan.warnings(report))
+        options.warnings.write_text(lines, encoding="utf-8")
     sys.stdout.write(zone_plan.summary(report, time.time()))
     return 0
 
@@ -206,11 +210,11 @@ def main(arguments: list[str]) -> int:
     try:
         return command_plan(parser.parse_args(arguments))
     except RepriseError as error:
-        sys.stderr.write(error.line() + "\n")
+        tell(error)
         return error.status
     except OSError as error:
         what = f"cannot write the plan: {error.strerror or error}"
-        sys.stderr.write(RepriseError(what, "check the disk's space and permissions").line() + "\n")
+        tell(RepriseError(what, "check the disk's space and permissions"))
         return EXIT_FAILED
 
 

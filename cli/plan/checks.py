@@ -1,0 +1,40 @@
+"""What is looked at before anything starts: the values that programs take.
+
+The programs have `--check`: they look at their options, and for a first query in a trace, and end. So what
+they refuse is known before there is a network, a server or a results folder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from cli.experiment.experiment import Experiment
+from cli.plan import delay, terms
+from cli.plan.planned import RUN, Check, Facts, Process, Step
+
+
+def of(
+    experiment: Experiment, facts: Facts, steps: Sequence[Step], processes: Sequence[Process]
+) -> Iterator[Check]:
+    """The command lines, in the order in which the run would use them."""
+    what = "trace" if experiment.trace is not None else "options"
+    for step in steps:
+        if step.id in ("synth", "mutate"):
+            more = (what,) if step.id == "mutate" else ()
+            yield Check((*step.argv, "--check", *more), step.id)
+    behind = experiment.world.rtt if experiment.world else None
+    for part, rtt in ((terms.RTT, experiment.rtt), (terms.WORLD_RTT, behind)):
+        if rtt is not None and rtt.by is None:
+            proxy = facts.programs["reprise-proxy"]
+            yield Check((proxy, "delay", "--tun", "check", *delay.options(rtt), "--check"), part)
+    distributor = next(one for one in processes if one.role == "distributor")
+    yield Check((*distributor.argv, "--check"), terms.CONTROLLER)
+    played = experiment.trace is not None and experiment.mutate is None
+    argv = _without_own_authority(processes[-1].argv)
+    yield Check((*argv, "--check", "trace" if played else "options"), terms.CONTROLLER)
+
+
+def _without_own_authority(argv: tuple[str, ...]) -> tuple[str, ...]:
+    """The certificates of the run are still to be made."""
+    at = argv.index("--tls-ca") if "--tls-ca" in argv else len(argv)
+    return argv[:at] + argv[at + 2 :] if argv[at + 1 : at + 2] and RUN in argv[at + 1] else argv

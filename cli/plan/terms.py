@@ -1,0 +1,71 @@
+"""What programs name otherwise than the experiment does, for their error messages."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from cli.experiment.experiment import Experiment, Replay, Rtt, Tls
+from cli.plan import mutation
+from cli.plan.planned import Terms
+
+_EXPERIMENT = {
+    "--server": "server.addresses",
+    "--server-port": "server.port",
+    "--port": "replay.ports",
+    "--hedge": "replay.hedge_ms",
+    "--skip-source": "replay.skip_sources",
+    "--all-opcodes": "replay.all_opcodes = true",
+    "--generate": "generate.name",
+    "--generate-sources": "generate.sources",
+    "--generate-rd": "generate.rd",
+    "--no-tls-verify": "tls.verify = false",
+    "--queriers": "topology.queriers",
+    "--seed": "mutate.seed",
+    "--malformed": "mutate.malformed",
+    "--skip-bad": "hierarchy.skip_bad = true",
+}
+EXPERIMENT, CONTROLLER, MUTATE, SYNTH, RTT, WORLD_RTT = (
+    "experiment",
+    "controller",
+    "mutate",
+    "synth",
+    "rtt",
+    "hierarchy.rtt",
+)
+
+
+def of(experiment: Experiment) -> dict[str, Terms]:
+    """The terms of a plan, by the names under which steps, checks and processes have them."""
+    found = {EXPERIMENT: Terms(_EXPERIMENT), CONTROLLER: Terms(_controller())}
+    if experiment.mutate is not None:
+        found[MUTATE] = Terms({**_EXPERIMENT, mutation.RULE_FILE: "[mutate]"})
+    if experiment.synth is not None:
+        kept = {"see --help": "see reprise trace synth --help", "--help": "--help", "--output": "--output"}
+        found[SYNTH] = Terms(kept, "synth.")
+    world = experiment.world
+    for name, rtt in ((RTT, experiment.rtt), (WORLD_RTT, world.rtt if world else None)):
+        if rtt is not None:
+            found[name] = Terms(_rtt(name))
+    return found
+
+
+def _controller() -> dict[str, str]:
+    replay = [one.name.rstrip("_") for one in dataclasses.fields(Replay)]
+    return {
+        **{_option(name): f"replay.{name}" for name in replay},
+        **{_option(f"tls_{one.name}"): f"tls.{one.name}" for one in dataclasses.fields(Tls)},
+        **_EXPERIMENT,
+    }
+
+
+def _rtt(table: str) -> dict[str, str]:
+    names = [one.name for one in dataclasses.fields(Rtt)]
+    return {
+        option: f"{table}.{name}"
+        for name in names
+        for option in (_option(name), _option(name if name == "rtt_ms" else f"rtt_{name}"))
+    }
+
+
+def _option(name: str) -> str:
+    return "--" + name.replace("_", "-")
