@@ -21,7 +21,7 @@ from typing import Any
 
 from cli import linux, programs
 from cli.executor import netns
-from cli.experiment.experiment import Server
+from cli.experiment.schema import Server
 from cli.plan import certificates, network
 from cli.servers import servers
 from report.rqfile import RqFile, read_rq

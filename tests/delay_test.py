@@ -16,7 +16,7 @@ import pytest
 
 from cli import linux, programs
 from cli.executor import hoststeps
-from cli.experiment.experiment import Experiment, Replay, Rtt, Server
+from cli.experiment.schema import Experiment, Replay, Rtt, Server
 from cli.plan import delay, network
 from cli.plan.planned import RUN
 from report.rqfile import TRANSPORTS, Records, Status, read_rq

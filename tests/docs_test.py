@@ -14,7 +14,8 @@ import pytest
 
 from cli import programs
 from cli.__main__ import build_parser
-from cli.experiment.experiment import Experiment, load
+from cli.experiment.experiment import load
+from cli.experiment.schema import Experiment
 
 ROOT = programs.ROOT
 PAGES = ("README.md", "docs/tutorial.md", "docs/hierarchy.md")

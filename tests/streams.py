@@ -19,7 +19,7 @@ import numpy as np
 from cryptography.hazmat.primitives import serialization
 
 from cli import linux, programs
-from cli.experiment.experiment import Server
+from cli.experiment.schema import Server
 from cli.plan import certificates, network
 from cli.servers import servers
 from report.rqfile import Records, Status

@@ -20,7 +20,7 @@ import dns.rdatatype
 import pytest
 
 from cli import linux, programs
-from cli.experiment.experiment import Hierarchy, Server
+from cli.experiment.schema import Hierarchy, Server
 from cli.servers import meta_servers, resolvers
 from cli.servers.meta_servers import MetaSite
 from cli.zones import world

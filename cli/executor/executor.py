@@ -300,7 +300,7 @@ class Executor:
                 self.outcome.server_died = what
                 return what, f"see {self._show(child.log)}"
         if self._left_alone():
-            return f"the {self._plan.main} does not react", "see what stopped it, and run it again"
+            return "the controller does not react", "see what stopped it, and run it again"
         return self._space.trouble()
 
     def _restart_the_dead(self) -> None:

@@ -22,7 +22,7 @@ from cli import linux, programs
 from cli.errors import RepriseError
 from cli.executor import run, sandbox
 from cli.executor.executor import Executor
-from cli.experiment.experiment import Experiment, Replay, Sample, Server, Tls
+from cli.experiment.schema import Experiment, Replay, Sample, Server, Tls
 from cli.plan import facts as machine
 from cli.plan.plan import make
 from cli.plan.planned import Facts, Plan, Process, Ready, Stop
@@ -79,7 +79,7 @@ def make_plan(
     experiment = Experiment(
         name="test",
         trace="/none",
-        server=Server(kind=kind, zone=str(path), ready_s=10),
+        server=Server(kind=kind, zone=str(path), ready_s=10),  # type: ignore[arg-type]
         sample=Sample(capture=capture),
         tls=tls,
         replay=replay or Replay(),
@@ -189,7 +189,7 @@ def test_a_real_server_answers_over_tls_with_a_certificate_of_the_run(
         " for v in -tls1_2 -tls1_3; do echo | openssl s_client -connect 198.19.255.53:8853 $v >/dev/null"
         " || exit 7; done"
     )
-    plan = make_plan(tmp_path, kind, ("/bin/sh", "-c", script), tls=Tls(port=8853, key=key))
+    plan = make_plan(tmp_path, kind, ("/bin/sh", "-c", script), tls=Tls(port=8853, key=key))  # type: ignore[arg-type]
     assert execute(plan, tmp_path / "results") == 0
 
 

@@ -20,7 +20,7 @@ from cli.errors import RepriseError
 from cli.executor import netns, ready, sockdiag
 from cli.executor.processes import Child, last_line
 from cli.executor.words import ended, in_terms, last_words
-from cli.experiment.experiment import Server
+from cli.experiment.schema import Server
 from cli.plan import certificates
 from cli.plan import network as networks
 from cli.plan.planned import Process, Ready, Step, Terms

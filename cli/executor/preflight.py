@@ -10,7 +10,7 @@ from pathlib import Path
 from cli import programs
 from cli.errors import UsageError, read_told
 from cli.executor.words import in_terms
-from cli.experiment.experiment import Experiment
+from cli.experiment.schema import Experiment
 from cli.plan.planned import RESULTS, RUN, Check, Plan, Terms
 
 _LIMIT_S = 5.0  # of a check; a trace that shows no query so soon is left to the run

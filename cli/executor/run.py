@@ -21,10 +21,10 @@ from cli.executor import preflight, sandbox
 from cli.executor.executor import Executor
 from cli.executor.outcome import Outcome
 from cli.experiment import experiment as experiments
-from cli.experiment.experiment import Experiment
+from cli.experiment.schema import Experiment
 from cli.plan import facts as machine
 from cli.plan import plan as plans
-from cli.plan import privileges
+from cli.plan import planned, privileges
 from cli.plan.planned import Management, Plan
 from report import whole_file
 from report.tables import percent
@@ -101,12 +101,12 @@ def inside(plan: Plan, host: dict[str, Any], runtime: Path, results: Path, life:
     before the replay can fill the disk.
     """
     descriptors = machine.raise_descriptors()
-    planned = _json(plans.as_json(plan))
+    text = _json(plans.as_json(plan))
     try:
-        whole_file.write(results / "plan.json", planned, mode=0o600 if plan.private else 0o644)
-        room = whole_file.Reserved(results / "manifest.json", len(planned) + _MANIFEST_ROOM)
+        whole_file.write(results / "plan.json", text, mode=0o600 if plan.private else 0o644)
+        room = whole_file.Reserved(results / "manifest.json", len(text) + _MANIFEST_ROOM)
         seen = privileges.lend(results, runtime) if plan.user else results
-        executor = Executor(plan, runtime, results, life, seen)
+        executor = Executor(planned.read(json.loads(text)), runtime, results, life, seen)
         outcome = _named(_carried_out(executor, results), seen, results)
         room.write(_json(manifest(plan, {**host, "descriptors": descriptors}, outcome)))
     except OSError as error:

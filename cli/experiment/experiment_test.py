@@ -9,6 +9,7 @@ import pytest
 
 from cli import programs
 from cli.errors import UsageError
+from cli.experiment import document, experiment, started, tables
 from cli.experiment.experiment import as_dict, load
 
 MINIMAL = """
@@ -266,3 +267,55 @@ def test_times_in_rules_are_text(tmp_path: Path) -> None:
     assert experiment.mutate is not None
     assert experiment.mutate.rule[0]["where"] == {"from": "2016-10-06T14:28:00Z"}
     json.dumps(as_dict(experiment))
+
+
+def test_the_documentation_is_what_the_schema_says() -> None:
+    """`python -m cli.experiment.document` writes it."""
+    text = document.PAGE.read_text(encoding="utf-8")
+    assert document.page(text) == text
+    assert document.SCHEMA_FILE.read_text(encoding="utf-8") == document.json_schema()
+
+
+def test_a_renamed_key_says_its_new_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(experiment.RENAMED, "replay.wait_s", "replay.timeout_s")
+    for text, settings in ((MINIMAL + "[replay]\nwait_s=5", []), (MINIMAL, ["replay.wait_s=5"])):
+        with pytest.raises(UsageError, match=r"unknown key replay\.wait_s") as caught:
+            load(write(tmp_path, text), settings)
+        assert caught.value.mend == "it is replay.timeout_s now"
+
+
+EXPERIMENTS = sorted((programs.ROOT / "experiments").glob("*.toml"))
+
+
+@pytest.mark.parametrize("path", EXPERIMENTS, ids=lambda one: one.stem)
+def test_programs_are_the_same_of_the_file_and_of_the_experiment(path: Path) -> None:
+    """The tables of a file lack what has a default."""
+    file, resolved = tables.read(path), as_dict(load(path, []))
+    for judge in (started.own_programs, started.packaged_programs, started.source_mode):
+        assert judge(file) == judge(resolved)
+    assert tables.unknown_keys(file) == []
+    assert tables.unknown_keys(resolved) == []
+    assert tables.unknown_keys({**file, "server": {"zoen": 1}}) == ["zoen"]
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (MINIMAL + "[replay]\nports=[0]", "replay.ports has 0; use 1 to 65535"),
+        (MINIMAL + "[rtt]\nrtt_ms=-1", "rtt.rtt_ms = -1.0 is out of range; use 0 to 100000"),
+        (MINIMAL + "[replay]\nrate=0.0001", "replay.rate = 0.0001 is out of range; use 0.001 to 100000000"),
+        (
+            MINIMAL + "[hierarchy]\nresolver=['bnd']",
+            "resolver = 'bnd' is unknown; did you mean bind?",
+        ),
+        (
+            MINIMAL + "[hierarchy]\nresolver=5",
+            "resolver = 5 has the wrong type; it wants text or a list",
+        ),
+        (MINIMAL + 'origin="a\\u0000"', "has a NUL character; leave it out"),
+    ],
+)
+def test_words_for_values_that_types_and_ranges_refuse(tmp_path: Path, text: str, line: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        load(write(tmp_path, text), [])
+    assert line in caught.value.line()

@@ -2,21 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from cli.errors import want, want_choice
+from cli.errors import want
 from cli.experiment import addresses, delay_rules
-
-if TYPE_CHECKING:
-    from cli.experiment.experiment import Experiment, Hierarchy
-
-RESOLVERS = ("bind", "unbound", "knot-resolver")
-ENGINES = ("bind", "nsd")
-FORMS = ("coloured", "paper", "separate")
-DATA_PATHS = ("tun", "nft")
-CACHES = ("cold", "warm")
-EXPIRED = ("refuse", "accept", "keep")
-SHAPES = ("tree", "random")
+from cli.experiment.schema import Experiment, Hierarchy
 
 
 def check(experiment: Experiment) -> None:
@@ -29,27 +17,15 @@ def check(experiment: Experiment) -> None:
             'use server.kind = "hierarchy" or leave the table out',
         )
         return
-    _check_choices(world)
+    want(
+        bool(world.resolvers),
+        "hierarchy.resolver is empty",
+        "use bind, unbound, knot-resolver or a list of them",
+    )
     _check_zones(experiment, world)
     _check_numbers(experiment, world)
     _check_paths(world)
     _check_others(experiment, world)
-
-
-def _check_choices(world: Hierarchy) -> None:
-    want(
-        bool(world.resolvers), "hierarchy.resolver is empty", f"use {', '.join(RESOLVERS)} or a list of them"
-    )
-    for key, value, choices in (
-        *(("resolver", one, RESOLVERS) for one in world.resolvers),
-        ("engine", world.engine, ENGINES),
-        ("form", world.form, FORMS),
-        ("data_path", world.data_path, DATA_PATHS),
-        ("cache", world.cache, CACHES),
-        ("expired_signatures", world.expired_signatures, EXPIRED),
-        ("synth.shape", world.synth.shape if world.synth else SHAPES[0], SHAPES),
-    ):
-        want_choice(f"hierarchy.{key}", value, choices)
 
 
 def _check_zones(experiment: Experiment, world: Hierarchy) -> None:
@@ -68,17 +44,6 @@ def _check_zones(experiment: Experiment, world: Hierarchy) -> None:
 
 def _check_numbers(experiment: Experiment, world: Hierarchy) -> None:
     resolvers, clients = len(world.resolvers), experiment.topology.clients
-    synth = world.synth
-    for key, value, low, high in (
-        ("instances", world.instances, 1, 16),
-        ("edns_size", world.edns_size, 512, 4_096),
-        ("synth.zones", synth.zones if synth else 1, 1, 1_000_000),
-        ("synth.seed", synth.seed if synth else 0, 0, (1 << 63) - 1),
-        ("max_servfail_percent", world.max_servfail_percent, 0, 100),
-        ("max_unmapped_percent", world.max_unmapped_percent, 0, 100),
-        ("max_lost_percent", world.max_lost_percent, 0, 100),
-    ):
-        want(low <= value <= high, f"hierarchy.{key} = {value} is out of range", f"use {low} to {high}")
     want(
         resolvers * world.instances <= addresses.MOST_LINKS,
         f"{resolvers} resolvers and {world.instances} instances are too many",

@@ -1,37 +1,55 @@
-"""The programs that an experiment starts."""
+"""The programs that an experiment starts, read off its tables: as they stand in the file, or as resolved.
+
+Uses Python's own library alone, see tables.py. A key that is not there has the default of schema.py.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import Any
 
-if TYPE_CHECKING:
-    from cli.experiment.experiment import Experiment  # loaded when an experiment is read
+from cli.experiment.tables import get
 
-_SERVERS = {"nsd": ("nsd", "nsd-checkzone"), "bind": ("named", "named-checkzone"), "address": ()}
+_SERVERS = {"nsd": ("nsd", "nsd-checkzone"), "bind": ("named", "named-checkzone")}
 _HIERARCHY_SERVERS = {"bind": "named", "unbound": "unbound", "knot-resolver": "kresd", "nsd": "nsd"}
 
+Tables = Mapping[str, Any]
 
-def own_programs(experiment: Experiment) -> tuple[str, ...]:
+
+def _kind(tables: Tables) -> str:
+    return str(get(tables, "server.kind", "nsd"))
+
+
+def source_mode(tables: Tables) -> str:
+    """What the server sees as the queries' sources."""
+    return str(get(tables, "replay.source_mode", "ports"))
+
+
+def own_programs(tables: Tables) -> tuple[str, ...]:
     """Our programs that an experiment starts."""
-    world, rtt = experiment.world, experiment.rtt
-    mutator = experiment.trace is None or experiment.mutate is not None or world is not None
-    mutator = mutator or (rtt is not None and rtt.by is not None)
+    world, rtt = _kind(tables) == "hierarchy", get(tables, "rtt") is not None
+    mutator = get(tables, "trace") is None or get(tables, "mutate") is not None or world
+    mutator = mutator or get(tables, "rtt.by") is not None
+    sampler = _kind(tables) != "address" or get(tables, "sample.clients", False)
+    tun = world and get(tables, "hierarchy.data_path", "tun") == "tun"
     return (
         "reprise-controller",
         "reprise-querier",
         *(("reprise-mutator",) if mutator else ()),
-        *(("reprise-sampler",) if experiment.own_server or experiment.sample.clients else ()),
+        *(("reprise-sampler",) if sampler else ()),
         *(("reprise-zonebuilder",) if world else ()),
-        *(("reprise-proxy",) if rtt or (world and world.data_path == "tun") else ()),
+        *(("reprise-proxy",) if rtt or tun else ()),
     )
 
 
-def packaged_programs(experiment: Experiment) -> tuple[str, ...]:
+def packaged_programs(tables: Tables) -> tuple[str, ...]:
     """The packaged programs that an experiment starts."""
-    world = experiment.world
-    capture = ("tcpdump",) if experiment.sample.capture else ()
-    if world is not None:
-        kinds = dict.fromkeys(_HIERARCHY_SERVERS[one] for one in (*world.resolvers, world.engine))
-        return (*kinds, "nft", "ip", "sysctl", *capture)
-    shaped = ("ip", "sysctl") if experiment.rtt else ()
-    return (*_SERVERS[experiment.server.kind], *shaped, *capture)
+    capture = ("tcpdump",) if get(tables, "sample.capture", False) else ()
+    if _kind(tables) == "hierarchy":
+        resolver = get(tables, "hierarchy.resolver", "bind")
+        resolvers = [resolver] if isinstance(resolver, str) else list(resolver)
+        kinds = [*resolvers, get(tables, "hierarchy.engine", "bind")]
+        named = dict.fromkeys(_HIERARCHY_SERVERS[one] for one in kinds if one in _HIERARCHY_SERVERS)
+        return (*named, "nft", "ip", "sysctl", *capture)
+    shaped = ("ip", "sysctl") if get(tables, "rtt") is not None else ()
+    return (*_SERVERS.get(_kind(tables), ()), *shaped, *capture)

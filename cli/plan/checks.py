@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from cli.experiment.experiment import Experiment
+from cli.experiment.schema import Experiment
 from cli.plan import delay, terms
 from cli.plan.planned import RUN, Check, Facts, Process, Step
 

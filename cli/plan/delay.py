@@ -15,7 +15,7 @@ import os
 from collections.abc import Iterable
 
 from cli.errors import RepriseError
-from cli.experiment.experiment import Experiment, Rtt, Tls
+from cli.experiment.schema import Experiment, Rtt, Tls
 from cli.plan import host_settings, network, privileges
 from cli.plan.planned import RESULTS, RUN, Facts, Figure, HostStep, Process, Ready, Step, Stop, shell
 
@@ -97,12 +97,12 @@ def check_device(device: str = _DEVICE) -> None:
 def figures(processes: Iterable[Process]) -> tuple[Figure, ...]:
     """What proxies of any kind had to drop: a run that lost packets by itself is not clean."""
     return tuple(
-        Figure(f"{one.id}-*.json", one.id, f"packets.{key}", f"{one.id} dropped {{count}} packets{why}")
+        Figure(f"{one.id}-*.json", one.id, key, text)
         for one in processes
         if one.role == "proxy"
-        for key, why in (
-            ("overflow", ": its delay line was full"),
-            ("unread", " that came faster than it could read"),
+        for key, text in (
+            ("packets.overflow", f"{one.id} dropped {{count}} packets: its delay line was full"),
+            ("packets.unread", f"{one.id} dropped {{count}} packets that came faster than it could read"),
         )
     )
 

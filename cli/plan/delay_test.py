@@ -10,7 +10,7 @@ import pytest
 
 from cli.errors import RepriseError
 from cli.executor import figures
-from cli.experiment.experiment import Experiment, Hierarchy, Replay, Rtt, Server, Tls
+from cli.experiment.schema import Experiment, Hierarchy, Replay, Rtt, Server, Tls
 from cli.plan import delay, network, plan
 from cli.plan.planned import RESULTS, Facts, Plan, Process
 

@@ -14,7 +14,8 @@ from typing import Any
 from cli import VERSION, programs
 from cli.errors import RepriseError, UsageError
 from cli.experiment import started
-from cli.experiment.experiment import Experiment
+from cli.experiment.experiment import as_dict
+from cli.experiment.schema import Experiment
 from cli.plan import delay, privileges
 from cli.plan.planned import Facts
 from cli.zones import zonefile
@@ -34,7 +35,8 @@ def gather(experiment: Experiment, run: str) -> Facts:
             "run as root or with --set sample.capture=false",
         )
     world = experiment.world
-    needed, own = started.packaged_programs(experiment), started.own_programs(experiment)
+    tables = as_dict(experiment)
+    needed, own = started.packaged_programs(tables), started.own_programs(tables)
     if "reprise-proxy" in own:
         delay.check_device()
     user = privileges.user()

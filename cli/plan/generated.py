@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from cli.experiment.experiment import Generate
+from cli.experiment.schema import Generate
 
 _FEWEST_ROWS = 10_000
 _FIRST_SOURCE = ipaddress.IPv4Address("10.0.0.1")

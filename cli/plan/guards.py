@@ -18,7 +18,7 @@ from collections.abc import Iterable
 
 from cli.errors import want
 from cli.experiment import addresses
-from cli.experiment.experiment import Experiment, Tls
+from cli.experiment.schema import Experiment, Tls
 from cli.plan import delay, hierarchy_network, hierarchy_setup, network
 from cli.plan.planned import RESULTS, RUN, Figure, File, HostStep, Management, shell
 from cli.servers import nftables

@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from cli.errors import UsageError
-from cli.experiment.experiment import Experiment, Hierarchy, Replay, Rtt, Server, Tls, Topology, World
+from cli.experiment.schema import Experiment, Hierarchy, Replay, Rtt, Server, Tls, Topology, World
 from cli.plan import guards
 from cli.plan.hierarchy_test import FACTS
 from cli.plan.plan import make

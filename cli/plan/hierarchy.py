@@ -14,7 +14,7 @@ import dataclasses
 from pathlib import Path
 
 from cli.experiment import addresses
-from cli.experiment.experiment import Experiment, Hierarchy
+from cli.experiment.schema import Experiment, Hierarchy
 from cli.plan import (
     delay,
     hierarchy_network,

@@ -13,7 +13,8 @@ import pytest
 from cli import programs
 from cli.errors import RepriseError, UsageError
 from cli.executor import figures, ready
-from cli.experiment.experiment import Experiment, Hierarchy, Server, Topology, World, load
+from cli.experiment.experiment import load
+from cli.experiment.schema import Experiment, Hierarchy, Server, Topology, World
 from cli.plan import guards
 from cli.plan.hierarchy import REFUSED
 from cli.plan.hierarchy_network import link_addresses, upstream

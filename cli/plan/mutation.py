@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from cli.experiment.experiment import Experiment
+from cli.experiment.schema import Experiment
 from cli.plan.planned import RESULTS, RUN, Facts, File, Step
 
 RULE_FILE = f"{RUN}/rules.toml"

@@ -10,7 +10,8 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
-from cli.experiment.experiment import Experiment, as_dict
+from cli.experiment.experiment import as_dict
+from cli.experiment.schema import Experiment
 from cli.plan import (
     checks,
     delay,

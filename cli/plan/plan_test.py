@@ -6,7 +6,10 @@ import dataclasses
 import json
 import tomllib
 
-from cli.experiment.experiment import (
+import pytest
+
+from cli.errors import RepriseError
+from cli.experiment.schema import (
     Experiment,
     Generate,
     Mutate,
@@ -17,7 +20,7 @@ from cli.experiment.experiment import (
     Tls,
     Topology,
 )
-from cli.plan import mutation, replay_options
+from cli.plan import mutation, planned, replay_options
 from cli.plan.plan import as_json, make
 from cli.plan.planned import Facts, Plan
 
@@ -121,7 +124,7 @@ def test_our_own_server_speaks_tls_with_a_certificate_of_the_run() -> None:
         ("nsd", 'tls-service-key: "@run@/server/server.key"'),
         ("bind", "listen-on-v6 port 853 tls service { fd00:198:19:ff::53; };"),
     ):
-        plan = make(dataclasses.replace(ZONED, replay=replay, server=Server(kind=kind, zone="/z")), FACTS)
+        plan = make(dataclasses.replace(ZONED, replay=replay, server=Server(kind=kind, zone="/z")), FACTS)  # type: ignore[arg-type]
         assert words in (plan.files[0].content or "")
         argv = argv_of(plan, "controller")
         assert "--transport tls --tls-name server.reprise.test --tls-ca @run@/tls/server-ca.pem" in argv
@@ -179,7 +182,7 @@ def test_a_generator_takes_the_place_of_the_trace() -> None:
 
 
 def routes_of(source_mode: str, clients: int = 1) -> set[str]:
-    replay = Replay(source_mode=source_mode)
+    replay = Replay(source_mode=source_mode)  # type: ignore[arg-type]
     plan = make(dataclasses.replace(ZONED, replay=replay, topology=Topology(clients=clients)), FACTS)
     return {
         " ".join(
@@ -214,7 +217,7 @@ def test_source_modes_have_their_routes() -> None:
 
 def test_the_testbeds_own_addresses_are_no_sources_where_the_server_sees_them() -> None:
     for mode, skipped in (("ports", False), ("mapped", False), ("addresses", True), ("packet", True)):
-        plan = make(dataclasses.replace(ZONED, replay=Replay(source_mode=mode)), FACTS)
+        plan = make(dataclasses.replace(ZONED, replay=Replay(source_mode=mode)), FACTS)  # type: ignore[arg-type]
         words = "--skip-source 198.19.255.0/24 --skip-source fd00:198:19:ff::/64 --skip-source 198.18.1.0/24"
         assert (words in argv_of(plan, "controller")) == skipped
         assert ("--confirm-return-path" in argv_of(plan, "controller")) == skipped
@@ -282,7 +285,7 @@ def test_a_server_at_an_address_is_asked_by_the_replays_transport() -> None:
         ("tcp", "--port 5300 --transport tcp 127.0.0.1"),
         ("tls", "--port 853 --transport tls 127.0.0.1"),
     ):
-        replay = Replay(transport=transport)
+        replay = Replay(transport=transport)  # type: ignore[arg-type]
         plan = make(dataclasses.replace(ZONED, server=server, replay=replay), FACTS)
         assert " ".join(plan.prepare[0].argv).endswith(words)
 
@@ -361,3 +364,18 @@ def test_generated_queries_ask_resolvers_for_recursion() -> None:
     assert "--generate-rd" not in argv_of(
         make(dataclasses.replace(base, server=Server(zone="/z")), FACTS), "controller"
     )
+
+
+def test_a_plan_is_read_back_from_its_json() -> None:
+    for experiment in (
+        ZONED,
+        dataclasses.replace(ZONED, title="a\udcff", mutate=Mutate(rule=({"kind": "edns"},)), tls=Tls()),
+    ):
+        plan = make(experiment, FACTS)
+        assert planned.read(json.loads(json.dumps(as_json(plan)))) == plan
+
+
+def test_a_plan_of_another_schema_is_refused() -> None:
+    value = {**as_json(make(ZONED, FACTS)), "schema": 1}
+    with pytest.raises(RepriseError, match="the plan has schema 1, and this version carries out 2"):
+        planned.read(value)

@@ -6,9 +6,14 @@ mean in the experiment's own words, what to warn of and what to count at the end
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
-from cli.experiment.experiment import Experiment
+from pydantic import TypeAdapter
+
+from cli.errors import RepriseError
+from cli.experiment.schema import Experiment
 from cli.plan.network import Network
 
 SCHEMA = 2
@@ -232,6 +237,19 @@ class Plan:
     private: bool = False
     user: str = ""
     schema: int = SCHEMA
+
+
+def read(value: Mapping[str, Any]) -> Plan:
+    """A plan from what plan.json holds."""
+    if value.get("schema") != SCHEMA:
+        raise RepriseError(
+            f"the plan has schema {value.get('schema')}, and this version carries out {SCHEMA}",
+            "make it again with `reprise plan`",
+        )
+    files = [
+        {"copy_of" if key == "from" else key: text for key, text in one.items()} for one in value["files"]
+    ]
+    return TypeAdapter(Plan).validate_python({**value, "files": files})
 
 
 @dataclass(frozen=True)

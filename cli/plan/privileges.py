@@ -16,7 +16,7 @@ import subprocess
 from pathlib import Path
 
 from cli import linux, programs
-from cli.experiment.experiment import Experiment
+from cli.experiment.schema import Experiment
 from cli.plan.planned import RESULTS, RUN, Facts, File, Folder, Process, Step
 
 USER = "nobody"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from cli.experiment import addresses, rules
-from cli.experiment.experiment import Experiment, Replay, Tls
+from cli.experiment.schema import Experiment, Replay, Tls
 from cli.plan import network
 
 

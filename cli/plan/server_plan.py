@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cli.experiment.experiment import Experiment, Tls
+from cli.experiment.schema import Experiment, Tls
 from cli.plan import delay, hierarchy_setup, network, replay_options
 from cli.plan.planned import RESULTS, RUN, Facts, File, Folder, Process, Ready, Step, Stop
 from cli.servers.servers import COMPLAINTS, Service, Site, bind_config, nsd_config

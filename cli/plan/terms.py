@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from cli.experiment.experiment import Experiment, Replay, Rtt, Tls
+from cli.experiment.schema import Experiment, Replay, Rtt, Tls
 from cli.plan import mutation
 from cli.plan.planned import Terms
 

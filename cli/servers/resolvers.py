@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cli.experiment.experiment import Hierarchy, Server
+from cli.experiment.schema import Hierarchy, Server
 from cli.servers import named_lines
 
 _BIND_MAX_IDLE = 1200  # named's upper limit of tcp-idle-timeout, in units of 100 ms

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cli.experiment.experiment import Server
+from cli.experiment.schema import Server
 
 # Lines of servers' logs that say that something broke while they answered on, as regular expressions.
 COMPLAINTS = {

@@ -10,13 +10,11 @@ import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import Any, NoReturn
 
 from cli.errors import RepriseError
-from cli.experiment.started import own_programs, packaged_programs
-
-if TYPE_CHECKING:
-    from cli.experiment.experiment import Experiment  # loaded when an experiment is read
+from cli.experiment import tables
+from cli.experiment.started import own_programs, packaged_programs, source_mode
 
 RUN_PYTHON = "requirements.txt"
 TEST_PYTHON = "requirements-test.txt"
@@ -104,25 +102,26 @@ def _experiment(arguments: Sequence[str]) -> Needs:
     if experiment is None:
         return Needs()
     found = dict.fromkeys(_SECTIONS[one] for one in packaged_programs(experiment) if one in _SECTIONS)
-    packet = ("packet",) if experiment.replay.source_mode == "packet" else ()
+    packet = ("packet",) if source_mode(experiment) == "packet" else ()
     # The mutator also reads a finished run's trace, for `compare`.
     targets = dict.fromkeys((*REPLAY, *own_programs(experiment)))
     return _needs(("run", *found, *packet), *targets)
 
 
-def _read(arguments: Sequence[str]) -> Experiment | None:
-    """The experiment with its --set; None where the command will refuse it."""
+def _read(arguments: Sequence[str]) -> dict[str, Any] | None:
+    """The experiment's tables with its --set; None where the command will refuse it."""
     parser = _Parser(add_help=False)
     parser.add_argument("experiment", type=Path)
     parser.add_argument("--set", action="append", default=[])
     parser.add_argument("-o", "--output")
     try:
         options = parser.parse_args(arguments)
-        from cli.experiment.experiment import load  # noqa: PLC0415
-
-        return load(options.experiment, options.set)
+        found = tables.read(options.experiment)
+        for setting in options.set:
+            tables.lay_over(found, setting)
     except (RepriseError, OSError):
         return None
+    return None if tables.unknown_keys(found) else found
 
 
 class _Parser(argparse.ArgumentParser):

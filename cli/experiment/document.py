@@ -1,0 +1,83 @@
+"""`python -m cli.experiment.document`: writes what the schema says of experiments into the documentation.
+
+That is the table of keys in docs/formats.md, and docs/experiment.schema.json, a JSON Schema for editors; the
+bootstrap, too, knows the keys from there.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any, Literal, get_args, get_origin
+
+from pydantic import TypeAdapter
+from pydantic.fields import FieldInfo
+
+from cli import programs
+from cli.experiment.experiment import choices, fields, table_of
+from cli.experiment.schema import Experiment
+
+PAGE = programs.ROOT / "docs/formats.md"
+SCHEMA_FILE = programs.ROOT / "docs/experiment.schema.json"
+_HEAD = "| key | default | meaning |\n|---|---|---|\n"
+
+
+def rows(kind: Any = Experiment, prefix: str = "") -> Iterator[str]:
+    """A row for each key, below that of its table."""
+    for name, field in fields(kind).items():
+        below = table_of(field)
+        if below is None:
+            yield f"| `{prefix}{name}` | {_default(field)} | {_meaning(field)} |\n"
+            continue
+        said = field.description or " ".join(str(below.__doc__).split())
+        yield f"| `[{prefix}{name}]` | | {said} |\n"
+        yield from rows(below, f"{prefix}{name}.")
+
+
+def _default(field: FieldInfo) -> str:
+    value = field.get_default()
+    if value is None or field.is_required() or value == "":
+        return ""
+    return json.dumps(list(value) if isinstance(value, tuple) else value).join(("`", "`"))
+
+
+def _meaning(field: FieldInfo) -> str:
+    words = next((get_args(one) for one, _ in choices(field.annotation) if get_origin(one) is Literal), ())
+    listed = ", ".join(f"`{word}`" for word in words)
+    said = field.description or ""
+    return f"{listed}: {said}" if listed and not said.startswith('`"') else said
+
+
+def page(text: str) -> str:
+    """The page with the table as it should be."""
+    begin = text.index(_HEAD, text.index("## Experiments (TOML)"))
+    end = text.index("\n\n", begin) + 1
+    return text[:begin] + _HEAD + "".join(rows()) + text[end:]
+
+
+def json_schema() -> str:
+    """The JSON Schema of experiments; a file need not name itself."""
+    value = TypeAdapter(Experiment).json_schema(by_alias=True)
+    value["required"] = [name for name in value.pop("required", []) if name != "name"]
+    text = json.dumps(_untitled(value), indent=1, ensure_ascii=False)
+    return re.sub(r"\n {5,}", " ", re.sub(r"\n {4,}(?=[\]}])", "", text)) + "\n"  # a key a line
+
+
+def _untitled(value: Any) -> Any:
+    """Without the titles that pydantic makes of names."""
+    if isinstance(value, dict):
+        return {
+            name: _untitled(one) for name, one in value.items() if name != "title" or isinstance(one, dict)
+        }
+    return [_untitled(one) for one in value] if isinstance(value, list) else value
+
+
+def main() -> None:
+    """Writes both."""
+    PAGE.write_text(page(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    SCHEMA_FILE.write_text(json_schema(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,294 @@
+"""What an experiment may say: each key with its type, its range, its default and its meaning.
+
+Experiments are checked by these classes (pydantic's), and the table in docs/formats.md and the JSON Schema
+in docs/experiment.schema.json are made of them by `python -m cli.experiment.document`. What a single key
+cannot say, such as keys that exclude each other, is in the modules of rules.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, ConfigDict, Field, Strict
+from pydantic.dataclasses import dataclass
+from pydantic_core import PydanticCustomError
+
+SCHEMA = 1
+_CONFIG = ConfigDict(extra="forbid", validate_by_name=True, validate_by_alias=True)
+
+
+class File:
+    """Marks texts that are paths: they count from the folder of the experiment."""
+
+
+def _without_nul(text: str) -> str:
+    if "\0" in text:
+        raise PydanticCustomError("nul", "has a NUL character")
+    return text
+
+
+def doc(text: str) -> Any:
+    """What a key means."""
+    return Field(description=text)
+
+
+def span(low: float, high: float, text: str) -> Any:
+    """A number's lowest and highest value, and what it means."""
+    return Field(ge=low, le=high, description=text)
+
+
+Text = Annotated[str, Strict(), AfterValidator(_without_nul)]
+Whole = Annotated[int, Strict()]
+Number = Annotated[float, Strict()]
+Flag = Annotated[bool, Strict()]
+Path = Annotated[Text, File()]
+Texts = tuple[Text, ...]
+Mixed = Whole | Number | Text  # as it is written
+_MOST_MS, _MOST_SEED = 100_000, (1 << 63) - 1
+
+
+# A key a line.
+# fmt: off
+@dataclass(frozen=True, config=_CONFIG)
+class RootLike:
+    """a signed root-like zone made on the spot, with the names of Debian's publicsuffix package"""
+
+    seed: Annotated[Whole, span(0, _MOST_SEED, "of what is drawn")] = 1
+    ds_share: Annotated[Number, span(0, 1, "share of the delegations that are signed")] = 0.9
+    ksk_bits: Annotated[Whole, span(1_024, 4_096, "size of the key that signs the keys")] = 2048
+    zsk_bits: Annotated[Whole, span(1_024, 4_096, "size of the key that signs the zone")] = 2048
+
+
+@dataclass(frozen=True, config=_CONFIG)
+class Server:
+    """the server under test"""
+
+    kind: Annotated[Literal["nsd", "bind", "address", "hierarchy"], doc("`address`: a server of yours on this machine's loopback; `hierarchy`: a resolver with `[hierarchy]` behind it")] = "nsd"
+    zone: Annotated[Path | None, doc("zone file, plain or compressed; wins over `[server.root_like]`")] = None
+    origin: Annotated[Text | None, doc("the zone's origin (the owner of its SOA if not given)")] = None
+    addresses: Annotated[Texts, doc("where an `address` server listens")] = ()
+    port: Annotated[Whole, span(1, 65_535, "where the server listens")] = 53
+    processes: Annotated[Whole, span(1, 1_024, "server processes (NSD) or threads (BIND). For TLS, and for TCP where `replay.transport` lets no query come over UDP, each NSD process has a listening socket of its own; else they share one, and one process may get twice as many connections as another")] = 1
+    edns_size: Annotated[Whole, span(512, 65_535, "EDNS size offered and used, bytes")] = 4096
+    tcp_count: Annotated[Whole, span(0, 1_000_000, "`tcp-count` of each NSD process (above half of it NSD cuts idle timeouts to 200 ms), `tcp-clients` of BIND; 0 = as many connections as a process's descriptors allow (NSD is told twice that, so that the cut never comes)")] = 0
+    tcp_idle_timeout_s: Annotated[Number, span(0.1, 6_553, "the server closes TCP connections that were idle for this time")] = 20.0
+    tcp_listen_queue: Annotated[Whole, span(1, 65_535, "listen queue of BIND, and `somaxconn`; NSD's is 256")] = 4096
+    minimal_responses: Annotated[Flag, doc("leave out what a response need not hold")] = False
+    ready_s: Annotated[Number, span(1, 86_400, "the server must answer within this time")] = 60.0
+    root_like: RootLike | None = None
+
+
+@dataclass(frozen=True, config=_CONFIG)
+class Replay:
+    """how the trace is played; the names are those of the controller's and the querier's options"""
+
+    source_mode: Annotated[Literal["ports", "addresses", "mapped", "packet"], doc("what the server sees. `ports`: the client host's address, one socket a source. `addresses`: the trace's source addresses (one client). `mapped`: an address for each source out of the client's prefix (10.0.0.0/8 shared by the clients, fd00:6d61:N::/64). `packet`: the trace's addresses and ports, written and read below the network stack, UDP only (one client, one querier)")] = "ports"
+    transport: Annotated[Literal["trace", "udp", "tcp", "tls", "stateless-tcp"], doc("every query goes by this (`stateless-tcp`: a TCP connection of its own for each) instead of the trace's transport. A query that had a TCP connection in the trace keeps it: its queries share one connection; all others of a source share another")] = "trace"
+    queries_per_connection: Annotated[Whole, span(0, 1_000_000, "a connection is used up after so many queries; 1 = a fresh one each; 0 = no limit")] = 0
+    closer: Annotated[Literal["client", "server"], doc("who closes a connection that is idle or used up first; with `server` the client never does, for studies of the server's idle timeout")] = "client"
+    tcp_fallback: Annotated[Flag, doc("ask again over TCP after a truncated answer over UDP (a trace holds its clients' own retries)")] = False
+    speed: Annotated[Number, span(0.001, 1_000_000, "so many times as fast as the trace")] = 1.0
+    rate: Annotated[Number, span(0, 100_000_000, "queries a second, evenly spaced, whatever the trace's times; 0 = the trace's")] = 0.0
+    fast: Annotated[Flag, doc("no times: as fast as answers and `in_flight` allow")] = False
+    loop: Annotated[Whole, span(0, 1 << 62, "play the trace so many times; 0 = until `limit` or `duration_s`")] = 1
+    from_: Annotated[Mixed, Field(alias="from", description="play from here on: seconds from the trace's first query, or seconds since the epoch (from 100000000 on), or RFC 3339 (`2016-10-06T13:55:51.5Z`)")] = ""
+    until: Annotated[Mixed, doc("play up to here, as `replay.from`")] = ""
+    limit: Annotated[Whole, span(0, 1 << 62, "end after this many queries handed out; 0 = all")] = 0
+    duration_s: Annotated[Number, span(0, 99_999_999, "end after this time; 0 = at the trace's end")] = 0.0
+    sample_sources: Annotated[Mixed, doc('play a share of the sources (`"10%"`, 0.1) with all their queries: the same sources in every run, and a smaller sample is part of a larger')] = "100%"
+    skip_sources: Annotated[Texts, doc("leave out sources of these prefixes")] = ()
+    collapse_retransmits: Annotated[Flag, doc("leave out a client's own retransmits")] = False
+    dependent: Annotated[Flag, doc("a source's next query waits for the end of the one before")] = False
+    hedge_ms: Annotated[Number, span(0, 3_600_000, "a query without an answer for this time also goes to one of `replay.peers`; the first answer wins")] = 0.0
+    peers: Annotated[Texts, doc("`ADDR[:PORT]`, taken in turn. On the local network the server listens at the peers' addresses too, out of 198.19.255.0/24 or fd00:198:19:ff::/64")] = ()
+    timeout_s: Annotated[Number, span(0.001, 3_600, "wait for an answer")] = 5.0
+    idle_timeout_s: Annotated[Number, span(0.001, 86_400, "keep an idle TCP connection")] = 20.0
+    in_flight: Annotated[Whole, span(1, 1 << 22, "queries waiting for an answer, per querier; at the limit sending waits")] = 262_144
+    max_lateness_s: Annotated[Number, span(0.001, 86_400, "further behind schedule: the run aborts. Where the trace's time goes back by more (times `speed`), the replay goes on from the time before, and the steps are counted")] = 1.0
+    late_ms: Annotated[Number, span(0, 86_400_000, "queries sent more than this after their time are counted and make a warning; over 10 % of them make the run unclean; 0 = neither")] = 100.0
+    window_s: Annotated[Number, span(0.1, 600, "seconds read ahead of the schedule")] = 2.0
+    answers: Annotated[Flag, doc("keep the replies (`.ra`) for `reprise compare`")] = False
+    all_opcodes: Annotated[Flag, doc("also send UPDATE and NOTIFY")] = False
+    ports: Annotated[tuple[Annotated[Whole, Field(ge=1, le=65_535)], ...], doc("DNS ports of the trace")] = (53,)
+    early_us: Annotated[Whole | Text, doc("wake up so many µs (0 to 1000) before a query is due; `\"auto\"` learns it")] = "auto"
+    spin_us: Annotated[Whole, span(0, 30, "busy-wait up to so many µs before a send")] = 0
+    realtime: Annotated[Flag, doc("queriers run before ordinary processes (SCHED_FIFO, needs root): other work on the host no longer delays them. Not for loads that keep a core busy: the server on the same machine would starve")] = False
+    cpus: Annotated[Text, doc('processors of the queriers, such as `"1"` or `"0,2-3"`; empty = any')] = ""
+
+    @property
+    def shows_trace_addresses(self) -> bool:
+        """Whether the server sees the trace's own addresses, and answers them."""
+        return self.source_mode in ("addresses", "packet")
+
+
+@dataclass(frozen=True, config=_CONFIG)
+class Mutate:
+    """change the trace (or the synthesized one) before it is played: the changed one is `trace.rps` in the
+    results, what each rule did `mutate.json`. A rule of the file that sends queries over TLS needs a `[tls]`
+    table
+    """
+
+    rules: Annotated[Path | None, doc("a rule file")] = None
+    rule: Annotated[tuple[dict[str, Any], ...], doc('rules written here (`[[mutate.rule]]` with `kind = "edns"` and so on, see [rules.md](rules.md)), applied ' 'after the file\'s; a key of `anonymise` only as `key = "@FILE"`, so that it stands in no result')] = ()
+    seed: Annotated[Whole | None, doc("in place of the file's")] = None
+    malformed: Annotated[Literal["keep", "drop"] | None, doc("in place of the file's")] = None
+
+    @property
+    def over_tls(self) -> bool:
+        """Whether a rule written here sends queries over TLS; the rule file is not looked into."""
+        return any(one.get("kind") == "transport" and "tls" in str(one.get("to")) for one in self.rule)
+
+
+@dataclass(frozen=True, config=_CONFIG)
+class Tls:
+    """how queries travel over TLS (RFC 7858). A server of ours speaks it where this table is there or
+    `replay.transport` is `"tls"`, with a key and a certificate made for the run: name `server.reprise.test`
+    and the server's addresses
+    """
+
+    port: Annotated[Whole, span(1, 65_535, "the server's port")] = 853
+    version: Annotated[Literal["any", "1.2", "1.3"], doc("of TLS")] = "any"
+    name: Annotated[Text | None, doc("name that the certificate must have, and that is sent as SNI. Not given: that of our own server; for a server at an address its address")] = None
+    ca: Annotated[Path | None, doc("file of the authorities that may have signed it. Not given: our own server's, or the system's")] = None
+    verify: Annotated[Flag, doc("refuse a server whose certificate is not good")] = True
+    resume: Annotated[Flag, doc("resume the source's last session")] = False
+    early_data: Annotated[Flag, doc("send its first queries with the handshake (0-RTT, TLS 1.3; NSD and BIND do not take them)")] = False
+    key: Annotated[Literal["ecdsa-p256", "rsa-2048"], doc("key of our own server")] = "ecdsa-p256"
+
+
+@dataclass(frozen=True, config=_CONFIG)
+class Generate:
+    """instead of a trace one query again and again; wants `replay.rate` or `.fast`, and `.limit` or
+    `.duration_s`; wins over `[synth]`. With `[mutate]` the rules see at least 10,000 of the queries, each
+    source equally often (`generated.tsv` in the results), and what they make of them is repeated
+    """
+
+    name: Annotated[Text, doc("the name asked for")] = ""
+    type: Annotated[Text, doc("the type asked for")] = "A"
+    sources: Annotated[Whole, span(1, 16_000_000, "from so many addresses (10.0.0.1 on) in turn; with `[mutate]` at most 1,000,000 of them")] = 1
+    rd: Annotated[Flag | None, doc("with the flag RD, which resolvers want; not given: true for `server.kind` `hierarchy` and `address`, else false")] = None
+
+
+@dataclass(frozen=True, config=_CONFIG)
+class Rtt:
+    """distance between the ends of a path, as whole round trips"""
+
+    rtt_ms: Annotated[Number | None, span(0, _MOST_MS, "round trip, ms; where a table is given too, of the addresses it leaves")] = None
+    table: Annotated[Path | None, doc("file of lines `PREFIX rtt_ms [jitter_ms [loss_percent]]`; the longest prefix counts, `default` stands for the rest, `#` begins a comment")] = None
+    by: Annotated[Literal["source"] | None, doc("a round trip for each client from the trace (its `rtt`); wants `replay.source_mode` `addresses` or `packet`; not in `[hierarchy.rtt]`")] = None
+    distribution: Annotated[Text | None, doc('drawn once for each address: `"normal:MEAN,SD"`, `"uniform:LOW,HIGH"`, `"lognormal:MEDIAN,SIGMA"` (ms)')] = None
+    observed: Annotated[Path | None, doc("file of observed round trips to draw from, one a line")] = None
+    jitter_ms: Annotated[Number, span(0, _MOST_MS, "most by which a packet's round trip differs, either way")] = 0.0
+    loss_percent: Annotated[Number, span(0, 100, "packets lost")] = 0.0
+    seed: Annotated[Whole, span(0, _MOST_SEED, "of what is drawn")] = 1
+    realtime: Annotated[Flag, doc("the delay line runs before ordinary processes (SCHED_FIFO, needs root)")] = False
+
+
+@dataclass(frozen=True, config=_CONFIG)
+class World:
+    """a synthetic hierarchy, as by `reprise zones synth`. A `[synth]` trace of profile `recursive` without
+    `names` asks for its names
+    """
+
+    zones: Annotated[Whole, span(1, 1_000_000, "how many zones")] = 100
+    seed: Annotated[Whole, span(0, _MOST_SEED, "of what is drawn")] = 1
+    signed: Annotated[Flag, doc("with DNSSEC")] = False
+    shape: Annotated[Literal["tree", "random"], doc("`random` is full of hard cases")] = "tree"
+
+
+Resolver = Literal["bind", "unbound", "knot-resolver"]
+
+
+@dataclass(frozen=True, config=_CONFIG)
+class Hierarchy:
+    """what stands behind the resolver under test with `server.kind = "hierarchy"`, see
+    [hierarchy.md](hierarchy.md)
+    """
+
+    zones: Annotated[Path | None, doc("folder of zone files, with or without [zones.json](#zonesjson-schema-1); wins over `[hierarchy.synth]`")] = None
+    synth: World | None = None
+    resolver: Annotated[Resolver | tuple[Resolver, ...], doc('`"bind"`, `"unbound"`, `"knot-resolver"`, or a list of them: all under test at once, client n asks resolver n (and round again)')] = "bind"
+    engine: Annotated[Literal["bind", "nsd"], doc("what serves the zones: `bind` by views, or `nsd`, one for each slot")] = "bind"
+    form: Annotated[Literal["coloured", "paper", "separate"], doc("how zones share servers; `paper` is BIND's only")] = "coloured"
+    data_path: Annotated[Literal["tun", "nft"], doc("`tun`: reprise-proxy, or `nft`: nftables")] = "tun"
+    instances: Annotated[Whole, span(1, 16, "meta-DNS-servers that share the zones, each on a host of its own")] = 1
+    cache: Annotated[Literal["cold", "warm"], doc("`warm`: every question of the trace is asked once before the replay")] = "cold"
+    qname_minimisation: Annotated[Flag, doc("of the resolver (RFC 9156)")] = True
+    validate: Annotated[Flag, doc("DNSSEC with the emulated root's key; without one nothing is validated")] = True
+    expired_signatures: Annotated[Literal["refuse", "accept", "keep"], doc("zones whose signatures are not valid at the time of the run: `refuse` ends it before it begins, `accept` has the resolver take expired ones (BIND, unbound), `keep` changes nothing")] = "refuse"
+    resolver_config: Annotated[Path | None, doc("file of lines for the resolver's configuration; options of BIND replace ours of the same name")] = None
+    skip_bad: Annotated[Flag, doc("leave out zones that do not load instead of ending")] = False
+    edns_size: Annotated[Whole, span(512, 4_096, "of the meta-DNS-server")] = 4096
+    minimal_responses: Annotated[Flag, doc("of the meta-DNS-server")] = True
+    max_servfail_percent: Annotated[Number, span(0, 100, "a run is not clean where more of the answers are SERVFAIL; 100 allows all, e.g. where the trace asks for names that nobody serves")] = 1.0
+    max_unmapped_percent: Annotated[Number, span(0, 100, "the same, where more of what goes upstream has an address that no zone has")] = 1.0
+    max_lost_percent: Annotated[Number, span(0, 100, "the same, where more is lost between resolvers and meta-DNS-servers")] = 1.0
+    rtt: Annotated[Rtt | None, doc("distance of the name servers from the resolver, by their address; keys as in `[rtt]` without `by`, and only with `data_path` `tun`")] = None
+
+    @property
+    def resolvers(self) -> tuple[str, ...]:
+        """The resolvers' kinds, in the order of their hosts."""
+        return (self.resolver,) if isinstance(self.resolver, str) else self.resolver
+
+
+@dataclass(frozen=True, config=_CONFIG)
+class Topology:
+    """where the processes run"""
+
+    kind: Annotated[Literal["local"], doc("namespaces on this machine")] = "local"
+    clients: Annotated[Whole, span(1, 200, "client hosts")] = 1
+    queriers: Annotated[Whole, span(0, 1_024, "on each client; 0 = the cores shared by the clients")] = 0
+
+
+@dataclass(frozen=True, config=_CONFIG)
+class Sample:
+    """what is watched"""
+
+    hz: Annotated[Number, span(0.1, 10, "samples a second")] = 1.0
+    clients: Annotated[Flag, doc("sample the clients too (`client1.csv` and so on)")] = False
+    capture: Annotated[Flag, doc("packet capture at the server")] = False
+    warmup_s: Annotated[Number, span(0, 86_400, "seconds left out of the timing")] = 0.0
+
+
+@dataclass(frozen=True, config=_CONFIG)
+class Experiment:
+    """One experiment as resolved. One of `trace`, `generate` and `synth` is used, the first that is there."""
+
+    name: Annotated[Text, doc("name of the results folder; not given: the file's")]
+    schema: Annotated[Whole, doc("version of this table")] = SCHEMA
+    title: Annotated[Text, doc("one line for the report")] = ""
+    trace: Annotated[Path | None, doc("trace to replay: a capture, the text or the stream form, or another tool's form; wins over `[synth]`")] = None
+    synth: Annotated[dict[str, Any] | None, doc("options of `reprise trace synth` without their dashes (`tcp_share = 0.01`)")] = None
+    generate: Generate | None = None
+    mutate: Mutate | None = None
+    server: Server = Field(default_factory=Server)
+    replay: Replay = Field(default_factory=Replay)
+    tls: Tls | None = None
+    rtt: Annotated[Rtt | None, doc("distance between clients and server, by the client's address; a server of ours only")] = None
+    hierarchy: Hierarchy | None = None
+    topology: Topology = Field(default_factory=Topology)
+    sample: Sample = Field(default_factory=Sample)
+
+    @property
+    def own_server(self) -> bool:
+        """Whether we start the server, on a network of our own."""
+        return self.server.kind != "address"
+
+    @property
+    def wants_recursion(self) -> bool:
+        """Whether generated queries have RD: resolvers refuse others, and authoritative servers do not mind.
+        What a server at an address is, nobody knows.
+        """
+        said = self.generate.rd if self.generate else None
+        return self.server.kind in ("hierarchy", "address") if said is None else said
+
+    @property
+    def world(self) -> Hierarchy | None:
+        """The hierarchy behind the server, where that is a resolver."""
+        return (self.hierarchy or Hierarchy()) if self.server.kind == "hierarchy" else None
+
+    @property
+    def over_tls(self) -> bool:
+        """Whether queries may go over TLS: then our own server serves it too."""
+        mutated = self.mutate is not None and self.mutate.over_tls
+        return self.tls is not None or self.replay.transport == "tls" or mutated

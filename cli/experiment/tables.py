@@ -1,0 +1,91 @@
+"""Reads an experiment's file and lays `--set` settings over it, with Python's own library alone: what a
+command needs is read off the tables before anything is installed.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from cli import programs
+from cli.errors import UsageError
+
+
+def read(path: Path) -> dict[str, Any]:
+    """The file's tables; dates and times are RFC 3339 text, so that all can be written as JSON."""
+    try:
+        with path.open("rb") as file:
+            found: dict[str, Any] = plain(tomllib.load(file))
+    except FileNotFoundError:
+        raise UsageError(f"no experiment {path}", "see the files in experiments/") from None
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror}", "give a readable TOML file") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path} is not TOML: {error}", "mend the named place") from None
+    return found
+
+
+def plain(value: Any) -> Any:
+    """The value with its dates and times as RFC 3339 text."""
+    if isinstance(value, dict):
+        return {key: plain(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [plain(one) for one in value]
+    if isinstance(value, datetime.date | datetime.time):
+        return value.isoformat().replace("+00:00", "Z")
+    return value
+
+
+def parse(text: str) -> Any:
+    """A value as TOML writes it; bare words are text."""
+    try:
+        return plain(tomllib.loads(f"value = {text}")["value"])
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def lay_over(
+    table: dict[str, Any],
+    setting: str,
+    value_of: Callable[[list[str], str], Any] = lambda _, text: parse(text),
+) -> None:
+    """Puts one `--set a.b=value` into the tables; `value_of` makes a key's value of the text."""
+    key, equals, text = setting.partition("=")
+    if not equals or not key.strip():
+        raise UsageError(f"--set {setting} has no '='", "write --set KEY=VALUE")
+    names = key.strip().split(".")
+    value = value_of(names, text)
+    at = table
+    for name in names[:-1]:
+        at = at.setdefault(name, {})
+        if not isinstance(at, dict):
+            raise UsageError(f"--set {key}: {name} is not a table", "see docs/formats.md for the keys")
+    at[names[-1]] = value
+
+
+def unknown_keys(table: Mapping[str, Any]) -> list[str]:
+    """Keys that the published schema does not have; what they hold is not looked at."""
+    schema = json.loads((programs.ROOT / "docs/experiment.schema.json").read_text(encoding="utf-8"))
+
+    def look(given: Mapping[str, Any], known: Mapping[str, Any]) -> Iterator[str]:
+        known = next((one for one in known.get("anyOf", []) if "$ref" in one), known)
+        known = schema["$defs"][known["$ref"].rpartition("/")[2]] if "$ref" in known else known
+        for name, value in given.items():
+            if "properties" in known and name not in known["properties"]:
+                yield name
+            elif isinstance(value, Mapping):
+                yield from look(value, known.get("properties", {}).get(name, {}))
+
+    return list(look(table, schema))
+
+
+def get(table: Mapping[str, Any], key: str, default: Any = None) -> Any:
+    """The value of a dotted key, or the default where it is not there or has none."""
+    found: Any = table
+    for name in key.split("."):
+        found = found.get(name) if isinstance(found, Mapping) else None
+    return default if found is None else found
