@@ -41,7 +41,7 @@ def tell(error: RepriseError) -> None:
     """
     complain(error.line())
     if os.environ.get("REPRISE_ERRORS") == "json":
-        complain(json.dumps({"error": error.what, "hint": error.mend}))
+        complain(json.dumps({"error": error.what, "hint": error.hint}))
 
 
 def read_told(text: str) -> tuple[str, str] | None:
@@ -54,7 +54,7 @@ def read_told(text: str) -> tuple[str, str] | None:
     return None
 
 
-def want(good: bool, what: str, mend: str) -> None:
+def want(good: bool, what: str, hint: str) -> None:
     """A usage error unless `good`."""
     if not good:
         raise UsageError(what, hint)

@@ -198,7 +198,7 @@ def _wrong(key: str, field: FieldInfo, found: list[Any], is_item: bool) -> Usage
     if is_item:
         kinds = [one for kind in kinds for part in typing.get_args(kind)[:1] for one, _ in choices(part)]
     wants = " or ".join(dict.fromkeys(map(describe, kinds)))
-    return UsageError(f"{key} = {shown} has the wrong type", f"it wants {wants}")
+    return UsageError(f"{key} = {shown} has the wrong type", f"it must be {wants}")
 
 
 def _number(field: FieldInfo) -> tuple[Any, list[Any]]:

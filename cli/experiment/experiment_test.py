@@ -281,7 +281,7 @@ def test_a_renamed_key_says_its_new_name(tmp_path: Path, monkeypatch: pytest.Mon
     for text, settings in ((MINIMAL + "[replay]\nwait_s=5", []), (MINIMAL, ["replay.wait_s=5"])):
         with pytest.raises(UsageError, match=r"unknown key replay\.wait_s") as caught:
             load(write(tmp_path, text), settings)
-        assert caught.value.mend == "it is replay.timeout_s now"
+        assert caught.value.hint == "it is replay.timeout_s now"
 
 
 EXPERIMENTS = sorted((programs.ROOT / "experiments").glob("*.toml"))
@@ -310,7 +310,7 @@ def test_programs_are_the_same_of_the_file_and_of_the_experiment(path: Path) -> 
         ),
         (
             MINIMAL + "[hierarchy]\nresolver=5",
-            "resolver = 5 has the wrong type; it wants text or a list",
+            "resolver = 5 has the wrong type; it must be text or a list",
         ),
         (MINIMAL + 'origin="a\\u0000"', "has a NUL character; leave it out"),
     ],

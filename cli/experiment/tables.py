@@ -25,7 +25,7 @@ def read(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}", "give a readable TOML file") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path} is not TOML: {error}", "mend the named place") from None
+        raise UsageError(f"{path} is not TOML: {error}", "correct it at the place named") from None
     return found
 
 

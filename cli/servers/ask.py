@@ -76,7 +76,7 @@ def main(arguments: list[str]) -> int:
         trouble = silence(address, options.port, options.transport.upper())
         if trouble is not None:
             what = f"no answer from {address} port {options.port} ({trouble})"
-            tell(RepriseError(what, "start the server or mend server.addresses"))
+            tell(RepriseError(what, "start the server or correct server.addresses"))
             return 1
     return 0
 
