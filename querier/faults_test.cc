@@ -196,19 +196,6 @@ TEST_F(FaultsTest, WaitsWhenAllSocketsAreBusy) {
     EXPECT_NE(content.records.at(39).marks & kMarkBehind, 0);
 }
 
-TEST_F(FaultsTest, TheInFlightLimitDelaysSending) {
-    Parent parent(results_.path());
-    wire::Options options = quick();
-    options.set_in_flight(4);
-    options.set_timeout_ns(100 * kMillisecond);
-    add_many(12, Transport::kUdp, 0);
-    EXPECT_EQ(play(parent, options), 0);
-    EXPECT_EQ(parent.report().counts().timed_out(), 12U);
-    const RqContent content = parent.records();
-    // Two timeouts, counted from when each was handed over: its stamp is of the call that sent it.
-    EXPECT_GE(content.records.at(11).send - content.records.at(0).send, 150 * kMillisecond);
-}
-
 // TCP
 
 TEST_F(FaultsTest, SplitAndMergedTcpAnswersOutOfOrder) {
@@ -305,19 +292,6 @@ TEST_F(FaultsTest, ARefusedConnectionFails) {
     EXPECT_EQ(record.status, Status::kConnectionFailed);
 }
 
-TEST_F(FaultsTest, AnImpossibleLengthEndsTheConnection) {
-    const TcpResponder server([](int connection, int, Bytes query) {
-        return connection == 1 ? Act{.send = {{0, 11, 1, 2, 3}}}
-                               : Act{.send = {framed(make_reply(query))}};
-    });
-    Parent parent(results_.path());
-    add(0, Transport::kTcp);
-    EXPECT_EQ(play(parent), 0);
-    EXPECT_EQ(parent.report().counts().answered(), 1U);
-    const std::string statistics = parent.records().statistics;
-    EXPECT_NE(statistics.find(R"("bad_streams": 1)"), std::string::npos) << statistics;
-}
-
 TEST_F(FaultsTest, FurtherMessagesOfATransferAreDuplicates) {
     const TcpResponder server([](int, int, Bytes query) {
         const Message reply = framed(make_reply(query));
@@ -329,14 +303,6 @@ TEST_F(FaultsTest, FurtherMessagesOfATransferAreDuplicates) {
     EXPECT_EQ(play(parent), 0);
     EXPECT_EQ(parent.report().counts().answered(), 2U);
     EXPECT_GE(parent.report().counts().duplicate_answers(), 2U);
-}
-
-TEST_F(FaultsTest, ASilentTcpServerTimesOut) {
-    const TcpResponder server([](int, int, Bytes) { return Act{}; });
-    Parent parent(results_.path());
-    add_many(10, Transport::kTcp, kMillisecond);
-    EXPECT_EQ(play(parent), 0);
-    EXPECT_EQ(parent.report().counts().timed_out(), 10U);
 }
 
 TEST_F(FaultsTest, LargeQueriesCrossAFullSocketBuffer) {
@@ -403,17 +369,6 @@ TEST_F(FaultsTest, AParentThatIsGoneStopsTheQuerier) {
     EXPECT_EQ(content.records.size(), 1U);
 }
 
-TEST_F(FaultsTest, ASilentParentStopsTheQuerier) {
-    Parent parent(results_.path());
-    add(3600 * kSecond, Transport::kUdp);
-    begin(parent);
-    ASSERT_TRUE(parent.pump_until([&] { return parent.clock_replies() > 1; }));
-    parent.fall_silent();
-    EXPECT_EQ(parent.finish(), 1);
-    EXPECT_EQ(parent.aborted(), "the distributor was silent for 1.8 s");
-    EXPECT_TRUE(parent.records().whole);
-}
-
 TEST_F(FaultsTest, APauseOfItsOwnIsNoSilenceOfTheParent) {
     const UdpResponder server([](Bytes query) { return std::vector<Message>{make_reply(query)}; });
     Parent parent(results_.path());
@@ -428,20 +383,6 @@ TEST_F(FaultsTest, APauseOfItsOwnIsNoSilenceOfTheParent) {
     parent.continue_process();
     EXPECT_EQ(parent.finish(), 0);
     EXPECT_EQ(parent.report().counts().answered(), 2U);
-}
-
-TEST_F(FaultsTest, FallingBehindAborts) {
-    Parent parent(results_.path());
-    wire::Options options = quick();
-    options.set_in_flight(1);
-    options.set_timeout_ns(kSecond);
-    options.set_max_lateness_ns(300 * kMillisecond);
-    add_many(5, Transport::kUdp, 0);
-    begin(parent, options);
-    parent.end_of_trace();
-    EXPECT_EQ(parent.finish(), 1);
-    EXPECT_EQ(parent.aborted().find("behind schedule by 0.3"), 0U) << parent.aborted();
-    EXPECT_EQ(ended(parent.report().counts()), 5U);
 }
 
 TEST_F(FaultsTest, AFullDiskEndsTheRunWithReadableRecords) {

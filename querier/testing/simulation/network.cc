@@ -11,6 +11,7 @@
 #include "querier/stream_socket.hh"
 #include "querier/testing/simulation/server.hh"
 #include "querier/transport.hh"
+#include "querier/udp_socket.hh"
 
 #include <openssl/ssl.h>
 
@@ -45,6 +46,9 @@ public:
         Slot& slot = slots_[index];
         if (!servers_.of(slot.family())) {
             return SendResult::kFailed;
+        }
+        if (slot.record.query_size > kLargestDatagram) {
+            return SendResult::kOversize;
         }
         if (source_ && !source_(slot)) {
             return SendResult::kNoAddress;
@@ -407,8 +411,8 @@ void SimulatedNetwork::say(const FlowPtr& flow, std::vector<std::uint8_t> messag
         return reset(flow, ECONNRESET);
     }
     if (action == Action::kBadLength) {
-        timeline_.note("tcp {} < a length of 3", flow->number);
-        return send_bytes(flow, {0, 3, 1, 2, 3});
+        timeline_.note("tcp {} < a length of 11", flow->number);
+        return send_bytes(flow, {0, 11, 1, 2, 3});
     }
     if (!message.empty()) {
         timeline_.note("{} {} < {}", flow->tls ? "tls" : "tcp", flow->number, describe(message));

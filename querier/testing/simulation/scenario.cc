@@ -26,6 +26,7 @@
 #include <charconv>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <deque>
 #include <fstream>
 #include <iterator>
@@ -97,8 +98,8 @@ Nanoseconds duration(const std::string& text) {
 }
 
 Transport transport(const std::string& name) {
-    for (const Transport one :
-         {Transport::kUdp, Transport::kTcp, Transport::kTls, Transport::kStatelessTcp}) {
+    for (const Transport one : {Transport::kUdp, Transport::kTcp, Transport::kTls, Transport::kQuic,
+                                Transport::kHttps, Transport::kStatelessTcp}) {
         if (transport_name(one) == name) {
             return one;
         }
@@ -107,7 +108,8 @@ Transport transport(const std::string& name) {
 }
 
 bool is_transport(const std::string& word) {
-    return word == "udp" || word == "tcp" || word == "tls" || word == "stateless-tcp";
+    constexpr std::array kNames{"udp", "tcp", "tls", "quic", "https", "stateless-tcp"};
+    return std::ranges::find(kNames, word) != kNames.end();
 }
 
 constexpr std::array<std::pair<std::string_view, Action>, 14> kActions{{
@@ -255,7 +257,7 @@ private:
         rules_.add(rule);
     }
 
-    /// TIME SOURCE [TRANSPORT] NAME [id N] [connection N] [idle N] [copies N]
+    /// TIME SOURCE [TRANSPORT] NAME [id N] [connection N] [idle N] [size N] [copies N]
     void add_query(Words& words, bool close) {
         const Nanoseconds due = duration(take(words));
         const std::string source = take(words);
@@ -267,12 +269,15 @@ private:
         query.idle_class = static_cast<std::uint16_t>(number(take_after(words, "idle", "0")));
         query.source.address = IpAddress::parse(source).value();
         query.source_id = sources_.emplace(source, sources_.size()).first->second;
+        const std::uint64_t size = number(take_after(words, "size", "0"));
         if (!words.empty() && is_transport(words.front())) {
             query.transport = transport(take(words));
         }
         if (!close) {
             const std::string name = take(words);
-            query.message = messages_.emplace_back(make_message(id, name, kTypeA));
+            auto& message = messages_.emplace_back(make_message(id, name, kTypeA));
+            message.resize(std::max<size_t>(size, message.size()));
+            query.message = message;
             query.destination.address.family = query.source.address.family;
         }
         for (std::uint64_t n = 0; n < copies; ++n) {
@@ -308,6 +313,10 @@ private:
         for (const RqRecord& record : read_rq(folder_.path() + "/queries-here-0.rq").records) {
             timeline_.say(describe_record(record));
         }
+        std::ifstream hedges(folder_.path() + "/hedges-here-0.csv");
+        for (std::string row; std::getline(hedges, row);) {
+            timeline_.say("hedge: " + relative(row));
+        }
         std::string counts = "counts:";
         const auto& message = parent_.report().counts();
         const auto& fields = *message.GetDescriptor();
@@ -316,6 +325,19 @@ private:
             counts += value == 0 ? "" : fmt::format(" {} {}", fields.field(i)->name(), value);
         }
         timeline_.say(counts);
+    }
+
+    /// A row of hedges: times are seconds from the start.
+    static std::string relative(const std::string& row) {
+        std::istringstream cells(row);
+        std::string text;
+        for (std::string cell; std::getline(cells, cell, ',');) {
+            const Nanoseconds time = std::strtoll(cell.c_str(), nullptr, 10);
+            const bool is_time = time > kStart / 2;
+            text += is_time ? fmt::format("{:.6f} ", static_cast<double>(time - kStart) / 1e9)
+                            : cell + " ";
+        }
+        return text.substr(0, text.size() - 1);
     }
 
     [[nodiscard]] std::string describe_record(const RqRecord& record) const {

@@ -27,7 +27,7 @@ enum class Action : std::uint8_t {
     kRefuse,    ///< streams: RST for the SYN; UDP: an ICMP error
     kIgnore,    ///< streams: nothing for the SYN
     kReadNot,   ///< streams: it takes nothing from its socket
-    kBadLength, ///< streams: a message that claims to have 3 bytes
+    kBadLength, ///< streams: a message that claims to have 11 bytes
 };
 
 struct Rule {
