@@ -9,8 +9,8 @@ from cli.experiment.schema import Experiment, Hierarchy
 
 def check(experiment: Experiment) -> None:
     """The whole; an experiment with another server must not have the table."""
-    world = experiment.world
-    if world is None:
+    emulated = experiment.emulated
+    if emulated is None:
         want(
             experiment.hierarchy is None,
             f'[hierarchy] and server.kind = "{experiment.server.kind}" exclude each other',
@@ -18,20 +18,20 @@ def check(experiment: Experiment) -> None:
         )
         return
     want(
-        bool(world.resolvers),
+        bool(emulated.resolvers),
         "hierarchy.resolver is empty",
         "use bind, unbound, knot-resolver or a list of them",
     )
-    _check_zones(experiment, world)
-    _check_numbers(experiment, world)
-    _check_paths(world)
-    _check_others(experiment, world)
+    _check_zones(experiment, emulated)
+    _check_numbers(experiment, emulated)
+    _check_paths(emulated)
+    _check_others(experiment, emulated)
 
 
-def _check_zones(experiment: Experiment, world: Hierarchy) -> None:
+def _check_zones(experiment: Experiment, emulated: Hierarchy) -> None:
     server = experiment.server
     want(
-        world.zones is not None or world.synth is not None,
+        emulated.zones is not None or emulated.synth is not None,
         "the hierarchy has no zones",
         "set hierarchy.zones = FOLDER or add a [hierarchy.synth] table",
     )
@@ -42,11 +42,11 @@ def _check_zones(experiment: Experiment, world: Hierarchy) -> None:
     )
 
 
-def _check_numbers(experiment: Experiment, world: Hierarchy) -> None:
-    resolvers, clients = len(world.resolvers), experiment.topology.clients
+def _check_numbers(experiment: Experiment, emulated: Hierarchy) -> None:
+    resolvers, clients = len(emulated.resolvers), experiment.topology.clients
     want(
-        resolvers * world.instances <= addresses.MOST_LINKS,
-        f"{resolvers} resolvers and {world.instances} instances are too many",
+        resolvers * emulated.instances <= addresses.MOST_LINKS,
+        f"{resolvers} resolvers and {emulated.instances} instances are too many",
         f"their product may be {addresses.MOST_LINKS}",
     )
     want(
@@ -61,38 +61,38 @@ def _check_numbers(experiment: Experiment, world: Hierarchy) -> None:
     )
 
 
-def _check_paths(world: Hierarchy) -> None:
+def _check_paths(emulated: Hierarchy) -> None:
     want(
-        world.engine != "nsd" or world.form != "paper",
+        emulated.engine != "nsd" or emulated.form != "paper",
         'hierarchy.engine = "nsd" and form = "paper" exclude each other',
         'NSD has no views; use form = "coloured" or "separate"',
     )
     want(
-        world.expired_signatures != "accept" or "knot-resolver" not in world.resolvers,
+        emulated.expired_signatures != "accept" or "knot-resolver" not in emulated.resolvers,
         'hierarchy.expired_signatures = "accept" and resolver = "knot-resolver" exclude each other',
         'only BIND and unbound can accept them; use "keep", or hierarchy.validate = false',
     )
     want(
-        world.resolver_config is None or len(set(world.resolvers)) == 1,
+        emulated.resolver_config is None or len(set(emulated.resolvers)) == 1,
         "hierarchy.resolver_config is for resolvers of one kind",
         "leave it out or use one kind",
     )
-    if world.rtt is None:
+    if emulated.rtt is None:
         return
     want(
-        world.data_path == "tun",
-        f'[hierarchy.rtt] and hierarchy.data_path = "{world.data_path}" exclude each other',
+        emulated.data_path == "tun",
+        f'[hierarchy.rtt] and hierarchy.data_path = "{emulated.data_path}" exclude each other',
         'only the proxies of data_path = "tun" can make packets wait',
     )
     want(
-        world.rtt.by is None,
+        emulated.rtt.by is None,
         "hierarchy.rtt.by is for [rtt]",
         "a trace says nothing about the way behind the resolver; use hierarchy.rtt.table",
     )
-    delay_rules.check_rtt("hierarchy.rtt", world.rtt)
+    delay_rules.check_rtt("hierarchy.rtt", emulated.rtt)
 
 
-def _check_others(experiment: Experiment, world: Hierarchy) -> None:
+def _check_others(experiment: Experiment, emulated: Hierarchy) -> None:
     want(
         not experiment.over_tls,
         'server.kind = "hierarchy" and TLS exclude each other',
@@ -104,7 +104,7 @@ def _check_others(experiment: Experiment, world: Hierarchy) -> None:
         "resolvers listen on port 53",
     )
     want(
-        world.cache == "cold" or experiment.generate is None,
+        emulated.cache == "cold" or experiment.generate is None,
         'hierarchy.cache = "warm" and [generate] exclude each other',
         "give a trace or a [synth] table",
     )

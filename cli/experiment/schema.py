@@ -283,7 +283,7 @@ class Experiment:
         return self.server.kind in ("hierarchy", "address") if said is None else said
 
     @property
-    def world(self) -> Hierarchy | None:
+    def emulated(self) -> Hierarchy | None:
         """The hierarchy behind the server, where that is a resolver."""
         return (self.hierarchy or Hierarchy()) if self.server.kind == "hierarchy" else None
 

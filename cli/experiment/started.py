@@ -27,17 +27,17 @@ def source_mode(tables: Tables) -> str:
 
 def own_programs(tables: Tables) -> tuple[str, ...]:
     """Our programs that an experiment starts."""
-    world, rtt = _kind(tables) == "hierarchy", get(tables, "rtt") is not None
-    mutator = get(tables, "trace") is None or get(tables, "mutate") is not None or world
+    emulated, rtt = _kind(tables) == "hierarchy", get(tables, "rtt") is not None
+    mutator = get(tables, "trace") is None or get(tables, "mutate") is not None or emulated
     mutator = mutator or get(tables, "rtt.by") is not None
     sampler = _kind(tables) != "address" or get(tables, "sample.clients", False)
-    tun = world and get(tables, "hierarchy.data_path", "tun") == "tun"
+    tun = emulated and get(tables, "hierarchy.data_path", "tun") == "tun"
     return (
         "reprise-controller",
         "reprise-querier",
         *(("reprise-mutator",) if mutator else ()),
         *(("reprise-sampler",) if sampler else ()),
-        *(("reprise-zonebuilder",) if world else ()),
+        *(("reprise-zonebuilder",) if emulated else ()),
         *(("reprise-proxy",) if rtt or tun else ()),
     )
 

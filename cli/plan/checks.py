@@ -22,7 +22,7 @@ def of(
         if step.id in ("synth", "mutate"):
             more = (what,) if step.id == "mutate" else ()
             yield Check((*step.argv, "--check", *more), step.id)
-    behind = experiment.world.rtt if experiment.world else None
+    behind = experiment.emulated.rtt if experiment.emulated else None
     for part, rtt in ((terms.RTT, experiment.rtt), (terms.WORLD_RTT, behind)):
         if rtt is not None and rtt.by is None:
             proxy = facts.programs["reprise-proxy"]

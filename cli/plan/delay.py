@@ -109,7 +109,7 @@ def figures(processes: Iterable[Process]) -> tuple[Figure, ...]:
 
 def _hosts(experiment: Experiment) -> tuple[str, ...]:
     """The hosts whose answers go to clients."""
-    servers = len(experiment.world.resolvers) if experiment.world else 1
+    servers = len(experiment.emulated.resolvers) if experiment.emulated else 1
     return tuple(network.server(index) for index in range(1, servers + 1))
 
 

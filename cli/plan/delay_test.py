@@ -65,8 +65,8 @@ def test_all_ports_of_the_service_are_delayed() -> None:
 
 
 def test_every_resolver_has_a_delay_line() -> None:
-    world = Hierarchy(resolver=("bind", "unbound"))
-    experiment = dataclasses.replace(EXPERIMENT, server=Server(kind="hierarchy"), hierarchy=world)
+    emulated = Hierarchy(resolver=("bind", "unbound"))
+    experiment = dataclasses.replace(EXPERIMENT, server=Server(kind="hierarchy"), hierarchy=emulated)
     assert [one.host for one in delay.processes(experiment, FACTS)] == ["server", "server2"]
 
 

@@ -34,7 +34,7 @@ def gather(experiment: Experiment, run: str) -> Facts:
             "sample.capture needs root: tcpdump cannot keep its rights in a user namespace",
             "run as root or with --set sample.capture=false",
         )
-    world = experiment.world
+    emulated = experiment.emulated
     tables = as_dict(experiment)
     needed, own = started.packaged_programs(tables), started.own_programs(tables)
     if "reprise-proxy" in own:
@@ -45,8 +45,8 @@ def gather(experiment: Experiment, run: str) -> Facts:
         **{name: programs.own(name) for name in own},
         **{name: programs.packaged(name) for name in needed},
     }
-    if world is not None and world.zones is not None and not Path(world.zones).is_dir():
-        raise UsageError(f"no folder {world.zones}", "set hierarchy.zones to a folder of zone files")
+    if emulated is not None and emulated.zones is not None and not Path(emulated.zones).is_dir():
+        raise UsageError(f"no folder {emulated.zones}", "set hierarchy.zones to a folder of zone files")
     zone = Path(server.zone) if server.zone is not None and server.kind != "address" else None
     return Facts(
         run=run,
@@ -58,7 +58,7 @@ def gather(experiment: Experiment, run: str) -> Facts:
         origin=server.origin or (zonefile.find_origin(zone) if zone is not None else "."),
         zone_compression=zonefile.compression(zone) if zone is not None else None,
         server_user=_server_user(server.kind),
-        resolver_config=_read_lines(world.resolver_config) if world else "",
+        resolver_config=_read_lines(emulated.resolver_config) if emulated else "",
         users={name: _packaged_user(_USERS[name]) for name in needed if name in _USERS},
         user=user,
         user_group=pwd.getpwnam(user).pw_gid if user else 0,
@@ -146,8 +146,8 @@ def versions(experiment: Experiment) -> dict[str, str]:
         "unbound": ("unbound", "-V"),
         "knot-resolver": ("kresd", "--version"),
     }
-    world = experiment.world
-    kinds = (*world.resolvers, world.engine) if world else (experiment.server.kind,)
+    emulated = experiment.emulated
+    kinds = (*emulated.resolvers, emulated.engine) if emulated else (experiment.server.kind,)
     return {
         **found,
         **{kind: _first_line(commands[kind]) for kind in dict.fromkeys(kinds) if kind in commands},

@@ -170,7 +170,7 @@ def figures(experiment: Experiment, management: Management | None) -> tuple[Figu
 
 def _guarded(experiment: Experiment, management: Management | None) -> dict[str, nftables.Guarded]:
     """What may leave each guarded host."""
-    if experiment.world is None and management is None:
+    if experiment.emulated is None and management is None:
         return {}
     prefixes, reached = _prefixes(experiment), management.prefixes if management else ()
     found = _servers(experiment, prefixes, reached) | _metas(experiment, prefixes, reached)
@@ -184,9 +184,9 @@ def _guarded(experiment: Experiment, management: Management | None) -> dict[str,
 def _servers(
     experiment: Experiment, prefixes: tuple[str, ...], reached: Iterable[str]
 ) -> dict[str, nftables.Guarded]:
-    world = experiment.world
-    servers = len(world.resolvers) if world else 1
-    metas = [hierarchy_network.meta(n) for n in range(1, world.instances + 1)] if world else []
+    emulated = experiment.emulated
+    servers = len(emulated.resolvers) if emulated else 1
+    metas = [hierarchy_network.meta(n) for n in range(1, emulated.instances + 1)] if emulated else []
     ports = [experiment.server.port]
     ports += [(experiment.tls or Tls()).port] if experiment.over_tls else []
     found = {}
@@ -205,17 +205,17 @@ def _servers(
 def _metas(
     experiment: Experiment, prefixes: tuple[str, ...], reached: Iterable[str]
 ) -> dict[str, nftables.Guarded]:
-    world = experiment.world
-    if world is None:
+    emulated = experiment.emulated
+    if emulated is None:
         return {}
-    links = [hierarchy_network.resolver_link(n) for n in range(1, len(world.resolvers) + 1)]
+    links = [hierarchy_network.resolver_link(n) for n in range(1, len(emulated.resolvers) + 1)]
     guarded = nftables.Guarded(links, prefixes, tunnels=_TUNNELS, management=tuple(reached))
-    return {hierarchy_network.meta(n): guarded for n in range(1, world.instances + 1)}
+    return {hierarchy_network.meta(n): guarded for n in range(1, emulated.instances + 1)}
 
 
 def _prefixes(experiment: Experiment) -> tuple[str, ...]:
     """All addresses of the experiment's hosts."""
-    behind = addresses.PREFIXES if experiment.world else ()
+    behind = addresses.PREFIXES if experiment.emulated else ()
     return (*network.own_prefixes(experiment.topology.clients), *behind)
 
 

@@ -62,9 +62,9 @@ ENGINES = {"bind": "named", "nsd": "nsd"}
 
 def local(experiment: Experiment, base: Network, own_way_out: bool) -> Network:
     """The local topology with the hierarchy's hosts; real hosts have a way out of their own."""
-    world = _world(experiment)
+    emulated = _emulated(experiment)
     queue = experiment.server.tcp_listen_queue
-    made = hierarchy_network.hierarchy(base, len(world.resolvers), world.instances, queue)
+    made = hierarchy_network.hierarchy(base, len(emulated.resolvers), emulated.instances, queue)
     if own_way_out:
         return made
     servers = [] if experiment.replay.shows_trace_addresses else _resolvers(experiment)
@@ -72,24 +72,24 @@ def local(experiment: Experiment, base: Network, own_way_out: bool) -> Network:
     return hierarchy_network.with_ways_out(made, hosts)
 
 
-def _world(experiment: Experiment) -> Hierarchy:
-    return experiment.world or Hierarchy()
+def _emulated(experiment: Experiment) -> Hierarchy:
+    return experiment.emulated or Hierarchy()
 
 
 def _resolvers(experiment: Experiment) -> list[tuple[int, str, str]]:
     """Number, host and kind of each resolver."""
-    return [(n, network.server(n), kind) for n, kind in enumerate(_world(experiment).resolvers, 1)]
+    return [(n, network.server(n), kind) for n, kind in enumerate(_emulated(experiment).resolvers, 1)]
 
 
 def _metas(experiment: Experiment) -> list[tuple[int, str]]:
-    return [(n, hierarchy_network.meta(n)) for n in range(1, _world(experiment).instances + 1)]
+    return [(n, hierarchy_network.meta(n)) for n in range(1, _emulated(experiment).instances + 1)]
 
 
 def names(experiment: Experiment) -> str | None:
     """The names that a synthesized trace of a resolver's clients asks for, where it does not say itself."""
     synth = experiment.synth or {}
     wanted = synth.get("profile") == "recursive" and "names" not in synth
-    return f"{WORLD}/names.txt" if wanted and _world(experiment).zones is None else None
+    return f"{WORLD}/names.txt" if wanted and _emulated(experiment).zones is None else None
 
 
 # --- before anything starts -------------------------------------------------------------------------------
@@ -97,7 +97,7 @@ def names(experiment: Experiment) -> str | None:
 
 def folders(experiment: Experiment, facts: Facts) -> tuple[Folder, ...]:
     """A folder for each server, owned by the user that it drops to."""
-    engine = facts.users.get(ENGINES[_world(experiment).engine], "")
+    engine = facts.users.get(ENGINES[_emulated(experiment).engine], "")
     return (
         *(
             Folder(f"{RUN}/{host}", "0755", facts.users.get(PROGRAMS[kind], ""))
@@ -111,7 +111,7 @@ def files(experiment: Experiment, facts: Facts) -> tuple[File, ...]:
     """Configurations of the resolvers, and copies of servers that a packager's AppArmor profile would keep
     out of our folders.
     """
-    used = {*(PROGRAMS[kind] for _, _, kind in _resolvers(experiment)), ENGINES[_world(experiment).engine]}
+    used = {*(PROGRAMS[kind] for _, _, kind in _resolvers(experiment)), ENGINES[_emulated(experiment).engine]}
     copies = tuple(
         File(f"{RUN}/{name}", copy_of=facts.programs[name], mode="0755")
         for name in ("named", "unbound")
@@ -127,7 +127,7 @@ def files(experiment: Experiment, facts: Facts) -> tuple[File, ...]:
 
 
 def _resolver_config(experiment: Experiment, facts: Facts, number: int, host: str, kind: str) -> str:
-    world = _world(experiment)
+    emulated = _emulated(experiment)
     site = resolvers.Site(
         f"{RUN}/{host}",
         f"{PLAN}/root.hints",
@@ -139,17 +139,17 @@ def _resolver_config(experiment: Experiment, facts: Facts, number: int, host: st
         facts.descriptors,
         facts.resolver_config,
     )
-    return resolvers.config(kind, experiment.server, world, site)
+    return resolvers.config(kind, experiment.server, emulated, site)
 
 
 def steps(experiment: Experiment, facts: Facts) -> list[Step]:
     """Work before the hosts are set up: the zones, and the plan of who serves them."""
-    world = _world(experiment)
-    if world.zones is not None:
-        copy = shell('cp -rL -- "$1" "$2" && chmod -R a+rX "$2"', world.zones, WORLD)
+    emulated = _emulated(experiment)
+    if emulated.zones is not None:
+        copy = shell('cp -rL -- "$1" "$2" && chmod -R a+rX "$2"', emulated.zones, WORLD)
         bring = Step("zones", "copying the zones", copy)
     else:
-        synth = world.synth
+        synth = emulated.synth
         assert synth is not None, "the rules want zones or synth"
         options = ("--zones", str(synth.zones), "--seed", str(synth.seed), "--shape", synth.shape)
         signed = ("--signed",) if synth.signed else ()
@@ -175,9 +175,9 @@ def steps(experiment: Experiment, facts: Facts) -> list[Step]:
 
 
 def _plan_options(experiment: Experiment, facts: Facts) -> tuple[str, ...]:
-    world = _world(experiment)
+    emulated = _emulated(experiment)
     hops = [
-        (number, instance, *hierarchy_network.link_addresses(number, instance, world.instances)[1])
+        (number, instance, *hierarchy_network.link_addresses(number, instance, emulated.instances)[1])
         for number, _, _ in _resolvers(experiment)
         for instance, _ in _metas(experiment)
     ]
@@ -186,11 +186,11 @@ def _plan_options(experiment: Experiment, facts: Facts) -> tuple[str, ...]:
         "-o",
         PLAN,
         "--engine",
-        world.engine,
+        emulated.engine,
         "--form",
-        world.form,
+        emulated.form,
         "--instances",
-        str(world.instances),
+        str(emulated.instances),
         *(
             word
             for number, _, _ in _resolvers(experiment)
@@ -204,40 +204,40 @@ def _plan_options(experiment: Experiment, facts: Facts) -> tuple[str, ...]:
             )
             for word in ("--reserved", prefix)
         ),
-        *(("--skip-bad",) if world.skip_bad else ()),
-        *(word for state in _refused_signatures(world) for word in ("--refuse-signatures", state)),
+        *(("--skip-bad",) if emulated.skip_bad else ()),
+        *(word for state in _refused_signatures(emulated) for word in ("--refuse-signatures", state)),
         "--edns-size",
-        str(world.edns_size),
-        *(() if world.minimal_responses else ("--full-responses",)),
+        str(emulated.edns_size),
+        *(() if emulated.minimal_responses else ("--full-responses",)),
         "--need-root",
         "--warnings",
         f"{PLAN}/warnings.txt",
         "--folder",
         f"{RUN}/meta{{}}",
         "--user",
-        facts.users.get(ENGINES[world.engine], ""),
+        facts.users.get(ENGINES[emulated.engine], ""),
         "--descriptors",
         str(facts.descriptors),
         *(word for hop in hops for word in ("--next-hop", ",".join(str(one) for one in hop))),
     )
 
 
-def _refused_signatures(world: Hierarchy) -> tuple[str, ...]:
+def _refused_signatures(emulated: Hierarchy) -> tuple[str, ...]:
     """States of signatures with which nobody would get an answer. unbound looks at no dates where it accepts
     expired ones.
     """
-    if not world.validate or world.expired_signatures == "keep":
+    if not emulated.validate or emulated.expired_signatures == "keep":
         return ()
-    if world.expired_signatures == "refuse":
+    if emulated.expired_signatures == "refuse":
         return zone_plan.UNSOUND
-    return ("missing", "early") if "bind" in world.resolvers else ("missing",)
+    return ("missing", "early") if "bind" in emulated.resolvers else ("missing",)
 
 
 def setup(experiment: Experiment) -> tuple[HostStep, ...]:
     """What the hosts need beside their guards."""
-    world = _world(experiment)
+    emulated = _emulated(experiment)
     servers = [(number, host) for number, host, _ in _resolvers(experiment)]
-    return hierarchy_setup.steps(servers, _metas(experiment), world.data_path, world.instances)
+    return hierarchy_setup.steps(servers, _metas(experiment), emulated.data_path, emulated.instances)
 
 
 def begin(experiment: Experiment, facts: Facts) -> tuple[HostStep, ...]:
@@ -271,7 +271,7 @@ def _count(
     """
     path = (
         ("--nft",)
-        if _world(experiment).data_path == "nft"
+        if _emulated(experiment).data_path == "nft"
         else ("--proxy", RESULTS, "--proxy-prefix", f"proxy-{host}-")
     )
     return facts.module(
@@ -293,7 +293,7 @@ def processes(experiment: Experiment, facts: Facts) -> tuple[Process, ...]:
     found: list[Process] = []
     for number, host in _metas(experiment):
         found.append(_meta(experiment, facts, number, host))
-    if _world(experiment).data_path == "tun":
+    if _emulated(experiment).data_path == "tun":
         found += [_proxy(experiment, facts, "meta", number, host) for number, host in _metas(experiment)]
         found += [
             _proxy(experiment, facts, "resolver", number, host) for number, host, _ in _resolvers(experiment)
@@ -302,7 +302,7 @@ def processes(experiment: Experiment, facts: Facts) -> tuple[Process, ...]:
         found.append(_capture(facts))
     found += [_resolver(experiment, facts, *one) for one in _resolvers(experiment)]
     found += _watchers(experiment, facts)
-    if _world(experiment).cache == "warm":
+    if _emulated(experiment).cache == "warm":
         found += [_warm(experiment, facts, number, host) for number, host, _ in _resolvers(experiment)]
     found += [
         Process(
@@ -319,8 +319,8 @@ def processes(experiment: Experiment, facts: Facts) -> tuple[Process, ...]:
 
 
 def _meta(experiment: Experiment, facts: Facts, number: int, host: str) -> Process:
-    world = _world(experiment)
-    if world.engine == "bind":
+    emulated = _emulated(experiment)
+    if emulated.engine == "bind":
         user = facts.users.get("named", "")
         config = f"{PLAN}/named-{number}.conf"
         argv: tuple[str, ...] = (f"{RUN}/named", "-g", "-c", config, "-n", "1")
@@ -329,7 +329,7 @@ def _meta(experiment: Experiment, facts: Facts, number: int, host: str) -> Proce
     else:
         argv = facts.module("cli.servers.slots", facts.programs["nsd"], f"{PLAN}/nsd-{number}.list")
         ready, env = Ready("log", text="event=ready", timeout_s=experiment.server.ready_s), facts.module_env
-    refused = Refused(REFUSED[world.engine], "zone{s} did not load", "" if world.skip_bad else _SKIP)
+    refused = Refused(REFUSED[emulated.engine], "zone{s} did not load", "" if emulated.skip_bad else _SKIP)
     ready = dataclasses.replace(ready, refused=refused)
     return Process(
         host,
@@ -339,12 +339,12 @@ def _meta(experiment: Experiment, facts: Facts, number: int, host: str) -> Proce
         env,
         ready=ready,
         stop=Stop("SIGTERM", 10.0),
-        complaints=servers.COMPLAINTS[world.engine],
+        complaints=servers.COMPLAINTS[emulated.engine],
     )
 
 
 def _proxy(experiment: Experiment, facts: Facts, side: str, number: int, host: str) -> Process:
-    world = _world(experiment)
+    emulated = _emulated(experiment)
     resolver = ("--resolver", str(number)) if side == "resolver" else ()
     argv = (
         facts.programs["reprise-proxy"],
@@ -356,7 +356,7 @@ def _proxy(experiment: Experiment, facts: Facts, side: str, number: int, host: s
         *resolver,
         "--stats",
         f"{RESULTS}/proxy-{host}-@turn@.json",
-        *(delay.options(world.rtt) if world.rtt else ()),
+        *(delay.options(emulated.rtt) if emulated.rtt else ()),
         *privileges.proxy_options(facts),
     )
     return Process(
@@ -371,7 +371,7 @@ def _proxy(experiment: Experiment, facts: Facts, side: str, number: int, host: s
 
 
 def _resolver(experiment: Experiment, facts: Facts, number: int, host: str, kind: str) -> Process:
-    world = _world(experiment)
+    emulated = _emulated(experiment)
     config, user = f"{RUN}/resolver-{number}.conf", facts.users.get(PROGRAMS[kind], "")
     commands: dict[str, tuple[str, ...]] = {
         "bind": (
@@ -388,7 +388,7 @@ def _resolver(experiment: Experiment, facts: Facts, number: int, host: str, kind
         port=experiment.server.port,
         addresses=server_plan.addresses(experiment),
         origin=".",
-        hint="correct hierarchy.resolver_config" if world.resolver_config else "",
+        hint="correct hierarchy.resolver_config" if emulated.resolver_config else "",
         source=host if experiment.rtt else network.client(number),  # answers to clients are late
         timeout_s=experiment.server.ready_s,
         udp=experiment.replay.transport not in ("tcp", "stateless-tcp"),

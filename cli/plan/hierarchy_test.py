@@ -122,8 +122,8 @@ def test_a_hierarchy_needs_zones(tmp_path: Path) -> None:
 
 def test_resolvers_are_one_or_a_list(tmp_path: Path) -> None:
     path = written(tmp_path, MINIMAL)
-    one = load(path, ["hierarchy.resolver=unbound"]).world
-    two = load(path, ["hierarchy.resolver=['bind','unbound']", "topology.clients=2"]).world
+    one = load(path, ["hierarchy.resolver=unbound"]).emulated
+    two = load(path, ["hierarchy.resolver=['bind','unbound']", "topology.clients=2"]).emulated
     assert one is not None and one.resolvers == ("unbound",)
     assert two is not None and two.resolvers == ("bind", "unbound")
 

@@ -54,7 +54,7 @@ def make(experiment: Experiment, facts: Facts, management: Management | None = N
     if management is not None:
         guards.check(experiment, management)
     clients = range(1, experiment.topology.clients + 1)
-    side = hierarchy if experiment.world else server_plan
+    side = hierarchy if experiment.emulated else server_plan
     copies, facts = privileges.files(facts), privileges.moved(facts)
     before = (*delay.processes(experiment, facts), *side.processes(experiment, facts))
     distributors = tuple(_distributor(experiment, facts, index, before) for index in clients)
@@ -88,7 +88,7 @@ def make(experiment: Experiment, facts: Facts, management: Management | None = N
         main=controller.id,
         setup=(
             *guards.setup(experiment, management),
-            *(hierarchy.setup(experiment) if experiment.world else ()),
+            *(hierarchy.setup(experiment) if experiment.emulated else ()),
             *delay.setup(experiment),
         ),
         begin=(
@@ -140,7 +140,7 @@ def _env(one: Step | Process, facts: Facts) -> dict[str, str]:
 def _warnings(experiment: Experiment) -> tuple[str, ...]:
     """What makes a clean run say less than it seems to."""
     replay = experiment.replay
-    if experiment.world is None or (replay.speed == 1 and replay.rate == 0 and not replay.fast):
+    if experiment.emulated is None or (replay.speed == 1 and replay.rate == 0 and not replay.fast):
         return ()
     return (
         "the trace's times are changed and TTLs are not: cached answers live longer or shorter than they did",
@@ -153,7 +153,7 @@ def _of_world(
     """A hierarchy's own reads. They lie within the hosts' counters in time, so that what is under way at the
     first or the last of them does not look lost.
     """
-    return steps(experiment, facts) if experiment.world else ()
+    return steps(experiment, facts) if experiment.emulated else ()
 
 
 def _network(experiment: Experiment, management: Management | None) -> Network:
@@ -164,9 +164,9 @@ def _network(experiment: Experiment, management: Management | None) -> Network:
         experiment.server.tcp_listen_queue,
         experiment.replay.source_mode,
         replay_options.peers(experiment),
-        len(experiment.world.resolvers) if experiment.world else 1,
+        len(experiment.emulated.resolvers) if experiment.emulated else 1,
     )
-    return hierarchy.local(experiment, base, management is not None) if experiment.world else base
+    return hierarchy.local(experiment, base, management is not None) if experiment.emulated else base
 
 
 def as_json(plan: Plan) -> dict[str, Any]:
@@ -183,8 +183,8 @@ def _file_json(file: File) -> dict[str, str]:
 
 
 def _steps(experiment: Experiment, facts: Facts) -> tuple[Step, ...]:
-    world = experiment.world
-    steps = hierarchy.steps(experiment, facts) if world else []
+    emulated = experiment.emulated
+    steps = hierarchy.steps(experiment, facts) if emulated else []
     if experiment.trace is None and experiment.generate is None and experiment.synth is not None:
         argv = (
             facts.programs["reprise-mutator"],
@@ -202,7 +202,7 @@ def _steps(experiment: Experiment, facts: Facts) -> tuple[Step, ...]:
         steps.append(Step("generate", "making the queries", argv, facts.module_env))
     steps += mutation.steps(experiment, facts, mutation.trace_path(experiment))
     steps += delay.steps(experiment, facts, mutation.played_path(experiment))
-    steps += [] if world else server_plan.steps(experiment, facts)
+    steps += [] if emulated else server_plan.steps(experiment, facts)
     hosts = [
         f"{network.client(index)}={_control_address(experiment, index)}"
         for index in range(1, experiment.topology.clients + 1)
@@ -227,7 +227,7 @@ def _steps(experiment: Experiment, facts: Facts) -> tuple[Step, ...]:
 
 def _synth_options(experiment: Experiment) -> dict[str, Any]:
     """[synth], with the names of the emulated hierarchy where it names none."""
-    names = hierarchy.names(experiment) if experiment.world else None
+    names = hierarchy.names(experiment) if experiment.emulated else None
     return {**(experiment.synth or {}), **({"names": names} if names else {})}
 
 

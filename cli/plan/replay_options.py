@@ -88,7 +88,7 @@ def tls(experiment: Experiment, authority: str, name: str) -> tuple[str, ...]:
 
 def _own_prefixes(experiment: Experiment) -> tuple[str, ...]:
     """The testbed's own addresses cannot be sources where the server sees the trace's."""
-    behind = addresses.PREFIXES if experiment.world else ()
+    behind = addresses.PREFIXES if experiment.emulated else ()
     own = (*network.own_prefixes(experiment.topology.clients), *behind)
     return own if experiment.replay.shows_trace_addresses else ()
 

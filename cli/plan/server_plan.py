@@ -208,7 +208,7 @@ def sampler(
 
 def _tunnels(experiment: Experiment) -> tuple[str, ...]:
     """Devices through which packets pass a host a second time."""
-    by_proxy = experiment.world is not None and experiment.world.data_path == "tun"
+    by_proxy = experiment.emulated is not None and experiment.emulated.data_path == "tun"
     return (*((hierarchy_setup.TUN,) if by_proxy else ()), *((delay.TUN,) if experiment.rtt else ()))
 
 
@@ -216,7 +216,7 @@ def capture(experiment: Experiment, facts: Facts) -> Process:
     """Packets of the service at the server's host."""
     interface = "data1" if experiment.topology.clients == 1 else "any"
     wanted = " or ".join(f"port {port}" for port in _ports(experiment))
-    if experiment.world:  # what a resolver asks goes by other addresses
+    if experiment.emulated:  # what a resolver asks goes by other addresses
         hosts = " or ".join(f"host {address}" for address in addresses(experiment))
         wanted = f"({wanted}) and ({hosts})"
     return tcpdump(facts, "capture", network.SERVER, interface, "capture.pcap", wanted, ("server",))

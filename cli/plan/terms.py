@@ -42,8 +42,8 @@ def of(experiment: Experiment) -> dict[str, Terms]:
     if experiment.synth is not None:
         kept = {"see --help": "see reprise trace synth --help", "--help": "--help", "--output": "--output"}
         found[SYNTH] = Terms(kept, "synth.")
-    world = experiment.world
-    for name, rtt in ((RTT, experiment.rtt), (WORLD_RTT, world.rtt if world else None)):
+    emulated = experiment.emulated
+    for name, rtt in ((RTT, experiment.rtt), (WORLD_RTT, emulated.rtt if emulated else None)):
         if rtt is not None:
             found[name] = Terms(_rtt(name))
     return found

@@ -35,10 +35,10 @@ class Site:
     extra: str = ""
 
 
-def config(kind: str, server: Server, world: Hierarchy, site: Site) -> str:
+def config(kind: str, server: Server, emulated: Hierarchy, site: Site) -> str:
     """The configuration file of a resolver of this kind."""
     make = {"bind": named, "unbound": unbound, "knot-resolver": kresd}[kind]
-    return make(server, world, site)
+    return make(server, emulated, site)
 
 
 def _split(addresses: tuple[str, ...]) -> tuple[list[str], list[str]]:
@@ -50,12 +50,12 @@ def _clients(server: Server, site: Site) -> int:
     return server.tcp_count or max(100, min(site.descriptors // 2 - _DESCRIPTOR_RESERVE, 100_000))
 
 
-def named(server: Server, world: Hierarchy, site: Site) -> str:
+def named(server: Server, emulated: Hierarchy, site: Site) -> str:
     """named.conf of a recursive server. With `validate` it trusts the emulated root's key and no other."""
     four, six = (" ".join(f"{one};" for one in part) for part in _split(site.service))
     idle = max(1, min(round(server.tcp_idle_timeout_s * 10), _BIND_MAX_IDLE))
-    anchors = f'include "{site.bind_anchors}";\n' if world.validate else ""
-    expired = "    dnssec-accept-expired yes;\n" if world.expired_signatures == "accept" else ""
+    anchors = f'include "{site.bind_anchors}";\n' if emulated.validate else ""
+    expired = "    dnssec-accept-expired yes;\n" if emulated.expired_signatures == "accept" else ""
     text = f"""{anchors}options {{
     directory "{site.folder}";
     managed-keys-directory "{site.folder}";
@@ -70,8 +70,8 @@ def named(server: Server, world: Hierarchy, site: Site) -> str:
     allow-query {{ any; }};
     allow-recursion {{ any; }};
     allow-query-cache {{ any; }};
-    dnssec-validation {"yes" if world.validate else "no"};
-{expired}    qname-minimization {"relaxed" if world.qname_minimisation else "disabled"};
+    dnssec-validation {"yes" if emulated.validate else "no"};
+{expired}    qname-minimization {"relaxed" if emulated.qname_minimisation else "disabled"};
     empty-zones-enable no;
     max-udp-size {min(server.edns_size, 4096)};
     edns-udp-size {min(server.edns_size, 4096)};
@@ -93,13 +93,13 @@ zone "." {{ type hint; file "{site.hints}"; }};
     return named_lines.merge(text, site.extra)
 
 
-def unbound(server: Server, world: Hierarchy, site: Site) -> str:
+def unbound(server: Server, emulated: Hierarchy, site: Site) -> str:
     """unbound.conf. Local zones that a packager would serve are the hierarchy's own matter here."""
     listen = "".join(f"    interface: {one}@{server.port}\n" for one in site.service)
     per_thread = max(50, min(site.descriptors // (2 * server.processes) - _DESCRIPTOR_RESERVE, 4_096))
-    anchors = f'    trust-anchor-file: "{site.anchors}"\n' if world.validate else ""
-    anchors += '    val-override-date: "-1"\n' if world.expired_signatures == "accept" else ""
-    modules = "validator iterator" if world.validate else "iterator"
+    anchors = f'    trust-anchor-file: "{site.anchors}"\n' if emulated.validate else ""
+    anchors += '    val-override-date: "-1"\n' if emulated.expired_signatures == "accept" else ""
+    modules = "validator iterator" if emulated.validate else "iterator"
     return f"""server:
     directory: "{site.folder}"
     chroot: ""
@@ -119,7 +119,7 @@ def unbound(server: Server, world: Hierarchy, site: Site) -> str:
     do-not-query-localhost: no
     root-hints: "{site.hints}"
     module-config: "{modules}"
-{anchors}    qname-minimisation: {"yes" if world.qname_minimisation else "no"}
+{anchors}    qname-minimisation: {"yes" if emulated.qname_minimisation else "no"}
     edns-buffer-size: {server.edns_size}
     max-udp-size: {server.edns_size}
     unblock-lan-zones: yes
@@ -151,7 +151,7 @@ def _no_local_zones() -> str:
     return "server:\n" + "".join(f'    local-zone: "{zone}" nodefault\n' for zone in _UNBOUND_ZONES)
 
 
-def kresd(server: Server, world: Hierarchy, site: Site) -> str:
+def kresd(server: Server, emulated: Hierarchy, site: Site) -> str:
     """kresd.conf. Without its answers for special names; anchors of an unsigned root are none."""
     listen = "".join(
         f"net.listen('{one}', {server.port}, {{ kind = 'dns', freebind = false }})\n" for one in site.service
@@ -162,7 +162,7 @@ local text = anchors and anchors:read('*a') or ''
 trust_anchors.remove('.')
 if text:match('DNSKEY') then trust_anchors.add_file('{site.anchors}', true) end
 """
-        if world.validate
+        if emulated.validate
         else "trust_anchors.remove('.')\n"
     )
     return f"""modules.unload('priming')
@@ -178,6 +178,6 @@ net.tcp_pipeline(100)
 cache.open(256 * MB, 'lmdb://{site.folder}/cache')
 modules = {{ 'stats', 'hints > iterate' }}
 hints.root_file('{site.hints}')
-{anchors}option('NO_MINIMIZE', {"false" if world.qname_minimisation else "true"})
+{anchors}option('NO_MINIMIZE', {"false" if emulated.qname_minimisation else "true"})
 policy.special_names = {{}}
 {site.extra}"""
