@@ -15,13 +15,13 @@ from typing import Any
 import pytest
 
 from bench import bed as beds
-from cli import linux, programs
+from cli import programs
 from cli.__main__ import build_parser
 from cli.errors import UsageError
 from cli.plan import network
 from cli.tools import bench
 from tests import command
-from tests.bed import has_ended
+from tests.bed import children_of, has_ended, wait_for
 
 
 def kernel_threads_are_visible() -> bool:
@@ -140,20 +140,15 @@ def test_timing_traces_are_as_long_as_asked(tmp_path: Path) -> None:
 def test_an_interrupted_bench_ends_and_leaves_no_process(tmp_path: Path) -> None:
     argv = [sys.executable, "-m", "cli", "bench", "timing", "--quick", "--repeats", "3", "-o", str(tmp_path)]
     with subprocess.Popen(argv, cwd=programs.ROOT, stderr=subprocess.PIPE, text=True) as process:
-        beds.wait_for(lambda: bool(list(tmp_path.glob("*.partial/runs/001*/capture.pcap"))), "a capture")
+        wait_for(lambda: bool(list(tmp_path.glob("*.partial/runs/001*/capture.pcap"))), "a capture")
         children = children_of(process.pid)
         process.send_signal(signal.SIGINT)
         assert process.wait(30) == 1
         assert process.stderr is not None
         assert "reprise: error: interrupted" in process.stderr.read()
     assert len(children) >= 3  # watch, sink, tcpdump
-    beds.wait_for(lambda: all(map(has_ended, children)), "the end of its children")
+    wait_for(lambda: all(map(has_ended, children)), "the end of its children")
     assert [folder.suffix for folder in tmp_path.iterdir()] == [".partial"]
-
-
-def children_of(pid: int) -> list[int]:
-    """Process ids of its children."""
-    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
 # --- the sink ---------------------------------------------------------------------------------------------
@@ -166,7 +161,7 @@ QUERY = (
 def ask(bed: beds.Bed, server: str, message: bytes, wait_s: float) -> bytes | None:
     """The answer that a socket of the client gets."""
     family = socket.AF_INET6 if ":" in server else socket.AF_INET
-    with linux.inside(bed.hosts.of(beds.CLIENT)), socket.socket(family, socket.SOCK_DGRAM) as client:
+    with bed.inside(beds.CLIENT), socket.socket(family, socket.SOCK_DGRAM) as client:
         client.settimeout(wait_s)
         client.sendto(message, (server, 53))
         try:
@@ -197,7 +192,7 @@ def test_the_sink_answers_queries_and_only_those(
             assert answer[:2] + answer[4:] == QUERY[:2] + QUERY[4:] + b"\x00" * length
         response = QUERY[:2] + b"\x81\x00" + QUERY[4:]
         assert ask(bed, server, response, 0.2) is None
-        assert sink.stop() == 0
+        assert sink.stop(signal.SIGINT) == 0
         seen = json.loads((tmp_path / "run/sink.out").read_text())
         family = "queries6" if ":" in server else "queries4"
         assert (seen["queries4"] + seen["queries6"], seen[family], seen["sources"]) == (2, 2, 1)
@@ -209,11 +204,10 @@ def test_the_sink_answers_queries_and_only_those(
 def test_a_killed_sink_leaves_nothing_behind(tmp_path: Path, root: None) -> None:
     with beds.Bed(tmp_path / "run") as bed:
         first = bed.start_sink()
-        second = bed.start("second", network.SERVER, 1, [programs.own("reprise-sink"), beds.SERVER_IF])
-        assert second.finish(10) == 1
+        second = bed.start(network.SERVER, [programs.own("reprise-sink"), beds.SERVER_IF], "second")
+        assert second.wait(10) == 1
         assert "has another XDP program" in second.text()
-        first.process.kill()
-        first.finish(10)
+        first.kill()
         bed.start_sink()
         assert ask(bed, network.SERVICE_V4, QUERY, 10) is not None
 
@@ -221,6 +215,6 @@ def test_a_killed_sink_leaves_nothing_behind(tmp_path: Path, root: None) -> None
 @pytest.mark.netns
 def test_a_missing_interface_is_a_usage_error(tmp_path: Path, root: None) -> None:
     with beds.Bed(tmp_path / "run", napi=False) as bed:
-        sink = bed.start("sink", network.SERVER, 1, [programs.own("reprise-sink"), "nowhere"])
-        assert sink.finish(10) == 2
+        sink = bed.start(network.SERVER, [programs.own("reprise-sink"), "nowhere"], "sink")
+        assert sink.wait(10) == 2
         assert "interface nowhere does not exist" in sink.last_line()

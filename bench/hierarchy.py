@@ -6,24 +6,19 @@ nftables), `delay` (what the delay line adds to the delay it was asked for).
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
-import signal
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from bench import hierarchy_path
-from bench.bed import CLIENT_CORE, SERVER_CORE, Program, spawn
-from bench.readings import Log
+from bench.bed import CLIENT_CORE, SERVER_CORE, MeasuredBed, spawn
 from bench.session import Session, make
-from cli import linux, programs
+from cli import programs
 from cli.errors import RepriseError, UsageError, complain
-from cli.executor import netns
 from cli.plan.network import Host, Network, Route
+from tests.bed import Program
 
 _ROWS = ("plan", "server", *hierarchy_path.ROWS)
 _HOST = "meta"
@@ -86,7 +81,7 @@ def _measure_size(session: Session, size: Size, repeat: int) -> None:
     out = folder / "plan"
     argv = [sys.executable, "-m", "cli", "zones", "plan", str(world), "-o", str(out), "--form", size.form]
     program = spawn(folder, "plan", CLIENT_CORE, argv)
-    if program.finish(_LIMIT_S) != 0:
+    if program.wait(_LIMIT_S) != 0:
         raise RepriseError(f"planning failed: {program.last_line()}", f"see {folder}")
     session.note(folder, row="plan", tool=size.tool, repeat=repeat, argv=[argv], zones=size.zones)
     only = session.options.only
@@ -110,47 +105,34 @@ def world_of(session: Session, zones: int) -> Path:
 def _measure_server(session: Session, size: Size, repeat: int, plan: Path) -> None:
     folder = session.next_folder("server", size.tool)
     folder.mkdir(parents=True)
-    with _host(plan / "meta-1.ip") as host:
-        named = start_named(folder, plan, host)
+    routes = tuple(Route(_HOST, to, kind="local", interface="lo") for to in ("0.0.0.0/0", "::/0"))
+    # It has every address: what is sent to or from any of them stays in it.
+    with MeasuredBed(folder, Network("namespaces", (Host(_HOST),), routes=routes)) as bed:
+        bed.ip(_HOST, "-batch", str(plan / "meta-1.ip"))
+        named = start_named(bed, plan)
         _keep_status(named, folder)
         runs = _QUICK_QUERIES if session.options.quick else _QUERIES
         for place, target in zip(("first", "last"), _ends(plan, size.form), strict=True):
             (folder / f"{place}.txt").write_text(f"{target.zone} SOA\n", encoding="utf-8")
-            named.log.threads(named.process.pid, f"before-{place}", named.name)
+            bed.log.threads(named.process.pid, f"before-{place}", named.name)
             argv = [programs.packaged("dnsperf"), "-s", target.destination, "-a", target.source]
             argv += ["-d", str(folder / f"{place}.txt"), "-c", "1", "-T", "1", "-q", "20", "-n", str(runs)]
-            client = spawn(folder, f"dnsperf-{place}", CLIENT_CORE, argv, host)
-            if client.finish(_LIMIT_S) != 0:
+            client = bed.start(_HOST, argv, f"dnsperf-{place}", CLIENT_CORE)
+            if client.wait(_LIMIT_S) != 0:
                 raise RepriseError(f"dnsperf failed: {client.last_line()}", f"see {folder}")
-            named.log.threads(named.process.pid, f"after-{place}", named.name)
-        named.stop(signal.SIGTERM)
+            bed.log.threads(named.process.pid, f"after-{place}", named.name)
+        named.stop()
     session.note(folder, row="server", tool=size.tool, repeat=repeat, zones=size.zones)
 
 
-@contextmanager
-def _host(addresses: Path) -> Iterator[int]:
-    """A namespace that has every address: what is sent to or from any of them stays in it."""
-    routes = tuple(Route(_HOST, to, kind="local", interface="lo") for to in ("0.0.0.0/0", "::/0"))
-    hosts = netns.build(Network("namespaces", (Host(_HOST),), routes=routes))
-    descriptor = hosts.descriptors[_HOST]
-    try:
-        with linux.inside(descriptor):
-            make([programs.packaged("ip"), "-batch", str(addresses)])
-        yield descriptor
-    finally:
-        os.close(descriptor)
-
-
-def start_named(folder: Path, plan: Path, host: int) -> Program:
+def start_named(bed: MeasuredBed, plan: Path) -> Program:
     """The server with its views, ready; the log has the times of every step."""
-    copy = folder / "named"  # Debian's AppArmor profile keeps /usr/sbin/named out of our folders
+    copy = bed.folder / "named"  # Debian's AppArmor profile keeps /usr/sbin/named out of our folders
     shutil.copy(programs.packaged("named"), copy)
     argv = [programs.packaged("env"), _MALLOC, str(copy), "-g", "-c", str(plan / "named-1.conf"), "-n", "1"]
-    log = Log(folder / "readings.jsonl")
-    log.add("before", "named", "start")
-    named = spawn(folder, "named", SERVER_CORE, argv, host)
-    named.until(" running\n")
-    log.add("after", "named", "start")
+    bed.log.add("before", "named", "start")
+    named = bed.start(_HOST, argv, "named", SERVER_CORE).until(" running\n")
+    bed.log.add("after", "named", "start")
     copy.unlink()
     return named
 

@@ -8,23 +8,19 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
-import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 
-from bench import veth
-from bench.bed import CLIENT_CORE, SERVER_CORE, Program, spawn
-from bench.readings import Log
+from bench.bed import CLIENT_CORE, SERVER_CORE, MeasuredBed
 from bench.session import Session, pack
-from cli import linux, programs
+from cli import programs
 from cli.errors import RepriseError, complain
-from cli.executor import hoststeps, netns
+from cli.executor import hoststeps
 from cli.experiment import experiment as experiments
 from cli.plan import facts, plan
 from cli.plan.planned import RESULTS, RUN, Plan, Process
+from tests.bed import Capture
 
 ROWS = ("path", "delay")
 ROOT = "198.41.0.4"  # a.root-servers.net
@@ -41,26 +37,12 @@ _CORES = {"proxy-server": CLIENT_CORE, "proxy-meta1": SERVER_CORE, _META: SERVER
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
-@dataclass
-class Site:
+class Site(MeasuredBed):
     """The hosts of a plan, its steps carried out and the far end's processes running."""
 
-    folder: Path
-    plan: Plan
-    hosts: netns.Hosts
-    started: list[Program] = field(default_factory=list)
-    sysfs: dict[str, Path] = field(default_factory=dict)
-
-    def receive_apart(self) -> None:
-        """The stacks behind both ends of the link run in kernel threads of their own, not in the senders."""
-        for host, interface, core in ((_RESOLVER, _LINK, CLIENT_CORE), (_META, "resolver1", SERVER_CORE)):
-            folder = self.folder / f"sys-{host}"
-            folder.mkdir()
-            with linux.inside(self.hosts.of(host)):
-                flags = linux.MS_NOSUID | linux.MS_NODEV | linux.MS_NOEXEC
-                linux.mount("sysfs", str(folder), "sysfs", flags)
-            self.sysfs[host] = folder
-            veth.pin(veth.use_threaded_napi(self.hosts.of(host), folder, interface), core)
+    def __init__(self, folder: Path, plan: Plan) -> None:
+        super().__init__(folder, plan.network)
+        self.plan = plan
 
     def fill(self, text: str) -> str:
         """The plan's marks as folders of this run."""
@@ -69,17 +51,20 @@ class Site:
             text = text.replace(mark, value)
         return text
 
-    def start(self, name: str, host: str, core: int, argv: list[str]) -> Program:
-        """A program on a host, pinned to a core."""
-        self.started.append(spawn(self.folder, name, core, argv, self.hosts.of(host)))
-        return self.started[-1]
+    def ask(self, words: list[str]) -> list[str]:
+        """Runs dnsperf on the resolver's host; its command line."""
+        data = self.folder / "names.txt"
+        data.write_text("".join(f"n{i}.nothing. A\n" for i in range(_NAMES)), encoding="ascii")
+        argv = [programs.packaged("dnsperf"), "-s", ROOT, "-d", str(data), "-c", "1", "-T", "1", *words]
+        client = self.start(_RESOLVER, argv, "dnsperf", CLIENT_CORE)
+        if client.wait(_LIMIT_S) != 0:
+            raise RepriseError(f"dnsperf failed: {client.last_line()}", f"see {self.folder}")
+        return argv
 
     def read_link(self, when: str) -> None:
         """The link's counters, as `ip` prints them."""
-        with linux.inside(self.hosts.of(_RESOLVER)):
-            argv = [programs.packaged("ip"), "-s", "-j", "link", "show", "dev", _LINK]
-            text = subprocess.run(argv, check=True, capture_output=True, text=True).stdout
-        Log(self.folder / "readings.jsonl").add(when, "link", "ip", text=text)
+        argv = [programs.packaged("ip"), "-s", "-j", "link", "show", "dev", _LINK]
+        self.log.add(when, "link", "ip", text=self.output(_RESOLVER, *argv, check=True))
 
 
 def measure(session: Session, repeat: int, world: Callable[[], Path]) -> None:
@@ -96,18 +81,15 @@ def _measure_path(session: Session, repeat: int, world: Path, data_path: str) ->
     complain(f"bench: path {data_path} (repeat {repeat + 1} of {session.options.repeats})")
     queries = _QUICK_QUERIES if session.options.quick else _QUERIES
     with _site(session, "path", data_path, _table(world, data_path, "")) as site:
-        for program in site.started:
-            program.log.threads(program.process.pid, "before", program.name)
+        far = list(site.started)
+        for program in far:
+            site.log.threads(program.process.pid, "before", program.name)
         site.read_link("before")
-        argv = _dnsperf(site, "-n", str(queries // _NAMES), "-q", "100")
-        client = site.start("dnsperf", _RESOLVER, CLIENT_CORE, argv)
-        if client.finish(_LIMIT_S) != 0:
-            raise RepriseError(f"dnsperf failed: {client.last_line()}", f"see {site.folder}")
+        argv = site.ask(["-n", str(queries // _NAMES), "-q", "100"])
         site.read_link("after")
-        for program in site.started[:-1]:
-            program.log.threads(program.process.pid, "after", program.name)
-        folder = site.folder
-    session.note(folder, row="path", tool=data_path, repeat=repeat, argv=[argv])
+        for program in far:
+            site.log.threads(program.process.pid, "after", program.name)
+    session.note(site.folder, row="path", tool=data_path, repeat=repeat, argv=[argv])
 
 
 def _measure_delay(session: Session, repeat: int, world: Path) -> None:
@@ -116,39 +98,20 @@ def _measure_delay(session: Session, repeat: int, world: Path) -> None:
     rate = 1_000 if session.options.quick else RATE
     rtt = f"[hierarchy.rtt]\nrtt_ms = {RTT_MS}\nrealtime = true\n"
     with _site(session, "delay", "tun", _table(world, "tun", rtt)) as site:
-        watches = [_capture(site, "reprise0", "before"), _capture(site, _LINK, "after")]
-        argv = _dnsperf(site, "-l", str(seconds), "-Q", str(rate), "-q", "2000")
-        client = site.start("dnsperf", _RESOLVER, CLIENT_CORE, argv)
-        if client.finish(_LIMIT_S) != 0:
-            raise RepriseError(f"dnsperf failed: {client.last_line()}", f"see {site.folder}")
-        for watch in watches:
-            _drain(watch)
-            watch.stop()
-        folder = site.folder
-    for name in ("before", "after"):
-        pack(folder / f"{name}.pcap")
-    session.note(folder, row="delay", tool="tun", repeat=repeat, argv=[argv], delay_ms=RTT_MS / 2, rate=rate)
-
-
-def _dnsperf(site: Site, *words: str) -> list[str]:
-    data = site.folder / "names.txt"
-    data.write_text("".join(f"n{i}.nothing. A\n" for i in range(_NAMES)), encoding="ascii")
-    flags = ["-s", ROOT, "-d", str(data), "-c", "1", "-T", "1"]
-    return [programs.packaged("dnsperf"), *flags, *words]
-
-
-def _capture(site: Site, interface: str, name: str) -> Program:
-    argv = [programs.packaged("tcpdump"), "-i", interface, "-n", "-s", "64", "-B", "65536", "-Z", "root"]
-    argv += ["--time-stamp-precision=nano", "-Q", "out", "-w", str(site.folder / f"{name}.pcap")]
-    argv.append("udp dst port 53")
-    watch = site.start(f"tcpdump-{name}", _RESOLVER, SERVER_CORE, argv)
-    watch.until("listening on")
-    return watch
-
-
-def _drain(watch: Program) -> None:
-    """tcpdump leaves what it has not fetched when it ends; it fetches once a second."""
-    watch.has_ended(1.5)
+        captures = [
+            Capture(
+                site, _RESOLVER, interface, name, "-Q", "out", "udp dst port 53", snap=64, live=False,
+                core=SERVER_CORE,
+            )
+            for interface, name in (("reprise0", "before"), (_LINK, "after"))
+        ]  # fmt: skip
+        argv = site.ask(["-l", str(seconds), "-Q", str(rate), "-q", "2000"])
+        for capture in captures:
+            capture.stop()
+    for capture in captures:
+        pack(capture.path)
+    more = {"argv": [argv], "delay_ms": RTT_MS / 2, "rate": rate}
+    session.note(site.folder, row="delay", tool="tun", repeat=repeat, **more)
 
 
 # --- the hosts --------------------------------------------------------------------------------------------
@@ -179,24 +142,18 @@ def _site(session: Session, row: str, name: str, table: str) -> Iterator[Site]:
     written.write_text(table, encoding="utf-8")
     experiment = experiments.load(written, [])
     made = plan.make(experiment, facts.gather(experiment, "bench"))
-    site = Site(folder, made, netns.build(made.network))
-    try:
+    with Site(folder, made) as site:
         _prepare(site)
-        if row == "path":
-            site.receive_apart()
+        if row == "path":  # the stacks behind both ends of the link run in threads of their own
+            site.receive_apart(_RESOLVER, _LINK, CLIENT_CORE)
+            site.receive_apart(_META, "resolver1", SERVER_CORE)
         for process in made.processes:
             if process.role in ("meta", "proxy"):
                 _start(site, process)
         yield site
-    finally:
         for program in reversed(site.started):
-            program.stop(signal.SIGTERM)
-        for mounted in site.sysfs.values():
-            subprocess.run([programs.packaged("umount"), "-l", str(mounted)], check=False)
-            mounted.rmdir()
-        for descriptor in site.hosts.descriptors.values():
-            os.close(descriptor)
-        shutil.rmtree(folder / "run")
+            program.stop()
+    shutil.rmtree(folder / "run")
 
 
 def _prepare(site: Site) -> None:
@@ -227,5 +184,4 @@ def _prepare(site: Site) -> None:
 
 def _start(site: Site, process: Process) -> None:
     argv = [site.fill(word) for word in process.argv]
-    program = site.start(process.id, process.host, _CORES[process.id], argv)
-    program.until(process.ready.text)
+    site.start(process.host, argv, process.id, _CORES[process.id]).until(process.ready.text)

@@ -10,10 +10,9 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench import sockets
 from bench.bed import CLIENT, Bed
 from bench.tools import Reprise, Tree
-from cli import linux
+from cli.executor import sockdiag
 from cli.plan import network
 
 _PERIOD_S = 1.0
@@ -42,16 +41,15 @@ def read_sockets(bed: Bed) -> None:
     """Established TCP sockets of client and server; the client's hold the one to its controller too."""
     for side, host in (("client", CLIENT), ("server", network.SERVER)):
         begin = time.monotonic_ns()
-        with linux.inside(bed.hosts.of(host)):
-            count = sockets.established()
+        with bed.inside(host):
+            count = sockdiag.established()
         bed.log.add("during", side, "sockets", established=count, begin_ns=begin)
 
 
 def read_queriers(bed: Bed, tree: Tree) -> None:
     """Descriptors and memory of the distributor's children."""
-    pid = tree.distributor.process.pid
-    for child in Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split():
-        folder = Path("/proc") / child
+    for child in bed.queriers(tree.distributor):
+        folder = Path(f"/proc/{child}")
         try:
             descriptors = sum(1 for _ in (folder / "fd").iterdir())
             text = (folder / "smaps_rollup").read_text(encoding="ascii")

@@ -95,7 +95,7 @@ def _run(session: Session, change: Change, repeat: int) -> None:
         argv = [programs.packaged("taskset"), "-c", f"{CLIENT_CORE},{SERVER_CORE}", *argv]
     began = time.monotonic()
     program = spawn(folder, change.name, CLIENT_CORE, argv)
-    status = program.finish(_LIMIT_S)
+    status = program.wait(_LIMIT_S)
     wall_s = time.monotonic() - began
     if status != 0:
         raise RepriseError(f"{change.name} failed: {program.last_line()}", f"see {folder}")

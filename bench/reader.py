@@ -68,7 +68,7 @@ def _run(session: Session, one: Reading, repeat: int) -> None:
     folder = session.next_folder(one.row, one.name)
     folder.mkdir(parents=True)
     program = spawn(folder, one.name, CLIENT_CORE, list(one.argv))
-    if program.finish(_LIMIT_S) != 0:
+    if program.wait(_LIMIT_S) != 0:
         raise RepriseError(f"{one.name} failed: {program.last_line()}", f"see {folder}")
     file = str(one.file.relative_to(session.folder))
     session.note(folder, row=one.row, tool=one.name, repeat=repeat, argv=[list(one.argv)], file=file)

@@ -6,7 +6,6 @@ import contextlib
 import datetime
 import json
 import os
-import re
 import secrets
 import signal
 import subprocess
@@ -16,17 +15,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bench.bed import SERVER_CORE, SERVER_IF, Bed, Program, wait_for
+from bench.bed import SERVER_CORE, SERVER_IF, Bed
 from bench.sinks import UDP, Sink
 from bench.tools import Tool
 from cli import linux, programs
 from cli.errors import RepriseError, UsageError, complain, one_line
 from cli.plan import facts, network
 from report import whole_file
+from tests.bed import Capture
 
 SCHEMA = 1
 _RECOMPUTE = Path(__file__).with_name("recompute.py")
-_COUNTS = re.compile(r"(\d+) packets? captured, (\d+) packets? received")  # of tcpdump, at SIGUSR1
 
 
 @dataclass(frozen=True)
@@ -151,15 +150,19 @@ def run(session: Session, step: Step, repeat: int) -> None:
     complain(f"bench: {folder.name} (repeat {repeat + 1} of {session.options.repeats})")
     with Bed(folder, step.source_mode, napi=not (step.capture or step.plain)) as bed:
         sink = step.sink.start(bed, step.capture)
-        capture = _start_capture(bed, step.sink) if step.capture else None
+        capture = None
+        if step.capture:
+            snap, wanted = step.sink.snap, step.sink.filter
+            capture = Capture(
+                bed, network.SERVER, SERVER_IF, "capture", wanted, snap=snap, live=False, core=SERVER_CORE
+            )
         bed.read("before")
         argvs = step.tool.run(bed)
         bed.read("after")
         if capture:
-            _drain(capture)
             capture.stop()
             pack(folder / "capture.pcap")
-        sink.stop()
+        sink.stop(signal.SIGINT)
     session.note(folder, row=step.row, tool=step.name, repeat=repeat, argv=argvs, mode=step.source_mode)
 
 
@@ -204,34 +207,6 @@ def recomputed(folder: Path) -> dict[str, Any]:
     (folder / "recomputed.json").write_text(done.stdout, encoding="utf-8")
     value: dict[str, Any] = json.loads(done.stdout)
     return value
-
-
-def _start_capture(bed: Bed, sink: Sink) -> Program:
-    argv = [programs.packaged("tcpdump"), "-i", SERVER_IF, "-n", "-s", str(sink.snap), "-B", "131072"]
-    argv += ["-Z", "root", "--time-stamp-precision=nano", "-w", str(bed.folder / "capture.pcap")]
-    argv += [sink.filter]
-    capture = bed.start("tcpdump", network.SERVER, SERVER_CORE, argv)
-    capture.until("listening on")
-    return capture
-
-
-def _drain(capture: Program) -> None:
-    """Waits until tcpdump has written all that the kernel holds for it: it leaves the rest when it ends."""
-    seen = 0
-
-    def whole() -> bool:
-        nonlocal seen
-        counts = _COUNTS.findall(capture.text())
-        if len(counts) == seen:
-            return False  # it has not answered yet
-        seen = len(counts)
-        if counts[-1][0] == counts[-1][1]:
-            return True
-        capture.process.send_signal(signal.SIGUSR1)
-        return False
-
-    capture.process.send_signal(signal.SIGUSR1)
-    wait_for(whole, "tcpdump to write what it captured")
 
 
 def _start_watch(path: Path) -> subprocess.Popen[bytes]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.bed import SERVER, SERVER6, SERVER_CORE, Bed, Program
+from bench.bed import SERVER, SERVER6, SERVER_CORE, Bed
 from cli import programs
 from cli.plan import certificates, network
+from tests.bed import Program
 
 NAME = "server.reprise.test"
 TLS_PORT = 853
@@ -44,9 +45,7 @@ class StreamSink:
             argv += ["--key", f"{self.identity.stem}.key"]
             argv += ["--early-data", str(_EARLY_DATA)] if self.early_data else []
             argv += ["--keylog", str(bed.folder / "keys.txt")] if captured else []
-        sink = bed.start("sink", network.SERVER, SERVER_CORE, argv)
-        sink.until("event=listening")
-        return sink
+        return bed.start(network.SERVER, argv, "sink", SERVER_CORE).until("event=listening")
 
 
 @dataclass(frozen=True)

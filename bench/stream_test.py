@@ -18,12 +18,11 @@ from typing import Any
 
 import pytest
 
-from bench import sockets
-from bench.bed import wait_for
 from bench.sinks import NAME
 from cli import programs
+from cli.executor import sockdiag
 from cli.plan import certificates
-from tests.bed import has_ended
+from tests.bed import children_of, has_ended, wait_for
 
 QUERY = struct.pack("!HHHHHH", 7, 0x0110, 1, 0, 0, 0) + b"\x01a\x00" + struct.pack("!HH", 1, 1)
 ASKED = struct.pack("!H", len(QUERY)) + QUERY
@@ -267,12 +266,12 @@ def test_a_sink_whose_process_ends_says_so() -> None:
     with subprocess.Popen(argv, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         process.stderr.readline()
-        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        children = children_of(process.pid)
         assert len(children) == 2
-        os.kill(int(children[0]), signal.SIGKILL)
+        os.kill(children[0], signal.SIGKILL)
         assert process.wait(10) == 1
         assert "a process of the sink ended" in process.stderr.read()
-    wait_for(lambda: has_ended(int(children[1])), "the end of the other one")
+    wait_for(lambda: has_ended(children[1]), "the end of the other one")
 
 
 def test_a_killed_sink_leaves_no_process() -> None:
@@ -280,9 +279,9 @@ def test_a_killed_sink_leaves_no_process() -> None:
     with subprocess.Popen(argv, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         process.stderr.readline()
-        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        children = children_of(process.pid)
         process.kill()
-    wait_for(lambda: all(has_ended(int(child)) for child in children), "their end")
+    wait_for(lambda: all(map(has_ended, children)), "their end")
 
 
 # --- sockets ----------------------------------------------------------------------------------------------
@@ -290,16 +289,16 @@ def test_a_killed_sink_leaves_no_process() -> None:
 
 COUNT = """
 import socket, subprocess
-from bench import sockets
+from cli.executor import sockdiag
 subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
-print(sockets.established())
+print(sockdiag.established())
 kept = []
 for family, address in ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")):
     server = socket.create_server((address, 0), family=family, backlog=2000)
     for _ in range(1000):
         kept.append(socket.create_connection(server.getsockname()[:2]))
         kept.append(server.accept()[0])
-print(sockets.established())
+print(sockdiag.established())
 """
 
 
@@ -315,7 +314,7 @@ def test_established_sockets_are_counted_by_the_kernel() -> None:
 def test_messages_of_a_dump_are_counted_up_to_its_end() -> None:
     found = struct.pack("=IHHII", 88, 20, 2, 1, 0) + bytes(72)
     done = struct.pack("=IHHIIi", 20, 3, 2, 1, 0, 0)
-    assert sockets.count_messages(found * 3) == (3, False)
-    assert sockets.count_messages(found * 2 + done) == (2, True)
+    assert sockdiag.messages(found * 3) == ([bytes(72)] * 3, False)
+    assert sockdiag.messages(found * 2 + done) == ([bytes(72)] * 2, True)
     with pytest.raises(OSError, match="sock_diag"):
-        sockets.count_messages(struct.pack("=IHHIIi", 36, 2, 0, 1, 0, -1) + bytes(16))
+        sockdiag.messages(struct.pack("=IHHIIi", 36, 2, 0, 1, 0, -1) + bytes(16))

@@ -5,18 +5,16 @@ Every command line is in the session's bench.json; dnsperf's flags are fixed her
 
 from __future__ import annotations
 
-import json
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
-from bench.bed import CLIENT, CLIENT_CORE, SERVER, SERVER6, SERVER_CORE, Bed, Program
+from bench.bed import CLIENT, CLIENT_CORE, SERVER, SERVER_CORE, Bed
 from cli import programs
 from cli.errors import RepriseError
-from cli.plan import certificates, network
+from tests.bed import Program
 
-_PORT = 4853
 _LIMIT_S = 180.0
 _NO_BPF = "--bounding-set=-bpf,-sys_admin,-perfmon"
 
@@ -43,8 +41,7 @@ class Dnsperf:
     def run(self, bed: Bed) -> list[list[str]]:
         """Runs it to its end."""
         argv = self.argv()
-        _end_well(bed.start("dnsperf", CLIENT, CLIENT_CORE, argv).finish(_LIMIT_S), bed, "dnsperf")
-        return [argv]
+        return _run(bed, "dnsperf", argv)
 
 
 @dataclass(frozen=True)
@@ -59,8 +56,7 @@ class Kxdpgun:
         """Runs it to its end."""
         argv = [programs.packaged("kxdpgun"), "-t", str(self.seconds), "-Q", str(self.rate), "-b", "64", "-r"]
         argv += ["-F", f"{CLIENT_CORE}s1", "-i", str(self.data), SERVER]
-        _end_well(bed.start("kxdpgun", CLIENT, CLIENT_CORE, argv).finish(_LIMIT_S), bed, "kxdpgun")
-        return [argv]
+        return _run(bed, "kxdpgun", argv)
 
 
 @dataclass(frozen=True)
@@ -73,8 +69,7 @@ class Drool:
         """Runs it to its end."""
         argv = [programs.packaged("drool"), "replay", "-t", "keep", "-n", "--no-tcp"]
         argv += [str(self.trace), SERVER, "53"]
-        _end_well(bed.start("drool", CLIENT, CLIENT_CORE, argv).finish(_LIMIT_S), bed, "drool")
-        return [argv]
+        return _run(bed, "drool", argv)
 
 
 @dataclass(frozen=True)
@@ -91,8 +86,7 @@ class Floor:
         """Runs it to its end."""
         argv = [programs.own("reprise-stream-floor"), SERVER, "--connections", str(self.connections)]
         argv += ["--in-flight", str(self.in_flight), "--sources", str(self.sources), *self.words]
-        _end_well(bed.start(self.name, CLIENT, CLIENT_CORE, argv).finish(_LIMIT_S), bed, self.name)
-        return [argv]
+        return _run(bed, self.name, argv)
 
 
 @dataclass(frozen=True)
@@ -102,23 +96,21 @@ class Tree:
     bed: Bed
     distributor: Program
     controller: Program
-    argvs: list[list[str]]
 
     def finish(self) -> list[list[str]]:
         """Waits for its end; the records go, the controller's account stays."""
-        status = self.controller.finish(_LIMIT_S)
-        self.distributor.finish(_LIMIT_S)
-        folder = self.bed.folder
-        results = folder / "results"
+        status = self.controller.wait(_LIMIT_S)
+        self.distributor.wait(_LIMIT_S)
+        folder, results = self.bed.folder, self.bed.results
         shutil.rmtree(folder / "tls")
-        account = _account(results / "controller.json")
+        account = self.bed.account() if (results / "controller.json").exists() else {}
         if status != 0 or not account.get("clean"):
             reasons = ", ".join(account.get("because", [])) or self.controller.last_line()
             raise RepriseError(f"the replay was not clean: {reasons}", f"see {folder}")
         for file in ("controller.json", "sources.csv"):
             (results / file).rename(folder / file)
         shutil.rmtree(results)
-        return self.argvs
+        return [argv_of(self.distributor), argv_of(self.controller)]
 
 
 @dataclass(frozen=True)
@@ -137,29 +129,12 @@ class Reprise:
 
     def start(self, bed: Bed) -> Tree:
         """Starts the tree."""
-        results = bed.folder / "results"
-        results.mkdir()
-        certificates.write(bed.folder / "tls", {CLIENT: network.control_address(1)})
-        argvs = [self._distributor(bed.folder), self._controller(bed)]
-        distributor = bed.start("distributor", CLIENT, CLIENT_CORE, argvs[0])
-        distributor.until("event=listening")
-        controller = bed.start("controller", network.CONTROLLER, SERVER_CORE, argvs[1])
-        return Tree(bed, distributor, controller, argvs)
-
-    def _distributor(self, folder: Path) -> list[str]:
-        argv = [] if self.may_load_bpf else [programs.packaged("setpriv"), _NO_BPF]
-        argv += [programs.own("reprise-querier"), "distribute", "--run-id", "bench", "--name", CLIENT]
-        argv += ["--listen", f"{network.control_address(1)}:{_PORT}", "--queriers", str(self.queriers)]
-        return [*argv, "--results", str(folder / "results"), *_tls(folder / "tls", CLIENT), *self.distributor]
-
-    def _controller(self, bed: Bed) -> list[str]:
-        folder = bed.folder
-        argv = [programs.own("reprise-controller"), str(self.trace), "--run-id", "bench"]
-        argv += ["--distributor", f"{CLIENT}={network.control_address(1)}:{_PORT}"]
-        argv += ["--server", SERVER, "--server", SERVER6, "--source-mode", bed.source_mode]
-        argv += ["--confirm-return-path"]
-        argv += ["--results", str(folder / "results"), *_tls(folder / "tls", "controller")]
-        return [*argv, *self.controller]
+        wrap = () if self.may_load_bpf else (programs.packaged("setpriv"), _NO_BPF)
+        distributor = bed.start_distributor(
+            1, queriers=self.queriers, extra=self.distributor, wrap=wrap, core=CLIENT_CORE
+        )
+        options = ("--source-mode", bed.source_mode, *self.controller)
+        return Tree(bed, distributor, bed.start_controller(self.trace, extra=options, core=SERVER_CORE))
 
 
 class Tool(Protocol):
@@ -169,18 +144,14 @@ class Tool(Protocol):
         """Runs it to its end in a bed; returns its command lines."""
 
 
-def _tls(folder: Path, name: str) -> list[str]:
-    files = {"--cert": f"{name}.pem", "--key": f"{name}.key", "--ca": "ca.pem"}
-    return [word for option, file in files.items() for word in (option, str(folder / file))]
+def argv_of(program: Program) -> list[str]:
+    """Its command line."""
+    words = program.process.args
+    assert isinstance(words, list)
+    return [str(word) for word in words]
 
 
-def _account(path: Path) -> dict[str, Any]:
-    if not path.exists():
-        return {}
-    loaded: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return loaded
-
-
-def _end_well(status: int, bed: Bed, name: str) -> None:
-    if status != 0:
+def _run(bed: Bed, name: str, argv: list[str]) -> list[list[str]]:
+    if (status := bed.start(CLIENT, argv, name, CLIENT_CORE).wait(_LIMIT_S)) != 0:
         raise RepriseError(f"{name} ended with status {status}", f"see {bed.folder}")
+    return [argv]

@@ -1,25 +1,28 @@
-"""A test bed: hosts as network namespaces, a real NSD, and the real programs started one by one.
+"""One test bed: hosts as network namespaces, the programs on them, captures, real servers, the replay tree.
 
 Faults in the replay tree (a killed process, a cut link, a stranger's certificate) are made here, where each
-process can be reached; faults that a user makes are tested through `reprise run`.
+process can be reached; faults that a user makes are tested through `reprise run`. The benches measure on it.
 """
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import re
+import select
 import signal
 import subprocess
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from cli import linux, programs
+from cli.errors import RepriseError, one_line
 from cli.executor import netns
 from cli.experiment.schema import Server
 from cli.plan import certificates, network
@@ -27,19 +30,23 @@ from cli.servers import servers
 from report.rqfile import RqFile, read_rq
 
 PORT = 4853
+READY_S = 30.0
 ZONE = """$ORIGIN .
 . 300 IN SOA ns. hostmaster. 1 3600 600 86400 300
 . 300 IN NS ns.
 ns. 300 IN A 192.0.2.1
 com. 300 IN NS ns.
 """
+_DNS_SERVER = Path(__file__).with_name("dns_server.py")
+_COUNTS = re.compile(r"(\d+) packets? captured, (\d+) packets? received")  # of tcpdump, at SIGUSR1
 
 
-def wait_for(condition: Callable[[], bool], what: str, limit_s: float = 30.0) -> None:
+def wait_for(condition: Callable[[], bool], what: str, limit_s: float = READY_S) -> None:
     """Polls until the condition holds; fails after the bound."""
     end = time.monotonic() + limit_s
     while not condition():
-        assert time.monotonic() < end, f"in {limit_s} s not seen: {what}"
+        if time.monotonic() > end:
+            raise RepriseError(f"in {limit_s:.0f} s not seen: {what}", "see the programs' output")
         time.sleep(0.01)
 
 
@@ -52,54 +59,251 @@ def has_ended(pid: int) -> bool:
     return status.rpartition(")")[2].split()[0] in "ZX"
 
 
-def _die_with_test() -> None:
-    ctypes.CDLL(None).prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+def children_of(pid: int) -> list[int]:
+    """Process ids of its children."""
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+# --- programs ---------------------------------------------------------------------------------------------
 
 
 @dataclass
 class Program:
-    """A started process with its standard error in a file."""
+    """A started process; its output and errors are files in a folder."""
 
+    name: str
     process: subprocess.Popen[bytes]
-    log: Path
+    folder: Path
+
+    @property
+    def output(self) -> Path:
+        return self.folder / f"{self.name}.out"
+
+    @property
+    def errors(self) -> Path:
+        return self.folder / f"{self.name}.err"
 
     def text(self) -> str:
-        return self.log.read_text(encoding="utf-8", errors="replace")
+        """What it has written so far, the errors last."""
+        return "".join(
+            one.read_text(encoding="utf-8", errors="replace") for one in (self.output, self.errors)
+        )
+
+    def last_line(self) -> str:
+        """For messages."""
+        lines = self.text().splitlines()
+        return one_line(lines[-1]) if lines else "no message"
+
+    def until(self, text: str, limit_s: float = READY_S) -> Self:
+        """Waits for a text in what it writes; fails where it ends without it."""
+        wait_for(lambda: text in self.text() or self.has_ended(), f"{self.name} saying {text}", limit_s)
+        if text not in self.text():
+            raise RepriseError(f"{self.name} ended: {self.last_line()}", f"see {self.errors}")
+        return self
+
+    def has_ended(self, limit_s: float = 0.0) -> bool:
+        """Waits for its end up to the limit; the process is not reaped."""
+        if self.process.returncode is not None:
+            return True
+        descriptor = os.pidfd_open(self.process.pid)
+        try:
+            return bool(select.select([descriptor], [], [], limit_s)[0])
+        finally:
+            os.close(descriptor)
 
     def wait(self, limit_s: float = 60.0) -> int:
-        return self.process.wait(timeout=limit_s)
+        """Its exit status; where it does not end in time it is killed, and that is an error."""
+        if not self.has_ended(limit_s):
+            self.kill()
+            raise RepriseError(f"{self.name} did not end in {limit_s:.0f} s", f"see {self.errors}")
+        return self.reap()
+
+    def reap(self) -> int:
+        """The exit status of a process that has ended."""
+        return self.process.wait()
+
+    def stop(self, number: int = signal.SIGTERM) -> int:
+        """Asks it to end; its exit status."""
+        if not self.has_ended():
+            self.process.send_signal(number)
+        return self.wait()
+
+    def kill(self) -> None:
+        """Ends it by force where it still runs."""
+        if not self.has_ended():
+            self.process.kill()
+        self.process.wait()
 
 
-def start(argv: list[str], log: Path) -> Program:
-    """Starts a program in the network that we are in; it dies with the test."""
-    with log.open("wb") as output:
+def spawn(kind: type[Program], folder: Path, name: str, argv: list[str], core: int = -1) -> Program:
+    """Starts a program in the network that we are in, on one core where told; it dies with this process."""
+
+    def prepare() -> None:
+        linux.die_with_parent(signal.SIGKILL)
+        if core >= 0:
+            os.sched_setaffinity(0, {core})
+
+    out, errors = folder / f"{name}.out", folder / f"{name}.err"
+    with out.open("wb") as output, errors.open("wb") as error:
         process = subprocess.Popen(
             argv,
             stdin=subprocess.DEVNULL,
             stdout=output,
-            stderr=output,
-            preexec_fn=_die_with_test,  # noqa: PLW1509 - the tests have one thread
+            stderr=error,
+            preexec_fn=prepare,  # noqa: PLW1509 - this process has one thread
         )
-    return Program(process, log)
+    return kind(name, process, folder)
 
 
-@dataclass
-class Bed:
-    """Two clients, a controller and a server; everything ends with close()."""
+# --- hosts ------------------------------------------------------------------------------------------------
 
-    folder: Path
-    clients: int = 2
-    source_mode: str = "ports"
-    peers: tuple[str, ...] = ()  # further addresses of the server
-    extend: Callable[[network.Network], network.Network] = lambda base: base
-    hosts: netns.Hosts = field(default_factory=netns.Hosts)
-    started: list[Program] = field(default_factory=list)
 
-    def __post_init__(self) -> None:
-        base = network.local(self.clients, 4096, self.source_mode, self.peers)
-        self.hosts = netns.build(self.extend(base))
-        names = {network.client(i): network.control_address(i) for i in range(1, self.clients + 1)}
-        certificates.write(self.folder / "tls", names, feeders=[network.client(1)])
+class BareBed:
+    """The hosts of a network and the programs started on them; all ends with close(), or the `with` block."""
+
+    program: type[Program] = Program
+
+    def __init__(self, folder: Path, wanted: network.Network) -> None:
+        self.folder = folder
+        self.started: list[Program] = []
+        self.hosts = netns.build(wanted)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        for program in reversed(self.started):
+            program.kill()
+        for descriptor in self.hosts.descriptors.values():
+            os.close(descriptor)
+
+    def inside(self, host: str) -> AbstractContextManager[None]:
+        """Runs the body in the host's network."""
+        return linux.inside(self.hosts.of(host))
+
+    def start(self, host: str, argv: list[str], name: str = "", core: int = -1) -> Program:
+        """Starts a program on a host; a second one of a name has a number behind it."""
+        name = name or Path(argv[0]).name
+        if any(one.name == name for one in self.started):
+            name = f"{name}-{len(self.started)}"
+        with self.inside(host):
+            self.started.append(spawn(self.program, self.folder, name, argv, core))
+        return self.started[-1]
+
+    def output(self, host: str, *argv: str, check: bool = False) -> str:
+        """Standard output of a short program on a host; unless told, its status does not matter."""
+        with self.inside(host):
+            done = subprocess.run(argv, stdout=subprocess.PIPE, text=True, timeout=60, check=check)
+        return done.stdout
+
+    def ip(self, host: str, *words: str) -> None:
+        self.output(host, programs.packaged("ip"), *words, check=True)
+
+    def start_nsd(self, host: str, config: Path, name: str = "") -> Program:
+        """A real NSD; it is not waited for."""
+        return self.start(host, [programs.packaged("nsd"), "-d", "-c", str(config)], name)
+
+    def start_named(self, host: str, config: Path, *options: str, name: str = "", ready: str = "") -> Program:
+        """A real BIND with one thread, once it serves."""
+        argv = [programs.packaged("named"), "-g", "-n", "1", *options, "-c", str(config)]
+        return self.start(host, argv, name).until(ready or " running\n", 120)
+
+    def start_dns_server(self, host: str, *served: str, wrap: tuple[str, ...] = ()) -> Program:
+        """dns_server.py, which does what real servers cannot be told to do."""
+        argv = [*wrap, sys.executable, str(_DNS_SERVER), *served]
+        return self.start(host, argv, "dns_server").until("responding")
+
+
+class Capture:
+    """tcpdump on an interface of a host, from when it listens. What it writes can be read at once, unless
+    `live` is false.
+    """
+
+    def __init__(
+        self,
+        bed: BareBed,
+        host: str,
+        interface: str,
+        name: str = "capture",
+        *words: str,
+        snap: int = 16_384,  # the ring's places are of this size: at 65,535 they last for 0.1 s
+        live: bool = True,
+        core: int = -1,
+    ) -> None:
+        self.path = bed.folder / f"{name}.pcap"
+        argv = [programs.packaged("tcpdump"), "-i", interface, "-n", "-s", str(snap), "-B", "65536"]
+        argv += ["-Z", "root", "--time-stamp-precision=nano", "-w", str(self.path)]
+        argv += ["--immediate-mode", "-U"] if live else []
+        program = "tcpdump" if name == "capture" else f"tcpdump-{name}"
+        self.program = bed.start(host, [*argv, *words], program, core).until("listening on")
+
+    def stop(self) -> None:
+        """Ends it when it has written all that came so far; by itself it would not wait for that."""
+        if self.program.process.returncode is None:
+            seen = 0
+
+            def whole() -> bool:
+                nonlocal seen
+                counts = _COUNTS.findall(self.program.text())
+                if len(counts) == seen:
+                    return False  # it has not answered yet
+                seen = len(counts)
+                if counts[-1][0] == counts[-1][1]:
+                    return True
+                self.program.process.send_signal(signal.SIGUSR1)
+                return False
+
+            self.program.process.send_signal(signal.SIGUSR1)
+            wait_for(whole, "tcpdump writing what it captured")
+            self.program.stop(signal.SIGINT)
+
+    def rows(self, where: str, *fields: str, options: tuple[str, ...] = ()) -> list[list[str]]:
+        """What tshark, which shares no code with us, finds: fields of the packets that a display filter lets
+        through; several values of a field have commas between them.
+        """
+        argv = [
+            programs.packaged("tshark"),
+            "-n",
+            "-r",
+            str(self.path),
+            "-Y",
+            where,
+            "-T",
+            "fields",
+            *options,
+        ]
+        argv += [word for one in fields for word in ("-e", one)]
+        done = subprocess.run(argv, capture_output=True, text=True, check=False)
+        if done.returncode != 0 and "cut short" not in done.stderr:  # a packet is being written
+            raise RepriseError(f"tshark failed: {one_line(done.stderr)}", f"see {self.path}")
+        return [line.split("\t") for line in done.stdout.splitlines()]
+
+
+# --- the replay tree --------------------------------------------------------------------------------------
+
+
+class Bed(BareBed):
+    """Clients, a controller and a server."""
+
+    run_id = "test"
+    options: tuple[str, ...] = ("--late-ms", "0")  # the machine that runs the tests may be busy with others
+
+    def __init__(
+        self,
+        folder: Path,
+        clients: int = 2,
+        source_mode: str = "ports",
+        peers: tuple[str, ...] = (),  # further addresses of the server
+        extend: Callable[[network.Network], network.Network] = lambda base: base,
+        listen_queue: int = 4096,
+    ) -> None:
+        self.clients, self.source_mode = clients, source_mode
+        super().__init__(folder, extend(network.local(clients, listen_queue, source_mode, peers)))
+        names = {network.client(i): network.control_address(i) for i in range(1, clients + 1)}
+        certificates.write(folder / "tls", names, feeders=[network.client(1)])
 
     @property
     def results(self) -> Path:
@@ -107,33 +311,31 @@ class Bed:
         path.mkdir(exist_ok=True)
         return path
 
-    def start(self, host: str, argv: list[str], name: str = "") -> Program:
-        log = self.folder / f"{name or Path(argv[0]).name}-{len(self.started)}.log"
-        with linux.inside(self.hosts.of(host)):
-            self.started.append(start(argv, log))
-        return self.started[-1]
-
-    def ip(self, host: str, *words: str) -> None:
-        with linux.inside(self.hosts.of(host)):
-            subprocess.run([programs.packaged("ip"), *words], check=True)
-
-    def start_server(self) -> Program:
-        zone = self.folder / "zone"
-        zone.write_text(ZONE, encoding="ascii")
+    def site(self, service: servers.Service | None = None, zone: Path | None = None) -> servers.Site:
+        """What the server of the service addresses serves, by itself a small root zone."""
         self.folder.chmod(0o755)
-        site = servers.Site(
+        if zone is None:
+            zone = self.folder / "zone"
+            zone.write_text(ZONE, encoding="ascii")
+        return servers.Site(
             folder=str(self.folder),
             zone_file=str(zone),
             origin=".",
             addresses=(network.SERVICE_V4, network.SERVICE_V6),
             user="",
-            descriptors=2000,
+            descriptors=12_000,
+            tls=service,
         )
+
+    def start_server(
+        self, service: servers.Service | None = None, zone: Path | None = None, **settings: Any
+    ) -> Program:
+        """A real NSD at the service addresses."""
+        site = self.site(service, zone)
         config = self.folder / "nsd.conf"
-        config.write_text(servers.nsd_config(Server(kind="nsd", zone=str(zone)), site), encoding="ascii")
-        server = self.start("server", [programs.packaged("nsd"), "-d", "-c", str(config)])
-        wait_for(lambda: "nsd started" in server.text(), "nsd started")
-        return server
+        server = Server(kind="nsd", zone=site.zone_file, **settings)
+        config.write_text(servers.nsd_config(server, site), encoding="ascii")
+        return self.start_nsd(network.SERVER, config).until("nsd started")
 
     def start_distributor(
         self,
@@ -143,23 +345,29 @@ class Bed:
         feeds: tuple[str, ...] = (),
         results: Path | None = None,
         host: str = "",
-        run: str = "test",
+        run: str = "",
         tls: Path | None = None,
         extra: tuple[str, ...] = (),
         wrap: tuple[str, ...] = (),
+        core: int = -1,
     ) -> Program:
         name = network.client(index)
         folder = tls or self.folder / "tls"
-        argv = [*wrap, programs.own("reprise-querier"), "distribute", "--run-id", run, "--name", name]
-        argv += ["--listen", f"{network.control_address(index)}:{PORT}", "--queriers", str(queriers)]
+        argv = [*wrap, programs.own("reprise-querier"), "distribute", "--run-id", run or self.run_id]
+        argv += [
+            "--name",
+            name,
+            "--listen",
+            f"{network.control_address(index)}:{PORT}",
+            "--queriers",
+            str(queriers),
+        ]
         argv += ["--results", str(results or self.results), *_tls(folder, name), *extra]
         for feed in feeds:
             argv += ["--feed", feed]
-        program = self.start(host or name, argv, f"distributor-{name}")
-        wait_for(
-            lambda: "event=listening" in program.text() or program.process.poll() is not None,
-            f"{name} listening",
-        )
+        title = f"distributor-{name}" if self.clients > 1 else "distributor"
+        program = self.start(host or name, argv, title, core)
+        wait_for(lambda: "event=listening" in program.text() or program.has_ended(), f"{name} listening")
         return program
 
     def start_controller(
@@ -168,16 +376,16 @@ class Bed:
         clients: tuple[int, ...] = (1,),
         extra: tuple[str, ...] = (),
         tls: Path | None = None,
+        core: int = -1,
     ) -> Program:
-        argv = [programs.own("reprise-controller"), *([str(trace)] if trace else []), "--run-id", "test"]
+        argv = [programs.own("reprise-controller"), *([str(trace)] if trace else []), "--run-id", self.run_id]
         for index in clients:
             argv += ["--distributor", f"{network.client(index)}={network.control_address(index)}:{PORT}"]
         argv += ["--server", network.SERVICE_V4, "--server", network.SERVICE_V6]
         argv += ["--confirm-return-path"]  # there is no other way than to the client
         argv += ["--results", str(self.results), *_tls(tls or self.folder / "tls", "controller"), *extra]
-        if "--late-ms" not in extra:
-            argv += ["--late-ms", "0"]  # the machine that runs the tests may be busy with others
-        return self.start("controller", argv, "controller")
+        argv += [] if "--late-ms" in extra else self.options
+        return self.start(network.CONTROLLER, argv, "controller", core)
 
     def account(self) -> dict[str, Any]:
         loaded: dict[str, Any] = json.loads((self.results / "controller.json").read_text())
@@ -188,16 +396,7 @@ class Bed:
 
     def queriers(self, distributor: Program) -> list[int]:
         """Process ids of a distributor's queriers."""
-        children = Path(f"/proc/{distributor.process.pid}/task/{distributor.process.pid}/children")
-        return [int(pid) for pid in children.read_text().split()]
-
-    def close(self) -> None:
-        for program in reversed(self.started):
-            if program.process.poll() is None:
-                program.process.kill()
-            program.process.wait()
-        for descriptor in self.hosts.descriptors.values():
-            os.close(descriptor)
+        return children_of(distributor.process.pid)
 
 
 def _tls(folder: Path, name: str) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import lzma
 import shutil
 from collections.abc import Iterator
@@ -21,23 +22,19 @@ ROOT_ZONE = DATA / "zones" / "root-2020101902-signed.zone.xz"
 @pytest.fixture
 def bed(tmp_path: Path) -> Iterator[Bed]:
     """Two clients, a controller and a server in namespaces of their own."""
-    made = Bed(tmp_path)
-    yield made
-    made.close()
+    with Bed(tmp_path) as made:
+        yield made
 
 
 @pytest.fixture
 def make_bed(tmp_path: Path) -> Iterator[MakeBed]:
-    """A bed with one client by its source mode."""
-    made: list[Bed] = []
+    """Beds with one client unless told, by their source mode."""
+    with contextlib.ExitStack() as made:
 
-    def make(mode: str = "ports") -> Bed:
-        made.append(Bed(tmp_path, clients=1, source_mode=mode))
-        return made[-1]
+        def make(source_mode: str = "ports", clients: int = 1, peers: tuple[str, ...] = ()) -> Bed:
+            return made.enter_context(Bed(tmp_path, clients=clients, source_mode=source_mode, peers=peers))
 
-    yield make
-    for one in made:
-        one.close()
+        yield make
 
 
 @pytest.fixture(scope="session")

@@ -22,24 +22,13 @@ from cli.plan.planned import RUN
 from report.rqfile import TRANSPORTS, Records, Status, read_rq
 from tests import packets
 from tests.bed import ZONE, Bed, MakeBed, wait_for
-from tests.desk import Ended, run, started
+from tests.desk import TEXT_EXPERIMENT, Ended, run, started
 
 pytestmark = pytest.mark.netns
 
 MS = 1_000_000
 NEAR_MS = 1.0  # how late at least a tenth of the packets is at most
 SOURCES = ("203.0.113.1", "203.0.113.2", "2001:db8::3", "2001:db8::4")
-EXPERIMENT = """schema = 1
-name = "delay"
-trace = "trace.txt"
-[server]
-kind = "nsd"
-zone = "zone"
-[replay]
-timeout_s = 1
-[topology]
-queriers = 1
-"""
 BIG = "big. 300 IN TXT " + " ".join(f'"{number:0250}"' for number in range(15)) + "\n"
 
 
@@ -47,7 +36,7 @@ BIG = "big. 300 IN TXT " + " ".join(f'"{number:0250}"' for number in range(15)) 
 def desk(tmp_path: Path) -> Path:
     """A folder with a zone and a trace of 200 queries in 2 s from two addresses of each family."""
     (tmp_path / "zone").write_text(ZONE + BIG, encoding="ascii")
-    (tmp_path / "good.toml").write_text(EXPERIMENT, encoding="ascii")
+    (tmp_path / "good.toml").write_text(TEXT_EXPERIMENT, encoding="ascii")
     write_trace(tmp_path / "trace.txt", dict.fromkeys(SOURCES, "-"))
     return tmp_path
 
@@ -147,7 +136,7 @@ def test_every_client_has_its_prefix(desk: Path) -> None:
     (desk / "rtts").write_text(
         "198.19.1.0/24 10\nfd00:198:19:1::/64 15\n198.19.2.0/24 30\nfd00:198:19:2::/64 35\n", encoding="ascii"
     )
-    (desk / "with.toml").write_text(EXPERIMENT + '[rtt]\ntable = "rtts"\n', encoding="ascii")
+    (desk / "with.toml").write_text(TEXT_EXPERIMENT + '[rtt]\ntable = "rtts"\n', encoding="ascii")
     ended = run(desk, "topology.clients=2", experiment="with.toml")
     clean(ended)
     for host, want in (("client1", (10, 15)), ("client2", (30, 35))):
@@ -245,7 +234,7 @@ def test_a_delay_line_that_dies_is_started_again_and_the_run_says_so(desk: Path)
 )
 def test_bad_files_are_named(desk: Path, rtt: str, what: str) -> None:
     (desk / "rtts").write_text("192.0.2.0/24 4\n198.51.100.0/24 soon\n", encoding="ascii")
-    (desk / "bad.toml").write_text(EXPERIMENT + f"[rtt]\n{rtt}", encoding="ascii")
+    (desk / "bad.toml").write_text(TEXT_EXPERIMENT + f"[rtt]\n{rtt}", encoding="ascii")
     if "source" in rtt:
         what = "carries a round trip; give a trace of the text or stream form with the column rtt"
     ended = run(desk, 'replay.source_mode="addresses"', experiment="bad.toml")

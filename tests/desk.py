@@ -26,6 +26,7 @@ timeout_s = 1
 [topology]
 queriers = 1
 """
+TEXT_EXPERIMENT = EXPERIMENT.replace("trace.pcap", "trace.txt")
 ENDS = ("answered", "timed_out", "send_failed", "connection_failed", "skipped", "lost")
 
 

@@ -21,10 +21,11 @@ from pathlib import Path
 
 import pytest
 
-from cli import linux, programs
+from cli import programs
 from cli.executor import sandbox
+from cli.plan import network
 from tests import command
-from tests.bed import has_ended, synth, wait_for
+from tests.bed import BareBed, has_ended, synth, wait_for
 from tests.desk import LIMIT_S, QUERIES, below, reprise, run, started
 from tests.small_disk import small_disk
 
@@ -146,24 +147,14 @@ def test_programs_that_are_not_built_are_named(desk: Path) -> None:
 
 @pytest.fixture
 def own_server(desk: Path) -> Iterator[Path]:
-    """An experiment against a server of the user's own, played by a child that refuses every query."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server:
-        server.bind(("127.0.0.1", 0))
-        text = AT_ADDRESS.format(port=server.getsockname()[1])
-        (desk / "address.toml").write_text(text, encoding="ascii")
-        child = os.fork()
-        if child == 0:
-            _refuse_all(server)
-    yield desk
-    os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-
-
-def _refuse_all(server: socket.socket) -> None:
-    linux.die_with_parent(signal.SIGKILL)
-    while True:
-        query, peer = server.recvfrom(65_535)
-        server.sendto(query[:2] + bytes([query[2] | 0x80, 5]) + query[4:], peer)
+    """An experiment against a server of the user's own, which refuses every query."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    (desk / "address.toml").write_text(AT_ADDRESS.format(port=port), encoding="ascii")
+    with BareBed(desk, network.Network("host")) as bed:
+        bed.start_dns_server("", f"127.0.0.1:{port}", "refuse")
+        yield desk
 
 
 @pytest.mark.netns

@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import ipaddress
 import json
-import os
 import socket
 import struct
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
@@ -18,7 +18,7 @@ from cli import linux
 from cli.executor import netns
 from cli.plan.network import Host, Link, Network, Route, sysctls
 from cli.servers import nftables
-from tests.bed import wait_for
+from tests.bed import BareBed, wait_for
 
 pytestmark = pytest.mark.netns
 
@@ -156,8 +156,13 @@ def know_neighbours(hosts: netns.Hosts) -> None:
             subprocess.run(argv, check=True)
 
 
-def test_only_what_the_experiment_has_addressed_leaves() -> None:
-    hosts = netns.build(network())
+@pytest.fixture
+def hosts(tmp_path: Path) -> Iterator[netns.Hosts]:
+    with BareBed(tmp_path, network()) as made:
+        yield made.hosts
+
+
+def test_only_what_the_experiment_has_addressed_leaves(hosts: netns.Hosts) -> None:
     guard = nftables.guard_ruleset(nftables.Guarded([LINK], PREFIXES, [LINK], [53]))
     with linux.inside(hosts.of(HOST)):
         know_neighbours(hosts)
@@ -170,8 +175,6 @@ def test_only_what_the_experiment_has_addressed_leaves() -> None:
         send(Sent(*LAST, LINK, True))
         seen, types = datagrams(channel)
         after = counted()
-    for descriptor in hosts.descriptors.values():
-        os.close(descriptor)
     assert seen == {(one.to, one.port) for one in SENT if one.may}
     assert types <= {135, 136}, "neighbor discovery only"
     stopped = [one for one in SENT if not one.may]

@@ -5,9 +5,7 @@ from __future__ import annotations
 import ipaddress
 import json
 import subprocess
-import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +14,7 @@ import pytest
 from cli import linux, programs
 from cli.plan import network
 from tests import command, packets
-from tests.bed import Bed, Program, accounted, synth, wait_for
+from tests.bed import Bed, MakeBed, accounted, synth
 from tests.packets import Packet
 from tests.streams import Capture
 
@@ -24,22 +22,6 @@ pytestmark = pytest.mark.netns
 
 SECOND = 10**9
 BASE = 1_475_762_151 * SECOND  # of the traces made here: 2016-10-06T13:55:51Z
-
-MakeBed = Callable[..., Bed]
-
-
-@pytest.fixture
-def make_bed(tmp_path: Path) -> Iterator[MakeBed]:
-    """Beds with one client unless told, by their source mode."""
-    made: list[Bed] = []
-
-    def make(source_mode: str = "ports", clients: int = 1, peers: tuple[str, ...] = ()) -> Bed:
-        made.append(Bed(tmp_path, clients=clients, source_mode=source_mode, peers=peers))
-        return made[-1]
-
-    yield make
-    for one in made:
-        one.close()
 
 
 @pytest.fixture(scope="module")
@@ -334,13 +316,6 @@ def test_packets_have_the_traces_addresses_and_ports(make_bed: MakeBed, tmp_path
 # --- how --------------------------------------------------------------------------------------------------
 
 
-def responder(bed: Bed, *behaviour: str) -> Program:
-    script = str(Path(__file__).with_name("responder.py"))
-    program = bed.start(network.SERVER, [sys.executable, script, *behaviour], "responder")
-    wait_for(lambda: "responding" in program.text(), "the responder")
-    return program
-
-
 def most_open(found: list[Packet]) -> int:
     """The most queries that waited for an answer at one moment."""
     now = most = 0
@@ -359,7 +334,7 @@ def test_dependent_queries_wait_for_the_answer_before(
         [(BASE + n, "203.0.113.1", 2000, packets.query(n, "com")) for n in range(10)],
     )
     bed = make_bed()
-    responder(bed, f"{network.SERVICE_V4}:53=20")
+    bed.start_dns_server(network.SERVER, f"{network.SERVICE_V4}:53", "delay=20")
     played = Played(bed)
     assert played.run(burst, *(("--dependent",) if dependent else ()))["answered"] == 10
     seen = played.packets()
@@ -370,7 +345,7 @@ def test_dependent_queries_wait_for_the_answer_before(
 def test_a_hedged_query_goes_to_a_peer_as_well(make_bed: MakeBed, ticks: Path) -> None:
     peer = "198.19.255.54"
     bed = make_bed(peers=(peer,))
-    responder(bed, f"{network.SERVICE_V4}:53=never", f"{peer}:53=0")
+    bed.start_dns_server(network.SERVER, f"{network.SERVICE_V4}:53", "mute", f"{peer}:53", "delay=0")
     played = Played(bed)
     assert played.run(ticks, "--hedge", "50", "--peers", peer, "--timeout-s", "2")["answered"] == 100
     seen = played.queries()
@@ -386,7 +361,7 @@ def test_a_hedged_query_goes_to_a_peer_as_well(make_bed: MakeBed, ticks: Path) -
 def test_a_query_answered_in_time_is_not_hedged(make_bed: MakeBed, ticks: Path) -> None:
     peer = "198.19.255.54"
     bed = make_bed(peers=(peer,))
-    responder(bed, f"{network.SERVICE_V4}:53=0", f"{peer}:53=0")
+    bed.start_dns_server(network.SERVER, f"{network.SERVICE_V4}:53", "delay=0", f"{peer}:53", "delay=0")
     played = Played(bed)
     assert played.run(ticks, "--hedge", "2000", "--peers", peer)["answered"] == 100
     assert {one.destination for one in played.queries()} == {network.SERVICE_V4}

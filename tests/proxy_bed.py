@@ -7,18 +7,12 @@ proxy.
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
-import sys
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cli import linux, programs
-from cli.executor import netns
+from cli import programs
 from cli.plan.network import Address, Host, Link, Network, Route, Sysctl, sysctls
-from tests.bed import Program, start, wait_for
+from tests.bed import BareBed, Program
 
 RESOLVER, META = "resolver", "meta"
 OWN4, OWN6 = "198.19.254.1", "fd00:198:19:fe::1"
@@ -75,17 +69,11 @@ def network(mtu: int) -> Network:
     )
 
 
-@dataclass
-class ProxyBed:
-    """Everything ends with close()."""
+class ProxyBed(BareBed):
+    """The two hosts with their TUN devices."""
 
-    folder: Path
-    mtu: int = 1500
-    hosts: netns.Hosts = field(default_factory=netns.Hosts)
-    started: list[Program] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.hosts = netns.build(network(self.mtu))
+    def __init__(self, folder: Path, mtu: int = 1500) -> None:
+        super().__init__(folder, network(mtu))
         self.map.write_text(map_text(), encoding="ascii")
         self.folder.chmod(0o777)  # also for the user to whom a proxy changes
         for host, ports in ((RESOLVER, "dport 53"), (META, "sport 53")):
@@ -107,33 +95,21 @@ class ProxyBed:
             source = ["src", own] if host == RESOLVER else []
             self.ip(host, family, "route", "add", "default", "dev", TUN, *source, "table", "100")
 
-    def ip(self, host: str, *words: str) -> None:
-        with linux.inside(self.hosts.of(host)):
-            subprocess.run([programs.packaged("ip"), *words], check=True)
-
-    def output(self, host: str, *argv: str) -> str:
-        """Standard output of a short program on a host; its status does not matter."""
-        with linux.inside(self.hosts.of(host)):
-            done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
-        return done.stdout
-
-    def start(self, host: str, name: str, argv: list[str]) -> Program:
-        log = self.folder / f"{name}-{len(self.started)}.log"
-        with linux.inside(self.hosts.of(host)):
-            self.started.append(start(argv, log))
-        return self.started[-1]
-
     def stats_file(self, host: str) -> Path:
         return self.folder / f"{host}.json"
 
-    def start_proxy(self, host: str, *extra: str, stats: Path | None = None) -> Program:
+    def start_proxy(
+        self,
+        host: str,
+        *extra: str,
+        stats: Path | None = None,
+        tun: str = TUN,
+        wrap: tuple[str, ...] = (),
+    ) -> Program:
         """The host's proxy, once it reads."""
-        argv = [programs.own("reprise-proxy"), host, "--tun", TUN, "--map", str(self.map)]
+        argv = [*wrap, programs.own("reprise-proxy"), host, "--tun", tun, "--map", str(self.map)]
         argv += ["--stats", str(stats or self.stats_file(host)), *extra]
-        program = self.start(host, f"proxy-{host}", argv)
-        wait_for(lambda: "event=ready" in program.text() or program.process.poll() is not None, "ready")
-        assert program.process.poll() is None, program.text()
-        return program
+        return self.start(host, argv, f"proxy-{host}").until("event=ready")
 
     def start_both(self) -> tuple[Program, Program]:
         self.start_responder()
@@ -141,18 +117,9 @@ class ProxyBed:
 
     def start_responder(self) -> Program:
         """A server at all meta addresses that answers with the slot that was asked."""
-        script = Path(__file__).with_name("meta_responder.py")
-        addresses = [f"{META4[slot]}={slot}" for slot in META4] + [f"{META6[slot]}={slot}" for slot in META6]
-        program = self.start(META, "responder", [sys.executable, str(script), *addresses])
-        wait_for(lambda: "responding" in program.text(), "responder")
-        return program
-
-    def start_capture(self, host: str, interface: str) -> tuple[Program, Path]:
-        path = self.folder / f"{host}-{interface}.pcap"
-        argv = [programs.packaged("tcpdump"), "-i", interface, "-U", "-w", str(path), "-Z", "root"]
-        program = self.start(host, "tcpdump", [*argv, "--immediate-mode"])
-        wait_for(lambda: "listening on" in program.text(), "tcpdump")
-        return program, path
+        slots = [(address, slot) for family in (META4, META6) for slot, address in family.items()]
+        words = [word for address, slot in slots for word in (f"{address}:53", f"text={slot}")]
+        return self.start_dns_server(META, *words)
 
     def dig(self, server: str, name: str, *options: str) -> str:
         """What dig says on the resolver's host, in its short form unless it failed."""
@@ -165,14 +132,5 @@ class ProxyBed:
 
     def finish(self, program: Program, host: str) -> dict[str, Any]:
         """Ends a proxy in order; its last statistics."""
-        program.process.send_signal(signal.SIGTERM)
-        assert program.wait() == 0, program.text()
+        assert program.stop() == 0, program.text()
         return self.statistics(host)
-
-    def close(self) -> None:
-        for program in reversed(self.started):
-            if program.process.poll() is None:
-                program.process.kill()
-            program.process.wait()
-        for descriptor in self.hosts.descriptors.values():
-            os.close(descriptor)

@@ -20,8 +20,8 @@ import dns.message
 import dns.query
 import pytest
 
-from cli import linux, programs
-from tests.bed import Program, wait_for
+from cli import programs
+from tests.bed import Capture, wait_for
 from tests.proxy_bed import (
     META,
     META4,
@@ -45,40 +45,25 @@ UNMAPPED4, UNMAPPED6 = "192.0.2.77", "2001:db8::77"
 
 @pytest.fixture
 def bed(tmp_path: Path) -> Iterator[ProxyBed]:
-    made = ProxyBed(tmp_path)
-    yield made
-    made.close()
+    with ProxyBed(tmp_path) as made:
+        yield made
 
 
 @pytest.fixture
 def narrow(tmp_path: Path) -> Iterator[ProxyBed]:
     """With a link of 1,400 bytes; the devices have 1,500 as made."""
-    made = ProxyBed(tmp_path, mtu=1400)
-    yield made
-    made.close()
+    with ProxyBed(tmp_path, mtu=1400) as made:
+        yield made
 
 
 @pytest.fixture
 def open_bed() -> Iterator[ProxyBed]:
     """In a folder that every user can reach."""
-    with tempfile.TemporaryDirectory() as folder:
-        made = ProxyBed(Path(folder))
+    with tempfile.TemporaryDirectory() as folder, ProxyBed(Path(folder)) as made:
         yield made
-        made.close()
 
 
-def packets(bed: ProxyBed, path: Path, condition: str, *fields: str) -> list[list[str]]:
-    """What tshark, which shares no code with us, finds in a capture: the fields of the matching packets."""
-    argv = [programs.packaged("tshark"), "-r", str(path), "-Y", condition, "-T", "fields"]
-    argv += ["-o", "udp.check_checksum:TRUE", "-o", "tcp.check_checksum:TRUE", "-o", "ip.check_checksum:TRUE"]
-    for name in fields:
-        argv += ["-e", name]
-    return [line.split("\t") for line in bed.output(RESOLVER, *argv).splitlines()]
-
-
-def stop(program: Program) -> None:
-    program.process.send_signal(signal.SIGTERM)
-    program.wait()
+CHECKSUMS = tuple(f"-o{one}.check_checksum:TRUE" for one in ("udp", "tcp", "ip"))
 
 
 def test_each_address_reaches_its_slot_over_udp_and_tcp(bed: ProxyBed) -> None:
@@ -97,39 +82,38 @@ def test_each_address_reaches_its_slot_over_udp_and_tcp(bed: ProxyBed) -> None:
 
 def test_captures_show_the_addresses_of_every_stage(bed: ProxyBed) -> None:
     bed.start_both()
-    captures = [bed.start_capture(RESOLVER, TUN), bed.start_capture(META, "down0")]
+    captures = device, link = Capture(bed, RESOLVER, TUN, "device"), Capture(bed, META, "down0", "link")
     for address in (ROOT_B4, ROOT_B6):
         bed.dig(address, "a.example.")
         bed.dig(address, "a.example.", "+tcp")
-    for program, path in captures:
-        last = partial(packets, bed, path, "ipv6 && tcp.flags.fin == 1 && tcp.dstport == 53", "frame.number")
+    for one in captures:
+        last = partial(one.rows, "ipv6 && tcp.flags.fin == 1 && tcp.dstport == 53", "frame.number")
         wait_for(lambda last=last: bool(last()), "the end of the last connection")  # type: ignore[misc]
-        stop(program)
+        one.stop()
     addresses = ("ip.src", "ip.dst", "ipv6.src", "ipv6.dst")
-    device, link = captures[0][1], captures[1][1]
     own4, own6 = [OWN4, ROOT_B4, "", ""], ["", "", OWN6, ROOT_B6]
     sent4, sent6 = [ROOT_B4, META4[2], "", ""], ["", "", ROOT_B6, META6[2]]
-    seen = packets(bed, device, "udp.dstport == 53 || tcp.dstport == 53", *addresses)
+    seen = device.rows("udp.dstport == 53 || tcp.dstport == 53", *addresses)
     assert {tuple(one) for one in seen} == {tuple(one) for one in (own4, own6, sent4, sent6)}
-    queries = packets(bed, link, "udp.dstport == 53 || tcp.dstport == 53", *addresses)
+    queries = link.rows("udp.dstport == 53 || tcp.dstport == 53", *addresses)
     assert {tuple(one) for one in queries} == {tuple(sent4), tuple(sent6)}
-    answers = packets(bed, link, "udp.srcport == 53 || tcp.srcport == 53", *addresses)
+    answers = link.rows("udp.srcport == 53 || tcp.srcport == 53", *addresses)
     assert {tuple(one) for one in answers} == {(ROOT_B4, OWN4, "", ""), ("", "", ROOT_B6, OWN6)}
-    for path in (device, link):
+    for capture in captures:
         rewritten = f"(ip.src == {ROOT_B4} || ipv6.src == {ROOT_B6})"
         checks = ("udp.checksum.status", "tcp.checksum.status", "ip.checksum.status")
-        states = {state for row in packets(bed, path, rewritten, *checks) for state in row}
+        states = {state for row in capture.rows(rewritten, *checks, options=CHECKSUMS) for state in row}
         assert states == {"", "1"}, states  # good, or not of this protocol
 
 
 @pytest.mark.parametrize("address", [ROOT_A4, ROOT_A6])
 def test_an_answer_of_4000_bytes_comes_in_fragments(bed: ProxyBed, address: str) -> None:
     resolver, meta = bed.start_both()
-    program, path = bed.start_capture(META, "down0")
+    capture = Capture(bed, META, "down0")
     answer = bed.dig(address, "s3600.example.", "+bufsize=4096", "+ignore")
     assert answer.startswith('"1"') and answer.count("x" * 250) == 14
-    stop(program)
-    fragments = packets(bed, path, "ip.frag_offset > 0 || ipv6.fraghdr.offset > 0", "ip.src", "ipv6.src")
+    capture.stop()
+    fragments = capture.rows("ip.frag_offset > 0 || ipv6.fraghdr.offset > 0", "ip.src", "ipv6.src")
     assert [one for one in fragments if address in one] != []
     assert bed.finish(meta, META)["upstream"]["udp_queries"] == 1
     assert bed.finish(resolver, RESOLVER)["packets"]["rewritten"] == 1
@@ -137,19 +121,19 @@ def test_an_answer_of_4000_bytes_comes_in_fragments(bed: ProxyBed, address: str)
 
 def test_unmapped_addresses_are_dropped_counted_and_named(bed: ProxyBed) -> None:
     resolver, _ = bed.start_both()
-    program, path = bed.start_capture(META, "down0")
+    capture = Capture(bed, META, "down0")
     for _ in range(2):
         assert "no servers could be reached" in bed.dig(UNMAPPED4, "a.example.", "+time=1")
     assert "no servers could be reached" in bed.dig(UNMAPPED6, "a.example.", "+time=1")
     assert bed.dig(ROOT_A4, "a.example.") == '"1"'
-    stop(program)
+    capture.stop()
     found = bed.finish(resolver, RESOLVER)
     assert found["packets"]["unmapped"] == 3
     assert found["unmapped"] == [
         {"address": UNMAPPED4, "packets": 2},
         {"address": UNMAPPED6, "packets": 1},
     ]
-    assert packets(bed, path, f"ip.addr == {UNMAPPED4} || ipv6.addr == {UNMAPPED6}", "frame.number") == []
+    assert capture.rows(f"ip.addr == {UNMAPPED4} || ipv6.addr == {UNMAPPED6}", "frame.number") == []
 
 
 def datagram(**change: int) -> bytes:
@@ -171,7 +155,7 @@ def test_malformed_packets_are_counted_by_kind_and_do_no_harm(bed: ProxyBed) -> 
         "bad_transport": [datagram(udp=7), datagram(udp=9999)],
         "short": [b"\x45", datagram()[:19], b"\x60" + bytes(30)],
     }
-    with linux.inside(bed.hosts.of(RESOLVER)):
+    with bed.inside(RESOLVER):
         raw = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(0x0800))
     with closing(raw):
         raw.bind((TUN, 0))
@@ -188,14 +172,13 @@ def test_malformed_packets_are_counted_by_kind_and_do_no_harm(bed: ProxyBed) -> 
 
 def test_a_killed_proxy_goes_on_where_it_was_once_it_is_started_again(bed: ProxyBed) -> None:
     resolver, _ = bed.start_both()
-    with linux.inside(bed.hosts.of(RESOLVER)):
+    with bed.inside(RESOLVER):
         stream = socket.create_connection((ROOT_A4, 53), timeout=10)
     with closing(stream):
         query = dns.message.make_query("a.example.", "TXT")
         dns.query.send_tcp(stream, query)
         assert dns.query.receive_tcp(stream)[0].answer
-        resolver.process.kill()
-        resolver.wait()
+        resolver.kill()
         assert "no servers could be reached" in bed.dig(ROOT_A4, "a.example.", "+time=1")
         again = bed.start_proxy(RESOLVER)
         assert bed.dig(ROOT_A4, "a.example.") == '"1"'
@@ -228,13 +211,13 @@ def test_the_device_takes_the_links_mtu(narrow: ProxyBed) -> None:
 def test_the_device_follows_links_that_narrow_and_widen(narrow: ProxyBed) -> None:
     resolver, meta = narrow.start_both()
     narrow.ip(RESOLVER, "link", "set", "up0", "mtu", "1300")
-    wait_for(lambda: f"event=mtu device={TUN} mtu=1300 before=1400" in resolver.text(), "the smaller MTU")
+    resolver.until(f"event=mtu device={TUN} mtu=1300 before=1400")
     narrow.finish(resolver, RESOLVER)
     narrow.ip(RESOLVER, "link", "set", "up0", "mtu", "1500")
     narrow.ip(META, "link", "set", "down0", "mtu", "1500")
     again = narrow.start_proxy(RESOLVER)
     assert f"event=mtu device={TUN} mtu=1500 before=1300" in again.text()
-    wait_for(lambda: f"event=mtu device={TUN} mtu=1500 before=1400" in meta.text(), "the larger MTU")
+    meta.until(f"event=mtu device={TUN} mtu=1500 before=1400")
 
 
 def test_a_link_too_narrow_for_ipv6_does_not_take_it_off_the_device(bed: ProxyBed) -> None:
@@ -250,7 +233,7 @@ QUERY = dns.message.make_query("a.example.", "TXT").to_wire()
 
 def send(bed: ProxyBed, address: str, count: int, payload: bytes) -> None:
     """Datagrams whose answers nobody awaits."""
-    with linux.inside(bed.hosts.of(RESOLVER)):
+    with bed.inside(RESOLVER):
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
         datagrams = socket.socket(family, socket.SOCK_DGRAM)
     with closing(datagrams):
@@ -347,7 +330,7 @@ def test_every_packet_goes_by_the_kernel_where_asked(bed: ProxyBed) -> None:
 def test_counts_are_served_to_prometheus_and_root_is_given_up(open_bed: ProxyBed) -> None:
     resolver = open_bed.start_proxy(RESOLVER, "--metrics", "127.0.0.1:9353", "--user", "nobody")
     open_bed.dig(UNMAPPED4, "a.example.", "+time=1")
-    with linux.inside(open_bed.hosts.of(RESOLVER)):
+    with open_bed.inside(RESOLVER):
         with urllib.request.urlopen("http://127.0.0.1:9353/metrics", timeout=10) as page:
             text = page.read().decode()
         slow = socket.create_connection(("127.0.0.1", 9353))  # asks nothing, and holds nobody up
@@ -364,13 +347,10 @@ def test_counts_are_served_to_prometheus_and_root_is_given_up(open_bed: ProxyBed
 
 
 def test_the_proxy_makes_a_missing_device_and_runs_first_where_asked(bed: ProxyBed) -> None:
-    argv = [programs.own("reprise-proxy"), "resolver", "--tun", "made0", "--map", str(bed.map), "--realtime"]
-    program = bed.start(RESOLVER, "made", argv)
-    wait_for(lambda: "event=ready" in program.text(), "ready")
+    program = bed.start_proxy(RESOLVER, "--realtime", tun="made0")
     assert "made0" in bed.output(RESOLVER, "ip", "-br", "link", "show", "up")
     assert os.sched_getscheduler(program.process.pid) & 0xFF == os.SCHED_FIFO
-    stop(program)
-    assert program.process.returncode == 0
+    assert program.stop() == 0
     assert "made0" not in bed.output(RESOLVER, "ip", "-br", "link")
 
 
@@ -379,9 +359,7 @@ def test_refused_realtime_is_in_the_statistics(bed: ProxyBed) -> None:
     drop = [programs.packaged("setpriv"), "--inh-caps=-sys_nice", "--bounding-set=-sys_nice"]
     stats = bed.folder / "refused.json"
     argv = [programs.own("reprise-proxy"), "delay", "--tun", "made1", "--rtt-ms", "1", "--stats", str(stats)]
-    program = bed.start(RESOLVER, "refused", [*drop, *argv, "--realtime"])
-    wait_for(lambda: "event=ready" in program.text(), "ready")
-    stop(program)
+    bed.start(RESOLVER, [*drop, *argv, "--realtime"], "refused").until("event=ready").stop()
     (warning,) = json.loads(stats.read_text())["warnings"]
     assert re.match(
         r"realtime was refused \(.+\), other processes may have delayed packets; run as root", warning
@@ -393,11 +371,11 @@ def test_a_changed_map_is_read_on_request(bed: ProxyBed) -> None:
     good = bed.map.read_text()
     bed.map.write_text(good.replace(f"oqda\t{ROOT_A4}\t1", f"oqda\t{ROOT_A4}\t2"))
     resolver.process.send_signal(signal.SIGHUP)
-    wait_for(lambda: "event=reloaded" in resolver.text(), "the new map")
+    resolver.until("event=reloaded")
     assert bed.dig(ROOT_A4, "a.example.") == '"2"'
     bed.map.write_text(good + "oqda\tnonsense\t1\n")
     resolver.process.send_signal(signal.SIGHUP)
-    wait_for(lambda: "event=not_reloaded" in resolver.text(), "the refusal")
+    resolver.until("event=not_reloaded")
     assert bed.dig(ROOT_A4, "a.example.") == '"2"'
 
 
@@ -413,7 +391,7 @@ def test_addresses_of_a_new_map_take_the_short_cut_too(bed: ProxyBed) -> None:
     assert "no servers" in bed.dig(ROOT_B4, "a.example.", "+time=1")
     bed.map.write_text(whole)
     resolver.process.send_signal(signal.SIGHUP)
-    wait_for(lambda: "event=reloaded" in resolver.text(), "the new map")
+    resolver.until("event=reloaded")
     wait_for(lambda: goes_past_the_kernel(bed, ROOT_B4), "the short cut")
 
 
@@ -424,18 +402,16 @@ def test_statistics_that_cannot_be_written_end_no_run(bed: ProxyBed) -> None:
     folder.mkdir()
     resolver = bed.start_proxy(RESOLVER, stats=folder / "resolver.json")
     folder.rename(moved)
-    wait_for(lambda: "event=no_statistics" in resolver.text(), "the warning")
+    resolver.until("event=no_statistics")
     assert bed.dig(ROOT_A4, "a.example.") == '"1"'
     (moved / "resolver.json").unlink()
     moved.rename(folder)
     wait_for((folder / "resolver.json").exists, "statistics again")
-    stop(resolver)
-    assert resolver.process.returncode == 0
+    assert resolver.stop() == 0
     assert resolver.text().count("event=no_statistics") == 1
     again = bed.start_proxy(RESOLVER, stats=folder / "resolver.json")
     folder.rename(moved)
-    stop(again)
-    assert again.process.returncode == 1  # the last ones are missing
+    assert again.stop() == 1  # the last ones are missing
 
 
 def test_drops_of_before_and_a_device_that_vanishes_make_no_count(bed: ProxyBed) -> None:
@@ -452,17 +428,15 @@ def test_drops_of_before_and_a_device_that_vanishes_make_no_count(bed: ProxyBed)
 
 
 def test_metrics_without_descriptors_cost_no_cpu_time(bed: ProxyBed) -> None:
-    limited = [programs.packaged("prlimit"), "--nofile=13", programs.own("reprise-proxy"), "resolver"]
-    options = ["--tun", TUN, "--map", str(bed.map), "--stats", str(bed.stats_file(RESOLVER))]
-    program = bed.start(RESOLVER, "limited", [*limited, *options, "--metrics", "127.0.0.1:9353"])
-    wait_for(lambda: "event=ready" in program.text(), "ready")
-    with linux.inside(bed.hosts.of(RESOLVER)):
+    limited = (programs.packaged("prlimit"), "--nofile=13")
+    program = bed.start_proxy(RESOLVER, "--metrics", "127.0.0.1:9353", wrap=limited)
+    with bed.inside(RESOLVER):
         clients = [socket.create_connection(("127.0.0.1", 9353), timeout=10) for _ in range(12)]
     bed.stats_file(RESOLVER).unlink()
     for client in clients:
         with closing(client):
             client.sendall(b"x")
-    with linux.inside(bed.hosts.of(RESOLVER)):
+    with bed.inside(RESOLVER):
         clients = [socket.create_connection(("127.0.0.1", 9353), timeout=10) for _ in range(12)]
     for _ in range(3):  # seconds
         bed.stats_file(RESOLVER).unlink(missing_ok=True)
@@ -474,7 +448,7 @@ def test_metrics_without_descriptors_cost_no_cpu_time(bed: ProxyBed) -> None:
 
 def refusal(bed: ProxyBed, *argv: str) -> tuple[int, str]:
     """Exit status and last line of a proxy that cannot start."""
-    with linux.inside(bed.hosts.of(RESOLVER)):
+    with bed.inside(RESOLVER):
         done = subprocess.run(
             [programs.own("reprise-proxy"), *argv], capture_output=True, text=True, timeout=30, check=False
         )

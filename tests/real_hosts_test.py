@@ -30,7 +30,7 @@ from cli.plan.network import Host, Link, Network, Route
 from cli.plan.planned import RUN, Figure, HostStep
 from cli.servers import nftables
 from tests import command, packets
-from tests.bed import Bed, synth, wait_for
+from tests.bed import BareBed, Bed, Capture, synth, wait_for
 from tests.ssh import Ssh
 
 pytestmark = pytest.mark.netns
@@ -96,7 +96,7 @@ class Site:
 
     def on(self, host: str, *words: str) -> subprocess.CompletedProcess[str]:
         """A command on a host, over a connection of its own."""
-        with linux.inside(self.bed.hosts.of(OPERATOR)):
+        with self.bed.inside(OPERATOR):
             return subprocess.run(
                 self.argv(host, *words), stdin=subprocess.DEVNULL, capture_output=True, text=True,
                 check=False, timeout=60,
@@ -118,7 +118,7 @@ class Site:
 
     def leak(self, host: str, mark: bytes) -> None:
         """A process of the host sends to the outside."""
-        with linux.inside(self.bed.hosts.of(host)):
+        with self.bed.inside(host):
             for to in OUTSIDE:
                 family = socket.AF_INET6 if ":" in to else socket.AF_INET
                 with (
@@ -153,7 +153,7 @@ class Session:
     """An ssh session that stays open, in which the host says what we say."""
 
     def __init__(self, site: Site, host: str) -> None:
-        with linux.inside(site.bed.hosts.of(OPERATOR)):
+        with site.bed.inside(OPERATOR):
             self.process = subprocess.Popen(
                 site.argv(host, "cat"), stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
             )
@@ -177,21 +177,7 @@ class Captures:
 
     def __post_init__(self) -> None:
         for interface in self.interfaces():
-            argv = [
-                programs.packaged("tcpdump"),
-                "-i",
-                interface,
-                "-n",
-                "-s",
-                "2048",
-                "-B",
-                "16384",
-                "-Z",
-                "root",
-            ]
-            argv += ["--immediate-mode", "-U", "--time-stamp-precision=nano", "-w", str(self.path(interface))]
-            program = self.site.bed.start(OPERATOR, argv, interface)
-            wait_for(lambda program=program: "listening on" in program.text(), "tcpdump")  # type: ignore[misc]
+            Capture(self.site.bed, OPERATOR, interface, interface, snap=2048)
 
     def interfaces(self) -> list[str]:
         return [WAYS_OUT[host] for host in self.site.hosts]
@@ -228,7 +214,7 @@ def ask_as_strangers(site: Site) -> None:
     for stranger in STRANGERS:
         site.bed.ip(CLIENT, "addr", "add", f"{stranger}/32", "dev", "lo")
         with (
-            linux.inside(site.bed.hosts.of(CLIENT)),
+            site.bed.inside(CLIENT),
             socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as channel,
         ):
             channel.bind((stranger, 5353))
@@ -346,10 +332,8 @@ def test_nothing_leaves_real_hosts_of_a_hierarchy(tmp_path: Path, data_path: str
 def host(tmp_path: Path) -> Iterator[netns.Hosts]:
     """A host alone, with a guard that lets nothing through."""
     (tmp_path / "guard-h.nft").write_text(nftables.guard_ruleset(nftables.Guarded()))
-    made = netns.build(Network("local", hosts=(Host("h"),)))
-    yield made
-    for descriptor in made.descriptors.values():
-        os.close(descriptor)
+    with BareBed(tmp_path, Network("local", hosts=(Host("h"),))) as made:
+        yield made.hosts
 
 
 class Steps:
@@ -458,7 +442,7 @@ def test_an_operator_who_is_locked_out_comes_back(site: Site) -> None:
     session.goes_on()
     with linux.inside(site.bed.hosts.of(SERVER)):  # it does lock out
         subprocess.run(["nft", "-f", "-"], input=ruleset, text=True, check=True)
-    with linux.inside(site.bed.hosts.of(OPERATOR)), pytest.raises(TimeoutError):
+    with site.bed.inside(OPERATOR), pytest.raises(TimeoutError):
         socket.create_connection((OFFICE[SERVER], PORT), timeout=0.3)
     with linux.inside(site.bed.hosts.of(SERVER)):
         subprocess.run(["nft", "delete", "table", "inet", nftables.GUARD], check=True)

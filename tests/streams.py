@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import signal
-import socket
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,8 +19,10 @@ from cli.experiment.schema import Server
 from cli.plan import certificates, network
 from cli.servers import servers
 from report.rqfile import Records, Status
+from tests import bed as beds
 from tests import packets
-from tests.bed import ZONE, Bed, Program, accounted, wait_for
+from tests.bed import Bed, Program, accounted
+from tests.dns_server import messages
 from tests.packets import ACK, FIN, RST, SYN, TCP, Packet
 
 SECOND = 10**9
@@ -34,8 +32,6 @@ NAME = "server.reprise.test"
 MARK_REUSED, MARK_OPENED, MARK_RETRIED, MARK_REWRITTEN = 1, 2, 4, 32
 MARK_FALLBACK, MARK_RESUMED, MARK_EARLY_DATA = 1024, 2048, 4096
 LONGEST_S = 150.0  # of a replay
-_END = b"the end of the capture"
-_DISCARD_PORT = 9
 _DELAYED_ACK = SECOND * 30 // 1000  # Linux delays an acknowledgement by 40 ms
 
 
@@ -88,45 +84,24 @@ def certify(folder: Path, name: str = NAME, expired_s: int = 0) -> Certified:
     return made
 
 
-def _site(bed: Bed, tls: Certified | None, tls_port: int, zone: Path | None = None) -> servers.Site:
-    bed.folder.chmod(0o755)
-    if zone is None:
-        zone = bed.folder / "zone"
-        zone.write_text(ZONE, encoding="ascii")
-    service = servers.Service(tls_port, str(tls.key), str(tls.certificate)) if tls else None
-    return servers.Site(
-        folder=str(bed.folder),
-        zone_file=str(zone),
-        origin=".",
-        addresses=(network.SERVICE_V4, network.SERVICE_V6),
-        user="",
-        descriptors=12_000,
-        tls=service,
-    )
+def _service(tls: Certified | None, port: int) -> servers.Service | None:
+    return servers.Service(port, str(tls.key), str(tls.certificate)) if tls else None
 
 
 def start_nsd(bed: Bed, tls: Certified | None = None, tls_port: int = TLS_PORT, **settings: Any) -> Program:
-    site = _site(bed, tls, tls_port, Path(settings["zone"]) if "zone" in settings else None)
-    config = bed.folder / "nsd.conf"
-    config.write_text(servers.nsd_config(Server(kind="nsd", **settings), site), encoding="ascii")
-    server = bed.start(network.SERVER, [programs.packaged("nsd"), "-d", "-c", str(config)])
-    wait_for(lambda: "nsd started" in server.text(), "nsd started")
-    return server
+    return bed.start_server(_service(tls, tls_port), **settings)
 
 
 def start_bind(bed: Bed, tls: Certified | None = None, **settings: Any) -> Program:
     config = bed.folder / "named.conf"
-    text = servers.bind_config(Server(kind="bind", **settings), _site(bed, tls, TLS_PORT))
-    config.write_text(text, encoding="ascii")
-    argv = [programs.packaged("named"), "-g", "-n", "1", "-c", str(config)]
-    server = bed.start(network.SERVER, argv)
-    wait_for(lambda: "\trunning" in server.text() or " running" in server.text(), "named running")
-    return server
+    site = bed.site(_service(tls, TLS_PORT))
+    config.write_text(servers.bind_config(Server(kind="bind", **settings), site), encoding="ascii")
+    return bed.start_named(network.SERVER, config)
 
 
 def start_unbound(bed: Bed, tls: Certified, **settings: Any) -> Program:
     assert not settings
-    site = _site(bed, tls, TLS_PORT)
+    site = bed.site()
     listen = "".join(f"  interface: {one}@{port}\n" for one in site.addresses for port in (53, TLS_PORT))
     config = bed.folder / "unbound.conf"
     config.write_text(
@@ -156,67 +131,39 @@ remote-control:
         encoding="ascii",
     )
     server = bed.start(network.SERVER, [programs.packaged("unbound"), "-d", "-c", str(config)])
-    wait_for(lambda: "start of service" in server.text(), "unbound's service")
-    return server
+    return server.until("start of service")
 
 
-def start_python(bed: Bed, script: str, *arguments: str, wrap: tuple[str, ...] = ()) -> Program:
-    path = str(Path(__file__).with_name(script))
-    program = bed.start(network.SERVER, [*wrap, sys.executable, path, *arguments], Path(script).stem)
-    wait_for(lambda: "responding" in program.text() or program.process.poll() is not None, script)
-    assert program.process.poll() is None, program.text()
-    return program
-
-
-def misbehave(bed: Bed, behaviour: str, port: int = 53) -> Program:
-    """The server of stream_server.py at the service address."""
-    return start_python(bed, "stream_server.py", f"{network.SERVICE_V4}:{port}", behaviour)
+def misbehave(bed: Bed, behavior: str, port: int = 53) -> Program:
+    """The test server at the service address."""
+    return bed.start_dns_server(network.SERVER, f"{network.SERVICE_V4}:{port}", behavior)
 
 
 # --- replays ----------------------------------------------------------------------------------------------
 
 
-class Capture:
+class Capture(beds.Capture):
     """tcpdump at the server's end of the link."""
 
     def __init__(self, bed: Bed) -> None:
-        self.bed = bed
-        self.path = bed.folder / "capture.pcap"
-        # The ring's places are of the largest size: at -s 0 they last for 0.1 s without the processor.
-        argv = [programs.packaged("tcpdump"), "-i", "data1", "-n", "-s", "16384", "-B", "65536", "-Z", "root"]
-        argv += ["--immediate-mode", "-U", "--time-stamp-precision=nano", "-w", str(self.path)]
-        self.program = bed.start(network.SERVER, argv, "capture")
-        wait_for(lambda: "listening on" in self.program.text(), "tcpdump listening")
+        super().__init__(bed, network.SERVER, "data1")
         self._packets: list[Packet] | None = None
 
     def packets(self) -> list[Packet]:
-        """All so far. A datagram that is sent last tells that tcpdump has written what came before it."""
+        """All so far."""
         if self._packets is None:
-            with (
-                linux.inside(self.bed.hosts.of(network.client(1))),
-                socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as last,
-            ):
-                last.sendto(_END, ("198.19.1.2", _DISCARD_PORT))
-            # The last connections may still be closing: their packets come behind it.
-            wait_for(lambda: _END in self.path.read_bytes()[-(1 << 20) :], "the end in the capture")
-            self.program.process.send_signal(signal.SIGINT)
-            self.program.wait()
+            self.stop()
             assert "\n0 packets dropped by kernel" in self.program.text(), self.program.text()
-            self._packets = [one for one in packets.read(self.path) if one.payload != _END]
+            self._packets = packets.read(self.path)
         return self._packets
 
     def flows(self, port: int = 53) -> list[Flow]:
         return flows(self.packets(), port)
 
     def tshark(self, where: str, *fields: str, decode: str = "") -> list[list[str]]:
-        """Rows of fields of the packets that a display filter lets through; several values have commas."""
+        """Rows of the packets that a display filter lets through."""
         self.packets()
-        argv = [programs.packaged("tshark"), "-n", "-r", str(self.path), "-Y", where, "-T", "fields"]
-        argv += ["-d", decode] if decode else []
-        for one in fields:
-            argv += ["-e", one]
-        done = subprocess.run(argv, check=True, capture_output=True, text=True)
-        return [line.split("\t") for line in done.stdout.splitlines()]
+        return self.rows(where, *fields, options=("-d", decode) if decode else ())
 
 
 class Play:
@@ -369,13 +316,6 @@ def _stalls(found: list[Packet], to_port: int) -> int:
         delayed = ack.time - data.time >= _DELAYED_ACK and after.time - ack.time < SECOND // 1000
         count += bool(mine and pure and delayed and data.payload and after.payload)
     return count
-
-
-def messages(stream: bytes) -> Iterator[bytes]:
-    """The whole DNS messages of a stream."""
-    while len(stream) >= 2 and len(stream) >= 2 + (size := int.from_bytes(stream[:2], "big")):
-        yield stream[2 : 2 + size]
-        stream = stream[2 + size :]
 
 
 def flows(found: list[Packet], port: int) -> list[Flow]:

@@ -32,7 +32,6 @@ from tests.streams import (
     rounds,
     start_bind,
     start_nsd,
-    start_python,
     start_unbound,
 )
 
@@ -273,11 +272,10 @@ def test_a_source_resumes_its_session(
 # --- early data -------------------------------------------------------------------------------------------
 
 
-def early_server(bed: Bed, certified: Certified, behaviour: str) -> Program:
+def early_server(bed: Bed, certified: Certified, behavior: str) -> Program:
     endpoint = f"{network.SERVICE_V4}:{TLS_PORT}"
-    return start_python(
-        bed, "early_data_server.py", endpoint, str(certified.certificate), str(certified.key), behaviour
-    )
+    argument = f"{behavior},{certified.certificate},{certified.key}"
+    return bed.start_dns_server(network.SERVER, endpoint, f"early-data={argument}")
 
 
 @pytest.mark.parametrize("accepted", [True, False])

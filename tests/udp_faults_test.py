@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +17,7 @@ import pytest
 from cli.plan import network
 from report.rqfile import Records, Status, read_rq
 from tests import packets
-from tests.bed import Bed, Program, accounted, wait_for, wait_for_answers
+from tests.bed import Bed, MakeBed, Program, accounted, wait_for, wait_for_answers
 from tests.small_disk import small_disk
 
 pytestmark = pytest.mark.netns
@@ -30,22 +28,6 @@ MARK_CLOCK_STEP = 8
 MARGIN = 0.3  # seconds about a fault in which nobody knows what it touched
 SETTLED = 1.5  # seconds after which a link that is up is used: the kernel asks for a neighbour once a second
 MODES = pytest.mark.parametrize("mode", ["ports", "addresses"])
-
-MakeBed = Callable[[str], Bed]
-
-
-@pytest.fixture
-def make_bed(tmp_path: Path) -> Iterator[MakeBed]:
-    """A bed with one client by its source mode."""
-    made: list[Bed] = []
-
-    def make(mode: str) -> Bed:
-        made.append(Bed(tmp_path, clients=1, source_mode=mode))
-        return made[-1]
-
-    yield make
-    for one in made:
-        one.close()
 
 
 def steady(path: Path, sources: int, rate: int, seconds: float, below: tuple[str, ...] = ("",)) -> Path:
@@ -215,9 +197,7 @@ def test_a_server_that_is_started_again(make_bed: MakeBed, tmp_path: Path) -> No
 @pytest.mark.parametrize("mode", ["ports", "addresses", "packet"])
 def test_a_server_that_says_too_much(make_bed: MakeBed, tmp_path: Path, mode: str) -> None:
     bed = make_bed(mode)
-    script = str(Path(__file__).with_name("liar.py"))
-    liar = bed.start(network.SERVER, [sys.executable, script, f"{network.SERVICE_V4}:53"], "liar")
-    wait_for(lambda: "responding" in liar.text(), "the server")
+    bed.start_dns_server(network.SERVER, f"{network.SERVICE_V4}:53", "lie")
     trace = steady(tmp_path / "trace.pcap", 40, 200, 1, below=("", "." + "x" * 60 + ".net"))
     replay = Replay(bed, trace, mode)
     queries = replay.ends()
@@ -319,5 +299,5 @@ def test_a_disk_that_is_full_ends_the_run_in_order(make_bed: MakeBed, tmp_path: 
         assert queries["lost"] == 0
         assert answered_on_record(folder) == queries["answered"]
         for program in bed.started:
-            if "distributor" in program.log.name:
+            if "distributor" in program.name:
                 program.wait()

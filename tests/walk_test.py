@@ -8,7 +8,6 @@ the address of the name server that the resolver meant.
 from __future__ import annotations
 
 import socket
-import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -19,12 +18,13 @@ import dns.rcode
 import dns.rdatatype
 import pytest
 
-from cli import linux, programs
+from cli import programs
 from cli.experiment.schema import Hierarchy, Server
 from cli.servers import meta_servers, resolvers
 from cli.servers.meta_servers import MetaSite
 from cli.zones import world
 from cli.zones.world_model import Settings, enclosing, parent_of
+from tests import bed as beds
 from tests import worlds
 from tests.bed import Program, wait_for
 from tests.proxy_bed import META, OWN4, OWN6, RESOLVER, ProxyBed
@@ -79,20 +79,20 @@ class Walk:
             "unbound": [programs.packaged("unbound"), "-d", "-c", str(config)],
             "knot-resolver": [programs.packaged("kresd"), "-n", "-c", str(config), str(folder)],
         }[kind]
-        program = self.bed.start(RESOLVER, folder.name, argv)
-        wait_for(lambda: self._listens() or program.process.poll() is not None, f"{kind} listening")
-        assert program.process.poll() is None, program.text()
+        program = self.bed.start(RESOLVER, argv, folder.name)
+        wait_for(lambda: self._listens() or program.has_ended(), f"{kind} listening")
+        assert not program.has_ended(), program.text()
         return program
 
     def _listens(self) -> bool:
-        with linux.inside(self.bed.hosts.of(RESOLVER)), socket.socket() as channel:
+        with self.bed.inside(RESOLVER), socket.socket() as channel:
             return channel.connect_ex(("127.0.0.1", 53)) == 0
 
     def ask(self, name: str, kind: str = "A", flags: int = 0) -> dns.message.Message:
         """A client's question, DNSSEC wanted; over TCP where the resolver says so."""
         query = dns.message.make_query(name, kind, use_edns=0, want_dnssec=True, payload=4096)
         query.flags |= flags
-        with linux.inside(self.bed.hosts.of(RESOLVER)):
+        with self.bed.inside(RESOLVER):
             answer, _ = dns.query.udp_with_fallback(query, "127.0.0.1", timeout=20)
         return answer
 
@@ -112,21 +112,16 @@ class Asked:
     name: str
 
 
-class Capture:
-    """What passes between the hosts. The snapshot is short so that the kernel's buffer holds many packets:
-    with tcpdump's own 256 KiB it holds eight, and a busy machine loses the ninth.
-    """
+class Capture(beds.Capture):
+    """What passes between the hosts."""
 
     def __init__(self, bed: ProxyBed) -> None:
-        self.path = bed.folder / f"{len(bed.started)}.pcap"
-        argv = [programs.packaged("tcpdump"), "-i", "down0", "-U", "-w", str(self.path), "-Z", "root"]
-        self.program = bed.start(META, "tcpdump", [*argv, "-s", "2048", "-B", "16384", "--immediate-mode"])
-        worlds.wait_ready(self.program, "listening on")
+        super().__init__(bed, META, "down0", f"{len(bed.started)}", snap=2048)
 
     def queries(self) -> list[Asked]:
         """Of the resolver, in order."""
         fields = ("ip.src", "ipv6.src", "tcp.stream", "dns.qry.name")
-        rows = self._rows("dns.flags.response == 0", fields)
+        rows = self.rows("dns.flags.response == 0", *fields)
         return [
             Asked(v4 or v6, bool(stream), f"{name.lower()}." if name != "<Root>" else ".")
             for v4, v6, stream, name in rows
@@ -134,13 +129,7 @@ class Capture:
 
     def count(self, wanted: str) -> int:
         """Packets that a filter finds."""
-        return len(self._rows(wanted, ("frame.number",)))
-
-    def _rows(self, wanted: str, fields: tuple[str, ...]) -> list[list[str]]:
-        argv = [programs.packaged("tshark"), "-r", str(self.path), "-Y", wanted]
-        argv += ["-T", "fields", *(word for one in fields for word in ("-e", one))]
-        done = subprocess.run(argv, capture_output=True, text=True, check=False)
-        return [line.split("\t") for line in done.stdout.splitlines()]
+        return len(self.rows(wanted, "frame.number"))
 
 
 def choose(files: dict[str, str]) -> Names:
@@ -177,13 +166,12 @@ def walk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Walk]:
     broken = next(folder / "zones" / file.file for file in made.files if file.name == names.broken)
     broken.write_text(break_signature(broken.read_text(), f"mail.{names.broken}"))
     planned = worlds.plan(folder / "zones", folder / "plan", "--resolver", f"{OWN4},{OWN6}")
-    bed = ProxyBed(folder)
-    bed.map.write_text((planned.folder / "map.tsv").read_text())
-    start_meta(bed, planned)
-    bed.start_proxy(RESOLVER)
-    bed.start_proxy(META)
-    yield Walk(bed, worlds.load(folder / "zones"), planned, names)
-    bed.close()
+    with ProxyBed(folder) as bed:
+        bed.map.write_text((planned.folder / "map.tsv").read_text())
+        start_meta(bed, planned)
+        bed.start_proxy(RESOLVER)
+        bed.start_proxy(META)
+        yield Walk(bed, worlds.load(folder / "zones"), planned, names)
 
 
 def start_meta(bed: ProxyBed, planned: worlds.Planned) -> None:
@@ -195,23 +183,14 @@ def start_meta(bed: ProxyBed, planned: worlds.Planned) -> None:
     for slot in planned.slots.values():
         for address in slot.addresses:
             bed.ip(META, "addr", "replace", address, "dev", "lo")
-    program = bed.start(
-        META, "meta", [programs.packaged("named"), "-g", "-n", "1", "-c", str(folder / "named.conf")]
-    )
-    worlds.wait_ready(program, "all zones loaded")
+    bed.start_named(META, folder / "named.conf", name="meta", ready="all zones loaded")
 
 
 @pytest.fixture
 def capture(walk: Walk) -> Iterator[Capture]:
     made = Capture(walk.bed)
     yield made
-    made.program.process.terminate()
-    made.program.wait()
-
-
-def stop(program: Program) -> None:
-    program.process.terminate()
-    program.wait()
+    made.program.stop()
 
 
 def eventually(capture: Capture, condition: Callable[[list[Asked]], bool]) -> list[Asked]:
@@ -232,7 +211,7 @@ def test_a_cold_resolver_walks_from_the_root_and_validates(walk: Walk, capture: 
     levels = [".", parent_of(zone), zone]
     program = walk.start_resolver(kind)
     answer = walk.ask(f"www.{zone}")
-    stop(program)
+    program.stop()
     assert answer.rcode() == dns.rcode.NOERROR and answer.answer
     assert answer.flags & dns.flags.AD, answer
     wanted = f"www.{zone}"
@@ -257,7 +236,7 @@ def test_trust_follows_the_chain(walk: Walk, kind: str) -> None:
     whole = walk.ask(f"www.{names.broken}")
     missing = walk.ask(f"nx.{names.secure}")
     wild = walk.ask(f"some.wild.{names.secure}")
-    stop(program)
+    program.stop()
     assert insecure.rcode() == dns.rcode.NOERROR and insecure.answer
     assert not insecure.flags & dns.flags.AD
     assert broken.rcode() == dns.rcode.SERVFAIL
@@ -282,7 +261,7 @@ def test_a_large_answer_comes_in_fragments(walk: Walk, capture: Capture, kind: s
     other = "::/0" if family == 4 else "0.0.0.0/0"
     program = walk.start_resolver(kind, extra=_NEVER_ASK[kind].format(other))
     answer = walk.ask(name, "TXT")
-    stop(program)
+    program.stop()
     assert answer.flags & dns.flags.AD
     assert len(answer.to_wire(max_size=65_535)) > 3_600
     wait_for(lambda: capture.count(_FRAGMENTS[family]) >= 3, "three fragments", 20)
@@ -295,7 +274,7 @@ def test_a_truncated_answer_is_asked_for_again_by_tcp(walk: Walk, capture: Captu
     name = f"big.{walk.names.big}"
     program = walk.start_resolver(kind, edns_size=1232)
     answer = walk.ask(name, "TXT")
-    stop(program)
+    program.stop()
     assert answer.flags & dns.flags.AD
     assert len(answer.to_wire(max_size=65_535)) > 3_600
     asked = eventually(capture, lambda found: any(one.name == name and one.tcp for one in found))
@@ -310,7 +289,7 @@ def test_resolvers_agree_on_every_name_of_the_world(walk: Walk) -> None:
     for kind in _KINDS:
         program = walk.start_resolver(kind)
         said[kind] = {name: outcome(walk.ask(name)) for name in names}
-        stop(program)
+        program.stop()
     for name in names:
         answers = {kind: said[kind][name] for kind in _KINDS}
         assert len(set(answers.values())) == 1, (name, answers)

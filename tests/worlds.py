@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import random
 import re
 import select
@@ -19,7 +18,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -28,7 +27,7 @@ import dns.message
 import dns.name
 import dns.rdatatype
 
-from cli import linux, programs
+from cli import programs
 from cli.executor import netns
 from cli.plan import network
 from cli.servers import meta_servers
@@ -36,7 +35,7 @@ from cli.servers.meta_servers import MetaSite
 from cli.servers.nftables import Pair
 from cli.zones import world
 from cli.zones.world_model import Settings, is_below, lineage, parent_of
-from tests.bed import Program, start, wait_for
+from tests.bed import BareBed, Program
 
 TRUTH = ("198.18.128.1", "fd00:198:18::1")
 _WINDOW = 40  # questions on their way in one UDP socket
@@ -187,30 +186,21 @@ def _wire(name: str) -> bytes:
 # --- servers ---------------------------------------------------------------------------------------------
 
 
-@dataclass
-class Ground:
+class Ground(BareBed):
     """Hosts where every address is local, one for each server process."""
 
-    folder: Path
-    hosts: dict[str, netns.Hosts] = field(default_factory=dict)
-    started: list[Program] = field(default_factory=list)
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder, network.Network("local"))
 
     def inside(self, host: str) -> AbstractContextManager[None]:
         """Runs the body in the host's network, which is made when it is first wanted."""
-        if host not in self.hosts:
+        if host not in self.hosts.descriptors:
             everything = tuple(
                 network.Route(host, to, kind="local", interface="lo") for to in ("0.0.0.0/0", "::/0")
             )
             one = network.Network("local", hosts=(network.Host(host),), routes=everything)
-            self.hosts[host] = netns.build(one)
-        return linux.inside(self.hosts[host].of(host))
-
-    def start(self, host: str, argv: list[str], name: str) -> Program:
-        """Starts a server."""
-        log = self.folder / f"{name}.log"
-        with self.inside(host):
-            self.started.append(start(argv, log))
-        return self.started[-1]
+            self.hosts.descriptors |= netns.build(one).descriptors
+        return super().inside(host)
 
     def addresses(self, host: str, addresses: Sequence[str]) -> None:
         """Gives the loopback these addresses; named listens on addresses of interfaces only."""
@@ -220,21 +210,6 @@ class Ground:
         )
         with self.inside(host):
             subprocess.run([programs.packaged("ip"), "-batch", "-"], input=lines, text=True, check=True)
-
-    def close(self) -> None:
-        for program in self.started:
-            program.process.kill()
-        for program in self.started:
-            program.process.wait()
-        for hosts in self.hosts.values():
-            for descriptor in hosts.descriptors.values():
-                os.close(descriptor)
-
-
-def wait_ready(program: Program, ready: str) -> None:
-    """Until the server says that it is ready."""
-    wait_for(lambda: ready in program.text() or program.process.poll() is not None, str(program.log), 120)
-    assert program.process.poll() is None, program.text()[-2000:]
 
 
 Where = Callable[[str], tuple[str, str]]  # the server's host and address for a question from this address
@@ -252,9 +227,7 @@ def start_bind(
     site = MetaSite(str(folder), str(plan_folder), "", 4096, minimal, 4096)
     config.write_text(meta_servers.named(site, instance))
     ground.addresses(host, addresses)
-    argv = [programs.packaged("named"), "-g", "-n", "1", "-U", "1", "-c", str(config)]
-    program = ground.start(host, argv, host)
-    wait_ready(program, "all zones loaded")
+    program = ground.start_named(host, config, "-U", "1", name=host, ready="all zones loaded")
     bad = re.findall(r"^.*(?:not loaded|loading.*failed|not at top of zone).*$", program.text(), re.MULTILINE)
     assert not bad, bad[:3]
 
@@ -267,7 +240,7 @@ def start_nsd(ground: Ground, host: str, number: int, slot: Slot, zones: str) ->
     site = MetaSite(str(folder), "", "", 4096, False, 4096)
     config.write_text(meta_servers.nsd(site, slot.instance, number, [Pair(*slot.addresses)]) + zones)
     ground.addresses(host, slot.addresses)
-    return ground.start(host, [programs.packaged("nsd"), "-d", "-c", str(config)], folder.name)
+    return ground.start_nsd(host, config, folder.name)
 
 
 def groups(data: Data) -> list[tuple[list[str], list[tuple[str, str]]]]:
@@ -347,7 +320,7 @@ class Planned:
             zones = (self.folder / f"nsd-{number}.conf").read_text()
             started.append(start_nsd(ground, f"{name}1", number, slot, zones))
         for program in started:
-            wait_ready(program, "nsd started")
+            program.until("nsd started", 120)
         return self._where(name, lambda _: 1)
 
     def _where(self, name: str, number: Callable[[Slot], int]) -> Where:

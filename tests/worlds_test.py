@@ -21,9 +21,8 @@ _EVERYTHING = 1_000_000  # questions at an address
 @pytest.fixture
 def ground(tmp_path: Path) -> Iterator[Ground]:
     tmp_path.chmod(0o755)
-    made = Ground(tmp_path)
-    yield made
-    made.close()
+    with Ground(tmp_path) as made:
+        yield made
 
 
 def asked_of(data: Data, planned: Planned, seed: int, most: int) -> dict[str, list[Question]]:
