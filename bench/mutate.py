@@ -16,7 +16,7 @@ from cli.errors import RepriseError, UsageError
 QUERIES = 2_000_000
 _QUICK_QUERIES = 20_000
 _LIMIT_S = 300.0
-_COUNT = Path(__file__).with_name("recompute_mutate.py")
+_COUNT = Path(__file__).with_name("recompute_count.py")
 
 # One of each sort: a message rewritten, its flags, its name made longer, the transport of a share, the times.
 FIVE = (

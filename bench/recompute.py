@@ -3,385 +3,422 @@
 
 Usage: recompute.py RESULT-FOLDER
 
-Reads the kernel's own readings (schedstat, wait4's usage, interface counters, /proc/stat), what the tools
-printed, and the captures through tshark. Prints one JSON object: table, ratios, checks. A check is met where
-`value` is at least `want`, or at most `want`, as its name says. A quick bench makes no claims on speed and
-timing: it has only the checks on counts. Exit status 1 where a check falls short.
+recompute_runs.py and recompute_stream.py turn the raw files of each run into figures by name; the tables here
+say which of them are shown, divided and checked. Prints one JSON object: table, ratios, checks. A check is
+met where `value` is at least `want`, or at most `want`, as its name says. A quick bench makes no claims on
+speed and timing: it has only the checks on counts. Exit status 1 where a check falls short.
 """
 
 import collections
 import concurrent.futures
-import itertools
 import json
 import os
 import pathlib
 import re
 import statistics
-import subprocess
 import sys
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 # Run alone, the script finds its other parts beside it.
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
-from bench.recompute_base import (
-    NS,
-    TICK_S,
-    Run,
-    Table,
-    answered,
-    check,
-    interface_gain,
-    nanoseconds,
-    quantile,
-    readings,
-    softirq,
-    touched,
-    used_alone,
-    used_with_children,
+from bench import recompute_runs as runs
+from bench import recompute_stream as streams
+from bench.recompute_runs import Bench, Run, Values, quantile
+
+Groups = dict[tuple[str, str], list[Values]]  # of each row and tool, the runs in order
+Fold = Callable[[list[Values]], Any]  # a figure of many runs; None: there is none
+
+
+# --- figures of many runs ---------------------------------------------------------------------------------
+
+
+def lowest(key: str) -> Fold:
+    return lambda values: min(value[key] for value in values)
+
+
+def highest(key: str) -> Fold:
+    return lambda values: max(value[key] for value in values)
+
+
+def total(key: str) -> Fold:
+    return lambda values: sum(value[key] for value in values)
+
+
+def median(key: str) -> Fold:
+    return lambda values: statistics.median(value[key] for value in values)
+
+
+def beyond(what: str, *limits: str) -> Fold:
+    """By how much one figure exceeds the smallest sum of others, at the most."""
+
+    def fold(values: list[Values]) -> Any:
+        return max(
+            value[what] - min(sum(value[name] for name in limit.split("+")) for limit in limits)
+            for value in values
+        )
+
+    return fold
+
+
+def least_share(part: str, whole: str) -> Fold:
+    return lambda values: min(value[part] / value[whole] for value in values)
+
+
+def reused(values: list[Values]) -> Any:
+    """Share of queries that opened no connection."""
+    return min(1 - value["sink_connections"] / value["sink_queries"] for value in values)
+
+
+def pooled(share: float) -> Fold:
+    """Of the absolute errors of all repeats together, in us."""
+
+    def fold(values: list[Values]) -> float | None:
+        errors = sorted(error for value in values for error in value["absolute"])
+        return quantile(errors, share) / 1000 if errors else None
+
+    return fold
+
+
+def steady(values: list[Values]) -> float | None:
+    """Share of the seconds with the trace's rate, where that is high."""
+    seconds = [rate for value in values for rate in value["rates"]]
+    return sum(rate <= 0.0002 for rate in seconds) / len(seconds) if seconds else None
+
+
+def dearest(values: list[Values]) -> float:
+    """The highest median that a row and tool have for the tree."""
+    found = collections.defaultdict(list)
+    for value in values:
+        found[value["row"], value["tool"]].append(value["tree"])
+    return float(max(map(statistics.median, found.values())))
+
+
+def digests(values: list[Values]) -> float:
+    return len({value["digest"] for value in values})
+
+
+# --- the tables -------------------------------------------------------------------------------------------
+
+# What a run's files say. Here the first line that fits, below all that fit, by regular expressions.
+MEASURES: tuple[tuple[str, str, Callable[[Bench, pathlib.Path, Run], Values]], ...] = (
+    ("tcp|tls", "hold", streams.hold),
+    ("tcp|tls", "segments", streams.segments),
+    ("udp|tcp|tls", ".*", runs.cost),
+    ("timing", ".*", runs.timing),
+    ("reader", ".*", runs.reading),
+    ("mutate", ".*", runs.changing),
+    ("hierarchy", "plan", runs.planning),
+    ("hierarchy", "server", runs.serving),
+    ("hierarchy", "path", runs.data_path),
+    ("hierarchy", "delay", runs.delay),
 )
-from bench.recompute_hierarchy import hierarchy
-from bench.recompute_mutate import mutate
-from bench.recompute_stream import stream
 
-FIELDS = ("frame.time_epoch", "dns.id", "dns.qry.name", "dns.qry.type")
+_OURS, _FLOOR, _LARGE = "reprise.*", "floor|openssl", "coloured-10000"
 
-Query = tuple[int, tuple[str, ...]]  # time in ns, (id, name, type)
-
-
-# --- steal ------------------------------------------------------------------------------------------------
-
-
-def steal_spans(lines: list[str]) -> tuple[float, list[tuple[int, int]]]:
-    """Seconds of steal, and the spans (CLOCK_REALTIME ns) between two readings that differ in it."""
-    rows = [line.split() for line in lines]
-    total = [(int(row[1]), int(row[10])) for row in rows if len(row) > 10 and row[2] == "cpu"]
-    spans = [(a[0], b[0]) for a, b in itertools.pairwise(total) if b[1] > a[1]]
-    return (total[-1][1] - total[0][1]) * TICK_S if total else 0.0, spans
-
-
-def whole_seconds(lines: list[str], spans: list[tuple[int, int]]) -> tuple[int, int]:
-    """Seconds watched, and how many of them had steal."""
-    times = [int(line.split()[1]) for line in lines if len(line.split()) > 1]
-    if not times:
-        return 0, 0
-    seconds = range(times[0], times[-1], NS)
-    return len(seconds), sum(touched(spans, one, one + NS) for one in seconds)
-
-
-# --- udp --------------------------------------------------------------------------------------------------
-
-
-def udp_run(folder: pathlib.Path, run: Run) -> dict[str, float]:
-    """Costs and counts of one run; s/M are seconds of processor time a million answers."""
-    rows = readings(folder)
-    sink = json.loads((folder / "sink.out").read_text())
-    sent, done = answered(folder, run["tool"], sink)
-    million = max(done, 1) / 10**6
-    received = softirq(rows, "client")
-    if run["tool"].startswith("reprise"):
-        alone = used_alone(rows, "distributor")
-        own = used_with_children(rows, "distributor") - alone
-        tree = (used_with_children(rows, "controller") + alone) / million
-    else:
-        own, tree = used_with_children(rows, run["tool"]), 0.0
-    return {
-        "cost": (own + received) / million,
-        "process": own / million,
-        "softirq": received / million,
-        "tree": tree,
-        "share": done / max(sent, 1),
-        "answers": done,
-        "sink": sink["queries4"] + sink["queries6"],
-        "arrived": interface_gain(rows, "client", "rx_packets"),
-        "sources": sink["sources"],
-        "ports": sink["ports"],
-    }
+# Shown: bench, row, tool, unit, name of the figure.
+FIGURES: tuple[tuple[str, str, str, str, str], ...] = (
+    ("udp", ".*", ".*", "s/M", "cost"),
+    ("udp", ".*", ".*", "s/M process", "process"),
+    ("udp", ".*", ".*", "s/M softirq", "softirq"),
+    ("udp", ".*", _OURS, "s/M tree", "tree"),
+    ("tcp|tls", "hold", ".*", "connections client", "client"),
+    ("tcp|tls", "hold", ".*", "connections server", "server"),
+    ("tcp|tls", "hold", ".*", "s held", "seconds"),
+    ("tcp|tls", "hold", ".*", "bytes slab/socket", "slab"),
+    ("tcp|tls", "hold", ".*", "descriptors/querier", "descriptors"),
+    ("tcp|tls", "hold", ".*", "MB RSS of queriers", "memory"),
+    ("tcp|tls", "hold", ".*", "bytes RSS/connection", "growth"),
+    ("tcp|tls", "segments", ".*", "ms late at most", "most"),
+    ("tcp|tls", "segments", ".*", "ms late p99", "usual"),
+    ("tcp|tls", ".*", ".*", "us/query", "cost"),
+    ("tcp|tls", ".*", ".*", "us process", "process"),
+    ("tcp|tls", ".*", ".*", "us softirq", "softirq"),
+    ("tcp|tls", ".*", _OURS, "us tree", "tree"),
+    ("tcp|tls", ".*", ".*", "packets in/query", "packets"),
+    ("tls", "early-data", ".*", "share early data", "early"),
+    ("timing", ".*", ".*", "us abs p50", "p50"),
+    ("timing", ".*", ".*", "us abs p99", "p99"),
+    ("timing", ".*", ".*", "us median", "median"),
+    ("timing", ".*", ".*", "s left out", "stolen"),
+    ("reader|mutate", ".*", ".*", "M/s", "speed"),
+    ("mutate", ".*", ".*", "s wall", "wall"),
+    ("hierarchy", "plan", ".*", "s CPU", "cpu"),
+    ("hierarchy", "plan", ".*", "colours", "colours"),
+    ("hierarchy", "server", ".*", "s to start", "start"),
+    ("hierarchy", "server", ".*", "MB", "memory"),
+    ("hierarchy", "server", ".*", "us in the first view", "first"),
+    ("hierarchy", "server", ".*", "us in the last view", "last"),
+    ("hierarchy", "path", ".*", "queries/s", "rate"),
+    ("hierarchy", "path", "tun", "s/M packets, proxy", "proxy"),
+    ("hierarchy", "path", ".*", "us a query, all", "all"),
+    ("hierarchy", "delay", ".*", "packets/s", "rate"),
+    ("hierarchy", "delay", ".*", "us error, p50", "p50"),
+    ("hierarchy", "delay", ".*", "us error, p99", "p99"),
+)
 
 
-def udp(top: pathlib.Path, bench: dict[str, Any]) -> dict[str, Any]:
-    """Table, ratios and checks of the udp bench."""
-    found: dict[tuple[str, str], list[dict[str, float]]] = collections.defaultdict(list)
-    for run in bench["runs"]:
-        found[run["row"], run["tool"]].append(udp_run(top / run["folder"], run))
-    table: Table = {}
-    for (row, tool), values in found.items():
-        for key in ("cost", "process", "softirq", *(["tree"] if tool.startswith("reprise") else [])):
-            unit = {"cost": "s/M"}.get(key, f"s/M {key}")
-            table[row, tool, unit] = [value[key] for value in values]
-    ratios = udp_ratios(table)
-    checks = udp_counts(found, bench)
-    if not bench["quick"]:
-        checks = udp_claims(table, ratios) + checks
-    return {"table": table, "ratios": ratios, "checks": checks}
+class Ratio(NamedTuple):
+    """One tool's figure over another's in the same row, repeat by repeat; {} in the name is ours."""
+
+    bench: str
+    ours: str
+    other: str
+    is_over: bool  # ours is divided by the other's; else the other's by ours
+    name: str
+    unit: str
+    key: str
 
 
-def udp_ratios(table: Table) -> Table:
-    """dnsperf's cost over ours, repeat by repeat."""
-    ratios: Table = {}
-    for row, tool, unit in table:
-        if tool.startswith("reprise") and unit == "s/M" and (row, "dnsperf", unit) in table:
-            pairs = zip(table[row, "dnsperf", unit], table[row, tool, unit], strict=False)
-            ratios[row, f"dnsperf / {tool}", "times"] = [peer / ours for peer, ours in pairs]
-    return ratios
+RATIOS = (
+    Ratio("tcp|tls", _OURS, "floor", True, "{} / floor", "times", "cost"),
+    Ratio("tcp|tls", _OURS, "openssl", True, "{} / openssl", "times", "cost"),
+    Ratio("udp|tcp|tls", _OURS, "dnsperf", False, "dnsperf / {}", "times", "cost"),
+    Ratio("mutate", "reprise-jobs-2", "reprise", False, "{}", "times faster", "wall"),
+    Ratio("hierarchy", "(coloured|paper).*", "", False, "last / first", "times", "ratio"),
+)
 
 
-def udp_claims(table: Table, ratios: Table) -> list[dict[str, Any]]:
-    """Medians over the repeats against what was promised."""
-    wants = {
-        ("few-sockets", "reprise"): 1.25,
-        ("many-sources", "reprise"): 1.2,
-        ("fast-mode", "reprise-xdp"): 4.0,
-        ("fast-mode", "reprise-ring"): 1.6,
-    }
-    checks = []
-    for (row, tool), want in wants.items():
-        values = ratios.get((row, f"dnsperf / {tool}", "times"))
-        if values:
-            name = f"{row}: dnsperf's processor time over {tool}'s"
-            checks.append(check(name, statistics.median(values), want, least=True))
-    trees = [statistics.median(values) for (_, _, unit), values in table.items() if unit == "s/M tree"]
-    if trees:
-        name = "controller and distributor, s/M of the dearest row"
-        checks.append(check(name, max(trees), 0.6, least=False))
-    return checks
+class Check(NamedTuple):
+    """A promise: on figures of the runs of each row and tool, or on a ratio by its name."""
+
+    bench: str
+    row: str
+    tool: str
+    name: str  # {row} and {tool}; {count} of its seconds; in a check on a ratio the tool is ours
+    fold: Fold | str
+    want: float | str  # a number or the name of a figure
+    least: bool  # the value must not be lower than wanted; otherwise not higher
+    claim: bool = False  # on speed or timing, which a quick bench makes none of
+    by: tuple[str, ...] = ("row", "tool")  # runs that are checked together have these in common
 
 
-def udp_counts(
-    found: dict[tuple[str, str], list[dict[str, float]]], bench: dict[str, Any]
-) -> list[dict[str, Any]]:
-    """Answers counted by the tool, the sink and the client's interface must agree; sources must be there."""
-    checks = []
-    for (row, tool), values in found.items():
-        if tool == "kxdpgun":
-            continue
-        share = min(value["share"] for value in values)
-        checks.append(check(f"{row}: {tool}: share of queries answered", share, 0.999, least=True))
-        excess = max(value["answers"] - min(value["sink"], value["arrived"]) for value in values)
-        name = f"{row}: {tool}: answers beyond what the sink sent and the interface received"
-        checks.append(check(name, excess, 0, least=False))
-        if row == "many-sources" and tool == "reprise":
-            seen = min(value["sources"] for value in values)
-            wanted = min(bench["sources"], 1000) if bench["quick"] else bench["sources"]
-            checks.append(check(f"{row}: {tool}: source addresses at the server", seen, wanted, least=True))
-    return checks
-
-
-# --- timing -----------------------------------------------------------------------------------------------
-
-
-def queries(path: pathlib.Path) -> list[Query]:
-    """(time in ns, key) of every packet of a capture, in file order."""
-    argv = ["tshark", "-n", "-r", str(path), "-T", "fields"]
-    for field in FIELDS:
-        argv += ["-e", field]
-    out = subprocess.run(argv, check=True, capture_output=True, text=True).stdout
-    rows = (line.split("\t") for line in out.splitlines())
-    return [(nanoseconds(time), tuple(key)) for time, *key in rows]
-
-
-def errors(asked: list[Query], came: list[Query], start: int) -> tuple[list[tuple[int, int]], int]:
-    """(due offset, arrival - due), all in ns, of every query that came, and how many did not.
-
-    The n-th query with a given id, name and type in the trace is the n-th one in the capture.
-    """
-    seen: dict[tuple[str, ...], collections.deque[int]] = collections.defaultdict(collections.deque)
-    for time, key in came:
-        seen[key].append(time)
-    found = []
-    for time, key in asked:
-        if seen[key]:
-            due = time - asked[0][0]
-            found.append((due, seen[key].popleft() - start - due))
-    return found, len(asked) - len(found)
-
-
-def announced_start(folder: pathlib.Path, tool: str, asked: Any, came: Any) -> int:
-    """When the first query was due. drool announces nothing: its errors are centred on their median."""
-    if tool.startswith("reprise"):
-        return int(json.loads((folder / "controller.json").read_text())["start"]["real_ns"])
-    found, _ = errors(asked, came, 0)
-    return statistics.median_low(error for _, error in found)
-
-
-def rates(found: list[tuple[int, int]], clean: set[int], last: int) -> list[float]:
-    """Of each whole second without steal: how far the number of arrivals is from the trace's, as a share."""
-    due = collections.Counter(offset // NS for offset, _ in found)
-    came = collections.Counter((offset + error) // NS for offset, error in found)
-    return [abs(came[second] - due[second]) / due[second] for second in range(last) if second in clean]
-
-
-def timing_run(
-    folder: pathlib.Path, run: Run, asked: list[Query], spans: list[tuple[int, int]]
-) -> dict[str, Any]:
-    """Errors and rates of one run, in seconds without steal."""
-    came = queries(folder / "capture.pcap.zst")
-    start = announced_start(folder, run["tool"], asked, came)
-    found, missing = errors(asked, came, start)
-    length = asked[-1][0] - asked[0][0]
-    seconds = range(length // NS + 1)
-    clean = {s for s in seconds if not touched(spans, start + s * NS, start + (s + 1) * NS)}
-    absolute = sorted(abs(error) for due, error in found if due // NS in clean)
-    signed = sorted(error for due, error in found if due // NS in clean)
-    dropped = re.findall(r"(\d+) packets? dropped by kernel", (folder / "tcpdump.err").read_text())
-    return {
-        "absolute": absolute,
-        "median_us": quantile(signed, 0.5) / 1000 if signed else 0.0,
-        "rates": rates(found, clean, length // NS),
-        "rate": len(asked) / max(length / NS, 1e-9),
-        "missing": missing,
-        "dropped": int(dropped[-1]) if dropped else -1,
-        "seconds": len(seconds),
-        "stolen": len(seconds) - len(clean),
-    }
-
-
-def timing_runs(
-    top: pathlib.Path, bench: dict[str, Any], spans: list[tuple[int, int]]
-) -> dict[tuple[str, str], list[dict[str, Any]]]:
-    """All runs, two at a time: tshark takes longest."""
-    found: dict[tuple[str, str], list[dict[str, Any]]] = collections.defaultdict(list)
-    traces: dict[str, Any] = {}
-    for run in bench["runs"]:
-        name = run["row"] + ("-us" if run["tool"] == "drool" else "")
-        run["trace"] = top / "traces" / f"{name}.pcap.zst"
-        traces[str(run["trace"])] = None
-    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        traces = dict(zip(traces, pool.map(queries, map(pathlib.Path, traces)), strict=True))
-
-        def work(run: Run) -> dict[str, Any]:
-            return timing_run(top / run["folder"], run, traces[str(run["trace"])], spans)
-
-        for run, result in zip(bench["runs"], pool.map(work, bench["runs"]), strict=True):
-            found[run["row"], run["tool"]].append(result)
-    return found
-
-
-def timing(top: pathlib.Path, bench: dict[str, Any], spans: list[tuple[int, int]]) -> dict[str, Any]:
-    """Table and checks of the timing bench."""
-    found = timing_runs(top, bench, spans)
-    table: Table = {}
-    for (row, tool), values in found.items():
-        for share in (50, 99):
-            each = [quantile(value["absolute"], share / 100) / 1000 for value in values if value["absolute"]]
-            table[row, tool, f"us abs p{share}"] = each
-        table[row, tool, "us median"] = [value["median_us"] for value in values]
-        table[row, tool, "s left out"] = [value["stolen"] for value in values]
-    checks = timing_counts(found)
-    if not bench["quick"]:
-        checks = timing_claims(found) + checks
-    return {"table": table, "ratios": {}, "checks": checks}
-
-
-def timing_claims(found: dict[tuple[str, str], list[dict[str, Any]]]) -> list[dict[str, Any]]:
-    """All repeats of a row together against what was promised."""
-    checks = []
-    wants = {"reprise": ((0.5, 30.0), (0.99, 100.0)), "reprise-spin": ((0.5, 5.0),)}
-    for (row, tool), values in found.items():
-        pooled = sorted(error for value in values for error in value["absolute"])
-        for share, want in wants.get(tool, ()) if pooled else ():
-            name = f"{row}: {tool}: p{share * 100:.0f} of the absolute error in us"
-            checks.append(check(name, quantile(pooled, share) / 1000, want, least=False))
-        seconds = [rate for value in values for rate in value["rates"]]
-        if tool == "reprise" and seconds and values[0]["rate"] > 9_000:
-            good = sum(rate <= 0.0002 for rate in seconds) / len(seconds)
-            name = f"{row}: {tool}: share of {len(seconds)} seconds within 0.02 % of the trace's rate"
-            checks.append(check(name, good, 0.99, least=True))
-    return checks
-
-
-def timing_counts(found: dict[tuple[str, str], list[dict[str, Any]]]) -> list[dict[str, Any]]:
-    """Captures must be whole, and ours must have sent everything."""
-    checks = []
-    for (row, tool), values in found.items():
-        dropped = max(abs(value["dropped"]) for value in values)
-        checks.append(check(f"{row}: {tool}: packets that the capture dropped", dropped, 0, least=False))
-        if tool.startswith("reprise"):
-            missing = max(value["missing"] for value in values)
-            checks.append(check(f"{row}: {tool}: queries not in the capture", missing, 0, least=False))
-    return checks
-
-
-# --- reader -----------------------------------------------------------------------------------------------
-
-
-def packets_of(path: pathlib.Path) -> int:
-    """Packets of a capture, which are its queries, as capinfos counts them."""
-    argv = ["capinfos", "-M", "-T", "-r", "-c", str(path)]
-    out = subprocess.run(argv, check=True, capture_output=True, text=True).stdout
-    return int(out.split("\t")[-1])
-
-
-def count_of(folder: pathlib.Path, tool: str) -> int:
-    """What a reader counted."""
-    text = (folder / f"{tool}.out").read_text() + (folder / f"{tool}.err").read_text()
-    if tool == "reprise":
-        return int(json.loads((folder / "reprise.out").read_text())["queries"])
-    pattern = r"(\d+) packets" if tool == "tcpdump" else r"Accepted Packets:\s+(\d+)"
-    found = re.search(pattern, text)
-    return int(found.group(1)) if found else -1
-
-
-def reader(top: pathlib.Path, bench: dict[str, Any]) -> dict[str, Any]:
-    """Table and checks of the reader bench."""
-    table: Table = collections.defaultdict(list)
-    wrong: dict[tuple[str, str], int] = collections.Counter()
-    total = packets_of(top / "traces" / "root.pcap.zst")
-    for run in bench["runs"]:
-        folder = top / run["folder"]
-        spent = used_with_children(readings(folder), run["tool"])
-        table[run["row"], run["tool"], "M/s"].append(total / max(spent, 1e-6) / 10**6)
-        wrong[run["row"], run["tool"]] += abs(count_of(folder, run["tool"]) - total)
-    checks = []
-    for (row, tool, _), values in table.items():
-        if tool == "reprise" and not bench["quick"]:
-            name = f"{row}: million queries a second of processor time"
-            checks.append(check(name, statistics.median(values), 2.0, least=True))
-    for (row, tool), count in wrong.items():
-        checks.append(check(f"{row}: {tool}: queries miscounted", count, 0, least=False))
-    return {"table": dict(table), "ratios": {}, "checks": checks}
+CHECKS = (
+    Check("udp", "few-sockets", "reprise", "{row}: dnsperf's processor time over {tool}'s",
+          "dnsperf / reprise", 1.25, True, True),
+    Check("udp", "many-sources", "reprise", "{row}: dnsperf's processor time over {tool}'s",
+          "dnsperf / reprise", 1.2, True, True),
+    Check("udp", "fast-mode", "reprise-xdp", "{row}: dnsperf's processor time over {tool}'s",
+          "dnsperf / reprise-xdp", 4.0, True, True),
+    Check("udp", "fast-mode", "reprise-ring", "{row}: dnsperf's processor time over {tool}'s",
+          "dnsperf / reprise-ring", 1.6, True, True),
+    Check("udp", ".*", _OURS, "controller and distributor, s/M of the dearest row",
+          dearest, 0.6, False, True, by=()),
+    Check("udp", ".*", "(?!kxdpgun).*", "{row}: {tool}: share of queries answered",
+          lowest("share"), 0.999, True),
+    Check("udp", ".*", "(?!kxdpgun).*",
+          "{row}: {tool}: answers beyond what the sink sent and the interface received",
+          beyond("answers", "sink_queries4+sink_queries6", "arrived"), 0, False),
+    Check("udp", "many-sources", "reprise", "{row}: {tool}: source addresses at the server",
+          lowest("sink_sources"), "wanted", True),
+    Check("timing", ".*", "reprise", "{row}: {tool}: p50 of the absolute error in us",
+          pooled(0.5), 30.0, False, True),
+    Check("timing", ".*", "reprise", "{row}: {tool}: p99 of the absolute error in us",
+          pooled(0.99), 100.0, False, True),
+    Check("timing", ".*", "reprise-spin", "{row}: {tool}: p50 of the absolute error in us",
+          pooled(0.5), 5.0, False, True),
+    Check("timing", ".*", "reprise",
+          "{row}: {tool}: share of {count} seconds within 0.02 % of the trace's rate",
+          steady, 0.99, True, True),
+    Check("timing", ".*", ".*", "{row}: {tool}: packets that the capture dropped",
+          highest("dropped"), 0, False),
+    Check("timing", ".*", _OURS, "{row}: {tool}: queries not in the capture", highest("missing"), 0, False),
+    Check("reader", ".*", "reprise", "{row}: million queries a second of processor time",
+          median("speed"), 2.0, True, True),
+    Check("reader", ".*", ".*", "{row}: {tool}: queries miscounted", total("wrong"), 0, False),
+    Check("mutate", "stream", "reprise", "{row}: million queries a second of processor time",
+          median("speed"), 1.0, True, True),
+    Check("mutate", "rules", "reprise", "{row}: million queries a second of processor time",
+          median("speed"), 0.7, True, True),
+    Check("mutate", "text", "reprise", "{row}: million queries a second of processor time",
+          median("speed"), 0.5, True, True),
+    Check("mutate", ".*", "reprise-jobs-2", "{row}: one thread's time over that of two",
+          "reprise-jobs-2", 1.7, True, True),
+    Check("mutate", ".*", ".*", "{row}: queries miscounted", total("wrong"), 0, False, by=("row",)),
+    Check("mutate", ".*", ".*", "{row}: different outputs", digests, 1, False, by=("row",)),
+    Check("hierarchy", "plan", _LARGE, "planning 10000 zones, seconds", median("cpu"), 10.0, False, True),
+    Check("hierarchy", "server", _LARGE, "BIND with 10000 zones, seconds to start",
+          median("start"), 5.0, False, True),
+    Check("hierarchy", "server", _LARGE, "BIND with 10000 zones, MB", median("memory"), 200.0, False, True),
+    Check("hierarchy", "path", "tun", "TUN path, seconds of the proxies a million packets",
+          median("proxy"), 3.0, False, True),
+    Check("hierarchy", "delay", "tun", "delay's error in us, p50", median("p50"), 100.0, False, True),
+    Check("hierarchy", "delay", "tun", "delay's error in us, p99", median("p99"), 500.0, False, True),
+    Check("hierarchy", "server", _LARGE,
+          "BIND with 10000 zones, a query in the last view over one in the first",
+          median("ratio"), 1.2, False, True),
+    Check("hierarchy", "plan", ".*", "{tool}: zones in no group", total("missing"), 0, False),
+    Check("hierarchy", "server", ".*", "{tool}: queries without an answer", total("lost"), 0, False),
+    Check("hierarchy", "path", ".*", "path {tool}: packets that did not pass the link",
+          total("lost"), 0, False),
+    Check("hierarchy", "delay", ".*", "delay: packets lost", total("lost"), 0, False),
+    Check("tcp|tls", "one-query", "reprise", "{row}: {tool}: us of processor time a query",
+          median("cost"), 25.0, False, True),
+    Check("tls", "full|resumed", "reprise", "{row}: reprise's processor time over OpenSSL's own",
+          "reprise / openssl", 1.2, False, True),
+    Check("tcp|tls", "(?!hold|segments).*", ".*", "{row}: {tool}: share of queries answered",
+          lowest("share"), 0.999, True),
+    Check("tcp|tls", "(?!hold|segments).*", ".*", "{row}: {tool}: answers beyond those that the sink sent",
+          beyond("answers", "sink_queries"), 0, False),
+    Check("tcp|tls", "(?!hold|segments|persistent).*", ".*",
+          "{row}: {tool}: queries without a connection of their own",
+          beyond("sink_queries", "sink_connections"), 0, False),
+    Check("tcp|tls", "persistent", "(?!dnsperf).*", "{row}: {tool}: share of queries on open connections",
+          reused, 0.7, True),
+    Check("tcp", "one-query", "(?!dnsperf).*", "{row}: {tool}: source addresses at the server",
+          lowest("sink_sources"), "wanted", True),
+    Check("tcp", "(?!one-query).*", "reprise-many", "{row}: {tool}: source addresses at the server",
+          lowest("sink_sources"), "wanted", True),
+    Check("tcp|tls", "full", "(?!dnsperf).*", "{row}: {tool}: resumed handshakes",
+          highest("sink_resumed"), 0, False),
+    Check("tcp|tls", "resumed", "(?!dnsperf).*", "{row}: {tool}: share of connections resumed",
+          least_share("sink_resumed", "sink_connections"), "resumed", True),
+    Check("tcp|tls", "early-data", "(?!dnsperf).*", "{row}: {tool}: connections with early data",
+          lowest("sink_early_data"), 1, True),
+    Check("tcp|tls", "hold", ".*", "{row}: {tool}: s with all connections established on both sides",
+          lowest("seconds"), "length", True),
+    Check("tcp|tls", "hold", ".*", "{row}: {tool}: most connections open at the sink",
+          lowest("peak"), "wanted", True),
+    Check("tcp|tls", "hold", ".*", "{row}: {tool}: connections opened anew", highest("anew"), 0, False),
+    Check("tcp|tls", "hold", ".*", "{row}: {tool}: connections that ended otherwise than by the client",
+          highest("bad"), 0, False),
+    Check("tcp|tls", "hold", ".*", "{row}: {tool}: unanswered", highest("unanswered"), 0, False),
+    Check("tcp|tls", "segments", ".*", "{row}: {tool}: queries not in the capture",
+          highest("missing"), 0, False),
+    Check("tcp|tls", "segments", ".*", "{row}: {tool}: queries not in one segment of their own",
+          highest("broken"), 0, False),
+    Check("tcp|tls", "segments", ".*", "{row}: {tool}: packets that the capture dropped",
+          highest("dropped"), 0, False),
+    Check("tcp|tls", "segments", "one-query", "{row}: {tool}: connections without exactly one SYN and query",
+          highest("odd"), 0, False),
+    Check("tcp|tls", "segments", "persistent", "{row}: {tool}: queries for each SYN",
+          lowest("shared"), 5, True),
+    Check("tcp|tls", "segments", "persistent",
+          "{row}: {tool}: share of queries sent before the answer to the one before",
+          lowest("pipelined"), 0.5, True),
+    Check("tcp|tls", "segments", ".*", "{row}: {tool}: queries in seconds without steal",
+          lowest("clean"), 1, True, True),
+    Check("tcp|tls", "segments", ".*", "{row}: {tool}: 99th percentile of their lateness in ms",
+          highest("usual"), streams.STALL_NS / 10**6, False, True),
+    Check("tcp|tls", "segments", ".*", "{row}: {tool}: queries held back for an acknowledgement",
+          highest("held"), 0, False, True),
+)  # fmt: skip
 
 
 # --- all --------------------------------------------------------------------------------------------------
 
 
-def listed(table: Table) -> list[dict[str, Any]]:
-    """A table for JSON."""
+def fits(pattern: str, text: str) -> bool:
+    return re.fullmatch(pattern, text) is not None
+
+
+def measured(bench: Bench) -> Groups:
+    """The figures of all runs, as many at a time as there are processors: tshark takes longest."""
+    name = bench.info["bench"]
+
+    def measure(run: Run) -> Values:
+        work = next(work for benches, row, work in MEASURES if fits(benches, name) and fits(row, run["row"]))
+        return work(bench, bench.top / run["folder"], run)
+
+    found: Groups = collections.defaultdict(list)
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        if name == "timing":  # each trace once, though many runs have it
+            list(pool.map(runs.queries, {runs.trace_of(bench, run) for run in bench.info["runs"]}))
+        for run, values in zip(bench.info["runs"], pool.map(measure, bench.info["runs"]), strict=True):
+            found[run["row"], run["tool"]].append({**values, "row": run["row"], "tool": run["tool"]})
+    return found
+
+
+def entry(row: str, tool: str, unit: str, values: list[float]) -> dict[str, Any]:
+    return {"row": row, "tool": tool, "unit": unit, "values": [round(value, 4) for value in values]}
+
+
+def figures(bench: str, found: Groups) -> list[dict[str, Any]]:
+    """What is shown."""
     return [
-        {"row": row, "tool": tool, "unit": unit, "values": [round(value, 4) for value in values]}
-        for (row, tool, unit), values in table.items()
+        entry(row, tool, unit, [value[key] for value in values if value[key] is not None])
+        for (row, tool), values in found.items()
+        for benches, rows, tools, unit, key in FIGURES
+        if fits(benches, bench) and fits(rows, row) and fits(tools, tool) and key in values[0]
     ]
+
+
+def ratios(bench: str, found: Groups) -> dict[tuple[str, str, str], list[float]]:
+    """By row, name and unit."""
+    made = {}
+    for (row, tool), values in found.items():
+        for one in RATIOS:
+            others = found.get((row, one.other), [])
+            if not fits(one.bench, bench) or not fits(one.ours, tool) or one.key not in values[0]:
+                continue
+            if not one.other:
+                made[row, tool, one.name] = [value[one.key] for value in values]
+            elif others:
+                pairs = [
+                    (mine[one.key], theirs[one.key]) for mine, theirs in zip(values, others, strict=False)
+                ]
+                name = one.name.format(tool)
+                made[row, name, one.unit] = [a / b if one.is_over else b / a for a, b in pairs]
+    return made
+
+
+def judged(check: Check, values: list[Values], *divided: list[float]) -> dict[str, Any] | None:
+    """A check on runs, or on what their ratios are."""
+    if isinstance(check.fold, str):
+        value = statistics.median(divided[0]) if divided else None
+    else:
+        value = check.fold(values)
+    if value is None:
+        return None
+    want = values[0][check.want] if isinstance(check.want, str) else check.want
+    value = round(value, 6)
+    count = sum(len(one.get("rates", ())) for one in values)
+    name = check.name.format(row=values[0]["row"], tool=values[0]["tool"], count=count)
+    words, met = ("at least", value >= want) if check.least else ("at most", value <= want)
+    return {"name": f"{name}, {words}", "value": value, "want": want, "ok": met}
+
+
+def checks(
+    bench: Bench, found: Groups, divided: dict[tuple[str, str, str], list[float]]
+) -> list[dict[str, Any]]:
+    """All that are made of this bench, the claims first."""
+    name, order, made = bench.info["bench"], list(found), []
+    for one in CHECKS:
+        if not fits(one.bench, name) or (one.claim and bench.info["quick"]):
+            continue
+        groups: Groups = collections.defaultdict(list)
+        for (row, tool), values in found.items():
+            if fits(one.row, row) and fits(one.tool, tool):
+                groups[row if "row" in one.by else "", tool if "tool" in one.by else ""] += values
+        for (row, _), values in groups.items():
+            parts = [many for (place, what, _), many in divided.items() if (place, what) == (row, one.fold)]
+            place = order.index((values[0]["row"], values[0]["tool"]))
+            made.append((not one.claim, place, judged(one, values, *parts)))
+    return [check for *_, check in sorted(made, key=lambda entry: entry[:2]) if check is not None]
 
 
 def recompute(top: pathlib.Path) -> dict[str, Any]:
     """Everything of a result folder."""
-    bench = json.loads((top / "bench.json").read_text())
-    if bench["schema"] != 1:
-        raise SystemExit(f"bench.json has schema {bench['schema']}, this script knows 1")
+    info = json.loads((top / "bench.json").read_text())
+    if info["schema"] != 1:
+        raise SystemExit(f"bench.json has schema {info['schema']}, this script knows 1")
     lines = (top / "watch.txt").read_text().splitlines()
-    lost, spans = steal_spans(lines)
-    seconds, stolen = whole_seconds(lines, spans)
-    if bench["bench"] in ("timing", "tcp", "tls"):
-        found = (timing if bench["bench"] == "timing" else stream)(top, bench, spans)
-    else:
-        found = {"udp": udp, "reader": reader, "mutate": mutate, "hierarchy": hierarchy}[bench["bench"]](
-            top, bench
-        )
+    lost, spans = runs.steal_spans(lines)
+    seconds, stolen = runs.whole_seconds(lines, spans)
+    bench = Bench(top, info, spans)
+    found = measured(bench)
+    divided = ratios(info["bench"], found)
     return {
-        "bench": bench["bench"],
-        "note": note(bench),
+        "bench": info["bench"],
+        "note": f"server's key {info['key']}" if info["bench"] == "tls" else "",
         "steal_s": round(lost, 2),
         "seconds": seconds,
         "seconds_with_steal": stolen,
-        "table": listed(found["table"]),
-        "ratios": listed(found["ratios"]),
-        "checks": found["checks"],
+        "table": figures(info["bench"], found),
+        "ratios": [entry(*key, values) for key, values in divided.items()],
+        "checks": checks(bench, found, divided),
     }
-
-
-def note(bench: dict[str, Any]) -> str:
-    """What the figures hold for."""
-    return f"server's key {bench['key']}" if bench["bench"] == "tls" else ""
 
 
 def main() -> int:
@@ -391,7 +428,7 @@ def main() -> int:
         return 2
     result = recompute(pathlib.Path(sys.argv[1]))
     print(json.dumps(result))
-    return 0 if all(entry["ok"] for entry in result["checks"]) else 1
+    return 0 if all(check["ok"] for check in result["checks"]) else 1
 
 
 if __name__ == "__main__":
