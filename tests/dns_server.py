@@ -16,7 +16,7 @@ TCP
     answer           answers at once
     reverse=N        collects N queries of a connection and answers the last one first
     dribble          answers byte by byte, each in a segment of its own
-    garbage          answers with something that is no DNS
+    garbage          answers with something that is not DNS
     silent           reads and says nothing
     close-after=N    answers N queries of each connection, then closes it
     drop-at=N        closes each connection instead of answering its N-th query
