@@ -115,8 +115,8 @@ HostState settle_in(const QueryOptions& options) {
 
 } // namespace
 
-Process::Process(const QueryOptions& options, HostState host, ControlLink& link, Network& network)
-    : options_(options), host_(std::move(host)), link_(link), network_(network),
+Process::Process(QueryOptions options, HostState host, ControlLink& link, Network& network)
+    : options_(std::move(options)), host_(std::move(host)), link_(link), network_(network),
       clock_(network.clock()) {}
 
 int Process::run() {

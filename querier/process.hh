@@ -45,7 +45,7 @@ struct HostState {
 class Process {
 public:
     /// `link` and `network` must outlive it.
-    Process(const QueryOptions& options, HostState host, ControlLink& link, Network& network);
+    Process(QueryOptions options, HostState host, ControlLink& link, Network& network);
 
     /// Runs until the trace has ended and everything is settled, or until stopped. Exit status: 0
     /// clean, 1 not.
