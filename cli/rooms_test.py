@@ -12,6 +12,7 @@ from cli import programs
 ORDER = ("", "experiment", "servers", "zones", "plan", "executor", "tools")
 COMMANDS = ("__main__", "bootstrap")  # start everything, and are imported by nothing else
 FOLDER = programs.ROOT / "cli"
+BASE = tuple(path.stem for path in FOLDER.glob("*.py"))
 
 
 def imports(path: Path) -> Iterator[tuple[int, str]]:
@@ -43,3 +44,36 @@ def test_imports_between_packages_point_one_way() -> None:
 
 def test_every_package_is_in_the_order() -> None:
     assert {path.parent.name for path in FOLDER.glob("*/__init__.py")} == set(ORDER) - {""}
+
+
+def test_the_executor_needs_nothing_but_the_plan() -> None:
+    """Another one has only plan.json; the command around ours (run.py, preflight.py) may make the plan."""
+    given = {"cli.plan.planned", "cli.plan.network", "cli.servers.ask"}
+    wrong = [
+        f"{path.name} imports {name}"
+        for path in sorted((FOLDER / "executor").glob("*.py"))
+        if path.stem not in ("run", "preflight") and not path.stem.endswith("_test")
+        for _, name in imports(path)
+        if name.count(".") > 1 and name.split(".")[1] not in ("executor", *BASE)
+        if not any(name == one or name.startswith(f"{one}.") for one in given)
+    ]
+    assert wrong == []
+
+
+def test_no_module_imports_itself_by_way_of_others() -> None:
+    known = {
+        ".".join(path.relative_to(FOLDER.parent).with_suffix("").parts): path for path in FOLDER.rglob("*.py")
+    }
+    needs = {
+        name: {
+            one if one in known else one.rpartition(".")[0]
+            for _, one in imports(path)
+            if one in known or one.rpartition(".")[0] in known
+        }
+        for name, path in known.items()
+        if not name.endswith("_test") and path.stem not in COMMANDS
+    }
+    while free := [name for name, wanted in needs.items() if not wanted & needs.keys()]:
+        for name in free:
+            del needs[name]
+    assert sorted(needs) == []
