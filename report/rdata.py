@@ -7,22 +7,12 @@ compared with their own kind.
 
 from __future__ import annotations
 
-import base64
-import functools
 import ipaddress
-import struct
-
-import dns.rdatatype
 
 NAME_TYPES = frozenset({"NS", "CNAME", "DNAME", "PTR"})
 KEY_TYPES = frozenset({"DS", "DNSKEY", "CDS", "CDNSKEY"})
 # The types whose text and wire have the same normal form.
 COMPARABLE = NAME_TYPES | KEY_TYPES | {"A", "AAAA", "SOA", "NSEC"}
-
-
-@functools.cache
-def type_name(number: int) -> str:
-    return dns.rdatatype.to_text(dns.rdatatype.RdataType.make(number))
 
 
 def absolute(name: str, origin: str) -> str:
@@ -51,24 +41,3 @@ def from_words(kind: str, words: list[str], origin: str) -> str:
     if kind == "NSEC":
         return " ".join([absolute(words[0], origin), *sorted(word.upper() for word in words[1:])])
     return " ".join(words)
-
-
-def key_text(kind: str, data: bytes) -> str:
-    """DS, DNSKEY and their CDS forms: three numbers, then digest or key."""
-    if kind in ("DS", "CDS"):
-        tag, algorithm, digest = struct.unpack_from(">HBB", data)
-        return f"{tag} {algorithm} {digest} {data[4:].hex()}"
-    flags, protocol, algorithm = struct.unpack_from(">HBB", data)
-    return f"{flags} {protocol} {algorithm} {base64.b64encode(data[4:]).decode()}"
-
-
-def bitmap_types(bitmap: bytes) -> list[str]:
-    """Types of an NSEC bitmap, RFC 4034 section 4.1.2; a window that does not fit ends the list."""
-    types = []
-    at = 0
-    while at + 2 <= len(bitmap):
-        window, size = bitmap[at], bitmap[at + 1]
-        for index, octet in enumerate(bitmap[at + 2 : at + 2 + size]):
-            types += [type_name(window * 256 + index * 8 + bit) for bit in range(8) if octet & (0x80 >> bit)]
-        at += 2 + size
-    return sorted(types)

@@ -1,27 +1,28 @@
 """DNS messages as values to compare: RRsets by owner and type, signatures and TTLs apart.
 
-Replies are untrusted bytes. Everything is read through one cursor that cannot run past the end, and what does
-not parse is the value None, never an exception to the caller. Much faster than a general library, which
-counts when a trace has millions of replies, since only the types the comparison asks about are decoded.
+Replies are untrusted bytes. What dnspython cannot read is the value None, never an exception to the caller. A
+trace has millions of replies, most of them like others: what was read last is kept by its bytes.
 """
 
 from __future__ import annotations
 
 import base64
-import ipaddress
-import struct
+import functools
+from collections import defaultdict
 from dataclasses import dataclass
 
-from report.rdata import KEY_TYPES, NAME_TYPES, bitmap_types, key_text, type_name
+import dns.exception
+import dns.name
+import dns.rdata
+import dns.rdataclass
+import dns.rdatatype
+import dns.wire
 
-HEADER = struct.Struct(">HHHHHH")
-FIXED_RR = struct.Struct(">HHIH")
+from report.rdata import COMPARABLE, NAME_TYPES, from_words
+
 FLAGS = {"AA": 0x0400, "TC": 0x0200, "RD": 0x0100, "RA": 0x0080, "AD": 0x0020, "CD": 0x0010}
-SOA_NUMBERS = struct.Struct(">IIIII")
-FIXED_BEFORE_NAME = {"MX": 2, "SRV": 6}  # bytes before the name that may be compressed
-OPT = 41
-RRSIG = 46
-MAX_POINTERS = 128
+BEFORE_NAME = {"MX": 2, "SRV": 6}  # bytes before the name that may be compressed
+KEPT = 1 << 14  # messages, names, data
 Key = tuple[str, str]  # owner, type
 
 
@@ -71,83 +72,29 @@ class Message:
         return {"answer": self.answer, "authority": self.authority, "additional": self.additional}
 
 
-class _ShortError(Exception):
-    """The bytes end before the message does, or a name is no name."""
-
-
-class _Cursor:
-    def __init__(self, data: bytes) -> None:
-        self.data = data
-        self.at = 0
-
-    def take(self, size: int) -> bytes:
-        if self.at + size > len(self.data):
-            raise _ShortError
-        self.at += size
-        return self.data[self.at - size : self.at]
-
-    def unpack(self, form: struct.Struct) -> tuple[int, ...]:
-        return form.unpack(self.take(form.size))
-
-    def name(self) -> str:
-        """A name, compressed or not (RFC 1035 section 4.1.4); the cursor ends behind its bytes here."""
-        labels: list[str] = []
-        at, end = self.at, None
-        for _ in range(MAX_POINTERS):
-            size = self._octet(at)
-            if size >= 0xC0:
-                end = end or at + 2
-                at = (size & 0x3F) << 8 | self._octet(at + 1)
-            elif size >= 0x40:
-                raise _ShortError
-            elif size == 0:
-                self.at = end or at + 1
-                return ".".join(labels) + "." if labels else "."
-            else:
-                labels.append(self._label(at + 1, size))
-                at += 1 + size
-        raise _ShortError
-
-    def _octet(self, at: int) -> int:
-        if at >= len(self.data):
-            raise _ShortError
-        return self.data[at]
-
-    def _label(self, at: int, size: int) -> str:
-        raw = self.data[at : at + size]
-        if len(raw) < size:
-            raise _ShortError
-        text = raw.lower().decode("latin-1")  # bytes: only ASCII has case, RFC 4343
-        if text.isascii() and text.replace("-", "").replace("_", "").isalnum():
-            return text
-        return "".join(_escaped(char) for char in text)
-
-
-def _escaped(char: str) -> str:
-    """Presentation form, RFC 1035 section 5.1."""
-    if char in '."();@$\\':
-        return "\\" + char
-    return char if "!" <= char <= "~" else f"\\{ord(char):03d}"
-
-
 def parse(data: bytes) -> Message | None:
-    """None where the bytes are no whole message. Bytes behind the message are ignored."""
+    """None where the bytes are not a whole message. Bytes behind the message are ignored."""
+    return _parse(bytes(2) + data[2:]) if len(data) >= 12 else None
+
+
+@functools.lru_cache(KEPT)
+def _parse(data: bytes) -> Message | None:
     try:
-        return _parse(data)
-    except (_ShortError, struct.error, ValueError):
+        return _read(data)
+    except (dns.exception.DNSException, ValueError):
         return None
 
 
-def _parse(data: bytes) -> Message:
-    cursor = _Cursor(data)
-    _, flags, questions, *counts = cursor.unpack(HEADER)
+def _read(data: bytes) -> Message:
+    parser = dns.wire.Parser(data)
+    _, flags, questions, *counts = parser.get_struct("!HHHHHH")
     question = ("", "", 0)
     for _ in range(questions):
-        name = cursor.name()
-        kind, qclass = cursor.unpack(struct.Struct(">HH"))
-        question = question if question[0] else (name, type_name(kind), qclass)
+        name = _name(parser)
+        kind, qclass = parser.get_struct("!HH")
+        question = question if question[0] else (name, _type(kind), qclass)
     edns: list[tuple[Edns, int]] = []
-    answer, authority, additional = (_section(cursor, count, edns) for count in counts)
+    answer, authority, additional = (_section(parser, count, edns) for count in counts)
     extended = edns[0][1] << 4 if edns else 0
     return Message(
         flags,
@@ -161,25 +108,23 @@ def _parse(data: bytes) -> Message:
     )
 
 
-def _section(cursor: _Cursor, count: int, edns: list[tuple[Edns, int]]) -> Section:
-    sets: dict[Key, set[str]] = {}
+def _section(parser: dns.wire.Parser, count: int, edns: list[tuple[Edns, int]]) -> Section:
+    sets: dict[Key, set[str]] = defaultdict(set)
     ttls: dict[Key, int] = {}
-    signatures: dict[Key, set[str]] = {}
+    signatures: dict[Key, set[str]] = defaultdict(set)
     for _ in range(count):
-        owner = cursor.name()
-        kind, rclass, ttl, size = cursor.unpack(FIXED_RR)
-        end = cursor.at + size
-        if kind == OPT:
-            edns.append(_edns(rclass, ttl, cursor.take(size)))
-        elif kind == RRSIG:
-            covered, value = _signature(cursor.take(size))
-            signatures.setdefault((owner, covered), set()).add(value)
-        else:
-            key = (owner, type_name(kind))
-            sets.setdefault(key, set()).add(_rdata(cursor, key[1], size))
-            ttls[key] = min(ttl, ttls.get(key, ttl))
-        if cursor.at != end:
-            raise _ShortError
+        owner = _name(parser)
+        kind, rclass, ttl, size = parser.get_struct("!HHIH")
+        with parser.restrict_to(size):
+            if kind == dns.rdatatype.OPT:
+                edns.append(_edns(rclass, ttl, parser))
+            elif kind == dns.rdatatype.RRSIG:
+                covered, value = _signature(parser)
+                signatures[owner, covered].add(value)
+            else:
+                key = (owner, _type(kind))
+                sets[key].add(_rdata(parser, key[1]))
+                ttls[key] = min(ttl, ttls.get(key, ttl))
     return Section(_frozen(sets), ttls, _frozen(signatures))
 
 
@@ -187,40 +132,57 @@ def _frozen(sets: dict[Key, set[str]]) -> dict[Key, frozenset[str]]:
     return {key: frozenset(values) for key, values in sets.items()}
 
 
-def _edns(payload: int, ttl: int, data: bytes) -> tuple[Edns, int]:
+@functools.cache
+def _type(number: int) -> str:
+    return dns.rdatatype.to_text(dns.rdatatype.RdataType.make(number))
+
+
+def _name(parser: dns.wire.Parser) -> str:
+    return _text(parser.get_name(decompress=True).labels)
+
+
+@functools.lru_cache(KEPT)
+def _text(labels: tuple[bytes, ...]) -> str:
+    """In lower case: only ASCII has case (RFC 4343), other bytes are written as numbers."""
+    return dns.name.Name(labels).to_text().lower()
+
+
+def _edns(payload: int, ttl: int, parser: dns.wire.Parser) -> tuple[Edns, int]:
     """RFC 6891: class is the payload size, the TTL holds the rcode's upper bits, version and DO."""
     options = set()
-    cursor = _Cursor(data)
-    while cursor.at < len(data):
-        code, size = cursor.unpack(struct.Struct(">HH"))
-        options.add((code, cursor.take(size).hex()))
+    while parser.remaining():
+        code, size = parser.get_struct("!HH")
+        options.add((code, parser.get_bytes(size).hex()))
     return Edns(payload, ttl >> 16 & 255, bool(ttl & 0x8000), frozenset(options)), ttl >> 24
 
 
-def _signature(data: bytes) -> tuple[str, str]:
+def _signature(parser: dns.wire.Parser) -> tuple[str, str]:
     """Covered type and the signature itself, which no two signings share."""
-    cursor = _Cursor(data)
-    covered = cursor.unpack(struct.Struct(">H"))[0]
-    cursor.take(16)
-    cursor.name()
-    return type_name(covered), base64.b64encode(data[cursor.at :]).decode()
+    covered = parser.get_uint16()
+    parser.get_bytes(16)
+    parser.get_name(decompress=True)
+    return _type(covered), base64.b64encode(parser.get_remaining()).decode()
 
 
-def _rdata(cursor: _Cursor, kind: str, size: int) -> str:
-    """The normal form of report.rdata; types not listed there as hex, with the names in them made whole."""
-    end = cursor.at + size
+def _rdata(parser: dns.wire.Parser, kind: str) -> str:
+    """The normal form of report.rdata, names made whole."""
     if kind in NAME_TYPES:
-        text = cursor.name()
-    elif kind in ("A", "AAAA") and size in (4, 16):
-        text = str(ipaddress.ip_address(cursor.take(size)))
-    elif kind in KEY_TYPES and size >= 4:
-        text = key_text(kind, cursor.take(size))
-    elif kind == "SOA":
-        text = " ".join([cursor.name(), cursor.name(), *map(str, cursor.unpack(SOA_NUMBERS))])
-    elif kind == "NSEC":
-        text = " ".join([cursor.name(), *bitmap_types(cursor.take(max(0, end - cursor.at)))])
-    elif kind in FIXED_BEFORE_NAME:
-        text = f"{cursor.take(FIXED_BEFORE_NAME[kind]).hex()} {cursor.name()}"
-    else:
-        text = cursor.take(size).hex()
-    return text
+        return _name(parser)
+    if kind == "SOA":
+        return " ".join([_name(parser), _name(parser), *map(str, parser.get_struct("!IIIII"))])
+    if kind in BEFORE_NAME:
+        return f"{parser.get_bytes(BEFORE_NAME[kind]).hex()} {_name(parser)}"
+    return _plain(kind, parser.get_remaining())
+
+
+@functools.lru_cache(KEPT)
+def _plain(kind: str, data: bytes) -> str:
+    """Of a type whose bytes mean the same in every message: as in a zone, or as hex."""
+    number = dns.rdatatype.from_text(kind)
+    try:
+        if kind in COMPARABLE:
+            read = dns.rdata.from_wire(dns.rdataclass.IN, number, data, 0, len(data))
+            return from_words(kind, read.to_text().split(" "), ".")
+    except dns.exception.DNSException:
+        pass
+    return data.hex()
