@@ -7,8 +7,8 @@
 #include "querier/testing/messages.hh"
 #include "querier/testing/netns.hh"
 #include "querier/testing/parent.hh"
-#include "querier/testing/responder.hh"
 #include "querier/testing/result_reader.hh"
+#include "querier/testing/servers.hh"
 
 #include <gtest/gtest.h>
 
@@ -76,7 +76,7 @@ protected:
 // UDP
 
 TEST_F(FaultsTest, DuplicateAnswersAreCounted) {
-    const UdpResponder server([](Bytes query) {
+    const UdpServer server([](Bytes query) {
         return std::vector<Message>{make_reply(query), make_reply(query), make_reply(query)};
     });
     Parent parent(results_.path());
@@ -89,7 +89,7 @@ TEST_F(FaultsTest, DuplicateAnswersAreCounted) {
 }
 
 TEST_F(FaultsTest, ForgedAnswersMatchNothing) {
-    const UdpResponder server([](Bytes query) {
+    const UdpServer server([](Bytes query) {
         Message forged = make_reply(query);
         forged[0] ^= 0x55U;
         return std::vector<Message>{forged,
@@ -119,8 +119,8 @@ TEST_F(FaultsTest, MalformedAnswersLeaveTheirQueriesOpen) {
         }
         return all;
     };
-    const UdpResponder udp(answers);
-    const TcpResponder tcp([&](int, int, Bytes query) {
+    const UdpServer udp(answers);
+    const TcpServer tcp([&](int, int, Bytes query) {
         std::vector<Message> all = answers(query);
         std::ranges::transform(all, all.begin(), framed);
         return Act{.send = all};
@@ -140,7 +140,7 @@ TEST_F(FaultsTest, MalformedAnswersLeaveTheirQueriesOpen) {
 }
 
 TEST_F(FaultsTest, HeaderOnlyAndCaseChangedAnswersMatch) {
-    const UdpResponder server([](Bytes query) {
+    const UdpServer server([](Bytes query) {
         Message reply = make_reply(query, 1);
         if (query[1] == 1) {
             reply.resize(12);
@@ -170,7 +170,7 @@ TEST_F(FaultsTest, AClosedPortTimesOutAndCountsIcmp) {
 }
 
 TEST_F(FaultsTest, EvictsIdleSocketsWhenDescriptorsRunShort) {
-    const UdpResponder server([](Bytes query) { return std::vector<Message>{make_reply(query)}; });
+    const UdpServer server([](Bytes query) { return std::vector<Message>{make_reply(query)}; });
     Parent parent(results_.path(), {.descriptors = 80});
     for (std::uint32_t i = 0; i < 200; ++i) {
         add(i * kMillisecond, Transport::kUdp, i);
@@ -182,7 +182,7 @@ TEST_F(FaultsTest, EvictsIdleSocketsWhenDescriptorsRunShort) {
 }
 
 TEST_F(FaultsTest, WaitsWhenAllSocketsAreBusy) {
-    const UdpResponder server([](Bytes query) {
+    const UdpServer server([](Bytes query) {
         return query[0] == 0 ? std::vector<Message>{} : std::vector<Message>{make_reply(query)};
     });
     Parent parent(results_.path(), {.descriptors = 80});
@@ -200,7 +200,7 @@ TEST_F(FaultsTest, WaitsWhenAllSocketsAreBusy) {
 
 TEST_F(FaultsTest, SplitAndMergedTcpAnswersOutOfOrder) {
     std::vector<Message> held;
-    const TcpResponder server([&](int, int index, Bytes query) {
+    const TcpServer server([&](int, int index, Bytes query) {
         held.push_back(framed(make_reply(query)));
         if (index % 4 != 3) {
             return Act{};
@@ -228,7 +228,7 @@ TEST_F(FaultsTest, EqualIdsOnAConnectionAreRewrittenAndRestored) {
     std::mutex mutex;
     std::vector<int> ids;
     std::vector<Message> held;
-    const TcpResponder server([&](int, int index, Bytes query) {
+    const TcpServer server([&](int, int index, Bytes query) {
         const std::scoped_lock lock(mutex);
         ids.push_back(query[0] << 8 | query[1]);
         held.push_back(framed(make_reply(query)));
@@ -255,7 +255,7 @@ TEST_F(FaultsTest, EqualIdsOnAConnectionAreRewrittenAndRestored) {
 }
 
 TEST_F(FaultsTest, AResetConnectionIsTriedOnceMore) {
-    const TcpResponder server([&](int connection, int, Bytes query) {
+    const TcpServer server([&](int connection, int, Bytes query) {
         return connection == 1 ? Act{.send = {}, .reset = true}
                                : Act{.send = {framed(make_reply(query))}};
     });
@@ -272,7 +272,7 @@ TEST_F(FaultsTest, AResetConnectionIsTriedOnceMore) {
 }
 
 TEST_F(FaultsTest, AServerThatAlwaysClosesFailsConnections) {
-    const TcpResponder server([](int, int, Bytes) { return Act{.send = {}, .close = true}; });
+    const TcpServer server([](int, int, Bytes) { return Act{.send = {}, .close = true}; });
     Parent parent(results_.path());
     add_many(30, Transport::kTcp, kMillisecond);
     EXPECT_EQ(play(parent), 0);
@@ -293,7 +293,7 @@ TEST_F(FaultsTest, ARefusedConnectionFails) {
 }
 
 TEST_F(FaultsTest, FurtherMessagesOfATransferAreDuplicates) {
-    const TcpResponder server([](int, int, Bytes query) {
+    const TcpServer server([](int, int, Bytes query) {
         const Message reply = framed(make_reply(query));
         return Act{.send = {reply, reply, reply}};
     });
@@ -306,7 +306,7 @@ TEST_F(FaultsTest, FurtherMessagesOfATransferAreDuplicates) {
 }
 
 TEST_F(FaultsTest, LargeQueriesCrossAFullSocketBuffer) {
-    const TcpResponder server(
+    const TcpServer server(
         [](int, int, Bytes query) { return Act{.send = {framed(make_reply(query.first(27)))}}; });
     Parent parent(results_.path());
     for (std::uint16_t i = 0; i < 200; ++i) {
@@ -370,7 +370,7 @@ TEST_F(FaultsTest, AParentThatIsGoneStopsTheQuerier) {
 }
 
 TEST_F(FaultsTest, APauseOfItsOwnIsNoSilenceOfTheParent) {
-    const UdpResponder server([](Bytes query) { return std::vector<Message>{make_reply(query)}; });
+    const UdpServer server([](Bytes query) { return std::vector<Message>{make_reply(query)}; });
     Parent parent(results_.path());
     add(0, Transport::kUdp, 0, 1);
     add(4 * kSecond, Transport::kUdp, 0, 2);
@@ -386,7 +386,7 @@ TEST_F(FaultsTest, APauseOfItsOwnIsNoSilenceOfTheParent) {
 }
 
 TEST_F(FaultsTest, AFullDiskEndsTheRunWithReadableRecords) {
-    const UdpResponder server([](Bytes query) { return std::vector<Message>{make_reply(query)}; });
+    const UdpServer server([](Bytes query) { return std::vector<Message>{make_reply(query)}; });
     Parent parent(results_.path(), {.file_size = 100'000});
     add_many(3000, Transport::kUdp, 100 * kMicrosecond);
     wire::Options options = quick();

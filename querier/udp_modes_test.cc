@@ -9,9 +9,8 @@
 #include "querier/testing/modes.hh"
 #include "querier/testing/netns.hh"
 #include "querier/testing/parent.hh"
-#include "querier/testing/responder.hh"
 #include "querier/testing/result_reader.hh"
-#include "querier/testing/udp_server.hh"
+#include "querier/testing/servers.hh"
 #include "querier/testing/wire.hh"
 
 #include <gtest/gtest.h>
@@ -51,7 +50,7 @@ TEST_F(ModesTest, TheServerSeesTheTracesAddresses) {
 }
 
 TEST_F(ModesTest, TcpLeavesFromTheTracesAddress) {
-    const TcpResponder server(
+    const TcpServer server(
         [](int, int, Bytes query) { return Act{.send = {framed(make_reply(query))}}; });
     Parent parent(results_.path());
     for (std::uint32_t source = 0; source < 20; ++source) {
@@ -141,7 +140,7 @@ INSTANTIATE_TEST_SUITE_P(Families, FragmentsTest, ::testing::Values(4, 6));
 
 TEST_F(ModesTest, MappedSourcesAreDistinctUntilThePrefixIsUsedUp) {
     const UdpServer udp(kServer, UdpServer::echo());
-    const TcpResponder tcp(
+    const TcpServer tcp(
         [](int, int, Bytes query) { return Act{.send = {framed(make_reply(query))}}; });
     Parent parent(results_.path(), {}, {"--source-prefix", "10.9.0.0/29"});
     add_sources(10, kMillisecond);

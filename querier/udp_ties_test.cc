@@ -8,9 +8,8 @@
 #include "querier/testing/messages.hh"
 #include "querier/testing/modes.hh"
 #include "querier/testing/parent.hh"
-#include "querier/testing/responder.hh"
 #include "querier/testing/result_reader.hh"
-#include "querier/testing/udp_server.hh"
+#include "querier/testing/servers.hh"
 
 #include <gtest/gtest.h>
 

@@ -10,7 +10,7 @@
 #include "querier/testing/netns.hh"
 #include "querier/testing/parent.hh"
 #include "querier/testing/result_reader.hh"
-#include "querier/testing/udp_server.hh"
+#include "querier/testing/servers.hh"
 
 #include <gtest/gtest.h>
 
@@ -27,7 +27,6 @@
 
 namespace reprise::querier::testing {
 
-inline constexpr const char* kServer = "127.0.0.1:5300";
 inline constexpr const char* kPeer = "127.0.0.1:5310";
 
 /// A line of hedges-*.csv.

@@ -30,16 +30,6 @@ constexpr int kLookEveryMs = 5;
 constexpr auto* kNoDetection =
     "sysctl -qw net/ipv6/conf/default/accept_dad=0 net/ipv6/conf/default/dad_transmits=0";
 
-FileDescriptor listen_on(const Endpoint& endpoint) {
-    sockaddr_storage address{};
-    const socklen_t size = endpoint.to_sockaddr(address);
-    FileDescriptor fd(check(::socket(address.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0), "socket"));
-    const int room = 8 << 20;
-    setsockopt(fd.get(), SOL_SOCKET, SO_RCVBUFFORCE, &room, sizeof room);
-    check(::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), size), "bind the server");
-    return fd;
-}
-
 } // namespace
 
 void run(const std::string& command) {
@@ -83,13 +73,6 @@ PacketBed::~PacketBed() {
     std::system((std::string("ip link del ") + kWire + " 2>/dev/null").c_str());
 }
 
-void PacketBed::set_up_server() {
-    run("ip link set lo up; ip addr add 198.19.255.53/32 dev lo; "
-        "ip addr add fd00:198:19:ff::53/128 dev lo nodad; ip addr add 198.19.1.2/24 dev server; "
-        "ip addr add fd00:198:19:1::2/64 dev server nodad; ip link set server up; "
-        "ip route add 10.0.0.0/8 via 198.19.1.1; ip route add 2001:db8::/32 via fd00:198:19:1::1");
-}
-
 void PacketBed::serve() {
     try {
         check(unshare(CLONE_NEWNET), "a network namespace for the server");
@@ -102,42 +85,25 @@ void PacketBed::serve() {
                 return;
             }
         }
-        set_up_server();
-        const FileDescriptor v4 = listen_on(server_of(4));
-        const FileDescriptor v6 = listen_on(server_of(6));
+        run("ip link set lo up; ip addr add 198.19.255.53/32 dev lo; "
+            "ip addr add fd00:198:19:ff::53/128 dev lo nodad; ip addr add 198.19.1.2/24 dev "
+            "server; "
+            "ip addr add fd00:198:19:1::2/64 dev server nodad; ip link set server up; "
+            "ip route add 10.0.0.0/8 via 198.19.1.1; "
+            "ip route add 2001:db8::/32 via fd00:198:19:1::1");
+        for (const std::uint8_t family : {std::uint8_t{4}, std::uint8_t{6}}) {
+            servers_.push_back(std::make_unique<UdpServer>(
+                [this](Bytes query) { return std::vector<Message>{answer_(query)}; },
+                server_of(family).text()));
+        }
         ready_.set_value();
         while (!done_) {
-            std::array<pollfd, 2> waiting{pollfd{.fd = v4.get(), .events = POLLIN, .revents = 0},
-                                          pollfd{.fd = v6.get(), .events = POLLIN, .revents = 0}};
-            ::poll(waiting.data(), waiting.size(), kLookEveryMs);
-            for (const pollfd& one : waiting) {
-                if (one.revents != 0) {
-                    answer_one(one.fd);
-                }
-            }
+            std::this_thread::sleep_for(std::chrono::milliseconds(kLookEveryMs));
             run_pending();
         }
     } catch (const std::exception&) {
         ready_.set_exception(std::current_exception());
     }
-}
-
-void PacketBed::answer_one(int socket) {
-    std::array<std::uint8_t, 2048> buffer{};
-    sockaddr_storage peer{};
-    socklen_t size = sizeof peer;
-    const auto got = ::recvfrom(socket, buffer.data(), buffer.size(), MSG_DONTWAIT,
-                                reinterpret_cast<sockaddr*>(&peer), &size);
-    if (got < 0) {
-        return;
-    }
-    {
-        const std::scoped_lock lock(mutex_);
-        seen_.push_back(Endpoint::from_sockaddr(peer));
-    }
-    const auto reply = answer_({buffer.data(), static_cast<size_t>(got)});
-    ::sendto(socket, reply.data(), reply.size(), 0, reinterpret_cast<const sockaddr*>(&peer), size);
-    ++count_;
 }
 
 void PacketBed::on_server(const std::string& command) {
@@ -161,9 +127,22 @@ void PacketBed::run_pending() {
     }
 }
 
-std::vector<Endpoint> PacketBed::seen() {
-    const std::scoped_lock lock(mutex_);
-    return seen_;
+std::vector<Endpoint> PacketBed::seen() const {
+    std::vector<Endpoint> all;
+    for (const auto& server : servers_) {
+        for (const Seen& one : server->seen()) {
+            all.push_back(one.peer);
+        }
+    }
+    return all;
+}
+
+size_t PacketBed::count() const {
+    size_t sum = 0;
+    for (const auto& server : servers_) {
+        sum += server->count();
+    }
+    return sum;
 }
 
 } // namespace reprise::querier::testing

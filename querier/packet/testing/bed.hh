@@ -4,12 +4,14 @@
 
 #include "core/address.hh"
 #include "core/bytes.hh"
+#include "querier/testing/servers.hh"
 #include "querier/transport.hh"
 
 #include <atomic>
 #include <cstdint>
 #include <functional>
 #include <future>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -25,8 +27,8 @@ void run(const std::string& command);
 
 class PacketBed {
 public:
-    /// What the server sends back for a query.
-    using Answer = std::function<std::vector<std::uint8_t>(Bytes query)>;
+    /// What the server sends back for a query; called by two threads, one a family.
+    using Answer = std::function<Message(Bytes query)>;
 
     /// Makes the wire and a server that answers on both its addresses. The server's way back to
     /// 10.0.0.0/8 and 2001:db8::/32 is the client. Throws Error.
@@ -41,15 +43,13 @@ public:
     /// Runs a command on the server's host, between two queries.
     void on_server(const std::string& command);
 
-    /// Whom the server got queries from so far, one entry a query.
-    [[nodiscard]] std::vector<Endpoint> seen();
+    /// Whom the server got queries from so far, one entry a query, by family.
+    [[nodiscard]] std::vector<Endpoint> seen() const;
 
-    [[nodiscard]] size_t count() const { return count_; }
+    [[nodiscard]] size_t count() const;
 
 private:
     void serve();
-    void set_up_server();
-    void answer_one(int socket);
     void run_pending();
 
     Answer answer_;
@@ -57,9 +57,8 @@ private:
     std::promise<void> wired_;
     std::promise<void> ready_;
     std::atomic<bool> done_ = false;
-    std::atomic<size_t> count_ = 0;
-    std::mutex mutex_; ///< of the two below
-    std::vector<Endpoint> seen_;
+    std::vector<std::unique_ptr<UdpServer>> servers_; ///< while the thread serves
+    std::mutex mutex_;                                ///< of what follows
     std::vector<std::packaged_task<void()>> pending_;
     std::thread thread_;
 };

@@ -1,0 +1,184 @@
+#pragma once
+// The client's side of a PacketBed: a packet path and what it reports.
+
+#include "core/address.hh"
+#include "core/bytes.hh"
+#include "core/clock.hh"
+#include "core/error.hh"
+#include "core/query.hh"
+#include "core/result_file.hh"
+#include "querier/owner.hh"
+#include "querier/packet/packet_path.hh"
+#include "querier/packet/testing/bed.hh"
+#include "querier/slots.hh"
+#include "querier/stamps.hh"
+#include "querier/statistics.hh"
+#include "querier/testing/messages.hh"
+#include "querier/transport.hh"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <signal.h> // NOLINT(modernize-deprecated-headers): kill is POSIX
+#include <sys/wait.h>
+#include <unistd.h>
+#include <vector>
+
+namespace reprise::querier::testing {
+
+inline constexpr Nanoseconds kPatience = 10 * kSecond;
+inline const PacketOptions kQuick{.in_flight = 4096, .patience = 5 * kSecond};
+inline const PacketOptions kWhole{
+    .in_flight = 4096, .whole_replies = true, .patience = 5 * kSecond};
+
+/// Number `n` of a family, its port too.
+inline Endpoint source_number(std::uint32_t n, std::uint8_t family) {
+    const auto host =
+        fmt::format(fmt::runtime(family == 4 ? "10.{}.{}.{}" : "2001:db8:{:x}::{:x}:{:x}"),
+                    n >> 16U, (n >> 8U) & 0xffU, n & 0xffU);
+    return {.address = IpAddress::parse(host).value_or(IpAddress{}),
+            .port = static_cast<std::uint16_t>(1024 + n * 7 % 60000)};
+}
+
+/// Keeps what the path reports.
+class Heard final : public TransportEvents {
+public:
+    struct Message {
+        Owner owner = 0;
+        std::vector<std::uint8_t> bytes;
+        size_t size = 0;
+        Nanoseconds received = 0;
+    };
+
+    void on_reply(Owner owner, const Reply& reply) override {
+        replies.push_back({.owner = owner,
+                           .bytes = {reply.bytes.begin(), reply.bytes.end()},
+                           .size = reply.size,
+                           .received = reply.received});
+    }
+
+    void on_sent(std::uint32_t slot, const SendCall& call) override {
+        sent.push_back(slot);
+        last_sent = call.before;
+    }
+
+    void on_refused(std::uint32_t /*slot*/, SendResult result) override {
+        refused.push_back(result);
+    }
+
+    void on_written(std::uint32_t /*slot*/) override {}
+
+    void on_failed(std::uint32_t /*slot*/, Status /*status*/) override {}
+
+    std::vector<Message> replies;
+    std::vector<std::uint32_t> sent;
+    std::vector<SendResult> refused;
+    Nanoseconds last_sent = 0;
+};
+
+/// A path and what it needs.
+class Client {
+public:
+    explicit Client(const PacketOptions& options, const Servers& servers = PacketBed::servers())
+        : path(options, slots_, servers, statistics, heard, clock_) {}
+
+    SendResult stage(const Endpoint& source, const std::vector<std::uint8_t>& message) {
+        Query query = make_query(0, 0, message);
+        query.source = source;
+        return path.stage(slots_.take(query));
+    }
+
+    /// Sends a query from each of `count` sources; the server is never more than a batch behind, as
+    /// the wire holds 256 packets.
+    void send(PacketBed& bed, std::uint32_t count, std::uint8_t family) {
+        for (std::uint32_t n = 0; n < count; ++n) {
+            const auto message = make_message(static_cast<std::uint16_t>(n), "a.example.");
+            ASSERT_EQ(stage(source_number(n, family), message), SendResult::kDone);
+            if (n % 32 == 31 || n + 1 == count) {
+                const size_t before = bed.count();
+                const size_t staged = n % 32 + 1;
+                path.flush();
+                ASSERT_TRUE(wait([&] { return bed.count() >= before + staged; }));
+            }
+        }
+    }
+
+    void poll() {
+        stamps_.sample(realtime_pair());
+        path.poll(stamps_);
+    }
+
+    /// Polls until `count` replies came.
+    bool await_replies(size_t count) {
+        return wait([&] {
+            poll();
+            return heard.replies.size() >= count;
+        });
+    }
+
+    template <typename Condition> static bool wait(Condition condition) {
+        const Nanoseconds limit = SteadyClock::now() + kPatience;
+        while (!condition()) {
+            if (SteadyClock::now() > limit) {
+                return false;
+            }
+            usleep(500);
+        }
+        return true;
+    }
+
+    Heard heard;
+    Statistics statistics;
+
+private:
+    Slots slots_{8192};
+    SystemClock clock_;
+    StampClock stamps_;
+
+public:
+    PacketPath path;
+};
+
+/// A child that holds a path until it is killed.
+class Holder {
+public:
+    Holder() {
+        std::array<int, 2> ends{};
+        check(pipe(ends.data()), "pipe");
+        pid_ = check(fork(), "fork");
+        if (pid_ == 0) {
+            const Client client(kQuick);
+            check(write(ends[1], "x", 1), "write");
+            pause();
+            _exit(0);
+        }
+        close(ends[1]);
+        char one = 0;
+        ready_ = read(ends[0], &one, 1) == 1;
+        close(ends[0]);
+    }
+
+    ~Holder() { kill(); }
+
+    Holder(const Holder&) = delete;
+    Holder& operator=(const Holder&) = delete;
+
+    [[nodiscard]] bool ready() const { return ready_; }
+
+    void kill() {
+        if (pid_ > 0) {
+            ::kill(pid_, SIGKILL);
+            waitpid(pid_, nullptr, 0);
+            pid_ = -1;
+        }
+    }
+
+private:
+    pid_t pid_ = -1;
+    bool ready_ = false;
+};
+
+} // namespace reprise::querier::testing
