@@ -401,7 +401,7 @@ TEST_F(PacketPathTest, ExplainsRoutesItCannotUse) {
     EXPECT_THAT(error("127.0.0.1:53"), HasSubstr("address of this host"));
     EXPECT_THAT(error("198.19.1.1:53"), HasSubstr("address of this host"));
     EXPECT_THAT(error("203.0.113.1:53"), HasSubstr("no route"));
-    EXPECT_THAT(error("198.19.1.77:53"), HasSubstr("198.19.1.77 on data does not tell"));
+    EXPECT_THAT(error("198.19.1.77:53"), HasSubstr("198.19.1.77 on data does not answer"));
     EXPECT_EQ(error("198.19.1.2:53"), "");
 }
 
