@@ -1,8 +1,8 @@
 // reprise-bench-reader: reads a trace as the controller does and does nothing with it but count.
 #include "core/trace/reader.hh"
 
-#include "core/error.hh"
-#include "core/log.hh"
+#include "core/base/error.hh"
+#include "core/base/log.hh"
 
 #include <cstdint>
 #include <iostream>

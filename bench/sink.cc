@@ -4,10 +4,10 @@
 // exit.
 #include "bench/evidence.h"
 #include "bench_sink_bpf.hh"
-#include "core/command_line.hh"
-#include "core/error.hh"
-#include "core/fd.hh"
-#include "core/log.hh"
+#include "core/base/command_line.hh"
+#include "core/base/error.hh"
+#include "core/base/fd.hh"
+#include "core/base/log.hh"
 
 #include <fmt/format.h>
 

@@ -4,10 +4,10 @@
 // over TLS, in a plain loop with a bounded number of connections at a time: socket, bind to a
 // source address, connect, one query, one answer, close. Nothing is scheduled, matched, timed or
 // recorded, so what a real client costs more is its own. It shares no code with the querier.
-#include "core/command_line.hh"
-#include "core/error.hh"
-#include "core/fd.hh"
-#include "core/log.hh"
+#include "core/base/command_line.hh"
+#include "core/base/error.hh"
+#include "core/base/fd.hh"
+#include "core/base/log.hh"
 
 #include <fmt/format.h>
 #include <openssl/err.h>

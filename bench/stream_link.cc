@@ -1,7 +1,7 @@
 #include "bench/stream_link.hh"
 
-#include "core/error.hh"
-#include "core/fd.hh"
+#include "core/base/error.hh"
+#include "core/base/fd.hh"
 
 #include <fmt/format.h>
 #include <openssl/err.h>

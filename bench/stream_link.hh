@@ -1,7 +1,7 @@
 #pragma once
 // One accepted connection's bytes, over TLS or plain.
 
-#include "core/fd.hh"
+#include "core/base/fd.hh"
 
 #include <openssl/ssl.h>
 #include <openssl/types.h>

@@ -2,9 +2,9 @@
 
 #include "bench/stream_counters.hh"
 #include "bench/stream_link.hh"
-#include "core/clock.hh"
-#include "core/error.hh"
-#include "core/fd.hh"
+#include "core/base/clock.hh"
+#include "core/base/error.hh"
+#include "core/base/fd.hh"
 
 #include <algorithm>
 #include <array>

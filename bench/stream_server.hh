@@ -3,8 +3,8 @@
 
 #include "bench/stream_counters.hh"
 #include "bench/stream_link.hh"
-#include "core/clock.hh"
-#include "core/fd.hh"
+#include "core/base/clock.hh"
+#include "core/base/fd.hh"
 
 #include <openssl/types.h>
 

@@ -6,10 +6,10 @@
 #include "bench/stream_counters.hh"
 #include "bench/stream_link.hh"
 #include "bench/stream_server.hh"
-#include "core/clock.hh"
-#include "core/command_line.hh"
-#include "core/error.hh"
-#include "core/log.hh"
+#include "core/base/clock.hh"
+#include "core/base/command_line.hh"
+#include "core/base/error.hh"
+#include "core/base/log.hh"
 
 #include <openssl/types.h>
 

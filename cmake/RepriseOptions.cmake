@@ -74,17 +74,40 @@ if(BUILD_TESTING)
         HEADERS ${REPRISE_SYSTEM_HEADERS} <gmock/gmock.h> <gtest/gtest.h>)
 endif()
 
-# reprise_library(NAME [SOURCES ...] [HEADERS ...] [PUBLIC library ...] [PRIVATE library ...]): a component, or a part of
-# one. Each header compiles alone (target NAME_verify_interface_header_sets).
+# reprise_library(NAME [ROOMS ...] [SOURCES ...] [HEADERS ...] [PUBLIC library ...] [PRIVATE library ...]): a component, or
+# a part of one. Each header compiles alone (target NAME_verify_interface_header_sets).
 function(reprise_library name)
-    cmake_parse_arguments(arg "" "" "SOURCES;HEADERS;PUBLIC;PRIVATE" ${ARGN})
+    cmake_parse_arguments(arg "" "" "ROOMS;SOURCES;HEADERS;PUBLIC;PRIVATE" ${ARGN})
     add_library(${name} ${REPRISE_LIBRARY_KIND})
-    target_sources(${name} PRIVATE ${arg_SOURCES}
-        PUBLIC FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR} FILES ${arg_HEADERS})
-    target_link_libraries(${name} PUBLIC reprise_flags ${arg_PUBLIC} PRIVATE ${arg_PRIVATE})
-    set_target_properties(${name} PROPERTIES VERIFY_INTERFACE_HEADER_SETS ON)
+    foreach(room IN LISTS arg_ROOMS)
+        get_target_property(sources ${room} REPRISE_SOURCES)
+        target_sources(${name} PRIVATE ${sources})
+    endforeach()
+    target_sources(${name} PRIVATE ${arg_SOURCES})
+    target_link_libraries(${name} PUBLIC reprise_flags ${arg_PUBLIC} ${arg_ROOMS} PRIVATE ${arg_PRIVATE})
+    reprise_headers(${name} PUBLIC)
     reprise_precompile(${name} reprise_pch)
 endfunction()
+
+# reprise_room(NAME [SOURCES ...] [HEADERS ...] USES ...): a folder of a library. USES are the rooms and libraries of this
+# project that stand below it; it may include nothing else (RepriseRooms.cmake). It is compiled as part of the library
+# that lists it under ROOMS, so that the files of small folders share a unity file.
+function(reprise_room name)
+    cmake_parse_arguments(arg "" "" "SOURCES;HEADERS;USES" ${ARGN})
+    add_library(${name} INTERFACE)
+    target_link_libraries(${name} INTERFACE reprise_flags ${arg_USES})
+    reprise_headers(${name} INTERFACE)
+endfunction()
+
+# The part that rooms and libraries share; uses the caller's arguments.
+macro(reprise_headers name scope)
+    target_sources(${name} ${scope} FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR} FILES ${arg_HEADERS})
+    list(TRANSFORM arg_SOURCES PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/)
+    list(TRANSFORM arg_HEADERS PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/)
+    set_target_properties(${name} PROPERTIES VERIFY_INTERFACE_HEADER_SETS ON
+        REPRISE_SOURCES "${arg_SOURCES}" REPRISE_HEADERS "${arg_HEADERS}")
+    set_property(GLOBAL APPEND PROPERTY REPRISE_ROOMS ${name})
+endmacro()
 
 # reprise_program(NAME SOURCES ... LIBRARIES ...)
 function(reprise_program name)
@@ -134,8 +157,10 @@ endfunction()
 function(reprise_fuzz name)
     cmake_parse_arguments(arg "" "PIECES" "SOURCES;LIBRARIES;PARSERS" ${ARGN})
     foreach(part IN ITEMS SOURCES PARSERS)
-        list(TRANSFORM arg_${part} PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/)
-        set_property(GLOBAL PROPERTY REPRISE_FUZZ_${part}_${name} ${arg_${part}})
+        foreach(file IN LISTS arg_${part})
+            get_filename_component(path ${file} ABSOLUTE)
+            set_property(GLOBAL APPEND PROPERTY REPRISE_FUZZ_${part}_${name} ${path})
+        endforeach()
     endforeach()
     set_property(GLOBAL APPEND PROPERTY REPRISE_FUZZ_TARGETS ${name})
     set_property(GLOBAL APPEND PROPERTY REPRISE_FUZZ_LIBRARIES ${arg_LIBRARIES})

@@ -1,6 +1,6 @@
 #include "controller/authorities.hh"
 
-#include "core/error.hh"
+#include "core/base/error.hh"
 
 #include <fmt/format.h>
 #include <openssl/bio.h>

@@ -1,5 +1,5 @@
 #include "controller/authorities.hh"
-#include "core/error.hh"
+#include "core/base/error.hh"
 
 #include <gtest/gtest.h>
 

@@ -5,7 +5,7 @@
 #include "controller/read_ahead.hh"
 #include "controller/selection.hh"
 #include "controller/trace_time.hh"
-#include "core/error.hh"
+#include "core/base/error.hh"
 #include "core/trace/losses.hh"
 #include "core/trace/reader.hh"
 

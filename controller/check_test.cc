@@ -1,6 +1,6 @@
 #include "controller/check.hh"
 #include "controller/options.hh"
-#include "core/error.hh"
+#include "core/base/error.hh"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -6,15 +6,15 @@
 #include "controller/replay_options.hh"
 #include "controller/report.hh"
 #include "controller/trace_feed.hh"
-#include "core/bytes.hh"
-#include "core/clock.hh"
-#include "core/credit.hh"
-#include "core/error.hh"
-#include "core/log.hh"
-#include "core/record.hh"
-#include "core/replay.pb.h"
+#include "core/base/bytes.hh"
+#include "core/base/clock.hh"
+#include "core/base/error.hh"
+#include "core/base/log.hh"
 #include "core/tree/fanout.hh"
 #include "core/tree/link.hh"
+#include "core/wire/credit.hh"
+#include "core/wire/record.hh"
+#include "core/wire/replay.pb.h"
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>

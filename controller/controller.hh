@@ -10,9 +10,9 @@
 #include "controller/live_rate.hh"
 #include "controller/options.hh"
 #include "controller/read_ahead.hh"
+#include "core/base/whole_file.hh"
 #include "core/tree/fanout.hh"
 #include "core/tree/staging.hh"
-#include "core/whole_file.hh"
 
 #include <string>
 #include <unordered_map>

@@ -1,8 +1,8 @@
 #include "controller/generator.hh"
 
-#include "core/address.hh"
-#include "core/query.hh"
+#include "core/base/address.hh"
 #include "core/trace/reader.hh"
+#include "core/wire/query.hh"
 
 #include <fmt/format.h>
 

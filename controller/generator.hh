@@ -3,7 +3,7 @@
 // the replay itself can do at most is measured with it, without a trace's own cost.
 
 #include "controller/input.hh"
-#include "core/address.hh"
+#include "core/base/address.hh"
 #include "core/trace/reader.hh"
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 #include "controller/generator.hh"
-#include "core/address.hh"
-#include "core/clock.hh"
-#include "core/dns_message.hh"
+#include "core/base/address.hh"
+#include "core/base/clock.hh"
+#include "core/dns/message.hh"
 #include "core/trace/reader.hh"
 
 #include <gtest/gtest.h>

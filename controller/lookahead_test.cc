@@ -2,7 +2,7 @@
 #include "controller/lookahead.hh"
 #include "controller/source_table.hh"
 #include "controller/testing/tiny_trace.hh"
-#include "core/bytes.hh"
+#include "core/base/bytes.hh"
 #include "core/trace/reader.hh"
 
 #include <gtest/gtest.h>

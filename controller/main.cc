@@ -2,10 +2,10 @@
 #include "controller/controller.hh"
 #include "controller/options.hh"
 #include "controller/report.hh"
-#include "core/command_line.hh"
-#include "core/error.hh"
-#include "core/fd.hh"
-#include "core/log.hh"
+#include "core/base/command_line.hh"
+#include "core/base/error.hh"
+#include "core/base/fd.hh"
+#include "core/base/log.hh"
 
 namespace {
 

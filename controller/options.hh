@@ -1,9 +1,9 @@
 #pragma once
 #include "controller/prefix.hh"
 #include "controller/timetable.hh"
-#include "core/address.hh"
-#include "core/query.hh"
+#include "core/base/address.hh"
 #include "core/tree/tls.hh"
+#include "core/wire/query.hh"
 
 #include <cstdint>
 #include <optional>

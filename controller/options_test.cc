@@ -1,6 +1,6 @@
 #include "controller/options.hh"
-#include "core/command_line.hh"
-#include "core/error.hh"
+#include "core/base/command_line.hh"
+#include "core/base/error.hh"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 #include "controller/prefix.hh"
 
-#include "core/address.hh"
+#include "core/base/address.hh"
 
 #include <fmt/format.h>
 

@@ -1,5 +1,5 @@
 #pragma once
-#include "core/address.hh"
+#include "core/base/address.hh"
 
 #include <optional>
 #include <string>

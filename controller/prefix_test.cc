@@ -1,5 +1,5 @@
 #include "controller/prefix.hh"
-#include "core/address.hh"
+#include "core/base/address.hh"
 
 #include <gtest/gtest.h>
 

@@ -1,11 +1,11 @@
 #include "controller/read_ahead.hh"
 
 #include "controller/trace_feed.hh"
-#include "core/bytes.hh"
-#include "core/clock.hh"
-#include "core/frame.hh"
-#include "core/query.hh"
-#include "core/record.hh"
+#include "core/base/bytes.hh"
+#include "core/base/clock.hh"
+#include "core/wire/frame.hh"
+#include "core/wire/query.hh"
+#include "core/wire/record.hh"
 
 #include <algorithm>
 #include <chrono>

@@ -8,7 +8,7 @@
 
 #include "controller/selection.hh"
 #include "controller/trace_feed.hh"
-#include "core/record.hh"
+#include "core/wire/record.hh"
 
 #include <cstdint>
 #include <memory>

@@ -2,9 +2,9 @@
 #include "controller/read_ahead.hh"
 #include "controller/testing/tiny_trace.hh"
 #include "controller/trace_feed.hh"
-#include "core/clock.hh"
-#include "core/fd.hh"
-#include "core/record.hh"
+#include "core/base/clock.hh"
+#include "core/base/fd.hh"
+#include "core/wire/record.hh"
 
 #include <gtest/gtest.h>
 

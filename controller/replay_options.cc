@@ -2,9 +2,9 @@
 
 #include "controller/authorities.hh"
 #include "controller/options.hh"
-#include "core/address.hh"
-#include "core/clock.hh"
-#include "core/replay.pb.h"
+#include "core/base/address.hh"
+#include "core/base/clock.hh"
+#include "core/wire/replay.pb.h"
 
 namespace reprise::controller {
 namespace {

@@ -1,6 +1,6 @@
 #pragma once
 #include "controller/options.hh"
-#include "core/replay.pb.h"
+#include "core/wire/replay.pb.h"
 
 namespace reprise::controller {
 

@@ -1,9 +1,9 @@
 #include "controller/options.hh"
 #include "controller/replay_options.hh"
-#include "core/clock.hh"
-#include "core/command_line.hh"
-#include "core/error.hh"
-#include "core/replay.pb.h"
+#include "core/base/clock.hh"
+#include "core/base/command_line.hh"
+#include "core/base/error.hh"
+#include "core/wire/replay.pb.h"
 
 #include <gtest/gtest.h>
 

@@ -6,10 +6,10 @@
 #include "controller/selection.hh"
 #include "controller/trace_feed.hh"
 #include "controller/verdict.hh"
-#include "core/clock.hh"
-#include "core/replay.pb.h"
+#include "core/base/clock.hh"
 #include "core/trace/losses.hh"
 #include "core/tree/fanout.hh"
+#include "core/wire/replay.pb.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

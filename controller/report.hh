@@ -1,6 +1,6 @@
 #pragma once
 #include "controller/controller.hh"
-#include "core/replay.pb.h"
+#include "core/wire/replay.pb.h"
 
 #include <cstdint>
 #include <map>

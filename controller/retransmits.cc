@@ -1,9 +1,9 @@
 #include "controller/retransmits.hh"
 
-#include "core/clock.hh"
-#include "core/dns_message.hh"
-#include "core/query.hh"
+#include "core/base/clock.hh"
+#include "core/dns/message.hh"
 #include "core/trace/reader.hh"
+#include "core/wire/query.hh"
 
 #include <xxhash.h>
 

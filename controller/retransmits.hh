@@ -1,5 +1,5 @@
 #pragma once
-#include "core/clock.hh"
+#include "core/base/clock.hh"
 #include "core/trace/reader.hh"
 
 #include <cstddef>

@@ -1,8 +1,8 @@
 #include "controller/retransmits.hh"
-#include "core/address.hh"
-#include "core/clock.hh"
-#include "core/query.hh"
+#include "core/base/address.hh"
+#include "core/base/clock.hh"
 #include "core/trace/reader.hh"
+#include "core/wire/query.hh"
 
 #include <gtest/gtest.h>
 

@@ -2,11 +2,11 @@
 
 #include "controller/options.hh"
 #include "controller/prefix.hh"
-#include "core/address.hh"
-#include "core/clock.hh"
-#include "core/dns_message.hh"
-#include "core/query.hh"
+#include "core/base/address.hh"
+#include "core/base/clock.hh"
+#include "core/dns/message.hh"
 #include "core/trace/reader.hh"
+#include "core/wire/query.hh"
 
 #include <xxhash.h>
 

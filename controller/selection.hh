@@ -4,7 +4,7 @@
 #include "controller/options.hh"
 #include "controller/prefix.hh"
 #include "controller/retransmits.hh"
-#include "core/address.hh"
+#include "core/base/address.hh"
 #include "core/trace/reader.hh"
 
 #include <array>

@@ -1,8 +1,8 @@
 #include "controller/options.hh"
 #include "controller/selection.hh"
-#include "core/address.hh"
-#include "core/query.hh"
+#include "core/base/address.hh"
 #include "core/trace/reader.hh"
+#include "core/wire/query.hh"
 
 #include <gtest/gtest.h>
 

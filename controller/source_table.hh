@@ -1,7 +1,7 @@
 #pragma once
 #include "controller/flat_ids.hh"
-#include "core/address.hh"
-#include "core/append_file.hh"
+#include "core/base/address.hh"
+#include "core/base/append_file.hh"
 
 #include <array>
 #include <cstddef>

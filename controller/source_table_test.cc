@@ -1,6 +1,6 @@
 #include "controller/source_table.hh"
 #include "controller/testing/tiny_trace.hh"
-#include "core/address.hh"
+#include "core/base/address.hh"
 
 #include <gtest/gtest.h>
 

@@ -2,8 +2,8 @@
 #include "controller/steady_time.hh"
 #include "controller/testing/tiny_trace.hh"
 #include "controller/trace_feed.hh"
-#include "core/clock.hh"
-#include "core/query.hh"
+#include "core/base/clock.hh"
+#include "core/wire/query.hh"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

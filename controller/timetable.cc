@@ -1,6 +1,6 @@
 #include "controller/timetable.hh"
 
-#include "core/clock.hh"
+#include "core/base/clock.hh"
 
 #include <algorithm>
 #include <cmath>

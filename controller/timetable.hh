@@ -5,7 +5,7 @@
 // A repeat of the trace (a lap) begins one mean gap after the end of the lap before it, so the rate
 // goes on without a pause or a burst at the seam.
 
-#include "core/clock.hh"
+#include "core/base/clock.hh"
 
 #include <algorithm>
 #include <cstdint>

@@ -7,11 +7,11 @@
 #include "controller/selection.hh"
 #include "controller/source_table.hh"
 #include "controller/trace_time.hh"
-#include "core/address.hh"
-#include "core/clock.hh"
-#include "core/dns_message.hh"
-#include "core/query.hh"
+#include "core/base/address.hh"
+#include "core/base/clock.hh"
+#include "core/dns/message.hh"
 #include "core/trace/reader.hh"
+#include "core/wire/query.hh"
 
 #include <algorithm>
 #include <cstdint>

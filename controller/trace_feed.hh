@@ -15,8 +15,8 @@
 #include "controller/steady_time.hh"
 #include "controller/timetable.hh"
 #include "controller/trace_time.hh"
-#include "core/query.hh"
 #include "core/trace/reader.hh"
+#include "core/wire/query.hh"
 
 #include <array>
 #include <cstdint>

@@ -1,8 +1,8 @@
 #include "controller/options.hh"
 #include "controller/testing/tiny_trace.hh"
 #include "controller/trace_feed.hh"
-#include "core/clock.hh"
-#include "core/query.hh"
+#include "core/base/clock.hh"
+#include "core/wire/query.hh"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 #include "controller/trace_time.hh"
 
-#include "core/clock.hh"
+#include "core/base/clock.hh"
 
 #include <charconv>
 #include <cstddef>

@@ -1,5 +1,5 @@
 #include "controller/trace_time.hh"
-#include "core/clock.hh"
+#include "core/base/clock.hh"
 
 #include <gtest/gtest.h>
 

@@ -5,9 +5,9 @@
 #include "controller/options.hh"
 #include "controller/timetable.hh"
 #include "controller/trace_time.hh"
-#include "core/address.hh"
-#include "core/error.hh"
-#include "core/limits.hh"
+#include "core/base/address.hh"
+#include "core/base/error.hh"
+#include "core/base/limits.hh"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -1,6 +1,6 @@
 #include "controller/verdict.hh"
 
-#include "core/replay.pb.h"
+#include "core/wire/replay.pb.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -1,7 +1,7 @@
 #pragma once
 // What the queriers' sums say of a run as a whole.
 
-#include "core/replay.pb.h"
+#include "core/wire/replay.pb.h"
 
 #include <string>
 #include <vector>

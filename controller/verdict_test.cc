@@ -1,5 +1,5 @@
 #include "controller/verdict.hh"
-#include "core/replay.pb.h"
+#include "core/wire/replay.pb.h"
 
 #include <gtest/gtest.h>
 

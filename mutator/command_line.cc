@@ -1,12 +1,12 @@
 #include "mutator/command_line.hh"
 
-#include "core/command_line.hh"
-#include "core/fd.hh"
+#include "core/base/command_line.hh"
+#include "core/base/fd.hh"
 #include "mutator/commands.hh"
+#include "mutator/info/rtts.hh"
 #include "mutator/mutate.hh"
 #include "mutator/mutate_options.hh"
-#include "mutator/reduce.hh"
-#include "mutator/rtts.hh"
+#include "mutator/pipeline/reduce.hh"
 #include "mutator/synth_command.hh"
 
 #include <cstdint>

@@ -2,10 +2,10 @@
 // The command line of reprise-mutator as values.
 
 #include "mutator/commands.hh"
+#include "mutator/info/rtts.hh"
 #include "mutator/mutate_options.hh"
-#include "mutator/reduce.hh"
-#include "mutator/rtts.hh"
-#include "mutator/synth_options.hh"
+#include "mutator/pipeline/reduce.hh"
+#include "mutator/synth/synth_options.hh"
 
 #include <string>
 

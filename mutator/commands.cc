@@ -1,16 +1,16 @@
 #include "mutator/commands.hh"
 
-#include "core/clock.hh"
-#include "core/error.hh"
-#include "core/result_file.hh"
-#include "core/trace/handshake.hh"
+#include "core/base/clock.hh"
+#include "core/base/error.hh"
 #include "core/trace/losses.hh"
 #include "core/trace/reader.hh"
-#include "mutator/json.hh"
-#include "mutator/output_path.hh"
-#include "mutator/pairer.hh"
-#include "mutator/progress.hh"
-#include "mutator/trace_info.hh"
+#include "core/trace/reassembly/handshake.hh"
+#include "core/wire/result_file.hh"
+#include "mutator/info/pairer.hh"
+#include "mutator/info/trace_info.hh"
+#include "mutator/output/json.hh"
+#include "mutator/output/output_path.hh"
+#include "mutator/output/progress.hh"
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>

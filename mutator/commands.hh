@@ -1,7 +1,7 @@
 #pragma once
 // The subcommands of reprise-mutator: reading, writing and printing around the pure parts.
 
-#include "mutator/synth_options.hh"
+#include "mutator/synth/synth_options.hh"
 
 #include <cstdint>
 #include <string>

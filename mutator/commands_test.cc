@@ -1,9 +1,9 @@
-#include "core/command_line.hh"
-#include "core/error.hh"
+#include "core/base/command_line.hh"
+#include "core/base/error.hh"
 #include "core/trace/reader.hh"
 #include "mutator/command_line.hh"
 #include "mutator/commands.hh"
-#include "mutator/synth_options.hh"
+#include "mutator/synth/synth_options.hh"
 #include "mutator/test_support.hh"
 
 #include <gmock/gmock.h>

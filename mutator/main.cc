@@ -1,7 +1,7 @@
-#include "core/command_line.hh"
-#include "core/log.hh"
+#include "core/base/command_line.hh"
+#include "core/base/log.hh"
 #include "mutator/command_line.hh"
-#include "mutator/interrupt.hh"
+#include "mutator/output/interrupt.hh"
 
 namespace {
 

@@ -1,9 +1,9 @@
 #pragma once
 // `reprise-mutator mutate`: traces in, a changed trace out.
 
-#include "mutator/inputs.hh"
-#include "mutator/query_encoder.hh"
-#include "mutator/rules/catalogue.hh"
+#include "core/trace/forms/query_encoder.hh"
+#include "mutator/pipeline/inputs.hh"
+#include "mutator/rules/engine/catalogue.hh"
 
 #include <string>
 

@@ -1,9 +1,9 @@
 #include "mutator/mutate_options.hh"
 
-#include "core/command_line.hh"
+#include "core/base/command_line.hh"
+#include "core/trace/forms/query_encoder.hh"
 #include "mutator/mutate.hh"
-#include "mutator/query_encoder.hh"
-#include "mutator/rules/catalogue.hh"
+#include "mutator/rules/engine/catalogue.hh"
 
 #include <cstddef>
 #include <cstdint>

@@ -1,12 +1,12 @@
 #include "mutator/mutate_report.hh"
 
-#include "core/log.hh"
-#include "core/result_file.hh"
+#include "core/base/log.hh"
 #include "core/trace/losses.hh"
-#include "mutator/inputs.hh"
-#include "mutator/json.hh"
+#include "core/wire/result_file.hh"
 #include "mutator/mutate.hh"
-#include "mutator/rules/rule.hh"
+#include "mutator/output/json.hh"
+#include "mutator/pipeline/inputs.hh"
+#include "mutator/rules/engine/rule.hh"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -1,9 +1,9 @@
 #pragma once
 // What a mutation did, for people (log lines) and programs (JSON).
 
-#include "mutator/inputs.hh"
-#include "mutator/rules/rule.hh"
-#include "mutator/stages.hh"
+#include "mutator/pipeline/inputs.hh"
+#include "mutator/pipeline/stages.hh"
+#include "mutator/rules/engine/rule.hh"
 
 #include <cstdint>
 #include <string>

@@ -1,15 +1,15 @@
 #include "mutator/synth_command.hh"
 
-#include "core/command_line.hh"
+#include "core/base/command_line.hh"
+#include "core/trace/forms/query_encoder.hh"
 #include "mutator/commands.hh"
-#include "mutator/profiles.hh"
-#include "mutator/progress.hh"
-#include "mutator/query_encoder.hh"
-#include "mutator/query_maker.hh"
-#include "mutator/synth.hh"
-#include "mutator/synth_options.hh"
-#include "mutator/synth_sink.hh"
-#include "mutator/tlds.hh"
+#include "mutator/output/progress.hh"
+#include "mutator/synth/profiles.hh"
+#include "mutator/synth/query_maker.hh"
+#include "mutator/synth/synth.hh"
+#include "mutator/synth/synth_options.hh"
+#include "mutator/synth/synth_sink.hh"
+#include "mutator/synth/tlds.hh"
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>

@@ -1,7 +1,7 @@
 #pragma once
 // `reprise-mutator synth`.
 
-#include "mutator/synth_options.hh"
+#include "mutator/synth/synth_options.hh"
 
 #include <string>
 

@@ -1,11 +1,11 @@
 #pragma once
 // What the tests of this folder share: a temporary folder and messages made by hand.
 
-#include "core/address.hh"
-#include "core/clock.hh"
-#include "core/query.hh"
+#include "core/base/address.hh"
+#include "core/base/clock.hh"
 #include "core/trace/reader.hh"
-#include "mutator/query_names.hh"
+#include "core/wire/query.hh"
+#include "mutator/synth/query_names.hh"
 
 #include <cstdint>
 #include <filesystem>

@@ -1,7 +1,7 @@
 #include "proxy/host.hh"
 
-#include "core/error.hh"
-#include "core/fd.hh"
+#include "core/base/error.hh"
+#include "core/base/fd.hh"
 
 #include <fmt/format.h>
 

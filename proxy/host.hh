@@ -1,7 +1,7 @@
 #pragma once
 // What the process asks of the kernel for itself.
 
-#include "core/fd.hh"
+#include "core/base/fd.hh"
 
 #include <optional>
 #include <string>

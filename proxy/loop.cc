@@ -1,14 +1,14 @@
 #include "proxy/loop.hh"
 
-#include "core/address.hh"
-#include "core/bytes.hh"
-#include "core/clock.hh"
-#include "proxy/delay.hh"
-#include "proxy/link_sender.hh"
-#include "proxy/rewrite.hh"
+#include "core/base/address.hh"
+#include "core/base/bytes.hh"
+#include "core/base/clock.hh"
+#include "proxy/delay/delay.hh"
+#include "proxy/rewrite/rewrite.hh"
+#include "proxy/rewrite/verdict.hh"
 #include "proxy/statistics.hh"
-#include "proxy/tun.hh"
-#include "proxy/verdict.hh"
+#include "proxy/tun/link_sender.hh"
+#include "proxy/tun/tun.hh"
 
 #include <cstddef>
 #include <cstdint>

@@ -7,15 +7,15 @@
 // link and, where the other end is on the same machine, runs the receiver's stack and wakes its
 // process, all on our account. See link_sender.hh for the way past the host's routing.
 
-#include "core/address.hh"
-#include "core/bytes.hh"
-#include "core/clock.hh"
-#include "proxy/delay.hh"
-#include "proxy/delay_line.hh"
-#include "proxy/link_sender.hh"
-#include "proxy/rewrite.hh"
+#include "core/base/address.hh"
+#include "core/base/bytes.hh"
+#include "core/base/clock.hh"
+#include "proxy/delay/delay.hh"
+#include "proxy/delay/delay_line.hh"
+#include "proxy/rewrite/rewrite.hh"
 #include "proxy/statistics.hh"
-#include "proxy/tun.hh"
+#include "proxy/tun/link_sender.hh"
+#include "proxy/tun/tun.hh"
 
 #include <cstdint>
 #include <optional>

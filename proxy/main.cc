@@ -1,6 +1,6 @@
 // reprise-proxy: `resolver` and `meta` rewrite addresses on either side, `delay` only delays.
-#include "core/command_line.hh"
-#include "core/log.hh"
+#include "core/base/command_line.hh"
+#include "core/base/log.hh"
 #include "proxy/options.hh"
 #include "proxy/process.hh"
 

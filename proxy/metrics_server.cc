@@ -1,8 +1,8 @@
 #include "proxy/metrics_server.hh"
 
-#include "core/address.hh"
-#include "core/error.hh"
-#include "core/fd.hh"
+#include "core/base/address.hh"
+#include "core/base/error.hh"
+#include "core/base/fd.hh"
 
 #include <fmt/format.h>
 

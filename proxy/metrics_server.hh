@@ -1,8 +1,8 @@
 #pragma once
 // A single page over HTTP for Prometheus, served between packets: nothing here ever waits.
 
-#include "core/address.hh"
-#include "core/fd.hh"
+#include "core/base/address.hh"
+#include "core/base/fd.hh"
 
 #include <deque>
 #include <functional>

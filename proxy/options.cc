@@ -1,10 +1,10 @@
 #include "proxy/options.hh"
 
-#include "core/command_line.hh"
-#include "core/error.hh"
-#include "proxy/delay.hh"
-#include "proxy/delay_options.hh"
-#include "proxy/rewrite.hh"
+#include "core/base/command_line.hh"
+#include "core/base/error.hh"
+#include "proxy/delay/delay.hh"
+#include "proxy/delay/delay_options.hh"
+#include "proxy/rewrite/rewrite.hh"
 
 #include <memory>
 

@@ -1,8 +1,8 @@
 #pragma once
 // The command line of reprise-proxy.
 
-#include "proxy/delay.hh"
-#include "proxy/delay_options.hh"
+#include "proxy/delay/delay.hh"
+#include "proxy/delay/delay_options.hh"
 #include "proxy/process.hh"
 
 #include <memory>

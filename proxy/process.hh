@@ -1,8 +1,8 @@
 #pragma once
 // The proxy as a process: what it asks of the host, when it wakes up, how it ends.
 
-#include "proxy/delay.hh"
-#include "proxy/rewrite.hh"
+#include "proxy/delay/delay.hh"
+#include "proxy/rewrite/rewrite.hh"
 
 #include <memory>
 #include <string>

@@ -1,10 +1,10 @@
 #include "proxy/statistics.hh"
 
-#include "core/address.hh"
-#include "core/clock.hh"
-#include "proxy/delay_error.hh"
-#include "proxy/rewrite.hh"
-#include "proxy/verdict.hh"
+#include "core/base/address.hh"
+#include "core/base/clock.hh"
+#include "proxy/delay/delay_error.hh"
+#include "proxy/rewrite/rewrite.hh"
+#include "proxy/rewrite/verdict.hh"
 
 #include <fmt/format.h>
 

@@ -1,11 +1,11 @@
 #pragma once
 // What a proxy has counted, and the two forms in which it tells of it.
 
-#include "core/address.hh"
-#include "core/clock.hh"
-#include "proxy/delay_error.hh"
-#include "proxy/rewrite.hh"
-#include "proxy/verdict.hh"
+#include "core/base/address.hh"
+#include "core/base/clock.hh"
+#include "proxy/delay/delay_error.hh"
+#include "proxy/rewrite/rewrite.hh"
+#include "proxy/rewrite/verdict.hh"
 
 #include <array>
 #include <cstddef>

@@ -1,10 +1,10 @@
-#include "core/address.hh"
-#include "core/error.hh"
+#include "core/base/address.hh"
+#include "core/base/error.hh"
 #include "proxy/metrics_server.hh"
-#include "proxy/rewrite.hh"
+#include "proxy/rewrite/rewrite.hh"
+#include "proxy/rewrite/verdict.hh"
 #include "proxy/statistics.hh"
-#include "proxy/tun.hh"
-#include "proxy/verdict.hh"
+#include "proxy/tun/tun.hh"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

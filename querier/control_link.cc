@@ -1,8 +1,8 @@
 #include "querier/control_link.hh"
 
-#include "core/fd.hh"
-#include "core/frame.hh"
-#include "core/replay.pb.h"
+#include "core/base/fd.hh"
+#include "core/wire/frame.hh"
+#include "core/wire/replay.pb.h"
 
 #include <cerrno>
 #include <cstddef>

@@ -1,9 +1,9 @@
 #pragma once
 // The way to the parent, the host's distributor.
 
-#include "core/fd.hh"
-#include "core/frame.hh"
-#include "core/replay.pb.h"
+#include "core/base/fd.hh"
+#include "core/wire/frame.hh"
+#include "core/wire/replay.pb.h"
 
 #include <cstddef>
 #include <cstdint>

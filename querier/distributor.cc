@@ -1,19 +1,19 @@
 #include "querier/distributor.hh"
 
-#include "core/address.hh"
-#include "core/bytes.hh"
-#include "core/clock.hh"
-#include "core/credit.hh"
-#include "core/error.hh"
-#include "core/frame.hh"
-#include "core/log.hh"
-#include "core/record.hh"
-#include "core/replay.pb.h"
+#include "core/base/address.hh"
+#include "core/base/bytes.hh"
+#include "core/base/clock.hh"
+#include "core/base/error.hh"
+#include "core/base/log.hh"
 #include "core/tree/block_frame.hh"
 #include "core/tree/event_loop.hh"
 #include "core/tree/fanout.hh"
 #include "core/tree/host_facts.hh"
 #include "core/tree/link.hh"
+#include "core/wire/credit.hh"
+#include "core/wire/frame.hh"
+#include "core/wire/record.hh"
+#include "core/wire/replay.pb.h"
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>

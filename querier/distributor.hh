@@ -6,14 +6,14 @@
 // Blocks that come before Start are kept (bounded by the credit we gave) so that the heavy sources
 // of the first window can be placed; after Start they pass straight through.
 
-#include "core/address.hh"
-#include "core/bytes.hh"
-#include "core/clock.hh"
-#include "core/credit.hh"
-#include "core/replay.pb.h"
+#include "core/base/address.hh"
+#include "core/base/bytes.hh"
+#include "core/base/clock.hh"
 #include "core/tree/fanout.hh"
 #include "core/tree/staging.hh"
 #include "core/tree/tls.hh"
+#include "core/wire/credit.hh"
+#include "core/wire/replay.pb.h"
 
 #include <cstdint>
 #include <memory>

@@ -1,6 +1,6 @@
-#include "core/clock.hh"
-#include "core/error.hh"
-#include "core/fd.hh"
+#include "core/base/clock.hh"
+#include "core/base/error.hh"
+#include "core/base/fd.hh"
 #include "querier/distributor.hh"
 
 #include <fmt/format.h>

@@ -1,13 +1,13 @@
 #include "querier/kernel_network.hh"
 
-#include "core/clock.hh"
-#include "core/error.hh"
-#include "querier/addresses_path.hh"
-#include "querier/network.hh"
+#include "core/base/clock.hh"
+#include "core/base/error.hh"
+#include "querier/network/network.hh"
+#include "querier/network/replay_options.hh"
 #include "querier/packet/packet_path.hh"
-#include "querier/ports_path.hh"
-#include "querier/replay_options.hh"
-#include "querier/transport.hh"
+#include "querier/sockets/transport.hh"
+#include "querier/udp/addresses_path.hh"
+#include "querier/udp/ports_path.hh"
 
 #include <memory>
 #include <time.h> // NOLINT(modernize-deprecated-headers): clock_nanosleep is POSIX

@@ -1,9 +1,9 @@
 #pragma once
 // The network as the kernel gives it.
 
-#include "core/clock.hh"
-#include "querier/network.hh"
-#include "querier/poller.hh"
+#include "core/base/clock.hh"
+#include "querier/network/network.hh"
+#include "querier/sockets/poller.hh"
 
 #include <memory>
 #include <optional>

@@ -1,8 +1,8 @@
 // reprise-querier: `distribute` runs a host's queriers, `query` is one of them.
-#include "core/address.hh"
-#include "core/command_line.hh"
-#include "core/error.hh"
-#include "core/log.hh"
+#include "core/base/address.hh"
+#include "core/base/command_line.hh"
+#include "core/base/error.hh"
+#include "core/base/log.hh"
 #include "querier/distributor.hh"
 #include "querier/options.hh"
 #include "querier/process.hh"

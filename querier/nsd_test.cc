@@ -1,8 +1,8 @@
 // The querier process against a real NSD on loopback, in an own network namespace.
-#include "core/clock.hh"
-#include "core/query.hh"
-#include "core/replay.pb.h"
-#include "core/result_file.hh"
+#include "core/base/clock.hh"
+#include "core/wire/query.hh"
+#include "core/wire/replay.pb.h"
+#include "core/wire/result_file.hh"
 #include "querier/testing/messages.hh"
 #include "querier/testing/netns.hh"
 #include "querier/testing/nsd.hh"

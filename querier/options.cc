@@ -1,8 +1,8 @@
 #include "querier/options.hh"
 
-#include "core/clock.hh"
-#include "core/error.hh"
-#include "querier/source_prefix.hh"
+#include "core/base/clock.hh"
+#include "core/base/error.hh"
+#include "querier/network/source_prefix.hh"
 
 #include <fmt/format.h>
 

@@ -1,6 +1,6 @@
 #pragma once
-#include "core/clock.hh"
-#include "querier/source_prefix.hh"
+#include "core/base/clock.hh"
+#include "querier/network/source_prefix.hh"
 
 #include <optional>
 #include <string>

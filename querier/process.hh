@@ -2,15 +2,15 @@
 // The querier process: one thread between its parent (the host's distributor) and the server under
 // test.
 
-#include "core/clock.hh"
-#include "core/replay.pb.h"
+#include "core/base/clock.hh"
+#include "core/wire/replay.pb.h"
 #include "querier/control_link.hh"
-#include "querier/network.hh"
-#include "querier/replay_options.hh"
+#include "querier/network/network.hh"
+#include "querier/network/replay_options.hh"
+#include "querier/network/source_prefix.hh"
 #include "querier/replayer.hh"
-#include "querier/results.hh"
-#include "querier/source_prefix.hh"
-#include "querier/waiter.hh"
+#include "querier/results/results.hh"
+#include "querier/schedule/waiter.hh"
 
 #include <cstddef>
 #include <cstdint>

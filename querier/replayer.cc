@@ -1,25 +1,26 @@
 #include "querier/replayer.hh"
 
-#include "core/address.hh"
-#include "core/bytes.hh"
-#include "core/clock.hh"
-#include "core/credit.hh"
-#include "core/dns_message.hh"
-#include "core/query.hh"
-#include "core/result_file.hh"
-#include "querier/dependents.hh"
-#include "querier/hedges.hh"
-#include "querier/links.hh"
-#include "querier/matcher.hh"
-#include "querier/network.hh"
-#include "querier/poller.hh"
-#include "querier/replay_options.hh"
-#include "querier/results.hh"
-#include "querier/slots.hh"
-#include "querier/statistics.hh"
-#include "querier/stream_options.hh"
-#include "querier/transport.hh"
-#include "querier/waiter.hh"
+#include "core/base/address.hh"
+#include "core/base/bytes.hh"
+#include "core/base/clock.hh"
+#include "core/base/limits.hh"
+#include "core/dns/message.hh"
+#include "core/wire/credit.hh"
+#include "core/wire/query.hh"
+#include "core/wire/result_file.hh"
+#include "querier/network/network.hh"
+#include "querier/network/replay_options.hh"
+#include "querier/network/stream_options.hh"
+#include "querier/results/results.hh"
+#include "querier/results/statistics.hh"
+#include "querier/schedule/dependents.hh"
+#include "querier/schedule/hedges.hh"
+#include "querier/schedule/links.hh"
+#include "querier/schedule/matcher.hh"
+#include "querier/schedule/slots.hh"
+#include "querier/schedule/waiter.hh"
+#include "querier/sockets/poller.hh"
+#include "querier/sockets/transport.hh"
 
 #include <algorithm>
 #include <cstdint>
@@ -30,6 +31,9 @@
 #include <vector>
 
 namespace reprise::querier {
+
+static_assert(kMostPeers + 1 == kMostPaths);
+
 namespace {
 
 /// Between two looks at the schedule, so that a dead server's timeouts do not delay sending.

@@ -1,13 +1,13 @@
 // The sending half of the Replayer: from the backlog to the transports.
-#include "core/clock.hh"
-#include "core/query.hh"
-#include "core/result_file.hh"
-#include "querier/hedges.hh"
-#include "querier/links.hh"
+#include "core/base/clock.hh"
+#include "core/wire/query.hh"
+#include "core/wire/result_file.hh"
 #include "querier/replayer.hh"
-#include "querier/slots.hh"
-#include "querier/transport.hh"
-#include "querier/waiter.hh"
+#include "querier/schedule/hedges.hh"
+#include "querier/schedule/links.hh"
+#include "querier/schedule/slots.hh"
+#include "querier/schedule/waiter.hh"
+#include "querier/sockets/transport.hh"
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>

@@ -1,10 +1,10 @@
 // The querier process with queries that depend on each other: hedged pairs, and a
 // source's queries that wait.
-#include "core/bytes.hh"
-#include "core/clock.hh"
-#include "core/query.hh"
-#include "core/replay.pb.h"
-#include "core/result_file.hh"
+#include "core/base/bytes.hh"
+#include "core/base/clock.hh"
+#include "core/wire/query.hh"
+#include "core/wire/replay.pb.h"
+#include "core/wire/result_file.hh"
 #include "querier/testing/messages.hh"
 #include "querier/testing/modes.hh"
 #include "querier/testing/parent.hh"

@@ -155,7 +155,11 @@ def test_every_fault_of_the_table_has_its_test() -> None:
 
 @pytest.mark.parametrize(
     ("file", "begin"),
-    [("tally.cc", "kNames{"), ("dnstap_source.cc", "kNotes{"), ("cdns_message.hh", "kCdnsNotes{")],
+    [
+        ("reassembly/tally.cc", "kNames{"),
+        ("forms/dnstap/dnstap_source.cc", "kNotes{"),
+        ("forms/cdns/cdns_message.hh", "kCdnsNotes{"),
+    ],
 )
 def test_every_counter_of_the_reader_is_in_the_formats(file: str, begin: str) -> None:
     source = (ROOT / "core/trace" / file).read_text(encoding="utf-8")

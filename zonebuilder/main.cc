@@ -1,5 +1,5 @@
-#include "core/command_line.hh"
-#include "core/log.hh"
+#include "core/base/command_line.hh"
+#include "core/base/log.hh"
 #include "zonebuilder/plan_command.hh"
 
 namespace {

@@ -1,7 +1,7 @@
 #pragma once
 // `reprise-zonebuilder plan`: options as values, and the run.
 
-#include "zonebuilder/plan.hh"
+#include "zonebuilder/plan/plan.hh"
 
 #include <cstdint>
 #include <string>

@@ -1,6 +1,6 @@
-#include "core/address.hh"
-#include "core/error.hh"
-#include "zonebuilder/plan.hh"
+#include "core/base/address.hh"
+#include "core/base/error.hh"
+#include "zonebuilder/plan/plan.hh"
 #include "zonebuilder/plan_command.hh"
 
 #include <gmock/gmock.h>

@@ -1,15 +1,15 @@
 #pragma once
 // Small worlds for tests.
 
-#include "core/address.hh"
-#include "zonebuilder/address_book.hh"
-#include "zonebuilder/conflicts.hh"
-#include "zonebuilder/lame.hh"
-#include "zonebuilder/name.hh"
-#include "zonebuilder/serving.hh"
-#include "zonebuilder/zone.hh"
-#include "zonebuilder/zone_content.hh"
-#include "zonebuilder/zone_tree.hh"
+#include "core/base/address.hh"
+#include "zonebuilder/plan/address_book.hh"
+#include "zonebuilder/plan/conflicts.hh"
+#include "zonebuilder/plan/lame.hh"
+#include "zonebuilder/plan/serving.hh"
+#include "zonebuilder/zone/name.hh"
+#include "zonebuilder/zone/zone.hh"
+#include "zonebuilder/zone/zone_content.hh"
+#include "zonebuilder/zone/zone_tree.hh"
 
 #include <algorithm>
 #include <cstdlib>

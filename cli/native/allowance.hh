@@ -1,7 +1,7 @@
 #pragma once
 // Keeps work that may become dear within a share of one core.
 
-#include "core/clock.hh"
+#include "core/base/clock.hh"
 
 #include <algorithm>
 

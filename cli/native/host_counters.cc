@@ -1,6 +1,6 @@
 #include "cli/native/host_counters.hh"
 
-#include "core/fd.hh"
+#include "core/base/fd.hh"
 
 #include <algorithm>
 #include <array>

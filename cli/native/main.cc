@@ -1,11 +1,11 @@
 // reprise-sampler: samples the host it runs in (its network namespace and /proc) into a CSV file
 // until SIGTERM or SIGINT, on an absolute schedule, and once more at the end.
 #include "cli/native/sampler.hh"
-#include "core/clock.hh"
-#include "core/command_line.hh"
-#include "core/error.hh"
-#include "core/fd.hh"
-#include "core/log.hh"
+#include "core/base/clock.hh"
+#include "core/base/command_line.hh"
+#include "core/base/error.hh"
+#include "core/base/fd.hh"
+#include "core/base/log.hh"
 
 #include <fmt/format.h>
 

@@ -3,8 +3,8 @@
 #include "cli/native/host_counters.hh"
 #include "cli/native/process_tree.hh"
 #include "cli/native/tcp_states.hh"
-#include "core/clock.hh"
-#include "core/error.hh"
+#include "core/base/clock.hh"
+#include "core/base/error.hh"
 
 #include <fmt/format.h>
 

@@ -4,7 +4,7 @@
 #include "cli/native/allowance.hh"
 #include "cli/native/process_tree.hh"
 #include "cli/native/tcp_states.hh"
-#include "core/clock.hh"
+#include "core/base/clock.hh"
 
 #include <cstdint>
 #include <string>

@@ -4,10 +4,10 @@
 #include "cli/native/sampler.hh"
 #include "cli/native/sock_diag.hh"
 #include "cli/native/tcp_states.hh"
-#include "core/bytes.hh"
-#include "core/clock.hh"
-#include "core/error.hh"
-#include "core/fd.hh"
+#include "core/base/bytes.hh"
+#include "core/base/clock.hh"
+#include "core/base/error.hh"
+#include "core/base/fd.hh"
 
 #include <gtest/gtest.h>
 

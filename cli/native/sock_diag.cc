@@ -1,8 +1,8 @@
 #include "cli/native/sock_diag.hh"
 
-#include "core/bytes.hh"
-#include "core/error.hh"
-#include "core/fd.hh"
+#include "core/base/bytes.hh"
+#include "core/base/error.hh"
+#include "core/base/fd.hh"
 
 #include <algorithm>
 #include <cerrno>

@@ -1,8 +1,8 @@
 #pragma once
 // Counts of TCP sockets by state, asked of the kernel over netlink (sock_diag(7)).
 
-#include "core/bytes.hh"
-#include "core/fd.hh"
+#include "core/base/bytes.hh"
+#include "core/base/fd.hh"
 
 #include <array>
 #include <cstdint>

@@ -2,7 +2,7 @@
 
 #include "cli/native/host_counters.hh"
 #include "cli/native/sock_diag.hh"
-#include "core/clock.hh"
+#include "core/base/clock.hh"
 
 #include <algorithm>
 #include <cstdint>

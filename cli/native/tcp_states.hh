@@ -12,7 +12,7 @@
 #include "cli/native/allowance.hh"
 #include "cli/native/host_counters.hh"
 #include "cli/native/sock_diag.hh"
-#include "core/clock.hh"
+#include "core/base/clock.hh"
 
 #include <cstdint>
 

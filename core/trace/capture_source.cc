@@ -1,10 +1,10 @@
 #include "core/trace/capture_source.hh"
 
-#include "core/trace/assembler.hh"
-#include "core/trace/message_source.hh"
-#include "core/trace/packet.hh"
+#include "core/trace/capture/source.hh"
+#include "core/trace/forms/message_source.hh"
 #include "core/trace/reader.hh"
-#include "core/trace/source.hh"
+#include "core/trace/reassembly/assembler.hh"
+#include "core/trace/reassembly/packet.hh"
 
 #include <cstdint>
 #include <memory>

@@ -1,9 +1,9 @@
 #pragma once
 // Captures: packets from libtrace or libpcap, put together by the Assembler.
 
-#include "core/trace/message_source.hh"
+#include "core/trace/capture/source.hh"
+#include "core/trace/forms/message_source.hh"
 #include "core/trace/reader.hh"
-#include "core/trace/source.hh"
 
 #include <memory>
 

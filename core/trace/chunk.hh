@@ -2,11 +2,11 @@
 // A run of one file's packets or messages on their way to the merge: decoded as far as that goes
 // without knowing other packets, with memory of their own.
 
-#include "core/bytes.hh"
-#include "core/clock.hh"
-#include "core/trace/packet.hh"
+#include "core/base/bytes.hh"
+#include "core/base/clock.hh"
 #include "core/trace/reader.hh"
-#include "core/trace/tally.hh"
+#include "core/trace/reassembly/packet.hh"
+#include "core/trace/reassembly/tally.hh"
 
 #include <algorithm>
 #include <cstddef>

@@ -1,10 +1,10 @@
 #include "core/trace/chunk_reader.hh"
 
 #include "core/trace/chunk.hh"
-#include "core/trace/datagrams.hh"
 #include "core/trace/opened.hh"
-#include "core/trace/packet.hh"
 #include "core/trace/reader.hh"
+#include "core/trace/reassembly/datagrams.hh"
+#include "core/trace/reassembly/packet.hh"
 
 #include <algorithm>
 #include <cstdint>

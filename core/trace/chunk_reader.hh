@@ -2,12 +2,12 @@
 // A file or pipe, chunk by chunk. Chunks of different files may be read by different threads at the
 // same time.
 
-#include "core/clock.hh"
+#include "core/base/clock.hh"
 #include "core/trace/chunk.hh"
-#include "core/trace/datagrams.hh"
 #include "core/trace/opened.hh"
-#include "core/trace/packet.hh"
 #include "core/trace/reader.hh"
+#include "core/trace/reassembly/datagrams.hh"
+#include "core/trace/reassembly/packet.hh"
 
 #include <cstdint>
 #include <limits>

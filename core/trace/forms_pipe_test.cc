@@ -1,11 +1,11 @@
 // The forms through pipes whose writer waits between rows, and through every compression.
-#include "core/error.hh"
-#include "core/fd.hh"
+#include "core/base/error.hh"
+#include "core/base/fd.hh"
+#include "core/trace/forms/stream/stream_form.hh"
+#include "core/trace/forms/text/text_form.hh"
 #include "core/trace/reader.hh"
-#include "core/trace/stream_form.hh"
 #include "core/trace/test_forms.hh"
 #include "core/trace/test_packets.hh"
-#include "core/trace/text_form.hh"
 
 #include <archive.h>
 #include <archive_entry.h>

@@ -1,6 +1,6 @@
 #include "core/trace/live_reader.hh"
 
-#include "core/clock.hh"
+#include "core/base/clock.hh"
 #include "core/trace/chunk.hh"
 #include "core/trace/chunk_reader.hh"
 #include "core/trace/reader.hh"

@@ -1,7 +1,7 @@
 #pragma once
 // A pipe that may stand still for a while: what has come is handed on all the same.
 
-#include "core/clock.hh"
+#include "core/base/clock.hh"
 #include "core/trace/chunk.hh"
 #include "core/trace/chunk_reader.hh"
 #include "core/trace/reader.hh"

@@ -2,7 +2,7 @@
 
 #include "core/trace/chunk.hh"
 #include "core/trace/reader.hh"
-#include "core/trace/tally.hh"
+#include "core/trace/reassembly/tally.hh"
 
 #include <cstddef>
 #include <cstdint>

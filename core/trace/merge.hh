@@ -10,10 +10,10 @@
 // A file is wanted only when the merge has come to its first time, so that of thousands of rotated
 // files few are open.
 
-#include "core/clock.hh"
-#include "core/trace/assembler.hh"
+#include "core/base/clock.hh"
 #include "core/trace/chunk.hh"
 #include "core/trace/reader.hh"
+#include "core/trace/reassembly/assembler.hh"
 
 #include <cstddef>
 #include <cstdint>

@@ -1,9 +1,9 @@
 #pragma once
 // Opening a trace of any form without deciding yet who puts the packets of a capture together.
 
-#include "core/trace/message_source.hh"
+#include "core/trace/capture/source.hh"
+#include "core/trace/forms/message_source.hh"
 #include "core/trace/reader.hh"
-#include "core/trace/source.hh"
 
 #include <memory>
 #include <string>

@@ -1,11 +1,11 @@
 // Whole files through both backends: formats, byte orders, compression, and everything that can be
 // wrong with a file.
-#include "core/clock.hh"
-#include "core/fd.hh"
-#include "core/query.hh"
+#include "core/base/clock.hh"
+#include "core/base/fd.hh"
 #include "core/trace/reader.hh"
 #include "core/trace/test_compress.hh"
 #include "core/trace/test_packets.hh"
+#include "core/wire/query.hh"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,12 +1,12 @@
 #pragma once
 // Packets in, ids of messages out: for the tests of fragments and TCP streams.
 
-#include "core/bytes.hh"
-#include "core/clock.hh"
-#include "core/trace/assembler.hh"
-#include "core/trace/packet.hh"
+#include "core/base/bytes.hh"
+#include "core/base/clock.hh"
 #include "core/trace/reader.hh"
-#include "core/trace/tally.hh"
+#include "core/trace/reassembly/assembler.hh"
+#include "core/trace/reassembly/packet.hh"
+#include "core/trace/reassembly/tally.hh"
 #include "core/trace/test_packets.hh"
 
 #include <algorithm>

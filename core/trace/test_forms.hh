@@ -2,12 +2,12 @@
 // For tests of the forms that hold queries: messages of every kind, files of a test's own, and all
 // that is read of one.
 
-#include "core/address.hh"
-#include "core/query.hh"
+#include "core/base/address.hh"
+#include "core/trace/forms/stream/stream_form.hh"
+#include "core/trace/forms/text/text_form.hh"
 #include "core/trace/reader.hh"
-#include "core/trace/stream_form.hh"
 #include "core/trace/test_packets.hh"
-#include "core/trace/text_form.hh"
+#include "core/wire/query.hh"
 
 #include <algorithm>
 #include <cstdint>

@@ -1,6 +1,6 @@
 #include "core/trace/test_packets.hh"
 
-#include "core/address.hh"
+#include "core/base/address.hh"
 
 #include <algorithm>
 #include <cstddef>

@@ -1,8 +1,8 @@
 #pragma once
 // Hand-made packets for the tests of this folder.
 
-#include "core/address.hh"
-#include "core/bytes.hh"
+#include "core/base/address.hh"
+#include "core/base/bytes.hh"
 
 #include <cstdint>
 #include <string>

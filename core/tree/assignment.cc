@@ -1,6 +1,6 @@
 #include "core/tree/assignment.hh"
 
-#include "core/address.hh"
+#include "core/base/address.hh"
 
 #include <xxhash.h>
 

@@ -8,7 +8,7 @@
 // first on the least loaded child, before anything is sent. The table is bounded and the result
 // depends on the trace and the children's names only.
 
-#include "core/address.hh"
+#include "core/base/address.hh"
 
 #include <cstdint>
 #include <string>

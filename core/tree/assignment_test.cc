@@ -1,4 +1,4 @@
-#include "core/address.hh"
+#include "core/base/address.hh"
 #include "core/tree/assignment.hh"
 
 #include <gtest/gtest.h>

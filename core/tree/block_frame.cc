@@ -1,6 +1,6 @@
 #include "core/tree/block_frame.hh"
 
-#include "core/bytes.hh"
+#include "core/base/bytes.hh"
 
 #include <algorithm>
 #include <array>

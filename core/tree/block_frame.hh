@@ -3,9 +3,9 @@
 // What is written is what protobuf would write, and anything else that means the same is still read
 // by protobuf (view_block() yields nothing).
 
-#include "core/bytes.hh"
-#include "core/credit.hh"
-#include "core/frame.hh"
+#include "core/base/bytes.hh"
+#include "core/wire/credit.hh"
+#include "core/wire/frame.hh"
 
 #include <cstddef>
 #include <cstdint>

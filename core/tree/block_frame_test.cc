@@ -1,8 +1,8 @@
-#include "core/bytes.hh"
-#include "core/credit.hh"
-#include "core/frame.hh"
-#include "core/replay.pb.h"
+#include "core/base/bytes.hh"
 #include "core/tree/block_frame.hh"
+#include "core/wire/credit.hh"
+#include "core/wire/frame.hh"
+#include "core/wire/replay.pb.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 #include "core/tree/clock_offset.hh"
 
-#include "core/clock.hh"
+#include "core/base/clock.hh"
 
 #include <algorithm>
 

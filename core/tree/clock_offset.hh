@@ -3,7 +3,7 @@
 // asymmetry, so it says most (the filter of NTP, RFC 5905 section 10). Its error is at most half
 // its round trip.
 
-#include "core/clock.hh"
+#include "core/base/clock.hh"
 
 #include <vector>
 

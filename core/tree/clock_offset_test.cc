@@ -1,4 +1,4 @@
-#include "core/clock.hh"
+#include "core/base/clock.hh"
 #include "core/tree/clock_offset.hh"
 
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
 #include "core/tree/event_loop.hh"
 
-#include "core/clock.hh"
-#include "core/error.hh"
+#include "core/base/clock.hh"
+#include "core/base/error.hh"
 
 #include <event2/event.h>
 

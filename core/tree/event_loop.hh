@@ -2,7 +2,7 @@
 // Owning wrappers around libevent. The loop uses precise timers and no cached time: libevent's
 // defaults are as coarse as the kernel's tick (4 ms).
 
-#include "core/clock.hh"
+#include "core/base/clock.hh"
 
 #include <functional>
 #include <memory>

@@ -8,17 +8,17 @@
 // they are counted, never given to another, because a source keeps its child.
 //
 // A close (RecordView::is_close()) goes to the child of its source and takes credit like a query,
-// but is in no count of queries. Credit is in records and in their bytes (core/credit.hh).
+// but is in no count of queries. Credit is in records and in their bytes (core/wire/credit.hh).
 
-#include "core/address.hh"
-#include "core/clock.hh"
-#include "core/credit.hh"
-#include "core/record.hh"
+#include "core/base/address.hh"
+#include "core/base/clock.hh"
 #include "core/tree/assignment.hh"
 #include "core/tree/block_frame.hh"
 #include "core/tree/clock_offset.hh"
 #include "core/tree/event_loop.hh"
 #include "core/tree/link.hh"
+#include "core/wire/credit.hh"
+#include "core/wire/record.hh"
 
 #include <cstdint>
 #include <deque>

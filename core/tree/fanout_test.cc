@@ -1,16 +1,16 @@
 // A parent with real links over socket pairs; the children are played by the test in the same loop.
-#include "core/address.hh"
-#include "core/clock.hh"
-#include "core/credit.hh"
-#include "core/fd.hh"
-#include "core/frame.hh"
-#include "core/query.hh"
-#include "core/record.hh"
-#include "core/replay.pb.h"
+#include "core/base/address.hh"
+#include "core/base/clock.hh"
+#include "core/base/fd.hh"
 #include "core/tree/event_loop.hh"
 #include "core/tree/fanout.hh"
 #include "core/tree/host_facts.hh"
 #include "core/tree/link.hh"
+#include "core/wire/credit.hh"
+#include "core/wire/frame.hh"
+#include "core/wire/query.hh"
+#include "core/wire/record.hh"
+#include "core/wire/replay.pb.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 #include "core/tree/host_facts.hh"
 
-#include "core/replay.pb.h"
+#include "core/wire/replay.pb.h"
 
 #include <fstream>
 #include <string>

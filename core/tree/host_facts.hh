@@ -1,5 +1,5 @@
 #pragma once
-#include "core/replay.pb.h"
+#include "core/wire/replay.pb.h"
 
 namespace reprise::tree {
 

@@ -1,15 +1,15 @@
 #include "core/tree/link.hh"
 
-#include "core/address.hh"
-#include "core/bytes.hh"
-#include "core/clock.hh"
-#include "core/error.hh"
-#include "core/fd.hh"
-#include "core/frame.hh"
-#include "core/replay.pb.h"
+#include "core/base/address.hh"
+#include "core/base/bytes.hh"
+#include "core/base/clock.hh"
+#include "core/base/error.hh"
+#include "core/base/fd.hh"
 #include "core/tree/block_frame.hh"
 #include "core/tree/event_loop.hh"
 #include "core/tree/tls.hh"
+#include "core/wire/frame.hh"
+#include "core/wire/replay.pb.h"
 
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>

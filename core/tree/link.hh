@@ -2,13 +2,13 @@
 // One neighbour in the tree: frames both ways over a socket pair (distributor and its queriers) or
 // TCP with mutual TLS.
 
-#include "core/address.hh"
-#include "core/bytes.hh"
-#include "core/fd.hh"
-#include "core/frame.hh"
+#include "core/base/address.hh"
+#include "core/base/bytes.hh"
+#include "core/base/fd.hh"
 #include "core/tree/block_frame.hh"
 #include "core/tree/event_loop.hh"
 #include "core/tree/tls.hh"
+#include "core/wire/frame.hh"
 
 #include <functional>
 #include <memory>

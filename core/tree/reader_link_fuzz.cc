@@ -1,10 +1,10 @@
 // What a neighbor sends on a control connection, whole and then closed: frames and blocks until it
 // is refused or ends, and exactly one end.
-#include "core/fd.hh"
-#include "core/replay.pb.h"
+#include "core/base/fd.hh"
 #include "core/tree/block_frame.hh"
 #include "core/tree/event_loop.hh"
 #include "core/tree/link.hh"
+#include "core/wire/replay.pb.h"
 
 #include <event2/event.h>
 

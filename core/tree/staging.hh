@@ -2,8 +2,8 @@
 // Records that wait for the start, in pieces, so that each is freed when it has been handed on:
 // the first window may be hundreds of megabytes.
 
-#include "core/bytes.hh"
-#include "core/frame.hh"
+#include "core/base/bytes.hh"
+#include "core/wire/frame.hh"
 
 #include <algorithm>
 #include <cstddef>

@@ -1,6 +1,6 @@
-#include "core/bytes.hh"
-#include "core/frame.hh"
+#include "core/base/bytes.hh"
 #include "core/tree/staging.hh"
+#include "core/wire/frame.hh"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 #include "core/tree/tls.hh"
 
-#include "core/error.hh"
+#include "core/base/error.hh"
 
 #include <openssl/err.h>
 #include <openssl/prov_ssl.h>

@@ -1,13 +1,13 @@
 #pragma once
 // Rules made as the command line makes them, and run over a trace made by hand.
 
-#include "core/address.hh"
-#include "core/clock.hh"
-#include "core/query.hh"
-#include "mutator/batch.hh"
-#include "mutator/rules/arguments.hh"
-#include "mutator/rules/catalogue.hh"
-#include "mutator/rules/rule.hh"
+#include "core/base/address.hh"
+#include "core/base/clock.hh"
+#include "core/wire/query.hh"
+#include "mutator/rules/engine/arguments.hh"
+#include "mutator/rules/engine/batch.hh"
+#include "mutator/rules/engine/catalogue.hh"
+#include "mutator/rules/engine/rule.hh"
 #include "mutator/test_support.hh"
 
 #include <algorithm>

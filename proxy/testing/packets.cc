@@ -1,7 +1,7 @@
 #include "proxy/testing/packets.hh"
 
-#include "core/address.hh"
-#include "core/bytes.hh"
+#include "core/base/address.hh"
+#include "core/base/bytes.hh"
 
 #include <algorithm>
 #include <cstddef>

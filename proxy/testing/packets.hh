@@ -2,8 +2,8 @@
 // Packets for the tests, and their checksums computed from scratch: nothing here is shared with the
 // rewriting.
 
-#include "core/address.hh"
-#include "core/bytes.hh"
+#include "core/base/address.hh"
+#include "core/base/bytes.hh"
 
 #include <cstdint>
 #include <string_view>

@@ -1,14 +1,14 @@
 // reprise-packet-check: tries, in a network namespace of its own, what source mode "packet" needs,
 // and says in one line which way of receiving this kernel and user allow: "xdp", "ring REASON" or
 // "none REASON". Exit status 0 in all three cases. `reprise doctor` asks it.
-#include "core/address.hh"
-#include "core/error.hh"
-#include "core/log.hh"
+#include "core/base/address.hh"
+#include "core/base/error.hh"
+#include "core/base/log.hh"
 #include "querier/packet/frame_ring.hh"
 #include "querier/packet/packet_sender.hh"
 #include "querier/packet/route.hh"
 #include "querier/packet/xdp_receiver.hh"
-#include "querier/transport.hh"
+#include "querier/sockets/transport.hh"
 
 #include <fmt/format.h>
 

@@ -3,7 +3,7 @@
 // depend on byte order as long as words are read and the result is written in the same one, so all
 // is in host order as loaded.
 
-#include "core/bytes.hh"
+#include "core/base/bytes.hh"
 
 #include <cstddef>
 #include <cstdint>

@@ -1,7 +1,7 @@
 #include "querier/packet/filter.hh"
 
-#include "core/address.hh"
-#include "querier/transport.hh"
+#include "core/base/address.hh"
+#include "querier/sockets/transport.hh"
 
 #include <arpa/inet.h>
 #include <cstddef>

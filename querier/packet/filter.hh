@@ -1,7 +1,7 @@
 #pragma once
 // Which frames a packet socket hands over: a classic BPF program, pure.
 
-#include "querier/transport.hh"
+#include "querier/sockets/transport.hh"
 
 #include <linux/filter.h>
 #include <vector>

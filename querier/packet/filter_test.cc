@@ -1,10 +1,10 @@
 // The filter of replies, run by the kernel on a pair of local sockets.
-#include "core/address.hh"
-#include "core/error.hh"
-#include "core/fd.hh"
+#include "core/base/address.hh"
+#include "core/base/error.hh"
+#include "core/base/fd.hh"
 #include "core/trace/test_packets.hh"
 #include "querier/packet/filter.hh"
-#include "querier/transport.hh"
+#include "querier/sockets/transport.hh"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 #include "querier/packet/frame.hh"
 
-#include "core/address.hh"
-#include "core/bytes.hh"
+#include "core/base/address.hh"
+#include "core/base/bytes.hh"
 #include "querier/packet/checksum.hh"
 
 #include <algorithm>

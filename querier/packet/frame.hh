@@ -1,8 +1,8 @@
 #pragma once
 // Queries as Ethernet frames: pure, bytes in and bytes out.
 
-#include "core/address.hh"
-#include "core/bytes.hh"
+#include "core/base/address.hh"
+#include "core/base/bytes.hh"
 #include "querier/packet/checksum.hh"
 
 #include <array>

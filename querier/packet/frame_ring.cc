@@ -1,10 +1,10 @@
 #include "querier/packet/frame_ring.hh"
 
-#include "core/clock.hh"
-#include "core/error.hh"
+#include "core/base/clock.hh"
+#include "core/base/error.hh"
 #include "querier/packet/filter.hh"
 #include "querier/packet/route.hh"
-#include "querier/transport.hh"
+#include "querier/sockets/transport.hh"
 
 #include <algorithm>
 #include <arpa/inet.h>

@@ -2,10 +2,10 @@
 // Frames that reach this host's stack, from a ring shared with the kernel (TPACKET_V2). The stack
 // gets its copy all the same.
 
-#include "core/clock.hh"
-#include "core/fd.hh"
+#include "core/base/clock.hh"
+#include "core/base/fd.hh"
 #include "querier/packet/route.hh"
-#include "querier/transport.hh"
+#include "querier/sockets/transport.hh"
 
 #include <cstddef>
 #include <cstdint>

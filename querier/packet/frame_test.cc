@@ -1,6 +1,6 @@
 // Frames against bytes worked out by a program that shares no code with this one.
-#include "core/address.hh"
-#include "core/bytes.hh"
+#include "core/base/address.hh"
+#include "core/base/bytes.hh"
 #include "core/trace/test_packets.hh"
 #include "querier/packet/checksum.hh"
 #include "querier/packet/frame.hh"

@@ -1,8 +1,8 @@
 #include "querier/packet/netlink.hh"
 
-#include "core/bytes.hh"
-#include "core/error.hh"
-#include "core/fd.hh"
+#include "core/base/bytes.hh"
+#include "core/base/error.hh"
+#include "core/base/fd.hh"
 
 #include <algorithm>
 #include <array>

@@ -1,9 +1,9 @@
 #pragma once
 // Questions to the kernel's routing tables (rtnetlink), answered at once.
 
-#include "core/address.hh"
-#include "core/bytes.hh"
-#include "core/fd.hh"
+#include "core/base/address.hh"
+#include "core/base/bytes.hh"
+#include "core/base/fd.hh"
 
 #include <array>
 #include <cstddef>

@@ -10,9 +10,9 @@
 //
 // One querier a host and interface: two could not tell their replies apart.
 
-#include "core/address.hh"
-#include "core/clock.hh"
-#include "core/fd.hh"
+#include "core/base/address.hh"
+#include "core/base/clock.hh"
+#include "core/base/fd.hh"
 #include "querier/packet/frame.hh"
 #include "querier/packet/frame_ring.hh"
 #include "querier/packet/receive.h"
@@ -20,10 +20,10 @@
 #include "querier/packet/sender.hh"
 #include "querier/packet/unusual_replies.hh"
 #include "querier/packet/xdp_receiver.hh"
-#include "querier/slots.hh"
-#include "querier/stamps.hh"
-#include "querier/statistics.hh"
-#include "querier/transport.hh"
+#include "querier/results/statistics.hh"
+#include "querier/schedule/slots.hh"
+#include "querier/sockets/stamps.hh"
+#include "querier/sockets/transport.hh"
 
 #include <array>
 #include <cstddef>

@@ -1,9 +1,9 @@
 #include "querier/packet/packet_sender.hh"
 
-#include "core/error.hh"
+#include "core/base/error.hh"
 #include "querier/packet/frame.hh"
 #include "querier/packet/route.hh"
-#include "querier/transport.hh"
+#include "querier/sockets/transport.hh"
 
 #include <fmt/format.h>
 

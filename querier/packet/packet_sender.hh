@@ -1,5 +1,5 @@
 #pragma once
-#include "core/fd.hh"
+#include "core/base/fd.hh"
 #include "querier/packet/route.hh"
 #include "querier/packet/sender.hh"
 

@@ -1,10 +1,10 @@
 // Frames as a packet socket hands them over, each behind its length in two bytes, from whoever can
 // send to this host. No answer is from anybody but the server or larger than IP allows.
-#include "core/address.hh"
-#include "core/bytes.hh"
-#include "core/clock.hh"
+#include "core/base/address.hh"
+#include "core/base/bytes.hh"
+#include "core/base/clock.hh"
 #include "querier/packet/unusual_replies.hh"
-#include "querier/transport.hh"
+#include "querier/sockets/transport.hh"
 
 #include <algorithm>
 #include <cstddef>

@@ -1,9 +1,9 @@
 #include "querier/packet/route.hh"
 
-#include "core/address.hh"
-#include "core/bytes.hh"
-#include "core/clock.hh"
-#include "core/error.hh"
+#include "core/base/address.hh"
+#include "core/base/bytes.hh"
+#include "core/base/clock.hh"
+#include "core/base/error.hh"
 #include "querier/packet/frame.hh"
 #include "querier/packet/netlink.hh"
 

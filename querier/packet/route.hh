@@ -1,8 +1,8 @@
 #pragma once
 // Where frames to the server go: the outgoing interface, its hardware address, and the next hop's.
 
-#include "core/address.hh"
-#include "core/clock.hh"
+#include "core/base/address.hh"
+#include "core/base/clock.hh"
 #include "querier/packet/frame.hh"
 
 #include <cstdint>

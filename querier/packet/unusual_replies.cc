@@ -1,11 +1,11 @@
 #include "querier/packet/unusual_replies.hh"
 
-#include "core/address.hh"
-#include "core/clock.hh"
-#include "core/trace/fragments.hh"
-#include "core/trace/packet.hh"
+#include "core/base/address.hh"
+#include "core/base/clock.hh"
+#include "core/trace/reassembly/fragments.hh"
+#include "core/trace/reassembly/packet.hh"
 #include "querier/packet/frame_ring.hh"
-#include "querier/transport.hh"
+#include "querier/sockets/transport.hh"
 
 #include <cstddef>
 #include <netinet/in.h>

@@ -2,12 +2,12 @@
 // Replies as whole frames, whatever their shape: fragments, IP options, IPv6 extension headers. The
 // fast way takes only the plain ones.
 
-#include "core/address.hh"
-#include "core/clock.hh"
-#include "core/trace/fragments.hh"
-#include "core/trace/tally.hh"
+#include "core/base/address.hh"
+#include "core/base/clock.hh"
+#include "core/trace/reassembly/fragments.hh"
+#include "core/trace/reassembly/tally.hh"
 #include "querier/packet/frame_ring.hh"
-#include "querier/transport.hh"
+#include "querier/sockets/transport.hh"
 
 #include <cstddef>
 #include <cstdint>

@@ -1,8 +1,8 @@
-#include "core/address.hh"
-#include "core/clock.hh"
+#include "core/base/address.hh"
+#include "core/base/clock.hh"
 #include "core/trace/test_packets.hh"
 #include "querier/packet/unusual_replies.hh"
-#include "querier/transport.hh"
+#include "querier/sockets/transport.hh"
 
 #include <gtest/gtest.h>
 

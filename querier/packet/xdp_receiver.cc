@@ -1,12 +1,12 @@
 #include "querier/packet/xdp_receiver.hh"
 
-#include "core/address.hh"
-#include "core/error.hh"
-#include "core/fd.hh"
+#include "core/base/address.hh"
+#include "core/base/error.hh"
+#include "core/base/fd.hh"
 #include "packet_receive_bpf.hh"
 #include "querier/packet/receive.h"
 #include "querier/packet/route.hh"
-#include "querier/transport.hh"
+#include "querier/sockets/transport.hh"
 
 #include <fmt/format.h>
 

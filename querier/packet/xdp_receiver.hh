@@ -3,10 +3,10 @@
 // program is attached by a link that this process owns: whatever ends the process, the kernel takes
 // the program off the interface.
 
-#include "core/fd.hh"
+#include "core/base/fd.hh"
 #include "querier/packet/receive.h"
 #include "querier/packet/route.hh"
-#include "querier/transport.hh"
+#include "querier/sockets/transport.hh"
 
 #include <atomic>
 #include <cstddef>

@@ -1,12 +1,12 @@
 #include "querier/packet/xsk_sender.hh"
 
-#include "core/clock.hh"
-#include "core/error.hh"
-#include "core/fd.hh"
+#include "core/base/clock.hh"
+#include "core/base/error.hh"
+#include "core/base/fd.hh"
 #include "querier/packet/frame.hh"
 #include "querier/packet/route.hh"
 #include "querier/packet/sender.hh"
-#include "querier/transport.hh"
+#include "querier/sockets/transport.hh"
 
 #include <fmt/format.h>
 

@@ -8,7 +8,7 @@
 // ring of completions. The kernel reads the ring of frames only within our system call, so whatever
 // it has not consumed after one can be rewritten.
 
-#include "core/fd.hh"
+#include "core/base/fd.hh"
 #include "querier/packet/route.hh"
 #include "querier/packet/sender.hh"
 

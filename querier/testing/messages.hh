@@ -1,6 +1,6 @@
 #pragma once
-#include "core/bytes.hh"
-#include "core/query.hh"
+#include "core/base/bytes.hh"
+#include "core/wire/query.hh"
 
 #include <algorithm>
 #include <cstddef>

@@ -2,10 +2,10 @@
 // A querier process that is told what to play and how, in an own network namespace with every
 // source's address routed to it.
 
-#include "core/address.hh"
-#include "core/clock.hh"
-#include "core/query.hh"
-#include "core/replay.pb.h"
+#include "core/base/address.hh"
+#include "core/base/clock.hh"
+#include "core/wire/query.hh"
+#include "core/wire/replay.pb.h"
 #include "querier/testing/messages.hh"
 #include "querier/testing/netns.hh"
 #include "querier/testing/parent.hh"

@@ -1,7 +1,7 @@
 #include "querier/testing/netns.hh"
 
-#include "core/error.hh"
-#include "core/fd.hh"
+#include "core/base/error.hh"
+#include "core/base/fd.hh"
 
 #include <cerrno>
 #include <cstring>

@@ -1,12 +1,12 @@
 #include "querier/testing/parent.hh"
 
-#include "core/clock.hh"
-#include "core/credit.hh"
-#include "core/error.hh"
-#include "core/frame.hh"
-#include "core/query.hh"
-#include "core/record.hh"
-#include "core/replay.pb.h"
+#include "core/base/clock.hh"
+#include "core/base/error.hh"
+#include "core/wire/credit.hh"
+#include "core/wire/frame.hh"
+#include "core/wire/query.hh"
+#include "core/wire/record.hh"
+#include "core/wire/replay.pb.h"
 #include "querier/testing/messages.hh"
 
 #include <array>

@@ -2,11 +2,11 @@
 // Plays the distributor to a real querier process over a socket pair. Nothing here waits for luck:
 // every wait is for a condition and has a bound, after which the test fails.
 
-#include "core/credit.hh"
-#include "core/fd.hh"
-#include "core/frame.hh"
-#include "core/query.hh"
-#include "core/replay.pb.h"
+#include "core/base/fd.hh"
+#include "core/wire/credit.hh"
+#include "core/wire/frame.hh"
+#include "core/wire/query.hh"
+#include "core/wire/replay.pb.h"
 #include "querier/testing/result_reader.hh"
 
 #include <cstdint>

@@ -1,8 +1,8 @@
 #include "querier/testing/result_reader.hh"
 
-#include "core/bytes.hh"
-#include "core/error.hh"
-#include "core/result_file.hh"
+#include "core/base/bytes.hh"
+#include "core/base/error.hh"
+#include "core/wire/result_file.hh"
 
 #include <xxhash.h>
 

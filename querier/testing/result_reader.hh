@@ -1,7 +1,7 @@
 #pragma once
 // Reads .rq and .ra files back, checking everything a reader can check.
 
-#include "core/result_file.hh"
+#include "core/wire/result_file.hh"
 
 #include <cstdint>
 #include <string>

@@ -1,9 +1,9 @@
 #include "querier/testing/servers.hh"
 
-#include "core/address.hh"
-#include "core/clock.hh"
-#include "core/error.hh"
-#include "core/fd.hh"
+#include "core/base/address.hh"
+#include "core/base/clock.hh"
+#include "core/base/error.hh"
+#include "core/base/fd.hh"
 #include "querier/testing/messages.hh"
 
 #include <algorithm>

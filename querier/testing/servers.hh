@@ -2,10 +2,10 @@
 // The test servers: faults that a real server cannot be told to have, and what a test wants to know
 // of who asks. A thread each, on loopback, ended with the object.
 
-#include "core/address.hh"
-#include "core/bytes.hh"
-#include "core/clock.hh"
-#include "core/fd.hh"
+#include "core/base/address.hh"
+#include "core/base/bytes.hh"
+#include "core/base/clock.hh"
+#include "core/base/fd.hh"
 
 #include <array>
 #include <atomic>

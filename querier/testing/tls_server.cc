@@ -1,6 +1,6 @@
 #include "querier/testing/tls_server.hh"
 
-#include "core/bytes.hh"
+#include "core/base/bytes.hh"
 
 #include <openssl/asn1.h>
 #include <openssl/bio.h>

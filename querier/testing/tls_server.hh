@@ -1,7 +1,7 @@
 #pragma once
 // The server's side of TLS in memory, with a certificate of its own making.
 
-#include "core/bytes.hh"
+#include "core/base/bytes.hh"
 
 #include <openssl/ssl.h>
 #include <openssl/types.h>

@@ -1,8 +1,8 @@
 #include "querier/testing/wire.hh"
 
-#include "core/clock.hh"
-#include "core/error.hh"
-#include "core/fd.hh"
+#include "core/base/clock.hh"
+#include "core/base/error.hh"
+#include "core/base/fd.hh"
 #include "querier/testing/netns.hh"
 
 #include <arpa/inet.h>

@@ -2,7 +2,7 @@
 // A virtual wire in this network namespace with nobody at its other end but the test, which reads
 // the packets.
 
-#include "core/fd.hh"
+#include "core/base/fd.hh"
 
 #include <cstddef>
 #include <cstdint>

@@ -1,18 +1,18 @@
 // reprise-fuzz-inputs OUT FOLDER...: real traces and zones as inputs of the fuzz targets,
 // OUT/TARGET/HASH. What cannot be read is passed over.
-#include "core/bytes.hh"
-#include "core/error.hh"
-#include "core/frame.hh"
-#include "core/record.hh"
-#include "core/replay.pb.h"
-#include "core/trace/byte_stream.hh"
-#include "core/trace/cdns_source.hh"
-#include "core/trace/dnstap_source.hh"
+#include "core/base/bytes.hh"
+#include "core/base/error.hh"
+#include "core/trace/capture/byte_stream.hh"
+#include "core/trace/capture/source.hh"
+#include "core/trace/forms/cdns/cdns_source.hh"
+#include "core/trace/forms/dnstap/dnstap_source.hh"
+#include "core/trace/forms/text/text_form.hh"
 #include "core/trace/opened.hh"
-#include "core/trace/packet.hh"
-#include "core/trace/source.hh"
+#include "core/trace/reassembly/packet.hh"
 #include "core/trace/test_forms.hh"
-#include "core/trace/text_form.hh"
+#include "core/wire/frame.hh"
+#include "core/wire/record.hh"
+#include "core/wire/replay.pb.h"
 
 #include <fmt/format.h>
 #include <xxhash.h>

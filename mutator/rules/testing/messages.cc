@@ -1,15 +1,15 @@
 #include "mutator/rules/testing/messages.hh"
 
-#include "core/address.hh"
-#include "core/bytes.hh"
-#include "core/clock.hh"
-#include "core/dns_message.hh"
-#include "mutator/batch.hh"
-#include "mutator/random.hh"
-#include "mutator/rules/arguments.hh"
-#include "mutator/rules/catalogue.hh"
-#include "mutator/rules/rule.hh"
-#include "mutator/rules/values.hh"
+#include "core/base/address.hh"
+#include "core/base/bytes.hh"
+#include "core/base/clock.hh"
+#include "core/base/random.hh"
+#include "core/dns/message.hh"
+#include "mutator/rules/engine/arguments.hh"
+#include "mutator/rules/engine/batch.hh"
+#include "mutator/rules/engine/catalogue.hh"
+#include "mutator/rules/engine/rule.hh"
+#include "mutator/rules/engine/values.hh"
 
 #include <fmt/format.h>
 

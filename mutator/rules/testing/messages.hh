@@ -2,10 +2,10 @@
 // What the tests of rules on messages share: messages put together part by part, and rules run over
 // them.
 
-#include "core/address.hh"
-#include "core/bytes.hh"
-#include "mutator/batch.hh"
-#include "mutator/rules/rule.hh"
+#include "core/base/address.hh"
+#include "core/base/bytes.hh"
+#include "mutator/rules/engine/batch.hh"
+#include "mutator/rules/engine/rule.hh"
 
 #include <cstddef>
 #include <cstdint>
@@ -66,7 +66,7 @@ std::vector<Octets> run(Rule& rule, const std::vector<Octets>& messages, size_t 
 /// One message through a new rule.
 Octets changed(const std::string& kind, const std::string& value, const Octets& message);
 
-/// The name, type and EDNS of a message as core/dns_message.hh reads them: "www.example.com. 1
+/// The name, type and EDNS of a message as core/dns/message.hh reads them: "www.example.com. 1
 /// edns=1232 do v0 OPTIONS" with the options in hexadecimal.
 std::string shown(const Octets& message);
 

@@ -1,9 +1,9 @@
 #include "querier/packet/testing/bed.hh"
 
-#include "core/address.hh"
-#include "core/error.hh"
-#include "core/fd.hh"
-#include "querier/transport.hh"
+#include "core/base/address.hh"
+#include "core/base/error.hh"
+#include "core/base/fd.hh"
+#include "querier/sockets/transport.hh"
 
 #include <fmt/format.h>
 

@@ -2,10 +2,10 @@
 // Two hosts and a wire. The test's process is the client's host; a thread of it in a network
 // namespace of its own is the server's.
 
-#include "core/address.hh"
-#include "core/bytes.hh"
+#include "core/base/address.hh"
+#include "core/base/bytes.hh"
+#include "querier/sockets/transport.hh"
 #include "querier/testing/servers.hh"
-#include "querier/transport.hh"
 
 #include <atomic>
 #include <cstdint>

@@ -1,20 +1,20 @@
 #pragma once
 // The client's side of a PacketBed: a packet path and what it reports.
 
-#include "core/address.hh"
-#include "core/bytes.hh"
-#include "core/clock.hh"
-#include "core/error.hh"
-#include "core/query.hh"
-#include "core/result_file.hh"
-#include "querier/owner.hh"
+#include "core/base/address.hh"
+#include "core/base/bytes.hh"
+#include "core/base/clock.hh"
+#include "core/base/error.hh"
+#include "core/wire/query.hh"
+#include "core/wire/result_file.hh"
 #include "querier/packet/packet_path.hh"
 #include "querier/packet/testing/bed.hh"
-#include "querier/slots.hh"
-#include "querier/stamps.hh"
-#include "querier/statistics.hh"
+#include "querier/results/statistics.hh"
+#include "querier/schedule/slots.hh"
+#include "querier/sockets/owner.hh"
+#include "querier/sockets/stamps.hh"
+#include "querier/sockets/transport.hh"
 #include "querier/testing/messages.hh"
-#include "querier/transport.hh"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

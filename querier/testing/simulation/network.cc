@@ -1,17 +1,17 @@
 #include "querier/testing/simulation/network.hh"
 
-#include "core/address.hh"
-#include "core/bytes.hh"
-#include "core/clock.hh"
-#include "core/error.hh"
-#include "core/query.hh"
-#include "querier/owner.hh"
-#include "querier/poller.hh"
-#include "querier/stamps.hh"
-#include "querier/stream_socket.hh"
+#include "core/base/address.hh"
+#include "core/base/bytes.hh"
+#include "core/base/clock.hh"
+#include "core/base/error.hh"
+#include "core/wire/query.hh"
+#include "querier/network/stream_socket.hh"
+#include "querier/sockets/owner.hh"
+#include "querier/sockets/poller.hh"
+#include "querier/sockets/stamps.hh"
+#include "querier/sockets/transport.hh"
+#include "querier/sockets/udp_socket.hh"
 #include "querier/testing/simulation/server.hh"
-#include "querier/transport.hh"
-#include "querier/udp_socket.hh"
 
 #include <openssl/ssl.h>
 

@@ -2,14 +2,14 @@
 // The network of a scenario: packets take half a round trip, nothing is lost unless the scenario
 // says so. What it writes down is what a capture at the server would show.
 
-#include "core/address.hh"
-#include "core/clock.hh"
-#include "querier/network.hh"
-#include "querier/poller.hh"
+#include "core/base/address.hh"
+#include "core/base/clock.hh"
+#include "querier/network/network.hh"
+#include "querier/sockets/poller.hh"
+#include "querier/sockets/transport.hh"
 #include "querier/testing/simulation/server.hh"
 #include "querier/testing/simulation/timeline.hh"
 #include "querier/testing/tls_server.hh"
-#include "querier/transport.hh"
 
 #include <cstddef>
 #include <cstdint>

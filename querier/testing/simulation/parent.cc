@@ -1,11 +1,11 @@
 #include "querier/testing/simulation/parent.hh"
 
-#include "core/clock.hh"
-#include "core/credit.hh"
-#include "core/frame.hh"
-#include "core/query.hh"
-#include "core/record.hh"
-#include "core/replay.pb.h"
+#include "core/base/clock.hh"
+#include "core/wire/credit.hh"
+#include "core/wire/frame.hh"
+#include "core/wire/query.hh"
+#include "core/wire/record.hh"
+#include "core/wire/replay.pb.h"
 #include "querier/testing/messages.hh"
 #include "querier/testing/simulation/timeline.hh"
 

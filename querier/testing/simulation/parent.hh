@@ -1,11 +1,11 @@
 #pragma once
 // The distributor of a scenario, at the other end of the querier's control link.
 
-#include "core/clock.hh"
-#include "core/credit.hh"
-#include "core/frame.hh"
-#include "core/query.hh"
-#include "core/replay.pb.h"
+#include "core/base/clock.hh"
+#include "core/wire/credit.hh"
+#include "core/wire/frame.hh"
+#include "core/wire/query.hh"
+#include "core/wire/replay.pb.h"
 #include "querier/control_link.hh"
 #include "querier/testing/simulation/timeline.hh"
 

@@ -1,8 +1,8 @@
 #include "querier/testing/simulation/server.hh"
 
-#include "core/bytes.hh"
-#include "core/dns_message.hh"
-#include "core/query.hh"
+#include "core/base/bytes.hh"
+#include "core/dns/message.hh"
+#include "core/wire/query.hh"
 #include "querier/testing/messages.hh"
 
 #include <fmt/format.h>

@@ -1,9 +1,9 @@
 #pragma once
 // The server of a scenario: what it does with each query is said by rules, the first that fits.
 
-#include "core/bytes.hh"
-#include "core/clock.hh"
-#include "core/query.hh"
+#include "core/base/bytes.hh"
+#include "core/base/clock.hh"
+#include "core/wire/query.hh"
 
 #include <cstdint>
 #include <functional>

@@ -1,7 +1,7 @@
 #pragma once
 // Time that passes only when the querier sleeps, and what happens in it.
 
-#include "core/clock.hh"
+#include "core/base/clock.hh"
 
 #include <fmt/format.h>
 

@@ -1,0 +1,149 @@
+#include "core/base/address.hh"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <arpa/inet.h>
+#include <array>
+#include <charconv>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <system_error>
+
+namespace reprise {
+
+bool IpAddress::is_loopback() const {
+    if (is_v4()) {
+        return bytes[0] == 127;
+    }
+    return is_v6() && bytes[15] == 1 &&
+           std::all_of(bytes.begin(), bytes.begin() + 15, [](auto b) { return b == 0; });
+}
+
+bool IpAddress::is_public() const {
+    struct Range {
+        std::array<std::uint8_t, 4> prefix;
+        unsigned bits;
+    };
+
+    static constexpr std::array kNotPublicV4{
+        Range{{0, 0, 0, 0}, 8},       Range{{10, 0, 0, 0}, 8},     Range{{100, 64, 0, 0}, 10},
+        Range{{127, 0, 0, 0}, 8},     Range{{169, 254, 0, 0}, 16}, Range{{172, 16, 0, 0}, 12},
+        Range{{192, 0, 2, 0}, 24},    Range{{192, 168, 0, 0}, 16}, Range{{198, 18, 0, 0}, 15},
+        Range{{198, 51, 100, 0}, 24}, Range{{203, 0, 113, 0}, 24}};
+    static constexpr std::array kNotPublicV6{Range{{0xfc, 0, 0, 0}, 7},
+                                             Range{{0xfe, 0x80, 0, 0}, 10},
+                                             Range{{0x20, 0x01, 0x0d, 0xb8}, 32}};
+    const auto word = [](const auto& b) {
+        return (std::uint32_t{b[0]} << 24U) | (std::uint32_t{b[1]} << 16U) |
+               (std::uint32_t{b[2]} << 8U) | std::uint32_t{b[3]};
+    };
+    const auto holds = [&](const Range& range) {
+        return ((word(bytes) ^ word(range.prefix)) >> (32U - range.bits)) == 0;
+    };
+    if (is_v4()) {
+        return std::ranges::none_of(kNotPublicV4, holds);
+    }
+    return is_v6() && !is_loopback() && std::ranges::none_of(kNotPublicV6, holds);
+}
+
+std::string IpAddress::text() const {
+    std::array<char, INET6_ADDRSTRLEN> out{};
+    if (family == 0 ||
+        inet_ntop(is_v4() ? AF_INET : AF_INET6, bytes.data(), out.data(), out.size()) == nullptr) {
+        return "none";
+    }
+    return out.data();
+}
+
+IpAddress IpAddress::v4(const std::uint8_t* four) {
+    IpAddress address{.bytes = {}, .family = 4};
+    std::copy_n(four, 4, address.bytes.begin());
+    return address;
+}
+
+IpAddress IpAddress::v6(const std::uint8_t* sixteen) {
+    IpAddress address{.bytes = {}, .family = 6};
+    std::copy_n(sixteen, 16, address.bytes.begin());
+    return address;
+}
+
+std::optional<IpAddress> IpAddress::parse(std::string_view text) {
+    const std::string copy(text);
+    IpAddress address;
+    if (inet_pton(AF_INET, copy.c_str(), address.bytes.data()) == 1) {
+        address.family = 4;
+        return address;
+    }
+    if (inet_pton(AF_INET6, copy.c_str(), address.bytes.data()) == 1) {
+        address.family = 6;
+        return address;
+    }
+    return std::nullopt;
+}
+
+std::string Endpoint::text() const {
+    return address.is_v6() ? fmt::format("[{}]:{}", address.text(), port)
+                           : fmt::format("{}:{}", address.text(), port);
+}
+
+socklen_t Endpoint::to_sockaddr(sockaddr_storage& out) const {
+    out = {};
+    if (address.is_v4()) {
+        sockaddr_in in{};
+        in.sin_family = AF_INET;
+        in.sin_port = htons(port);
+        std::memcpy(&in.sin_addr, address.bytes.data(), 4);
+        std::memcpy(&out, &in, sizeof in);
+        return sizeof in;
+    }
+    sockaddr_in6 in6{};
+    in6.sin6_family = AF_INET6;
+    in6.sin6_port = htons(port);
+    std::memcpy(&in6.sin6_addr, address.bytes.data(), 16);
+    std::memcpy(&out, &in6, sizeof in6);
+    return sizeof in6;
+}
+
+Endpoint Endpoint::from_sockaddr(const sockaddr_storage& in) {
+    if (in.ss_family == AF_INET) {
+        sockaddr_in v4{};
+        std::memcpy(&v4, &in, sizeof v4);
+        std::array<std::uint8_t, 4> raw{};
+        std::memcpy(raw.data(), &v4.sin_addr, raw.size());
+        return {.address = IpAddress::v4(raw.data()), .port = ntohs(v4.sin_port)};
+    }
+    sockaddr_in6 v6{};
+    std::memcpy(&v6, &in, sizeof v6);
+    std::array<std::uint8_t, 16> raw{};
+    std::memcpy(raw.data(), &v6.sin6_addr, raw.size());
+    return {.address = IpAddress::v6(raw.data()), .port = ntohs(v6.sin6_port)};
+}
+
+std::optional<Endpoint> Endpoint::parse(std::string_view text) {
+    const size_t colon = text.rfind(':');
+    if (colon == std::string_view::npos) {
+        return std::nullopt;
+    }
+    std::string_view host = text.substr(0, colon);
+    const std::string_view digits = text.substr(colon + 1);
+    if (host.size() >= 2 && host.front() == '[' && host.back() == ']') {
+        host = host.substr(1, host.size() - 2);
+    } else if (host.find(':') != std::string_view::npos) {
+        return std::nullopt; // an IPv6 address needs brackets before its port
+    }
+    Endpoint endpoint;
+    const auto [end, error] =
+        std::from_chars(digits.data(), digits.data() + digits.size(), endpoint.port);
+    const auto address = IpAddress::parse(host);
+    if (!address || error != std::errc{} || end != digits.data() + digits.size()) {
+        return std::nullopt;
+    }
+    endpoint.address = *address;
+    return endpoint;
+}
+
+} // namespace reprise

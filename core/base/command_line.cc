@@ -1,0 +1,181 @@
+#include "core/base/command_line.hh"
+
+#include "core/base/error.hh"
+#include "core/base/nearest.hh"
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include <cstddef>
+#include <cstdint> // IWYU pragma: keep: of the instantiations
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace reprise {
+
+namespace {
+
+/// The subcommand whose options were read last, or the program itself.
+const CLI::App& innermost(const CLI::App& app) {
+    const auto chosen = app.get_subcommands();
+    return chosen.empty() ? app : innermost(*chosen.front());
+}
+
+/// What is wrong with words that nothing takes: an option that was misspelt has its nearest named.
+std::string unexpected(const CLI::App& app, const CLI::ExtrasError& error) {
+    std::vector<std::string> known;
+    for (const CLI::Option* option : innermost(app).get_options()) {
+        const std::vector<std::string>& names = option->get_lnames();
+        known.insert(known.end(), names.begin(), names.end());
+    }
+    for (const std::string& word : app.remaining(true)) {
+        const std::string name = word.starts_with("--") ? word.substr(2, word.find('=') - 2) : "";
+        const std::string near = nearest_word(name, known);
+        if (!near.empty()) {
+            return fmt::format("--{} is not an option; did you mean --{}?", name, near);
+        }
+    }
+    return std::string(error.what()) + "; see --help";
+}
+
+/// Parses by `parse`; as Command::parse.
+std::optional<int> run_parser(const CLI::App& app, const std::function<void()>& parse) {
+    try {
+        parse();
+    } catch (const CLI::Success& success) {
+        return app.exit(success);
+    } catch (const CLI::ExtrasError& error) {
+        throw UsageError(unexpected(app, error));
+    } catch (const CLI::ParseError& error) {
+        throw UsageError(std::string(error.what()) + "; see --help");
+    }
+    return std::nullopt;
+}
+
+} // namespace
+
+Option Option::required() { return Option(option_->required()); }
+
+Option Option::group(const std::string& heading) { return Option(option_->group(heading)); }
+
+Option Option::type_name(const std::string& name) { return Option(option_->type_name(name)); }
+
+Option Option::show_default() { return Option(option_->capture_default_str()); }
+
+template <typename T> Option Option::in_range(T low, T high) {
+    return Option(option_->check(CLI::Range(low, high)));
+}
+
+Option Option::positive() { return Option(option_->check(CLI::PositiveNumber)); }
+
+Option Option::non_negative() { return Option(option_->check(CLI::NonNegativeNumber)); }
+
+Option Option::one_of(const std::vector<std::string>& words) {
+    return Option(option_->check(CLI::IsMember(words)));
+}
+
+Option Option::check(const std::function<std::string(const std::string&)>& complaint) {
+    return Option(option_->check(CLI::Validator(complaint, "", "")));
+}
+
+Option Option::needs(const Option& other) { return Option(option_->needs(other.option_)); }
+
+Option Option::allow_extra_args(bool allow) { return Option(option_->allow_extra_args(allow)); }
+
+Option Option::expected(int count) { return Option(option_->expected(count)); }
+
+Option Option::take_all() { return Option(option_->take_all()); }
+
+Option Option::delimiter(char between) { return Option(option_->delimiter(between)); }
+
+Option Option::trigger_on_parse() { return Option(option_->trigger_on_parse()); }
+
+Command::Command(const std::string& help, const std::string& name)
+    : app_(std::make_shared<CLI::App>(help, name)) {}
+
+template <typename T>
+Option Command::add_option(const std::string& names, T& value, const std::string& help) {
+    return Option(app_->add_option(names, value, help));
+}
+
+Option Command::add_flag(const std::string& names, bool& value, const std::string& help) {
+    return Option(app_->add_flag(names, value, help));
+}
+
+Option Command::add_option_function(const std::string& names,
+                                    const std::function<void(const std::string&)>& function,
+                                    const std::string& help) {
+    return Option(app_->add_option_function<std::string>(names, function, help));
+}
+
+Command Command::add_subcommand(const std::string& name, const std::string& help) {
+    return relative(app_->add_subcommand(name, help));
+}
+
+void Command::require_subcommand(int count) { app_->require_subcommand(count); }
+
+void Command::set_version_flag(const std::string& names, const std::string& version) {
+    app_->set_version_flag(names, version);
+}
+
+void Command::footer(const std::string& text) { app_->footer(text); }
+
+void Command::column_width(std::size_t width) { app_->get_formatter()->column_width(width); }
+
+void Command::callback(const std::function<void()>& function) { app_->callback(function); }
+
+std::optional<int> Command::parse(int argc, const char* const* argv) {
+    return run_parser(*app_, [&] { app_->parse(argc, argv); });
+}
+
+std::optional<int> Command::parse(const std::vector<std::string>& words) {
+    return run_parser(*app_, [&] {
+        app_->parse(std::vector<std::string>(words.rbegin(), words.rend())); // it wants them so
+    });
+}
+
+bool Command::got_subcommand(const std::string& name) const { return app_->got_subcommand(name); }
+
+Command Command::get_subcommand(const std::string& name) const {
+    return relative(app_->get_subcommand(name));
+}
+
+std::size_t Command::count(const std::string& option) const { return app_->count(option); }
+
+std::vector<std::string> Command::parse_order() const {
+    std::vector<std::string> names;
+    for (const CLI::Option* option : app_->parse_order()) {
+        names.push_back(option->get_lnames().empty() ? "" : option->get_lnames().front());
+    }
+    return names;
+}
+
+Command Command::relative(CLI::App* app) const {
+    return Command(std::shared_ptr<CLI::App>(app_, app));
+}
+
+template Option Option::in_range(int, int);
+template Option Option::in_range(unsigned, unsigned);
+template Option Option::in_range(std::uint64_t, std::uint64_t);
+template Option Option::in_range(double, double);
+
+template Option Command::add_option(const std::string&, std::string&, const std::string&);
+template Option Command::add_option(const std::string&, int&, const std::string&);
+template Option Command::add_option(const std::string&, std::uint16_t&, const std::string&);
+template Option Command::add_option(const std::string&, std::uint32_t&, const std::string&);
+template Option Command::add_option(const std::string&, std::uint64_t&, const std::string&);
+template Option Command::add_option(const std::string&, double&, const std::string&);
+template Option Command::add_option(const std::string&, std::optional<unsigned>&,
+                                    const std::string&);
+template Option Command::add_option(const std::string&, std::optional<std::uint64_t>&,
+                                    const std::string&);
+template Option Command::add_option(const std::string&, std::optional<double>&, const std::string&);
+template Option Command::add_option(const std::string&, std::vector<std::string>&,
+                                    const std::string&);
+template Option Command::add_option(const std::string&, std::vector<std::uint16_t>&,
+                                    const std::string&);
+
+} // namespace reprise

@@ -1,0 +1,81 @@
+#include "core/base/log.hh"
+
+#include "core/base/error.hh"
+#include "core/base/json_string.hh"
+
+#include <fmt/format.h>
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+
+#include <csignal>
+#include <cstddef>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace reprise {
+
+void init_log(std::string_view program) {
+    auto logger = spdlog::stderr_logger_st(std::string(program));
+    logger->set_pattern("time=%Y-%m-%dT%H:%M:%S.%fZ level=%l program=%n pid=%P %v",
+                        spdlog::pattern_time_type::utc);
+    logger->flush_on(spdlog::level::info);
+    spdlog::set_default_logger(std::move(logger));
+}
+
+Complaint complaint(std::string_view text) {
+    const std::size_t end = text.rfind("; ");
+    if (end == std::string_view::npos) {
+        return {.what = std::string(text), .hint = ""};
+    }
+    return {.what = std::string(text.substr(0, end)), .hint = std::string(text.substr(end + 2))};
+}
+
+void print_error(std::string_view program, std::string_view text, const Complaint& parts) {
+    fmt::print(stderr, "{}: error: {}\n", program, text);
+    const char* form =
+        std::getenv("REPRISE_ERRORS"); // NOLINT(concurrency-mt-unsafe): set by nobody
+    if (form != nullptr && std::string_view(form) == "json") {
+        fmt::print(stderr, "{{\"error\": {}, \"hint\": {}}}\n", json_string(parts.what),
+                   json_string(parts.hint));
+    }
+}
+
+void print_error(std::string_view program, std::string_view text) {
+    print_error(program, text, complaint(text));
+}
+
+int run_main(std::string_view program, int (*body)(int, char**), int argc, char** argv) {
+    try {
+        signal(SIGPIPE,
+               SIG_IGN); // a neighbour that went away is an error of its write, not our end
+        init_log(program);
+        return body(argc, argv);
+    } catch (const UsageError& error) {
+        print_error(program, error.what());
+        return 2;
+    } catch (const std::exception& error) {
+        print_error(program, error.what());
+        return 1;
+    }
+}
+
+std::string log_value(std::string_view text) {
+    if (!text.empty() && text.find_first_of(" =\"\t\n") == std::string_view::npos) {
+        return std::string(text);
+    }
+    std::string out = "\"";
+    for (const char c : text) {
+        if (c == '"' || c == '\\') {
+            out += '\\';
+        }
+        out += (c == '\n' || c == '\t') ? ' ' : c;
+    }
+    return out + '"';
+}
+
+} // namespace reprise

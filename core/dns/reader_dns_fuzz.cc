@@ -1,0 +1,53 @@
+// The view of a DNS message: every accessor on any bytes; and names as text.
+#include "core/base/bytes.hh"
+#include "core/dns/message.hh"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <string_view>
+
+namespace {
+
+/// A good name is the same when it was written as text.
+void read_name(std::string_view text) {
+    reprise::WireName name;
+    reprise::WireName again;
+    const reprise::NameError error = reprise::parse_name(text, name);
+    if (error != reprise::NameError::kNone) {
+        if (reprise::name_error_text(error).empty()) {
+            std::abort();
+        }
+        return;
+    }
+    const auto written = reprise::name_text(name.view());
+    if (reprise::parse_name(written, again) != reprise::NameError::kNone ||
+        !std::ranges::equal(name.view(), again.view())) {
+        std::abort();
+    }
+}
+
+} // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, size_t size) {
+    const reprise::Bytes message(data, size);
+    const auto question = reprise::parse_question(message);
+    if (question) {
+        const bool same = reprise::same_question(*question, *question);
+        if (!same || reprise::name_text(question->name).empty() || question->name.size() > 255) {
+            std::abort();
+        }
+    }
+    const auto edns = reprise::parse_edns(message);
+    if (edns && edns->options.size() > size) {
+        std::abort();
+    }
+    if (reprise::is_whole(message, size) && !reprise::is_whole(message, size + 1)) {
+        std::abort();
+    }
+    static_cast<void>(reprise::full_rcode(message));
+    static_cast<void>(reprise::name_text(message));
+    read_name({reinterpret_cast<const char*>(data), size});
+    return 0;
+}

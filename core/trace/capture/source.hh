@@ -1,0 +1,54 @@
+#pragma once
+// Where packets come from. Two backends, chosen by what the file holds (never by its name):
+//
+//   plain pcap, link types Ethernet, raw IP, SLL       libtrace, `pcapfile:`
+//   ERF                                                libtrace, `erf:`
+//   everything else: pcapng, compressed files, pipes   libpcap, reading through libarchive
+//   and the link types SLL2, NULL, LOOP, 228, 229
+//
+// Why libtrace has no more of it (Debian's 3.0.22): it has no pcapng, no zst and lz4, and yields
+// link type "unknown" for SLL2, NULL, LOOP and 228/229. Of a cut gz or bz2 file its reader loses
+// also the packets before the cut, so compressed files go to libarchive, which keeps them and says
+// what is wrong. `pcap:` (libtrace over libpcap) cuts times to microseconds and is not used;
+// `pcapfile:` keeps nanoseconds. Frames over 64 KiB (large receive offload on a loopback) end
+// libtrace's reading, and headers that tell of such a frame, cut by the snap length, would end the
+// program: whenever libtrace reports an error or is not to see a packet, the file is read again by
+// libpcap from the packet in question, which either goes on or tells what is wrong and where. Files
+// with frame check sequences (flags in the link field) go to libpcap from the start.
+
+#include "core/trace/capture/byte_stream.hh"
+#include "core/trace/reassembly/packet.hh"
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace reprise::trace {
+
+/// Yields packets in file order. Opening throws TraceError; later trouble ends the packets and
+/// stands in trouble().
+class PacketSource {
+public:
+    PacketSource() = default;
+    virtual ~PacketSource() = default;
+    PacketSource(const PacketSource&) = delete;
+    PacketSource& operator=(const PacketSource&) = delete;
+
+    /// False at the end and at trouble. `packet.bytes` is good until the next call.
+    virtual bool next(Packet& packet) = 0;
+
+    /// One line, or empty where nothing went wrong.
+    [[nodiscard]] virtual const std::string& trouble() const = 0;
+
+    /// Share of the file read, 0 to 1; 0 where its size is unknown.
+    [[nodiscard]] virtual double share_read() const = 0;
+
+    /// For example "pcapng, gzip, libpcap".
+    [[nodiscard]] virtual std::string description() const = 0;
+};
+
+/// Opens a capture by content; `stream` is at its beginning, and what `path` names.
+std::unique_ptr<PacketSource> open_source(std::unique_ptr<ByteStream> stream,
+                                          const std::string& path);
+
+} // namespace reprise::trace

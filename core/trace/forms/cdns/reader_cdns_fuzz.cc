@@ -1,0 +1,13 @@
+// C-DNS files. An item of one byte may be a query and a response.
+#include "core/trace/forms/cdns/cdns_source.hh"
+#include "core/trace/test_fuzz_file.hh"
+
+#include <cstddef>
+#include <cstdint>
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, size_t size) {
+    if (reprise::trace::looks_like_cdns({data, size})) {
+        reprise::trace::test::fuzz_reader(data, size, 2 * size);
+    }
+    return 0;
+}

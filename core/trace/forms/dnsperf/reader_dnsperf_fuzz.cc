@@ -1,0 +1,14 @@
+// dnsperf's query files.
+#include "core/trace/forms/dnsperf/dnsperf_source.hh"
+#include "core/trace/test_fuzz_forms.hh"
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, size_t size) {
+    if (reprise::trace::looks_like_dnsperf({data, size})) {
+        reprise::trace::test::fuzz_form({reinterpret_cast<const char*>(data), size});
+    }
+    return 0;
+}

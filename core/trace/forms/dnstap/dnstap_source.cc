@@ -1,0 +1,410 @@
+#include "core/trace/forms/dnstap/dnstap_source.hh"
+
+#include "core/base/address.hh"
+#include "core/base/bytes.hh"
+#include "core/base/clock.hh"
+#include "core/dns/message.hh"
+#include "core/trace/capture/byte_stream.hh"
+#include "core/trace/forms/dnstap/dnstap.pb.h"
+#include "core/trace/forms/message_source.hh"
+#include "core/trace/forms/recent_queries.hh"
+#include "core/trace/reassembly/message.hh"
+#include "core/wire/query.hh"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <fstrm.h>
+#include <fstrm/control.h>
+#include <fstrm/rdwr.h>
+#include <fstrm/reader.h>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace reprise::trace {
+namespace {
+
+constexpr std::string_view kContentType = "protobuf:dnstap.Dnstap";
+constexpr std::uint32_t kControlStart = 2;
+
+/// By Exchange::type.
+constexpr std::array<std::string_view, 15> kMessageTypes{
+    "",
+    "dnstap_auth_query",
+    "dnstap_auth_response",
+    "dnstap_resolver_query",
+    "dnstap_resolver_response",
+    "dnstap_client_query",
+    "dnstap_client_response",
+    "dnstap_forwarder_query",
+    "dnstap_forwarder_response",
+    "dnstap_stub_query",
+    "dnstap_stub_response",
+    "dnstap_tool_query",
+    "dnstap_tool_response",
+    "dnstap_update_query",
+    "dnstap_update_response",
+};
+
+/// What else is counted.
+enum class Note : std::uint8_t {
+    kBadFrame,       ///< not protobuf, no exchange, or values that cannot be
+    kNoMessage,      ///< frames that hold no DNS message
+    kShortMessage,   ///< messages shorter than a DNS header
+    kLongMessage,    ///< messages longer than DNS has them
+    kNoSource,       ///< messages without the asker's address: 0.0.0.0 or :: stands for it
+    kNoDestination,  ///< messages without the server's address: an example address stands for it
+    kNoTime,         ///< messages without a time: the time of the one before stands for it
+    kOtherTransport, ///< messages over DNSCrypt or what is not known: taken as UDP or TCP
+    kOnlyInResponse, ///< queries that only their response's frame holds
+    kTypeUnknown,    ///< frames of a type not in kMessageTypes
+    kEnd,
+};
+
+constexpr std::array<std::string_view, static_cast<size_t>(Note::kEnd)> kNotes{
+    "dnstap_bad_frame",    "dnstap_no_message",      "short_message",
+    "long_message",        "dnstap_no_source",       "dnstap_no_destination",
+    "dnstap_no_time",      "dnstap_other_transport", "dnstap_query_in_response_only",
+    "dnstap_unknown_type",
+};
+
+/// The stream beneath libfstrm's reader.
+struct Input {
+    std::unique_ptr<ByteStream> stream;
+    std::uint64_t offset = 0; ///< bytes handed over
+    bool ended = false;       ///< libfstrm asked for bytes behind the last one
+};
+
+extern "C" fstrm_res dnstap_nothing(void* /*unused*/) { return fstrm_res_success; }
+
+/// libfstrm wants all of `count` bytes or none.
+extern "C" fstrm_res dnstap_read(void* object, void* data, size_t count) {
+    Input& input = *static_cast<Input*>(object);
+    auto* out = static_cast<std::uint8_t*>(data);
+    for (size_t have = 0; have < count;) {
+        const std::int64_t got = input.stream->read(out + have, count - have);
+        if (got <= 0) {
+            input.ended = true;
+            return fstrm_res_failure;
+        }
+        have += static_cast<size_t>(got);
+        input.offset += static_cast<std::uint64_t>(got);
+    }
+    return fstrm_res_success;
+}
+
+struct ReaderCloser {
+    // NOLINTNEXTLINE(misc-include-cleaner): fstrm.h declares it
+    void operator()(fstrm_reader* reader) const { fstrm_reader_destroy(&reader); }
+};
+
+using FrameReader = std::unique_ptr<fstrm_reader, ReaderCloser>;
+
+/// `input` must outlive the reader. The greatest frame is libfstrm's default, 1 MiB.
+FrameReader make_reader(Input& input) {
+    fstrm_rdwr* callbacks = fstrm_rdwr_init(&input);
+    fstrm_rdwr_set_open(callbacks, dnstap_nothing);
+    fstrm_rdwr_set_close(callbacks, dnstap_nothing);
+    fstrm_rdwr_set_read(callbacks, dnstap_read);
+    return FrameReader(fstrm_reader_init(nullptr, &callbacks));
+}
+
+std::string content_type(fstrm_reader* reader) {
+    const fstrm_control* control = nullptr;
+    const std::uint8_t* text = nullptr;
+    size_t size = 0;
+    const bool found =
+        fstrm_reader_get_control(reader, FSTRM_CONTROL_START, &control) == fstrm_res_success &&
+        fstrm_control_get_field_content_type(control, 0, &text, &size) == fstrm_res_success;
+    return found ? std::string(text, text + size) : "";
+}
+
+Bytes bytes_of(const std::string& text) {
+    return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
+}
+
+std::optional<IpAddress> address_of(const std::string& text) {
+    const Bytes bytes = bytes_of(text);
+    if (bytes.size() == 4) {
+        return IpAddress::v4(bytes.data());
+    }
+    return bytes.size() == 16 ? std::optional(IpAddress::v6(bytes.data())) : std::nullopt;
+}
+
+std::optional<Nanoseconds> time_of(std::uint64_t seconds, std::uint32_t nanoseconds) {
+    constexpr std::uint64_t kEnd = kEndOfTraceTime / kSecond;
+    if (seconds >= kEnd || nanoseconds >= kSecond) {
+        return std::nullopt;
+    }
+    return static_cast<Nanoseconds>(seconds) * kSecond + nanoseconds;
+}
+
+class DnstapSource final : public MessageSource {
+public:
+    DnstapSource(std::unique_ptr<ByteStream> stream, const std::string& path)
+        : input_{.stream = std::move(stream)}, reader_(make_reader(input_)) {
+        open(path);
+    }
+
+    bool next(Message& message) override {
+        while (shown_ == ready_.size()) {
+            if (!read_frame()) {
+                return false;
+            }
+        }
+        message = ready_[shown_++];
+        return true;
+    }
+
+    [[nodiscard]] std::uint64_t packets() const override { return frames_; }
+
+    [[nodiscard]] Counters counters() const override;
+
+    [[nodiscard]] const std::string& trouble() const override { return trouble_; }
+
+    [[nodiscard]] double share_read() const override { return input_.stream->share_read(); }
+
+    [[nodiscard]] std::string description() const override {
+        const std::string& compression = input_.stream->compression();
+        return compression.empty() ? "dnstap" : "dnstap, " + compression;
+    }
+
+private:
+    void open(const std::string& path);
+    bool read_frame();
+    void note_end(fstrm_res result);
+    void take(const dnstap::Exchange& exchange);
+    [[nodiscard]] bool sane(const dnstap::Exchange& exchange) const;
+    void show_query(const dnstap::Exchange& exchange, const Message& ends);
+    void show_response(const dnstap::Exchange& exchange, const Message& ends);
+    void show(const std::string& bytes, std::optional<Nanoseconds> time, Message message);
+    Message ends_of(const dnstap::Exchange& exchange);
+    Transport transport_of(const dnstap::Exchange& exchange);
+
+    void count(Note note) { ++notes_[static_cast<size_t>(note)]; }
+
+    Input input_;
+    FrameReader reader_;
+    dnstap::Frame frame_; ///< messages shown borrow from it
+    std::vector<Message> ready_;
+    size_t shown_ = 0;
+    std::uint64_t frames_ = 0;
+    Nanoseconds last_time_ = 0;
+    bool finished_ = false;
+    RecentQueries recent_;
+    std::array<std::uint64_t, kMessageTypes.size()> types_{};
+    std::array<std::uint64_t, kNotes.size()> notes_{};
+    std::string trouble_;
+};
+
+void DnstapSource::open(const std::string& path) {
+    if (fstrm_reader_open(reader_.get()) != fstrm_res_success) {
+        throw TraceError(fmt::format("trace {} is cut or damaged in its first frame{}{}; copy it "
+                                     "again, or let the server that writes it finish",
+                                     path, input_.stream->error().empty() ? "" : ": ",
+                                     input_.stream->error()));
+    }
+    const std::string type = content_type(reader_.get());
+    if (type != kContentType) {
+        std::string shown;
+        for (const std::uint8_t byte : bytes_of(type)) {
+            shown += byte > 0x20 && byte < 0x7f ? static_cast<char>(byte) : '?';
+        }
+        throw TraceError(fmt::format("trace {} is a frame stream of type \"{}\", not \"{}\"; give "
+                                     "a dnstap file",
+                                     path, shown, kContentType));
+    }
+}
+
+bool DnstapSource::read_frame() {
+    const std::uint8_t* data = nullptr;
+    size_t size = 0;
+    if (finished_) {
+        return false;
+    }
+    const fstrm_res result = fstrm_reader_read(reader_.get(), &data, &size);
+    if (result != fstrm_res_success) {
+        finished_ = true;
+        note_end(result);
+        return false;
+    }
+    ++frames_;
+    ready_.clear();
+    shown_ = 0;
+    const bool parsed = frame_.ParseFromArray(data, static_cast<int>(size));
+    if (parsed && frame_.type() == 1 && frame_.has_message() && sane(frame_.message())) {
+        take(frame_.message());
+    } else {
+        count(Note::kBadFrame);
+    }
+    return true;
+}
+
+/// A whole file ends with a stop frame; a server that was killed did not write it.
+void DnstapSource::note_end(fstrm_res result) {
+    const std::string& error = input_.stream->error();
+    if (!error.empty()) {
+        trouble_ =
+            fmt::format("damaged at byte {}, after {} frames: {}", input_.offset, frames_, error);
+    } else if (input_.ended) {
+        trouble_ = fmt::format("cut at byte {}, after {} frames: the stop frame is missing",
+                               input_.offset, frames_);
+    } else if (result == fstrm_res_failure) {
+        trouble_ = fmt::format("damaged at byte {}, after {} frames: not a frame of dnstap",
+                               input_.offset, frames_);
+    }
+}
+
+/// Ports and times that can be.
+bool DnstapSource::sane(const dnstap::Exchange& exchange) const {
+    return exchange.query_port() <= 0xffffU && exchange.response_port() <= 0xffffU &&
+           time_of(exchange.query_time_sec(), exchange.query_time_nsec()) &&
+           time_of(exchange.response_time_sec(), exchange.response_time_nsec());
+}
+
+void DnstapSource::take(const dnstap::Exchange& exchange) {
+    if (exchange.type() == 0 || exchange.type() >= kMessageTypes.size()) {
+        count(Note::kTypeUnknown);
+    } else {
+        ++types_.at(exchange.type());
+    }
+    if (exchange.query_message().empty() && exchange.response_message().empty()) {
+        count(Note::kNoMessage);
+        return;
+    }
+    const Message ends = ends_of(exchange);
+    if (!exchange.query_message().empty()) {
+        show_query(exchange, ends);
+    }
+    if (!exchange.response_message().empty()) {
+        show_response(exchange, ends);
+    }
+}
+
+Transport DnstapSource::transport_of(const dnstap::Exchange& exchange) {
+    switch (exchange.socket_protocol()) {
+    case 0: // not told
+    case 1:
+        return Transport::kUdp;
+    case 2:
+        return Transport::kTcp;
+    case 3:
+        return Transport::kTls;
+    case 4:
+        return Transport::kHttps;
+    case 7:
+        return Transport::kQuic;
+    default:
+        count(Note::kOtherTransport);
+        return exchange.socket_protocol() == 6 ? Transport::kTcp : Transport::kUdp;
+    }
+}
+
+/// Who asked whom, and how: a message from the asker to the server, without time and bytes.
+Message DnstapSource::ends_of(const dnstap::Exchange& exchange) {
+    const auto source = address_of(exchange.query_address());
+    const auto destination = address_of(exchange.response_address());
+    const bool ipv6 = source        ? source->is_v6()
+                      : destination ? destination->is_v6()
+                                    : exchange.socket_family() == 2;
+    Message ends;
+    ends.transport = transport_of(exchange);
+    ends.source = {.address = source.value_or(nobody(ipv6)),
+                   .port = static_cast<std::uint16_t>(exchange.query_port())};
+    ends.destination = {.address = destination.value_or(example_server(ipv6)),
+                        .port = exchange.has_response_port()
+                                    ? static_cast<std::uint16_t>(exchange.response_port())
+                                    : kDnsPort};
+    if (!source) {
+        count(Note::kNoSource);
+    }
+    if (!destination) {
+        count(Note::kNoDestination);
+    }
+    return ends;
+}
+
+/// Even types are of responses.
+void DnstapSource::show_query(const dnstap::Exchange& exchange, const Message& ends) {
+    const Bytes bytes = bytes_of(exchange.query_message());
+    if (exchange.type() % 2 != 0) {
+        recent_.add(ends.source, ends.destination, bytes);
+    } else if (recent_.take(ends.source, ends.destination, bytes)) {
+        return;
+    } else {
+        count(Note::kOnlyInResponse);
+    }
+    const auto time = exchange.has_query_time_sec()
+                          ? time_of(exchange.query_time_sec(), exchange.query_time_nsec())
+                      : exchange.has_response_time_sec()
+                          ? time_of(exchange.response_time_sec(), exchange.response_time_nsec())
+                          : std::nullopt;
+    show(exchange.query_message(), time, ends);
+}
+
+void DnstapSource::show_response(const dnstap::Exchange& exchange, const Message& ends) {
+    Message message = ends;
+    std::swap(message.source, message.destination);
+    const auto time = exchange.has_response_time_sec()
+                          ? time_of(exchange.response_time_sec(), exchange.response_time_nsec())
+                      : exchange.has_query_time_sec()
+                          ? time_of(exchange.query_time_sec(), exchange.query_time_nsec())
+                          : std::nullopt;
+    show(exchange.response_message(), time, message);
+}
+
+void DnstapSource::show(const std::string& bytes, std::optional<Nanoseconds> time,
+                        Message message) {
+    if (bytes.size() < kDnsHeaderSize || bytes.size() > kMaxMessage) {
+        count(bytes.size() < kDnsHeaderSize ? Note::kShortMessage : Note::kLongMessage);
+        return;
+    }
+    if (!time) {
+        count(Note::kNoTime);
+    }
+    last_time_ = time.value_or(last_time_);
+    message.time = last_time_;
+    message.bytes = bytes_of(bytes);
+    message.response = (message.bytes[2] & 0x80U) != 0;
+    ready_.push_back(message);
+}
+
+Counters DnstapSource::counters() const {
+    Counters out;
+    for (size_t i = 1; i < types_.size(); ++i) {
+        if (types_[i] != 0) {
+            out.emplace(kMessageTypes[i], types_[i]);
+        }
+    }
+    for (size_t i = 0; i < notes_.size(); ++i) {
+        if (notes_[i] != 0) {
+            out.emplace(kNotes[i], notes_[i]);
+        }
+    }
+    return out;
+}
+
+} // namespace
+
+bool looks_like_dnstap(Bytes head) {
+    Cursor in(head);
+    const std::uint32_t escape = in.u32be();
+    const std::uint32_t size = in.u32be();
+    const std::uint32_t type = in.u32be();
+    return in.ok() && escape == 0 && size >= 4 && size <= FSTRM_CONTROL_FRAME_LENGTH_MAX &&
+           type == kControlStart;
+}
+
+std::unique_ptr<MessageSource> open_dnstap(std::unique_ptr<ByteStream> stream,
+                                           const std::string& path,
+                                           const ReaderOptions& /*options*/) {
+    return std::make_unique<DnstapSource>(std::move(stream), path);
+}
+
+} // namespace reprise::trace

@@ -1,0 +1,13 @@
+// dnstap files.
+#include "core/trace/forms/dnstap/dnstap_source.hh"
+#include "core/trace/test_fuzz_file.hh"
+
+#include <cstddef>
+#include <cstdint>
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, size_t size) {
+    if (reprise::trace::looks_like_dnstap({data, size})) {
+        reprise::trace::test::fuzz_reader(data, size, size);
+    }
+    return 0;
+}

@@ -1,0 +1,81 @@
+// Encoders of the text and the stream form: what they write is read back the same.
+#include "core/base/error.hh"
+#include "core/trace/forms/query_encoder.hh"
+#include "core/trace/forms/stream/stream_encoder.hh"
+#include "core/trace/forms/text/text_encoder.hh"
+#include "core/trace/test_forms.hh"
+#include "core/trace/test_packets.hh"
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace reprise::mutator {
+namespace {
+
+using trace::test::as_stream;
+using trace::test::as_text;
+using trace::test::Buffer;
+using trace::test::OwnQuery;
+using trace::test::QueryMaker;
+using trace::test::read_content;
+using trace::test::usual;
+
+std::vector<OwnQuery> queries(unsigned count) {
+    QueryMaker maker(13);
+    std::vector<OwnQuery> out;
+    out.reserve(count);
+    for (unsigned i = 0; i < count; ++i) {
+        out.push_back(maker.next());
+    }
+    return out;
+}
+
+/// All of `in`, with a batch's end behind every `batch` queries.
+std::string encode(QueryEncoder& encoder, const std::vector<OwnQuery>& in, size_t batch) {
+    std::string out;
+    encoder.begin(out);
+    for (size_t i = 0; i < in.size(); ++i) {
+        encoder.encode(in[i].view(), out);
+        if (i % batch == batch - 1) {
+            encoder.flush(out);
+        }
+    }
+    encoder.finish(out);
+    return out;
+}
+
+TEST(FormsEncoder, WritesWhatCoreReads) {
+    const auto in = queries(1'000);
+    EXPECT_EQ(encode(*make_text_encoder(), in, 100), as_text(in));
+    EXPECT_EQ(encode(*make_stream_encoder(), in, 10'000), as_stream(in));
+    EXPECT_TRUE(read_content(encode(*make_stream_encoder(), in, 100)).queries == in);
+}
+
+/// Nothing waits for the next batch.
+TEST(FormsEncoder, FlushLeavesNothingBehind) {
+    const auto encoder = make_stream_encoder();
+    std::string out;
+    encoder->begin(out);
+    encoder->encode(usual(Buffer(12)).view(), out);
+    encoder->flush(out);
+    const size_t flushed = out.size();
+    encoder->finish(out);
+    EXPECT_EQ(out.size(), flushed + 12);
+}
+
+TEST(FormsEncoder, RefusesWhatNobodyCouldRead) {
+    const std::vector<size_t> sizes{1, 11, 65'536};
+    for (const size_t size : sizes) {
+        const OwnQuery query = usual(Buffer(size));
+        std::string out;
+        EXPECT_THROW(make_text_encoder()->encode(query.view(), out), Error);
+        EXPECT_THROW(make_stream_encoder()->encode(query.view(), out), Error);
+    }
+}
+
+} // namespace
+} // namespace reprise::mutator

@@ -1,0 +1,43 @@
+#pragma once
+// A trace in any form, one implementation each: captures (capture_source.hh), the text and the
+// stream form, other tools' forms. Reader chooses by content.
+
+#include "core/trace/reassembly/message.hh"
+
+#include <cstdint>
+#include <string>
+
+namespace reprise::trace {
+
+/// The greatest number of a connection that a trace may give: there is room to number the
+/// connections of some thousand traces, laps or copies apart.
+inline constexpr std::uint64_t kMaxConnection = (1ULL << 48U) - 1;
+
+/// Yields messages in file order. Opening throws TraceError; later trouble ends the messages and
+/// stands in trouble(). The members mean what Reader's do.
+class MessageSource {
+public:
+    MessageSource() = default;
+    virtual ~MessageSource() = default;
+    MessageSource(const MessageSource&) = delete;
+    MessageSource& operator=(const MessageSource&) = delete;
+
+    /// False at the end and at trouble. `message.bytes` is good until the next call. A source sets
+    /// every member of `message`.
+    virtual bool next(Message& message) = 0;
+
+    /// Packets, rows or records read so far.
+    [[nodiscard]] virtual std::uint64_t packets() const = 0;
+
+    [[nodiscard]] virtual Counters counters() const = 0;
+
+    /// One line naming the place and how much was good before it; empty where nothing went wrong.
+    [[nodiscard]] virtual const std::string& trouble() const = 0;
+
+    [[nodiscard]] virtual double share_read() const = 0;
+
+    /// For example "text", "dnstap, gzip".
+    [[nodiscard]] virtual std::string description() const = 0;
+};
+
+} // namespace reprise::trace

@@ -1,0 +1,219 @@
+#include "core/trace/forms/pcap/pcap_encoder.hh"
+
+#include "core/base/address.hh"
+#include "core/base/bytes.hh"
+#include "core/base/clock.hh"
+#include "core/base/error.hh"
+#include "core/trace/forms/pcap/packet.hh"
+#include "core/trace/forms/pcap/pcap_format.hh"
+#include "core/wire/query.hh"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <iterator>
+#include <string>
+
+namespace reprise::mutator {
+namespace {
+
+template <typename T> void append(std::string& out, const T& value) {
+    out.append(reinterpret_cast<const char*>(&value), sizeof value);
+}
+
+/// Spreads a counter over all numbers (the finalizer of splitmix64), so that initial sequence
+/// numbers differ and are the same in every run.
+std::uint64_t spread(std::uint64_t n) {
+    n += 0x9e3779b97f4a7c15U;
+    n = (n ^ (n >> 30U)) * 0xbf58476d1ce4e5b9U;
+    n = (n ^ (n >> 27U)) * 0x94d049bb133111ebU;
+    return n ^ (n >> 31U);
+}
+
+bool over_connection(const Query& query) {
+    return query.transport == Transport::kTcp || query.transport == Transport::kStatelessTcp;
+}
+
+void check_fits(const Query& query) {
+    if (query.transport != Transport::kUdp && !over_connection(query)) {
+        throw Error(fmt::format("a capture cannot hold transport {}; write .tsv or .rps",
+                                transport_name(query.transport)));
+    }
+    if (query.source.address.family != query.destination.address.family) {
+        throw Error(fmt::format("a capture cannot hold a query from {} to {}, of another family; "
+                                "write .tsv or .rps, or change both ends",
+                                query.source.text(), query.destination.text()));
+    }
+    if (query.trace_time < 0 || query.trace_time / kSecond > kLastPcapSecond) {
+        throw Error(fmt::format("a query at {} ns lies outside a capture's years 1970 to 2106; "
+                                "shift the times or write .tsv or .rps",
+                                query.trace_time));
+    }
+}
+
+} // namespace
+
+size_t PcapEncoder::EndsHash::operator()(const Ends& ends) const noexcept {
+    const std::hash<Endpoint> hash;
+    return hash(ends[0]) * 31 + hash(ends[1]);
+}
+
+void PcapEncoder::begin(std::string& out) { append(out, PcapFileHeader{}); }
+
+void PcapEncoder::put(Nanoseconds time, std::string& out) {
+    const auto size = static_cast<std::uint32_t>(packet_.size());
+    append(out, PcapPacketHeader{static_cast<std::uint32_t>(time / kSecond),
+                                 static_cast<std::uint32_t>(time % kSecond), size, size});
+    out.append(reinterpret_cast<const char*>(packet_.data()), packet_.size());
+}
+
+void PcapEncoder::note_classes(const Query& query) {
+    if (!classes_noted_ && (query.rtt_class != 0 || query.idle_class != 0)) {
+        classes_noted_ = true;
+        spdlog::warn("work=mutate note=\"a capture cannot hold RTT and idle classes; they are left "
+                     "out, write .tsv or .rps to keep them\"");
+    }
+}
+
+void PcapEncoder::encode(const Query& query, std::string& out) {
+    check_fits(query);
+    note_classes(query);
+    if (over_connection(query)) {
+        encode_stream(query, out);
+    } else if (query.is_close()) {
+        leave_close_out(query.connection);
+    } else {
+        build_udp(packet_, query.source, query.destination, query.message);
+        put(query.trace_time, out);
+    }
+}
+
+/// A SYN or FIN takes a sequence number.
+void PcapEncoder::segment(Connection& connection, size_t from, std::uint8_t flags, Bytes payload,
+                          Nanoseconds time, std::string& out) {
+    const bool acknowledges = (flags & kTcpAck) != 0;
+    std::uint32_t& next = connection.next.at(from);
+    build_tcp(packet_, {.from = connection.ends.at(from),
+                        .to = connection.ends.at(1 - from),
+                        .sequence = next,
+                        .acknowledgement = acknowledges ? connection.next.at(1 - from) : 0,
+                        .flags = flags,
+                        .payload = payload});
+    next += static_cast<std::uint32_t>(payload.size());
+    next += (flags & (kTcpSyn | kTcpFin)) != 0 ? 1U : 0U;
+    put(time, out);
+}
+
+void PcapEncoder::encode_stream(const Query& query, std::string& out) {
+    const size_t from = query.destination < query.source ? 1 : 0;
+    const Ends ends =
+        from == 0 ? Ends{query.source, query.destination} : Ends{query.destination, query.source};
+    const auto found = index_.find(ends);
+    const bool known =
+        found != index_.end() && query.connection != 0 && found->second->id == query.connection;
+    if (query.is_close()) {
+        if (known) {
+            close(ends, from, query.trace_time, out);
+        } else {
+            leave_close_out(query.connection);
+        }
+        return;
+    }
+    if (known) {
+        open_.splice(open_.end(), open_, found->second);
+    }
+    send(known ? open_.back() : open(query, ends, from, out), from, query, out);
+    if (query.connection == 0) {
+        close(ends, from, query.trace_time, out);
+    }
+}
+
+PcapEncoder::Connection& PcapEncoder::open(const Query& query, const Ends& ends, size_t client,
+                                           std::string& out) {
+    if (query.connection != 0 && displaced_.erase(query.connection) > 0) {
+        ++losses_.connections_split;
+        cut_ = true;
+    }
+    displace(ends);
+    if (open_.size() == most_) {
+        ++forgotten_;
+        displace(open_.front().ends);
+    }
+    const std::uint64_t first = spread(opened_++);
+    open_.push_back(
+        {.ends = ends,
+         .id = query.connection,
+         .next = {static_cast<std::uint32_t>(first), static_cast<std::uint32_t>(first >> 32U)}});
+    index_[ends] = std::prev(open_.end());
+    Connection& connection = open_.back();
+    segment(connection, client, kTcpSyn, {}, query.trace_time, out);
+    segment(connection, 1 - client, kTcpSyn | kTcpAck, {}, query.trace_time, out);
+    segment(connection, client, kTcpAck, {}, query.trace_time, out);
+    return connection;
+}
+
+void PcapEncoder::send(Connection& connection, size_t from, const Query& query, std::string& out) {
+    payload_.assign({static_cast<std::uint8_t>(query.message.size() >> 8U),
+                     static_cast<std::uint8_t>(query.message.size())});
+    payload_.insert(payload_.end(), query.message.begin(), query.message.end());
+    for (Bytes left(payload_); !left.empty();) {
+        const Bytes piece = left.first(std::min(left.size(), kMaxPayload));
+        segment(connection, from, kTcpPush | kTcpAck, piece, query.trace_time, out);
+        left = left.subspan(piece.size());
+    }
+    segment(connection, 1 - from, kTcpAck, {}, query.trace_time, out);
+}
+
+void PcapEncoder::close(const Ends& ends, size_t from, Nanoseconds time, std::string& out) {
+    Connection& connection = *index_.at(ends);
+    segment(connection, from, kTcpFin | kTcpAck, {}, time, out);
+    segment(connection, 1 - from, kTcpFin | kTcpAck, {}, time, out);
+    segment(connection, from, kTcpAck, {}, time, out);
+    forget(ends);
+}
+
+/// Its connection was never open, or another one has its ports.
+void PcapEncoder::leave_close_out(std::uint64_t id) {
+    ++losses_.closes_left_out;
+    cut_ |= displaced_.erase(id) > 0;
+}
+
+/// Gives the place of the connection between these ends, if there is one, to another.
+void PcapEncoder::displace(const Ends& ends) {
+    const auto found = index_.find(ends);
+    if (found != index_.end()) {
+        if (displaced_.size() == most_) {
+            displaced_.clear(); // old ones have ended, most likely
+        }
+        displaced_.insert(found->second->id);
+        forget(ends);
+    }
+}
+
+void PcapEncoder::forget(const Ends& ends) {
+    const auto found = index_.find(ends);
+    if (found != index_.end()) {
+        open_.erase(found->second);
+        index_.erase(found);
+    }
+}
+
+void PcapEncoder::finish(std::string& /*out*/) {
+    if (forgotten_ > 0) {
+        spdlog::warn("work=mutate connections_forgotten={} note=\"more than {} connections were "
+                     "open at a time\"",
+                     forgotten_, most_);
+    }
+    if (cut_) {
+        spdlog::warn("work=mutate connections_split={} closes_left_out={} note=\"a capture cannot "
+                     "hold connections that share addresses and ports at a time: the later ends "
+                     "the earlier; write .tsv or .rps to keep them whole\"",
+                     losses_.connections_split, losses_.closes_left_out);
+    }
+}
+
+} // namespace reprise::mutator

@@ -1,0 +1,93 @@
+#pragma once
+// Queries as a capture: pcap with nanosecond times (magic a1b23c4d) and raw IP packets
+// (LINKTYPE_RAW, 101), as a tap in front of the server would have seen the clients' side.
+//
+// A query over UDP is a datagram. A connection's first query is preceded by a handshake, each query
+// is a segment that the server acknowledges, and a close is the client's FIN and all that follows;
+// every packet has the time of its query. So reading the capture back gives the same queries,
+// times, addresses, ports and connections. A query over TCP without a connection has one of its
+// own, which ends behind it. Where a connection's ports are in use by another one, a SYN with a
+// fresh initial sequence number begins it, which is how readers tell connections apart. The other
+// one ends there: a capture has no place for two connections with the same ends at a time. If it
+// goes on after all, it is split, and a close of it while it is displaced is left out; both are
+// counted.
+
+#include "core/base/address.hh"
+#include "core/base/bytes.hh"
+#include "core/base/clock.hh"
+#include "core/trace/forms/query_encoder.hh"
+#include "core/wire/query.hh"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <list>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+namespace reprise::mutator {
+
+class PcapEncoder final : public QueryEncoder {
+public:
+    /// As many as the reader follows (ReaderOptions::connections). Beyond that the longest unused
+    /// one is forgotten: if it is used again, it begins again.
+    static constexpr size_t kConnections = 262'144;
+
+    explicit PcapEncoder(size_t connections = kConnections) : most_(connections) {}
+
+    void begin(std::string& out) override;
+
+    /// Throws Error for transports and times that a capture has no place for.
+    void encode(const Query& query, std::string& out) override;
+
+    void finish(std::string& out) override;
+
+    [[nodiscard]] EncoderLosses losses() const override { return losses_; }
+
+    /// Connections forgotten for lack of memory.
+    [[nodiscard]] std::uint64_t forgotten() const { return forgotten_; }
+
+private:
+    /// Both ends, the smaller first.
+    using Ends = std::array<Endpoint, 2>;
+
+    struct EndsHash {
+        size_t operator()(const Ends& ends) const noexcept;
+    };
+
+    struct Connection {
+        Ends ends;
+        std::uint64_t id = 0;                ///< the trace's
+        std::array<std::uint32_t, 2> next{}; ///< sequence numbers of each end's next byte
+    };
+
+    using List = std::list<Connection>; ///< longest unused first
+
+    void put(Nanoseconds time, std::string& out);
+    void segment(Connection& connection, size_t from, std::uint8_t flags, Bytes payload,
+                 Nanoseconds time, std::string& out);
+    void encode_stream(const Query& query, std::string& out);
+    Connection& open(const Query& query, const Ends& ends, size_t client, std::string& out);
+    void send(Connection& connection, size_t from, const Query& query, std::string& out);
+    void close(const Ends& ends, size_t from, Nanoseconds time, std::string& out);
+    void leave_close_out(std::uint64_t id);
+    void displace(const Ends& ends);
+    void forget(const Ends& ends);
+    void note_classes(const Query& query);
+
+    size_t most_;
+    List open_;
+    std::unordered_map<Ends, List::iterator, EndsHash> index_;
+    std::uint64_t opened_ = 0;
+    std::uint64_t forgotten_ = 0;
+    std::unordered_set<std::uint64_t> displaced_; ///< ids that had no close; at most `most_`
+    EncoderLosses losses_;
+    bool cut_ = false; ///< a connection was split, or its close left out for another one
+    bool classes_noted_ = false;
+    std::vector<std::uint8_t> packet_;
+    std::vector<std::uint8_t> payload_;
+};
+
+} // namespace reprise::mutator

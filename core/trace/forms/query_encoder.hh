@@ -1,0 +1,52 @@
+#pragma once
+// Queries as the bytes of an output form. Apart from the file they go to, so that encoding is a
+// stage of its own in the pipeline.
+
+#include "core/wire/query.hh"
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace reprise::mutator {
+
+enum class OutputForm : std::uint8_t { kPcap, kText, kStream };
+
+/// What a form could not hold.
+struct EncoderLosses {
+    std::uint64_t connections_split = 0; ///< went on as a connection of their own
+    std::uint64_t closes_left_out = 0;
+};
+
+class QueryEncoder {
+public:
+    QueryEncoder() = default;
+    virtual ~QueryEncoder() = default;
+    QueryEncoder(const QueryEncoder&) = delete;
+    QueryEncoder& operator=(const QueryEncoder&) = delete;
+
+    /// What stands before the first query.
+    virtual void begin(std::string& out) = 0;
+
+    /// Appends a query or a close, in the order of the trace. May keep some back for a later call.
+    /// Throws Error with the hint where the form cannot hold it.
+    virtual void encode(const Query& query, std::string& out) = 0;
+
+    /// The end of a batch: the stream form ends its block here, so that a live reader waits for
+    /// nothing.
+    virtual void flush(std::string& /*out*/) {}
+
+    /// What stands behind the last query.
+    virtual void finish(std::string& out) = 0;
+
+    /// So far.
+    [[nodiscard]] virtual EncoderLosses losses() const { return {}; }
+};
+
+std::unique_ptr<QueryEncoder> make_encoder(OutputForm form);
+
+/// The form that a file name asks for by its ending (.pcap, .tsv or .txt, .rps); throws UsageError
+/// for others and for "-", which need --to.
+OutputForm form_of(const std::string& path);
+
+} // namespace reprise::mutator

@@ -1,0 +1,63 @@
+#pragma once
+// What the forms that hold queries have in common: a form yields queries and closes one by one,
+// this makes messages of them and keeps the counts.
+
+#include "core/trace/forms/message_source.hh"
+#include "core/trace/reassembly/message.hh"
+#include "core/wire/query.hh"
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <unordered_set>
+
+namespace reprise::trace {
+
+/// Which connections were seen before. Of more than kMost the oldest are forgotten.
+class SeenConnections {
+public:
+    /// True the first time for a connection and direction.
+    bool first(std::uint64_t connection, bool response);
+
+private:
+    static constexpr size_t kMost = 262'144; ///< of each generation
+
+    std::unordered_set<std::uint64_t> young_;
+    std::unordered_set<std::uint64_t> old_;
+};
+
+class QuerySource : public MessageSource {
+public:
+    explicit QuerySource(const ReaderOptions& options) : closes_(options.closes) {}
+
+    bool next(Message& message) final;
+
+    /// Rows or records: queries and closes.
+    [[nodiscard]] std::uint64_t packets() const final { return items_; }
+
+    [[nodiscard]] Counters counters() const final { return {}; }
+
+    [[nodiscard]] const std::string& trouble() const final { return trouble_; }
+
+protected:
+    /// The next query or close; false at the end and where fail() was called.
+    virtual bool next_query(Query& query) = 0;
+
+    /// Ends reading: `what` at `place`, for example "line 3". Always false.
+    bool fail(const std::string& place, const std::string& what);
+
+    /// Queries yielded so far.
+    [[nodiscard]] std::uint64_t good() const { return good_; }
+
+    /// Queries and closes read so far.
+    [[nodiscard]] std::uint64_t items() const { return items_; }
+
+private:
+    bool closes_;
+    std::uint64_t good_ = 0;
+    std::uint64_t items_ = 0;
+    SeenConnections seen_;
+    std::string trouble_;
+};
+
+} // namespace reprise::trace

@@ -1,0 +1,240 @@
+// Queries as rows of text and back.
+#include "core/base/address.hh"
+#include "core/base/clock.hh"
+#include "core/dns/nearest.hh"
+#include "core/dns/words.hh"
+#include "core/trace/forms/text/message_columns.hh"
+#include "core/trace/forms/text/text_cells.hh"
+#include "core/trace/forms/text/text_form.hh"
+#include "core/trace/test_forms.hh"
+#include "core/trace/test_packets.hh"
+#include "core/wire/query.hh"
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+// NOLINTBEGIN(bugprone-unchecked-optional-access): an empty one ends the test, as it should.
+namespace reprise::trace {
+namespace {
+
+using namespace test; // NOLINT(google-build-using-namespace)
+
+const Buffer kHead = hex("1234 0100 0001 0000 0000");
+const Buffer kQuestion = hex("03 777777 07 6578616d706c65 00 001c 0001");
+
+std::string row(const OwnQuery& query) {
+    std::string out;
+    append_text_row(out, query.view());
+    return out;
+}
+
+/// The row's cells from id on.
+std::string message_cells(const Buffer& message) {
+    const std::string text = row(usual(message));
+    const std::string before = "1475762100.123456789\t192.0.2.1\t1024\t198.51.100.1\t53\tudp\t-\t";
+    EXPECT_EQ(text.substr(0, before.size()), before);
+    return text.substr(before.size(), text.size() - before.size() - 1);
+}
+
+Buffer plain() { return kHead + be16(0) + kQuestion; }
+
+Buffer with_opt(const Buffer& opt) { return kHead + be16(1) + kQuestion + opt; }
+
+TEST(TextForm, APlainQuery) {
+    EXPECT_EQ(message_cells(plain()),
+              "4660\trd\tQUERY\twww.example.\tIN\tAAAA\t-\t-\t-\t-\t-\t-\t-");
+}
+
+TEST(TextForm, EdnsWithOptions) {
+    const Buffer opt =
+        hex("00 0029 04d0 00 00 8000 0018 0003 0000 000a 0008 0011223344556677 fde9 0004 cafef00d");
+    EXPECT_EQ(message_cells(with_opt(opt)),
+              "4660\trd\tQUERY\twww.example.\tIN\tAAAA\t1232\t1\t0\t"
+              "NSID:;COOKIE:0011223344556677;65001:cafef00d\t-\t-\t-");
+    EXPECT_EQ(message_cells(with_opt(hex("00 0029 1000 00 01 0000 0000"))),
+              "4660\trd\tQUERY\twww.example.\tIN\tAAAA\t4096\t0\t1\t-\t-\t-\t-");
+}
+
+/// What no column says makes the row keep the message in hex.
+TEST(TextForm, MessagesThatColumnsCannotMake) {
+    const Buffer opt = hex("00 0029 04d0 00 00 8000 0000");
+    const std::vector<Buffer> odd{
+        plain() + hex("00"),                                          // a byte behind it
+        with_opt(opt) + hex("00"),                                    //
+        hex("1234 0103 0001 0000 0000 0000") + kQuestion,             // an rcode
+        hex("1234 8100 0001 0000 0000 0000") + kQuestion,             // a response
+        hex("1234 0100 0000 0000 0000 0000"),                         // no question
+        hex("1234 0100 0002 0000 0000 0000") + kQuestion + kQuestion, // two
+        hex("1234 0100 0001 0000 0000 0000 c00c 0001 0001"),          // compressed
+        with_opt(hex("01 61 00 0029 04d0 00 00 8000 0000")),          // OPT with a name
+        with_opt(hex("00 0029 04d0 01 00 8000 0000")),                // extended rcode
+        with_opt(hex("00 0029 04d0 00 00 8001 0000")),                // other EDNS flags
+        with_opt(hex("00 0029 04d0 00 00 8000 0003 000300")),         // half an option
+        with_opt(hex("00 0010 0001 00000000 0000")),                  // another record
+        hex("1234 0100 0001 0000 0000 0002") + kQuestion + opt + opt, // two OPT
+        hex("1234 0100 0001 0001 0000 0000") + kQuestion + hex("00 0001 0001 00000000 0000"),
+        hex("1234 0100 0001 0000 0000 0000 40"),
+        hex("ffff ffff ffff ffff ffff ffff"),
+    };
+    for (const Buffer& message : odd) {
+        const std::string cells = message_cells(message);
+        std::string bytes;
+        append_hex(bytes, message);
+        EXPECT_EQ(cells.substr(cells.rfind('\t') + 1), bytes) << cells;
+        const ReadAll read = read_content(as_text({usual(message)}));
+        ASSERT_EQ(read.queries.size(), 1U) << read.refused << read.trouble;
+        EXPECT_EQ(read.queries[0].message, message);
+    }
+}
+
+TEST(TextForm, ClosesAndClasses) {
+    OwnQuery close = usual({});
+    close.query.transport = Transport::kTcp;
+    close.query.connection = 7;
+    EXPECT_EQ(row(close), "1475762100.123456789\t192.0.2.1\t1024\t198.51.100.1\t53\ttcp\t7\tclose"
+                          "\t-\t-\t-\t-\t-\t-\t-\t-\t-\t-\t-\t-\n");
+    OwnQuery classes = usual(plain());
+    classes.query.rtt_class = 80;
+    classes.query.idle_class = 20;
+    EXPECT_TRUE(row(classes).ends_with("\t80\t20\t-\n"));
+}
+
+TEST(TextForm, RandomQueriesSurviveTextAndStream) {
+    QueryMaker maker(1);
+    constexpr size_t kCount = 20'000;
+    std::vector<OwnQuery> queries;
+    queries.reserve(kCount);
+    for (size_t i = 0; i < kCount; ++i) {
+        queries.push_back(maker.next());
+    }
+    const ReadAll text = read_content(as_text(queries));
+    EXPECT_EQ(text.trouble, "");
+    EXPECT_EQ(text.description, "text");
+    ASSERT_EQ(text.queries.size(), queries.size());
+    EXPECT_TRUE(text.queries == queries);
+    const ReadAll stream = read_content(as_stream(text.queries));
+    EXPECT_EQ(stream.trouble, "");
+    EXPECT_TRUE(stream.queries == queries);
+    EXPECT_EQ(as_text(stream.queries), as_text(queries));
+}
+
+/// The columns stand for a message only where they are its bytes again, and then no hex is written.
+TEST(MessageColumns, ExactOrNot) {
+    QueryMaker maker(2);
+    unsigned exact = 0;
+    for (int i = 0; i < 50'000; ++i) {
+        const Buffer message = maker.message();
+        MessageColumns columns;
+        const bool whole = read_columns(message, columns);
+        Buffer again;
+        append_message(again, columns);
+        const bool same = !columns.name.empty() && again == message;
+        ASSERT_EQ(whole, same) << i;
+        exact += whole ? 1U : 0U;
+    }
+    EXPECT_GT(exact, 20'000U);
+    EXPECT_LT(exact, 45'000U);
+}
+
+TEST(TextCells, Times) {
+    const std::vector<std::pair<std::string, Nanoseconds>> known{
+        {"1475762100.123456789", 1'475'762'100'123'456'789},
+        {"0.000000000", 0},
+        {"0.000000001", 1},
+        {"-0.500000000", -500'000'000},
+        {"5680281599.999999999", kEndOfTraceTime - 1},
+        {"-2208988800.000000000", kFirstTraceTime}};
+    for (const auto& [text, time] : known) {
+        std::string out;
+        append_time(out, time);
+        EXPECT_EQ(out, text);
+        Nanoseconds back = 1;
+        EXPECT_TRUE(parse_time(text, back));
+        EXPECT_EQ(back, time);
+    }
+    Nanoseconds time = 0;
+    EXPECT_TRUE(parse_time("12.5", time));
+    EXPECT_EQ(time, 12'500'000'000);
+    EXPECT_TRUE(parse_time("12", time));
+    for (const char* bad :
+         {"", "-", ".5", "1.1234567890", "1e9", "1.5e3", "5680281600", "-2208988800.000000001",
+          "9223372036.854775808", "-9223372036.854775809", "12345678901", "1 ", " 1", "+1", "--1",
+          "1.-5", "0x1"}) {
+        EXPECT_FALSE(parse_time(bad, time)) << bad;
+    }
+}
+
+TEST(TextCells, Addresses) {
+    QueryMaker maker(3);
+    for (int i = 0; i < 5'000; ++i) {
+        const IpAddress address = maker.next().query.source.address;
+        std::string out;
+        append_address(out, address);
+        EXPECT_EQ(out, address.text());
+        IpAddress back;
+        EXPECT_TRUE(parse_address(out, back));
+        EXPECT_EQ(back, address);
+    }
+    IpAddress address;
+    for (const char* bad : {"", "1.2.3", "1.2.3.4.5", "1.2.3.256", "01.2.3.4", "1.2.3.4 ", "1..3.4",
+                            "::g", "1:2", ":", "example", "2001:db8::1%eth0",
+                            "0000:0000:0000:0000:0000:0000:0000:0000:0000:0000:0000:0000"}) {
+        EXPECT_FALSE(parse_address(bad, address)) << bad;
+    }
+}
+
+TEST(TextCells, FlagsAndOptions) {
+    std::uint16_t flags = 0;
+    EXPECT_TRUE(parse_flags("CD,rd", flags));
+    EXPECT_EQ(flags, 0x0110);
+    EXPECT_FALSE(parse_flags("rd,xx", flags));
+    EXPECT_FALSE(parse_flags("rd ad", flags));
+    std::string out;
+    append_flags(out, 0x07f0);
+    EXPECT_EQ(out, "aa,tc,rd,ra,z,ad,cd");
+    Buffer options;
+    EXPECT_TRUE(parse_options("nsid:;8:0001180ac000", options));
+    EXPECT_EQ(options, hex("0003 0000 0008 0006 0001180ac000"));
+    for (const char* bad : {"NSID", "NSID:0", "NSID:xx", "65536:", ":00", "FOO:", "NSID:;;"}) {
+        EXPECT_FALSE(parse_options(bad, options)) << bad;
+    }
+    EXPECT_FALSE(parse_options("PADDING:" + std::string(2UL * 65'533, '0'), options));
+    EXPECT_TRUE(parse_options("PADDING:" + std::string(2UL * 65'531, '0'), options));
+}
+
+TEST(DnsWords, EveryNumberIsReadAsItIsWritten) {
+    for (const WordTable* table : {&type_words(), &class_words(), &option_words()}) {
+        for (unsigned number = 0; number < 65'536; ++number) {
+            std::string out;
+            table->append(out, static_cast<std::uint16_t>(number));
+            ASSERT_EQ(table->number(out), number) << out;
+        }
+    }
+    EXPECT_EQ(type_words().number("aaaa"), 28);
+    EXPECT_EQ(type_words().number("type28"), 28);
+    EXPECT_EQ(opcode_words().number("3"), 3);
+    for (const char* bad : {"", "TYPE", "TYPE65536", "TYPE-1", "28", "AAAAA", "TYPE1 "}) {
+        EXPECT_FALSE(type_words().number(bad)) << bad;
+    }
+    EXPECT_FALSE(opcode_words().number("16"));
+}
+
+TEST(DnsWords, TheNearest) {
+    EXPECT_EQ(type_words().nearest("AAAB"), "AAAA");
+    EXPECT_EQ(type_words().nearest("dnskei"), "DNSKEY");
+    EXPECT_EQ(type_words().nearest("NSEC3PARMA"), "NSEC3PARAM");
+    EXPECT_EQ(type_words().nearest("xyzzy"), "");
+    EXPECT_EQ(type_words().nearest(std::string(1'000, 'A')), "");
+    EXPECT_EQ(nearest("sourze", kColumnNames), "source");
+}
+
+} // namespace
+} // namespace reprise::trace
+
+// NOLINTEND(bugprone-unchecked-optional-access)

@@ -1,0 +1,115 @@
+#pragma once
+// The TCP connections of a trace: finds the stream of each segment, numbers connections, bounds
+// their memory.
+
+#include "core/trace/reassembly/handshake.hh"
+#include "core/trace/reassembly/message.hh"
+#include "core/trace/reassembly/stream.hh"
+
+#include <array>
+#include <cstdint>
+#include <list>
+#include <unordered_map>
+#include <vector>
+
+namespace reprise::trace {
+
+class ConnectionTable {
+public:
+    /// Borrows both; they must outlive the table.
+    ConnectionTable(const ReaderOptions& options, Tally& tally)
+        : options_(&options), tally_(&tally) {}
+
+    /// Takes a segment; what it completes, in either direction, is appended to `out`. The messages
+    /// borrow from the table until the next call of add() or finish().
+    void add(const IpPacket& ip, const TcpSegment& segment, Nanoseconds now,
+             std::vector<Message>& out);
+
+    /// Ends all connections as the end of the trace does.
+    void finish(std::vector<Message>& out);
+
+    [[nodiscard]] size_t connections() const { return index_.size(); }
+
+    [[nodiscard]] size_t memory() const { return memory_; }
+
+private:
+    /// Both ends, the smaller first, so that the two directions meet.
+    struct Key {
+        std::array<Endpoint, 2> ends;
+
+        bool operator==(const Key&) const = default;
+    };
+
+    struct KeyHash {
+        size_t operator()(const Key& key) const noexcept;
+    };
+
+    struct Direction {
+        Stream stream;
+        bool yielded = false;
+        bool asked = false; ///< one of the messages yielded was a query
+        bool fin = false;
+        Nanoseconds latest = 0; ///< time of the last message yielded
+    };
+
+    /// The first FIN or RST of a connection.
+    struct Close {
+        bool seen = false;
+        bool told = false;
+        bool final = false;    ///< no bytes before it are waited for
+        size_t direction = 0;  ///< who sent it
+        std::uint32_t end = 0; ///< sequence number behind the last byte
+        Nanoseconds time = 0;
+    };
+
+    struct Connection {
+        Key key;
+        std::uint64_t id = 0;
+        Nanoseconds last = 0;
+        std::array<Direction, 2> directions; ///< [i] is sent by key.ends[i]
+        bool closed = false;
+        Close close;
+        HandshakeWatch handshake;
+    };
+
+    using List = std::list<Connection>;
+
+    /// A found message that is not yet shown, because the stream's buffer may still move.
+    struct Place {
+        Connection* connection = nullptr;
+        size_t direction = 0;
+        Stream::Found found;
+    };
+
+    Connection* find(const Key& key, size_t direction, const TcpSegment& segment, Nanoseconds now);
+    Connection& open(const Key& key, const TcpSegment& segment, Nanoseconds now);
+    void touch(Connection& connection, const TcpSegment& segment, size_t direction,
+               Nanoseconds now);
+    void feed(Connection& connection, size_t direction, const TcpSegment& segment, Nanoseconds now);
+    void acknowledge(Connection& connection, size_t direction, const TcpSegment& segment);
+    void give_up_holes(Connection& connection);
+    void retire(List::iterator it);
+    void expire(Nanoseconds now);
+    void make_room(const Connection& keep);
+    void note(Connection& connection, size_t direction);
+    void show(std::vector<Message>& out);
+    static void note_close(Connection& connection, size_t direction, const TcpSegment& segment,
+                           Nanoseconds now);
+    [[nodiscard]] bool client_closed(const Connection& connection) const;
+    void tell_handshake(Connection& connection, size_t direction, const TcpSegment& segment,
+                        Nanoseconds now) const;
+    void tell_close(Connection& connection, std::vector<Message>& out) const;
+
+    const ReaderOptions* options_;
+    Tally* tally_;
+    List open_;    ///< least recently used first
+    List closed_;  ///< both ends closed or reset; kept a while for late retransmissions
+    List retired_; ///< out of the index, alive until their messages were read
+    std::unordered_map<Key, List::iterator, KeyHash> index_;
+    size_t memory_ = 0;
+    std::uint64_t last_id_ = 0;
+    std::vector<Stream::Found> found_;
+    std::vector<Place> places_;
+};
+
+} // namespace reprise::trace

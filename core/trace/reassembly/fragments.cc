@@ -1,0 +1,151 @@
+#include "core/trace/reassembly/fragments.hh"
+
+#include "core/base/address.hh"
+#include "core/base/clock.hh"
+#include "core/trace/reassembly/packet.hh"
+#include "core/trace/reassembly/tally.hh"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <iterator>
+
+namespace reprise::trace {
+namespace {
+
+constexpr std::uint32_t kMaxDatagram = 65'535;
+constexpr size_t kMaxPieces = 1'024;
+/// What a datagram and a piece cost beside their bytes, roughly.
+constexpr size_t kDatagramCost = 256;
+constexpr size_t kPieceCost = 64;
+
+} // namespace
+
+size_t FragmentTable::KeyHash::operator()(const Key& key) const noexcept {
+    const std::hash<IpAddress> hash;
+    return (hash(key.source) * 31 + hash(key.destination)) * 31 + key.id;
+}
+
+FragmentTable::Datagram& FragmentTable::find(const Key& key, Nanoseconds now) {
+    const auto found = index_.find(key);
+    if (found != index_.end()) {
+        return *found->second;
+    }
+    list_.push_back({.key = key, .started = now, .pieces = {}});
+    list_.back().memory = kDatagramCost;
+    used_ += kDatagramCost;
+    index_.emplace(key, std::prev(list_.end()));
+    return list_.back();
+}
+
+void FragmentTable::drop(List::iterator it) {
+    used_ -= it->memory;
+    index_.erase(it->key);
+    list_.erase(it);
+}
+
+void FragmentTable::condemn(Datagram& datagram, Count why) {
+    tally_->add(why);
+    used_ -= datagram.memory - kDatagramCost;
+    datagram.memory = kDatagramCost;
+    datagram.pieces = {};
+    datagram.condemned = true;
+}
+
+void FragmentTable::expire(Nanoseconds now) {
+    while (!list_.empty() && now - list_.front().started > timeout_) {
+        if (!list_.front().condemned) {
+            tally_->add(Count::kFragmentTimeout);
+        }
+        drop(list_.begin());
+    }
+}
+
+void FragmentTable::make_room(const Datagram& keep) {
+    while (used_ > memory_ && &list_.front() != &keep) {
+        if (!list_.front().condemned) {
+            tally_->add(Count::kFragmentEvicted);
+        }
+        drop(list_.begin());
+    }
+}
+
+void FragmentTable::finish() {
+    const auto waiting = std::ranges::count_if(list_, [](const auto& d) { return !d.condemned; });
+    tally_->add(Count::kFragmentTimeout, static_cast<std::uint64_t>(waiting));
+    list_.clear();
+    index_.clear();
+    used_ = 0;
+}
+
+/// False where the fragment was not taken: a duplicate, or it condemned the datagram.
+bool FragmentTable::insert(Datagram& datagram, const IpPacket& ip) {
+    const std::uint32_t begin = ip.offset;
+    const auto end = begin + static_cast<std::uint32_t>(ip.payload.size());
+    auto& pieces = datagram.pieces;
+    const auto after = std::ranges::lower_bound(pieces, begin, {}, &Piece::offset);
+    if (after != pieces.end() && after->offset == begin &&
+        std::ranges::equal(after->data, ip.payload)) {
+        tally_->add(Count::kFragmentDuplicate);
+        return false;
+    }
+    const bool overlaps = (after != pieces.end() && after->offset < end) ||
+                          (after != pieces.begin() && std::prev(after)->end() > begin);
+    const bool contradicts_size = (datagram.size != 0 && (end > datagram.size || !ip.more)) ||
+                                  (!ip.more && !pieces.empty() && pieces.back().end() > end);
+    if (overlaps || contradicts_size || end > kMaxDatagram || pieces.size() == kMaxPieces) {
+        condemn(datagram, Count::kFragmentOverlap);
+        return false;
+    }
+    pieces.insert(after, {.offset = begin, .data = {ip.payload.begin(), ip.payload.end()}});
+    datagram.received += end - begin;
+    datagram.memory += kPieceCost + ip.payload.size();
+    used_ += kPieceCost + ip.payload.size();
+    return true;
+}
+
+void FragmentTable::join(const Datagram& datagram) {
+    joined_.clear();
+    for (const Piece& piece : datagram.pieces) {
+        joined_.insert(joined_.end(), piece.data.begin(), piece.data.end());
+    }
+}
+
+bool FragmentTable::add(IpPacket& ip, Nanoseconds now) {
+    expire(now);
+    tally_->add(Count::kFragment);
+    if (ip.payload.empty() || (ip.more && ip.payload.size() % 8 != 0)) {
+        tally_->add(Count::kBadPacket);
+        return false;
+    }
+    // RFC 791 has the protocol in the key; RFC 8200 section 4.5 has not, and takes it from the
+    // first fragment.
+    const Key key{.source = ip.source,
+                  .destination = ip.destination,
+                  .id = ip.fragment_id,
+                  .protocol = ip.source.is_v4() ? ip.protocol : std::uint8_t{0}};
+    Datagram& datagram = find(key, now);
+    if (datagram.condemned || !insert(datagram, ip)) {
+        make_room(datagram);
+        return false;
+    }
+    if (ip.offset == 0) {
+        datagram.protocol = ip.protocol;
+    }
+    if (!ip.more) {
+        datagram.size = ip.offset + static_cast<std::uint32_t>(ip.payload.size());
+    }
+    if (datagram.size == 0 || datagram.received != datagram.size) {
+        make_room(datagram);
+        return false;
+    }
+    join(datagram);
+    ip.protocol = datagram.protocol;
+    ip.fragment = false;
+    ip.payload = joined_;
+    drop(index_.find(key)->second);
+    return true;
+}
+
+} // namespace reprise::trace

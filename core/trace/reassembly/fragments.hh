@@ -1,0 +1,84 @@
+#pragma once
+// Reassembly of IPv4 and IPv6 fragments with bounded memory, on trace time.
+
+#include "core/trace/reassembly/packet.hh"
+#include "core/trace/reassembly/tally.hh"
+
+#include <cstdint>
+#include <list>
+#include <unordered_map>
+#include <vector>
+
+namespace reprise::trace {
+
+/// Fragments that contradict each other (overlap without being equal) condemn their datagram, as
+/// RFC 5722 asks for IPv6; the same rule serves IPv4, where no honest sender overlaps either.
+class FragmentTable {
+public:
+    /// `memory`: most bytes held; `timeout`: trace time from a datagram's first fragment.
+    FragmentTable(size_t memory, Nanoseconds timeout, Tally& tally)
+        : memory_(memory), timeout_(timeout), tally_(&tally) {}
+
+    /// Takes a fragment; true where it made its datagram whole. `ip` is then that datagram, its
+    /// payload good until the next call.
+    bool add(IpPacket& ip, Nanoseconds now);
+
+    /// Counts what is still waiting as timed out.
+    void finish();
+
+    [[nodiscard]] size_t memory() const { return used_; }
+
+private:
+    struct Key {
+        IpAddress source;
+        IpAddress destination;
+        std::uint32_t id = 0;
+        std::uint8_t protocol = 0;
+
+        bool operator==(const Key&) const = default;
+    };
+
+    struct KeyHash {
+        size_t operator()(const Key& key) const noexcept;
+    };
+
+    struct Piece {
+        std::uint32_t offset = 0;
+        std::vector<std::uint8_t> data;
+
+        [[nodiscard]] std::uint32_t end() const {
+            return offset + static_cast<std::uint32_t>(data.size());
+        }
+    };
+
+    struct Datagram {
+        Key key;
+        Nanoseconds started = 0;
+        std::vector<Piece> pieces;  ///< sorted, disjoint
+        std::uint32_t received = 0; ///< bytes
+        std::uint32_t size = 0;     ///< 0 until the last fragment came
+        std::uint8_t protocol = 0;  ///< of the first fragment: IPv6 allows the others to differ
+        size_t memory = 0;
+        bool condemned = false; ///< swallows what still comes
+    };
+
+    using List = std::list<Datagram>; ///< oldest first
+
+    Datagram& find(const Key& key, Nanoseconds now);
+    bool insert(Datagram& datagram, const IpPacket& ip);
+    void condemn(Datagram& datagram, Count why);
+    void join(const Datagram& datagram);
+    void expire(Nanoseconds now);
+    void make_room(const Datagram& keep);
+    void drop(List::iterator it);
+
+    size_t memory_;
+    Nanoseconds timeout_;
+    Tally* tally_;
+    List list_;
+    std::unordered_map<Key, List::iterator, KeyHash> index_;
+    size_t used_ = 0;
+    std::vector<std::uint8_t> joined_;
+};
+
+} // namespace reprise::trace

@@ -1,0 +1,85 @@
+#include "core/base/clock.hh"
+#include "core/trace/reader.hh"
+#include "core/trace/reassembly/handshake.hh"
+#include "core/trace/test_feeder.hh"
+#include "core/trace/test_packets.hh"
+#include "core/trace/test_tcp.hh"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace reprise::trace {
+namespace {
+
+using namespace test; // NOLINT(google-build-using-namespace)
+
+/// A feeder that keeps the handshakes told.
+struct Watched {
+    std::vector<TcpHandshake> seen;
+    Feeder feeder{{.handshakes = [this](const TcpHandshake& times) { seen.push_back(times); }}};
+};
+
+constexpr Nanoseconds kStart = 1'000 * kSecond;
+
+TEST(Handshake, HasTheTimesOfItsThreePackets) {
+    Watched watched;
+    watched.feeder.feed_at(client(100, {}, "S"), kStart);
+    watched.feeder.feed_at(server(500, {}, "SA", 101), kStart + 5);
+    watched.feeder.feed_at(client(101, {}, "A", 501), kStart + 40'000);
+    watched.feeder.feed_at(client(101, message(1), "A", 501), kStart + 50'000);
+    ASSERT_EQ(watched.seen.size(), 1U);
+    EXPECT_EQ(watched.seen[0].client.text(), "192.0.2.1:40000");
+    EXPECT_EQ(watched.seen[0].server.text(), "198.51.100.1:53");
+    EXPECT_EQ(watched.seen[0].syn, kStart);
+    EXPECT_EQ(watched.seen[0].syn_ack, kStart + 5);
+    EXPECT_EQ(watched.seen[0].ack, kStart + 40'000);
+}
+
+TEST(Handshake, TheFirstDataMayBringTheAcknowledgement) {
+    Watched watched;
+    open(watched.feeder);
+    watched.feeder.feed(client(101, message(1), "A", 501));
+    EXPECT_EQ(watched.seen.size(), 1U);
+}
+
+TEST(Handshake, PacketsSentTwiceAreAmbiguous) {
+    Watched watched;
+    watched.feeder.feed(client(100, {}, "S"));
+    watched.feeder.feed(client(100, {}, "S"));
+    watched.feeder.feed(server(500, {}, "SA", 101));
+    watched.feeder.feed(client(101, {}, "A", 501));
+    EXPECT_TRUE(watched.seen.empty());
+}
+
+TEST(Handshake, OtherPacketsAreNone) {
+    Watched watched;
+    watched.feeder.feed(client(101, message(1), "A", 501)); // from the middle
+    watched.feeder.feed(server(500, {}, "SA", 101));
+    watched.feeder.feed(client(101, {}, "A", 501));
+    EXPECT_TRUE(watched.seen.empty());
+    Watched refused;
+    refused.feeder.feed(client(100, {}, "S"));
+    refused.feeder.feed(server(0, {}, "RA", 101));
+    refused.feeder.feed(client(101, {}, "A", 501));
+    EXPECT_TRUE(refused.seen.empty());
+    Watched wrong;
+    wrong.feeder.feed(client(100, {}, "S"));
+    wrong.feeder.feed(server(500, {}, "SA", 999)); // acknowledges something else
+    wrong.feeder.feed(client(101, {}, "A", 501));
+    EXPECT_TRUE(wrong.seen.empty());
+}
+
+/// The ports are used again: a new connection with a handshake of its own.
+TEST(Handshake, EveryConnectionHasItsOwn) {
+    Watched watched;
+    open(watched.feeder);
+    watched.feeder.feed(client(101, {}, "A", 501));
+    watched.feeder.feed(client(9'000, {}, "S"));
+    watched.feeder.feed(server(70'000, {}, "SA", 9'001));
+    watched.feeder.feed(client(9'001, {}, "A", 70'001));
+    EXPECT_EQ(watched.seen.size(), 2U);
+}
+
+} // namespace
+} // namespace reprise::trace

@@ -1,0 +1,290 @@
+#include "core/trace/reassembly/packet.hh"
+
+#include "core/base/bytes.hh"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+namespace reprise::trace {
+namespace {
+
+constexpr std::uint16_t kEtherIpv4 = 0x0800;
+constexpr std::uint16_t kEtherIpv6 = 0x86dd;
+constexpr int kMaxVlanTags = 8;
+
+bool is_vlan_tag(std::uint16_t ether_type) {
+    // 802.1Q, 802.1ad (QinQ), and the numbers used for QinQ before the standard.
+    return ether_type == 0x8100 || ether_type == 0x88a8 || ether_type == 0x9100 ||
+           ether_type == 0x9200;
+}
+
+std::uint16_t skip_vlan_tags(Cursor& in, std::uint16_t ether_type) {
+    for (int depth = 0; is_vlan_tag(ether_type) && depth < kMaxVlanTags; ++depth) {
+        in.skip(2);
+        ether_type = in.u16be();
+    }
+    return ether_type;
+}
+
+/// What a PPPoE session (RFC 2516) carries: its header, then the protocol of PPP. Control packets
+/// of PPP are not IP.
+std::uint16_t skip_pppoe(Cursor& in, std::uint16_t ether_type) {
+    constexpr std::uint16_t kPppoeSession = 0x8864;
+    if (ether_type != kPppoeSession) {
+        return ether_type;
+    }
+    in.skip(6);
+    switch (in.u16be()) {
+    case 0x0021:
+        return kEtherIpv4;
+    case 0x0057:
+        return kEtherIpv6;
+    default:
+        return 0;
+    }
+}
+
+/// Leaves the cursor behind what may stand between an EtherType and the network header.
+std::uint16_t skip_shims(Cursor& in, std::uint16_t ether_type) {
+    return skip_pppoe(in, skip_vlan_tags(in, ether_type));
+}
+
+std::uint16_t ether_type_of_family(std::uint32_t family) {
+    switch (family) {
+    case 2: // AF_INET everywhere
+        return kEtherIpv4;
+    case 10: // AF_INET6: Linux, NetBSD and OpenBSD, FreeBSD, Darwin
+    case 24:
+    case 28:
+    case 30:
+        return kEtherIpv6;
+    default:
+        return 0;
+    }
+}
+
+std::uint16_t read_family(Cursor& in) {
+    const std::uint32_t family = in.u32be();
+    return ether_type_of_family(family > 0xffffU ? __builtin_bswap32(family) : family);
+}
+
+/// Leaves the cursor at the network header and yields its EtherType; 0 where there is none.
+std::uint16_t skip_link(LinkType link, Cursor& in) {
+    switch (link) {
+    case LinkType::kEthernet:
+        in.skip(12);
+        return skip_shims(in, in.u16be());
+    case LinkType::kSll:
+        in.skip(14);
+        return skip_shims(in, in.u16be());
+    case LinkType::kSll2: {
+        const std::uint16_t ether_type = in.u16be();
+        in.skip(18);
+        return skip_shims(in, ether_type);
+    }
+    case LinkType::kNull:
+        return read_family(in);
+    case LinkType::kRaw:
+        return kEtherIpv4; // decode_network goes by the version nibble
+    case LinkType::kUnknown:
+        break;
+    }
+    return 0;
+}
+
+/// Cuts `captured` to the length the header states. A length of 0 is a segment the card was to cut
+/// up (TSO): all of it counts.
+Bytes trim(Bytes captured, size_t stated, bool& cut) {
+    cut = stated > captured.size();
+    return captured.first(stated == 0 || cut ? captured.size() : stated);
+}
+
+Decoded decode_ipv4(Bytes data, IpPacket& ip) {
+    if (data.size() < 20) {
+        return Decoded::kBad;
+    }
+    const size_t header = (data[0] & 0xfU) * 4UL;
+    Cursor in(data);
+    in.skip(2);
+    const std::uint16_t total = in.u16be();
+    ip.fragment_id = in.u16be();
+    const std::uint16_t fragment = in.u16be();
+    in.skip(1);
+    ip.protocol = in.u8();
+    const Bytes packet = trim(data, total, ip.cut);
+    if (header < 20 || header > packet.size()) {
+        return Decoded::kBad;
+    }
+    ip.source = IpAddress::v4(&data[12]);
+    ip.destination = IpAddress::v4(&data[16]);
+    ip.more = (fragment & 0x2000U) != 0;
+    ip.offset = static_cast<std::uint16_t>((fragment & 0x1fffU) * 8U);
+    ip.fragment = ip.more || ip.offset != 0;
+    ip.payload = packet.subspan(header);
+    return Decoded::kIp;
+}
+
+Decoded decode_ipv6(Bytes data, IpPacket& ip) {
+    if (data.size() < 40) {
+        return Decoded::kBad;
+    }
+    Cursor in(data);
+    in.skip(4);
+    const std::uint16_t size = in.u16be();
+    ip.protocol = in.u8();
+    ip.source = IpAddress::v6(&data[8]);
+    ip.destination = IpAddress::v6(&data[24]);
+    ip.fragment = false;
+    ip.payload = trim(data.subspan(40), size, ip.cut);
+    return skip_extensions(ip) ? Decoded::kIp : Decoded::kBad;
+}
+
+Decoded decode_network(Bytes data, IpPacket& ip) {
+    switch (data.empty() ? 0 : data[0] >> 4U) {
+    case 4:
+        return decode_ipv4(data, ip);
+    case 6:
+        return decode_ipv6(data, ip);
+    default:
+        return Decoded::kBad;
+    }
+}
+
+bool is_extension(std::uint8_t protocol) {
+    // Hop-by-hop, routing, authentication, destination options, mobility, HIP, shim6.
+    return protocol == 0 || protocol == 43 || protocol == 51 || protocol == 60 || protocol == 135 ||
+           protocol == 139 || protocol == 140;
+}
+
+constexpr std::uint8_t kAuthentication = 51;
+constexpr std::uint8_t kFragment = 44;
+
+bool skip_extension(IpPacket& ip) {
+    if (ip.payload.size() < 2) {
+        return false;
+    }
+    const size_t units = ip.payload[1];
+    // RFC 4302 section 2.2: the authentication header counts 4-byte units less 2, the others 8-byte
+    // units less 1.
+    const size_t size = ip.protocol == kAuthentication ? (units + 2) * 4 : (units + 1) * 8;
+    if (size > ip.payload.size()) {
+        return false;
+    }
+    ip.protocol = ip.payload[0];
+    ip.payload = ip.payload.subspan(size);
+    return true;
+}
+
+bool read_fragment_header(IpPacket& ip) {
+    Cursor in(ip.payload);
+    ip.protocol = in.u8();
+    in.skip(1);
+    const std::uint16_t fragment = in.u16be();
+    ip.fragment_id = in.u32be();
+    ip.more = (fragment & 1U) != 0;
+    ip.offset = fragment & 0xfff8U;
+    // Alone in its packet it is an atomic fragment (RFC 6946): nothing to wait for.
+    ip.fragment = ip.more || ip.offset != 0;
+    ip.payload = in.take(in.left());
+    return in.ok();
+}
+
+} // namespace
+
+std::optional<LinkType> link_type(int number) {
+    switch (number) {
+    case 1:
+        return LinkType::kEthernet;
+    case 12: // raw IP is 12 or 14 by system, 101 in files; 228 and 229 name the version
+    case 14:
+    case 101:
+    case 228:
+    case 229:
+        return LinkType::kRaw;
+    case 113:
+        return LinkType::kSll;
+    case 276:
+        return LinkType::kSll2;
+    case 0:
+    case 108:
+        return LinkType::kNull;
+    default:
+        return std::nullopt;
+    }
+}
+
+bool skip_extensions(IpPacket& ip) {
+    while (is_extension(ip.protocol)) {
+        if (!skip_extension(ip)) {
+            return false;
+        }
+    }
+    if (ip.protocol != kFragment) {
+        return true;
+    }
+    if (!read_fragment_header(ip)) {
+        return false;
+    }
+    return ip.fragment || skip_extensions(ip);
+}
+
+Decoded decode_packet(const Packet& packet, IpPacket& ip) {
+    if (packet.link == LinkType::kUnknown) {
+        return Decoded::kUnknownLink;
+    }
+    Cursor in(packet.bytes);
+    const std::uint16_t ether_type = skip_link(packet.link, in);
+    if (!in.ok()) {
+        return Decoded::kBad;
+    }
+    if (ether_type != kEtherIpv4 && ether_type != kEtherIpv6) {
+        return Decoded::kNotIp;
+    }
+    return decode_network(packet.bytes.subspan(in.position()), ip);
+}
+
+Bytes network_layer(const Packet& packet) {
+    Cursor in(packet.bytes);
+    const std::uint16_t ether_type = skip_link(packet.link, in);
+    const bool ip = in.ok() && (ether_type == kEtherIpv4 || ether_type == kEtherIpv6);
+    return ip ? packet.bytes.subspan(in.position()) : Bytes{};
+}
+
+std::optional<UdpDatagram> decode_udp(Bytes ip_payload) {
+    Cursor in(ip_payload);
+    UdpDatagram udp;
+    udp.source_port = in.u16be();
+    udp.destination_port = in.u16be();
+    const std::uint16_t size = in.u16be();
+    in.skip(2);
+    if (!in.ok() || size < 8) {
+        return std::nullopt;
+    }
+    udp.size = static_cast<std::uint16_t>(size - 8);
+    udp.payload = in.take(std::min<size_t>(udp.size, in.left()));
+    return udp;
+}
+
+std::optional<TcpSegment> decode_tcp(Bytes ip_payload) {
+    Cursor in(ip_payload);
+    TcpSegment tcp;
+    tcp.source_port = in.u16be();
+    tcp.destination_port = in.u16be();
+    tcp.sequence = in.u32be();
+    tcp.acknowledgement = in.u32be();
+    const size_t header = (in.u8() >> 4U) * 4UL;
+    const std::uint8_t flags = in.u8();
+    if (!in.ok() || header < 20 || header > ip_payload.size()) {
+        return std::nullopt;
+    }
+    tcp.fin = (flags & 0x01U) != 0;
+    tcp.syn = (flags & 0x02U) != 0;
+    tcp.rst = (flags & 0x04U) != 0;
+    tcp.ack = (flags & 0x10U) != 0;
+    tcp.payload = ip_payload.subspan(header);
+    return tcp;
+}
+
+} // namespace reprise::trace

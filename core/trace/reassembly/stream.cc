@@ -1,0 +1,197 @@
+#include "core/trace/reassembly/stream.hh"
+
+#include "core/base/bytes.hh"
+#include "core/base/clock.hh"
+#include "core/dns/message.hh"
+#include "core/trace/reassembly/plausible.hh"
+#include "core/trace/reassembly/tally.hh"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+namespace reprise::trace {
+namespace {
+
+constexpr size_t kPrefix = 2;
+constexpr size_t kHeldCost = 64;
+/// Limits of one stream; a hole is given up beyond them.
+constexpr size_t kMaxHeldBytes = 1UL << 20U;
+constexpr size_t kMaxHeldSegments = 1'024;
+/// No TCP window of a DNS connection is larger.
+constexpr std::int32_t kMaxJump = 16 << 20;
+/// A buffer that grew beyond this is given back when it is empty.
+constexpr size_t kKeepCapacity = 4'096;
+
+size_t message_size(Bytes pending) { return (size_t{pending[0]} << 8U) | pending[1]; }
+
+} // namespace
+
+void Stream::begin() {
+    if (used_ == 0) {
+        return;
+    }
+    buffer_.erase(buffer_.begin(), buffer_.begin() + static_cast<std::ptrdiff_t>(used_));
+    used_ = 0;
+    if (buffer_.empty() && buffer_.capacity() > kKeepCapacity) {
+        buffer_ = {};
+    }
+}
+
+void Stream::start(std::uint32_t sequence) {
+    if (!started_) {
+        started_ = true;
+        synchronised_ = true;
+        next_ = first_ = sequence;
+    }
+}
+
+bool Stream::foreign(std::uint32_t sequence) const {
+    return started_ && (ahead(sequence) > kMaxJump || ahead(sequence) < -kMaxJump);
+}
+
+bool Stream::acknowledged_beyond_hole(std::uint32_t acknowledgement) const {
+    return waiting() && static_cast<std::int32_t>(acknowledgement - held_.front().sequence) >= 0;
+}
+
+Nanoseconds Stream::waiting_since() const { return std::ranges::min(held_, {}, &Held::time).time; }
+
+void Stream::add(std::uint32_t sequence, Bytes data, Nanoseconds time, std::vector<Found>& found,
+                 Tally& tally) {
+    if (data.empty()) {
+        return;
+    }
+    if (!started_) {
+        started_ = true;
+        next_ = first_ = sequence;
+    }
+    if (ahead(sequence) > 0) {
+        hold(sequence, data, time, tally);
+        if (held_bytes_ > kMaxHeldBytes || held_.size() > kMaxHeldSegments) {
+            skip_hole(found, tally);
+        }
+        return;
+    }
+    const auto seen = static_cast<size_t>(-std::int64_t{ahead(sequence)});
+    if (seen >= data.size()) {
+        tally.add(Count::kTcpRetransmission);
+        return;
+    }
+    append(data.subspan(seen), time, found, tally);
+    release(time, found, tally);
+}
+
+void Stream::hold(std::uint32_t sequence, Bytes data, Nanoseconds time, Tally& tally) {
+    const auto at = std::ranges::lower_bound(
+        held_, ahead(sequence), {}, [this](const Held& held) { return ahead(held.sequence); });
+    if (at != held_.end() && at->sequence == sequence && at->data.size() >= data.size()) {
+        tally.add(Count::kTcpRetransmission);
+        return;
+    }
+    tally.add(Count::kTcpOutOfOrder);
+    held_.insert(at, {.sequence = sequence, .time = time, .data = {data.begin(), data.end()}});
+    held_bytes_ += data.size() + kHeldCost;
+}
+
+/// Appends held segments that are due. A message they complete was completed at `now`, or when the
+/// segment itself came.
+void Stream::release(Nanoseconds now, std::vector<Found>& found, Tally& tally) {
+    size_t done = 0;
+    for (; done < held_.size() && ahead(held_[done].sequence) <= 0; ++done) {
+        const Held& held = held_[done];
+        held_bytes_ -= held.data.size() + kHeldCost;
+        const auto seen = static_cast<size_t>(-std::int64_t{ahead(held.sequence)});
+        if (seen < held.data.size()) {
+            append(Bytes(held.data).subspan(seen), std::max(now, held.time), found, tally);
+        }
+    }
+    held_.erase(held_.begin(), held_.begin() + static_cast<std::ptrdiff_t>(done));
+}
+
+void Stream::append(Bytes data, Nanoseconds time, std::vector<Found>& found, Tally& tally) {
+    next_ += static_cast<std::uint32_t>(data.size());
+    const size_t discarded = std::min(discard_, data.size());
+    discard_ -= discarded;
+    buffer_.insert(buffer_.end(), data.begin() + static_cast<std::ptrdiff_t>(discarded),
+                   data.end());
+    scan(time, found, tally);
+}
+
+void Stream::scan(Nanoseconds time, std::vector<Found>& found, Tally& tally) {
+    if (!synchronised_ && !search(tally)) {
+        return;
+    }
+    while (pending().size() >= kPrefix) {
+        const size_t size = message_size(pending());
+        if (pending().size() - kPrefix < size) {
+            return;
+        }
+        if (size >= kDnsHeaderSize) {
+            found.push_back({.offset = used_ + kPrefix, .size = size, .time = time});
+        } else {
+            tally.add(size == 0 ? Count::kTcpEmptyMessage : Count::kShortMessage);
+        }
+        used_ += kPrefix + size;
+    }
+}
+
+/// Moves used_ to the next place that looks like a message, or to where more bytes are needed to
+/// tell.
+bool Stream::search(Tally& tally) {
+    const size_t from = used_;
+    Plausible verdict = Plausible::kNo;
+    while (used_ < buffer_.size() && verdict == Plausible::kNo) {
+        verdict = begins_message(pending());
+        used_ += verdict == Plausible::kNo ? 1 : 0;
+    }
+    tally.add(Count::kTcpUnsynchronised, used_ - from);
+    synchronised_ = verdict == Plausible::kYes;
+    return synchronised_;
+}
+
+/// Bytes still to come of the message that began, or 0 where that is not known.
+size_t Stream::missing() const {
+    if (discard_ > 0) {
+        return discard_;
+    }
+    if (!synchronised_ || pending().size() < kPrefix) {
+        return 0;
+    }
+    return kPrefix + message_size(pending()) - pending().size();
+}
+
+void Stream::jump_over(std::uint32_t lost, Tally& tally) {
+    tally.add(Count::kTcpGap);
+    const size_t need = missing();
+    if (synchronised_ && !pending().empty()) {
+        tally.add(Count::kTcpGapMessage);
+    }
+    used_ = buffer_.size();
+    synchronised_ = need >= lost;
+    discard_ = synchronised_ ? need - lost : 0;
+}
+
+void Stream::skip_hole(std::vector<Found>& found, Tally& tally) {
+    const std::uint32_t sequence = held_.front().sequence;
+    jump_over(sequence - next_, tally);
+    next_ = sequence;
+    release(std::numeric_limits<Nanoseconds>::min(), found, tally);
+}
+
+void Stream::skip_holes(std::vector<Found>& found, Tally& tally) {
+    while (waiting()) {
+        skip_hole(found, tally);
+    }
+}
+
+void Stream::finish(std::vector<Found>& found, Tally& tally) {
+    skip_holes(found, tally);
+    if (synchronised_ && !pending().empty()) {
+        tally.add(Count::kTcpGapMessage);
+    }
+    used_ = buffer_.size();
+}
+
+} // namespace reprise::trace

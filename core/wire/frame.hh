@@ -1,0 +1,46 @@
+#pragma once
+// Framing of the replay tree: u32 little-endian size, then one wire::Frame. Sizes are capped before
+// anything is allocated.
+
+#include "core/base/bytes.hh"
+#include "core/wire/credit.hh"
+#include "core/wire/replay.pb.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace reprise {
+
+/// Version of replay.proto's meaning; peers of another version are refused.
+inline constexpr std::uint32_t kProtocolVersion = 4;
+/// Largest frame accepted, bytes.
+inline constexpr std::uint32_t kMaxFrame = 4U << 20U;
+/// A block is closed at so many records or bytes, whichever comes first.
+inline constexpr std::uint32_t kBlockRecords = 256;
+inline constexpr size_t kBlockBytes = 256U << 10U;
+
+/// A child's message that returns credit.
+wire::Frame frame_of(const Credit& credit);
+
+/// The frame with its size in front.
+std::string encode_frame(const wire::Frame& frame);
+
+/// Cuts a byte stream into frames. Feed bytes in any portions, then call next() until it yields
+/// nothing.
+class FrameReader {
+public:
+    enum class Result : std::uint8_t { kFrame, kNeedMore, kTooLarge, kCorrupt };
+
+    void feed(Bytes data);
+
+    /// Parses the next whole frame into `frame`. kTooLarge and kCorrupt are final: close the link.
+    Result next(wire::Frame& frame);
+
+private:
+    std::vector<std::uint8_t> buffer_;
+    size_t used_ = 0; ///< bytes of buffer_ already handed out
+};
+
+} // namespace reprise

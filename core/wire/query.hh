@@ -1,0 +1,76 @@
+#pragma once
+#include "core/base/address.hh"
+#include "core/base/bytes.hh"
+#include "core/base/clock.hh"
+
+#include <cstdint>
+#include <string_view>
+
+namespace reprise {
+
+/// Where servers listen for DNS over UDP and TCP (RFC 1035).
+inline constexpr std::uint16_t kDnsPort = 53;
+
+/// How a query travels. The values stand in files and on the wire: only append.
+enum class Transport : std::uint8_t {
+    kUdp = 0,
+    kTcp = 1,
+    kTls = 2,
+    kQuic = 3,
+    kHttps = 4,
+    kStatelessTcp = 5,
+};
+
+constexpr std::string_view transport_name(Transport transport) {
+    switch (transport) {
+    case Transport::kUdp:
+        return "udp";
+    case Transport::kTcp:
+        return "tcp";
+    case Transport::kTls:
+        return "tls";
+    case Transport::kQuic:
+        return "quic";
+    case Transport::kHttps:
+        return "https";
+    case Transport::kStatelessTcp:
+        return "stateless-tcp";
+    }
+    return "unknown";
+}
+
+/// Whether queries travel on connections that this program knows how to keep.
+constexpr bool is_stream(Transport transport) {
+    return transport == Transport::kTcp || transport == Transport::kTls ||
+           transport == Transport::kStatelessTcp;
+}
+
+// The times that a trace may have: the years 1900 to 2149. So the difference of two of them, and
+// one with a timeout added, fits into 64 bits. Readers see to it.
+inline constexpr Nanoseconds kFirstTraceTime = -2'208'988'800 * kSecond;
+inline constexpr Nanoseconds kEndOfTraceTime = 5'680'281'600 * kSecond; ///< the first beyond
+
+constexpr bool is_trace_time(Nanoseconds time) {
+    return time >= kFirstTraceTime && time < kEndOfTraceTime;
+}
+
+/// One query of a trace, from reader to sender. `message` borrows: it lives as long as the block or
+/// packet it was read from.
+struct Query {
+    std::uint64_t sequence = 0;   ///< unique in the trace, from 0, counting every query read
+    Nanoseconds trace_time = 0;   ///< since the epoch
+    Nanoseconds due = 0;          ///< from the start of the replay; set by the controller
+    Endpoint source;              ///< as in the trace
+    Endpoint destination;         ///< as in the trace
+    std::uint32_t source_id = 0;  ///< number of the source address, from 0 in order of appearance
+    std::uint64_t connection = 0; ///< TCP connection in the trace, from 1; 0 = none known
+    Transport transport = Transport::kUdp;
+    std::uint16_t rtt_class = 0;  ///< of the source, for a delay line: ms; 0 = none
+    std::uint16_t idle_class = 0; ///< of the source: s its connections stay open unused; 0 = none
+    Bytes message;                ///< DNS message as sent, without a length prefix
+
+    /// Not a query: the client closed its TCP connection at this time of the trace.
+    [[nodiscard]] bool is_close() const { return message.empty(); }
+};
+
+} // namespace reprise

@@ -1,0 +1,162 @@
+#include "core/wire/result_file.hh"
+
+#include "core/base/append_file.hh"
+#include "core/base/bytes.hh"
+
+#include <fmt/format.h>
+#include <xxhash.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace reprise {
+namespace {
+
+constexpr std::uint32_t kSchema = 1;
+constexpr size_t kHeaderFixed = 24;
+constexpr std::uint64_t kRoomForEnd = 64UL << 10U; ///< statistics and footer
+constexpr std::uint64_t kRoomForQuestion = 128;    ///< of an answers file: usual are below 100
+
+struct Field {
+    std::string_view name;
+    std::string_view type;
+    size_t offset;
+};
+
+constexpr std::array kFields{
+    Field{"seq", "<u8", offsetof(RqRecord, sequence)},
+    Field{"trace_ns", "<i8", offsetof(RqRecord, trace_time)},
+    Field{"due_ns", "<i8", offsetof(RqRecord, due)},
+    Field{"send_ns", "<i8", offsetof(RqRecord, send)},
+    Field{"recv_ns", "<i8", offsetof(RqRecord, receive)},
+    Field{"latency_ns", "<i8", offsetof(RqRecord, latency)},
+    Field{"connect_ns", "<i8", offsetof(RqRecord, connect)},
+    Field{"source", "<u4", offsetof(RqRecord, source)},
+    Field{"connection", "<u4", offsetof(RqRecord, connection)},
+    Field{"reply_size", "<u4", offsetof(RqRecord, reply_size)},
+    Field{"rcode", "<u2", offsetof(RqRecord, rcode)},
+    Field{"flags", "<u2", offsetof(RqRecord, flags)},
+    Field{"marks", "<u2", offsetof(RqRecord, marks)},
+    Field{"status", "|u1", offsetof(RqRecord, status)},
+    Field{"transport", "|u1", offsetof(RqRecord, transport)},
+    Field{"query_size", "<u2", offsetof(RqRecord, query_size)},
+    Field{"reason", "|u1", offsetof(RqRecord, reason)},
+    Field{"retries", "|u1", offsetof(RqRecord, retries)},
+};
+
+std::string header_json(const RqHeader& header) {
+    std::string fields;
+    for (const Field& field : kFields) {
+        fmt::format_to(std::back_inserter(fields),
+                       R"({}{{"name": "{}", "type": "{}", "offset": {}}})",
+                       fields.empty() ? "" : ", ", field.name, field.type, field.offset);
+    }
+    return fmt::format(
+        R"({{"fields": [{}], "run": {}, "host": {}, "querier": {}, "start_mono_ns": {}, )"
+        R"("start_real_ns": {}, "trace_first_ns": {}}})",
+        fields, json_string(header.run), json_string(header.host), header.querier,
+        header.start_mono, header.start_real, header.trace_first);
+}
+
+void append_text(std::vector<std::uint8_t>& out, std::string_view text) {
+    out.insert(out.end(), text.begin(), text.end());
+}
+
+void pad_to_eight(std::vector<std::uint8_t>& out) { out.resize((out.size() + 7) / 8 * 8); }
+
+} // namespace
+
+struct RecordFile::Digest {
+    XXH3_state_t* state = XXH3_createState();
+
+    Digest() { XXH3_64bits_reset(state); }
+
+    ~Digest() { XXH3_freeState(state); }
+
+    Digest(const Digest&) = delete;
+    Digest& operator=(const Digest&) = delete;
+};
+
+RecordFile::RecordFile(std::string path, std::string_view header_magic,
+                       std::string_view footer_magic)
+    : header_magic_(header_magic), footer_magic_(footer_magic),
+      file_(std::move(path), AppendFile::Existing::kRefuse), digest_(std::make_unique<Digest>()) {}
+
+RecordFile::~RecordFile() = default;
+
+void RecordFile::write_header(std::uint32_t record_size, std::string_view json) {
+    std::vector<std::uint8_t> head;
+    append_text(head, header_magic_);
+    append_little(head, kSchema);
+    const size_t whole = (kHeaderFixed + json.size() + 7) / 8 * 8;
+    append_little(head, static_cast<std::uint32_t>(whole));
+    append_little(head, record_size);
+    append_little(head, static_cast<std::uint32_t>(json.size()));
+    append_text(head, json);
+    pad_to_eight(head);
+    file_.append(head);
+    file_.flush();
+}
+
+void RecordFile::append(Bytes record) {
+    file_.append(record);
+    XXH3_64bits_update(digest_->state, record.data(), record.size());
+    ++count_;
+}
+
+void RecordFile::finish(std::string_view json) {
+    std::vector<std::uint8_t> foot;
+    append_text(foot, json);
+    append_little(foot, count_);
+    append_little(foot, std::uint64_t{XXH3_64bits_digest(digest_->state)});
+    append_little(foot, static_cast<std::uint32_t>(json.size()));
+    append_little(foot, std::uint32_t{0});
+    append_text(foot, footer_magic_);
+    file_.append(foot);
+    file_.close();
+}
+
+RqWriter::RqWriter(const std::string& path, const RqHeader& header)
+    : file_(path, "RPRQHDR1", "RPRQEND1") {
+    file_.write_header(sizeof(RqRecord), header_json(header));
+}
+
+void RqWriter::append(const RqRecord& record) {
+    file_.append({reinterpret_cast<const std::uint8_t*>(&record), sizeof record});
+}
+
+void RqWriter::reserve(std::uint64_t queries) {
+    file_.reserve(queries * sizeof(RqRecord) + kRoomForEnd);
+}
+
+RaWriter::RaWriter(const std::string& path, std::string_view json)
+    : file_(path, "RPRAHDR1", "RPRAEND1") {
+    file_.write_header(0, json);
+}
+
+void RaWriter::append(const Answer& answer) {
+    scratch_.clear();
+    append_little(scratch_, answer.sequence);
+    append_little(scratch_, answer.time);
+    append_little(scratch_, answer.source);
+    append_little(scratch_, static_cast<std::uint32_t>(answer.query.size()));
+    append_little(scratch_, static_cast<std::uint32_t>(answer.reply.size()));
+    append_little(scratch_, std::uint32_t{0});
+    scratch_.insert(scratch_.end(), answer.query.begin(), answer.query.end());
+    scratch_.insert(scratch_.end(), answer.reply.begin(), answer.reply.end());
+    pad_to_eight(scratch_);
+    file_.append(scratch_);
+}
+
+void RaWriter::reserve(std::uint64_t queries) {
+    file_.reserve(queries * kRoomForQuestion + kRoomForEnd);
+}
+
+} // namespace reprise

@@ -1,0 +1,160 @@
+#pragma once
+// Writers of the result files .rq (records) and .ra (answers); docs/formats.md is their reference.
+
+#include "core/base/append_file.hh"
+#include "core/base/bytes.hh"
+#include "core/base/clock.hh"
+#include "core/base/json_string.hh" // IWYU pragma: export
+#include "core/wire/query.hh"
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace reprise {
+
+/// How a query ended. The values stand in files: only append.
+enum class Status : std::uint8_t {
+    kAnswered = 1,
+    kTimedOut = 2,
+    kSendFailed = 3,
+    kConnectionFailed = 4,
+    kSkipped = 5,
+};
+
+enum class SkipReason : std::uint8_t {
+    kNone = 0,
+    kAborted = 1,
+    kOversize = 2,
+    kNoAddress = 3,
+    kDuration = 4
+};
+
+/// Bits of RqRecord::marks.
+inline constexpr std::uint16_t kMarkReused = 1;
+inline constexpr std::uint16_t kMarkOpened = 2;
+inline constexpr std::uint16_t kMarkRetried = 4;
+inline constexpr std::uint16_t kMarkClockStep = 8;
+inline constexpr std::uint16_t kMarkBehind = 16;
+inline constexpr std::uint16_t kMarkIdRewritten = 32;
+inline constexpr std::uint16_t kMarkEndedEarly = 64;
+inline constexpr std::uint16_t kMarkWaited = 128;     ///< for the source's query before
+inline constexpr std::uint16_t kMarkHedged = 256;     ///< also sent to a peer
+inline constexpr std::uint16_t kMarkHedgeWon = 512;   ///< the peer's answer came first
+inline constexpr std::uint16_t kMarkFallback = 1024;  ///< asked again over TCP: truncated over UDP
+inline constexpr std::uint16_t kMarkResumed = 2048;   ///< its connection resumed a TLS session
+inline constexpr std::uint16_t kMarkEarlyData = 4096; ///< travelled with the TLS handshake (0-RTT)
+inline constexpr std::uint16_t kMarkUnsure = 8192;    ///< `send` may be over 50 us too early
+
+/// One query's end, 80 bytes as in docs/formats.md.
+struct RqRecord {
+    std::uint64_t sequence = 0;
+    Nanoseconds trace_time = 0;
+    Nanoseconds due = 0;
+    Nanoseconds send = 0;
+    Nanoseconds receive = 0;
+    Nanoseconds latency = -1;
+    Nanoseconds connect = 0;
+    std::uint32_t source = 0;
+    std::uint32_t connection = 0;
+    std::uint32_t reply_size = 0;
+    std::uint16_t rcode = 0xffff;
+    std::uint16_t flags = 0;
+    std::uint16_t marks = 0;
+    Status status = Status::kTimedOut;
+    Transport transport = Transport::kUdp;
+    std::uint16_t query_size = 0;
+    SkipReason reason = SkipReason::kNone;
+    std::uint8_t retries = 0;
+};
+
+static_assert(sizeof(RqRecord) == 80);
+
+/// What a .rq header says besides the fields.
+struct RqHeader {
+    std::string run;
+    std::string host;
+    std::uint32_t querier = 0;
+    Nanoseconds start_mono = 0;
+    Nanoseconds start_real = 0;
+    Nanoseconds trace_first = 0;
+};
+
+/// A file with a running XXH3-64 over its records; see AppendFile.
+class RecordFile {
+public:
+    RecordFile(std::string path, std::string_view header_magic, std::string_view footer_magic);
+    ~RecordFile();
+    RecordFile(const RecordFile&) = delete;
+    RecordFile& operator=(const RecordFile&) = delete;
+
+    /// Must come first.
+    void write_header(std::uint32_t record_size, std::string_view json);
+    void append(Bytes record);
+
+    void flush() { file_.flush(); }
+
+    void reserve(std::uint64_t bytes) { file_.reserve(bytes); }
+
+    /// Writes the trailing JSON and the footer, waits until all is on the disk, and closes.
+    void finish(std::string_view json);
+
+private:
+    struct Digest;
+
+    std::string header_magic_;
+    std::string footer_magic_;
+    AppendFile file_;
+    std::uint64_t count_ = 0;
+    std::unique_ptr<Digest> digest_;
+};
+
+class RqWriter {
+public:
+    RqWriter(const std::string& path, const RqHeader& header);
+
+    void append(const RqRecord& record);
+
+    void flush() { file_.flush(); }
+
+    /// Room for the records of so many queries and the end of the file; see AppendFile.
+    void reserve(std::uint64_t queries);
+
+    /// `json` is the statistics object of docs/formats.md.
+    void finish(std::string_view json) { file_.finish(json); }
+
+private:
+    RecordFile file_;
+};
+
+/// One query with its reply; an empty reply means there was none.
+struct Answer {
+    std::uint64_t sequence = 0;
+    Nanoseconds time = 0; ///< realtime of the reply, 0 = none
+    std::uint32_t source = 0xffffffff;
+    Bytes query;
+    Bytes reply;
+};
+
+class RaWriter {
+public:
+    /// `json` describes where the answers are from, e.g. {"kind": "replay"}.
+    RaWriter(const std::string& path, std::string_view json);
+
+    void append(const Answer& answer);
+
+    void flush() { file_.flush(); }
+
+    /// Room for so many queries without replies; see AppendFile.
+    void reserve(std::uint64_t queries);
+
+    void finish() { file_.finish(""); }
+
+private:
+    RecordFile file_;
+    std::vector<std::uint8_t> scratch_;
+};
+
+} // namespace reprise

@@ -1,0 +1,68 @@
+#include "mutator/info/info_names.hh"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <random>
+#include <string>
+#include <string_view>
+
+namespace reprise::mutator {
+namespace {
+
+using namespace std::string_view_literals;
+
+TEST(TopKeys, AreExactWhileThereAreFew) {
+    TopKeys keys(4);
+    for (const char* key : {"a", "b", "b", "c", "d", "e", "f", "g", "h", "h"}) {
+        keys.add(key);
+    }
+    EXPECT_EQ(keys.error(), 0U);
+    EXPECT_EQ(keys.size(), 8U);
+    const auto top = keys.top(3);
+    ASSERT_EQ(top.size(), 3U);
+    EXPECT_EQ(top[0].key, "b"); // ties by key
+    EXPECT_EQ(top[1].key, "h");
+    EXPECT_EQ(top[2].key, "a");
+    EXPECT_EQ(top[0].count, 2U);
+}
+
+/// A million keys, half of them one of a hundred frequent ones.
+TEST(TopKeys, StayWithinTheirErrorAndMemory) {
+    constexpr size_t kKept = 1'000;
+    constexpr std::uint64_t kAll = 200'000;
+    TopKeys keys(kKept);
+    std::map<std::string, std::uint64_t> truth;
+    std::mt19937 random(1); // NOLINT(bugprone-random-generator-seed): the same in every run
+    for (std::uint64_t i = 0; i < kAll; ++i) {
+        const bool frequent = i % 2 == 0;
+        const std::string key = std::to_string(frequent ? random() % 100 : 1'000 + random());
+        keys.add(key);
+        ++truth[key];
+    }
+    EXPECT_GT(keys.error(), 0U);
+    EXPECT_LE(keys.error(), kAll / kKept);
+    EXPECT_LE(keys.size(), 2 * kKept);
+    const auto top = keys.top(100);
+    for (const TopKeys::Entry& entry : top) {
+        EXPECT_LE(entry.count, truth[entry.key]);
+        EXPECT_GE(entry.count + keys.error(), truth[entry.key]);
+        EXPECT_LE(entry.key.size(), 2U) << "not one of the frequent ones";
+    }
+}
+
+TEST(TopNames, CountWithoutRegardToCase) {
+    TopNames names;
+    names.add("\3wWw\7EXAMPLE\0"sv);
+    names.add("\3www\7example\0"sv);
+    const auto top = names.keys().top(5);
+    ASSERT_EQ(top.size(), 1U);
+    EXPECT_EQ(top[0].key, "\3www\7example\0"sv);
+    EXPECT_EQ(top[0].count, 2U);
+}
+
+} // namespace
+} // namespace reprise::mutator

@@ -1,0 +1,122 @@
+#pragma once
+// Pairs queries with their responses as captured.
+//
+// A response belongs to the oldest open query with the same addresses and ports (in TCP: the same
+// connection), id and question (names without regard to case). A response without a question, or to
+// a query whose question cannot be read, goes by id. Queries stay open for a window of trace time;
+// a response captured a little before its query (capture reorders) is kept for the skew.
+
+#include "core/base/address.hh"
+#include "core/base/clock.hh"
+#include "core/trace/reader.hh"
+#include "core/wire/query.hh"
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <unordered_map>
+#include <vector>
+
+namespace reprise::mutator {
+
+/// A query and what became of it.
+struct Exchange {
+    std::uint64_t sequence = 0; ///< index among the queries of the trace, from 0
+    Nanoseconds query_time = 0;
+    Nanoseconds reply_time = 0;
+    Transport transport = Transport::kUdp;
+    bool answered = false;
+    std::vector<std::uint8_t> query;
+    std::vector<std::uint8_t> reply; ///< empty where unanswered or bytes are not kept
+};
+
+struct PairerOptions {
+    Nanoseconds window = 10 * kSecond; ///< trace time
+    Nanoseconds skew = 1 * kMillisecond;
+    size_t memory =
+        1UL << 30U; ///< most bytes of messages held; beyond, the oldest queries are closed early
+    bool keep_replies = true;
+};
+
+struct PairerCounts {
+    std::uint64_t queries = 0;
+    std::uint64_t responses = 0;
+    std::uint64_t matched = 0;
+    std::uint64_t unanswered = 0;
+    std::uint64_t unmatched_responses = 0;
+    std::uint64_t early_responses = 0; ///< matched, but captured before their query
+    std::uint64_t closed_early = 0;    ///< unanswered because the memory was full
+};
+
+class Pairer {
+public:
+    /// Called once for every query, in order of sequence.
+    using Sink = std::function<void(const Exchange&)>;
+
+    Pairer(const PairerOptions& options, Sink sink);
+
+    /// The trace's next message; its bytes are copied where they are needed later.
+    void add(const trace::Message& message);
+
+    /// Closes every open query.
+    void finish();
+
+    [[nodiscard]] const PairerCounts& counts() const { return counts_; }
+
+private:
+    /// What query and response have in common.
+    struct Key {
+        Endpoint client;
+        Endpoint server;
+        std::uint64_t connection = 0;
+        std::uint16_t id = 0;
+        Transport transport = Transport::kUdp;
+
+        bool operator==(const Key&) const = default;
+    };
+
+    struct KeyHash {
+        size_t operator()(const Key& key) const noexcept;
+    };
+
+    struct Open {
+        Key key;
+        Exchange exchange;
+    };
+
+    struct Early {
+        Key key;
+        Nanoseconds time = 0;
+        std::vector<std::uint8_t> bytes;
+    };
+
+    using OpenList = std::vector<std::uint64_t>; ///< sequence numbers, oldest first
+
+    static Key key_of(const trace::Message& message);
+    void add_query(const trace::Message& message);
+    void add_response(const trace::Message& message);
+    bool match(const Key& key, Nanoseconds time, Bytes reply);
+    bool match_early(const Open& open);
+    void drop_early(Nanoseconds before);
+    OpenList::iterator find_open(OpenList& list, Bytes reply);
+    void answer(Open& open, Nanoseconds time, Bytes reply);
+    void forget(const Open& open);
+    void close_front();
+    void close_old();
+
+    Open& open_at(std::uint64_t sequence) {
+        return open_[sequence - open_.front().exchange.sequence];
+    }
+
+    PairerOptions options_;
+    Sink sink_;
+    std::deque<Open> open_; ///< by sequence without gaps; answered ones wait for older ones
+    std::unordered_map<Key, OpenList, KeyHash> index_;
+    std::deque<Early> early_;
+    Nanoseconds latest_ = 0;
+    size_t held_ = 0;
+    PairerCounts counts_;
+};
+
+} // namespace reprise::mutator

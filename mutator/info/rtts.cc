@@ -1,0 +1,80 @@
+#include "mutator/info/rtts.hh"
+
+#include "core/base/address.hh"
+#include "core/base/error.hh"
+#include "core/trace/reader.hh"
+#include "mutator/output/output_file.hh"
+#include "mutator/output/progress.hh"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <cstdio>
+#include <iterator>
+#include <string>
+
+namespace reprise::mutator {
+
+void SourceRtts::add(const trace::Message& message) {
+    if (message.response || message.closes) {
+        return;
+    }
+    ++queries_;
+    if (message.rtt_class == 0) {
+        ++without_;
+        return;
+    }
+    const IpAddress& source = message.source.address;
+    const auto [at, fresh] = classes_.try_emplace(source, Class{.ms = message.rtt_class});
+    Class& known = at->second;
+    if (fresh) {
+        order_.push_back(source);
+    } else if (known.ms != message.rtt_class && !known.conflicting) {
+        known.conflicting = true;
+        ++conflicting_;
+    }
+}
+
+std::string SourceRtts::table() const {
+    std::string text = "# source\trtt_ms\n";
+    for (const IpAddress& source : order_) {
+        fmt::format_to(std::back_inserter(text), "{}\t{}\n", source.text(), classes_.at(source).ms);
+    }
+    return text;
+}
+
+int run_rtts(const RttsOptions& options) {
+    trace::Reader reader(options.trace, {.ports = options.ports});
+    SourceRtts found;
+    Progress progress("rtts");
+    for (trace::Message message; reader.next(message);) {
+        found.add(message);
+        progress.tick(found.queries(), reader.share_read());
+    }
+    if (found.sources() == 0) {
+        throw Error(fmt::format("none of the {} queries of {} ({}) carries a round trip; give a "
+                                "trace of the text or stream form with the column rtt",
+                                found.queries(), options.trace, reader.description()));
+    }
+    OutputFile file(options.output);
+    file.write(found.table());
+    file.finish();
+    spdlog::info("work=rtts sources={} conflicting={} queries={} queries_without={} "
+                 "elapsed_s={:.2f}",
+                 found.sources(), found.conflicting(), found.queries(), found.without(),
+                 progress.elapsed_s());
+    if (found.conflicting() != 0) {
+        fmt::print(stderr,
+                   "reprise-mutator: {}: {} sources have several round trips; the first of each "
+                   "counts\n",
+                   options.trace, found.conflicting());
+    }
+    if (reader.trouble().empty()) {
+        return 0;
+    }
+    fmt::print(stderr, "reprise-mutator: {}: {}; what was read before is written\n", options.trace,
+               reader.trouble());
+    return 1;
+}
+
+} // namespace reprise::mutator

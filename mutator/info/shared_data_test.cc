@@ -1,0 +1,48 @@
+// Against a real minute of a root server's traffic, where the shared data is there.
+
+#include "core/trace/reader.hh"
+#include "mutator/info/pairer.hh"
+#include "mutator/info/trace_info.hh"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+
+namespace reprise::mutator {
+namespace {
+
+std::string shared_file(const std::string& name) {
+    const char* folder = std::getenv("REPRISE_SHARED_DATA");
+    return (folder != nullptr ? std::string(folder) : std::string(REPRISE_SHARED_DEFAULT)) + "/" +
+           name;
+}
+
+// The expected figures were counted by tshark 4.0.
+TEST(SharedData, RealMinute) {
+    const std::string path = shared_file("root/nsd-live.raw.pcap.xz");
+    if (!std::filesystem::exists(path)) {
+        GTEST_SKIP() << "no shared data: " << path;
+    }
+    trace::Reader reader(path);
+    TraceInfo info;
+    for (trace::Message message; reader.next(message);) {
+        info.add(message);
+    }
+    info.finish();
+    const TraceFigures& figures = info.figures();
+    EXPECT_EQ(reader.packets(), 21'804U);
+    EXPECT_EQ(figures.all.queries, 10'432U);
+    EXPECT_EQ(figures.all.responses, 10'432U);
+    EXPECT_EQ(figures.transports.at("tcp").queries, 106U);
+    EXPECT_EQ(figures.edns, 9'146U);
+    EXPECT_EQ(figures.dnssec_ok, 7'395U);
+    EXPECT_EQ(figures.truncated, 133U);
+    EXPECT_EQ(figures.connections.connections(), 106U);
+    EXPECT_EQ(figures.pairs.matched, 10'432U);
+    EXPECT_EQ(figures.pairs.unmatched_responses, 0U);
+}
+
+} // namespace
+} // namespace reprise::mutator

@@ -1,0 +1,164 @@
+#include "mutator/info/trace_info.hh"
+
+#include "core/base/clock.hh"
+#include "core/dns/message.hh"
+#include "core/trace/reader.hh"
+#include "core/wire/query.hh"
+#include "mutator/info/info_skew.hh"
+#include "mutator/info/pairer.hh"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <numeric>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace reprise::mutator {
+namespace {
+
+constexpr size_t kMostConnections = 262'144;
+
+void count(Tally& tally, bool response) { ++(response ? tally.responses : tally.queries); }
+
+} // namespace
+
+void PeakSecond::add(Nanoseconds time) {
+    const std::int64_t second = time / kSecond;
+    Slot& slot = slots_[static_cast<std::uint64_t>(second) % slots_.size()];
+    if (slot.second != second) {
+        slot = {.second = second, .count = 0};
+    }
+    if (++slot.count > most_) {
+        most_ = slot.count;
+        second_ = second;
+    }
+}
+
+void ConnectionTally::add(std::uint64_t connection) {
+    ++open_[connection];
+    if (open_.size() > kMostConnections) {
+        end_oldest();
+    }
+}
+
+void ConnectionTally::end_oldest() {
+    ++by_queries_[open_.begin()->second];
+    open_.erase(open_.begin());
+}
+
+void ConnectionTally::finish() {
+    while (!open_.empty()) {
+        end_oldest();
+    }
+}
+
+std::uint64_t ConnectionTally::connections() const {
+    return std::accumulate(by_queries_.begin(), by_queries_.end(), std::uint64_t{0},
+                           [](std::uint64_t sum, const auto& item) { return sum + item.second; });
+}
+
+double TraceFigures::rate() const {
+    return last > first
+               ? static_cast<double>(all.queries - 1) * 1e9 / static_cast<double>(last - first)
+               : 0;
+}
+
+std::vector<SourceCount> TraceFigures::top_sources(size_t count) const {
+    std::vector<SourceCount> top(std::min(count, sources.size()));
+    std::ranges::partial_sort_copy(sources, top, [](const auto& a, const auto& b) {
+        return a.second != b.second ? a.second > b.second : a.first < b.first;
+    });
+    return top;
+}
+
+std::uint64_t TraceFigures::top_queries(size_t count) const {
+    std::uint64_t sum = 0;
+    for (const auto& [address, queries] : top_sources(count)) {
+        sum += queries;
+    }
+    return sum;
+}
+
+TraceInfo::TraceInfo()
+    : pairer_({.keep_replies = false}, [this](const Exchange& exchange) {
+          if (exchange.answered) {
+              figures_.rtt.add(exchange.reply_time - exchange.query_time);
+          }
+      }) {}
+
+void TraceInfo::add(const trace::Message& message) {
+    count(figures_.all, message.response);
+    count(figures_.transports[std::string(transport_name(message.transport))], message.response);
+    const bool ipv4 = message.source.address.is_v4();
+    count(ipv4 ? figures_.ipv4 : figures_.ipv6, message.response);
+    if (message.response) {
+        add_response(message);
+    } else {
+        add_query(message);
+    }
+    pairer_.add(message);
+}
+
+void TraceInfo::add_time(Nanoseconds time) {
+    if (figures_.all.queries == 1) {
+        figures_.first = figures_.last = time;
+    } else {
+        figures_.gaps.add(time - figures_.last);
+        figures_.went_back += time < figures_.last ? 1U : 0U;
+        figures_.last = time;
+    }
+    figures_.peak.add(time);
+    figures_.bins.add(time);
+}
+
+void TraceInfo::add_query(const trace::Message& message) {
+    add_time(message.time);
+    ++figures_.sources[message.source.address];
+    if (const auto header = parse_header(message.bytes)) {
+        ++figures_.opcodes[header->opcode()];
+        figures_.recursion_desired += (header->flags & 0x0100U) != 0 ? 1U : 0U;
+    }
+    add_question(message);
+    figures_.retransmits.add(message);
+    if (const auto edns = parse_edns(message.bytes)) {
+        ++figures_.edns;
+        figures_.dnssec_ok += edns->dnssec_ok ? 1U : 0U;
+        ++figures_.edns_sizes[edns->udp_size];
+    }
+    if (message.connection != 0) {
+        figures_.connections.add(message.connection);
+    }
+}
+
+void TraceInfo::add_question(const trace::Message& message) {
+    const auto question = parse_question(message.bytes);
+    if (!question) {
+        ++figures_.no_question;
+        return;
+    }
+    ++figures_.types[question->type];
+    figures_.names.add(
+        {reinterpret_cast<const char*>(question->name.data()), question->name.size()});
+}
+
+void TraceInfo::add_response(const trace::Message& message) {
+    ++figures_.rcodes[full_rcode(message.bytes)];
+    const auto header = parse_header(message.bytes);
+    figures_.truncated += header && header->truncated() ? 1U : 0U;
+}
+
+void TraceInfo::finish() {
+    pairer_.finish();
+    figures_.connections.finish();
+    figures_.pairs = pairer_.counts();
+    std::vector<std::uint64_t> queries;
+    queries.reserve(figures_.sources.size());
+    for (const auto& [address, count] : figures_.sources) {
+        queries.push_back(count);
+    }
+    figures_.skew = measure_skew(std::move(queries));
+}
+
+} // namespace reprise::mutator

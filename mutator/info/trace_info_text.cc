@@ -1,0 +1,244 @@
+// What a trace holds, for people.
+
+#include "core/base/clock.hh"
+#include "core/dns/names.hh"
+#include "mutator/info/histogram.hh"
+#include "mutator/info/info_format.hh"
+#include "mutator/info/info_handshakes.hh"
+#include "mutator/info/info_names.hh"
+#include "mutator/info/info_retransmits.hh"
+#include "mutator/info/trace_info.hh"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <ctime>
+#include <iterator>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace reprise::mutator {
+namespace {
+
+/// Lines "label   text", labels padded to one width.
+class Lines {
+public:
+    void add(std::string_view label, std::string_view text) {
+        fmt::format_to(std::back_inserter(text_), "{:<16}{}\n", label, text);
+    }
+
+    /// "NAME count (x %)" for the first `most`, then how many more.
+    void add(std::string_view label, const Named& counts, std::uint64_t whole, size_t most = 10) {
+        if (counts.empty()) {
+            return;
+        }
+        std::string text;
+        for (size_t i = 0; i < std::min(most, counts.size()); ++i) {
+            const auto& [name, count] = counts[i];
+            fmt::format_to(std::back_inserter(text), "{}{} {} ({:.1f} %)", i == 0 ? "" : ", ", name,
+                           grouped(count), percent(count, whole));
+        }
+        if (counts.size() > most) {
+            fmt::format_to(std::back_inserter(text), ", {} more", counts.size() - most);
+        }
+        add(label, text);
+    }
+
+    [[nodiscard]] std::string take() { return std::move(text_); }
+
+private:
+    std::string text_;
+};
+
+std::string tally_text(const Tally& tally) {
+    return fmt::format("{} queries, {} responses", grouped(tally.queries),
+                       grouped(tally.responses));
+}
+
+std::string tally_text(const Tally& tally, const Tally& all) {
+    return fmt::format("{} ({:.1f} % of the queries)", tally_text(tally),
+                       percent(tally.queries, all.queries));
+}
+
+void add_file(Lines& lines, const FileFacts& file) {
+    lines.add("trace", file.path);
+    lines.add("format", file.description);
+    lines.add("packets", grouped(file.packets));
+    if (!file.trouble.empty()) {
+        lines.add("trouble", file.trouble);
+    }
+}
+
+void add_totals(Lines& lines, const TraceFigures& f) {
+    lines.add("messages", tally_text(f.all));
+    for (const auto& [name, tally] : f.transports) {
+        lines.add("  " + name, tally_text(tally, f.all));
+    }
+    lines.add("  IPv4", tally_text(f.ipv4, f.all));
+    lines.add("  IPv6", tally_text(f.ipv6, f.all));
+}
+
+std::string gap_text(const Histogram& gaps) {
+    return fmt::format("mean {:.3f} us, sd {:.3f}, min {:.3f}, median {:.3f}, p95 {:.3f}, p99 "
+                       "{:.3f}, max {:.3f}",
+                       microseconds(gaps.mean()), microseconds(gaps.standard_deviation()),
+                       microseconds(gaps.min()), microseconds(gaps.quantile(0.5)),
+                       microseconds(gaps.quantile(0.95)), microseconds(gaps.quantile(0.99)),
+                       microseconds(gaps.max()));
+}
+
+void add_time(Lines& lines, const TraceFigures& f) {
+    lines.add("first query", utc(f.first));
+    lines.add("last query", utc(f.last));
+    lines.add("span", fmt::format("{:.6f} s", static_cast<double>(f.last - f.first) / 1e9));
+    lines.add("rate",
+              fmt::format("{:.2f} queries/s in the mean, {} in the busiest second ({:%H:%M:%S})",
+                          f.rate(), grouped(f.peak.queries()), fmt::gmtime(f.peak.second())));
+    if (f.gaps.count() > 0) {
+        lines.add("interarrival", gap_text(f.gaps));
+    }
+    if (f.went_back > 0) {
+        lines.add("out of order", grouped(f.went_back) + " queries older than the one before");
+    }
+}
+
+void add_sources(Lines& lines, const TraceFigures& f) {
+    lines.add(
+        "sources",
+        fmt::format("{} distinct; the busiest asks {:.1f} %, 10 ask {:.1f} %, 100 ask {:.1f} %",
+                    grouped(f.sources.size()), percent(f.top_queries(1), f.all.queries),
+                    percent(f.top_queries(10), f.all.queries),
+                    percent(f.top_queries(100), f.all.queries)));
+    Named top;
+    for (const auto& [address, queries] : f.top_sources(5)) {
+        top.emplace_back(address.text(), queries);
+    }
+    lines.add("  busiest", top, f.all.queries);
+    lines.add("  skew", fmt::format("the busiest 1 % of sources ask {:.1f} %, the busiest 10 % ask "
+                                    "{:.1f} %; Zipf exponent {:.3f}",
+                                    100 * f.skew.busiest_1_percent, 100 * f.skew.busiest_10_percent,
+                                    f.skew.zipf));
+    if (f.retransmits.count() > 0) {
+        lines.add("retransmits",
+                  fmt::format("{} UDP queries ({:.1f} %) repeat one of the same source, port, id "
+                              "and question within {} s",
+                              grouped(f.retransmits.count()),
+                              percent(f.retransmits.count(), f.all.queries),
+                              RetransmitCounter::kWindow / kSecond));
+    }
+}
+
+void add_names(Lines& lines, const TraceFigures& f) {
+    const TopKeys& names = f.names.keys();
+    if (names.size() == 0) {
+        return;
+    }
+    Named top;
+    for (const TopKeys::Entry& entry : names.top(5)) {
+        top.emplace_back(shown_name(entry.key), entry.count);
+    }
+    const bool exact = names.error() == 0;
+    lines.add("names", exact ? grouped(names.size()) + " distinct, without regard to case"
+                             : fmt::format("at least {} distinct; counts are at most {} too low",
+                                           grouped(names.size()), grouped(names.error())));
+    lines.add("  most asked", top, f.all.queries);
+}
+
+void add_queries(Lines& lines, const TraceFigures& f) {
+    const std::uint64_t all = f.all.queries;
+    lines.add("types", named(f.types, type_name), all);
+    if (f.no_question > 0) {
+        lines.add("  no question", grouped(f.no_question) + " queries without a readable question");
+    }
+    lines.add("opcodes", named(f.opcodes, opcode_name), all);
+    lines.add("EDNS",
+              fmt::format("{} queries ({:.1f} %), DO in {} ({:.1f} %)", grouped(f.edns),
+                          percent(f.edns, all), grouped(f.dnssec_ok), percent(f.dnssec_ok, all)));
+    lines.add("  sizes", named(f.edns_sizes, number_text), f.edns, 6);
+    lines.add("RD", fmt::format("{} queries ({:.1f} %)", grouped(f.recursion_desired),
+                                percent(f.recursion_desired, all)));
+}
+
+void add_connections(Lines& lines, const TraceFigures& f) {
+    const std::uint64_t connections = f.connections.connections();
+    if (connections == 0) {
+        return;
+    }
+    const auto udp = f.transports.find("udp");
+    const std::uint64_t queries =
+        f.all.queries - (udp == f.transports.end() ? 0 : udp->second.queries);
+    lines.add("TCP connections",
+              fmt::format("{} with queries, {:.2f} queries each in the mean, {} at most",
+                          grouped(connections), share(queries, connections),
+                          grouped(f.connections.by_queries().rbegin()->first)));
+}
+
+std::string quartiles(const Histogram& times) {
+    return fmt::format("median {:.1f} us, q1 {:.1f}, q3 {:.1f}, p95 {:.1f}, max {:.1f}",
+                       microseconds(times.quantile(0.5)), microseconds(times.quantile(0.25)),
+                       microseconds(times.quantile(0.75)), microseconds(times.quantile(0.95)),
+                       microseconds(times.max()));
+}
+
+void add_handshakes(Lines& lines, const TraceFigures& f) {
+    const HandshakeFigures& shakes = f.handshakes;
+    if (shakes.count() == 0) {
+        return;
+    }
+    lines.add("TCP handshakes", fmt::format("{} whole; RTT (SYN to ACK) {}",
+                                            grouped(shakes.count()), quartiles(shakes.rtt())));
+    lines.add("  to server", "SYN to SYN-ACK: " + quartiles(shakes.to_server()));
+    lines.add("  to client", "SYN-ACK to ACK: " + quartiles(shakes.to_client()));
+    lines.add("  captured", shakes.capture_point() == "between"
+                                ? std::string("between client and server")
+                                : fmt::format("at the {}", shakes.capture_point()));
+}
+
+void add_responses(Lines& lines, const TraceFigures& f) {
+    if (f.all.responses == 0) {
+        return;
+    }
+    lines.add("rcodes", named(f.rcodes, rcode_name), f.all.responses);
+    lines.add("truncated", fmt::format("{} responses ({:.1f} %)", grouped(f.truncated),
+                                       percent(f.truncated, f.all.responses)));
+    lines.add("paired", fmt::format("{} queries with their response, {} without; {} responses "
+                                    "without a query",
+                                    grouped(f.pairs.matched), grouped(f.pairs.unanswered),
+                                    grouped(f.pairs.unmatched_responses)));
+    if (f.rtt.count() > 0) {
+        lines.add("response time",
+                  fmt::format("median {:.1f} us, p99 {:.1f}, max {:.1f} at the capture point",
+                              microseconds(f.rtt.quantile(0.5)), microseconds(f.rtt.quantile(0.99)),
+                              microseconds(f.rtt.max())));
+    }
+}
+
+} // namespace
+
+std::string info_text(const FileFacts& file, const TraceFigures& figures) {
+    Lines lines;
+    add_file(lines, file);
+    add_totals(lines, figures);
+    add_time(lines, figures);
+    add_sources(lines, figures);
+    add_names(lines, figures);
+    add_queries(lines, figures);
+    add_connections(lines, figures);
+    add_handshakes(lines, figures);
+    add_responses(lines, figures);
+    for (const auto& [name, value] : file.counters) {
+        lines.add("reader", fmt::format("{} {}", name, grouped(value)));
+    }
+    for (const std::string& loss : file.losses) {
+        lines.add("lost", loss);
+    }
+    return lines.take();
+}
+
+} // namespace reprise::mutator

@@ -1,0 +1,98 @@
+#pragma once
+// Captures made by hand, and what mutating them yields, for the tests of `mutate`.
+
+#include "core/base/clock.hh"
+#include "core/trace/reader.hh"
+#include "core/trace/test_packets.hh"
+#include "mutator/pipeline/batch_job.hh"
+#include "mutator/pipeline/inputs.hh"
+#include "mutator/pipeline/pipeline.hh"
+#include "mutator/rules/engine/batch.hh"
+
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace reprise::mutator::test {
+
+using trace::test::Buffer;
+
+struct TimedPacket {
+    Buffer bytes; ///< raw IP
+    Nanoseconds time = 0;
+};
+
+inline constexpr Nanoseconds kBegin = 1'700'000'000 * kSecond;
+
+inline void write_capture(const std::string& path, const std::vector<TimedPacket>& packets) {
+    trace::test::PcapFile file(101, true);
+    for (const TimedPacket& packet : packets) {
+        file.add(packet.bytes, packet.time);
+    }
+    std::ofstream(path, std::ios::binary)
+        .write(reinterpret_cast<const char*>(file.bytes().data()),
+               static_cast<std::streamsize>(file.bytes().size()));
+}
+
+/// All of a query that a trace has, as one line.
+inline std::string line_of(Nanoseconds time, const Endpoint& source, const Endpoint& destination,
+                           Transport transport, std::uint64_t connection, Bytes message) {
+    std::string line = fmt::format("{} {} {} {} {} ", time, source.text(), destination.text(),
+                                   transport_name(transport), connection);
+    for (const std::uint8_t byte : message) {
+        line += fmt::format("{:02x}", byte);
+    }
+    return line + (message.empty() ? "close" : "");
+}
+
+using Lines = std::vector<std::string>;
+
+/// What the Reader finds in one trace: queries and closes.
+inline Lines read_lines(const std::string& path) {
+    trace::Reader reader(path, {.closes = true});
+    Lines lines;
+    for (trace::Message m; reader.next(m);) {
+        if (!m.response) {
+            lines.push_back(
+                line_of(m.time, m.source, m.destination, m.transport, m.connection, m.bytes));
+        }
+    }
+    return lines;
+}
+
+/// Keeps what passes it.
+class CollectStage final : public Stage {
+public:
+    explicit CollectStage(Lines& lines) : lines_(&lines) {}
+
+    void run(BatchJob& job) override {
+        for (const Item& item : job.batch.items) {
+            lines_->push_back(line_of(item.time, item.source, item.destination, item.transport,
+                                      item.connection, item.message));
+        }
+    }
+
+private:
+    Lines* lines_;
+};
+
+/// What the inputs yield with so many threads.
+inline Lines merged_lines(const InputOptions& options, unsigned threads,
+                          InputCounts* counts = nullptr) {
+    Inputs inputs(options, threads);
+    Lines lines;
+    std::vector<std::unique_ptr<Stage>> stages;
+    stages.push_back(std::make_unique<CollectStage>(lines));
+    Pipeline(inputs, std::move(stages), threads).run();
+    if (counts != nullptr) {
+        *counts = inputs.counts();
+    }
+    return lines;
+}
+
+} // namespace reprise::mutator::test

@@ -1,0 +1,191 @@
+#include "mutator/pipeline/pipeline.hh"
+
+#include "mutator/output/interrupt.hh"
+#include "mutator/pipeline/batch_job.hh"
+#include "mutator/pipeline/inputs.hh"
+
+#include <chrono>
+#include <cstddef>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace reprise::mutator {
+namespace {
+
+/// How soon an idle thread notices an interrupt.
+constexpr auto kLook = std::chrono::milliseconds(100);
+
+} // namespace
+
+Pipeline::Pipeline(Inputs& inputs, std::vector<std::unique_ptr<Stage>> stages, unsigned threads)
+    : inputs_(&inputs), threads_(threads), batch_jobs_(2 * size_t{threads} + 1),
+      made_(batch_jobs_) {
+    for (auto& stage : stages) {
+        stations_.push_back({.stage = std::move(stage), .queue = {}});
+    }
+    // Two for each thread: one being worked on, one waiting; and one being filled.
+    for (size_t i = 0; i < batch_jobs_; ++i) {
+        free_.push_back(std::make_unique<BatchJob>());
+    }
+}
+
+void Pipeline::run() {
+    {
+        std::vector<std::jthread> others;
+        for (unsigned i = 1; i < threads_; ++i) {
+            others.emplace_back([this] { work(); });
+        }
+        work();
+    }
+    if (error_) {
+        std::rethrow_exception(error_);
+    }
+}
+
+void Pipeline::work() noexcept {
+    std::unique_lock lock(mutex_);
+    while (!done_) {
+        if (const Task task = pick()) {
+            lock.unlock();
+            attempt(task);
+            lock.lock();
+            changed_.notify_all();
+        } else {
+            changed_.wait_for(lock, kLook);
+            lock.unlock();
+            attempt([] {}); // looks for an interrupt
+            lock.lock();
+        }
+    }
+}
+
+void Pipeline::attempt(const Task& task) {
+    try {
+        check_interrupt();
+        task();
+    } catch (...) {
+        stop(std::current_exception());
+    }
+}
+
+void Pipeline::stop(std::exception_ptr error) {
+    const std::scoped_lock lock(mutex_);
+    if (!error_) {
+        error_ = std::move(error);
+    }
+    done_ = true;
+    changed_.notify_all();
+}
+
+/// Work for a thread; none where all that can be done is being done. Needs the lock.
+Pipeline::Task Pipeline::pick() {
+    if (Task task = pick_stage()) {
+        return task;
+    }
+    if (!fill_busy_ && inputs_->can_fill() && (filling_ || !free_.empty())) {
+        if (!filling_) {
+            filling_ = std::move(free_.back());
+            free_.pop_back();
+        }
+        fill_busy_ = true;
+        return [this] { run_fill(); };
+    }
+    return fill_busy_ ? inputs_->pick_ahead() : inputs_->pick_read();
+}
+
+Pipeline::Task Pipeline::pick_stage() {
+    for (size_t i = stations_.size(); i-- > 0;) {
+        Station& station = stations_[i];
+        if (station.busy) {
+            continue;
+        }
+        if (station.more ? may_run_more(i) : !station.queue.empty()) {
+            station.busy = true;
+            return station.more ? Task([this, i] { run_more(i); })
+                                : Task([this, i] { run_stage(i); });
+        }
+    }
+    return {};
+}
+
+// Pieces need jobs besides those of the inputs, all of which may be waiting before this stage.
+// That few are on their way behind it bounds memory; as these drain by themselves, or by the last
+// stage that has more, there is no deadlock.
+bool Pipeline::may_run_more(size_t index) const {
+    size_t waiting = 0;
+    for (size_t i = index + 1; i < stations_.size(); ++i) {
+        waiting += stations_[i].queue.size();
+    }
+    return waiting < threads_;
+}
+
+void Pipeline::run_stage(size_t index) {
+    Station& station = stations_[index];
+    std::unique_lock lock(mutex_);
+    auto job = std::move(station.queue.front());
+    station.queue.pop_front();
+    lock.unlock();
+    station.stage->run(*job);
+    hand_on(std::move(job), index);
+}
+
+void Pipeline::run_more(size_t index) {
+    auto job = take_free();
+    stations_[index].stage->run_more(*job);
+    hand_on(std::move(job), index);
+}
+
+std::unique_ptr<BatchJob> Pipeline::take_free() {
+    const std::scoped_lock lock(mutex_);
+    if (free_.empty()) {
+        ++made_;
+        return std::make_unique<BatchJob>();
+    }
+    auto job = std::move(free_.back());
+    free_.pop_back();
+    return job;
+}
+
+/// From a stage that is done with it.
+void Pipeline::hand_on(std::unique_ptr<BatchJob> job, size_t index) {
+    Station& station = stations_[index];
+    const bool more = station.stage->has_more();
+    const bool behind_all = index + 1 == stations_.size();
+    if (behind_all) {
+        finish(std::move(job));
+    }
+    const std::scoped_lock lock(mutex_);
+    station.busy = false;
+    station.more = more;
+    if (!behind_all) {
+        stations_[index + 1].queue.push_back(std::move(job));
+    }
+}
+
+/// A job has passed the last stage.
+void Pipeline::finish(std::unique_ptr<BatchJob> job) {
+    const bool last = job->last;
+    job->clear();
+    const std::scoped_lock lock(mutex_);
+    done_ |= last;
+    if (made_ > batch_jobs_) {
+        --made_;
+    } else {
+        free_.push_back(std::move(job));
+    }
+}
+
+void Pipeline::run_fill() {
+    const bool whole = inputs_->fill(*filling_);
+    const std::scoped_lock lock(mutex_);
+    fill_busy_ = false;
+    if (whole) {
+        stations_.front().queue.push_back(std::move(filling_));
+    }
+}
+
+} // namespace reprise::mutator

@@ -1,0 +1,87 @@
+#pragma once
+// Queries through the stages of a mutation: inputs -> rules -> encoder -> output.
+//
+// A stage sees every batch, in order and one at a time; different stages work on different batches
+// at the same time. So a stage may keep state without locks, and what comes out does not depend on
+// the number of threads. Threads prefer late stages, and the number of batches on their way is
+// bounded, so memory is as well. A stage that makes much of a batch emits it in several.
+
+#include "mutator/pipeline/batch_job.hh"
+#include "mutator/pipeline/inputs.hh"
+
+#include <condition_variable>
+#include <cstddef>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+namespace reprise::mutator {
+
+class Stage {
+public:
+    Stage() = default;
+    virtual ~Stage() = default;
+    Stage(const Stage&) = delete;
+    Stage& operator=(const Stage&) = delete;
+
+    /// Takes the next batch; one is the last (BatchJob::last).
+    virtual void run(BatchJob& job) = 0;
+
+    /// Whether the stage kept back some of what it made of the batch. run_more() is then called,
+    /// with empty ones, before the next run().
+    [[nodiscard]] virtual bool has_more() const { return false; }
+
+    /// Fills the job with the next piece; the last piece has what the batch had (BatchJob::last).
+    virtual void run_more(BatchJob& /*job*/) {}
+};
+
+class Pipeline {
+public:
+    /// Borrows the inputs; `threads` includes the caller's.
+    Pipeline(Inputs& inputs, std::vector<std::unique_ptr<Stage>> stages, unsigned threads);
+
+    /// Until the last batch has passed the last stage. Throws what the first failing stage threw,
+    /// and Error at an interrupt.
+    void run();
+
+private:
+    struct Station {
+        std::unique_ptr<Stage> stage;
+        std::deque<std::unique_ptr<BatchJob>> queue;
+        bool busy = false;
+        bool more = false; ///< the stage has; its queue waits
+    };
+
+    using Task = std::function<void()>;
+
+    void work() noexcept;
+    Task pick();
+    Task pick_stage();
+    [[nodiscard]] bool may_run_more(size_t index) const;
+    void run_stage(size_t index);
+    void run_more(size_t index);
+    void hand_on(std::unique_ptr<BatchJob> job, size_t index);
+    std::unique_ptr<BatchJob> take_free();
+    void finish(std::unique_ptr<BatchJob> job);
+    void run_fill();
+    void attempt(const Task& task);
+    void stop(std::exception_ptr error);
+
+    Inputs* inputs_;
+    std::vector<Station> stations_;
+    unsigned threads_;
+    std::mutex mutex_;
+    std::condition_variable changed_;
+    size_t batch_jobs_; ///< for the inputs; pieces may need more for a while
+    size_t made_;       ///< now
+    std::vector<std::unique_ptr<BatchJob>> free_;
+    std::unique_ptr<BatchJob> filling_; ///< begun; the inputs had no more for now
+    bool fill_busy_ = false;
+    bool done_ = false;
+    std::exception_ptr error_;
+};
+
+} // namespace reprise::mutator

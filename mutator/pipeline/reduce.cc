@@ -1,0 +1,120 @@
+#include "mutator/pipeline/reduce.hh"
+
+#include "core/base/error.hh"
+#include "core/base/log.hh"
+#include "core/trace/capture/source.hh"
+#include "core/trace/forms/message_source.hh"
+#include "core/trace/forms/pcap/packet.hh"
+#include "core/trace/losses.hh"
+#include "core/trace/opened.hh"
+#include "core/trace/reader.hh"
+#include "core/trace/reassembly/datagrams.hh"
+#include "core/trace/reassembly/packet.hh"
+#include "core/trace/reassembly/tally.hh"
+#include "mutator/output/pcap_writer.hh"
+#include "mutator/output/progress.hh"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+namespace reprise::mutator {
+namespace {
+
+struct Kept {
+    std::uint64_t queries = 0; ///< whole ones, over UDP
+    std::uint64_t packets = 0; ///< segments and fragments
+    std::uint64_t responses = 0;
+};
+
+/// Bytes at the packet's end that were not captured.
+std::uint32_t missing_of(const trace::Packet& packet) {
+    const auto captured = static_cast<std::uint32_t>(packet.bytes.size());
+    return packet.wire_length > captured ? packet.wire_length - captured : 0;
+}
+
+class Reducer {
+public:
+    explicit Reducer(const ReduceOptions& options)
+        : ports_(options.ports), writer_(options.output) {}
+
+    void add(const trace::Packet& packet) {
+        trace::Message message;
+        switch (trace::sort_packet(packet, ports_, tally_, message)) {
+        case trace::Sorted::kMessage:
+            add_message(message);
+            break;
+        case trace::Sorted::kAssembler:
+            ++kept_.packets;
+            writer_.write(packet.time, trace::network_layer(packet), missing_of(packet));
+            break;
+        case trace::Sorted::kNothing:
+            break;
+        }
+    }
+
+    void finish() { writer_.finish(); }
+
+    [[nodiscard]] const Kept& kept() const { return kept_; }
+
+    /// As far as a packet alone tells.
+    [[nodiscard]] std::vector<std::string> losses() const {
+        return trace::losses(tally_.named(), kept_.queries + kept_.responses + kept_.packets);
+    }
+
+private:
+    /// Made anew, so that IP options and padding go too.
+    void add_message(const trace::Message& message) {
+        if (message.response) {
+            ++kept_.responses;
+            return;
+        }
+        ++kept_.queries;
+        build_udp(datagram_, message.source, message.destination, message.bytes);
+        writer_.write(message.time, datagram_);
+    }
+
+    trace::DnsPorts ports_;
+    trace::Tally tally_;
+    PcapWriter writer_;
+    std::vector<std::uint8_t> datagram_;
+    Kept kept_;
+};
+
+} // namespace
+
+int run_reduce(const ReduceOptions& options) {
+    const auto opened = trace::open_trace(options.trace, {.ports = options.ports});
+    if (!opened.packets) {
+        throw UsageError(fmt::format("{} is {}, not a capture; give it to mutate as it is",
+                                     options.trace, opened.messages->description()));
+    }
+    const auto& source = opened.packets;
+    Reducer reducer(options);
+    Progress progress("reduce");
+    std::uint64_t packets = 0;
+    for (trace::Packet packet; source->next(packet);) {
+        reducer.add(packet);
+        progress.tick(++packets, source->share_read());
+    }
+    reducer.finish();
+    const Kept& kept = reducer.kept();
+    spdlog::info("work=reduce packets={} udp_queries={} segments_and_fragments={} "
+                 "udp_responses_left_out={} elapsed_s={:.2f}",
+                 packets, kept.queries, kept.packets, kept.responses, progress.elapsed_s());
+    for (const std::string& loss : reducer.losses()) {
+        spdlog::warn("work=reduce lost={}", log_value(loss));
+    }
+    if (source->trouble().empty()) {
+        return 0;
+    }
+    fmt::print(stderr, "reprise-mutator: {}: {}; what was read before is written\n", options.trace,
+               source->trouble());
+    return 1;
+}
+
+} // namespace reprise::mutator

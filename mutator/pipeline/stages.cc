@@ -1,0 +1,93 @@
+#include "mutator/pipeline/stages.hh"
+
+#include "core/base/error.hh"
+#include "core/trace/forms/message_source.hh"
+#include "core/trace/forms/query_encoder.hh"
+#include "mutator/pipeline/batch_job.hh"
+#include "mutator/rules/engine/batch.hh"
+#include "mutator/rules/engine/rule.hh"
+
+#include <fmt/format.h>
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+namespace reprise::mutator {
+
+SurveyStage::SurveyStage(std::vector<Rule*> rules) : rules_(std::move(rules)) {}
+
+void SurveyStage::run(BatchJob& job) {
+    for (const Item& item : job.batch.items) {
+        for (Rule* rule : rules_) {
+            rule->survey(item);
+        }
+    }
+}
+
+void RuleStage::run(BatchJob& job) {
+    if (!job.batch.items.empty()) {
+        rule_->apply(job.batch);
+    }
+    last_ = job.last;
+    flush_ = job.flush;
+    end_piece(job);
+}
+
+void RuleStage::run_more(BatchJob& job) {
+    rule_->apply_more(job.batch);
+    job.flush = flush_;
+    end_piece(job);
+}
+
+/// The last piece of the last job is the last one behind this stage.
+void RuleStage::end_piece(BatchJob& job) {
+    job.last = last_ && !has_more();
+    if (!job.last) {
+        return;
+    }
+    Batch rest;
+    rule_->finish(rest);
+    for (Item item : rest.items) {
+        item.message = job.batch.copy(item.message);
+        job.batch.items.push_back(item);
+    }
+}
+
+EncodeStage::EncodeStage(std::unique_ptr<QueryEncoder> encoder, OutputCounts& counts)
+    : encoder_(std::move(encoder)), counts_(&counts) {}
+
+void EncodeStage::count(const Item& item) {
+    if (item.connection > trace::kMaxConnection) {
+        throw Error(fmt::format("connection {} is beyond {}, the greatest number that a trace can "
+                                "have; number the inputs' connections from 1",
+                                item.connection, trace::kMaxConnection));
+    }
+    if (item.is_close()) {
+        ++closes_;
+        return;
+    }
+    ++counts_->queries;
+    counts_->out_of_order += item.time < last_ ? 1U : 0U;
+    last_ = item.time;
+}
+
+void EncodeStage::run(BatchJob& job) {
+    if (!std::exchange(begun_, true)) {
+        encoder_->begin(job.bytes);
+    }
+    for (const Item& item : job.batch.items) {
+        encoder_->encode(query_of(item, counts_->queries), job.bytes);
+        count(item);
+    }
+    counts_->losses = encoder_->losses();
+    counts_->closes = closes_ - counts_->losses.closes_left_out;
+    if (job.flush) {
+        encoder_->flush(job.bytes);
+    }
+    if (job.last) {
+        encoder_->finish(job.bytes);
+    }
+}
+
+} // namespace reprise::mutator

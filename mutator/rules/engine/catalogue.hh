@@ -1,0 +1,57 @@
+#pragma once
+// The kinds of rules by name. A kind is made from its arguments; each file of rules offers a list.
+
+#include "mutator/rules/engine/arguments.hh"
+#include "mutator/rules/engine/rule.hh"
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace reprise::mutator {
+
+/// What all rules of a run share.
+struct RuleSettings {
+    std::uint64_t seed = 1;      ///< of this rule: already mixed with its place in the list
+    bool drop_malformed = false; ///< messages that a rule cannot parse: drop or keep as they are
+};
+
+struct RuleKind {
+    std::string name;      ///< "edns": --edns on the command line, kind = "edns" in a file
+    std::string first_key; ///< of a command-line value without "key="
+    std::string help;      ///< one line for --help: what it does, its keys
+    std::function<std::unique_ptr<Rule>(Arguments&, const RuleSettings&)> make;
+};
+
+std::vector<RuleKind> message_rules(); ///< message_rules.cc: edns, header, name, type
+std::vector<RuleKind> traffic_rules(); ///< traffic_rules.cc: transport, class, sources
+std::vector<RuleKind> volume_rules();  ///< volume_rules.cc: heavy, duplicate, collapse, attack
+std::vector<RuleKind> time_rules();    ///< time_rules.cc: speed, shift, gap, poisson, ...
+
+/// All of them, in the order of --help.
+const std::vector<RuleKind>& rule_kinds();
+
+/// What the command line or a file asked for, in order.
+struct RuleSet {
+    std::uint64_t seed = 1;
+    bool drop_malformed = false;
+    std::vector<Arguments> rules;
+};
+
+/// Reads a TOML rule file into `rules` (appended). Throws RuleError naming file and line.
+void read_rule_file(const std::string& path, RuleSet& rules);
+
+/// The same of the file's text; `name` stands for the file in errors.
+void parse_rule_file(std::string_view text, const std::string& name, RuleSet& rules);
+
+/// One command-line option: kind and its value as written.
+Arguments parse_rule_option(const std::string& kind, const std::string& value);
+
+/// Makes every rule and refuses what contradicts (for example `transport to=udp` for all queries
+/// behind `transport to=tcp` for all, or two rules that set every time). Throws RuleError.
+std::vector<std::unique_ptr<Rule>> make_rules(const RuleSet& rules);
+
+} // namespace reprise::mutator

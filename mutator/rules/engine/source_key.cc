@@ -1,0 +1,45 @@
+#include "mutator/rules/engine/source_key.hh"
+
+#include "core/base/address.hh"
+
+#include <xxhash.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <numeric>
+#include <vector>
+
+namespace reprise::mutator {
+
+std::uint64_t mixed_seed(std::uint64_t seed, std::uint64_t use) {
+    std::uint64_t value = seed + (use + 1) * 0x9e3779b97f4a7c15U;
+    value = (value ^ (value >> 30U)) * 0xbf58476d1ce4e5b9U;
+    value = (value ^ (value >> 27U)) * 0x94d049bb133111ebU;
+    return value ^ (value >> 31U);
+}
+
+std::uint64_t source_key(const IpAddress& address, std::uint64_t key) {
+    return XXH3_64bits_withSeed(address.bytes.data(), address.size(), key);
+}
+
+StickyChoice::StickyChoice(const std::vector<double>& weights) {
+    const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
+    double before = 0;
+    for (size_t i = 0; i + 1 < weights.size(); ++i) {
+        before += weights[i];
+        const double limit = std::ldexp(before / sum, 64);
+        limits_.push_back(limit < 0x1p64 ? static_cast<std::uint64_t>(limit)
+                                         : std::numeric_limits<std::uint64_t>::max());
+    }
+}
+
+std::uint32_t StickyChoice::draw(std::uint64_t uniform) const {
+    // A mix has few choices; counting them all needs no branch.
+    return static_cast<std::uint32_t>(
+        std::ranges::count_if(limits_, [&](std::uint64_t limit) { return limit <= uniform; }));
+}
+
+} // namespace reprise::mutator

@@ -1,0 +1,114 @@
+#pragma once
+// Values of rules' keys that several rules share: prefixes, names, types, mixes, times. Each reader
+// throws RuleError by Arguments::fail, naming the key and the nearest word.
+
+#include "core/base/address.hh"
+#include "core/base/bytes.hh"
+#include "core/base/clock.hh"
+#include "core/wire/query.hh"
+#include "mutator/rules/engine/arguments.hh"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace reprise::mutator {
+
+/// The address with the bits behind the first `bits` set to zero.
+IpAddress cut(const IpAddress& address, size_t bits);
+
+/// Addresses with the same first `bits` bits.
+struct Prefix {
+    IpAddress address; ///< bits behind the prefix are zero
+    unsigned bits = 0;
+
+    [[nodiscard]] bool holds(const IpAddress& other) const;
+
+    /// Bits of an address of this family that the prefix leaves free.
+    [[nodiscard]] unsigned free_bits() const {
+        return static_cast<unsigned>(address.size()) * 8 - bits;
+    }
+
+    [[nodiscard]] std::string text() const;
+
+    /// "192.0.2.0/24", or an address alone. Nothing where it does not parse, the length is out of
+    /// range, or bits behind the prefix are set.
+    static std::optional<Prefix> parse(std::string_view text);
+};
+
+/// A name's wire form with the root label; at most 255 bytes.
+using WireBytes = std::vector<std::uint8_t>;
+
+/// Presentation form with or without the final dot, escapes as name_text() writes them; "." is the
+/// root. Nothing where a label or the name is too long, empty inside, or an escape is cut.
+std::optional<WireBytes> parse_name(std::string_view text);
+
+/// Whether the wire name ends in `suffix` (wire form in lower case, with the root label) at a
+/// label's beginning, without regard to case.
+bool ends_in(Bytes name, Bytes suffix);
+
+/// A value that is drawn with probability weight / sum of weights.
+struct Weighted {
+    std::string value;
+    double weight = 1;
+};
+
+/// "A:50,AAAA:50", one value, or several without weights (then all alike). Empty where the key is
+/// not there.
+std::vector<Weighted> get_mix(Arguments& arguments, std::string_view key);
+
+/// Fails, with the nearest of `words`, where the word is none of them.
+void one_of(const Arguments& arguments, std::string_view key, const std::string& word,
+            const std::vector<std::string>& words);
+
+/// Values as wire names; in lower case for ends_in() where `lower`.
+std::vector<WireBytes> get_names(Arguments& arguments, std::string_view key, bool lower = false);
+
+std::vector<Prefix> get_prefixes(Arguments& arguments, std::string_view key);
+
+/// A mnemonic or TYPEnn.
+std::uint16_t type_value(const Arguments& arguments, std::string_view key, const std::string& text);
+
+/// A mnemonic or a number from 0 to 15.
+std::uint8_t opcode_value(const Arguments& arguments, std::string_view key,
+                          const std::string& text);
+
+/// A transport by its name in Transport's text form.
+Transport transport_value(const Arguments& arguments, std::string_view key,
+                          const std::string& text);
+
+/// Header flags by their bit in the flags word.
+struct FlagName {
+    std::string_view name;
+    std::uint16_t bit;
+};
+
+inline constexpr std::array<FlagName, 7> kFlagNames{{{"aa", 0x0400},
+                                                     {"tc", 0x0200},
+                                                     {"rd", 0x0100},
+                                                     {"ra", 0x0080},
+                                                     {"z", 0x0040},
+                                                     {"ad", 0x0020},
+                                                     {"cd", 0x0010}}};
+
+std::uint16_t flag_value(const Arguments& arguments, std::string_view key, const std::string& text);
+
+/// A time: of the first query on, or since the epoch.
+struct TimeValue {
+    Nanoseconds value = 0;
+    bool from_start = false; ///< counts from the first query
+};
+
+/// "90.5" seconds from the first query; "2016-10-06T11:00:00Z" (UTC); or seconds since the epoch,
+/// known by being 10^8 or more. Exact to the nanosecond.
+std::optional<TimeValue> parse_time(std::string_view text);
+
+/// Decimal seconds with at most 9 decimals, as nanoseconds; nothing where it is none or out of
+/// range. `sign`: whether "-" may stand before it.
+std::optional<Nanoseconds> parse_seconds(std::string_view text, bool sign = false);
+
+} // namespace reprise::mutator

@@ -1,0 +1,253 @@
+// Addresses of clients replaced prefix-preservingly: sources, those in ECS options and, where
+// asked, destinations.
+
+#include "core/base/address.hh"
+#include "core/base/bytes.hh"
+#include "mutator/rules/engine/arguments.hh"
+#include "mutator/rules/engine/batch.hh"
+#include "mutator/rules/engine/catalogue.hh"
+#include "mutator/rules/engine/connection_choices.hh"
+#include "mutator/rules/engine/rule.hh"
+#include "mutator/rules/engine/values.hh"
+#include "mutator/rules/message/message_layout.hh"
+#include "mutator/rules/source/crypto_pan.hh"
+#include "mutator/rules/source/traffic_kinds.hh"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstddef>
+#include <cstdint>
+#include <fstream>
+#include <ios>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <vector>
+
+namespace reprise::mutator {
+namespace {
+
+constexpr size_t kDnsHeader = 12;
+constexpr size_t kEcsFixed = 4; ///< family, source and scope prefix lengths
+constexpr size_t kKeyText = 2 * CryptoPan::kKeySize;
+constexpr size_t kMostKeyFile = 4096;
+
+/// 64 hex digits, spaces around them allowed.
+std::optional<CryptoPan::Key> parse_key(std::string_view text) {
+    const size_t first = std::min(text.find_first_not_of(" \t\r\n"), text.size());
+    const size_t last = text.find_last_not_of(" \t\r\n") + 1;
+    text = text.substr(first, std::max(first, last) - first);
+    CryptoPan::Key key{};
+    if (text.size() != kKeyText) {
+        return std::nullopt;
+    }
+    for (size_t i = 0; i < key.size(); ++i) {
+        const char* digits = text.data() + 2 * i;
+        const auto [end, error] = std::from_chars(digits, digits + 2, key.at(i), 16);
+        if (error != std::errc{} || end != digits + 2) {
+            return std::nullopt;
+        }
+    }
+    return key;
+}
+
+std::string read_key_file(const Arguments& arguments, const std::string& path) {
+    errno = 0;
+    std::ifstream file(path, std::ios::binary);
+    std::string text(kMostKeyFile, '\0');
+    if (file) {
+        file.read(text.data(), static_cast<std::streamsize>(text.size()));
+    }
+    if (!file.is_open() || file.gcount() == 0) {
+        arguments.fail("key", fmt::format("cannot read {}: {}", path,
+                                          errno == 0 ? "it is empty"
+                                                     : std::generic_category().message(errno)));
+    }
+    text.resize(static_cast<size_t>(file.gcount()));
+    return text;
+}
+
+// The key itself never stands in an error.
+CryptoPan::Key read_key(Arguments& arguments) {
+    const auto text = arguments.get_text("key");
+    if (!text) {
+        arguments.get_switch("destination");
+        arguments.get_text("malformed");
+        arguments.finish(); // a misspelt key explains itself
+        arguments.fail("",
+                       "needs key=@FILE with 64 hex digits; make one with: openssl rand -hex 32");
+    }
+    const bool in_file = text->starts_with('@');
+    const auto key = parse_key(in_file ? read_key_file(arguments, text->substr(1)) : *text);
+    if (!key) {
+        arguments.fail("key", "is not 64 hex digits (16 bytes key, 16 bytes pad); make one with: "
+                              "openssl rand -hex 32");
+    }
+    return *key;
+}
+
+std::uint16_t u16_at(Bytes bytes, size_t at) {
+    return static_cast<std::uint16_t>((unsigned{bytes[at]} << 8U) | bytes[at + 1]);
+}
+
+class AnonymiseRule : public Rule {
+public:
+    AnonymiseRule(Arguments& arguments, const RuleSettings& settings)
+        : selector_(arguments, settings.seed, true), pan_(read_key(arguments)),
+          destination_(arguments.get_switch("destination").value_or(false)),
+          keep_malformed_(arguments.get_word("malformed", {"keep", "drop"}) == "keep"),
+          reverse_{parse_name("in-addr.arpa.").value_or(WireBytes{}),
+                   parse_name("ip6.arpa.").value_or(WireBytes{})} {}
+
+    void apply(Batch& batch) override {
+        retain(batch, [&](Item& item) { return !selector_.takes(item) || change(item); });
+    }
+
+    [[nodiscard]] RuleCounts counts() const override;
+
+private:
+    bool change(Item& item);
+    bool change_message(std::span<std::uint8_t> message);
+    bool change_options(std::span<std::uint8_t> options);
+    void change_subnet(std::span<std::uint8_t> option);
+    void look_at_name(Bytes name);
+    void tell_malformed();
+
+    ConnectionSelector selector_;
+    CryptoPan pan_;
+    bool destination_;
+    bool keep_malformed_; ///< whatever --malformed says: they may show client subnets
+    std::vector<WireBytes> reverse_;
+    std::uint64_t changed_ = 0;
+    std::uint64_t dropped_ = 0;
+    std::uint64_t subnets_ = 0;
+    std::uint64_t bad_subnets_ = 0;
+    std::uint64_t malformed_ = 0;
+    std::uint64_t reverse_names_ = 0;
+};
+
+/// False where the query is to be dropped.
+bool AnonymiseRule::change(Item& item) {
+    item.source.address = pan_.map(item.source.address);
+    if (destination_) {
+        item.destination.address = pan_.map(item.destination.address);
+    }
+    if (item.is_close()) {
+        return true;
+    }
+    const bool good = change_message(item.message);
+    if (!good) {
+        tell_malformed();
+    }
+    const bool stays = good || keep_malformed_;
+    changed_ += stays ? 1 : 0;
+    dropped_ += stays ? 0 : 1;
+    return stays;
+}
+
+// Client subnets may hide where this rule does not look: in OPT records at other places, in bytes
+// that no count of the header covers, in whatever cannot be parsed. A server may find them there.
+/// False where not all of the message is known to be free of addresses.
+bool AnonymiseRule::change_message(std::span<std::uint8_t> message) {
+    const MessageLayout layout = parse_layout(message);
+    if (!layout.whole) {
+        return false;
+    }
+    if (layout.asks) {
+        look_at_name(message.subspan(kDnsHeader, layout.name_end - kDnsHeader));
+    }
+    bool good = !layout.stray_opt && layout.end == message.size();
+    if (layout.opt != 0) {
+        const size_t begin = layout.opt + kOptSize;
+        good = change_options(message.subspan(begin, layout.opt_end - begin)) && good;
+    }
+    return good;
+}
+
+void AnonymiseRule::tell_malformed() {
+    if (++malformed_ == 1) {
+        spdlog::warn("event=anonymise_malformed action={} note=\"messages that cannot be parsed "
+                     "whole may hold client subnets\"",
+                     keep_malformed_ ? "keep" : "drop");
+    }
+}
+
+/// False where the options do not fill their record exactly; what can be found is changed.
+bool AnonymiseRule::change_options(std::span<std::uint8_t> options) {
+    bool exact = true;
+    while (options.size() >= 4) {
+        exact = u16_at(options, 2) <= options.size() - 4;
+        const size_t size = std::min<size_t>(u16_at(options, 2), options.size() - 4);
+        if (u16_at(options, 0) == kOptionSubnet) {
+            change_subnet(options.subspan(4, size));
+        }
+        options = options.subspan(4 + size);
+    }
+    return exact && options.empty();
+}
+
+// Of the option's bits behind its source prefix length, and of all where the family is not known,
+// nothing stays.
+void AnonymiseRule::change_subnet(std::span<std::uint8_t> option) {
+    const std::uint16_t family = option.size() < kEcsFixed ? std::uint16_t{0} : u16_at(option, 0);
+    const std::span<std::uint8_t> bytes = option.subspan(std::min(kEcsFixed, option.size()));
+    IpAddress address{.bytes = {},
+                      .family = family == 1   ? std::uint8_t{4}
+                                : family == 2 ? std::uint8_t{6}
+                                              : std::uint8_t{0}};
+    const size_t size = std::min(bytes.size(), address.size());
+    const size_t bits = size == 0 ? 0 : std::min<size_t>(option[2], size * 8);
+    std::copy_n(bytes.begin(), size, address.bytes.begin());
+    const IpAddress mapped = cut(pan_.map(cut(address, bits)), bits);
+    std::ranges::fill(bytes, std::uint8_t{0});
+    std::copy_n(mapped.bytes.begin(), size, bytes.begin());
+    const bool good = address.family != 0 && bytes.size() == (size_t{option[2]} + 7) / 8;
+    ++(good ? subnets_ : bad_subnets_);
+}
+
+void AnonymiseRule::look_at_name(Bytes name) {
+    const bool reverse = std::ranges::any_of(
+        reverse_, [&](const WireBytes& suffix) { return ends_in(name, suffix); });
+    if (reverse && ++reverse_names_ == 1) {
+        spdlog::warn("event=names_not_anonymised note=\"names of reverse zones hold addresses and "
+                     "stay as they are: --drop where.name=in-addr.arpa,ip6.arpa leaves them out\"");
+    }
+}
+
+RuleCounts AnonymiseRule::counts() const {
+    RuleCounts counts = basic_counts(selector_.selector(), changed_);
+    const auto add = [&](const char* name, std::uint64_t value) {
+        if (value != 0) {
+            counts[name] = value;
+        }
+    };
+    add("dropped", dropped_);
+    add("malformed", malformed_);
+    add("ecs", subnets_);
+    add("ecs_malformed", bad_subnets_);
+    add("reverse_names", reverse_names_);
+    return counts;
+}
+
+} // namespace
+
+RuleKind anonymise_kind() {
+    return {.name = "anonymise",
+            .first_key = "key",
+            .help = "Anonymises sources and ECS options, keeping prefixes (Crypto-PAn with "
+                    "AES-128): key=@FILE or key= 64 hex digits; destination=on: destinations too; "
+                    "messages that cannot be parsed whole are dropped, malformed=keep keeps them; "
+                    "share= is by source",
+            .make = [](Arguments& arguments, const RuleSettings& settings) {
+                return std::make_unique<AnonymiseRule>(arguments, settings);
+            }};
+}
+
+} // namespace reprise::mutator

@@ -1,0 +1,118 @@
+// Classes of sources for the delay line and the queriers: round trip and idle time, each by a mix
+// that sticks to the source.
+
+#include "mutator/rules/engine/arguments.hh"
+#include "mutator/rules/engine/batch.hh"
+#include "mutator/rules/engine/catalogue.hh"
+#include "mutator/rules/engine/rule.hh"
+#include "mutator/rules/engine/selector.hh"
+#include "mutator/rules/engine/source_key.hh"
+#include "mutator/rules/engine/values.hh"
+#include "mutator/rules/source/traffic_kinds.hh"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <vector>
+
+namespace reprise::mutator {
+namespace {
+
+constexpr std::uint64_t kRttUse = 0xc1a551;
+constexpr std::uint64_t kIdleUse = 0xc1a552;
+
+/// A mix of classes, or none.
+class ClassMix {
+public:
+    ClassMix(Arguments& arguments, std::string_view key, const char* unit, std::uint64_t seed);
+
+    [[nodiscard]] bool empty() const { return classes_.empty(); }
+
+    /// Sets the source's class; whether it was another.
+    bool set(const Item& item, std::uint16_t& where) const;
+
+private:
+    std::vector<std::uint16_t> classes_;
+    StickyChoice choice_;
+    std::uint64_t key_;
+};
+
+ClassMix::ClassMix(Arguments& arguments, std::string_view key, const char* unit, std::uint64_t seed)
+    : choice_({1.0}), key_(seed) {
+    std::vector<double> weights;
+    for (const Weighted& entry : get_mix(arguments, key)) {
+        std::uint16_t value = 0;
+        const char* last = entry.value.data() + entry.value.size();
+        const auto [end, error] = std::from_chars(entry.value.data(), last, value);
+        if (error != std::errc{} || end != last || value == 0) {
+            arguments.fail(key, fmt::format("\"{}\" is not a whole number of {} from 1 to 65535",
+                                            entry.value, unit));
+        }
+        classes_.push_back(value);
+        weights.push_back(entry.weight);
+    }
+    if (!weights.empty()) {
+        choice_ = StickyChoice(weights);
+    }
+}
+
+bool ClassMix::set(const Item& item, std::uint16_t& where) const {
+    if (classes_.empty()) {
+        return false;
+    }
+    const std::uint16_t before = where;
+    where = classes_[choice_.draw(source_key(item.source.address, key_))];
+    return where != before;
+}
+
+class ClassRule : public Rule {
+public:
+    ClassRule(Arguments& arguments, const RuleSettings& settings)
+        : selector_(arguments, settings.seed, true),
+          rtt_(arguments, "rtt", "ms", mixed_seed(settings.seed, kRttUse)),
+          idle_(arguments, "idle", "s", mixed_seed(settings.seed, kIdleUse)) {
+        if (rtt_.empty() && idle_.empty()) {
+            arguments.finish(); // a misspelt key explains itself
+            arguments.fail("", "needs rtt= (ms) or idle= (s), a number or a mix as 20:50,80:30");
+        }
+    }
+
+    void apply(Batch& batch) override {
+        for (Item& item : batch.items) {
+            if (selector_.takes(item)) {
+                const bool rtt = rtt_.set(item, item.rtt_class);
+                const bool idle = idle_.set(item, item.idle_class);
+                changed_ += (rtt || idle) && !item.is_close() ? 1U : 0U;
+            }
+        }
+    }
+
+    [[nodiscard]] RuleCounts counts() const override { return basic_counts(selector_, changed_); }
+
+private:
+    Selector selector_;
+    ClassMix rtt_;
+    ClassMix idle_;
+    std::uint64_t changed_ = 0;
+};
+
+} // namespace
+
+RuleKind class_kind() {
+    return {.name = "class",
+            .first_key = "rtt",
+            .help =
+                "Classes of sources: idle= seconds a connection stays open unused, rtt= round trip "
+                "in ms (carried along; nothing delays by it yet); numbers or mixes as "
+                "idle=5:50,20:30, which stick to a source; share= is by source",
+            .make = [](Arguments& arguments, const RuleSettings& settings) {
+                return std::make_unique<ClassRule>(arguments, settings);
+            }};
+}
+
+} // namespace reprise::mutator

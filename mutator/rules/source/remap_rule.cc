@@ -1,0 +1,164 @@
+// Sources spread into a prefix of the experimenter's, one to one while it has room.
+
+#include "core/base/address.hh"
+#include "mutator/rules/engine/arguments.hh"
+#include "mutator/rules/engine/batch.hh"
+#include "mutator/rules/engine/catalogue.hh"
+#include "mutator/rules/engine/connection_choices.hh"
+#include "mutator/rules/engine/rule.hh"
+#include "mutator/rules/engine/source_key.hh"
+#include "mutator/rules/engine/values.hh"
+#include "mutator/rules/source/source_numbers.hh"
+#include "mutator/rules/source/traffic_kinds.hh"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+namespace reprise::mutator {
+namespace {
+
+/// Most sources that are told apart by a table: 400 MB.
+constexpr std::uint64_t kMostSources = 1UL << 22U;
+constexpr std::uint64_t kSharedUse = 0x4e3a9;
+
+/// Server addresses for documentation, as elsewhere in Reprise.
+constexpr std::array<std::uint8_t, 4> kServer4{192, 0, 2, 53};
+constexpr std::array<std::uint8_t, 16> kServer6{0x20, 0x01, 0x0d, 0xb8, 0, 0, 0, 0,
+                                                0,    0,    0,    0,    0, 0, 0, 0x53};
+
+/// One prefix and the sources that live in it by now.
+class Home {
+public:
+    explicit Home(const Prefix& prefix)
+        : prefix_(prefix), room_(room_of(prefix)), numbers_(std::min(room_, kMostSources)) {}
+
+    [[nodiscard]] bool is_v4() const { return prefix_.address.is_v4(); }
+
+    /// The source's new address. Sets `shared` where another source may have the same.
+    IpAddress address_of(const IpAddress& source, std::uint64_t key, bool& shared) {
+        const auto number = numbers_.number_of(source);
+        shared = !number;
+        return at(number ? std::uint64_t{*number} : source_key(source, key) % room_);
+    }
+
+    [[nodiscard]] size_t sources() const { return numbers_.size(); }
+
+private:
+    // The first address of a subnet, and in IPv4 the last, are no host's.
+    static std::uint64_t room_of(const Prefix& prefix) {
+        const unsigned bits = std::min(prefix.free_bits(), 62U);
+        const std::uint64_t reserved = prefix.address.is_v4() ? 2 : 1;
+        return bits < 2 ? 1UL << bits : (1UL << bits) - reserved;
+    }
+
+    [[nodiscard]] IpAddress at(std::uint64_t number) const {
+        IpAddress address = prefix_.address;
+        std::uint64_t host = number + (prefix_.free_bits() < 2 ? 0 : 1);
+        for (size_t i = address.size(); host != 0; host >>= 8U) {
+            address.bytes.at(--i) |= static_cast<std::uint8_t>(host);
+        }
+        return address;
+    }
+
+    Prefix prefix_;
+    std::uint64_t room_;
+    SourceNumbers numbers_;
+};
+
+class RemapRule : public Rule {
+public:
+    RemapRule(Arguments& arguments, const RuleSettings& settings);
+
+    void apply(Batch& batch) override {
+        for (Item& item : batch.items) {
+            if (selector_.takes(item)) {
+                change(item);
+            }
+        }
+    }
+
+    [[nodiscard]] RuleCounts counts() const override;
+
+private:
+    void change(Item& item);
+
+    ConnectionSelector selector_;
+    std::uint64_t key_;
+    std::vector<Home> homes_; ///< one, or one of each family
+    std::uint64_t changed_ = 0;
+    std::uint64_t shared_ = 0;
+    std::uint64_t family_changed_ = 0;
+};
+
+RemapRule::RemapRule(Arguments& arguments, const RuleSettings& settings)
+    : selector_(arguments, settings.seed, true), key_(mixed_seed(settings.seed, kSharedUse)) {
+    const auto prefixes = get_prefixes(arguments, "to");
+    if (prefixes.empty()) {
+        arguments.finish(); // a misspelt key explains itself
+        arguments.fail("", "needs to=, a prefix as 198.18.0.0/15, or one of each family");
+    }
+    for (const Prefix& prefix : prefixes) {
+        homes_.emplace_back(prefix);
+    }
+    if (homes_.size() > 2 || homes_.front().is_v4() == homes_.back().is_v4()) {
+        if (homes_.size() > 1) {
+            arguments.fail("to", "takes one prefix, or one IPv4 and one IPv6 prefix");
+        }
+    }
+}
+
+// Where only the other family has a prefix, the source changes its family and takes the destination
+// with it.
+void RemapRule::change(Item& item) {
+    const bool v4 = item.source.address.is_v4();
+    Home& home = homes_.front().is_v4() == v4 ? homes_.front() : homes_.back();
+    bool shared = false;
+    const IpAddress address = home.address_of(item.source.address, key_, shared);
+    const bool moves = home.is_v4() != v4;
+    if (item.destination.address.is_v4() != home.is_v4()) {
+        item.destination.address =
+            home.is_v4() ? IpAddress::v4(kServer4.data()) : IpAddress::v6(kServer6.data());
+    }
+    if (!item.is_close()) {
+        changed_ += address != item.source.address ? 1U : 0U;
+        shared_ += shared ? 1U : 0U;
+        family_changed_ += moves ? 1U : 0U;
+    }
+    item.source.address = address;
+}
+
+RuleCounts RemapRule::counts() const {
+    RuleCounts counts = basic_counts(selector_.selector(), changed_);
+    for (const Home& home : homes_) {
+        counts["sources"] += home.sources();
+    }
+    if (shared_ != 0) {
+        counts["shared"] = shared_;
+    }
+    if (family_changed_ != 0) {
+        counts["family_changed"] = family_changed_;
+    }
+    return counts;
+}
+
+} // namespace
+
+RuleKind remap_kind() {
+    return {.name = "remap",
+            .first_key = "to",
+            .help = "Gives sources addresses of a prefix, in order of appearance, one to one while "
+                    "it has room: to=PREFIX or to=PREFIX4,PREFIX6; with one prefix sources of the "
+                    "other family move into it; share= is by source",
+            .make = [](Arguments& arguments, const RuleSettings& settings) {
+                return std::make_unique<RemapRule>(arguments, settings);
+            }};
+}
+
+} // namespace reprise::mutator

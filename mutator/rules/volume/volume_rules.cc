@@ -1,0 +1,176 @@
+#include "mutator/rules/volume/volume_rules.hh"
+
+#include "core/base/address.hh"
+#include "core/base/clock.hh"
+#include "mutator/rules/engine/arguments.hh"
+#include "mutator/rules/engine/catalogue.hh"
+#include "mutator/rules/engine/rule.hh"
+#include "mutator/rules/engine/selector.hh"
+#include "mutator/rules/engine/source_key.hh"
+#include "mutator/rules/engine/values.hh"
+#include "mutator/rules/source/address_pool.hh"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace reprise::mutator {
+namespace {
+
+constexpr std::string_view kCopies4 = "10.0.0.0/8";      ///< private use (RFC 1918)
+constexpr std::string_view kCopies6 = "fd00::/8";        ///< the same (RFC 4193)
+constexpr std::string_view kAttackers = "100.64.0.0/10"; ///< shared address space (RFC 6598)
+constexpr std::uint64_t kMostDuplicates = 10'000;
+constexpr size_t kLongestSuffix = 255 - 13; ///< leaves room for the random label
+
+/// Uses of a rule's seed, apart from the selector's.
+constexpr std::uint64_t kPool4Use = 4;
+constexpr std::uint64_t kPool6Use = 6;
+
+// The defaults above are prefixes; the tests parse them.
+Prefix default_prefix(std::string_view text) { return Prefix::parse(text).value_or(Prefix{}); }
+
+/// The one of `prefixes` of the family, or the default.
+AddressPool pool_of(const Arguments& arguments, const std::vector<Prefix>& prefixes, bool v4,
+                    std::uint64_t seed) {
+    Prefix prefix = default_prefix(v4 ? kCopies4 : kCopies6);
+    int found = 0;
+    for (const Prefix& one : prefixes) {
+        if (one.address.is_v4() == v4) {
+            prefix = one;
+            ++found;
+        }
+    }
+    if (found > 1 || prefix.free_bits() < 2) {
+        arguments.fail("prefix", "needs one prefix a family, with at least 2 bits left free");
+    }
+    return {prefix, mixed_seed(seed, v4 ? kPool4Use : kPool6Use)};
+}
+
+std::unique_ptr<Rule> make_duplicate(Arguments& arguments, const RuleSettings& settings) {
+    const auto copies = arguments.get_integer("copies", 1, kMostDuplicates);
+    if (!copies) {
+        arguments.fail({}, "has no copies=; give how many copies of each query to send, like 2");
+    }
+    const auto prefixes = get_prefixes(arguments, "prefix");
+    const DuplicateRule::Settings chosen{.copies = static_cast<std::uint32_t>(*copies),
+                                         .pool4 = pool_of(arguments, prefixes, true, settings.seed),
+                                         .pool6 =
+                                             pool_of(arguments, prefixes, false, settings.seed),
+                                         .all = arguments.takes_all()};
+    return std::make_unique<DuplicateRule>(Selector(arguments, settings.seed, true), chosen);
+}
+
+std::unique_ptr<Rule> make_collapse(Arguments& arguments, const RuleSettings& settings) {
+    const double timeout = arguments.get_number("timeout", 1e-6, 1e6).value_or(5);
+    return std::make_unique<CollapseRule>(Selector(arguments, settings.seed),
+                                          static_cast<Nanoseconds>(std::llround(timeout * 1e9)));
+}
+
+std::unique_ptr<Rule> make_heavy(Arguments& arguments, const RuleSettings& settings) {
+    const auto top = arguments.get_integer("top", 1, 1'000'000'000);
+    if (!top) {
+        arguments.fail({}, "has no top=; give how many of the busiest sources shall stay");
+    }
+    Selector surveyed(arguments, settings.seed);
+    return std::make_unique<HeavyRule>(std::move(surveyed), Selector(arguments, settings.seed),
+                                       *top);
+}
+
+Nanoseconds seconds_of(Arguments& arguments, std::string_view key, std::string_view fallback) {
+    const auto value = parse_seconds(arguments.get_text(key).value_or(std::string(fallback)));
+    if (!value) {
+        arguments.fail(key, "must be seconds with at most 9 decimals, like 30 or 0.5");
+    }
+    return *value;
+}
+
+void read_attack_name(Arguments& arguments, AttackRule::Settings& chosen) {
+    chosen.fixed = arguments.has("fixed");
+    const auto key = std::string_view(chosen.fixed ? "fixed" : "name");
+    const auto names = get_names(arguments, key);
+    if (names.size() != 1 || (chosen.fixed && arguments.has("name"))) {
+        arguments.fail({}, "needs either name=SUFFIX, for random names below it, or fixed=NAME");
+    }
+    chosen.name = names.front();
+    if (!chosen.fixed && chosen.name.size() > kLongestSuffix) {
+        arguments.fail("name", "is too long for a label before it; give at most 242 bytes");
+    }
+}
+
+AddressPool attackers(Arguments& arguments, std::uint64_t seed) {
+    const auto prefixes = get_prefixes(arguments, "prefix");
+    const Prefix prefix = prefixes.empty() ? default_prefix(kAttackers) : prefixes.front();
+    if (prefixes.size() > 1 || prefix.free_bits() < 2) {
+        arguments.fail("prefix", "needs one prefix, with at least 2 bits left free");
+    }
+    return {prefix, mixed_seed(seed, kPool4Use)};
+}
+
+void read_attack_content(Arguments& arguments, AttackRule::Settings& chosen) {
+    read_attack_name(arguments, chosen);
+    if (const auto type = arguments.get_text("type")) {
+        chosen.type = type_value(arguments, "type", *type);
+    }
+    if (const auto transport = arguments.get_text("transport")) {
+        chosen.transport = transport_value(arguments, "transport", *transport);
+    }
+    chosen.recursion_desired = arguments.get_switch("rd").value_or(false);
+}
+
+std::unique_ptr<Rule> make_attack(Arguments& arguments, const RuleSettings& settings) {
+    if (!arguments.takes_all()) {
+        arguments.fail({}, "adds queries and takes no share and no where; leave them out");
+    }
+    const auto rate = arguments.get_number("rate", 1e-3, 1e8);
+    if (!rate || !arguments.has("for")) {
+        arguments.fail({}, "needs rate= in queries/s and for= in seconds");
+    }
+    AttackRule::Settings chosen{.pool = attackers(arguments, settings.seed), .name = {}};
+    chosen.rate = *rate;
+    chosen.at = seconds_of(arguments, "at", "0");
+    chosen.length = seconds_of(arguments, "for", "");
+    chosen.poisson = arguments.get_switch("poisson").value_or(true);
+    chosen.seed = settings.seed;
+    chosen.sources = arguments.get_integer("sources", 1, 1'000'000'000).value_or(1000);
+    if (chosen.sources > chosen.pool.size()) {
+        arguments.fail("sources", fmt::format("has {} addresses, but prefix has room for {}",
+                                              chosen.sources, chosen.pool.size()));
+    }
+    read_attack_content(arguments, chosen);
+    return std::make_unique<AttackRule>(chosen);
+}
+
+} // namespace
+
+std::vector<RuleKind> volume_rules() {
+    return {
+        {"heavy", "top",
+         "keeps only the queries of the top= sources that ask most, as the inputs have them: "
+         "stands "
+         "before rules that change sources; reads the inputs twice",
+         make_heavy},
+        {"duplicate", "copies",
+         "each query comes copies= times, from fresh sources out of prefix=PREFIX[,PREFIX6] "
+         "(10.0.0.0/8, fd00::/8); by=source by default",
+         make_duplicate},
+        {"collapse", "timeout",
+         "drops a client's UDP retransmits within timeout= seconds (5): same address, port, id and "
+         "question",
+         make_collapse},
+        {"attack", "rate",
+         "mixes in rate= queries/s from at= seconds (0) for= seconds, at most to the trace's end: "
+         "sources= (1000) out of prefix= (100.64.0.0/10), name=SUFFIX for random names below it or "
+         "fixed=NAME, type= (A), transport= (udp), rd=on, poisson=off (on)",
+         make_attack},
+    };
+}
+
+} // namespace reprise::mutator

@@ -1,0 +1,143 @@
+#include "mutator/synth/clients.hh"
+
+#include "core/base/address.hh"
+#include "core/base/random.hh"
+#include "mutator/synth/synth_options.hh"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace reprise::mutator {
+namespace {
+
+double total_weight(const Mix& mix) {
+    double total = 0;
+    for (const WeightedNumber& item : mix) {
+        total += item.weight;
+    }
+    return total;
+}
+
+/// A bijection of the numbers below 2^bits that keeps 0: multiplication by an odd number.
+std::uint64_t spread(std::uint64_t number, std::uint64_t mask) {
+    return (number * 0x9e3779b97f4a7c15ULL) & mask;
+}
+
+/// Host part of client number `client`, neither all zeros nor all ones.
+std::uint64_t host_part(std::uint32_t client, unsigned bits) {
+    const std::uint64_t mask = bits >= 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << bits) - 1;
+    const std::uint64_t host = spread(std::uint64_t{client} + 1, mask);
+    return host == mask ? spread(mask, mask) : host; // no client has number `mask`
+}
+
+std::vector<double> client_weights(const SynthOptions& options) {
+    return zipf_weights(options.clients, options.zipf, options.zipf_shift);
+}
+
+constexpr std::uint64_t kFirstPort = 1024;
+constexpr std::uint64_t kLastPort = 65'535;
+
+/// Ports of a kind of client: queries in a hundred, and the range.
+struct PortRange {
+    std::uint64_t percent;
+    std::uint64_t first;
+    std::uint64_t last;
+};
+
+/// As the queries of the real minute have them: resolvers that draw from all ports, systems that
+/// draw from their own range.
+constexpr std::array<PortRange, 3> kRanges{
+    {{70, kFirstPort, kLastPort}, {22, 32'768, 60'999}, {8, 49'152, kLastPort}}};
+constexpr std::uint64_t kFewPercent = 18; ///< of the clients keep to a few ports
+constexpr std::uint64_t kFewPorts = 16;
+
+/// The same number for a client in every trace (SplitMix64's finaliser).
+std::uint64_t trait(std::uint32_t client) {
+    std::uint64_t value = (std::uint64_t{client} + 1) * 0x9e3779b97f4a7c15ULL;
+    value = (value ^ (value >> 30U)) * 0xbf58476d1ce4e5b9ULL;
+    value = (value ^ (value >> 27U)) * 0x94d049bb133111ebULL;
+    return value ^ (value >> 31U);
+}
+
+const PortRange& range_of(std::uint64_t percent) {
+    size_t kind = 0;
+    while (kind + 1 < kRanges.size() && percent >= kRanges[kind].percent) {
+        percent -= kRanges[kind].percent;
+        ++kind;
+    }
+    return kRanges[kind];
+}
+
+std::uint64_t mixed_port(std::uint64_t trait, Random& random) {
+    const PortRange& range = range_of(trait % 100);
+    const std::uint64_t size = range.last - range.first + 1;
+    if (trait / 100 % 100 >= kFewPercent) {
+        return range.first + random.below(size);
+    }
+    return range.first + (trait / 10'000 + random.below(kFewPorts)) % size;
+}
+
+} // namespace
+
+std::uint16_t Clients::port(std::uint32_t client, Random& random) const {
+    return static_cast<std::uint16_t>(ports_ == PortStyle::kRandom
+                                          ? random.between(kFirstPort, kLastPort)
+                                          : mixed_port(trait(client), random));
+}
+
+Clients::Clients(const SynthPlan& plan)
+    : ports_(plan.options.ports), prefix4_(plan.clients4), prefix6_(plan.clients6),
+      activity_(client_weights(plan.options)) {
+    make_habits(plan);
+    deal(client_weights(plan.options));
+}
+
+void Clients::make_habits(const SynthPlan& plan) {
+    const SynthOptions& options = plan.options;
+    const double sizes = total_weight(plan.edns_sizes);
+    const auto add = [this](const ClientHabit& habit, double share) {
+        if (share > 0) {
+            habits_.push_back(habit);
+            shares_.push_back(share);
+        }
+    };
+    for (const bool ipv6 : {false, true}) {
+        const double family = ipv6 ? options.ipv6_share : 1 - options.ipv6_share;
+        add({.ipv6 = ipv6}, family * (1 - options.edns_share));
+        for (const WeightedNumber& size : plan.edns_sizes) {
+            const double share = family * options.edns_share * size.weight / sizes;
+            const double secure = share * options.do_share;
+            add({ipv6, true, true, size.value, false}, secure * (1 - options.cd_share));
+            add({ipv6, true, true, size.value, true}, secure * options.cd_share);
+            add({ipv6, true, false, size.value, false}, share * (1 - options.do_share));
+        }
+    }
+}
+
+void Clients::deal(const std::vector<double>& weights) {
+    std::vector<double> lack(habits_.size(), 0);
+    kinds_.reserve(weights.size());
+    for (const double weight : weights) {
+        for (size_t i = 0; i < lack.size(); ++i) {
+            lack[i] += shares_[i] * weight;
+        }
+        const auto most = std::ranges::max_element(lack);
+        *most -= weight;
+        kinds_.push_back(static_cast<std::uint16_t>(most - lack.begin()));
+    }
+}
+
+IpAddress Clients::address(std::uint32_t client) const {
+    const ClientPrefix& prefix = habit(client).ipv6 ? prefix6_ : prefix4_;
+    IpAddress address = prefix.address;
+    std::uint64_t host = host_part(client, prefix.host_bits());
+    for (size_t i = address.size(); i > 0 && host != 0; --i, host >>= 8U) {
+        address.bytes[i - 1] |= static_cast<std::uint8_t>(host);
+    }
+    return address;
+}
+
+} // namespace reprise::mutator

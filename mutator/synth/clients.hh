@@ -1,0 +1,56 @@
+#pragma once
+// The clients of a synthetic trace: who they are and how active.
+
+#include "core/base/address.hh"
+#include "core/base/random.hh"
+#include "mutator/synth/synth_options.hh"
+
+#include <cstdint>
+#include <vector>
+
+namespace reprise::mutator {
+
+/// What one client always does, as one resolver would.
+struct ClientHabit {
+    bool ipv6 = false;
+    bool edns = false;
+    bool dnssec_ok = false;
+    std::uint16_t edns_size = 0;
+    bool checking_disabled = false;
+};
+
+/// Clients by rank of activity (Zipf). Family, EDNS, its size and DO are a client's own, picked out
+/// so that the shares of *queries* come as near to what was asked as whole clients allow: rank
+/// after rank, each takes the habit that lacks most of its share. Memory: about 17 bytes a client;
+/// addresses are computed.
+class Clients {
+public:
+    explicit Clients(const SynthPlan& plan);
+
+    /// A client by activity.
+    std::uint32_t draw(Random& random) const { return activity_.draw(random); }
+
+    [[nodiscard]] const ClientHabit& habit(std::uint32_t client) const {
+        return habits_[kinds_[client]];
+    }
+
+    /// Distinct for every client: its number spread over the prefix's host part.
+    [[nodiscard]] IpAddress address(std::uint32_t client) const;
+
+    /// A port for the client's next query or connection.
+    std::uint16_t port(std::uint32_t client, Random& random) const;
+
+private:
+    void make_habits(const SynthPlan& plan);
+    void deal(const std::vector<double>& weights);
+
+    PortStyle ports_;
+    ClientPrefix prefix4_;
+    ClientPrefix prefix6_;
+    WeightedChoice activity_;
+    std::vector<ClientHabit> habits_;
+    std::vector<double> shares_; ///< of each habit, sum 1
+    std::vector<std::uint16_t> kinds_;
+};
+
+} // namespace reprise::mutator

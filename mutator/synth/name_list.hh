@@ -1,0 +1,40 @@
+#pragma once
+// Lists of names for synthesis, like the popular domains that measurement projects publish.
+
+#include "core/base/bytes.hh"
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace reprise::mutator {
+
+/// Names in wire form without the root label, in the list's order. Memory: the names and 4 bytes
+/// each.
+class NameList {
+public:
+    /// Adds a name in presentation form (no escapes), with or without its final dot. False where it
+    /// is no name that fits RFC 1035's limits.
+    bool add(std::string_view name);
+
+    [[nodiscard]] size_t size() const { return ends_.size(); }
+
+    [[nodiscard]] std::string_view wire(size_t number) const;
+
+private:
+    std::string bytes_;
+    std::vector<std::uint32_t> ends_;
+};
+
+/// The same from the text of a list: one name a line, or RANK,NAME; empty lines and those that
+/// begin with # are left out. Returns how many other lines held no name.
+std::uint64_t add_lines(std::string_view text, NameList& names);
+
+/// Reads a list from a file, plain or compressed (gz, bz2, xz, zst, lz4), of at most 1 GiB. Lines
+/// that hold no name are counted in the log. Throws UsageError where the file cannot be read or
+/// holds no name.
+NameList load_names(const std::string& path);
+
+} // namespace reprise::mutator

@@ -1,0 +1,139 @@
+#include "mutator/synth/query_maker.hh"
+
+#include "core/base/random.hh"
+#include "mutator/synth/clients.hh"
+#include "mutator/synth/name_list.hh"
+#include "mutator/synth/query_names.hh"
+#include "mutator/synth/root_names.hh"
+#include "mutator/synth/synth_options.hh"
+
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <iterator>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace reprise::mutator {
+namespace {
+
+std::vector<double> weights_of(const Mix& mix) {
+    std::vector<double> weights;
+    weights.reserve(mix.size());
+    for (const auto& item : mix) {
+        weights.push_back(item.weight);
+    }
+    return weights;
+}
+
+/// Names as a root server may see them, of few kinds.
+class SimpleMaker : public QueryMaker {
+public:
+    SimpleMaker(const SynthPlan& plan, std::vector<std::string> tlds)
+        : QueryMaker(plan), names_(std::move(tlds)), junk_share_(plan.options.junk_share) {}
+
+private:
+    bool make_name(std::uint16_t type, Random& random, WireName& out) override {
+        if (random.chance(junk_share_)) {
+            names_.make_junk(type, random, out);
+            return true;
+        }
+        names_.make(type, random, out);
+        return false;
+    }
+
+    NameMaker names_;
+    double junk_share_;
+};
+
+class RootMaker : public QueryMaker {
+public:
+    RootMaker(const SynthPlan& plan, std::vector<std::string> tlds)
+        : QueryMaker(plan), names_(std::move(tlds), plan.types, plan.options.junk_share) {}
+
+private:
+    bool make_name(std::uint16_t type, Random& random, WireName& out) override {
+        return names_.make(type, random, out);
+    }
+
+    RootNames names_;
+};
+
+/// Every name once, below one domain: what LDplayer's syn-0 to syn-4 ask.
+class UniqueMaker : public QueryMaker {
+public:
+    explicit UniqueMaker(const SynthPlan& plan) : QueryMaker(plan), domain_(plan.unique_below) {}
+
+private:
+    bool make_name(std::uint16_t /*type*/, Random& /*random*/, WireName& out) override {
+        out.clear();
+        label_.clear();
+        fmt::format_to(std::back_inserter(label_), "u{:010}", number_++);
+        out.add(label_);
+        for (const std::string& label : domain_) {
+            out.add(label);
+        }
+        return false;
+    }
+
+    std::vector<std::string> domain_;
+    std::uint64_t number_ = 0;
+    std::string label_;
+};
+
+/// Names of a list, the n-th n^-S times as often as the first.
+class ListMaker : public QueryMaker {
+public:
+    explicit ListMaker(const SynthPlan& plan)
+        : QueryMaker(plan), names_(load_names(plan.options.names)),
+          popularity_(zipf_weights(names_.size(), plan.options.names_zipf)) {}
+
+private:
+    bool make_name(std::uint16_t /*type*/, Random& random, WireName& out) override {
+        out.assign(names_.wire(popularity_.draw(random)));
+        return false;
+    }
+
+    NameList names_;
+    WeightedChoice popularity_;
+};
+
+} // namespace
+
+QueryMaker::QueryMaker(const SynthPlan& plan)
+    : mix_(plan.types), types_(weights_of(plan.types)), rd_share_(plan.options.rd_share) {}
+
+bool QueryMaker::make(const ClientHabit& habit, Random& random, std::vector<std::uint8_t>& out) {
+    QueryShape shape{.checking_disabled = habit.checking_disabled,
+                     .edns = habit.edns,
+                     .dnssec_ok = habit.dnssec_ok,
+                     .edns_size = habit.edns_size};
+    shape.id = static_cast<std::uint16_t>(random.bits());
+    shape.type = mix_[types_.draw(random)].value;
+    shape.recursion_desired = random.chance(rd_share_);
+    const bool junk = make_name(shape.type, random, name_);
+    build_query(out, shape, name_);
+    return junk;
+}
+
+std::unique_ptr<QueryMaker> make_query_maker(const SynthPlan& plan, std::vector<std::string> tlds) {
+    switch (plan.names) {
+    case NameKind::kList:
+        return std::make_unique<ListMaker>(plan);
+    case NameKind::kUnique:
+        return std::make_unique<UniqueMaker>(plan);
+    case NameKind::kRoot:
+        return std::make_unique<RootMaker>(plan, std::move(tlds));
+    case NameKind::kSimple:
+        break;
+    }
+    return std::make_unique<SimpleMaker>(plan, std::move(tlds));
+}
+
+bool needs_tlds(const SynthPlan& plan) {
+    return plan.names == NameKind::kSimple || plan.names == NameKind::kRoot;
+}
+
+} // namespace reprise::mutator

@@ -1,0 +1,44 @@
+#pragma once
+// What the clients of a synthetic trace ask.
+
+#include "core/base/random.hh"
+#include "mutator/synth/clients.hh"
+#include "mutator/synth/query_names.hh"
+#include "mutator/synth/synth_options.hh"
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace reprise::mutator {
+
+/// Makes query after query: id, type and flags by the plan's shares, the name by the kind of trace.
+class QueryMaker {
+public:
+    explicit QueryMaker(const SynthPlan& plan);
+    virtual ~QueryMaker() = default;
+    QueryMaker(const QueryMaker&) = delete;
+    QueryMaker& operator=(const QueryMaker&) = delete;
+
+    /// Replaces `out` by a query of a client with this habit. Returns whether its name is junk.
+    bool make(const ClientHabit& habit, Random& random, std::vector<std::uint8_t>& out);
+
+private:
+    /// Draws a name fit for the type; returns whether it is junk.
+    virtual bool make_name(std::uint16_t type, Random& random, WireName& out) = 0;
+
+    Mix mix_;
+    WeightedChoice types_;
+    double rd_share_;
+    WireName name_;
+};
+
+/// The maker that the plan asks for. `tlds` as from load_tlds(), where needs_tlds(). Throws
+/// UsageError where the file of names cannot be used.
+std::unique_ptr<QueryMaker> make_query_maker(const SynthPlan& plan, std::vector<std::string> tlds);
+
+/// Whether names are drawn below top-level domains.
+bool needs_tlds(const SynthPlan& plan);
+
+} // namespace reprise::mutator

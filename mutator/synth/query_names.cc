@@ -1,0 +1,176 @@
+#include "mutator/synth/query_names.hh"
+
+#include "core/base/bytes.hh"
+#include "core/base/random.hh"
+#include "core/dns/names.hh"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <iterator>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace reprise::mutator {
+namespace {
+
+constexpr std::array<std::string_view, 40> kSyllables{
+    "ba", "be", "bo", "ca", "co", "da", "de", "di", "do",   "fa",   "fi",  "ga",  "go", "ha",
+    "ka", "ki", "la", "le", "li", "lo", "ma", "me", "mi",   "mo",   "na",  "ne",  "no", "pa",
+    "ra", "re", "ri", "ro", "sa", "so", "ta", "te", "tech", "shop", "net", "soft"};
+
+constexpr std::array<std::string_view, 10> kHosts{"www", "mail", "ns1", "ns2",  "api",
+                                                  "cdn", "smtp", "img", "time", "static"};
+
+constexpr std::array<std::string_view, 8> kMachines{"wpad", "isatap",  "printer", "router",
+                                                    "nas",  "desktop", "laptop",  "srv"};
+
+constexpr std::array<std::string_view, 10> kLeaked{"local",     "home",     "lan",    "localdomain",
+                                                   "corp",      "internal", "belkin", "dhcp",
+                                                   "workgroup", "router"};
+
+constexpr double kRootShare = 0.4;  ///< of NS, DNSKEY and SOA queries; the rest ask at a TLD
+constexpr double kProbeShare = 0.5; ///< of junk
+
+template <typename Table> std::string_view pick(const Table& table, Random& random) {
+    return table[random.below(table.size())];
+}
+
+void add_number(WireName& out, std::uint64_t number) {
+    std::array<char, 20> digits{};
+    char* at = digits.end();
+    do {
+        *--at = static_cast<char>('0' + number % 10);
+        number /= 10;
+    } while (number != 0);
+    out.add({at, static_cast<size_t>(digits.end() - at)});
+}
+
+void add_reverse(Random& random, WireName& out) {
+    for (int i = 0; i < 4; ++i) {
+        add_number(out, random.below(256));
+    }
+    out.add("in-addr");
+    out.add("arpa");
+}
+
+constexpr size_t kHeader = 12;
+constexpr size_t kQuestionTail = 5; ///< root label, type, class
+constexpr size_t kOpt = 11;
+
+void fill_opt(std::uint8_t* at, const QueryShape& shape) {
+    store16(at + 1, 41);
+    store16(at + 3, shape.edns_size);
+    at[7] = shape.dnssec_ok ? 0x80 : 0; // first bit of the flags (RFC 3225)
+}
+
+} // namespace
+
+void WireName::add(std::string_view label) {
+    bytes_.at(size_ + label.size()) = 0; // throws where the name would be too long
+    bytes_[size_] = static_cast<char>(label.size());
+    std::memcpy(bytes_.data() + size_ + 1, label.data(), label.size());
+    size_ += label.size() + 1;
+}
+
+void WireName::assign(std::string_view labels) {
+    size_ = std::min(labels.size(), bytes_.size());
+    std::memcpy(bytes_.data(), labels.data(), size_);
+}
+
+NameMaker::NameMaker(std::vector<std::string> tlds)
+    : tlds_(std::move(tlds)), popularity_(zipf_weights(tlds_.size(), 1.0)),
+      known_(tlds_.begin(), tlds_.end()) {
+    std::ranges::copy_if(kLeaked, std::back_inserter(leaked_), [this](std::string_view name) {
+        return !known_.contains(std::string(name));
+    });
+}
+
+void NameMaker::add_tld(Random& random, WireName& out) { out.add(tlds_[popularity_.draw(random)]); }
+
+void NameMaker::add_host(Random& random, WireName& out) {
+    if (random.chance(0.6)) {
+        out.add(pick(kHosts, random));
+    }
+    scratch_.clear();
+    for (std::uint64_t i = random.between(2, 4); i > 0; --i) {
+        scratch_ += pick(kSyllables, random);
+    }
+    out.add(scratch_);
+    add_tld(random, out);
+}
+
+void NameMaker::make(std::uint16_t type, Random& random, WireName& out) {
+    out.clear();
+    switch (type) {
+    case kTypeNs:
+    case kTypeSoa:
+    case kTypeDnskey:
+        if (!random.chance(kRootShare)) {
+            add_tld(random, out);
+        }
+        break;
+    case kTypeDs:
+        add_tld(random, out);
+        break;
+    case kTypePtr:
+        add_reverse(random, out);
+        break;
+    case kTypeSrv:
+        out.add("_ldap");
+        out.add("_tcp");
+        [[fallthrough]];
+    default:
+        add_host(random, out);
+    }
+}
+
+void NameMaker::add_probe(Random& random, WireName& out) {
+    do {
+        scratch_.resize(random.between(7, 15));
+        for (char& c : scratch_) {
+            c = static_cast<char>('a' + random.below(26));
+        }
+    } while (known_.contains(scratch_));
+    out.add(scratch_);
+}
+
+void NameMaker::make_junk(std::uint16_t type, Random& random, WireName& out) {
+    out.clear();
+    if (leaked_.empty() || random.chance(kProbeShare)) {
+        add_probe(random, out);
+        return;
+    }
+    if (type == kTypePtr) {
+        out.add("lb");
+        out.add("_dns-sd");
+        out.add("_udp");
+    } else if (random.chance(0.7)) {
+        out.add(pick(kMachines, random));
+    }
+    out.add(pick(leaked_, random));
+}
+
+void build_query(std::vector<std::uint8_t>& out, const QueryShape& shape, const WireName& name) {
+    const std::string_view labels = name.bytes();
+    const size_t question = kHeader + labels.size() + kQuestionTail;
+    out.assign(question + (shape.edns ? kOpt : 0), 0);
+    store16(out.data(), shape.id);
+    out[2] = shape.recursion_desired ? 1 : 0;
+    out[3] = shape.checking_disabled ? 0x10 : 0;
+    out[5] = 1; // one question
+    out[11] = shape.edns ? 1 : 0;
+    if (!labels.empty()) {
+        std::memcpy(out.data() + kHeader, labels.data(), labels.size());
+    }
+    store16(out.data() + question - 4, shape.type);
+    store16(out.data() + question - 2, 1);
+    if (shape.edns) {
+        fill_opt(out.data() + question, shape);
+    }
+}
+
+} // namespace reprise::mutator

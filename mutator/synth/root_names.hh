@@ -1,0 +1,59 @@
+#pragma once
+// Names as a root server is asked for, calibrated against a minute of one.
+//
+// The figures are shares counted in 10,432 queries of a root server of 2016-10-06 (the public
+// capture nsd-live.raw.pcap of the dns-stats project; docs/synthetic.md puts both side by side): of
+// each query type how many ask for what does not exist, how many labels such names have, which
+// top-level domains leak, which existing ones are asked for.
+
+#include "core/base/random.hh"
+#include "mutator/synth/query_names.hh"
+#include "mutator/synth/synth_options.hh"
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <unordered_set>
+#include <vector>
+
+namespace reprise::mutator {
+
+class RootNames {
+public:
+    /// `tlds` exist; `types` are what make() will be asked for, with their weights. `junk_share` of
+    /// all names are below top-level domains that do not exist: each type's own share is moved (its
+    /// odds by one factor) until the sum is right.
+    RootNames(std::vector<std::string> tlds, const Mix& types, double junk_share);
+
+    /// Draws a name for the type; returns whether it is junk.
+    bool make(std::uint16_t type, Random& random, WireName& out);
+
+private:
+    [[nodiscard]] bool exists(std::string_view tld) const;
+    void make_service(std::uint16_t type, Random& random, WireName& out);
+    void make_leaked(std::uint64_t labels, Random& random, WireName& out);
+    void make_junk(std::uint16_t type, Random& random, WireName& out);
+    void make_existing(std::uint16_t type, Random& random, WireName& out);
+    void add_zone(Random& random, WireName& out);
+    void add_host(Random& random, WireName& out);
+    void add_machine(Random& random, WireName& out);
+    void add_leaked_tld(Random& random, WireName& out);
+    void add_tld(Random& random, WireName& out);
+    void add_random(Random& random, std::uint64_t low, std::uint64_t high, std::string_view from,
+                    WireName& out);
+    void add_syllables(Random& random, std::uint64_t low, std::uint64_t high, WireName& out);
+
+    std::vector<std::string> tlds_;
+    std::unordered_set<std::string> known_;
+    std::vector<std::string_view> popular_; ///< of the table, those that exist
+    std::vector<std::string_view> leaked_;  ///< of the table, those that do not exist
+    WeightedChoice popular_choice_;
+    WeightedChoice leaked_choice_;
+    WeightedChoice tail_choice_; ///< all that exist, by rank
+    WeightedChoice junk_labels_;
+    WeightedChoice host_labels_;
+    double odds_ = 1; ///< factor of each type's odds of junk
+    std::string scratch_;
+};
+
+} // namespace reprise::mutator

@@ -1,0 +1,146 @@
+#include "mutator/synth/synth.hh"
+
+#include "core/base/address.hh"
+#include "core/base/clock.hh"
+#include "core/base/random.hh"
+#include "mutator/synth/clients.hh"
+#include "mutator/synth/query_maker.hh"
+#include "mutator/synth/synth_options.hh"
+#include "mutator/synth/synth_sink.hh"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace reprise::mutator {
+namespace {
+
+/// A connection without a query for so long is closed, whatever it still had to send.
+constexpr Nanoseconds kIdleLimit = 5 * kSecond;
+
+/// Number of trials up to the first success: at least 1, `mean` in the mean.
+std::uint64_t draw_geometric(double mean, Random& random) {
+    std::uint64_t count = 1;
+    while (random.chance(1 - 1 / mean)) {
+        ++count;
+    }
+    return count;
+}
+
+/// Of bursty arrivals' gaps, the short ones: with p of them of mean g/2p and the others of mean
+/// g/2(1-p), the mean is g and the squared coefficient of variation 1/2p(1-p) - 1.
+double short_gaps(double cv) {
+    const double square = cv * cv;
+    return (1 + std::sqrt((square - 1) / (square + 1))) / 2;
+}
+
+} // namespace
+
+Synthesizer::Synthesizer(const SynthPlan& plan, std::vector<std::string> tlds, SynthSink& sink)
+    : plan_(plan), random_(plan.options.seed), clients_(plan),
+      queries_(make_query_maker(plan, std::move(tlds))), sink_(sink),
+      start_(static_cast<Nanoseconds>(std::floor(plan.options.start_s)) * kSecond +
+             std::llround((plan.options.start_s - std::floor(plan.options.start_s)) * 1e9)),
+      short_share_(short_gaps(plan.options.gap_cv)) {}
+
+// Evenly spaced arrivals are computed from their number, so that no rounding adds up.
+double Synthesizer::next_arrival() {
+    if (plan_.options.arrival == Arrival::kFixed) {
+        return static_cast<double>(counts_.queries) * 1e9 / plan_.options.rate_qps;
+    }
+    return counts_.queries == 0 ? 0 : offset_ + next_gap();
+}
+
+double Synthesizer::next_gap() {
+    const double gap = 1e9 / plan_.options.rate_qps;
+    if (plan_.options.arrival == Arrival::kPoisson) {
+        return random_.exponential(gap);
+    }
+    const double part = random_.chance(short_share_) ? short_share_ : 1 - short_share_;
+    return random_.exponential(gap / (2 * part));
+}
+
+bool Synthesizer::step() {
+    if (counts_.queries >= plan_.most_queries) {
+        return false;
+    }
+    offset_ = next_arrival();
+    if (offset_ >= plan_.duration_ns) {
+        return false;
+    }
+    const Nanoseconds time = start_ + std::llround(offset_);
+    close_idle(time);
+    sink_.write_until(time);
+    if (plan_.options.tcp_share > 0 && random_.chance(plan_.options.tcp_share)) {
+        send_tcp(time);
+    } else {
+        send_udp(time);
+    }
+    ++counts_.queries;
+    counts_.length = time - start_;
+    return true;
+}
+
+void Synthesizer::finish() {
+    if (flow_) {
+        flow_->close(flow_->last_sent(), sink_);
+        flow_.reset();
+    }
+    sink_.finish();
+}
+
+double Synthesizer::progress() const {
+    const double by_count =
+        static_cast<double>(counts_.queries) / static_cast<double>(plan_.most_queries);
+    return std::max(by_count, offset_ / plan_.duration_ns);
+}
+
+void Synthesizer::make_message(const ClientHabit& habit) {
+    counts_.junk_queries += queries_->make(habit, random_, message_) ? 1U : 0U;
+    counts_.ipv6_queries += habit.ipv6 ? 1U : 0U;
+}
+
+void Synthesizer::send_udp(Nanoseconds time) {
+    const std::uint32_t client = clients_.draw(random_);
+    make_message(clients_.habit(client));
+    sink_.datagram(time, client_endpoint(client), server_for(client), message_);
+}
+
+void Synthesizer::send_tcp(Nanoseconds time) {
+    TcpFlow& flow = flow_ ? *flow_ : open_connection(time);
+    make_message(clients_.habit(flow_client_));
+    flow.send(time, message_, sink_);
+    ++counts_.tcp_queries;
+    if (--flow_left_ == 0) {
+        flow.close(time, sink_);
+        flow_.reset();
+    }
+}
+
+TcpFlow& Synthesizer::open_connection(Nanoseconds time) {
+    flow_client_ = clients_.draw(random_);
+    flow_left_ = draw_geometric(plan_.options.tcp_queries, random_);
+    const Endpoint client = client_endpoint(flow_client_);
+    sink_.open(++counts_.connections);
+    return flow_.emplace(time, client, server_for(flow_client_), random_, sink_);
+}
+
+void Synthesizer::close_idle(Nanoseconds time) {
+    if (flow_ && time > flow_->last_sent() + kIdleLimit) {
+        flow_->close(flow_->last_sent() + kIdleLimit, sink_);
+        flow_.reset();
+    }
+}
+
+Endpoint Synthesizer::client_endpoint(std::uint32_t client) {
+    return {clients_.address(client), clients_.port(client, random_)};
+}
+
+const Endpoint& Synthesizer::server_for(std::uint32_t client) const {
+    return clients_.habit(client).ipv6 ? plan_.server6 : plan_.server4;
+}
+
+} // namespace reprise::mutator

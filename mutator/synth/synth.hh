@@ -1,0 +1,82 @@
+#pragma once
+// Synthesis of a trace.
+//
+// Arrivals are a Poisson process, evenly spaced, or bursty: then a gap is drawn from one of two
+// exponential distributions whose queries make up half of the time each (balanced means), which
+// gives gaps any standard deviation above their mean. Each arrival is a query of a client drawn by
+// activity; with probability tcp_share it travels by TCP. A TCP arrival opens a connection (the SYN
+// is at the arrival, the query follows a round trip later) or, while the newest connection still
+// has queries to send, goes on that one, so the share stays exact and connections carry tcp_queries
+// in the mean. One random stream feeds everything in order of arrival: the same options and seed
+// give the same bytes on every machine. Memory does not grow with the trace: only TCP packets of
+// the next round trips wait.
+
+#include "core/base/clock.hh"
+#include "core/base/random.hh"
+#include "mutator/synth/clients.hh"
+#include "mutator/synth/query_maker.hh"
+#include "mutator/synth/synth_options.hh"
+#include "mutator/synth/synth_sink.hh"
+#include "mutator/synth/tcp_flow.hh"
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace reprise::mutator {
+
+struct SynthCounts {
+    std::uint64_t queries = 0;
+    std::uint64_t tcp_queries = 0;
+    std::uint64_t connections = 0;
+    std::uint64_t ipv6_queries = 0;
+    std::uint64_t junk_queries = 0;
+    Nanoseconds length = 0; ///< of trace time, at the last arrival
+};
+
+/// Makes the trace query by query: call step() until it returns false, then finish().
+class Synthesizer {
+public:
+    /// `tlds` as from load_tlds(), where needs_tlds(); the sink must outlive the synthesizer.
+    Synthesizer(const SynthPlan& plan, std::vector<std::string> tlds, SynthSink& sink);
+
+    /// The next arrival; false where the trace has all it should.
+    bool step();
+
+    /// Ends the last connection and finishes the sink.
+    void finish();
+
+    [[nodiscard]] const SynthCounts& counts() const { return counts_; }
+
+    /// Part done, 0 to 1.
+    [[nodiscard]] double progress() const;
+
+private:
+    double next_arrival();
+    double next_gap();
+    void make_message(const ClientHabit& habit);
+    void send_udp(Nanoseconds time);
+    void send_tcp(Nanoseconds time);
+    TcpFlow& open_connection(Nanoseconds time);
+    void close_idle(Nanoseconds time);
+    Endpoint client_endpoint(std::uint32_t client);
+    [[nodiscard]] const Endpoint& server_for(std::uint32_t client) const;
+
+    SynthPlan plan_;
+    Random random_;
+    Clients clients_;
+    std::unique_ptr<QueryMaker> queries_;
+    SynthSink& sink_;
+    std::optional<TcpFlow> flow_; ///< newest connection, while it has queries to send
+    std::uint32_t flow_client_ = 0;
+    std::uint64_t flow_left_ = 0;
+    Nanoseconds start_ = 0;
+    double offset_ = 0;      ///< of the last arrival from the start, ns
+    double short_share_ = 1; ///< bursty: of the gaps, the short ones
+    SynthCounts counts_;
+    std::vector<std::uint8_t> message_;
+};
+
+} // namespace reprise::mutator

@@ -1,0 +1,212 @@
+#include "mutator/synth/synth_options.hh"
+
+#include "core/base/address.hh"
+#include "core/base/error.hh"
+#include "core/dns/names.hh"
+#include "core/wire/query.hh"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <vector>
+
+namespace reprise::mutator {
+namespace {
+
+constexpr double kMostSeconds = 4'294'967'295.0; // pcap's 32-bit seconds
+constexpr std::uint64_t kMostClients = 10'000'000;
+constexpr std::uint64_t kMostQueries = 1'000'000'000'000;
+
+template <typename T> std::optional<T> parse_number(std::string_view text) {
+    T value{};
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    const bool whole = error == std::errc{} && end == text.data() + text.size();
+    return whole ? std::optional(value) : std::nullopt;
+}
+
+/// `value` must lie in [low, high]; NaN does not.
+void want_between(std::string_view option, double value, double low, double high) {
+    if (!(value >= low && value <= high)) {
+        throw UsageError(
+            fmt::format("{} {} is out of range; give {} to {}", option, value, low, high));
+    }
+}
+
+template <typename Parse>
+Mix parse_mix(std::string_view text, std::string_view option, Parse parse_value) {
+    Mix mix;
+    double total = 0;
+    for (size_t at = 0; at <= text.size();) {
+        const size_t end = std::min(text.find(',', at), text.size());
+        const std::string_view item = text.substr(at, end - at);
+        const size_t colon = std::min(item.find(':'), item.size());
+        const auto value = parse_value(item.substr(0, colon));
+        const auto weight = colon == item.size() ? std::optional(1.0)
+                                                 : parse_number<double>(item.substr(colon + 1));
+        if (!value || !weight || !(*weight >= 0 && *weight <= 1e9)) {
+            throw UsageError(fmt::format("{} has '{}'; give VALUE:WEIGHT,VALUE:WEIGHT,... with "
+                                         "weights from 0 to 1e9",
+                                         option, item));
+        }
+        mix.push_back({*value, *weight});
+        total += *weight;
+        at = end + 1;
+    }
+    if (!(total > 0) || mix.size() > 64) {
+        throw UsageError(fmt::format("{} must have 1 to 64 items and a weight above 0", option));
+    }
+    return mix;
+}
+
+Endpoint parse_server(const std::string& text, unsigned family, std::string_view option) {
+    const auto address = IpAddress::parse(text);
+    if (!address || address->family != family) {
+        throw UsageError(fmt::format("{} {} is not an IPv{} address; give one, like {}", option,
+                                     text, family, family == 4 ? "192.0.2.53" : "2001:db8::53"));
+    }
+    return {*address, kDnsPort};
+}
+
+void clear_host_bits(ClientPrefix& prefix) {
+    for (size_t bit = prefix.length; bit < prefix.address.size() * 8; ++bit) {
+        prefix.address.bytes[bit / 8] &= static_cast<std::uint8_t>(~(0x80U >> (bit % 8)));
+    }
+}
+
+void check_shares(const SynthOptions& options) {
+    want_between("--ipv6-share", options.ipv6_share, 0, 1);
+    want_between("--tcp-share", options.tcp_share, 0, 1);
+    want_between("--edns-share", options.edns_share, 0, 1);
+    want_between("--do-share", options.do_share, 0, 1);
+    want_between("--cd-share", options.cd_share, 0, 1);
+    want_between("--junk-share", options.junk_share, 0, 1);
+    want_between("--rd-share", options.rd_share, 0, 1);
+}
+
+void check_sizes(const SynthOptions& options) {
+    if (options.queries && options.duration_s) {
+        throw UsageError("--queries and --duration are both given; give one of them");
+    }
+    const double duration = options.duration_s.value_or(options.profile_duration_s);
+    want_between("--duration", duration, 1e-9, kMostSeconds);
+    want_between("--rate", options.rate_qps, 0.001, 1e8);
+    want_between("--gap-cv", options.gap_cv, 1, 100);
+    want_between("--zipf", options.zipf, 0, 10);
+    want_between("--zipf-shift", options.zipf_shift, 0, 1e9);
+    want_between("--names-zipf", options.names_zipf, 0, 10);
+    want_between("--tcp-queries", options.tcp_queries, 1, 1000);
+    want_between("--clients", static_cast<double>(options.clients), 1,
+                 static_cast<double>(kMostClients));
+    const double queries = static_cast<double>(options.queries.value_or(1));
+    want_between("--queries", queries, 1, static_cast<double>(kMostQueries));
+    want_between("--start", options.start_s, 0, kMostSeconds);
+    const double length = options.queries ? queries / options.rate_qps : duration;
+    if (options.start_s + length > kMostSeconds) {
+        throw UsageError(fmt::format("the trace would end after the year 2106, which pcap cannot "
+                                     "hold (it lasts {} s); give a smaller --start or a higher "
+                                     "--rate",
+                                     length));
+    }
+}
+
+/// Every client needs an address of its own, and the prefix's first and last are not hosts.
+void check_room(const ClientPrefix& prefix, std::uint64_t clients, std::string_view option) {
+    const unsigned bits = prefix.host_bits();
+    if (bits < 2 || (bits < 63 && (std::uint64_t{1} << bits) - 2 < clients)) {
+        throw UsageError(fmt::format("{} /{} has too few addresses for {} clients; give a shorter "
+                                     "prefix or fewer --clients",
+                                     option, prefix.length, clients));
+    }
+}
+
+constexpr size_t kLongestDomain = 238; ///< leaves room for the unique label
+
+/// The labels of a domain name below which unique names are made.
+std::vector<std::string> domain_labels(std::string_view text) {
+    std::vector<std::string> labels;
+    std::string_view rest = text.ends_with('.') ? text.substr(0, text.size() - 1) : text;
+    while (!rest.empty()) {
+        const size_t dot = std::min(rest.find('.'), rest.size());
+        labels.emplace_back(rest.substr(0, dot));
+        if (dot == 0 || dot > 63 || text.size() > kLongestDomain || dot + 1 == rest.size()) {
+            throw UsageError(
+                fmt::format("--unique-below {} is not a domain name of at most {} bytes; "
+                            "give one, like example.com",
+                            text, kLongestDomain));
+        }
+        rest.remove_prefix(std::min(dot + 1, rest.size()));
+    }
+    return labels;
+}
+
+NameKind name_kind(const SynthOptions& options) {
+    if (!options.names.empty()) {
+        return NameKind::kList;
+    }
+    if (options.wants_names) {
+        throw UsageError("the profile asks names of a list; give it with --names FILE, one name a "
+                         "line");
+    }
+    if (!options.unique_below.empty()) {
+        return NameKind::kUnique;
+    }
+    return options.root_names ? NameKind::kRoot : NameKind::kSimple;
+}
+
+} // namespace
+
+Mix parse_type_mix(std::string_view text, std::string_view option) {
+    return parse_mix(text, option, [](std::string_view name) { return type_number(name); });
+}
+
+Mix parse_number_mix(std::string_view text, std::string_view option) {
+    return parse_mix(text, option,
+                     [](std::string_view number) { return parse_number<std::uint16_t>(number); });
+}
+
+ClientPrefix parse_prefix(std::string_view text, unsigned family, std::string_view option) {
+    const size_t slash = std::min(text.find('/'), text.size());
+    const auto address = IpAddress::parse(text.substr(0, slash));
+    const auto length =
+        slash == text.size() ? std::nullopt : parse_number<unsigned>(text.substr(slash + 1));
+    if (!address || address->family != family || !length || *length > address->size() * 8) {
+        throw UsageError(fmt::format("{} {} is not an IPv{} prefix; give one, like {}", option,
+                                     text, family,
+                                     family == 4 ? "198.18.0.0/15" : "2001:db8:c000::/34"));
+    }
+    ClientPrefix prefix{*address, *length};
+    clear_host_bits(prefix);
+    return prefix;
+}
+
+SynthPlan check_options(const SynthOptions& options) {
+    check_shares(options);
+    check_sizes(options);
+    SynthPlan plan;
+    plan.options = options;
+    plan.most_queries = options.queries.value_or(std::numeric_limits<std::uint64_t>::max());
+    plan.duration_ns = options.queries
+                           ? std::numeric_limits<double>::infinity()
+                           : options.duration_s.value_or(options.profile_duration_s) * 1e9;
+    plan.names = name_kind(options);
+    plan.unique_below = domain_labels(options.unique_below);
+    plan.edns_sizes = parse_number_mix(options.edns_sizes, "--edns-sizes");
+    plan.types = parse_type_mix(options.types, "--types");
+    plan.server4 = parse_server(options.server, 4, "--server");
+    plan.server6 = parse_server(options.server6, 6, "--server6");
+    plan.clients4 = parse_prefix(options.client_prefix, 4, "--client-prefix");
+    plan.clients6 = parse_prefix(options.client_prefix6, 6, "--client-prefix6");
+    check_room(plan.clients4, options.ipv6_share < 1 ? options.clients : 1, "--client-prefix");
+    check_room(plan.clients6, options.ipv6_share > 0 ? options.clients : 1, "--client-prefix6");
+    return plan;
+}
+
+} // namespace reprise::mutator

@@ -1,0 +1,64 @@
+#include "core/base/clock.hh"
+#include "core/trace/forms/query_encoder.hh"
+#include "core/trace/reader.hh"
+#include "core/wire/query.hh"
+#include "mutator/synth/synth.hh"
+#include "mutator/synth/synth_options.hh"
+#include "mutator/synth/synth_sink.hh"
+#include "mutator/test_support.hh"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+namespace reprise::mutator {
+namespace {
+
+using Row = std::tuple<Nanoseconds, std::string, std::string, Transport, std::uint64_t, bool,
+                       std::vector<std::uint8_t>>;
+
+void make(SynthSink& sink, const SynthOptions& options) {
+    Synthesizer synthesizer(check_options(options), {"com", "net"}, sink);
+    while (synthesizer.step()) {
+    }
+    synthesizer.finish();
+}
+
+std::vector<Row> rows(const std::string& path) {
+    std::vector<Row> out;
+    trace::Reader reader(path, {.closes = true});
+    for (trace::Message message; reader.next(message);) {
+        out.emplace_back(message.time, message.source.text(), message.destination.text(),
+                         message.transport, message.connection, message.closes,
+                         std::vector<std::uint8_t>(message.bytes.begin(), message.bytes.end()));
+    }
+    EXPECT_EQ(reader.trouble(), "");
+    return out;
+}
+
+// The capture of a trace, read, and its other forms hold the same queries and closes.
+TEST(SynthSink, FormsHoldTheSame) {
+    const TemporaryFolder folder;
+    SynthOptions options;
+    options.queries = 5000;
+    options.tcp_share = 0.3;
+    options.tcp_queries = 3;
+    options.ipv6_share = 0.2;
+    PacketSink packets(folder.file("a.pcap"));
+    make(packets, options);
+    const auto expected = rows(folder.file("a.pcap"));
+    for (const auto& [form, name] :
+         {std::pair(OutputForm::kText, "a.tsv"), std::pair(OutputForm::kStream, "a.rps")}) {
+        QuerySink queries(folder.file(name), make_encoder(form));
+        make(queries, options);
+        EXPECT_EQ(queries.records(), expected.size());
+        EXPECT_EQ(rows(folder.file(name)), expected) << name;
+    }
+}
+
+} // namespace
+} // namespace reprise::mutator

@@ -1,0 +1,52 @@
+#pragma once
+// How long packets wait, by the far address.
+//
+// An address has one distance: out of the table, or else what the fallback says; a distribution is
+// asked at the quantile that a keyed hash of the address gives. So the proxies at both ends of a
+// path agree on its round trip without a word between them, and a seed gives the same distances
+// always.
+//
+// Jitter and loss are drawn for each packet. Jitter is uniform, and a packet may overtake others of
+// its path, as it may in a real network. Each side waits its share of the round trip and of the
+// jitter: with two halves the round trip's jitter is triangular over the same range. Loss holds for
+// each packet that passes a side.
+
+#include "core/base/address.hh"
+#include "proxy/delay/delay.hh"
+#include "proxy/delay/rtt_distribution.hh"
+#include "proxy/delay/rtt_table.hh"
+
+#include <cstdint>
+#include <optional>
+
+namespace reprise::proxy {
+
+/// What a model is made of.
+struct DelayPlan {
+    std::optional<RttTable> table;
+    std::optional<RttDistribution> distribution; ///< of the addresses that the table leaves
+    Path usual; ///< of the addresses that both leave; its jitter and loss also with a distribution
+    double share = 1;
+    std::uint64_t seed = 1;
+    std::uint64_t salt =
+        0; ///< another for each side: their packets' jitter and loss are independent
+};
+
+class PathModel final : public DelayModel {
+public:
+    explicit PathModel(DelayPlan plan);
+
+    DrawnDelay draw(const IpAddress& far) override;
+
+    /// The distance of an address.
+    [[nodiscard]] Path path_to(const IpAddress& far) const;
+
+private:
+    /// Uniform in [0, 1), the next of the packets' sequence.
+    double next_unit();
+
+    DelayPlan plan_;
+    std::uint64_t state_;
+};
+
+} // namespace reprise::proxy

@@ -1,0 +1,151 @@
+#include "core/base/address.hh"
+#include "core/base/bytes.hh"
+#include "core/base/clock.hh"
+#include "proxy/delay/delay_error.hh"
+#include "proxy/delay/delay_line.hh"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstdlib>
+#include <random>
+#include <utility>
+#include <vector>
+
+namespace reprise::proxy {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+/// A packet that tells which it is.
+std::vector<std::uint8_t> packet(std::uint32_t number, size_t size = 60) {
+    std::vector<std::uint8_t> bytes(size, static_cast<std::uint8_t>(number));
+    for (unsigned i = 0; i < 4 && i < size; ++i) {
+        bytes[i] = static_cast<std::uint8_t>(number >> (8 * i));
+    }
+    return bytes;
+}
+
+std::uint32_t number_of(Bytes bytes) {
+    return bytes[0] | static_cast<std::uint32_t>(bytes[1] << 8U) |
+           static_cast<std::uint32_t>(bytes[2] << 16U) | (std::uint32_t{bytes[3]} << 24U);
+}
+
+std::vector<std::uint32_t> popped(DelayLine& line, Nanoseconds now) {
+    std::vector<std::uint32_t> numbers;
+    line.pop_due(now,
+                 [&](Nanoseconds /*due*/, Bytes bytes) { numbers.push_back(number_of(bytes)); });
+    return numbers;
+}
+
+TEST(DelayLine, HandsOutWhatIsDueByTimeThenArrival) {
+    DelayLine line;
+    EXPECT_FALSE(line.next_due());
+    line.push(30, packet(0));
+    line.push(10, packet(1));
+    line.push(20, packet(2));
+    line.push(10, packet(3));
+    EXPECT_EQ(line.next_due(), 10);
+    EXPECT_THAT(popped(line, 9), IsEmpty());
+    EXPECT_THAT(popped(line, 20), ElementsAre(1, 3, 2));
+    EXPECT_EQ(line.next_due(), 30);
+    EXPECT_THAT(popped(line, 1'000), ElementsAre(0));
+    EXPECT_EQ(line.size(), 0U);
+    EXPECT_EQ(line.bytes(), 4 * 128U) << "buffers stay for the next packets";
+}
+
+TEST(DelayLine, HandsOutNoMoreThanAskedFor) {
+    DelayLine line;
+    for (std::uint32_t i = 0; i < 5; ++i) {
+        line.push(10, packet(i));
+    }
+    const auto nothing = [](Nanoseconds /*due*/, Bytes /*bytes*/) {};
+    EXPECT_EQ(line.pop_due(10, nothing, 3), 3U);
+    EXPECT_EQ(line.next_due(), 10);
+    EXPECT_THAT(popped(line, 10), ElementsAre(3, 4));
+}
+
+TEST(DelayLine, KeepsOrderAgainstAStableSort) {
+    std::mt19937 random(7);
+    DelayLine line;
+    std::vector<std::pair<Nanoseconds, std::uint32_t>> expected;
+    for (std::uint32_t i = 0; i < 5'000; ++i) {
+        const auto due = static_cast<Nanoseconds>(random() % 300);
+        const auto bytes = packet(i, 4 + random() % 3'000);
+        ASSERT_TRUE(line.push(due, bytes));
+        expected.emplace_back(due, i);
+    }
+    std::ranges::stable_sort(expected, {}, &std::pair<Nanoseconds, std::uint32_t>::first);
+    size_t at = 0;
+    for (Nanoseconds now = 0; now < 300; now += 7) {
+        line.pop_due(now, [&](Nanoseconds due, Bytes bytes) {
+            ASSERT_EQ(std::pair(due, number_of(bytes)), expected[at++]);
+        });
+    }
+    const size_t left = line.size();
+    EXPECT_EQ(line.pop_due(300, [](Nanoseconds, Bytes) {}), left);
+    EXPECT_EQ(at + left, expected.size());
+}
+
+TEST(DelayLine, KeepsEverySizeWhole) {
+    DelayLine line;
+    const std::vector<size_t> sizes{4, 127, 128, 129, 1'500, 4'096, 65'535, 65'536};
+    for (const size_t size : sizes) {
+        ASSERT_TRUE(line.push(1, packet(static_cast<std::uint32_t>(size), size)));
+    }
+    size_t at = 0;
+    line.pop_due(1, [&](Nanoseconds, Bytes bytes) {
+        const auto expected = packet(static_cast<std::uint32_t>(sizes[at]), sizes[at]);
+        EXPECT_TRUE(std::ranges::equal(bytes, expected));
+        ++at;
+    });
+    EXPECT_EQ(at, sizes.size());
+    EXPECT_FALSE(line.push(1, packet(0, 65'537)));
+    EXPECT_EQ(line.overflow(), 1U);
+}
+
+TEST(DelayLine, DropsAndCountsWhatIsTooMuch) {
+    DelayLine few({.packets = 2, .bytes = 1 << 20});
+    EXPECT_TRUE(few.push(1, packet(1)));
+    EXPECT_TRUE(few.push(1, packet(2)));
+    EXPECT_FALSE(few.push(0, packet(3)));
+    EXPECT_EQ(few.overflow(), 1U);
+    EXPECT_THAT(popped(few, 1), ElementsAre(1, 2));
+    EXPECT_TRUE(few.push(1, packet(4)));
+
+    DelayLine small({.packets = 100, .bytes = 300});
+    EXPECT_TRUE(small.push(1, packet(1, 129)));
+    EXPECT_FALSE(small.push(1, packet(2, 60))) << "256 of 300 bytes are in use";
+    EXPECT_THAT(popped(small, 1), ElementsAre(1));
+    EXPECT_TRUE(small.push(1, packet(3, 60))) << "an idle buffer of another size gives way";
+    EXPECT_EQ(small.bytes(), 128U);
+}
+
+TEST(DelayError, FindsPercentilesOfKnownSamples) {
+    DelayError error;
+    EXPECT_EQ(error.quantile(0.5), 0);
+    for (Nanoseconds value = 1; value <= 100'000; ++value) {
+        error.add(value % 2 == 0 ? value : -value);
+    }
+    EXPECT_EQ(error.packets(), 100'000U);
+    EXPECT_EQ(error.max(), 100'000);
+    EXPECT_NEAR(static_cast<double>(error.quantile(0.5)), 50'000, 50'000 * 0.032);
+    EXPECT_NEAR(static_cast<double>(error.quantile(0.99)), 99'000, 99'000 * 0.032);
+    EXPECT_EQ(error.quantile(1), 100'000);
+    EXPECT_EQ(error.quantile(0), 1);
+}
+
+TEST(DelayError, TakesEveryTime) {
+    DelayError error;
+    for (unsigned bit = 0; bit < 63; ++bit) {
+        error.add(static_cast<Nanoseconds>(std::uint64_t{1} << bit));
+        EXPECT_EQ(error.quantile(1), static_cast<Nanoseconds>(std::uint64_t{1} << bit));
+    }
+}
+
+} // namespace
+} // namespace reprise::proxy

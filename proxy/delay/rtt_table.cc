@@ -1,0 +1,189 @@
+#include "proxy/delay/rtt_table.hh"
+
+#include "core/base/address.hh"
+#include "core/base/error.hh"
+#include "proxy/delay/rtt_cells.hh"
+#include "proxy/delay/rtt_hash.hh"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <istream>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <vector>
+
+namespace reprise::proxy {
+namespace {
+
+constexpr std::string_view kForm = "write PREFIX rtt_ms [jitter_ms [loss_percent]]";
+constexpr size_t kMostCells = 4;
+constexpr size_t kMostRows = 1U << 31U;
+
+struct Prefix {
+    IpAddress address;
+    std::uint8_t length = 0;
+};
+
+IpAddress masked(IpAddress address, unsigned length) {
+    for (size_t byte = 0; byte < address.size(); ++byte) {
+        const size_t kept = length - std::min<size_t>(length, byte * 8);
+        address.bytes.at(byte) &= static_cast<std::uint8_t>(0xFF00U >> std::min<size_t>(kept, 8));
+    }
+    return address;
+}
+
+/// An address stands for itself alone.
+std::optional<Prefix> parse_prefix(std::string_view text) {
+    const size_t slash = std::min(text.find('/'), text.size());
+    const auto address = IpAddress::parse(text.substr(0, slash));
+    if (!address) {
+        return std::nullopt;
+    }
+    auto length = static_cast<unsigned>(address->size() * 8);
+    if (slash != text.size()) {
+        unsigned given = 0;
+        const char* last = text.data() + text.size();
+        const auto [end, error] = std::from_chars(text.data() + slash + 1, last, given);
+        if (error != std::errc{} || end != last || given > length) {
+            return std::nullopt;
+        }
+        length = given;
+    }
+    return Prefix{*address, static_cast<std::uint8_t>(length)};
+}
+
+/// The path of a line, or what is wrong with it.
+std::optional<std::string> parse_path(const std::vector<std::string_view>& cells, Path& path) {
+    if (cells.size() < 2 || cells.size() > kMostCells) {
+        return fmt::format("the line has {} cells; {}",
+                           cells.size() > kMostCells ? "more than 4" : std::to_string(cells.size()),
+                           kForm);
+    }
+    const auto rtt = parse_ms(cells[1]);
+    const auto jitter = cells.size() > 2 ? parse_ms(cells[2]) : std::optional(path.jitter);
+    const auto loss = cells.size() > 3 ? parse_percent(cells[3]) : std::optional(path.loss);
+    if (!rtt || !jitter) {
+        return fmt::format("'{}' is not a time; give 0 to {} ms", cells[rtt ? 2 : 1], kMostRttMs);
+    }
+    if (!loss) {
+        return fmt::format("'{}' is not a percentage; give 0 to 100", cells[3]);
+    }
+    path = {.rtt = *rtt, .jitter = *jitter, .loss = *loss};
+    return std::nullopt;
+}
+
+size_t family_index(const IpAddress& address) { return address.is_v4() ? 0 : 1; }
+
+} // namespace
+
+RttTable::RttTable(std::istream& file, const std::string& name, const Path& missing) : slots_(64) {
+    size_t number = 0;
+    for (std::string line; std::getline(file, line);) {
+        ++number;
+        const auto cells = split_cells(line, kMostCells);
+        if (cells.empty()) {
+            continue;
+        }
+        Row row{.prefix = cells.front(), .path = missing};
+        auto wrong = parse_path(cells, row.path);
+        if (!wrong) {
+            wrong = add(row);
+        }
+        if (wrong) {
+            throw UsageError(fmt::format("{}:{}: {}", name, number, *wrong));
+        }
+    }
+    if (file.bad()) {
+        throw UsageError(fmt::format("{} cannot be read; give a readable file", name));
+    }
+    for (Lengths& lengths : lengths_) {
+        std::ranges::sort(lengths.order, std::greater{});
+    }
+}
+
+const Path* RttTable::find(const IpAddress& address) const {
+    for (const std::uint8_t length : lengths_.at(family_index(address)).order) {
+        const Slot& slot = slots_[slot_of(masked(address, length), length)];
+        if (slot.row != 0) {
+            return &rows_[slot.row - 1];
+        }
+    }
+    return fallback_ ? &*fallback_ : nullptr;
+}
+
+/// Enters a row; returns what is wrong with it. The same row twice does no harm.
+std::optional<std::string> RttTable::add(const Row& row) {
+    const auto again = [&] {
+        return fmt::format("'{}' is there twice with different values; leave one out", row.prefix);
+    };
+    if (row.prefix == "default") {
+        const bool differs = fallback_.has_value() && *fallback_ != row.path;
+        fallback_ = row.path;
+        return differs ? std::optional(again()) : std::nullopt;
+    }
+    const auto prefix = parse_prefix(row.prefix);
+    if (!prefix) {
+        return fmt::format("'{}' is not a prefix; give one such as 192.0.2.0/24, 2001:db8::/32 or "
+                           "default",
+                           row.prefix);
+    }
+    const IpAddress network = masked(prefix->address, prefix->length);
+    if (network != prefix->address) {
+        return fmt::format("'{}' has bits behind its length; write {}/{}", row.prefix,
+                           network.text(), prefix->length);
+    }
+    Slot& slot = slots_[slot_of(network, prefix->length)];
+    if (slot.row != 0) {
+        return rows_[slot.row - 1] == row.path ? std::nullopt : std::optional(again());
+    }
+    if (rows_.size() >= kMostRows) {
+        return "the table has too many rows; use shorter prefixes";
+    }
+    rows_.push_back(row.path);
+    slot = {.address = network,
+            .length = prefix->length,
+            .row = static_cast<std::uint32_t>(rows_.size())};
+    note_length(network, prefix->length);
+    if (rows_.size() * 2 > slots_.size()) {
+        grow();
+    }
+    return std::nullopt;
+}
+
+/// The slot of a prefix, or the free one where it would be.
+size_t RttTable::slot_of(const IpAddress& address, std::uint8_t length) const {
+    const size_t mask = slots_.size() - 1;
+    size_t at = address_hash(address, length) & mask;
+    while (slots_[at].row != 0 && (slots_[at].length != length || slots_[at].address != address)) {
+        at = (at + 1) & mask;
+    }
+    return at;
+}
+
+void RttTable::grow() {
+    std::vector<Slot> old(slots_.size() * 2);
+    old.swap(slots_);
+    for (const Slot& slot : old) {
+        if (slot.row != 0) {
+            slots_[slot_of(slot.address, slot.length)] = slot;
+        }
+    }
+}
+
+void RttTable::note_length(const IpAddress& address, std::uint8_t length) {
+    Lengths& lengths = lengths_.at(family_index(address));
+    if (!lengths.there.at(length)) {
+        lengths.there.at(length) = true;
+        lengths.order.push_back(length);
+    }
+}
+
+} // namespace reprise::proxy

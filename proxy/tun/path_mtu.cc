@@ -1,0 +1,127 @@
+#include "proxy/tun/path_mtu.hh"
+
+#include "core/base/address.hh"
+#include "core/base/fd.hh"
+#include "core/wire/query.hh"
+#include "proxy/rewrite/address_map.hh"
+#include "proxy/rewrite/rewrite.hh"
+#include "proxy/tun/next_hop.hh"
+
+#include <cstdint>
+#include <map>
+#include <netinet/in.h>
+#include <optional>
+#include <set>
+#include <sys/socket.h>
+#include <utility>
+#include <vector>
+
+namespace reprise::proxy {
+
+namespace {
+
+/// "Discard". Not 53: the rules that bring DNS to the device must not catch this look-up.
+constexpr std::uint16_t kPort = 9;
+
+/// One server's address of each slot and family.
+class Examples {
+public:
+    explicit Examples(const AddressMap& map) {
+        for (const Oqda& oqda : map.oqdas) {
+            by_slot_.try_emplace({oqda.slot, oqda.address.is_v6()}, oqda.address);
+            by_slot_.try_emplace({0, oqda.address.is_v6()}, oqda.address);
+        }
+    }
+
+    /// Of family 0 where it has none.
+    [[nodiscard]] IpAddress of_slot(unsigned slot, bool v6) const {
+        const auto found = by_slot_.find({slot, v6});
+        return found == by_slot_.end() ? IpAddress{} : found->second;
+    }
+
+    [[nodiscard]] IpAddress of_any(bool v6) const { return of_slot(0, v6); } // slots begin at 1
+
+private:
+    std::map<std::pair<unsigned, bool>, IpAddress> by_slot_;
+};
+
+/// Without a source or a destination there are no such packets.
+void add_flow(std::vector<Flow>& flows, const IpAddress& source, const IpAddress& destination,
+              Side side) {
+    if (source.family != 0 && destination.family != 0) {
+        flows.push_back({.source = source,
+                         .destination = destination,
+                         .source_port = side == Side::kMeta ? kDnsPort : std::uint16_t{0},
+                         .destination_port = side == Side::kMeta ? std::uint16_t{0} : kDnsPort});
+    }
+}
+
+} // namespace
+
+std::optional<int> route_mtu(const IpAddress& address) {
+    const bool v4 = address.is_v4();
+    const FileDescriptor socket(::socket(v4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    if (!socket.valid()) { // a kernel without this family
+        return std::nullopt;
+    }
+    sockaddr_storage storage{};
+    const socklen_t length = Endpoint{.address = address, .port = kPort}.to_sockaddr(storage);
+    if (connect(socket.get(), reinterpret_cast<const sockaddr*>(&storage), length) != 0) {
+        return std::nullopt;
+    }
+    int mtu = 0;
+    socklen_t size = sizeof mtu;
+    const int level = v4 ? IPPROTO_IP : IPPROTO_IPV6;
+    if (getsockopt(socket.get(), level, v4 ? IP_MTU : IPV6_MTU, &mtu, &size) != 0) {
+        return std::nullopt;
+    }
+    return mtu;
+}
+
+std::vector<Flow> flows(const AddressMap& map, Side side, unsigned resolver) {
+    std::vector<Flow> found;
+    if (side == Side::kResolver) {
+        const Examples servers(map);
+        for (const MetaAddress& meta : map.metas) {
+            if (meta.resolver == resolver) {
+                add_flow(found, servers.of_slot(meta.slot, false), meta.v4, side);
+                add_flow(found, servers.of_slot(meta.slot, true), meta.v6, side);
+            }
+        }
+    } else if (side == Side::kMeta) {
+        const Examples servers(map);
+        for (const Resolver& each : map.resolvers) {
+            add_flow(found, servers.of_any(false), each.v4, side);
+            add_flow(found, servers.of_any(true), each.v6, side);
+        }
+    }
+    return found;
+}
+
+std::vector<IpAddress> neighbours(const AddressMap& map, Side side, unsigned resolver) {
+    std::vector<IpAddress> found;
+    const auto add = [&found](const IpAddress& address) {
+        if (address.family != 0) {
+            found.push_back(address);
+        }
+    };
+    if (side == Side::kMeta) {
+        for (const Resolver& each : map.resolvers) {
+            add(each.v4);
+            add(each.v6);
+        }
+    } else if (side == Side::kResolver) {
+        std::set<std::pair<unsigned, bool>> seen;
+        for (const MetaAddress& meta : map.metas) {
+            for (const IpAddress& address : {meta.v4, meta.v6}) {
+                if (meta.resolver == resolver &&
+                    seen.emplace(meta.instance, address.is_v6()).second) {
+                    add(address);
+                }
+            }
+        }
+    }
+    return found;
+}
+
+} // namespace reprise::proxy

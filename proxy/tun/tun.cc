@@ -1,0 +1,183 @@
+#include "proxy/tun/tun.hh"
+
+#include "core/base/bytes.hh"
+#include "core/base/error.hh"
+#include "core/base/fd.hh"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <fcntl.h>
+#include <fstream>
+#include <iterator>
+#include <linux/if_tun.h>
+#include <net/if.h>
+#include <optional>
+#include <poll.h>
+#include <span>
+#include <sstream>
+#include <string>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+namespace reprise::proxy {
+
+namespace {
+
+/// Room for the packets of a burst while this process does not run. Ignored where it may not be
+/// set.
+constexpr int kQueueLength = 10'000;
+
+ifreq request(const std::string& name) {
+    ifreq ask{};
+    std::copy_n(name.begin(), std::min<size_t>(name.size(), IFNAMSIZ - 1), ask.ifr_name);
+    return ask;
+}
+
+[[noreturn]] void refuse_attach(const std::string& name, int error_number) {
+    if (error_number == EBUSY) {
+        throw Error(
+            fmt::format("TUN device {}: another process reads it; stop that one first", name));
+    }
+    if (error_number == EPERM) {
+        throw Error(fmt::format("TUN device {}: may not be opened; run as root, or make it with "
+                                "`ip tuntap add dev {} mode tun user USER`",
+                                name, name));
+    }
+    if (error_number == EINVAL) {
+        throw Error(fmt::format("TUN device {}: is not a TUN device with one queue; make it with "
+                                "`ip tuntap add dev {} mode tun`",
+                                name, name));
+    }
+    throw SystemError(fmt::format("attach to TUN device {}", name), error_number);
+}
+
+FileDescriptor attach(const std::string& name) {
+    FileDescriptor fd(::open("/dev/net/tun", O_RDWR | O_NONBLOCK | O_CLOEXEC));
+    if (!fd.valid()) {
+        throw SystemError("open /dev/net/tun");
+    }
+    ifreq ask = request(name);
+    ask.ifr_flags = IFF_TUN | IFF_NO_PI;
+    if (ioctl(fd.get(), TUNSETIFF, &ask) != 0) {
+        refuse_attach(name, errno);
+    }
+    check(ioctl(fd.get(), TUNSETOFFLOAD, 0UL), "ioctl TUNSETOFFLOAD");
+    return fd;
+}
+
+FileDescriptor control_socket() {
+    return FileDescriptor(check(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), "socket"));
+}
+
+/// A device that set-up has brought up already needs no rights here.
+void bring_up(int control, const std::string& name) {
+    ifreq ask = request(name);
+    check(ioctl(control, SIOCGIFFLAGS, &ask), "ioctl SIOCGIFFLAGS");
+    if ((ask.ifr_flags & IFF_UP) != 0) {
+        return;
+    }
+    ask.ifr_flags = static_cast<short>(ask.ifr_flags | IFF_UP);
+    if (ioctl(control, SIOCSIFFLAGS, &ask) != 0) {
+        throw Error(
+            fmt::format("TUN device {} is down; bring it up with `ip link set {} up`", name, name));
+    }
+}
+
+void lengthen_queue(int control, const std::string& name) {
+    ifreq ask = request(name);
+    ask.ifr_qlen = kQueueLength;
+    static_cast<void>(ioctl(control, SIOCSIFTXQLEN, &ask));
+}
+
+std::string checked(const std::string& name) {
+    if (name.empty() || name.size() >= IFNAMSIZ || name.find('%') != std::string::npos) {
+        throw UsageError(fmt::format("--tun {}: not a device's name; give 1 to 15 letters", name));
+    }
+    return name;
+}
+
+} // namespace
+
+Tun::Tun(const std::string& name)
+    : name_(checked(name)), fd_(attach(name)), control_(control_socket()) {
+    lengthen_queue(control_.get(), name_);
+    bring_up(control_.get(), name_);
+}
+
+std::span<std::uint8_t> Tun::read(std::span<std::uint8_t> buffer) const {
+    const ssize_t got = ::read(fd_.get(), buffer.data(), buffer.size());
+    if (got >= 0) {
+        return buffer.first(static_cast<size_t>(got));
+    }
+    if (errno == EAGAIN || errno == EINTR) {
+        return {};
+    }
+    if (errno == EBADFD || errno == EIO) {
+        throw vanished();
+    }
+    throw SystemError(fmt::format("read from TUN device {}", name_));
+}
+
+bool Tun::waits() const {
+    pollfd one{.fd = fd_.get(), .events = POLLIN, .revents = 0};
+    return poll(&one, 1, 0) > 0;
+}
+
+WriteResult Tun::write(Bytes packet) const {
+    if (::write(fd_.get(), packet.data(), packet.size()) >= 0) {
+        return WriteResult::kWritten;
+    }
+    return errno == EBADFD ? WriteResult::kGone : WriteResult::kRefused;
+}
+
+Error Tun::vanished() const {
+    return Error{fmt::format("TUN device {} has vanished; set the network up again and start the "
+                             "proxy anew",
+                             name_)};
+}
+
+int Tun::mtu() const {
+    ifreq ask = request(name_);
+    check(ioctl(control_.get(), SIOCGIFMTU, &ask), "ioctl SIOCGIFMTU");
+    return ask.ifr_mtu;
+}
+
+void Tun::set_mtu(int mtu) const {
+    ifreq ask = request(name_);
+    ask.ifr_mtu = mtu;
+    check(ioctl(control_.get(), SIOCSIFMTU, &ask), "ioctl SIOCSIFMTU");
+}
+
+unsigned Tun::index() const { return if_nametoindex(name_.c_str()); }
+
+std::optional<std::uint64_t> Tun::dropped() const {
+    std::ifstream in("/proc/thread-self/net/dev");
+    return dropped_in({std::istreambuf_iterator<char>(in), {}}, name_);
+}
+
+std::optional<std::uint64_t> dropped_in(const std::string& proc_net_dev,
+                                        const std::string& device) {
+    constexpr int kDropColumn = 12; // 8 columns of reception, then bytes, packets, errors, drops
+    std::istringstream lines(proc_net_dev);
+    for (std::string line; std::getline(lines, line);) {
+        const size_t colon = line.find(':');
+        const size_t begin = line.find_first_not_of(' ');
+        if (colon == std::string::npos || line.substr(begin, colon - begin) != device) {
+            continue;
+        }
+        std::istringstream cells(line.substr(colon + 1));
+        std::uint64_t value = 0;
+        for (int column = 0; column < kDropColumn; ++column) {
+            cells >> value;
+        }
+        return cells ? std::optional(value) : std::nullopt;
+    }
+    return std::nullopt;
+}
+
+} // namespace reprise::proxy

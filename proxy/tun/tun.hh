@@ -1,0 +1,69 @@
+#pragma once
+// A TUN device: IP packets that the host routes to it are read here, and what is written here the
+// host receives as if it had come in from a network.
+
+#include "core/base/bytes.hh"
+#include "core/base/error.hh"
+#include "core/base/fd.hh"
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+namespace reprise::proxy {
+
+enum class WriteResult : std::uint8_t {
+    kWritten,
+    kRefused, ///< the kernel did not take this packet, or the device is down
+    kGone,    ///< the device is no longer there
+};
+
+/// Attached to one device. No second process can be, and a persistent device outlives this one.
+class Tun {
+public:
+    /// Attaches to the device, and makes it where it is not there yet; brings it up. Without
+    /// offloads: packets are at most an MTU long and have whole checksums. Throws SystemError,
+    /// or Error with the hint.
+    explicit Tun(const std::string& name);
+
+    [[nodiscard]] const std::string& name() const { return name_; }
+
+    /// Nonblocking, for poll.
+    [[nodiscard]] int fd() const { return fd_.get(); }
+
+    /// Whether a packet is there to be read.
+    [[nodiscard]] bool waits() const;
+
+    /// One packet into `buffer` (65,535 bytes are enough for any): its part of the buffer, or an
+    /// empty span where none waits. Throws Error where the device has vanished.
+    [[nodiscard]] std::span<std::uint8_t> read(std::span<std::uint8_t> buffer) const;
+
+    /// Hands a packet to the host. The kernel routes and forwards it within this call.
+    [[nodiscard]] WriteResult write(Bytes packet) const;
+
+    [[nodiscard]] Error vanished() const;
+
+    [[nodiscard]] int mtu() const;
+
+    /// Throws SystemError, for example without the right to.
+    void set_mtu(int mtu) const;
+
+    /// Number of the interface; 0 where it has vanished.
+    [[nodiscard]] unsigned index() const;
+
+    /// Packets that the host dropped because nobody read them in time, since the device was made.
+    /// None where that cannot be read.
+    [[nodiscard]] std::optional<std::uint64_t> dropped() const;
+
+private:
+    std::string name_;
+    FileDescriptor fd_;
+    FileDescriptor control_; ///< any socket: device settings are made through one
+};
+
+/// The drops of transmission in the line of `device` in a /proc/net/dev; none without such a line.
+std::optional<std::uint64_t> dropped_in(const std::string& proc_net_dev, const std::string& device);
+
+} // namespace reprise::proxy

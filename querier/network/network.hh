@@ -1,0 +1,66 @@
+#pragma once
+// What a querier sees of the world besides its parent: what time it is, ways to send queries, and
+// events to wait for. kernel_network.hh has the real one; scenarios have their own, in which time
+// passes as fast as the querier can follow.
+
+#include "core/base/address.hh"
+#include "core/base/clock.hh"
+#include "querier/network/replay_options.hh"
+#include "querier/network/stream_socket.hh"
+#include "querier/results/statistics.hh"
+#include "querier/schedule/slots.hh"
+#include "querier/sockets/descriptors.hh"
+#include "querier/sockets/transport.hh"
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <sys/epoll.h>
+
+namespace reprise::querier {
+
+/// Which UDP path is wanted.
+struct UdpWish {
+    const ReplayOptions& options;
+    Servers servers;         ///< the server under test, or a peer
+    SourceOf source;         ///< empty: from the host's own address
+    std::uint8_t number = 0; ///< of this path among the replay's
+};
+
+/// What a UDP path works with; all must outlive it.
+struct UdpParts {
+    Descriptors& descriptors;
+    Slots& slots;
+    Statistics& statistics;
+    TransportEvents& events;
+};
+
+class Network {
+public:
+    Network() = default;
+    Network(const Network&) = delete;
+    Network& operator=(const Network&) = delete;
+    virtual ~Network() = default;
+
+    [[nodiscard]] virtual const Clock& clock() const = 0;
+
+    /// Throws Error where it cannot be opened.
+    virtual std::unique_ptr<UdpPath> udp_path(const UdpWish& wish, const UdpParts& parts) = 0;
+
+    /// Begins to connect, from `source` or from the host's own address.
+    virtual OpenedStream connect(const Endpoint& server, const std::optional<IpAddress>& source,
+                                 bool kernel_stamps) = 0;
+
+    /// Sleeps until an event or `wake`; at or before `now` = only looks. The events are good until
+    /// the next call.
+    virtual std::span<const epoll_event> wait(Nanoseconds now, Nanoseconds wake) = 0;
+
+    /// Whether time ended the last wait.
+    [[nodiscard]] virtual bool timer_fired() const = 0;
+
+    /// Sleeps whatever arrives.
+    virtual void sleep_until(Nanoseconds time) = 0;
+};
+
+} // namespace reprise::querier

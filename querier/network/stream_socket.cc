@@ -1,0 +1,135 @@
+#include "querier/network/stream_socket.hh"
+
+#include "core/base/address.hh"
+#include "core/base/bytes.hh"
+#include "core/base/clock.hh"
+#include "core/base/fd.hh"
+#include "querier/sockets/poller.hh"
+#include "querier/sockets/transport.hh"
+#include "querier/sockets/udp_socket.hh"
+
+#include <array>
+#include <cerrno>
+#include <cstdint>
+#include <ctime>
+#include <memory>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <optional>
+#include <span>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+#include <utility>
+
+namespace reprise::querier {
+namespace {
+
+int bind_source(int fd, const IpAddress& source) {
+    const bool v6 = source.is_v6();
+    set_option(fd, v6 ? IPPROTO_IPV6 : IPPROTO_IP, v6 ? IPV6_TRANSPARENT : IP_TRANSPARENT, 1);
+    set_option(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1);
+    sockaddr_storage address{};
+    const socklen_t size = Endpoint{.address = source, .port = 0}.to_sockaddr(address);
+    return ::bind(fd, reinterpret_cast<const sockaddr*>(&address), size) == 0 ? 0 : errno;
+}
+
+OpenedStream failed(int error) {
+    return {.socket = {}, .call = {}, .error = error, .not_ours = false};
+}
+
+class KernelStream final : public StreamSocket {
+public:
+    KernelStream(Poller& poller, FileDescriptor fd) : poller_(poller), fd_(std::move(fd)) {}
+
+    void watch(EventTag tag) override {
+        constexpr std::uint32_t kEvents = EPOLLIN | EPOLLRDHUP | EPOLLOUT | EPOLLET;
+        if (std::exchange(watched_, true)) {
+            poller_.change(fd_.get(), kEvents, tag);
+        } else {
+            poller_.add(fd_.get(), kEvents, tag);
+        }
+    }
+
+    ssize_t send(Bytes bytes, More more) override {
+        return ::send(fd_.get(), bytes.data(), bytes.size(),
+                      MSG_NOSIGNAL | (more == More::kYes ? MSG_MORE : 0));
+    }
+
+    StreamRead read(std::span<std::uint8_t> buffer) override;
+
+    int take_error() override {
+        int error = 0;
+        socklen_t size = sizeof error;
+        return getsockopt(fd_.get(), SOL_SOCKET, SO_ERROR, &error, &size) == 0 ? error : errno;
+    }
+
+    [[nodiscard]] bool unacknowledged(Nanoseconds for_time) const override {
+        tcp_info info{};
+        socklen_t size = sizeof info;
+        return getsockopt(fd_.get(), IPPROTO_TCP, TCP_INFO, &info, &size) == 0 &&
+               info.tcpi_unacked > 0 && info.tcpi_retransmits > 0 &&
+               info.tcpi_last_ack_recv * kMillisecond >= for_time;
+    }
+
+    void acknowledge_now() override { set_option(fd_.get(), IPPROTO_TCP, TCP_QUICKACK, 1); }
+
+    void disable_nagle() override { set_option(fd_.get(), IPPROTO_TCP, TCP_NODELAY, 1); }
+
+private:
+    Poller& poller_;
+    FileDescriptor fd_;
+    bool watched_ = false;
+};
+
+StreamRead KernelStream::read(std::span<std::uint8_t> buffer) {
+    iovec vector{.iov_base = buffer.data(), .iov_len = buffer.size()};
+    alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(timespec))> control{};
+    msghdr message{};
+    message.msg_iov = &vector;
+    message.msg_iovlen = 1;
+    message.msg_control = control.data();
+    message.msg_controllen = control.size();
+    const ssize_t got = ::recvmsg(fd_.get(), &message, 0);
+    if (got < 0) {
+        return {.bytes = {}, .stamp = 0, .error = errno};
+    }
+    return {.bytes = buffer.first(static_cast<std::size_t>(got)),
+            .stamp = read_ancillary(message).stamp,
+            .error = 0};
+}
+
+} // namespace
+
+OpenedStream open_stream(Poller& poller, const Clock& clock, const Endpoint& server,
+                         const std::optional<IpAddress>& source, bool kernel_stamps) {
+    sockaddr_storage address{};
+    const socklen_t size = server.to_sockaddr(address);
+    FileDescriptor fd(::socket(address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    if (!fd.valid()) {
+        return failed(errno);
+    }
+    if (kernel_stamps) {
+        set_option(fd.get(), SOL_SOCKET, SO_TIMESTAMPNS, 1);
+    }
+    if (const int error = source ? bind_source(fd.get(), *source) : 0; error != 0) {
+        OpenedStream result = failed(error);
+        result.not_ours = error == EADDRNOTAVAIL; // the port is chosen later
+        return result;
+    }
+    SendCall call{.before = clock.now()};
+    // Without a bind the kernel chooses the port with the peer in mind, as IP_BIND_ADDRESS_NO_PORT
+    // makes a bind do.
+    if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), size) != 0 &&
+        errno != EINPROGRESS) {
+        return failed(errno);
+    }
+    call.after = clock.now();
+    return {.socket = std::make_unique<KernelStream>(poller, std::move(fd)),
+            .call = call,
+            .error = 0,
+            .not_ours = false};
+}
+
+} // namespace reprise::querier

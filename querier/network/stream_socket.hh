@@ -1,0 +1,74 @@
+#pragma once
+// A TCP connection as the stream transport sees it, and the kernel's.
+
+#include "core/base/address.hh"
+#include "core/base/bytes.hh"
+#include "core/base/clock.hh"
+#include "querier/sockets/poller.hh"
+#include "querier/sockets/transport.hh"
+
+#include <cerrno>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <sys/types.h>
+
+namespace reprise::querier {
+
+/// What one read brought.
+struct StreamRead {
+    std::span<std::uint8_t> bytes;
+    Nanoseconds stamp = 0; ///< realtime of the last segment's arrival; 0 = unknown
+    int error = 0;         ///< errno; 0 with no bytes = the peer closed its side
+};
+
+enum class More : std::uint8_t { kNo, kYes }; ///< more bytes follow at once
+
+/// A TCP connection, from the SYN on. Nothing waits. The destructor closes it.
+class StreamSocket {
+public:
+    StreamSocket() = default;
+    StreamSocket(const StreamSocket&) = delete;
+    StreamSocket& operator=(const StreamSocket&) = delete;
+    virtual ~StreamSocket() = default;
+
+    /// Its events are reported under `tag`, each once (EPOLLET). Called again: those that still
+    /// stand are reported once more.
+    virtual void watch(EventTag tag) = 0;
+
+    /// How many bytes were taken, or -1 with errno.
+    virtual ssize_t send(Bytes bytes, More more) = 0;
+
+    virtual StreamRead read(std::span<std::uint8_t> buffer) = 0;
+
+    /// The pending error, an errno; 0 = none.
+    virtual int take_error() = 0;
+
+    /// The peer has acknowledged nothing for so long, although it was asked again and again.
+    [[nodiscard]] virtual bool unacknowledged(Nanoseconds for_time) const = 0;
+
+    /// Acknowledges now what was read. A server that leaves Nagle's algorithm on holds its next
+    /// answer until the last one is acknowledged, which the kernel delays by 40 ms.
+    virtual void acknowledge_now() = 0;
+
+    /// Sends small segments at once.
+    virtual void disable_nagle() = 0;
+};
+
+/// A connection in the making.
+struct OpenedStream {
+    std::unique_ptr<StreamSocket> socket; ///< null where there is an error
+    SendCall call;                        ///< connect(), which sends the SYN
+    int error = 0;                        ///< errno; 0 = the SYN is on its way
+    bool not_ours = false;                ///< `source` is not an address of this host
+};
+
+/// Begins to connect by the kernel to `server`, from `source` (port chosen by the kernel with the
+/// peer in mind) or from the host's own address. `poller` and `clock` must outlive it.
+OpenedStream open_stream(Poller& poller, const Clock& clock, const Endpoint& server,
+                         const std::optional<IpAddress>& source, bool kernel_stamps);
+
+inline bool would_block(int error) { return error == EAGAIN || error == EWOULDBLOCK; }
+
+} // namespace reprise::querier

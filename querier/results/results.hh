@@ -1,0 +1,65 @@
+#pragma once
+// A querier's result files. Room for the records of all queries that were taken and have not ended
+// is held on the disk, so that a disk which others fill costs no record: the failure is told while
+// there is still room to end. A disk that refuses for good ends the writing, not the process: the
+// first failure is kept for the caller to act on, later calls do nothing, and what is on disk stays
+// readable.
+
+#include "core/base/bytes.hh"
+#include "core/base/clock.hh"
+#include "core/wire/result_file.hh"
+#include "querier/results/statistics.hh"
+#include "querier/schedule/hedges.hh"
+#include "querier/schedule/slots.hh"
+
+#include <cstddef>
+#include <cstdint>
+#include <fstream>
+#include <optional>
+#include <string>
+
+namespace reprise::querier {
+
+class Results {
+public:
+    /// Creates FOLDER/queries-HOST-N.rq and, where asked, answers-HOST-N.ra.
+    void open(const std::string& folder, const RqHeader& header, bool answers);
+
+    [[nodiscard]] bool is_open() const { return records_.has_value(); }
+
+    /// The slot's record, and its query with the reply (empty = none) received at `realtime`.
+    void write(const Slot& slot, Bytes reply, Nanoseconds realtime);
+
+    /// Both ways of a hedged query, to hedges-HOST-N.csv.
+    void write_hedge(const HedgeRow& row);
+
+    /// Hands buffers to the kernel, and holds room for so many more queries; for quiet moments.
+    void flush(std::uint64_t expected);
+
+    /// Records written since the last flush.
+    [[nodiscard]] size_t unflushed() const { return unflushed_; }
+
+    /// Returns when all is on the disk, which may take seconds. Touches nothing but the files.
+    void finish(const Statistics& statistics, bool clean, const std::string& because);
+
+    /// One line about the first failure; empty while there was none.
+    [[nodiscard]] const std::string& failure() const { return failure_; }
+
+private:
+    template <typename Action> void guarded(bool& broken, const Action& action);
+    void note(const char* what);
+    void reserve(std::uint64_t queries);
+    void close_hedges();
+
+    std::optional<RqWriter> records_;
+    std::optional<RaWriter> answers_;
+    std::string hedges_path_;
+    std::ofstream hedges_; ///< opened by the first row
+    size_t unflushed_ = 0;
+    std::string failure_;
+    bool records_broken_ = false; ///< the disk has refused to write
+    bool answers_broken_ = false;
+    bool hedges_broken_ = false;
+};
+
+} // namespace reprise::querier

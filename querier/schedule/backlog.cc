@@ -1,0 +1,99 @@
+#include "querier/schedule/backlog.hh"
+
+#include "core/base/bytes.hh"
+#include "core/wire/query.hh"
+#include "core/wire/record.hh"
+
+#include <fmt/format.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+
+namespace reprise::querier {
+namespace {
+
+/// About a microsecond of work.
+constexpr int kRecordsAtOnce = 64;
+
+std::uint64_t place(std::uint32_t block, size_t offset) {
+    return (std::uint64_t{block} << 32U) | offset;
+}
+
+} // namespace
+
+Bytes Backlog::bytes(std::uint32_t block) const {
+    const std::string& records = blocks_[block].records;
+    return {reinterpret_cast<const std::uint8_t*>(records.data()), records.size()};
+}
+
+void Backlog::begin(std::string records) {
+    if (free_.empty()) {
+        free_.push_back(static_cast<std::uint32_t>(blocks_.size()));
+        blocks_.emplace_back();
+    }
+    taking_ = free_.back();
+    free_.pop_back();
+    held_.bytes += records.size();
+    blocks_[taking_] = {.records = std::move(records), .waiting = 0};
+    reader_ = RecordReader(bytes(taking_));
+}
+
+std::string Backlog::step() {
+    Query query;
+    Block& block = blocks_[taking_];
+    for (int n = 0; n < kRecordsAtOnce; ++n) {
+        if (!reader_.next(query)) {
+            const std::uint32_t done = std::exchange(taking_, kNoBlock);
+            if (block.waiting == 0) {
+                used_up(done);
+            }
+            return reader_.error() == RecordError::kNone
+                       ? ""
+                       : fmt::format("corrupt block from the parent at offset {}",
+                                     reader_.offset());
+        }
+        received_ += query.is_close() ? 0U : 1U;
+        schedule_.push(query.due, place(taking_, reader_.offset()));
+        ++block.waiting;
+        ++held_.records;
+        if (!limit_.covers(held_)) {
+            taking_ = kNoBlock;
+            return "the parent sent more queries than it was granted";
+        }
+    }
+    return "";
+}
+
+Query Backlog::front() const {
+    const std::uint64_t what = schedule_.front().what;
+    RecordReader reader(bytes(static_cast<std::uint32_t>(what >> 32U)).subspan(what & 0xffffffffU));
+    Query query;
+    reader.next(query); // it was read before
+    return query;
+}
+
+void Backlog::pop() {
+    const auto block = static_cast<std::uint32_t>(schedule_.front().what >> 32U);
+    schedule_.pop();
+    --held_.records;
+    if (--blocks_[block].waiting == 0 && block != taking_) {
+        used_up(block);
+    }
+}
+
+void Backlog::used_up(std::uint32_t block) { used_up_.push_back(block); }
+
+void Backlog::sweep() {
+    for (const std::uint32_t block : used_up_) {
+        const std::uint64_t size = blocks_[block].records.size();
+        held_.bytes -= size;
+        freed_ += size;
+        blocks_[block].records = {};
+        free_.push_back(block);
+    }
+    used_up_.clear();
+}
+
+} // namespace reprise::querier

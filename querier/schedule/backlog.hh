@@ -1,0 +1,81 @@
+#pragma once
+// Queries that wait for their time. The blocks stay as they came and the schedule points into them:
+// a waiting query costs its bytes and 24 more, and is copied nowhere until it is sent.
+//
+// Bytes are those of blocks until these are used up, so they bound the memory whatever the order of
+// the queries.
+//
+// A block is taken in a few records at a time, so that its 256 records delay no query that is due.
+
+#include "core/base/bytes.hh"
+#include "core/base/clock.hh"
+#include "core/wire/credit.hh"
+#include "core/wire/query.hh"
+#include "core/wire/record.hh"
+#include "querier/schedule/schedule.hh"
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace reprise::querier {
+
+class Backlog {
+public:
+    /// `limit`: the most that waits, bytes being those of whole blocks.
+    explicit Backlog(const Credit& limit) : limit_(limit) {}
+
+    /// The next block; the one before must be used up.
+    void begin(std::string records);
+
+    /// A block is not used up yet.
+    [[nodiscard]] bool busy() const { return taking_ != kNoBlock; }
+
+    /// Takes in some records. What is wrong with the block, or empty.
+    std::string step();
+
+    /// Nothing waits.
+    [[nodiscard]] bool empty() const { return schedule_.empty(); }
+
+    /// Queries taken in so far.
+    [[nodiscard]] std::uint64_t received() const { return received_; }
+
+    /// The due offset of the next query. Must not be empty.
+    [[nodiscard]] Nanoseconds due() const { return schedule_.front().time; }
+
+    /// The next query; it borrows until sweep().
+    [[nodiscard]] Query front() const;
+    void pop();
+
+    /// Frees the blocks that are used up.
+    void sweep();
+
+    /// Bytes of the blocks freed since the last call.
+    std::uint64_t take_freed() { return std::exchange(freed_, 0); }
+
+private:
+    static constexpr std::uint32_t kNoBlock = 0xffffffff;
+
+    struct Block {
+        std::string records;
+        size_t waiting = 0;
+    };
+
+    [[nodiscard]] Bytes bytes(std::uint32_t block) const;
+    void used_up(std::uint32_t block);
+
+    Credit limit_;
+    Credit held_; ///< records that wait, bytes of all blocks
+    std::uint64_t freed_ = 0;
+    std::uint64_t received_ = 0;
+    std::vector<Block> blocks_;
+    std::vector<std::uint32_t> free_;
+    std::vector<std::uint32_t> used_up_;
+    Schedule schedule_;
+    RecordReader reader_{Bytes{}};
+    std::uint32_t taking_ = kNoBlock; ///< the block being taken in
+};
+
+} // namespace reprise::querier

@@ -1,0 +1,116 @@
+#include "querier/schedule/hedges.hh"
+
+#include "core/base/clock.hh"
+#include "core/wire/result_file.hh"
+#include "querier/schedule/links.hh"
+#include "querier/schedule/slots.hh"
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+
+namespace reprise::querier {
+
+void Hedges::watch(std::uint32_t slot) {
+    slots_[slot].watched = true;
+    watched_.push_back(slots_, slot);
+}
+
+void Hedges::unwatch(std::uint32_t slot) {
+    if (slots_[slot].watched) {
+        slots_[slot].watched = false;
+        watched_.remove(slots_, slot);
+    }
+}
+
+Nanoseconds Hedges::next() const {
+    return watched_.empty() ? std::numeric_limits<Nanoseconds>::max()
+                            : slots_[watched_.front()].record.send + after_;
+}
+
+std::uint32_t Hedges::new_pair() {
+    if (free_.empty()) {
+        free_.push_back(static_cast<std::uint32_t>(pairs_.size()));
+        pairs_.emplace_back();
+    }
+    const std::uint32_t pair = free_.back();
+    free_.pop_back();
+    pairs_[pair] = {};
+    return pair;
+}
+
+std::uint8_t Hedges::next_peer(std::uint8_t family) {
+    for (size_t n = 0; n < families_.size(); ++n) {
+        const size_t peer = turn_++ % families_.size();
+        if (families_[peer] == family) {
+            return static_cast<std::uint8_t>(peer + 1);
+        }
+    }
+    return 0;
+}
+
+std::uint32_t Hedges::split() {
+    const std::uint32_t original = watched_.front();
+    unwatch(original);
+    const std::uint8_t peer = next_peer(slots_[original].family());
+    const std::uint32_t copy = peer == 0 ? kNone : slots_.copy(original);
+    if (copy == kNone) {
+        return kNone;
+    }
+    const std::uint32_t pair = new_pair();
+    slots_[original].pair = slots_[copy].pair = pair;
+    slots_[copy].path = peer;
+    slots_[copy].record.send = 0;
+    pairs_[pair].record = slots_[original].record;
+    pairs_[pair].row.sequence = slots_[original].record.sequence;
+    pairs_[pair].row.peer = slots_[copy].path;
+    pairs_[pair].row.sent[0] = slots_[original].record.send;
+    return copy;
+}
+
+void Hedges::cancel(std::uint32_t copy) {
+    Pair& pair = pairs_[slots_[copy].pair];
+    pair.cancelled = true;
+    --pair.open;
+    slots_[copy].pair = kNone;
+}
+
+bool Hedges::settle(std::uint32_t index, Status status) {
+    Slot& slot = slots_[index];
+    const std::uint32_t number = slot.pair;
+    Pair& pair = pairs_[number];
+    const size_t which = slot.path == 0 ? 0 : 1;
+    pair.row.sent[which] = slot.record.send;
+    pair.row.received[which] = status == Status::kAnswered ? slot.record.receive : 0;
+    --pair.open;
+    const bool ends = !pair.decided && (status == Status::kAnswered || pair.open == 0);
+    if (ends) {
+        pair.decided = true;
+        pair.row.won = which == 1 && status == Status::kAnswered;
+        slot.record.due = pair.record.due;
+        slot.record.marks |= pair.record.marks;
+        slot.record.marks |= pair.cancelled ? std::uint16_t{0} : kMarkHedged;
+        slot.record.marks |= pair.row.won ? kMarkHedgeWon : std::uint16_t{0};
+        slot.record.send = pair.record.send;
+        slot.record.latency = status == Status::kAnswered ? slot.record.receive - slot.record.send
+                                                          : slot.record.latency;
+    }
+    if (pair.open == 0) {
+        if (!pair.cancelled) {
+            rows_.push_back(pair.row);
+        }
+        free_.push_back(number);
+    }
+    return ends;
+}
+
+bool Hedges::take_row(HedgeRow& row) {
+    if (rows_.empty()) {
+        return false;
+    }
+    row = rows_.back();
+    rows_.pop_back();
+    return true;
+}
+
+} // namespace reprise::querier

@@ -1,0 +1,83 @@
+#pragma once
+// Hedged queries: one without an answer for some time also goes to a peer; the first answer wins
+// and both are recorded.
+//
+// A hedged query is a pair of slots, the original and its copy, each in flight on its own path. The
+// query ends with the first answer, or when both have timed out; the other slot stays until its own
+// answer or timeout, so that the loser's time is known.
+
+#include "core/base/clock.hh"
+#include "core/wire/result_file.hh"
+#include "querier/schedule/links.hh"
+#include "querier/schedule/slots.hh"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace reprise::querier {
+
+/// Both ways of a hedged query; times CLOCK_MONOTONIC, 0 = no answer.
+struct HedgeRow {
+    std::uint64_t sequence = 0;
+    std::uint8_t peer = 0; ///< from 1, in the order of --peers
+    std::array<Nanoseconds, 2> sent{};
+    std::array<Nanoseconds, 2> received{};
+    bool won = false; ///< the peer's answer came first
+};
+
+class Hedges {
+public:
+    /// `families`: of each peer's address, 4 or 6.
+    Hedges(Slots& slots, Nanoseconds after, std::vector<std::uint8_t> families)
+        : slots_(slots), after_(after), families_(std::move(families)) {}
+
+    /// The original was sent: it is hedged if it lives long enough.
+    void watch(std::uint32_t slot);
+
+    /// It ended, or is hedged.
+    void unwatch(std::uint32_t slot);
+
+    /// When the next query is to be hedged; max() = none.
+    [[nodiscard]] Nanoseconds next() const;
+
+    /// Makes the copy of the query whose turn it is; it has its path's number and is not sent yet.
+    /// kNone where there is no slot left or no peer of its address family.
+    std::uint32_t split();
+
+    /// The copy was not sent: the original goes on alone.
+    void cancel(std::uint32_t copy);
+
+    /// One of a pair has left its path with this status and its record filled in. True: with it the
+    /// query ends, and its record is now that of the whole query.
+    bool settle(std::uint32_t slot, Status status);
+
+    /// The row of a pair that both have left since the last call.
+    bool take_row(HedgeRow& row);
+
+private:
+    struct Pair {
+        HedgeRow row;
+        RqRecord record; ///< the original's
+        int open = 2;
+        bool decided = false;
+        bool cancelled = false;
+    };
+
+    std::uint32_t new_pair();
+    /// The next peer of this family in turn, from 1; 0 = none.
+    std::uint8_t next_peer(std::uint8_t family);
+
+    Slots& slots_;
+    Nanoseconds after_;
+    std::vector<std::uint8_t> families_;
+    size_t turn_ = 0;
+    IndexList<&Slot::by_hedge> watched_;
+    std::vector<Pair> pairs_;
+    std::vector<std::uint32_t> free_;
+    std::vector<HedgeRow> rows_;
+};
+
+} // namespace reprise::querier

@@ -1,0 +1,79 @@
+#pragma once
+// Which query does a reply answer? The one with the same (owner, id, question), where the owner
+// stands for our socket and thereby for local address, peer and transport. Queries with equal keys
+// are answered in the order they were sent.
+//
+// A reply without a question that tells of an error (many FORMERR and some REFUSED are only a
+// header) answers the oldest query of its (owner, id). A reply with a question answers, where no
+// key is equal, the oldest query of its (owner, id) that has no readable question itself.
+//
+// A malformed reply answers nothing, whatever its id: the query stays open. Two may be malformed
+// because they repeat the query: that of a query without a readable question, and a FORMERR.
+
+#include "core/base/bytes.hh"
+#include "core/base/clock.hh"
+#include "core/dns/message.hh"
+#include "querier/schedule/ended_queries.hh"
+#include "querier/schedule/links.hh"
+#include "querier/schedule/slots.hh"
+#include "querier/sockets/transport.hh"
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace reprise::querier {
+
+class Matcher {
+public:
+    enum class Kind : std::uint8_t { kAnswer, kLate, kDuplicate, kUnmatched, kMalformed };
+
+    struct Match {
+        Kind kind = Kind::kUnmatched;
+        std::uint32_t slot = kNone; ///< of kAnswer
+    };
+
+    /// `linger`: how long the key of an ended query is remembered.
+    Matcher(Slots& slots, size_t in_flight_limit, Nanoseconds linger);
+
+    /// The slot's owner, wire_id and question are its key until remove() or end().
+    void add(std::uint32_t slot);
+
+    /// Takes the key away without a trace (the query moves to another connection).
+    void remove(std::uint32_t slot);
+
+    /// As remove(), and remembers how the query ended.
+    void end(std::uint32_t slot, bool answered, Nanoseconds now);
+
+    /// Looks up a reply of `size` bytes, or its beginning; the query found stays until end().
+    Match match(Owner owner, Bytes reply, size_t size, Nanoseconds now);
+
+    [[nodiscard]] bool id_in_use(Owner owner, std::uint16_t id) const;
+
+private:
+    using KeyList = IndexList<&Slot::by_key>;
+    using IdList = IndexList<&Slot::by_id>;
+
+    static std::uint64_t id_hash(Owner owner, std::uint16_t id);
+    static std::uint64_t key_hash(Owner owner, std::uint16_t id, std::uint64_t question);
+    [[nodiscard]] std::uint32_t find(Owner owner, std::uint16_t id, std::uint64_t question) const;
+    [[nodiscard]] std::uint32_t find_by_id(Owner owner, std::uint16_t id) const;
+    [[nodiscard]] std::uint32_t find_for(Owner owner, const DnsHeader& header,
+                                         std::uint64_t question) const;
+    [[nodiscard]] Match match_broken(Owner owner, const DnsHeader& header,
+                                     std::uint64_t question) const;
+
+    /// Doubles the tables: they grow with what is in flight, because small ones stay in the
+    /// processor's cache.
+    void grow();
+
+    Slots& slots_;
+    size_t most_buckets_;
+    size_t count_ = 0;
+    std::uint64_t mask_;
+    std::vector<KeyList> by_key_;
+    std::vector<IdList> by_id_;
+    EndedQueries ended_queries_;
+};
+
+} // namespace reprise::querier

@@ -1,0 +1,250 @@
+// What ties queries together: hedged pairs, and a source's queries that wait for each other.
+#include "core/base/clock.hh"
+#include "core/wire/query.hh"
+#include "core/wire/result_file.hh"
+#include "querier/schedule/dependents.hh"
+#include "querier/schedule/hedges.hh"
+#include "querier/schedule/links.hh"
+#include "querier/schedule/slots.hh"
+#include "querier/testing/messages.hh"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+namespace reprise::querier {
+namespace {
+
+using testing::make_message;
+using testing::make_query;
+
+constexpr Nanoseconds kAfter = 100;
+
+class HedgesTest : public ::testing::Test {
+protected:
+    /// A query that was sent at `time`.
+    std::uint32_t sent(Nanoseconds time, std::uint8_t family = 4) {
+        const std::uint32_t slot =
+            slots_.take(make_query(sequence_++, 0, message_, 0, Transport::kUdp, family));
+        slots_.keep(slot);
+        slots_[slot].record.due = time - 1;
+        slots_[slot].record.send = time;
+        hedges_.watch(slot);
+        return slot;
+    }
+
+    /// The copy of the query whose turn it is, sent at `time`.
+    std::uint32_t split(Nanoseconds time) {
+        const std::uint32_t copy = hedges_.split();
+        slots_[copy].record.send = time;
+        return copy;
+    }
+
+    bool answer(std::uint32_t slot, Nanoseconds time) {
+        slots_[slot].record.receive = time;
+        const bool whole = hedges_.settle(slot, Status::kAnswered);
+        ended_ = slots_[slot].record;
+        slots_.give_back(slot);
+        return whole;
+    }
+
+    bool time_out(std::uint32_t slot) {
+        const bool whole = hedges_.settle(slot, Status::kTimedOut);
+        ended_ = slots_[slot].record;
+        slots_.give_back(slot);
+        return whole;
+    }
+
+    std::vector<HedgeRow> rows() {
+        std::vector<HedgeRow> all;
+        for (HedgeRow row; hedges_.take_row(row);) {
+            all.push_back(row);
+        }
+        return all;
+    }
+
+    std::vector<std::uint8_t> message_ = make_message(7, "a.example.");
+    Slots slots_{6};
+    Hedges hedges_{slots_, kAfter, {4, 6, 4}};
+    std::uint64_t sequence_ = 0;
+    RqRecord ended_; ///< of the slot settled last
+};
+
+TEST_F(HedgesTest, KnowTheNextTime) {
+    EXPECT_EQ(hedges_.next(), std::numeric_limits<Nanoseconds>::max());
+    const std::uint32_t first = sent(1000);
+    sent(1050);
+    EXPECT_EQ(hedges_.next(), 1000 + kAfter);
+    hedges_.unwatch(first);
+    hedges_.unwatch(first);
+    EXPECT_EQ(hedges_.next(), 1050 + kAfter);
+    split(1150);
+    EXPECT_EQ(hedges_.next(), std::numeric_limits<Nanoseconds>::max());
+}
+
+TEST_F(HedgesTest, ThePeersAnswerWinsAndTheServersIsRecorded) {
+    const std::uint32_t original = sent(1000);
+    const std::uint32_t copy = split(1100);
+    EXPECT_TRUE(answer(copy, 1200));
+    EXPECT_EQ(ended_.send, 1000);
+    EXPECT_EQ(ended_.due, 999);
+    EXPECT_EQ(ended_.latency, 200);
+    EXPECT_EQ(ended_.marks, kMarkHedged | kMarkHedgeWon);
+    EXPECT_TRUE(rows().empty());
+    EXPECT_FALSE(answer(original, 1300));
+    const std::vector<HedgeRow> all = rows();
+    ASSERT_EQ(all.size(), 1U);
+    EXPECT_EQ(all[0].peer, 1);
+    EXPECT_TRUE(all[0].won);
+    EXPECT_EQ(all[0].sent, (std::array<Nanoseconds, 2>{1000, 1100}));
+    EXPECT_EQ(all[0].received, (std::array<Nanoseconds, 2>{1300, 1200}));
+    EXPECT_EQ(slots_.used(), 0U);
+}
+
+TEST_F(HedgesTest, TheServersAnswerMayStillWin) {
+    const std::uint32_t original = sent(1000);
+    const std::uint32_t copy = split(1100);
+    EXPECT_TRUE(answer(original, 1150));
+    EXPECT_EQ(ended_.latency, 150);
+    EXPECT_EQ(ended_.marks, kMarkHedged);
+    EXPECT_FALSE(time_out(copy));
+    const std::vector<HedgeRow> all = rows();
+    ASSERT_EQ(all.size(), 1U);
+    EXPECT_FALSE(all[0].won);
+    EXPECT_EQ(all[0].received, (std::array<Nanoseconds, 2>{1150, 0}));
+}
+
+TEST_F(HedgesTest, BothSilentIsOneTimeout) {
+    const std::uint32_t original = sent(1000);
+    const std::uint32_t copy = split(1100);
+    EXPECT_FALSE(time_out(original));
+    EXPECT_TRUE(time_out(copy));
+    EXPECT_EQ(ended_.send, 1000);
+    EXPECT_EQ(ended_.latency, -1);
+    EXPECT_EQ(ended_.marks, kMarkHedged);
+    const std::vector<HedgeRow> all = rows();
+    ASSERT_EQ(all.size(), 1U);
+    EXPECT_EQ(all[0].received, (std::array<Nanoseconds, 2>{0, 0}));
+}
+
+TEST_F(HedgesTest, AnAnswerAfterTheOthersTimeoutEndsTheQuery) {
+    const std::uint32_t original = sent(1000);
+    const std::uint32_t copy = split(1100);
+    EXPECT_FALSE(time_out(original));
+    EXPECT_TRUE(answer(copy, 1900));
+    EXPECT_EQ(ended_.latency, 900);
+    EXPECT_EQ(rows().size(), 1U);
+}
+
+TEST_F(HedgesTest, ACopyThatWasNotSentLeavesNoTrace) {
+    const std::uint32_t original = sent(1000);
+    const std::uint32_t copy = split(1100);
+    hedges_.cancel(copy);
+    slots_.give_back(copy);
+    EXPECT_TRUE(time_out(original));
+    EXPECT_EQ(ended_.marks & kMarkHedged, 0);
+    EXPECT_TRUE(rows().empty());
+    EXPECT_EQ(slots_.used(), 0U);
+}
+
+TEST_F(HedgesTest, PairsAreUsedAgain) {
+    for (int n = 0; n < 1000; ++n) {
+        const std::uint32_t original = sent(1000);
+        const std::uint32_t copy = split(1100);
+        ASSERT_NE(copy, kNone);
+        EXPECT_TRUE(answer(n % 2 == 0 ? original : copy, 1200));
+        EXPECT_FALSE(time_out(n % 2 == 0 ? copy : original));
+    }
+    EXPECT_EQ(rows().size(), 1000U);
+}
+
+TEST_F(HedgesTest, PeersOfTheQuerysFamilyTakeTurns) {
+    std::vector<std::uint8_t> peers;
+    for (int n = 0; n < 3; ++n) {
+        const std::uint32_t original = sent(1000);
+        const std::uint32_t copy = split(1100);
+        peers.push_back(slots_[copy].path);
+        time_out(original);
+        time_out(copy);
+    }
+    EXPECT_EQ(peers, (std::vector<std::uint8_t>{1, 3, 1}));
+    sent(1000, 6);
+    EXPECT_EQ(slots_[split(1100)].path, 2);
+}
+
+TEST_F(HedgesTest, WithoutAPeerOrASlotTheOriginalGoesOnAlone) {
+    Hedges only_v6(slots_, kAfter, {6});
+    const std::uint32_t slot = sent(1000);
+    hedges_.unwatch(slot);
+    only_v6.watch(slot);
+    EXPECT_EQ(only_v6.split(), kNone);
+    EXPECT_EQ(only_v6.next(), std::numeric_limits<Nanoseconds>::max());
+    EXPECT_EQ(slots_[slot].pair, kNone);
+    hedges_.watch(slot);
+    while (!slots_.full()) {
+        slots_.take(make_query(99, 0, message_));
+    }
+    EXPECT_EQ(hedges_.split(), kNone);
+    EXPECT_EQ(slots_[slot].pair, kNone);
+    EXPECT_FALSE(slots_[slot].watched);
+}
+
+class DependentsTest : public ::testing::Test {
+protected:
+    std::uint32_t park(std::uint32_t source) {
+        const std::uint32_t slot = slots_.take(make_query(0, 0, message_, source));
+        dependents_.park(slot);
+        return slot;
+    }
+
+    std::vector<std::uint8_t> message_ = make_message(7, "a.example.");
+    Slots slots_{100};
+    Dependents dependents_{slots_};
+};
+
+TEST_F(DependentsTest, OneAfterTheOtherInOrder) {
+    EXPECT_FALSE(dependents_.busy(5));
+    dependents_.start(5);
+    EXPECT_TRUE(dependents_.busy(5));
+    EXPECT_FALSE(dependents_.busy(6));
+    const std::uint32_t second = park(5);
+    const std::uint32_t third = park(5);
+    EXPECT_EQ(dependents_.end(5), second);
+    EXPECT_TRUE(dependents_.busy(5));
+    const std::uint32_t fourth = park(5);
+    EXPECT_EQ(dependents_.end(5), third);
+    EXPECT_EQ(dependents_.end(5), fourth);
+    EXPECT_TRUE(dependents_.busy(5));
+    EXPECT_EQ(dependents_.end(5), kNone);
+    EXPECT_FALSE(dependents_.busy(5));
+}
+
+TEST_F(DependentsTest, AnEndOfAnUnknownSourceIsNothing) {
+    EXPECT_EQ(dependents_.end(1), kNone);
+    EXPECT_FALSE(dependents_.busy(1));
+}
+
+TEST_F(DependentsTest, AllThatWaitCanBeTaken) {
+    for (std::uint32_t n = 0; n < 30; ++n) {
+        if (dependents_.busy(n % 3)) {
+            park(n % 3);
+        } else {
+            dependents_.start(n % 3);
+        }
+    }
+    std::vector<bool> seen(slots_.used());
+    for (std::uint32_t slot = dependents_.take_any(); slot != kNone;
+         slot = dependents_.take_any()) {
+        EXPECT_FALSE(seen.at(slot));
+        seen.at(slot) = true;
+    }
+    EXPECT_EQ(std::ranges::count(seen, true), 27);
+    EXPECT_FALSE(dependents_.busy(0));
+}
+
+} // namespace
+} // namespace reprise::querier

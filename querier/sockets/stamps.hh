@@ -1,0 +1,41 @@
+#pragma once
+// The kernel stamps packets with the realtime clock; records use CLOCK_MONOTONIC. One pair of
+// readings per batch converts. A stepped realtime clock (set by hand, by a coarse time daemon, by a
+// resumed virtual machine) shows as a jump of their difference.
+
+#include "core/base/clock.hh"
+
+#include <cstdint>
+
+namespace reprise::querier {
+
+class StampClock {
+public:
+    /// A new batch with this pair. More than drift between two batches is a step.
+    void sample(const ClockPair& pair);
+
+    /// A stamp of this batch as CLOCK_MONOTONIC. Soon after a step nobody knows which clock a stamp
+    /// is of: the result is then the batch's own time.
+    [[nodiscard]] Nanoseconds convert(Nanoseconds stamp) const {
+        return stepped_ || stamp == 0 ? pair_.monotonic : pair_.to_monotonic(stamp);
+    }
+
+    /// The realtime of a CLOCK_MONOTONIC instant.
+    [[nodiscard]] Nanoseconds to_realtime(Nanoseconds monotonic) const {
+        return monotonic + pair_.offset();
+    }
+
+    /// This batch saw a step, or comes so soon after one that its stamps may be older.
+    [[nodiscard]] bool stepped() const { return stepped_; }
+
+    [[nodiscard]] std::uint64_t steps() const { return steps_; }
+
+private:
+    ClockPair pair_;
+    bool sampled_ = false;
+    bool stepped_ = false;
+    Nanoseconds unsure_until_ = 0;
+    std::uint64_t steps_ = 0;
+};
+
+} // namespace reprise::querier

@@ -1,0 +1,156 @@
+// What is pure about a TCP connection: its stream of replies and its queue of queries.
+#include "core/wire/result_file.hh"
+#include "querier/schedule/links.hh"
+#include "querier/schedule/slots.hh"
+#include "querier/stream/connection_queue.hh"
+#include "querier/stream/reply_stream.hh"
+#include "querier/testing/messages.hh"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace reprise::querier {
+namespace {
+
+using Bytes8 = std::vector<std::uint8_t>;
+
+Bytes8 framed(const std::vector<size_t>& sizes) {
+    Bytes8 out;
+    for (const size_t size : sizes) {
+        out.push_back(static_cast<std::uint8_t>(size >> 8U));
+        out.push_back(static_cast<std::uint8_t>(size));
+        out.insert(out.end(), size, static_cast<std::uint8_t>(size));
+    }
+    return out;
+}
+
+/// Feeds `stream` in pieces of `piece` bytes; the sizes of the messages seen.
+std::vector<size_t> cut(Bytes8 stream, size_t piece, bool& good) {
+    ReplyStream replies;
+    std::vector<size_t> sizes;
+    good = true;
+    for (size_t at = 0; at < stream.size() && good; at += piece) {
+        const std::span<std::uint8_t> part(&stream[at], std::min(piece, stream.size() - at));
+        good = replies.feed(part, [&](std::span<std::uint8_t> message) {
+            EXPECT_TRUE(std::ranges::all_of(
+                message, [&](auto b) { return b == static_cast<std::uint8_t>(message.size()); }));
+            sizes.push_back(message.size());
+        });
+    }
+    return sizes;
+}
+
+TEST(ReplyStream, CutsHoweverTheStreamIsSplit) {
+    const std::vector<size_t> sizes{12, 500, 65535, 12, 13};
+    for (const size_t piece : {1UL, 2UL, 3UL, 511UL, 65536UL, 1000000UL}) {
+        bool good = false;
+        EXPECT_EQ(cut(framed(sizes), piece, good), sizes) << piece;
+        EXPECT_TRUE(good);
+    }
+}
+
+TEST(ReplyStream, ALengthBelowAHeaderIsTheEnd) {
+    for (const size_t piece : {1UL, 100UL}) {
+        bool good = true;
+        EXPECT_EQ(cut(framed({20, 11, 20}), piece, good), (std::vector<size_t>{20}));
+        EXPECT_FALSE(good);
+    }
+}
+
+class QueueTest : public ::testing::Test {
+protected:
+    std::uint32_t add() {
+        const std::uint32_t slot =
+            slots_.take(testing::make_query(0, 0, testing::make_message(1, "a.")));
+        queue_.enqueue(slots_, slot);
+        return slot;
+    }
+
+    Slots slots_{100};
+    ConnectionQueue queue_;
+};
+
+TEST_F(QueueTest, WritesInOrder) {
+    const std::uint32_t a = add();
+    const std::uint32_t b = add();
+    EXPECT_EQ(queue_.next(), a);
+    queue_.started(slots_, a);
+    EXPECT_EQ(queue_.next(), b);
+    queue_.started(slots_, b);
+    EXPECT_EQ(queue_.next(), kNone);
+    EXPECT_FALSE(queue_.idle());
+    queue_.remove(slots_, b);
+    queue_.remove(slots_, a);
+    EXPECT_TRUE(queue_.idle());
+}
+
+TEST_F(QueueTest, AQueryMayEndBeforeItIsWritten) {
+    const std::uint32_t a = add();
+    const std::uint32_t b = add();
+    queue_.remove(slots_, a);
+    EXPECT_EQ(queue_.next(), b);
+}
+
+TEST_F(QueueTest, ALostConnectionRetriesWrittenQueriesOnce) {
+    const std::uint32_t written = add();
+    const std::uint32_t waiting = add();
+    queue_.started(slots_, written);
+    ConnectionQueue::Loss loss = queue_.lose(slots_, true);
+    EXPECT_EQ(loss.retry, (std::vector<std::uint32_t>{written, waiting}));
+    EXPECT_TRUE(loss.failed.empty());
+    EXPECT_EQ(slots_[written].record.retries, 1);
+    EXPECT_EQ(slots_[written].record.marks, kMarkRetried);
+    EXPECT_EQ(slots_[waiting].record.retries, 0);
+    EXPECT_TRUE(queue_.idle());
+
+    queue_.enqueue(slots_, written);
+    queue_.enqueue(slots_, waiting);
+    queue_.started(slots_, written);
+    loss = queue_.lose(slots_, true);
+    EXPECT_EQ(loss.failed, (std::vector<std::uint32_t>{written}));
+    EXPECT_EQ(loss.retry, (std::vector<std::uint32_t>{waiting}));
+}
+
+TEST_F(QueueTest, AConnectionThatNeverWasFailsAll) {
+    const std::uint32_t a = add();
+    const std::uint32_t b = add();
+    const ConnectionQueue::Loss loss = queue_.lose(slots_, false);
+    EXPECT_EQ(loss.failed, (std::vector<std::uint32_t>{a, b}));
+    EXPECT_TRUE(loss.retry.empty());
+}
+
+TEST_F(QueueTest, WhatNeverArrivedWaitsBeforeTheOthers) {
+    const std::vector<std::uint32_t> all{add(), add(), add()};
+    queue_.started(slots_, all[0]);
+    queue_.started(slots_, all[1]);
+    EXPECT_TRUE(queue_.flying());
+    EXPECT_EQ(queue_.take_back(slots_), (std::vector<std::uint32_t>{all[0], all[1]}));
+    EXPECT_FALSE(queue_.flying());
+    for (const std::uint32_t slot : all) {
+        EXPECT_EQ(queue_.next(), slot);
+        queue_.started(slots_, slot);
+    }
+}
+
+TEST_F(QueueTest, AServerThatEndsEveryConnectionAtOnceCostsOneRetry) {
+    const std::uint32_t a = add();
+    queue_.start_all(slots_);
+    EXPECT_EQ(queue_.lose(slots_, true).retry, std::vector<std::uint32_t>{a});
+    queue_.enqueue(slots_, a);
+    queue_.start_all(slots_);
+    EXPECT_EQ(queue_.lose(slots_, true).failed, std::vector<std::uint32_t>{a});
+}
+
+TEST_F(QueueTest, EarlyDataFailsWithAHandshake) {
+    const std::uint32_t a = add();
+    queue_.started(slots_, a);
+    EXPECT_EQ(queue_.lose(slots_, false).failed, std::vector<std::uint32_t>{a});
+}
+
+} // namespace
+} // namespace reprise::querier

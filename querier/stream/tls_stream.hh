@@ -1,0 +1,133 @@
+#pragma once
+// The client's side of TLS as a function of bytes: what came from the network goes in, plaintext
+// and what is to be sent come out. No sockets here: OpenSSL reads from and writes to memory, so
+// that the handshake's last flight and the first query leave in one segment, and answers keep the
+// kernel's stamps.
+
+#include "core/base/address.hh"
+#include "core/base/bytes.hh"
+#include "querier/network/stream_options.hh"
+#include "querier/stream/tls_sessions.hh"
+
+#include <openssl/ssl.h>
+#include <openssl/types.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace reprise::querier {
+
+class TlsStream;
+
+/// What all connections share: settings, sessions, the buffers of one step.
+class TlsClient {
+public:
+    /// Throws Error where OpenSSL refuses the options.
+    explicit TlsClient(TlsOptions options);
+    ~TlsClient() = default;
+    TlsClient(const TlsClient&) = delete;
+    TlsClient& operator=(const TlsClient&) = delete;
+
+    [[nodiscard]] const TlsOptions& options() const { return options_; }
+
+    /// To be sent on the connection that was worked on last; whoever sends it empties it.
+    std::vector<std::uint8_t>& out() { return out_; }
+
+private:
+    friend class TlsStream;
+
+    struct Free {
+        void operator()(SSL_CTX* context) const { SSL_CTX_free(context); }
+
+        void operator()(BIO_METHOD* method) const { BIO_meth_free(method); }
+    };
+
+    void set_up();
+    static int take_session(SSL* ssl, SSL_SESSION* session);
+
+    TlsOptions options_;
+    std::unique_ptr<SSL_CTX, Free> context_;
+    std::unique_ptr<BIO_METHOD, Free> method_;
+    TlsSessions sessions_;
+    std::vector<std::uint8_t> out_;
+    std::vector<std::uint8_t> plain_;
+};
+
+/// One connection. Call handshake() until it is done, then seal() and read().
+class TlsStream {
+public:
+    enum class Result : std::uint8_t {
+        kDone,   ///< handshake(): finished; read(): some plaintext
+        kMore,   ///< it needs more from the network
+        kClosed, ///< the server closed its side in order
+        kFailed  ///< see reason()
+    };
+
+    /// `client` must outlive it. `source` owns the session.
+    TlsStream(TlsClient& client, std::uint32_t source, const Endpoint& server);
+    ~TlsStream();
+    TlsStream(const TlsStream&) = delete;
+    TlsStream& operator=(const TlsStream&) = delete;
+
+    /// Bytes from the network for the next calls; they borrow it.
+    void offer(Bytes data) { wires_.in = data; }
+
+    /// Goes on with the handshake; the first call begins it.
+    Result handshake();
+
+    /// Bytes of early data that may still be sent before the first handshake().
+    [[nodiscard]] size_t early_room() const { return early_room_; }
+
+    /// Sends `plain` with the first flight. False: it is not possible; nothing was sent.
+    bool seal_early(Bytes plain);
+
+    /// Encrypts into the client's out(), as one record where it is small. Only after the handshake.
+    bool seal(Bytes plain);
+
+    /// Plaintext, lent until the next call.
+    Result read(std::span<std::uint8_t>& plain);
+
+    /// Tells the server that nothing follows (close_notify).
+    void close();
+
+    /// Known after the handshake.
+    [[nodiscard]] bool resumed() const;
+    [[nodiscard]] bool early_accepted() const;
+
+    [[nodiscard]] bool early_sent() const { return early_sent_; }
+
+    /// Why it failed, e.g. "certificate has expired"; short, the same for the same reason.
+    [[nodiscard]] const std::string& reason() const { return reason_; }
+
+private:
+    friend class TlsClient;
+
+    /// Both ends of the BIO.
+    struct Wires {
+        Bytes in;
+        std::vector<std::uint8_t>* out = nullptr;
+    };
+
+    struct Free {
+        void operator()(SSL* ssl) const { SSL_free(ssl); }
+    };
+
+    static BIO_METHOD* make_method();
+    Result judge(int result);
+    void explain();
+    void resume();
+
+    TlsClient& client_;
+    std::uint32_t source_;
+    std::unique_ptr<SSL, Free> ssl_;
+    Wires wires_;
+    size_t early_room_ = 0;
+    bool early_sent_ = false;
+    std::string reason_;
+};
+
+} // namespace reprise::querier

@@ -1,0 +1,298 @@
+// The client's side of TLS against a server in memory: no sockets, no clocks but OpenSSL's for
+// certificates.
+#include "core/base/address.hh"
+#include "core/base/bytes.hh"
+#include "core/base/error.hh"
+#include "querier/network/stream_options.hh"
+#include "querier/stream/tls_sessions.hh"
+#include "querier/stream/tls_stream.hh"
+#include "querier/testing/tls_server.hh"
+
+#include <gtest/gtest.h>
+#include <openssl/prov_ssl.h>
+#include <openssl/ssl.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace reprise::querier {
+namespace {
+
+using Bytes8 = std::vector<std::uint8_t>;
+using Result = TlsStream::Result;
+using testing::MemoryTlsServer;
+using testing::ServerOptions;
+
+const Bytes8 kQuery{0, 4, 1, 2, 3, 4};
+const Bytes8 kAnswer{0, 3, 9, 8, 7};
+
+class TlsTest : public ::testing::Test {
+protected:
+    static TlsOptions trusting(const MemoryTlsServer& server) {
+        return {.authorities = server.pem(), .name = "server.example"};
+    }
+
+    static Endpoint address() { return Endpoint::parse("192.0.2.1:853").value_or(Endpoint{}); }
+
+    /// What is to be sent, in pieces of at most `piece` bytes to the server; its words in turn.
+    static Bytes8 exchange(MemoryTlsServer::Session& server, Bytes8& out, size_t piece) {
+        Bytes8 back;
+        const Bytes8 all = std::exchange(out, {});
+        for (size_t at = 0; at < all.size(); at += piece) {
+            const Bytes8 said =
+                server.feed(Bytes(all).subspan(at, std::min(piece, all.size() - at)));
+            back.insert(back.end(), said.begin(), said.end());
+        }
+        return back;
+    }
+
+    /// Plays the handshake to its end; the client's last flight stays in its out().
+    static Result shake(TlsClient& client, TlsStream& stream, MemoryTlsServer::Session& server,
+                        size_t piece = 100000) {
+        Result result = stream.handshake();
+        for (int round = 0; round < 10 && result == Result::kMore; ++round) {
+            const Bytes8 said = exchange(server, client.out(), piece);
+            for (size_t at = 0; at < said.size() && result == Result::kMore; at += piece) {
+                stream.offer(Bytes(said).subspan(at, std::min(piece, said.size() - at)));
+                result = stream.handshake();
+            }
+        }
+        return result;
+    }
+
+    static Bytes8 read_all(TlsStream& stream, Bytes data, Result& end) {
+        Bytes8 heard;
+        std::span<std::uint8_t> plain;
+        stream.offer(data);
+        while ((end = stream.read(plain)) == Result::kDone) {
+            heard.insert(heard.end(), plain.begin(), plain.end());
+        }
+        return heard;
+    }
+
+    /// A whole connection with one query and its answer; true where it resumed a session.
+    static bool talk(TlsClient& client, MemoryTlsServer& server, std::uint32_t source) {
+        TlsStream stream(client, source, address());
+        const auto session = server.accept();
+        EXPECT_EQ(shake(client, stream, *session), Result::kDone) << stream.reason();
+        EXPECT_TRUE(stream.seal(kQuery));
+        const Bytes8 tickets = exchange(*session, client.out(), 100000);
+        EXPECT_EQ(session->heard(), kQuery);
+        Bytes8 back = tickets;
+        const Bytes8 answer = session->say(kAnswer);
+        back.insert(back.end(), answer.begin(), answer.end());
+        Result end = Result::kDone;
+        EXPECT_EQ(read_all(stream, back, end), kAnswer);
+        EXPECT_EQ(end, Result::kMore);
+        const bool resumed = stream.resumed();
+        stream.close();
+        exchange(*session, client.out(), 100000);
+        return resumed;
+    }
+};
+
+TEST_F(TlsTest, TheFirstQueryJoinsTheLastFlight) {
+    MemoryTlsServer server({});
+    TlsClient client(trusting(server));
+    for (const size_t piece : {1UL, 7UL, 100000UL}) {
+        TlsStream stream(client, 1, address());
+        const auto session = server.accept();
+        ASSERT_EQ(shake(client, stream, *session, piece), Result::kDone) << stream.reason();
+        EXPECT_FALSE(client.out().empty()) << "the client's Finished waits for the query";
+        ASSERT_TRUE(stream.seal(kQuery));
+        exchange(*session, client.out(), piece);
+        EXPECT_EQ(session->heard(), kQuery);
+        EXPECT_FALSE(stream.resumed());
+    }
+}
+
+TEST_F(TlsTest, ASourceResumesItsOwnSession) {
+    for (const int version : {TLS1_2_VERSION, TLS1_3_VERSION}) {
+        MemoryTlsServer server({.highest_version = version});
+        TlsOptions options = trusting(server);
+        options.resume = true;
+        TlsClient client(options);
+        EXPECT_FALSE(talk(client, server, 1));
+        EXPECT_TRUE(talk(client, server, 1)) << version;
+        EXPECT_TRUE(talk(client, server, 1)) << version;
+        EXPECT_FALSE(talk(client, server, 2)) << "another source has another session";
+    }
+}
+
+TEST_F(TlsTest, WithoutResumptionEveryHandshakeIsFull) {
+    MemoryTlsServer server({});
+    TlsClient client(trusting(server));
+    EXPECT_FALSE(talk(client, server, 1));
+    EXPECT_FALSE(talk(client, server, 1));
+}
+
+TEST_F(TlsTest, EarlyDataTravelsWithTheFirstFlight) {
+    MemoryTlsServer server({.early_data = 4096});
+    TlsOptions options = trusting(server);
+    options.resume = options.early_data = true;
+    TlsClient client(options);
+    talk(client, server, 1);
+
+    TlsStream stream(client, 1, address());
+    ASSERT_EQ(stream.early_room(), 4096U);
+    ASSERT_TRUE(stream.seal_early(kQuery));
+    ASSERT_TRUE(stream.seal_early(kQuery));
+    EXPECT_EQ(stream.early_room(), 4096U - 2 * kQuery.size());
+    EXPECT_EQ(stream.handshake(), Result::kMore);
+    const auto session = server.accept();
+    const Bytes8 flight = exchange(*session, client.out(), 100000);
+    EXPECT_EQ(session->heard().size(), 2 * kQuery.size()) << "before the client's second flight";
+    stream.offer(flight);
+    EXPECT_EQ(stream.handshake(), Result::kDone) << stream.reason();
+    EXPECT_TRUE(stream.early_sent());
+    EXPECT_TRUE(stream.early_accepted());
+    EXPECT_TRUE(stream.resumed());
+}
+
+TEST_F(TlsTest, RejectedEarlyDataIsKnown) {
+    MemoryTlsServer server({.early_data = 4096});
+    TlsOptions options = trusting(server);
+    options.resume = options.early_data = true;
+    TlsClient client(options);
+    talk(client, server, 1);
+    server.reject_early_data();
+
+    TlsStream stream(client, 1, address());
+    ASSERT_TRUE(stream.seal_early(kQuery));
+    const auto session = server.accept();
+    EXPECT_EQ(shake(client, stream, *session), Result::kDone) << stream.reason();
+    EXPECT_TRUE(stream.early_sent());
+    EXPECT_FALSE(stream.early_accepted());
+    EXPECT_TRUE(stream.seal(kQuery)) << "the query goes again";
+    exchange(*session, client.out(), 100000);
+    EXPECT_EQ(session->heard(), kQuery);
+}
+
+TEST_F(TlsTest, ThereIsNoRoomWithoutASession) {
+    MemoryTlsServer server({.early_data = 4096});
+    TlsOptions options = trusting(server);
+    options.resume = options.early_data = true;
+    TlsClient client(options);
+    TlsStream stream(client, 1, address());
+    EXPECT_EQ(stream.early_room(), 0U);
+    EXPECT_FALSE(stream.seal_early(kQuery));
+}
+
+struct Refusal {
+    ServerOptions server;
+    std::string asked_for;
+    bool trusted;
+    std::string reason;
+};
+
+class TlsRefusalTest : public TlsTest, public ::testing::WithParamInterface<Refusal> {};
+
+TEST_P(TlsRefusalTest, SaysWhyAndTellsTheServer) {
+    const Refusal& param = GetParam();
+    MemoryTlsServer server(param.server);
+    const MemoryTlsServer stranger({});
+    TlsOptions options = trusting(param.trusted ? server : stranger);
+    options.name = param.asked_for;
+    TlsClient client(options);
+    TlsStream stream(client, 1, address());
+    const auto session = server.accept();
+    EXPECT_EQ(shake(client, stream, *session), Result::kFailed);
+    EXPECT_EQ(stream.reason(), param.reason);
+    EXPECT_FALSE(client.out().empty()) << "an alert";
+
+    options.verify = false;
+    TlsClient careless(options);
+    EXPECT_FALSE(talk(careless, server, 1));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Certificates, TlsRefusalTest,
+    ::testing::Values(
+        Refusal{{.valid_for_s = -60}, "server.example", true, "certificate has expired"},
+        Refusal{{}, "other.example", true, "hostname mismatch"},
+        Refusal{{}, "", true, "IP address mismatch"},
+        Refusal{{}, "server.example", false, "self-signed certificate"}));
+
+TEST_F(TlsTest, AServerOfAnOlderVersionIsRefused) {
+    MemoryTlsServer server({.highest_version = TLS1_2_VERSION});
+    TlsOptions options = trusting(server);
+    options.lowest_version = TLS1_3_VERSION;
+    TlsClient client(options);
+    TlsStream stream(client, 1, address());
+    const auto session = server.accept();
+    EXPECT_EQ(shake(client, stream, *session), Result::kFailed);
+    EXPECT_EQ(stream.reason(), "tlsv1 alert protocol version");
+}
+
+TEST_F(TlsTest, ABrokenRecordEndsTheConnection) {
+    MemoryTlsServer server({});
+    TlsClient client(trusting(server));
+    TlsStream stream(client, 1, address());
+    const auto session = server.accept();
+    ASSERT_EQ(shake(client, stream, *session), Result::kDone);
+    exchange(*session, client.out(), 100000);
+    Bytes8 answer = session->say(kAnswer);
+    answer.back() ^= 1U;
+    Result end = Result::kDone;
+    EXPECT_TRUE(read_all(stream, answer, end).empty());
+    EXPECT_EQ(end, Result::kFailed);
+    EXPECT_EQ(stream.reason(), "decryption failed or bad record mac");
+}
+
+TEST_F(TlsTest, AnOrderlyCloseIsNoFailure) {
+    MemoryTlsServer server({});
+    TlsClient client(trusting(server));
+    TlsStream stream(client, 1, address());
+    const auto session = server.accept();
+    ASSERT_EQ(shake(client, stream, *session), Result::kDone);
+    const Bytes8 tickets = exchange(*session, client.out(), 100000);
+    SSL_shutdown(session->ssl());
+    Bytes8 notify = tickets;
+    const Bytes8 last = session->feed({});
+    notify.insert(notify.end(), last.begin(), last.end());
+    Result end = Result::kDone;
+    read_all(stream, notify, end);
+    EXPECT_EQ(end, Result::kClosed);
+}
+
+TEST_F(TlsTest, AuthoritiesMustBeCertificates) {
+    EXPECT_THROW(TlsClient({.authorities = "not PEM", .name = ""}), Error);
+}
+
+TEST(TlsSessions, AreForOneUseAndTwoOfASource) {
+    TlsSessions sessions(10);
+    std::vector<SSL_SESSION*> stored;
+    for (int i = 0; i < 3; ++i) {
+        stored.push_back(SSL_SESSION_new());
+        sessions.store(1, TlsSession(stored.back()));
+    }
+    EXPECT_EQ(sessions.size(), 2U) << "the oldest went";
+    EXPECT_EQ(sessions.take(1).get(), stored[2]);
+    EXPECT_EQ(sessions.take(1).get(), stored[1]);
+    EXPECT_FALSE(sessions.take(1));
+    EXPECT_EQ(sessions.size(), 0U);
+}
+
+TEST(TlsSessions, AreBounded) {
+    TlsSessions sessions(3);
+    for (const std::uint32_t source : {1U, 2U, 1U, 3U, 4U}) {
+        sessions.store(source, TlsSession(SSL_SESSION_new()));
+    }
+    EXPECT_EQ(sessions.size(), 3U);
+    EXPECT_FALSE(sessions.take(2)) << "stored longest ago but one";
+    EXPECT_TRUE(sessions.take(1));
+    EXPECT_FALSE(sessions.take(1)) << "its first was stored longest ago";
+    EXPECT_TRUE(sessions.take(3));
+    EXPECT_TRUE(sessions.take(4));
+    sessions.store(4, TlsSession(SSL_SESSION_new()));
+    EXPECT_TRUE(sessions.take(4));
+}
+
+} // namespace
+} // namespace reprise::querier

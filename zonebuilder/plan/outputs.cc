@@ -1,0 +1,164 @@
+// The texts that servers and data paths read.
+//
+// In BIND a zone costs its memory once: the first view that has it loads it, later ones refer to
+// that view
+// (`in-view`), which must stand before them. Names and paths go into quotes; Name::text() has no
+// character that ends them, and files with such characters were refused when they were read.
+#include "zonebuilder/plan/outputs.hh"
+
+#include "core/base/address.hh"
+#include "zonebuilder/plan/plan.hh"
+#include "zonebuilder/plan/slots.hh"
+#include "zonebuilder/zone/zone.hh"
+#include "zonebuilder/zone/zone_tree.hh"
+
+#include <fmt/format.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+namespace reprise::zonebuilder {
+namespace {
+
+constexpr std::string_view kMade =
+    "made by reprise-zonebuilder plan; changes are lost with the next plan";
+
+/// Servers run in folders of their own, so paths are absolute (or as --zones-path has them).
+std::string path_of(const Zone& zone, const std::string& zones_path) {
+    return zone.file.starts_with('/') ? zone.file : fmt::format("{}/{}", zones_path, zone.file);
+}
+
+/// The view that loads each zone; those after it share it.
+using Owners = std::unordered_map<ZoneIndex, std::string_view>;
+
+void append_zone(std::string& text, const Zone& zone, const std::string& zones_path,
+                 std::string_view view, std::string_view owner) {
+    auto out = std::back_inserter(text);
+    if (view == owner) {
+        fmt::format_to(out, "    zone \"{}\" {{ type primary; file \"{}\"; }};\n", zone.name.text(),
+                       path_of(zone, zones_path));
+    } else {
+        fmt::format_to(out, "    zone \"{}\" {{ in-view \"{}\"; }};\n", zone.name.text(), owner);
+    }
+}
+
+void append_view(std::string& text, const View& view, const std::vector<Zone>& zones,
+                 const std::string& zones_path, Owners& owners) {
+    text += fmt::format("view \"{}\" {{\n    {} {{", view.name,
+                        view.by_client ? "match-clients" : "match-destinations");
+    for (const IpAddress& address : view.matches) {
+        text += ' ' + address.text() + ';';
+    }
+    text += " };\n";
+    for (const ZoneIndex zone : view.zones) {
+        const std::string_view owner = owners.try_emplace(zone, view.name).first->second;
+        append_zone(text, zones[zone], zones_path, view.name, owner);
+    }
+    text += "};\n";
+}
+
+std::string text_or_dash(const std::optional<IpAddress>& address) {
+    return address ? address->text() : "-";
+}
+
+std::string base64(std::string_view data) {
+    constexpr std::string_view kDigits =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    std::string text;
+    for (std::size_t at = 0; at < data.size(); at += 3) {
+        std::uint32_t group = 0;
+        for (std::size_t i = 0; i < 3; ++i) {
+            group =
+                group << 8U | (at + i < data.size() ? static_cast<std::uint8_t>(data[at + i]) : 0U);
+        }
+        const std::size_t digits = at + 3 <= data.size() ? 4 : data.size() - at + 1;
+        for (std::size_t i = 0; i < 4; ++i) {
+            text += i < digits ? kDigits[group >> (18 - 6 * i) & 63U] : '=';
+        }
+    }
+    return text;
+}
+
+std::string key_line(const TrustAnchor& anchor) {
+    const auto byte = [&](std::size_t i) { return static_cast<std::uint8_t>(anchor.rdata[i]); };
+    return fmt::format(". {} IN DNSKEY {} {} {} {}\n", anchor.ttl, byte(0) << 8U | byte(1), byte(2),
+                       byte(3), base64(std::string_view(anchor.rdata).substr(4)));
+}
+
+} // namespace
+
+std::string bind_views(const Plan& plan, const std::vector<Zone>& zones,
+                       const std::string& zones_path, unsigned instance) {
+    std::string text = fmt::format("// {}\n", kMade);
+    Owners owners;
+    for (const View& view : plan.views) {
+        if (view.instance == instance) {
+            append_view(text, view, zones, zones_path, owners);
+        }
+    }
+    return text;
+}
+
+std::string nsd_zones(const Plan& plan, const std::vector<Zone>& zones,
+                      const std::string& zones_path, std::size_t slot) {
+    std::string text = fmt::format("# {}\n", kMade);
+    for (const ZoneIndex zone : plan.slots[slot].zones) {
+        fmt::format_to(std::back_inserter(text), "zone:\n    name: \"{}\"\n    zonefile: \"{}\"\n",
+                       zones[zone].name.text(), path_of(zones[zone], zones_path));
+    }
+    return text;
+}
+
+std::string map_text(const Plan& plan, const PlanSettings& settings) {
+    std::string text = "#reprise-map 1\n";
+    auto out = std::back_inserter(text);
+    for (std::size_t i = 0; i < settings.resolvers.size(); ++i) {
+        fmt::format_to(out, "resolver\t{}\t{}\t{}\n", i + 1, text_or_dash(settings.resolvers[i].v4),
+                       text_or_dash(settings.resolvers[i].v6));
+    }
+    for (const MetaAddress& meta : plan.meta) {
+        fmt::format_to(out, "meta\t{}\t{}\t{}\t{}\t{}\n", meta.slot + 1, meta.resolver + 1,
+                       plan.slots[meta.slot].instance + 1, meta.v4.text(), meta.v6.text());
+    }
+    for (std::size_t i = 0; i < plan.groups.size(); ++i) {
+        for (const IpAddress& address : plan.groups[i].addresses) {
+            fmt::format_to(out, "oqda\t{}\t{}\n", address.text(), plan.slot_of_group[i] + 1);
+        }
+    }
+    return text;
+}
+
+std::string root_hints(const Plan& plan) {
+    if (plan.root_servers.empty()) {
+        return "; there is no root zone\n";
+    }
+    std::string text = fmt::format("; {}\n", kMade);
+    auto out = std::back_inserter(text);
+    for (const RootServer& server : plan.root_servers) {
+        if (server.addresses.empty()) {
+            continue; // a hint without an address leads nowhere
+        }
+        fmt::format_to(out, ". {} IN NS {}\n", server.ttl, server.name.text());
+        for (const IpAddress& address : server.addresses) {
+            fmt::format_to(out, "{} {} IN {} {}\n", server.name.text(), server.ttl,
+                           address.is_v4() ? "A" : "AAAA", address.text());
+        }
+    }
+    return text;
+}
+
+std::string root_key(const Plan& plan) {
+    std::string text;
+    for (const TrustAnchor& anchor : plan.anchors) {
+        text += key_line(anchor);
+    }
+    return text;
+}
+
+} // namespace reprise::zonebuilder

@@ -1,0 +1,61 @@
+#pragma once
+// The whole plan as a value: zones in, everything that is written out of it.
+
+#include "zonebuilder/plan/conflicts.hh"
+#include "zonebuilder/plan/lame.hh"
+#include "zonebuilder/plan/prefix.hh"
+#include "zonebuilder/plan/serving.hh"
+#include "zonebuilder/plan/slots.hh"
+#include "zonebuilder/zone/zone.hh"
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace reprise::zonebuilder {
+
+struct PlanSettings {
+    Engine engine = Engine::kBind;
+    Form form = Form::kColoured;
+    unsigned instances = 1;
+    std::vector<Resolver> resolvers;
+    Prefix meta4;
+    Prefix meta6;
+    std::vector<Reserved> reserved; ///< besides the resolvers' addresses and the meta prefixes
+    std::string zones_path;         ///< where the servers find the zone files
+    bool root_addresses = true;     ///< add the Internet's root servers to the root's group
+};
+
+/// The real addresses of one root server.
+struct RootServer {
+    Name name;
+    std::uint32_t ttl = 0;
+    std::vector<IpAddress> addresses;
+};
+
+struct Plan {
+    std::vector<Group> groups;
+    std::vector<Lame> lame;
+    std::vector<Unroutable> unroutable;
+    std::vector<Unserved> unserved;
+    std::vector<Edge> edges;
+    Colour colours = 0;
+    std::vector<Slot> slots;
+    std::vector<std::uint32_t> slot_of_group;
+    std::vector<MetaAddress> meta;
+    std::vector<View> views;
+    std::vector<RootServer> root_servers;
+    std::vector<TrustAnchor> anchors; ///< of the root
+    bool root_keys_unsigned = false;  ///< it has keys, but not one of them can be an anchor
+    std::vector<ZoneIndex> trusted;   ///< zones whose answers a validating resolver checks
+    std::size_t root_addresses = 0;   ///< of the Internet's root servers that were added
+    std::map<std::string, double> seconds;
+};
+
+/// Plans zones that are sorted by name and file and free of contradictions. Throws Error where
+/// nothing can be served or the settings do not fit.
+Plan make_plan(const std::vector<Zone>& zones, const PlanSettings& settings);
+
+} // namespace reprise::zonebuilder

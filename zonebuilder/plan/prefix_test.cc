@@ -1,0 +1,50 @@
+#include "zonebuilder/plan/prefix.hh"
+#include "zonebuilder/test_support.hh"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace reprise::zonebuilder {
+namespace {
+
+using testing::ip;
+
+Prefix prefix(const std::string& text) { return Prefix::parse(text).value(); }
+
+TEST(Prefix, ReadsAndHolds) {
+    EXPECT_EQ(prefix("198.18.128.0/17").text(), "198.18.128.0/17");
+    EXPECT_EQ(prefix("192.0.2.1").text(), "192.0.2.1/32");
+    EXPECT_TRUE(prefix("198.18.128.0/17").holds(ip("198.18.255.255")));
+    EXPECT_FALSE(prefix("198.18.128.0/17").holds(ip("198.18.127.255")));
+    EXPECT_FALSE(prefix("0.0.0.0/0").holds(ip("::1")));
+    EXPECT_TRUE(prefix("fd00:198:18::/48").holds(ip("fd00:198:18:ffff::1")));
+    for (const char* bad :
+         {"", "192.0.2.0/33", "192.0.2.1/24", "x/8", "::/129", "1.2.3.4/", "1.2.3.4/a"}) {
+        EXPECT_FALSE(Prefix::parse(bad)) << bad;
+    }
+}
+
+TEST(Prefix, NumbersItsAddresses) {
+    EXPECT_EQ(nth_address(prefix("198.18.128.0/17"), 300), ip("198.18.129.44"));
+    EXPECT_EQ(nth_address(prefix("198.18.128.0/30"), 2), ip("198.18.128.2"));
+    EXPECT_FALSE(nth_address(prefix("198.18.128.0/30"), 3)); // may be a broadcast address
+    EXPECT_EQ(nth_address(prefix("fd00::/126"), 3), ip("fd00::3"));
+    EXPECT_FALSE(nth_address(prefix("fd00::/126"), 4));
+    EXPECT_EQ(nth_address(prefix("fd00::/48"), 65'536), ip("fd00::1:0"));
+}
+
+TEST(Routable, KnowsRangesThatNeverLeave) {
+    for (const char* address :
+         {"0.1.2.3", "127.0.0.53", "169.254.1.1", "224.0.0.1", "240.0.0.1", "255.255.255.255",
+          "::", "::1", "::ffff:1.2.3.4", "fe80::1", "ff02::1"}) {
+        EXPECT_TRUE(why_unroutable(ip(address), {})) << address;
+    }
+    for (const char* address : {"10.0.0.1", "192.168.1.1", "1.1.1.1", "2001:db8::1", "fd00::1"}) {
+        EXPECT_FALSE(why_unroutable(ip(address), {})) << address;
+    }
+    EXPECT_EQ(why_unroutable(ip("10.9.8.7"), {{prefix("10.0.0.0/8"), "mine"}}), "mine");
+}
+
+} // namespace
+} // namespace reprise::zonebuilder

@@ -1,0 +1,255 @@
+// Who serves what.
+//
+// The addresses of a zone are those that zones.json states. Without them they are those of the
+// names in its apex NS RRset and in its parent's delegation: resolvers go where the parent sends
+// them, and only there if the zone is of another day than its parent and its own servers are
+// unknown here. Of a zone with several contents the parent cannot say which one it means, so only
+// the apex counts. A host's address is what the zone says that owns the name; glue is only a copy
+// and may be stale, so it counts where nothing else is known.
+//
+// Addresses with the same set of zones cannot be told apart by any answer, so they are planned as
+// one group. That is what makes the graph small: an operator's servers mostly hold the same zones.
+#include "zonebuilder/plan/serving.hh"
+
+#include "core/base/address.hh"
+#include "zonebuilder/plan/address_book.hh"
+#include "zonebuilder/plan/prefix.hh"
+#include "zonebuilder/zone/name.hh"
+#include "zonebuilder/zone/zone.hh"
+#include "zonebuilder/zone/zone_tree.hh"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <map>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace reprise::zonebuilder {
+namespace {
+
+/// Addresses of the Internet's root servers, of today and from before their renumberings.
+constexpr std::string_view kRootAddresses[] = {
+    "198.41.0.4",           "2001:503:ba3e::2:30", "170.247.170.2",  "2801:1b8:10::b",
+    "199.9.14.201",         "2001:500:200::b",     "192.228.79.201", "2001:500:84::b",
+    "128.9.0.107",          "2001:478:65::53",     "192.33.4.12",    "2001:500:2::c",
+    "199.7.91.13",          "2001:500:2d::d",      "128.8.10.90",    "192.203.230.10",
+    "2001:500:a8::e",       "192.5.5.241",         "2001:500:2f::f", "192.112.36.4",
+    "2001:500:12::d0d",     "198.97.190.53",       "2001:500:1::53", "128.63.2.53",
+    "2001:500:1::803f:235", "192.36.148.17",       "2001:7fe::53",   "192.58.128.30",
+    "2001:503:c27::2:30",   "198.41.0.10",         "193.0.14.129",   "2001:7fd::1",
+    "199.7.83.42",          "2001:500:9f::42",     "2001:500:3::42", "198.32.64.12",
+    "202.12.27.33",         "2001:dc3::35"};
+
+using Names = std::vector<Name>;
+
+/// For each zone that some other zone here delegates: to whom.
+using Delegated = std::unordered_map<std::string_view, Names>;
+
+Delegated delegated_zones(const std::vector<Zone>& zones) {
+    Delegated delegated;
+    for (const Zone& zone : zones) {
+        delegated.try_emplace(zone.name.key());
+    }
+    for (const Zone& parent : zones) {
+        for (const Delegation& delegation : parent.delegations) {
+            if (const auto child = delegated.find(delegation.name.key());
+                child != delegated.end()) {
+                child->second.insert(child->second.end(), delegation.servers.begin(),
+                                     delegation.servers.end());
+            }
+        }
+    }
+    return delegated;
+}
+
+/// The zones are sorted, so other contents of a name are neighbours.
+bool only_content(const std::vector<Zone>& zones, std::size_t i) {
+    return (i == 0 || zones[i].name != zones[i - 1].name) &&
+           (i + 1 == zones.size() || zones[i].name != zones[i + 1].name);
+}
+
+/// The addresses of name servers.
+std::vector<IpAddress> derived(const Names& servers, const AddressBook& book) {
+    std::vector<IpAddress> addresses;
+    for (const Name& server : servers) {
+        const std::vector<IpAddress> more = book.real(server);
+        addresses.insert(addresses.end(), more.begin(), more.end());
+    }
+    std::ranges::sort(addresses);
+    const auto twice = std::ranges::unique(addresses);
+    addresses.erase(twice.begin(), twice.end());
+    return addresses;
+}
+
+std::vector<IpAddress> servers_of(const Zone& zone, const AddressBook& book) {
+    return zone.stated ? *zone.stated : derived(zone.servers, book);
+}
+
+std::vector<IpAddress> servers_of(const Zone& zone, const AddressBook& book,
+                                  const Names& delegated_to) {
+    if (zone.stated) {
+        return *zone.stated;
+    }
+    Names servers = zone.servers;
+    servers.insert(servers.end(), delegated_to.begin(), delegated_to.end());
+    return derived(servers, book);
+}
+
+/// The operator fixes these by another file each, so they are told apart.
+std::string why_unserved(const Zone& zone, bool has_addresses) {
+    if (has_addresses) {
+        return "none of its addresses can be routed";
+    }
+    if (zone.stated) {
+        return "its list of addresses is empty";
+    }
+    return fmt::format("no zone has an address of {}{}", zone.servers.front().text(),
+                       zone.servers.size() > 1 ? " or its other name servers" : "");
+}
+
+std::string claim(const Zone& taker, const IpAddress& address) {
+    return fmt::format("{} serves this zone from {} already; an address has one content of a zone",
+                       address.text(), taker.file);
+}
+
+bool taken(const std::vector<Group>& groups, const IpAddress& address) {
+    return std::ranges::any_of(groups, [&](const Group& group) {
+        return std::ranges::binary_search(group.addresses, address);
+    });
+}
+
+/// The group with the fewest zones among those that serve the root; end where none does.
+auto smallest_root_group(std::vector<Group>& groups, ZoneRange roots) {
+    auto best = groups.end();
+    for (auto group = groups.begin(); group != groups.end(); ++group) {
+        if (group->serves_any(roots) &&
+            (best == groups.end() || group->zones.size() < best->zones.size())) {
+            best = group;
+        }
+    }
+    return best;
+}
+
+} // namespace
+
+Serving serve(const std::vector<Zone>& zones, const AddressBook& book,
+              const std::vector<Reserved>& reserved) {
+    Serving serving;
+    std::map<IpAddress, Unroutable> unroutable;
+    const Delegated delegated = delegated_zones(zones);
+    for (ZoneIndex i = 0; i < zones.size(); ++i) {
+        bool reachable = false;
+        const std::vector<IpAddress> servers =
+            only_content(zones, i) ? servers_of(zones[i], book, delegated.at(zones[i].name.key()))
+                                   : servers_of(zones[i], book);
+        for (const IpAddress& address : servers) {
+            if (auto why = why_unroutable(address, reserved)) {
+                const auto entry = unroutable.try_emplace(address, Unroutable{address, *why, {}});
+                entry.first->second.zones.push_back(i);
+            } else {
+                serving.zones_of[address].push_back(i);
+                reachable = true;
+            }
+        }
+        if (!reachable) {
+            serving.unserved.push_back({i, why_unserved(zones[i], !servers.empty())});
+        }
+    }
+    for (auto& [address, entry] : unroutable) {
+        serving.unroutable.push_back(std::move(entry));
+    }
+    return serving;
+}
+
+std::vector<BadZone> contradictions(const std::vector<Zone>& zones, const AddressBook& book) {
+    std::vector<BadZone> bad;
+    std::map<IpAddress, const Zone*> takers;
+    for (std::size_t i = 0; i < zones.size(); ++i) {
+        if (i > 0 && zones[i].name != zones[i - 1].name) {
+            takers.clear();
+        }
+        if (only_content(zones, i)) {
+            continue;
+        }
+        const std::vector<IpAddress> servers = servers_of(zones[i], book);
+        const auto clash = std::ranges::find_if(
+            servers, [&](const IpAddress& address) { return takers.contains(address); });
+        if (clash != servers.end()) {
+            bad.push_back({.name = zones[i].name.text(),
+                           .file = zones[i].file,
+                           .line = 0,
+                           .why = claim(*takers[*clash], *clash)});
+            continue;
+        }
+        for (const IpAddress& address : servers) {
+            takers.emplace(address, &zones[i]);
+        }
+    }
+    return bad;
+}
+
+bool Group::serves(ZoneIndex zone) const { return std::ranges::binary_search(zones, zone); }
+
+bool Group::serves_any(ZoneRange range) const {
+    const auto first = std::ranges::lower_bound(zones, range.first);
+    return first != zones.end() && *first < range.end;
+}
+
+std::vector<Group> make_groups(const Serving& serving) {
+    std::map<std::vector<ZoneIndex>, std::vector<IpAddress>> sets;
+    for (const auto& [address, zones] : serving.zones_of) {
+        sets[zones].push_back(address);
+    }
+    std::vector<Group> groups;
+    groups.reserve(sets.size());
+    for (auto& [zones, addresses] : sets) {
+        groups.push_back({.zones = zones, .addresses = std::move(addresses)});
+    }
+    return groups;
+}
+
+std::size_t add_root_addresses(std::vector<Group>& groups, const ZoneTree& tree,
+                               const std::vector<Reserved>& reserved) {
+    const auto root = smallest_root_group(groups, tree.at(Name{}.key()));
+    if (root == groups.end()) {
+        return 0;
+    }
+    std::size_t added = 0;
+    for (const std::string_view text : kRootAddresses) {
+        const auto address = IpAddress::parse(text);
+        if (address && !taken(groups, *address) && !why_unroutable(*address, reserved)) {
+            root->addresses.push_back(*address);
+            std::ranges::sort(root->addresses);
+            ++added;
+        }
+    }
+    return added;
+}
+
+std::unordered_map<IpAddress, GroupIndex> group_of_address(const std::vector<Group>& groups) {
+    std::unordered_map<IpAddress, GroupIndex> of;
+    for (GroupIndex i = 0; i < groups.size(); ++i) {
+        for (const IpAddress& address : groups[i].addresses) {
+            of.emplace(address, i);
+        }
+    }
+    return of;
+}
+
+std::vector<std::vector<GroupIndex>> groups_of_zones(const std::vector<Group>& groups,
+                                                     std::size_t zones) {
+    std::vector<std::vector<GroupIndex>> of(zones);
+    for (GroupIndex i = 0; i < groups.size(); ++i) {
+        for (const ZoneIndex zone : groups[i].zones) {
+            of[zone].push_back(i);
+        }
+    }
+    return of;
+}
+
+} // namespace reprise::zonebuilder

@@ -1,0 +1,75 @@
+#pragma once
+// Which address serves which zones, and the groups of addresses that serve the same.
+
+#include "core/base/address.hh"
+#include "zonebuilder/plan/address_book.hh"
+#include "zonebuilder/plan/prefix.hh"
+#include "zonebuilder/zone/zone.hh"
+#include "zonebuilder/zone/zone_tree.hh"
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace reprise::zonebuilder {
+
+using GroupIndex = std::uint32_t;
+
+/// An address of a name server to which no packet can be sent.
+struct Unroutable {
+    IpAddress address;
+    std::string why;
+    std::vector<ZoneIndex> zones; ///< that it would serve
+};
+
+/// A zone that no resolver can reach.
+struct Unserved {
+    ZoneIndex zone = 0;
+    std::string why;
+};
+
+struct Serving {
+    std::map<IpAddress, std::vector<ZoneIndex>> zones_of; ///< ascending zones
+    std::vector<Unroutable> unroutable;                   ///< by address
+    std::vector<Unserved> unserved;                       ///< by zone
+};
+
+/// Takes the stated addresses of each zone, else those of its name servers by its apex and its
+/// parent. The zones are sorted by name.
+Serving serve(const std::vector<Zone>& zones, const AddressBook& book,
+              const std::vector<Reserved>& reserved);
+
+/// Later contents of a zone name that claim an address of an earlier one: an address has one
+/// content.
+std::vector<BadZone> contradictions(const std::vector<Zone>& zones, const AddressBook& book);
+
+/// Addresses that serve exactly the same zones: a node of the conflict graph.
+struct Group {
+    std::vector<ZoneIndex> zones;     ///< ascending
+    std::vector<IpAddress> addresses; ///< ascending
+
+    [[nodiscard]] bool serves(ZoneIndex zone) const;
+
+    [[nodiscard]] bool serves_any(ZoneRange range) const;
+};
+
+/// The groups, ordered by their zones.
+std::vector<Group> make_groups(const Serving& serving);
+
+/// Adds today's and former addresses of the Internet's root servers to the (smallest) group that
+/// serves the root: so a resolver with old hints finds it. Addresses that are taken or reserved
+/// stay as they are. Returns how many it added.
+std::size_t add_root_addresses(std::vector<Group>& groups, const ZoneTree& tree,
+                               const std::vector<Reserved>& reserved);
+
+/// The group of every address.
+std::unordered_map<IpAddress, GroupIndex> group_of_address(const std::vector<Group>& groups);
+
+/// The groups that serve each zone, ascending.
+std::vector<std::vector<GroupIndex>> groups_of_zones(const std::vector<Group>& groups,
+                                                     std::size_t zones);
+
+} // namespace reprise::zonebuilder

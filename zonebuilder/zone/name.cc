@@ -1,0 +1,161 @@
+// Names as keys. Wire form has the labels from the leaf up, so that a zone's name is a suffix of
+// what lies in it, with the length octets in the way of a comparison; turned round, "lies in" is
+// "begins with".
+#include "zonebuilder/zone/name.hh"
+
+#include "core/base/ascii.hh"
+
+#include <fmt/format.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <ranges>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace reprise::zonebuilder {
+namespace {
+
+constexpr std::size_t kLongestLabel = 63;
+constexpr std::size_t kLongestName = 255; ///< with the root's length octet
+
+bool plain(char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '*' ||
+           c == '/';
+}
+
+bool digit(char c) { return c >= '0' && c <= '9'; }
+
+/// The character at the beginning of `text`, escaped or not, which is then cut off.
+std::optional<char> take_character(std::string_view& text) {
+    const char first = text.front();
+    text.remove_prefix(1);
+    if (first != '\\') {
+        return first;
+    }
+    if (text.size() >= 3 && digit(text[0]) && digit(text[1]) && digit(text[2])) {
+        const int code = (text[0] - '0') * 100 + (text[1] - '0') * 10 + (text[2] - '0');
+        text.remove_prefix(3);
+        return code > 255 ? std::nullopt : std::optional(static_cast<char>(code));
+    }
+    if (text.empty() || digit(text.front())) {
+        return std::nullopt;
+    }
+    const char escaped = text.front();
+    text.remove_prefix(1);
+    return escaped;
+}
+
+/// The label at the beginning of `text`, which is then cut off together with its dot.
+std::optional<std::string> take_label(std::string_view& text) {
+    std::string label;
+    while (!text.empty() && text.front() != '.') {
+        const auto character = take_character(text);
+        if (!character) {
+            return std::nullopt;
+        }
+        label += Lower{}(*character);
+    }
+    if (!text.empty()) {
+        text.remove_prefix(1);
+    }
+    return label;
+}
+
+void append_text(std::string& text, std::string_view label) {
+    for (const char c : label) {
+        if (plain(c)) {
+            text += c;
+        } else {
+            text += fmt::format("\\{:03}", static_cast<std::uint8_t>(c));
+        }
+    }
+    text += '.';
+}
+
+std::size_t label_length(std::string_view key, std::size_t at) {
+    return static_cast<std::uint8_t>(key[at]);
+}
+
+} // namespace
+
+std::optional<Name> Name::from_labels(std::span<const std::string> labels) {
+    Name name;
+    for (const std::string& label : std::views::reverse(labels)) {
+        if (label.empty() || label.size() > kLongestLabel) {
+            return std::nullopt;
+        }
+        name.key_ += static_cast<char>(label.size());
+        name.key_ += label;
+    }
+    return name.key_.size() < kLongestName ? std::optional(std::move(name)) : std::nullopt;
+}
+
+std::optional<Name> Name::from_wire(std::span<const std::uint8_t> wire) {
+    std::vector<std::string> labels;
+    for (std::size_t at = 0; at < wire.size(); at += 1UL + wire[at]) {
+        const std::size_t length = wire[at];
+        if (length == 0) {
+            return from_labels(labels);
+        }
+        if (length > kLongestLabel || length >= wire.size() - at) {
+            return std::nullopt;
+        }
+        std::string& label = labels.emplace_back();
+        for (const std::uint8_t byte : wire.subspan(at + 1, length)) {
+            label += Lower{}(static_cast<char>(byte));
+        }
+    }
+    return std::nullopt;
+}
+
+std::optional<Name> Name::parse(std::string_view text) {
+    if (text == ".") {
+        return Name{};
+    }
+    std::vector<std::string> labels;
+    while (!text.empty()) {
+        auto label = take_label(text);
+        if (!label) {
+            return std::nullopt;
+        }
+        labels.push_back(std::move(*label));
+    }
+    return labels.empty() ? std::nullopt : from_labels(labels);
+}
+
+std::string Name::text() const {
+    if (is_root()) {
+        return ".";
+    }
+    std::string text;
+    const std::vector<std::string_view> keys = enclosing();
+    for (std::size_t i = keys.size() - 1; i > 0; --i) {
+        append_text(text, keys[i].substr(keys[i - 1].size() + 1));
+    }
+    return text;
+}
+
+std::optional<Name> Name::moved(std::string_view owner_key, const Name& target) const {
+    Name name;
+    name.key_ = target.key_ + key_.substr(owner_key.size());
+    return name.key_.size() < kLongestName ? std::optional(std::move(name)) : std::nullopt;
+}
+
+std::vector<std::string_view> Name::enclosing() const {
+    const std::string_view key = key_;
+    std::vector<std::string_view> keys{key.substr(0, 0)};
+    for (std::size_t at = 0; at < key.size();) {
+        at += 1 + label_length(key, at);
+        keys.push_back(key.substr(0, at));
+    }
+    return keys;
+}
+
+std::string wildcard_key(std::string_view key) { return std::string(key) + "\1*"; }
+
+} // namespace reprise::zonebuilder

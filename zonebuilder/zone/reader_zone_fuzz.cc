@@ -1,0 +1,63 @@
+// The planner's input: zone text, and zones.json.
+#include "core/base/error.hh"
+#include "zonebuilder/zone/name.hh"
+#include "zonebuilder/zone/zone.hh"
+#include "zonebuilder/zone/zone_content.hh"
+#include "zonebuilder/zone/zone_folder.hh"
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+#include <variant>
+
+namespace {
+
+using reprise::zonebuilder::Name;
+
+void require(bool holds) {
+    if (!holds) {
+        std::abort();
+    }
+}
+
+/// A name's text stands for it in the servers' configurations.
+void check(const Name& name) {
+    require(Name::parse(name.text()) == name && name.text().find('"') == std::string::npos);
+}
+
+void read_list(std::string_view text) {
+    try {
+        for (const auto& entry : reprise::zonebuilder::parse_zones_json(text)) {
+            check(entry.name.value_or(Name{}));
+        }
+    } catch (const reprise::Error&) {
+        return; // what is wrong with it; anything else thrown ends the fuzzer
+    }
+}
+
+void read_text(std::string_view text) {
+    const auto read = reprise::zonebuilder::read_zone(text, "example.zone", {});
+    if (const auto* zone = std::get_if<reprise::zonebuilder::Zone>(&read)) {
+        check(zone->name);
+        for (const auto& delegation : zone->delegations) {
+            require(delegation.name.below(zone->name));
+        }
+        for (const auto& host : zone->hosts) {
+            require(host.host.within(zone->name));
+        }
+    }
+}
+
+} // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+    const std::string_view text(reinterpret_cast<const char*>(data), size);
+    if (text.starts_with('{')) {
+        read_list(text);
+    } else {
+        read_text(text);
+    }
+    return 0;
+}

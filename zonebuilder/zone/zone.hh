@@ -1,0 +1,101 @@
+#pragma once
+// What the planner keeps of a zone: who serves it, whom it delegates to, where its data points.
+
+#include "core/base/address.hh"
+#include "zonebuilder/zone/name.hh"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace reprise::zonebuilder {
+
+/// When signatures are valid, in seconds since 1970.
+struct Validity {
+    std::uint32_t from = 0;
+    std::uint32_t until = UINT32_MAX;
+
+    auto operator<=>(const Validity&) const = default;
+};
+
+/// A record as its zone file has it.
+struct ZoneRecord {
+    Name owner;
+    std::uint16_t type = 0;
+    std::uint32_t ttl = 0;
+    std::uint64_t line = 0;
+    std::string rdata; ///< wire form; only of the types that the planner looks into
+    Validity valid{};  ///< of an RRSIG
+};
+
+/// An NS RRset below the apex: the child's name and its servers.
+struct Delegation {
+    Name name;
+    std::vector<Name> servers;
+    bool secure = false; ///< it has a DS record
+};
+
+struct HostAddress {
+    Name host;
+    IpAddress address;
+    bool glue = false; ///< at or below a delegation, so not this zone's own data
+};
+
+/// Where an answer continues: a CNAME's target, or with `subtree` a DNAME's, which stands for all
+/// names below it.
+struct Alias {
+    Name owner;
+    Name target;
+    bool subtree = false;
+};
+
+/// A DNSKEY that a resolver takes as trust anchor.
+struct TrustAnchor {
+    std::uint32_t ttl = 0;
+    std::string rdata; ///< wire form
+};
+
+struct Zone {
+    Name name;
+    std::string file;                             ///< as given, below the zones' folder
+    std::optional<std::vector<IpAddress>> stated; ///< addresses of zones.json
+    std::uint32_t ns_ttl = 0;
+    std::vector<Name> servers; ///< of the apex
+    std::vector<Delegation> delegations;
+    std::vector<HostAddress> hosts;
+    std::vector<Alias> aliases;
+    std::vector<TrustAnchor> anchors; ///< only where the zone is really signed
+    bool keys_unsigned = false;       ///< it has keys for anchors, but no signatures
+    /// When every signed RRset has a signature that is valid; none without signatures.
+    std::optional<Validity> signatures;
+    std::uint64_t records = 0;
+    std::uint64_t out_of_zone = 0; ///< records that no server takes, because they lie outside
+    std::uint64_t below_dname = 0; ///< records that NSD does not take, because a DNAME is above
+};
+
+/// A zone that does not load.
+struct BadZone {
+    std::string name; ///< empty where nobody knows it
+    std::string file;
+    std::uint64_t line = 0; ///< 0 where it is about the whole file
+    std::string why;
+};
+
+namespace type {
+constexpr std::uint16_t kA = 1;
+constexpr std::uint16_t kNs = 2;
+constexpr std::uint16_t kCname = 5;
+constexpr std::uint16_t kSoa = 6;
+constexpr std::uint16_t kAaaa = 28;
+constexpr std::uint16_t kDname = 39;
+constexpr std::uint16_t kOpt = 41;
+constexpr std::uint16_t kDs = 43;
+constexpr std::uint16_t kRrsig = 46;
+constexpr std::uint16_t kNsec = 47;
+constexpr std::uint16_t kDnskey = 48;
+constexpr std::uint16_t kNsec3 = 50;
+constexpr std::uint16_t kKey = 25;
+} // namespace type
+
+} // namespace reprise::zonebuilder

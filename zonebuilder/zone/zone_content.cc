@@ -1,0 +1,442 @@
+// Records -> a zone, with the checks of a server that loads it.
+//
+// The planner reads zones with another parser than the servers. A zone that is planned but not
+// loaded would give SERVFAIL for all its names in the middle of a run: so what BIND and NSD refuse
+// is refused here, by name and line. What they only warn of (records outside the zone in BIND) is
+// counted.
+#include "zonebuilder/zone/zone_content.hh"
+
+#include "core/base/address.hh"
+#include "zonebuilder/zone/name.hh"
+#include "zonebuilder/zone/zone.hh"
+#include "zonebuilder/zone/zone_scan.hh"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace reprise::zonebuilder {
+namespace {
+
+using Records = std::vector<ZoneRecord>;
+
+std::span<const std::uint8_t> bytes(std::string_view text) {
+    return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
+}
+
+/// Names in rdata of NS, CNAME and DNAME fill it; the scanner has checked them.
+Name target_of(const ZoneRecord& record) {
+    return Name::from_wire(bytes(record.rdata)).value_or(Name{});
+}
+
+std::optional<IpAddress> address_of(const ZoneRecord& record) {
+    const auto raw = bytes(record.rdata);
+    if (record.type == type::kA && raw.size() == 4) {
+        return IpAddress::v4(raw.data());
+    }
+    if (record.type == type::kAaaa && raw.size() == 16) {
+        return IpAddress::v6(raw.data());
+    }
+    return std::nullopt;
+}
+
+/// Exactly one SOA, where it is expected.
+std::optional<ContentFailure> apex_failure(const Records& records,
+                                           const std::optional<Name>& expected) {
+    const ZoneRecord* soa = nullptr;
+    for (const ZoneRecord& record : records) {
+        if (record.type != type::kSoa) {
+            continue;
+        }
+        if (soa != nullptr) {
+            return ContentFailure{record.line, "a second SOA record"};
+        }
+        soa = &record;
+    }
+    if (soa == nullptr) {
+        return ContentFailure{0, records.empty() ? "no records" : "no SOA record"};
+    }
+    if (expected && soa->owner != *expected) {
+        return ContentFailure{soa->line, fmt::format("its SOA record is at {}, not at {}",
+                                                     soa->owner.text(), expected->text())};
+    }
+    return std::nullopt;
+}
+
+Name apex_of(const Records& records) {
+    return std::ranges::find(records, type::kSoa, &ZoneRecord::type)->owner;
+}
+
+/// RFC 4035 section 2.5: what may stand beside a CNAME.
+bool may_join_alias(std::uint16_t type) {
+    return type == type::kRrsig || type == type::kNsec || type == type::kKey;
+}
+
+/// The target of the CNAME at every name that has one.
+using Aliases = std::unordered_map<Name, const ZoneRecord*>;
+
+Aliases aliases_of(const Records& records) {
+    Aliases aliases;
+    for (const ZoneRecord& record : records) {
+        if (record.type == type::kCname) {
+            aliases.emplace(record.owner, &record);
+        }
+    }
+    return aliases;
+}
+
+/// Doubles are no second CNAME: every server drops them.
+bool same_alias(const ZoneRecord& a, const ZoneRecord& b) {
+    return a.type == b.type && target_of(a) == target_of(b);
+}
+
+/// Most zones without a CNAME are done at once; the others cost one look-up a record.
+std::optional<ContentFailure> alias_failure(const Records& records) {
+    const Aliases aliases = aliases_of(records);
+    if (aliases.empty()) {
+        return std::nullopt;
+    }
+    for (const ZoneRecord& record : records) {
+        const auto alias = aliases.find(record.owner);
+        if (alias != aliases.end() && !may_join_alias(record.type) &&
+            !same_alias(record, *alias->second)) {
+            return ContentFailure{
+                record.line, fmt::format("{} has a CNAME and other data", record.owner.text())};
+        }
+    }
+    return std::nullopt;
+}
+
+bool is_wildcard(const Name& name) {
+    const auto keys = name.enclosing();
+    return keys.size() > 1 && keys.back().substr(keys[keys.size() - 2].size()) == "\1*";
+}
+
+/// Types of queries and of messages, which no zone holds.
+bool is_meta(std::uint16_t type) {
+    return type == 0 || type == type::kOpt || (type >= 128 && type <= 255);
+}
+
+/// Why BIND, NSD or both refuse the whole zone because of this record; empty where they do not.
+std::string_view why_refused(const ZoneRecord& record, const Name& apex) {
+    if (is_meta(record.type)) {
+        return "a type that is not zone data";
+    }
+    if (record.type == type::kNs && is_wildcard(record.owner)) {
+        return "an NS record at a wildcard";
+    }
+    if (record.type == type::kDs && record.owner == apex) {
+        return "a DS record at the zone's own name; it belongs into the parent";
+    }
+    const bool address = record.type == type::kA || record.type == type::kAaaa;
+    return address && !address_of(record) ? "an address of the wrong length" : "";
+}
+
+/// Single records that servers refuse; DNAMEs that differ at one name.
+std::optional<ContentFailure> record_failure(const Records& records, const Name& apex) {
+    std::unordered_map<std::string_view, const ZoneRecord*> dnames;
+    for (const ZoneRecord& record : records) {
+        if (!record.owner.within(apex)) {
+            continue;
+        }
+        if (const auto why = why_refused(record, apex); !why.empty()) {
+            return ContentFailure{record.line, std::string(why)};
+        }
+        if (record.type == type::kDname &&
+            !same_alias(record, *dnames.emplace(record.owner.key(), &record).first->second)) {
+            return ContentFailure{record.line,
+                                  fmt::format("a second DNAME at {}", record.owner.text())};
+        }
+    }
+    return std::nullopt;
+}
+
+/// Hashed names lie below the apex, where a DNAME may be; their signatures come with them.
+bool is_hashed_denial(const ZoneRecord& record) {
+    return record.type == type::kNsec3 || record.type == type::kRrsig;
+}
+
+/// Records where a DNAME allows none (RFC 6672 section 2.4).
+std::uint64_t records_below(const Records& records, const Name& apex) {
+    std::unordered_set<std::string_view> dnames;
+    for (const ZoneRecord& record : records) {
+        if (record.type == type::kDname && record.owner.within(apex)) {
+            dnames.insert(record.owner.key());
+        }
+    }
+    if (dnames.empty()) {
+        return 0;
+    }
+    return static_cast<std::uint64_t>(std::ranges::count_if(records, [&](const ZoneRecord& record) {
+        if (is_hashed_denial(record)) {
+            return false;
+        }
+        auto above = record.owner.enclosing();
+        above.pop_back();
+        return std::ranges::any_of(above, [&](auto key) { return dnames.contains(key); });
+    }));
+}
+
+/// An RRSIG up to its key tag.
+constexpr std::size_t kSignatureHead = 18;
+
+/// RFC 4034 appendix B.
+std::uint16_t key_tag(std::string_view key) {
+    std::uint32_t sum = 0;
+    for (std::size_t i = 0; i < key.size(); ++i) {
+        const std::uint32_t byte = static_cast<std::uint8_t>(key[i]);
+        sum += i % 2 == 0 ? byte << 8U : byte;
+    }
+    return static_cast<std::uint16_t>(sum + (sum >> 16U));
+}
+
+/// The type that a signature is over; 0 where too little was kept of it.
+std::uint16_t covered(std::string_view signature) {
+    const auto raw = bytes(signature);
+    return raw.size() < 2 ? 0 : static_cast<std::uint16_t>(raw[0] << 8U | raw[1]);
+}
+
+/// The beginning of an RRSIG's rdata (RFC 4034 section 3.1) against a key: algorithm and key tag.
+bool made_by(std::string_view signature, const TrustAnchor& anchor) {
+    const auto byte = [&](std::size_t i) { return static_cast<std::uint8_t>(signature[i]); };
+    return signature[2] == anchor.rdata[3] && (byte(16) << 8U | byte(17)) == key_tag(anchor.rdata);
+}
+
+/// One signature, and what it is over.
+struct Signature {
+    const Name* owner;
+    std::uint16_t type;
+    Validity valid;
+};
+
+bool over_same(const Signature& a, const Signature& b) {
+    return a.type == b.type && *a.owner == *b.owner;
+}
+
+std::vector<Signature> signatures_of(const Records& records, const Name& apex) {
+    std::vector<Signature> signatures;
+    for (const ZoneRecord& record : records) {
+        if (record.type == type::kRrsig && record.owner.within(apex)) {
+            signatures.push_back({&record.owner, covered(record.rdata), record.valid});
+        }
+    }
+    std::ranges::sort(signatures, [](const Signature& a, const Signature& b) {
+        return std::tie(*a.owner, a.type) < std::tie(*b.owner, b.type);
+    });
+    return signatures;
+}
+
+/// Several signatures over the same records stand in for each other.
+std::optional<Validity> validity_of(const Records& records, const Name& apex) {
+    const std::vector<Signature> signatures = signatures_of(records, apex);
+    if (signatures.empty()) {
+        return std::nullopt;
+    }
+    Validity all;
+    for (auto first = signatures.begin(); first != signatures.end();) {
+        Validity one = first->valid;
+        auto next = first + 1;
+        for (; next != signatures.end() && over_same(*first, *next); ++next) {
+            one = {.from = std::min(one.from, next->valid.from),
+                   .until = std::max(one.until, next->valid.until)};
+        }
+        all = {.from = std::max(all.from, one.from), .until = std::min(all.until, one.until)};
+        first = next;
+    }
+    return all;
+}
+
+/// Fills a zone record by record; delegations are known only at the end, so glue is marked there.
+class Filler {
+public:
+    explicit Filler(Name apex) { zone_.name = std::move(apex); }
+
+    void add(const ZoneRecord& record) {
+        if (!record.owner.within(zone_.name)) {
+            ++zone_.out_of_zone;
+            return;
+        }
+        ++zone_.records;
+        if (const auto address = address_of(record)) {
+            zone_.hosts.push_back({record.owner, *address});
+        } else if (record.type == type::kNs) {
+            add_server(record);
+        } else if (record.type == type::kCname || record.type == type::kDname) {
+            add_alias(record);
+        } else if (record.type == type::kDnskey && record.owner == zone_.name) {
+            add_key(record);
+        } else if (record.type == type::kRrsig) {
+            add_signature(record);
+        }
+        if (record.type == type::kDs) {
+            signed_children_.insert(record.owner);
+        }
+    }
+
+    Zone finish() {
+        mark_glue();
+        check_anchors();
+        for (auto& [name, servers] : cuts_) {
+            // Below another cut nobody is ever sent there.
+            if (zone_.delegations.empty() || !name.within(zone_.delegations.back().name)) {
+                zone_.delegations.push_back(
+                    {name, std::move(servers), signed_children_.contains(name)});
+            }
+        }
+        return std::move(zone_);
+    }
+
+private:
+    void add_server(const ZoneRecord& record) {
+        if (record.owner == zone_.name) {
+            zone_.ns_ttl = record.ttl;
+            zone_.servers.push_back(target_of(record));
+        } else {
+            cuts_[record.owner].push_back(target_of(record));
+        }
+    }
+
+    void add_alias(const ZoneRecord& record) {
+        zone_.aliases.push_back({record.owner, target_of(record), record.type == type::kDname});
+    }
+
+    /// Flags 257: a zone key, a secure entry point, not revoked (RFC 5011).
+    void add_key(const ZoneRecord& record) {
+        constexpr std::uint8_t kZone = 1;
+        constexpr std::uint8_t kEntryPoint = 1;
+        if (record.rdata.size() > 4 && record.rdata[0] == kZone && record.rdata[1] == kEntryPoint) {
+            zone_.anchors.push_back({record.ttl, record.rdata});
+        }
+    }
+
+    void add_signature(const ZoneRecord& record) {
+        const bool apex = record.owner == zone_.name;
+        const std::uint16_t over = covered(record.rdata);
+        if (apex && over == type::kDnskey && record.rdata.size() >= kSignatureHead) {
+            signatures_.push_back(record.rdata);
+        }
+        servers_signed_ = servers_signed_ || (apex && over == type::kNs);
+        signs_delegations_ = signs_delegations_ || over == type::kDs;
+    }
+
+    /// One of the keys signs all of them.
+    [[nodiscard]] bool keys_signed() const {
+        return std::ranges::any_of(zone_.anchors, [&](const TrustAnchor& anchor) {
+            return std::ranges::any_of(
+                signatures_, [&](const std::string& one) { return made_by(one, anchor); });
+        });
+    }
+
+    /// A resolver with an anchor for a zone whose signatures are gone, all or but those over the
+    /// keys, fails every query; without the anchor it only validates nothing. The zone's servers
+    /// and its DS records stand for all data.
+    void check_anchors() {
+        const bool in_use =
+            keys_signed() && servers_signed_ && (signs_delegations_ || signed_children_.empty());
+        if (!in_use) {
+            zone_.keys_unsigned = !zone_.anchors.empty();
+            zone_.anchors.clear();
+        }
+    }
+
+    /// Also data below a cut that is no name server's: no server gives it as its own.
+    void mark_glue() {
+        if (cuts_.empty()) {
+            return;
+        }
+        std::unordered_set<std::string_view> cuts;
+        for (const auto& [name, servers] : cuts_) {
+            cuts.insert(name.key());
+        }
+        for (HostAddress& host : zone_.hosts) {
+            host.glue = std::ranges::any_of(
+                host.host.enclosing(), [&](std::string_view key) { return cuts.contains(key); });
+        }
+    }
+
+    Zone zone_;
+    std::map<Name, std::vector<Name>> cuts_;
+    std::vector<std::string> signatures_;      ///< over the keys; only the beginning
+    std::unordered_set<Name> signed_children_; ///< with DS records
+    bool servers_signed_ = false;
+    bool signs_delegations_ = false;
+};
+
+BadZone bad(const std::optional<Name>& name, const std::string& file, std::uint64_t line,
+            std::string why) {
+    return {.name = name ? name->text() : "", .file = file, .line = line, .why = std::move(why)};
+}
+
+} // namespace
+
+std::variant<Zone, ContentFailure> make_zone(const Records& records,
+                                             const std::optional<Name>& expected) {
+    if (auto failure = apex_failure(records, expected)) {
+        return *failure;
+    }
+    if (auto failure = alias_failure(records)) {
+        return *failure;
+    }
+    const Name apex = apex_of(records);
+    if (auto failure = record_failure(records, apex)) {
+        return *failure;
+    }
+    Filler filler(apex);
+    for (const ZoneRecord& record : records) {
+        filler.add(record);
+    }
+    Zone zone = filler.finish();
+    zone.below_dname = records_below(records, apex);
+    zone.signatures = validity_of(records, apex);
+    if (zone.servers.empty()) {
+        return ContentFailure{0, fmt::format("no NS record at {}", zone.name.text())};
+    }
+    return zone;
+}
+
+Name name_of_file(std::string_view file) {
+    constexpr std::array<std::string_view, 3> kRoots{"root", "@", ""};
+    std::string_view stem = file.substr(file.rfind('/') + 1);
+    if (stem.ends_with(".zone")) {
+        stem.remove_suffix(5);
+    }
+    return std::ranges::find(kRoots, stem) != kRoots.end() ? Name{}
+                                                           : Name::parse(stem).value_or(Name{});
+}
+
+std::variant<Zone, BadZone> read_zone(std::string_view text, const std::string& file,
+                                      const std::optional<Name>& expected) {
+    const Name guess = expected.value_or(name_of_file(file));
+    auto scanned = scan_zone(text, guess);
+    if (const auto* failure = std::get_if<ScanFailure>(&scanned)) {
+        return bad(expected, file, failure->line, failure->why);
+    }
+    const auto& records = std::get<Records>(scanned);
+    auto made = make_zone(records, expected);
+    if (const auto* failure = std::get_if<ContentFailure>(&made)) {
+        return bad(expected, file, failure->line, failure->why);
+    }
+    Zone zone = std::get<Zone>(std::move(made));
+    // A server completes relative names by the zone's name, which only now is known.
+    if (zone.name != guess) {
+        return read_zone(text, file, zone.name);
+    }
+    zone.file = file;
+    return zone;
+}
+
+} // namespace reprise::zonebuilder

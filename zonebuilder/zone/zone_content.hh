@@ -1,0 +1,35 @@
+#pragma once
+// Records -> what the planner keeps of a zone.
+
+#include "zonebuilder/zone/name.hh"
+#include "zonebuilder/zone/zone.hh"
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+namespace reprise::zonebuilder {
+
+struct ContentFailure {
+    std::uint64_t line = 0;
+    std::string why;
+};
+
+/// Makes a zone of its records, or says why no server would load it: without a SOA or with several,
+/// without NS at the apex, with other data beside a CNAME. With `expected` the SOA must be that
+/// name's. Records outside the zone are counted and left out.
+std::variant<Zone, ContentFailure> make_zone(const std::vector<ZoneRecord>& records,
+                                             const std::optional<Name>& expected);
+
+/// Reads a zone file's text. Without `expected` the zone's name is that of its SOA, and `guess`
+/// (from the file's name) completes relative names.
+std::variant<Zone, BadZone> read_zone(std::string_view text, const std::string& file,
+                                      const std::optional<Name>& expected);
+
+/// The zone's name as a file's name tells it: "example.com.zone" -> example.com., "root.zone" ->
+/// the root.
+Name name_of_file(std::string_view file);
+
+} // namespace reprise::zonebuilder
