@@ -1,6 +1,7 @@
 #include "controller/generator.hh"
 
 #include "core/base/address.hh"
+#include "core/base/numbers.hh"
 #include "core/trace/reader.hh"
 #include "core/wire/query.hh"
 
@@ -9,14 +10,12 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <charconv>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -48,10 +47,7 @@ std::optional<std::uint16_t> parse_type(std::string text) {
         return static_cast<std::uint16_t>(known->second);
     }
     const std::string digits = text.starts_with("TYPE") ? text.substr(4) : text;
-    std::uint16_t type = 0;
-    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), type);
-    const bool good = error == std::errc{} && end == digits.data() + digits.size();
-    return good ? std::optional(type) : std::nullopt;
+    return parse_number<std::uint16_t>(digits);
 }
 
 /// Appends a name without escapes ("." is the root); false where a label or the whole is too long.

@@ -4,16 +4,16 @@
 #include "core/base/address.hh"
 #include "core/base/command_line.hh"
 #include "core/base/error.hh"
+#include "core/base/numbers.hh"
 #include "core/wire/query.hh"
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <system_error>
+#include <string_view>
 #include <vector>
 
 namespace reprise::controller {
@@ -252,10 +252,9 @@ std::vector<Endpoint> parse_hedge_peers(const std::vector<std::string>& texts, s
 double parse_share(const std::string& text) {
     const bool percent = text.ends_with('%');
     const size_t digits = text.size() - (percent ? 1 : 0);
-    double value = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + digits, value);
+    const double value = parse_number<double>(std::string_view(text).substr(0, digits)).value_or(0);
     const double share = percent ? value / 100 : value;
-    if (error != std::errc{} || end != text.data() + digits || !(share > 0 && share <= 1)) {
+    if (!(share > 0 && share <= 1)) {
         throw UsageError(fmt::format(
             "--sample-sources {}: not a share; give e.g. 10% or 0.1, above 0 and at most 100%",
             text));

@@ -2,18 +2,17 @@
 
 #include "core/base/clock.hh"
 #include "core/base/error.hh"
+#include "core/base/numbers.hh"
 #include "querier/network/source_prefix.hh"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstddef>
 #include <optional>
 #include <sched.h>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <vector>
 
 namespace reprise::querier {
@@ -24,18 +23,13 @@ constexpr int kMostEarly = 1000;
 /// A querier that spins longer takes the processor from the server under test.
 constexpr int kMostSpin = 30;
 
-bool number(std::string_view text, unsigned& value) {
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    return error == std::errc{} && end == text.data() + text.size();
-}
-
 /// "2" or "2-5" into `out`; false where it is neither.
 bool add_range(std::string_view text, std::vector<unsigned>& out) {
     const size_t dash = text.find('-');
     unsigned first = 0;
     unsigned last = 0;
-    if (!number(text.substr(0, dash), first) ||
-        !number(dash == std::string_view::npos ? text : text.substr(dash + 1), last) ||
+    if (!parse_number(text.substr(0, dash), first) ||
+        !parse_number(dash == std::string_view::npos ? text : text.substr(dash + 1), last) ||
         last < first || last >= CPU_SETSIZE) {
         return false;
     }
@@ -85,10 +79,8 @@ std::optional<Nanoseconds> parse_early(const std::string& text) {
     if (text == "auto") {
         return std::nullopt;
     }
-    int microseconds = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), microseconds);
-    if (error != std::errc{} || end != text.data() + text.size() || microseconds < 0 ||
-        microseconds > kMostEarly) {
+    const int microseconds = parse_number<int>(text).value_or(-1);
+    if (microseconds < 0 || microseconds > kMostEarly) {
         throw UsageError(
             fmt::format("--early-us {}: not a number; give auto or 0 to {}", text, kMostEarly));
     }

@@ -1,6 +1,7 @@
 #include "cli/native/process_tree.hh"
 
 #include "cli/native/host_counters.hh"
+#include "core/base/numbers.hh"
 
 #include <fmt/format.h>
 
@@ -12,7 +13,6 @@
 #include <string>
 #include <string_view>
 #include <sys/stat.h>
-#include <system_error>
 #include <unistd.h>
 #include <vector>
 
@@ -41,13 +41,6 @@ std::vector<std::int64_t> numbers(std::string_view text) {
         }
     }
     return found;
-}
-
-std::optional<Pid> as_pid(std::string_view name) {
-    Pid pid = 0;
-    const auto parsed = std::from_chars(name.data(), name.data() + name.size(), pid);
-    const bool whole = parsed.ec == std::errc{} && parsed.ptr == name.data() + name.size();
-    return whole ? std::optional(pid) : std::nullopt;
 }
 
 /// The folder's size is the number of descriptors since Linux 6.2; before it is 0 and they are
@@ -90,7 +83,7 @@ ProcessTable read_processes() {
     std::error_code error;
     for (fs::directory_iterator one("/proc", error); !error && one != fs::directory_iterator();
          one.increment(error)) {
-        const std::optional<Pid> pid = as_pid(one->path().filename().string());
+        const std::optional<Pid> pid = parse_number<Pid>(one->path().filename().string());
         if (!pid) {
             continue;
         }

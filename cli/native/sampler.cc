@@ -5,15 +5,15 @@
 #include "cli/native/tcp_states.hh"
 #include "core/base/clock.hh"
 #include "core/base/error.hh"
+#include "core/base/numbers.hh"
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <cstddef>
 #include <cstdint>
 #include <ctime>
 #include <string>
-#include <system_error>
+#include <string_view>
 #include <unistd.h>
 #include <utility>
 #include <vector>
@@ -31,10 +31,8 @@ constexpr double kPssShare = 0.002;
 Watched parse_watched(const std::string& text) {
     const size_t equals = text.find('=');
     Pid pid = 0;
-    const char* const end = text.data() + text.size();
     const bool good = equals != std::string::npos && equals > 0 &&
-                      std::from_chars(text.data() + equals + 1, end, pid) ==
-                          std::from_chars_result{.ptr = end, .ec = std::errc{}};
+                      parse_number(std::string_view(text).substr(equals + 1), pid);
     if (!good || pid <= 0) {
         throw UsageError(fmt::format("--process {}: not NAME=PID; give e.g. server=42", text));
     }

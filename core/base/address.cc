@@ -1,17 +1,17 @@
 #include "core/base/address.hh"
 
+#include "core/base/numbers.hh"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <arpa/inet.h>
 #include <array>
-#include <charconv>
 #include <cstdint>
 #include <cstring>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <system_error>
 
 namespace reprise {
 
@@ -135,15 +135,10 @@ std::optional<Endpoint> Endpoint::parse(std::string_view text) {
     } else if (host.find(':') != std::string_view::npos) {
         return std::nullopt; // an IPv6 address needs brackets before its port
     }
-    Endpoint endpoint;
-    const auto [end, error] =
-        std::from_chars(digits.data(), digits.data() + digits.size(), endpoint.port);
+    const auto port = parse_number<std::uint16_t>(digits);
     const auto address = IpAddress::parse(host);
-    if (!address || error != std::errc{} || end != digits.data() + digits.size()) {
-        return std::nullopt;
-    }
-    endpoint.address = *address;
-    return endpoint;
+    return address && port ? std::optional(Endpoint{.address = *address, .port = *port})
+                           : std::nullopt;
 }
 
 } // namespace reprise

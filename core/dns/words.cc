@@ -1,6 +1,7 @@
 #include "core/dns/words.hh"
 
 #include "core/base/ascii.hh"
+#include "core/base/numbers.hh"
 #include "core/dns/nearest.hh"
 
 #include <algorithm>
@@ -12,7 +13,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <system_error>
 
 namespace reprise::trace {
 namespace {
@@ -128,10 +128,8 @@ std::optional<std::uint16_t> WordTable::plain(std::string_view text) const {
         return std::nullopt;
     }
     text.remove_prefix(prefix_.size());
-    std::uint16_t value = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    const bool whole = error == std::errc{} && end == text.data() + text.size();
-    return whole && value <= largest_ ? std::optional(value) : std::nullopt;
+    const auto value = parse_number<std::uint16_t>(text);
+    return value && *value <= largest_ ? value : std::nullopt;
 }
 
 std::string_view WordTable::nearest(std::string_view text) const {

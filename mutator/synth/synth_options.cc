@@ -2,20 +2,19 @@
 
 #include "core/base/address.hh"
 #include "core/base/error.hh"
+#include "core/base/numbers.hh"
 #include "core/dns/names.hh"
 #include "core/wire/query.hh"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <vector>
 
 namespace reprise::mutator {
@@ -24,13 +23,6 @@ namespace {
 constexpr double kMostSeconds = 4'294'967'295.0; // pcap's 32-bit seconds
 constexpr std::uint64_t kMostClients = 10'000'000;
 constexpr std::uint64_t kMostQueries = 1'000'000'000'000;
-
-template <typename T> std::optional<T> parse_number(std::string_view text) {
-    T value{};
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    const bool whole = error == std::errc{} && end == text.data() + text.size();
-    return whole ? std::optional(value) : std::nullopt;
-}
 
 /// `value` must lie in [low, high]; NaN does not.
 void want_between(std::string_view option, double value, double low, double high) {

@@ -2,6 +2,7 @@
 
 #include "core/base/command_line.hh"
 #include "core/base/error.hh"
+#include "core/base/numbers.hh"
 #include "proxy/delay/delay.hh"
 #include "proxy/delay/delay_model.hh"
 #include "proxy/delay/rtt_cells.hh"
@@ -11,7 +12,6 @@
 #include <fmt/format.h>
 
 #include <cerrno>
-#include <charconv>
 #include <cstdint>
 #include <fstream>
 #include <memory>
@@ -43,10 +43,7 @@ void check(const DelayOptions& options) {
 
 /// The message for a seed that is no whole number of 64 bits, which the parser would bend to one.
 std::string refuse_seed(const std::string& text) {
-    std::uint64_t value = 0;
-    const char* const end = text.data() + text.size();
-    const auto [stopped, error] = std::from_chars(text.data(), end, value);
-    return error == std::errc{} && stopped == end
+    return parse_number<std::uint64_t>(text)
                ? std::string()
                : fmt::format("--seed {} is out of range; give 0 to 2^64 - 1", text);
 }

@@ -1,32 +1,29 @@
 #include "proxy/delay/rtt_cells.hh"
 
 #include "core/base/clock.hh"
+#include "core/base/numbers.hh"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <cstddef>
 #include <optional>
 #include <string_view>
-#include <system_error>
 #include <vector>
 
 namespace reprise::proxy {
 
-std::optional<double> parse_number(std::string_view text, double most) {
-    double value = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    const bool whole = error == std::errc{} && end == text.data() + text.size();
-    return whole && value >= 0 && value <= most ? std::optional(value) : std::nullopt;
+std::optional<double> parse_up_to(std::string_view text, double most) {
+    const auto value = parse_number<double>(text);
+    return value && *value >= 0 && *value <= most ? value : std::nullopt;
 }
 
 std::optional<Nanoseconds> parse_ms(std::string_view text) {
-    const auto value = parse_number(text, kMostRttMs);
+    const auto value = parse_up_to(text, kMostRttMs);
     return value ? std::optional(to_nanoseconds(*value)) : std::nullopt;
 }
 
 std::optional<double> parse_percent(std::string_view text) {
-    const auto value = parse_number(text, 100);
+    const auto value = parse_up_to(text, 100);
     return value ? std::optional(*value / 100) : std::nullopt;
 }
 

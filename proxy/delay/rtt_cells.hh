@@ -13,7 +13,7 @@ namespace reprise::proxy {
 inline constexpr double kMostRttMs = 100'000;
 
 /// A decimal number from 0 to `most` and nothing else.
-std::optional<double> parse_number(std::string_view text, double most);
+std::optional<double> parse_up_to(std::string_view text, double most);
 
 /// A number of ms from 0 to kMostRttMs as nanoseconds, a percentage from 0 to 100 as a share.
 std::optional<Nanoseconds> parse_ms(std::string_view text);

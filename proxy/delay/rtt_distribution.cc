@@ -30,8 +30,8 @@ std::optional<std::pair<double, double>> parse_pair(std::string_view text, doubl
     if (comma == std::string_view::npos) {
         return std::nullopt;
     }
-    const auto first = parse_number(text.substr(0, comma), kMostRttMs);
-    const auto second = parse_number(text.substr(comma + 1), most_second);
+    const auto first = parse_up_to(text.substr(0, comma), kMostRttMs);
+    const auto second = parse_up_to(text.substr(comma + 1), most_second);
     return first && second ? std::optional(std::pair(*first, *second)) : std::nullopt;
 }
 
@@ -119,7 +119,7 @@ RttDistribution::Observed RttDistribution::read(const std::string& path) {
             continue;
         }
         const auto value =
-            cells.size() == 1 ? parse_number(cells.front(), kMostRttMs) : std::nullopt;
+            cells.size() == 1 ? parse_up_to(cells.front(), kMostRttMs) : std::nullopt;
         if (!value) {
             throw UsageError(fmt::format("{}:{}: '{}' is not a time; give one of 0 to {} ms a line",
                                          path, number, line, kMostRttMs));

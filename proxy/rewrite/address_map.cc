@@ -2,19 +2,18 @@
 
 #include "core/base/address.hh"
 #include "core/base/error.hh"
+#include "core/base/numbers.hh"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstddef>
 #include <fstream>
 #include <ios>
 #include <iterator>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <unordered_set>
 #include <utility>
 #include <vector>
@@ -130,10 +129,8 @@ private:
     }
 
     [[nodiscard]] unsigned number(std::string_view cell) const {
-        unsigned value = 0;
-        const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
-        if (error != std::errc{} || end != cell.data() + cell.size() || value == 0 ||
-            value > kMaximumNumber) {
+        const unsigned value = parse_number<unsigned>(cell).value_or(0);
+        if (value == 0 || value > kMaximumNumber) {
             refuse(fmt::format("\"{}\" is not a number from 1 on", cell.substr(0, 40)));
         }
         return value;

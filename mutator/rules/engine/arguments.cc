@@ -1,28 +1,20 @@
 #include "mutator/rules/engine/arguments.hh"
 
+#include "core/base/numbers.hh"
+
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <utility>
 #include <vector>
 
 namespace reprise::mutator {
 namespace {
-
-/// The whole text as a number, or nothing.
-template <typename T> std::optional<T> number_of(const std::string& text) {
-    T value{};
-    const char* last = text.data() + text.size();
-    const auto [end, error] = std::from_chars(text.data(), last, value);
-    return error == std::errc{} && end == last ? std::optional(value) : std::nullopt;
-}
 
 /// 65535, not 6.5535e+04.
 std::string plain(double value) { return fmt::format("{:.12g}", value); }
@@ -50,7 +42,7 @@ bool Arguments::has(std::string_view key) const { return find(key) != nullptr; }
 bool Arguments::takes_all() const {
     return std::ranges::all_of(list_, [](const Argument& argument) {
         const bool whole = argument.key == "share" && argument.values.size() == 1 &&
-                           number_of<double>(argument.values.front()) == 100.0;
+                           parse_number<double>(argument.values.front()) == 100.0;
         return whole || (argument.key != "share" && !argument.key.starts_with("where"));
     });
 }
@@ -95,7 +87,7 @@ std::optional<double> Arguments::get_number(std::string_view key, double low, do
     if (!text) {
         return std::nullopt;
     }
-    const auto value = number_of<double>(*text);
+    const auto value = parse_number<double>(*text);
     if (!value || !std::isfinite(*value) || *value < low || *value > high) {
         fail(key,
              fmt::format("\"{}\" is not a number from {} to {}", *text, plain(low), plain(high)));
@@ -109,7 +101,7 @@ std::optional<std::uint64_t> Arguments::get_integer(std::string_view key, std::u
     if (!text) {
         return std::nullopt;
     }
-    const auto value = number_of<std::uint64_t>(*text);
+    const auto value = parse_number<std::uint64_t>(*text);
     if (!value || *value < low || *value > high) {
         fail(key, fmt::format("\"{}\" is not a whole number from {} to {}", *text, low, high));
     }

@@ -4,6 +4,7 @@
 #include "core/base/ascii.hh"
 #include "core/base/bytes.hh"
 #include "core/base/nearest.hh"
+#include "core/base/numbers.hh"
 #include "core/dns/names.hh"
 #include "core/wire/query.hh"
 #include "mutator/rules/engine/arguments.hh"
@@ -12,14 +13,12 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -31,13 +30,6 @@ constexpr size_t kLongestName = 255;
 
 constexpr std::array kTransports{Transport::kUdp,  Transport::kTcp,   Transport::kTls,
                                  Transport::kQuic, Transport::kHttps, Transport::kStatelessTcp};
-
-template <typename T> std::optional<T> number_of(std::string_view text) {
-    T value{};
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    const bool whole = error == std::errc{} && end == text.data() + text.size();
-    return whole ? std::optional(value) : std::nullopt;
-}
 
 bool same_bits(const IpAddress& a, const IpAddress& b, unsigned bits) {
     const size_t whole = bits / 8;
@@ -61,7 +53,7 @@ std::optional<std::uint8_t> unescape(std::string_view text, size_t& at) {
         return static_cast<std::uint8_t>(text[at++]);
     }
     const auto value =
-        at + 3 <= text.size() ? number_of<std::uint8_t>(text.substr(at, 3)) : std::nullopt;
+        at + 3 <= text.size() ? parse_number<std::uint8_t>(text.substr(at, 3)) : std::nullopt;
     at += 3;
     return value;
 }
@@ -99,7 +91,7 @@ bool append_labels(std::string_view text, WireBytes& name) {
 // "udp:90"; the last colon, as values may hold some.
 Weighted weighted(const Arguments& arguments, std::string_view key, const std::string& text) {
     const size_t colon = text.rfind(':');
-    const auto weight = number_of<double>(std::string_view(text).substr(colon + 1));
+    const auto weight = parse_number<double>(std::string_view(text).substr(colon + 1));
     if (!weight || !std::isfinite(*weight) || *weight < 0) {
         arguments.fail(key, fmt::format("\"{}\" has no weight; write VALUE:WEIGHT for each", text));
     }
@@ -146,8 +138,8 @@ std::optional<Prefix> Prefix::parse(std::string_view text) {
         return std::nullopt;
     }
     const auto longest = static_cast<unsigned>(address->size()) * 8;
-    const auto bits =
-        slash == text.size() ? std::optional(longest) : number_of<unsigned>(text.substr(slash + 1));
+    const auto bits = slash == text.size() ? std::optional(longest)
+                                           : parse_number<unsigned>(text.substr(slash + 1));
     if (!bits || *bits > longest) {
         return std::nullopt;
     }

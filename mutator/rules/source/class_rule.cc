@@ -1,6 +1,7 @@
 // Classes of sources for the delay line and the queriers: round trip and idle time, each by a mix
 // that sticks to the source.
 
+#include "core/base/numbers.hh"
 #include "mutator/rules/engine/arguments.hh"
 #include "mutator/rules/engine/batch.hh"
 #include "mutator/rules/engine/catalogue.hh"
@@ -12,12 +13,10 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <vector>
 
 namespace reprise::mutator {
@@ -46,10 +45,8 @@ ClassMix::ClassMix(Arguments& arguments, std::string_view key, const char* unit,
     : choice_({1.0}), key_(seed) {
     std::vector<double> weights;
     for (const Weighted& entry : get_mix(arguments, key)) {
-        std::uint16_t value = 0;
-        const char* last = entry.value.data() + entry.value.size();
-        const auto [end, error] = std::from_chars(entry.value.data(), last, value);
-        if (error != std::errc{} || end != last || value == 0) {
+        const auto value = parse_number<std::uint16_t>(entry.value).value_or(0);
+        if (value == 0) {
             arguments.fail(key, fmt::format("\"{}\" is not a whole number of {} from 1 to 65535",
                                             entry.value, unit));
         }

@@ -2,6 +2,7 @@
 // filter: two clocks in one trace have no order.
 
 #include "core/base/clock.hh"
+#include "core/base/numbers.hh"
 #include "core/base/random.hh"
 #include "mutator/rules/engine/arguments.hh"
 #include "mutator/rules/engine/catalogue.hh"
@@ -15,7 +16,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -23,7 +23,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -101,12 +100,8 @@ std::unique_ptr<Rule> make_poisson(Arguments& arguments, const RuleSettings& set
 }
 
 std::optional<double> number_of(std::string_view text) {
-    double value = 0;
-    const char* first = text.data();
-    const char* last = first + text.size();
-    const auto [end, error] = std::from_chars(first, last, value);
-    const bool good = error == std::errc{} && end == last && value >= 0 && value <= kMostRate;
-    return good ? std::optional(value) : std::nullopt;
+    const auto value = parse_number<double>(text);
+    return value && *value >= 0 && *value <= kMostRate ? value : std::nullopt;
 }
 
 RatePoint point_of(const Arguments& arguments, std::string_view text) {

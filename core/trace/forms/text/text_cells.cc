@@ -4,6 +4,7 @@
 #include "core/base/ascii.hh"
 #include "core/base/bytes.hh"
 #include "core/base/clock.hh"
+#include "core/base/numbers.hh"
 #include "core/dns/words.hh"
 #include "core/wire/query.hh"
 

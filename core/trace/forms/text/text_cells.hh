@@ -7,23 +7,15 @@
 #include "core/base/clock.hh"
 #include "core/wire/query.hh"
 
-#include <charconv>
-#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <vector>
 
 namespace reprise::trace {
 
 inline constexpr std::string_view kNoCell = "-";
-
-template <std::unsigned_integral T> bool parse_number(std::string_view cell, T& out) {
-    const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), out);
-    return error == std::errc{} && end == cell.data() + cell.size();
-}
 
 void append_number(std::string& out, std::uint64_t value);
 
