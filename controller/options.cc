@@ -1,10 +1,10 @@
 #include "controller/options.hh"
 
-#include "controller/prefix.hh"
 #include "core/base/address.hh"
 #include "core/base/command_line.hh"
 #include "core/base/error.hh"
 #include "core/base/numbers.hh"
+#include "core/base/prefix.hh"
 #include "core/wire/query.hh"
 
 #include <fmt/format.h>

@@ -1,7 +1,7 @@
 #pragma once
-#include "controller/prefix.hh"
 #include "controller/timetable.hh"
 #include "core/base/address.hh"
+#include "core/base/prefix.hh"
 #include "core/tree/tls.hh"
 #include "core/wire/query.hh"
 

@@ -1,9 +1,9 @@
 #include "controller/selection.hh"
 
 #include "controller/options.hh"
-#include "controller/prefix.hh"
 #include "core/base/address.hh"
 #include "core/base/clock.hh"
+#include "core/base/prefix.hh"
 #include "core/dns/message.hh"
 #include "core/trace/reader.hh"
 #include "core/wire/query.hh"
@@ -53,6 +53,14 @@ bool is_played(Transport transport) {
 
 const char* skip_name(Skip reason) { return kNames.at(static_cast<size_t>(reason)); }
 
+bool is_unusable(const IpAddress& source) {
+    static const std::array kUnusable{
+        known_prefix("0.0.0.0/8"),   known_prefix("127.0.0.0/8"), known_prefix("224.0.0.0/4"),
+        known_prefix("240.0.0.0/4"), known_prefix("::/128"),      known_prefix("::1/128"),
+        known_prefix("ff00::/8"),    known_prefix("fe80::/10"),   known_prefix("::ffff:0:0/96")};
+    return any_holds(kUnusable, source);
+}
+
 bool in_sample(const IpAddress& source, double share) {
     const std::uint64_t hashed =
         XXH3_64bits_withSeed(source.bytes.data(), source.size(), kSampleKey);
@@ -93,11 +101,10 @@ Skip Selection::judge_source(const IpAddress& source) const {
     if (source.is_v6() && !servers_.v6) {
         return Skip::kNoIpv6Server;
     }
-    if (!skipped_.empty() && any_holds(skipped_, source)) {
+    if (any_holds(skipped_, source)) {
         return Skip::kSourcePrefix;
     }
-    if (!all_usable_ &&
-        (any_holds(unusable_sources(), source) || std::ranges::count(own_, source) > 0)) {
+    if (!all_usable_ && (is_unusable(source) || std::ranges::count(own_, source) > 0)) {
         return Skip::kSourceUnusable;
     }
     return share_ < 1 && !in_sample(source, share_) ? Skip::kSample : Skip::kNone;

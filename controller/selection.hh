@@ -2,9 +2,9 @@
 // Which queries of a trace are not handed to a querier, and why.
 
 #include "controller/options.hh"
-#include "controller/prefix.hh"
 #include "controller/retransmits.hh"
 #include "core/base/address.hh"
+#include "core/base/prefix.hh"
 #include "core/trace/reader.hh"
 
 #include <array>
@@ -39,6 +39,10 @@ const char* skip_name(Skip reason);
 /// Whether a source belongs to a sample of `share`: by a keyed hash of its address, so the same in
 /// every run, for every query of the source, and independent of the assignment to hosts.
 bool in_sample(const IpAddress& source, double share);
+
+/// Whether no answer can ever be routed to a source: unspecified, loopback, multicast and reserved
+/// ones, IPv6 link-local (it needs a zone) and IPv4-mapped ones (the kernel drops them).
+bool is_unusable(const IpAddress& source);
 
 class Selection {
 public:

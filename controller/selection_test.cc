@@ -139,6 +139,18 @@ TEST(SkipCounts, NamesWhatIsNotZero) {
     EXPECT_STREQ(skip_name(Skip::kDuration), "duration");
 }
 
+TEST(Unusable, AreSourcesThatCanNeverBeAnswered) {
+    for (const char* bad :
+         {"0.0.0.0", "0.1.2.3", "127.0.0.1", "224.0.0.1", "239.1.1.1", "240.0.0.1",
+          "255.255.255.255", "::", "::1", "ff02::1", "fe80::1", "::ffff:192.0.2.1"}) {
+        EXPECT_TRUE(is_unusable(*IpAddress::parse(bad))) << bad;
+    }
+    for (const char* good : {"1.1.1.1", "10.0.0.1", "192.0.2.1", "223.255.255.255", "2001:db8::1",
+                             "fd00::1", "169.254.1.1"}) {
+        EXPECT_FALSE(is_unusable(*IpAddress::parse(good))) << good;
+    }
+}
+
 } // namespace
 } // namespace reprise::controller
 

@@ -3,7 +3,7 @@
 #include "core/base/clock.hh"
 #include "core/base/error.hh"
 #include "core/base/numbers.hh"
-#include "querier/network/source_prefix.hh"
+#include "core/base/prefix.hh"
 
 #include <fmt/format.h>
 
@@ -64,9 +64,9 @@ std::vector<unsigned> parse_cpus(const std::string& text) {
     return cpus;
 }
 
-SourcePrefix parse_prefix(const std::string& text) {
-    const auto prefix = SourcePrefix::parse(text);
-    if (!prefix) {
+Prefix parse_prefix(const std::string& text) {
+    const auto prefix = Prefix::parse_network(text);
+    if (!prefix || text.find('/') == std::string::npos) {
         throw UsageError(
             fmt::format("--source-prefix {}: not ADDRESS/BITS with the host bits zero; "
                         "give e.g. 10.1.0.0/16 or fd00:1::/64",

@@ -1,6 +1,6 @@
 #pragma once
 #include "core/base/clock.hh"
-#include "querier/network/source_prefix.hh"
+#include "core/base/prefix.hh"
 
 #include <optional>
 #include <string>
@@ -16,7 +16,7 @@ std::optional<Nanoseconds> parse_early(const std::string& text);
 std::vector<unsigned> parse_cpus(const std::string& text);
 
 /// The value of a --source-prefix. Throws UsageError.
-SourcePrefix parse_prefix(const std::string& text);
+Prefix parse_prefix(const std::string& text);
 
 /// The value of --spin-us, 0 to 30. Throws UsageError.
 Nanoseconds parse_spin(int microseconds);

@@ -3,11 +3,11 @@
 // test.
 
 #include "core/base/clock.hh"
+#include "core/base/prefix.hh"
 #include "core/wire/replay.pb.h"
 #include "querier/control_link.hh"
 #include "querier/network/network.hh"
 #include "querier/network/replay_options.hh"
-#include "querier/network/source_prefix.hh"
 #include "querier/replayer.hh"
 #include "querier/results/results.hh"
 #include "querier/schedule/waiter.hh"
@@ -29,8 +29,8 @@ struct QueryOptions {
     std::string run;     ///< must match the parent's
     std::string results; ///< folder for .rq and .ra files
     WaiterOptions waiter;
-    std::vector<SourcePrefix> prefixes; ///< of this host, for source mode mapped
-    std::optional<unsigned> cpu;        ///< run on this processor only
+    std::vector<Prefix> prefixes; ///< of this host, for source mode mapped
+    std::optional<unsigned> cpu;  ///< run on this processor only
     bool realtime =
         false; ///< run before ordinary processes (SCHED_FIFO), where the kernel allows it
 };

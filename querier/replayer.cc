@@ -10,6 +10,7 @@
 #include "core/wire/result_file.hh"
 #include "querier/network/network.hh"
 #include "querier/network/replay_options.hh"
+#include "querier/network/source_prefix.hh"
 #include "querier/network/stream_options.hh"
 #include "querier/results/results.hh"
 #include "querier/results/statistics.hh"
@@ -111,7 +112,8 @@ SourceOf Replayer::source_of() const {
         return [prefixes = options_.prefixes](const Slot& slot) -> std::optional<IpAddress> {
             const auto prefix = std::ranges::find(
                 prefixes, slot.family(), [](const auto& one) { return one.address.family; });
-            return prefix == prefixes.end() ? std::nullopt : prefix->at(slot.record.source);
+            return prefix == prefixes.end() ? std::nullopt
+                                            : source_address(*prefix, slot.record.source);
         };
     default:
         return {};

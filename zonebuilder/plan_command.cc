@@ -4,12 +4,13 @@
 #include "core/base/clock.hh"
 #include "core/base/command_line.hh"
 #include "core/base/error.hh"
+#include "core/base/prefix.hh"
 #include "core/base/whole_file.hh"
 #include "zonebuilder/plan/address_book.hh"
 #include "zonebuilder/plan/conflicts.hh"
 #include "zonebuilder/plan/outputs.hh"
 #include "zonebuilder/plan/plan.hh"
-#include "zonebuilder/plan/prefix.hh"
+#include "zonebuilder/plan/routable.hh"
 #include "zonebuilder/plan/serving.hh"
 #include "zonebuilder/plan/slots.hh"
 #include "zonebuilder/zone/zone.hh"
@@ -42,8 +43,8 @@ constexpr std::string_view kDefaultResolver = "198.19.254.1,fd00:198:19:fe::1";
 constexpr unsigned kMostInstances = 1000;
 
 Prefix parse_prefix(std::string_view option, const std::string& text, int family) {
-    const auto prefix = Prefix::parse(text);
-    if (!prefix || (family != 0 && prefix->base.family != family)) {
+    const auto prefix = Prefix::parse_network(text);
+    if (!prefix || (family != 0 && prefix->address.family != family)) {
         throw UsageError(fmt::format("{} {} is not an IPv{} prefix; give one like {}", option, text,
                                      family == 0   ? "4 or IPv6"
                                      : family == 4 ? "4"
@@ -98,7 +99,7 @@ std::vector<Resolver> parse_resolvers(std::vector<std::string> texts) {
 /// Meta addresses are sent to, and answers come back from them to the resolvers.
 void check_meta(std::string_view option, const Prefix& meta,
                 const std::vector<Resolver>& resolvers) {
-    if (const auto why = why_unroutable(meta.base, {})) {
+    if (const auto why = why_unroutable(meta.address, {})) {
         throw UsageError(fmt::format("{} {} is {}; give a prefix that can be routed", option,
                                      meta.text(), *why));
     }

@@ -1,6 +1,7 @@
 #include "mutator/synth/clients.hh"
 
 #include "core/base/address.hh"
+#include "core/base/prefix.hh"
 #include "core/base/random.hh"
 #include "mutator/synth/synth_options.hh"
 
@@ -131,13 +132,8 @@ void Clients::deal(const std::vector<double>& weights) {
 }
 
 IpAddress Clients::address(std::uint32_t client) const {
-    const ClientPrefix& prefix = habit(client).ipv6 ? prefix6_ : prefix4_;
-    IpAddress address = prefix.address;
-    std::uint64_t host = host_part(client, prefix.host_bits());
-    for (size_t i = address.size(); i > 0 && host != 0; --i, host >>= 8U) {
-        address.bytes[i - 1] |= static_cast<std::uint8_t>(host);
-    }
-    return address;
+    const Prefix& prefix = habit(client).ipv6 ? prefix6_ : prefix4_;
+    return prefix.host(host_part(client, prefix.free_bits())).value_or(prefix.address);
 }
 
 } // namespace reprise::mutator

@@ -2,6 +2,7 @@
 // The clients of a synthetic trace: who they are and how active.
 
 #include "core/base/address.hh"
+#include "core/base/prefix.hh"
 #include "core/base/random.hh"
 #include "mutator/synth/synth_options.hh"
 
@@ -45,8 +46,8 @@ private:
     void deal(const std::vector<double>& weights);
 
     PortStyle ports_;
-    ClientPrefix prefix4_;
-    ClientPrefix prefix6_;
+    Prefix prefix4_;
+    Prefix prefix6_;
     WeightedChoice activity_;
     std::vector<ClientHabit> habits_;
     std::vector<double> shares_; ///< of each habit, sum 1

@@ -3,6 +3,7 @@
 #include "core/base/address.hh"
 #include "core/base/error.hh"
 #include "core/base/numbers.hh"
+#include "core/base/prefix.hh"
 #include "core/dns/names.hh"
 #include "core/wire/query.hh"
 
@@ -67,12 +68,6 @@ Endpoint parse_server(const std::string& text, unsigned family, std::string_view
     return {*address, kDnsPort};
 }
 
-void clear_host_bits(ClientPrefix& prefix) {
-    for (size_t bit = prefix.length; bit < prefix.address.size() * 8; ++bit) {
-        prefix.address.bytes[bit / 8] &= static_cast<std::uint8_t>(~(0x80U >> (bit % 8)));
-    }
-}
-
 void check_shares(const SynthOptions& options) {
     want_between("--ipv6-share", options.ipv6_share, 0, 1);
     want_between("--tcp-share", options.tcp_share, 0, 1);
@@ -110,12 +105,12 @@ void check_sizes(const SynthOptions& options) {
 }
 
 /// Every client needs an address of its own, and the prefix's first and last are not hosts.
-void check_room(const ClientPrefix& prefix, std::uint64_t clients, std::string_view option) {
-    const unsigned bits = prefix.host_bits();
+void check_room(const Prefix& prefix, std::uint64_t clients, std::string_view option) {
+    const unsigned bits = prefix.free_bits();
     if (bits < 2 || (bits < 63 && (std::uint64_t{1} << bits) - 2 < clients)) {
         throw UsageError(fmt::format("{} /{} has too few addresses for {} clients; give a shorter "
                                      "prefix or fewer --clients",
-                                     option, prefix.length, clients));
+                                     option, prefix.bits, clients));
     }
 }
 
@@ -164,19 +159,14 @@ Mix parse_number_mix(std::string_view text, std::string_view option) {
                      [](std::string_view number) { return parse_number<std::uint16_t>(number); });
 }
 
-ClientPrefix parse_prefix(std::string_view text, unsigned family, std::string_view option) {
-    const size_t slash = std::min(text.find('/'), text.size());
-    const auto address = IpAddress::parse(text.substr(0, slash));
-    const auto length =
-        slash == text.size() ? std::nullopt : parse_number<unsigned>(text.substr(slash + 1));
-    if (!address || address->family != family || !length || *length > address->size() * 8) {
+Prefix parse_prefix(std::string_view text, unsigned family, std::string_view option) {
+    const auto prefix = Prefix::parse(text);
+    if (!prefix || prefix->address.family != family || text.find('/') == std::string_view::npos) {
         throw UsageError(fmt::format("{} {} is not an IPv{} prefix; give one, like {}", option,
                                      text, family,
                                      family == 4 ? "198.18.0.0/15" : "2001:db8:c000::/34"));
     }
-    ClientPrefix prefix{*address, *length};
-    clear_host_bits(prefix);
-    return prefix;
+    return {.address = masked(prefix->address, prefix->bits), .bits = prefix->bits};
 }
 
 SynthPlan check_options(const SynthOptions& options) {

@@ -2,6 +2,7 @@
 // What a synthetic trace looks like: every default in one place, and its checks.
 
 #include "core/base/address.hh"
+#include "core/base/prefix.hh"
 
 #include <cstdint>
 #include <optional>
@@ -29,16 +30,6 @@ struct WeightedNumber {
 };
 
 using Mix = std::vector<WeightedNumber>;
-
-/// An address prefix; bits beyond `length` are zero.
-struct ClientPrefix {
-    IpAddress address;
-    unsigned length = 0;
-
-    [[nodiscard]] unsigned host_bits() const {
-        return static_cast<unsigned>(address.size() * 8) - length;
-    }
-};
 
 /// Shares are of all queries unless said otherwise, from 0 to 1. The numbers here resemble a root
 /// server's traffic; profiles.hh has other sets of them.
@@ -90,8 +81,8 @@ struct SynthPlan {
     Mix types;
     Endpoint server4;
     Endpoint server6;
-    ClientPrefix clients4;
-    ClientPrefix clients6;
+    Prefix clients4; ///< bits behind the prefix are zero
+    Prefix clients6;
 };
 
 /// Throws UsageError naming the option and the hint.
@@ -103,6 +94,6 @@ Mix parse_type_mix(std::string_view text, std::string_view option);
 Mix parse_number_mix(std::string_view text, std::string_view option);
 
 /// Parses "198.18.0.0/15" of the given family (4 or 6).
-ClientPrefix parse_prefix(std::string_view text, unsigned family, std::string_view option);
+Prefix parse_prefix(std::string_view text, unsigned family, std::string_view option);
 
 } // namespace reprise::mutator

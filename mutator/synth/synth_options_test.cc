@@ -30,7 +30,7 @@ TEST(SynthOptions, DefaultsAreGood) {
     EXPECT_EQ(plan.duration_ns, 60e9);
     EXPECT_EQ(plan.types.front(), (WeightedNumber{1, 57}));
     EXPECT_EQ(plan.server6.text(), "[2001:db8::53]:53");
-    EXPECT_EQ(plan.clients4.host_bits(), 17U);
+    EXPECT_EQ(plan.clients4.free_bits(), 17U);
 }
 
 TEST(SynthOptions, SharesMustBeShares) {

@@ -2,6 +2,7 @@
 
 #include "core/base/address.hh"
 #include "core/base/error.hh"
+#include "core/base/prefix.hh"
 #include "proxy/delay/rtt_cells.hh"
 #include "proxy/delay/rtt_hash.hh"
 
@@ -9,7 +10,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -17,7 +17,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <vector>
 
 namespace reprise::proxy {
@@ -26,39 +25,6 @@ namespace {
 constexpr std::string_view kForm = "write PREFIX rtt_ms [jitter_ms [loss_percent]]";
 constexpr size_t kMostCells = 4;
 constexpr size_t kMostRows = 1U << 31U;
-
-struct Prefix {
-    IpAddress address;
-    std::uint8_t length = 0;
-};
-
-IpAddress masked(IpAddress address, unsigned length) {
-    for (size_t byte = 0; byte < address.size(); ++byte) {
-        const size_t kept = length - std::min<size_t>(length, byte * 8);
-        address.bytes.at(byte) &= static_cast<std::uint8_t>(0xFF00U >> std::min<size_t>(kept, 8));
-    }
-    return address;
-}
-
-/// An address stands for itself alone.
-std::optional<Prefix> parse_prefix(std::string_view text) {
-    const size_t slash = std::min(text.find('/'), text.size());
-    const auto address = IpAddress::parse(text.substr(0, slash));
-    if (!address) {
-        return std::nullopt;
-    }
-    auto length = static_cast<unsigned>(address->size() * 8);
-    if (slash != text.size()) {
-        unsigned given = 0;
-        const char* last = text.data() + text.size();
-        const auto [end, error] = std::from_chars(text.data() + slash + 1, last, given);
-        if (error != std::errc{} || end != last || given > length) {
-            return std::nullopt;
-        }
-        length = given;
-    }
-    return Prefix{*address, static_cast<std::uint8_t>(length)};
-}
 
 /// The path of a line, or what is wrong with it.
 std::optional<std::string> parse_path(const std::vector<std::string_view>& cells, Path& path) {
@@ -129,18 +95,19 @@ std::optional<std::string> RttTable::add(const Row& row) {
         fallback_ = row.path;
         return differs ? std::optional(again()) : std::nullopt;
     }
-    const auto prefix = parse_prefix(row.prefix);
+    const auto prefix = Prefix::parse(row.prefix);
     if (!prefix) {
         return fmt::format("'{}' is not a prefix; give one such as 192.0.2.0/24, 2001:db8::/32 or "
                            "default",
                            row.prefix);
     }
-    const IpAddress network = masked(prefix->address, prefix->length);
+    const IpAddress network = masked(prefix->address, prefix->bits);
+    const auto length = static_cast<std::uint8_t>(prefix->bits);
     if (network != prefix->address) {
         return fmt::format("'{}' has bits behind its length; write {}/{}", row.prefix,
-                           network.text(), prefix->length);
+                           network.text(), length);
     }
-    Slot& slot = slots_[slot_of(network, prefix->length)];
+    Slot& slot = slots_[slot_of(network, length)];
     if (slot.row != 0) {
         return rows_[slot.row - 1] == row.path ? std::nullopt : std::optional(again());
     }
@@ -148,10 +115,8 @@ std::optional<std::string> RttTable::add(const Row& row) {
         return "the table has too many rows; use shorter prefixes";
     }
     rows_.push_back(row.path);
-    slot = {.address = network,
-            .length = prefix->length,
-            .row = static_cast<std::uint32_t>(rows_.size())};
-    note_length(network, prefix->length);
+    slot = {.address = network, .length = length, .row = static_cast<std::uint32_t>(rows_.size())};
+    note_length(network, length);
     if (rows_.size() * 2 > slots_.size()) {
         grow();
     }

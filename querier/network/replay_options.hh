@@ -1,8 +1,8 @@
 #pragma once
 #include "core/base/address.hh"
 #include "core/base/clock.hh"
+#include "core/base/prefix.hh"
 #include "core/wire/credit.hh"
-#include "querier/network/source_prefix.hh"
 #include "querier/network/stream_options.hh"
 #include "querier/sockets/transport.hh"
 
@@ -37,8 +37,8 @@ struct ReplayOptions {
     Nanoseconds duration = 0;           ///< of a `fast` replay; 0 = no end
     bool answers = false;
     SourceMode source_mode = SourceMode::kPorts;
-    std::vector<SourcePrefix> prefixes; ///< of this host, for kMapped
-    bool fast = false;                  ///< no due times
+    std::vector<Prefix> prefixes; ///< of this host, for kMapped
+    bool fast = false;            ///< no due times
     bool dependent = false;
     Nanoseconds hedge_after = 0;    ///< 0 = never
     std::vector<Endpoint> peers;    ///< for hedged queries

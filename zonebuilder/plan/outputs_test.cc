@@ -1,4 +1,5 @@
 #include "core/base/error.hh"
+#include "core/base/prefix.hh"
 #include "zonebuilder/plan/outputs.hh"
 #include "zonebuilder/plan/plan.hh"
 #include "zonebuilder/test_support.hh"

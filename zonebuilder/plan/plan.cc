@@ -10,11 +10,12 @@
 #include "core/base/address.hh"
 #include "core/base/clock.hh"
 #include "core/base/error.hh"
+#include "core/base/prefix.hh"
 #include "zonebuilder/plan/address_book.hh"
 #include "zonebuilder/plan/colouring.hh"
 #include "zonebuilder/plan/conflicts.hh"
 #include "zonebuilder/plan/lame.hh"
-#include "zonebuilder/plan/prefix.hh"
+#include "zonebuilder/plan/routable.hh"
 #include "zonebuilder/plan/serving.hh"
 #include "zonebuilder/plan/slots.hh"
 #include "zonebuilder/zone/name.hh"
@@ -35,7 +36,7 @@ namespace reprise::zonebuilder {
 namespace {
 
 Prefix lone(const IpAddress& address) {
-    return {.base = address, .bits = static_cast<unsigned>(address.size()) * 8};
+    return {.address = address, .bits = static_cast<unsigned>(address.size()) * 8};
 }
 
 /// Everything that must not be an OQDA.

@@ -1,9 +1,10 @@
 #pragma once
 // The whole plan as a value: zones in, everything that is written out of it.
 
+#include "core/base/prefix.hh"
 #include "zonebuilder/plan/conflicts.hh"
 #include "zonebuilder/plan/lame.hh"
-#include "zonebuilder/plan/prefix.hh"
+#include "zonebuilder/plan/routable.hh"
 #include "zonebuilder/plan/serving.hh"
 #include "zonebuilder/plan/slots.hh"
 #include "zonebuilder/zone/zone.hh"

@@ -13,7 +13,7 @@
 
 #include "core/base/address.hh"
 #include "zonebuilder/plan/address_book.hh"
-#include "zonebuilder/plan/prefix.hh"
+#include "zonebuilder/plan/routable.hh"
 #include "zonebuilder/zone/name.hh"
 #include "zonebuilder/zone/zone.hh"
 #include "zonebuilder/zone/zone_tree.hh"

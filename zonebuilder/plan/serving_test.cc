@@ -1,3 +1,4 @@
+#include "core/base/prefix.hh"
 #include "zonebuilder/plan/serving.hh"
 #include "zonebuilder/test_support.hh"
 

@@ -13,8 +13,9 @@
 
 #include "core/base/address.hh"
 #include "core/base/error.hh"
+#include "core/base/prefix.hh"
 #include "zonebuilder/plan/colouring.hh"
-#include "zonebuilder/plan/prefix.hh"
+#include "zonebuilder/plan/routable.hh"
 #include "zonebuilder/plan/serving.hh"
 #include "zonebuilder/zone/zone_tree.hh"
 

@@ -1,5 +1,6 @@
 #include "core/base/error.hh"
-#include "zonebuilder/plan/prefix.hh"
+#include "core/base/prefix.hh"
+#include "zonebuilder/plan/routable.hh"
 #include "zonebuilder/plan/serving.hh"
 #include "zonebuilder/plan/slots.hh"
 #include "zonebuilder/test_support.hh"

@@ -3,6 +3,7 @@
 #include "core/base/address.hh"
 #include "core/base/bytes.hh"
 #include "core/base/clock.hh"
+#include "core/base/prefix.hh"
 #include "core/dns/message.hh"
 #include "mutator/rules/engine/arguments.hh"
 #include "mutator/rules/engine/batch.hh"
@@ -26,8 +27,7 @@ namespace {
 template <typename T> std::uint32_t bit_of(T value) { return 1U << static_cast<unsigned>(value); }
 
 bool among(const std::vector<Prefix>& prefixes, const IpAddress& address) {
-    return prefixes.empty() ||
-           std::ranges::any_of(prefixes, [&](const Prefix& p) { return p.holds(address); });
+    return prefixes.empty() || any_holds(prefixes, address);
 }
 
 Nanoseconds absolute(const TimeValue& limit, Nanoseconds first) {

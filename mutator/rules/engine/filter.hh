@@ -3,6 +3,7 @@
 
 #include "core/base/bytes.hh"
 #include "core/base/clock.hh"
+#include "core/base/prefix.hh"
 #include "mutator/rules/engine/arguments.hh"
 #include "mutator/rules/engine/batch.hh"
 #include "mutator/rules/engine/values.hh"

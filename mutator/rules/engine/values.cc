@@ -1,10 +1,10 @@
 #include "mutator/rules/engine/values.hh"
 
-#include "core/base/address.hh"
 #include "core/base/ascii.hh"
 #include "core/base/bytes.hh"
 #include "core/base/nearest.hh"
 #include "core/base/numbers.hh"
+#include "core/base/prefix.hh"
 #include "core/dns/names.hh"
 #include "core/wire/query.hh"
 #include "mutator/rules/engine/arguments.hh"
@@ -30,13 +30,6 @@ constexpr size_t kLongestName = 255;
 
 constexpr std::array kTransports{Transport::kUdp,  Transport::kTcp,   Transport::kTls,
                                  Transport::kQuic, Transport::kHttps, Transport::kStatelessTcp};
-
-bool same_bits(const IpAddress& a, const IpAddress& b, unsigned bits) {
-    const size_t whole = bits / 8;
-    const bool same = std::equal(a.bytes.begin(), a.bytes.begin() + whole, b.bytes.begin());
-    const unsigned rest = bits % 8;
-    return same && (rest == 0 || ((a.bytes.at(whole) ^ b.bytes.at(whole)) >> (8U - rest)) == 0);
-}
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
@@ -116,37 +109,6 @@ std::string near(const std::string& text, const std::vector<std::string>& words)
 
 } // namespace
 
-IpAddress cut(const IpAddress& address, size_t bits) {
-    IpAddress out = address;
-    for (size_t at = bits / 8; at < out.bytes.size(); ++at) {
-        const size_t kept = at == bits / 8 ? bits % 8 : 0;
-        out.bytes.at(at) &= static_cast<std::uint8_t>(0xff00U >> kept);
-    }
-    return out;
-}
-
-bool Prefix::holds(const IpAddress& other) const {
-    return other.family == address.family && same_bits(address, other, bits);
-}
-
-std::string Prefix::text() const { return fmt::format("{}/{}", address.text(), bits); }
-
-std::optional<Prefix> Prefix::parse(std::string_view text) {
-    const size_t slash = std::min(text.find('/'), text.size());
-    const auto address = IpAddress::parse(text.substr(0, slash));
-    if (!address) {
-        return std::nullopt;
-    }
-    const auto longest = static_cast<unsigned>(address->size()) * 8;
-    const auto bits = slash == text.size() ? std::optional(longest)
-                                           : parse_number<unsigned>(text.substr(slash + 1));
-    if (!bits || *bits > longest) {
-        return std::nullopt;
-    }
-    const Prefix prefix{.address = cut(*address, *bits), .bits = *bits};
-    return prefix.address == *address ? std::optional(prefix) : std::nullopt;
-}
-
 std::optional<WireBytes> parse_name(std::string_view text) {
     WireBytes name;
     if (text == ".") {
@@ -215,7 +177,7 @@ std::vector<WireBytes> get_names(Arguments& arguments, std::string_view key, boo
 std::vector<Prefix> get_prefixes(Arguments& arguments, std::string_view key) {
     std::vector<Prefix> prefixes;
     for (const std::string& text : arguments.get_list(key)) {
-        const auto prefix = Prefix::parse(text);
+        const auto prefix = Prefix::parse_network(text);
         if (!prefix) {
             arguments.fail(key, fmt::format("\"{}\" is not a prefix; write it as 192.0.2.0/24 or "
                                             "2001:db8::/32, with zeros behind the prefix",

@@ -2,14 +2,13 @@
 // Values of rules' keys that several rules share: prefixes, names, types, mixes, times. Each reader
 // throws RuleError by Arguments::fail, naming the key and the nearest word.
 
-#include "core/base/address.hh"
 #include "core/base/bytes.hh"
 #include "core/base/clock.hh"
+#include "core/base/prefix.hh"
 #include "core/wire/query.hh"
 #include "mutator/rules/engine/arguments.hh"
 
 #include <array>
-#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -17,28 +16,6 @@
 #include <vector>
 
 namespace reprise::mutator {
-
-/// The address with the bits behind the first `bits` set to zero.
-IpAddress cut(const IpAddress& address, size_t bits);
-
-/// Addresses with the same first `bits` bits.
-struct Prefix {
-    IpAddress address; ///< bits behind the prefix are zero
-    unsigned bits = 0;
-
-    [[nodiscard]] bool holds(const IpAddress& other) const;
-
-    /// Bits of an address of this family that the prefix leaves free.
-    [[nodiscard]] unsigned free_bits() const {
-        return static_cast<unsigned>(address.size()) * 8 - bits;
-    }
-
-    [[nodiscard]] std::string text() const;
-
-    /// "192.0.2.0/24", or an address alone. Nothing where it does not parse, the length is out of
-    /// range, or bits behind the prefix are set.
-    static std::optional<Prefix> parse(std::string_view text);
-};
 
 /// A name's wire form with the root label; at most 255 bytes.
 using WireBytes = std::vector<std::uint8_t>;

@@ -2,6 +2,7 @@
 
 #include "core/base/address.hh"
 #include "core/base/bytes.hh"
+#include "core/base/prefix.hh"
 #include "mutator/rules/engine/arguments.hh"
 #include "mutator/rules/engine/batch.hh"
 #include "mutator/rules/engine/catalogue.hh"

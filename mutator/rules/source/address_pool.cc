@@ -1,11 +1,10 @@
 #include "mutator/rules/source/address_pool.hh"
 
 #include "core/base/address.hh"
+#include "core/base/prefix.hh"
 #include "mutator/rules/engine/source_key.hh"
-#include "mutator/rules/engine/values.hh"
 
 #include <algorithm>
-#include <cstddef>
 #include <cstdint>
 
 namespace reprise::mutator {
@@ -39,11 +38,7 @@ IpAddress AddressPool::at(std::uint64_t number) const {
     while (host == 0 || host == mask_) {
         host = permuted(host);
     }
-    IpAddress address = prefix_.address;
-    for (size_t i = address.size(); i > 0 && host != 0; --i, host >>= 8U) {
-        address.bytes[i - 1] |= static_cast<std::uint8_t>(host);
-    }
-    return address;
+    return prefix_.host(host).value_or(prefix_.address);
 }
 
 } // namespace reprise::mutator

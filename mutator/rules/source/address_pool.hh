@@ -2,7 +2,7 @@
 // Addresses out of a prefix by number, in no visible order.
 
 #include "core/base/address.hh"
-#include "mutator/rules/engine/values.hh"
+#include "core/base/prefix.hh"
 
 #include <cstdint>
 

@@ -3,6 +3,7 @@
 
 #include "core/base/address.hh"
 #include "core/base/bytes.hh"
+#include "core/base/prefix.hh"
 #include "mutator/rules/engine/arguments.hh"
 #include "mutator/rules/engine/batch.hh"
 #include "mutator/rules/engine/catalogue.hh"
@@ -205,7 +206,7 @@ void AnonymiseRule::change_subnet(std::span<std::uint8_t> option) {
     const size_t size = std::min(bytes.size(), address.size());
     const size_t bits = size == 0 ? 0 : std::min<size_t>(option[2], size * 8);
     std::copy_n(bytes.begin(), size, address.bytes.begin());
-    const IpAddress mapped = cut(pan_.map(cut(address, bits)), bits);
+    const IpAddress mapped = masked(pan_.map(masked(address, bits)), bits);
     std::ranges::fill(bytes, std::uint8_t{0});
     std::copy_n(mapped.bytes.begin(), size, bytes.begin());
     const bool good = address.family != 0 && bytes.size() == (size_t{option[2]} + 7) / 8;

@@ -1,6 +1,7 @@
 // Sources spread into a prefix of the experimenter's, one to one while it has room.
 
 #include "core/base/address.hh"
+#include "core/base/prefix.hh"
 #include "mutator/rules/engine/arguments.hh"
 #include "mutator/rules/engine/batch.hh"
 #include "mutator/rules/engine/catalogue.hh"
@@ -59,12 +60,7 @@ private:
     }
 
     [[nodiscard]] IpAddress at(std::uint64_t number) const {
-        IpAddress address = prefix_.address;
-        std::uint64_t host = number + (prefix_.free_bits() < 2 ? 0 : 1);
-        for (size_t i = address.size(); host != 0; host >>= 8U) {
-            address.bytes.at(--i) |= static_cast<std::uint8_t>(host);
-        }
-        return address;
+        return prefix_.host(number + (prefix_.free_bits() < 2 ? 0 : 1)).value_or(prefix_.address);
     }
 
     Prefix prefix_;

@@ -1,6 +1,7 @@
 // keep and drop: which queries stay.
 
 #include "core/base/address.hh"
+#include "core/base/prefix.hh"
 #include "mutator/rules/engine/arguments.hh"
 #include "mutator/rules/engine/batch.hh"
 #include "mutator/rules/engine/catalogue.hh"
@@ -9,7 +10,6 @@
 #include "mutator/rules/engine/values.hh"
 #include "mutator/rules/source/traffic_kinds.hh"
 
-#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <memory>
@@ -29,12 +29,12 @@ class SpoofedSources {
 public:
     SpoofedSources() {
         for (const std::string_view text : kSpoofed) {
-            prefixes_.push_back(Prefix::parse(text).value_or(Prefix{}));
+            prefixes_.push_back(known_prefix(text));
         }
     }
 
     [[nodiscard]] bool hold(const IpAddress& address) const {
-        return std::ranges::any_of(prefixes_, [&](const Prefix& p) { return p.holds(address); });
+        return any_holds(prefixes_, address);
     }
 
 private:

@@ -2,6 +2,7 @@
 
 #include "core/base/address.hh"
 #include "core/base/clock.hh"
+#include "core/base/prefix.hh"
 #include "mutator/rules/engine/arguments.hh"
 #include "mutator/rules/engine/catalogue.hh"
 #include "mutator/rules/engine/rule.hh"
@@ -34,13 +35,10 @@ constexpr size_t kLongestSuffix = 255 - 13; ///< leaves room for the random labe
 constexpr std::uint64_t kPool4Use = 4;
 constexpr std::uint64_t kPool6Use = 6;
 
-// The defaults above are prefixes; the tests parse them.
-Prefix default_prefix(std::string_view text) { return Prefix::parse(text).value_or(Prefix{}); }
-
 /// The one of `prefixes` of the family, or the default.
 AddressPool pool_of(const Arguments& arguments, const std::vector<Prefix>& prefixes, bool v4,
                     std::uint64_t seed) {
-    Prefix prefix = default_prefix(v4 ? kCopies4 : kCopies6);
+    Prefix prefix = known_prefix(v4 ? kCopies4 : kCopies6);
     int found = 0;
     for (const Prefix& one : prefixes) {
         if (one.address.is_v4() == v4) {
@@ -107,7 +105,7 @@ void read_attack_name(Arguments& arguments, AttackRule::Settings& chosen) {
 
 AddressPool attackers(Arguments& arguments, std::uint64_t seed) {
     const auto prefixes = get_prefixes(arguments, "prefix");
-    const Prefix prefix = prefixes.empty() ? default_prefix(kAttackers) : prefixes.front();
+    const Prefix prefix = prefixes.empty() ? known_prefix(kAttackers) : prefixes.front();
     if (prefixes.size() > 1 || prefix.free_bits() < 2) {
         arguments.fail("prefix", "needs one prefix, with at least 2 bits left free");
     }

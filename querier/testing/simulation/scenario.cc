@@ -3,10 +3,10 @@
 #include "core/base/address.hh"
 #include "core/base/clock.hh"
 #include "core/base/error.hh"
+#include "core/base/prefix.hh"
 #include "core/wire/query.hh"
 #include "core/wire/replay.pb.h"
 #include "core/wire/result_file.hh"
-#include "querier/network/source_prefix.hh"
 #include "querier/process.hh"
 #include "querier/testing/messages.hh"
 #include "querier/testing/parent.hh"
@@ -202,7 +202,7 @@ public:
         } else if (word == "descriptors") {
             host_.descriptors = number(take(words));
         } else if (word == "prefix") {
-            query_.prefixes.push_back(SourcePrefix::parse(take(words)).value());
+            query_.prefixes.push_back(Prefix::parse_network(take(words)).value());
         } else if (word == "lead") {
             timeline_.begin(duration(take(words)));
         } else if (word == "ahead") {

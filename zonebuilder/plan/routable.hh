@@ -1,29 +1,15 @@
 #pragma once
-// Address prefixes, and which addresses no packet of an experiment can be sent to.
+// Which addresses no packet of an experiment can be sent to.
 
 #include "core/base/address.hh"
+#include "core/base/prefix.hh"
 
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace reprise::zonebuilder {
-
-/// The addresses that share their first `bits` bits.
-struct Prefix {
-    IpAddress base;
-    unsigned bits = 0;
-
-    [[nodiscard]] bool holds(const IpAddress& address) const;
-
-    [[nodiscard]] std::string text() const;
-
-    /// Parses "192.0.2.0/24" or "2001:db8::/32"; a lone address is the prefix of that one. None
-    /// where bits beyond the length are set.
-    static std::optional<Prefix> parse(std::string_view text);
-};
 
 /// A prefix that is kept out of the map, and why.
 struct Reserved {
