@@ -12,6 +12,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace reprise {
@@ -33,7 +34,7 @@ std::string unexpected(const CLI::App& app, const CLI::ExtrasError& error) {
     }
     for (const std::string& word : app.remaining(true)) {
         const std::string name = word.starts_with("--") ? word.substr(2, word.find('=') - 2) : "";
-        const std::string near = nearest_word(name, known);
+        const std::string_view near = nearest_word(name, known);
         if (!near.empty()) {
             return fmt::format("--{} is not an option; did you mean --{}?", name, near);
         }

@@ -6,55 +6,54 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <numeric>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 namespace reprise {
 namespace {
 
-/// Longer words are not corrected: the cost is the product of both lengths.
-constexpr size_t kLongest = 64;
-
-// Wagner and Fischer with one row: row[j] is the distance of a's first i letters to b's first j.
-size_t distance(std::string_view a, std::string_view b) {
-    std::vector<size_t> row(b.size() + 1);
-    std::iota(row.begin(), row.end(), size_t{0});
-    for (size_t i = 0; i < a.size(); ++i) {
-        size_t diagonal = std::exchange(row[0], i + 1);
-        for (size_t j = 0; j < b.size(); ++j) {
-            const size_t replaced = diagonal + (Lower{}(a[i]) == Lower{}(b[j]) ? 0 : 1);
-            diagonal = row[j + 1];
-            row[j + 1] = std::min({row[j] + 1, row[j + 1] + 1, replaced});
-        }
-    }
-    return row.back();
-}
+constexpr size_t kLongest = 64; ///< the cost is the product of both lengths
 
 } // namespace
 
-std::string nearest_word(std::string_view word, const std::vector<std::string>& words) {
-    if (word.empty() || word.size() > kLongest) {
-        return {};
+// Wagner and Fischer, with swapped letters: row[j] is the distance of a's first i letters to b's
+// first j. The two rows before are all that is needed.
+size_t edit_distance(std::string_view a, std::string_view b) {
+    if (std::max(a.size(), b.size()) > kLongest) {
+        return kLongest;
     }
-    // A word that shares no letter with the other is no correction of it.
-    size_t best = std::min(std::max<size_t>(2, word.size() / 3), word.size() - 1) + 1;
-    std::string found;
-    for (const std::string& candidate : words) {
-        const size_t far = distance(word, candidate);
-        if (far < best && far < candidate.size()) {
-            best = far;
-            found = candidate;
+    const auto same = [&](size_t i, size_t j) { return Lower{}(a[i - 1]) == Lower{}(b[j - 1]); };
+    std::array<size_t, kLongest + 1> row{};
+    std::array<size_t, kLongest + 1> last{};
+    std::array<size_t, kLongest + 1> before{};
+    std::iota(row.begin(), row.end(), size_t{0});
+    for (size_t i = 1; i <= a.size(); ++i) {
+        before = last;
+        last = row;
+        row[0] = i;
+        for (size_t j = 1; j <= b.size(); ++j) {
+            const size_t changed = last[j - 1] + (same(i, j) ? 0 : 1);
+            row[j] = std::min({changed, last[j] + 1, row[j - 1] + 1});
+            if (i > 1 && j > 1 && same(i, j - 1) && same(i - 1, j)) {
+                row[j] = std::min(row[j], before[j - 2] + 1);
+            }
         }
     }
-    return found;
+    return row[b.size()];
+}
+
+// Less than half of a short word, a third of a long one.
+size_t most_edits(std::string_view word) {
+    const size_t half = word.empty() ? 0 : (word.size() - 1) / 2;
+    return word.size() > kLongest ? 0 : std::max(std::min<size_t>(2, half), word.size() / 3);
 }
 
 std::string suggestion(std::string_view word, const std::vector<std::string>& words) {
-    const std::string near = nearest_word(word, words);
+    const std::string_view near = nearest_word(word, words);
     return near.empty() ? fmt::format("; known: {}", fmt::join(words, ", "))
                         : fmt::format("; did you mean {}?", near);
 }

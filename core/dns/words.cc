@@ -1,8 +1,10 @@
 #include "core/dns/words.hh"
 
 #include "core/base/ascii.hh"
+#include "core/base/nearest.hh"
 #include "core/base/numbers.hh"
-#include "core/dns/nearest.hh"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
@@ -14,7 +16,7 @@
 #include <string>
 #include <string_view>
 
-namespace reprise::trace {
+namespace reprise {
 namespace {
 
 using Word = WordTable::Word;
@@ -61,6 +63,13 @@ constexpr std::array kOptions{
     Word{11, "KEEPALIVE"},   Word{12, "PADDING"}, Word{13, "CHAIN"},
     Word{14, "KEY-TAG"},     Word{15, "EDE"},     Word{18, "REPORT-CHANNEL"},
     Word{19, "ZONEVERSION"},
+};
+
+constexpr std::array kRcodes{
+    Word{0, "NOERROR"},    Word{1, "FORMERR"}, Word{2, "SERVFAIL"}, Word{3, "NXDOMAIN"},
+    Word{4, "NOTIMP"},     Word{5, "REFUSED"}, Word{6, "YXDOMAIN"}, Word{7, "YXRRSET"},
+    Word{8, "NXRRSET"},    Word{9, "NOTAUTH"}, Word{10, "NOTZONE"}, Word{16, "BADVERS"},
+    Word{23, "BADCOOKIE"},
 };
 
 char upper(char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 32) : c; }
@@ -112,6 +121,12 @@ void WordTable::append(std::string& out, std::uint16_t number) const {
     }
 }
 
+std::string WordTable::text(std::uint16_t number) const {
+    std::string out;
+    append(out, number);
+    return out;
+}
+
 std::optional<std::uint16_t> WordTable::number(std::string_view text) const {
     for (size_t slot = hash(text) % kSlots; by_text_.at(slot) != kNone;
          slot = (slot + 1) % kSlots) {
@@ -133,7 +148,7 @@ std::optional<std::uint16_t> WordTable::plain(std::string_view text) const {
 }
 
 std::string_view WordTable::nearest(std::string_view text) const {
-    return trace::nearest(text, texts_);
+    return nearest_word(text, texts_);
 }
 
 const WordTable& type_words() {
@@ -151,9 +166,27 @@ const WordTable& opcode_words() {
     return table;
 }
 
+const WordTable& rcode_words() {
+    static const WordTable table(kRcodes, "RCODE", 0xfff);
+    return table;
+}
+
 const WordTable& option_words() {
     static const WordTable table(kOptions, "", 0xffff);
     return table;
 }
 
-} // namespace reprise::trace
+std::string type_name(std::uint16_t type) { return type_words().text(type); }
+
+std::optional<std::uint16_t> type_number(std::string_view name) {
+    return type_words().number(name);
+}
+
+std::string rcode_name(std::uint16_t rcode) { return rcode_words().text(rcode); }
+
+std::string opcode_name(std::uint8_t opcode) {
+    const std::string_view word = opcode_words().word(opcode);
+    return word.empty() ? fmt::format("OPCODE{}", opcode) : std::string(word);
+}
+
+} // namespace reprise

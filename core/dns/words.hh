@@ -10,7 +10,15 @@
 #include <string_view>
 #include <vector>
 
-namespace reprise::trace {
+namespace reprise {
+
+inline constexpr std::uint16_t kTypeA = 1;
+inline constexpr std::uint16_t kTypeNs = 2;
+inline constexpr std::uint16_t kTypeSoa = 6;
+inline constexpr std::uint16_t kTypePtr = 12;
+inline constexpr std::uint16_t kTypeSrv = 33;
+inline constexpr std::uint16_t kTypeDs = 43;
+inline constexpr std::uint16_t kTypeDnskey = 48;
 
 class WordTable {
 public:
@@ -28,6 +36,8 @@ public:
 
     /// The word, or prefix and number.
     void append(std::string& out, std::uint16_t number) const;
+
+    [[nodiscard]] std::string text(std::uint16_t number) const;
 
     /// Of a word in any case, or of prefix and number.
     [[nodiscard]] std::optional<std::uint16_t> number(std::string_view text) const;
@@ -53,6 +63,19 @@ private:
 const WordTable& type_words();   ///< A, AAAA, TYPE4711 (RFC 3597)
 const WordTable& class_words();  ///< IN, CH, HS, NONE, ANY, CLASS4711
 const WordTable& opcode_words(); ///< QUERY, IQUERY, STATUS, NOTIFY, UPDATE, DSO, 7
+const WordTable& rcode_words();  ///< NOERROR, RCODE77
 const WordTable& option_words(); ///< of EDNS: NSID, ECS, COOKIE, 4711
 
-} // namespace reprise::trace
+/// "AAAA", or "TYPE4711" (RFC 3597) where there is no name.
+std::string type_name(std::uint16_t type);
+
+/// The reverse, without regard to case; "TYPE4711" is understood.
+std::optional<std::uint16_t> type_number(std::string_view name);
+
+/// "NXDOMAIN", or "RCODE77".
+std::string rcode_name(std::uint16_t rcode);
+
+/// "QUERY", or "OPCODE9".
+std::string opcode_name(std::uint8_t opcode);
+
+} // namespace reprise

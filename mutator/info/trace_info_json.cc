@@ -1,7 +1,7 @@
 // What a trace holds, for programs.
 
 #include "core/base/clock.hh"
-#include "core/dns/names.hh"
+#include "core/dns/words.hh"
 #include "core/wire/result_file.hh"
 #include "mutator/info/histogram.hh"
 #include "mutator/info/info_format.hh"

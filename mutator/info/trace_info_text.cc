@@ -1,7 +1,7 @@
 // What a trace holds, for people.
 
 #include "core/base/clock.hh"
-#include "core/dns/names.hh"
+#include "core/dns/words.hh"
 #include "mutator/info/histogram.hh"
 #include "mutator/info/info_format.hh"
 #include "mutator/info/info_handshakes.hh"

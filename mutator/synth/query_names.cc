@@ -2,7 +2,7 @@
 
 #include "core/base/bytes.hh"
 #include "core/base/random.hh"
-#include "core/dns/names.hh"
+#include "core/dns/words.hh"
 
 #include <algorithm>
 #include <array>

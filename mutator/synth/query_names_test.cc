@@ -1,7 +1,7 @@
 #include "core/base/bytes.hh"
 #include "core/base/random.hh"
 #include "core/dns/message.hh"
-#include "core/dns/names.hh"
+#include "core/dns/words.hh"
 #include "mutator/synth/query_names.hh"
 #include "mutator/test_support.hh"
 
@@ -114,18 +114,6 @@ TEST(NameMaker, JunkIsNeverDelegated) {
         ASSERT_GE(top.size(), 4U);
         ASSERT_LE(top.size(), 16U);
     }
-}
-
-TEST(DnsNames, BothWays) {
-    EXPECT_EQ(type_name(28), "AAAA");
-    EXPECT_EQ(type_name(65'280), "TYPE65280");
-    EXPECT_EQ(type_number("ds"), 43);
-    EXPECT_EQ(type_number("TYPE65280"), 65'280);
-    EXPECT_FALSE(type_number("TYPE65536"));
-    EXPECT_FALSE(type_number("TYPE"));
-    EXPECT_EQ(rcode_name(3), "NXDOMAIN");
-    EXPECT_EQ(rcode_name(99), "RCODE99");
-    EXPECT_EQ(opcode_name(5), "UPDATE");
 }
 
 } // namespace

@@ -1,7 +1,7 @@
 #include "mutator/synth/root_names.hh"
 
 #include "core/base/random.hh"
-#include "core/dns/names.hh"
+#include "core/dns/words.hh"
 #include "mutator/synth/query_names.hh"
 #include "mutator/synth/synth_options.hh"
 

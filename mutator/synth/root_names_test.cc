@@ -1,5 +1,5 @@
 #include "core/base/random.hh"
-#include "core/dns/names.hh"
+#include "core/dns/words.hh"
 #include "mutator/synth/query_names.hh"
 #include "mutator/synth/root_names.hh"
 #include "mutator/synth/synth_options.hh"

@@ -4,7 +4,7 @@
 #include "core/base/error.hh"
 #include "core/base/numbers.hh"
 #include "core/base/prefix.hh"
-#include "core/dns/names.hh"
+#include "core/dns/words.hh"
 #include "core/wire/query.hh"
 
 #include <fmt/format.h>

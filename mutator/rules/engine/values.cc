@@ -5,7 +5,7 @@
 #include "core/base/nearest.hh"
 #include "core/base/numbers.hh"
 #include "core/base/prefix.hh"
-#include "core/dns/names.hh"
+#include "core/dns/words.hh"
 #include "core/wire/query.hh"
 #include "mutator/rules/engine/arguments.hh"
 
@@ -91,19 +91,7 @@ Weighted weighted(const Arguments& arguments, std::string_view key, const std::s
     return {.value = text.substr(0, colon), .weight = *weight};
 }
 
-std::vector<std::string> type_names() {
-    std::vector<std::string> names;
-    for (unsigned number = 1; number <= 0xffff; ++number) {
-        std::string name = type_name(static_cast<std::uint16_t>(number));
-        if (!name.starts_with("TYPE")) {
-            names.push_back(std::move(name));
-        }
-    }
-    return names;
-}
-
-std::string near(const std::string& text, const std::vector<std::string>& words) {
-    const std::string word = nearest_word(text, words);
+std::string near(std::string_view word) {
     return word.empty() ? "" : fmt::format("; did you mean {}?", word);
 }
 
@@ -192,22 +180,21 @@ std::uint16_t type_value(const Arguments& arguments, std::string_view key,
                          const std::string& text) {
     const auto type = type_number(text);
     if (!type) {
-        arguments.fail(key,
-                       fmt::format("\"{}\" is not a query type{}", text, near(text, type_names())));
+        arguments.fail(key, fmt::format("\"{}\" is not a query type{}", text,
+                                        near(type_words().nearest(text))));
     }
     return *type;
 }
 
 std::uint8_t opcode_value(const Arguments& arguments, std::string_view key,
                           const std::string& text) {
-    std::vector<std::string> names;
-    for (std::uint8_t opcode = 0; opcode < 16; ++opcode) {
-        names.push_back(opcode_name(opcode));
-        if (names.back() == text || std::to_string(opcode) == text) {
-            return opcode;
-        }
+    const auto digits = text.starts_with("OPCODE") ? text.substr(6) : text;
+    const auto opcode = opcode_words().number(digits);
+    if (!opcode) {
+        arguments.fail(key, fmt::format("\"{}\" is not an opcode{}", text,
+                                        near(opcode_words().nearest(text))));
     }
-    arguments.fail(key, fmt::format("\"{}\" is not an opcode{}", text, near(text, names)));
+    return static_cast<std::uint8_t>(*opcode);
 }
 
 std::uint16_t flag_value(const Arguments& arguments, std::string_view key,

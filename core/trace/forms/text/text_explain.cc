@@ -1,7 +1,7 @@
 #include "core/trace/forms/text/text_explain.hh"
 
+#include "core/base/nearest.hh"
 #include "core/dns/message.hh"
-#include "core/dns/nearest.hh"
 #include "core/dns/words.hh"
 #include "core/trace/forms/text/text_cells.hh"
 #include "core/trace/forms/text/text_form.hh"
@@ -29,7 +29,7 @@ std::string explain_transport(std::string_view cell) {
     constexpr std::array<std::string_view, 6> kNames{"udp",  "tcp",   "tls",
                                                      "quic", "https", "stateless-tcp"};
     return wrong(cell, "a transport (udp, tcp, tls, quic, https, stateless-tcp)",
-                 nearest(cell, kNames));
+                 nearest_word(cell, kNames));
 }
 
 } // namespace

@@ -1,8 +1,6 @@
 // Queries as rows of text and back.
 #include "core/base/address.hh"
 #include "core/base/clock.hh"
-#include "core/dns/nearest.hh"
-#include "core/dns/words.hh"
 #include "core/trace/forms/text/message_columns.hh"
 #include "core/trace/forms/text/text_cells.hh"
 #include "core/trace/forms/text/text_form.hh"
@@ -206,32 +204,6 @@ TEST(TextCells, FlagsAndOptions) {
     }
     EXPECT_FALSE(parse_options("PADDING:" + std::string(2UL * 65'533, '0'), options));
     EXPECT_TRUE(parse_options("PADDING:" + std::string(2UL * 65'531, '0'), options));
-}
-
-TEST(DnsWords, EveryNumberIsReadAsItIsWritten) {
-    for (const WordTable* table : {&type_words(), &class_words(), &option_words()}) {
-        for (unsigned number = 0; number < 65'536; ++number) {
-            std::string out;
-            table->append(out, static_cast<std::uint16_t>(number));
-            ASSERT_EQ(table->number(out), number) << out;
-        }
-    }
-    EXPECT_EQ(type_words().number("aaaa"), 28);
-    EXPECT_EQ(type_words().number("type28"), 28);
-    EXPECT_EQ(opcode_words().number("3"), 3);
-    for (const char* bad : {"", "TYPE", "TYPE65536", "TYPE-1", "28", "AAAAA", "TYPE1 "}) {
-        EXPECT_FALSE(type_words().number(bad)) << bad;
-    }
-    EXPECT_FALSE(opcode_words().number("16"));
-}
-
-TEST(DnsWords, TheNearest) {
-    EXPECT_EQ(type_words().nearest("AAAB"), "AAAA");
-    EXPECT_EQ(type_words().nearest("dnskei"), "DNSKEY");
-    EXPECT_EQ(type_words().nearest("NSEC3PARMA"), "NSEC3PARAM");
-    EXPECT_EQ(type_words().nearest("xyzzy"), "");
-    EXPECT_EQ(type_words().nearest(std::string(1'000, 'A')), "");
-    EXPECT_EQ(nearest("sourze", kColumnNames), "source");
 }
 
 } // namespace

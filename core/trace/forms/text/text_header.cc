@@ -1,6 +1,6 @@
 #include "core/trace/forms/text/text_header.hh"
 
-#include "core/dns/nearest.hh"
+#include "core/base/nearest.hh"
 #include "core/trace/forms/text/text_cells.hh"
 #include "core/trace/forms/text/text_form.hh"
 #include "core/trace/forms/text/text_row.hh"
@@ -45,7 +45,7 @@ bool TextHeader::has(Column column) const {
 void TextHeader::add_column(std::string_view name, const std::string& place) {
     const auto found = std::ranges::find(kColumnNames, name);
     if (found == kColumnNames.end()) {
-        const std::string_view near = nearest(name, kColumnNames);
+        const std::string_view near = nearest_word(name, kColumnNames);
         throw TraceError(fmt::format(
             "{}: {} is not a column{}; tabs separate them, and there are {}", place,
             quoted_cell(name), near.empty() ? "" : fmt::format(", did you mean {}?", near),
