@@ -2,10 +2,9 @@
 
 #include "core/base/address.hh"
 #include "core/base/bytes.hh"
-#include "querier/packet/checksum.hh"
+#include "core/base/checksum.hh"
 
 #include <algorithm>
-#include <arpa/inet.h>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -33,17 +32,6 @@ constexpr size_t kV6SourceAt = 8;
 constexpr size_t kUdpSize = 4;
 constexpr size_t kUdpChecksum = 6;
 
-/// Writes a value in network order.
-void put(std::uint8_t* at, std::uint16_t value) {
-    const std::uint16_t network = htons(value);
-    std::memcpy(at, &network, sizeof network);
-}
-
-/// Writes a checksum as it comes from checksum_finish().
-void put_checksum(std::uint8_t* at, std::uint16_t checksum) {
-    std::memcpy(at, &checksum, sizeof checksum);
-}
-
 Bytes bytes_of(const IpAddress& address) { return {address.bytes.data(), address.size()}; }
 
 } // namespace
@@ -52,16 +40,16 @@ FrameTemplate::FrameTemplate(const FramePath& path, const Endpoint& server)
     : v4_(server.address.is_v4()) {
     std::ranges::copy(path.next_hop, bytes_.begin());
     std::ranges::copy(path.source, bytes_.begin() + 6);
-    put(&bytes_[12], v4_ ? kEtherTypeV4 : kEtherTypeV6);
+    store16(&bytes_[12], v4_ ? kEtherTypeV4 : kEtherTypeV6);
     if (v4_) {
         begin_v4(server);
     } else {
         begin_v6(server);
     }
-    put(&bytes_[headers_ - kUdpHeader + 2], server.port);
-    udp_sum_ = checksum_add(0, bytes_of(server.address));
-    udp_sum_ = checksum_add_word(udp_sum_, htons(IPPROTO_UDP));
-    udp_sum_ = checksum_add_word(udp_sum_, htons(server.port));
+    store16(&bytes_[headers_ - kUdpHeader + 2], server.port);
+    udp_sum_.add(bytes_of(server.address));
+    udp_sum_.add(std::uint16_t{IPPROTO_UDP});
+    udp_sum_.add(server.port);
 }
 
 void FrameTemplate::begin_v4(const Endpoint& server) {
@@ -71,7 +59,7 @@ void FrameTemplate::begin_v4(const Endpoint& server) {
     ip[8] = kHops;
     ip[9] = IPPROTO_UDP;
     std::memcpy(ip + 16, server.address.bytes.data(), 4);
-    ip_sum_ = checksum_add(0, {ip, kIpv4Header});
+    ip_sum_.add(Bytes(ip, kIpv4Header));
     headers_ = kEthernetHeader + kIpv4Header + kUdpHeader;
 }
 
@@ -87,17 +75,18 @@ void FrameTemplate::begin_v6(const Endpoint& server) {
 void FrameTemplate::write_v4(std::uint8_t* ip, const Endpoint& source, std::uint16_t id,
                              std::uint16_t udp_size) const {
     const auto size = static_cast<std::uint16_t>(kIpv4Header + udp_size);
-    put(ip + kV4Size, size);
-    put(ip + kV4Id, id);
+    store16(ip + kV4Size, size);
+    store16(ip + kV4Id, id);
     std::memcpy(ip + kV4SourceAt, source.address.bytes.data(), 4);
-    ChecksumSum sum = checksum_add(ip_sum_, bytes_of(source.address));
-    sum = checksum_add_word(sum, htons(size));
-    sum = checksum_add_word(sum, htons(id));
-    put_checksum(ip + kV4Checksum, checksum_finish(sum));
+    Checksum sum = ip_sum_;
+    sum.add(bytes_of(source.address));
+    sum.add(size);
+    sum.add(id);
+    sum.store(ip + kV4Checksum);
 }
 
 void FrameTemplate::write_v6(std::uint8_t* ip, const Endpoint& source, std::uint16_t udp_size) {
-    put(ip + kV6Size, udp_size);
+    store16(ip + kV6Size, udp_size);
     std::memcpy(ip + kV6SourceAt, source.address.bytes.data(), 16);
 }
 
@@ -113,15 +102,14 @@ size_t FrameTemplate::write(std::span<std::uint8_t> out, const Endpoint& source,
     }
 
     std::uint8_t* udp = out.data() + headers_ - kUdpHeader;
-    put(udp, source.port);
-    put(udp + kUdpSize, udp_size);
-    ChecksumSum sum = checksum_add(udp_sum_, bytes_of(source.address));
-    sum = checksum_add_word(sum, htons(source.port));
-    // The size counts twice: in the pseudo header and in UDP's own.
-    sum += ChecksumSum{2} * htons(udp_size);
-    sum = checksum_add(sum, query);
-    const std::uint16_t checksum = checksum_finish(sum);
-    put_checksum(udp + kUdpChecksum, checksum == 0 ? 0xffff : checksum); // 0 says "none"
+    store16(udp, source.port);
+    store16(udp + kUdpSize, udp_size);
+    Checksum sum = udp_sum_;
+    sum.add(bytes_of(source.address));
+    sum.add(source.port);
+    sum.add(udp_size, 2); // in the pseudo-header and in UDP's own
+    sum.add(query);
+    sum.store_udp(udp + kUdpChecksum);
     return headers_ + query.size();
 }
 

@@ -3,7 +3,7 @@
 
 #include "core/base/address.hh"
 #include "core/base/bytes.hh"
-#include "querier/packet/checksum.hh"
+#include "core/base/checksum.hh"
 
 #include <array>
 #include <cstddef>
@@ -48,8 +48,8 @@ private:
     std::array<std::uint8_t, kMostHeaders> bytes_{};
     size_t headers_ = 0;
     bool v4_ = true;
-    ChecksumSum ip_sum_ = 0;  ///< IPv4: over the header as it is in bytes_
-    ChecksumSum udp_sum_ = 0; ///< pseudo header without source and size; server's port
+    Checksum ip_sum_;  ///< IPv4: over the header as it is in bytes_
+    Checksum udp_sum_; ///< pseudo header without source and size; server's port
 };
 
 } // namespace reprise::querier

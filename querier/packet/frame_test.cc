@@ -1,8 +1,8 @@
 // Frames against bytes worked out by a program that shares no code with this one.
 #include "core/base/address.hh"
 #include "core/base/bytes.hh"
+#include "core/base/checksum.hh"
 #include "core/trace/test_packets.hh"
-#include "querier/packet/checksum.hh"
 #include "querier/packet/frame.hh"
 
 #include <gtest/gtest.h>
@@ -63,10 +63,13 @@ TEST(Frame, ChecksumsHoldForTheLargestQuery) {
     const Buffer query(65507, 0xff);
     Buffer out(frames.headers() + query.size());
     frames.write(out, endpoint("255.255.255.255:65535"), query, 0xffff);
-    EXPECT_EQ(checksum_finish(checksum_add(0, Bytes(out).subspan(14, 20))), 0);
-    ChecksumSum sum = checksum_add(0, Bytes(out).subspan(26));
-    sum = checksum_add(sum, hex("0011 ffeb"));
-    EXPECT_EQ(checksum_finish(sum), 0);
+    Checksum header;
+    header.add(Bytes(out).subspan(14, 20));
+    EXPECT_EQ(header.value(), 0);
+    Checksum sum;
+    sum.add(Bytes(out).subspan(26));
+    sum.add(hex("0011 ffeb"));
+    EXPECT_EQ(sum.value(), 0);
 }
 
 } // namespace

@@ -2,8 +2,8 @@
 
 #include "core/base/address.hh"
 #include "core/base/bytes.hh"
+#include "core/base/checksum.hh"
 #include "core/base/error.hh"
-#include "core/trace/forms/pcap/checksum.hh"
 
 #include <cstddef>
 #include <cstdint>
@@ -73,21 +73,20 @@ void finish_ip(std::vector<std::uint8_t>& out, const IpAddress& from) {
     if (from.is_v4()) {
         Checksum sum;
         sum.add(Bytes(out).first(kIpv4Header));
-        store16(out.data() + 10, sum.value());
+        sum.store(out.data() + 10);
     }
 }
 
 /// Checksum over pseudo-header and transport part (RFC 768, RFC 9293, RFC 8200 section 8.1).
-std::uint16_t transport_checksum(const std::vector<std::uint8_t>& out, size_t at,
-                                 const IpAddress& from, const IpAddress& to,
-                                 std::uint8_t protocol) {
+Checksum transport_checksum(const std::vector<std::uint8_t>& out, size_t at, const IpAddress& from,
+                            const IpAddress& to, std::uint8_t protocol) {
     Checksum sum;
     sum.add(address_bytes(from));
     sum.add(address_bytes(to));
-    sum.add_number(static_cast<std::uint32_t>(out.size() - at));
-    sum.add_number(protocol);
+    sum.add(static_cast<std::uint16_t>(out.size() - at));
+    sum.add(std::uint16_t{protocol});
     sum.add(Bytes(out).subspan(at));
-    return sum.value();
+    return sum;
 }
 
 void fill_tcp(std::uint8_t* at, const TcpSegment& segment, size_t header) {
@@ -115,8 +114,7 @@ void build_udp(std::vector<std::uint8_t>& out, const Endpoint& from, const Endpo
     store16(udp, from.port);
     store16(udp + 2, to.port);
     store16(udp + 4, kUdpHeader + payload.size());
-    const std::uint16_t sum = transport_checksum(out, at, from.address, to.address, kProtocolUdp);
-    store16(udp + 6, sum == 0 ? 0xffff : sum); // 0 would mean "no checksum"
+    transport_checksum(out, at, from.address, to.address, kProtocolUdp).store_udp(udp + 6);
     finish_ip(out, from.address);
 }
 
@@ -127,7 +125,7 @@ void build_tcp(std::vector<std::uint8_t>& out, const TcpSegment& segment) {
     const IpAddress& to = segment.to.address;
     const size_t at = start_packet(out, from, to, kProtocolTcp, header, segment.payload);
     fill_tcp(out.data() + at, segment, header);
-    store16(out.data() + at + 16, transport_checksum(out, at, from, to, kProtocolTcp));
+    transport_checksum(out, at, from, to, kProtocolTcp).store(out.data() + at + 16);
     finish_ip(out, from);
 }
 

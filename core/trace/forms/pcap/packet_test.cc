@@ -1,7 +1,7 @@
 #include "core/base/address.hh"
 #include "core/base/bytes.hh"
+#include "core/base/checksum.hh"
 #include "core/base/error.hh"
-#include "core/trace/forms/pcap/checksum.hh"
 #include "core/trace/forms/pcap/packet.hh"
 
 #include <gtest/gtest.h>
@@ -26,25 +26,10 @@ std::uint16_t check_transport(const std::vector<std::uint8_t>& packet) {
     const size_t header = v4 ? 20 : 40;
     Checksum sum;
     sum.add(v4 ? Bytes(packet).subspan(12, 8) : Bytes(packet).subspan(8, 32));
-    sum.add_number(v4 ? packet[9] : packet[6]);
-    sum.add_number(static_cast<std::uint32_t>(packet.size() - header));
+    sum.add(std::uint16_t{v4 ? packet[9] : packet[6]});
+    sum.add(static_cast<std::uint16_t>(packet.size() - header));
     sum.add(Bytes(packet).subspan(header));
     return sum.value();
-}
-
-TEST(Checksum, ExampleOfRfc1071) {
-    const std::vector<std::uint8_t> data{0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7};
-    Checksum sum;
-    sum.add(data);
-    EXPECT_EQ(sum.value(), static_cast<std::uint16_t>(~0xddf2U));
-}
-
-TEST(Checksum, OddSizeIsPaddedWithZero) {
-    Checksum odd;
-    odd.add(std::vector<std::uint8_t>{1, 2, 3});
-    Checksum even;
-    even.add(std::vector<std::uint8_t>{1, 2, 3, 0});
-    EXPECT_EQ(odd.value(), even.value());
 }
 
 TEST(Packet, UdpOverIpv4) {
