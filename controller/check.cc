@@ -4,8 +4,9 @@
 #include "controller/options.hh"
 #include "controller/read_ahead.hh"
 #include "controller/selection.hh"
-#include "controller/trace_time.hh"
+#include "controller/span.hh"
 #include "core/base/error.hh"
+#include "core/base/trace_time.hh"
 #include "core/trace/losses.hh"
 #include "core/trace/reader.hh"
 
@@ -38,7 +39,7 @@ Skip judge(const Options& options, Selection& selection, Span& span, const trace
 void find_query(const Options& options, const Servers& servers) {
     TraceInput input(options.trace, {.ports = options.ports});
     Selection selection(options, servers);
-    Span span(TraceTime::of(options.from), TraceTime::of(options.until));
+    Span span(TraceTime::parse(options.from), TraceTime::parse(options.until));
     FeedState seen;
     for (trace::Message message; input.next(message);) {
         if (message.response) {

@@ -6,9 +6,10 @@
 #include "controller/options.hh"
 #include "controller/selection.hh"
 #include "controller/source_table.hh"
-#include "controller/trace_time.hh"
+#include "controller/span.hh"
 #include "core/base/address.hh"
 #include "core/base/clock.hh"
+#include "core/base/trace_time.hh"
 #include "core/dns/message.hh"
 #include "core/trace/reader.hh"
 #include "core/wire/query.hh"
@@ -65,7 +66,7 @@ std::unique_ptr<Input> open_input(const Options& options, const Servers& servers
 TraceFeed::TraceFeed(const Options& options, const Servers& servers)
     : sources_(options.results + "/sources.csv"), input_(open_input(options, servers, sources_)),
       selection_(options, servers), steady_(longest_way_back(options)), timetable_(options.pace),
-      span_(TraceTime::of(options.from), TraceTime::of(options.until)),
+      span_(TraceTime::parse(options.from), TraceTime::parse(options.until)),
       transport_(transport_of(options.transport)), laps_(options.loop), limit_(options.limit),
       duration_(static_cast<Nanoseconds>(options.duration_s * 1e9)) {}
 

@@ -12,9 +12,9 @@
 #include "controller/played_connections.hh"
 #include "controller/selection.hh"
 #include "controller/source_table.hh"
+#include "controller/span.hh"
 #include "controller/steady_time.hh"
 #include "controller/timetable.hh"
-#include "controller/trace_time.hh"
 #include "core/trace/reader.hh"
 #include "core/wire/query.hh"
 

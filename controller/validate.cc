@@ -4,10 +4,10 @@
 #include "controller/generator.hh"
 #include "controller/options.hh"
 #include "controller/timetable.hh"
-#include "controller/trace_time.hh"
 #include "core/base/address.hh"
 #include "core/base/error.hh"
 #include "core/base/limits.hh"
+#include "core/base/trace_time.hh"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -52,8 +52,8 @@ void validate_pace(const Options& options) {
 void validate_span(const Options& options) {
     demand_moment(options.from, "--from");
     demand_moment(options.until, "--until");
-    const auto from = TraceTime::of(options.from);
-    const auto until = TraceTime::of(options.until);
+    const auto from = TraceTime::parse(options.from);
+    const auto until = TraceTime::parse(options.until);
     demand(
         !from || !until || from->absolute != until->absolute || from->value < until->value,
         fmt::format("--from {} is not before --until {}; give an earlier --from or a later --until",

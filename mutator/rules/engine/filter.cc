@@ -4,10 +4,10 @@
 #include "core/base/bytes.hh"
 #include "core/base/clock.hh"
 #include "core/base/prefix.hh"
+#include "core/base/trace_time.hh"
 #include "core/dns/message.hh"
 #include "mutator/rules/engine/arguments.hh"
 #include "mutator/rules/engine/batch.hh"
-#include "mutator/rules/engine/time_arithmetic.hh"
 #include "mutator/rules/engine/values.hh"
 
 #include <fmt/format.h>
@@ -30,18 +30,12 @@ bool among(const std::vector<Prefix>& prefixes, const IpAddress& address) {
     return prefixes.empty() || any_holds(prefixes, address);
 }
 
-Nanoseconds absolute(const TimeValue& limit, Nanoseconds first) {
-    Nanoseconds sum = 0;
-    const bool beyond = __builtin_add_overflow(limit.value, first, &sum);
-    return !limit.from_start ? limit.value : beyond ? kLastTime : sum;
-}
-
-void read_limit(Arguments& arguments, std::string_view key, TimeValue& limit) {
+void read_limit(Arguments& arguments, std::string_view key, TraceTime& limit) {
     const auto text = arguments.get_text(key);
     if (!text) {
         return;
     }
-    const auto value = parse_time(*text);
+    const auto value = TraceTime::parse(*text);
     if (!value) {
         arguments.fail(key, fmt::format("\"{}\" is not a time; write seconds from the first query, "
                                         "seconds since 1970, or 2016-10-06T11:00:00Z",
@@ -72,7 +66,7 @@ void Filter::read_time(Arguments& arguments) {
     read_limit(arguments, "where.until", until_);
     on_time_ = arguments.has("where.from") || arguments.has("where.until");
     const bool both = arguments.has("where.from") && arguments.has("where.until");
-    if (both && from_.from_start == until_.from_start && from_.value >= until_.value) {
+    if (both && from_.absolute == until_.absolute && from_.value >= until_.value) {
         arguments.fail("where.until", "is not later than where.from; no query would match");
     }
 }
@@ -98,8 +92,8 @@ void Filter::read_message(Arguments& arguments) {
 }
 
 void Filter::begin(Nanoseconds first) {
-    from_ = {.value = absolute(from_, first), .from_start = false};
-    until_ = {.value = absolute(until_, first), .from_start = false};
+    from_ = {.absolute = true, .value = from_.in_trace(first)};
+    until_ = {.absolute = true, .value = until_.in_trace(first)};
 }
 
 // The cheap conditions come first.

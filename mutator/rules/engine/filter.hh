@@ -4,6 +4,7 @@
 #include "core/base/bytes.hh"
 #include "core/base/clock.hh"
 #include "core/base/prefix.hh"
+#include "core/base/trace_time.hh"
 #include "mutator/rules/engine/arguments.hh"
 #include "mutator/rules/engine/batch.hh"
 #include "mutator/rules/engine/values.hh"
@@ -39,8 +40,8 @@ private:
     void read_time(Arguments& arguments);
     void read_message(Arguments& arguments);
 
-    TimeValue from_{.value = std::numeric_limits<Nanoseconds>::min(), .from_start = false};
-    TimeValue until_{.value = std::numeric_limits<Nanoseconds>::max(), .from_start = false};
+    TraceTime from_{.absolute = true, .value = std::numeric_limits<Nanoseconds>::min()};
+    TraceTime until_{.absolute = true, .value = std::numeric_limits<Nanoseconds>::max()};
     std::uint32_t transports_ = 0; ///< a bit each; 0 = any
     std::vector<Prefix> sources_;
     std::vector<Prefix> destinations_;

@@ -3,7 +3,6 @@
 // throws RuleError by Arguments::fail, naming the key and the nearest word.
 
 #include "core/base/bytes.hh"
-#include "core/base/clock.hh"
 #include "core/base/prefix.hh"
 #include "core/wire/query.hh"
 #include "mutator/rules/engine/arguments.hh"
@@ -73,19 +72,5 @@ inline constexpr std::array<FlagName, 7> kFlagNames{{{"aa", 0x0400},
                                                      {"cd", 0x0010}}};
 
 std::uint16_t flag_value(const Arguments& arguments, std::string_view key, const std::string& text);
-
-/// A time: of the first query on, or since the epoch.
-struct TimeValue {
-    Nanoseconds value = 0;
-    bool from_start = false; ///< counts from the first query
-};
-
-/// "90.5" seconds from the first query; "2016-10-06T11:00:00Z" (UTC); or seconds since the epoch,
-/// known by being 10^8 or more. Exact to the nanosecond.
-std::optional<TimeValue> parse_time(std::string_view text);
-
-/// Decimal seconds with at most 9 decimals, as nanoseconds; nothing where it is none or out of
-/// range. `sign`: whether "-" may stand before it.
-std::optional<Nanoseconds> parse_seconds(std::string_view text, bool sign = false);
 
 } // namespace reprise::mutator

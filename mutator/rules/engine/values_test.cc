@@ -70,26 +70,6 @@ TEST(Names, EndAtLabels) {
     EXPECT_FALSE(ends_in(WireBytes{}, wire("c")));
 }
 
-TEST(Times, AreExact) {
-    EXPECT_EQ(parse_time("1.5")->value, 1'500'000'000);
-    EXPECT_TRUE(parse_time("1.5")->from_start);
-    EXPECT_EQ(parse_time("1475762100.123456789")->value, 1'475'762'100'123'456'789);
-    EXPECT_FALSE(parse_time("1475762100.123456789")->from_start);
-    EXPECT_EQ(parse_time("2016-10-06T13:55:00Z")->value, 1'475'762'100'000'000'000);
-    EXPECT_EQ(parse_time("2016-10-06 13:55:00.000000001Z")->value, 1'475'762'100'000'000'001);
-    EXPECT_EQ(parse_seconds("-0.5", true), -500'000'000);
-}
-
-TEST(Times, ThatDoNotParse) {
-    for (const char* text :
-         {"", "-1", "1.", "1.0000000001", ".5", "1e3", "99999999999", "2016-13-06T13:55:00Z",
-          "2016-02-30T13:55:00Z", "2016-10-06T24:55:00Z", "2016-10-06T13:55:00",
-          "2016-10-06T13:55:00+02:00", "1969-10-06T13:55:00Z", "2016-10-06T13:55:00xZ",
-          "2016-1--06T13:55:00Z"}) {
-        EXPECT_FALSE(parse_time(text)) << text;
-    }
-}
-
 TEST(Values, WrongOnesNameTheNearest) {
     EXPECT_EQ(complaint("keep", "where.type=AAAB"),
               "--keep, key where.type: \"AAAB\" is not a query type; did you mean AAAA?");

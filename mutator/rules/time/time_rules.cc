@@ -4,6 +4,7 @@
 #include "core/base/clock.hh"
 #include "core/base/numbers.hh"
 #include "core/base/random.hh"
+#include "core/base/trace_time.hh"
 #include "mutator/rules/engine/arguments.hh"
 #include "mutator/rules/engine/catalogue.hh"
 #include "mutator/rules/engine/rule.hh"

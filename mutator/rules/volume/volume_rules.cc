@@ -3,6 +3,7 @@
 #include "core/base/address.hh"
 #include "core/base/clock.hh"
 #include "core/base/prefix.hh"
+#include "core/base/trace_time.hh"
 #include "mutator/rules/engine/arguments.hh"
 #include "mutator/rules/engine/catalogue.hh"
 #include "mutator/rules/engine/rule.hh"

@@ -1,30 +1,26 @@
-// Times as rules' users write them.
+#include "core/base/trace_time.hh"
 
 #include "core/base/clock.hh"
-#include "mutator/rules/engine/values.hh"
+#include "core/base/numbers.hh"
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <optional>
 #include <string_view>
-#include <system_error>
 
-namespace reprise::mutator {
+namespace reprise {
 namespace {
 
 /// Later than any trace lasts (3 years) and earlier than any was taken (1973).
 constexpr Nanoseconds kEpochFrom = 100'000'000 * kSecond;
 constexpr std::int64_t kLongestSeconds = 9'000'000'000; ///< whose nanoseconds fit 64 bits
 
+/// A number without a sign.
 std::optional<std::int64_t> digits(std::string_view text) {
-    std::int64_t value = 0;
-    const bool starts = !text.empty() && text.front() >= '0' && text.front() <= '9';
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    const bool whole = error == std::errc{} && end == text.data() + text.size();
-    return starts && whole ? std::optional(value) : std::nullopt;
+    return text.starts_with('-') ? std::nullopt : parse_number<std::int64_t>(text);
 }
 
 /// ".5" as nanoseconds; empty text is 0.
@@ -69,19 +65,40 @@ std::optional<std::int64_t> parse_clock(std::string_view text) {
     return good ? std::optional((*hour * 60 + *minute) * 60 + *second) : std::nullopt;
 }
 
-// RFC 3339 in UTC: "2016-10-06T11:00:00.5Z".
-std::optional<Nanoseconds> parse_date_time(std::string_view text) {
-    if (text.size() < 20 || (text[10] != 'T' && text[10] != ' ') || text.back() != 'Z') {
+/// "Z", "+02:00" or "-05:30" as seconds east of Greenwich.
+std::optional<std::int64_t> parse_zone(std::string_view text) {
+    if (text == "Z" || text == "z") {
+        return 0;
+    }
+    if (text.size() != 6 || (text[0] != '+' && text[0] != '-') || text[3] != ':') {
         return std::nullopt;
     }
+    const auto hours = digits(text.substr(1, 2));
+    const auto minutes = digits(text.substr(4, 2));
+    if (!hours || !minutes || *hours > 23 || *minutes > 59) {
+        return std::nullopt;
+    }
+    return (text[0] == '-' ? -1 : 1) * (*hours * 3600 + *minutes * 60);
+}
+
+// RFC 3339: "2016-10-06T11:00:00.5Z".
+std::optional<Nanoseconds> parse_date_time(std::string_view text) {
+    constexpr size_t kWhole = 19; // to the second
+    if (text.size() <= kWhole || (text[10] != 'T' && text[10] != ' ')) {
+        return std::nullopt;
+    }
+    const std::string_view rest = text.substr(kWhole);
+    const size_t zone = std::min(rest.find_first_of("Zz+-"), rest.size());
     const auto day = parse_date(text.substr(0, 10));
     const auto second = parse_clock(text.substr(11, 8));
-    const auto part = decimals(text.substr(19, text.size() - 20));
-    const auto seconds = day && second ? std::optional(*day * 86'400 + *second) : std::nullopt;
-    if (!seconds || !part || *seconds < 0 || *seconds > kLongestSeconds) {
+    const auto part = decimals(rest.substr(0, zone));
+    const auto east = parse_zone(rest.substr(zone));
+    if (!day || !second || !part || !east) {
         return std::nullopt;
     }
-    return *seconds * kSecond + *part;
+    const std::int64_t seconds = *day * 86'400 + *second - *east;
+    return std::abs(seconds) <= kLongestSeconds ? std::optional(seconds * kSecond + *part)
+                                                : std::nullopt;
 }
 
 } // namespace
@@ -99,14 +116,13 @@ std::optional<Nanoseconds> parse_seconds(std::string_view text, bool sign) {
     return negative ? -value : value;
 }
 
-std::optional<TimeValue> parse_time(std::string_view text) {
+std::optional<TraceTime> TraceTime::parse(std::string_view text) {
     if (const auto date = parse_date_time(text)) {
-        return TimeValue{.value = *date, .from_start = false};
+        return TraceTime{.absolute = true, .value = *date};
     }
     const auto seconds = parse_seconds(text);
-    return seconds
-               ? std::optional(TimeValue{.value = *seconds, .from_start = *seconds < kEpochFrom})
-               : std::nullopt;
+    return seconds ? std::optional(TraceTime{.absolute = *seconds >= kEpochFrom, .value = *seconds})
+                   : std::nullopt;
 }
 
-} // namespace reprise::mutator
+} // namespace reprise
