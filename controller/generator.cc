@@ -1,6 +1,7 @@
 #include "controller/generator.hh"
 
 #include "core/base/address.hh"
+#include "core/base/bytes.hh"
 #include "core/base/numbers.hh"
 #include "core/trace/reader.hh"
 #include "core/wire/query.hh"
@@ -33,11 +34,6 @@ constexpr std::array kTypes{std::pair{"A", 1},       std::pair{"NS", 2},     std
                             std::pair{"TXT", 16},    std::pair{"AAAA", 28},  std::pair{"SRV", 33},
                             std::pair{"DS", 43},     std::pair{"RRSIG", 46}, std::pair{"NSEC", 47},
                             std::pair{"DNSKEY", 48}, std::pair{"HTTPS", 65}, std::pair{"ANY", 255}};
-
-void put16(std::vector<std::uint8_t>& out, std::uint16_t value) {
-    out.push_back(static_cast<std::uint8_t>(value >> 8U));
-    out.push_back(static_cast<std::uint8_t>(value));
-}
 
 std::optional<std::uint16_t> parse_type(std::string text) {
     std::ranges::transform(text, text.begin(), [](unsigned char c) { return std::toupper(c); });
@@ -93,8 +89,8 @@ std::optional<Question> Question::parse(std::string_view text) {
     if (name.empty() || !type || !append_name(question.wire, name)) {
         return std::nullopt;
     }
-    put16(question.wire, *type);
-    put16(question.wire, 1);
+    append16(question.wire, *type);
+    append16(question.wire, 1);
     return question;
 }
 
@@ -104,15 +100,14 @@ Generator::Generator(const Question& question, std::uint32_t sources, const Endp
     constexpr std::uint16_t kRecursionDesired = 0x0100;
     const std::uint16_t flags = recursion_desired ? kRecursionDesired : 0;
     for (const std::uint16_t word : std::array<std::uint16_t, 6>{0, flags, 1, 0, 0, 0}) {
-        put16(message_, word);
+        append16(message_, word);
     }
     message_.insert(message_.end(), question.wire.begin(), question.wire.end());
 }
 
 bool Generator::next(trace::Message& message) {
     const std::uint64_t turn = next_ / sources_;
-    message_[0] = static_cast<std::uint8_t>(turn >> 8U);
-    message_[1] = static_cast<std::uint8_t>(turn);
+    store16(message_.data(), turn);
     message.time = rate_ > 0 ? std::llround(static_cast<double>(next_) * 1e9 / rate_) : 0;
     message.source.address = address_of(server_.address.is_v4(), next_ % sources_);
     message.source.port = static_cast<std::uint16_t>(kFirstPort + turn / kIds % kPorts);

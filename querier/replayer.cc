@@ -190,8 +190,7 @@ bool Replayer::fall_back(std::uint32_t index, const Reply& reply) {
 
 void Replayer::fill_answer(Slot& slot, const Reply& reply) {
     if (slot.id != slot.wire_id) {
-        reply.bytes[0] = static_cast<std::uint8_t>(slot.id >> 8U);
-        reply.bytes[1] = static_cast<std::uint8_t>(slot.id);
+        store16(reply.bytes.data(), slot.id);
     }
     RqRecord& record = slot.record;
     record.receive = reply.received;

@@ -2,6 +2,7 @@
 // Traces of a few hand-made packets, for the controller's tests.
 
 #include "controller/options.hh"
+#include "core/base/bytes.hh"
 
 #include <gtest/gtest.h>
 
@@ -18,29 +19,24 @@ namespace reprise::controller::testing {
 
 using Raw = std::vector<std::uint8_t>;
 
-inline void put16(Raw& out, unsigned value) {
-    out.push_back(static_cast<std::uint8_t>(value >> 8U));
-    out.push_back(static_cast<std::uint8_t>(value));
-}
-
 /// A DNS query for the root's NS with the given flags word.
 inline Raw dns(unsigned flags) {
     Raw message;
     for (const unsigned word : {7U, flags, 1U, 0U, 0U, 0U}) {
-        put16(message, word);
+        append16(message, word);
     }
     message.push_back(0);
-    put16(message, 2);
-    put16(message, 1);
+    append16(message, 2);
+    append16(message, 1);
     return message;
 }
 
 inline Raw udp(const Raw& message, unsigned source_port, unsigned destination_port) {
     Raw out;
-    put16(out, source_port);
-    put16(out, destination_port);
-    put16(out, static_cast<unsigned>(8 + message.size()));
-    put16(out, 0);
+    append16(out, source_port);
+    append16(out, destination_port);
+    append16(out, static_cast<unsigned>(8 + message.size()));
+    append16(out, 0);
     out.insert(out.end(), message.begin(), message.end());
     return out;
 }
@@ -49,7 +45,7 @@ inline Raw udp(const Raw& message, unsigned source_port, unsigned destination_po
 inline Raw tcp(unsigned source_port, unsigned sequence, unsigned flags, const Raw& payload = {}) {
     Raw out;
     for (const unsigned word : {source_port, 53U, 0U, sequence, 0U, 0U, 0x5000U | flags}) {
-        put16(out, word);
+        append16(out, word);
     }
     out.insert(out.end(), {0xff, 0xff, 0, 0, 0, 0});
     out.insert(out.end(), payload.begin(), payload.end());
@@ -59,7 +55,7 @@ inline Raw tcp(unsigned source_port, unsigned sequence, unsigned flags, const Ra
 /// A message with its length in front, as TCP carries it.
 inline Raw prefixed(const Raw& message) {
     Raw out;
-    put16(out, static_cast<unsigned>(message.size()));
+    append16(out, static_cast<unsigned>(message.size()));
     out.insert(out.end(), message.begin(), message.end());
     return out;
 }
@@ -67,7 +63,7 @@ inline Raw prefixed(const Raw& message) {
 /// An IPv4 packet from 192.0.2.`host`.
 inline Raw ipv4(std::uint8_t host, const Raw& payload, std::uint8_t protocol = 17) {
     Raw out{0x45, 0};
-    put16(out, static_cast<unsigned>(20 + payload.size()));
+    append16(out, static_cast<unsigned>(20 + payload.size()));
     out.insert(out.end(), {0, 1, 0, 0, 64, protocol, 0, 0, 192, 0, 2, host, 198, 51, 100, 1});
     out.insert(out.end(), payload.begin(), payload.end());
     return out;
@@ -75,7 +71,7 @@ inline Raw ipv4(std::uint8_t host, const Raw& payload, std::uint8_t protocol = 1
 
 inline Raw ipv6(const Raw& payload) {
     Raw out{0x60, 0, 0, 0};
-    put16(out, static_cast<unsigned>(payload.size()));
+    append16(out, static_cast<unsigned>(payload.size()));
     out.insert(out.end(), {17, 64});
     for (const std::uint8_t last : {std::uint8_t{1}, std::uint8_t{2}}) {
         Raw address{0x20, 0x01, 0x0d, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, last};

@@ -83,6 +83,11 @@ private:
     bool ok_ = true;
 };
 
+/// A value in network order.
+inline std::uint16_t load16(const std::uint8_t* at) {
+    return static_cast<std::uint16_t>(at[0] << 8U | at[1]);
+}
+
 /// Writes the lower 16 bits of a value in network order.
 inline void store16(std::uint8_t* at, size_t value) {
     at[0] = static_cast<std::uint8_t>(value >> 8U);
@@ -93,6 +98,12 @@ inline void store16(std::uint8_t* at, size_t value) {
 inline void store32(std::uint8_t* at, std::uint32_t value) {
     store16(at, value >> 16U);
     store16(at + 2, value);
+}
+
+/// Appends the lower 16 bits of a value in network order.
+inline void append16(std::vector<std::uint8_t>& out, size_t value) {
+    out.push_back(static_cast<std::uint8_t>(value >> 8U));
+    out.push_back(static_cast<std::uint8_t>(value));
 }
 
 /// Appends a value in little-endian order.

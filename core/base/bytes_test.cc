@@ -57,6 +57,16 @@ TEST(Cursor, SeekingPastTheEndFails) {
     EXPECT_FALSE(in.ok());
 }
 
+TEST(NetworkOrder, IsReadAsItIsWritten) {
+    std::vector<std::uint8_t> out(6);
+    store16(out.data(), 0x1fffe);
+    store32(out.data() + 2, 0x01020304);
+    append16(out, 0xabcd);
+    EXPECT_EQ(out, (std::vector<std::uint8_t>{0xff, 0xfe, 1, 2, 3, 4, 0xab, 0xcd}));
+    EXPECT_EQ(load16(out.data()), 0xfffe);
+    EXPECT_EQ(load16(&out[6]), 0xabcd);
+}
+
 TEST(AppendLittle, WritesLowByteFirst) {
     std::vector<std::uint8_t> out;
     append_little(out, std::uint32_t{0x01020304});

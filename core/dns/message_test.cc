@@ -18,11 +18,6 @@ void append(Message& out, std::string_view text) {
     out.insert(out.end(), text.begin(), text.end());
 }
 
-void append16(Message& out, unsigned value) {
-    out.push_back(static_cast<std::uint8_t>(value >> 8U));
-    out.push_back(static_cast<std::uint8_t>(value));
-}
-
 Message header(unsigned flags, unsigned questions, unsigned answers, unsigned additionals) {
     Message out;
     for (const unsigned field : {0x1234U, flags, questions, answers, 0U, additionals}) {

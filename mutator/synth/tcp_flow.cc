@@ -42,8 +42,8 @@ TcpFlow::TcpFlow(Nanoseconds time, const Endpoint& client, const Endpoint& serve
 
 void TcpFlow::send(Nanoseconds time, Bytes message, SegmentSink& segments) {
     last_ = std::max(time, last_ + kPacketGap);
-    payload_.assign({static_cast<std::uint8_t>(message.size() >> 8U),
-                     static_cast<std::uint8_t>(message.size())});
+    payload_.clear();
+    append16(payload_, message.size());
     payload_.insert(payload_.end(), message.begin(), message.end());
     from_client(last_, kTcpPush | kTcpAck, payload_, segments);
     from_server(last_ + kServerDelay, kTcpAck, segments);

@@ -19,10 +19,6 @@ enum Extension : std::uint8_t { kHopByHop = 0, kRouting = 43, kFragment = 44 };
 /// More than any stack sends; bounds the walk.
 constexpr int kMaximumExtensions = 8;
 
-std::uint16_t u16(Bytes packet, size_t at) {
-    return static_cast<std::uint16_t>((packet[at] << 8U) | packet[at + 1]);
-}
-
 Headers faulty(Verdict fault) { return {.fault = fault}; }
 
 /// Whether a fragment of `size` bytes at `offset` can be part of an IP packet.
@@ -57,13 +53,13 @@ Headers read_v4(Bytes packet) {
         return faulty(Verdict::kShort);
     }
     const size_t header = (packet[0] & 0x0fU) * size_t{4};
-    if (header < kMinimumV4 || header > packet.size() || u16(packet, 2) != packet.size()) {
+    if (header < kMinimumV4 || header > packet.size() || load16(&packet[2]) != packet.size()) {
         return faulty(Verdict::kBadLength);
     }
     if (!plausible_options(packet.subspan(kMinimumV4, header - kMinimumV4))) {
         return faulty(Verdict::kBadOption);
     }
-    const unsigned field = u16(packet, 6);
+    const unsigned field = load16(&packet[6]);
     const size_t offset = (field & 0x1fffU) * size_t{8};
     const bool more = (field & 0x2000U) != 0;
     const bool whole = offset == 0 && !more;
@@ -122,7 +118,7 @@ private:
     }
 
     Verdict fragment(Bytes rest) {
-        const unsigned field = u16(rest, 2);
+        const unsigned field = load16(&rest[2]);
         const size_t offset = field & 0xfff8U;
         const bool more = (field & 1U) != 0;
         if (seen_fragment_ || !plausible_fragment(offset, rest.size() - 8, more)) {
@@ -149,7 +145,7 @@ Headers read_v6(Bytes packet) {
     if (packet.size() < kHeaderV6) {
         return faulty(Verdict::kShort);
     }
-    if (u16(packet, 4) + kHeaderV6 != packet.size() || packet.size() > kMaximumPacket) {
+    if (load16(&packet[4]) + kHeaderV6 != packet.size() || packet.size() > kMaximumPacket) {
         return faulty(Verdict::kBadLength);
     }
     return Walk(packet).run();
@@ -159,9 +155,10 @@ Verdict check_udp(Bytes header, const Headers& headers) {
     if (header.size() < 8) {
         return Verdict::kShort;
     }
-    const size_t length = u16(header, 4);
+    const size_t length = load16(&header[4]);
     const bool overruns = headers.whole && length > header.size();
-    const bool no_checksum = headers.v6 && u16(header, 6) == 0; // allowed in IPv4 only (RFC 8200)
+    const bool no_checksum =
+        headers.v6 && load16(&header[6]) == 0; // allowed in IPv4 only (RFC 8200)
     return length < 8 || overruns || no_checksum ? Verdict::kBadTransport : Verdict::kPassed;
 }
 

@@ -1,6 +1,7 @@
 #include "proxy/rewrite/rewrite.hh"
 
 #include "core/base/address.hh"
+#include "core/base/bytes.hh"
 #include "core/base/error.hh"
 #include "core/wire/query.hh"
 #include "proxy/rewrite/address_map.hh"
@@ -35,34 +36,29 @@ std::uint32_t fold(std::uint32_t sum) {
     return (sum & 0xffffU) + (sum >> 16U);
 }
 
-std::uint32_t word_at(const std::uint8_t* at) {
-    return (std::uint32_t{at[0]} << 8U) | std::uint32_t{at[1]};
-}
-
 /// The share of a new address minus that of the old one, as a one's complement sum of 16 bits.
 std::uint32_t difference(const std::uint8_t* old_address, const std::uint8_t* new_address,
                          size_t size) {
     std::uint32_t sum = 0;
     for (size_t i = 0; i < size; i += 2) {
-        sum += (~word_at(old_address + i) & 0xffffU) + word_at(new_address + i);
+        sum += (~std::uint32_t{load16(old_address + i)} & 0xffffU) + load16(new_address + i);
     }
     return fold(sum);
 }
 
 /// RFC 1624, equation 3: HC' = ~(~HC + ~m + m').
 void adjust(std::uint8_t* checksum, std::uint32_t change, bool udp) {
-    std::uint32_t value = ~fold((~word_at(checksum) & 0xffffU) + change) & 0xffffU;
+    std::uint32_t value = ~fold((~std::uint32_t{load16(checksum)} & 0xffffU) + change) & 0xffffU;
     if (udp && value == 0) {
         value = 0xffff; // the same number; 0 would say that there is no checksum
     }
-    checksum[0] = static_cast<std::uint8_t>(value >> 8U);
-    checksum[1] = static_cast<std::uint8_t>(value & 0xffU);
+    store16(checksum, value);
 }
 
 void adjust_transport(std::uint8_t* header, std::uint8_t protocol, std::uint32_t change) {
     if (protocol == kTcp) {
         adjust(header + kTcpChecksum, change, false);
-    } else if (word_at(header + kUdpChecksum) != 0) {
+    } else if (load16(header + kUdpChecksum) != 0) {
         adjust(header + kUdpChecksum, change, true);
     }
 }
@@ -95,7 +91,7 @@ bool is_dns(Packet packet, const Headers& headers, Side side) {
         return false;
     }
     const size_t port = headers.transport + (side == Side::kResolver ? size_t{2} : 0);
-    return headers.later_fragment || word_at(packet.data() + port) == kDnsPort;
+    return headers.later_fragment || load16(packet.data() + port) == kDnsPort;
 }
 
 Traffic traffic_of(Packet packet, const Headers& headers, Side side) {

@@ -1,5 +1,6 @@
 #include "querier/stream/reply_stream.hh"
 
+#include "core/base/bytes.hh"
 #include "core/dns/message.hh"
 
 #include <cstddef>
@@ -17,7 +18,7 @@ constexpr size_t kPrefix = 2;
 /// length.
 bool cut(std::span<std::uint8_t>& data, const ReplyStream::Take& take) {
     while (data.size() >= kPrefix) {
-        const size_t size = (size_t{data[0]} << 8U) | data[1];
+        const size_t size = load16(data.data());
         if (size < kDnsHeaderSize) {
             return false;
         }

@@ -46,12 +46,10 @@ constexpr std::string_view kClosedByServer = "closed by the server with queries 
 void encode(std::vector<std::uint8_t>& out, const Slot& slot) {
     const Bytes message = slot.bytes();
     out.resize(message.size() + 2);
-    out[0] = static_cast<std::uint8_t>(message.size() >> 8U);
-    out[1] = static_cast<std::uint8_t>(message.size());
+    store16(out.data(), message.size());
     std::ranges::copy(message, out.begin() + 2);
     if (message.size() >= 2) {
-        out[2] = static_cast<std::uint8_t>(slot.wire_id >> 8U);
-        out[3] = static_cast<std::uint8_t>(slot.wire_id);
+        store16(out.data() + 2, slot.wire_id);
     }
 }
 

@@ -7,6 +7,7 @@
 #include "zonebuilder/zone/zone_content.hh"
 
 #include "core/base/address.hh"
+#include "core/base/bytes.hh"
 #include "zonebuilder/zone/name.hh"
 #include "zonebuilder/zone/zone.hh"
 #include "zonebuilder/zone/zone_scan.hh"
@@ -207,7 +208,7 @@ std::uint16_t key_tag(std::string_view key) {
 /// The type that a signature is over; 0 where too little was kept of it.
 std::uint16_t covered(std::string_view signature) {
     const auto raw = bytes(signature);
-    return raw.size() < 2 ? 0 : static_cast<std::uint16_t>(raw[0] << 8U | raw[1]);
+    return raw.size() < 2 ? 0 : load16(raw.data());
 }
 
 /// The beginning of an RRSIG's rdata (RFC 4034 section 3.1) against a key: algorithm and key tag.

@@ -25,7 +25,7 @@ constexpr std::int32_t kMaxJump = 16 << 20;
 /// A buffer that grew beyond this is given back when it is empty.
 constexpr size_t kKeepCapacity = 4'096;
 
-size_t message_size(Bytes pending) { return (size_t{pending[0]} << 8U) | pending[1]; }
+size_t message_size(Bytes pending) { return load16(pending.data()); }
 
 } // namespace
 

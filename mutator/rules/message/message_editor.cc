@@ -97,15 +97,6 @@ bool has_option(Bytes opt, std::uint16_t code) {
 
 } // namespace
 
-std::uint16_t load16(const std::uint8_t* at) {
-    return static_cast<std::uint16_t>(at[0] << 8U | at[1]);
-}
-
-void store16(std::uint8_t* at, std::uint16_t value) {
-    at[0] = static_cast<std::uint8_t>(value >> 8U);
-    at[1] = static_cast<std::uint8_t>(value);
-}
-
 Edit set_flags(MessageBytes message, std::uint16_t mask, std::uint16_t value) {
     if (message.size() < kDnsHeaderSize) {
         return Edit::kMalformed;

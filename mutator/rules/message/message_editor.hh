@@ -33,10 +33,6 @@ enum class Edit : std::uint8_t {
     kCompressed, ///< a pointer of another record would go wrong
 };
 
-/// Big-endian, as all of DNS.
-std::uint16_t load16(const std::uint8_t* at);
-void store16(std::uint8_t* at, std::uint16_t value);
-
 /// Replaces the bits of `mask` in the header's flags. Needs no more than a header.
 Edit set_flags(MessageBytes message, std::uint16_t mask, std::uint16_t value);
 

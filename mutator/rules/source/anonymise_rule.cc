@@ -94,10 +94,6 @@ CryptoPan::Key read_key(Arguments& arguments) {
     return *key;
 }
 
-std::uint16_t u16_at(Bytes bytes, size_t at) {
-    return static_cast<std::uint16_t>((unsigned{bytes[at]} << 8U) | bytes[at + 1]);
-}
-
 class AnonymiseRule : public Rule {
 public:
     AnonymiseRule(Arguments& arguments, const RuleSettings& settings)
@@ -184,9 +180,9 @@ void AnonymiseRule::tell_malformed() {
 bool AnonymiseRule::change_options(std::span<std::uint8_t> options) {
     bool exact = true;
     while (options.size() >= 4) {
-        exact = u16_at(options, 2) <= options.size() - 4;
-        const size_t size = std::min<size_t>(u16_at(options, 2), options.size() - 4);
-        if (u16_at(options, 0) == kOptionSubnet) {
+        exact = load16(&options[2]) <= options.size() - 4;
+        const size_t size = std::min<size_t>(load16(&options[2]), options.size() - 4);
+        if (load16(&options[0]) == kOptionSubnet) {
             change_subnet(options.subspan(4, size));
         }
         options = options.subspan(4 + size);
@@ -197,7 +193,7 @@ bool AnonymiseRule::change_options(std::span<std::uint8_t> options) {
 // Of the option's bits behind its source prefix length, and of all where the family is not known,
 // nothing stays.
 void AnonymiseRule::change_subnet(std::span<std::uint8_t> option) {
-    const std::uint16_t family = option.size() < kEcsFixed ? std::uint16_t{0} : u16_at(option, 0);
+    const std::uint16_t family = option.size() < kEcsFixed ? std::uint16_t{0} : load16(&option[0]);
     const std::span<std::uint8_t> bytes = option.subspan(std::min(kEcsFixed, option.size()));
     IpAddress address{.bytes = {},
                       .family = family == 1   ? std::uint8_t{4}

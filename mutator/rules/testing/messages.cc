@@ -25,14 +25,9 @@
 namespace reprise::mutator::testing {
 
 MessageMaker::MessageMaker(std::uint16_t flags) {
-    add16(0x1234);
-    add16(flags);
+    append16(bytes_, 0x1234);
+    append16(bytes_, flags);
     bytes_.resize(12);
-}
-
-void MessageMaker::add16(unsigned value) {
-    bytes_.push_back(static_cast<std::uint8_t>(value >> 8U));
-    bytes_.push_back(static_cast<std::uint8_t>(value));
 }
 
 void MessageMaker::count(unsigned section) { ++bytes_[5 + 2 * section]; }
@@ -40,8 +35,8 @@ void MessageMaker::count(unsigned section) { ++bytes_[5 + 2 * section]; }
 MessageMaker& MessageMaker::question(std::string_view name, std::uint16_t type) {
     const auto wire = parse_name(name).value_or(WireBytes{0});
     bytes_.insert(bytes_.end(), wire.begin(), wire.end());
-    add16(type);
-    add16(1);
+    append16(bytes_, type);
+    append16(bytes_, 1);
     count(0);
     return *this;
 }
@@ -49,10 +44,10 @@ MessageMaker& MessageMaker::question(std::string_view name, std::uint16_t type) 
 MessageMaker& MessageMaker::record(unsigned section, std::string_view owner, std::uint16_t type,
                                    std::string_view data) {
     raw(owner);
-    add16(type);
-    add16(1);
+    append16(bytes_, type);
+    append16(bytes_, 1);
     raw(std::string_view("\0\0\0\0", 4));
-    add16(static_cast<unsigned>(data.size()));
+    append16(bytes_, static_cast<unsigned>(data.size()));
     raw(data);
     count(section);
     return *this;
@@ -60,10 +55,10 @@ MessageMaker& MessageMaker::record(unsigned section, std::string_view owner, std
 
 MessageMaker& MessageMaker::opt(std::uint16_t size, bool dnssec_ok, std::string_view options) {
     raw(std::string_view("\0\0\x29", 3));
-    add16(size);
+    append16(bytes_, size);
     raw(std::string_view("\0\0", 2));
-    add16(dnssec_ok ? 0x8000 : 0);
-    add16(static_cast<unsigned>(options.size()));
+    append16(bytes_, dnssec_ok ? 0x8000U : 0U);
+    append16(bytes_, static_cast<unsigned>(options.size()));
     raw(options);
     count(3);
     return *this;

@@ -41,7 +41,6 @@ public:
     [[nodiscard]] Octets bytes() const { return bytes_; }
 
 private:
-    void add16(unsigned value);
     void count(unsigned section);
 
     Octets bytes_;

@@ -38,10 +38,7 @@ constexpr std::array<std::uint16_t, 7> kHeaderBits{0x0010, 0x0020, 0x0040, 0x008
 constexpr unsigned kQueryDo = 7;
 constexpr unsigned kResponseBits = 8;
 
-void append_u16(Out& out, std::int64_t value) {
-    out.push_back(static_cast<std::uint8_t>(value >> 8U));
-    out.push_back(static_cast<std::uint8_t>(value));
-}
+void append_u16(Out& out, std::int64_t value) { append16(out, static_cast<size_t>(value)); }
 
 void append_u32(Out& out, std::int64_t value) {
     append_u16(out, value >> 16U);
@@ -94,10 +91,8 @@ public:
 
     void header(std::int64_t id, std::uint16_t flags) {
         need(fits(id, 16), CdnsNote::kBadValue);
-        (*out_)[0] = static_cast<std::uint8_t>(id >> 8U);
-        (*out_)[1] = static_cast<std::uint8_t>(id);
-        (*out_)[2] = static_cast<std::uint8_t>(flags >> 8U);
-        (*out_)[3] = static_cast<std::uint8_t>(flags);
+        store16(out_->data(), static_cast<size_t>(id));
+        store16(out_->data() + 2, flags);
     }
 
     void question(std::int64_t name, std::optional<std::int64_t> class_type) {
@@ -161,10 +156,8 @@ private:
     }
 
     void counted(Section section) {
-        const size_t at = 4 + 2 * static_cast<size_t>(section);
-        const unsigned count = (unsigned{(*out_)[at]} << 8U | (*out_)[at + 1]) + 1U;
-        (*out_)[at] = static_cast<std::uint8_t>(count >> 8U);
-        (*out_)[at + 1] = static_cast<std::uint8_t>(count);
+        std::uint8_t* const at = out_->data() + 4 + 2 * static_cast<size_t>(section);
+        store16(at, load16(at) + 1U);
     }
 
     void append_name(std::int64_t index) {

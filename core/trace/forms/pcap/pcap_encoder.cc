@@ -157,8 +157,8 @@ PcapEncoder::Connection& PcapEncoder::open(const Query& query, const Ends& ends,
 }
 
 void PcapEncoder::send(Connection& connection, size_t from, const Query& query, std::string& out) {
-    payload_.assign({static_cast<std::uint8_t>(query.message.size() >> 8U),
-                     static_cast<std::uint8_t>(query.message.size())});
+    payload_.clear();
+    append16(payload_, query.message.size());
     payload_.insert(payload_.end(), query.message.begin(), query.message.end());
     for (Bytes left(payload_); !left.empty();) {
         const Bytes piece = left.first(std::min(left.size(), kMaxPayload));

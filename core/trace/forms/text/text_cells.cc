@@ -108,8 +108,7 @@ bool parse_option(std::string_view item, std::vector<std::uint8_t>& out) {
     const std::string_view value = item.substr(colon + 1);
     const size_t size = value.size() / 2;
     for (const size_t field : {size_t{*code}, size}) {
-        out.push_back(static_cast<std::uint8_t>(field >> 8U));
-        out.push_back(static_cast<std::uint8_t>(field));
+        append16(out, field);
     }
     return size <= 0xffff && parse_hex(value, out);
 }
