@@ -3,6 +3,8 @@
 #include "core/base/address.hh"
 #include "core/base/bytes.hh"
 #include "core/base/numbers.hh"
+#include "core/dns/message.hh"
+#include "core/dns/words.hh"
 #include "core/trace/reader.hh"
 #include "core/wire/query.hh"
 
@@ -10,58 +12,24 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 namespace reprise::controller {
 namespace {
 
-constexpr size_t kMostLabel = 63;
-constexpr size_t kMostName = 255;
 constexpr std::uint64_t kIds = 65'536;
 constexpr std::uint16_t kFirstPort = 1'024;
 constexpr std::uint64_t kPorts = 64'000;
 
-constexpr std::array kTypes{std::pair{"A", 1},       std::pair{"NS", 2},     std::pair{"CNAME", 5},
-                            std::pair{"SOA", 6},     std::pair{"PTR", 12},   std::pair{"MX", 15},
-                            std::pair{"TXT", 16},    std::pair{"AAAA", 28},  std::pair{"SRV", 33},
-                            std::pair{"DS", 43},     std::pair{"RRSIG", 46}, std::pair{"NSEC", 47},
-                            std::pair{"DNSKEY", 48}, std::pair{"HTTPS", 65}, std::pair{"ANY", 255}};
-
-std::optional<std::uint16_t> parse_type(std::string text) {
-    std::ranges::transform(text, text.begin(), [](unsigned char c) { return std::toupper(c); });
-    const auto* const known =
-        std::ranges::find(kTypes, text, [](const auto& one) { return std::string(one.first); });
-    if (known != kTypes.end()) {
-        return static_cast<std::uint16_t>(known->second);
-    }
-    const std::string digits = text.starts_with("TYPE") ? text.substr(4) : text;
-    return parse_number<std::uint16_t>(digits);
-}
-
-/// Appends a name without escapes ("." is the root); false where a label or the whole is too long.
-bool append_name(std::vector<std::uint8_t>& out, std::string_view name) {
-    if (name.ends_with('.')) {
-        name.remove_suffix(1);
-    }
-    while (!name.empty()) {
-        const size_t dot = std::min(name.find('.'), name.size());
-        if (dot == 0 || dot > kMostLabel || dot + 1 == name.size()) {
-            return false;
-        }
-        out.push_back(static_cast<std::uint8_t>(dot));
-        out.insert(out.end(), name.begin(), name.begin() + static_cast<std::ptrdiff_t>(dot));
-        name.remove_prefix(std::min(dot + 1, name.size()));
-    }
-    out.push_back(0);
-    return out.size() <= kMostName;
+std::optional<std::uint16_t> parse_type(std::string_view text) {
+    const auto type = type_number(text);
+    return type ? type : parse_number<std::uint16_t>(text);
 }
 
 /// `base` + `index` in the address's last four bytes.
@@ -82,13 +50,12 @@ IpAddress address_of(bool ipv4, std::uint64_t index) {
 
 std::optional<Question> Question::parse(std::string_view text) {
     const size_t slash = text.rfind('/');
-    const std::string_view name = text.substr(0, slash);
-    const auto type =
-        parse_type(slash == std::string_view::npos ? "A" : std::string(text.substr(slash + 1)));
-    Question question{.wire = {}, .text = std::string(text)};
-    if (name.empty() || !type || !append_name(question.wire, name)) {
+    const auto name = parse_name(text.substr(0, slash));
+    const auto type = parse_type(slash == std::string_view::npos ? "A" : text.substr(slash + 1));
+    if (!name || !type) {
         return std::nullopt;
     }
+    Question question{.wire = *name, .text = std::string(text)};
     append16(question.wire, *type);
     append16(question.wire, 1);
     return question;

@@ -52,8 +52,8 @@ inline std::string file_text(const std::string& path) {
 }
 
 /// The name "www.example" in wire form.
-inline WireName wire_name(std::string_view text) {
-    WireName name;
+inline QueryName wire_name(std::string_view text) {
+    QueryName name;
     while (!text.empty()) {
         const size_t dot = std::min(text.find('.'), text.size());
         name.add(text.substr(0, dot));

@@ -13,6 +13,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace reprise {
 namespace {
@@ -238,8 +239,21 @@ bool is_whole(Bytes message, size_t size) {
 }
 
 bool same_question(const DnsQuestion& a, const DnsQuestion& b) {
-    return a.type == b.type && a.dns_class == b.dns_class &&
-           std::ranges::equal(a.name, b.name, {}, Lower{}, Lower{});
+    return a.type == b.type && a.dns_class == b.dns_class && same_name(a.name, b.name);
+}
+
+bool same_name(Bytes a, Bytes b) { return std::ranges::equal(a, b, {}, Lower{}, Lower{}); }
+
+bool ends_in(Bytes name, Bytes suffix) {
+    size_t at = 0;
+    while (name.size() - at > suffix.size()) {
+        at += size_t{1} + name[at];
+        if (at > name.size()) {
+            return false;
+        }
+    }
+    return name.size() - at == suffix.size() &&
+           std::ranges::equal(name.subspan(at), suffix, {}, Lower{});
 }
 
 void append_name_text(std::string& out, Bytes name) {
@@ -277,6 +291,14 @@ NameError parse_name(std::string_view text, WireName& name) {
     }
     name.bytes.at(name.size++) = 0;
     return NameError::kNone;
+}
+
+std::optional<WireBytes> parse_name(std::string_view text) {
+    WireName name;
+    if (parse_name(text, name) != NameError::kNone) {
+        return std::nullopt;
+    }
+    return WireBytes(name.view().begin(), name.view().end());
 }
 
 std::string_view name_error_text(NameError error) {

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace reprise {
 
@@ -86,6 +87,19 @@ enum class NameError : std::uint8_t { kNone, kEmpty, kEmptyLabel, kLongLabel, kL
 
 /// The reverse of name_text(). A final dot may be left out. `name` is good with kNone only.
 NameError parse_name(std::string_view text, WireName& name);
+
+/// A name in uncompressed wire form, for what is not made often.
+using WireBytes = std::vector<std::uint8_t>;
+
+/// The same, or nothing.
+std::optional<WireBytes> parse_name(std::string_view text);
+
+/// Whether two wire names are the same without regard to ASCII case (RFC 4343).
+bool same_name(Bytes a, Bytes b);
+
+/// Whether the wire name ends in `suffix` (wire form in lower case, with the root label) at a
+/// label's beginning, without regard to case.
+bool ends_in(Bytes name, Bytes suffix);
 
 /// What is wrong with the name, e.g. "has a label of over 63 bytes".
 std::string_view name_error_text(NameError error);

@@ -193,6 +193,41 @@ TEST(ParseName, SaysWhatIsWrong) {
     }
 }
 
+WireBytes wire_bytes(const std::string& text) { return parse_name(text).value_or(WireBytes{}); }
+
+TEST(Names, ParseAsTheyAreWritten) {
+    EXPECT_EQ(wire_bytes("."), WireBytes{0});
+    EXPECT_EQ(wire_bytes("a.b"), (WireBytes{1, 'a', 1, 'b', 0}));
+    EXPECT_EQ(wire_bytes("a.b."), wire_bytes("a.b"));
+    EXPECT_EQ(wire_bytes("a\\.b"), (WireBytes{3, 'a', '.', 'b', 0}));
+    EXPECT_EQ(wire_bytes("\\000\\255"), (WireBytes{2, 0, 255, 0}));
+    EXPECT_EQ(name_text(wire_bytes("A\\;b.\\032.example.")), "A\\;b.\\032.example.");
+    EXPECT_TRUE(parse_name(std::string(63, 'a')));
+}
+
+TEST(Names, ThatDoNotParse) {
+    const std::string label = std::string(63, 'a') + ".";
+    std::string long_name;
+    for (int i = 0; i < 4; ++i) {
+        long_name += label;
+    }
+    for (const std::string& text : {std::string(), std::string(".."), std::string("a..b"),
+                                    std::string(".a"), std::string("a\\"), std::string("\\25"),
+                                    std::string("\\256"), std::string(64, 'a'), long_name}) {
+        EXPECT_FALSE(parse_name(text)) << text;
+    }
+}
+
+TEST(Names, EndAtLabels) {
+    EXPECT_TRUE(ends_in(wire_bytes("www.Example.COM"), wire_bytes("example.com")));
+    EXPECT_TRUE(ends_in(wire_bytes("example.com"), wire_bytes("example.com")));
+    EXPECT_TRUE(ends_in(wire_bytes("example.com"), wire_bytes(".")));
+    EXPECT_FALSE(ends_in(wire_bytes("anexample.com"), wire_bytes("example.com")));
+    EXPECT_FALSE(ends_in(wire_bytes("com"), wire_bytes("example.com")));
+    EXPECT_FALSE(ends_in(WireBytes{200, 'a', 0}, wire_bytes("c")));
+    EXPECT_FALSE(ends_in(WireBytes{}, wire_bytes("c")));
+}
+
 } // namespace
 } // namespace reprise
 

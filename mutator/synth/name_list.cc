@@ -18,7 +18,7 @@ namespace reprise::mutator {
 namespace {
 
 constexpr size_t kMostLabel = 63;
-constexpr size_t kMostName = 253; ///< in wire form without the root label, as WireName holds
+constexpr size_t kMostName = 253; ///< in wire form without the root label, as QueryName holds
 constexpr size_t kMostText = 1UL << 30U;
 
 bool is_space(char c) { return c == ' ' || c == '\t' || c == '\r'; }

@@ -35,7 +35,7 @@ public:
         : QueryMaker(plan), names_(std::move(tlds)), junk_share_(plan.options.junk_share) {}
 
 private:
-    bool make_name(std::uint16_t type, Random& random, WireName& out) override {
+    bool make_name(std::uint16_t type, Random& random, QueryName& out) override {
         if (random.chance(junk_share_)) {
             names_.make_junk(type, random, out);
             return true;
@@ -54,7 +54,7 @@ public:
         : QueryMaker(plan), names_(std::move(tlds), plan.types, plan.options.junk_share) {}
 
 private:
-    bool make_name(std::uint16_t type, Random& random, WireName& out) override {
+    bool make_name(std::uint16_t type, Random& random, QueryName& out) override {
         return names_.make(type, random, out);
     }
 
@@ -67,7 +67,7 @@ public:
     explicit UniqueMaker(const SynthPlan& plan) : QueryMaker(plan), domain_(plan.unique_below) {}
 
 private:
-    bool make_name(std::uint16_t /*type*/, Random& /*random*/, WireName& out) override {
+    bool make_name(std::uint16_t /*type*/, Random& /*random*/, QueryName& out) override {
         out.clear();
         label_.clear();
         fmt::format_to(std::back_inserter(label_), "u{:010}", number_++);
@@ -91,7 +91,7 @@ public:
           popularity_(zipf_weights(names_.size(), plan.options.names_zipf)) {}
 
 private:
-    bool make_name(std::uint16_t /*type*/, Random& random, WireName& out) override {
+    bool make_name(std::uint16_t /*type*/, Random& random, QueryName& out) override {
         out.assign(names_.wire(popularity_.draw(random)));
         return false;
     }

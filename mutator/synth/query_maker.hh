@@ -26,12 +26,12 @@ public:
 
 private:
     /// Draws a name fit for the type; returns whether it is junk.
-    virtual bool make_name(std::uint16_t type, Random& random, WireName& out) = 0;
+    virtual bool make_name(std::uint16_t type, Random& random, QueryName& out) = 0;
 
     Mix mix_;
     WeightedChoice types_;
     double rd_share_;
-    WireName name_;
+    QueryName name_;
 };
 
 /// The maker that the plan asks for. `tlds` as from load_tlds(), where needs_tlds(). Throws

@@ -39,7 +39,7 @@ template <typename Table> std::string_view pick(const Table& table, Random& rand
     return table[random.below(table.size())];
 }
 
-void add_number(WireName& out, std::uint64_t number) {
+void add_number(QueryName& out, std::uint64_t number) {
     std::array<char, 20> digits{};
     char* at = digits.end();
     do {
@@ -49,7 +49,7 @@ void add_number(WireName& out, std::uint64_t number) {
     out.add({at, static_cast<size_t>(digits.end() - at)});
 }
 
-void add_reverse(Random& random, WireName& out) {
+void add_reverse(Random& random, QueryName& out) {
     for (int i = 0; i < 4; ++i) {
         add_number(out, random.below(256));
     }
@@ -69,14 +69,14 @@ void fill_opt(std::uint8_t* at, const QueryShape& shape) {
 
 } // namespace
 
-void WireName::add(std::string_view label) {
+void QueryName::add(std::string_view label) {
     bytes_.at(size_ + label.size()) = 0; // throws where the name would be too long
     bytes_[size_] = static_cast<char>(label.size());
     std::memcpy(bytes_.data() + size_ + 1, label.data(), label.size());
     size_ += label.size() + 1;
 }
 
-void WireName::assign(std::string_view labels) {
+void QueryName::assign(std::string_view labels) {
     size_ = std::min(labels.size(), bytes_.size());
     std::memcpy(bytes_.data(), labels.data(), size_);
 }
@@ -89,9 +89,11 @@ NameMaker::NameMaker(std::vector<std::string> tlds)
     });
 }
 
-void NameMaker::add_tld(Random& random, WireName& out) { out.add(tlds_[popularity_.draw(random)]); }
+void NameMaker::add_tld(Random& random, QueryName& out) {
+    out.add(tlds_[popularity_.draw(random)]);
+}
 
-void NameMaker::add_host(Random& random, WireName& out) {
+void NameMaker::add_host(Random& random, QueryName& out) {
     if (random.chance(0.6)) {
         out.add(pick(kHosts, random));
     }
@@ -103,7 +105,7 @@ void NameMaker::add_host(Random& random, WireName& out) {
     add_tld(random, out);
 }
 
-void NameMaker::make(std::uint16_t type, Random& random, WireName& out) {
+void NameMaker::make(std::uint16_t type, Random& random, QueryName& out) {
     out.clear();
     switch (type) {
     case kTypeNs:
@@ -128,7 +130,7 @@ void NameMaker::make(std::uint16_t type, Random& random, WireName& out) {
     }
 }
 
-void NameMaker::add_probe(Random& random, WireName& out) {
+void NameMaker::add_probe(Random& random, QueryName& out) {
     do {
         scratch_.resize(random.between(7, 15));
         for (char& c : scratch_) {
@@ -138,7 +140,7 @@ void NameMaker::add_probe(Random& random, WireName& out) {
     out.add(scratch_);
 }
 
-void NameMaker::make_junk(std::uint16_t type, Random& random, WireName& out) {
+void NameMaker::make_junk(std::uint16_t type, Random& random, QueryName& out) {
     out.clear();
     if (leaked_.empty() || random.chance(kProbeShare)) {
         add_probe(random, out);
@@ -154,7 +156,7 @@ void NameMaker::make_junk(std::uint16_t type, Random& random, WireName& out) {
     out.add(pick(leaked_, random));
 }
 
-void build_query(std::vector<std::uint8_t>& out, const QueryShape& shape, const WireName& name) {
+void build_query(std::vector<std::uint8_t>& out, const QueryShape& shape, const QueryName& name) {
     const std::string_view labels = name.bytes();
     const size_t question = kHeader + labels.size() + kQuestionTail;
     out.assign(question + (shape.edns ? kOpt : 0), 0);

@@ -14,7 +14,7 @@ namespace reprise::mutator {
 
 /// A DNS name under construction, in wire form without the root label. Labels and sum must fit RFC
 /// 1035's limits.
-class WireName {
+class QueryName {
 public:
     void clear() { size_ = 0; }
 
@@ -38,16 +38,16 @@ public:
 
     /// A name fit for the type: the root or a TLD for NS, DS, DNSKEY and SOA, in-addr.arpa for PTR,
     /// else a host's.
-    void make(std::uint16_t type, Random& random, WireName& out);
+    void make(std::uint16_t type, Random& random, QueryName& out);
 
     /// A name whose TLD does not exist: a random label as Chromium's probes (7 to 15 letters), or a
     /// leaked local name.
-    void make_junk(std::uint16_t type, Random& random, WireName& out);
+    void make_junk(std::uint16_t type, Random& random, QueryName& out);
 
 private:
-    void add_tld(Random& random, WireName& out);
-    void add_host(Random& random, WireName& out);
-    void add_probe(Random& random, WireName& out);
+    void add_tld(Random& random, QueryName& out);
+    void add_host(Random& random, QueryName& out);
+    void add_probe(Random& random, QueryName& out);
 
     std::vector<std::string> tlds_;
     WeightedChoice popularity_;
@@ -69,6 +69,6 @@ struct QueryShape {
 
 /// Replaces `out` by a DNS query of class IN (RFC 1035), with an empty OPT record (RFC 6891) where
 /// asked.
-void build_query(std::vector<std::uint8_t>& out, const QueryShape& shape, const WireName& name);
+void build_query(std::vector<std::uint8_t>& out, const QueryShape& shape, const QueryName& name);
 
 } // namespace reprise::mutator

@@ -19,7 +19,7 @@ namespace reprise::mutator {
 namespace {
 
 /// The name of a query made for it, in presentation form.
-std::string text_of(const WireName& name) {
+std::string text_of(const QueryName& name) {
     std::vector<std::uint8_t> message;
     build_query(message, {.type = 1}, name);
     const auto question = parse_question(message);
@@ -58,14 +58,14 @@ TEST(Query, HeaderQuestionAndOpt) {
 
 TEST(Query, WithoutEdnsAndAtTheRoot) {
     std::vector<std::uint8_t> message;
-    build_query(message, {.id = 1, .type = 2}, WireName());
+    build_query(message, {.id = 1, .type = 2}, QueryName());
     EXPECT_EQ(message.size(), 17U);
     EXPECT_FALSE(parse_edns(message));
     EXPECT_EQ(name_text(parse_question(message)->name), ".");
 }
 
-TEST(WireName, RefusesMoreThan255Bytes) {
-    WireName name;
+TEST(QueryName, RefusesMoreThan255Bytes) {
+    QueryName name;
     for (int i = 0; i < 3; ++i) {
         name.add(std::string(63, 'a'));
     }
@@ -76,7 +76,7 @@ TEST(WireName, RefusesMoreThan255Bytes) {
 TEST(NameMaker, NamesLieBelowKnownDomains) {
     NameMaker maker({"com", "arpa", "xn--p1ai"});
     Random random(1);
-    WireName name;
+    QueryName name;
     std::set<std::string> tops;
     for (int i = 0; i < 2000; ++i) {
         maker.make(i % 2 == 0 ? kTypeA : kTypeSrv, random, name);
@@ -88,7 +88,7 @@ TEST(NameMaker, NamesLieBelowKnownDomains) {
 TEST(NameMaker, TypesAskWhereTheyWould) {
     NameMaker maker({"com"});
     Random random(1);
-    WireName name;
+    QueryName name;
     maker.make(kTypeDs, random, name);
     EXPECT_EQ(text_of(name), "com.");
     maker.make(kTypePtr, random, name);
@@ -104,7 +104,7 @@ TEST(NameMaker, TypesAskWhereTheyWould) {
 TEST(NameMaker, JunkIsNeverDelegated) {
     NameMaker maker({"com", "home", "corp"});
     Random random(1);
-    WireName name;
+    QueryName name;
     for (int i = 0; i < 5000; ++i) {
         maker.make_junk(i % 3 == 0 ? kTypePtr : kTypeA, random, name);
         const std::string top = last_label(text_of(name));

@@ -193,7 +193,7 @@ RootNames::RootNames(std::vector<std::string> tlds, const Mix& types, double jun
       tail_choice_(zipf_weights(tlds_.size(), 0.5)), junk_labels_(kJunkLabels),
       host_labels_(kHostLabels), odds_(odds_for(types, junk_share)) {}
 
-bool RootNames::make(std::uint16_t type, Random& random, WireName& out) {
+bool RootNames::make(std::uint16_t type, Random& random, QueryName& out) {
     out.clear();
     const bool junk = random.chance(with_odds(junk_of(type), odds_));
     if (junk) {
@@ -207,7 +207,7 @@ bool RootNames::make(std::uint16_t type, Random& random, WireName& out) {
 bool RootNames::exists(std::string_view tld) const { return known_.contains(lower_case(tld)); }
 
 void RootNames::add_random(Random& random, std::uint64_t low, std::uint64_t high,
-                           std::string_view from, WireName& out) {
+                           std::string_view from, QueryName& out) {
     do {
         scratch_.resize(random.between(low, high));
         for (char& c : scratch_) {
@@ -218,7 +218,7 @@ void RootNames::add_random(Random& random, std::uint64_t low, std::uint64_t high
 }
 
 void RootNames::add_syllables(Random& random, std::uint64_t low, std::uint64_t high,
-                              WireName& out) {
+                              QueryName& out) {
     scratch_.clear();
     for (std::uint64_t i = random.between(low, high); i > 0; --i) {
         scratch_ += one_of(kRootSyllables, random);
@@ -226,7 +226,7 @@ void RootNames::add_syllables(Random& random, std::uint64_t low, std::uint64_t h
     out.add(scratch_);
 }
 
-void RootNames::add_leaked_tld(Random& random, WireName& out) {
+void RootNames::add_leaked_tld(Random& random, QueryName& out) {
     if (random.chance(kGarbageTld)) {
         do {
             scratch_.resize(random.between(2, 10));
@@ -240,7 +240,7 @@ void RootNames::add_leaked_tld(Random& random, WireName& out) {
     }
 }
 
-void RootNames::add_tld(Random& random, WireName& out) {
+void RootNames::add_tld(Random& random, QueryName& out) {
     if (random.chance(kTailShare)) {
         out.add(tlds_[tail_choice_.draw(random)]);
     } else {
@@ -250,7 +250,7 @@ void RootNames::add_tld(Random& random, WireName& out) {
 }
 
 /// A computer inside somebody's network.
-void RootNames::add_machine(Random& random, WireName& out) {
+void RootNames::add_machine(Random& random, QueryName& out) {
     const double draw = random.unit();
     if (draw < 0.45) {
         add_random(random, 7, 15, kLetters, out);
@@ -264,7 +264,7 @@ void RootNames::add_machine(Random& random, WireName& out) {
 }
 
 // What Windows domains and multicast DNS let out.
-void RootNames::make_service(std::uint16_t type, Random& random, WireName& out) {
+void RootNames::make_service(std::uint16_t type, Random& random, QueryName& out) {
     if (type == kTypePtr) {
         out.add(random.chance(0.7) ? "lb" : "dr");
         out.add("_dns-sd");
@@ -280,7 +280,7 @@ void RootNames::make_service(std::uint16_t type, Random& random, WireName& out) 
 }
 
 // A name that somebody's network should have kept, or an address taken for a name.
-void RootNames::make_leaked(std::uint64_t labels, Random& random, WireName& out) {
+void RootNames::make_leaked(std::uint64_t labels, Random& random, QueryName& out) {
     if (labels == 4 && random.chance(kQuad)) {
         for (int i = 0; i < 4; ++i) {
             add_random(random, 2, 3, kDigits, out);
@@ -298,7 +298,7 @@ void RootNames::make_leaked(std::uint64_t labels, Random& random, WireName& out)
     add_leaked_tld(random, out);
 }
 
-void RootNames::make_junk(std::uint16_t type, Random& random, WireName& out) {
+void RootNames::make_junk(std::uint16_t type, Random& random, QueryName& out) {
     if (type == kTypeSrv || type == kTypePtr) {
         make_service(type, random, out);
         return;
@@ -313,12 +313,12 @@ void RootNames::make_junk(std::uint16_t type, Random& random, WireName& out) {
     }
 }
 
-void RootNames::add_zone(Random& random, WireName& out) {
+void RootNames::add_zone(Random& random, QueryName& out) {
     add_syllables(random, 2, 6, out);
     add_tld(random, out);
 }
 
-void RootNames::add_host(Random& random, WireName& out) {
+void RootNames::add_host(Random& random, QueryName& out) {
     const std::uint64_t middle = host_labels_.draw(random);
     const double draw = random.unit();
     if (draw < kNsHost) {
@@ -338,7 +338,7 @@ void RootNames::add_host(Random& random, WireName& out) {
     add_zone(random, out);
 }
 
-void RootNames::make_existing(std::uint16_t type, Random& random, WireName& out) {
+void RootNames::make_existing(std::uint16_t type, Random& random, QueryName& out) {
     if (type == kTypePtr) {
         for (int i = 0; i < 4; ++i) {
             out.add(std::to_string(random.below(256)));

@@ -34,7 +34,7 @@ TEST(RootNames, JunkIsWhatDoesNotExist) {
     const std::unordered_set<std::string> known(kTlds.begin(), kTlds.end());
     RootNames names(kTlds, types, 0.5);
     Random random(1);
-    WireName name;
+    QueryName name;
     for (const auto& item : types) {
         for (int i = 0; i < 3000; ++i) {
             const bool junk = names.make(item.value, random, name);
@@ -50,7 +50,7 @@ TEST(RootNames, TheShareOfJunkIsWhatWasAsked) {
     for (const double share : {0.0, 0.1, 0.63, 0.95, 1.0}) {
         RootNames names(kTlds, types, share);
         Random random(2);
-        WireName name;
+        QueryName name;
         double junk = 0;
         for (const auto& item : types) {
             const int draws = static_cast<int>(item.weight) * 1000;
@@ -65,7 +65,7 @@ TEST(RootNames, TheShareOfJunkIsWhatWasAsked) {
 TEST(RootNames, OneTopLevelDomainIsEnough) {
     RootNames names({"example"}, {{kTypeA, 1}}, 0.5);
     Random random(3);
-    WireName name;
+    QueryName name;
     for (int i = 0; i < 1000; ++i) {
         if (!names.make(kTypeA, random, name)) {
             ASSERT_EQ(last_label(name.bytes()), "example");

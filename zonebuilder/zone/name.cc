@@ -4,6 +4,7 @@
 #include "zonebuilder/zone/name.hh"
 
 #include "core/base/ascii.hh"
+#include "core/dns/message.hh"
 
 #include <fmt/format.h>
 
@@ -26,44 +27,6 @@ constexpr std::size_t kLongestName = 255; ///< with the root's length octet
 bool plain(char c) {
     return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '*' ||
            c == '/';
-}
-
-bool digit(char c) { return c >= '0' && c <= '9'; }
-
-/// The character at the beginning of `text`, escaped or not, which is then cut off.
-std::optional<char> take_character(std::string_view& text) {
-    const char first = text.front();
-    text.remove_prefix(1);
-    if (first != '\\') {
-        return first;
-    }
-    if (text.size() >= 3 && digit(text[0]) && digit(text[1]) && digit(text[2])) {
-        const int code = (text[0] - '0') * 100 + (text[1] - '0') * 10 + (text[2] - '0');
-        text.remove_prefix(3);
-        return code > 255 ? std::nullopt : std::optional(static_cast<char>(code));
-    }
-    if (text.empty() || digit(text.front())) {
-        return std::nullopt;
-    }
-    const char escaped = text.front();
-    text.remove_prefix(1);
-    return escaped;
-}
-
-/// The label at the beginning of `text`, which is then cut off together with its dot.
-std::optional<std::string> take_label(std::string_view& text) {
-    std::string label;
-    while (!text.empty() && text.front() != '.') {
-        const auto character = take_character(text);
-        if (!character) {
-            return std::nullopt;
-        }
-        label += Lower{}(*character);
-    }
-    if (!text.empty()) {
-        text.remove_prefix(1);
-    }
-    return label;
 }
 
 void append_text(std::string& text, std::string_view label) {
@@ -114,18 +77,8 @@ std::optional<Name> Name::from_wire(std::span<const std::uint8_t> wire) {
 }
 
 std::optional<Name> Name::parse(std::string_view text) {
-    if (text == ".") {
-        return Name{};
-    }
-    std::vector<std::string> labels;
-    while (!text.empty()) {
-        auto label = take_label(text);
-        if (!label) {
-            return std::nullopt;
-        }
-        labels.push_back(std::move(*label));
-    }
-    return labels.empty() ? std::nullopt : from_labels(labels);
+    const auto wire = parse_name(text);
+    return wire ? from_wire(*wire) : std::nullopt;
 }
 
 std::string Name::text() const {

@@ -5,6 +5,7 @@
 #include "core/base/clock.hh"
 #include "core/base/prefix.hh"
 #include "core/base/trace_time.hh"
+#include "core/dns/message.hh"
 #include "mutator/rules/engine/arguments.hh"
 #include "mutator/rules/engine/batch.hh"
 #include "mutator/rules/engine/values.hh"

@@ -1,7 +1,6 @@
 #include "mutator/rules/engine/values.hh"
 
 #include "core/base/ascii.hh"
-#include "core/base/bytes.hh"
 #include "core/base/nearest.hh"
 #include "core/base/numbers.hh"
 #include "core/base/prefix.hh"
@@ -16,7 +15,6 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -25,61 +23,8 @@
 namespace reprise::mutator {
 namespace {
 
-constexpr size_t kLongestLabel = 63;
-constexpr size_t kLongestName = 255;
-
 constexpr std::array kTransports{Transport::kUdp,  Transport::kTcp,   Transport::kTls,
                                  Transport::kQuic, Transport::kHttps, Transport::kStatelessTcp};
-
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-
-/// The character at `at`, with its escape; moves `at` behind it. Nothing where the escape is cut.
-std::optional<std::uint8_t> unescape(std::string_view text, size_t& at) {
-    const char first = text[at++];
-    if (first != '\\') {
-        return static_cast<std::uint8_t>(first);
-    }
-    if (at == text.size()) {
-        return std::nullopt;
-    }
-    if (!is_digit(text[at])) {
-        return static_cast<std::uint8_t>(text[at++]);
-    }
-    const auto value =
-        at + 3 <= text.size() ? parse_number<std::uint8_t>(text.substr(at, 3)) : std::nullopt;
-    at += 3;
-    return value;
-}
-
-/// Ends the label that begins at `start`; false where it is empty or too long.
-bool end_label(WireBytes& name, size_t start) {
-    const size_t size = name.size() - start - 1;
-    name[start] = static_cast<std::uint8_t>(size);
-    return size != 0 && size <= kLongestLabel;
-}
-
-bool append_labels(std::string_view text, WireBytes& name) {
-    size_t start = 0;
-    name.push_back(0);
-    for (size_t at = 0; at < text.size();) {
-        if (text[at] == '.') {
-            if (!end_label(name, start)) {
-                return false;
-            }
-            start = name.size();
-            name.push_back(0);
-            ++at;
-            continue;
-        }
-        const auto byte = unescape(text, at);
-        if (!byte) {
-            return false;
-        }
-        name.push_back(*byte);
-    }
-    // Behind a final dot the last label is the root's.
-    return start == name.size() - 1 || (end_label(name, start) && (name.push_back(0), true));
-}
 
 // "udp:90"; the last colon, as values may hold some.
 Weighted weighted(const Arguments& arguments, std::string_view key, const std::string& text) {
@@ -96,28 +41,6 @@ std::string near(std::string_view word) {
 }
 
 } // namespace
-
-std::optional<WireBytes> parse_name(std::string_view text) {
-    WireBytes name;
-    if (text == ".") {
-        name.push_back(0);
-        return name;
-    }
-    const bool good = !text.empty() && append_labels(text, name) && name.size() <= kLongestName;
-    return good ? std::optional(std::move(name)) : std::nullopt;
-}
-
-bool ends_in(Bytes name, Bytes suffix) {
-    size_t at = 0;
-    while (name.size() - at > suffix.size()) {
-        at += size_t{1} + name[at];
-        if (at > name.size()) {
-            return false;
-        }
-    }
-    return name.size() - at == suffix.size() &&
-           std::ranges::equal(name.subspan(at), suffix, {}, Lower{});
-}
 
 std::vector<Weighted> get_mix(Arguments& arguments, std::string_view key) {
     const auto values = arguments.get_list(key);

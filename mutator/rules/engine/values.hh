@@ -2,8 +2,8 @@
 // Values of rules' keys that several rules share: prefixes, names, types, mixes, times. Each reader
 // throws RuleError by Arguments::fail, naming the key and the nearest word.
 
-#include "core/base/bytes.hh"
 #include "core/base/prefix.hh"
+#include "core/dns/message.hh"
 #include "core/wire/query.hh"
 #include "mutator/rules/engine/arguments.hh"
 
@@ -15,17 +15,6 @@
 #include <vector>
 
 namespace reprise::mutator {
-
-/// A name's wire form with the root label; at most 255 bytes.
-using WireBytes = std::vector<std::uint8_t>;
-
-/// Presentation form with or without the final dot, escapes as name_text() writes them; "." is the
-/// root. Nothing where a label or the name is too long, empty inside, or an escape is cut.
-std::optional<WireBytes> parse_name(std::string_view text);
-
-/// Whether the wire name ends in `suffix` (wire form in lower case, with the root label) at a
-/// label's beginning, without regard to case.
-bool ends_in(Bytes name, Bytes suffix);
 
 /// A value that is drawn with probability weight / sum of weights.
 struct Weighted {

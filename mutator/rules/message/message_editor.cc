@@ -1,6 +1,5 @@
 #include "mutator/rules/message/message_editor.hh"
 
-#include "core/base/ascii.hh"
 #include "core/base/bytes.hh"
 #include "core/dns/message.hh"
 #include "mutator/rules/engine/batch.hh"
@@ -132,8 +131,6 @@ Bytes question_name(Bytes message, const MessageLayout& layout) {
     return layout.name_end == 0 ? Bytes()
                                 : message.subspan(kDnsHeaderSize, layout.name_end - kDnsHeaderSize);
 }
-
-bool same_name(Bytes a, Bytes b) { return std::ranges::equal(a, b, {}, Lower{}, Lower{}); }
 
 Edit set_name(Batch& batch, MessageBytes& message, const MessageLayout& layout,
               const NameBuffer& name) {

@@ -57,9 +57,6 @@ private:
 /// The first question's name with its root label; empty where there is none.
 Bytes question_name(Bytes message, const MessageLayout& layout);
 
-/// Whether two wire names are the same without regard to ASCII case (RFC 4343).
-bool same_name(Bytes a, Bytes b);
-
 /// The first question's name. Where another record is compressed only the case may change: its
 /// owner may be the question's name.
 Edit set_name(Batch& batch, MessageBytes& message, const MessageLayout& layout,

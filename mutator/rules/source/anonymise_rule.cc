@@ -4,6 +4,7 @@
 #include "core/base/address.hh"
 #include "core/base/bytes.hh"
 #include "core/base/prefix.hh"
+#include "core/dns/message.hh"
 #include "mutator/rules/engine/arguments.hh"
 #include "mutator/rules/engine/batch.hh"
 #include "mutator/rules/engine/catalogue.hh"

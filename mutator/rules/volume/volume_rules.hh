@@ -4,6 +4,7 @@
 #include "core/base/address.hh"
 #include "core/base/clock.hh"
 #include "core/base/random.hh"
+#include "core/dns/message.hh"
 #include "core/wire/query.hh"
 #include "mutator/rules/engine/batch.hh"
 #include "mutator/rules/engine/connection_choices.hh"
