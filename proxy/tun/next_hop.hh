@@ -8,7 +8,7 @@
 // of one meta address, or UDP from TCP, are not seen.
 
 #include "core/base/address.hh"
-#include "core/base/fd.hh"
+#include "core/base/netlink.hh"
 
 #include <cstdint>
 #include <linux/if_packet.h>
@@ -59,12 +59,12 @@ public:
     void forget();
 
 private:
+    /// Whether the interface has hardware addresses of Ethernet's kind. A TUN device does not.
     bool is_ethernet(unsigned interface);
 
     unsigned incoming_;
-    FileDescriptor ask_;
-    FileDescriptor listen_;
-    std::uint32_t asked_ = 0; ///< number of the last question
+    Netlink ask_;
+    Netlink listen_;
     bool forwards_v6_ = false;
     std::unordered_map<unsigned, bool> ethernet_; ///< by interface
 };

@@ -4,8 +4,8 @@
 #include "core/base/bytes.hh"
 #include "core/base/clock.hh"
 #include "core/base/error.hh"
+#include "core/base/netlink.hh"
 #include "querier/packet/frame.hh"
-#include "querier/packet/netlink.hh"
 
 #include <fmt/format.h>
 
@@ -49,7 +49,7 @@ IpAddress read_address(Bytes bytes) {
 
 /// The gateway, or the server itself where it is on the link. A gateway of the other family
 /// (RFC 5549) stands in RTA_VIA behind its family.
-IpAddress gateway_of(const NetlinkAnswer& answer, const IpAddress& server) {
+IpAddress gateway_of(const NetlinkMessage& answer, const IpAddress& server) {
     const Bytes plain = answer.attribute(sizeof(rtmsg), RTA_GATEWAY);
     if (plain.size() == server.size()) {
         return read_address(plain);
@@ -66,7 +66,7 @@ Hop find_hop(Netlink& netlink, const IpAddress& server) {
     header.rtm_family = family_of(server);
     header.rtm_dst_len = static_cast<std::uint8_t>(server.size() * 8);
     NetlinkRequest request(RTM_GETROUTE, 0, header);
-    request.add_address(RTA_DST, server);
+    request.add(RTA_DST, server);
     int error = 0;
     const auto answer = netlink.ask(request, error);
     if (!answer) {
@@ -83,11 +83,12 @@ Hop find_hop(Netlink& netlink, const IpAddress& server) {
             .address = gateway_of(*answer, server)};
 }
 
-NetlinkAnswer ask_link(Netlink& netlink, std::uint32_t interface) {
+NetlinkMessage ask_link(Netlink& netlink, std::uint32_t interface) {
     ifinfomsg header{};
     header.ifi_index = static_cast<int>(interface);
     int error = 0;
-    const auto answer = netlink.ask(NetlinkRequest(RTM_GETLINK, 0, header), error);
+    NetlinkRequest request(RTM_GETLINK, 0, header);
+    const auto answer = netlink.ask(request, error);
     if (!answer) {
         throw Error(
             fmt::format("interface {}: {}; was it removed?", interface, std::strerror(error)));
@@ -102,7 +103,7 @@ MacAddress read_mac(Bytes bytes) {
 }
 
 void fill_link(Netlink& netlink, PacketRoute& route) {
-    const NetlinkAnswer link = ask_link(netlink, route.interface);
+    const NetlinkMessage link = ask_link(netlink, route.interface);
     const Bytes name = link.attribute(sizeof(ifinfomsg), IFLA_IFNAME);
     route.name.assign(name.begin(), std::ranges::find(name, std::uint8_t{0}));
     if (link.header<ifinfomsg>().ifi_type != ARPHRD_ETHER) {
@@ -124,7 +125,7 @@ ndmsg neighbour_header(const Hop& hop) {
 
 std::optional<MacAddress> known_neighbour(Netlink& netlink, const Hop& hop) {
     NetlinkRequest request(RTM_GETNEIGH, 0, neighbour_header(hop));
-    request.add_address(NDA_DST, hop.address);
+    request.add(NDA_DST, hop.address);
     int error = 0;
     const auto answer = netlink.ask(request, error);
     if (!answer || (answer->header<ndmsg>().ndm_state & kResolved) == 0) {
@@ -140,7 +141,7 @@ void touch_neighbour(Netlink& netlink, const Hop& hop) {
     header.ndm_flags = NTF_USE;
     header.ndm_state = NUD_NONE;
     NetlinkRequest request(RTM_NEWNEIGH, NLM_F_CREATE | NLM_F_ACK, header);
-    request.add_address(NDA_DST, hop.address);
+    request.add(NDA_DST, hop.address);
     int error = 0;
     netlink.ask(request, error);
 }

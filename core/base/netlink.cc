@@ -1,0 +1,117 @@
+#include "core/base/netlink.hh"
+
+#include "core/base/bytes.hh"
+#include "core/base/error.hh"
+#include "core/base/fd.hh"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
+#include <optional>
+#include <sys/socket.h>
+#include <sys/types.h>
+
+namespace reprise {
+namespace {
+
+constexpr size_t kLargestMessage = 32'768; ///< a link with all its attributes takes a few KiB
+
+size_t aligned(size_t size) { return (size + NLMSG_ALIGNTO - 1) & ~size_t{NLMSG_ALIGNTO - 1}; }
+
+} // namespace
+
+void NetlinkRequest::append(Bytes bytes) {
+    std::ranges::copy(bytes, bytes_.begin() + static_cast<std::ptrdiff_t>(size_));
+    size_ += aligned(bytes.size());
+}
+
+void NetlinkRequest::begin(std::uint16_t type, std::uint16_t flags, Bytes header) {
+    nlmsghdr message{};
+    message.nlmsg_type = type;
+    message.nlmsg_flags = static_cast<std::uint16_t>(NLM_F_REQUEST | flags);
+    append(bytes_of(message));
+    append(header);
+}
+
+NetlinkRequest& NetlinkRequest::add(std::uint16_t attribute, Bytes value) {
+    const rtattr header{.rta_len = static_cast<std::uint16_t>(sizeof(rtattr) + value.size()),
+                        .rta_type = attribute};
+    append(bytes_of(header));
+    append(value);
+    return *this;
+}
+
+Bytes NetlinkRequest::numbered(std::uint32_t number) {
+    const auto length = static_cast<std::uint32_t>(size_);
+    std::memcpy(bytes_.data() + offsetof(nlmsghdr, nlmsg_len), &length, sizeof length);
+    std::memcpy(bytes_.data() + offsetof(nlmsghdr, nlmsg_seq), &number, sizeof number);
+    return Bytes(bytes_).first(size_);
+}
+
+Bytes NetlinkMessage::attribute(size_t header, std::uint16_t type) const {
+    Cursor cursor(bytes_);
+    cursor.skip(aligned(header));
+    while (cursor.ok() && cursor.left() >= sizeof(rtattr)) {
+        const auto head = cursor.little<rtattr>();
+        if (head.rta_len < sizeof head) {
+            break;
+        }
+        const size_t size = head.rta_len - sizeof head;
+        const Bytes value = cursor.take(size);
+        if (cursor.ok() && (head.rta_type & NLA_TYPE_MASK) == type) {
+            return value;
+        }
+        cursor.skip(std::min(aligned(size) - size, cursor.left()));
+    }
+    return {};
+}
+
+Netlink::Netlink(unsigned groups)
+    : socket_(check(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE),
+                    "open a netlink socket")),
+      buffer_(kLargestMessage) {
+    sockaddr_nl own{};
+    own.nl_family = AF_NETLINK;
+    own.nl_groups = groups;
+    check(::bind(socket_.get(), reinterpret_cast<const sockaddr*>(&own), sizeof own),
+          "bind a netlink socket");
+}
+
+std::optional<NetlinkMessage> Netlink::ask(NetlinkRequest& request, int& error) {
+    const Bytes question = request.numbered(++asked_);
+    if (::send(socket_.get(), question.data(), question.size(), 0) < 0) {
+        error = errno;
+        return std::nullopt;
+    }
+    // The answer is there by now. One to an earlier question, whose reading failed, is not it.
+    auto answer = receive();
+    while (answer && answer->number() != asked_) {
+        answer = receive();
+    }
+    error = answer ? 0 : EPROTO;
+    if (answer && answer->type() == NLMSG_ERROR) {
+        error = -answer->header<int>();
+        answer = error == 0 ? std::optional(NetlinkMessage(nlmsghdr{}, {})) : std::nullopt;
+    }
+    return answer;
+}
+
+std::optional<NetlinkMessage> Netlink::receive() {
+    ssize_t got = -1;
+    do {
+        got = ::recv(socket_.get(), buffer_.data(), buffer_.size(), MSG_DONTWAIT);
+    } while (got < 0 && errno == EINTR);
+    Cursor cursor(Bytes(buffer_).first(static_cast<size_t>(std::max<ssize_t>(got, 0))));
+    const auto head = cursor.little<nlmsghdr>();
+    if (!cursor.ok()) {
+        return std::nullopt;
+    }
+    const size_t size = std::min<size_t>(head.nlmsg_len, static_cast<size_t>(got));
+    return NetlinkMessage(head, cursor.take(size - std::min(size, sizeof head)));
+}
+
+} // namespace reprise

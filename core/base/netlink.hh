@@ -1,0 +1,101 @@
+#pragma once
+// Questions to the kernel's routing tables (rtnetlink), answered at once, and news of them.
+
+#include "core/base/address.hh"
+#include "core/base/bytes.hh"
+#include "core/base/fd.hh"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
+#include <optional>
+#include <vector>
+
+namespace reprise {
+
+/// One request: a fixed header of its type and attributes, which fit 256 bytes.
+class NetlinkRequest {
+public:
+    template <typename Header>
+    NetlinkRequest(std::uint16_t type, std::uint16_t flags, const Header& header) {
+        begin(type, flags, bytes_of(header));
+    }
+
+    NetlinkRequest& add(std::uint16_t attribute, Bytes value);
+
+    NetlinkRequest& add(std::uint16_t attribute, const IpAddress& address) {
+        return add(attribute, Bytes(address.bytes).first(address.size()));
+    }
+
+    /// As it lies in memory.
+    template <typename Number> NetlinkRequest& add_number(std::uint16_t attribute, Number value) {
+        return add(attribute, bytes_of(value));
+    }
+
+    /// The message, with a number to know the answer by.
+    Bytes numbered(std::uint32_t number);
+
+private:
+    template <typename T> static Bytes bytes_of(const T& value) {
+        return {reinterpret_cast<const std::uint8_t*>(&value), sizeof value};
+    }
+
+    void begin(std::uint16_t type, std::uint16_t flags, Bytes header);
+    void append(Bytes bytes);
+
+    alignas(nlmsghdr) std::array<std::uint8_t, 256> bytes_{};
+    size_t size_ = 0;
+};
+
+/// One message of the kernel: its fixed header and attributes. Borrows from the socket that it came
+/// from; never reads beyond its own bytes.
+class NetlinkMessage {
+public:
+    /// `bytes`: what follows nlmsghdr.
+    NetlinkMessage(const nlmsghdr& head, Bytes bytes) : head_(head), bytes_(bytes) {}
+
+    [[nodiscard]] std::uint16_t type() const { return head_.nlmsg_type; }
+
+    [[nodiscard]] std::uint32_t number() const { return head_.nlmsg_seq; }
+
+    /// The fixed header; zeros where the message is shorter.
+    template <typename Header> [[nodiscard]] Header header() const {
+        return Cursor(bytes_).little<Header>();
+    }
+
+    /// The value of an attribute behind a fixed header of `header` bytes; empty where there is
+    /// none.
+    [[nodiscard]] Bytes attribute(size_t header, std::uint16_t type) const;
+
+    /// The same as a number; 0 where there is none.
+    [[nodiscard]] std::uint32_t number(size_t header, std::uint16_t type) const {
+        return Cursor(attribute(header, type)).little<std::uint32_t>();
+    }
+
+private:
+    nlmsghdr head_;
+    Bytes bytes_;
+};
+
+/// A socket of rtnetlink. Messages are good until the next call. Needs no rights.
+class Netlink {
+public:
+    /// Hears of changes in `groups` (bit n - 1: group n). Throws SystemError.
+    explicit Netlink(unsigned groups = 0);
+
+    /// The kernel's one answer, or nothing with its errno in `error`. An acknowledgement alone is
+    /// an answer without attributes.
+    std::optional<NetlinkMessage> ask(NetlinkRequest& request, int& error);
+
+    /// The next message that waits; nothing, with errno, where none does.
+    std::optional<NetlinkMessage> receive();
+
+private:
+    FileDescriptor socket_;
+    std::uint32_t asked_ = 0; ///< number of the last request
+    std::vector<std::uint8_t> buffer_;
+};
+
+} // namespace reprise
