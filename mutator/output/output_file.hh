@@ -24,12 +24,15 @@ public:
     /// Closes, and gives the file its name.
     void finish();
 
+    /// For error messages.
+    [[nodiscard]] const std::string& name() const { return name_; }
+
     [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
 
 private:
     [[noreturn]] void fail(int error_number) const;
 
-    std::string name_; ///< for error messages
+    std::string name_;
     std::optional<OutputPath> path_;
     FileDescriptor file_;
     std::uint64_t bytes_ = 0;

@@ -4,13 +4,10 @@
 
 #include "core/base/bytes.hh"
 #include "core/base/clock.hh"
-#include "core/base/fd.hh"
-#include "mutator/output/output_path.hh"
+#include "mutator/output/output_file.hh"
 
 #include <cstdint>
-#include <optional>
 #include <string>
-#include <vector>
 
 namespace reprise::mutator {
 
@@ -30,18 +27,15 @@ public:
 
     [[nodiscard]] std::uint64_t packets() const { return packets_; }
 
-    [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
+    [[nodiscard]] std::uint64_t bytes() const { return file_.bytes() + buffer_.size(); }
 
 private:
     void append(Bytes data);
     void flush();
 
-    std::string name_; ///< for error messages
-    std::optional<OutputPath> path_;
-    FileDescriptor file_;
-    std::vector<std::uint8_t> buffer_;
+    OutputFile file_;
+    std::string buffer_;
     std::uint64_t packets_ = 0;
-    std::uint64_t bytes_ = 0;
 };
 
 } // namespace reprise::mutator
