@@ -8,6 +8,7 @@
 #include "core/base/error.hh"
 #include "core/base/fd.hh"
 #include "core/base/log.hh"
+#include "core/base/signals.hh"
 
 #include <fmt/format.h>
 
@@ -124,16 +125,6 @@ private:
     FileDescriptor link_;
 };
 
-/// Blocked before anything is attached, so that a signal is never lost.
-sigset_t block_ending_signals() {
-    sigset_t ending;
-    sigemptyset(&ending);
-    sigaddset(&ending, SIGINT);
-    sigaddset(&ending, SIGTERM);
-    check(sigprocmask(SIG_BLOCK, &ending, nullptr), "sigprocmask");
-    return ending;
-}
-
 int body(int argc, char** argv) {
     reprise::Command app(
         "Answers every DNS query that arrives at an interface, in the kernel, until SIGINT "
@@ -146,7 +137,7 @@ int body(int argc, char** argv) {
     if (const auto status = app.parse(argc, argv)) {
         return *status;
     }
-    const sigset_t ending = block_ending_signals();
+    const sigset_t ending = reprise::block_signals({SIGINT, SIGTERM});
     const Sink sink(interface, after_taps);
     std::cerr << "event=attached interface=" << interface << '\n';
     int signal = 0;

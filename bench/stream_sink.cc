@@ -10,6 +10,7 @@
 #include "core/base/command_line.hh"
 #include "core/base/error.hh"
 #include "core/base/log.hh"
+#include "core/base/signals.hh"
 
 #include <openssl/types.h>
 
@@ -121,15 +122,9 @@ private:
 
 /// Blocked before anything starts, so that a signal is never lost; the workers are ended by
 /// SIGKILL.
-sigset_t block_signals() {
-    sigset_t ending;
-    sigemptyset(&ending);
-    sigaddset(&ending, SIGINT);
-    sigaddset(&ending, SIGTERM);
-    sigaddset(&ending, SIGCHLD);
-    check(sigprocmask(SIG_BLOCK, &ending, nullptr), "sigprocmask");
+sigset_t prepare_signals() {
     check(std::signal(SIGPIPE, SIG_IGN) == SIG_ERR ? -1 : 0, "signal");
-    return ending;
+    return reprise::block_signals({SIGINT, SIGTERM, SIGCHLD});
 }
 
 void add_options(reprise::Command& app, Options& options) {
@@ -164,7 +159,7 @@ StreamServerOptions server_options(const Options& options, SSL_CTX* tls) {
 }
 
 int serve(const Options& options) {
-    const sigset_t ending = block_signals();
+    const sigset_t ending = prepare_signals();
     const TlsContext tls =
         options.tls.certificate.empty() ? TlsContext() : make_server_context(options.tls);
     SharedCounters& shared = make_shared_counters();

@@ -2,6 +2,7 @@
 
 #include "core/base/error.hh"
 #include "core/base/fd.hh"
+#include "core/base/signals.hh"
 
 #include <fmt/format.h>
 
@@ -22,12 +23,7 @@
 namespace reprise::proxy {
 
 Signals::Signals() {
-    sigset_t set;
-    sigemptyset(&set);
-    for (const int number : {SIGTERM, SIGINT, SIGHUP}) {
-        sigaddset(&set, number);
-    }
-    check(sigprocmask(SIG_BLOCK, &set, nullptr), "sigprocmask");
+    const sigset_t set = block_signals({SIGTERM, SIGINT, SIGHUP});
     fd_ = FileDescriptor(check(signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC), "signalfd"));
 }
 

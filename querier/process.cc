@@ -3,6 +3,7 @@
 #include "core/base/clock.hh"
 #include "core/base/error.hh"
 #include "core/base/fd.hh"
+#include "core/base/host.hh"
 #include "core/base/log.hh"
 #include "core/base/realtime.hh"
 #include "core/wire/credit.hh"
@@ -25,7 +26,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
-#include <fstream>
 #include <future>
 #include <limits>
 #include <memory>
@@ -36,7 +36,6 @@
 #include <string>
 #include <sys/epoll.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
 #include <utility>
 
 namespace reprise::querier {
@@ -81,18 +80,6 @@ void run_on(unsigned cpu) {
     if (sched_setaffinity(0, sizeof set, &set) != 0) {
         throw SystemError(fmt::format("run on processor {} (--cpus)", cpu));
     }
-}
-
-std::string first_line(const char* path) {
-    std::ifstream in(path);
-    std::string line;
-    std::getline(in, line);
-    return line;
-}
-
-std::uint64_t inode(const char* path) {
-    struct stat status{};
-    return ::stat(path, &status) == 0 ? status.st_ino : 0;
 }
 
 HostState settle_in(const QueryOptions& options) {
@@ -141,8 +128,8 @@ void Process::say_hello() {
     hello.set_protocol(kProtocolVersion);
     hello.set_run(options_.run);
     hello.set_name(fmt::format("{}/{}", options_.name, options_.index));
-    hello.set_boot_id(first_line("/proc/sys/kernel/random/boot_id"));
-    hello.set_time_namespace(inode("/proc/self/ns/time"));
+    hello.set_boot_id(boot_id());
+    hello.set_time_namespace(time_namespace());
     hello.set_queriers(1);
     hello.set_credit(replay_.credit.records);
     hello.set_credit_bytes(replay_.credit.bytes);

@@ -6,6 +6,7 @@
 #include "core/base/error.hh"
 #include "core/base/fd.hh"
 #include "core/base/log.hh"
+#include "core/base/signals.hh"
 
 #include <fmt/format.h>
 
@@ -50,15 +51,6 @@ private:
     reprise::FileDescriptor file_;
 };
 
-sigset_t block_ends() {
-    sigset_t ends{};
-    sigemptyset(&ends);
-    sigaddset(&ends, SIGTERM);
-    sigaddset(&ends, SIGINT);
-    sigprocmask(SIG_BLOCK, &ends, nullptr);
-    return ends;
-}
-
 /// True when one of `ends` came before `due`.
 bool wait_for_end(const sigset_t& ends, Nanoseconds due) {
     for (;;) {
@@ -74,7 +66,7 @@ bool wait_for_end(const sigset_t& ends, Nanoseconds due) {
 }
 
 void sample_until_ended(reprise::sampler::Sampler& sampler, Output& output, Nanoseconds interval) {
-    const sigset_t ends = block_ends();
+    const sigset_t ends = reprise::block_signals({SIGTERM, SIGINT});
     Nanoseconds due = SteadyClock::now();
     do {
         output.write(sampler.sample(false));

@@ -1,31 +1,17 @@
 #include "core/tree/host_facts.hh"
 
+#include "core/base/host.hh"
 #include "core/wire/replay.pb.h"
 
-#include <fstream>
 #include <string>
-#include <sys/stat.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
 namespace reprise::tree {
-namespace {
-
-std::string first_line(const char* path) {
-    std::ifstream file(path);
-    std::string line;
-    std::getline(file, line);
-    return line;
-}
-
-} // namespace
 
 void describe_host(wire::Hello& hello) {
-    hello.set_boot_id(first_line("/proc/sys/kernel/random/boot_id"));
-    struct stat status{};
-    if (stat("/proc/self/ns/time", &status) == 0) {
-        hello.set_time_namespace(status.st_ino);
-    }
+    hello.set_boot_id(boot_id());
+    hello.set_time_namespace(time_namespace());
     utsname name{};
     uname(&name);
     auto& facts = *hello.mutable_facts();
