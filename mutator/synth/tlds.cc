@@ -1,7 +1,6 @@
 #include "mutator/synth/tlds.hh"
 
 #include "core/base/error.hh"
-#include "mutator/synth/punycode.hh"
 
 #include <fmt/format.h>
 
@@ -10,8 +9,10 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <idn2.h>
 #include <istream>
 #include <iterator>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -51,7 +52,7 @@ std::optional<std::string> top_label(std::string_view rule) {
         rule.remove_suffix(1);
     }
     rule.remove_prefix(rule.rfind('.') + 1);
-    auto label = to_a_label(rule);
+    auto label = to_a_label(std::string(rule));
     return label && is_host_label(*label) ? label : std::nullopt;
 }
 
@@ -70,6 +71,15 @@ std::vector<std::string> by_popularity(const std::vector<std::string>& tlds) {
 }
 
 } // namespace
+
+std::optional<std::string> to_a_label(const std::string& label) {
+    char* out = nullptr;
+    if (idn2_to_ascii_8z(label.c_str(), &out, IDN2_NONTRANSITIONAL) != IDN2_OK) {
+        return std::nullopt;
+    }
+    const std::unique_ptr<char, decltype(&idn2_free)> owner(out, &idn2_free);
+    return *out == '\0' ? std::nullopt : std::optional<std::string>(out);
+}
 
 std::vector<std::string> read_tlds(std::istream& in) {
     std::vector<std::string> tlds;

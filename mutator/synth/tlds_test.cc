@@ -1,5 +1,4 @@
 #include "core/base/error.hh"
-#include "mutator/synth/punycode.hh"
 #include "mutator/synth/tlds.hh"
 #include "mutator/test_support.hh"
 
@@ -15,22 +14,22 @@ namespace {
 
 using ::testing::ElementsAre;
 
-TEST(Punycode, SamplesOfRfc3492) {
+TEST(ALabels, SamplesOfRfc3492) {
     EXPECT_EQ(to_a_label("他们为什么不说中文"), "xn--ihqwcrb4cv8a8dqg056pqjye");
     EXPECT_EQ(to_a_label("почемужеонинеговорятпорусски"), "xn--b1abfaaepdrnnbgefbadotcwatmq2g4l");
     EXPECT_EQ(to_a_label("ひとつ屋根の下2"), "xn--2-u9tlzr9756bt3uc0v");
 }
 
-TEST(Punycode, DelegatedDomains) {
+TEST(ALabels, DelegatedDomains) {
     EXPECT_EQ(to_a_label("рф"), "xn--p1ai");
     EXPECT_EQ(to_a_label("中国"), "xn--fiqs8s");
     EXPECT_EQ(to_a_label("한국"), "xn--3e0b707e");
     EXPECT_EQ(to_a_label("vermögensberatung"), "xn--vermgensberatung-pwb");
 }
 
-TEST(Punycode, AsciiBecomesLowerCase) { EXPECT_EQ(to_a_label("COM"), "com"); }
+TEST(ALabels, AsciiBecomesLowerCase) { EXPECT_EQ(to_a_label("COM"), "com"); }
 
-TEST(Punycode, RefusesWhatIsNoLabel) {
+TEST(ALabels, RefusesWhatIsNoLabel) {
     EXPECT_FALSE(to_a_label(""));
     EXPECT_FALSE(to_a_label("\xff\xfe"));
     EXPECT_FALSE(to_a_label("\xd1"));
