@@ -7,7 +7,7 @@
 #include <numeric>
 #include <vector>
 
-namespace reprise::mutator {
+namespace reprise {
 namespace {
 
 constexpr double kRootHalf = 0.707106781186547524400844362105;
@@ -90,4 +90,4 @@ std::vector<double> zipf_weights(size_t count, double exponent, double shift) {
     return weights;
 }
 
-} // namespace reprise::mutator
+} // namespace reprise

@@ -7,7 +7,7 @@
 #include <random>
 #include <vector>
 
-namespace reprise::mutator {
+namespace reprise {
 
 /// Natural logarithm of a positive normal number, error below 1e-14, same bits everywhere.
 double portable_log(double value);
@@ -73,4 +73,4 @@ private:
 /// Mandelbrot's form). Not normalised.
 std::vector<double> zipf_weights(size_t count, double exponent, double shift = 0);
 
-} // namespace reprise::mutator
+} // namespace reprise

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace reprise::mutator {
+namespace reprise {
 namespace {
 
 TEST(Random, EngineIsTheDefinedOne) {
@@ -77,4 +77,4 @@ TEST(WeightedChoice, ZipfWeights) {
 }
 
 } // namespace
-} // namespace reprise::mutator
+} // namespace reprise

@@ -3,6 +3,7 @@
 #include "core/base/address.hh"
 #include "core/base/bytes.hh"
 #include "core/base/clock.hh"
+#include "core/base/mix.hh"
 #include "core/dns/message.hh"
 #include "core/trace/reader.hh"
 
@@ -30,8 +31,8 @@ int likeness(Bytes query, Bytes reply) {
 
 size_t Pairer::KeyHash::operator()(const Key& key) const noexcept {
     size_t hash = std::hash<Endpoint>{}(key.client);
-    hash = hash * 0x9e3779b97f4a7c15ULL + std::hash<Endpoint>{}(key.server);
-    return (hash * 0x9e3779b97f4a7c15ULL + key.connection) * 0x9e3779b97f4a7c15ULL + key.id;
+    hash = hash * kGoldenStep + std::hash<Endpoint>{}(key.server);
+    return (hash * kGoldenStep + key.connection) * kGoldenStep + key.id;
 }
 
 Pairer::Pairer(const PairerOptions& options, Sink sink)

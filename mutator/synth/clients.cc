@@ -1,6 +1,7 @@
 #include "mutator/synth/clients.hh"
 
 #include "core/base/address.hh"
+#include "core/base/mix.hh"
 #include "core/base/prefix.hh"
 #include "core/base/random.hh"
 #include "mutator/synth/synth_options.hh"
@@ -24,7 +25,7 @@ double total_weight(const Mix& mix) {
 
 /// A bijection of the numbers below 2^bits that keeps 0: multiplication by an odd number.
 std::uint64_t spread(std::uint64_t number, std::uint64_t mask) {
-    return (number * 0x9e3779b97f4a7c15ULL) & mask;
+    return (number * kGoldenStep) & mask;
 }
 
 /// Host part of client number `client`, neither all zeros nor all ones.
@@ -55,12 +56,9 @@ constexpr std::array<PortRange, 3> kRanges{
 constexpr std::uint64_t kFewPercent = 18; ///< of the clients keep to a few ports
 constexpr std::uint64_t kFewPorts = 16;
 
-/// The same number for a client in every trace (SplitMix64's finaliser).
+/// The same number for a client in every trace.
 std::uint64_t trait(std::uint32_t client) {
-    std::uint64_t value = (std::uint64_t{client} + 1) * 0x9e3779b97f4a7c15ULL;
-    value = (value ^ (value >> 30U)) * 0xbf58476d1ce4e5b9ULL;
-    value = (value ^ (value >> 27U)) * 0x94d049bb133111ebULL;
-    return value ^ (value >> 31U);
+    return mix_bits((std::uint64_t{client} + 1) * kGoldenStep);
 }
 
 const PortRange& range_of(std::uint64_t percent) {

@@ -2,6 +2,7 @@
 
 #include "core/base/address.hh"
 #include "core/base/clock.hh"
+#include "core/base/mix.hh"
 #include "proxy/delay/delay.hh"
 #include "proxy/delay/rtt_hash.hh"
 #include "proxy/delay/rtt_table.hh"
@@ -41,7 +42,7 @@ Path PathModel::path_to(const IpAddress& far) const {
 }
 
 double PathModel::next_unit() {
-    state_ += 0x9E3779B97F4A7C15U;
+    state_ += kGoldenStep;
     return unit_of(mix_bits(state_));
 }
 

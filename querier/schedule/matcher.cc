@@ -2,6 +2,7 @@
 
 #include "core/base/bytes.hh"
 #include "core/base/clock.hh"
+#include "core/base/mix.hh"
 #include "core/dns/message.hh"
 #include "querier/schedule/ended_queries.hh"
 #include "querier/schedule/links.hh"
@@ -25,13 +26,6 @@ constexpr std::uint8_t kFormErr = 1; // RFC 1035, section 4.1.1
 
 size_t bucket_count(size_t in_flight_limit) {
     return std::bit_ceil(std::clamp(in_flight_limit, kFewestBuckets, kMostBuckets));
-}
-
-/// Spreads every input bit over the result (the finaliser of SplitMix64).
-std::uint64_t mix(std::uint64_t value) {
-    value = (value ^ (value >> 30U)) * 0xbf58476d1ce4e5b9U;
-    value = (value ^ (value >> 27U)) * 0x94d049bb133111ebU;
-    return value ^ (value >> 31U);
 }
 
 } // namespace
@@ -66,11 +60,11 @@ void Matcher::grow() {
 }
 
 std::uint64_t Matcher::id_hash(Owner owner, std::uint16_t id) {
-    return mix((owner * 0x9e3779b97f4a7c15U) + id);
+    return mix_bits((owner * kGoldenStep) + id);
 }
 
 std::uint64_t Matcher::key_hash(Owner owner, std::uint16_t id, std::uint64_t question) {
-    return mix(id_hash(owner, id) ^ question);
+    return mix_bits(id_hash(owner, id) ^ question);
 }
 
 void Matcher::add(std::uint32_t index) {

@@ -1,6 +1,7 @@
 #include "mutator/rules/engine/source_key.hh"
 
 #include "core/base/address.hh"
+#include "core/base/mix.hh"
 
 #include <xxhash.h>
 
@@ -15,10 +16,7 @@
 namespace reprise::mutator {
 
 std::uint64_t mixed_seed(std::uint64_t seed, std::uint64_t use) {
-    std::uint64_t value = seed + (use + 1) * 0x9e3779b97f4a7c15U;
-    value = (value ^ (value >> 30U)) * 0xbf58476d1ce4e5b9U;
-    value = (value ^ (value >> 27U)) * 0x94d049bb133111ebU;
-    return value ^ (value >> 31U);
+    return mix_bits(seed + (use + 1) * kGoldenStep);
 }
 
 std::uint64_t source_key(const IpAddress& address, std::uint64_t key) {

@@ -4,6 +4,7 @@
 #include "core/base/bytes.hh"
 #include "core/base/clock.hh"
 #include "core/base/error.hh"
+#include "core/base/mix.hh"
 #include "core/trace/forms/pcap/packet.hh"
 #include "core/trace/forms/pcap/pcap_format.hh"
 #include "core/wire/query.hh"
@@ -23,15 +24,6 @@ namespace {
 
 template <typename T> void append(std::string& out, const T& value) {
     out.append(reinterpret_cast<const char*>(&value), sizeof value);
-}
-
-/// Spreads a counter over all numbers (the finalizer of splitmix64), so that initial sequence
-/// numbers differ and are the same in every run.
-std::uint64_t spread(std::uint64_t n) {
-    n += 0x9e3779b97f4a7c15U;
-    n = (n ^ (n >> 30U)) * 0xbf58476d1ce4e5b9U;
-    n = (n ^ (n >> 27U)) * 0x94d049bb133111ebU;
-    return n ^ (n >> 31U);
 }
 
 bool over_connection(const Query& query) {
@@ -143,7 +135,7 @@ PcapEncoder::Connection& PcapEncoder::open(const Query& query, const Ends& ends,
         ++forgotten_;
         displace(open_.front().ends);
     }
-    const std::uint64_t first = spread(opened_++);
+    const std::uint64_t first = mix_bits(opened_++ + kGoldenStep);
     open_.push_back(
         {.ends = ends,
          .id = query.connection,
