@@ -64,13 +64,13 @@ void survey(const MutateOptions& options, const Rules& rules) {
 }
 
 /// One stage each, as the pipeline takes them; `counts` is kept up to date by the encoder's.
-std::vector<std::unique_ptr<Stage>> make_stages(const Rules& rules, OutputForm form,
+std::vector<std::unique_ptr<Stage>> make_stages(const Rules& rules, trace::OutputForm form,
                                                 OutputFile& output, OutputCounts& counts) {
     std::vector<std::unique_ptr<Stage>> stages;
     for (const auto& rule : rules) {
         stages.push_back(std::make_unique<RuleStage>(*rule));
     }
-    stages.push_back(std::make_unique<EncodeStage>(make_encoder(form), counts));
+    stages.push_back(std::make_unique<EncodeStage>(trace::make_encoder(form), counts));
     stages.push_back(std::make_unique<WriteStage>(output));
     return stages;
 }

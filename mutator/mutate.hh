@@ -12,7 +12,7 @@ namespace reprise::mutator {
 struct MutateOptions {
     InputOptions inputs;
     std::string output; ///< "-" is standard output
-    OutputForm form = OutputForm::kStream;
+    trace::OutputForm form = trace::OutputForm::kStream;
     unsigned jobs = 1;
     RuleSet rules;
     std::string report; ///< JSON file; empty for none

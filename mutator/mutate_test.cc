@@ -80,13 +80,13 @@ TEST_F(MutateTest, RulesComeInTheOrderOfTheCommandLine) {
     EXPECT_THAT(options.inputs.paths, ElementsAre("in"));
     EXPECT_EQ(options.rules.seed, 9U);
     EXPECT_TRUE(options.rules.drop_malformed);
-    EXPECT_EQ(options.form, OutputForm::kStream);
+    EXPECT_EQ(options.form, trace::OutputForm::kStream);
 }
 
 TEST_F(MutateTest, TheFormIsTheEndingOrWhatIsAskedFor) {
-    EXPECT_EQ(parse({"in", "-o", "a.pcap"}).form, OutputForm::kPcap);
-    EXPECT_EQ(parse({"in", "-o", "a.txt"}).form, OutputForm::kText);
-    EXPECT_EQ(parse({"in", "-o", "a.txt", "--to", "stream"}).form, OutputForm::kStream);
+    EXPECT_EQ(parse({"in", "-o", "a.pcap"}).form, trace::OutputForm::kPcap);
+    EXPECT_EQ(parse({"in", "-o", "a.txt"}).form, trace::OutputForm::kText);
+    EXPECT_EQ(parse({"in", "-o", "a.txt", "--to", "stream"}).form, trace::OutputForm::kStream);
     EXPECT_THROW(parse({"in", "-o", "-"}), UsageError);
     EXPECT_THROW(parse({"in", "-o", "a.pcapng"}), UsageError);
 }

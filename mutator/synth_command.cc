@@ -181,23 +181,25 @@ void add_form(Command& command, SynthOptions& options) {
     command.add_flag("--check", options.check, "Write nothing: look at the options");
 }
 
-OutputForm output_form(const SynthOptions& options, const std::string& output) {
-    static const std::map<std::string, OutputForm> kForms{
-        {"pcap", OutputForm::kPcap}, {"text", OutputForm::kText}, {"stream", OutputForm::kStream}};
+trace::OutputForm output_form(const SynthOptions& options, const std::string& output) {
+    static const std::map<std::string, trace::OutputForm> kForms{
+        {"pcap", trace::OutputForm::kPcap},
+        {"text", trace::OutputForm::kText},
+        {"stream", trace::OutputForm::kStream}};
     if (const auto form = kForms.find(options.form); form != kForms.end()) {
         return form->second;
     }
     const bool other =
         output.ends_with(".tsv") || output.ends_with(".txt") || output.ends_with(".rps");
-    return other ? form_of(output) : OutputForm::kPcap;
+    return other ? trace::form_of(output) : trace::OutputForm::kPcap;
 }
 
 std::unique_ptr<SynthSink> open_sink(const SynthOptions& options, const std::string& output) {
-    const OutputForm form = output_form(options, output);
-    if (form == OutputForm::kPcap) {
+    const trace::OutputForm form = output_form(options, output);
+    if (form == trace::OutputForm::kPcap) {
         return std::make_unique<PacketSink>(output);
     }
-    return std::make_unique<QuerySink>(output, make_encoder(form));
+    return std::make_unique<QuerySink>(output, trace::make_encoder(form));
 }
 
 void log_synth(const SynthCounts& counts, const SynthSink& sink, double seconds) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstring>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace reprise {
@@ -104,6 +105,11 @@ inline void store32(std::uint8_t* at, std::uint32_t value) {
 inline void append16(std::vector<std::uint8_t>& out, size_t value) {
     out.push_back(static_cast<std::uint8_t>(value >> 8U));
     out.push_back(static_cast<std::uint8_t>(value));
+}
+
+/// Appends a value as it lies in memory.
+template <typename T> void append_raw(std::string& out, const T& value) {
+    out.append(reinterpret_cast<const char*>(&value), sizeof value);
 }
 
 /// Appends a value in little-endian order.

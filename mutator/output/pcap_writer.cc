@@ -23,18 +23,19 @@ template <typename T> Bytes as_bytes(const T& value) {
 
 PcapWriter::PcapWriter(const std::string& path) : file_(path) {
     buffer_.reserve(kBufferSize);
-    append(as_bytes(PcapFileHeader{}));
+    append(as_bytes(trace::PcapFileHeader{}));
 }
 
 void PcapWriter::write(Nanoseconds time, Bytes packet, std::uint32_t missing) {
-    if (time < 0 || time / kSecond > kLastPcapSecond) {
+    if (time < 0 || time / kSecond > trace::kLastPcapSecond) {
         throw Error(fmt::format("{}: a packet at {} ns lies outside pcap's years 1970 to 2106; "
                                 "change the start time or the length",
                                 file_.name(), time));
     }
     const auto size = static_cast<std::uint32_t>(packet.size());
-    const PcapPacketHeader header{static_cast<std::uint32_t>(time / kSecond),
-                                  static_cast<std::uint32_t>(time % kSecond), size, size + missing};
+    const trace::PcapPacketHeader header{static_cast<std::uint32_t>(time / kSecond),
+                                         static_cast<std::uint32_t>(time % kSecond), size,
+                                         size + missing};
     append(as_bytes(header));
     append(packet);
     ++packets_;

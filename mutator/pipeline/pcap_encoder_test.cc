@@ -67,7 +67,7 @@ protected:
     TemporaryFolder folder_;
     std::vector<std::uint8_t> message_ = query_bytes(7, "www.example");
     Nanoseconds now_ = kBegin + 123'456'789;
-    PcapEncoder encoder_{3};
+    trace::PcapEncoder encoder_{3};
     std::string bytes_;
     Lines put_; ///< as they should be read back
 };
@@ -174,7 +174,7 @@ TEST_F(PcapEncoderTest, WhatACaptureCannotHold) {
 }
 
 TEST_F(PcapEncoderTest, TheSameEveryTime) {
-    PcapEncoder other{3};
+    trace::PcapEncoder other{3};
     std::string bytes;
     other.begin(bytes);
     for (int i = 0; i < 5; ++i) {

@@ -74,7 +74,7 @@ private:
             return;
         }
         ++kept_.queries;
-        build_udp(datagram_, message.source, message.destination, message.bytes);
+        trace::build_udp(datagram_, message.source, message.destination, message.bytes);
         writer_.write(message.time, datagram_);
     }
 

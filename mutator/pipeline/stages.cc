@@ -54,7 +54,7 @@ void RuleStage::end_piece(BatchJob& job) {
     }
 }
 
-EncodeStage::EncodeStage(std::unique_ptr<QueryEncoder> encoder, OutputCounts& counts)
+EncodeStage::EncodeStage(std::unique_ptr<trace::QueryEncoder> encoder, OutputCounts& counts)
     : encoder_(std::move(encoder)), counts_(&counts) {}
 
 void EncodeStage::count(const Item& item) {

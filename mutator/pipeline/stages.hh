@@ -20,7 +20,7 @@ struct OutputCounts {
     std::uint64_t queries = 0;
     std::uint64_t closes = 0;       ///< of the trace, as far as they are written
     std::uint64_t out_of_order = 0; ///< queries with an earlier time than the one before them
-    EncoderLosses losses;
+    trace::EncoderLosses losses;
 };
 
 /// Shows the rules every query and changes nothing.
@@ -55,13 +55,13 @@ private:
 /// Makes the output's bytes. Throws Error for a connection's number that no reader would take back.
 class EncodeStage final : public Stage {
 public:
-    EncodeStage(std::unique_ptr<QueryEncoder> encoder, OutputCounts& counts);
+    EncodeStage(std::unique_ptr<trace::QueryEncoder> encoder, OutputCounts& counts);
     void run(BatchJob& job) override;
 
 private:
     void count(const Item& item);
 
-    std::unique_ptr<QueryEncoder> encoder_;
+    std::unique_ptr<trace::QueryEncoder> encoder_;
     OutputCounts* counts_;
     std::uint64_t closes_ = 0;                                   ///< that the encoder was given
     Nanoseconds last_ = std::numeric_limits<Nanoseconds>::min(); ///< time of the query before

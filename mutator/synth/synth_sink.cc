@@ -25,7 +25,7 @@ constexpr size_t kLengthPrefix = 2;
 
 void PacketSink::datagram(Nanoseconds time, const Endpoint& from, const Endpoint& to,
                           Bytes message) {
-    build_udp(packet_, from, to, message);
+    trace::build_udp(packet_, from, to, message);
     writer_.write(time, packet_);
 }
 
@@ -41,7 +41,7 @@ void PacketSink::finish() {
     writer_.finish();
 }
 
-QuerySink::QuerySink(const std::string& path, std::unique_ptr<QueryEncoder> encoder)
+QuerySink::QuerySink(const std::string& path, std::unique_ptr<trace::QueryEncoder> encoder)
     : encoder_(std::move(encoder)), file_(path) {
     encoder_->begin(out_);
 }
@@ -52,8 +52,8 @@ bool QuerySink::is_later(const Waiting& a, const Waiting& b) {
 }
 
 // Of a connection's segments only the client's queries and its FIN are in the trace's other forms.
-void QuerySink::put(Nanoseconds time, const TcpSegment& segment) {
-    const bool closes = (segment.flags & kTcpFin) != 0;
+void QuerySink::put(Nanoseconds time, const trace::TcpPacket& segment) {
+    const bool closes = (segment.flags & trace::kTcpFin) != 0;
     if (segment.from.port == kDnsPort || (segment.payload.empty() && !closes)) {
         return;
     }

@@ -45,7 +45,9 @@ class PacketSink : public SynthSink {
 public:
     explicit PacketSink(const std::string& path) : writer_(path) {}
 
-    void put(Nanoseconds time, const TcpSegment& segment) override { waiting_.put(time, segment); }
+    void put(Nanoseconds time, const trace::TcpPacket& segment) override {
+        waiting_.put(time, segment);
+    }
 
     void datagram(Nanoseconds time, const Endpoint& from, const Endpoint& to,
                   Bytes message) override;
@@ -65,9 +67,9 @@ private:
 /// The queries themselves, and the closes of their connections.
 class QuerySink : public SynthSink {
 public:
-    QuerySink(const std::string& path, std::unique_ptr<QueryEncoder> encoder);
+    QuerySink(const std::string& path, std::unique_ptr<trace::QueryEncoder> encoder);
 
-    void put(Nanoseconds time, const TcpSegment& segment) override;
+    void put(Nanoseconds time, const trace::TcpPacket& segment) override;
     void datagram(Nanoseconds time, const Endpoint& from, const Endpoint& to,
                   Bytes message) override;
 
@@ -91,7 +93,7 @@ private:
     static bool is_later(const Waiting& a, const Waiting& b);
     void write(Query query);
 
-    std::unique_ptr<QueryEncoder> encoder_;
+    std::unique_ptr<trace::QueryEncoder> encoder_;
     OutputFile file_;
     std::string out_;
     std::vector<Waiting> waiting_; ///< a heap, the earliest on top

@@ -51,9 +51,9 @@ TEST(SynthSink, FormsHoldTheSame) {
     PacketSink packets(folder.file("a.pcap"));
     make(packets, options);
     const auto expected = rows(folder.file("a.pcap"));
-    for (const auto& [form, name] :
-         {std::pair(OutputForm::kText, "a.tsv"), std::pair(OutputForm::kStream, "a.rps")}) {
-        QuerySink queries(folder.file(name), make_encoder(form));
+    for (const auto& [form, name] : {std::pair(trace::OutputForm::kText, "a.tsv"),
+                                     std::pair(trace::OutputForm::kStream, "a.rps")}) {
+        QuerySink queries(folder.file(name), trace::make_encoder(form));
         make(queries, options);
         EXPECT_EQ(queries.records(), expected.size());
         EXPECT_EQ(rows(folder.file(name)), expected) << name;

@@ -23,9 +23,9 @@ Nanoseconds draw_round_trip(Random& random) {
 
 } // namespace
 
-void PacketQueue::put(Nanoseconds time, const TcpSegment& segment) {
+void PacketQueue::put(Nanoseconds time, const trace::TcpPacket& segment) {
     std::vector<std::uint8_t> packet;
-    build_tcp(packet, segment);
+    trace::build_tcp(packet, segment);
     heap_.push({time, order_++, std::move(packet)});
 }
 
@@ -34,10 +34,10 @@ TcpFlow::TcpFlow(Nanoseconds time, const Endpoint& client, const Endpoint& serve
     : client_(client), server_(server), round_trip_(draw_round_trip(random)),
       client_next_(static_cast<std::uint32_t>(random.bits())),
       server_next_(static_cast<std::uint32_t>(random.bits())) {
-    from_client(time, kTcpSyn, {}, segments);
-    from_server(time + kServerDelay, kTcpSyn | kTcpAck, segments);
+    from_client(time, trace::kTcpSyn, {}, segments);
+    from_server(time + kServerDelay, trace::kTcpSyn | trace::kTcpAck, segments);
     last_ = time + kServerDelay + round_trip_;
-    from_client(last_, kTcpAck, {}, segments);
+    from_client(last_, trace::kTcpAck, {}, segments);
 }
 
 void TcpFlow::send(Nanoseconds time, Bytes message, SegmentSink& segments) {
@@ -45,29 +45,29 @@ void TcpFlow::send(Nanoseconds time, Bytes message, SegmentSink& segments) {
     payload_.clear();
     append16(payload_, message.size());
     payload_.insert(payload_.end(), message.begin(), message.end());
-    from_client(last_, kTcpPush | kTcpAck, payload_, segments);
-    from_server(last_ + kServerDelay, kTcpAck, segments);
+    from_client(last_, trace::kTcpPush | trace::kTcpAck, payload_, segments);
+    from_server(last_ + kServerDelay, trace::kTcpAck, segments);
 }
 
 void TcpFlow::close(Nanoseconds time, SegmentSink& segments) {
     const Nanoseconds fin = std::max(time, last_ + kServerDelay + round_trip_);
-    from_client(fin, kTcpFin | kTcpAck, {}, segments);
-    from_server(fin + kServerDelay, kTcpFin | kTcpAck, segments);
-    from_client(fin + kServerDelay + round_trip_, kTcpAck, {}, segments);
+    from_client(fin, trace::kTcpFin | trace::kTcpAck, {}, segments);
+    from_server(fin + kServerDelay, trace::kTcpFin | trace::kTcpAck, segments);
+    from_client(fin + kServerDelay + round_trip_, trace::kTcpAck, {}, segments);
 }
 
 void TcpFlow::from_client(Nanoseconds time, std::uint8_t flags, Bytes payload,
                           SegmentSink& segments) {
-    const bool acknowledges = (flags & kTcpAck) != 0;
+    const bool acknowledges = (flags & trace::kTcpAck) != 0;
     segments.put(time,
                  {client_, server_, client_next_, acknowledges ? server_next_ : 0, flags, payload});
     client_next_ += static_cast<std::uint32_t>(payload.size());
-    client_next_ += (flags & (kTcpSyn | kTcpFin)) != 0 ? 1U : 0U;
+    client_next_ += (flags & (trace::kTcpSyn | trace::kTcpFin)) != 0 ? 1U : 0U;
 }
 
 void TcpFlow::from_server(Nanoseconds time, std::uint8_t flags, SegmentSink& segments) {
     segments.put(time, {server_, client_, server_next_, client_next_, flags, {}});
-    server_next_ += (flags & (kTcpSyn | kTcpFin)) != 0 ? 1U : 0U;
+    server_next_ += (flags & (trace::kTcpSyn | trace::kTcpFin)) != 0 ? 1U : 0U;
 }
 
 } // namespace reprise::mutator

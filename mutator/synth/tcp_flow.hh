@@ -21,13 +21,13 @@ public:
     SegmentSink(const SegmentSink&) = delete;
     SegmentSink& operator=(const SegmentSink&) = delete;
 
-    virtual void put(Nanoseconds time, const TcpSegment& segment) = 0;
+    virtual void put(Nanoseconds time, const trace::TcpPacket& segment) = 0;
 };
 
 /// Packets to come, given out in order of time; equal times in the order they were put.
 class PacketQueue : public SegmentSink {
 public:
-    void put(Nanoseconds time, const TcpSegment& segment) override;
+    void put(Nanoseconds time, const trace::TcpPacket& segment) override;
 
     [[nodiscard]] bool empty() const { return heap_.empty(); }
 

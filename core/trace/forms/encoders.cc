@@ -12,7 +12,7 @@
 #include <string_view>
 #include <utility>
 
-namespace reprise::mutator {
+namespace reprise::trace {
 namespace {
 
 constexpr std::array<std::pair<std::string_view, OutputForm>, 4> kEndings{{
@@ -47,4 +47,4 @@ OutputForm form_of(const std::string& path) {
                                  path));
 }
 
-} // namespace reprise::mutator
+} // namespace reprise::trace

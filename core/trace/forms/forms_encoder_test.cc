@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-namespace reprise::mutator {
+namespace reprise::trace {
 namespace {
 
 using trace::test::as_stream;
@@ -78,4 +78,4 @@ TEST(FormsEncoder, RefusesWhatNobodyCouldRead) {
 }
 
 } // namespace
-} // namespace reprise::mutator
+} // namespace reprise::trace

@@ -8,7 +8,7 @@
 #include <memory>
 #include <string>
 
-namespace reprise::mutator {
+namespace reprise::trace {
 
 enum class OutputForm : std::uint8_t { kPcap, kText, kStream };
 
@@ -49,4 +49,4 @@ std::unique_ptr<QueryEncoder> make_encoder(OutputForm form);
 /// for others and for "-", which need --to.
 OutputForm form_of(const std::string& path);
 
-} // namespace reprise::mutator
+} // namespace reprise::trace

@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-namespace reprise::mutator {
+namespace reprise::trace {
 
 /// Throws Error where the message is of a size that no reader takes: no file is written that cannot
 /// be read back.
@@ -19,4 +19,4 @@ inline void check_message_size(const Query& query) {
     }
 }
 
-} // namespace reprise::mutator
+} // namespace reprise::trace

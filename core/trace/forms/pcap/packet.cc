@@ -4,6 +4,7 @@
 #include "core/base/bytes.hh"
 #include "core/base/checksum.hh"
 #include "core/base/error.hh"
+#include "core/trace/reassembly/packet.hh"
 
 #include <cstddef>
 #include <cstdint>
@@ -11,12 +12,10 @@
 #include <string>
 #include <vector>
 
-namespace reprise::mutator {
+namespace reprise::trace {
 namespace {
 
 constexpr std::uint8_t kHopLimit = 64;
-constexpr std::uint8_t kProtocolTcp = 6;
-constexpr std::uint8_t kProtocolUdp = 17;
 constexpr size_t kIpv4Header = 20;
 constexpr size_t kIpv6Header = 40;
 constexpr size_t kUdpHeader = 8;
@@ -89,7 +88,7 @@ Checksum transport_checksum(const std::vector<std::uint8_t>& out, size_t at, con
     return sum;
 }
 
-void fill_tcp(std::uint8_t* at, const TcpSegment& segment, size_t header) {
+void fill_tcp(std::uint8_t* at, const TcpPacket& segment, size_t header) {
     store16(at, segment.from.port);
     store16(at + 2, segment.to.port);
     store32(at + 4, segment.sequence);
@@ -118,7 +117,7 @@ void build_udp(std::vector<std::uint8_t>& out, const Endpoint& from, const Endpo
     finish_ip(out, from.address);
 }
 
-void build_tcp(std::vector<std::uint8_t>& out, const TcpSegment& segment) {
+void build_tcp(std::vector<std::uint8_t>& out, const TcpPacket& segment) {
     const bool syn = (segment.flags & kTcpSyn) != 0;
     const size_t header = kTcpHeader + (syn ? kMssOption : 0);
     const IpAddress& from = segment.from.address;
@@ -129,4 +128,4 @@ void build_tcp(std::vector<std::uint8_t>& out, const TcpSegment& segment) {
     finish_ip(out, from);
 }
 
-} // namespace reprise::mutator
+} // namespace reprise::trace

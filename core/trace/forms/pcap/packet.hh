@@ -8,15 +8,15 @@
 #include <cstdint>
 #include <vector>
 
-namespace reprise::mutator {
+namespace reprise::trace {
 
 inline constexpr std::uint8_t kTcpFin = 0x01;
 inline constexpr std::uint8_t kTcpSyn = 0x02;
 inline constexpr std::uint8_t kTcpPush = 0x08;
 inline constexpr std::uint8_t kTcpAck = 0x10;
 
-/// One TCP segment (RFC 9293). A SYN carries a maximum segment size option.
-struct TcpSegment {
+/// A TCP segment (RFC 9293) between addresses. A SYN carries a maximum segment size option.
+struct TcpPacket {
     Endpoint from;
     Endpoint to; ///< same family as `from`
     std::uint32_t sequence = 0;
@@ -32,6 +32,6 @@ inline constexpr size_t kMaxPayload = 65'535 - 20 - 24;
 /// payload that does not fit.
 void build_udp(std::vector<std::uint8_t>& out, const Endpoint& from, const Endpoint& to,
                Bytes payload);
-void build_tcp(std::vector<std::uint8_t>& out, const TcpSegment& segment);
+void build_tcp(std::vector<std::uint8_t>& out, const TcpPacket& segment);
 
-} // namespace reprise::mutator
+} // namespace reprise::trace

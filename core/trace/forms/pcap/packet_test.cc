@@ -11,7 +11,7 @@
 #include <vector>
 
 // NOLINTBEGIN(bugprone-unchecked-optional-access): an empty one ends the test, as it should.
-namespace reprise::mutator {
+namespace reprise::trace {
 namespace {
 
 const std::vector<std::uint8_t> kPayload{0xde, 0xad, 0xbe, 0xef, 0x01};
@@ -89,6 +89,6 @@ TEST(Packet, PayloadHasALimit) {
 }
 
 } // namespace
-} // namespace reprise::mutator
+} // namespace reprise::trace
 
 // NOLINTEND(bugprone-unchecked-optional-access)

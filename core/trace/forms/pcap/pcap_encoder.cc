@@ -19,12 +19,8 @@
 #include <iterator>
 #include <string>
 
-namespace reprise::mutator {
+namespace reprise::trace {
 namespace {
-
-template <typename T> void append(std::string& out, const T& value) {
-    out.append(reinterpret_cast<const char*>(&value), sizeof value);
-}
 
 bool over_connection(const Query& query) {
     return query.transport == Transport::kTcp || query.transport == Transport::kStatelessTcp;
@@ -54,12 +50,12 @@ size_t PcapEncoder::EndsHash::operator()(const Ends& ends) const noexcept {
     return hash(ends[0]) * 31 + hash(ends[1]);
 }
 
-void PcapEncoder::begin(std::string& out) { append(out, PcapFileHeader{}); }
+void PcapEncoder::begin(std::string& out) { append_raw(out, PcapFileHeader{}); }
 
 void PcapEncoder::put(Nanoseconds time, std::string& out) {
     const auto size = static_cast<std::uint32_t>(packet_.size());
-    append(out, PcapPacketHeader{static_cast<std::uint32_t>(time / kSecond),
-                                 static_cast<std::uint32_t>(time % kSecond), size, size});
+    append_raw(out, PcapPacketHeader{static_cast<std::uint32_t>(time / kSecond),
+                                     static_cast<std::uint32_t>(time % kSecond), size, size});
     out.append(reinterpret_cast<const char*>(packet_.data()), packet_.size());
 }
 
@@ -208,4 +204,4 @@ void PcapEncoder::finish(std::string& /*out*/) {
     }
 }
 
-} // namespace reprise::mutator
+} // namespace reprise::trace

@@ -27,7 +27,7 @@
 #include <unordered_set>
 #include <vector>
 
-namespace reprise::mutator {
+namespace reprise::trace {
 
 class PcapEncoder final : public QueryEncoder {
 public:
@@ -90,4 +90,4 @@ private:
     std::vector<std::uint8_t> payload_;
 };
 
-} // namespace reprise::mutator
+} // namespace reprise::trace

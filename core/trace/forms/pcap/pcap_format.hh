@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-namespace reprise::mutator {
+namespace reprise::trace {
 
 /// Times are 32-bit seconds: to the year 2106.
 inline constexpr Nanoseconds kLastPcapSecond = 0xffffffff;
@@ -29,4 +29,4 @@ struct PcapPacketHeader {
     std::uint32_t size;     ///< bytes of the whole packet
 };
 
-} // namespace reprise::mutator
+} // namespace reprise::trace

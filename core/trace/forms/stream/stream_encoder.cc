@@ -8,12 +8,12 @@
 #include <memory>
 #include <string>
 
-namespace reprise::mutator {
+namespace reprise::trace {
 namespace {
 
 class StreamEncoder final : public QueryEncoder {
 public:
-    void begin(std::string& out) override { trace::StreamBuilder::begin(out); }
+    void begin(std::string& out) override { StreamBuilder::begin(out); }
 
     void encode(const Query& query, std::string& out) override {
         check_message_size(query);
@@ -25,11 +25,11 @@ public:
     void finish(std::string& out) override { builder_.finish(out); }
 
 private:
-    trace::StreamBuilder builder_;
+    StreamBuilder builder_;
 };
 
 } // namespace
 
 std::unique_ptr<QueryEncoder> make_stream_encoder() { return std::make_unique<StreamEncoder>(); }
 
-} // namespace reprise::mutator
+} // namespace reprise::trace

@@ -3,10 +3,10 @@
 
 #include <memory>
 
-namespace reprise::mutator {
+namespace reprise::trace {
 
 /// Queries as the stream form (stream_form.hh). A frame ends at 256 records and where a
 /// batch ends (QueryEncoder::flush()).
 std::unique_ptr<QueryEncoder> make_stream_encoder();
 
-} // namespace reprise::mutator
+} // namespace reprise::trace

@@ -1,5 +1,6 @@
 #include "core/trace/forms/stream/stream_form.hh"
 
+#include "core/base/bytes.hh"
 #include "core/wire/frame.hh"
 #include "core/wire/query.hh"
 #include "core/wire/record.hh"
@@ -15,23 +16,17 @@
 namespace reprise::trace {
 namespace {
 
-template <typename T> void append(std::string& out, T value) {
-    const size_t at = out.size();
-    out.resize(at + sizeof value);
-    std::memcpy(out.data() + at, &value, sizeof value);
-}
-
 void append_frame_header(std::string& out, std::uint32_t size, std::uint64_t check) {
-    append(out, size);
-    append(out, check);
+    append_raw(out, size);
+    append_raw(out, check);
 }
 
 } // namespace
 
 void StreamBuilder::begin(std::string& out) {
     out += kStreamMagic;
-    append(out, kStreamVersion);
-    append(out, std::uint32_t{0});
+    append_raw(out, kStreamVersion);
+    append_raw(out, std::uint32_t{0});
 }
 
 void StreamBuilder::add(const Query& query, std::string& out) {

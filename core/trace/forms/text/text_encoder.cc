@@ -8,16 +8,16 @@
 #include <memory>
 #include <string>
 
-namespace reprise::mutator {
+namespace reprise::trace {
 namespace {
 
 class TextEncoder final : public QueryEncoder {
 public:
-    void begin(std::string& out) override { trace::append_text_header(out); }
+    void begin(std::string& out) override { append_text_header(out); }
 
     void encode(const Query& query, std::string& out) override {
         check_message_size(query);
-        trace::append_text_row(out, query);
+        append_text_row(out, query);
     }
 
     void finish(std::string& /*out*/) override {}
@@ -27,4 +27,4 @@ public:
 
 std::unique_ptr<QueryEncoder> make_text_encoder() { return std::make_unique<TextEncoder>(); }
 
-} // namespace reprise::mutator
+} // namespace reprise::trace

@@ -3,9 +3,9 @@
 
 #include <memory>
 
-namespace reprise::mutator {
+namespace reprise::trace {
 
 /// Queries as rows of the text form (text_form.hh).
 std::unique_ptr<QueryEncoder> make_text_encoder();
 
-} // namespace reprise::mutator
+} // namespace reprise::trace
