@@ -2,6 +2,7 @@
 
 #include "core/base/address.hh"
 #include "core/base/bytes.hh"
+#include "core/base/hex.hh"
 #include "core/base/prefix.hh"
 #include "mutator/rules/engine/arguments.hh"
 #include "mutator/rules/engine/batch.hh"
@@ -37,29 +38,11 @@ const std::vector<std::string> kEdnsChanges{"size",   "do",  "version", "nsid",
 
 using OptionBytes = std::vector<std::uint8_t>;
 
-/// A digit's value; 16 where it is none.
-unsigned hex_digit(char digit) {
-    constexpr std::string_view kDigits = "0123456789abcdef";
-    const char lower = digit >= 'A' && digit <= 'F' ? static_cast<char>(digit + 32) : digit;
-    return static_cast<unsigned>(std::min(kDigits.find(lower), kDigits.size()));
-}
-
-/// Pairs of hexadecimal digits; empty where it is something else.
-OptionBytes parse_hex(std::string_view text) {
-    OptionBytes out;
-    for (size_t at = 0; at + 1 < text.size(); at += 2) {
-        const unsigned high = hex_digit(text[at]);
-        const unsigned low = hex_digit(text[at + 1]);
-        if (high > 15 || low > 15) {
-            return {};
-        }
-        out.push_back(static_cast<std::uint8_t>(high << 4U | low));
-    }
-    return text.size() % 2 == 0 ? out : OptionBytes{};
-}
-
 OptionBytes read_cookie(const Arguments& arguments, const std::string& text) {
-    OptionBytes bytes = parse_hex(text);
+    OptionBytes bytes;
+    if (!parse_hex(text, bytes)) {
+        bytes.clear();
+    }
     if (bytes.size() != kCookieSize && (bytes.size() < 16 || bytes.size() > 40)) {
         arguments.fail("cookie", fmt::format("\"{}\" is neither random nor off nor a cookie of 16 "
                                              "or 32 to 80 hexadecimal digits",

@@ -3,6 +3,7 @@
 
 #include "core/base/address.hh"
 #include "core/base/bytes.hh"
+#include "core/base/hex.hh"
 #include "core/base/prefix.hh"
 #include "core/dns/message.hh"
 #include "mutator/rules/engine/arguments.hh"
@@ -20,7 +21,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstddef>
 #include <cstdint>
 #include <fstream>
@@ -38,7 +38,6 @@ namespace {
 
 constexpr size_t kDnsHeader = 12;
 constexpr size_t kEcsFixed = 4; ///< family, source and scope prefix lengths
-constexpr size_t kKeyText = 2 * CryptoPan::kKeySize;
 constexpr size_t kMostKeyFile = 4096;
 
 /// 64 hex digits, spaces around them allowed.
@@ -47,16 +46,11 @@ std::optional<CryptoPan::Key> parse_key(std::string_view text) {
     const size_t last = text.find_last_not_of(" \t\r\n") + 1;
     text = text.substr(first, std::max(first, last) - first);
     CryptoPan::Key key{};
-    if (text.size() != kKeyText) {
+    std::vector<std::uint8_t> bytes;
+    if (!parse_hex(text, bytes) || bytes.size() != key.size()) {
         return std::nullopt;
     }
-    for (size_t i = 0; i < key.size(); ++i) {
-        const char* digits = text.data() + 2 * i;
-        const auto [end, error] = std::from_chars(digits, digits + 2, key.at(i), 16);
-        if (error != std::errc{} || end != digits + 2) {
-            return std::nullopt;
-        }
-    }
+    std::ranges::copy(bytes, key.begin());
     return key;
 }
 

@@ -4,6 +4,7 @@
 #include "core/base/ascii.hh"
 #include "core/base/bytes.hh"
 #include "core/base/clock.hh"
+#include "core/base/hex.hh"
 #include "core/base/numbers.hh"
 #include "core/dns/words.hh"
 #include "core/wire/query.hh"
@@ -50,21 +51,6 @@ std::string_view take_item(std::string_view& list, char separator) {
     list.remove_prefix(std::min(at + 1, list.size()));
     return item;
 }
-
-/// Value of a hexadecimal digit, or 255.
-constexpr std::array<std::uint8_t, 256> hex_values() {
-    std::array<std::uint8_t, 256> table{};
-    table.fill(255);
-    for (std::uint8_t value = 0; value < 16; ++value) {
-        table.at(static_cast<std::uint8_t>("0123456789abcdef"[value])) = value;
-        table.at(static_cast<std::uint8_t>("0123456789ABCDEF"[value])) = value;
-    }
-    return table;
-}
-
-constexpr std::array<std::uint8_t, 256> kHexValues = hex_values();
-
-unsigned hex_value(char c) { return kHexValues.at(static_cast<std::uint8_t>(c)); }
 
 /// Strict dotted quad: four numbers up to 255 without leading zeros.
 bool parse_v4(std::string_view cell, std::uint8_t* out) {
@@ -216,33 +202,6 @@ void append_flags(std::string& out, std::uint16_t flags) {
     }
     if (out.size() == before) {
         out += kNoCell;
-    }
-}
-
-bool parse_hex(std::string_view cell, std::vector<std::uint8_t>& out) {
-    if (cell.size() % 2 != 0) {
-        return false;
-    }
-    const size_t start = out.size();
-    out.resize(start + cell.size() / 2);
-    unsigned all = 0;
-    for (size_t i = 0; i < cell.size() / 2; ++i) {
-        const unsigned high = hex_value(cell[2 * i]);
-        const unsigned low = hex_value(cell[2 * i + 1]);
-        all |= high | low;
-        out[start + i] = static_cast<std::uint8_t>((high << 4U) | low);
-    }
-    return all < 16;
-}
-
-void append_hex(std::string& out, Bytes bytes) {
-    constexpr std::string_view kDigits = "0123456789abcdef";
-    const size_t start = out.size();
-    out.resize(start + 2 * bytes.size());
-    char* at = out.data() + start;
-    for (const std::uint8_t byte : bytes) {
-        *at++ = kDigits[byte >> 4U];
-        *at++ = kDigits[byte & 0xfU];
     }
 }
 

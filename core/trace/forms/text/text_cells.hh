@@ -34,10 +34,6 @@ bool parse_transport(std::string_view cell, Transport& out);
 bool parse_flags(std::string_view cell, std::uint16_t& out);
 void append_flags(std::string& out, std::uint16_t flags); ///< "-" for none
 
-/// Hexadecimal digits, two a byte; none is good as well. Appends to `out`.
-bool parse_hex(std::string_view cell, std::vector<std::uint8_t>& out);
-void append_hex(std::string& out, Bytes bytes);
-
 /// EDNS options, "NSID:;COOKIE:0011223344556677", as they stand in a message. Replaces `out`.
 bool parse_options(std::string_view cell, std::vector<std::uint8_t>& out);
 void append_options(std::string& out, Bytes options); ///< "-" for none; they must be whole

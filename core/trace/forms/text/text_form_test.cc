@@ -1,6 +1,7 @@
 // Queries as rows of text and back.
 #include "core/base/address.hh"
 #include "core/base/clock.hh"
+#include "core/base/hex.hh"
 #include "core/trace/forms/text/message_columns.hh"
 #include "core/trace/forms/text/text_cells.hh"
 #include "core/trace/forms/text/text_form.hh"

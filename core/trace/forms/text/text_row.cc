@@ -2,6 +2,7 @@
 
 #include "core/base/address.hh"
 #include "core/base/bytes.hh"
+#include "core/base/hex.hh"
 #include "core/base/numbers.hh"
 #include "core/dns/message.hh"
 #include "core/dns/words.hh"
