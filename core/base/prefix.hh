@@ -14,9 +14,12 @@ namespace reprise {
 
 /// The address with the bits behind the first `bits` set to zero.
 inline IpAddress masked(IpAddress address, size_t bits) {
-    for (size_t at = bits / 8; at < address.bytes.size(); ++at) {
-        const size_t kept = at == bits / 8 ? bits % 8 : 0;
-        address.bytes[at] &= static_cast<std::uint8_t>(0xff00U >> kept);
+    size_t at = bits / 8;
+    if (at < address.size()) {
+        address.bytes[at] &= static_cast<std::uint8_t>(0xff00U >> bits % 8);
+        while (++at < address.size()) {
+            address.bytes[at] = 0;
+        }
     }
     return address;
 }
