@@ -9,9 +9,9 @@ namespace reprise {
 /// Reads a text that is a number and nothing else; false, with `out` as it was, where it is none or
 /// out of T's range. Neither blanks nor a plus sign are taken.
 template <typename T> bool parse_number(std::string_view text, T& out) {
-    const char* const last = text.data() + text.size();
-    const auto [end, error] = std::from_chars(text.data(), last, out);
-    return error == std::errc{} && end == last;
+    const char* const first = text.data(); // NOLINT(bugprone-suspicious-stringview-data-usage)
+    const auto [end, error] = std::from_chars(first, first + text.size(), out);
+    return error == std::errc{} && end == first + text.size();
 }
 
 template <typename T> std::optional<T> parse_number(std::string_view text) {
