@@ -39,6 +39,7 @@ com. 300 IN NS ns.
 """
 _DNS_SERVER = Path(__file__).with_name("dns_server.py")
 _COUNTS = re.compile(r"(\d+) packets? captured, (\d+) packets? received")  # of tcpdump, at SIGUSR1
+_FETCHED_S = 1.5  # tcpdump fetches once a second
 
 
 def wait_for(condition: Callable[[], bool], what: str, limit_s: float = READY_S) -> None:
@@ -241,24 +242,29 @@ class Capture:
         self.program = bed.start(host, [*argv, *words], program, core).until("listening on")
 
     def stop(self) -> None:
-        """Ends it when it has written all that came so far; by itself it would not wait for that."""
-        if self.program.process.returncode is None:
-            seen = 0
+        """Ends it when it has written all that came so far; by itself it would not wait for that. Where it
+        leaves packets out (-Q), all is written when no more is for longer than it takes to fetch them.
+        """
+        if self.program.process.returncode is not None:
+            return
+        answers, written, since = 0, "", time.monotonic()
 
-            def whole() -> bool:
-                nonlocal seen
-                counts = _COUNTS.findall(self.program.text())
-                if len(counts) == seen:
-                    return False  # it has not answered yet
-                seen = len(counts)
-                if counts[-1][0] == counts[-1][1]:
-                    return True
-                self.program.process.send_signal(signal.SIGUSR1)
-                return False
-
+        def whole() -> bool:
+            nonlocal answers, written, since
+            counts = _COUNTS.findall(self.program.text())
+            if len(counts) == answers:
+                return False  # it has not answered yet
+            answers = len(counts)
+            if counts[-1][0] != written:
+                written, since = counts[-1][0], time.monotonic()
+            if written == counts[-1][1] or time.monotonic() > since + _FETCHED_S:
+                return True
             self.program.process.send_signal(signal.SIGUSR1)
-            wait_for(whole, "tcpdump writing what it captured")
-            self.program.stop(signal.SIGINT)
+            return False
+
+        self.program.process.send_signal(signal.SIGUSR1)
+        wait_for(whole, "tcpdump writing what it captured")
+        self.program.stop(signal.SIGINT)
 
     def rows(self, where: str, *fields: str, options: tuple[str, ...] = ()) -> list[list[str]]:
         """What tshark, which shares no code with us, finds: fields of the packets that a display filter lets
