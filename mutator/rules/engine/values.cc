@@ -4,6 +4,7 @@
 #include "core/base/nearest.hh"
 #include "core/base/numbers.hh"
 #include "core/base/prefix.hh"
+#include "core/dns/message.hh"
 #include "core/dns/words.hh"
 #include "core/wire/query.hh"
 #include "mutator/rules/engine/arguments.hh"
