@@ -9,7 +9,6 @@
 #include "mutator/rules/engine/catalogue.hh"
 #include "mutator/rules/engine/rule.hh"
 #include "mutator/rules/engine/selector.hh"
-#include "mutator/rules/engine/values.hh"
 #include "mutator/rules/time/arrival_rule.hh"
 #include "mutator/rules/time/rate_profile.hh"
 #include "mutator/rules/time/speed_rule.hh"
