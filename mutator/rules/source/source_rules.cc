@@ -7,7 +7,6 @@
 #include "mutator/rules/engine/catalogue.hh"
 #include "mutator/rules/engine/connection_choices.hh"
 #include "mutator/rules/engine/rule.hh"
-#include "mutator/rules/engine/values.hh"
 #include "mutator/rules/source/traffic_kinds.hh"
 
 #include <array>
