@@ -130,8 +130,8 @@ TEST(ZoneContent, RefusesWhatServersRefuse) {
     EXPECT_THAT(refused("* NS n."), HasSubstr("wildcard"));
     EXPECT_EQ(refused("x.* NS n."), "taken");
     EXPECT_THAT(refused("@ DS 1 8 2 " + std::string(64, 'a')), HasSubstr("DS record"));
-    EXPECT_THAT(refused("a TYPE255 \\# 1 00"), HasSubstr("no data"));
-    EXPECT_THAT(refused("a TYPE41 \\# 0"), HasSubstr("no data"));
+    EXPECT_THAT(refused("a TYPE255 \\# 1 00"), HasSubstr("not zone data"));
+    EXPECT_THAT(refused("a TYPE41 \\# 0"), HasSubstr("not zone data"));
     EXPECT_THAT(refused("a A \\# 3 010203"), HasSubstr("wrong length"));
     EXPECT_THAT(refused("d DNAME a.\nd DNAME b."), HasSubstr("second DNAME"));
     EXPECT_EQ(refused("d DNAME a.\nd DNAME A."), "taken");
