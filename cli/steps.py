@@ -166,7 +166,7 @@ class Running:
         self._reader = Path(f"/proc/self/fd/{self._log.fileno()}").open(encoding="utf-8", errors="replace")  # noqa: SIM115
         self._half = ""
         self._tracker = Tracker(job.title, job.read, time.monotonic())
-        with _interruptible():
+        with _starting() as interruptions:
             self._process = subprocess.Popen(
                 list(job.argv),
                 stdin=subprocess.DEVNULL,
@@ -179,6 +179,9 @@ class Running:
         self._patience_s = job.patience_s
         self._only_itself = job.only_itself
         self._all.add(self)
+        if interruptions:
+            self.stop()
+            signal.raise_signal(interruptions[0])
 
     def watch(self, progress: Progress | None = None) -> Done:
         """Shows how far it is until it ends; an interruption ends it first and then goes on."""
@@ -240,10 +243,17 @@ def _undisturbed() -> contextlib.AbstractContextManager[None]:
     return _handling((signal.SIGINT, signal.SIGTERM, signal.SIGHUP), signal.SIG_IGN)
 
 
-def _interruptible() -> contextlib.AbstractContextManager[None]:
-    """What starts meanwhile can be interrupted, even where we ignore that as a shell's background job."""
-    ignored = signal.getsignal(signal.SIGINT) == signal.SIG_IGN
-    return _handling((signal.SIGINT,) if ignored else (), signal.default_int_handler)
+@contextlib.contextmanager
+def _starting() -> Iterator[list[int]]:
+    """An interruption waits until what is being started is known; those that came are listed. What starts
+    can be interrupted, even where we ignore that as a shell's background job.
+    """
+    came: list[int] = []
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    heeded = [number for number in numbers if callable(signal.getsignal(number))]
+    ignored = (signal.SIGINT,) if signal.getsignal(signal.SIGINT) == signal.SIG_IGN else ()
+    with _handling(heeded, lambda number, _: came.append(number)), _handling(ignored, lambda _, __: None):
+        yield came
 
 
 @contextlib.contextmanager
