@@ -24,7 +24,7 @@ TEST(Nearest, FindsWordsWithFewMistakes) {
     EXPECT_EQ(nearest_word("sizze", words), "size");
     EXPECT_EQ(nearest_word("SHARE", words), "share");
     EXPECT_EQ(nearest_word("versionnn", words), "version");
-    EXPECT_EQ(nearest_word("vresion", words), "version");
+    EXPECT_EQ(nearest_word("vesrion", words), "version");
     EXPECT_EQ(nearest_word("nothing", words), "");
     EXPECT_EQ(nearest_word("", words), "");
     EXPECT_EQ(nearest_word("s", words), "");

@@ -31,12 +31,12 @@ struct Seen {
 };
 
 /// Which socket an answer leaves from.
-enum class From : std::uint8_t { kOwn, kOtherPort, kOtherAddress };
+enum class From : std::uint8_t { kAsked, kOtherPort, kOtherAddress };
 
 struct Say {
     Message message;
     Nanoseconds after = 0;
-    From from = From::kOwn;
+    From from = From::kAsked;
 };
 
 /// It remembers whom it heard and says what a test wants, when and from where it wants.
