@@ -7,7 +7,6 @@
 #include "mutator/rules/engine/batch.hh"
 #include "mutator/rules/engine/catalogue.hh"
 #include "mutator/rules/engine/rule.hh"
-#include "mutator/rules/engine/values.hh"
 #include "mutator/rules/message/message_editor.hh"
 #include "mutator/rules/message/message_layout.hh"
 #include "mutator/rules/message/message_rule.hh"
