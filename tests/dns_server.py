@@ -33,6 +33,7 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import os
 import random
 import socket
 import struct
@@ -313,7 +314,9 @@ class EarlyData:
         self.lib.SSL_set_fd(ssl, peer.fileno())
         data = b"".join(iter(lambda: self.read("SSL_read_early_data", ssl), b""))
         if self.lib.SSL_accept(ssl) == 1:
-            print(f"connection early={self.answer(ssl, data)}", file=sys.stderr, flush=True)
+            early = self.answer(ssl, data)
+            line = f"connection early={early}\n"
+            os.write(sys.stderr.fileno(), line.encode())  # at once: other threads write as well
             while data := self.read("SSL_read_ex", ssl):
                 self.answer(ssl, data)
             self.lib.SSL_shutdown(ssl)
