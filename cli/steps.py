@@ -166,6 +166,8 @@ class Running:
         self._reader = Path(f"/proc/self/fd/{self._log.fileno()}").open(encoding="utf-8", errors="replace")  # noqa: SIM115
         self._half = ""
         self._tracker = Tracker(job.title, job.read, time.monotonic())
+        self._patience_s = job.patience_s
+        self._only_itself = job.only_itself
         with _starting() as interruptions:
             self._process = subprocess.Popen(
                 list(job.argv),
@@ -176,9 +178,7 @@ class Running:
                 cwd=job.cwd,
                 process_group=0,
             )
-        self._patience_s = job.patience_s
-        self._only_itself = job.only_itself
-        self._all.add(self)
+            self._all.add(self)
         if interruptions:
             self.stop()
             signal.raise_signal(interruptions[0])
