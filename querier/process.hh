@@ -38,7 +38,7 @@ struct QueryOptions {
 /// What came of settling in on this host.
 struct HostState {
     size_t descriptors = 1024; ///< this process may have
-    std::string warning;       ///< what was asked for and is not to be had; may be empty
+    std::string warning;       ///< what was asked for and cannot be done; may be empty
     std::string failure;       ///< why it cannot run; empty where it can
 };
 
