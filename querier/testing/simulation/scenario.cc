@@ -28,12 +28,15 @@
 #include <cstdint>
 #include <cstdlib>
 #include <deque>
+#include <exception>
 #include <fstream>
 #include <iterator>
 #include <map>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -73,6 +76,14 @@ std::string take_after(Words& words, std::string_view key, const std::string& ot
     std::string value = *std::next(found);
     words.erase(found, std::next(found, 2));
     return value;
+}
+
+/// What was read, which must have been well formed.
+template <typename T> T parsed(std::optional<T> value, const std::string& text) {
+    if (!value) {
+        throw Error(fmt::format("{} has the wrong form", text));
+    }
+    return *value;
 }
 
 std::uint64_t number(const std::string& text) {
@@ -202,7 +213,8 @@ public:
         } else if (word == "descriptors") {
             host_.descriptors = number(take(words));
         } else if (word == "prefix") {
-            query_.prefixes.push_back(Prefix::parse_network(take(words)).value());
+            const std::string prefix = take(words);
+            query_.prefixes.push_back(parsed(Prefix::parse_network(prefix), prefix));
         } else if (word == "lead") {
             timeline_.begin(duration(take(words)));
         } else if (word == "ahead") {
@@ -226,7 +238,6 @@ public:
     }
 
     std::vector<std::string> run() {
-        std::ranges::stable_sort(queries_, {}, &Query::due);
         for (size_t i = 0; i < queries_.size(); ++i) {
             queries_[i].sequence = i;
         }
@@ -267,7 +278,7 @@ private:
         Query query = make_query(0, due, {});
         query.connection = number(take_after(words, "connection", "0"));
         query.idle_class = static_cast<std::uint16_t>(number(take_after(words, "idle", "0")));
-        query.source.address = IpAddress::parse(source).value();
+        query.source.address = parsed(IpAddress::parse(source), source);
         query.source_id = sources_.emplace(source, sources_.size()).first->second;
         const std::uint64_t size = number(take_after(words, "size", "0"));
         if (!words.empty() && is_transport(words.front())) {
@@ -280,9 +291,7 @@ private:
             query.message = message;
             query.destination.address.family = query.source.address.family;
         }
-        for (std::uint64_t n = 0; n < copies; ++n) {
-            queries_.push_back(query);
-        }
+        queries_.insert(std::ranges::upper_bound(queries_, due, {}, &Query::due), copies, query);
     }
 
     void happen(Words words) {
