@@ -34,6 +34,7 @@ _BENCHES = {  # sections beside those of every bench, and targets
     "mutate": ((), ("reprise-mutator",)),
     "hierarchy": (("bind", "hierarchy"), (*REPLAY, *HIERARCHY)),
 }
+_BY_OPTION = (("mutate", "--inventory", "spread"), ("zones", "--signed", "run"))  # sections of packages.txt
 _TARGETS = {  # of commands that need nothing but programs of ours
     "report": (),
     "compare": ("reprise-mutator",),
@@ -60,8 +61,9 @@ def of(arguments: Sequence[str]) -> Needs:
     if command not in passed_on and any(one in ("-h", "--help") for one in rest):
         return Needs()
     if command in _TARGETS:
-        spread = command == "mutate" and any(one.split("=")[0] == "--inventory" for one in rest)
-        return _needs(("spread",) if spread else (), *_TARGETS[command])
+        options = [one.split("=")[0] for one in rest]
+        sections = [name for word, option, name in _BY_OPTION if word == command and option in options]
+        return _needs(sections, *_TARGETS[command])
     return {
         "run": lambda: _experiment(rest),
         "plan": lambda: _experiment(rest),

@@ -74,6 +74,7 @@ def test_other_commands() -> None:
     assert needs.of(["report", "x"]).targets == ()
     assert needs.of(["mutate", "a", "-o", "b"]).sections == ("base",)
     assert needs.of(["mutate", "a", "--inventory=hosts", "-o", "b"]).sections == ("base", "spread")
+    assert needs.of(["zones", "synth", "--signed", "-o", "w"]).sections == ("base", "run")
     assert "packet" in needs.of(["bench", "udp", "--quick"]).sections
     assert "packet" not in needs.of(["bench", "--quick", "mutate"]).sections
     assert needs.of(["test", "--slow"]).python == ("requirements.txt", "requirements-test.txt")

@@ -10,24 +10,22 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import itertools
 import os
 import random
 import shutil
-import subprocess
 import sys
-import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from cli import programs
 from cli.errors import RepriseError, UsageError, tell
+from cli.zones import signer
+from cli.zones.world_model import LETTERS, ROOT, ROOT_SERVERS, SERIAL, Record, address_records
 
 SUFFIX_LIST = Path("/usr/share/publicsuffix/public_suffix_list.dat")
-SERIAL = 2026010100
-_ROOT_LETTERS = "abcdefghijklm"
 _REGISTRY_SHARE = 0.55  # of the TLDs served by a registry's shared servers
-_TLD_TTL = 172_800
-_DS_TTL = 86_400
+_ROOT_TTL, _TLD_TTL, _KEY_TTL, _DS_TTL = 518_400, 172_800, 86_400, 86_400
 
 
 @dataclass(frozen=True)
@@ -40,8 +38,9 @@ class Settings:
     zsk_bits: int = 2048
 
     def key(self) -> str:
-        """Names a cached zone: the settings, this program and the list of names."""
-        text = f"{self}|{SERIAL}|{Path(__file__).read_text(encoding='utf-8')}|{_read_list(SUFFIX_LIST)}"
+        """Names a cached zone: the settings, these programs and the list of names."""
+        programs = "".join(Path(one).read_text(encoding="utf-8") for one in (__file__, signer.__file__))
+        text = f"{self}|{SERIAL}|{programs}|{_read_list(SUFFIX_LIST)}"
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
@@ -68,25 +67,19 @@ def _ascii(label: str) -> str:
     return label.encode("idna").decode("ascii").lower() if not label.isascii() else label.lower()
 
 
-def zone_text(names: list[str], settings: Settings) -> str:
-    """The unsigned zone in master file form."""
+def records(names: list[str], settings: Settings) -> list[Record]:
+    """The unsigned zone."""
     source = random.Random(settings.seed)
-    lines = [
-        "$ORIGIN .",
-        f"$TTL {_TLD_TTL}",
-        f". 86400 IN SOA a.root-servers.net. nstld.example. {SERIAL} 1800 900 604800 86400",
-    ]
-    for number, letter in enumerate(_ROOT_LETTERS, 1):
-        lines += [
-            f". 518400 IN NS {letter}.root-servers.net.",
-            *_glue(f"{letter}.root-servers.net.", number, 518_400),
-        ]
+    letters = [f"{letter}.{ROOT_SERVERS}" for letter in LETTERS]
+    made = [Record(ROOT, 86_400, "SOA", f"{letters[0]} nstld.example. {SERIAL} 1800 900 604800 86400")]
+    for number, letter in enumerate(letters, 1):
+        made += [Record(ROOT, _ROOT_TTL, "NS", letter), *_glue(letter, number, _ROOT_TTL)]
     registries = _registries(source, names)
-    for registry in registries:
-        lines += [line for host in registry for line in _glue(host, source.randrange(1 << 16), _TLD_TTL)]
+    for host in itertools.chain(*registries):
+        made += _glue(host, source.randrange(1 << 16))
     for name in names:
-        lines += _delegation(name, source, registries, settings.ds_share)
-    return "\n".join(lines) + "\n"
+        made += _delegation(f"{name}.", source, registries, settings.ds_share)
+    return made
 
 
 def _registries(source: random.Random, names: list[str]) -> list[list[str]]:
@@ -98,79 +91,32 @@ def _registries(source: random.Random, names: list[str]) -> list[list[str]]:
     ]
 
 
-def _delegation(name: str, source: random.Random, registries: list[list[str]], ds_share: float) -> list[str]:
+def _delegation(
+    name: str, source: random.Random, registries: list[list[str]], ds_share: float
+) -> Iterator[Record]:
     count = source.choices((2, 3, 4, 5, 6), weights=(10, 15, 40, 10, 25))[0]
-    if source.random() < _REGISTRY_SHARE:
-        hosts, glue = source.choice(registries)[:count], []
-    else:
-        hosts = [f"{letter}.nic.{name}." for letter in "abcdef"[:count]]
-        glue = [line for host in hosts for line in _glue(host, source.randrange(1 << 16), _TLD_TTL)]
-    lines = [f"{name}. {_TLD_TTL} IN NS {host}" for host in hosts] + glue
-    if source.random() < ds_share:
-        lines.append(_ds(name, source))
-    return lines
+    shared = source.random() < _REGISTRY_SHARE
+    hosts = source.choice(registries) if shared else [f"{letter}.nic.{name}" for letter in "abcdef"]
+    for host in hosts[:count]:
+        yield Record(name, _TLD_TTL, "NS", host)
+        if not shared:
+            yield from _glue(host, source.randrange(1 << 16))
+    if source.random() < ds_share:  # of the right form; there is no key behind it: nothing below is served
+        digest = source.getrandbits(256).to_bytes(32, "big").hex().upper()
+        yield Record(name, _DS_TTL, "DS", f"{source.randrange(1, 65_536)} 8 2 {digest}")
 
 
-def _glue(host: str, number: int, ttl: int) -> list[str]:
+def _glue(host: str, number: int, ttl: int = _TLD_TTL) -> list[Record]:
     """Addresses of 198.18.0.0/15 (benchmarks) and 2001:db8::/32 (documentation)."""
-    return [
-        f"{host} {ttl} IN A 198.{18 + (number >> 15 & 1)}.{number >> 7 & 255}.{1 + (number & 127)}",
-        f"{host} {ttl} IN AAAA 2001:db8:{number:x}::53",
-    ]
+    four = f"198.{18 + (number >> 15 & 1)}.{number >> 7 & 255}.{1 + (number & 127)}"
+    return address_records(host, (four, f"2001:db8:{number:x}::53"), ttl)
 
 
-def _ds(name: str, source: random.Random) -> str:
-    """A DS of the right form; there is no key behind it, because nothing below the root is served."""
-    digest = source.getrandbits(256).to_bytes(32, "big").hex().upper()
-    return f"{name}. {_DS_TTL} IN DS {source.randrange(1, 65_536)} 8 2 {digest}"
-
-
-def sign(text: str, settings: Settings, folder: Path) -> Path:
-    """Signs the zone with fresh keys (RSASHA256, NSEC) in `folder`; returns the signed file, verified."""
-    unsigned, signed = folder / "root.zone", folder / "root.zone.signed"
-    unsigned.write_text(text, encoding="ascii")
-    keys = [
-        _tool(
-            folder, "dnssec-keygen", "-q", "-K", str(folder), "-a", "RSASHA256", "-b", str(bits), *flags, "."
-        )
-        for bits, flags in ((settings.ksk_bits, ("-f", "KSK")), (settings.zsk_bits, ()))
-    ]
-    _tool(
-        folder,
-        "dnssec-signzone",
-        "-q",
-        "-S",
-        "-K",
-        str(folder),
-        "-d",
-        str(folder),
-        "-o",
-        ".",
-        "-x",
-        "-e",
-        "now+31536000",
-        "-N",
-        "keep",
-        "-O",
-        "full",
-        "-f",
-        str(signed),
-        str(unsigned),
-    )
-    _tool(folder, "dnssec-verify", "-q", "-o", ".", str(signed))
-    assert len(keys) == 2
-    return signed
-
-
-def _tool(folder: Path, name: str, *arguments: str) -> str:
-    done = subprocess.run(
-        [programs.packaged(name), *arguments], cwd=folder, capture_output=True, text=True, check=False
-    )
-    if done.returncode != 0:
-        raise RepriseError(
-            f"{name} failed: {done.stderr.strip() or done.stdout.strip()}", "see `reprise doctor`"
-        )
-    return done.stdout.strip()
+def signed(made: list[Record], settings: Settings) -> str:
+    """The zone signed with new keys (RSASHA256, NSEC), which dnssec-signzone has checked."""
+    sizes = {"ksk": settings.ksk_bits, "zsk": settings.zsk_bits}
+    keys = [signer.rsa_key(ROOT, bits, role) for role, bits in sizes.items()]
+    return signer.signed(ROOT, made, _KEY_TTL, keys, "-e", "now+31536000")
 
 
 def make(settings: Settings, target: Path, cache: Path | None) -> None:
@@ -180,8 +126,7 @@ def make(settings: Settings, target: Path, cache: Path | None) -> None:
     if kept is not None and kept.is_file():
         shutil.copyfile(kept, target)
         return
-    with tempfile.TemporaryDirectory(prefix="reprise-zone-") as folder:
-        shutil.copyfile(sign(zone_text(names, settings), settings, Path(folder)), target)
+    target.write_text(signed(records(names, settings), settings), encoding="ascii")
     if kept is not None:
         _keep(target, kept)
 

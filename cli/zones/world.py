@@ -8,16 +8,25 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import sys
-from dataclasses import dataclass
+from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from cli.errors import RepriseError, want
-from cli.zones.world_model import SHAPES, Draft, Settings, Zone
+from cli.zones import world_random, world_records, world_tree
+from cli.zones.world_model import ROOT, SHAPES, Draft, Record, Settings, Zone, enclosing, parent_of, text_of
 
+VALID = ("-s", "20250101000000", "-e", "20400101000000")  # so that no world expires during an experiment
+_HOW = ("-P", "-n", "1")  # without a check of what was just signed, in one thread
 _MARK = "zones.json"
+_KEY_TTL, _DS_TTL = 3_600, 86_400
+_NSEC3_SHARE = 0.35  # of the signed zones
+_UNSIGNED, _NO_DS = 0.2, 0.08  # shares of zones, below the top-level domains
 
 
 @dataclass(frozen=True)
@@ -44,41 +53,65 @@ class World:
 
 def make(settings: Settings) -> World:
     """The hierarchy of these settings; the same settings make the same one."""
-    from cli.zones import world_random, world_records, world_tree  # noqa: PLC0415 - the command line starts quickly
-
     settings.check()
     draft = world_random.layout(settings) if settings.shape == "random" else world_tree.layout(settings)
     if settings.signed:
-        return _signed_world(draft, settings)
+        _secure(draft)
     made = world_records.contents(draft, settings)
-    return _files(draft, made.records, made.second, made.names)
+    contents = [(name, records) for one in (made.records, made.second) for name, records in one.items()]
+    if settings.signed:
+        texts = _signed(draft, contents, settings.seed)
+    else:
+        texts = [text_of(records) for _, records in contents]
+    first = dict(zip(made.records, texts, strict=False))
+    second = dict(zip(made.second, texts[len(first) :], strict=True))
+    return _files(draft, first, second, made.names)
 
 
-def _signed_world(draft: Draft, settings: Settings) -> World:
-    from cli.zones import world_records, world_sign  # noqa: PLC0415 - loads the cryptography
-
-    world_sign.decide(draft, settings)
-    made = world_records.contents(draft, settings)
-    for parent, record in world_sign.delegation_signers(draft, settings):
-        made.records[parent].append(record)
-        if parent in made.second:
-            made.second[parent].append(record)
-    for records in (made.records, made.second):
-        for name in records:
-            if draft.zones[name].security:
-                records[name] = world_sign.signed(draft.zones[name], records[name], settings.seed)
-    return _files(draft, made.records, made.second, made.names)
+def _secure(draft: Draft) -> None:
+    """Decides which zones are signed, how, and which of them lack a DS."""
+    for zone in list(draft.zones.values()):
+        top = zone.name.count(".") < 2
+        chance = draft.source.random()
+        kind = "nsec3" if draft.source.random() < _NSEC3_SHARE and zone.name != ROOT else "nsec"
+        if top or chance >= _UNSIGNED:
+            draft.add(replace(zone, security=kind, ds=top or chance >= _UNSIGNED + _NO_DS))
 
 
-def _files(draft: Draft, records: Any, second: Any, names: list[str]) -> World:
+def _signed(draft: Draft, contents: list[tuple[str, list[Record]]], seed: int) -> list[str]:
+    """The zones' texts with DS records and signatures, made by as many processes as there are processors."""
+    from cli.zones import signer  # noqa: PLC0415 - loads the cryptography
+
+    zones = draft.zones
+    names = [zone.name for zone in zones.values() if zone.security]
+    keys = {name: [signer.seeded_key(seed, name, role) for role in ("ksk", "zsk")] for name in names}
+    ds = defaultdict(list)
+    for name in names:
+        if name != ROOT and zones[name].ds and (parent := enclosing(parent_of(name), zones)) in keys:
+            data = signer.delegation_signer(name, keys[name][0])
+            ds[parent].append(Record(name, _DS_TTL, "DS", data))
+
+    def text(content: tuple[str, list[Record]]) -> str:
+        name, records = content
+        if name not in keys:
+            return text_of(records)
+        salt = "-" if len(name) % 2 else "AB12"
+        denial = ("-3", salt, "-H", "0") if zones[name].security == "nsec3" else ()
+        return signer.signed(name, [*records, *ds[name]], _KEY_TTL, keys[name], *_HOW, *VALID, *denial)
+
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        return list(pool.map(text, contents))
+
+
+def _files(draft: Draft, texts: dict[str, str], second: dict[str, str], names: list[str]) -> World:
     files: list[ZoneFile] = []
     taken: set[str] = set()
     for zone in draft.zones.values():
         first, others = _addresses(draft, zone)
-        files.append(ZoneFile(zone.name, _file_name(zone.name, taken), first, _text(records[zone.name])))
+        files.append(ZoneFile(zone.name, _file_name(zone.name, taken), first, texts[zone.name]))
         if others:
             file = _file_name(zone.name + "second", taken)
-            files.append(ZoneFile(zone.name, file, others, _text(second[zone.name])))
+            files.append(ZoneFile(zone.name, file, others, second[zone.name]))
     return World(tuple(files), tuple(names))
 
 
@@ -97,12 +130,6 @@ def _file_name(zone: str, taken: set[str]) -> str:
         name, number = f"{stem}-{number}.zone", number + 1
     taken.add(name)
     return name
-
-
-def _text(records: list[Any]) -> str:
-    """The zone file; a record that came twice (two cuts with one server's glue) is written once."""
-    lines = dict.fromkeys(f"{one.owner} {one.ttl} {one.kind} {one.data}\n" for one in records)
-    return "".join(lines)
 
 
 def write(world: World, folder: Path) -> None:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import ipaddress
 import random
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from cli.errors import want
 
@@ -29,6 +30,7 @@ LETTERS = {  # of the root servers, as in the hints that resolvers come with
     "l": ("199.7.83.42", "2001:500:9f::42"),
     "m": ("202.12.27.33", "2001:dc3::35"),
 }
+SERIAL = 2026010100
 MOST_ZONES = 200_000
 FEWEST_ZONES = 8
 
@@ -59,6 +61,24 @@ class Settings:
 
 
 SHAPES = ("tree", "random")
+
+
+class Record(NamedTuple):
+    """A line of a zone file."""
+
+    owner: str
+    ttl: int
+    kind: str
+    data: str
+
+
+def text_of(records: Iterable[Record]) -> str:
+    """The zone file; a record that came twice (two cuts with one server's glue) is written once."""
+    return "".join(f"{one.owner} {one.ttl} {one.kind} {one.data}\n" for one in dict.fromkeys(records))
+
+
+def address_records(host: str, addresses: Iterable[str], ttl: int) -> list[Record]:
+    return [Record(host, ttl, "AAAA" if ":" in one else "A", one) for one in addresses]
 
 
 @dataclass(frozen=True)

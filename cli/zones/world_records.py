@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from cli.zones.world_model import (
     ROOT,
     ROOT_SERVERS,
+    SERIAL,
     Draft,
+    Record,
     Settings,
     Zone,
+    address_records,
     below,
     enclosing,
     is_below,
@@ -26,21 +28,10 @@ from cli.zones.world_model import (
     public6,
 )
 
-SERIAL = 2026010100
 _PARENT_TTL = 172_800  # of NS and glue at the parent; the zone's own TTLs differ, as they mostly do
 _SITE_TTL = 3_600
 _SERVICES = 0.4  # chance of each service at a site of the tree shape
 _BIG_STRINGS, _BIG_LENGTH = 15, 243  # a TXT record whose answer is close to 4,000 bytes, within 4,096
-
-
-@dataclass(frozen=True)
-class Record:
-    """A line of a zone file."""
-
-    owner: str
-    ttl: int
-    kind: str
-    data: str
 
 
 @dataclass
@@ -88,13 +79,9 @@ def _apex(zone: Zone) -> list[Record]:
 def _addresses(draft: Draft, made: Contents) -> None:
     """The servers' addresses, or aliases, as data of the zones that their names are in."""
     for host, addresses in draft.hosts.items():
-        made.records[enclosing(host, draft.zones)] += _address_records(host, addresses, _SITE_TTL)
+        made.records[enclosing(host, draft.zones)] += address_records(host, addresses, _SITE_TTL)
     for host, target in draft.aliases.items():
         made.records[enclosing(host, draft.zones)].append(Record(host, _SITE_TTL, "CNAME", target))
-
-
-def _address_records(host: str, addresses: Iterable[str], ttl: int) -> list[Record]:
-    return [Record(host, ttl, "AAAA" if ":" in one else "A", one) for one in addresses]
 
 
 def _cut(draft: Draft, zone: Zone, parent: list[Record]) -> None:
@@ -107,7 +94,7 @@ def _cut(draft: Draft, zone: Zone, parent: list[Record]) -> None:
     for host in zone.parent_servers:
         needs_glue = is_below(host, owner) and enclosing(host, draft.zones) != owner
         if host in draft.hosts and needs_glue and (zone.sibling_glue or is_below(host, zone.name)):
-            parent += _address_records(host, draft.hosts[host], _PARENT_TTL)
+            parent += address_records(host, draft.hosts[host], _PARENT_TTL)
 
 
 def _sites(draft: Draft, zones: list[Zone], made: Contents) -> None:
