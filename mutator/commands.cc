@@ -2,13 +2,13 @@
 
 #include "core/base/clock.hh"
 #include "core/base/error.hh"
+#include "core/base/json.hh"
 #include "core/trace/losses.hh"
 #include "core/trace/reader.hh"
 #include "core/trace/reassembly/handshake.hh"
 #include "core/wire/result_file.hh"
 #include "mutator/info/pairer.hh"
 #include "mutator/info/trace_info.hh"
-#include "mutator/output/json.hh"
 #include "mutator/output/output_path.hh"
 #include "mutator/output/progress.hh"
 
@@ -20,6 +20,8 @@
 #include <cstdio>
 #include <fstream>
 #include <ios>
+#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <system_error>
 
@@ -74,20 +76,18 @@ void write_json(const std::string& path, const std::string& json) {
 std::string answers_json(const AnswersOptions& options, const PairerCounts& counts,
                          const trace::Reader& reader) {
     const auto lost = trace::losses(reader.counters(), counts.queries + counts.responses);
-    return JsonObject()
-        .number("schema", 1)
-        .string("trace", options.trace)
-        .string("answers", options.output)
-        .number("queries", counts.queries)
-        .number("responses", counts.responses)
-        .number("matched", counts.matched)
-        .number("unanswered", counts.unanswered)
-        .number("unmatched_responses", counts.unmatched_responses)
-        .number("early_responses", counts.early_responses)
-        .number("closed_early", counts.closed_early)
-        .raw("losses", json_strings(lost))
-        .raw("trouble", reader.trouble().empty() ? "null" : json_string(reader.trouble()))
-        .text();
+    return json_text({{"schema", 1},
+                      {"trace", options.trace},
+                      {"answers", options.output},
+                      {"queries", counts.queries},
+                      {"responses", counts.responses},
+                      {"matched", counts.matched},
+                      {"unanswered", counts.unanswered},
+                      {"unmatched_responses", counts.unmatched_responses},
+                      {"early_responses", counts.early_responses},
+                      {"closed_early", counts.closed_early},
+                      {"losses", lost},
+                      {"trouble", text_or_null(reader.trouble())}});
 }
 
 void read_all(trace::Reader& reader, const char* what, auto&& take) {
@@ -132,8 +132,7 @@ int run_info(const InfoOptions& options) {
 int run_answers(const AnswersOptions& options) {
     trace::Reader reader(options.trace, {.ports = options.ports});
     OutputPath path(options.output);
-    RaWriter writer = open_answers(
-        path, JsonObject().string("kind", "trace").string("trace", options.trace).text());
+    RaWriter writer = open_answers(path, json_text({{"kind", "trace"}, {"trace", options.trace}}));
     Pairer pairer({.window = static_cast<Nanoseconds>(options.window_s * 1e9)},
                   [&](const Exchange& exchange) {
                       writer.append({.sequence = exchange.sequence,

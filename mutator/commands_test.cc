@@ -71,7 +71,7 @@ TEST_F(CommandsTest, SynthThenInfo) {
     ::testing::internal::CaptureStdout();
     EXPECT_EQ(run_info({.trace = path, .json = true}), 0);
     const std::string out = ::testing::internal::GetCapturedStdout();
-    EXPECT_THAT(out, HasSubstr(R"("queries": 10, "responses": 0)"));
+    EXPECT_THAT(out, HasSubstr(R"("queries":10,"responses":0)"));
     EXPECT_EQ(out.back(), '\n');
 }
 
@@ -99,7 +99,7 @@ TEST_F(CommandsTest, AnswersHasARecordForEveryQuery) {
     const std::string path = make_trace();
     ::testing::internal::CaptureStdout();
     EXPECT_EQ(run_answers({.trace = path, .output = folder_.file("a.ra")}), 0);
-    EXPECT_THAT(::testing::internal::GetCapturedStdout(), HasSubstr(R"("unanswered": 10)"));
+    EXPECT_THAT(::testing::internal::GetCapturedStdout(), HasSubstr(R"("unanswered":10)"));
     const auto sizes = record_sizes(folder_.file("a.ra"));
     ASSERT_EQ(sizes.size(), 10U);
     for (const auto& [query, reply] : sizes) {

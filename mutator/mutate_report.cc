@@ -1,57 +1,49 @@
 #include "mutator/mutate_report.hh"
 
+#include "core/base/json.hh"
 #include "core/base/log.hh"
 #include "core/trace/losses.hh"
-#include "core/wire/result_file.hh"
 #include "mutator/mutate.hh"
-#include "mutator/output/json.hh"
 #include "mutator/pipeline/inputs.hh"
 #include "mutator/rules/engine/rule.hh"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <spdlog/spdlog.h>
 
 #include <cstddef>
+#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace reprise::mutator {
 namespace {
 
-std::string json_list(const std::vector<std::string>& items) {
-    return fmt::format("[{}]", fmt::join(items, ", "));
-}
-
-template <typename Counts> JsonObject& add_counts(JsonObject& object, const Counts& counts) {
+template <typename Counts> void add_counts(Json& object, const Counts& counts) {
     for (const auto& [name, count] : counts) {
-        object.number(name, count);
+        object[name] = count;
     }
-    return object;
 }
 
-std::string files_json(const std::vector<InputFile>& files) {
-    std::vector<std::string> items;
+Json files_json(const std::vector<InputFile>& files) {
+    Json out = Json::array();
     for (const InputFile& file : files) {
-        const std::string& trouble = file.end.trouble;
-        items.push_back(JsonObject()
-                            .string("path", file.path)
-                            .string("form", file.end.description)
-                            .raw("trouble", trouble.empty() ? "null" : json_string(trouble))
-                            .text());
+        out.push_back({{"path", file.path},
+                       {"form", file.end.description},
+                       {"trouble", text_or_null(file.end.trouble)}});
     }
-    return json_list(items);
+    return out;
 }
 
-std::string rules_json(const MutateOptions& options, const std::vector<RuleCounts>& rules) {
-    std::vector<std::string> items;
+Json rules_json(const MutateOptions& options, const std::vector<RuleCounts>& rules) {
+    Json out = Json::array();
     for (size_t i = 0; i < rules.size(); ++i) {
-        JsonObject object;
-        object.string("kind", options.rules.rules.at(i).kind())
-            .string("place", options.rules.rules.at(i).place());
-        items.push_back(add_counts(object, rules[i]).text());
+        const auto& rule = options.rules.rules.at(i);
+        Json& object = out.emplace_back(Json{{"kind", rule.kind()}, {"place", rule.place()}});
+        add_counts(object, rules[i]);
     }
-    return json_list(items);
+    return out;
 }
 
 std::vector<std::string> losses_of(const MutateReport& report) {
@@ -91,29 +83,27 @@ void log_report(const MutateOptions& options, const MutateReport& report) {
 }
 
 std::string report_json(const MutateOptions& options, const MutateReport& report) {
-    JsonObject counters;
+    Json counters = Json::object();
     add_counts(counters, report.in.counters);
-    return JsonObject()
-        .number("schema", 1)
-        .raw("inputs", files_json(report.files))
-        .string("output", options.output)
-        .number("seed", options.rules.seed)
-        .number("laps", options.inputs.laps)
-        .number("queries_in", report.in.queries)
-        .number("queries_out", report.out.queries)
-        .number("responses_dropped", report.in.responses)
-        .number("closes_in", report.in.closes)
-        .number("closes_out", report.out.closes)
-        .number("closes_left_out", report.out.losses.closes_left_out)
-        .number("connections_split", report.out.losses.connections_split)
-        .number("out_of_order", report.out.out_of_order)
-        .number("packets", report.in.packets)
-        .raw("counters", counters.text())
-        .raw("losses", json_strings(losses_of(report)))
-        .raw("rules", rules_json(options, report.rules))
-        .number("bytes", report.bytes)
-        .number("seconds", report.seconds)
-        .text();
+    return json_text({{"schema", 1},
+                      {"inputs", files_json(report.files)},
+                      {"output", options.output},
+                      {"seed", options.rules.seed},
+                      {"laps", options.inputs.laps},
+                      {"queries_in", report.in.queries},
+                      {"queries_out", report.out.queries},
+                      {"responses_dropped", report.in.responses},
+                      {"closes_in", report.in.closes},
+                      {"closes_out", report.out.closes},
+                      {"closes_left_out", report.out.losses.closes_left_out},
+                      {"connections_split", report.out.losses.connections_split},
+                      {"out_of_order", report.out.out_of_order},
+                      {"packets", report.in.packets},
+                      {"counters", std::move(counters)},
+                      {"losses", losses_of(report)},
+                      {"rules", rules_json(options, report.rules)},
+                      {"bytes", report.bytes},
+                      {"seconds", report.seconds}});
 }
 
 } // namespace reprise::mutator

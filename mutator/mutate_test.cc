@@ -161,9 +161,9 @@ TEST_F(MutateTest, TheReportCounts) {
     const std::string path = capture("in", 100);
     run({path, "--drop", "share=25", "--report", folder_.file("r.json")}, "a.rps");
     const std::string report = file_text(folder_.file("r.json"));
-    EXPECT_THAT(report, HasSubstr(R"("schema": 1)"));
-    EXPECT_THAT(report, HasSubstr(R"("queries_in": 100, "queries_out": 75)"));
-    EXPECT_THAT(report, HasSubstr(R"("kind": "drop", "place": "--drop")"));
+    EXPECT_THAT(report, HasSubstr(R"("schema":1)"));
+    EXPECT_THAT(report, HasSubstr(R"("queries_in":100,"queries_out":75)"));
+    EXPECT_THAT(report, HasSubstr(R"("kind":"drop","place":"--drop")"));
 }
 
 TEST(OutputFile, AppearsWhole) {
@@ -196,8 +196,8 @@ TEST_F(MutateTest, TheReportCountsWhatIsLostOrOutOfOrder) {
                         << "4\t192.0.2.1\t7\ttcp\t1\tclose\t-\t-\n";
     run({path, "--report", folder_.file("r.json")}, "a.pcap");
     EXPECT_THAT(file_text(folder_.file("r.json")),
-                HasSubstr(R"("closes_in": 2, "closes_out": 1, "closes_left_out": 1, )"
-                          R"("connections_split": 1, "out_of_order": 1)"));
+                HasSubstr(R"("closes_in":2,"closes_out":1,"closes_left_out":1,)"
+                          R"("connections_split":1,"out_of_order":1)"));
 }
 
 TEST_F(MutateTest, ConnectionsBeyondWhatCanBeReadAreRefused) {

@@ -249,7 +249,7 @@ TEST(Statistics, SumsAndJson) {
     }
     EXPECT_EQ(statistics.ended(), 5U);
     const std::string json = statistics_json(statistics, false, "a \"reason\"");
-    EXPECT_NE(json.find(R"("clean": false, "because": "a \"reason\"", "counts": {"received": 0,)"),
+    EXPECT_NE(json.find(R"("clean":false,"because":"a \"reason\"","counts":{"received":0,)"),
               std::string::npos)
         << json;
     wire::Counts counts;

@@ -1,7 +1,7 @@
 #include "core/base/log.hh"
 
 #include "core/base/error.hh"
-#include "core/base/json_string.hh"
+#include "core/base/json.hh"
 
 #include <fmt/format.h>
 #include <spdlog/sinks/stdout_sinks.h>
@@ -13,6 +13,8 @@
 #include <cstdlib>
 #include <exception>
 #include <memory>
+#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -40,8 +42,7 @@ void print_error(std::string_view program, std::string_view text, const Complain
     const char* form =
         std::getenv("REPRISE_ERRORS"); // NOLINT(concurrency-mt-unsafe): set by nobody
     if (form != nullptr && std::string_view(form) == "json") {
-        fmt::print(stderr, "{{\"error\": {}, \"hint\": {}}}\n", json_string(parts.what),
-                   json_string(parts.hint));
+        fmt::print(stderr, "{}\n", json_text({{"error", parts.what}, {"hint", parts.hint}}));
     }
 }
 

@@ -2,15 +2,16 @@
 
 #include "core/base/append_file.hh"
 #include "core/base/bytes.hh"
+#include "core/base/json.hh"
 
-#include <fmt/format.h>
 #include <xxhash.h>
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <iterator>
 #include <memory>
+#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -52,17 +53,17 @@ constexpr std::array kFields{
 };
 
 std::string header_json(const RqHeader& header) {
-    std::string fields;
+    Json fields = Json::array();
     for (const Field& field : kFields) {
-        fmt::format_to(std::back_inserter(fields),
-                       R"({}{{"name": "{}", "type": "{}", "offset": {}}})",
-                       fields.empty() ? "" : ", ", field.name, field.type, field.offset);
+        fields.push_back({{"name", field.name}, {"type", field.type}, {"offset", field.offset}});
     }
-    return fmt::format(
-        R"({{"fields": [{}], "run": {}, "host": {}, "querier": {}, "start_mono_ns": {}, )"
-        R"("start_real_ns": {}, "trace_first_ns": {}}})",
-        fields, json_string(header.run), json_string(header.host), header.querier,
-        header.start_mono, header.start_real, header.trace_first);
+    return json_text({{"fields", std::move(fields)},
+                      {"run", header.run},
+                      {"host", header.host},
+                      {"querier", header.querier},
+                      {"start_mono_ns", header.start_mono},
+                      {"start_real_ns", header.start_real},
+                      {"trace_first_ns", header.trace_first}});
 }
 
 void append_text(std::vector<std::uint8_t>& out, std::string_view text) {

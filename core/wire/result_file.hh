@@ -4,7 +4,6 @@
 #include "core/base/append_file.hh"
 #include "core/base/bytes.hh"
 #include "core/base/clock.hh"
-#include "core/base/json_string.hh" // IWYU pragma: export
 #include "core/wire/query.hh"
 
 #include <cstdint>

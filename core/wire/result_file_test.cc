@@ -1,4 +1,5 @@
 #include "core/base/bytes.hh"
+#include "core/base/json.hh"
 #include "core/wire/result_file.hh"
 
 #include <gtest/gtest.h>
@@ -9,6 +10,8 @@
 #include <fstream>
 #include <ios>
 #include <iterator>
+#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -97,8 +100,8 @@ TEST_F(ResultFile, RqHasHeaderRecordsAndFooter) {
     EXPECT_EQ(head.schema, 1U);
     EXPECT_EQ(head.record_size, 80U);
     EXPECT_EQ(head.size % 8, 0U);
-    EXPECT_NE(head.json.find(R"("run": "run \"1\"")"), std::string_view::npos);
-    EXPECT_NE(head.json.find(R"({"name": "status", "type": "|u1", "offset": 74})"),
+    EXPECT_NE(head.json.find(R"("run":"run \"1\"")"), std::string_view::npos);
+    EXPECT_NE(head.json.find(R"({"name":"status","type":"|u1","offset":74})"),
               std::string_view::npos);
     const Foot foot = read_foot(file);
     EXPECT_EQ(foot.magic, "RPRQEND1");
@@ -167,9 +170,10 @@ TEST_F(ResultFile, LinksAreNotFollowed) {
     EXPECT_FALSE(fs::exists(path("elsewhere")));
 }
 
-TEST(JsonString, Escapes) {
-    EXPECT_EQ(json_string("a\"b\\c\n"), R"("a\"b\\c\u000a")");
-    EXPECT_EQ(json_string(""), "\"\"");
+TEST(JsonText, EscapesAndReplaces) {
+    EXPECT_EQ(json_text("a\"b\\c\n"), R"("a\"b\\c\n")");
+    EXPECT_EQ(json_text("\xff."), "\"\xEF\xBF\xBD.\"");
+    EXPECT_EQ(json_text({{"b", 1}, {"a", nullptr}}), R"({"b":1,"a":null})");
 }
 
 } // namespace

@@ -85,9 +85,9 @@ TEST(TraceInfo, JsonHasTheTrouble) {
     const std::string json = info_json(
         {.path = "x", .description = "y", .packets = 1, .counters = {}, .trouble = "cut \"here\""},
         small_trace());
-    EXPECT_THAT(json, HasSubstr(R"("trouble": "cut \"here\"")"));
-    EXPECT_THAT(json, HasSubstr(R"("queries": 6, "responses": 2)"));
-    EXPECT_THAT(json, HasSubstr(R"("tcp": {"connections": 1, "by_queries": {"2": 1}})"));
+    EXPECT_THAT(json, HasSubstr(R"("trouble":"cut \"here\"")"));
+    EXPECT_THAT(json, HasSubstr(R"("queries":6,"responses":2)"));
+    EXPECT_THAT(json, HasSubstr(R"("tcp":{"connections":1,"by_queries":{"2":1}})"));
 }
 
 TEST(TraceInfo, OneQueryHasNoRate) {

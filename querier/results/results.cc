@@ -3,6 +3,7 @@
 #include "core/base/bytes.hh"
 #include "core/base/clock.hh"
 #include "core/base/error.hh"
+#include "core/base/json.hh"
 #include "core/wire/result_file.hh"
 #include "querier/results/statistics.hh"
 #include "querier/schedule/hedges.hh"
@@ -12,6 +13,8 @@
 
 #include <cstdint>
 #include <exception>
+#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <system_error>
 
@@ -44,10 +47,11 @@ void Results::open(const std::string& folder, const RqHeader& header, bool answe
         return;
     }
     guarded(answers_broken_, [&] {
-        answers_.emplace(
-            fmt::format("{}/answers-{}.ra", folder, name),
-            fmt::format(R"({{"kind": "replay", "run": {}, "host": {}, "querier": {}}})",
-                        json_string(header.run), json_string(header.host), header.querier));
+        answers_.emplace(fmt::format("{}/answers-{}.ra", folder, name),
+                         json_text({{"kind", "replay"},
+                                    {"run", header.run},
+                                    {"host", header.host},
+                                    {"querier", header.querier}}));
     });
 }
 

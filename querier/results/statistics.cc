@@ -1,12 +1,12 @@
 #include "querier/results/statistics.hh"
 
+#include "core/base/json.hh"
 #include "core/wire/replay.pb.h"
 #include "core/wire/result_file.hh"
 #include "querier/results/failures.hh"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
+#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <sys/resource.h>
 #include <vector>
@@ -18,46 +18,49 @@ double seconds(const timeval& time) {
     return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6;
 }
 
-std::string counts_json(const Statistics& s) {
-    return fmt::format(
-        R"({{"received": {}, "sent": {}, "answered": {}, "timed_out": {}, "send_failed": {}, )"
-        R"("connection_failed": {}, "skipped": {}, "late": {}, "duplicate_answers": {}, )"
-        R"("unmatched": {}, "malformed": {}, "retried": {}, "sent_late": {}, "send_unsure": {}}})",
-        s.received, s.sent, s.answered, s.timed_out, s.send_failed, s.connection_failed, s.skipped,
-        s.late, s.duplicate_answers, s.unmatched, s.malformed, s.retried, s.sent_late,
-        s.send_unsure);
+Json counts_json(const Statistics& s) {
+    return {{"received", s.received},
+            {"sent", s.sent},
+            {"answered", s.answered},
+            {"timed_out", s.timed_out},
+            {"send_failed", s.send_failed},
+            {"connection_failed", s.connection_failed},
+            {"skipped", s.skipped},
+            {"late", s.late},
+            {"duplicate_answers", s.duplicate_answers},
+            {"unmatched", s.unmatched},
+            {"malformed", s.malformed},
+            {"retried", s.retried},
+            {"sent_late", s.sent_late},
+            {"send_unsure", s.send_unsure}};
 }
 
-std::string connections_json(const Statistics& s) {
-    return fmt::format(R"({{"opened": {}, "reused_queries": {}, "peak_open": {}, )"
-                       R"("closed_by_server": {}, "closed_idle": {}, "closed_used_up": {}, )"
-                       R"("closed_by_trace": {}, "evicted": {}, "half_open": {}, )"
-                       R"("bad_streams": {}, "failed": {}, "resumed": {}, "early_data": {}, )"
-                       R"("early_data_rejected": {}}})",
-                       s.connections_opened, s.reused_queries, s.peak_open, s.closed_by_server,
-                       s.closed_idle, s.closed_used_up, s.closed_by_trace, s.connections_evicted,
-                       s.half_open, s.bad_streams, s.connections_failed, s.resumed, s.early_data,
-                       s.early_data_rejected);
+Json connections_json(const Statistics& s) {
+    return {{"opened", s.connections_opened},
+            {"reused_queries", s.reused_queries},
+            {"peak_open", s.peak_open},
+            {"closed_by_server", s.closed_by_server},
+            {"closed_idle", s.closed_idle},
+            {"closed_used_up", s.closed_used_up},
+            {"closed_by_trace", s.closed_by_trace},
+            {"evicted", s.connections_evicted},
+            {"half_open", s.half_open},
+            {"bad_streams", s.bad_streams},
+            {"failed", s.connections_failed},
+            {"resumed", s.resumed},
+            {"early_data", s.early_data},
+            {"early_data_rejected", s.early_data_rejected}};
 }
 
-std::string failures_json(const Failures& failures) {
-    std::string out;
+Json failures_json(const Failures& failures) {
+    Json out = Json::object();
     for (const auto& [reason, count] : failures.counts()) {
-        out += fmt::format("{}{}: {}", out.empty() ? "" : ", ", json_string(reason), count);
+        out[reason] = count;
     }
     if (failures.other() > 0) {
-        out += fmt::format(R"(, "other": {})", failures.other());
+        out["other"] = failures.other();
     }
-    return fmt::format("{{{}}}", out);
-}
-
-std::string warnings_json(const std::vector<std::string>& warnings) {
-    std::vector<std::string> quoted;
-    quoted.reserve(warnings.size());
-    for (const std::string& warning : warnings) {
-        quoted.push_back(json_string(warning));
-    }
-    return fmt::format("[{}]", fmt::join(quoted, ", "));
+    return out;
 }
 
 } // namespace
@@ -102,17 +105,26 @@ void Statistics::fill(wire::Counts& counts) const {
 std::string statistics_json(const Statistics& s, bool clean, const std::string& because) {
     rusage usage{};
     getrusage(RUSAGE_SELF, &usage);
-    return fmt::format(
-        R"({{"schema": 1, "clean": {}, "because": {}, "counts": {}, "connections": {}, )"
-        R"("failures": {}, "tcp_fallbacks": {}, )"
-        R"("sockets_evicted": {}, "waited": {}, "hedged": {}, "hedges_won": {}, "behind_schedule": {}, "max_lateness_ns": {}, )"
-        R"("clock_steps": {}, "reply_bytes": {}, "unreachable": {}, "receive_overflows": {}, )"
-        R"("warnings": {}, "cpu_s": {:.6f}, "max_rss_bytes": {}}})",
-        clean, json_string(because), counts_json(s), connections_json(s), failures_json(s.failures),
-        s.tcp_fallbacks, s.sockets_evicted, s.waited, s.hedged, s.hedges_won, s.behind_schedule,
-        s.max_lateness, s.clock_steps, s.reply_bytes, s.unreachable, s.receive_overflows,
-        warnings_json(s.warnings), seconds(usage.ru_utime) + seconds(usage.ru_stime),
-        usage.ru_maxrss * 1024);
+    return json_text({{"schema", 1},
+                      {"clean", clean},
+                      {"because", because},
+                      {"counts", counts_json(s)},
+                      {"connections", connections_json(s)},
+                      {"failures", failures_json(s.failures)},
+                      {"tcp_fallbacks", s.tcp_fallbacks},
+                      {"sockets_evicted", s.sockets_evicted},
+                      {"waited", s.waited},
+                      {"hedged", s.hedged},
+                      {"hedges_won", s.hedges_won},
+                      {"behind_schedule", s.behind_schedule},
+                      {"max_lateness_ns", s.max_lateness},
+                      {"clock_steps", s.clock_steps},
+                      {"reply_bytes", s.reply_bytes},
+                      {"unreachable", s.unreachable},
+                      {"receive_overflows", s.receive_overflows},
+                      {"warnings", s.warnings},
+                      {"cpu_s", seconds(usage.ru_utime) + seconds(usage.ru_stime)},
+                      {"max_rss_bytes", usage.ru_maxrss * 1024}});
 }
 
 } // namespace reprise::querier

@@ -132,8 +132,8 @@ protected:
     /// A number of the statistics behind the records.
     static long statistic(const Parent& parent, const std::string& name) {
         const std::string json = parent.records().statistics;
-        const size_t at = json.find("\"" + name + "\": ");
-        return at == std::string::npos ? -1 : std::stol(json.substr(at + name.size() + 4));
+        const size_t at = json.find("\"" + name + "\":");
+        return at == std::string::npos ? -1 : std::stol(json.substr(at + name.size() + 3));
     }
 
     static std::set<IpAddress> addresses(const std::vector<Seen>& seen) {
