@@ -1,11 +1,8 @@
 // The querier process with queries that depend on each other: hedged pairs, and a
 // source's queries that wait.
-#include "core/base/bytes.hh"
 #include "core/base/clock.hh"
-#include "core/wire/query.hh"
 #include "core/wire/replay.pb.h"
 #include "core/wire/result_file.hh"
-#include "querier/testing/messages.hh"
 #include "querier/testing/modes.hh"
 #include "querier/testing/parent.hh"
 #include "querier/testing/result_reader.hh"
@@ -15,7 +12,6 @@
 
 #include <array>
 #include <cstddef>
-#include <cstdint>
 #include <string>
 #include <vector>
 

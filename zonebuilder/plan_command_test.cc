@@ -1,6 +1,8 @@
 #include "core/base/address.hh"
 #include "core/base/error.hh"
+#include "zonebuilder/plan/conflicts.hh"
 #include "zonebuilder/plan/plan.hh"
+#include "zonebuilder/plan/slots.hh"
 #include "zonebuilder/plan_command.hh"
 
 #include <gmock/gmock.h>

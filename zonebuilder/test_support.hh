@@ -2,6 +2,7 @@
 // Small worlds for tests.
 
 #include "core/base/address.hh"
+#include "core/base/prefix.hh"
 #include "zonebuilder/plan/address_book.hh"
 #include "zonebuilder/plan/conflicts.hh"
 #include "zonebuilder/plan/lame.hh"
@@ -27,6 +28,11 @@ namespace reprise::zonebuilder::testing {
 inline IpAddress ip(const std::string& text) {
     const auto address = IpAddress::parse(text);
     return address ? *address : throw std::invalid_argument(text);
+}
+
+inline Prefix prefix(const std::string& text) {
+    const auto found = Prefix::parse(text);
+    return found ? *found : throw std::invalid_argument(text);
 }
 
 inline Name name(const std::string& text) {

@@ -13,12 +13,12 @@ namespace {
 
 IpAddress address(const char* text) { return IpAddress::parse(text).value_or(IpAddress{}); }
 
-bool holds(const char* prefix, const char* one) {
-    return Prefix::parse(prefix).value_or(Prefix{}).holds(address(one));
-}
+Prefix prefix(const char* text) { return Prefix::parse(text).value_or(Prefix{}); }
 
-std::string host(const char* prefix, std::uint64_t number) {
-    const auto found = Prefix::parse(prefix).value_or(Prefix{}).host(number);
+bool holds(const char* network, const char* one) { return prefix(network).holds(address(one)); }
+
+std::string host(const char* network, std::uint64_t number) {
+    const auto found = prefix(network).host(number);
     return found ? found->text() : "";
 }
 
@@ -35,7 +35,7 @@ TEST(Prefix, HoldsWhatSharesItsBits) {
     EXPECT_FALSE(holds("2001:db8::/33", "2001:db8:8000::1"));
     EXPECT_TRUE(holds("2001:db8::1", "2001:db8::1"));
     EXPECT_TRUE(holds("198.18.1.2/15", "198.19.255.53"));
-    const std::array prefixes{*Prefix::parse("10.0.0.0/8"), *Prefix::parse("fd00::/8")};
+    const std::array prefixes{prefix("10.0.0.0/8"), prefix("fd00::/8")};
     EXPECT_TRUE(any_holds(prefixes, address("fd12::1")));
     EXPECT_FALSE(any_holds(prefixes, address("192.0.2.1")));
 }
@@ -46,9 +46,9 @@ TEST(Prefix, WhatIsNoPrefixIsRefused) {
                             "2001:db8::/129", "ten/8", "10.0.0/8"}) {
         EXPECT_FALSE(Prefix::parse(bad)) << bad;
     }
-    EXPECT_EQ(Prefix::parse("198.18.128.0/17")->text(), "198.18.128.0/17");
-    EXPECT_EQ(Prefix::parse("192.0.2.1")->text(), "192.0.2.1/32");
-    EXPECT_EQ(Prefix::parse("2001:db8::1")->free_bits(), 0U);
+    EXPECT_EQ(prefix("198.18.128.0/17").text(), "198.18.128.0/17");
+    EXPECT_EQ(prefix("192.0.2.1").text(), "192.0.2.1/32");
+    EXPECT_EQ(prefix("2001:db8::1").free_bits(), 0U);
 }
 
 TEST(Prefix, OfANetworkHasNoBitsBehindIt) {

@@ -1,3 +1,4 @@
+#include "core/base/bytes.hh"
 #include "core/dns/message.hh"
 
 #include <gtest/gtest.h>

@@ -2,21 +2,29 @@
 #include "core/base/error.hh"
 #include "core/base/random.hh"
 #include "core/trace/test_packets.hh"
+#include "mutator/pipeline/batch_job.hh"
 #include "mutator/pipeline/inputs.hh"
 #include "mutator/pipeline/mutate_test_support.hh"
+#include "mutator/pipeline/pipeline.hh"
 #include "mutator/test_support.hh"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <fcntl.h>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <memory>
 #include <string>
 #include <sys/stat.h>
-#include <thread>
 #include <unistd.h>
+#include <utility>
 #include <vector>
 
 namespace reprise::mutator {
@@ -174,25 +182,20 @@ TEST_F(InputsTest, OverlappingUnorderedCaptures) {
         files[random.below(kFiles)].push_back(std::move(packet));
     }
 
-    struct Placed {
-        Nanoseconds key;
-        size_t file;
-        TimedPacket packet;
-    };
-
-    std::vector<Placed> all;
+    /// Equal keys stay in the order of insertion.
+    std::multimap<std::pair<Nanoseconds, size_t>, TimedPacket> all;
     std::vector<std::string> paths;
     for (size_t i = 0; i < kFiles; ++i) {
         Nanoseconds latest = 0;
         for (const TimedPacket& packet : files[i]) {
             latest = std::max(latest, packet.time);
-            all.push_back({latest, i, packet});
+            all.emplace(std::pair(latest, i), packet);
         }
         paths.push_back(write("o" + std::to_string(i), files[i]));
     }
-    std::ranges::stable_sort(all, {}, [](const Placed& p) { return std::pair(p.key, p.file); });
     std::vector<TimedPacket> reference;
-    std::ranges::transform(all, std::back_inserter(reference), &Placed::packet);
+    std::ranges::transform(all, std::back_inserter(reference),
+                           [](const auto& placed) { return placed.second; });
     const Lines expected = test::read_lines(write("reference", reference));
     for (const unsigned threads : {1U, 2U, 6U}) {
         EXPECT_EQ(merged_lines({.paths = paths}, threads), expected) << threads;

@@ -1,4 +1,3 @@
-#include "core/base/address.hh"
 #include "core/base/bytes.hh"
 #include "core/base/clock.hh"
 #include "proxy/delay/delay_error.hh"
@@ -79,7 +78,7 @@ TEST(DelayLine, KeepsOrderAgainstAStableSort) {
         ASSERT_TRUE(line.push(due, bytes));
         expected.emplace_back(due, i);
     }
-    std::ranges::stable_sort(expected, {}, &std::pair<Nanoseconds, std::uint32_t>::first);
+    std::ranges::sort(expected);
     size_t at = 0;
     for (Nanoseconds now = 0; now < 300; now += 7) {
         line.pop_due(now, [&](Nanoseconds due, Bytes bytes) {

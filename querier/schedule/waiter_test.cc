@@ -123,7 +123,7 @@ TEST(Waiter, TheQueryIsOnItsWayWhenItIsDue) {
         Nanoseconds now = 0;
         Nanoseconds error = 0;
         for (int i = 1; i <= 100; ++i) {
-            const Nanoseconds due = i * 10 * kMillisecond;
+            const Nanoseconds due = Nanoseconds{i} * 10 * kMillisecond;
             const Nanoseconds timer = waiter.wake_time(now, due);
             waiter.woke(now, timer, timer + 60 * kMicrosecond);
             now = timer + 60 * kMicrosecond;

@@ -5,6 +5,7 @@
 #include "querier/network/source_prefix.hh"
 #include "querier/options.hh"
 #include "querier/sockets/owner.hh"
+#include "querier/sockets/transport.hh"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -24,7 +25,7 @@ namespace {
 
 /// The prefix's address number `index` as text; empty where it has none.
 std::string at(const char* prefix, std::uint64_t index) {
-    const auto address = source_address(Prefix::parse(prefix).value(), index);
+    const auto address = source_address(Prefix::parse(prefix).value_or(Prefix{}), index);
     return address ? address->text() : "";
 }
 
@@ -74,8 +75,10 @@ TEST(Owner, IsDistinctForEveryAddressAndPort) {
     for (const char* const prefix : {"10.0.0.0/8", "203.0.113.0/24", "fd00::/64", "fd00:1::/64"}) {
         for (std::uint64_t index = 0; index < 250; ++index) {
             for (const std::uint16_t port : kPorts) {
-                const auto address = source_address(Prefix::parse(prefix).value(), index).value();
-                const Owner owner = owner_of({.address = address, .port = port});
+                const auto address =
+                    source_address(Prefix::parse(prefix).value_or(Prefix{}), index);
+                const Owner owner =
+                    owner_of({.address = address.value_or(IpAddress{}), .port = port});
                 EXPECT_EQ(owner & 0xffffU, kOwnerAddress);
                 owners.insert(owner);
                 ++count;
@@ -86,7 +89,7 @@ TEST(Owner, IsDistinctForEveryAddressAndPort) {
 }
 
 TEST(Owner, KindsDoNotMeet) {
-    const Owner address = owner_of(Endpoint::parse("0.0.0.0:1").value());
+    const Owner address = owner_of(Endpoint::parse("0.0.0.0:1").value_or(Endpoint{}));
     EXPECT_NE(owner_of(1, kOwnerSocket), owner_of(1, kOwnerConnection));
     EXPECT_NE(owner_of(1, kOwnerSocket), address);
     EXPECT_NE(owner_of(1, kOwnerConnection), address);

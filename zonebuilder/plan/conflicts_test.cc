@@ -1,11 +1,13 @@
 // The smallest world for every condition of conflicts.cc, and its like without the conflict.
 #include "zonebuilder/plan/conflicts.hh"
 #include "zonebuilder/test_support.hh"
+#include "zonebuilder/zone/zone.hh"
 
 #include <gtest/gtest.h>
 
-#include <cstddef>
+#include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace reprise::zonebuilder {

@@ -1,13 +1,16 @@
 #include "core/base/error.hh"
-#include "core/base/prefix.hh"
+#include "zonebuilder/plan/conflicts.hh"
 #include "zonebuilder/plan/outputs.hh"
 #include "zonebuilder/plan/plan.hh"
+#include "zonebuilder/plan/slots.hh"
 #include "zonebuilder/test_support.hh"
+#include "zonebuilder/zone/zone.hh"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -17,13 +20,14 @@ namespace {
 using ::testing::HasSubstr;
 using testing::ip;
 using ::testing::Not;
+using testing::prefix;
 using testing::World;
 using testing::zone;
 
 PlanSettings settings() {
     return {.resolvers = {{.v4 = ip("198.19.254.1"), .v6 = ip("fd00:198:19:fe::1")}},
-            .meta4 = Prefix::parse("198.18.128.0/17").value(),
-            .meta6 = Prefix::parse("fd00:198:18::/48").value(),
+            .meta4 = prefix("198.18.128.0/17"),
+            .meta6 = prefix("fd00:198:18::/48"),
             .reserved = {},
             .zones_path = "/zones",
             .root_addresses = false};
@@ -237,7 +241,7 @@ TEST(MakePlan, TestbedAddressesAreUnroutable) {
     const auto all =
         World::sorted({zone("com.", {"198.19.254.1", "198.18.200.1", "10.1.1.1", "10.0.0.1"})});
     PlanSettings reserving = settings();
-    reserving.reserved = {{Prefix::parse("10.1.0.0/16").value(), "reserved"}};
+    reserving.reserved = {{prefix("10.1.0.0/16"), "reserved"}};
     const Plan plan = make_plan(all, reserving);
     ASSERT_EQ(plan.unroutable.size(), 3U);
     EXPECT_EQ(plan.unroutable[0].why, "reserved");

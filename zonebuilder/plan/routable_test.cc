@@ -1,4 +1,3 @@
-#include "core/base/prefix.hh"
 #include "zonebuilder/plan/routable.hh"
 #include "zonebuilder/test_support.hh"
 
@@ -10,8 +9,7 @@ namespace reprise::zonebuilder {
 namespace {
 
 using testing::ip;
-
-Prefix prefix(const std::string& text) { return Prefix::parse(text).value(); }
+using testing::prefix;
 
 TEST(Routable, NumbersOfAddressesInAPrefix) {
     EXPECT_EQ(nth_address(prefix("198.18.128.0/17"), 300), ip("198.18.129.44"));

@@ -1,10 +1,16 @@
 #include "core/base/prefix.hh"
+#include "zonebuilder/plan/address_book.hh"
+#include "zonebuilder/plan/lame.hh"
 #include "zonebuilder/plan/serving.hh"
 #include "zonebuilder/test_support.hh"
+#include "zonebuilder/zone/zone.hh"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstddef>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -107,8 +113,8 @@ TEST(Serving, AnAddressHasOneContentOfAZone) {
 
 TEST(Serving, RootServersOfTheInternetLeadToTheSmallestRootGroup) {
     World world({zone(".", {"10.0.0.1", "10.0.0.2"}), zone("com.", {"10.0.0.1", "198.41.0.4"})});
-    const Prefix reserved = Prefix::parse("192.5.5.0/24").value();
-    const std::size_t added = add_root_addresses(world.groups, world.tree, {{reserved, "testbed"}});
+    const std::size_t added = add_root_addresses(world.groups, world.tree,
+                                                 {{testing::prefix("192.5.5.0/24"), "testbed"}});
     EXPECT_EQ(added, 36U); // of 38: one serves com. here, one is reserved
     const auto group_of = group_of_address(world.groups);
     EXPECT_EQ(group_of.at(ip("128.63.2.53")), group_of.at(ip("10.0.0.2")));
@@ -128,9 +134,9 @@ TEST(Lame, SeesParentsAndApexes) {
                        zone("x.com.", {"10.0.0.2"}, "@ NS other\nother A 10.0.0.1\n"),
                        zone("y.com.", {"10.0.0.3"})});
     std::vector<std::string> found;
-    for (const Lame& one : world.lame) {
-        found.push_back(one.zone.text() + " by " + one.parent.text() + " " + one.address.text());
-    }
+    std::ranges::transform(world.lame, std::back_inserter(found), [](const Lame& one) {
+        return one.zone.text() + " by " + one.parent.text() + " " + one.address.text();
+    });
     EXPECT_THAT(found, ElementsAre("x.com. by x.com. 10.0.0.1", "y.com. by com. 10.0.0.2",
                                    "gone.com. by com. 10.0.0.2"));
 }

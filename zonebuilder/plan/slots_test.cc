@@ -1,6 +1,5 @@
 #include "core/base/error.hh"
 #include "core/base/prefix.hh"
-#include "zonebuilder/plan/routable.hh"
 #include "zonebuilder/plan/serving.hh"
 #include "zonebuilder/plan/slots.hh"
 #include "zonebuilder/test_support.hh"
@@ -69,8 +68,8 @@ TEST(Slots, EveryInstanceGetsSomething) {
 }
 
 TEST(MetaAddresses, OneForEachSlotAndResolver) {
-    const auto all = meta_addresses(2, 2, Prefix::parse("198.18.128.0/17").value(),
-                                    Prefix::parse("fd00:198:18::/48").value());
+    const auto all = meta_addresses(2, 2, testing::prefix("198.18.128.0/17"),
+                                    testing::prefix("fd00:198:18::/48"));
     ASSERT_EQ(all.size(), 4U);
     EXPECT_EQ(all[0].v4, ip("198.18.128.1"));
     EXPECT_EQ(all[3].v4, ip("198.18.128.4"));
@@ -81,8 +80,7 @@ TEST(MetaAddresses, OneForEachSlotAndResolver) {
 
 TEST(MetaAddresses, SaysWhenThePrefixIsTooSmall) {
     try {
-        meta_addresses(4, 1, Prefix::parse("198.18.128.0/30").value(),
-                       Prefix::parse("fd00::/64").value());
+        meta_addresses(4, 1, testing::prefix("198.18.128.0/30"), testing::prefix("fd00::/64"));
         FAIL();
     } catch (const Error& error) {
         EXPECT_STREQ(error.what(), "--meta4 198.18.128.0/30 is too small: 4 addresses are needed "

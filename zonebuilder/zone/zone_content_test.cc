@@ -1,6 +1,7 @@
 #include "zonebuilder/test_support.hh"
+#include "zonebuilder/zone/name.hh"
+#include "zonebuilder/zone/zone.hh"
 #include "zonebuilder/zone/zone_content.hh"
-#include "zonebuilder/zone/zone_scan.hh"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -95,7 +96,8 @@ TEST(ZoneContent, SignaturesAreValidWhereEveryRecordHasOneThatIs) {
     EXPECT_EQ(validity(line("@ RRSIG NS", 300, 50) + line("sub RRSIG DS", 2'000, 100) + first),
               (Validity{.from = 100, .until = 1'000}))
         << "the second over NS stands in for the first";
-    EXPECT_EQ(validity(line("x.other. RRSIG NS", 300, 50) + first)->until, 1'000U);
+    EXPECT_EQ(validity(line("x.other. RRSIG NS", 300, 50) + first),
+              (Validity{.from = 100, .until = 1'000}));
 }
 
 TEST(ZoneContent, KnowsWhichDelegationsAreSigned) {

@@ -8,8 +8,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -28,9 +30,9 @@ Buffer packet(std::uint16_t id) { return ipv4(udp(1'024, 53, dns(id))); }
 
 std::vector<unsigned> ids(const ReadTrace& trace) {
     std::vector<unsigned> out;
-    for (const ReadMessage& message : trace.messages) {
-        out.push_back(message.bytes[0] * 256U + message.bytes[1]);
-    }
+    std::ranges::transform(trace.messages, std::back_inserter(out), [](const ReadMessage& message) {
+        return message.bytes[0] * 256U + message.bytes[1];
+    });
     return out;
 }
 

@@ -1,3 +1,4 @@
+#include "core/base/bytes.hh"
 #include "core/trace/reassembly/packet.hh"
 #include "core/trace/test_packets.hh"
 

@@ -1,3 +1,4 @@
+#include "core/base/clock.hh"
 #include "mutator/rules/engine/arguments.hh"
 #include "mutator/rules/engine/catalogue.hh"
 #include "mutator/rules/rules_test_support.hh"
@@ -5,7 +6,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace reprise::mutator {

@@ -1,10 +1,14 @@
+#include "mutator/rules/engine/arguments.hh"
 #include "mutator/rules/engine/catalogue.hh"
 #include "mutator/test_support.hh"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <fstream>
+#include <stdexcept>
 #include <string>
 
 namespace reprise::mutator {

@@ -9,7 +9,6 @@
 #include "mutator/rules/engine/batch.hh"
 #include "mutator/rules/engine/catalogue.hh"
 #include "mutator/rules/engine/rule.hh"
-#include "mutator/rules/engine/values.hh"
 
 #include <fmt/format.h>
 

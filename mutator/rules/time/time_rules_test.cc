@@ -1,5 +1,6 @@
 #include "core/base/clock.hh"
 #include "core/base/error.hh"
+#include "mutator/rules/engine/batch.hh"
 #include "mutator/rules/rules_test_support.hh"
 #include "mutator/rules/time/rate_profile.hh"
 
@@ -138,7 +139,7 @@ TEST(PoissonRule, RateAndSpread) {
     EXPECT_NEAR(mean, 500'000, 5'000);
     double squares = 0;
     for (size_t i = 1; i < times.size(); ++i) {
-        const double gap = static_cast<double>(times[i] - times[i - 1]);
+        const auto gap = static_cast<double>(times[i] - times[i - 1]);
         squares += gap * gap;
     }
     EXPECT_NEAR(squares / 199'999 / (mean * mean), 2, 0.03); // of an exponential distribution

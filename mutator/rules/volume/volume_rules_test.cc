@@ -1,11 +1,11 @@
 #include "core/base/address.hh"
 #include "core/base/clock.hh"
 #include "core/base/error.hh"
+#include "core/base/prefix.hh"
 #include "core/dns/message.hh"
 #include "core/wire/query.hh"
 #include "mutator/rules/engine/batch.hh"
 #include "mutator/rules/engine/piecewise_rule.hh"
-#include "mutator/rules/engine/values.hh"
 #include "mutator/rules/rules_test_support.hh"
 #include "mutator/rules/source/address_pool.hh"
 

@@ -1,23 +1,25 @@
 #include "querier/packet/testing/bed.hh"
 
 #include "core/base/address.hh"
+#include "core/base/bytes.hh"
 #include "core/base/error.hh"
-#include "core/base/fd.hh"
 #include "querier/sockets/transport.hh"
+#include "querier/testing/servers.hh"
 
 #include <fmt/format.h>
 
-#include <array>
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
 #include <exception>
 #include <future>
+#include <memory>
 #include <mutex>
 #include <poll.h>
 #include <sched.h>
 #include <string>
 #include <sys/socket.h>
+#include <thread>
 #include <unistd.h>
 #include <utility>
 #include <vector>

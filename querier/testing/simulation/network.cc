@@ -5,18 +5,22 @@
 #include "core/base/clock.hh"
 #include "core/base/error.hh"
 #include "core/wire/query.hh"
+#include "querier/network/network.hh"
 #include "querier/network/stream_socket.hh"
+#include "querier/schedule/slots.hh"
 #include "querier/sockets/owner.hh"
 #include "querier/sockets/poller.hh"
 #include "querier/sockets/stamps.hh"
 #include "querier/sockets/transport.hh"
 #include "querier/sockets/udp_socket.hh"
 #include "querier/testing/simulation/server.hh"
+#include "querier/testing/simulation/timeline.hh"
 
 #include <openssl/ssl.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -34,7 +38,7 @@ constexpr std::uint16_t kTlsPort = 853;
 /// What a server that reads nothing lets a client send.
 constexpr size_t kWindow = 64UL << 10U;
 constexpr unsigned kMostLooks = 100'000;
-constexpr Nanoseconds kLongest = 24 * 3600 * kSecond;
+constexpr Nanoseconds kLongest = Nanoseconds{24} * 3600 * kSecond;
 
 class SimulatedPath final : public UdpPath {
 public:
@@ -63,11 +67,15 @@ public:
         const Nanoseconds now = network_.clock().now();
         for (const std::uint32_t index : std::exchange(staged_, {})) {
             const Slot& slot = slots_[index];
-            const IpAddress source = source_ ? *source_(slot) : slot.source.address;
+            const auto server = servers_.of(slot.family());
+            const auto source = source_ ? source_(slot) : slot.source.address;
+            if (!server || !source) {
+                continue; // not staged without them
+            }
             const Bytes bytes = slot.bytes();
-            network_.send_datagram(source.text(), *servers_.of(slot.family()),
-                                   {bytes.begin(), bytes.end()},
-                                   [this, owner = slot.owner](auto reply) { take(owner, reply); });
+            network_.send_datagram(
+                source->text(), *server, {bytes.begin(), bytes.end()},
+                [this, owner = slot.owner](const auto& reply) { take(owner, reply); });
             events_.on_sent(index, {.before = now, .after = now});
         }
     }
@@ -249,7 +257,7 @@ void SimulatedNetwork::send_datagram(const std::string& source, const Endpoint& 
     if (cut_) {
         return timeline_.note("lost: udp {} > {}", source, describe(bytes));
     }
-    const auto back = [this, reply](std::vector<std::uint8_t> answer) {
+    const auto back = [this, reply](const std::vector<std::uint8_t>& answer) {
         if (!cut_) {
             timeline_.in(one_way_, [reply, answer] { reply(answer); });
         }

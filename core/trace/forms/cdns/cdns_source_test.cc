@@ -10,10 +10,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <limits>
+#include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace reprise::trace {
 namespace {
@@ -194,9 +199,9 @@ TEST(Cdns, MessagesComeByTimeWithinABlock) {
     parts.items = cbor_array({item(30, 1, 5), item(10, 2, 40), item(20, 3, -1)});
     const auto trace = read_trace(file_of(parts));
     std::vector<unsigned> ids;
-    for (const ReadMessage& message : trace.messages) {
-        ids.push_back(message.bytes[1] + (message.response ? 100U : 0U));
-    }
+    std::ranges::transform(trace.messages, std::back_inserter(ids), [](const ReadMessage& message) {
+        return message.bytes[1] + (message.response ? 100U : 0U);
+    });
     EXPECT_THAT(ids, ElementsAre(2, 103, 3, 1, 101, 102));
 }
 

@@ -9,9 +9,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 namespace reprise::trace {
 namespace {
@@ -112,9 +117,7 @@ TEST(Dnstap, TransportsAreKept) {
     }
     const auto trace = read_trace(file + stop());
     std::vector<Transport> seen;
-    for (const ReadMessage& message : trace.messages) {
-        seen.push_back(message.transport);
-    }
+    std::ranges::transform(trace.messages, std::back_inserter(seen), &ReadMessage::transport);
     EXPECT_THAT(seen,
                 ElementsAre(Transport::kUdp, Transport::kTcp, Transport::kTls, Transport::kHttps,
                             Transport::kUdp, Transport::kTcp, Transport::kQuic));

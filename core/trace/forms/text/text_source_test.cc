@@ -1,14 +1,15 @@
 // Files in the text form: what people and their editors do to them.
 #include "core/base/clock.hh"
-#include "core/trace/reader.hh"
 #include "core/trace/test_forms.hh"
 #include "core/trace/test_packets.hh"
 #include "core/wire/query.hh"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdint>
+#include <algorithm>
+#include <cstddef>
 #include <string>
 #include <utility>
 #include <vector>
@@ -177,8 +178,8 @@ TEST(TextSource, EveryCellThatIsWrongIsNamed) {
         {"www", std::string(2'000'000, 'w'), "the line is longer than 1048576 bytes"},
     };
     for (const Case& test : cases) {
-        const ReadAll read =
-            read_content(kHeader + kRow + kRow + replaced(kRow, test.from, test.to));
+        const ReadAll read = read_content(
+            fmt::format("{}{}{}{}", kHeader, kRow, kRow, replaced(kRow, test.from, test.to)));
         EXPECT_EQ(read.queries.size(), 2U) << test.error;
         EXPECT_THAT(read.trouble, HasSubstr(test.error));
         EXPECT_THAT(read.trouble, HasSubstr("line 5, "));
@@ -243,17 +244,15 @@ TEST(TextSource, TheLargestMessage) {
     const ReadAll most = read_content(with(65'535 - others));
     ASSERT_EQ(most.queries.size(), 1U) << most.trouble;
     EXPECT_EQ(most.queries[0].message.size(), 65'535U);
-    EXPECT_EQ(as_text(most.queries).find("\n", kHeader.size()), as_text(most.queries).size() - 1);
+    EXPECT_EQ(as_text(most.queries).find('\n', kHeader.size()), as_text(most.queries).size() - 1);
     EXPECT_THAT(read_content(with(65'535 - others + 1)).trouble, HasSubstr("over 65535 bytes"));
 }
 
 /// Wherever a file is cut: rows before the cut are read, and nothing else is made up.
 TEST(TextSource, CutAnywhere) {
     QueryMaker maker(5);
-    std::vector<OwnQuery> queries;
-    for (int i = 0; i < 20; ++i) {
-        queries.push_back(maker.next());
-    }
+    std::vector<OwnQuery> queries(20);
+    std::ranges::generate(queries, [&] { return maker.next(); });
     const std::string text = as_text(queries);
     for (size_t size = kHeader.size(); size < text.size(); ++size) {
         const ReadAll read = read_content(text.substr(0, size));
