@@ -20,8 +20,6 @@
 #include <cstdio>
 #include <fstream>
 #include <ios>
-#include <nlohmann/json.hpp>
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <system_error>
 

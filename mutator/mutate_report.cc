@@ -11,8 +11,6 @@
 #include <spdlog/spdlog.h>
 
 #include <cstddef>
-#include <nlohmann/json.hpp>
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <utility>
 #include <vector>

@@ -1,7 +1,5 @@
 #include "core/base/json.hh"
 
-#include <nlohmann/json.hpp>
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 

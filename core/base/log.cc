@@ -13,8 +13,6 @@
 #include <cstdlib>
 #include <exception>
 #include <memory>
-#include <nlohmann/json.hpp>
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 #include <utility>

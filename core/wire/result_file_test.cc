@@ -10,8 +10,6 @@
 #include <fstream>
 #include <ios>
 #include <iterator>
-#include <nlohmann/json.hpp>
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 #include <system_error>

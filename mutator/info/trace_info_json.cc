@@ -14,8 +14,6 @@
 #include "mutator/info/trace_info.hh"
 
 #include <array>
-#include <nlohmann/json.hpp>
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 #include <utility>

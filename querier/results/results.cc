@@ -13,8 +13,6 @@
 
 #include <cstdint>
 #include <exception>
-#include <nlohmann/json.hpp>
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <system_error>
 

@@ -5,11 +5,8 @@
 #include "core/wire/result_file.hh"
 #include "querier/results/failures.hh"
 
-#include <nlohmann/json.hpp>
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <sys/resource.h>
-#include <vector>
 
 namespace reprise::querier {
 namespace {
