@@ -101,7 +101,7 @@ class Bed(MeasuredBed, beds.Bed):
 
     def start_sink(self, after_taps: bool = False) -> Program:
         """The server: answers in the kernel."""
-        argv = [programs.own("reprise-sink"), SERVER_IF, *(["--tc"] if after_taps else [])]
+        argv = [programs.own("reprise-sink"), "udp", SERVER_IF, *(["--tc"] if after_taps else [])]
         return self.start(network.SERVER, argv, "sink", SERVER_CORE).until("event=attached")
 
     def read(self, when: str) -> None:

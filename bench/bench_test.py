@@ -204,7 +204,7 @@ def test_the_sink_answers_queries_and_only_those(
 def test_a_killed_sink_leaves_nothing_behind(tmp_path: Path, root: None) -> None:
     with beds.Bed(tmp_path / "run") as bed:
         first = bed.start_sink()
-        second = bed.start(network.SERVER, [programs.own("reprise-sink"), beds.SERVER_IF], "second")
+        second = bed.start(network.SERVER, [programs.own("reprise-sink"), "udp", beds.SERVER_IF], "second")
         assert second.wait(10) == 1
         assert "has another XDP program" in second.text()
         first.kill()
@@ -215,6 +215,6 @@ def test_a_killed_sink_leaves_nothing_behind(tmp_path: Path, root: None) -> None
 @pytest.mark.netns
 def test_a_missing_interface_is_a_usage_error(tmp_path: Path, root: None) -> None:
     with beds.Bed(tmp_path / "run", napi=False) as bed:
-        sink = bed.start(network.SERVER, [programs.own("reprise-sink"), "nowhere"], "sink")
+        sink = bed.start(network.SERVER, [programs.own("reprise-sink"), "udp", "nowhere"], "sink")
         assert sink.wait(10) == 2
         assert "interface nowhere does not exist" in sink.last_line()

@@ -60,7 +60,7 @@ def hold(bench: Bench, folder: pathlib.Path, _: Run) -> Values:
         "peak": sink["peak_open"],
         "wanted": wanted,
         "anew": sink["connections"] - wanted,
-        "bad": sink["failed"] + sink["closed_idle"],
+        "bad": sink["failed"],
         "unanswered": queries["handed"] - queries["answered"],
     }
 

@@ -35,7 +35,6 @@ def sink(queries: int, connections: int, **more: int) -> str:
         "resumed": 0,
         "early_data": 0,
         "failed": 0,
-        "closed_idle": 0,
         "peak_open": connections,
     }
     return json.dumps({**value, **more})

@@ -1,8 +1,12 @@
-// reprise-sink: answers every DNS query that arrives at an interface, in the kernel (sink.bpf.c).
+// reprise-sink: the servers that the benches measure against, which answer each DNS query with
+// itself; `udp` in the kernel, where the queries arrive (sink.bpf.c), `tcp` in processes
+// (stream_sink.cc). At SIGINT or SIGTERM it prints what it saw as JSON.
 //
-// The program hangs on a BPF link, whose only owner is this process: it is gone after any kind of
+// The BPF program hangs on a link, whose only owner is this process: it is gone after any kind of
 // exit.
 #include "bench/evidence.h"
+#include "bench/stream_sink.hh"
+#include "bench/tls_socket.hh"
 #include "bench_sink_bpf.hh"
 #include "core/base/command_line.hh"
 #include "core/base/error.hh"
@@ -26,13 +30,21 @@
 #include <nlohmann/json_fwd.hpp>
 #include <span>
 #include <string>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
 #include <utility>
 #include <vector>
 
 namespace {
 
+using nlohmann::ordered_json;
 using reprise::check;
 using reprise::FileDescriptor;
+using namespace reprise::bench;
+
+// udp
 
 /// BPF_TCX_INGRESS of linux/bpf.h; Debian's headers are older than the kernels that have it.
 constexpr int kTcxIngress = 46;
@@ -42,31 +54,28 @@ struct CloseObject {
 };
 
 /// The programs, loaded and attached.
-class Sink {
+class UdpSink {
 public:
-    Sink(std::string interface, bool after_taps) : interface_(std::move(interface)) {
+    UdpSink(std::string interface, bool after_taps) : interface_(std::move(interface)) {
         load();
         attach(after_taps);
     }
 
-    [[nodiscard]] nlohmann::ordered_json evidence() const {
+    [[nodiscard]] ordered_json evidence() const {
         const SinkCounters sum = counters();
-        std::vector<std::byte> bytes(sizeof(SinkSeen));
-        read("seen", bytes.data());
-        const auto* const seen = reinterpret_cast<const std::uint64_t*>(bytes.data());
-        nlohmann::ordered_json all = nlohmann::ordered_json::object();
-        all["queries4"] = sum.queries4;
-        all["queries6"] = sum.queries6;
-        all["query_bytes"] = sum.query_bytes;
-        all["passed"] = sum.passed;
-        all["sources"] = bits({seen, kSourceBits / 64});
-        all["ports"] = bits({seen + kSourceBits / 64, kPortBits / 64});
-        return all;
+        const auto seen = std::make_unique<SinkSeen>();
+        read("seen", seen.get());
+        return {{"queries4", sum.queries4},       {"queries6", sum.queries6},
+                {"query_bytes", sum.query_bytes}, {"passed", sum.passed},
+                {"sources", bits(seen->sources)}, {"ports", bits(seen->ports)}};
     }
 
 private:
     void load() {
         const auto file = reprise::bpf::bench_sink_bpf();
+        if (file.empty()) {
+            throw reprise::Error("built without clang; apt-get install clang-19 and build again");
+        }
         object_.reset(bpf_object__open_mem(file.data(), file.size(), nullptr));
         if (!object_ || bpf_object__load(object_.get()) != 0) {
             throw reprise::Error("the kernel refuses the sink's BPF programs; run as root on Linux "
@@ -112,9 +121,9 @@ private:
         return sum;
     }
 
-    static std::uint64_t bits(std::span<const std::uint64_t> words) {
+    static std::uint64_t bits(std::span<const __u64> words) {
         std::uint64_t count = 0;
-        for (const std::uint64_t word : words) {
+        for (const __u64 word : words) {
             count += static_cast<std::uint64_t>(std::popcount(word));
         }
         return count;
@@ -125,24 +134,136 @@ private:
     FileDescriptor link_;
 };
 
-int body(int argc, char** argv) {
-    reprise::Command app(
-        "Answers every DNS query that arrives at an interface, in the kernel, until SIGINT "
-        "or SIGTERM; then prints what it saw as JSON.",
-        "reprise-sink");
+int wait_for(const sigset_t& ending) {
+    int signal = 0;
+    sigwait(&ending, &signal);
+    return signal;
+}
+
+ordered_json serve_udp(const std::string& interface, bool after_taps, const sigset_t& ending) {
+    const UdpSink sink(interface, after_taps);
+    std::cerr << "event=attached interface=" << interface << '\n';
+    wait_for(ending);
+    return sink.evidence();
+}
+
+// tcp
+
+StreamCounters& make_shared_counters() {
+    void* const memory = mmap(nullptr, sizeof(StreamCounters), PROT_READ | PROT_WRITE,
+                              MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) {
+        throw reprise::SystemError("mmap");
+    }
+    return *new (memory) StreamCounters;
+}
+
+/// The sink's processes; they end with this object, or with their parent.
+class Workers {
+public:
+    Workers() = default;
+    Workers(const Workers&) = delete;
+    Workers& operator=(const Workers&) = delete;
+
+    ~Workers() {
+        for (const int pid : pids_) {
+            kill(pid, SIGKILL);
+            waitpid(pid, nullptr, 0);
+        }
+    }
+
+    /// `body` runs in a process of its own and does not return; it may throw.
+    template <typename Body> void start(Body body) {
+        const int parent = getpid();
+        const int pid = check(fork(), "fork");
+        if (pid != 0) {
+            pids_.push_back(pid);
+            return;
+        }
+        pids_.clear(); // they are the parent's
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (getppid() != parent) {
+            _exit(1);
+        }
+        body();
+    }
+
+private:
+    std::vector<int> pids_;
+};
+
+ordered_json serve_tcp(const StreamOptions& options, const sigset_t& ending) {
+    check(std::signal(SIGPIPE, SIG_IGN) == SIG_ERR ? -1 : 0, "signal");
+    const TlsContext tls = make_server_context(options);
+    StreamCounters& counters = make_shared_counters();
+    {
+        Workers workers;
+        for (std::size_t i = 0; i < options.processes; ++i) {
+            // Made here, so that whoever reads "listening" below can connect.
+            auto server = std::make_unique<StreamServer>(options, tls.get(), counters);
+            workers.start([&server] { server->run(); });
+        }
+        std::cerr << "event=listening port=" << options.port << '\n';
+        if (wait_for(ending) == SIGCHLD) {
+            throw reprise::Error("a process of the sink ended; its message is above");
+        }
+    }
+    return counters.evidence();
+}
+
+// The command line
+
+struct Options {
     std::string interface;
     bool after_taps = false;
-    app.add_option("INTERFACE", interface, "where the queries arrive").required();
-    app.add_flag("--tc", after_taps, "answer behind the taps, so that tcpdump sees the queries");
+    StreamOptions stream;
+
+    void add_to(reprise::Command& app) {
+        app.require_subcommand(1);
+        reprise::Command udp =
+            app.add_subcommand("udp", "Answers what arrives at an interface, in the kernel");
+        udp.add_option("INTERFACE", interface, "where the queries arrive").required();
+        udp.add_flag("--tc", after_taps,
+                     "answer behind the taps, so that tcpdump sees the queries");
+        add_tcp(app.add_subcommand("tcp", "Answers over TCP or TLS, on all addresses"));
+    }
+
+private:
+    void add_tcp(reprise::Command tcp) {
+        tcp.add_option("--port", stream.port, "where to listen").show_default();
+        tcp.add_option("--processes", stream.processes, "so many share the port")
+            .in_range(std::size_t{1}, kMostProcesses)
+            .show_default();
+        tcp.add_option("--delay-ms", stream.delay_ms, "answer this long after the query")
+            .show_default();
+        reprise::Option certificate =
+            tcp.add_option("--cert", stream.certificate, "speak TLS with this certificate, PEM");
+        reprise::Option key = tcp.add_option("--key", stream.key, "its key, PEM");
+        certificate.needs(key);
+        key.needs(certificate);
+        tcp.add_option("--early-data", stream.early_data, "take this many bytes as early data")
+            .needs(certificate)
+            .show_default();
+        tcp.add_option("--keylog", stream.keylog, "write the sessions' secrets there, for tshark")
+            .needs(certificate);
+    }
+};
+
+int body(int argc, char** argv) {
+    reprise::Command app("Answers every DNS query with itself until SIGINT or SIGTERM; then prints "
+                         "what it saw as JSON.",
+                         "reprise-sink");
+    Options options;
+    options.add_to(app);
     if (const auto status = app.parse(argc, argv)) {
         return *status;
     }
-    const sigset_t ending = reprise::block_signals({SIGINT, SIGTERM});
-    const Sink sink(interface, after_taps);
-    std::cerr << "event=attached interface=" << interface << '\n';
-    int signal = 0;
-    sigwait(&ending, &signal);
-    std::cout << sink.evidence().dump() << '\n';
+    // Blocked before anything starts, so that none is lost.
+    const sigset_t ending = reprise::block_signals({SIGINT, SIGTERM, SIGCHLD});
+    const ordered_json seen = app.got_subcommand("udp")
+                                  ? serve_udp(options.interface, options.after_taps, ending)
+                                  : serve_tcp(options.stream, ending);
+    std::cout << seen.dump() << '\n';
     return 0;
 }
 

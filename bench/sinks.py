@@ -39,7 +39,7 @@ class StreamSink:
 
     def start(self, bed: Bed, captured: bool) -> Program:
         """Where packets are captured the secrets of TLS are kept for tshark."""
-        argv = [programs.own("reprise-stream-sink"), "--delay-ms", str(self.delay_ms)]
+        argv = [programs.own("reprise-sink"), "tcp", "--delay-ms", str(self.delay_ms)]
         if self.identity:
             argv += ["--port", str(TLS_PORT), "--cert", f"{self.identity.stem}.pem"]
             argv += ["--key", f"{self.identity.stem}.key"]

@@ -1,202 +1,382 @@
-// reprise-stream-sink: answers every DNS query over TCP or TLS with the query itself, QR and AA
-// set.
-//
-// A process has 20,000 descriptors, so several share the port (SO_REUSEPORT). They count in memory
-// shared with their parent, which waits for the signal, ends them and prints the sums.
-#include "bench/stream_counters.hh"
-#include "bench/stream_link.hh"
-#include "bench/stream_server.hh"
-#include "core/base/clock.hh"
-#include "core/base/command_line.hh"
-#include "core/base/error.hh"
-#include "core/base/log.hh"
-#include "core/base/signals.hh"
+#include "bench/stream_sink.hh"
 
+#include "bench/tls_socket.hh"
+#include "core/base/address.hh"
+#include "core/base/clock.hh"
+#include "core/base/error.hh"
+#include "core/base/fd.hh"
+
+#include <fmt/format.h>
+#include <openssl/ssl.h>
+#include <openssl/tls1.h>
 #include <openssl/types.h>
 
-#include <csignal>
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <bit>
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
-#include <iostream>
+#include <cstdio>
+#include <limits>
 #include <memory>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <nlohmann/json.hpp>
 #include <nlohmann/json_fwd.hpp>
-#include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
+#include <optional>
+#include <span>
+#include <string>
+#include <sys/epoll.h>
+#include <sys/socket.h>
 #include <unistd.h>
+#include <utility>
 #include <vector>
 
+namespace reprise::bench {
 namespace {
 
-using nlohmann::ordered_json;
-using reprise::check;
-using reprise::kMillisecond;
-using reprise::kSecond;
-using namespace reprise::bench;
+constexpr std::size_t kMostMessage = 65535;
+constexpr std::size_t kHeader = 12;
+constexpr std::uint8_t kQr = 0x80;
+constexpr std::uint8_t kAa = 0x04;
+constexpr int kBacklog = std::numeric_limits<std::int32_t>::max(); // the kernel cuts it: somaxconn
+constexpr int kAcceptsATurn = 64;
+constexpr std::size_t kEventsATurn = 256;
 
-struct Options {
-    std::uint16_t port = 53;
-    std::size_t processes = 8;
-    double idle_timeout_s = 0;
-    std::uint32_t delay_ms = 0;
-    TlsServerOptions tls;
-};
+constexpr std::array<unsigned char, 4> kAlpn{3, 'd', 'o', 't'};
 
-SharedCounters& make_shared_counters() {
-    void* const memory = mmap(nullptr, sizeof(SharedCounters), PROT_READ | PROT_WRITE,
-                              MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED) {
-        throw reprise::SystemError("mmap");
+int choose_alpn(SSL* /*tls*/, const unsigned char** out, unsigned char* size,
+                const unsigned char* offered, unsigned offered_size, void* /*argument*/) {
+    unsigned char* chosen = nullptr;
+    if (SSL_select_next_proto(&chosen, size, kAlpn.data(), kAlpn.size(), offered, offered_size) !=
+        OPENSSL_NPN_NEGOTIATED) {
+        return SSL_TLSEXT_ERR_NOACK;
     }
-    return *new (memory) SharedCounters;
+    *out = chosen;
+    return SSL_TLSEXT_ERR_OK;
 }
 
-void add(ordered_json& sum, const StreamCounters& one) {
-    const auto plus = [&sum](const char* name, const Counter& counter) {
-        sum[name] = sum.value(name, std::uint64_t{0}) + counter.load();
-    };
-    plus("queries", one.queries);
-    plus("query_bytes", one.query_bytes);
-    plus("reads", one.reads);
-    plus("connections", one.connections);
-    plus("handshakes", one.handshakes);
-    plus("resumed", one.resumed);
-    plus("early_data", one.early_data);
-    plus("failed", one.failed);
-    plus("closed_by_client", one.closed_by_client);
-    plus("closed_idle", one.closed_idle);
-    plus("open", one.open.open);
+/// Written by every process to one file; a line is one write, so that lines do not mix.
+std::FILE* keylog_file = nullptr;
+
+void write_keylog(const SSL* /*tls*/, const char* line) {
+    const std::string text = fmt::format("{}\n", line);
+    std::fwrite(text.data(), 1, text.size(), keylog_file);
+    std::fflush(keylog_file);
 }
 
-/// The sums, then each process.
-ordered_json evidence(const SharedCounters& shared, std::size_t processes) {
-    ordered_json all = ordered_json::object();
-    ordered_json each = ordered_json::array();
-    for (std::size_t i = 0; i < processes; ++i) {
-        ordered_json one = ordered_json::object();
-        add(all, shared.process.at(i));
-        add(one, shared.process.at(i));
-        one["peak_open"] = shared.process.at(i).open.peak.load();
-        each.push_back(one);
+void keep_keys(SSL_CTX* context, const std::string& path) {
+    keylog_file = std::fopen(path.c_str(), "ae");
+    if (keylog_file == nullptr) {
+        throw UsageError(fmt::format("--keylog {}: cannot be written; choose another place", path));
     }
-    all["peak_open"] = shared.open.peak.load();
-    all["sources"] = shared.source_count();
-    all["processes"] = each;
-    return all;
+    SSL_CTX_set_keylog_callback(context, write_keylog);
 }
 
-/// The sink's processes; they end with this object, or with their parent.
-class Workers {
-public:
-    Workers() = default;
-    Workers(const Workers&) = delete;
-    Workers& operator=(const Workers&) = delete;
+void count(StreamCounters::Counter& counter, std::uint64_t by = 1) {
+    counter.fetch_add(by, std::memory_order_relaxed);
+}
 
-    ~Workers() {
-        for (const int pid : pids_) {
-            kill(pid, SIGKILL);
-            waitpid(pid, nullptr, 0);
+void watch(int epoll, int fd, std::uint32_t events) {
+    epoll_event event{};
+    event.events = events;
+    event.data.fd = fd;
+    check(epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event), "epoll_ctl");
+}
+
+/// The last 32 bits of an address.
+std::uint32_t tail_of(const IpAddress& address) {
+    std::uint32_t tail = 0;
+    for (std::size_t i = address.size() - sizeof tail; i < address.size(); ++i) {
+        tail = tail << 8U | address.bytes.at(i);
+    }
+    return tail;
+}
+
+/// Turns the whole length-prefixed queries at the beginning of `bytes` into their answers in place;
+/// `queries` of them. Returns their size; nothing where a message is no query.
+std::optional<std::size_t> answer_in_place(std::span<std::uint8_t> bytes, std::size_t& queries) {
+    std::size_t place = 0;
+    for (queries = 0; bytes.size() - place >= 2; ++queries) {
+        const auto size = static_cast<std::size_t>(bytes[place] << 8U | bytes[place + 1]);
+        if (size < kHeader) {
+            return std::nullopt;
         }
-    }
-
-    /// `body` runs in a process of its own and does not return; it may throw.
-    template <typename Body> void start(Body body) {
-        const int parent = getpid();
-        const int pid = check(fork(), "fork");
-        if (pid != 0) {
-            pids_.push_back(pid);
-            return;
+        if (bytes.size() - place < 2 + size) {
+            break;
         }
-        pids_.clear(); // they are the parent's
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        if (getppid() != parent) {
-            _exit(1);
+        std::uint8_t& flags = bytes[place + 4];
+        if ((flags & kQr) != 0) {
+            return std::nullopt;
         }
-        body();
+        flags |= kQr | kAa;
+        place += 2 + size;
     }
-
-private:
-    std::vector<int> pids_;
-};
-
-/// Blocked before anything starts, so that a signal is never lost; the workers are ended by
-/// SIGKILL.
-sigset_t prepare_signals() {
-    check(std::signal(SIGPIPE, SIG_IGN) == SIG_ERR ? -1 : 0, "signal");
-    return reprise::block_signals({SIGINT, SIGTERM, SIGCHLD});
-}
-
-void add_options(reprise::Command& app, Options& options) {
-    app.add_option("--port", options.port, "where to listen, on all addresses").show_default();
-    app.add_option("--processes", options.processes, "so many share the port")
-        .in_range(std::size_t{1}, kMostProcesses)
-        .show_default();
-    app.add_option("--idle-timeout-s", options.idle_timeout_s,
-                   "close a connection that was idle for this time; 0: the client closes first")
-        .in_range(0.0, 1e6)
-        .show_default();
-    app.add_option("--delay-ms", options.delay_ms, "answer this long after the query")
-        .show_default();
-    reprise::Option certificate =
-        app.add_option("--cert", options.tls.certificate, "speak TLS with this certificate, PEM");
-    reprise::Option key = app.add_option("--key", options.tls.key, "its key, PEM");
-    certificate.needs(key);
-    key.needs(certificate);
-    app.add_option("--early-data", options.tls.early_data, "take this many bytes as early data")
-        .needs(certificate)
-        .show_default();
-    app.add_option("--keylog", options.tls.keylog, "write the sessions' secrets there, for tshark")
-        .needs(certificate);
-}
-
-StreamServerOptions server_options(const Options& options, SSL_CTX* tls) {
-    return {.port = options.port,
-            .idle_timeout = static_cast<reprise::Nanoseconds>(options.idle_timeout_s * kSecond),
-            .delay = options.delay_ms * kMillisecond,
-            .tls = tls,
-            .early_data = options.tls.early_data > 0};
-}
-
-int serve(const Options& options) {
-    const sigset_t ending = prepare_signals();
-    const TlsContext tls =
-        options.tls.certificate.empty() ? TlsContext() : make_server_context(options.tls);
-    SharedCounters& shared = make_shared_counters();
-    {
-        Workers workers;
-        for (std::size_t i = 0; i < options.processes; ++i) {
-            // Made here, so that whoever reads "listening" below can connect.
-            auto server = std::make_unique<StreamServer>(server_options(options, tls.get()),
-                                                         shared.process.at(i), shared);
-            workers.start([&server] { server->run(); });
-        }
-        std::cerr << "event=listening port=" << options.port << '\n';
-        int signal = 0;
-        sigwait(&ending, &signal);
-        if (signal == SIGCHLD) {
-            throw reprise::Error("a process of the sink ended; its message is above");
-        }
-    }
-    std::cout << evidence(shared, options.processes).dump() << '\n';
-    return 0;
-}
-
-int body(int argc, char** argv) {
-    reprise::Command app(
-        "Answers every DNS query over TCP or TLS with itself until SIGINT or SIGTERM; then "
-        "prints what it saw as JSON.",
-        "reprise-stream-sink");
-    Options options;
-    add_options(app, options);
-    if (const auto status = app.parse(argc, argv)) {
-        return *status;
-    }
-    return serve(options);
+    return place;
 }
 
 } // namespace
 
-int main(int argc, char** argv) {
-    return reprise::run_main("reprise-stream-sink", body, argc, argv);
+TlsContext make_server_context(const StreamOptions& options) {
+    if (options.certificate.empty()) {
+        return {};
+    }
+    TlsContext context(SSL_CTX_new(TLS_server_method()));
+    if (SSL_CTX_use_certificate_chain_file(context.get(), options.certificate.c_str()) != 1 ||
+        SSL_CTX_use_PrivateKey_file(context.get(), options.key.c_str(), SSL_FILETYPE_PEM) != 1 ||
+        SSL_CTX_check_private_key(context.get()) != 1) {
+        throw UsageError(fmt::format("--cert {} --key {}: {}; give PEM files that belong together",
+                                     options.certificate, options.key, failure()));
+    }
+    // Tickets hold the session, so any process can take up what another one began. For early data
+    // OpenSSL would keep sessions itself against replays: every process its own, so not here.
+    SSL_CTX_set_session_cache_mode(context.get(), SSL_SESS_CACHE_OFF);
+    SSL_CTX_set_options(context.get(), SSL_OP_NO_ANTI_REPLAY);
+    SSL_CTX_set_max_early_data(context.get(), options.early_data);
+    SSL_CTX_set_recv_max_early_data(context.get(), options.early_data);
+    SSL_CTX_set_alpn_select_cb(context.get(), choose_alpn, nullptr);
+    SSL_CTX_set_read_ahead(context.get(), 1);
+    SSL_CTX_set_mode(context.get(), SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE |
+                                        SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+    if (!options.keylog.empty()) {
+        keep_keys(context.get(), options.keylog);
+    }
+    return context;
 }
+
+void StreamCounters::opened(std::uint32_t source) {
+    count(connections);
+    const std::uint64_t now = open.fetch_add(1, std::memory_order_relaxed) + 1;
+    std::uint64_t most = peak_open.load(std::memory_order_relaxed);
+    while (now > most && !peak_open.compare_exchange_weak(most, now, std::memory_order_relaxed)) {
+    }
+    const std::uint32_t bit = source % kSourceBits;
+    sources.at(bit / 64).fetch_or(std::uint64_t{1} << (bit % 64), std::memory_order_relaxed);
+}
+
+nlohmann::ordered_json StreamCounters::evidence() const {
+    std::uint64_t seen = 0;
+    for (const Counter& word : sources) {
+        seen += static_cast<std::uint64_t>(std::popcount(word.load()));
+    }
+    return {{"queries", queries.load()},
+            {"query_bytes", query_bytes.load()},
+            {"reads", reads.load()},
+            {"connections", connections.load()},
+            {"handshakes", handshakes.load()},
+            {"resumed", resumed.load()},
+            {"early_data", early_data.load()},
+            {"failed", failed.load()},
+            {"closed_by_client", closed_by_client.load()},
+            {"open", open.load()},
+            {"peak_open", peak_open.load()},
+            {"sources", seen}};
+}
+
+StreamServer::StreamServer(const StreamOptions& options, SSL_CTX* tls, StreamCounters& counters)
+    : options_(options), tls_(tls), counters_(counters),
+      epoll_(check(epoll_create1(EPOLL_CLOEXEC), "epoll_create1")),
+      connections_(raise_descriptor_limit()), buffer_(2 * (2 + kMostMessage)) {
+    listen_on("0.0.0.0");
+    listen_on("::");
+}
+
+void StreamServer::listen_on(const char* address) {
+    sockaddr_storage own{};
+    const socklen_t size =
+        Endpoint{.address = IpAddress::parse(address).value(), .port = options_.port}.to_sockaddr(
+            own);
+    FileDescriptor fd(
+        check(::socket(own.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), "socket"));
+    set_on(fd.get(), SOL_SOCKET, SO_REUSEADDR);
+    set_on(fd.get(), SOL_SOCKET, SO_REUSEPORT);
+    set_on(fd.get(), IPPROTO_TCP, TCP_NODELAY); // accepted sockets inherit it
+    if (own.ss_family == AF_INET6) {
+        set_on(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY);
+    }
+    check(::bind(fd.get(), reinterpret_cast<const sockaddr*>(&own), size), "bind");
+    check(::listen(fd.get(), kBacklog), "listen");
+    watch(epoll_.get(), fd.get(), EPOLLIN);
+    listeners_.push_back(std::move(fd));
+}
+
+// The loop
+
+void StreamServer::run() {
+    while (true) {
+        take_turn();
+    }
+}
+
+void StreamServer::take_turn() {
+    std::array<epoll_event, kEventsATurn> events{};
+    const int count = epoll_wait(epoll_.get(), events.data(), kEventsATurn, pause_ms());
+    if (count < 0 && errno != EINTR) {
+        throw SystemError("epoll_wait");
+    }
+    for (int i = 0; i < count; ++i) {
+        const epoll_event& event = events.at(static_cast<std::size_t>(i));
+        on_event(event.data.fd, event.events);
+    }
+    send_due();
+}
+
+/// Until the next answer is due, -1: for ever.
+int StreamServer::pause_ms() const {
+    if (held_.empty()) {
+        return -1;
+    }
+    const Nanoseconds left = held_.front().due - SteadyClock::now();
+    return static_cast<int>(std::max<Nanoseconds>(0, (left + kMillisecond - 1) / kMillisecond));
+}
+
+void StreamServer::on_event(int fd, std::uint32_t events) {
+    // Kept: it may be closed meanwhile.
+    const std::shared_ptr<Connection> connection = connections_[static_cast<std::size_t>(fd)];
+    if (!connection) {
+        if (std::ranges::any_of(listeners_, [fd](const auto& one) { return one.get() == fd; })) {
+            accept_all(fd);
+        }
+        return;
+    }
+    if ((events & EPOLLOUT) != 0 && !connection->unsent.empty()) {
+        send(*connection, std::exchange(connection->unsent, {}));
+    }
+    if (connections_[static_cast<std::size_t>(fd)] &&
+        (events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0) {
+        read_all(*connection, (events & ~(EPOLLIN | EPOLLOUT)) != 0);
+    }
+}
+
+// Connections
+
+void StreamServer::accept_all(int listener) {
+    for (int i = 0; i < kAcceptsATurn && accept_one(listener); ++i) {
+    }
+}
+
+bool StreamServer::accept_one(int listener) {
+    sockaddr_storage peer{};
+    socklen_t size = sizeof peer;
+    FileDescriptor fd(::accept4(listener, reinterpret_cast<sockaddr*>(&peer), &size,
+                                SOCK_NONBLOCK | SOCK_CLOEXEC));
+    if (!fd.valid()) {
+        if (errno == EMFILE || errno == ENFILE) {
+            throw Error("no descriptor left for another connection; give more --processes");
+        }
+        return false;
+    }
+    // The answer carries the acknowledgement; where there is none it is late, as a busy server's.
+    const int off = 0;
+    setsockopt(fd.get(), IPPROTO_TCP, TCP_QUICKACK, &off, sizeof off);
+    const int number = fd.get();
+    auto& place = connections_[static_cast<std::size_t>(number)];
+    place = std::make_shared<Connection>(Connection{.socket = TlsSocket(std::move(fd), tls_)});
+    if (options_.early_data > 0) {
+        place->socket.use_early_data();
+    }
+    watch(epoll_.get(), number, EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET);
+    counters_.opened(tail_of(Endpoint::from_sockaddr(peer).address));
+    return true;
+}
+
+void StreamServer::close(Connection& connection, StreamCounters::Counter& because) {
+    count(because);
+    counters_.open.fetch_sub(1, std::memory_order_relaxed);
+    connections_[static_cast<std::size_t>(connection.socket.fd())].reset();
+}
+
+// Queries and answers
+
+/// Events come on changes only, so all that is there must be read. A read that leaves room took
+/// everything, except that the end itself may lie behind it.
+void StreamServer::read_all(Connection& connection, bool to_the_end) {
+    const auto place = static_cast<std::size_t>(connection.socket.fd());
+    bool more = true;
+    while (more) {
+        const TlsSocket::Result result = read_once(connection, more);
+        if (!connections_[place] || result == TlsSocket::Result::kLater) {
+            return; // closed while its answer was sent, or all is read
+        }
+        if (result != TlsSocket::Result::kDone) {
+            const bool ended = result == TlsSocket::Result::kEnded;
+            close(connection, ended ? counters_.closed_by_client : counters_.failed);
+            return;
+        }
+        more = more || to_the_end || tls_ != nullptr;
+    }
+}
+
+TlsSocket::Result StreamServer::read_once(Connection& connection, bool& more) {
+    const std::size_t begun = connection.begun.size();
+    std::ranges::copy(connection.begun, buffer_.begin());
+    const auto space = std::span(buffer_).subspan(begun);
+    std::size_t got = 0;
+    const TlsSocket::Result result = connection.socket.read(space, got);
+    TlsSocket::Handshake handshake;
+    if (connection.socket.take_handshake(handshake)) { // before the answer: who has that may end us
+        count(counters_.handshakes);
+        count(counters_.resumed, handshake.resumed ? 1 : 0);
+        count(counters_.early_data, handshake.early_data ? 1 : 0);
+    }
+    if (result != TlsSocket::Result::kDone) {
+        return result;
+    }
+    more = got == space.size();
+    return answer(connection, begun + got) ? TlsSocket::Result::kDone : TlsSocket::Result::kFailed;
+}
+
+/// Answers what is whole of the first `held` bytes of the buffer, keeps the rest.
+bool StreamServer::answer(Connection& connection, std::size_t held) {
+    const auto bytes = std::span(buffer_).first(held);
+    std::size_t queries = 0;
+    const auto whole = answer_in_place(bytes, queries);
+    if (!whole) {
+        return false;
+    }
+    const auto answers = bytes.first(*whole);
+    connection.begun.assign(answers.end(), bytes.end());
+    if (answers.empty()) {
+        return true;
+    }
+    count(counters_.queries, queries);
+    count(counters_.query_bytes, answers.size() - 2 * queries);
+    count(counters_.reads);
+    if (options_.delay_ms > 0) {
+        held_.push_back(
+            {.due = SteadyClock::now() + options_.delay_ms * kMillisecond,
+             .connection = connections_[static_cast<std::size_t>(connection.socket.fd())],
+             .bytes = {answers.begin(), answers.end()}});
+    } else {
+        send(connection, answers);
+    }
+    return true;
+}
+
+void StreamServer::send(Connection& connection, std::span<const std::uint8_t> bytes) {
+    std::size_t put = 0;
+    auto result = connection.unsent.empty() ? TlsSocket::Result::kDone : TlsSocket::Result::kLater;
+    while (!bytes.empty() && result == TlsSocket::Result::kDone) {
+        result = connection.socket.write(bytes, put);
+        bytes = bytes.subspan(result == TlsSocket::Result::kDone ? put : 0);
+    }
+    if (result == TlsSocket::Result::kLater) {
+        connection.unsent.insert(connection.unsent.end(), bytes.begin(), bytes.end());
+    } else if (result != TlsSocket::Result::kDone) {
+        close(connection, counters_.failed);
+    }
+}
+
+void StreamServer::send_due() {
+    while (!held_.empty() && held_.front().due <= SteadyClock::now()) {
+        const Held one = std::move(held_.front());
+        held_.pop_front();
+        if (const auto connection = one.connection.lock()) {
+            send(*connection, one.bytes);
+        }
+    }
+}
+
+} // namespace reprise::bench

@@ -84,7 +84,7 @@ class Floor:
 
     def run(self, bed: Bed) -> list[list[str]]:
         """Runs it to its end."""
-        argv = [programs.own("reprise-stream-floor"), SERVER, "--connections", str(self.connections)]
+        argv = [programs.own("reprise-floor"), SERVER, "--connections", str(self.connections)]
         argv += ["--in-flight", str(self.in_flight), "--sources", str(self.sources), *self.words]
         return _run(bed, self.name, argv)
 

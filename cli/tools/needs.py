@@ -23,13 +23,13 @@ HIERARCHY = ("reprise-zonebuilder", "reprise-proxy")
 # The section of packages.txt that a packaged program is in, where an experiment decides whether it is needed.
 _SECTIONS = {"named": "bind", "nft": "hierarchy", "sysctl": "hierarchy", "tcpdump": "capture"}
 _EVERY_SECTION = ("base", "run", "bind", "hierarchy", "capture", "packet", "spread", "bench", "test")
-_STREAM_BENCH = ((), (*REPLAY, "reprise-stream-sink", "reprise-stream-floor"))
-_FRAME_BENCH = (("packet",), (*REPLAY, "reprise-sink"))  # the sink of frames is a BPF program
+_UDP_BENCH = (("packet",), (*REPLAY, "reprise-sink"))  # clang, for the sink's BPF program
+_TCP_BENCH = ((), (*REPLAY, "reprise-sink", "reprise-floor"))
 _BENCHES = {  # sections beside those of every bench, and targets
-    "udp": _FRAME_BENCH,
-    "timing": _FRAME_BENCH,
-    "tcp": _STREAM_BENCH,
-    "tls": _STREAM_BENCH,
+    "udp": _UDP_BENCH,
+    "timing": _UDP_BENCH,
+    "tcp": _TCP_BENCH,
+    "tls": _TCP_BENCH,
     "reader": ((), ("reprise-mutator", "reprise-bench-reader")),
     "mutate": ((), ("reprise-mutator",)),
     "hierarchy": (("bind", "hierarchy"), (*REPLAY, *HIERARCHY)),

@@ -1,27 +1,27 @@
-// reprise-stream-floor: what a query on a connection of its own costs at the least.
+// reprise-floor: what a query on a connection of its own costs at the least.
 //
 // The system calls that any client must do for a query over TCP, and OpenSSL's own work for one
 // over TLS, in a plain loop with a bounded number of connections at a time: socket, bind to a
 // source address, connect, one query, one answer, close. Nothing is scheduled, matched, timed or
 // recorded, so what a real client costs more is its own. It shares no code with the querier.
+#include "bench/tls_socket.hh"
 #include "core/base/command_line.hh"
 #include "core/base/error.hh"
 #include "core/base/fd.hh"
 #include "core/base/log.hh"
 
 #include <fmt/format.h>
-#include <openssl/err.h>
 #include <openssl/prov_ssl.h>
 #include <openssl/ssl.h>
 #include <openssl/tls1.h>
 #include <openssl/types.h>
 
+#include <algorithm>
 #include <arpa/inet.h>
 #include <array>
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <iostream>
 #include <memory>
 #include <netinet/in.h>
@@ -29,6 +29,7 @@
 #include <nlohmann/json.hpp>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <string_view>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <utility>
@@ -38,6 +39,7 @@ namespace {
 
 using reprise::check;
 using reprise::FileDescriptor;
+using namespace reprise::bench;
 
 struct Options {
     std::string server;
@@ -59,20 +61,8 @@ struct Counts {
     std::uint64_t early_data = 0;
 };
 
-struct FreeTls {
-    void operator()(SSL* tls) const { SSL_free(tls); }
-
-    void operator()(SSL_CTX* context) const { SSL_CTX_free(context); }
-
-    void operator()(SSL_SESSION* session) const { SSL_SESSION_free(session); }
-};
-
-using Context = std::unique_ptr<SSL_CTX, FreeTls>;
-using Session = std::unique_ptr<SSL_SESSION, FreeTls>;
-
 constexpr std::uint32_t kFirstSource = 0x0a000001; // 10.0.0.1
-constexpr std::size_t kQuestion = 28;              // n000000.bench.example, A, IN
-constexpr std::size_t kQuerySize = 2 + 12 + kQuestion - 1;
+constexpr std::size_t kQuerySize = 2 + 12 + 27;    // of n000000.bench.example, A, IN
 constexpr std::size_t kReadSize = 4096;
 constexpr std::size_t kEventsATurn = 64;
 constexpr int kPatienceMs = 10'000;
@@ -81,27 +71,10 @@ using Query = std::array<std::uint8_t, kQuerySize>;
 
 /// With its length before it; the name's digits and the id tell one query from another.
 Query make_query(std::uint64_t number) {
-    Query query{0,   kQuerySize - 2,
-                0,   0,
-                1,   0,
-                0,   1,
-                0,   0,
-                0,   0,
-                0,   0,
-                7,   'n',
-                '0', '0',
-                '0', '0',
-                '0', '0',
-                5,   'b',
-                'e', 'n',
-                'c', 'h',
-                7,   'e',
-                'x', 'a',
-                'm', 'p',
-                'l', 'e',
-                0,   0,
-                1,   0,
-                1};
+    constexpr std::string_view kPattern(
+        "\0\x27\0\0\1\0\0\1\0\0\0\0\0\0\7n000000\5bench\7example\0\0\1\0\1", kQuerySize);
+    Query query{};
+    std::ranges::copy(kPattern, query.begin());
     query[2] = static_cast<std::uint8_t>(number >> 8U);
     query[3] = static_cast<std::uint8_t>(number);
     for (std::size_t place = 21; place > 15; --place, number /= 10) {
@@ -122,11 +95,11 @@ public:
     }
 
     /// The newest, or a copy of the only one, so that there is always one.
-    Session take() {
+    TlsSession take() {
         if (sessions_.size() == 1) {
-            return Session(SSL_SESSION_dup(sessions_.back().get()));
+            return TlsSession(SSL_SESSION_dup(sessions_.back().get()));
         }
-        Session newest = std::move(sessions_.back());
+        TlsSession newest = std::move(sessions_.back());
         sessions_.pop_back();
         return newest;
     }
@@ -134,11 +107,11 @@ public:
     [[nodiscard]] bool empty() const { return sessions_.empty(); }
 
 private:
-    std::vector<Session> sessions_;
+    std::vector<TlsSession> sessions_;
 };
 
-Context make_context(const Options& options, Tickets& tickets) {
-    Context context(SSL_CTX_new(TLS_client_method()));
+TlsContext make_context(const Options& options, Tickets& tickets) {
+    TlsContext context(SSL_CTX_new(TLS_client_method()));
     if (SSL_CTX_load_verify_file(context.get(), options.authority.c_str()) != 1) {
         throw reprise::UsageError(
             fmt::format("--ca {}: no certificate in it; give a PEM file", options.authority));
@@ -159,7 +132,7 @@ class Floor {
 public:
     explicit Floor(const Options& options)
         : options_(options), epoll_(check(epoll_create1(EPOLL_CLOEXEC), "epoll_create1")),
-          slots_(options.in_flight) {
+          connections_(options.in_flight) {
         server_.sin_family = AF_INET;
         server_.sin_port = htons(options.port);
         if (inet_pton(AF_INET, options.server.c_str(), &server_.sin_addr) != 1) {
@@ -187,15 +160,15 @@ public:
     }
 
 private:
-    struct Slot {
-        FileDescriptor fd;
-        std::unique_ptr<SSL, FreeTls> tls;
-        Query query{};
-        bool early = false; ///< the query is still to go with the handshake
-        bool sent = false;
-    };
+    using Result = TlsSocket::Result;
 
-    enum class State : std::uint8_t { kWaits, kAnswered, kFailed };
+    struct Connection {
+        TlsSocket socket;
+        Query query{};
+        bool sent = false;
+        bool early = false; ///< the query went with a handshake that has not ended yet
+        TlsSocket::Handshake handshake{};
+    };
 
     /// Begins connections up to the `limit`-th and waits for the end of all.
     void run_until(std::uint64_t limit) {
@@ -209,69 +182,54 @@ private:
     }
 
     void begin_next(std::uint32_t place);
-    void connect(Slot& slot, std::uint32_t place);
+    [[nodiscard]] FileDescriptor connect() const;
     void bind_source(int fd) const;
-    void start_tls(Slot& slot);
+    void start_tls(Connection& connection);
     void take_turn();
-    void end(std::uint32_t place, State state);
-    static State advance_tcp(Slot& slot);
-    static State advance_tls(Slot& slot);
-    static int send_tls(Slot& slot);
-    static int send_early(Slot& slot);
+    void end(std::uint32_t place, Result result);
+    Result advance(Connection& connection) const;
 
     Options options_;
     sockaddr_in server_{};
     Tickets tickets_;
-    Context context_;
+    TlsContext context_;
     FileDescriptor epoll_;
-    std::vector<Slot> slots_;
+    std::vector<Connection> connections_;
     std::uint64_t limit_ = 0;
     std::uint32_t open_ = 0;
     Counts counts_;
     std::string reason_; ///< of the first failure
 };
 
-/// Of what failed just now, in OpenSSL's or the system's words.
-std::string reason_of_failure() {
-    const char* const reason = ERR_reason_error_string(ERR_peek_error());
-    return reason != nullptr ? reason : std::strerror(errno);
-}
-
-void set_on(int fd, int level, int option) {
-    const int on = 1;
-    check(setsockopt(fd, level, option, &on, sizeof on), "setsockopt");
-}
-
 void Floor::begin_next(std::uint32_t place) {
     if (counts_.begun == limit_) {
         return;
     }
-    Slot& slot = slots_[place];
-    slot.query = make_query(counts_.begun);
-    slot.sent = false;
-    connect(slot, place);
+    Connection& connection = connections_[place];
+    connection = {.socket = TlsSocket(connect(), context_.get()),
+                  .query = make_query(counts_.begun)};
     if (context_) {
-        start_tls(slot);
-    }
-    ++counts_.begun;
-    ++open_;
-}
-
-void Floor::connect(Slot& slot, std::uint32_t place) {
-    slot.fd = FileDescriptor(
-        check(::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), "socket"));
-    if (options_.sources > 0) {
-        bind_source(slot.fd.get());
-    }
-    if (::connect(slot.fd.get(), reinterpret_cast<const sockaddr*>(&server_), sizeof server_) !=
-            0 &&
-        errno != EINPROGRESS) {
-        throw reprise::SystemError(fmt::format("connect to {}", options_.server));
+        start_tls(connection);
     }
     epoll_event event{};
     event.events = EPOLLIN | EPOLLOUT | EPOLLET;
     event.data.u32 = place;
-    check(epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, slot.fd.get(), &event), "epoll_ctl");
+    check(epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, connection.socket.fd(), &event), "epoll_ctl");
+    ++counts_.begun;
+    ++open_;
+}
+
+FileDescriptor Floor::connect() const {
+    FileDescriptor fd(
+        check(::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), "socket"));
+    if (options_.sources > 0) {
+        bind_source(fd.get());
+    }
+    if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&server_), sizeof server_) != 0 &&
+        errno != EINPROGRESS) {
+        throw reprise::SystemError(fmt::format("connect to {}", options_.server));
+    }
+    return fd;
 }
 
 /// The port is chosen by connect, with the peer in mind.
@@ -285,14 +243,10 @@ void Floor::bind_source(int fd) const {
           "bind to a source address");
 }
 
-void Floor::start_tls(Slot& slot) {
-    set_on(slot.fd.get(), IPPROTO_TCP, TCP_NODELAY); // the query follows the handshake's last part
-    slot.tls.reset(SSL_new(context_.get()));
-    SSL* const tls = slot.tls.get();
-    if (tls == nullptr || SSL_set_fd(tls, slot.fd.get()) != 1) {
-        throw reprise::Error("no memory for another TLS connection");
-    }
-    SSL_set_connect_state(tls);
+void Floor::start_tls(Connection& connection) {
+    // The query follows the handshake's last part.
+    set_on(connection.socket.fd(), IPPROTO_TCP, TCP_NODELAY);
+    SSL* const tls = connection.socket.tls();
     if (!options_.name.empty()) {
         SSL_ctrl(tls, SSL_CTRL_SET_TLSEXT_HOSTNAME, TLSEXT_NAMETYPE_host_name,
                  options_.name.data()); // its macro has an old-style cast
@@ -300,7 +254,10 @@ void Floor::start_tls(Slot& slot) {
     }
     if (!tickets_.empty()) {
         SSL_set_session(tls, tickets_.take().get());
-        slot.early = options_.early_data;
+        if (options_.early_data) {
+            connection.socket.use_early_data();
+            connection.early = true;
+        }
     }
 }
 
@@ -312,88 +269,55 @@ void Floor::take_turn() {
     }
     for (int i = 0; i < count; ++i) {
         const std::uint32_t place = events.at(static_cast<std::size_t>(i)).data.u32;
-        Slot& slot = slots_[place];
-        const State state = context_ ? advance_tls(slot) : advance_tcp(slot);
-        if (state != State::kWaits) {
-            end(place, state);
+        const Result result = advance(connections_[place]);
+        if (result != Result::kLater) {
+            end(place, result);
             begin_next(place);
         }
     }
 }
 
-void Floor::end(std::uint32_t place, State state) {
-    Slot& slot = slots_[place];
-    counts_.answered += state == State::kAnswered ? 1U : 0U;
-    if (state == State::kFailed && counts_.failed++ == 0) {
-        reason_ = reason_of_failure();
+void Floor::end(std::uint32_t place, Result result) {
+    Connection& connection = connections_[place];
+    if (result != Result::kDone && counts_.failed++ == 0) {
+        reason_ = result == Result::kEnded ? "closed by the server" : failure();
     }
-    if (slot.tls && state == State::kAnswered) {
-        counts_.resumed += SSL_session_reused(slot.tls.get()) == 1 ? 1U : 0U;
-        const bool early = SSL_get_early_data_status(slot.tls.get()) == SSL_EARLY_DATA_ACCEPTED;
-        counts_.early_data += early ? 1U : 0U;
-        SSL_shutdown(slot.tls.get());
+    if (result == Result::kDone) {
+        ++counts_.answered;
+        connection.socket.take_handshake(connection.handshake);
+        counts_.resumed += connection.handshake.resumed ? 1U : 0U;
+        counts_.early_data += connection.handshake.early_data ? 1U : 0U;
+        if (context_) {
+            SSL_shutdown(connection.socket.tls());
+        }
     }
-    ERR_clear_error();
-    slot.tls.reset();
-    slot.fd.reset();
+    connection = {};
     --open_;
 }
 
-/// The first event says that the connection stands, the second that the answer is there.
-Floor::State Floor::advance_tcp(Slot& slot) {
-    if (!slot.sent) {
-        const auto put = ::send(slot.fd.get(), slot.query.data(), slot.query.size(), MSG_NOSIGNAL);
-        slot.sent = true;
-        return put == kQuerySize ? State::kWaits : State::kFailed;
-    }
-    std::array<std::uint8_t, kReadSize> answer{};
-    const auto got = ::recv(slot.fd.get(), answer.data(), answer.size(), 0);
-    return got == kQuerySize ? State::kAnswered : State::kFailed;
-}
-
-Floor::State Floor::advance_tls(Slot& slot) {
-    SSL* const tls = slot.tls.get();
-    const auto waits = [tls](int returned) {
-        const int error = SSL_get_error(tls, returned);
-        return error == SSL_ERROR_WANT_READ || error == SSL_ERROR_WANT_WRITE ? State::kWaits
-                                                                             : State::kFailed;
-    };
-    if (const int done = send_tls(slot); done <= 0) {
-        return waits(done);
-    }
-    std::array<std::uint8_t, kReadSize> answer{};
-    const int got = SSL_read(tls, answer.data(), answer.size());
-    return got > 0 ? State::kAnswered : waits(got);
-}
-
-/// Handshake and query; returns what OpenSSL's functions do.
-int Floor::send_tls(Slot& slot) {
-    if (slot.early) {
-        if (const int done = send_early(slot); done <= 0) {
-            return done;
+/// Sends the query and reads its answer; kDone is the answer's.
+Floor::Result Floor::advance(Connection& connection) const {
+    std::size_t size = 0;
+    if (!connection.sent) {
+        const Result result = connection.socket.write(connection.query, size);
+        if (result != Result::kDone) {
+            return result;
+        }
+        connection.sent = true;
+        if (!context_) {
+            return Result::kLater; // the answer is another event
         }
     }
-    SSL* const tls = slot.tls.get();
-    if (slot.sent && SSL_is_init_finished(tls) == 1) {
-        return 1;
+    std::array<std::uint8_t, kReadSize> answer{};
+    const Result result = connection.socket.read(answer, size);
+    if (connection.early && connection.socket.take_handshake(connection.handshake)) {
+        connection.early = false;
+        if (result == Result::kLater && !connection.handshake.early_data) {
+            connection.sent = false; // the server wants it again
+            return advance(connection);
+        }
     }
-    if (const int done = SSL_do_handshake(tls); done <= 0) {
-        return done;
-    }
-    if (SSL_get_early_data_status(tls) == SSL_EARLY_DATA_ACCEPTED) {
-        slot.sent = true;
-        return 1;
-    }
-    slot.sent = true;
-    return SSL_write(tls, slot.query.data(), kQuerySize);
-}
-
-int Floor::send_early(Slot& slot) {
-    std::size_t put = 0;
-    const int done =
-        SSL_write_early_data(slot.tls.get(), slot.query.data(), slot.query.size(), &put);
-    slot.early = done <= 0;
-    return done;
+    return result;
 }
 
 void add_options(reprise::Command& app, Options& options) {
@@ -420,7 +344,7 @@ int body(int argc, char** argv) {
     reprise::Command app(
         "Asks one query a connection by the fewest system calls, or with OpenSSL's own "
         "cost; prints its counts as JSON.",
-        "reprise-stream-floor");
+        "reprise-floor");
     Options options;
     add_options(app, options);
     if (const auto status = app.parse(argc, argv)) {
@@ -438,6 +362,4 @@ int body(int argc, char** argv) {
 
 } // namespace
 
-int main(int argc, char** argv) {
-    return reprise::run_main("reprise-stream-floor", body, argc, argv);
-}
+int main(int argc, char** argv) { return reprise::run_main("reprise-floor", body, argc, argv); }
