@@ -12,9 +12,9 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench import hierarchy_path
+from bench import hierarchy_path, traces, udp
 from bench.bed import CLIENT_CORE, SERVER_CORE, MeasuredBed, spawn
-from bench.session import Session, make
+from bench.session import Session, Step, make, run
 from cli import programs
 from cli.errors import RepriseError, UsageError, complain
 from cli.plan.network import Host, Network, Route
@@ -26,6 +26,8 @@ _MALLOC = "MALLOC_CONF=narenas:1,dirty_decay_ms:0,muzzy_decay_ms:0"  # as in an 
 _LIMIT_S = 600.0
 _QUERIES = 300_000
 _QUICK_QUERIES = 1_000
+_REFERENCE_NAMES = 10_000
+_REFERENCE_RUNS = 50
 _VIEW = re.compile(r'^view "([^"]+)"', re.MULTILINE)
 
 
@@ -67,10 +69,22 @@ def measure(session: Session) -> None:
     sizes = _QUICK_SIZES if session.options.quick else SIZES
     for repeat in range(session.options.repeats):
         if not only or {"plan", "server"} & set(only):
-            for size in sizes:
+            for size in sizes[:-1]:
                 _measure_size(session, size, repeat)
+            _measure_reference(session, "plan-reference", repeat)  # of the largest, and so beside it
+            _measure_size(session, sizes[-1], repeat)
+        if not only or "path" in only:
+            _measure_reference(session, "path-reference", repeat)
         hierarchy_path.measure(session, repeat, lambda: world_of(session, sizes[0].zones))
     shutil.rmtree(session.traces, ignore_errors=True)
+
+
+def _measure_reference(session: Session, row: str, repeat: int) -> None:
+    """What dnsperf needs for a million queries on this machine just now."""
+    names = session.traces / "names.txt"
+    traces.write_dnsperf(names, _REFERENCE_NAMES)
+    tool = udp.few_sockets(names, 1 if session.options.quick else _REFERENCE_RUNS)
+    run(session, Step(row, "dnsperf", tool), repeat)
 
 
 def _measure_size(session: Session, size: Size, repeat: int) -> None:

@@ -8,6 +8,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench import reader
 from bench.bed import CLIENT_CORE, SERVER_CORE, spawn
 from bench.session import Session, make
 from cli import programs
@@ -77,6 +78,7 @@ def measure(session: Session) -> None:
         raise UsageError(f"--only {unknown[0]}: no such row", f"give one of {', '.join(rows)}")
     prepare(session)
     for repeat in range(session.options.repeats):
+        reader.run(session, reader.reference(session.traces / "root.pcap", "reference"), repeat)
         for change in CHANGES:
             if not session.options.only or change.row in session.options.only:
                 _run(session, change, repeat)

@@ -87,14 +87,6 @@ def steady(values: list[Values]) -> float | None:
     return sum(rate <= 0.0002 for rate in seconds) / len(seconds) if seconds else None
 
 
-def dearest(values: list[Values]) -> float:
-    """The highest median that a row and tool have for the tree."""
-    found = collections.defaultdict(list)
-    for value in values:
-        found[value["row"], value["tool"]].append(value["tree"])
-    return float(max(map(statistics.median, found.values())))
-
-
 def digests(values: list[Values]) -> float:
     return len({value["digest"] for value in values})
 
@@ -108,7 +100,9 @@ MEASURES: tuple[tuple[str, str, Callable[[Bench, pathlib.Path, Run], Values]], .
     ("udp|tcp|tls", ".*", runs.cost),
     ("timing", ".*", runs.timing),
     ("reader", ".*", runs.reading),
+    ("mutate", "reference", runs.reading),
     ("mutate", ".*", runs.changing),
+    ("hierarchy", ".*-reference", runs.cost),
     ("hierarchy", "plan", runs.planning),
     ("hierarchy", "server", runs.serving),
     ("hierarchy", "path", runs.data_path),
@@ -144,6 +138,7 @@ FIGURES: tuple[tuple[str, str, str, str, str], ...] = (
     ("timing", ".*", ".*", "s left out", "stolen"),
     ("reader|mutate", ".*", ".*", "M/s", "speed"),
     ("mutate", ".*", ".*", "s wall", "wall"),
+    ("hierarchy", ".*-reference", ".*", "s/M", "cost"),
     ("hierarchy", "plan", ".*", "s CPU", "cpu"),
     ("hierarchy", "plan", ".*", "colours", "colours"),
     ("hierarchy", "server", ".*", "s to start", "start"),
@@ -160,7 +155,7 @@ FIGURES: tuple[tuple[str, str, str, str, str], ...] = (
 
 
 class Ratio(NamedTuple):
-    """One tool's figure over another's in the same row, repeat by repeat; {} in the name is ours."""
+    """One tool's figure over another's, repeat by repeat; {} in the name is ours."""
 
     bench: str
     ours: str
@@ -169,15 +164,26 @@ class Ratio(NamedTuple):
     name: str
     unit: str
     key: str
+    other_row: str = ""  # of the other one, where it is a reference for several rows
+    other_key: str = ""  # where another figure of it is taken
 
 
 RATIOS = (
     Ratio("tcp|tls", _OURS, "floor", True, "{} / floor", "times", "cost"),
     Ratio("tcp|tls", _OURS, "openssl", True, "{} / openssl", "times", "cost"),
     Ratio("udp|tcp|tls", _OURS, "dnsperf", False, "dnsperf / {}", "times", "cost"),
+    Ratio("udp", _OURS, "dnsperf", True, "{} tree / dnsperf -c 10", "times", "tree", "few-sockets", "cost"),
+    Ratio("reader", "reprise", "tracestats", True, "{} / tracestats", "times", "speed", "pcap"),
+    Ratio("mutate", "reprise", "tracestats", True, "{} / tracestats", "times", "speed", "reference"),
     Ratio("mutate", "reprise-jobs-2", "reprise", False, "{}", "times faster", "wall"),
     Ratio("hierarchy", "(coloured|paper).*", "", False, "last / first", "times", "ratio"),
-)
+    Ratio("hierarchy", "(coloured|paper).*", "dnsperf", True, "{} planning / dnsperf -c 10", "times", "cpu",
+          "plan-reference", "cost"),
+    Ratio("hierarchy", "(coloured|paper).*", "dnsperf", True, "{} start / dnsperf -c 10", "times", "start",
+          "plan-reference", "cost"),
+    Ratio("hierarchy", "tun", "dnsperf", True, "{} / dnsperf -c 10", "times", "proxy",
+          "path-reference", "cost"),
+)  # fmt: skip
 
 
 class Check(NamedTuple):
@@ -192,6 +198,7 @@ class Check(NamedTuple):
     least: bool  # the value must not be lower than wanted; otherwise not higher
     claim: bool = False  # on speed or timing, which a quick bench makes none of
     by: tuple[str, ...] = ("row", "tool")  # runs that are checked together have these in common
+    absolute: tuple[str, str] = ("", "")  # a figure that is printed beside the ratio, and its unit
 
 
 CHECKS = (
@@ -203,8 +210,8 @@ CHECKS = (
           "dnsperf / reprise-xdp", 4.0, True, True),
     Check("udp", "fast-mode", "reprise-ring", "{row}: dnsperf's processor time over {tool}'s",
           "dnsperf / reprise-ring", 1.6, True, True),
-    Check("udp", ".*", _OURS, "controller and distributor, s/M of the dearest row",
-          dearest, 0.6, False, True, by=()),
+    Check("udp", ".*", _OURS, "{row}: {tool}: controller and distributor over dnsperf -c 10",
+          "{} tree / dnsperf -c 10", 0.10, False, True, absolute=("tree", "s/M")),
     Check("udp", ".*", "(?!kxdpgun).*", "{row}: {tool}: share of queries answered",
           lowest("share"), 0.999, True),
     Check("udp", ".*", "(?!kxdpgun).*",
@@ -224,25 +231,27 @@ CHECKS = (
     Check("timing", ".*", ".*", "{row}: {tool}: packets that the capture dropped",
           highest("dropped"), 0, False),
     Check("timing", ".*", _OURS, "{row}: {tool}: queries not in the capture", highest("missing"), 0, False),
-    Check("reader", ".*", "reprise", "{row}: million queries a second of processor time",
-          median("speed"), 2.0, True, True),
+    Check("reader", ".*", "reprise", "{row}: queries a second of processor time over tracestats' packets",
+          "{} / tracestats", 0.25, True, True, absolute=("speed", "M/s")),
     Check("reader", ".*", ".*", "{row}: {tool}: queries miscounted", total("wrong"), 0, False),
-    Check("mutate", "stream", "reprise", "{row}: million queries a second of processor time",
-          median("speed"), 1.0, True, True),
-    Check("mutate", "rules", "reprise", "{row}: million queries a second of processor time",
-          median("speed"), 0.7, True, True),
-    Check("mutate", "text", "reprise", "{row}: million queries a second of processor time",
-          median("speed"), 0.5, True, True),
+    Check("mutate", "stream", "reprise", "{row}: queries a second of processor time over tracestats' packets",
+          "{} / tracestats", 0.13, True, True, absolute=("speed", "M/s")),
+    Check("mutate", "rules", "reprise", "{row}: queries a second of processor time over tracestats' packets",
+          "{} / tracestats", 0.09, True, True, absolute=("speed", "M/s")),
+    Check("mutate", "text", "reprise", "{row}: queries a second of processor time over tracestats' packets",
+          "{} / tracestats", 0.07, True, True, absolute=("speed", "M/s")),
     Check("mutate", ".*", "reprise-jobs-2", "{row}: one thread's time over that of two",
           "reprise-jobs-2", 1.7, True, True),
     Check("mutate", ".*", ".*", "{row}: queries miscounted", total("wrong"), 0, False, by=("row",)),
-    Check("mutate", ".*", ".*", "{row}: different outputs", digests, 1, False, by=("row",)),
-    Check("hierarchy", "plan", _LARGE, "planning 10000 zones, seconds", median("cpu"), 10.0, False, True),
-    Check("hierarchy", "server", _LARGE, "BIND with 10000 zones, seconds to start",
-          median("start"), 5.0, False, True),
+    Check("mutate", "(?!reference).*", ".*", "{row}: different outputs", digests, 1, False, by=("row",)),
+    Check("hierarchy", "plan", _LARGE, "planning 10000 zones over a million queries of dnsperf -c 10",
+          "{} planning / dnsperf -c 10", 3.5, False, True, absolute=("cpu", "s")),
+    Check("hierarchy", "server", _LARGE,
+          "BIND's start with 10000 zones over a million queries of dnsperf -c 10",
+          "{} start / dnsperf -c 10", 1.7, False, True, absolute=("start", "s")),
     Check("hierarchy", "server", _LARGE, "BIND with 10000 zones, MB", median("memory"), 200.0, False, True),
-    Check("hierarchy", "path", "tun", "TUN path, seconds of the proxies a million packets",
-          median("proxy"), 3.0, False, True),
+    Check("hierarchy", "path", "tun", "TUN path, a packet in the proxies over a query of dnsperf -c 10",
+          "{} / dnsperf -c 10", 1.0, False, True, absolute=("proxy", "s/M")),
     Check("hierarchy", "delay", "tun", "delay's error in us, p50", median("p50"), 100.0, False, True),
     Check("hierarchy", "delay", "tun", "delay's error in us, p99", median("p99"), 500.0, False, True),
     Check("hierarchy", "server", _LARGE,
@@ -253,10 +262,10 @@ CHECKS = (
     Check("hierarchy", "path", ".*", "path {tool}: packets that did not pass the link",
           total("lost"), 0, False),
     Check("hierarchy", "delay", ".*", "delay: packets lost", total("lost"), 0, False),
-    Check("tcp|tls", "one-query", "reprise", "{row}: {tool}: us of processor time a query",
-          median("cost"), 25.0, False, True),
+    Check("tcp", "one-query", "reprise", "{row}: reprise's processor time over a bare loop's",
+          "reprise / floor", 1.2, False, True, absolute=("cost", "us")),
     Check("tls", "full|resumed", "reprise", "{row}: reprise's processor time over OpenSSL's own",
-          "reprise / openssl", 1.2, False, True),
+          "reprise / openssl", 1.2, False, True, absolute=("cost", "us")),
     Check("tcp|tls", "(?!hold|segments).*", ".*", "{row}: {tool}: share of queries answered",
           lowest("share"), 0.999, True),
     Check("tcp|tls", "(?!hold|segments).*", ".*", "{row}: {tool}: answers beyond those that the sink sent",
@@ -349,14 +358,14 @@ def ratios(bench: str, found: Groups) -> dict[tuple[str, str, str], list[float]]
     made = {}
     for (row, tool), values in found.items():
         for one in RATIOS:
-            others = found.get((row, one.other), [])
             if not fits(one.bench, bench) or not fits(one.ours, tool) or one.key not in values[0]:
                 continue
             if not one.other:
                 made[row, tool, one.name] = [value[one.key] for value in values]
-            elif others:
+            elif others := found.get((one.other_row or row, one.other)):
                 pairs = [
-                    (mine[one.key], theirs[one.key]) for mine, theirs in zip(values, others, strict=False)
+                    (mine[one.key], theirs[one.other_key or one.key])
+                    for mine, theirs in zip(values, others, strict=False)
                 ]
                 name = one.name.format(tool)
                 made[row, name, one.unit] = [a / b if one.is_over else b / a for a, b in pairs]
@@ -376,7 +385,9 @@ def judged(check: Check, values: list[Values], *divided: list[float]) -> dict[st
     count = sum(len(one.get("rates", ())) for one in values)
     name = check.name.format(row=values[0]["row"], tool=values[0]["tool"], count=count)
     words, met = ("at least", value >= want) if check.least else ("at most", value <= want)
-    return {"name": f"{name}, {words}", "value": value, "want": want, "ok": met}
+    made = {"name": f"{name}, {words}", "value": value, "want": want, "ok": met}
+    key, unit = check.absolute
+    return {**made, "absolute": round(median(key)(values), 4), "unit": unit} if key else made
 
 
 def checks(
@@ -392,7 +403,8 @@ def checks(
             if fits(one.row, row) and fits(one.tool, tool):
                 groups[row if "row" in one.by else "", tool if "tool" in one.by else ""] += values
         for (row, _), values in groups.items():
-            parts = [many for (place, what, _), many in divided.items() if (place, what) == (row, one.fold)]
+            wanted = one.fold.format(values[0]["tool"]) if isinstance(one.fold, str) else ""
+            parts = [many for (place, what, _), many in divided.items() if (place, what) == (row, wanted)]
             place = order.index((values[0]["row"], values[0]["tool"]))
             made.append((not one.claim, place, judged(one, values, *parts)))
     return [check for *_, check in sorted(made, key=lambda entry: entry[:2]) if check is not None]

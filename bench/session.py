@@ -53,6 +53,7 @@ class Step:
     capture: bool = False  # tcpdump at the server, plain veth; otherwise threaded NAPI and a faster sink
     sink: Sink = UDP
     once: bool = False  # in the first repeat only
+    reference_of: tuple[str, ...] = ()  # other rows that are compared with it, so it runs beside them
     plain: bool = (
         False  # plain veth: no processor time is read, and no packet is lost to a full ring of NAPI's
     )
@@ -171,7 +172,7 @@ def chosen(steps: list[Step], only: tuple[str, ...]) -> list[Step]:
     rows = {step.row for step in steps}
     if unknown := [row for row in only if row not in rows]:
         raise UsageError(f"--only {unknown[0]}: no such row", f"give one of {', '.join(sorted(rows))}")
-    return [step for step in steps if not only or step.row in only]
+    return [step for step in steps if not only or {step.row, *step.reference_of} & set(only)]
 
 
 def run_all(session: Session, steps: list[Step]) -> None:

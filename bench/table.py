@@ -15,7 +15,7 @@ def render(result: dict[str, Any]) -> str:
         f"{_head(result)}: {result['steal_s']} s of steal in {result['seconds']} s, "
         f"{result['seconds_with_steal']} seconds with steal",
         lines([_HEAD, *(_row(entry) for entry in (*result["table"], *result["ratios"]))]),
-        lines([("check", "value", "want", ""), *(_check(entry) for entry in result["checks"])]),
+        lines([("check", "value", "want", "", "absolute"), *(_check(entry) for entry in result["checks"])]),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -25,7 +25,7 @@ def lines(rows: Sequence[Sequence[str]]) -> str:
     if len(rows) < 2:
         return ""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    texts = 3 if len(rows[0]) > 4 else 1
+    texts = 3 if len(rows[0]) > 5 else 1
     return "\n".join(
         "  ".join(
             cell.ljust(width) if column < texts else cell.rjust(width)
@@ -55,4 +55,6 @@ def _row(entry: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _check(entry: dict[str, Any]) -> tuple[str, ...]:
-    return (entry["name"], number(entry["value"]), number(entry["want"]), "ok" if entry["ok"] else "SHORT")
+    met = "ok" if entry["ok"] else "SHORT"
+    absolute = f"{number(entry['absolute'])} {entry['unit']}" if "absolute" in entry else ""
+    return (entry["name"], number(entry["value"]), number(entry["want"]), met, absolute)

@@ -32,7 +32,7 @@ _BENCHES = {  # sections beside those of every bench, and targets
     "tls": _TCP_BENCH,
     "reader": ((), ("reprise-mutator", "reprise-bench-reader")),
     "mutate": ((), ("reprise-mutator",)),
-    "hierarchy": (("bind", "hierarchy"), (*REPLAY, *HIERARCHY)),
+    "hierarchy": (("bind", "hierarchy", "packet"), (*REPLAY, *HIERARCHY, "reprise-sink")),
 }
 _BY_OPTION = (("mutate", "--inventory", "spread"), ("zones", "--signed", "run"))  # sections of packages.txt
 _TARGETS = {  # of commands that need nothing but programs of ours
