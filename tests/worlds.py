@@ -33,7 +33,8 @@ from cli.plan import network
 from cli.servers import meta_servers
 from cli.servers.meta_servers import MetaSite
 from cli.servers.nftables import Pair
-from cli.zones import world
+from cli.zones import world, zone_plan
+from cli.zones import zones as planned_zones
 from cli.zones.world_model import Settings, is_below, lineage, parent_of
 from tests.bed import BareBed, Program
 
@@ -338,14 +339,12 @@ def plan(zones: Path, out: Path, *options: str) -> Planned:
         [program, "plan", str(zones), "-o", str(out), *options], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-    slot, slots = {}, {}
-    for line in (out / "map.tsv").read_text().splitlines():
-        words = line.split("\t")
-        if words[0] == "oqda":
-            slot[words[1]] = int(words[2])
-        if words[0] == "meta" and words[2] == "1":
-            slots[int(words[1])] = Slot(int(words[3]), (words[4], words[5]))
-    return Planned(out, json.loads((out / "plan.json").read_text()), slot, slots)
+    found, report = zone_plan.read_map(out / "map.tsv"), zone_plan.read_report(out / "plan.json")
+    for name, text in planned_zones.zone_texts(report, found, str(zones)).items():
+        (out / name).write_text(text)
+    metas = [one for one in found.metas if one.resolver == 1]
+    slots = {one.slot: Slot(one.instance, (one.address.v4, one.address.v6)) for one in metas}
+    return Planned(out, report, found.slots, slots)
 
 
 # --- asking ----------------------------------------------------------------------------------------------

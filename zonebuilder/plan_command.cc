@@ -214,33 +214,10 @@ public:
     }
 
 private:
-    /// "views-12.conf", and nothing of another's.
-    static bool is_ours(std::string_view name) {
-        for (const std::string_view begin : {"views-", "nsd-"}) {
-            if (name.starts_with(begin) && name.ends_with(".conf")) {
-                name.remove_prefix(begin.size());
-                name.remove_suffix(5);
-                return !name.empty() &&
-                       std::ranges::all_of(name, [](char c) { return c >= '0' && c <= '9'; });
-            }
-        }
-        return name == "plan.json";
-    }
-
-    /// A plan with fewer instances must not leave views of a former one, and plan.json, which is
-    /// written last, says that a folder is whole.
+    /// plan.json, which is written last, says that a folder is whole.
     void remove_former() const {
         std::error_code error;
-        std::vector<fs::path> former;
-        fs::directory_iterator items(path_, error);
-        for (; !error && items != fs::directory_iterator(); items.increment(error)) {
-            if (is_ours(items->path().filename().string())) {
-                former.push_back(items->path());
-            }
-        }
-        for (auto path = former.begin(); !error && path != former.end(); ++path) {
-            fs::remove(*path, error);
-        }
+        fs::remove(path_ / "plan.json", error);
         if (error) {
             throw Error(fmt::format("cannot clear {} of a former plan: {}; give -o another folder",
                                     path_.string(), error.message()));
@@ -249,21 +226,6 @@ private:
 
     fs::path path_;
 };
-
-void write_servers(const OutputFolder& output, const Plan& plan, const PlanSettings& settings,
-                   const std::vector<Zone>& zones) {
-    if (settings.engine == Engine::kBind) {
-        for (unsigned i = 0; i < settings.instances; ++i) {
-            output.write(fmt::format("views-{}.conf", i + 1),
-                         bind_views(plan, zones, settings.zones_path, i));
-        }
-        return;
-    }
-    for (std::size_t i = 0; i < plan.slots.size(); ++i) {
-        output.write(fmt::format("nsd-{}.conf", i + 1),
-                     nsd_zones(plan, zones, settings.zones_path, i));
-    }
-}
 
 /// Of /proc/meminfo; no limit where that has no such line.
 std::uint64_t available_memory() {
@@ -316,14 +278,12 @@ void add_plan_command(Command& app, PlanOptions& options) {
             "Prefix of the testbed, which no name server's address may lie in; may be repeated")
         .expected(1)
         .take_all();
-    command.add_option("--zones-path", options.zones_path,
-                       "Where the servers find the zone files (default: DIR)");
     command.add_flag("--skip-bad", options.skip_bad, "Leave out zones that do not load");
     command.add_flag("--no-historic-roots", options.no_historic_roots,
                      "Do not lead the Internet's root servers' addresses, of today and of former "
                      "times, to the root zone");
     command.footer(
-        "Writes plan.json (the report), map.tsv (for the data paths), views-N.conf or nsd-N.conf, "
+        "Writes plan.json (the report, and what servers load), map.tsv (for the data paths), "
         "root.hints and\nroot.key. Zones are the *.zone files of DIR, or what DIR/zones.json lists "
         "with the addresses that serve it;\nwithout addresses those of the zone's NS records, its "
         "own and its parent's, are taken.\nExit status: 0 done; 1 zones do not load, or nothing "
@@ -332,19 +292,14 @@ void add_plan_command(Command& app, PlanOptions& options) {
 }
 
 PlanSettings plan_settings(const PlanOptions& options) {
-    PlanSettings settings{
-        .engine = options.engine == "nsd" ? Engine::kNsd : Engine::kBind,
-        .form = parse_form(options.form),
-        .instances = options.instances,
-        .resolvers = parse_resolvers(options.resolvers),
-        .meta4 = parse_prefix("--meta4", options.meta4, 4),
-        .meta6 = parse_prefix("--meta6", options.meta6, 6),
-        .reserved = {},
-        .zones_path =
-            options.zones_path.empty()
-                ? (fs::absolute(options.folder).lexically_normal() / ".").parent_path().string()
-                : options.zones_path,
-        .root_addresses = !options.no_historic_roots};
+    PlanSettings settings{.engine = options.engine == "nsd" ? Engine::kNsd : Engine::kBind,
+                          .form = parse_form(options.form),
+                          .instances = options.instances,
+                          .resolvers = parse_resolvers(options.resolvers),
+                          .meta4 = parse_prefix("--meta4", options.meta4, 4),
+                          .meta6 = parse_prefix("--meta6", options.meta6, 6),
+                          .reserved = {},
+                          .root_addresses = !options.no_historic_roots};
     for (const std::string& text : options.reserved) {
         settings.reserved.push_back(
             {parse_prefix("--reserved", text, 0), "reserved for the testbed"});
@@ -355,25 +310,19 @@ PlanSettings plan_settings(const PlanOptions& options) {
     }
     check_meta("--meta4", settings.meta4, settings.resolvers);
     check_meta("--meta6", settings.meta6, settings.resolvers);
-    const bool nsd = settings.engine == Engine::kNsd;
-    if (std::ranges::any_of(settings.zones_path, [&](char c) {
-            return c == '"' || c == '\\' || (c >= 0 && c < ' ') || (nsd && c == '%');
-        })) {
-        throw UsageError(fmt::format("--zones-path has a quote, a backslash{} or a control "
-                                     "character; use a folder without",
-                                     nsd ? ", a %" : ""));
-    }
     return settings;
 }
 
 void check_memory(const Plan& plan, const PlanSettings& settings, std::uint64_t available) {
     constexpr std::uint64_t kViewBytes = 9'400'000; ///< of BIND 9.18, whatever zones are in it
-    const std::uint64_t needed = plan.views.size() * kViewBytes;
+    const std::size_t views =
+        settings.form == Form::kPaper ? plan.groups.size() : plan.slots.size();
+    const std::uint64_t needed = views * kViewBytes;
     if (settings.engine == Engine::kBind && needed > available) {
         constexpr std::uint64_t kGigabyte = 1'000'000'000;
         throw Error(fmt::format("{} views of BIND need about {} GB of memory, and this host has {} "
                                 "GB available; {}",
-                                plan.views.size(), needed / kGigabyte, available / kGigabyte,
+                                views, needed / kGigabyte, available / kGigabyte,
                                 settings.form == Form::kColoured
                                     ? "use a host with more memory, or fewer zones"
                                     : fmt::format("use --form coloured, which needs {}",
@@ -394,7 +343,6 @@ int run_plan(const PlanOptions& options) {
     output.write("map.tsv", map_text(plan, settings));
     output.write("root.hints", root_hints(plan));
     output.write("root.key", root_key(plan));
-    write_servers(output, plan, settings, loaded.zones);
     plan.seconds["write"] = seconds_since(planned);
     plan.seconds["total"] = seconds_since(start);
     output.write("plan.json", plan_json(plan, settings, loaded.zones, loaded.bad));

@@ -24,7 +24,6 @@ struct PlanOptions {
     std::string meta4 = "198.18.128.0/17";
     std::string meta6 = "fd00:198:18::/48";
     std::vector<std::string> reserved{};
-    std::string zones_path{};
     bool skip_bad = false;
     bool no_historic_roots = false;
 };

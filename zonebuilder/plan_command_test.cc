@@ -65,28 +65,14 @@ protected:
 TEST_F(PlanCommand, WritesEverything) {
     EXPECT_EQ(run(), "done");
     EXPECT_THAT(written("map.tsv"), HasSubstr("oqda\t10.0.0.1\t1\n"));
-    EXPECT_THAT(written("views-1.conf"), HasSubstr(options_.folder + "/com.zone"));
     EXPECT_THAT(written("plan.json"), HasSubstr("\"schema\": 1"));
     EXPECT_TRUE(exists("root.hints"));
     EXPECT_TRUE(exists("root.key"));
 }
 
-TEST_F(PlanCommand, LeavesNothingOfAFormerPlan) {
-    write("net.zone", std::string(kSoa) + "ns A 10.0.0.2\n");
-    options_.instances = 2;
-    EXPECT_EQ(run(), "done");
-    EXPECT_TRUE(exists("views-2.conf"));
-    options_.instances = 1;
-    options_.engine = "nsd";
-    EXPECT_EQ(run(), "done");
-    EXPECT_FALSE(exists("views-1.conf"));
-    EXPECT_FALSE(exists("views-2.conf"));
-    EXPECT_TRUE(exists("nsd-1.conf"));
-}
-
 TEST_F(PlanCommand, RefusesViewsThatNeedMoreMemoryThanThereIs) {
     Plan plan;
-    plan.views.resize(4'000);
+    plan.groups.resize(4'000);
     plan.colours = 3;
     PlanSettings settings;
     settings.form = Form::kPaper;
@@ -175,15 +161,13 @@ TEST_F(PlanCommand, AListThatLeadsNowhereIsNotIgnored) {
     EXPECT_THAT(run(), HasSubstr("cannot read"));
 }
 
-TEST_F(PlanCommand, OthersFilesStayAndFailuresLeaveNoPlan) {
+TEST_F(PlanCommand, FailuresLeaveNoPlan) {
     EXPECT_EQ(run(), "done");
-    std::ofstream(fs::path(options_.output) / "views-mine.conf") << "mine";
     fs::remove(fs::path(options_.output) / "root.key");
     fs::create_directories(fs::path(options_.output) / "root.key" / "in the way");
     EXPECT_THAT(run(), HasSubstr("cannot write"));
     EXPECT_FALSE(exists("plan.json"));
     EXPECT_FALSE(exists("root.key.part"));
-    EXPECT_TRUE(exists("views-mine.conf"));
     fs::create_directories(fs::path(options_.output) / "plan.json" / "in the way");
     EXPECT_THAT(run(), HasSubstr("cannot clear"));
 }
@@ -222,7 +206,6 @@ TEST(PlanSettings, Defaults) {
     EXPECT_EQ(settings.resolvers.size(), 1U);
     EXPECT_EQ(settings.resolvers[0].v6.value_or(IpAddress{}).text(), "fd00:198:19:fe::1");
     EXPECT_EQ(settings.meta4.text(), "198.18.128.0/17");
-    EXPECT_TRUE(settings.zones_path.ends_with("/x"));
     EXPECT_TRUE(settings.root_addresses);
 }
 
@@ -246,12 +229,9 @@ TEST(PlanSettings, SaysWhatIsWrong) {
     EXPECT_THAT(refusal({.resolvers = {""}}), HasSubstr("--resolver is empty"));
     EXPECT_THAT(refusal({.resolvers = {"198.18.128.1"}}), HasSubstr("of a resolver"));
     EXPECT_THAT(refusal({.meta4 = "127.0.0.0/8"}), HasSubstr("is loopback"));
-    EXPECT_THAT(refusal({.engine = "nsd", .zones_path = "/a%b"}), HasSubstr("a %"));
-    EXPECT_THAT(refusal({.zones_path = "/a%b"}), ::testing::StrEq("taken"));
     EXPECT_THAT(refusal({.resolvers = {"x"}}), HasSubstr("ADDR4[,ADDR6]"));
     EXPECT_THAT(refusal({.resolvers = {"1.1.1.1", "1.1.1.1"}}), HasSubstr("given twice"));
     EXPECT_THAT(refusal({.engine = "nsd", .form = "paper"}), HasSubstr("--engine nsd"));
-    EXPECT_THAT(refusal({.zones_path = "/a\"b"}), HasSubstr("--zones-path"));
 }
 
 } // namespace

@@ -9,7 +9,7 @@ found.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from cli.experiment.addresses import META4, META6
@@ -17,6 +17,7 @@ from cli.servers.nftables import Pair
 
 _DESCRIPTOR_RESERVE = 512  # what BIND needs beside its TCP connections
 _KSK_FLAGS = "257"
+_MADE = "made by reprise-zonebuilder plan; changes are lost with the next plan"
 NO_LIMITS = "    max-records-per-type 0;\n    max-types-per-name 0;\n"  # BIND 9.18.28 has 100 of each
 
 
@@ -107,6 +108,39 @@ def nsd(site: MetaSite, instance: int, slot: int, addresses: Sequence[Pair]) -> 
 remote-control:
     control-enable: no
 """
+
+
+@dataclass(frozen=True)
+class View:
+    """A view of BIND: what it is told by, and its zones, names and files."""
+
+    name: str
+    by_client: bool
+    addresses: Sequence[str]
+    zones: Sequence[tuple[str, str]]
+
+
+def bind_views(views: Iterable[View]) -> str:
+    """In BIND a zone costs its memory once: the first view that has it loads it, later ones refer to that
+    view, which must stand before them. Names and paths hold nothing that ends quotes, as the planner checks.
+    """
+    text = f"// {_MADE}\n"
+    owners: dict[tuple[str, str], str] = {}
+    for view in views:
+        match = "match-clients" if view.by_client else "match-destinations"
+        text += f'view "{view.name}" {{\n    {match} {{{"".join(f" {one};" for one in view.addresses)} }};\n'
+        for zone in view.zones:
+            owner = owners.setdefault(zone, view.name)
+            how = f'in-view "{owner}"' if owner != view.name else f'type primary; file "{zone[1]}"'
+            text += f'    zone "{zone[0]}" {{ {how}; }};\n'
+        text += "};\n"
+    return text
+
+
+def nsd_zones(zones: Iterable[tuple[str, str]]) -> str:
+    """Zones, names and files, for NSD."""
+    stanzas = (f'zone:\n    name: "{name}"\n    zonefile: "{file}"\n' for name, file in zones)
+    return f"# {_MADE}\n{''.join(stanzas)}"
 
 
 def bind_anchors(root_key: str) -> str:

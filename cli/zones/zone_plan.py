@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from cli.errors import RepriseError
+from cli.servers.meta_servers import View
 from cli.servers.nftables import Pair
 
 MAP_HEADER = "#reprise-map 1"
@@ -83,6 +84,29 @@ def read_report(path: Path) -> dict[str, Any]:
     if value.get("schema") != _SCHEMA:
         raise RepriseError(f"{path} has schema {value.get('schema')}, known is {_SCHEMA}", "make it again")
     return value
+
+
+def views(report: dict[str, Any], found: AddressMap, zones_path: str, instance: int) -> list[View]:
+    """An instance's views of BIND: one a slot, in the paper's form one a group."""
+    made = []
+    for slot in (one for one in report["slots"] if one["instance"] == instance):
+        if report["form"] != "paper":
+            pairs = [one.address for one in found.metas if one.slot == slot["slot"]]
+            addresses = [address for pair in pairs for address in (pair.v4, pair.v6)]
+            name = f"{'g' if report['form'] == 'separate' else 'c'}{slot['colour']}"
+            made.append(View(name, False, addresses, zones_of(slot, "names", zones_path)))
+            continue
+        for number, group in enumerate(report["groups"], 1):
+            if group["slot"] == slot["slot"]:
+                zones = zones_of(group, "zones", zones_path)
+                made.append(View(f"g{number}", True, group["addresses"], zones))
+    return made
+
+
+def zones_of(part: dict[str, Any], names: str, zones_path: str) -> list[tuple[str, str]]:
+    """Names and files of the zones of a slot or group. Servers run in folders of their own."""
+    files = (file if file.startswith("/") else f"{zones_path}/{file}" for file in part["files"])
+    return list(zip(part[names], files, strict=True))
 
 
 _LISTS: tuple[tuple[str, str, Callable[[dict[str, Any]], str]], ...] = (

@@ -10,15 +10,17 @@ from __future__ import annotations
 import argparse
 import ipaddress
 import os
+import re
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from cli import linux, programs
-from cli.errors import EXIT_FAILED, RepriseError, UsageError, tell
+from cli.errors import EXIT_FAILED, RepriseError, UsageError, tell, want
 from cli.experiment.addresses import META4, META6
 from cli.servers import meta_servers, nftables
 from cli.servers.meta_servers import MetaSite
@@ -84,10 +86,15 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def command_plan(options: argparse.Namespace) -> int:
     """`reprise zones plan`."""
+    zones_path = str(options.zones_path or options.zones.absolute())
+    _check_path(zones_path, options.engine)
     status = _plan(options)
     if status != 0:
         return status
     out: Path = options.output.absolute()
+    for former in out.iterdir():  # a plan with fewer instances must not leave views of a former one
+        if re.fullmatch(r"(views|nsd)-\d+\.conf", former.name):
+            former.unlink()
     if options.need_root and " NS " not in (out / "root.hints").read_text(encoding="ascii"):
         raise RepriseError("there is no root zone among the zones", "add one: resolvers start there")
     report = zone_plan.read_report(out / "plan.json")
@@ -103,7 +110,8 @@ def command_plan(options: argparse.Namespace) -> int:
         (options.meta4, options.meta6),
         options.engine == "bind" and _has_limits(),
     )
-    for name, text in _texts(found, site, options.engine, _next_hops(options.next_hop)):
+    loaded = zone_texts(report, found, zones_path)
+    for name, text in _texts(found, site, loaded, _next_hops(options.next_hop)):
         (out / name).write_text(text, encoding="utf-8")
     anchors = meta_servers.bind_anchors((out / "root.key").read_text(encoding="ascii"))
     (out / "root.anchors").write_text(anchors, encoding="ascii")
@@ -114,11 +122,18 @@ def command_plan(options: argparse.Namespace) -> int:
     return 0
 
 
+def _check_path(zones_path: str, engine: str) -> None:
+    """It stands in quotes, and NSD takes % for a pattern."""
+    nsd = engine == "nsd"
+    bad = any(one in '"\\' or one < " " or (nsd and one == "%") for one in zones_path)
+    what = f"--zones-path has a quote, a backslash{', a %' if nsd else ''} or a control character"
+    want(not bad, what, "use a folder without")
+
+
 def _plan(options: argparse.Namespace) -> int:
     """The planner's own work; its error line is the user's."""
     argv = [programs.own("reprise-zonebuilder"), "plan", str(options.zones), "-o", str(options.output)]
     argv += ["--engine", options.engine, "--form", options.form, "--instances", str(options.instances)]
-    argv += ["--zones-path", str(options.zones_path or options.zones.absolute())]
     argv += ["--meta4", options.meta4, "--meta6", options.meta6]
     argv += ["--no-historic-roots"] if options.no_historic_roots else []
     for name, values in (("--resolver", options.resolver), ("--reserved", options.reserved)):
@@ -156,7 +171,18 @@ def _next_hops(given: list[str]) -> list[NextHop]:
     return found
 
 
-def _texts(found: AddressMap, site: MetaSite, engine: str, hops: list[NextHop]) -> Iterator[tuple[str, str]]:
+def zone_texts(report: dict[str, Any], found: AddressMap, zones_path: str) -> dict[str, str]:
+    """Files that tell servers what to load: names and texts."""
+    if report["engine"] == "bind":
+        views = {one: zone_plan.views(report, found, zones_path, one) for one in found.instances}
+        return {f"views-{one}.conf": meta_servers.bind_views(made) for one, made in views.items()}
+    zones = {one["slot"]: zone_plan.zones_of(one, "names", zones_path) for one in report["slots"]}
+    return {f"nsd-{slot}.conf": meta_servers.nsd_zones(held) for slot, held in zones.items()}
+
+
+def _texts(
+    found: AddressMap, site: MetaSite, loaded: dict[str, str], hops: list[NextHop]
+) -> Iterator[tuple[str, str]]:
     """Names and texts of all files that are added."""
     sink = sink_of(*site.prefixes)
     for resolver in found.resolvers:
@@ -167,15 +193,15 @@ def _texts(found: AddressMap, site: MetaSite, engine: str, hops: list[NextHop]) 
         answers = [[one.address for one in metas if one.resolver == resolver] for resolver in found.resolvers]
         yield f"nft-meta-{instance}.nft", nftables.meta_ruleset(list(found.resolvers.values()), answers, sink)
         yield f"meta-{instance}.ip", addresses(found, instance)
-        if engine == "bind":
+        if views := loaded.get(f"views-{instance}.conf"):
+            yield f"views-{instance}.conf", views
             yield f"named-{instance}.conf", meta_servers.named(site, instance)
             continue
         slots = sorted({one.slot for one in metas})
         yield f"nsd-{instance}.list", "".join(f"{site.plan}/nsd-{slot}.conf\n" for slot in slots)
         for slot in slots:
-            stanzas = (Path(site.plan) / f"nsd-{slot}.conf").read_text(encoding="utf-8")
             own = [one.address for one in metas if one.slot == slot]
-            yield f"nsd-{slot}.conf", meta_servers.nsd(site, instance, slot, own) + stanzas
+            yield f"nsd-{slot}.conf", meta_servers.nsd(site, instance, slot, own) + loaded[f"nsd-{slot}.conf"]
 
 
 def sink_of(meta4: str, meta6: str) -> Pair:

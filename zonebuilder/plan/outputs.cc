@@ -1,16 +1,10 @@
-// The texts that servers and data paths read.
-//
-// In BIND a zone costs its memory once: the first view that has it loads it, later ones refer to
-// that view
-// (`in-view`), which must stand before them. Names and paths go into quotes; Name::text() has no
-// character that ends them, and files with such characters were refused when they were read.
+// The texts that resolvers and data paths read. What servers read is made of plan.json.
 #include "zonebuilder/plan/outputs.hh"
 
 #include "core/base/address.hh"
 #include "zonebuilder/plan/plan.hh"
 #include "zonebuilder/plan/slots.hh"
 #include "zonebuilder/zone/zone.hh"
-#include "zonebuilder/zone/zone_tree.hh"
 
 #include <fmt/format.h>
 
@@ -20,7 +14,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 namespace reprise::zonebuilder {
@@ -28,40 +21,6 @@ namespace {
 
 constexpr std::string_view kMade =
     "made by reprise-zonebuilder plan; changes are lost with the next plan";
-
-/// Servers run in folders of their own, so paths are absolute (or as --zones-path has them).
-std::string path_of(const Zone& zone, const std::string& zones_path) {
-    return zone.file.starts_with('/') ? zone.file : fmt::format("{}/{}", zones_path, zone.file);
-}
-
-/// The view that loads each zone; those after it share it.
-using Owners = std::unordered_map<ZoneIndex, std::string_view>;
-
-void append_zone(std::string& text, const Zone& zone, const std::string& zones_path,
-                 std::string_view view, std::string_view owner) {
-    auto out = std::back_inserter(text);
-    if (view == owner) {
-        fmt::format_to(out, "    zone \"{}\" {{ type primary; file \"{}\"; }};\n", zone.name.text(),
-                       path_of(zone, zones_path));
-    } else {
-        fmt::format_to(out, "    zone \"{}\" {{ in-view \"{}\"; }};\n", zone.name.text(), owner);
-    }
-}
-
-void append_view(std::string& text, const View& view, const std::vector<Zone>& zones,
-                 const std::string& zones_path, Owners& owners) {
-    text += fmt::format("view \"{}\" {{\n    {} {{", view.name,
-                        view.by_client ? "match-clients" : "match-destinations");
-    for (const IpAddress& address : view.matches) {
-        text += ' ' + address.text() + ';';
-    }
-    text += " };\n";
-    for (const ZoneIndex zone : view.zones) {
-        const std::string_view owner = owners.try_emplace(zone, view.name).first->second;
-        append_zone(text, zones[zone], zones_path, view.name, owner);
-    }
-    text += "};\n";
-}
 
 std::string text_or_dash(const std::optional<IpAddress>& address) {
     return address ? address->text() : "-";
@@ -92,28 +51,6 @@ std::string key_line(const TrustAnchor& anchor) {
 }
 
 } // namespace
-
-std::string bind_views(const Plan& plan, const std::vector<Zone>& zones,
-                       const std::string& zones_path, unsigned instance) {
-    std::string text = fmt::format("// {}\n", kMade);
-    Owners owners;
-    for (const View& view : plan.views) {
-        if (view.instance == instance) {
-            append_view(text, view, zones, zones_path, owners);
-        }
-    }
-    return text;
-}
-
-std::string nsd_zones(const Plan& plan, const std::vector<Zone>& zones,
-                      const std::string& zones_path, std::size_t slot) {
-    std::string text = fmt::format("# {}\n", kMade);
-    for (const ZoneIndex zone : plan.slots[slot].zones) {
-        fmt::format_to(std::back_inserter(text), "zone:\n    name: \"{}\"\n    zonefile: \"{}\"\n",
-                       zones[zone].name.text(), path_of(zones[zone], zones_path));
-    }
-    return text;
-}
 
 std::string map_text(const Plan& plan, const PlanSettings& settings) {
     std::string text = "#reprise-map 1\n";

@@ -10,15 +10,6 @@
 
 namespace reprise::zonebuilder {
 
-/// The views of one instance (from 0) for BIND, in which a zone is loaded once and shared by
-/// `in-view`.
-std::string bind_views(const Plan& plan, const std::vector<Zone>& zones,
-                       const std::string& zones_path, unsigned instance);
-
-/// The zones of one slot (from 0) for NSD.
-std::string nsd_zones(const Plan& plan, const std::vector<Zone>& zones,
-                      const std::string& zones_path, std::size_t slot);
-
 /// map.tsv: what the data paths need.
 std::string map_text(const Plan& plan, const PlanSettings& settings);
 

@@ -19,7 +19,6 @@ namespace {
 
 using ::testing::HasSubstr;
 using testing::ip;
-using ::testing::Not;
 using testing::prefix;
 using testing::World;
 using testing::zone;
@@ -29,7 +28,6 @@ PlanSettings settings() {
             .meta4 = prefix("198.18.128.0/17"),
             .meta6 = prefix("fd00:198:18::/48"),
             .reserved = {},
-            .zones_path = "/zones",
             .root_addresses = false};
 }
 
@@ -44,65 +42,6 @@ std::vector<Zone> zones() {
                                "root.zone"),
                           zone("com.", {"10.0.0.2", "2001:db8::2", "10.0.0.3"}, "", "com.zone"),
                           zone(R"(o\"dd.org.)", {"10.0.0.3"}, "", "odd.zone")});
-}
-
-TEST(Outputs, ColouredViewsAreToldByDestination) {
-    const auto all = zones();
-    const Plan plan = make_plan(all, settings());
-    EXPECT_EQ(bind_views(plan, all, "/zones", 0),
-              "// made by reprise-zonebuilder plan; changes are lost with the next plan\n"
-              "view \"c1\" {\n"
-              "    match-destinations { 198.18.128.1; fd00:198:18::1; };\n"
-              "    zone \".\" { type primary; file \"/zones/root.zone\"; };\n"
-              "};\n"
-              "view \"c2\" {\n"
-              "    match-destinations { 198.18.128.2; fd00:198:18::2; };\n"
-              "    zone \"com.\" { type primary; file \"/zones/com.zone\"; };\n"
-              "    zone \"o\\034dd.org.\" { type primary; file \"/zones/odd.zone\"; };\n"
-              "};\n");
-}
-
-TEST(Outputs, PaperViewsAreToldByClientAndShareZones) {
-    PlanSettings paper = settings();
-    paper.form = Form::kPaper;
-    const auto all = zones();
-    const Plan plan = make_plan(all, paper);
-    const std::string text = bind_views(plan, all, "/zones", 0);
-    EXPECT_THAT(text, HasSubstr("view \"g2\" {\n    match-clients { 10.0.0.2; 2001:db8::2; };\n"));
-    EXPECT_THAT(text, HasSubstr("view \"g3\" {\n    match-clients { 10.0.0.3; };\n"
-                                "    zone \"com.\" { in-view \"g2\"; };\n"));
-    EXPECT_EQ(plan.slots.size(), 1U);
-    EXPECT_THAT(map_text(plan, paper), HasSubstr("oqda\t2001:db8::2\t1\n"));
-}
-
-TEST(Outputs, SeparateFormHasASlotForEachGroup) {
-    PlanSettings separate = settings();
-    separate.form = Form::kSeparate;
-    const auto all = zones();
-    const Plan plan = make_plan(all, separate);
-    EXPECT_EQ(plan.slots.size(), plan.groups.size());
-    EXPECT_THAT(
-        bind_views(plan, all, "/zones", 0),
-        HasSubstr("view \"g3\" {\n    match-destinations { 198.18.128.3; fd00:198:18::3; };"));
-}
-
-TEST(Outputs, ContentsOfOneNameAreNotShared) {
-    const auto all =
-        World::sorted({zone("com.", {"10.0.0.1"}, "", "a"), zone("com.", {"10.0.0.2"}, "", "b")});
-    const std::string text = bind_views(make_plan(all, settings()), all, "/zones", 0);
-    EXPECT_THAT(text, HasSubstr("file \"/zones/a\""));
-    EXPECT_THAT(text, HasSubstr("file \"/zones/b\""));
-    EXPECT_THAT(text, Not(HasSubstr("in-view")));
-}
-
-TEST(Outputs, NsdStanzas) {
-    PlanSettings nsd = settings();
-    nsd.engine = Engine::kNsd;
-    const auto all = zones();
-    EXPECT_EQ(nsd_zones(make_plan(all, nsd), all, "/zones", 1),
-              "# made by reprise-zonebuilder plan; changes are lost with the next plan\n"
-              "zone:\n    name: \"com.\"\n    zonefile: \"/zones/com.zone\"\n"
-              "zone:\n    name: \"o\\034dd.org.\"\n    zonefile: \"/zones/odd.zone\"\n");
 }
 
 TEST(Outputs, MapNamesResolversMetaAddressesAndOqdas) {
@@ -162,19 +101,6 @@ TEST(Outputs, WithoutRootZoneThereAreNoHints) {
     const Plan plan = make_plan(all, settings());
     EXPECT_EQ(root_hints(plan), "; there is no root zone\n");
     EXPECT_THAT(summary_text(plan, settings(), all, {}), HasSubstr("root zone missing"));
-}
-
-TEST(Outputs, InstancesHaveViewsOfTheirOwn) {
-    PlanSettings two = settings();
-    two.instances = 2;
-    const auto all = zones();
-    const Plan plan = make_plan(all, two);
-    const std::string both =
-        bind_views(plan, all, "/zones", 0) + bind_views(plan, all, "/zones", 1);
-    for (const char* file : {"root.zone", "com.zone", "odd.zone"}) {
-        EXPECT_THAT(both, HasSubstr(file));
-    }
-    EXPECT_NE(plan.slots.front().instance, plan.slots.back().instance);
 }
 
 TEST(Outputs, PlanJsonHasTheContract) {

@@ -185,7 +185,6 @@ void plan_slots(Plan& plan, const std::vector<Colour>& colours, const PlanSettin
     plan.slot_of_group = slot_of_groups(plan.slots, plan.groups.size());
     plan.meta = meta_addresses(plan.slots.size(), settings.resolvers.size(), settings.meta4,
                                settings.meta6);
-    plan.views = make_views(plan.slots, plan.groups, plan.meta, settings.form);
 }
 
 } // namespace

@@ -25,7 +25,6 @@ struct PlanSettings {
     Prefix meta4;
     Prefix meta6;
     std::vector<Reserved> reserved; ///< besides the resolvers' addresses and the meta prefixes
-    std::string zones_path;         ///< where the servers find the zone files
     bool root_addresses = true;     ///< add the Internet's root servers to the root's group
 };
 
@@ -46,7 +45,6 @@ struct Plan {
     std::vector<Slot> slots;
     std::vector<std::uint32_t> slot_of_group;
     std::vector<MetaAddress> meta;
-    std::vector<View> views;
     std::vector<RootServer> root_servers;
     std::vector<TrustAnchor> anchors; ///< of the root
     bool root_keys_unsigned = false;  ///< it has keys, but not one of them can be an anchor

@@ -62,13 +62,16 @@ OrderedJson groups_json(const Plan& plan, const std::vector<Zone>& zones) {
     return list;
 }
 
-OrderedJson slots_json(const Plan& plan) {
+/// With what a server of the slot loads.
+OrderedJson slots_json(const Plan& plan, const std::vector<Zone>& zones) {
     OrderedJson list = OrderedJson::array();
     for (std::size_t i = 0; i < plan.slots.size(); ++i) {
         list.push_back({{"slot", i + 1},
                         {"instance", plan.slots[i].instance + 1},
                         {"colour", plan.slots[i].colour + 1},
-                        {"zones", plan.slots[i].zones.size()}});
+                        {"zones", plan.slots[i].zones.size()},
+                        {"names", names_of(plan.slots[i].zones, zones)},
+                        {"files", files_of(plan.slots[i].zones, zones)}});
     }
     return list;
 }
@@ -195,7 +198,7 @@ std::string plan_json(const Plan& plan, const PlanSettings& settings,
                            {"groups", groups_json(plan, zones)},
                            {"colours", plan.colours},
                            {"edges", plan.edges.size()},
-                           {"slots", slots_json(plan)},
+                           {"slots", slots_json(plan, zones)},
                            {"root_addresses_added", plan.root_addresses},
                            {"unroutable", unroutable_json(plan, zones)},
                            {"lame", lame_json(plan, true)},

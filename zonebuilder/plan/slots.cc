@@ -133,22 +133,6 @@ IpAddress meta_address(const Prefix& prefix, std::size_t n, std::size_t needed,
     return *address;
 }
 
-View view_of_group(GroupIndex index, const Group& group, unsigned instance) {
-    return {.name = fmt::format("g{}", index + 1),
-            .instance = instance,
-            .by_client = true,
-            .matches = group.addresses,
-            .zones = group.zones};
-}
-
-View view_of_slot(const Slot& slot, Form form) {
-    return {.name = form == Form::kSeparate ? fmt::format("g{}", slot.groups.front() + 1)
-                                            : fmt::format("c{}", slot.colour + 1),
-            .instance = slot.instance,
-            .matches = {},
-            .zones = slot.zones};
-}
-
 } // namespace
 
 std::vector<unsigned> assign_instances(const std::vector<Group>& groups, unsigned instances) {
@@ -206,27 +190,6 @@ std::vector<MetaAddress> meta_addresses(std::size_t slots, std::size_t resolvers
         }
     }
     return addresses;
-}
-
-std::vector<View> make_views(const std::vector<Slot>& slots, const std::vector<Group>& groups,
-                             const std::vector<MetaAddress>& addresses, Form form) {
-    std::vector<View> views;
-    for (const Slot& slot : slots) {
-        if (form != Form::kPaper) {
-            views.push_back(view_of_slot(slot, form));
-            continue;
-        }
-        for (const GroupIndex group : slot.groups) {
-            views.push_back(view_of_group(group, groups[group], slot.instance));
-        }
-    }
-    if (form != Form::kPaper) {
-        for (const MetaAddress& address : addresses) {
-            views[address.slot].matches.insert(views[address.slot].matches.end(),
-                                               {address.v4, address.v6});
-        }
-    }
-    return views;
 }
 
 } // namespace reprise::zonebuilder

@@ -10,7 +10,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <string>
 #include <vector>
 
 namespace reprise::zonebuilder {
@@ -57,18 +56,5 @@ struct MetaAddress {
 /// prefix is too small.
 std::vector<MetaAddress> meta_addresses(std::size_t slots, std::size_t resolvers, const Prefix& v4,
                                         const Prefix& v6);
-
-/// What becomes a view of BIND.
-struct View {
-    std::string name;
-    unsigned instance = 0; ///< from 0
-    bool by_client = false;
-    std::vector<IpAddress> matches; ///< clients, or destinations
-    std::vector<ZoneIndex> zones;
-};
-
-/// The views of all instances: one a slot, in the paper's form one a group.
-std::vector<View> make_views(const std::vector<Slot>& slots, const std::vector<Group>& groups,
-                             const std::vector<MetaAddress>& addresses, Form form);
 
 } // namespace reprise::zonebuilder
