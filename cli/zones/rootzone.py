@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cli.errors import RepriseError, UsageError, tell
-from cli.zones import signer
+from cli.zones import signer, world_model
 from cli.zones.world_model import LETTERS, ROOT, ROOT_SERVERS, SERIAL, Record, address_records
 
 SUFFIX_LIST = Path("/usr/share/publicsuffix/public_suffix_list.dat")
@@ -39,8 +39,9 @@ class Settings:
 
     def key(self) -> str:
         """Names a cached zone: the settings, these programs and the list of names."""
-        programs = "".join(Path(one).read_text(encoding="utf-8") for one in (__file__, signer.__file__))
-        text = f"{self}|{SERIAL}|{programs}|{_read_list(SUFFIX_LIST)}"
+        files = (__file__, signer.__file__, world_model.__file__)
+        programs = "".join(Path(one).read_text(encoding="utf-8") for one in files)
+        text = f"{self}|{programs}|{_read_list(SUFFIX_LIST)}"
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 

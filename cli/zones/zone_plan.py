@@ -88,19 +88,21 @@ def read_report(path: Path) -> dict[str, Any]:
 
 def views(report: dict[str, Any], found: AddressMap, zones_path: str, instance: int) -> list[View]:
     """An instance's views of BIND: one a slot, in the paper's form one a group."""
-    made = []
-    for slot in (one for one in report["slots"] if one["instance"] == instance):
-        if report["form"] != "paper":
-            pairs = [one.address for one in found.metas if one.slot == slot["slot"]]
-            addresses = [address for pair in pairs for address in (pair.v4, pair.v6)]
-            name = f"{'g' if report['form'] == 'separate' else 'c'}{slot['colour']}"
-            made.append(View(name, False, addresses, zones_of(slot, "names", zones_path)))
-            continue
-        for number, group in enumerate(report["groups"], 1):
-            if group["slot"] == slot["slot"]:
-                zones = zones_of(group, "zones", zones_path)
-                made.append(View(f"g{number}", True, group["addresses"], zones))
-    return made
+    slots = {one["slot"]: one for one in report["slots"] if one["instance"] == instance}
+    if report["form"] == "paper":
+        return [
+            View(f"g{number}", True, group["addresses"], zones_of(group, "zones", zones_path))
+            for number, group in enumerate(report["groups"], 1)
+            if group["slot"] in slots
+        ]
+    letter = "g" if report["form"] == "separate" else "c"
+    addresses: dict[int, list[str]] = {number: [] for number in slots}
+    for meta in found.of_instance(instance):
+        addresses[meta.slot] += [meta.address.v4, meta.address.v6]
+    return [
+        View(f"{letter}{slot['colour']}", False, addresses[number], zones_of(slot, "names", zones_path))
+        for number, slot in slots.items()
+    ]
 
 
 def zones_of(part: dict[str, Any], names: str, zones_path: str) -> list[tuple[str, str]]:
