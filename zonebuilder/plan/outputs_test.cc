@@ -1,8 +1,6 @@
 #include "core/base/error.hh"
-#include "zonebuilder/plan/conflicts.hh"
 #include "zonebuilder/plan/outputs.hh"
 #include "zonebuilder/plan/plan.hh"
-#include "zonebuilder/plan/slots.hh"
 #include "zonebuilder/test_support.hh"
 #include "zonebuilder/zone/zone.hh"
 
