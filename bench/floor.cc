@@ -8,6 +8,7 @@
 #include "core/base/command_line.hh"
 #include "core/base/error.hh"
 #include "core/base/fd.hh"
+#include "core/base/json.hh"
 #include "core/base/log.hh"
 
 #include <fmt/format.h>
@@ -23,11 +24,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <iostream>
-#include <memory>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <nlohmann/json.hpp>
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 #include <sys/epoll.h>
@@ -351,12 +349,12 @@ int body(int argc, char** argv) {
         return *status;
     }
     const Counts counts = Floor(options).run();
-    nlohmann::ordered_json all = nlohmann::ordered_json::object();
+    reprise::Json all;
     all["connections"] = counts.begun;
     all["answered"] = counts.answered;
     all["resumed"] = counts.resumed;
     all["early_data"] = counts.early_data;
-    std::cout << all.dump() << '\n';
+    std::cout << reprise::json_text(all) << '\n';
     return 0;
 }
 

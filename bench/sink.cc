@@ -11,6 +11,7 @@
 #include "core/base/command_line.hh"
 #include "core/base/error.hh"
 #include "core/base/fd.hh"
+#include "core/base/json.hh"
 #include "core/base/log.hh"
 #include "core/base/signals.hh"
 
@@ -26,8 +27,6 @@
 #include <iostream>
 #include <memory>
 #include <net/if.h>
-#include <nlohmann/json.hpp>
-#include <nlohmann/json_fwd.hpp>
 #include <span>
 #include <string>
 #include <sys/mman.h>
@@ -39,9 +38,9 @@
 
 namespace {
 
-using nlohmann::ordered_json;
 using reprise::check;
 using reprise::FileDescriptor;
+using reprise::Json;
 using namespace reprise::bench;
 
 // udp
@@ -61,7 +60,7 @@ public:
         attach(after_taps);
     }
 
-    [[nodiscard]] ordered_json evidence() const {
+    [[nodiscard]] Json evidence() const {
         const SinkCounters sum = counters();
         const auto seen = std::make_unique<SinkSeen>();
         read("seen", seen.get());
@@ -140,7 +139,7 @@ int wait_for(const sigset_t& ending) {
     return signal;
 }
 
-ordered_json serve_udp(const std::string& interface, bool after_taps, const sigset_t& ending) {
+Json serve_udp(const std::string& interface, bool after_taps, const sigset_t& ending) {
     const UdpSink sink(interface, after_taps);
     std::cerr << "event=attached interface=" << interface << '\n';
     wait_for(ending);
@@ -192,7 +191,7 @@ private:
     std::vector<int> pids_;
 };
 
-ordered_json serve_tcp(const StreamOptions& options, const sigset_t& ending) {
+Json serve_tcp(const StreamOptions& options, const sigset_t& ending) {
     check(std::signal(SIGPIPE, SIG_IGN) == SIG_ERR ? -1 : 0, "signal");
     const TlsContext tls = make_server_context(options);
     StreamCounters& counters = make_shared_counters();
@@ -260,10 +259,10 @@ int body(int argc, char** argv) {
     }
     // Blocked before anything starts, so that none is lost.
     const sigset_t ending = reprise::block_signals({SIGINT, SIGTERM, SIGCHLD});
-    const ordered_json seen = app.got_subcommand("udp")
-                                  ? serve_udp(options.interface, options.after_taps, ending)
-                                  : serve_tcp(options.stream, ending);
-    std::cout << seen.dump() << '\n';
+    const Json seen = app.got_subcommand("udp")
+                          ? serve_udp(options.interface, options.after_taps, ending)
+                          : serve_tcp(options.stream, ending);
+    std::cout << reprise::json_text(seen) << '\n';
     return 0;
 }
 

@@ -1,10 +1,12 @@
 #include "bench/stream_sink.hh"
 
+#include "bench/evidence.h"
 #include "bench/tls_socket.hh"
 #include "core/base/address.hh"
 #include "core/base/clock.hh"
 #include "core/base/error.hh"
 #include "core/base/fd.hh"
+#include "core/base/json.hh"
 
 #include <fmt/format.h>
 #include <openssl/ssl.h>
@@ -23,8 +25,6 @@
 #include <memory>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <nlohmann/json.hpp>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <span>
 #include <string>
@@ -156,7 +156,7 @@ void StreamCounters::opened(std::uint32_t source) {
     sources.at(bit / 64).fetch_or(std::uint64_t{1} << (bit % 64), std::memory_order_relaxed);
 }
 
-nlohmann::ordered_json StreamCounters::evidence() const {
+Json StreamCounters::evidence() const {
     std::uint64_t seen = 0;
     for (const Counter& word : sources) {
         seen += static_cast<std::uint64_t>(std::popcount(word.load()));
@@ -175,19 +175,18 @@ nlohmann::ordered_json StreamCounters::evidence() const {
             {"sources", seen}};
 }
 
-StreamServer::StreamServer(const StreamOptions& options, SSL_CTX* tls, StreamCounters& counters)
-    : options_(options), tls_(tls), counters_(counters),
+StreamServer::StreamServer(StreamOptions options, SSL_CTX* tls, StreamCounters& counters)
+    : options_(std::move(options)), tls_(tls), counters_(counters),
       epoll_(check(epoll_create1(EPOLL_CLOEXEC), "epoll_create1")),
       connections_(raise_descriptor_limit()), buffer_(2 * (2 + kMostMessage)) {
-    listen_on("0.0.0.0");
-    listen_on("::");
+    listen_on(4);
+    listen_on(6);
 }
 
-void StreamServer::listen_on(const char* address) {
+void StreamServer::listen_on(std::uint8_t family) {
     sockaddr_storage own{};
-    const socklen_t size =
-        Endpoint{.address = IpAddress::parse(address).value(), .port = options_.port}.to_sockaddr(
-            own);
+    const Endpoint any{.address = {.bytes = {}, .family = family}, .port = options_.port};
+    const socklen_t size = any.to_sockaddr(own);
     FileDescriptor fd(
         check(::socket(own.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), "socket"));
     set_on(fd.get(), SOL_SOCKET, SO_REUSEADDR);

@@ -65,7 +65,7 @@ struct StreamCounters {
 class StreamServer {
 public:
     /// `tls` is borrowed; null: plain TCP. Throws SystemError.
-    StreamServer(const StreamOptions& options, SSL_CTX* tls, StreamCounters& counters);
+    StreamServer(StreamOptions options, SSL_CTX* tls, StreamCounters& counters);
 
     /// Serves until the process ends. Throws where descriptors run out.
     [[noreturn]] void run();
@@ -84,7 +84,7 @@ private:
         std::vector<std::uint8_t> bytes;
     };
 
-    void listen_on(const char* address);
+    void listen_on(std::uint8_t family);
     void take_turn();
     [[nodiscard]] int pause_ms() const;
     void accept_all(int listener);
