@@ -39,24 +39,6 @@ template <typename Table> std::string_view pick(const Table& table, Random& rand
     return table[random.below(table.size())];
 }
 
-void add_number(QueryName& out, std::uint64_t number) {
-    std::array<char, 20> digits{};
-    char* at = digits.end();
-    do {
-        *--at = static_cast<char>('0' + number % 10);
-        number /= 10;
-    } while (number != 0);
-    out.add({at, static_cast<size_t>(digits.end() - at)});
-}
-
-void add_reverse(Random& random, QueryName& out) {
-    for (int i = 0; i < 4; ++i) {
-        add_number(out, random.below(256));
-    }
-    out.add("in-addr");
-    out.add("arpa");
-}
-
 constexpr size_t kHeader = 12;
 constexpr size_t kQuestionTail = 5; ///< root label, type, class
 constexpr size_t kOpt = 11;
@@ -79,6 +61,14 @@ void QueryName::add(std::string_view label) {
 void QueryName::assign(std::string_view labels) {
     size_ = std::min(labels.size(), bytes_.size());
     std::memcpy(bytes_.data(), labels.data(), size_);
+}
+
+void add_reverse(Random& random, QueryName& out) {
+    for (int i = 0; i < 4; ++i) {
+        out.add(std::to_string(random.below(256)));
+    }
+    out.add("in-addr");
+    out.add("arpa");
 }
 
 NameMaker::NameMaker(std::vector<std::string> tlds)

@@ -30,6 +30,9 @@ private:
     size_t size_ = 0;
 };
 
+/// A name below in-addr.arpa.
+void add_reverse(Random& random, QueryName& out);
+
 /// Draws query names: below existing top-level domains (weighted by rank) or below ones that do not
 /// exist.
 class NameMaker {

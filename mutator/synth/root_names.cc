@@ -1,5 +1,6 @@
 #include "mutator/synth/root_names.hh"
 
+#include "core/base/ascii.hh"
 #include "core/base/random.hh"
 #include "core/dns/words.hh"
 #include "mutator/synth/query_names.hh"
@@ -147,9 +148,7 @@ bool asks_zones(std::uint16_t type) {
 
 std::string lower_case(std::string_view text) {
     std::string out(text);
-    std::ranges::transform(out, out.begin(), [](char c) {
-        return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-    });
+    std::ranges::transform(out, out.begin(), Lower{});
     return out;
 }
 
@@ -228,13 +227,7 @@ void RootNames::add_syllables(Random& random, std::uint64_t low, std::uint64_t h
 
 void RootNames::add_leaked_tld(Random& random, QueryName& out) {
     if (random.chance(kGarbageTld)) {
-        do {
-            scratch_.resize(random.between(2, 10));
-            for (char& c : scratch_) {
-                c = kAlphanumeric[random.below(kAlphanumeric.size())];
-            }
-        } while (exists(scratch_));
-        out.add(scratch_);
+        add_random(random, 2, 10, kAlphanumeric, out);
     } else {
         out.add(leaked_[leaked_choice_.draw(random)]);
     }
@@ -340,11 +333,7 @@ void RootNames::add_host(Random& random, QueryName& out) {
 
 void RootNames::make_existing(std::uint16_t type, Random& random, QueryName& out) {
     if (type == kTypePtr) {
-        for (int i = 0; i < 4; ++i) {
-            out.add(std::to_string(random.below(256)));
-        }
-        out.add("in-addr");
-        out.add("arpa");
+        add_reverse(random, out);
     } else if (random.chance(top_share(type))) {
         return; // the root itself
     } else if (asks_zones(type)) {
