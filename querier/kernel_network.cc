@@ -28,7 +28,7 @@ std::unique_ptr<UdpPath> packet_path(const UdpWish& wish, const UdpParts& parts,
     if (options.fast || options.dependent) {
         packet.poll_gap = kEagerPoll; // replies let queries go
     }
-    return std::make_unique<PacketPath>(packet, parts.slots, wish.servers, parts.statistics,
+    return std::make_unique<PacketPath>(packet, parts.queries, wish.servers, parts.statistics,
                                         parts.events, clock);
 }
 

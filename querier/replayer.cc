@@ -18,7 +18,7 @@
 #include "querier/schedule/hedges.hh"
 #include "querier/schedule/links.hh"
 #include "querier/schedule/matcher.hh"
-#include "querier/schedule/slots.hh"
+#include "querier/schedule/pending_queries.hh"
 #include "querier/schedule/waiter.hh"
 #include "querier/sockets/poller.hh"
 #include "querier/sockets/transport.hh"
@@ -65,13 +65,13 @@ Servers servers_with(const Endpoint& peer) {
 Replayer::Replayer(Network& network, const ReplayOptions& options, WaiterOptions waiter,
                    Results& results)
     : clock_(network.clock()), options_(options), results_(results),
-      slots_(options.credit.records + 2 * options.in_flight + UdpPath::kMostStaged),
+      queries_(options.credit.records + 2 * options.in_flight + UdpPath::kMostStaged),
       backlog_(options.credit), waiter_(waiter),
-      matcher_(slots_, options.in_flight, std::max(options.timeout, kShortestLinger)),
+      matcher_(queries_, options.in_flight, std::max(options.timeout, kShortestLinger)),
       descriptors_(options.descriptors),
       stream_({.network = network,
                .descriptors = descriptors_,
-               .slots = slots_,
+               .queries = queries_,
                .matcher = matcher_,
                .stamps = stamps_,
                .statistics = statistics_,
@@ -80,13 +80,15 @@ Replayer::Replayer(Network& network, const ReplayOptions& options, WaiterOptions
       keep_messages_(options.answers || options.hedge_after > 0 || options.tcp_fallback) {
     open_paths(network);
     if (options.dependent) {
-        dependents_ = std::make_unique<Dependents>(slots_);
+        dependents_ = std::make_unique<Dependents>(queries_);
     }
 }
 
 void Replayer::open_paths(Network& network) {
-    const UdpParts parts{
-        .descriptors = descriptors_, .slots = slots_, .statistics = statistics_, .events = *this};
+    const UdpParts parts{.descriptors = descriptors_,
+                         .queries = queries_,
+                         .statistics = statistics_,
+                         .events = *this};
     UdpWish wish{.options = options_, .servers = options_.servers, .source = source_of()};
     paths_.push_back(network.udp_path(wish, parts));
     if (options_.hedge_after <= 0) {
@@ -99,7 +101,7 @@ void Replayer::open_paths(Network& network) {
         wish.number = static_cast<std::uint8_t>(paths_.size());
         paths_.push_back(network.udp_path(wish, parts));
     }
-    hedges_ = std::make_unique<Hedges>(slots_, options_.hedge_after, std::move(families));
+    hedges_ = std::make_unique<Hedges>(queries_, options_.hedge_after, std::move(families));
 }
 
 /// Nothing where the host's own address is meant.
@@ -107,13 +109,14 @@ SourceOf Replayer::source_of() const {
     switch (options_.source_mode) {
     case SourceMode::kAddresses:
     case SourceMode::kPacket: // for TCP and TLS, which need the host's stack
-        return [](const Slot& slot) { return std::optional(slot.source.address); };
+        return [](const PendingQuery& pending) { return std::optional(pending.source.address); };
     case SourceMode::kMapped:
-        return [prefixes = options_.prefixes](const Slot& slot) -> std::optional<IpAddress> {
+        return [prefixes =
+                    options_.prefixes](const PendingQuery& pending) -> std::optional<IpAddress> {
             const auto prefix = std::ranges::find(
-                prefixes, slot.family(), [](const auto& one) { return one.address.family; });
+                prefixes, pending.family(), [](const auto& one) { return one.address.family; });
             return prefix == prefixes.end() ? std::nullopt
-                                            : source_address(*prefix, slot.record.source);
+                                            : source_address(*prefix, pending.record.source);
         };
     default:
         return {};
@@ -149,11 +152,11 @@ void Replayer::on_reply(Owner owner, const Reply& reply) {
     const Matcher::Match match = matcher_.match(owner, reply.bytes, reply.size, now_);
     switch (match.kind) {
     case Matcher::Kind::kAnswer:
-        if (fall_back(match.slot, reply)) {
+        if (fall_back(match.pending, reply)) {
             return;
         }
-        fill_answer(slots_[match.slot], reply);
-        finish(match.slot, Status::kAnswered, reply.bytes);
+        fill_answer(queries_[match.pending], reply);
+        finish(match.pending, Status::kAnswered, reply.bytes);
         return;
     case Matcher::Kind::kLate:
         ++statistics_.late;
@@ -173,26 +176,26 @@ void Replayer::on_reply(Owner owner, const Reply& reply) {
 /// A truncated answer: the query goes out again over TCP, with a timeout of its own. Not from here:
 /// a transport is at work.
 bool Replayer::fall_back(std::uint32_t index, const Reply& reply) {
-    Slot& slot = slots_[index];
+    PendingQuery& pending = queries_[index];
     const bool truncated = parse_header(reply.bytes).value_or(DnsHeader{}).truncated();
-    if (!options_.tcp_fallback || slot.carrier != Transport::kUdp || !truncated) {
+    if (!options_.tcp_fallback || pending.carrier != Transport::kUdp || !truncated) {
         return false;
     }
     leave(index, true);
-    slot.carrier = Transport::kTcp;
-    slot.place = kNone;
-    slot.waited = true; // its lateness is the server's
-    slot.record.marks |= kMarkFallback;
+    pending.carrier = Transport::kTcp;
+    pending.place = kNone;
+    pending.waited = true; // its lateness is the server's
+    pending.record.marks |= kMarkFallback;
     ++statistics_.tcp_fallbacks;
     ready_.push_back(index);
     return true;
 }
 
-void Replayer::fill_answer(Slot& slot, const Reply& reply) {
-    if (slot.id != slot.wire_id) {
-        store16(reply.bytes.data(), slot.id);
+void Replayer::fill_answer(PendingQuery& pending, const Reply& reply) {
+    if (pending.id != pending.wire_id) {
+        store16(reply.bytes.data(), pending.id);
     }
-    RqRecord& record = slot.record;
+    RqRecord& record = pending.record;
     record.receive = reply.received;
     if (record.receive < record.send) { // a step of the clock that nobody saw
         record.receive = clock_.now();
@@ -207,15 +210,15 @@ void Replayer::fill_answer(Slot& slot, const Reply& reply) {
     }
 }
 
-void Replayer::on_failed(std::uint32_t slot, Status status) { finish(slot, status); }
+void Replayer::on_failed(std::uint32_t pending, Status status) { finish(pending, status); }
 
 /// The query leaves its transport.
 void Replayer::leave(std::uint32_t index, bool answered) {
-    Slot& slot = slots_[index];
-    if (is_stream(slot.carrier)) {
+    PendingQuery& pending = queries_[index];
+    if (is_stream(pending.carrier)) {
         stream_.detach(index);
-    } else if (slot.in_flight) {
-        paths_[slot.path]->release(slot.place);
+    } else if (pending.in_flight) {
+        paths_[pending.path]->release(pending.place);
     }
     land(index);
     matcher_.end(index, answered, now_);
@@ -226,27 +229,27 @@ void Replayer::leave(std::uint32_t index, bool answered) {
 
 void Replayer::finish(std::uint32_t index, Status status, Bytes reply) {
     leave(index, status == Status::kAnswered);
-    Slot& slot = slots_[index];
-    const bool whole = !hedges_ || slot.pair == kNone || hedges_->settle(index, status);
+    PendingQuery& pending = queries_[index];
+    const bool whole = !hedges_ || pending.pair == kNone || hedges_->settle(index, status);
     if (whole) {
-        slot.record.status = status;
-        slot.record.send = slot.written ? slot.record.send : 0;
-        statistics_.reply_bytes += slot.record.reply_size;
+        pending.record.status = status;
+        pending.record.send = pending.written ? pending.record.send : 0;
+        statistics_.reply_bytes += pending.record.reply_size;
         statistics_.count_end(status);
-        results_.write(slot, reply, stamps_.to_realtime(slot.record.receive));
+        results_.write(pending, reply, stamps_.to_realtime(pending.record.receive));
         if (dependents_) {
-            if (const std::uint32_t next = dependents_->end(slot.record.source); next != kNone) {
+            if (const std::uint32_t next = dependents_->end(pending.record.source); next != kNone) {
                 ready_.push_back(next);
                 ++departed_;
             }
         }
     }
-    slots_.give_back(index);
+    queries_.give_back(index);
     write_hedges();
 }
 
 void Replayer::skip(std::uint32_t index, SkipReason reason) {
-    slots_[index].record.reason = reason;
+    queries_[index].record.reason = reason;
     finish(index, Status::kSkipped);
 }
 
@@ -254,10 +257,10 @@ void Replayer::expire(Nanoseconds now) {
     now_ = now;
     for (int n = 0; n < kExpireBurst; ++n) {
         const std::uint32_t index = deadlines_.front();
-        if (index == kNone || slots_[index].deadline > now) {
+        if (index == kNone || queries_[index].deadline > now) {
             break;
         }
-        if (!is_stream(slots_[index].carrier) || !stream_.timed_out(index, now)) {
+        if (!is_stream(queries_[index].carrier) || !stream_.timed_out(index, now)) {
             finish(index, Status::kTimedOut);
         }
     }
@@ -272,7 +275,7 @@ void Replayer::abort() {
     }
     backlog_.sweep();
     while (!deadlines_.empty()) {
-        slots_[deadlines_.front()].record.marks |= kMarkEndedEarly;
+        queries_[deadlines_.front()].record.marks |= kMarkEndedEarly;
         finish(deadlines_.front(), Status::kTimedOut);
         skip_waiting();
     }
@@ -283,7 +286,7 @@ void Replayer::skip_front(SkipReason reason) {
     const Query query = backlog_.front();
     if (!query.is_close()) {
         const std::uint32_t index = take_front(query);
-        slots_[index].record.due = started_ ? slots_[index].record.due : 0;
+        queries_[index].record.due = started_ ? queries_[index].record.due : 0;
         skip(index, reason);
     }
     backlog_.pop();
@@ -296,11 +299,11 @@ void Replayer::skip_waiting() {
         for (; !ready_.empty(); ready_.pop_front()) {
             skip(ready_.front(), SkipReason::kAborted);
         }
-        const std::uint32_t slot = dependents_ ? dependents_->take_any() : kNone;
-        if (slot == kNone) {
+        const std::uint32_t pending = dependents_ ? dependents_->take_any() : kNone;
+        if (pending == kNone) {
             return;
         }
-        skip(slot, SkipReason::kAborted);
+        skip(pending, SkipReason::kAborted);
     } while (true);
 }
 
@@ -343,7 +346,7 @@ Nanoseconds Replayer::next_wake(Nanoseconds now) {
         wake = std::min(wake, path->next_wake(now));
     }
     if (!deadlines_.empty()) {
-        wake = std::min(wake, slots_[deadlines_.front()].deadline);
+        wake = std::min(wake, queries_[deadlines_.front()].deadline);
     }
     if (!started_) {
         const auto rehearsal = waiter_.next_rehearsal();
@@ -374,7 +377,7 @@ void Replayer::prepare_front(Nanoseconds now) {
         return;
     }
     paths_.front()->prepare(query.source_id, query.source.address.family);
-    if (first && !slots_.full()) {
+    if (first && !queries_.full()) {
         rehearse(query);
     }
 }
@@ -382,12 +385,12 @@ void Replayer::prepare_front(Nanoseconds now) {
 /// Before the first query, the way that queries take is gone through again and again, so that
 /// nothing on it is cold.
 void Replayer::rehearse(const Query& query) {
-    const std::uint32_t index = slots_.take(query);
-    slots_[index].owner = kPrepareOwner;
+    const std::uint32_t index = queries_.take(query);
+    queries_[index].owner = kPrepareOwner;
     matcher_.add(index);
     matcher_.remove(index);
     paths_.front()->rehearse(index);
-    slots_.give_back(index);
+    queries_.give_back(index);
 }
 
 /// Before the first query: several short sleeps at the end of a long one. How late a processor

@@ -16,7 +16,7 @@
 #include "querier/schedule/hedges.hh"
 #include "querier/schedule/links.hh"
 #include "querier/schedule/matcher.hh"
-#include "querier/schedule/slots.hh"
+#include "querier/schedule/pending_queries.hh"
 #include "querier/schedule/waiter.hh"
 #include "querier/sockets/descriptors.hh"
 #include "querier/sockets/poller.hh"
@@ -97,7 +97,7 @@ public:
     void warn(const std::string& warning) { statistics_.warnings.push_back(warning); }
 
     /// Nothing waits and nothing is in flight.
-    [[nodiscard]] bool settled() const { return idle() && slots_.used() == 0; }
+    [[nodiscard]] bool settled() const { return idle() && queries_.used() == 0; }
 
     /// Nothing waits.
     [[nodiscard]] bool idle() const { return backlog_.empty() && !backlog_.busy(); }
@@ -118,13 +118,13 @@ public:
     [[nodiscard]] const Statistics& statistics();
 
     void on_reply(Owner owner, const Reply& reply) override;
-    void on_sent(std::uint32_t slot, const SendCall& call) override;
-    void on_refused(std::uint32_t slot, SendResult result) override;
-    void on_written(std::uint32_t slot) override;
-    void on_failed(std::uint32_t slot, Status status) override;
+    void on_sent(std::uint32_t pending, const SendCall& call) override;
+    void on_refused(std::uint32_t pending, SendResult result) override;
+    void on_written(std::uint32_t pending) override;
+    void on_failed(std::uint32_t pending, Status status) override;
 
 private:
-    using Deadlines = IndexList<&Slot::by_deadline>;
+    using Deadlines = IndexList<&PendingQuery::by_deadline>;
 
     void open_paths(Network& network);
     Nanoseconds busy_wait_until(Nanoseconds time) const;
@@ -144,33 +144,33 @@ private:
     std::uint32_t take_front(const Query& query);
     void flush();
     [[nodiscard]] bool too_late(Nanoseconds late);
-    void note_departure(Slot& slot, Nanoseconds now);
-    void note_sent(const Slot& slot);
+    void note_departure(PendingQuery& pending, Nanoseconds now);
+    void note_sent(const PendingQuery& pending);
     [[nodiscard]] bool over(Nanoseconds now) const;
-    SendResult hand_over(std::uint32_t slot, Nanoseconds now);
-    SendResult hand_over_udp(std::uint32_t slot, Nanoseconds now);
-    SendResult hand_over_stream(std::uint32_t slot, Nanoseconds now);
-    void end_unsent(std::uint32_t slot, SendResult result);
-    void warn_once(const Slot& slot);
+    SendResult hand_over(std::uint32_t pending, Nanoseconds now);
+    SendResult hand_over_udp(std::uint32_t pending, Nanoseconds now);
+    SendResult hand_over_stream(std::uint32_t pending, Nanoseconds now);
+    void end_unsent(std::uint32_t pending, SendResult result);
+    void warn_once(const PendingQuery& pending);
     bool make_room();
     void block(SendResult result, Nanoseconds now);
-    void launch(std::uint32_t slot, Nanoseconds first_action);
-    void land(std::uint32_t slot);
+    void launch(std::uint32_t pending, Nanoseconds first_action);
+    void land(std::uint32_t pending);
     void hedge(Nanoseconds now);
-    void drop_copy(std::uint32_t slot);
+    void drop_copy(std::uint32_t pending);
 
-    Nanoseconds& full_since(const Slot& slot) {
-        return full_since_.at(slot.path)[slot.family() == 4 ? 0 : 1];
+    Nanoseconds& full_since(const PendingQuery& pending) {
+        return full_since_.at(pending.path)[pending.family() == 4 ? 0 : 1];
     }
 
-    bool stays_full(const Slot& slot, Nanoseconds now);
+    bool stays_full(const PendingQuery& pending, Nanoseconds now);
     void write_hedges();
-    bool fall_back(std::uint32_t slot, const Reply& reply);
+    bool fall_back(std::uint32_t pending, const Reply& reply);
     bool take_marker(const Query& query);
-    void fill_answer(Slot& slot, const Reply& reply);
-    void leave(std::uint32_t slot, bool answered);
-    void finish(std::uint32_t slot, Status status, Bytes reply = {});
-    void skip(std::uint32_t slot, SkipReason reason);
+    void fill_answer(PendingQuery& pending, const Reply& reply);
+    void leave(std::uint32_t pending, bool answered);
+    void finish(std::uint32_t pending, Status status, Bytes reply = {});
+    void skip(std::uint32_t pending, SkipReason reason);
     void prepare_front(Nanoseconds now);
     void rehearse(const Query& query);
     [[nodiscard]] Nanoseconds warm_wake(Nanoseconds now) const;
@@ -181,7 +181,7 @@ private:
     ReplayOptions options_;
     Results& results_;
     Statistics statistics_;
-    Slots slots_;
+    PendingQueries queries_;
     Backlog backlog_;
     Waiter waiter_;
     StampClock stamps_;

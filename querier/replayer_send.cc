@@ -5,7 +5,7 @@
 #include "querier/replayer.hh"
 #include "querier/schedule/hedges.hh"
 #include "querier/schedule/links.hh"
-#include "querier/schedule/slots.hh"
+#include "querier/schedule/pending_queries.hh"
 #include "querier/schedule/waiter.hh"
 #include "querier/sockets/transport.hh"
 
@@ -101,21 +101,21 @@ void Replayer::flush() {
 /// A query that was held back: it is sent before anything else.
 bool Replayer::stage_ready(Nanoseconds now) {
     const std::uint32_t index = ready_.front();
-    const Slot& slot = slots_[index];
-    if (!slot.written && over(now)) {
+    const PendingQuery& pending = queries_[index];
+    if (!pending.written && over(now)) {
         ready_.pop_front();
         skip(index, SkipReason::kDuration);
         ++skipped_;
         return true;
     }
-    if (!options_.fast && !slot.waited && too_late(now - slot.record.due)) {
+    if (!options_.fast && !pending.waited && too_late(now - pending.record.due)) {
         return false;
     }
     if (in_flight_ >= options_.in_flight) {
         block(SendResult::kNoRoom, now);
         return false;
     }
-    note_departure(slots_[index], now);
+    note_departure(queries_[index], now);
     const SendResult result = hand_over(index, now);
     if (result == SendResult::kBusy || result == SendResult::kNoRoom) {
         block(result, now);
@@ -151,9 +151,9 @@ bool Replayer::stage_front(Nanoseconds& now) {
 /// kept already, and goes all the same.
 bool Replayer::room_to_keep() {
     const size_t most = hedges_ ? kMostKept / 2 : kMostKept; // copies for peers are kept as well
-    const auto room = [&] { return slots_.kept_bytes() + stream_.owed() < most; };
+    const auto room = [&] { return queries_.kept_bytes() + stream_.owed() < most; };
     // A server that reads nothing: its connections hold on to what they owe it.
-    return room() || (slots_.kept_bytes() < most / 2 && stream_.evict_idle() && room());
+    return room() || (queries_.kept_bytes() < most / 2 && stream_.evict_idle() && room());
 }
 
 /// False: it is too early, and there is time to sleep.
@@ -186,16 +186,16 @@ bool Replayer::too_late(Nanoseconds late) {
 }
 
 std::uint32_t Replayer::take_front(const Query& query) {
-    const std::uint32_t index = slots_.take(query);
-    slots_[index].record.due = options_.fast ? 0 : due();
+    const std::uint32_t index = queries_.take(query);
+    queries_[index].record.due = options_.fast ? 0 : due();
     if (keep_messages_ || query.transport != Transport::kUdp) {
-        slots_.keep(index);
+        queries_.keep(index);
     }
     return index;
 }
 
 bool Replayer::launch_front(Nanoseconds now) {
-    if (slots_.full()) {
+    if (queries_.full()) {
         trouble_ = "the parent sent more queries than it was granted";
         return false;
     }
@@ -207,10 +207,10 @@ bool Replayer::launch_front(Nanoseconds now) {
         return true;
     }
     const std::uint32_t index = take_front(query);
-    note_departure(slots_[index], now);
+    note_departure(queries_[index], now);
     const SendResult result = hand_over(index, now);
     if (result == SendResult::kBusy || result == SendResult::kNoRoom) {
-        slots_.keep(index);
+        queries_.keep(index);
         ready_.push_back(index);
         block(result, now);
     }
@@ -238,10 +238,10 @@ bool Replayer::park_behind(const Query& query) {
         return false;
     }
     const std::uint32_t index = take_front(query);
-    Slot& slot = slots_[index];
-    slots_.keep(index);
-    slot.waited = true;
-    slot.record.marks |= kMarkWaited;
+    PendingQuery& pending = queries_[index];
+    queries_.keep(index);
+    pending.waited = true;
+    pending.record.marks |= kMarkWaited;
     ++statistics_.waited;
     dependents_->park(index);
     backlog_.pop();
@@ -249,22 +249,22 @@ bool Replayer::park_behind(const Query& query) {
 }
 
 /// Counts lateness; again when a query that could not be sent is tried again.
-void Replayer::note_departure(Slot& slot, Nanoseconds now) {
-    if (options_.fast || slot.waited) {
+void Replayer::note_departure(PendingQuery& pending, Nanoseconds now) {
+    if (options_.fast || pending.waited) {
         return;
     }
-    const Nanoseconds late = now - slot.record.due;
-    if (late > kBehind && (slot.record.marks & kMarkBehind) == 0) {
-        slot.record.marks |= kMarkBehind;
+    const Nanoseconds late = now - pending.record.due;
+    if (late > kBehind && (pending.record.marks & kMarkBehind) == 0) {
+        pending.record.marks |= kMarkBehind;
         ++statistics_.behind_schedule;
     }
     statistics_.max_lateness = std::max(statistics_.max_lateness, late);
 }
 
 /// It was sent for the first time.
-void Replayer::note_sent(const Slot& slot) {
-    const RqRecord& record = slot.record;
-    if (options_.late > 0 && !options_.fast && !slot.waited &&
+void Replayer::note_sent(const PendingQuery& pending) {
+    const RqRecord& record = pending.record;
+    if (options_.late > 0 && !options_.fast && !pending.waited &&
         record.send - record.due > options_.late) {
         ++statistics_.sent_late;
     }
@@ -293,7 +293,7 @@ bool Replayer::make_room() {
 }
 
 SendResult Replayer::hand_over(std::uint32_t index, Nanoseconds now) {
-    switch (slots_[index].carrier) {
+    switch (queries_[index].carrier) {
     case Transport::kUdp:
         return hand_over_udp(index, now);
     case Transport::kTcp:
@@ -307,12 +307,12 @@ SendResult Replayer::hand_over(std::uint32_t index, Nanoseconds now) {
 }
 
 SendResult Replayer::hand_over_udp(std::uint32_t index, Nanoseconds now) {
-    UdpPath& path = *paths_[slots_[index].path];
+    UdpPath& path = *paths_[queries_[index].path];
     SendResult result = path.stage(index);
     if (result == SendResult::kNoRoom && make_room()) {
         result = path.stage(index);
     }
-    if (result == SendResult::kBusy && stays_full(slots_[index], now)) {
+    if (result == SendResult::kBusy && stays_full(queries_[index], now)) {
         result = SendResult::kFailed;
     }
     if (result == SendResult::kDone) {
@@ -348,35 +348,35 @@ void Replayer::end_unsent(std::uint32_t index, SendResult result) {
     case SendResult::kNoAddress:
         return skip(index, SkipReason::kNoAddress);
     case SendResult::kFailed:
-        warn_once(slots_[index]);
-        return finish(index, is_stream(slots_[index].carrier) ? Status::kConnectionFailed
-                                                              : Status::kSendFailed);
+        warn_once(queries_[index]);
+        return finish(index, is_stream(queries_[index].carrier) ? Status::kConnectionFailed
+                                                                : Status::kSendFailed);
     default:
         return;
     }
 }
 
-void Replayer::warn_once(const Slot& slot) {
+void Replayer::warn_once(const PendingQuery& pending) {
     if (!std::exchange(warned_unsupported_, true)) {
         spdlog::warn("event=send_failed seq={} transport={} family={} note=\"the first one; later "
                      "ones are only counted\"",
-                     slot.record.sequence, transport_name(slot.carrier), slot.family());
+                     pending.record.sequence, transport_name(pending.carrier), pending.family());
     }
 }
 
 void Replayer::launch(std::uint32_t index, Nanoseconds first_action) {
-    Slot& slot = slots_[index];
-    slot.deadline = first_action + options_.timeout;
-    slot.in_flight = true;
-    deadlines_.push_back(slots_, index);
+    PendingQuery& pending = queries_[index];
+    pending.deadline = first_action + options_.timeout;
+    pending.in_flight = true;
+    deadlines_.push_back(queries_, index);
     ++in_flight_;
 }
 
 void Replayer::land(std::uint32_t index) {
-    Slot& slot = slots_[index];
-    if (slot.in_flight) {
-        slot.in_flight = false;
-        deadlines_.remove(slots_, index);
+    PendingQuery& pending = queries_[index];
+    if (pending.in_flight) {
+        pending.in_flight = false;
+        deadlines_.remove(queries_, index);
         --in_flight_;
         blocked_until_ = 0;
     }
@@ -385,17 +385,17 @@ void Replayer::land(std::uint32_t index) {
 // What the transports say
 
 void Replayer::on_sent(std::uint32_t index, const SendCall& call) {
-    Slot& slot = slots_[index];
+    PendingQuery& pending = queries_[index];
     waiter_.sent_first(call.before);
-    note_call(slot, call);
-    slot.written = true;
-    full_since(slot) = 0;
+    note_call(pending, call);
+    pending.written = true;
+    full_since(pending) = 0;
     matcher_.add(index);
-    if (slot.path == 0) {
+    if (pending.path == 0) {
         ++statistics_.sent;
         statistics_.send_unsure += call.unsure() ? 1U : 0U;
-        note_sent(slot);
-        slots_.let_go(index);
+        note_sent(pending);
+        queries_.let_go(index);
         if (hedges_) {
             hedges_->watch(index);
         }
@@ -406,13 +406,13 @@ void Replayer::on_sent(std::uint32_t index, const SendCall& call) {
 
 void Replayer::on_refused(std::uint32_t index, SendResult result) {
     land(index);
-    slots_[index].place = kNone;
-    if (slots_[index].path != 0) {
+    queries_[index].place = kNone;
+    if (queries_[index].path != 0) {
         return drop_copy(index);
     }
     const Nanoseconds now = clock_.now();
-    if (result == SendResult::kBusy && !stays_full(slots_[index], now)) {
-        slots_.keep(index);
+    if (result == SendResult::kBusy && !stays_full(queries_[index], now)) {
+        queries_.keep(index);
         refused_.push_back(index);
         block(result, now);
     } else {
@@ -421,18 +421,18 @@ void Replayer::on_refused(std::uint32_t index, SendResult result) {
 }
 
 /// What waits for a network that takes nothing must not hold up what goes elsewhere.
-bool Replayer::stays_full(const Slot& slot, Nanoseconds now) {
-    Nanoseconds& since = full_since(slot);
+bool Replayer::stays_full(const PendingQuery& pending, Nanoseconds now) {
+    Nanoseconds& since = full_since(pending);
     since = since == 0 ? now : since;
     return now - since > (options_.max_lateness > 0 ? options_.max_lateness / 2 : kFullPatience);
 }
 
 void Replayer::on_written(std::uint32_t index) {
-    Slot& slot = slots_[index];
-    if (!std::exchange(slot.written, true)) {
+    PendingQuery& pending = queries_[index];
+    if (!std::exchange(pending.written, true)) {
         ++statistics_.sent;
-        statistics_.send_unsure += (slot.record.marks & kMarkUnsure) != 0 ? 1U : 0U;
-        note_sent(slot);
+        statistics_.send_unsure += (pending.record.marks & kMarkUnsure) != 0 ? 1U : 0U;
+        note_sent(pending);
     }
     matcher_.add(index);
 }
@@ -445,7 +445,7 @@ void Replayer::hedge(Nanoseconds now) {
         if (copy == kNone) {
             continue;
         }
-        UdpPath& path = *paths_[slots_[copy].path];
+        UdpPath& path = *paths_[queries_[copy].path];
         SendResult result = path.stage(copy);
         if (result == SendResult::kNoRoom && make_room()) {
             result = path.stage(copy);
@@ -462,7 +462,7 @@ void Replayer::hedge(Nanoseconds now) {
 /// A copy that could not be sent: the original goes on alone.
 void Replayer::drop_copy(std::uint32_t index) {
     hedges_->cancel(index);
-    slots_.give_back(index);
+    queries_.give_back(index);
 }
 
 void Replayer::write_hedges() {

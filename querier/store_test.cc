@@ -1,4 +1,4 @@
-// Slots, messages, keys, stamps, options: the small values.
+// Pending queries, messages, keys, stamps, options: the small values.
 #include "core/base/address.hh"
 #include "core/base/clock.hh"
 #include "core/base/error.hh"
@@ -9,8 +9,8 @@
 #include "querier/results/statistics.hh"
 #include "querier/schedule/links.hh"
 #include "querier/schedule/message_store.hh"
+#include "querier/schedule/pending_queries.hh"
 #include "querier/schedule/question.hh"
-#include "querier/schedule/slots.hh"
 #include "querier/sockets/descriptors.hh"
 #include "querier/sockets/poller.hh"
 #include "querier/sockets/stamps.hh"
@@ -78,57 +78,57 @@ TEST(MessageStore, CountsWhatIsKeptAsItLies) {
     EXPECT_EQ(store.used(), 0U);
 }
 
-TEST(Slots, AreBoundedAndUsedAgain) {
-    Slots slots(2);
+TEST(PendingQueries, AreBoundedAndUsedAgain) {
+    PendingQueries queries(2);
     const auto message = make_message(7, "a.example.");
-    const std::uint32_t a = slots.take(make_query(1, 0, message));
-    slots.take(make_query(2, 0, message));
-    EXPECT_EQ(slots.take(make_query(3, 0, message)), kNone);
-    slots[a].record.retries = 1;
-    slots.give_back(a);
-    EXPECT_EQ(slots.used(), 1U);
-    EXPECT_EQ(slots.take(make_query(4, 0, message)), a);
-    EXPECT_EQ(slots[a].record.sequence, 4U);
-    EXPECT_EQ(slots[a].record.retries, 0);
-    EXPECT_EQ(slots[a].wire_id, 7);
+    const std::uint32_t a = queries.take(make_query(1, 0, message));
+    queries.take(make_query(2, 0, message));
+    EXPECT_EQ(queries.take(make_query(3, 0, message)), kNone);
+    queries[a].record.retries = 1;
+    queries.give_back(a);
+    EXPECT_EQ(queries.used(), 1U);
+    EXPECT_EQ(queries.take(make_query(4, 0, message)), a);
+    EXPECT_EQ(queries[a].record.sequence, 4U);
+    EXPECT_EQ(queries[a].record.retries, 0);
+    EXPECT_EQ(queries[a].wire_id, 7);
 }
 
-TEST(Slots, ACopyHasTheQueryAndAMessageOfItsOwn) {
-    Slots slots(3);
+TEST(PendingQueries, ACopyHasTheQueryAndAMessageOfItsOwn) {
+    PendingQueries queries(3);
     const auto message = make_message(7, "a.example.");
-    const std::uint32_t a = slots.take(make_query(9, 5, message, 3));
-    slots.keep(a);
-    slots[a].wire_id = 99;
-    slots[a].in_flight = slots[a].keyed = slots[a].written = true;
-    slots[a].place = 4;
-    const std::uint32_t b = slots.copy(a);
-    EXPECT_EQ(slots[b].record.sequence, 9U);
-    EXPECT_EQ(slots[b].record.source, 3U);
-    EXPECT_EQ(slots[b].source, slots[a].source);
-    EXPECT_EQ(slots[b].question, slots[a].question);
-    EXPECT_EQ(slots[b].wire_id, 7);
-    EXPECT_EQ(slots[b].place, kNone);
-    EXPECT_FALSE(slots[b].in_flight || slots[b].keyed || slots[b].written);
-    slots.give_back(a);
-    EXPECT_TRUE(std::ranges::equal(slots[b].bytes(), message));
+    const std::uint32_t a = queries.take(make_query(9, 5, message, 3));
+    queries.keep(a);
+    queries[a].wire_id = 99;
+    queries[a].in_flight = queries[a].keyed = queries[a].written = true;
+    queries[a].place = 4;
+    const std::uint32_t b = queries.copy(a);
+    EXPECT_EQ(queries[b].record.sequence, 9U);
+    EXPECT_EQ(queries[b].record.source, 3U);
+    EXPECT_EQ(queries[b].source, queries[a].source);
+    EXPECT_EQ(queries[b].question, queries[a].question);
+    EXPECT_EQ(queries[b].wire_id, 7);
+    EXPECT_EQ(queries[b].place, kNone);
+    EXPECT_FALSE(queries[b].in_flight || queries[b].keyed || queries[b].written);
+    queries.give_back(a);
+    EXPECT_TRUE(std::ranges::equal(queries[b].bytes(), message));
 }
 
-TEST(Slots, OnlyKeptMessagesOutliveTheirBlock) {
-    Slots slots(2);
+TEST(PendingQueries, OnlyKeptMessagesOutliveTheirBlock) {
+    PendingQueries queries(2);
     std::vector<std::uint8_t> block = make_message(7, "a.example.");
     const auto message = block;
-    const std::uint32_t kept = slots.take(make_query(1, 0, block));
-    const std::uint32_t borrowed = slots.take(make_query(2, 0, block));
-    slots.keep(kept);
-    slots.keep(kept);
-    slots.let_go(kept);
-    slots.let_go(borrowed);
+    const std::uint32_t kept = queries.take(make_query(1, 0, block));
+    const std::uint32_t borrowed = queries.take(make_query(2, 0, block));
+    queries.keep(kept);
+    queries.keep(kept);
+    queries.let_go(kept);
+    queries.let_go(borrowed);
     std::ranges::fill(block, std::uint8_t{0});
-    EXPECT_TRUE(std::ranges::equal(slots[kept].bytes(), message));
-    EXPECT_EQ(slots[borrowed].message, nullptr);
-    EXPECT_TRUE(slots.full());
-    slots.give_back(borrowed);
-    EXPECT_FALSE(slots.full());
+    EXPECT_TRUE(std::ranges::equal(queries[kept].bytes(), message));
+    EXPECT_EQ(queries[borrowed].message, nullptr);
+    EXPECT_TRUE(queries.full());
+    queries.give_back(borrowed);
+    EXPECT_FALSE(queries.full());
 }
 
 TEST(Question, HashIgnoresCaseOfNamesOnly) {

@@ -8,7 +8,7 @@
 #include "querier/network/replay_options.hh"
 #include "querier/network/stream_socket.hh"
 #include "querier/results/statistics.hh"
-#include "querier/schedule/slots.hh"
+#include "querier/schedule/pending_queries.hh"
 #include "querier/sockets/descriptors.hh"
 #include "querier/sockets/transport.hh"
 
@@ -31,7 +31,7 @@ struct UdpWish {
 /// What a UDP path works with; all must outlive it.
 struct UdpParts {
     Descriptors& descriptors;
-    Slots& slots;
+    PendingQueries& queries;
     Statistics& statistics;
     TransportEvents& events;
 };

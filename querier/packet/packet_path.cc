@@ -14,7 +14,7 @@
 #include "querier/packet/unusual_replies.hh"
 #include "querier/packet/xdp_receiver.hh"
 #include "querier/results/statistics.hh"
-#include "querier/schedule/slots.hh"
+#include "querier/schedule/pending_queries.hh"
 #include "querier/sockets/owner.hh"
 #include "querier/sockets/stamps.hh"
 #include "querier/sockets/transport.hh"
@@ -73,10 +73,11 @@ FileDescriptor claim(const PacketRoute& route) {
 
 // Set-up
 
-PacketPath::PacketPath(const PacketOptions& options, Slots& slots, const Servers& servers,
-                       Statistics& statistics, TransportEvents& events, const Clock& clock)
-    : options_(options), servers_(servers), slots_(slots), statistics_(statistics), events_(events),
-      clock_(clock), unusual_(servers) {
+PacketPath::PacketPath(const PacketOptions& options, PendingQueries& queries,
+                       const Servers& servers, Statistics& statistics, TransportEvents& events,
+                       const Clock& clock)
+    : options_(options), servers_(servers), queries_(queries), statistics_(statistics),
+      events_(events), clock_(clock), unusual_(servers) {
     open_lane(v4_, servers.v4);
     open_lane(v6_, servers.v6);
     const std::string why = load_xdp();
@@ -112,7 +113,7 @@ PacketPath::Interface& PacketPath::open_interface(PacketRoute route) {
     interfaces_.push_back(std::make_unique<Interface>(Interface{.route = std::move(route),
                                                                 .claim = std::move(mine),
                                                                 .sender = std::move(sender),
-                                                                .slots = {}}));
+                                                                .queries = {}}));
     return *interfaces_.back();
 }
 
@@ -157,13 +158,13 @@ void PacketPath::open_rings() {
 // Sending
 
 SendResult PacketPath::stage(std::uint32_t index) {
-    Slot& slot = slots_[index];
-    const Lane* lane = (slot.family() == 4 ? v4_ : v6_).get();
+    PendingQuery& pending = queries_[index];
+    const Lane* lane = (pending.family() == 4 ? v4_ : v6_).get();
     if (lane == nullptr) {
         return SendResult::kFailed;
     }
     Interface& out = *lane->out;
-    const Bytes query = slot.bytes();
+    const Bytes query = pending.bytes();
     if (!out.route.carries(lane->frames.headers() - kEthernetHeader + query.size())) {
         return SendResult::kOversize;
     }
@@ -171,10 +172,10 @@ SendResult PacketPath::stage(std::uint32_t index) {
     if (room.empty()) {
         return SendResult::kBusy;
     }
-    out.slots[out.sender->staged()] = index;
-    out.sender->commit(lane->frames.write(room, slot.source, query, next_id_++));
-    slot.owner = owner_of(slot.source);
-    slot.place = 0;
+    out.queries[out.sender->staged()] = index;
+    out.sender->commit(lane->frames.write(room, pending.source, query, next_id_++));
+    pending.owner = owner_of(pending.source);
+    pending.place = 0;
     ++in_flight_;
     return SendResult::kDone;
 }
@@ -206,7 +207,7 @@ size_t PacketPath::send_some(Interface& interface, size_t first, Nanoseconds& no
     }
     const auto count = static_cast<size_t>(taken);
     for (size_t i = 0; i < count; ++i) {
-        events_.on_sent(interface.slots[first + i], {.before = before, .after = now});
+        events_.on_sent(interface.queries[first + i], {.before = before, .after = now});
     }
     return count;
 }
@@ -220,7 +221,7 @@ size_t PacketPath::refuse(const Interface& interface, size_t first, int error) {
                                                   : SendResult::kFailed;
     for (size_t i = first; i < first + count; ++i) {
         --in_flight_;
-        events_.on_refused(interface.slots[i], result);
+        events_.on_refused(interface.queries[i], result);
     }
     return count;
 }

@@ -21,7 +21,7 @@
 #include "querier/packet/unusual_replies.hh"
 #include "querier/packet/xdp_receiver.hh"
 #include "querier/results/statistics.hh"
-#include "querier/schedule/slots.hh"
+#include "querier/schedule/pending_queries.hh"
 #include "querier/sockets/stamps.hh"
 #include "querier/sockets/transport.hh"
 
@@ -49,10 +49,10 @@ struct PacketOptions {
 class PacketPath final : public UdpPath {
 public:
     /// Throws Error or SystemError where this host, user or network cannot.
-    PacketPath(const PacketOptions& options, Slots& slots, const Servers& servers,
+    PacketPath(const PacketOptions& options, PendingQueries& queries, const Servers& servers,
                Statistics& statistics, TransportEvents& events, const Clock& clock);
 
-    SendResult stage(std::uint32_t slot) override;
+    SendResult stage(std::uint32_t pending) override;
     void flush() override;
 
     /// It registers no descriptors.
@@ -80,7 +80,7 @@ private:
         PacketRoute route;
         FileDescriptor claim; ///< tells other queriers of this host that it is taken
         std::unique_ptr<FrameSender> sender;
-        std::array<std::uint32_t, FrameSender::kBatch> slots{}; ///< of the staged frames
+        std::array<std::uint32_t, FrameSender::kBatch> queries{}; ///< of the staged frames
     };
 
     /// The way to the server of one family.
@@ -108,7 +108,7 @@ private:
 
     PacketOptions options_;
     Servers servers_;
-    Slots& slots_;
+    PendingQueries& queries_;
     Statistics& statistics_;
     TransportEvents& events_;
     const Clock& clock_;

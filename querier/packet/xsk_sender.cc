@@ -30,9 +30,9 @@ constexpr size_t kChunk = 2048;
 /// Enough for what is staged and for all that a driver's ring holds at a time.
 constexpr std::uint32_t kChunks = 2048;
 /// Of frames: what is staged now, and what a batch before left behind.
-constexpr std::uint32_t kSlots = 4 * FrameSender::kBatch;
+constexpr std::uint32_t kPlaces = 4 * FrameSender::kBatch;
 /// The kernel asks for one of frames to receive, although there are none.
-constexpr std::uint32_t kFillSlots = 2;
+constexpr std::uint32_t kFillPlaces = 2;
 constexpr int kSendBuffer = 8 << 20;
 /// The kernel takes a moment to forget the socket of a querier that ended.
 constexpr Nanoseconds kBindPatience = kSecond;
@@ -125,15 +125,15 @@ void XskSender::share_memory() {
 }
 
 void XskSender::map_rings() {
-    set(socket_, XDP_UMEM_FILL_RING, kFillSlots, "make an XDP socket's rings");
+    set(socket_, XDP_UMEM_FILL_RING, kFillPlaces, "make an XDP socket's rings");
     set(socket_, XDP_UMEM_COMPLETION_RING, kChunks, "make an XDP socket's rings");
-    set(socket_, XDP_TX_RING, kSlots, "make an XDP socket's rings");
+    set(socket_, XDP_TX_RING, kPlaces, "make an XDP socket's rings");
     const xdp_mmap_offsets offsets = offsets_of(socket_);
-    ring_ = Mapping(offsets.tx.desc + kSlots * sizeof(xdp_desc), socket_.get(), XDP_PGOFF_TX_RING,
+    ring_ = Mapping(offsets.tx.desc + kPlaces * sizeof(xdp_desc), socket_.get(), XDP_PGOFF_TX_RING,
                     "map an XDP socket's rings");
     produced_at_ = place<std::uint32_t>(ring_, offsets.tx.producer);
     consumed_at_ = place<std::uint32_t>(ring_, offsets.tx.consumer);
-    slots_ = place<xdp_desc>(ring_, offsets.tx.desc);
+    places_ = place<xdp_desc>(ring_, offsets.tx.desc);
     completions_ = Mapping(offsets.cr.desc + kChunks * sizeof(std::uint64_t), socket_.get(),
                            XDP_UMEM_PGOFF_COMPLETION_RING, "map an XDP socket's rings");
     completed_at_ = place<std::uint32_t>(completions_, offsets.cr.producer);
@@ -180,10 +180,10 @@ void XskSender::announce(size_t first) {
     std::uint32_t at = consumed_;
     const size_t end = std::min(staged_, first + kMostInCall);
     for (size_t i = first; i < end; ++i) {
-        slots_[at++ % kSlots] = batch_[i].frame;
+        places_[at++ % kPlaces] = batch_[i].frame;
     }
     for (std::uint32_t rest = at; static_cast<std::int32_t>(produced_ - rest) > 0; ++rest) {
-        slots_[rest % kSlots] = kNothing;
+        places_[rest % kPlaces] = kNothing;
     }
     if (static_cast<std::int32_t>(at - produced_) > 0) {
         produced_ = at;

@@ -77,7 +77,7 @@ private:
     Mapping completions_;
     std::uint32_t* produced_at_ = nullptr; ///< in the ring
     std::uint32_t* consumed_at_ = nullptr;
-    xdp_desc* slots_ = nullptr;
+    xdp_desc* places_ = nullptr;
     std::uint32_t* completed_at_ = nullptr; ///< in the completions
     std::uint32_t* taken_at_ = nullptr;
     std::uint64_t* returned_ = nullptr;

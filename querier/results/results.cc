@@ -7,7 +7,7 @@
 #include "core/wire/result_file.hh"
 #include "querier/results/statistics.hh"
 #include "querier/schedule/hedges.hh"
-#include "querier/schedule/slots.hh"
+#include "querier/schedule/pending_queries.hh"
 
 #include <fmt/format.h>
 
@@ -53,19 +53,19 @@ void Results::open(const std::string& folder, const RqHeader& header, bool answe
     });
 }
 
-void Results::write(const Slot& slot, Bytes reply, Nanoseconds realtime) {
+void Results::write(const PendingQuery& pending, Bytes reply, Nanoseconds realtime) {
     guarded(records_broken_, [&] {
-        records_->append(slot.record);
+        records_->append(pending.record);
         ++unflushed_;
     });
     if (!answers_) {
         return;
     }
     guarded(answers_broken_, [&] {
-        answers_->append({.sequence = slot.record.sequence,
+        answers_->append({.sequence = pending.record.sequence,
                           .time = reply.empty() ? 0 : realtime,
-                          .source = slot.record.source,
-                          .query = slot.bytes(),
+                          .source = pending.record.source,
+                          .query = pending.bytes(),
                           .reply = reply});
     });
 }

@@ -10,7 +10,7 @@
 #include "core/wire/result_file.hh"
 #include "querier/results/statistics.hh"
 #include "querier/schedule/hedges.hh"
-#include "querier/schedule/slots.hh"
+#include "querier/schedule/pending_queries.hh"
 
 #include <cstddef>
 #include <cstdint>
@@ -27,8 +27,8 @@ public:
 
     [[nodiscard]] bool is_open() const { return records_.has_value(); }
 
-    /// The slot's record, and its query with the reply (empty = none) received at `realtime`.
-    void write(const Slot& slot, Bytes reply, Nanoseconds realtime);
+    /// The query's record, and its query with the reply (empty = none) received at `realtime`.
+    void write(const PendingQuery& pending, Bytes reply, Nanoseconds realtime);
 
     /// Both ways of a hedged query, to hedges-HOST-N.csv.
     void write_hedge(const HedgeRow& row);

@@ -1,14 +1,14 @@
 #include "querier/schedule/dependents.hh"
 
 #include "querier/schedule/links.hh"
-#include "querier/schedule/slots.hh"
+#include "querier/schedule/pending_queries.hh"
 
 #include <cstdint>
 
 namespace reprise::querier {
 
-void Dependents::park(std::uint32_t slot) {
-    sources_[slots_[slot].record.source].push_back(slots_, slot);
+void Dependents::park(std::uint32_t pending) {
+    sources_[queries_[pending].record.source].push_back(queries_, pending);
 }
 
 std::uint32_t Dependents::end(std::uint32_t source) {
@@ -20,16 +20,16 @@ std::uint32_t Dependents::end(std::uint32_t source) {
     if (next == kNone) {
         sources_.erase(at);
     } else {
-        at->second.remove(slots_, next);
+        at->second.remove(queries_, next);
     }
     return next;
 }
 
 std::uint32_t Dependents::take_any() {
     while (!sources_.empty()) {
-        const std::uint32_t slot = end(sources_.begin()->first);
-        if (slot != kNone) {
-            return slot;
+        const std::uint32_t pending = end(sources_.begin()->first);
+        if (pending != kNone) {
+            return pending;
         }
     }
     return kNone;

@@ -3,7 +3,7 @@
 
 #include "core/wire/query.hh"
 #include "querier/schedule/links.hh"
-#include "querier/schedule/slots.hh"
+#include "querier/schedule/pending_queries.hh"
 
 #include <cstdint>
 #include <unordered_map>
@@ -12,7 +12,7 @@ namespace reprise::querier {
 
 class Dependents {
 public:
-    explicit Dependents(Slots& slots) : slots_(slots) {}
+    explicit Dependents(PendingQueries& queries) : queries_(queries) {}
 
     /// A query of this source is under way.
     [[nodiscard]] bool busy(std::uint32_t source) const { return sources_.contains(source); }
@@ -20,19 +20,19 @@ public:
     /// One is from now on.
     void start(std::uint32_t source) { sources_.try_emplace(source); }
 
-    /// The slot waits behind it.
-    void park(std::uint32_t slot);
+    /// The query waits behind it.
+    void park(std::uint32_t pending);
 
     /// The query under way has ended: the next one, which is under way from now on, or kNone.
     std::uint32_t end(std::uint32_t source);
 
-    /// Any slot that waits, taken out; kNone when none does.
+    /// Any query that waits, taken out; kNone when none does.
     std::uint32_t take_any();
 
 private:
-    Slots& slots_;
-    /// Waiting slots of the sources with a query under way; a waiting slot has no deadline yet.
-    std::unordered_map<std::uint32_t, IndexList<&Slot::by_deadline>> sources_;
+    PendingQueries& queries_;
+    /// Waiting queries of the sources with a query under way; a waiting one has no deadline yet.
+    std::unordered_map<std::uint32_t, IndexList<&PendingQuery::by_deadline>> sources_;
 };
 
 } // namespace reprise::querier

@@ -3,7 +3,7 @@
 #include "core/base/clock.hh"
 #include "core/wire/result_file.hh"
 #include "querier/schedule/links.hh"
-#include "querier/schedule/slots.hh"
+#include "querier/schedule/pending_queries.hh"
 
 #include <cstddef>
 #include <cstdint>
@@ -11,21 +11,21 @@
 
 namespace reprise::querier {
 
-void Hedges::watch(std::uint32_t slot) {
-    slots_[slot].watched = true;
-    watched_.push_back(slots_, slot);
+void Hedges::watch(std::uint32_t pending) {
+    queries_[pending].watched = true;
+    watched_.push_back(queries_, pending);
 }
 
-void Hedges::unwatch(std::uint32_t slot) {
-    if (slots_[slot].watched) {
-        slots_[slot].watched = false;
-        watched_.remove(slots_, slot);
+void Hedges::unwatch(std::uint32_t pending) {
+    if (queries_[pending].watched) {
+        queries_[pending].watched = false;
+        watched_.remove(queries_, pending);
     }
 }
 
 Nanoseconds Hedges::next() const {
     return watched_.empty() ? std::numeric_limits<Nanoseconds>::max()
-                            : slots_[watched_.front()].record.send + after_;
+                            : queries_[watched_.front()].record.send + after_;
 }
 
 std::uint32_t Hedges::new_pair() {
@@ -52,48 +52,49 @@ std::uint8_t Hedges::next_peer(std::uint8_t family) {
 std::uint32_t Hedges::split() {
     const std::uint32_t original = watched_.front();
     unwatch(original);
-    const std::uint8_t peer = next_peer(slots_[original].family());
-    const std::uint32_t copy = peer == 0 ? kNone : slots_.copy(original);
+    const std::uint8_t peer = next_peer(queries_[original].family());
+    const std::uint32_t copy = peer == 0 ? kNone : queries_.copy(original);
     if (copy == kNone) {
         return kNone;
     }
     const std::uint32_t pair = new_pair();
-    slots_[original].pair = slots_[copy].pair = pair;
-    slots_[copy].path = peer;
-    slots_[copy].record.send = 0;
-    pairs_[pair].record = slots_[original].record;
-    pairs_[pair].row.sequence = slots_[original].record.sequence;
-    pairs_[pair].row.peer = slots_[copy].path;
-    pairs_[pair].row.sent[0] = slots_[original].record.send;
+    queries_[original].pair = queries_[copy].pair = pair;
+    queries_[copy].path = peer;
+    queries_[copy].record.send = 0;
+    pairs_[pair].record = queries_[original].record;
+    pairs_[pair].row.sequence = queries_[original].record.sequence;
+    pairs_[pair].row.peer = queries_[copy].path;
+    pairs_[pair].row.sent[0] = queries_[original].record.send;
     return copy;
 }
 
 void Hedges::cancel(std::uint32_t copy) {
-    Pair& pair = pairs_[slots_[copy].pair];
+    Pair& pair = pairs_[queries_[copy].pair];
     pair.cancelled = true;
     --pair.open;
-    slots_[copy].pair = kNone;
+    queries_[copy].pair = kNone;
 }
 
 bool Hedges::settle(std::uint32_t index, Status status) {
-    Slot& slot = slots_[index];
-    const std::uint32_t number = slot.pair;
+    PendingQuery& pending = queries_[index];
+    const std::uint32_t number = pending.pair;
     Pair& pair = pairs_[number];
-    const size_t which = slot.path == 0 ? 0 : 1;
-    pair.row.sent[which] = slot.record.send;
-    pair.row.received[which] = status == Status::kAnswered ? slot.record.receive : 0;
+    const size_t which = pending.path == 0 ? 0 : 1;
+    pair.row.sent[which] = pending.record.send;
+    pair.row.received[which] = status == Status::kAnswered ? pending.record.receive : 0;
     --pair.open;
     const bool ends = !pair.decided && (status == Status::kAnswered || pair.open == 0);
     if (ends) {
         pair.decided = true;
         pair.row.won = which == 1 && status == Status::kAnswered;
-        slot.record.due = pair.record.due;
-        slot.record.marks |= pair.record.marks;
-        slot.record.marks |= pair.cancelled ? std::uint16_t{0} : kMarkHedged;
-        slot.record.marks |= pair.row.won ? kMarkHedgeWon : std::uint16_t{0};
-        slot.record.send = pair.record.send;
-        slot.record.latency = status == Status::kAnswered ? slot.record.receive - slot.record.send
-                                                          : slot.record.latency;
+        pending.record.due = pair.record.due;
+        pending.record.marks |= pair.record.marks;
+        pending.record.marks |= pair.cancelled ? std::uint16_t{0} : kMarkHedged;
+        pending.record.marks |= pair.row.won ? kMarkHedgeWon : std::uint16_t{0};
+        pending.record.send = pair.record.send;
+        pending.record.latency = status == Status::kAnswered
+                                     ? pending.record.receive - pending.record.send
+                                     : pending.record.latency;
     }
     if (pair.open == 0) {
         if (!pair.cancelled) {

@@ -2,14 +2,14 @@
 // Hedged queries: one without an answer for some time also goes to a peer; the first answer wins
 // and both are recorded.
 //
-// A hedged query is a pair of slots, the original and its copy, each in flight on its own path. The
-// query ends with the first answer, or when both have timed out; the other slot stays until its own
-// answer or timeout, so that the loser's time is known.
+// A hedged query is a pair of pending queries, the original and its copy, each in flight on its own
+// path. The query ends with the first answer, or when both have timed out; the other one stays
+// until its own answer or timeout, so that the loser's time is known.
 
 #include "core/base/clock.hh"
 #include "core/wire/result_file.hh"
 #include "querier/schedule/links.hh"
-#include "querier/schedule/slots.hh"
+#include "querier/schedule/pending_queries.hh"
 
 #include <array>
 #include <cstddef>
@@ -31,20 +31,20 @@ struct HedgeRow {
 class Hedges {
 public:
     /// `families`: of each peer's address, 4 or 6.
-    Hedges(Slots& slots, Nanoseconds after, std::vector<std::uint8_t> families)
-        : slots_(slots), after_(after), families_(std::move(families)) {}
+    Hedges(PendingQueries& queries, Nanoseconds after, std::vector<std::uint8_t> families)
+        : queries_(queries), after_(after), families_(std::move(families)) {}
 
     /// The original was sent: it is hedged if it lives long enough.
-    void watch(std::uint32_t slot);
+    void watch(std::uint32_t pending);
 
     /// It ended, or is hedged.
-    void unwatch(std::uint32_t slot);
+    void unwatch(std::uint32_t pending);
 
     /// When the next query is to be hedged; max() = none.
     [[nodiscard]] Nanoseconds next() const;
 
     /// Makes the copy of the query whose turn it is; it has its path's number and is not sent yet.
-    /// kNone where there is no slot left or no peer of its address family.
+    /// kNone where there is no place left or no peer of its address family.
     std::uint32_t split();
 
     /// The copy was not sent: the original goes on alone.
@@ -52,7 +52,7 @@ public:
 
     /// One of a pair has left its path with this status and its record filled in. True: with it the
     /// query ends, and its record is now that of the whole query.
-    bool settle(std::uint32_t slot, Status status);
+    bool settle(std::uint32_t pending, Status status);
 
     /// The row of a pair that both have left since the last call.
     bool take_row(HedgeRow& row);
@@ -70,11 +70,11 @@ private:
     /// The next peer of this family in turn, from 1; 0 = none.
     std::uint8_t next_peer(std::uint8_t family);
 
-    Slots& slots_;
+    PendingQueries& queries_;
     Nanoseconds after_;
     std::vector<std::uint8_t> families_;
     size_t turn_ = 0;
-    IndexList<&Slot::by_hedge> watched_;
+    IndexList<&PendingQuery::by_hedge> watched_;
     std::vector<Pair> pairs_;
     std::vector<std::uint32_t> free_;
     std::vector<HedgeRow> rows_;

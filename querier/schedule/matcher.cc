@@ -6,8 +6,8 @@
 #include "core/dns/message.hh"
 #include "querier/schedule/ended_queries.hh"
 #include "querier/schedule/links.hh"
+#include "querier/schedule/pending_queries.hh"
 #include "querier/schedule/question.hh"
-#include "querier/schedule/slots.hh"
 #include "querier/sockets/transport.hh"
 
 #include <algorithm>
@@ -30,8 +30,8 @@ size_t bucket_count(size_t in_flight_limit) {
 
 } // namespace
 
-Matcher::Matcher(Slots& slots, size_t in_flight_limit, Nanoseconds linger)
-    : slots_(slots), most_buckets_(bucket_count(in_flight_limit)), mask_(kFewestBuckets - 1),
+Matcher::Matcher(PendingQueries& queries, size_t in_flight_limit, Nanoseconds linger)
+    : queries_(queries), most_buckets_(bucket_count(in_flight_limit)), mask_(kFewestBuckets - 1),
       by_key_(kFewestBuckets), by_id_(kFewestBuckets), ended_queries_(linger) {}
 
 void Matcher::grow() {
@@ -43,16 +43,17 @@ void Matcher::grow() {
     for (KeyList& list : by_key_) {
         while (!list.empty()) {
             const std::uint32_t at = list.front();
-            const Slot& slot = slots_[at];
-            list.remove(slots_, at);
-            keys[key_hash(slot.owner, slot.wire_id, slot.question) & mask_].push_back(slots_, at);
+            const PendingQuery& pending = queries_[at];
+            list.remove(queries_, at);
+            keys[key_hash(pending.owner, pending.wire_id, pending.question) & mask_].push_back(
+                queries_, at);
         }
     }
     for (IdList& list : by_id_) {
         while (!list.empty()) {
             const std::uint32_t at = list.front();
-            list.remove(slots_, at);
-            ids[id_hash(slots_[at].owner, slots_[at].wire_id) & mask_].push_back(slots_, at);
+            list.remove(queries_, at);
+            ids[id_hash(queries_[at].owner, queries_[at].wire_id) & mask_].push_back(queries_, at);
         }
     }
     by_key_ = std::move(keys);
@@ -71,30 +72,32 @@ void Matcher::add(std::uint32_t index) {
     if (++count_ > by_key_.size() && by_key_.size() < most_buckets_) {
         grow();
     }
-    Slot& slot = slots_[index];
-    const std::uint64_t key = key_hash(slot.owner, slot.wire_id, slot.question);
+    PendingQuery& pending = queries_[index];
+    const std::uint64_t key = key_hash(pending.owner, pending.wire_id, pending.question);
     ended_queries_.prefetch(key); // it will end soon
-    by_key_[key & mask_].push_back(slots_, index);
-    by_id_[id_hash(slot.owner, slot.wire_id) & mask_].push_back(slots_, index);
-    slot.keyed = true;
+    by_key_[key & mask_].push_back(queries_, index);
+    by_id_[id_hash(pending.owner, pending.wire_id) & mask_].push_back(queries_, index);
+    pending.keyed = true;
 }
 
 void Matcher::remove(std::uint32_t index) {
-    Slot& slot = slots_[index];
-    if (slot.keyed) {
-        by_key_[key_hash(slot.owner, slot.wire_id, slot.question) & mask_].remove(slots_, index);
-        by_id_[id_hash(slot.owner, slot.wire_id) & mask_].remove(slots_, index);
-        slot.keyed = false;
+    PendingQuery& pending = queries_[index];
+    if (pending.keyed) {
+        by_key_[key_hash(pending.owner, pending.wire_id, pending.question) & mask_].remove(queries_,
+                                                                                           index);
+        by_id_[id_hash(pending.owner, pending.wire_id) & mask_].remove(queries_, index);
+        pending.keyed = false;
         --count_;
     }
 }
 
 void Matcher::end(std::uint32_t index, bool answered, Nanoseconds now) {
-    const Slot& slot = slots_[index];
-    if (slot.keyed) {
-        ended_queries_.add(key_hash(slot.owner, slot.wire_id, slot.question), answered, now);
-        if (!answered && slot.question != 0) {
-            ended_queries_.add(key_hash(slot.owner, slot.wire_id, 0), false, now);
+    const PendingQuery& pending = queries_[index];
+    if (pending.keyed) {
+        ended_queries_.add(key_hash(pending.owner, pending.wire_id, pending.question), answered,
+                           now);
+        if (!answered && pending.question != 0) {
+            ended_queries_.add(key_hash(pending.owner, pending.wire_id, 0), false, now);
         }
         remove(index);
     }
@@ -102,9 +105,9 @@ void Matcher::end(std::uint32_t index, bool answered, Nanoseconds now) {
 
 std::uint32_t Matcher::find(Owner owner, std::uint16_t id, std::uint64_t question) const {
     std::uint32_t at = by_key_[key_hash(owner, id, question) & mask_].front();
-    for (; at != kNone; at = KeyList::after(slots_, at)) {
-        const Slot& slot = slots_[at];
-        if (slot.question == question && slot.wire_id == id && slot.owner == owner) {
+    for (; at != kNone; at = KeyList::after(queries_, at)) {
+        const PendingQuery& pending = queries_[at];
+        if (pending.question == question && pending.wire_id == id && pending.owner == owner) {
             return at;
         }
     }
@@ -113,8 +116,8 @@ std::uint32_t Matcher::find(Owner owner, std::uint16_t id, std::uint64_t questio
 
 std::uint32_t Matcher::find_by_id(Owner owner, std::uint16_t id) const {
     std::uint32_t at = by_id_[id_hash(owner, id) & mask_].front();
-    while (at != kNone && (slots_[at].wire_id != id || slots_[at].owner != owner)) {
-        at = IdList::after(slots_, at);
+    while (at != kNone && (queries_[at].wire_id != id || queries_[at].owner != owner)) {
+        at = IdList::after(queries_, at);
     }
     return at;
 }
@@ -125,23 +128,23 @@ bool Matcher::id_in_use(Owner owner, std::uint16_t id) const {
 
 std::uint32_t Matcher::find_for(Owner owner, const DnsHeader& header,
                                 std::uint64_t question) const {
-    std::uint32_t slot = find(owner, header.id, question);
+    std::uint32_t pending = find(owner, header.id, question);
     const bool plain = header.rcode() == 0 && header.opcode() == 0;
-    if (slot == kNone && question != 0) {
-        slot = find(owner, header.id, 0);
-    } else if (slot == kNone && !plain) {
-        slot = find_by_id(owner, header.id);
+    if (pending == kNone && question != 0) {
+        pending = find(owner, header.id, 0);
+    } else if (pending == kNone && !plain) {
+        pending = find_by_id(owner, header.id);
     }
-    return slot;
+    return pending;
 }
 
 Matcher::Match Matcher::match_broken(Owner owner, const DnsHeader& header,
                                      std::uint64_t question) const {
-    std::uint32_t slot = find(owner, header.id, 0);
-    if (slot == kNone && question != 0 && header.rcode() == kFormErr) {
-        slot = find(owner, header.id, question);
+    std::uint32_t pending = find(owner, header.id, 0);
+    if (pending == kNone && question != 0 && header.rcode() == kFormErr) {
+        pending = find(owner, header.id, question);
     }
-    return {.kind = slot == kNone ? Kind::kMalformed : Kind::kAnswer, .slot = slot};
+    return {.kind = pending == kNone ? Kind::kMalformed : Kind::kAnswer, .pending = pending};
 }
 
 Matcher::Match Matcher::match(Owner owner, Bytes reply, size_t size, Nanoseconds now) {
@@ -156,12 +159,12 @@ Matcher::Match Matcher::match(Owner owner, Bytes reply, size_t size, Nanoseconds
     if ((question == 0 && header->questions > 0) || !is_whole(reply, size)) {
         return match_broken(owner, *header, question);
     }
-    const std::uint32_t slot = find_for(owner, *header, question);
-    if (slot != kNone) {
-        if (question != slots_[slot].question) {
+    const std::uint32_t pending = find_for(owner, *header, question);
+    if (pending != kNone) {
+        if (question != queries_[pending].question) {
             ended_queries_.add(key_hash(owner, header->id, question), true, now);
         }
-        return {.kind = Kind::kAnswer, .slot = slot};
+        return {.kind = Kind::kAnswer, .pending = pending};
     }
     switch (ended_queries_.take(key_hash(owner, header->id, question), now)) {
     case EndedQueries::Seen::kTimedOut:

@@ -15,7 +15,7 @@
 #include "core/dns/message.hh"
 #include "querier/schedule/ended_queries.hh"
 #include "querier/schedule/links.hh"
-#include "querier/schedule/slots.hh"
+#include "querier/schedule/pending_queries.hh"
 #include "querier/sockets/transport.hh"
 
 #include <cstddef>
@@ -30,20 +30,20 @@ public:
 
     struct Match {
         Kind kind = Kind::kUnmatched;
-        std::uint32_t slot = kNone; ///< of kAnswer
+        std::uint32_t pending = kNone; ///< of kAnswer
     };
 
     /// `linger`: how long the key of an ended query is remembered.
-    Matcher(Slots& slots, size_t in_flight_limit, Nanoseconds linger);
+    Matcher(PendingQueries& queries, size_t in_flight_limit, Nanoseconds linger);
 
-    /// The slot's owner, wire_id and question are its key until remove() or end().
-    void add(std::uint32_t slot);
+    /// The query's owner, wire_id and question are its key until remove() or end().
+    void add(std::uint32_t pending);
 
     /// Takes the key away without a trace (the query moves to another connection).
-    void remove(std::uint32_t slot);
+    void remove(std::uint32_t pending);
 
     /// As remove(), and remembers how the query ended.
-    void end(std::uint32_t slot, bool answered, Nanoseconds now);
+    void end(std::uint32_t pending, bool answered, Nanoseconds now);
 
     /// Looks up a reply of `size` bytes, or its beginning; the query found stays until end().
     Match match(Owner owner, Bytes reply, size_t size, Nanoseconds now);
@@ -51,8 +51,8 @@ public:
     [[nodiscard]] bool id_in_use(Owner owner, std::uint16_t id) const;
 
 private:
-    using KeyList = IndexList<&Slot::by_key>;
-    using IdList = IndexList<&Slot::by_id>;
+    using KeyList = IndexList<&PendingQuery::by_key>;
+    using IdList = IndexList<&PendingQuery::by_id>;
 
     static std::uint64_t id_hash(Owner owner, std::uint16_t id);
     static std::uint64_t key_hash(Owner owner, std::uint16_t id, std::uint64_t question);
@@ -67,7 +67,7 @@ private:
     /// processor's cache.
     void grow();
 
-    Slots& slots_;
+    PendingQueries& queries_;
     size_t most_buckets_;
     size_t count_ = 0;
     std::uint64_t mask_;

@@ -1,7 +1,7 @@
 #include "core/base/clock.hh"
 #include "querier/schedule/ended_queries.hh"
 #include "querier/schedule/matcher.hh"
-#include "querier/schedule/slots.hh"
+#include "querier/schedule/pending_queries.hh"
 #include "querier/sockets/transport.hh"
 #include "querier/testing/messages.hh"
 
@@ -22,12 +22,12 @@ using Kind = Matcher::Kind;
 
 class MatcherTest : public ::testing::Test {
 protected:
-    /// Sends a query from `owner`; its slot.
+    /// Sends a query from `owner`; its index.
     std::uint32_t send(Owner owner, const std::vector<std::uint8_t>& message) {
-        const std::uint32_t slot = slots_.take(make_query(sequence_++, 0, message));
-        slots_[slot].owner = owner;
-        matcher_.add(slot);
-        return slot;
+        const std::uint32_t pending = queries_.take(make_query(sequence_++, 0, message));
+        queries_[pending].owner = owner;
+        matcher_.add(pending);
+        return pending;
     }
 
     /// A reply arrives; an answered query ends.
@@ -35,26 +35,26 @@ protected:
                          Nanoseconds now = 0) {
         const Matcher::Match match = matcher_.match(owner, message, message.size(), now);
         if (match.kind == Kind::kAnswer) {
-            matcher_.end(match.slot, true, now);
+            matcher_.end(match.pending, true, now);
         }
         return match;
     }
 
-    Slots slots_{1000};
-    Matcher matcher_{slots_, 1000, kSecond};
+    PendingQueries queries_{1000};
+    Matcher matcher_{queries_, 1000, kSecond};
     std::uint64_t sequence_ = 0;
 };
 
 TEST_F(MatcherTest, NeedsOwnerIdAndQuestion) {
     const auto query = make_message(5, "a.example.");
-    const std::uint32_t slot = send(1, query);
+    const std::uint32_t pending = send(1, query);
     EXPECT_EQ(reply(2, make_reply(query)).kind, Kind::kUnmatched);
     EXPECT_EQ(reply(1, make_reply(make_message(6, "a.example."))).kind, Kind::kUnmatched);
     EXPECT_EQ(reply(1, make_reply(make_message(5, "b.example."))).kind, Kind::kUnmatched);
     EXPECT_EQ(reply(1, make_reply(make_message(5, "a.example.", 28))).kind, Kind::kUnmatched);
     const auto match = reply(1, make_reply(query));
     EXPECT_EQ(match.kind, Kind::kAnswer);
-    EXPECT_EQ(match.slot, slot);
+    EXPECT_EQ(match.pending, pending);
 }
 
 TEST_F(MatcherTest, NamesHaveNoCase) {
@@ -74,57 +74,57 @@ TEST_F(MatcherTest, QueriesAndFragmentsAnswerNothing) {
 /// Each has the right id; the query stays open for its answer.
 TEST_F(MatcherTest, AMalformedReplyAnswersNothing) {
     const auto query = make_message(5, "a.example.");
-    const std::uint32_t slot = send(1, query);
+    const std::uint32_t pending = send(1, query);
     for (const auto& bad : broken_replies(query)) {
         EXPECT_EQ(reply(1, bad).kind, Kind::kMalformed) << bad.size();
     }
-    EXPECT_EQ(reply(1, make_reply(query)).slot, slot);
+    EXPECT_EQ(reply(1, make_reply(query)).pending, pending);
 }
 
 TEST_F(MatcherTest, OnlyTheBeginningOfAReplyNeedsToBeThere) {
     const auto query = make_message(5, "a.example.");
-    const std::uint32_t slot = send(1, query);
+    const std::uint32_t pending = send(1, query);
     auto cut = make_reply(query);
     cut[7] = 200; // answers, none of them among the bytes
     EXPECT_EQ(matcher_.match(1, cut, cut.size(), 0).kind, Kind::kMalformed);
-    EXPECT_EQ(matcher_.match(1, cut, 1200, 0).slot, slot);
+    EXPECT_EQ(matcher_.match(1, cut, 1200, 0).pending, pending);
 }
 
 TEST_F(MatcherTest, ATruncatedReplyMayEndAnywhereBehindItsQuestion) {
     const auto query = make_message(5, "a.example.");
-    const std::uint32_t slot = send(1, query);
+    const std::uint32_t pending = send(1, query);
     auto cut = make_reply(query);
     cut[2] |= 2U;
     cut[7] = 3;
     cut.push_back(0xc0);
-    EXPECT_EQ(reply(1, cut).slot, slot);
+    EXPECT_EQ(reply(1, cut).pending, pending);
 }
 
 /// What the server could not read it may send back as it was.
 TEST_F(MatcherTest, AFormErrMayRepeatABrokenQuery) {
     auto query = make_message(5, "a.example.");
     query[11] = 1; // an additional record that is not there
-    const std::uint32_t slot = send(1, query);
+    const std::uint32_t pending = send(1, query);
     EXPECT_EQ(reply(1, make_reply(query)).kind, Kind::kMalformed);
-    EXPECT_EQ(reply(1, make_reply(query, 1)).slot, slot);
+    EXPECT_EQ(reply(1, make_reply(query, 1)).pending, pending);
 }
 
 TEST_F(MatcherTest, AReplyWithoutQuestionMustTellOfAnError) {
-    const std::uint32_t slot = send(1, make_message(5, "a.example."));
+    const std::uint32_t pending = send(1, make_message(5, "a.example."));
     EXPECT_EQ(reply(1, {0, 5, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0}).kind, Kind::kUnmatched);
-    EXPECT_EQ(reply(1, {0, 5, 0x80, 5, 0, 0, 0, 0, 0, 0, 0, 0}).slot, slot);
+    EXPECT_EQ(reply(1, {0, 5, 0x80, 5, 0, 0, 0, 0, 0, 0, 0, 0}).pending, pending);
     const std::uint32_t update = send(1, make_message(6, "a.example."));
-    EXPECT_EQ(reply(1, {0, 6, 0xa8, 0, 0, 0, 0, 0, 0, 0, 0, 0}).slot, update);
+    EXPECT_EQ(reply(1, {0, 6, 0xa8, 0, 0, 0, 0, 0, 0, 0, 0, 0}).pending, update);
     const std::uint32_t bare = send(1, {0, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}); // RFC 7873, 5.4
-    EXPECT_EQ(reply(1, {0, 7, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0}).slot, bare);
+    EXPECT_EQ(reply(1, {0, 7, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0}).pending, bare);
 }
 
 TEST_F(MatcherTest, EqualKeysAreAnsweredInOrder) {
     const auto query = make_message(5, "a.example.");
     const std::uint32_t first = send(1, query);
     const std::uint32_t second = send(1, query);
-    EXPECT_EQ(reply(1, make_reply(query)).slot, first);
-    EXPECT_EQ(reply(1, make_reply(query)).slot, second);
+    EXPECT_EQ(reply(1, make_reply(query)).pending, first);
+    EXPECT_EQ(reply(1, make_reply(query)).pending, second);
     EXPECT_EQ(reply(1, make_reply(query)).kind, Kind::kDuplicate);
 }
 
@@ -132,15 +132,15 @@ TEST_F(MatcherTest, AReplyWithoutQuestionAnswersTheOldestOfItsId) {
     const std::uint32_t first = send(1, make_message(5, "a.example."));
     const std::uint32_t second = send(1, make_message(5, "b.example."));
     const std::vector<std::uint8_t> header{0, 5, 0x80, 1, 0, 0, 0, 0, 0, 0, 0, 0};
-    EXPECT_EQ(reply(1, header).slot, first);
-    EXPECT_EQ(reply(1, header).slot, second);
+    EXPECT_EQ(reply(1, header).pending, first);
+    EXPECT_EQ(reply(1, header).pending, second);
     EXPECT_EQ(reply(1, header).kind, Kind::kDuplicate);
 }
 
 TEST_F(MatcherTest, AMalformedQueryIsAnsweredById) {
     const std::vector<std::uint8_t> broken{0, 9, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 63, 'x'};
-    const std::uint32_t slot = send(1, broken);
-    EXPECT_EQ(reply(1, make_reply(make_message(9, "x."))).slot, slot);
+    const std::uint32_t pending = send(1, broken);
+    EXPECT_EQ(reply(1, make_reply(make_message(9, "x."))).pending, pending);
 }
 
 TEST_F(MatcherTest, TellsLateDuplicateAndUnmatchedApart) {
@@ -155,40 +155,40 @@ TEST_F(MatcherTest, ANewQueryComesBeforeAnOldGhost) {
     const auto query = make_message(5, "a.example.");
     matcher_.end(send(1, query), false, 0);
     const std::uint32_t again = send(1, query);
-    EXPECT_EQ(reply(1, make_reply(query)).slot, again);
+    EXPECT_EQ(reply(1, make_reply(query)).pending, again);
     EXPECT_EQ(reply(1, make_reply(query)).kind, Kind::kLate);
 }
 
 TEST_F(MatcherTest, KnowsIdsInUse) {
     EXPECT_FALSE(matcher_.id_in_use(1, 5));
-    const std::uint32_t slot = send(1, make_message(5, "a.example."));
+    const std::uint32_t pending = send(1, make_message(5, "a.example."));
     EXPECT_TRUE(matcher_.id_in_use(1, 5));
     EXPECT_FALSE(matcher_.id_in_use(2, 5));
-    matcher_.remove(slot);
+    matcher_.remove(pending);
     EXPECT_FALSE(matcher_.id_in_use(1, 5));
 }
 
 TEST(Matcher, KeepsOrderAndEveryKeyWhileItGrows) {
     constexpr std::uint32_t kQueries = 100'000;
     constexpr std::uint32_t kKeys = kQueries / 4; // each is in flight four times
-    Slots slots(kQueries);
-    Matcher matcher(slots, kQueries, kSecond);
+    PendingQueries queries(kQueries);
+    Matcher matcher(queries, kQueries, kSecond);
     const auto message_of = [](std::uint32_t key) {
         return make_message(static_cast<std::uint16_t>(key), key % 2 == 0 ? "a." : "b.");
     };
     for (std::uint32_t n = 0; n < kQueries; ++n) {
         const auto message = message_of(n % kKeys);
-        const std::uint32_t slot = slots.take(make_query(n, 0, message));
-        slots[slot].owner = n % kKeys / 7 + 1;
-        matcher.add(slot);
+        const std::uint32_t pending = queries.take(make_query(n, 0, message));
+        queries[pending].owner = n % kKeys / 7 + 1;
+        matcher.add(pending);
     }
     for (std::uint32_t n = 0; n < kQueries; ++n) {
         const auto reply = make_reply(message_of(n % kKeys));
         const auto match = matcher.match(n % kKeys / 7 + 1, reply, reply.size(), 0);
         ASSERT_EQ(match.kind, Kind::kAnswer) << n;
-        ASSERT_EQ(slots[match.slot].record.sequence, n);
-        matcher.end(match.slot, true, 0);
-        slots.give_back(match.slot);
+        ASSERT_EQ(queries[match.pending].record.sequence, n);
+        matcher.end(match.pending, true, 0);
+        queries.give_back(match.pending);
     }
     const auto again = make_reply(message_of(0));
     EXPECT_EQ(matcher.match(1, again, again.size(), 0).kind, Kind::kDuplicate);

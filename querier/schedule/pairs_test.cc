@@ -5,7 +5,7 @@
 #include "querier/schedule/dependents.hh"
 #include "querier/schedule/hedges.hh"
 #include "querier/schedule/links.hh"
-#include "querier/schedule/slots.hh"
+#include "querier/schedule/pending_queries.hh"
 #include "querier/testing/messages.hh"
 
 #include <gtest/gtest.h>
@@ -28,34 +28,34 @@ class HedgesTest : public ::testing::Test {
 protected:
     /// A query that was sent at `time`.
     std::uint32_t sent(Nanoseconds time, std::uint8_t family = 4) {
-        const std::uint32_t slot =
-            slots_.take(make_query(sequence_++, 0, message_, 0, Transport::kUdp, family));
-        slots_.keep(slot);
-        slots_[slot].record.due = time - 1;
-        slots_[slot].record.send = time;
-        hedges_.watch(slot);
-        return slot;
+        const std::uint32_t pending =
+            queries_.take(make_query(sequence_++, 0, message_, 0, Transport::kUdp, family));
+        queries_.keep(pending);
+        queries_[pending].record.due = time - 1;
+        queries_[pending].record.send = time;
+        hedges_.watch(pending);
+        return pending;
     }
 
     /// The copy of the query whose turn it is, sent at `time`.
     std::uint32_t split(Nanoseconds time) {
         const std::uint32_t copy = hedges_.split();
-        slots_[copy].record.send = time;
+        queries_[copy].record.send = time;
         return copy;
     }
 
-    bool answer(std::uint32_t slot, Nanoseconds time) {
-        slots_[slot].record.receive = time;
-        const bool whole = hedges_.settle(slot, Status::kAnswered);
-        ended_ = slots_[slot].record;
-        slots_.give_back(slot);
+    bool answer(std::uint32_t pending, Nanoseconds time) {
+        queries_[pending].record.receive = time;
+        const bool whole = hedges_.settle(pending, Status::kAnswered);
+        ended_ = queries_[pending].record;
+        queries_.give_back(pending);
         return whole;
     }
 
-    bool time_out(std::uint32_t slot) {
-        const bool whole = hedges_.settle(slot, Status::kTimedOut);
-        ended_ = slots_[slot].record;
-        slots_.give_back(slot);
+    bool time_out(std::uint32_t pending) {
+        const bool whole = hedges_.settle(pending, Status::kTimedOut);
+        ended_ = queries_[pending].record;
+        queries_.give_back(pending);
         return whole;
     }
 
@@ -68,10 +68,10 @@ protected:
     }
 
     std::vector<std::uint8_t> message_ = make_message(7, "a.example.");
-    Slots slots_{6};
-    Hedges hedges_{slots_, kAfter, {4, 6, 4}};
+    PendingQueries queries_{6};
+    Hedges hedges_{queries_, kAfter, {4, 6, 4}};
     std::uint64_t sequence_ = 0;
-    RqRecord ended_; ///< of the slot settled last
+    RqRecord ended_; ///< of the query settled last
 };
 
 TEST_F(HedgesTest, KnowTheNextTime) {
@@ -102,7 +102,7 @@ TEST_F(HedgesTest, ThePeersAnswerWinsAndTheServersIsRecorded) {
     EXPECT_TRUE(all[0].won);
     EXPECT_EQ(all[0].sent, (std::array<Nanoseconds, 2>{1000, 1100}));
     EXPECT_EQ(all[0].received, (std::array<Nanoseconds, 2>{1300, 1200}));
-    EXPECT_EQ(slots_.used(), 0U);
+    EXPECT_EQ(queries_.used(), 0U);
 }
 
 TEST_F(HedgesTest, TheServersAnswerMayStillWin) {
@@ -144,11 +144,11 @@ TEST_F(HedgesTest, ACopyThatWasNotSentLeavesNoTrace) {
     const std::uint32_t original = sent(1000);
     const std::uint32_t copy = split(1100);
     hedges_.cancel(copy);
-    slots_.give_back(copy);
+    queries_.give_back(copy);
     EXPECT_TRUE(time_out(original));
     EXPECT_EQ(ended_.marks & kMarkHedged, 0);
     EXPECT_TRUE(rows().empty());
-    EXPECT_EQ(slots_.used(), 0U);
+    EXPECT_EQ(queries_.used(), 0U);
 }
 
 TEST_F(HedgesTest, PairsAreUsedAgain) {
@@ -167,43 +167,43 @@ TEST_F(HedgesTest, PeersOfTheQuerysFamilyTakeTurns) {
     for (int n = 0; n < 3; ++n) {
         const std::uint32_t original = sent(1000);
         const std::uint32_t copy = split(1100);
-        peers.push_back(slots_[copy].path);
+        peers.push_back(queries_[copy].path);
         time_out(original);
         time_out(copy);
     }
     EXPECT_EQ(peers, (std::vector<std::uint8_t>{1, 3, 1}));
     sent(1000, 6);
-    EXPECT_EQ(slots_[split(1100)].path, 2);
+    EXPECT_EQ(queries_[split(1100)].path, 2);
 }
 
-TEST_F(HedgesTest, WithoutAPeerOrASlotTheOriginalGoesOnAlone) {
-    Hedges only_v6(slots_, kAfter, {6});
-    const std::uint32_t slot = sent(1000);
-    hedges_.unwatch(slot);
-    only_v6.watch(slot);
+TEST_F(HedgesTest, WithoutAPeerOrAPlaceTheOriginalGoesOnAlone) {
+    Hedges only_v6(queries_, kAfter, {6});
+    const std::uint32_t pending = sent(1000);
+    hedges_.unwatch(pending);
+    only_v6.watch(pending);
     EXPECT_EQ(only_v6.split(), kNone);
     EXPECT_EQ(only_v6.next(), std::numeric_limits<Nanoseconds>::max());
-    EXPECT_EQ(slots_[slot].pair, kNone);
-    hedges_.watch(slot);
-    while (!slots_.full()) {
-        slots_.take(make_query(99, 0, message_));
+    EXPECT_EQ(queries_[pending].pair, kNone);
+    hedges_.watch(pending);
+    while (!queries_.full()) {
+        queries_.take(make_query(99, 0, message_));
     }
     EXPECT_EQ(hedges_.split(), kNone);
-    EXPECT_EQ(slots_[slot].pair, kNone);
-    EXPECT_FALSE(slots_[slot].watched);
+    EXPECT_EQ(queries_[pending].pair, kNone);
+    EXPECT_FALSE(queries_[pending].watched);
 }
 
 class DependentsTest : public ::testing::Test {
 protected:
     std::uint32_t park(std::uint32_t source) {
-        const std::uint32_t slot = slots_.take(make_query(0, 0, message_, source));
-        dependents_.park(slot);
-        return slot;
+        const std::uint32_t pending = queries_.take(make_query(0, 0, message_, source));
+        dependents_.park(pending);
+        return pending;
     }
 
     std::vector<std::uint8_t> message_ = make_message(7, "a.example.");
-    Slots slots_{100};
-    Dependents dependents_{slots_};
+    PendingQueries queries_{100};
+    Dependents dependents_{queries_};
 };
 
 TEST_F(DependentsTest, OneAfterTheOtherInOrder) {
@@ -236,11 +236,11 @@ TEST_F(DependentsTest, AllThatWaitCanBeTaken) {
             dependents_.start(n % 3);
         }
     }
-    std::vector<bool> seen(slots_.used());
-    for (std::uint32_t slot = dependents_.take_any(); slot != kNone;
-         slot = dependents_.take_any()) {
-        EXPECT_FALSE(seen.at(slot));
-        seen.at(slot) = true;
+    std::vector<bool> seen(queries_.used());
+    for (std::uint32_t pending = dependents_.take_any(); pending != kNone;
+         pending = dependents_.take_any()) {
+        EXPECT_FALSE(seen.at(pending));
+        seen.at(pending) = true;
     }
     EXPECT_EQ(std::ranges::count(seen, true), 27);
     EXPECT_FALSE(dependents_.busy(0));

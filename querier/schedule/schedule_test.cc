@@ -75,8 +75,8 @@ TEST(Schedule, SortsAnyOrderWithPopsBetween) {
         }
     }
     std::ranges::sort(model);
-    for (const auto& [time, slot] : model) {
-        EXPECT_EQ(schedule.front().what, slot);
+    for (const auto& [time, pending] : model) {
+        EXPECT_EQ(schedule.front().what, pending);
         schedule.pop();
     }
     EXPECT_TRUE(schedule.empty());

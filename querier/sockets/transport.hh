@@ -69,16 +69,16 @@ public:
     virtual void on_reply(Owner owner, const Reply& reply) = 0;
 
     /// UDP: the staged query was handed to the kernel.
-    virtual void on_sent(std::uint32_t slot, const SendCall& call) = 0;
+    virtual void on_sent(std::uint32_t pending, const SendCall& call) = 0;
 
     /// UDP: the kernel did not take the staged query.
-    virtual void on_refused(std::uint32_t slot, SendResult result) = 0;
+    virtual void on_refused(std::uint32_t pending, SendResult result) = 0;
 
     /// TCP: the query was handed to the kernel; its owner and wire_id are final.
-    virtual void on_written(std::uint32_t slot) = 0;
+    virtual void on_written(std::uint32_t pending) = 0;
 
     /// TCP: the query leaves its connection without an answer and will not be tried again.
-    virtual void on_failed(std::uint32_t slot, Status status) = 0;
+    virtual void on_failed(std::uint32_t pending, Status status) = 0;
 };
 
 /// A way to send queries over UDP and to receive the answers; one for each source mode.
@@ -95,15 +95,15 @@ public:
     /// Most queries between two flushes.
     static constexpr size_t kMostStaged = 64;
 
-    /// On kDone the slot's owner and place are set; otherwise nothing has changed.
-    virtual SendResult stage(std::uint32_t slot) = 0;
+    /// On kDone the query's owner and place are set; otherwise nothing has changed.
+    virtual SendResult stage(std::uint32_t pending) = 0;
     virtual void flush() = 0;
 
     /// Opens what a query of this source will need.
     virtual void prepare(std::uint32_t /*source*/, std::uint8_t /*family*/) {}
 
     /// Goes the query's way as far as that sends nothing.
-    virtual void rehearse(std::uint32_t /*slot*/) {}
+    virtual void rehearse(std::uint32_t /*pending*/) {}
 
     /// An event of one of its descriptors (EventKind::kUdp).
     virtual void receive(const EventTag& tag, const StampClock& stamps) = 0;

@@ -1,77 +1,77 @@
 #include "querier/stream/connection_queue.hh"
 
 #include "core/wire/result_file.hh"
-#include "querier/schedule/slots.hh"
+#include "querier/schedule/pending_queries.hh"
 
 #include <cstdint>
 #include <vector>
 
 namespace reprise::querier {
 
-void ConnectionQueue::enqueue(Slots& slots, std::uint32_t slot) {
-    slots[slot].flying = false;
-    waiting_.push_back(slots, slot);
+void ConnectionQueue::enqueue(PendingQueries& queries, std::uint32_t pending) {
+    queries[pending].flying = false;
+    waiting_.push_back(queries, pending);
 }
 
-void ConnectionQueue::started(Slots& slots, std::uint32_t slot) {
-    waiting_.remove(slots, slot);
-    flying_.push_back(slots, slot);
-    slots[slot].flying = true;
+void ConnectionQueue::started(PendingQueries& queries, std::uint32_t pending) {
+    waiting_.remove(queries, pending);
+    flying_.push_back(queries, pending);
+    queries[pending].flying = true;
 }
 
-void ConnectionQueue::start_all(Slots& slots) {
+void ConnectionQueue::start_all(PendingQueries& queries) {
     while (!waiting_.empty()) {
-        started(slots, waiting_.front());
+        started(queries, waiting_.front());
     }
 }
 
-std::vector<std::uint32_t> ConnectionQueue::take_back(Slots& slots) {
+std::vector<std::uint32_t> ConnectionQueue::take_back(PendingQueries& queries) {
     std::vector<std::uint32_t> written;
     std::vector<std::uint32_t> order;
-    for (; !flying_.empty(); flying_.remove(slots, flying_.front())) {
+    for (; !flying_.empty(); flying_.remove(queries, flying_.front())) {
         written.push_back(flying_.front());
-        slots[flying_.front()].flying = false;
+        queries[flying_.front()].flying = false;
     }
     order = written;
-    for (; !waiting_.empty(); waiting_.remove(slots, waiting_.front())) {
+    for (; !waiting_.empty(); waiting_.remove(queries, waiting_.front())) {
         order.push_back(waiting_.front());
     }
-    for (const std::uint32_t slot : order) {
-        waiting_.push_back(slots, slot);
+    for (const std::uint32_t pending : order) {
+        waiting_.push_back(queries, pending);
     }
     return written;
 }
 
-void ConnectionQueue::remove(Slots& slots, std::uint32_t slot) {
-    (slots[slot].flying ? flying_ : waiting_).remove(slots, slot);
+void ConnectionQueue::remove(PendingQueries& queries, std::uint32_t pending) {
+    (queries[pending].flying ? flying_ : waiting_).remove(queries, pending);
 }
 
-void ConnectionQueue::lose_written(Slots& slots, std::uint32_t index, Loss& loss) {
-    Slot& slot = slots[index];
-    if (slot.record.retries > 0) {
+void ConnectionQueue::lose_written(PendingQueries& queries, std::uint32_t index, Loss& loss) {
+    PendingQuery& pending = queries[index];
+    if (pending.record.retries > 0) {
         loss.failed.push_back(index);
         return;
     }
-    ++slot.record.retries;
-    slot.record.marks |= kMarkRetried;
+    ++pending.record.retries;
+    pending.record.marks |= kMarkRetried;
     loss.retry.push_back(index);
 }
 
-ConnectionQueue::Loss ConnectionQueue::lose(Slots& slots, bool established) {
+ConnectionQueue::Loss ConnectionQueue::lose(PendingQueries& queries, bool established) {
     Loss loss;
     while (!flying_.empty()) {
-        const std::uint32_t slot = flying_.front();
-        flying_.remove(slots, slot);
+        const std::uint32_t pending = flying_.front();
+        flying_.remove(queries, pending);
         if (established) {
-            lose_written(slots, slot, loss);
+            lose_written(queries, pending, loss);
         } else {
-            loss.failed.push_back(slot); // early data
+            loss.failed.push_back(pending); // early data
         }
     }
     while (!waiting_.empty()) {
-        const std::uint32_t slot = waiting_.front();
-        waiting_.remove(slots, slot);
-        (established ? loss.retry : loss.failed).push_back(slot);
+        const std::uint32_t pending = waiting_.front();
+        waiting_.remove(queries, pending);
+        (established ? loss.retry : loss.failed).push_back(pending);
     }
     return loss;
 }

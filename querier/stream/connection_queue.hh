@@ -3,7 +3,7 @@
 // answered. Decides what becomes of them when the connection is lost.
 
 #include "querier/schedule/links.hh"
-#include "querier/schedule/slots.hh"
+#include "querier/schedule/pending_queries.hh"
 
 #include <cstdint>
 #include <vector>
@@ -13,30 +13,31 @@ namespace reprise::querier {
 class ConnectionQueue {
 public:
     /// A new query waits for its turn.
-    void enqueue(Slots& slots, std::uint32_t slot);
+    void enqueue(PendingQueries& queries, std::uint32_t pending);
 
     /// The next query to write, or kNone.
     [[nodiscard]] std::uint32_t next() const { return waiting_.front(); }
 
     /// Its bytes were handed to the kernel, or at least tried to be.
-    void started(Slots& slots, std::uint32_t slot);
+    void started(PendingQueries& queries, std::uint32_t pending);
 
     /// What was written never arrived: it waits again, before the others. The queries concerned.
-    std::vector<std::uint32_t> take_back(Slots& slots);
+    std::vector<std::uint32_t> take_back(PendingQueries& queries);
 
     /// All that wait count as handed over.
-    void start_all(Slots& slots);
+    void start_all(PendingQueries& queries);
 
-    /// Calls `action(Slot&)` for each written query.
-    template <typename Action> void for_flying(Slots& slots, const Action& action) const {
-        for (std::uint32_t slot = flying_.front(); slot != kNone;
-             slot = slots[slot].on_connection.next) {
-            action(slots[slot]);
+    /// Calls `action(PendingQuery&)` for each written query.
+    template <typename Action>
+    void for_flying(PendingQueries& queries, const Action& action) const {
+        for (std::uint32_t pending = flying_.front(); pending != kNone;
+             pending = queries[pending].on_connection.next) {
+            action(queries[pending]);
         }
     }
 
     /// The query ended (answered, timed out); it leaves.
-    void remove(Slots& slots, std::uint32_t slot);
+    void remove(PendingQueries& queries, std::uint32_t pending);
 
     /// Something was written and is not answered.
     [[nodiscard]] bool flying() const { return !flying_.empty(); }
@@ -53,12 +54,12 @@ public:
         std::vector<std::uint32_t> failed;
     };
 
-    Loss lose(Slots& slots, bool established);
+    Loss lose(PendingQueries& queries, bool established);
 
 private:
-    using List = IndexList<&Slot::on_connection>;
+    using List = IndexList<&PendingQuery::on_connection>;
 
-    static void lose_written(Slots& slots, std::uint32_t slot, Loss& loss);
+    static void lose_written(PendingQueries& queries, std::uint32_t pending, Loss& loss);
 
     List waiting_;
     List flying_;

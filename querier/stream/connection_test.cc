@@ -1,7 +1,7 @@
 // What is pure about a TCP connection: its stream of replies and its queue of queries.
 #include "core/wire/result_file.hh"
 #include "querier/schedule/links.hh"
-#include "querier/schedule/slots.hh"
+#include "querier/schedule/pending_queries.hh"
 #include "querier/stream/connection_queue.hh"
 #include "querier/stream/reply_stream.hh"
 #include "querier/testing/messages.hh"
@@ -65,13 +65,13 @@ TEST(ReplyStream, ALengthBelowAHeaderIsTheEnd) {
 class QueueTest : public ::testing::Test {
 protected:
     std::uint32_t add() {
-        const std::uint32_t slot =
-            slots_.take(testing::make_query(0, 0, testing::make_message(1, "a.")));
-        queue_.enqueue(slots_, slot);
-        return slot;
+        const std::uint32_t pending =
+            queries_.take(testing::make_query(0, 0, testing::make_message(1, "a.")));
+        queue_.enqueue(queries_, pending);
+        return pending;
     }
 
-    Slots slots_{100};
+    PendingQueries queries_{100};
     ConnectionQueue queue_;
 };
 
@@ -79,39 +79,39 @@ TEST_F(QueueTest, WritesInOrder) {
     const std::uint32_t a = add();
     const std::uint32_t b = add();
     EXPECT_EQ(queue_.next(), a);
-    queue_.started(slots_, a);
+    queue_.started(queries_, a);
     EXPECT_EQ(queue_.next(), b);
-    queue_.started(slots_, b);
+    queue_.started(queries_, b);
     EXPECT_EQ(queue_.next(), kNone);
     EXPECT_FALSE(queue_.idle());
-    queue_.remove(slots_, b);
-    queue_.remove(slots_, a);
+    queue_.remove(queries_, b);
+    queue_.remove(queries_, a);
     EXPECT_TRUE(queue_.idle());
 }
 
 TEST_F(QueueTest, AQueryMayEndBeforeItIsWritten) {
     const std::uint32_t a = add();
     const std::uint32_t b = add();
-    queue_.remove(slots_, a);
+    queue_.remove(queries_, a);
     EXPECT_EQ(queue_.next(), b);
 }
 
 TEST_F(QueueTest, ALostConnectionRetriesWrittenQueriesOnce) {
     const std::uint32_t written = add();
     const std::uint32_t waiting = add();
-    queue_.started(slots_, written);
-    ConnectionQueue::Loss loss = queue_.lose(slots_, true);
+    queue_.started(queries_, written);
+    ConnectionQueue::Loss loss = queue_.lose(queries_, true);
     EXPECT_EQ(loss.retry, (std::vector<std::uint32_t>{written, waiting}));
     EXPECT_TRUE(loss.failed.empty());
-    EXPECT_EQ(slots_[written].record.retries, 1);
-    EXPECT_EQ(slots_[written].record.marks, kMarkRetried);
-    EXPECT_EQ(slots_[waiting].record.retries, 0);
+    EXPECT_EQ(queries_[written].record.retries, 1);
+    EXPECT_EQ(queries_[written].record.marks, kMarkRetried);
+    EXPECT_EQ(queries_[waiting].record.retries, 0);
     EXPECT_TRUE(queue_.idle());
 
-    queue_.enqueue(slots_, written);
-    queue_.enqueue(slots_, waiting);
-    queue_.started(slots_, written);
-    loss = queue_.lose(slots_, true);
+    queue_.enqueue(queries_, written);
+    queue_.enqueue(queries_, waiting);
+    queue_.started(queries_, written);
+    loss = queue_.lose(queries_, true);
     EXPECT_EQ(loss.failed, (std::vector<std::uint32_t>{written}));
     EXPECT_EQ(loss.retry, (std::vector<std::uint32_t>{waiting}));
 }
@@ -119,37 +119,37 @@ TEST_F(QueueTest, ALostConnectionRetriesWrittenQueriesOnce) {
 TEST_F(QueueTest, AConnectionThatNeverWasFailsAll) {
     const std::uint32_t a = add();
     const std::uint32_t b = add();
-    const ConnectionQueue::Loss loss = queue_.lose(slots_, false);
+    const ConnectionQueue::Loss loss = queue_.lose(queries_, false);
     EXPECT_EQ(loss.failed, (std::vector<std::uint32_t>{a, b}));
     EXPECT_TRUE(loss.retry.empty());
 }
 
 TEST_F(QueueTest, WhatNeverArrivedWaitsBeforeTheOthers) {
     const std::vector<std::uint32_t> all{add(), add(), add()};
-    queue_.started(slots_, all[0]);
-    queue_.started(slots_, all[1]);
+    queue_.started(queries_, all[0]);
+    queue_.started(queries_, all[1]);
     EXPECT_TRUE(queue_.flying());
-    EXPECT_EQ(queue_.take_back(slots_), (std::vector<std::uint32_t>{all[0], all[1]}));
+    EXPECT_EQ(queue_.take_back(queries_), (std::vector<std::uint32_t>{all[0], all[1]}));
     EXPECT_FALSE(queue_.flying());
-    for (const std::uint32_t slot : all) {
-        EXPECT_EQ(queue_.next(), slot);
-        queue_.started(slots_, slot);
+    for (const std::uint32_t pending : all) {
+        EXPECT_EQ(queue_.next(), pending);
+        queue_.started(queries_, pending);
     }
 }
 
 TEST_F(QueueTest, AServerThatEndsEveryConnectionAtOnceCostsOneRetry) {
     const std::uint32_t a = add();
-    queue_.start_all(slots_);
-    EXPECT_EQ(queue_.lose(slots_, true).retry, std::vector<std::uint32_t>{a});
-    queue_.enqueue(slots_, a);
-    queue_.start_all(slots_);
-    EXPECT_EQ(queue_.lose(slots_, true).failed, std::vector<std::uint32_t>{a});
+    queue_.start_all(queries_);
+    EXPECT_EQ(queue_.lose(queries_, true).retry, std::vector<std::uint32_t>{a});
+    queue_.enqueue(queries_, a);
+    queue_.start_all(queries_);
+    EXPECT_EQ(queue_.lose(queries_, true).failed, std::vector<std::uint32_t>{a});
 }
 
 TEST_F(QueueTest, EarlyDataFailsWithAHandshake) {
     const std::uint32_t a = add();
-    queue_.started(slots_, a);
-    EXPECT_EQ(queue_.lose(slots_, false).failed, std::vector<std::uint32_t>{a});
+    queue_.started(queries_, a);
+    EXPECT_EQ(queue_.lose(queries_, false).failed, std::vector<std::uint32_t>{a});
 }
 
 } // namespace

@@ -6,8 +6,8 @@
 #include "querier/results/statistics.hh"
 #include "querier/schedule/links.hh"
 #include "querier/schedule/matcher.hh"
+#include "querier/schedule/pending_queries.hh"
 #include "querier/schedule/question.hh"
-#include "querier/schedule/slots.hh"
 #include "querier/sockets/owner.hh"
 #include "querier/sockets/poller.hh"
 #include "querier/sockets/stamps.hh"
@@ -43,13 +43,13 @@ constexpr std::string_view kBadStream = "a length below 12, or no DNS";
 constexpr std::string_view kClosedByServer = "closed by the server with queries unanswered";
 
 /// Length, message, and the id as it goes on the wire.
-void encode(std::vector<std::uint8_t>& out, const Slot& slot) {
-    const Bytes message = slot.bytes();
+void encode(std::vector<std::uint8_t>& out, const PendingQuery& pending) {
+    const Bytes message = pending.bytes();
     out.resize(message.size() + 2);
     store16(out.data(), message.size());
     std::ranges::copy(message, out.begin() + 2);
     if (message.size() >= 2) {
-        store16(out.data() + 2, slot.wire_id);
+        store16(out.data() + 2, pending.wire_id);
     }
 }
 
@@ -93,7 +93,7 @@ void StreamTransport::on_established(std::uint32_t place) {
     connection.established = true;
     --opening_;
     if (connection.opener != kNone) {
-        slots_[connection.opener].record.connect = clock_.now() - connection.syn;
+        queries_[connection.opener].record.connect = clock_.now() - connection.syn;
         connection.opener = kNone;
     }
     write(place);
@@ -103,7 +103,7 @@ void StreamTransport::on_established(std::uint32_t place) {
 void StreamTransport::on_established_too_late(Connection& connection) {
     connection.established = true;
     --opening_;
-    connection.queue.start_all(slots_);
+    connection.queue.start_all(queries_);
 }
 
 void StreamTransport::start_tls(std::uint32_t place) {
@@ -117,17 +117,17 @@ void StreamTransport::start_tls(std::uint32_t place) {
 void StreamTransport::write_early(Connection& connection) {
     while (connection.tls->early_room() > 0 && connection.queue.next() != kNone) {
         const std::uint32_t index = connection.queue.next();
-        prepare(connection, slots_[index]);
+        prepare(connection, queries_[index]);
         if (!connection.tls->seal_early(segment_)) {
             return;
         }
-        Slot& slot = slots_[index];
-        slot.record.marks |= kMarkEarlyData;
-        if (slot.record.send == 0) {
-            slot.record.send = clock_.now();
+        PendingQuery& pending = queries_[index];
+        pending.record.marks |= kMarkEarlyData;
+        if (pending.record.send == 0) {
+            pending.record.send = clock_.now();
         }
         ++connection.written;
-        connection.queue.started(slots_, index);
+        connection.queue.started(queries_, index);
         events_.on_written(index);
     }
 }
@@ -160,14 +160,15 @@ void StreamTransport::settle_early_data(Connection& connection) {
     }
     if (connection.tls->early_accepted()) {
         ++statistics_.early_data;
-        connection.queue.for_flying(slots_, [](Slot& slot) { slot.record.marks |= kMarkResumed; });
+        connection.queue.for_flying(
+            queries_, [](PendingQuery& pending) { pending.record.marks |= kMarkResumed; });
         return;
     }
     ++statistics_.early_data_rejected;
     connection.written = 0;
-    for (const std::uint32_t slot : connection.queue.take_back(slots_)) {
-        slots_[slot].record.marks &= static_cast<std::uint16_t>(~kMarkEarlyData);
-        matcher_.remove(slot);
+    for (const std::uint32_t pending : connection.queue.take_back(queries_)) {
+        queries_[pending].record.marks &= static_cast<std::uint16_t>(~kMarkEarlyData);
+        matcher_.remove(pending);
     }
 }
 
@@ -265,8 +266,8 @@ void StreamTransport::drain(std::uint32_t place) {
 
 /// A free id for the query, its own where possible. Where a few tries find none, it keeps its own
 /// and equal keys match in order.
-void StreamTransport::prepare(Connection& connection, Slot& slot) {
-    const std::uint16_t own = message_id(slot.bytes());
+void StreamTransport::prepare(Connection& connection, PendingQuery& pending) {
+    const std::uint16_t own = message_id(pending.bytes());
     const Owner owner = owner_of(connection.number, kOwnerConnection);
     std::uint16_t id = own;
     bool in_use = matcher_.id_in_use(owner, id);
@@ -274,15 +275,15 @@ void StreamTransport::prepare(Connection& connection, Slot& slot) {
         id = connection.next_id++;
         in_use = matcher_.id_in_use(owner, id);
     }
-    slot.owner = owner;
-    slot.wire_id = in_use ? own : id;
-    if (slot.wire_id != own) {
-        slot.record.marks |= kMarkIdRewritten;
+    pending.owner = owner;
+    pending.wire_id = in_use ? own : id;
+    if (pending.wire_id != own) {
+        pending.record.marks |= kMarkIdRewritten;
     }
     if (connection.established && connection.secure && connection.tls->resumed()) {
-        slot.record.marks |= kMarkResumed;
+        pending.record.marks |= kMarkResumed;
     }
-    encode(segment_, slot);
+    encode(segment_, pending);
 }
 
 bool StreamTransport::alive(std::uint32_t place, std::uint32_t generation) const {
@@ -337,8 +338,8 @@ bool StreamTransport::flush_tail(Connection& connection) {
 /// False: stop writing for now.
 bool StreamTransport::write_one(std::uint32_t place, std::uint32_t index) {
     Connection& connection = connections_[place];
-    Slot& slot = slots_[index];
-    prepare(connection, slot);
+    PendingQuery& pending = queries_[index];
+    prepare(connection, pending);
     if (connection.written > 0 && !std::exchange(connection.nagle_off, true)) {
         connection.socket->disable_nagle(); // a first query is never held back
     }
@@ -357,7 +358,7 @@ bool StreamTransport::write_one(std::uint32_t place, std::uint32_t index) {
         return false; // what is encrypted must go, this may wait
     }
     ++connection.written;
-    connection.queue.started(slots_, index);
+    connection.queue.started(queries_, index);
     if (sent < 0 && !blocked) {
         give_up(place);
         bytes->clear();
@@ -365,8 +366,8 @@ bool StreamTransport::write_one(std::uint32_t place, std::uint32_t index) {
     }
     owe(connection, std::span(*bytes).subspan(static_cast<size_t>(std::max<ssize_t>(sent, 0))));
     bytes->clear();
-    if (slot.record.send == 0) {
-        note_call(slot, {.before = now, .after = clock_.now()});
+    if (pending.record.send == 0) {
+        note_call(pending, {.before = now, .after = clock_.now()});
     }
     events_.on_written(index);
     return connection.tail.empty();

@@ -11,7 +11,7 @@
 #include "querier/network/stream_socket.hh"
 #include "querier/results/statistics.hh"
 #include "querier/schedule/links.hh"
-#include "querier/schedule/slots.hh"
+#include "querier/schedule/pending_queries.hh"
 #include "querier/sockets/poller.hh"
 #include "querier/sockets/transport.hh"
 #include "querier/stream/connection_queue.hh"
@@ -68,7 +68,7 @@ Servers on_port(Servers servers, std::uint16_t port) {
 StreamTransport::StreamTransport(const StreamParts& parts, const Servers& servers,
                                  StreamOptions options, SourceOf source)
     : network_(parts.network), clock_(parts.network.clock()), descriptors_(parts.descriptors),
-      slots_(parts.slots), matcher_(parts.matcher), stamps_(parts.stamps),
+      queries_(parts.queries), matcher_(parts.matcher), stamps_(parts.stamps),
       statistics_(parts.statistics), events_(parts.events), servers_(servers),
       options_(std::move(options)), source_(std::move(source)), buffer_(kStreamRead) {
     if (options_.tls) {
@@ -79,20 +79,20 @@ StreamTransport::StreamTransport(const StreamParts& parts, const Servers& server
 
 // Opening
 
-const std::optional<Endpoint>& StreamTransport::server_of(const Slot& slot) const {
-    return (slot.carrier == Transport::kTls ? tls_servers_ : servers_).of(slot.family());
+const std::optional<Endpoint>& StreamTransport::server_of(const PendingQuery& pending) const {
+    return (pending.carrier == Transport::kTls ? tls_servers_ : servers_).of(pending.family());
 }
 
 std::uint32_t StreamTransport::connection_for(std::uint32_t index, SendResult& result) {
-    Slot& slot = slots_[index];
-    const auto known = by_key_.find(key_of(slot.traced, slot.record.source, slot.carrier));
+    PendingQuery& pending = queries_[index];
+    const auto known = by_key_.find(key_of(pending.traced, pending.record.source, pending.carrier));
     if (known != by_key_.end()) {
-        statistics_.reused_queries += (slot.record.marks & kMarkReused) == 0 ? 1U : 0U;
-        slot.record.marks |= kMarkReused;
+        statistics_.reused_queries += (pending.record.marks & kMarkReused) == 0 ? 1U : 0U;
+        pending.record.marks |= kMarkReused;
         return known->second;
     }
-    const auto& server = server_of(slot);
-    const std::optional<IpAddress> source = source_ ? source_(slot) : std::nullopt;
+    const auto& server = server_of(pending);
+    const std::optional<IpAddress> source = source_ ? source_(pending) : std::nullopt;
     if (!server || (source_ && !source)) {
         result = server ? SendResult::kNoAddress : SendResult::kFailed;
         return kNone;
@@ -107,9 +107,9 @@ std::uint32_t StreamTransport::connection_for(std::uint32_t index, SendResult& r
         result = opened.not_ours ? SendResult::kNoAddress : refused(opened.error, *server);
         return kNone;
     }
-    slot.record.marks |= kMarkOpened;
-    if (slot.record.send == 0) {
-        note_call(slot, opened.call); // the first action for this query
+    pending.record.marks |= kMarkOpened;
+    if (pending.record.send == 0) {
+        note_call(pending, opened.call); // the first action for this query
     }
     return adopt(std::move(opened), index);
 }
@@ -141,19 +141,20 @@ std::uint32_t StreamTransport::adopt(OpenedStream opened, std::uint32_t index) {
     }
     const std::uint32_t place = free_.back();
     free_.pop_back();
-    const Slot& slot = slots_[index];
+    const PendingQuery& pending = queries_[index];
     Connection fresh;
     fresh.generation = connections_[place].generation + 1;
     opened.socket->watch({.kind = EventKind::kTcp, .place = place, .generation = fresh.generation});
     fresh.socket = std::move(opened.socket);
-    fresh.key = key_of(slot.traced, slot.record.source, slot.carrier);
+    fresh.key = key_of(pending.traced, pending.record.source, pending.carrier);
     fresh.number = ++last_number_;
-    fresh.source = slot.record.source;
-    fresh.secure = slot.carrier == Transport::kTls;
-    fresh.single = slot.carrier == Transport::kStatelessTcp;
-    fresh.idle_limit = slot.idle_class == 0 ? options_.idle_timeout : slot.idle_class * kSecond;
+    fresh.source = pending.record.source;
+    fresh.secure = pending.carrier == Transport::kTls;
+    fresh.single = pending.carrier == Transport::kStatelessTcp;
+    fresh.idle_limit =
+        pending.idle_class == 0 ? options_.idle_timeout : pending.idle_class * kSecond;
     fresh.opener = index;
-    fresh.server = server_of(slot).value_or(Endpoint{});
+    fresh.server = server_of(pending).value_or(Endpoint{});
     fresh.syn = opened.call.before;
     connections_[place] = std::move(fresh);
     by_key_[connections_[place].key] = place;
@@ -179,9 +180,9 @@ SendResult StreamTransport::attach(std::uint32_t index) {
     if (place == kNone) {
         return result;
     }
-    slots_[index].place = place;
-    slots_[index].record.connection = connections_[place].number;
-    connections_[place].queue.enqueue(slots_, index);
+    queries_[index].place = place;
+    queries_[index].record.connection = connections_[place].number;
+    connections_[place].queue.enqueue(queries_, index);
     use(place);
     set_idle(place, false);
     return SendResult::kDone;
@@ -189,8 +190,8 @@ SendResult StreamTransport::attach(std::uint32_t index) {
 
 SendResult StreamTransport::submit(std::uint32_t index) {
     const SendResult result = attach(index);
-    if (result == SendResult::kDone && connections_[slots_[index].place].established) {
-        write(slots_[index].place);
+    if (result == SendResult::kDone && connections_[queries_[index].place].established) {
+        write(queries_[index].place);
     }
     return result;
 }
@@ -198,23 +199,23 @@ SendResult StreamTransport::submit(std::uint32_t index) {
 // Ends of queries
 
 void StreamTransport::detach(std::uint32_t index) {
-    Slot& slot = slots_[index];
-    if (slot.place == kNone) {
+    PendingQuery& pending = queries_[index];
+    if (pending.place == kNone) {
         return;
     }
-    Connection& connection = connections_[slot.place];
-    connection.queue.remove(slots_, index);
+    Connection& connection = connections_[pending.place];
+    connection.queue.remove(queries_, index);
     if (connection.opener == index) {
         connection.opener = kNone;
     }
     if (connection.queue.idle()) {
-        end_when_idle(slot.place);
+        end_when_idle(pending.place);
     }
-    slot.place = kNone;
+    pending.place = kNone;
 }
 
 bool StreamTransport::timed_out(std::uint32_t index, Nanoseconds now) {
-    const std::uint32_t place = slots_[index].place;
+    const std::uint32_t place = queries_[index].place;
     if (place == kNone) {
         return false;
     }
@@ -228,7 +229,7 @@ bool StreamTransport::timed_out(std::uint32_t index, Nanoseconds now) {
         return hopeless;
     }
     const Nanoseconds silence = std::max(options_.timeout - kSilenceSlack, kShortestSilence);
-    if (slots_[index].flying && !connection.over && connection.socket->unacknowledged(silence)) {
+    if (queries_[index].flying && !connection.over && connection.socket->unacknowledged(silence)) {
         end_soon(place, Ending::kDead);
     }
     return false;
@@ -363,21 +364,22 @@ void StreamTransport::lose(std::uint32_t place, std::string_view reason, bool by
                          log_value(reason));
         }
     }
-    const ConnectionQueue::Loss loss = connections_[place].queue.lose(slots_, established);
+    const ConnectionQueue::Loss loss = connections_[place].queue.lose(queries_, established);
     close(place);
-    for (const std::uint32_t slot : loss.failed) {
-        slots_[slot].place = kNone;
-        events_.on_failed(slot, Status::kConnectionFailed);
+    for (const std::uint32_t pending : loss.failed) {
+        queries_[pending].place = kNone;
+        events_.on_failed(pending, Status::kConnectionFailed);
     }
     bool possible = true; // what one of them cannot do the others cannot either
-    for (const std::uint32_t slot : loss.retry) {
-        matcher_.remove(slot);
-        slots_[slot].place = kNone;
-        slots_[slot].record.marks &= static_cast<std::uint16_t>(~(kMarkEarlyData | kMarkResumed));
-        statistics_.retried += slots_[slot].flying ? 1U : 0U;
-        possible = possible && submit(slot) == SendResult::kDone;
+    for (const std::uint32_t pending : loss.retry) {
+        matcher_.remove(pending);
+        queries_[pending].place = kNone;
+        queries_[pending].record.marks &=
+            static_cast<std::uint16_t>(~(kMarkEarlyData | kMarkResumed));
+        statistics_.retried += queries_[pending].flying ? 1U : 0U;
+        possible = possible && submit(pending) == SendResult::kDone;
         if (!possible) {
-            events_.on_failed(slot, Status::kConnectionFailed);
+            events_.on_failed(pending, Status::kConnectionFailed);
         }
     }
 }

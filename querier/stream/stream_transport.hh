@@ -27,7 +27,7 @@
 #include "querier/results/statistics.hh"
 #include "querier/schedule/links.hh"
 #include "querier/schedule/matcher.hh"
-#include "querier/schedule/slots.hh"
+#include "querier/schedule/pending_queries.hh"
 #include "querier/sockets/descriptors.hh"
 #include "querier/sockets/poller.hh"
 #include "querier/sockets/stamps.hh"
@@ -52,7 +52,7 @@ namespace reprise::querier {
 struct StreamParts {
     Network& network;
     Descriptors& descriptors;
-    Slots& slots;
+    PendingQueries& queries;
     Matcher& matcher;
     const StampClock& stamps;
     Statistics& statistics;
@@ -66,19 +66,19 @@ public:
                     SourceOf source);
 
     /// Hands the query to its connection. On kDone the transport has it until on_failed(), detach()
-    /// or an answer; on_failed() may come before this returns, so the slot must not be touched
+    /// or an answer; on_failed() may come before this returns, so the query must not be touched
     /// afterwards.
-    SendResult submit(std::uint32_t slot);
+    SendResult submit(std::uint32_t pending);
 
     /// Something happened on a connection.
     void handle(const EventTag& tag, std::uint32_t events);
 
     /// The query ended; its connection forgets it.
-    void detach(std::uint32_t slot);
+    void detach(std::uint32_t pending);
 
     /// The query's time is up. True where its connection did not stand after all that time: all
     /// queries on it have failed. A connection whose server is gone is given up at the next tidy().
-    bool timed_out(std::uint32_t slot, Nanoseconds now);
+    bool timed_out(std::uint32_t pending, Nanoseconds now);
 
     /// The trace's client closed this connection.
     void close_traced(const Query& marker);
@@ -139,11 +139,11 @@ private:
         Links idle;
     };
 
-    [[nodiscard]] const std::optional<Endpoint>& server_of(const Slot& slot) const;
-    SendResult attach(std::uint32_t slot);
-    std::uint32_t connection_for(std::uint32_t slot, SendResult& result);
+    [[nodiscard]] const std::optional<Endpoint>& server_of(const PendingQuery& pending) const;
+    SendResult attach(std::uint32_t pending);
+    std::uint32_t connection_for(std::uint32_t pending, SendResult& result);
     SendResult refused(int error, const Endpoint& server);
-    std::uint32_t adopt(OpenedStream opened, std::uint32_t slot);
+    std::uint32_t adopt(OpenedStream opened, std::uint32_t pending);
     void use(std::uint32_t place);
 
     // Opening
@@ -165,8 +165,8 @@ private:
     void owe(Connection& connection, std::span<const std::uint8_t> bytes);
     bool flush_tail(Connection& connection);
     void write(std::uint32_t place);
-    bool write_one(std::uint32_t place, std::uint32_t slot);
-    void prepare(Connection& connection, Slot& slot);
+    bool write_one(std::uint32_t place, std::uint32_t pending);
+    void prepare(Connection& connection, PendingQuery& pending);
     /// Sends bytes that must not be lost: what the kernel does not take now stays in the tail.
     bool send_all(Connection& connection, std::vector<std::uint8_t>& bytes);
 
@@ -191,7 +191,7 @@ private:
     Network& network_;
     const Clock& clock_;
     Descriptors& descriptors_;
-    Slots& slots_;
+    PendingQueries& queries_;
     Matcher& matcher_;
     const StampClock& stamps_;
     Statistics& statistics_;

@@ -6,7 +6,7 @@
 #include "core/base/fd.hh"
 #include "querier/network/network.hh"
 #include "querier/results/statistics.hh"
-#include "querier/schedule/slots.hh"
+#include "querier/schedule/pending_queries.hh"
 #include "querier/sockets/owner.hh"
 #include "querier/sockets/poller.hh"
 #include "querier/sockets/stamps.hh"
@@ -77,7 +77,7 @@ bool tells_of_icmp(msghdr& header) {
 
 AddressesPath::AddressesPath(Poller& poller, const Clock& clock, const UdpWish& wish,
                              const UdpParts& parts)
-    : poller_(poller), clock_(clock), slots_(parts.slots), statistics_(parts.statistics),
+    : poller_(poller), clock_(clock), queries_(parts.queries), statistics_(parts.statistics),
       events_(parts.events), source_(wish.source), number_(wish.number) {
     for (const std::uint8_t family : {std::uint8_t{4}, std::uint8_t{6}}) {
         if (const auto& server = wish.servers.of(family); server) {
@@ -135,33 +135,33 @@ void AddressesPath::set_source(Family& family, size_t index, const IpAddress& so
 }
 
 SendResult AddressesPath::stage(std::uint32_t index) {
-    Slot& slot = slots_[index];
-    const auto which = slot.family() == 6 ? 1U : 0U;
+    PendingQuery& pending = queries_[index];
+    const auto which = pending.family() == 6 ? 1U : 0U;
     if (!families_[which]) {
         return SendResult::kFailed;
     }
-    if (slot.record.query_size > kLargestDatagram) {
+    if (pending.record.query_size > kLargestDatagram) {
         return SendResult::kOversize;
     }
     Family& family = *families_[which];
-    const auto source = source_(slot);
+    const auto source = source_(pending);
     if (!source) {
         return SendResult::kNoAddress;
     }
-    slot.owner = owner_of({.address = *source, .port = family.port});
-    slot.place = which;
+    pending.owner = owner_of({.address = *source, .port = family.port});
+    pending.place = which;
     const size_t at = family.staged.size();
     set_source(family, at, *source);
-    family.vectors[at] = {.iov_base = const_cast<std::uint8_t*>(slot.message),
-                          .iov_len = slot.record.query_size};
+    family.vectors[at] = {.iov_base = const_cast<std::uint8_t*>(pending.message),
+                          .iov_len = pending.record.query_size};
     family.staged.push_back(index);
     return SendResult::kDone;
 }
 
 void AddressesPath::rehearse(std::uint32_t index) {
-    const Slot& slot = slots_[index];
-    const auto source = source_(slot);
-    Family* const family = families_[slot.family() == 6 ? 1 : 0].get();
+    const PendingQuery& pending = queries_[index];
+    const auto source = source_(pending);
+    Family* const family = families_[pending.family() == 6 ? 1 : 0].get();
     if (family != nullptr && source && family->staged.empty()) {
         set_source(*family, 0, *source);
         family->vectors[0] = {};

@@ -9,7 +9,7 @@
 #include "core/base/fd.hh"
 #include "querier/network/network.hh"
 #include "querier/results/statistics.hh"
-#include "querier/schedule/slots.hh"
+#include "querier/schedule/pending_queries.hh"
 #include "querier/sockets/poller.hh"
 #include "querier/sockets/stamps.hh"
 #include "querier/sockets/transport.hh"
@@ -32,9 +32,9 @@ public:
     /// Throws SystemError where the sockets cannot be opened.
     AddressesPath(Poller& poller, const Clock& clock, const UdpWish& wish, const UdpParts& parts);
 
-    SendResult stage(std::uint32_t slot) override;
+    SendResult stage(std::uint32_t pending) override;
     void flush() override;
-    void rehearse(std::uint32_t slot) override;
+    void rehearse(std::uint32_t pending) override;
     void receive(const EventTag& tag, const StampClock& stamps) override;
 
     void release(std::uint32_t /*place*/) override {}
@@ -72,7 +72,7 @@ private:
 
     Poller& poller_;
     const Clock& clock_;
-    Slots& slots_;
+    PendingQueries& queries_;
     Statistics& statistics_;
     TransportEvents& events_;
     SourceOf source_;

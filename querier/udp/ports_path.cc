@@ -5,7 +5,7 @@
 #include "querier/network/network.hh"
 #include "querier/results/statistics.hh"
 #include "querier/schedule/links.hh"
-#include "querier/schedule/slots.hh"
+#include "querier/schedule/pending_queries.hh"
 #include "querier/sockets/descriptors.hh"
 #include "querier/sockets/owner.hh"
 #include "querier/sockets/poller.hh"
@@ -33,7 +33,7 @@ constexpr unsigned kSendTries = 4;
 } // namespace
 
 PortsPath::PortsPath(Poller& poller, const Clock& clock, const UdpWish& wish, const UdpParts& parts)
-    : poller_(poller), clock_(clock), descriptors_(parts.descriptors), slots_(parts.slots),
+    : poller_(poller), clock_(clock), descriptors_(parts.descriptors), queries_(parts.queries),
       servers_(wish.servers), statistics_(parts.statistics), events_(parts.events),
       number_(wish.number) {
     staged_.reserve(kMostStaged);
@@ -133,23 +133,23 @@ void PortsPath::close(std::uint32_t place) {
 // Sending
 
 SendResult PortsPath::stage(std::uint32_t index) {
-    Slot& slot = slots_[index];
-    if (slot.record.query_size > kLargestDatagram) {
+    PendingQuery& pending = queries_[index];
+    if (pending.record.query_size > kLargestDatagram) {
         return SendResult::kOversize;
     }
     SendResult result = SendResult::kDone;
-    const std::uint32_t place = socket_for(slot.record.source, slot.family(), result);
+    const std::uint32_t place = socket_for(pending.record.source, pending.family(), result);
     if (place == kNone) {
         return result;
     }
     Socket& socket = sockets_[place];
-    slot.owner = socket.owner;
-    slot.place = place;
+    pending.owner = socket.owner;
+    pending.place = place;
     if (socket.in_flight++ == 0) {
         idle_.remove(sockets_, place);
     }
     staged_.push_back(
-        {.place = place, .slot = index, .order = static_cast<std::uint32_t>(staged_.size())});
+        {.place = place, .pending = index, .order = static_cast<std::uint32_t>(staged_.size())});
     return SendResult::kDone;
 }
 
@@ -159,9 +159,9 @@ void PortsPath::prepare(std::uint32_t source, std::uint8_t family) {
 }
 
 void PortsPath::rehearse(std::uint32_t index) {
-    const Slot& slot = slots_[index];
+    const PendingQuery& pending = queries_[index];
     SendResult result = SendResult::kDone;
-    const std::uint32_t place = socket_for(slot.record.source, slot.family(), result);
+    const std::uint32_t place = socket_for(pending.record.source, pending.family(), result);
     if (place != kNone && sockets_[place].in_flight == 0) {
         ::send(sockets_[place].fd.get(), nullptr, 0, kSendNothing);
     }
@@ -188,14 +188,14 @@ void PortsPath::flush() {
 
 int PortsPath::send_some(int fd, std::span<const Staged> run) {
     if (run.size() == 1) {
-        const Slot& slot = slots_[run.front().slot];
-        return ::send(fd, slot.message, slot.record.query_size, MSG_NOSIGNAL) < 0 ? -1 : 1;
+        const PendingQuery& pending = queries_[run.front().pending];
+        return ::send(fd, pending.message, pending.record.query_size, MSG_NOSIGNAL) < 0 ? -1 : 1;
     }
     const size_t count = std::min(run.size(), kMostInCall);
     for (size_t i = 0; i < count; ++i) {
-        const Slot& slot = slots_[run[i].slot];
-        vectors_[i] = {.iov_base = const_cast<std::uint8_t*>(slot.message),
-                       .iov_len = slot.record.query_size};
+        const PendingQuery& pending = queries_[run[i].pending];
+        vectors_[i] = {.iov_base = const_cast<std::uint8_t*>(pending.message),
+                       .iov_len = pending.record.query_size};
     }
     return ::sendmmsg(fd, messages_.data(), static_cast<unsigned>(count), MSG_NOSIGNAL);
 }
@@ -205,7 +205,7 @@ void PortsPath::refuse(std::span<const Staged> run, int error) {
     busy_ = no_buffer(error) && error != EAGAIN;
     for (const Staged& one : run) {
         release(one.place);
-        events_.on_refused(one.slot, refusal(error));
+        events_.on_refused(one.pending, refusal(error));
     }
 }
 
@@ -221,7 +221,7 @@ Nanoseconds PortsPath::send_run(std::span<const Staged> run, Nanoseconds now) {
         }
         size_t settled = static_cast<size_t>(std::max(sent, 0));
         for (const Staged& one : run.first(settled)) {
-            events_.on_sent(one.slot, {.before = now, .after = after});
+            events_.on_sent(one.pending, {.before = now, .after = after});
         }
         if (sent < 0) {
             settled = no_buffer(error) ? run.size() : 1; // in their order, or each for itself

@@ -7,7 +7,7 @@
 #include "querier/network/network.hh"
 #include "querier/results/statistics.hh"
 #include "querier/schedule/links.hh"
-#include "querier/schedule/slots.hh"
+#include "querier/schedule/pending_queries.hh"
 #include "querier/sockets/descriptors.hh"
 #include "querier/sockets/poller.hh"
 #include "querier/sockets/stamps.hh"
@@ -30,10 +30,10 @@ public:
     PortsPath(Poller& poller, const Clock& clock, const UdpWish& wish, const UdpParts& parts);
 
     /// The source's socket is opened where needed.
-    SendResult stage(std::uint32_t slot) override;
+    SendResult stage(std::uint32_t pending) override;
     void flush() override;
     void prepare(std::uint32_t source, std::uint8_t family) override;
-    void rehearse(std::uint32_t slot) override;
+    void rehearse(std::uint32_t pending) override;
     void receive(const EventTag& tag, const StampClock& stamps) override;
     void release(std::uint32_t place) override;
     bool evict_idle() override;
@@ -52,7 +52,7 @@ private:
 
     struct Staged {
         std::uint32_t place = 0;
-        std::uint32_t slot = 0;
+        std::uint32_t pending = 0;
         std::uint32_t order = 0;
     };
 
@@ -70,7 +70,7 @@ private:
     Poller& poller_;
     const Clock& clock_;
     Descriptors& descriptors_;
-    Slots& slots_;
+    PendingQueries& queries_;
     Servers servers_;
     Statistics& statistics_;
     TransportEvents& events_;

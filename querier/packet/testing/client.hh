@@ -10,7 +10,7 @@
 #include "querier/packet/packet_path.hh"
 #include "querier/packet/testing/bed.hh"
 #include "querier/results/statistics.hh"
-#include "querier/schedule/slots.hh"
+#include "querier/schedule/pending_queries.hh"
 #include "querier/sockets/owner.hh"
 #include "querier/sockets/stamps.hh"
 #include "querier/sockets/transport.hh"
@@ -60,18 +60,18 @@ public:
                            .received = reply.received});
     }
 
-    void on_sent(std::uint32_t slot, const SendCall& call) override {
-        sent.push_back(slot);
+    void on_sent(std::uint32_t pending, const SendCall& call) override {
+        sent.push_back(pending);
         last_sent = call.before;
     }
 
-    void on_refused(std::uint32_t /*slot*/, SendResult result) override {
+    void on_refused(std::uint32_t /*pending*/, SendResult result) override {
         refused.push_back(result);
     }
 
-    void on_written(std::uint32_t /*slot*/) override {}
+    void on_written(std::uint32_t /*pending*/) override {}
 
-    void on_failed(std::uint32_t /*slot*/, Status /*status*/) override {}
+    void on_failed(std::uint32_t /*pending*/, Status /*status*/) override {}
 
     std::vector<Message> replies;
     std::vector<std::uint32_t> sent;
@@ -83,12 +83,12 @@ public:
 class Client {
 public:
     explicit Client(const PacketOptions& options, const Servers& servers = PacketBed::servers())
-        : path(options, slots_, servers, statistics, heard, clock_) {}
+        : path(options, queries_, servers, statistics, heard, clock_) {}
 
     SendResult stage(const Endpoint& source, const std::vector<std::uint8_t>& message) {
         Query query = make_query(0, 0, message);
         query.source = source;
-        return path.stage(slots_.take(query));
+        return path.stage(queries_.take(query));
     }
 
     /// Sends a query from each of `count` sources; the server is never more than a batch behind, as
@@ -134,7 +134,7 @@ public:
     Statistics statistics;
 
 private:
-    Slots slots_{8192};
+    PendingQueries queries_{8192};
     SystemClock clock_;
     StampClock stamps_;
 

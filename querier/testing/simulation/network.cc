@@ -7,7 +7,7 @@
 #include "core/wire/query.hh"
 #include "querier/network/network.hh"
 #include "querier/network/stream_socket.hh"
-#include "querier/schedule/slots.hh"
+#include "querier/schedule/pending_queries.hh"
 #include "querier/sockets/owner.hh"
 #include "querier/sockets/poller.hh"
 #include "querier/sockets/stamps.hh"
@@ -44,21 +44,22 @@ class SimulatedPath final : public UdpPath {
 public:
     SimulatedPath(SimulatedNetwork& network, const UdpWish& wish, const UdpParts& parts)
         : network_(network), servers_(wish.servers), source_(wish.source), number_(wish.number),
-          slots_(parts.slots), statistics_(parts.statistics), events_(parts.events) {}
+          queries_(parts.queries), statistics_(parts.statistics), events_(parts.events) {}
 
     SendResult stage(std::uint32_t index) override {
-        Slot& slot = slots_[index];
-        if (!servers_.of(slot.family())) {
+        PendingQuery& pending = queries_[index];
+        if (!servers_.of(pending.family())) {
             return SendResult::kFailed;
         }
-        if (slot.record.query_size > kLargestDatagram) {
+        if (pending.record.query_size > kLargestDatagram) {
             return SendResult::kOversize;
         }
-        if (source_ && !source_(slot)) {
+        if (source_ && !source_(pending)) {
             return SendResult::kNoAddress;
         }
-        slot.owner = owner_of((std::uint64_t{slot.record.source} << 8U) | number_, kOwnerSocket);
-        slot.place = slot.record.source;
+        pending.owner =
+            owner_of((std::uint64_t{pending.record.source} << 8U) | number_, kOwnerSocket);
+        pending.place = pending.record.source;
         staged_.push_back(index);
         return SendResult::kDone;
     }
@@ -66,16 +67,16 @@ public:
     void flush() override {
         const Nanoseconds now = network_.clock().now();
         for (const std::uint32_t index : std::exchange(staged_, {})) {
-            const Slot& slot = slots_[index];
-            const auto server = servers_.of(slot.family());
-            const auto source = source_ ? source_(slot) : slot.source.address;
+            const PendingQuery& pending = queries_[index];
+            const auto server = servers_.of(pending.family());
+            const auto source = source_ ? source_(pending) : pending.source.address;
             if (!server || !source) {
                 continue; // not staged without them
             }
-            const Bytes bytes = slot.bytes();
+            const Bytes bytes = pending.bytes();
             network_.send_datagram(
                 source->text(), *server, {bytes.begin(), bytes.end()},
-                [this, owner = slot.owner](const auto& reply) { take(owner, reply); });
+                [this, owner = pending.owner](const auto& reply) { take(owner, reply); });
             events_.on_sent(index, {.before = now, .after = now});
         }
     }
@@ -117,7 +118,7 @@ private:
     Servers servers_;
     SourceOf source_;
     std::uint8_t number_;
-    Slots& slots_;
+    PendingQueries& queries_;
     Statistics& statistics_;
     TransportEvents& events_;
     std::vector<std::uint32_t> staged_;

@@ -1,5 +1,5 @@
 #pragma once
-// Where queries live from arrival to end: one slot each, in one array whose size is fixed at the
+// Where queries live from arrival to end, in one array whose size is fixed at the
 // start (what the parent may have out plus the in-flight limit), so memory is bounded and an index
 // stays good.
 
@@ -22,7 +22,7 @@ namespace reprise::querier {
 
 /// A query on its way. `record` is what will be written when it ends and is filled in as things
 /// happen.
-struct Slot {
+struct PendingQuery {
     RqRecord record;
     /// record.query_size bytes: in the MessageStore, or borrowed from the block the query came in
     /// until the next flush of the transport, and null from then on.
@@ -58,30 +58,30 @@ struct Slot {
 };
 
 /// Its time of sending is the beginning of the call: latency is never shorter than it was.
-inline void note_call(Slot& slot, const SendCall& call) {
-    slot.record.send = call.before;
-    slot.record.marks |= call.unsure() ? kMarkUnsure : std::uint16_t{0};
+inline void note_call(PendingQuery& pending, const SendCall& call) {
+    pending.record.send = call.before;
+    pending.record.marks |= call.unsure() ? kMarkUnsure : std::uint16_t{0};
 }
 
 /// Which local address a query leaves from; nothing = there is none for it.
-using SourceOf = std::function<std::optional<IpAddress>(const Slot&)>;
+using SourceOf = std::function<std::optional<IpAddress>(const PendingQuery&)>;
 
-class Slots {
+class PendingQueries {
 public:
-    explicit Slots(size_t capacity) : capacity_(capacity) { slots_.reserve(capacity); }
+    explicit PendingQueries(size_t capacity) : capacity_(capacity) { queries_.reserve(capacity); }
 
-    Slot& operator[](std::uint32_t index) { return slots_[index]; }
+    PendingQuery& operator[](std::uint32_t index) { return queries_[index]; }
 
-    const Slot& operator[](std::uint32_t index) const { return slots_[index]; }
+    const PendingQuery& operator[](std::uint32_t index) const { return queries_[index]; }
 
-    /// A slot for the query, its message borrowed, or kNone when all are taken.
+    /// Takes the query in, its message borrowed, or kNone when all are taken.
     std::uint32_t take(const Query& query);
 
-    /// A slot with the query of another one, not sent yet; kNone when all are taken. That one's
+    /// A copy of another one, not sent yet; kNone when all are taken. That one's
     /// message must be kept.
     std::uint32_t copy(std::uint32_t index);
 
-    /// The slot gets its own copy of its message.
+    /// It gets its own copy of its message.
     void keep(std::uint32_t index);
 
     /// What a borrowed message points to goes away.
@@ -89,19 +89,19 @@ public:
 
     void give_back(std::uint32_t index);
 
-    /// No slot is left.
-    [[nodiscard]] bool full() const { return free_.empty() && slots_.size() == capacity_; }
+    /// No place is left.
+    [[nodiscard]] bool full() const { return free_.empty() && queries_.size() == capacity_; }
 
     /// Of messages of their own.
     [[nodiscard]] size_t kept_bytes() const { return messages_.used(); }
 
-    [[nodiscard]] size_t used() const { return slots_.size() - free_.size(); }
+    [[nodiscard]] size_t used() const { return queries_.size() - free_.size(); }
 
 private:
     std::uint32_t fresh();
 
     size_t capacity_;
-    std::vector<Slot> slots_; ///< never reallocates; pages are touched as they are needed
+    std::vector<PendingQuery> queries_; ///< never reallocates; pages are touched as they are needed
     std::vector<std::uint32_t> free_;
     MessageStore messages_;
 };
