@@ -4,10 +4,10 @@
 #include "core/base/error.hh"
 #include "querier/network/network.hh"
 #include "querier/network/replay_options.hh"
-#include "querier/packet/packet_path.hh"
+#include "querier/packet/packet_transport.hh"
 #include "querier/sockets/transport.hh"
-#include "querier/udp/addresses_path.hh"
-#include "querier/udp/ports_path.hh"
+#include "querier/udp/addresses_transport.hh"
+#include "querier/udp/ports_transport.hh"
 
 #include <memory>
 #include <time.h> // NOLINT(modernize-deprecated-headers): clock_nanosleep is POSIX
@@ -18,8 +18,8 @@ namespace {
 /// Between two looks for replies in source mode packet, where queries wait for them.
 constexpr Nanoseconds kEagerPoll = 100 * kMicrosecond;
 
-std::unique_ptr<UdpPath> packet_path(const UdpWish& wish, const UdpParts& parts,
-                                     const Clock& clock) {
+std::unique_ptr<UdpTransport> packet_transport(const UdpWish& wish, const UdpParts& parts,
+                                               const Clock& clock) {
     if (wish.number != 0) {
         throw Error("source mode packet sends no copies to peers; hedge in another source mode");
     }
@@ -28,20 +28,21 @@ std::unique_ptr<UdpPath> packet_path(const UdpWish& wish, const UdpParts& parts,
     if (options.fast || options.dependent) {
         packet.poll_gap = kEagerPoll; // replies let queries go
     }
-    return std::make_unique<PacketPath>(packet, parts.queries, wish.servers, parts.statistics,
-                                        parts.events, clock);
+    return std::make_unique<PacketTransport>(packet, parts.queries, wish.servers, parts.statistics,
+                                             parts.events, clock);
 }
 
 } // namespace
 
-std::unique_ptr<UdpPath> KernelNetwork::udp_path(const UdpWish& wish, const UdpParts& parts) {
+std::unique_ptr<UdpTransport> KernelNetwork::udp_transport(const UdpWish& wish,
+                                                           const UdpParts& parts) {
     switch (wish.options.source_mode) {
     case SourceMode::kPorts:
-        return std::make_unique<PortsPath>(poller_, clock_, wish, parts);
+        return std::make_unique<PortsTransport>(poller_, clock_, wish, parts);
     case SourceMode::kPacket:
-        return packet_path(wish, parts, clock_);
+        return packet_transport(wish, parts, clock_);
     default:
-        return std::make_unique<AddressesPath>(poller_, clock_, wish, parts);
+        return std::make_unique<AddressesTransport>(poller_, clock_, wish, parts);
     }
 }
 

@@ -19,7 +19,8 @@ public:
 
     [[nodiscard]] const Clock& clock() const override { return clock_; }
 
-    std::unique_ptr<UdpPath> udp_path(const UdpWish& wish, const UdpParts& parts) override;
+    std::unique_ptr<UdpTransport> udp_transport(const UdpWish& wish,
+                                                const UdpParts& parts) override;
 
     OpenedStream connect(const Endpoint& server, const std::optional<IpAddress>& source,
                          bool kernel_stamps) override {

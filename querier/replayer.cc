@@ -33,7 +33,7 @@
 
 namespace reprise::querier {
 
-static_assert(kMostPeers + 1 == kMostPaths);
+static_assert(kMostPeers + 1 == kMostUdp);
 
 namespace {
 
@@ -65,7 +65,7 @@ Servers servers_with(const Endpoint& peer) {
 Replayer::Replayer(Network& network, const ReplayOptions& options, WaiterOptions waiter,
                    Results& results)
     : clock_(network.clock()), options_(options), results_(results),
-      queries_(options.credit.records + 2 * options.in_flight + UdpPath::kMostStaged),
+      queries_(options.credit.records + 2 * options.in_flight + UdpTransport::kMostStaged),
       backlog_(options.credit), waiter_(waiter),
       matcher_(queries_, options.in_flight, std::max(options.timeout, kShortestLinger)),
       descriptors_(options.descriptors),
@@ -78,19 +78,19 @@ Replayer::Replayer(Network& network, const ReplayOptions& options, WaiterOptions
                .events = *this},
               options.servers, stream_options(options), source_of()),
       keep_messages_(options.answers || options.hedge_after > 0 || options.tcp_fallback) {
-    open_paths(network);
+    open_udp(network);
     if (options.dependent) {
         dependents_ = std::make_unique<Dependents>(queries_);
     }
 }
 
-void Replayer::open_paths(Network& network) {
+void Replayer::open_udp(Network& network) {
     const UdpParts parts{.descriptors = descriptors_,
                          .queries = queries_,
                          .statistics = statistics_,
                          .events = *this};
     UdpWish wish{.options = options_, .servers = options_.servers, .source = source_of()};
-    paths_.push_back(network.udp_path(wish, parts));
+    udp_.push_back(network.udp_transport(wish, parts));
     if (options_.hedge_after <= 0) {
         return;
     }
@@ -98,8 +98,8 @@ void Replayer::open_paths(Network& network) {
     for (const Endpoint& peer : options_.peers) {
         families.push_back(peer.address.family);
         wish.servers = servers_with(peer);
-        wish.number = static_cast<std::uint8_t>(paths_.size());
-        paths_.push_back(network.udp_path(wish, parts));
+        wish.number = static_cast<std::uint8_t>(udp_.size());
+        udp_.push_back(network.udp_transport(wish, parts));
     }
     hedges_ = std::make_unique<Hedges>(queries_, options_.hedge_after, std::move(families));
 }
@@ -218,7 +218,7 @@ void Replayer::leave(std::uint32_t index, bool answered) {
     if (is_stream(pending.carrier)) {
         stream_.detach(index);
     } else if (pending.in_flight) {
-        paths_[pending.path]->release(pending.place);
+        udp_[pending.peer]->release(pending.place);
     }
     land(index);
     matcher_.end(index, answered, now_);
@@ -317,21 +317,21 @@ void Replayer::begin_batch(const ClockPair& pair) {
 
 void Replayer::handle(const EventTag& tag, std::uint32_t events) {
     if (tag.kind == EventKind::kUdp) {
-        paths_[tag.path]->receive(tag, stamps_);
+        udp_[tag.peer]->receive(tag, stamps_);
     } else if (tag.kind == EventKind::kTcp) {
         stream_.handle(tag, events);
     }
 }
 
 void Replayer::poll() {
-    for (const auto& path : paths_) {
-        path->poll(stamps_);
+    for (const auto& one : udp_) {
+        one->poll(stamps_);
     }
 }
 
 void Replayer::count_drops() {
-    for (const auto& path : paths_) {
-        path->count_drops();
+    for (const auto& one : udp_) {
+        one->count_drops();
     }
 }
 
@@ -342,8 +342,8 @@ void Replayer::woke(Nanoseconds asleep, Nanoseconds timer, Nanoseconds awake) {
 Nanoseconds Replayer::next_wake(Nanoseconds now) {
     Nanoseconds wake =
         std::min(stream_.next_idle(), hedges_ ? hedges_->next() : stream_.next_idle());
-    for (const auto& path : paths_) {
-        wake = std::min(wake, path->next_wake(now));
+    for (const auto& one : udp_) {
+        wake = std::min(wake, one->next_wake(now));
     }
     if (!deadlines_.empty()) {
         wake = std::min(wake, queries_[deadlines_.front()].deadline);
@@ -376,7 +376,7 @@ void Replayer::prepare_front(Nanoseconds now) {
     if (query.transport != Transport::kUdp || query.is_close()) {
         return;
     }
-    paths_.front()->prepare(query.source_id, query.source.address.family);
+    udp_.front()->prepare(query.source_id, query.source.address.family);
     if (first && !queries_.full()) {
         rehearse(query);
     }
@@ -389,7 +389,7 @@ void Replayer::rehearse(const Query& query) {
     queries_[index].owner = kPrepareOwner;
     matcher_.add(index);
     matcher_.remove(index);
-    paths_.front()->rehearse(index);
+    udp_.front()->rehearse(index);
     queries_.give_back(index);
 }
 

@@ -36,8 +36,8 @@
 
 namespace reprise::querier {
 
-/// UDP paths: the server's, and one for each peer of hedged queries.
-inline constexpr size_t kMostPaths = 16;
+/// UDP transports: the server's, and one for each peer of hedged queries.
+inline constexpr size_t kMostUdp = 16;
 
 class Replayer final : public TransportEvents {
 public:
@@ -126,7 +126,7 @@ public:
 private:
     using Deadlines = IndexList<&PendingQuery::by_deadline>;
 
-    void open_paths(Network& network);
+    void open_udp(Network& network);
     Nanoseconds busy_wait_until(Nanoseconds time) const;
     [[nodiscard]] SourceOf source_of() const;
 
@@ -160,7 +160,7 @@ private:
     void drop_copy(std::uint32_t pending);
 
     Nanoseconds& full_since(const PendingQuery& pending) {
-        return full_since_.at(pending.path)[pending.family() == 4 ? 0 : 1];
+        return full_since_.at(pending.peer)[pending.family() == 4 ? 0 : 1];
     }
 
     bool stays_full(const PendingQuery& pending, Nanoseconds now);
@@ -187,7 +187,7 @@ private:
     StampClock stamps_;
     Matcher matcher_;
     Descriptors descriptors_;
-    std::vector<std::unique_ptr<UdpPath>> paths_; ///< to the server, then to each peer
+    std::vector<std::unique_ptr<UdpTransport>> udp_; ///< to the server, then to each peer
     StreamTransport stream_;
     Deadlines deadlines_;
     std::unique_ptr<Dependents> dependents_; ///< where asked for
@@ -208,8 +208,8 @@ private:
     Nanoseconds now_ = 0;           ///< of the last look at the clock; for what need not be exact
     std::uint64_t departed_ = 0;
     std::string trouble_;
-    /// Since when the kernel has taken nothing, by path and family; 0 = it does.
-    std::array<std::array<Nanoseconds, 2>, kMostPaths> full_since_{};
+    /// Since when the kernel has taken nothing, by peer and family; 0 = it does.
+    std::array<std::array<Nanoseconds, 2>, kMostUdp> full_since_{};
     bool warned_unsupported_ = false;
 };
 

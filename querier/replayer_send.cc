@@ -75,7 +75,8 @@ void Replayer::send_due() {
 }
 
 bool Replayer::stage_due(Nanoseconds& now) {
-    while (staged_ < UdpPath::kMostStaged && streams_ < kStreamsAtOnce && skipped_ < kSkipsAtOnce) {
+    while (staged_ < UdpTransport::kMostStaged && streams_ < kStreamsAtOnce &&
+           skipped_ < kSkipsAtOnce) {
         const unsigned streams = streams_;
         if (blocked_until_ > now || !(ready_.empty() ? stage_front(now) : stage_ready(now))) {
             return false;
@@ -88,8 +89,8 @@ bool Replayer::stage_due(Nanoseconds& now) {
 }
 
 void Replayer::flush() {
-    for (const auto& path : paths_) {
-        path->flush();
+    for (const auto& one : udp_) {
+        one->flush();
     }
     staged_ = 0;
     // What the kernel had no room for goes before what is younger.
@@ -288,7 +289,7 @@ void Replayer::block(SendResult result, Nanoseconds now) {
 }
 
 bool Replayer::make_room() {
-    return std::ranges::any_of(paths_, [](const auto& path) { return path->evict_idle(); }) ||
+    return std::ranges::any_of(udp_, [](const auto& one) { return one->evict_idle(); }) ||
            stream_.evict_idle();
 }
 
@@ -307,10 +308,10 @@ SendResult Replayer::hand_over(std::uint32_t index, Nanoseconds now) {
 }
 
 SendResult Replayer::hand_over_udp(std::uint32_t index, Nanoseconds now) {
-    UdpPath& path = *paths_[queries_[index].path];
-    SendResult result = path.stage(index);
+    UdpTransport& udp = *udp_[queries_[index].peer];
+    SendResult result = udp.stage(index);
     if (result == SendResult::kNoRoom && make_room()) {
-        result = path.stage(index);
+        result = udp.stage(index);
     }
     if (result == SendResult::kBusy && stays_full(queries_[index], now)) {
         result = SendResult::kFailed;
@@ -391,7 +392,7 @@ void Replayer::on_sent(std::uint32_t index, const SendCall& call) {
     pending.written = true;
     full_since(pending) = 0;
     matcher_.add(index);
-    if (pending.path == 0) {
+    if (pending.peer == 0) {
         ++statistics_.sent;
         statistics_.send_unsure += call.unsure() ? 1U : 0U;
         note_sent(pending);
@@ -407,7 +408,7 @@ void Replayer::on_sent(std::uint32_t index, const SendCall& call) {
 void Replayer::on_refused(std::uint32_t index, SendResult result) {
     land(index);
     queries_[index].place = kNone;
-    if (queries_[index].path != 0) {
+    if (queries_[index].peer != 0) {
         return drop_copy(index);
     }
     const Nanoseconds now = clock_.now();
@@ -445,17 +446,17 @@ void Replayer::hedge(Nanoseconds now) {
         if (copy == kNone) {
             continue;
         }
-        UdpPath& path = *paths_[queries_[copy].path];
-        SendResult result = path.stage(copy);
+        UdpTransport& udp = *udp_[queries_[copy].peer];
+        SendResult result = udp.stage(copy);
         if (result == SendResult::kNoRoom && make_room()) {
-            result = path.stage(copy);
+            result = udp.stage(copy);
         }
         if (result != SendResult::kDone) {
             drop_copy(copy);
             continue;
         }
         launch(copy, now);
-        path.flush();
+        udp.flush();
     }
 }
 

@@ -188,10 +188,10 @@ TEST(Descriptors, KeepAReserve) {
 
 TEST(EventTag, SurvivesPacking) {
     const EventTag tag{
-        .kind = EventKind::kTcp, .path = 9, .place = 0xfedcba98, .generation = 0x1234567};
+        .kind = EventKind::kTcp, .peer = 9, .place = 0xfedcba98, .generation = 0x1234567};
     const EventTag back = EventTag::unpack(tag.pack());
     EXPECT_EQ(back.kind, EventKind::kTcp);
-    EXPECT_EQ(back.path, 9);
+    EXPECT_EQ(back.peer, 9);
     EXPECT_EQ(back.place, 0xfedcba98);
     EXPECT_EQ(back.generation, 0x234567U);
 }

@@ -20,15 +20,15 @@
 
 namespace reprise::querier {
 
-/// Which UDP path is wanted.
+/// Which UDP transport is wanted.
 struct UdpWish {
     const ReplayOptions& options;
     Servers servers;         ///< the server under test, or a peer
     SourceOf source;         ///< empty: from the host's own address
-    std::uint8_t number = 0; ///< of this path among the replay's
+    std::uint8_t number = 0; ///< of this transport among the replay's
 };
 
-/// What a UDP path works with; all must outlive it.
+/// What a UDP transport works with; all must outlive it.
 struct UdpParts {
     Descriptors& descriptors;
     PendingQueries& queries;
@@ -46,7 +46,8 @@ public:
     [[nodiscard]] virtual const Clock& clock() const = 0;
 
     /// Throws Error where it cannot be opened.
-    virtual std::unique_ptr<UdpPath> udp_path(const UdpWish& wish, const UdpParts& parts) = 0;
+    virtual std::unique_ptr<UdpTransport> udp_transport(const UdpWish& wish,
+                                                        const UdpParts& parts) = 0;
 
     /// Begins to connect, from `source` or from the host's own address.
     virtual OpenedStream connect(const Endpoint& server, const std::optional<IpAddress>& source,

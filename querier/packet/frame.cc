@@ -36,10 +36,10 @@ Bytes bytes_of(const IpAddress& address) { return {address.bytes.data(), address
 
 } // namespace
 
-FrameTemplate::FrameTemplate(const FramePath& path, const Endpoint& server)
+FrameTemplate::FrameTemplate(const MacAddresses& macs, const Endpoint& server)
     : v4_(server.address.is_v4()) {
-    std::ranges::copy(path.next_hop, bytes_.begin());
-    std::ranges::copy(path.source, bytes_.begin() + 6);
+    std::ranges::copy(macs.next_hop, bytes_.begin());
+    std::ranges::copy(macs.source, bytes_.begin() + 6);
     store16(&bytes_[12], v4_ ? kEtherTypeV4 : kEtherTypeV6);
     if (v4_) {
         begin_v4(server);

@@ -18,7 +18,7 @@ inline constexpr size_t kEthernetHeader = 14;
 inline constexpr size_t kMostHeaders = kEthernetHeader + 40 + 8;
 
 /// Where frames to one server come from and go to, below IP.
-struct FramePath {
+struct MacAddresses {
     MacAddress source{};
     MacAddress next_hop{};
 };
@@ -27,7 +27,7 @@ struct FramePath {
 /// out once.
 class FrameTemplate {
 public:
-    FrameTemplate(const FramePath& path, const Endpoint& server);
+    FrameTemplate(const MacAddresses& macs, const Endpoint& server);
 
     /// Bytes before the DNS message.
     [[nodiscard]] size_t headers() const { return headers_; }

@@ -15,12 +15,12 @@ namespace {
 using trace::test::Buffer;
 using trace::test::hex;
 
-constexpr FramePath kPath{.source = {2, 0, 0, 0, 0, 1}, .next_hop = {2, 0, 0, 0, 0, 2}};
+constexpr MacAddresses kMacs{.source = {2, 0, 0, 0, 0, 1}, .next_hop = {2, 0, 0, 0, 0, 2}};
 
 Endpoint endpoint(const char* text) { return Endpoint::parse(text).value_or(Endpoint{}); }
 
 Buffer frame_of(const char* server, const char* source, const Buffer& query, std::uint16_t id) {
-    const FrameTemplate frames(kPath, endpoint(server));
+    const FrameTemplate frames(kMacs, endpoint(server));
     Buffer out(frames.headers() + query.size());
     EXPECT_EQ(frames.write(out, endpoint(source), query, id), out.size());
     return out;
@@ -49,7 +49,7 @@ TEST(Frame, NeverSaysThatItHasNoChecksum) {
 }
 
 TEST(Frame, LeavesNothingOfTheFrameBefore) {
-    const FrameTemplate frames(kPath, endpoint("198.51.100.53:53"));
+    const FrameTemplate frames(kMacs, endpoint("198.51.100.53:53"));
     Buffer reused(200, 0xff);
     frames.write(reused, endpoint("203.0.113.9:9"), Buffer(100, 0x5a), 0xffff);
     const Buffer query = hex("abcd01");
@@ -59,7 +59,7 @@ TEST(Frame, LeavesNothingOfTheFrameBefore) {
 
 /// A receiver's own check: everything with its checksum in place adds up to nothing.
 TEST(Frame, ChecksumsHoldForTheLargestQuery) {
-    const FrameTemplate frames(kPath, endpoint("255.255.255.255:65535"));
+    const FrameTemplate frames(kMacs, endpoint("255.255.255.255:65535"));
     const Buffer query(65507, 0xff);
     Buffer out(frames.headers() + query.size());
     frames.write(out, endpoint("255.255.255.255:65535"), query, 0xffff);

@@ -113,7 +113,7 @@ void fill_link(Netlink& netlink, PacketRoute& route) {
         throw Error(fmt::format("interface {0} is down; ip link set {0} up", route.name));
     }
     route.mtu = link.number(sizeof(ifinfomsg), IFLA_MTU);
-    route.path.source = read_mac(link.attribute(sizeof(ifinfomsg), IFLA_ADDRESS));
+    route.macs.source = read_mac(link.attribute(sizeof(ifinfomsg), IFLA_ADDRESS));
 }
 
 ndmsg neighbour_header(const Hop& hop) {
@@ -186,7 +186,7 @@ PacketRoute find_packet_route(const IpAddress& server, Nanoseconds patience) {
     route.interface = hop.interface;
     fill_link(netlink, route);
     refuse_forwarding(route.name, server);
-    route.path.next_hop = find_neighbour(netlink, hop, route.name, patience);
+    route.macs.next_hop = find_neighbour(netlink, hop, route.name, patience);
     return route;
 }
 

@@ -14,7 +14,7 @@ struct PacketRoute {
     std::uint32_t interface = 0; ///< index
     std::string name;            ///< of the interface
     std::uint32_t mtu = 0;       ///< of the interface; bytes of an IP packet
-    FramePath path;
+    MacAddresses macs;
 
     /// A message of this size fits into a frame without fragments.
     [[nodiscard]] bool carries(size_t ip_size) const { return ip_size <= mtu; }

@@ -59,11 +59,11 @@ std::uint32_t Hedges::split() {
     }
     const std::uint32_t pair = new_pair();
     queries_[original].pair = queries_[copy].pair = pair;
-    queries_[copy].path = peer;
+    queries_[copy].peer = peer;
     queries_[copy].record.send = 0;
     pairs_[pair].record = queries_[original].record;
     pairs_[pair].row.sequence = queries_[original].record.sequence;
-    pairs_[pair].row.peer = queries_[copy].path;
+    pairs_[pair].row.peer = queries_[copy].peer;
     pairs_[pair].row.sent[0] = queries_[original].record.send;
     return copy;
 }
@@ -79,7 +79,7 @@ bool Hedges::settle(std::uint32_t index, Status status) {
     PendingQuery& pending = queries_[index];
     const std::uint32_t number = pending.pair;
     Pair& pair = pairs_[number];
-    const size_t which = pending.path == 0 ? 0 : 1;
+    const size_t which = pending.peer == 0 ? 0 : 1;
     pair.row.sent[which] = pending.record.send;
     pair.row.received[which] = status == Status::kAnswered ? pending.record.receive : 0;
     --pair.open;

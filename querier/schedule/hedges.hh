@@ -2,8 +2,8 @@
 // Hedged queries: one without an answer for some time also goes to a peer; the first answer wins
 // and both are recorded.
 //
-// A hedged query is a pair of pending queries, the original and its copy, each in flight on its own
-// path. The query ends with the first answer, or when both have timed out; the other one stays
+// A hedged query is a pair of pending queries, the original and its copy, each in flight to its own
+// peer. The query ends with the first answer, or when both have timed out; the other one stays
 // until its own answer or timeout, so that the loser's time is known.
 
 #include "core/base/clock.hh"
@@ -43,14 +43,14 @@ public:
     /// When the next query is to be hedged; max() = none.
     [[nodiscard]] Nanoseconds next() const;
 
-    /// Makes the copy of the query whose turn it is; it has its path's number and is not sent yet.
+    /// Makes the copy of the query whose turn it is; it has its peer's number and is not sent yet.
     /// kNone where there is no place left or no peer of its address family.
     std::uint32_t split();
 
     /// The copy was not sent: the original goes on alone.
     void cancel(std::uint32_t copy);
 
-    /// One of a pair has left its path with this status and its record filled in. True: with it the
+    /// One of a pair has left its peer with this status and its record filled in. True: with it the
     /// query ends, and its record is now that of the whole query.
     bool settle(std::uint32_t pending, Status status);
 

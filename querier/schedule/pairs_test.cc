@@ -167,13 +167,13 @@ TEST_F(HedgesTest, PeersOfTheQuerysFamilyTakeTurns) {
     for (int n = 0; n < 3; ++n) {
         const std::uint32_t original = sent(1000);
         const std::uint32_t copy = split(1100);
-        peers.push_back(queries_[copy].path);
+        peers.push_back(queries_[copy].peer);
         time_out(original);
         time_out(copy);
     }
     EXPECT_EQ(peers, (std::vector<std::uint8_t>{1, 3, 1}));
     sent(1000, 6);
-    EXPECT_EQ(queries_[split(1100)].path, 2);
+    EXPECT_EQ(queries_[split(1100)].peer, 2);
 }
 
 TEST_F(HedgesTest, WithoutAPeerOrAPlaceTheOriginalGoesOnAlone) {

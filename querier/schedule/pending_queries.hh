@@ -43,7 +43,7 @@ struct PendingQuery {
     std::uint16_t idle_class = 0;        ///< as Query's
     std::uint16_t wire_id = 0;           ///< id as sent; differs from the message's where rewritten
     Transport carrier = Transport::kUdp; ///< what it travels by now
-    std::uint8_t path = 0;               ///< UDP: number of the path it went by; 0 = to the server
+    std::uint8_t peer = 0;               ///< UDP: whom it goes to, by number; 0 = the server itself
     bool kept = false;                   ///< the message lies in the MessageStore
     bool watched = false;                ///< it will be hedged (see hedges.hh)
     bool waited = false;                 ///< it was held back by the source's query before

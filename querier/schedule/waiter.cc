@@ -15,7 +15,7 @@ namespace {
 constexpr Nanoseconds kShortestClass = 32 * kMicrosecond;
 /// Before anything is learnt: what a sleep costs on common machines.
 constexpr Nanoseconds kInitialWake = 40 * kMicrosecond;
-constexpr Nanoseconds kInitialPath = 2 * kMicrosecond;
+constexpr Nanoseconds kInitialUntilSend = 2 * kMicrosecond;
 /// One slow wake-up (the processor was taken away) must not count for more than this.
 constexpr Nanoseconds kLongestLesson = 400 * kMicrosecond;
 constexpr Nanoseconds kLongestHandover = 50 * kMicrosecond;
@@ -50,7 +50,7 @@ Nanoseconds Waiter::early_for(Nanoseconds sleep) const {
         return *options_.early;
     }
     const Learnt& learnt = learnt_[class_of(sleep)];
-    return learnt.wake.value_or(kInitialWake) + learnt.path.value_or(kInitialPath) +
+    return learnt.wake.value_or(kInitialWake) + learnt.until_send.value_or(kInitialUntilSend) +
            learnt.handover.value_or(0);
 }
 
@@ -84,8 +84,9 @@ void Waiter::woke(Nanoseconds asleep, Nanoseconds timer, Nanoseconds awake) {
 
 void Waiter::sent_first(Nanoseconds send) {
     if (last_class_) {
-        const Nanoseconds path = std::clamp<Nanoseconds>(send - last_awake_, 0, kLongestLesson);
-        learnt_[*last_class_].path.add(path);
+        const Nanoseconds until_send =
+            std::clamp<Nanoseconds>(send - last_awake_, 0, kLongestLesson);
+        learnt_[*last_class_].until_send.add(until_send);
         last_class_.reset();
     }
 }

@@ -102,7 +102,7 @@ private:
 
     struct Learnt {
         RunningMedian wake;
-        RunningMedian path;
+        RunningMedian until_send;
         RunningMedian handover;
     };
 

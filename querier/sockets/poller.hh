@@ -14,24 +14,24 @@ namespace reprise::querier {
 
 enum class EventKind : std::uint8_t { kTimer, kControl, kUdp, kTcp };
 
-/// Whose event: kind, the UDP path's number (0 to 15), the socket's place in its transport, and how
-/// often that place was used before (24 bits), so that an event for a closed socket is not taken
-/// for its successor's.
+/// Whose event: kind, the UDP transport's peer (0 to 15), the socket's place in its transport, and
+/// how often that place was used before (24 bits), so that an event for a closed socket is not
+/// taken for its successor's.
 struct EventTag {
     EventKind kind = EventKind::kTimer;
-    std::uint8_t path = 0;
+    std::uint8_t peer = 0;
     std::uint32_t place = 0;
     std::uint32_t generation = 0;
 
     [[nodiscard]] std::uint64_t pack() const {
         return (static_cast<std::uint64_t>(kind) << 60U) |
-               (static_cast<std::uint64_t>(path & 0xfU) << 56U) |
+               (static_cast<std::uint64_t>(peer & 0xfU) << 56U) |
                (static_cast<std::uint64_t>(generation & 0xffffffU) << 32U) | place;
     }
 
     static EventTag unpack(std::uint64_t packed) {
         return {.kind = static_cast<EventKind>(packed >> 60U),
-                .path = static_cast<std::uint8_t>((packed >> 56U) & 0xfU),
+                .peer = static_cast<std::uint8_t>((packed >> 56U) & 0xfU),
                 .place = static_cast<std::uint32_t>(packed),
                 .generation = static_cast<std::uint32_t>(packed >> 32U) & 0xffffffU};
     }

@@ -85,12 +85,12 @@ public:
 ///
 /// Queries are staged one by one and handed over together by flush(), which calls on_sent or
 /// on_refused once for every staged query, those of one source in the order they were staged.
-class UdpPath {
+class UdpTransport {
 public:
-    UdpPath() = default;
-    UdpPath(const UdpPath&) = delete;
-    UdpPath& operator=(const UdpPath&) = delete;
-    virtual ~UdpPath() = default;
+    UdpTransport() = default;
+    UdpTransport(const UdpTransport&) = delete;
+    UdpTransport& operator=(const UdpTransport&) = delete;
+    virtual ~UdpTransport() = default;
 
     /// Most queries between two flushes.
     static constexpr size_t kMostStaged = 64;
@@ -114,7 +114,7 @@ public:
     /// Closes the least recently used socket no query waits on; false where there is none.
     virtual bool evict_idle() = 0;
 
-    /// When it wants poll() at the latest (CLOCK_MONOTONIC); for a path without descriptors to wait
+    /// When it wants poll() at the latest (CLOCK_MONOTONIC); for one without descriptors to wait
     /// on.
     [[nodiscard]] virtual Nanoseconds next_wake(Nanoseconds /*now*/) const {
         return std::numeric_limits<Nanoseconds>::max();

@@ -1,5 +1,5 @@
 #pragma once
-// What the UDP paths over sockets have in common.
+// What the UDP transports over sockets have in common.
 
 #include "core/base/bytes.hh"
 #include "core/base/clock.hh"

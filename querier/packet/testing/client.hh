@@ -1,5 +1,5 @@
 #pragma once
-// The client's side of a PacketBed: a packet path and what it reports.
+// The client's side of a PacketBed: a packet transport and what it reports.
 
 #include "core/base/address.hh"
 #include "core/base/bytes.hh"
@@ -7,7 +7,7 @@
 #include "core/base/error.hh"
 #include "core/wire/query.hh"
 #include "core/wire/result_file.hh"
-#include "querier/packet/packet_path.hh"
+#include "querier/packet/packet_transport.hh"
 #include "querier/packet/testing/bed.hh"
 #include "querier/results/statistics.hh"
 #include "querier/schedule/pending_queries.hh"
@@ -43,7 +43,7 @@ inline Endpoint source_number(std::uint32_t n, std::uint8_t family) {
             .port = static_cast<std::uint16_t>(1024 + n * 7 % 60000)};
 }
 
-/// Keeps what the path reports.
+/// Keeps what the transport reports.
 class Heard final : public TransportEvents {
 public:
     struct Message {
@@ -79,16 +79,16 @@ public:
     Nanoseconds last_sent = 0;
 };
 
-/// A path and what it needs.
+/// A transport and what it needs.
 class Client {
 public:
     explicit Client(const PacketOptions& options, const Servers& servers = PacketBed::servers())
-        : path(options, queries_, servers, statistics, heard, clock_) {}
+        : transport(options, queries_, servers, statistics, heard, clock_) {}
 
     SendResult stage(const Endpoint& source, const std::vector<std::uint8_t>& message) {
         Query query = make_query(0, 0, message);
         query.source = source;
-        return path.stage(queries_.take(query));
+        return transport.stage(queries_.take(query));
     }
 
     /// Sends a query from each of `count` sources; the server is never more than a batch behind, as
@@ -100,7 +100,7 @@ public:
             if (n % 32 == 31 || n + 1 == count) {
                 const size_t before = bed.count();
                 const size_t staged = n % 32 + 1;
-                path.flush();
+                transport.flush();
                 ASSERT_TRUE(wait([&] { return bed.count() >= before + staged; }));
             }
         }
@@ -108,7 +108,7 @@ public:
 
     void poll() {
         stamps_.sample(realtime_pair());
-        path.poll(stamps_);
+        transport.poll(stamps_);
     }
 
     /// Polls until `count` replies came.
@@ -139,10 +139,10 @@ private:
     StampClock stamps_;
 
 public:
-    PacketPath path;
+    PacketTransport transport;
 };
 
-/// A child that holds a path until it is killed.
+/// A child that holds a transport until it is killed.
 class Holder {
 public:
     Holder() {

@@ -40,9 +40,9 @@ constexpr size_t kWindow = 64UL << 10U;
 constexpr unsigned kMostLooks = 100'000;
 constexpr Nanoseconds kLongest = Nanoseconds{24} * 3600 * kSecond;
 
-class SimulatedPath final : public UdpPath {
+class SimulatedUdp final : public UdpTransport {
 public:
-    SimulatedPath(SimulatedNetwork& network, const UdpWish& wish, const UdpParts& parts)
+    SimulatedUdp(SimulatedNetwork& network, const UdpWish& wish, const UdpParts& parts)
         : network_(network), servers_(wish.servers), source_(wish.source), number_(wish.number),
           queries_(parts.queries), statistics_(parts.statistics), events_(parts.events) {}
 
@@ -202,8 +202,9 @@ std::uint32_t events_of(const Flow& flow) {
 
 // Events
 
-std::unique_ptr<UdpPath> SimulatedNetwork::udp_path(const UdpWish& wish, const UdpParts& parts) {
-    return std::make_unique<SimulatedPath>(*this, wish, parts);
+std::unique_ptr<UdpTransport> SimulatedNetwork::udp_transport(const UdpWish& wish,
+                                                              const UdpParts& parts) {
+    return std::make_unique<SimulatedUdp>(*this, wish, parts);
 }
 
 void SimulatedNetwork::raise(const FlowPtr& flow) {
@@ -235,7 +236,7 @@ std::span<const epoll_event> SimulatedNetwork::wait(Nanoseconds now, Nanoseconds
             {.events = EPOLLIN, .data = {.u64 = EventTag{.kind = EventKind::kControl}.pack()}});
     }
     for (const std::uint8_t number : std::exchange(udp_ready_, {})) {
-        const EventTag tag{.kind = EventKind::kUdp, .path = number};
+        const EventTag tag{.kind = EventKind::kUdp, .peer = number};
         events_.push_back({.events = EPOLLIN, .data = {.u64 = tag.pack()}});
     }
     for (const FlowPtr& flow : std::exchange(raised_, {})) {

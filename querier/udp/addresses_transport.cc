@@ -1,4 +1,4 @@
-#include "querier/udp/addresses_path.hh"
+#include "querier/udp/addresses_transport.hh"
 
 #include "core/base/address.hh"
 #include "core/base/clock.hh"
@@ -75,8 +75,8 @@ bool tells_of_icmp(msghdr& header) {
 
 // Sockets
 
-AddressesPath::AddressesPath(Poller& poller, const Clock& clock, const UdpWish& wish,
-                             const UdpParts& parts)
+AddressesTransport::AddressesTransport(Poller& poller, const Clock& clock, const UdpWish& wish,
+                                       const UdpParts& parts)
     : poller_(poller), clock_(clock), queries_(parts.queries), statistics_(parts.statistics),
       events_(parts.events), source_(wish.source), number_(wish.number) {
     for (const std::uint8_t family : {std::uint8_t{4}, std::uint8_t{6}}) {
@@ -88,7 +88,7 @@ AddressesPath::AddressesPath(Poller& poller, const Clock& clock, const UdpWish& 
     }
 }
 
-void AddressesPath::open(Family& family, const Endpoint& server) {
+void AddressesTransport::open(Family& family, const Endpoint& server) {
     family.server_size = server.to_sockaddr(family.server);
     int error = 0;
     family.fd = udp_socket(family.server.ss_family, kReceiveBuffer, error);
@@ -116,12 +116,12 @@ void AddressesPath::open(Family& family, const Endpoint& server) {
         header.msg_iov = &family.vectors[i];
         header.msg_iovlen = 1;
     }
-    poller_.add(fd, EPOLLIN, {.kind = EventKind::kUdp, .path = number_, .place = v6 ? 1U : 0U});
+    poller_.add(fd, EPOLLIN, {.kind = EventKind::kUdp, .peer = number_, .place = v6 ? 1U : 0U});
 }
 
 // Sending
 
-void AddressesPath::set_source(Family& family, size_t index, const IpAddress& source) {
+void AddressesTransport::set_source(Family& family, size_t index, const IpAddress& source) {
     msghdr& header = family.messages[index].msg_hdr;
     if (source.is_v4()) {
         in_pktinfo info{};
@@ -134,7 +134,7 @@ void AddressesPath::set_source(Family& family, size_t index, const IpAddress& so
     }
 }
 
-SendResult AddressesPath::stage(std::uint32_t index) {
+SendResult AddressesTransport::stage(std::uint32_t index) {
     PendingQuery& pending = queries_[index];
     const auto which = pending.family() == 6 ? 1U : 0U;
     if (!families_[which]) {
@@ -158,7 +158,7 @@ SendResult AddressesPath::stage(std::uint32_t index) {
     return SendResult::kDone;
 }
 
-void AddressesPath::rehearse(std::uint32_t index) {
+void AddressesTransport::rehearse(std::uint32_t index) {
     const PendingQuery& pending = queries_[index];
     const auto source = source_(pending);
     Family* const family = families_[pending.family() == 6 ? 1 : 0].get();
@@ -169,7 +169,7 @@ void AddressesPath::rehearse(std::uint32_t index) {
     }
 }
 
-void AddressesPath::flush() {
+void AddressesTransport::flush() {
     for (auto& family : families_) {
         if (family && !family->staged.empty()) {
             flush(*family);
@@ -177,7 +177,7 @@ void AddressesPath::flush() {
     }
 }
 
-void AddressesPath::flush(Family& family) {
+void AddressesTransport::flush(Family& family) {
     Nanoseconds now = clock_.now();
     for (size_t first = 0; first < family.staged.size();) {
         first += send_some(family, first, now);
@@ -186,7 +186,7 @@ void AddressesPath::flush(Family& family) {
 }
 
 /// Larger than the link's packets: this one only may go in fragments.
-int AddressesPath::send_in_fragments(Family& family, size_t index) {
+int AddressesTransport::send_in_fragments(Family& family, size_t index) {
     may_fragment(family.fd.get(), family.server.ss_family, true);
     const int sent = ::sendmmsg(family.fd.get(), &family.messages[index], 1, MSG_NOSIGNAL);
     const int error = errno;
@@ -195,7 +195,7 @@ int AddressesPath::send_in_fragments(Family& family, size_t index) {
     return sent;
 }
 
-size_t AddressesPath::send_some(Family& family, size_t first, Nanoseconds& now) {
+size_t AddressesTransport::send_some(Family& family, size_t first, Nanoseconds& now) {
     int sent = -1;
     for (int attempt = 0; sent < 0 && attempt < kSendAttempts; ++attempt) {
         const size_t most = std::min(family.staged.size() - first, kMostInCall);
@@ -230,7 +230,7 @@ size_t AddressesPath::send_some(Family& family, size_t first, Nanoseconds& now) 
 
 // Receiving
 
-void AddressesPath::receive(const EventTag& tag, const StampClock& stamps) {
+void AddressesTransport::receive(const EventTag& tag, const StampClock& stamps) {
     Family& family = *families_[tag.place & 1U];
     const int count = batch_.receive(family.fd.get());
     if (count >= 0) {
@@ -242,7 +242,7 @@ void AddressesPath::receive(const EventTag& tag, const StampClock& stamps) {
 }
 
 /// ICMP errors wait in a queue of their own and keep the socket ready until they are taken.
-void AddressesPath::drain_errors(Family& family) {
+void AddressesTransport::drain_errors(Family& family) {
     for (unsigned n = 0; n < kMostErrors; ++n) {
         std::uint8_t byte = 0;
         iovec vector{.iov_base = &byte, .iov_len = 1};
@@ -260,7 +260,7 @@ void AddressesPath::drain_errors(Family& family) {
     }
 }
 
-void AddressesPath::count_drops() {
+void AddressesTransport::count_drops() {
     for (auto& family : families_) {
         if (family) {
             statistics_.receive_overflows += family->drops.last_look(family->fd.get());
@@ -268,7 +268,7 @@ void AddressesPath::count_drops() {
     }
 }
 
-void AddressesPath::take_batch(Family& family, size_t count, const StampClock& stamps) {
+void AddressesTransport::take_batch(Family& family, size_t count, const StampClock& stamps) {
     for (size_t i = 0; i < count; ++i) {
         const Ancillary with = read_ancillary(batch_.message(i));
         if (with.has_overflows) {

@@ -46,11 +46,11 @@ struct PacketOptions {
     Nanoseconds patience = 3 * kSecond;
 };
 
-class PacketPath final : public UdpPath {
+class PacketTransport final : public UdpTransport {
 public:
     /// Throws Error or SystemError where this host, user or network cannot.
-    PacketPath(const PacketOptions& options, PendingQueries& queries, const Servers& servers,
-               Statistics& statistics, TransportEvents& events, const Clock& clock);
+    PacketTransport(const PacketOptions& options, PendingQueries& queries, const Servers& servers,
+                    Statistics& statistics, TransportEvents& events, const Clock& clock);
 
     SendResult stage(std::uint32_t pending) override;
     void flush() override;

@@ -1,4 +1,4 @@
-#include "querier/udp/ports_path.hh"
+#include "querier/udp/ports_transport.hh"
 
 #include "core/base/clock.hh"
 #include "core/base/fd.hh"
@@ -32,7 +32,8 @@ constexpr unsigned kSendTries = 4;
 
 } // namespace
 
-PortsPath::PortsPath(Poller& poller, const Clock& clock, const UdpWish& wish, const UdpParts& parts)
+PortsTransport::PortsTransport(Poller& poller, const Clock& clock, const UdpWish& wish,
+                               const UdpParts& parts)
     : poller_(poller), clock_(clock), descriptors_(parts.descriptors), queries_(parts.queries),
       servers_(wish.servers), statistics_(parts.statistics), events_(parts.events),
       number_(wish.number) {
@@ -45,7 +46,7 @@ PortsPath::PortsPath(Poller& poller, const Clock& clock, const UdpWish& wish, co
 
 // Sockets
 
-SendResult PortsPath::open(FileDescriptor& fd, std::uint8_t family) {
+SendResult PortsTransport::open(FileDescriptor& fd, std::uint8_t family) {
     const auto& server = servers_.of(family);
     if (!server) {
         return SendResult::kFailed;
@@ -63,7 +64,7 @@ SendResult PortsPath::open(FileDescriptor& fd, std::uint8_t family) {
     return out_of_room(error) ? SendResult::kNoRoom : SendResult::kFailed;
 }
 
-std::uint32_t PortsPath::adopt(FileDescriptor fd, std::uint32_t source) {
+std::uint32_t PortsTransport::adopt(FileDescriptor fd, std::uint32_t source) {
     if (free_.empty()) {
         free_.push_back(static_cast<std::uint32_t>(sockets_.size()));
         sockets_.emplace_back();
@@ -74,7 +75,7 @@ std::uint32_t PortsPath::adopt(FileDescriptor fd, std::uint32_t source) {
     const std::uint32_t generation = socket.generation + 1;
     poller_.add(
         fd.get(), EPOLLIN,
-        {.kind = EventKind::kUdp, .path = number_, .place = place, .generation = generation});
+        {.kind = EventKind::kUdp, .peer = number_, .place = place, .generation = generation});
     socket = {.fd = std::move(fd),
               .source = source,
               .generation = generation,
@@ -87,7 +88,8 @@ std::uint32_t PortsPath::adopt(FileDescriptor fd, std::uint32_t source) {
     return place;
 }
 
-std::uint32_t PortsPath::socket_for(std::uint32_t source, std::uint8_t family, SendResult& result) {
+std::uint32_t PortsTransport::socket_for(std::uint32_t source, std::uint8_t family,
+                                         SendResult& result) {
     if (const auto known = by_source_.find(source); known != by_source_.end()) {
         return known->second;
     }
@@ -104,13 +106,13 @@ std::uint32_t PortsPath::socket_for(std::uint32_t source, std::uint8_t family, S
     return adopt(std::move(fd), source);
 }
 
-void PortsPath::release(std::uint32_t place) {
+void PortsTransport::release(std::uint32_t place) {
     if (--sockets_[place].in_flight == 0) {
         idle_.push_back(sockets_, place);
     }
 }
 
-bool PortsPath::evict_idle() {
+bool PortsTransport::evict_idle() {
     const std::uint32_t place = idle_.front();
     if (place == kNone) {
         return false;
@@ -120,7 +122,7 @@ bool PortsPath::evict_idle() {
     return true;
 }
 
-void PortsPath::close(std::uint32_t place) {
+void PortsTransport::close(std::uint32_t place) {
     Socket& socket = sockets_[place];
     idle_.remove(sockets_, place);
     by_source_.erase(socket.source);
@@ -132,7 +134,7 @@ void PortsPath::close(std::uint32_t place) {
 
 // Sending
 
-SendResult PortsPath::stage(std::uint32_t index) {
+SendResult PortsTransport::stage(std::uint32_t index) {
     PendingQuery& pending = queries_[index];
     if (pending.record.query_size > kLargestDatagram) {
         return SendResult::kOversize;
@@ -153,12 +155,12 @@ SendResult PortsPath::stage(std::uint32_t index) {
     return SendResult::kDone;
 }
 
-void PortsPath::prepare(std::uint32_t source, std::uint8_t family) {
+void PortsTransport::prepare(std::uint32_t source, std::uint8_t family) {
     SendResult result = SendResult::kDone;
     socket_for(source, family, result);
 }
 
-void PortsPath::rehearse(std::uint32_t index) {
+void PortsTransport::rehearse(std::uint32_t index) {
     const PendingQuery& pending = queries_[index];
     SendResult result = SendResult::kDone;
     const std::uint32_t place = socket_for(pending.record.source, pending.family(), result);
@@ -167,7 +169,7 @@ void PortsPath::rehearse(std::uint32_t index) {
     }
 }
 
-void PortsPath::flush() {
+void PortsTransport::flush() {
     if (staged_.size() > 1) {
         // One system call for what one socket has to send; a source's order stays.
         std::ranges::sort(staged_, {},
@@ -186,7 +188,7 @@ void PortsPath::flush() {
     staged_.clear();
 }
 
-int PortsPath::send_some(int fd, std::span<const Staged> run) {
+int PortsTransport::send_some(int fd, std::span<const Staged> run) {
     if (run.size() == 1) {
         const PendingQuery& pending = queries_[run.front().pending];
         return ::send(fd, pending.message, pending.record.query_size, MSG_NOSIGNAL) < 0 ? -1 : 1;
@@ -201,7 +203,7 @@ int PortsPath::send_some(int fd, std::span<const Staged> run) {
 }
 
 /// A full buffer is the socket's own; without memory the others need not try.
-void PortsPath::refuse(std::span<const Staged> run, int error) {
+void PortsTransport::refuse(std::span<const Staged> run, int error) {
     busy_ = no_buffer(error) && error != EAGAIN;
     for (const Staged& one : run) {
         release(one.place);
@@ -209,7 +211,7 @@ void PortsPath::refuse(std::span<const Staged> run, int error) {
     }
 }
 
-Nanoseconds PortsPath::send_run(std::span<const Staged> run, Nanoseconds now) {
+Nanoseconds PortsTransport::send_run(std::span<const Staged> run, Nanoseconds now) {
     const std::uint32_t place = run.front().place;
     unsigned attempts = 0;
     while (!run.empty()) {
@@ -237,7 +239,7 @@ Nanoseconds PortsPath::send_run(std::span<const Staged> run, Nanoseconds now) {
 
 // Receiving
 
-void PortsPath::receive(const EventTag& tag, const StampClock& stamps) {
+void PortsTransport::receive(const EventTag& tag, const StampClock& stamps) {
     Socket& socket = sockets_[tag.place];
     if ((socket.generation & 0xffffffU) != tag.generation || !socket.fd.valid()) {
         return;
@@ -250,7 +252,7 @@ void PortsPath::receive(const EventTag& tag, const StampClock& stamps) {
     }
 }
 
-void PortsPath::count_drops() {
+void PortsTransport::count_drops() {
     for (Socket& socket : sockets_) {
         if (socket.fd.valid()) {
             statistics_.receive_overflows += socket.drops.last_look(socket.fd.get());
@@ -258,7 +260,7 @@ void PortsPath::count_drops() {
     }
 }
 
-void PortsPath::take_batch(Socket& socket, size_t count, const StampClock& stamps) {
+void PortsTransport::take_batch(Socket& socket, size_t count, const StampClock& stamps) {
     const Owner owner = socket.owner;
     for (size_t i = 0; i < count; ++i) {
         const Ancillary with = read_ancillary(batch_.message(i));

@@ -27,10 +27,11 @@
 
 namespace reprise::querier {
 
-class AddressesPath final : public UdpPath {
+class AddressesTransport final : public UdpTransport {
 public:
     /// Throws SystemError where the sockets cannot be opened.
-    AddressesPath(Poller& poller, const Clock& clock, const UdpWish& wish, const UdpParts& parts);
+    AddressesTransport(Poller& poller, const Clock& clock, const UdpWish& wish,
+                       const UdpParts& parts);
 
     SendResult stage(std::uint32_t pending) override;
     void flush() override;

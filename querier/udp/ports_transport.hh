@@ -25,9 +25,9 @@
 
 namespace reprise::querier {
 
-class PortsPath final : public UdpPath {
+class PortsTransport final : public UdpTransport {
 public:
-    PortsPath(Poller& poller, const Clock& clock, const UdpWish& wish, const UdpParts& parts);
+    PortsTransport(Poller& poller, const Clock& clock, const UdpWish& wish, const UdpParts& parts);
 
     /// The source's socket is opened where needed.
     SendResult stage(std::uint32_t pending) override;

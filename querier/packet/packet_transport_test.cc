@@ -1,9 +1,9 @@
-// The packet path against a server in another network namespace.
+// The packet transport against a server in another network namespace.
 #include "core/base/address.hh"
 #include "core/base/bytes.hh"
 #include "core/base/clock.hh"
 #include "core/base/fd.hh"
-#include "querier/packet/packet_path.hh"
+#include "querier/packet/packet_transport.hh"
 #include "querier/packet/receive.h"
 #include "querier/packet/route.hh"
 #include "querier/packet/testing/bed.hh"
@@ -51,7 +51,7 @@ PacketBed::Answer sized(size_t size) {
     };
 }
 
-class PacketPathTest : public ::testing::Test {
+class PacketTransportTest : public ::testing::Test {
 protected:
     void SetUp() override {
         if (const std::string why = enter_network_namespace(); !why.empty()) {
@@ -59,7 +59,9 @@ protected:
         }
     }
 
-    static bool has_xdp(const Client& client) { return std::string(client.path.kind()) == "xdp"; }
+    static bool has_xdp(const Client& client) {
+        return std::string(client.transport.kind()) == "xdp";
+    }
 
     static void expect_all_sources(PacketBed& bed, const Client& client, std::uint32_t count) {
         std::multiset<Endpoint> wanted;
@@ -108,7 +110,7 @@ std::uint64_t unreachables_sent() {
            counter("/proc/net/snmp6", "Icmp6OutDestUnreachs");
 }
 
-TEST_F(PacketPathTest, SendsFromTheTracesOwnAddressesAndPorts) {
+TEST_F(PacketTransportTest, SendsFromTheTracesOwnAddressesAndPorts) {
     PacketBed bed(echo);
     Client client(kQuick);
     client.send(bed, 1000, 4);
@@ -122,7 +124,7 @@ TEST_F(PacketPathTest, SendsFromTheTracesOwnAddressesAndPorts) {
     EXPECT_EQ(client.heard.replies[5].bytes, echo(make_message(5, "a.example.")));
 }
 
-TEST_F(PacketPathTest, DoesTheSameWithoutXdp) {
+TEST_F(PacketTransportTest, DoesTheSameWithoutXdp) {
     PacketBed bed(echo);
     run("ip -6 route add blackhole default");
     const std::uint64_t before = unreachables_sent();
@@ -137,7 +139,7 @@ TEST_F(PacketPathTest, DoesTheSameWithoutXdp) {
     run("ip -6 route del blackhole default");
 }
 
-TEST_F(PacketPathTest, StampsLieBetweenSendingAndFetching) {
+TEST_F(PacketTransportTest, StampsLieBetweenSendingAndFetching) {
     PacketBed bed(echo);
     for (const auto& options : {kQuick, kWhole}) {
         Client client(options);
@@ -148,7 +150,7 @@ TEST_F(PacketPathTest, StampsLieBetweenSendingAndFetching) {
     }
 }
 
-TEST_F(PacketPathTest, HandsOverTheBeginningOfLongReplies) {
+TEST_F(PacketTransportTest, HandsOverTheBeginningOfLongReplies) {
     PacketBed bed(sized(1200));
     Client client(kQuick);
     if (!has_xdp(client)) {
@@ -163,7 +165,7 @@ TEST_F(PacketPathTest, HandsOverTheBeginningOfLongReplies) {
 }
 
 /// However long the name is; or the answers could not be told apart.
-TEST_F(PacketPathTest, HandsOverTheWholeQuestion) {
+TEST_F(PacketTransportTest, HandsOverTheWholeQuestion) {
     PacketBed bed(echo);
     Client client(kQuick);
     const std::string label(55, 'x');
@@ -177,7 +179,7 @@ TEST_F(PacketPathTest, HandsOverTheWholeQuestion) {
         ASSERT_EQ(client.stage(source_number(n, n % 2 == 0 ? 4 : 6), messages.back()),
                   SendResult::kDone);
     }
-    client.path.flush();
+    client.transport.flush();
     ASSERT_TRUE(client.await_replies(messages.size()));
     for (const auto& reply : client.heard.replies) {
         const auto whole = echo(messages.at(reply.bytes[1]));
@@ -186,7 +188,7 @@ TEST_F(PacketPathTest, HandsOverTheWholeQuestion) {
     }
 }
 
-TEST_F(PacketPathTest, HandsOverShortReplies) {
+TEST_F(PacketTransportTest, HandsOverShortReplies) {
     std::atomic<size_t> size = 12;
     PacketBed bed([&](Bytes query) { return sized(size++)(query); });
     Client client(kQuick);
@@ -201,7 +203,7 @@ TEST_F(PacketPathTest, HandsOverShortReplies) {
     }
 }
 
-TEST_F(PacketPathTest, PutsFragmentedRepliesTogether) {
+TEST_F(PacketTransportTest, PutsFragmentedRepliesTogether) {
     PacketBed bed(sized(4096));
     for (const auto& options : {kQuick, kWhole}) {
         Client client(options);
@@ -216,7 +218,7 @@ TEST_F(PacketPathTest, PutsFragmentedRepliesTogether) {
     }
 }
 
-TEST_F(PacketPathTest, CountsTooShortMessagesAsUnmatchedOrHandsThemOver) {
+TEST_F(PacketTransportTest, CountsTooShortMessagesAsUnmatchedOrHandsThemOver) {
     PacketBed bed(sized(5));
     Client client(kQuick);
     client.send(bed, 3, 4);
@@ -224,7 +226,7 @@ TEST_F(PacketPathTest, CountsTooShortMessagesAsUnmatchedOrHandsThemOver) {
     EXPECT_EQ(client.heard.replies[0].size, 5U);
 }
 
-TEST_F(PacketPathTest, CountsUnreachablePorts) {
+TEST_F(PacketTransportTest, CountsUnreachablePorts) {
     PacketBed bed(echo);
     const Servers elsewhere{.v4 = Endpoint{.address = PacketBed::server_of(4).address, .port = 54},
                             .v6 = Endpoint{.address = PacketBed::server_of(6).address, .port = 54}};
@@ -232,14 +234,14 @@ TEST_F(PacketPathTest, CountsUnreachablePorts) {
     const auto message = make_message(1, "a.example.");
     ASSERT_EQ(client.stage(source_number(1, 4), message), SendResult::kDone);
     ASSERT_EQ(client.stage(source_number(1, 6), message), SendResult::kDone);
-    client.path.flush();
+    client.transport.flush();
     EXPECT_TRUE(client.wait([&] {
         client.poll();
         return client.statistics.unreachable == 2;
     })) << client.statistics.unreachable;
 }
 
-TEST_F(PacketPathTest, CountsRepliesThatFoundNoRoom) {
+TEST_F(PacketTransportTest, CountsRepliesThatFoundNoRoom) {
     PacketBed bed(echo);
     Client client({.in_flight = 1});
     if (!has_xdp(client)) {
@@ -253,19 +255,19 @@ TEST_F(PacketPathTest, CountsRepliesThatFoundNoRoom) {
     EXPECT_GT(client.statistics.receive_overflows, 0U);
 }
 
-TEST_F(PacketPathTest, WakesOnlyWhileThereIsSomethingToFetch) {
+TEST_F(PacketTransportTest, WakesOnlyWhileThereIsSomethingToFetch) {
     PacketBed bed(echo);
     Client client(kQuick);
     const Nanoseconds now = SteadyClock::now();
-    EXPECT_GT(client.path.next_wake(now), now + kPatience);
+    EXPECT_GT(client.transport.next_wake(now), now + kPatience);
     client.send(bed, 1, 4);
     ASSERT_TRUE(client.await_replies(1));
-    EXPECT_LE(client.path.next_wake(now), SteadyClock::now() + kQuick.poll_gap);
-    client.path.release(0);
-    EXPECT_GT(client.path.next_wake(now), SteadyClock::now() + kQuick.poll_gap);
+    EXPECT_LE(client.transport.next_wake(now), SteadyClock::now() + kQuick.poll_gap);
+    client.transport.release(0);
+    EXPECT_GT(client.transport.next_wake(now), SteadyClock::now() + kQuick.poll_gap);
 }
 
-TEST_F(PacketPathTest, RefusesWhatNoFrameCarries) {
+TEST_F(PacketTransportTest, RefusesWhatNoFrameCarries) {
     PacketBed bed(echo);
     Client client(kQuick);
     EXPECT_EQ(client.stage(source_number(1, 4), std::vector<std::uint8_t>(1472)),
@@ -274,12 +276,12 @@ TEST_F(PacketPathTest, RefusesWhatNoFrameCarries) {
               SendResult::kOversize);
     EXPECT_EQ(client.stage(source_number(1, 6), std::vector<std::uint8_t>(1453)),
               SendResult::kOversize);
-    client.path.flush();
+    client.transport.flush();
     EXPECT_EQ(client.heard.sent.size(), 1U);
 }
 
 /// Both senders: frames of the larger MTU do not fit into the chunks of an XDP socket.
-class SenderTest : public PacketPathTest, public ::testing::WithParamInterface<int> {
+class SenderTest : public PacketTransportTest, public ::testing::WithParamInterface<int> {
 protected:
     static std::string mtu() { return "ip link set data mtu " + std::to_string(GetParam()); }
 
@@ -290,7 +292,7 @@ protected:
             const auto message = make_message(static_cast<std::uint16_t>(n), "a.example.");
             ASSERT_EQ(client.stage(source_number(n, 4), message), SendResult::kDone);
         }
-        client.path.flush();
+        client.transport.flush();
         EXPECT_EQ(client.heard.refused, std::vector(count, SendResult::kFailed));
     }
 };
@@ -333,7 +335,7 @@ template <typename Body> std::string error_of(Body body) {
     }
 }
 
-TEST_F(PacketPathTest, LeavesNoProgramBehindWhenKilled) {
+TEST_F(PacketTransportTest, LeavesNoProgramBehindWhenKilled) {
     PacketBed bed(echo);
     const PacketRoute route = find_packet_route(PacketBed::server_of(4).address, kPatience);
     Holder holder;
@@ -349,7 +351,7 @@ TEST_F(PacketPathTest, LeavesNoProgramBehindWhenKilled) {
     EXPECT_TRUE(client.await_replies(10));
 }
 
-TEST_F(PacketPathTest, RefusesASecondQuerierOfTheHost) {
+TEST_F(PacketTransportTest, RefusesASecondQuerierOfTheHost) {
     PacketBed bed(echo);
     Holder holder;
     ASSERT_TRUE(holder.ready());
@@ -371,7 +373,7 @@ FileDescriptor foreign_program() {
         bpf_prog_load(BPF_PROG_TYPE_XDP, "leftover", "GPL", lines.data(), lines.size(), nullptr));
 }
 
-TEST_F(PacketPathTest, NamesAnXdpProgramOfSomebodyElse) {
+TEST_F(PacketTransportTest, NamesAnXdpProgramOfSomebodyElse) {
     PacketBed bed(echo);
     const PacketRoute route = find_packet_route(PacketBed::server_of(4).address, kPatience);
     const FileDescriptor program = foreign_program();
@@ -387,7 +389,7 @@ TEST_F(PacketPathTest, NamesAnXdpProgramOfSomebodyElse) {
     EXPECT_EQ(error_of([] { const Client client(kQuick); }), "");
 }
 
-TEST_F(PacketPathTest, ExplainsRoutesItCannotUse) {
+TEST_F(PacketTransportTest, ExplainsRoutesItCannotUse) {
     PacketBed bed(echo);
     const auto error = [](const char* server) {
         return error_of([&] {
@@ -402,7 +404,7 @@ TEST_F(PacketPathTest, ExplainsRoutesItCannotUse) {
     EXPECT_EQ(error("198.19.1.2:53"), "");
 }
 
-TEST_F(PacketPathTest, RefusesToRunWhereRepliesWouldBeForwarded) {
+TEST_F(PacketTransportTest, RefusesToRunWhereRepliesWouldBeForwarded) {
     PacketBed bed(echo);
     run("sysctl -qw net/ipv4/conf/data/forwarding=1");
     const std::string error = error_of([] { const Client client(kQuick); });

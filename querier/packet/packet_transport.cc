@@ -1,4 +1,4 @@
-#include "querier/packet/packet_path.hh"
+#include "querier/packet/packet_transport.hh"
 
 #include "core/base/address.hh"
 #include "core/base/bytes.hh"
@@ -73,9 +73,9 @@ FileDescriptor claim(const PacketRoute& route) {
 
 // Set-up
 
-PacketPath::PacketPath(const PacketOptions& options, PendingQueries& queries,
-                       const Servers& servers, Statistics& statistics, TransportEvents& events,
-                       const Clock& clock)
+PacketTransport::PacketTransport(const PacketOptions& options, PendingQueries& queries,
+                                 const Servers& servers, Statistics& statistics,
+                                 TransportEvents& events, const Clock& clock)
     : options_(options), servers_(servers), queries_(queries), statistics_(statistics),
       events_(events), clock_(clock), unusual_(servers) {
     open_lane(v4_, servers.v4);
@@ -90,16 +90,17 @@ PacketPath::PacketPath(const PacketOptions& options, PendingQueries& queries,
     }
 }
 
-void PacketPath::open_lane(std::unique_ptr<Lane>& lane, const std::optional<Endpoint>& server) {
+void PacketTransport::open_lane(std::unique_ptr<Lane>& lane,
+                                const std::optional<Endpoint>& server) {
     if (!server) {
         return;
     }
     PacketRoute route = find_packet_route(server->address, options_.patience);
-    const FrameTemplate frames(route.path, *server);
+    const FrameTemplate frames(route.macs, *server);
     lane = std::make_unique<Lane>(Lane{.frames = frames, .out = &open_interface(std::move(route))});
 }
 
-PacketPath::Interface& PacketPath::open_interface(PacketRoute route) {
+PacketTransport::Interface& PacketTransport::open_interface(PacketRoute route) {
     for (const auto& known : interfaces_) {
         if (known->route.interface == route.interface) {
             return *known;
@@ -117,7 +118,7 @@ PacketPath::Interface& PacketPath::open_interface(PacketRoute route) {
     return *interfaces_.back();
 }
 
-void PacketPath::refuse_foreign_program(const PacketRoute& route) const {
+void PacketTransport::refuse_foreign_program(const PacketRoute& route) const {
     const XdpProgram found = find_xdp_program(route);
     if (found.id != 0) {
         throw Error(fmt::format("interface {0} has a foreign XDP program, {1} (id {2}), "
@@ -127,7 +128,7 @@ void PacketPath::refuse_foreign_program(const PacketRoute& route) const {
     }
 }
 
-std::string PacketPath::load_xdp() {
+std::string PacketTransport::load_xdp() {
     for (const auto& interface : interfaces_) {
         refuse_foreign_program(interface->route);
     }
@@ -148,7 +149,7 @@ std::string PacketPath::load_xdp() {
     }
 }
 
-void PacketPath::open_rings() {
+void PacketTransport::open_rings() {
     const size_t frames = xdp_ ? kOddFrames : std::min(options_.in_flight, kMostRingFrames);
     for (const auto& interface : interfaces_) {
         rings_.emplace_back(interface->route, servers_, frames);
@@ -157,7 +158,7 @@ void PacketPath::open_rings() {
 
 // Sending
 
-SendResult PacketPath::stage(std::uint32_t index) {
+SendResult PacketTransport::stage(std::uint32_t index) {
     PendingQuery& pending = queries_[index];
     const Lane* lane = (pending.family() == 4 ? v4_ : v6_).get();
     if (lane == nullptr) {
@@ -180,13 +181,13 @@ SendResult PacketPath::stage(std::uint32_t index) {
     return SendResult::kDone;
 }
 
-void PacketPath::flush() {
+void PacketTransport::flush() {
     for (const auto& interface : interfaces_) {
         flush(*interface);
     }
 }
 
-void PacketPath::flush(Interface& interface) {
+void PacketTransport::flush(Interface& interface) {
     const size_t count = interface.sender->staged();
     if (count == 0) {
         return;
@@ -199,7 +200,7 @@ void PacketPath::flush(Interface& interface) {
     interface.sender->clear();
 }
 
-size_t PacketPath::send_some(Interface& interface, size_t first, Nanoseconds& now) {
+size_t PacketTransport::send_some(Interface& interface, size_t first, Nanoseconds& now) {
     const int taken = interface.sender->send(first);
     const Nanoseconds before = std::exchange(now, clock_.now());
     if (taken < 0) {
@@ -212,7 +213,7 @@ size_t PacketPath::send_some(Interface& interface, size_t first, Nanoseconds& no
     return count;
 }
 
-size_t PacketPath::refuse(const Interface& interface, size_t first, int error) {
+size_t PacketTransport::refuse(const Interface& interface, size_t first, int error) {
     const bool wait = no_buffer(error) && has_carrier(interface.route);
     // What waits for buffers waits together; what never leaves is found out one by one.
     const size_t count = wait ? interface.sender->staged() - first : 1;
@@ -228,14 +229,14 @@ size_t PacketPath::refuse(const Interface& interface, size_t first, int error) {
 
 // Receiving
 
-Nanoseconds PacketPath::next_wake(Nanoseconds now) const {
+Nanoseconds PacketTransport::next_wake(Nanoseconds now) const {
     if (!used_) {
         return std::numeric_limits<Nanoseconds>::max();
     }
     return more_ ? now : polled_ + (in_flight_ > 0 ? options_.poll_gap : kIdleGap);
 }
 
-void PacketPath::poll(const StampClock& /*stamps*/) {
+void PacketTransport::poll(const StampClock& /*stamps*/) {
     polled_ = clock_.now();
     more_ = drain_xdp() == kMostRecords;
     for (FrameRing& ring : rings_) {
@@ -247,14 +248,14 @@ void PacketPath::poll(const StampClock& /*stamps*/) {
     }
 }
 
-size_t PacketPath::drain_xdp() {
+size_t PacketTransport::drain_xdp() {
     if (!xdp_) {
         return 0;
     }
     return xdp_->drain(kMostRecords, [this](const PacketRecord& record) { take_record(record); });
 }
 
-void PacketPath::take_record(const PacketRecord& record) {
+void PacketTransport::take_record(const PacketRecord& record) {
     const Endpoint local{.address = record.family == 4 ? IpAddress::v4(record.address)
                                                        : IpAddress::v6(record.address),
                          .port = record.port};
@@ -269,7 +270,7 @@ void PacketPath::take_record(const PacketRecord& record) {
                                        .received = static_cast<Nanoseconds>(record.time)});
 }
 
-size_t PacketPath::drain(FrameRing& ring) {
+size_t PacketTransport::drain(FrameRing& ring) {
     FrameRing::Frame frame = ring.front();
     if (frame.bytes.empty()) {
         return 0;
@@ -284,7 +285,7 @@ size_t PacketPath::drain(FrameRing& ring) {
     return count;
 }
 
-void PacketPath::take_odd(const FrameRing::Frame& frame) {
+void PacketTransport::take_odd(const FrameRing::Frame& frame) {
     const UnusualReplies::Result result = unusual_.read(frame, stamps_.convert(frame.time));
     switch (result.kind) {
     case UnusualReplies::Kind::kMessage:
@@ -301,7 +302,7 @@ void PacketPath::take_odd(const FrameRing::Frame& frame) {
     }
 }
 
-void PacketPath::count_drops() {
+void PacketTransport::count_drops() {
     for (FrameRing& ring : rings_) {
         statistics_.receive_overflows += ring.take_drops();
     }
