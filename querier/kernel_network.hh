@@ -22,9 +22,9 @@ public:
     std::unique_ptr<UdpTransport> udp_transport(const UdpWish& wish,
                                                 const UdpParts& parts) override;
 
-    OpenedStream connect(const Endpoint& server, const std::optional<IpAddress>& source,
+    OpenedSocket connect(const Endpoint& server, const std::optional<IpAddress>& source,
                          bool kernel_stamps) override {
-        return open_stream(poller_, clock_, server, source, kernel_stamps);
+        return open_tcp(poller_, clock_, server, source, kernel_stamps);
     }
 
     std::span<const epoll_event> wait(Nanoseconds now, Nanoseconds wake) override {

@@ -8,10 +8,10 @@
 #include "core/wire/credit.hh"
 #include "core/wire/query.hh"
 #include "core/wire/result_file.hh"
+#include "querier/network/connection_options.hh"
 #include "querier/network/network.hh"
 #include "querier/network/replay_options.hh"
 #include "querier/network/source_prefix.hh"
-#include "querier/network/stream_options.hh"
 #include "querier/results/results.hh"
 #include "querier/results/statistics.hh"
 #include "querier/schedule/dependents.hh"
@@ -47,11 +47,11 @@ constexpr Owner kPrepareOwner = ~Owner{0};
 constexpr Nanoseconds kWarmTime = 20 * kMillisecond;
 constexpr Nanoseconds kWarmStep = kMillisecond;
 
-StreamOptions stream_options(const ReplayOptions& options) {
-    StreamOptions stream = options.stream;
-    stream.timeout = options.timeout;
-    stream.kernel_stamps = !options.fast;
-    return stream;
+ConnectionOptions connection_options(const ReplayOptions& options) {
+    ConnectionOptions out = options.connection;
+    out.timeout = options.timeout;
+    out.kernel_stamps = !options.fast;
+    return out;
 }
 
 Servers servers_with(const Endpoint& peer) {
@@ -69,14 +69,14 @@ Replayer::Replayer(Network& network, const ReplayOptions& options, WaiterOptions
       backlog_(options.credit), waiter_(waiter),
       matcher_(queries_, options.in_flight, std::max(options.timeout, kShortestLinger)),
       descriptors_(options.descriptors),
-      stream_({.network = network,
-               .descriptors = descriptors_,
-               .queries = queries_,
-               .matcher = matcher_,
-               .stamps = stamps_,
-               .statistics = statistics_,
-               .events = *this},
-              options.servers, stream_options(options), source_of()),
+      connections_({.network = network,
+                    .descriptors = descriptors_,
+                    .queries = queries_,
+                    .matcher = matcher_,
+                    .stamps = stamps_,
+                    .statistics = statistics_,
+                    .events = *this},
+                   options.servers, connection_options(options), source_of()),
       keep_messages_(options.answers || options.hedge_after > 0 || options.tcp_fallback) {
     open_udp(network);
     if (options.dependent) {
@@ -216,7 +216,7 @@ void Replayer::on_failed(std::uint32_t pending, Status status) { finish(pending,
 void Replayer::leave(std::uint32_t index, bool answered) {
     PendingQuery& pending = queries_[index];
     if (is_stream(pending.carrier)) {
-        stream_.detach(index);
+        connections_.detach(index);
     } else if (pending.in_flight) {
         udp_[pending.peer]->release(pending.place);
     }
@@ -260,12 +260,12 @@ void Replayer::expire(Nanoseconds now) {
         if (index == kNone || queries_[index].deadline > now) {
             break;
         }
-        if (!is_stream(queries_[index].carrier) || !stream_.timed_out(index, now)) {
+        if (!is_stream(queries_[index].carrier) || !connections_.timed_out(index, now)) {
             finish(index, Status::kTimedOut);
         }
     }
     hedge(now);
-    stream_.tidy(now);
+    connections_.tidy(now);
 }
 
 void Replayer::abort() {
@@ -319,7 +319,7 @@ void Replayer::handle(const EventTag& tag, std::uint32_t events) {
     if (tag.kind == EventKind::kUdp) {
         udp_[tag.peer]->receive(tag, stamps_);
     } else if (tag.kind == EventKind::kTcp) {
-        stream_.handle(tag, events);
+        connections_.handle(tag, events);
     }
 }
 
@@ -341,7 +341,7 @@ void Replayer::woke(Nanoseconds asleep, Nanoseconds timer, Nanoseconds awake) {
 
 Nanoseconds Replayer::next_wake(Nanoseconds now) {
     Nanoseconds wake =
-        std::min(stream_.next_idle(), hedges_ ? hedges_->next() : stream_.next_idle());
+        std::min(connections_.next_idle(), hedges_ ? hedges_->next() : connections_.next_idle());
     for (const auto& one : udp_) {
         wake = std::min(wake, one->next_wake(now));
     }

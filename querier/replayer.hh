@@ -7,6 +7,7 @@
 #include "core/wire/credit.hh"
 #include "core/wire/query.hh"
 #include "core/wire/result_file.hh"
+#include "querier/connection/connection_transport.hh"
 #include "querier/network/network.hh"
 #include "querier/network/replay_options.hh"
 #include "querier/results/results.hh"
@@ -22,7 +23,6 @@
 #include "querier/sockets/poller.hh"
 #include "querier/sockets/stamps.hh"
 #include "querier/sockets/transport.hh"
-#include "querier/stream/stream_transport.hh"
 
 #include <array>
 #include <cstddef>
@@ -72,7 +72,7 @@ public:
     /// Whether it may sleep a short while without an eye on its sockets: the kernel stamps what
     /// arrives, but a connection that is being opened holds queries back.
     [[nodiscard]] bool may_nap() const {
-        return started_ && !options_.fast && stream_.opening() == 0;
+        return started_ && !options_.fast && connections_.opening() == 0;
     }
 
     /// True once after a burst that ended at the limit in flight (--fast): answers come in a
@@ -188,14 +188,14 @@ private:
     Matcher matcher_;
     Descriptors descriptors_;
     std::vector<std::unique_ptr<UdpTransport>> udp_; ///< to the server, then to each peer
-    StreamTransport stream_;
+    ConnectionTransport connections_;
     Deadlines deadlines_;
     std::unique_ptr<Dependents> dependents_; ///< where asked for
     std::unique_ptr<Hedges> hedges_;         ///< where asked for
     std::deque<std::uint32_t> ready_;        ///< to be sent before anything else
     std::vector<std::uint32_t> refused_;     ///< by the kernel in this flush, to be tried again
     size_t staged_ = 0;
-    unsigned streams_ = 0;        ///< queries given to connections in this turn
+    unsigned to_connections_ = 0; ///< queries given to connections in this turn
     unsigned skipped_ = 0;        ///< in this turn, behind the end of the time
     Nanoseconds stuck_since_ = 0; ///< no descriptor, nothing in flight; 0 = not so
     bool burst_ = false;          ///< something was sent since the last pause

@@ -24,7 +24,7 @@ constexpr Nanoseconds kBehind = kMillisecond;
 /// Flushes between two looks at the sockets, so that sending under load does not let receive
 /// buffers overflow.
 constexpr int kFlushesAtOnce = 2;
-constexpr unsigned kStreamsAtOnce = 64;
+constexpr unsigned kConnectionsAtOnce = 64;
 constexpr unsigned kSkipsAtOnce = 256;
 /// Without a descriptor and without anything in flight for so long, nothing will change.
 constexpr Nanoseconds kHopeless = 60 * kSecond;
@@ -52,12 +52,12 @@ void Replayer::send_due() {
     Nanoseconds now = clock_.now();
     bool more = started_;
     for (int n = 0; more && n < kFlushesAtOnce; ++n) {
-        streams_ = 0;
+        to_connections_ = 0;
         skipped_ = 0;
         more = stage_due(now);
         if (staged_ == 0) {
             backlog_.sweep(); // of what was skipped
-            burst_ = burst_ || streams_ > 0;
+            burst_ = burst_ || to_connections_ > 0;
             break;
         }
         const Nanoseconds before = clock_.now();
@@ -75,13 +75,13 @@ void Replayer::send_due() {
 }
 
 bool Replayer::stage_due(Nanoseconds& now) {
-    while (staged_ < UdpTransport::kMostStaged && streams_ < kStreamsAtOnce &&
+    while (staged_ < UdpTransport::kMostStaged && to_connections_ < kConnectionsAtOnce &&
            skipped_ < kSkipsAtOnce) {
-        const unsigned streams = streams_;
+        const unsigned before = to_connections_;
         if (blocked_until_ > now || !(ready_.empty() ? stage_front(now) : stage_ready(now))) {
             return false;
         }
-        if (streams_ != streams) {
+        if (to_connections_ != before) {
             now = clock_.now(); // opening a connection takes microseconds
         }
     }
@@ -152,9 +152,9 @@ bool Replayer::stage_front(Nanoseconds& now) {
 /// kept already, and goes all the same.
 bool Replayer::room_to_keep() {
     const size_t most = hedges_ ? kMostKept / 2 : kMostKept; // copies for peers are kept as well
-    const auto room = [&] { return queries_.kept_bytes() + stream_.owed() < most; };
+    const auto room = [&] { return queries_.kept_bytes() + connections_.owed() < most; };
     // A server that reads nothing: its connections hold on to what they owe it.
-    return room() || (queries_.kept_bytes() < most / 2 && stream_.evict_idle() && room());
+    return room() || (queries_.kept_bytes() < most / 2 && connections_.evict_idle() && room());
 }
 
 /// False: it is too early, and there is time to sleep.
@@ -225,7 +225,7 @@ bool Replayer::take_marker(const Query& query) {
     if (!query.is_close()) {
         return false;
     }
-    stream_.close_traced(query);
+    connections_.close_traced(query);
     backlog_.pop();
     ++departed_;
     return true;
@@ -290,7 +290,7 @@ void Replayer::block(SendResult result, Nanoseconds now) {
 
 bool Replayer::make_room() {
     return std::ranges::any_of(udp_, [](const auto& one) { return one->evict_idle(); }) ||
-           stream_.evict_idle();
+           connections_.evict_idle();
 }
 
 SendResult Replayer::hand_over(std::uint32_t index, Nanoseconds now) {
@@ -326,11 +326,11 @@ SendResult Replayer::hand_over_udp(std::uint32_t index, Nanoseconds now) {
 }
 
 SendResult Replayer::hand_over_stream(std::uint32_t index, Nanoseconds now) {
-    ++streams_;
+    ++to_connections_;
     launch(index, now);
-    SendResult result = stream_.submit(index);
+    SendResult result = connections_.submit(index);
     if (result == SendResult::kNoRoom && make_room()) {
-        result = stream_.submit(index);
+        result = connections_.submit(index);
     }
     if (result == SendResult::kDone) {
         stuck_since_ = 0;

@@ -6,7 +6,7 @@
 #include "core/base/address.hh"
 #include "core/base/clock.hh"
 #include "querier/network/replay_options.hh"
-#include "querier/network/stream_socket.hh"
+#include "querier/network/tcp_socket.hh"
 #include "querier/results/statistics.hh"
 #include "querier/schedule/pending_queries.hh"
 #include "querier/sockets/descriptors.hh"
@@ -50,7 +50,7 @@ public:
                                                         const UdpParts& parts) = 0;
 
     /// Begins to connect, from `source` or from the host's own address.
-    virtual OpenedStream connect(const Endpoint& server, const std::optional<IpAddress>& source,
+    virtual OpenedSocket connect(const Endpoint& server, const std::optional<IpAddress>& source,
                                  bool kernel_stamps) = 0;
 
     /// Sleeps until an event or `wake`; at or before `now` = only looks. The events are good until

@@ -4,7 +4,7 @@
 #include "core/base/address.hh"
 #include "core/base/limits.hh"
 #include "core/wire/replay.pb.h"
-#include "querier/network/stream_options.hh"
+#include "querier/network/connection_options.hh"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -68,15 +68,15 @@ TlsOptions tls_options(const wire::Tls& tls, std::string& error) {
             .early_data = tls.early_data()};
 }
 
-StreamOptions stream_options(const wire::Options& options, std::string& error) {
-    StreamOptions stream;
-    stream.idle_timeout = options.idle_timeout_ns();
-    stream.queries_per_connection = options.queries_per_connection();
-    stream.server_closes = options.server_closes();
+ConnectionOptions connection_options(const wire::Options& options, std::string& error) {
+    ConnectionOptions out;
+    out.idle_timeout = options.idle_timeout_ns();
+    out.queries_per_connection = options.queries_per_connection();
+    out.server_closes = options.server_closes();
     if (options.has_tls()) {
-        stream.tls = tls_options(options.tls(), error);
+        out.tls = tls_options(options.tls(), error);
     }
-    return stream;
+    return out;
 }
 
 } // namespace
@@ -86,7 +86,7 @@ ReplayOptions replay_options(const wire::Options& options, std::string& error) {
     out.servers = {.v4 = endpoint(options.server_v4(), error),
                    .v6 = endpoint(options.server_v6(), error)};
     out.timeout = options.timeout_ns();
-    out.stream = stream_options(options, error);
+    out.connection = connection_options(options, error);
     out.tcp_fallback = options.tcp_fallback();
     out.in_flight = options.in_flight() == 0 ? out.in_flight : options.in_flight();
     out.max_lateness = options.max_lateness_ns();
@@ -104,7 +104,7 @@ ReplayOptions replay_options(const wire::Options& options, std::string& error) {
             error = fmt::format("hedge peer '{}' is not ADDR:PORT", peer);
         }
     }
-    if (out.timeout <= 0 || out.stream.idle_timeout < 0) {
+    if (out.timeout <= 0 || out.connection.idle_timeout < 0) {
         error = "the timeout must be positive and the idle timeout not negative";
     } else if (out.in_flight > kMostInFlight) {
         error = fmt::format("in-flight limit {} is over {}", out.in_flight, kMostInFlight);

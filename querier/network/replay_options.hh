@@ -3,7 +3,7 @@
 #include "core/base/clock.hh"
 #include "core/base/prefix.hh"
 #include "core/wire/credit.hh"
-#include "querier/network/stream_options.hh"
+#include "querier/network/connection_options.hh"
 #include "querier/sockets/transport.hh"
 
 #include <cstddef>
@@ -29,8 +29,8 @@ enum class SourceMode : std::uint8_t {
 struct ReplayOptions {
     Servers servers;
     Nanoseconds timeout = 5 * kSecond;
-    StreamOptions stream;      ///< its timeout is set from `timeout`
-    bool tcp_fallback = false; ///< after a truncated answer over UDP
+    ConnectionOptions connection; ///< its timeout is set from `timeout`
+    bool tcp_fallback = false;    ///< after a truncated answer over UDP
     size_t in_flight = 262144;
     Nanoseconds max_lateness = kSecond; ///< 0 = never give up
     Nanoseconds late = 0;               ///< sent so long after its time: counted; 0 = never

@@ -6,7 +6,7 @@
 #include "core/base/error.hh"
 #include "core/wire/query.hh"
 #include "querier/network/network.hh"
-#include "querier/network/stream_socket.hh"
+#include "querier/network/tcp_socket.hh"
 #include "querier/schedule/pending_queries.hh"
 #include "querier/sockets/owner.hh"
 #include "querier/sockets/poller.hh"
@@ -125,15 +125,15 @@ private:
     std::deque<Datagram> inbox_;
 };
 
-class SimulatedStream final : public StreamSocket {
+class SimulatedTcp final : public TcpSocket {
 public:
-    SimulatedStream(SimulatedNetwork& network, FlowPtr flow)
+    SimulatedTcp(SimulatedNetwork& network, FlowPtr flow)
         : network_(network), flow_(std::move(flow)) {}
 
-    SimulatedStream(const SimulatedStream&) = delete;
-    SimulatedStream& operator=(const SimulatedStream&) = delete;
+    SimulatedTcp(const SimulatedTcp&) = delete;
+    SimulatedTcp& operator=(const SimulatedTcp&) = delete;
 
-    ~SimulatedStream() override { network_.client_closed(flow_); }
+    ~SimulatedTcp() override { network_.client_closed(flow_); }
 
     void watch(EventTag tag) override {
         flow_->tag = tag;
@@ -159,7 +159,7 @@ public:
         return static_cast<ssize_t>(taken);
     }
 
-    StreamRead read(std::span<std::uint8_t> buffer) override {
+    SocketRead read(std::span<std::uint8_t> buffer) override {
         const size_t size = std::min(buffer.size(), flow_->inbox.size());
         if (size > 0) {
             std::copy_n(flow_->inbox.begin(), size, buffer.begin());
@@ -285,9 +285,9 @@ void SimulatedNetwork::send_datagram(const std::string& source, const Endpoint& 
     });
 }
 
-// Streams: the client's side
+// TCP: the client's side
 
-OpenedStream SimulatedNetwork::connect(const Endpoint& server,
+OpenedSocket SimulatedNetwork::connect(const Endpoint& server,
                                        const std::optional<IpAddress>& source,
                                        bool /*kernel_stamps*/) {
     auto flow = std::make_shared<Flow>();
@@ -303,7 +303,7 @@ OpenedStream SimulatedNetwork::connect(const Endpoint& server,
     } else {
         arrive();
     }
-    return {.socket = std::make_unique<SimulatedStream>(*this, flow),
+    return {.socket = std::make_unique<SimulatedTcp>(*this, flow),
             .call = {.before = now, .after = now},
             .error = 0,
             .not_ours = false};
@@ -337,7 +337,7 @@ void SimulatedNetwork::client_closed(const FlowPtr& flow) {
     });
 }
 
-// Streams: the server's side
+// TCP: the server's side
 
 bool SimulatedNetwork::is_tls(const Flow& flow) const { return flow.server.port == kTlsPort; }
 

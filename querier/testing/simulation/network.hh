@@ -77,7 +77,7 @@ public:
 
     std::unique_ptr<UdpTransport> udp_transport(const UdpWish& wish,
                                                 const UdpParts& parts) override;
-    OpenedStream connect(const Endpoint& server, const std::optional<IpAddress>& source,
+    OpenedSocket connect(const Endpoint& server, const std::optional<IpAddress>& source,
                          bool kernel_stamps) override;
     std::span<const epoll_event> wait(Nanoseconds now, Nanoseconds wake) override;
 

@@ -21,13 +21,13 @@ enum class Action : std::uint8_t {
     kTwice,     ///< the same answer two times
     kGarbage,   ///< bytes that are no DNS message
     kStranger,  ///< an answer to another question
-    kClose,     ///< streams: an answer, then FIN
-    kHangUp,    ///< streams: FIN without an answer
-    kReset,     ///< streams: RST without an answer
-    kRefuse,    ///< streams: RST for the SYN; UDP: an ICMP error
-    kIgnore,    ///< streams: nothing for the SYN
-    kReadNot,   ///< streams: it takes nothing from its socket
-    kBadLength, ///< streams: a message that claims to have 11 bytes
+    kClose,     ///< TCP: an answer, then FIN
+    kHangUp,    ///< TCP: FIN without an answer
+    kReset,     ///< TCP: RST without an answer
+    kRefuse,    ///< TCP: RST for the SYN; UDP: an ICMP error
+    kIgnore,    ///< TCP: nothing for the SYN
+    kReadNot,   ///< TCP: it takes nothing from its socket
+    kBadLength, ///< TCP: a message that claims to have 11 bytes
 };
 
 struct Rule {

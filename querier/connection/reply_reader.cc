@@ -1,4 +1,4 @@
-#include "querier/stream/reply_stream.hh"
+#include "querier/connection/reply_reader.hh"
 
 #include "core/base/bytes.hh"
 #include "core/dns/message.hh"
@@ -16,7 +16,7 @@ constexpr size_t kPrefix = 2;
 
 /// Hands out the whole messages at the front of `data` and moves it behind them. False: a bad
 /// length.
-bool cut(std::span<std::uint8_t>& data, const ReplyStream::Take& take) {
+bool cut(std::span<std::uint8_t>& data, const ReplyReader::Take& take) {
     while (data.size() >= kPrefix) {
         const size_t size = load16(data.data());
         if (size < kDnsHeaderSize) {
@@ -33,7 +33,7 @@ bool cut(std::span<std::uint8_t>& data, const ReplyStream::Take& take) {
 
 } // namespace
 
-bool ReplyStream::feed(std::span<std::uint8_t> data, const Take& take) {
+bool ReplyReader::feed(std::span<std::uint8_t> data, const Take& take) {
     if (rest_.empty()) {
         const bool good = cut(data, take);
         rest_.assign(data.begin(), data.end());

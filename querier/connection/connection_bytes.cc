@@ -2,7 +2,10 @@
 #include "core/base/bytes.hh"
 #include "core/base/clock.hh"
 #include "core/wire/result_file.hh"
-#include "querier/network/stream_socket.hh"
+#include "querier/connection/connection_queue.hh"
+#include "querier/connection/connection_transport.hh"
+#include "querier/connection/tls_connection.hh"
+#include "querier/network/tcp_socket.hh"
 #include "querier/results/statistics.hh"
 #include "querier/schedule/links.hh"
 #include "querier/schedule/matcher.hh"
@@ -12,9 +15,6 @@
 #include "querier/sockets/poller.hh"
 #include "querier/sockets/stamps.hh"
 #include "querier/sockets/transport.hh"
-#include "querier/stream/connection_queue.hh"
-#include "querier/stream/stream_transport.hh"
-#include "querier/stream/tls_stream.hh"
 
 #include <algorithm>
 #include <cerrno>
@@ -39,7 +39,7 @@ constexpr int kMostIdsTried = 64;
 /// Of what a server that does not read makes us owe it, besides one query.
 constexpr std::size_t kMostOwed = std::size_t{1} << 18U;
 
-constexpr std::string_view kBadStream = "a length below 12, or no DNS";
+constexpr std::string_view kBadMessage = "a length below 12, or no DNS";
 constexpr std::string_view kClosedByServer = "closed by the server with queries unanswered";
 
 /// Length, message, and the id as it goes on the wire.
@@ -55,7 +55,7 @@ void encode(std::vector<std::uint8_t>& out, const PendingQuery& pending) {
 
 } // namespace
 
-void StreamTransport::handle(const EventTag& tag, std::uint32_t events) {
+void ConnectionTransport::handle(const EventTag& tag, std::uint32_t events) {
     const auto current = [&] {
         return (connections_[tag.place].generation & 0xffffffU) == tag.generation &&
                connections_[tag.place].socket;
@@ -73,7 +73,7 @@ void StreamTransport::handle(const EventTag& tag, std::uint32_t events) {
 
 // Opening
 
-void StreamTransport::finish_connect(std::uint32_t place, std::uint32_t events) {
+void ConnectionTransport::finish_connect(std::uint32_t place, std::uint32_t events) {
     Connection& connection = connections_[place];
     if ((events & (EPOLLERR | EPOLLHUP)) != 0) {
         const int error = connection.socket->take_error();
@@ -88,7 +88,7 @@ void StreamTransport::finish_connect(std::uint32_t place, std::uint32_t events) 
     }
 }
 
-void StreamTransport::on_established(std::uint32_t place) {
+void ConnectionTransport::on_established(std::uint32_t place) {
     Connection& connection = connections_[place];
     connection.established = true;
     --opening_;
@@ -100,21 +100,21 @@ void StreamTransport::on_established(std::uint32_t place) {
 }
 
 /// The server ended the connection before a query could be written: as if it had been.
-void StreamTransport::on_established_too_late(Connection& connection) {
+void ConnectionTransport::on_established_too_late(Connection& connection) {
     connection.established = true;
     --opening_;
     connection.queue.start_all(queries_);
 }
 
-void StreamTransport::start_tls(std::uint32_t place) {
+void ConnectionTransport::start_tls(std::uint32_t place) {
     Connection& connection = connections_[place];
-    connection.tls = std::make_unique<TlsStream>(*tls_, connection.source, connection.server);
+    connection.tls = std::make_unique<TlsConnection>(*tls_, connection.source, connection.server);
     write_early(connection);
     shake_hands(place);
 }
 
 /// The queries that wait travel with the first flight, where the session allows it.
-void StreamTransport::write_early(Connection& connection) {
+void ConnectionTransport::write_early(Connection& connection) {
     while (connection.tls->early_room() > 0 && connection.queue.next() != kNone) {
         const std::uint32_t index = connection.queue.next();
         prepare(connection, queries_[index]);
@@ -133,28 +133,28 @@ void StreamTransport::write_early(Connection& connection) {
 }
 
 /// What is to be sent lies in the TLS client's buffer until the first query joins it.
-void StreamTransport::shake_hands(std::uint32_t place) {
+void ConnectionTransport::shake_hands(std::uint32_t place) {
     Connection& connection = connections_[place];
     switch (connection.tls->handshake()) {
-    case TlsStream::Result::kDone:
+    case TlsConnection::Result::kDone:
         settle_early_data(connection);
         statistics_.resumed += connection.tls->resumed() ? 1U : 0U;
         return on_established(place);
-    case TlsStream::Result::kMore:
+    case TlsConnection::Result::kMore:
         if (!send_all(connection, tls_->out())) {
             lose(place, std::strerror(errno));
         }
         return;
-    case TlsStream::Result::kClosed:
+    case TlsConnection::Result::kClosed:
         return lose(place, kClosedByServer);
-    case TlsStream::Result::kFailed:
+    case TlsConnection::Result::kFailed:
         send_all(connection, tls_->out()); // the alert that tells the server why
         return lose(place, connection.tls->reason(), false);
     }
 }
 
 /// Rejected early data never reached the server: its queries are written again.
-void StreamTransport::settle_early_data(Connection& connection) {
+void ConnectionTransport::settle_early_data(Connection& connection) {
     if (!connection.tls->early_sent()) {
         return;
     }
@@ -174,10 +174,10 @@ void StreamTransport::settle_early_data(Connection& connection) {
 
 // Reading
 
-void StreamTransport::read(std::uint32_t place, std::uint32_t events) {
+void ConnectionTransport::read(std::uint32_t place, std::uint32_t events) {
     const std::uint32_t generation = connections_[place].generation;
     for (int n = 0; n < kReadsAtOnce; ++n) {
-        const StreamRead got = connections_[place].socket->read(buffer_);
+        const SocketRead got = connections_[place].socket->read(buffer_);
         if (would_block(got.error)) {
             return;
         }
@@ -202,8 +202,8 @@ void StreamTransport::read(std::uint32_t place, std::uint32_t events) {
         {.kind = EventKind::kTcp, .place = place, .generation = connection.generation});
 }
 
-void StreamTransport::take(std::uint32_t place, std::span<std::uint8_t> data,
-                           Nanoseconds received) {
+void ConnectionTransport::take(std::uint32_t place, std::span<std::uint8_t> data,
+                               Nanoseconds received) {
     if (!connections_[place].secure) {
         take_replies(place, data, received);
         return;
@@ -218,20 +218,20 @@ void StreamTransport::take(std::uint32_t place, std::span<std::uint8_t> data,
     }
 }
 
-void StreamTransport::take_tls(std::uint32_t place, Nanoseconds received) {
-    TlsStream& tls = *connections_[place].tls;
+void ConnectionTransport::take_tls(std::uint32_t place, Nanoseconds received) {
+    TlsConnection& tls = *connections_[place].tls;
     std::span<std::uint8_t> plain;
-    TlsStream::Result result = tls.read(plain);
-    for (; result == TlsStream::Result::kDone; result = tls.read(plain)) {
+    TlsConnection::Result result = tls.read(plain);
+    for (; result == TlsConnection::Result::kDone; result = tls.read(plain)) {
         if (!take_replies(place, plain, received)) {
             return;
         }
     }
     const bool sent = send_all(connections_[place], tls_->out()); // an alert, a key update
-    if (result == TlsStream::Result::kMore && sent) {
+    if (result == TlsConnection::Result::kMore && sent) {
         return;
     }
-    if (result == TlsStream::Result::kFailed) {
+    if (result == TlsConnection::Result::kFailed) {
         lose(place, tls.reason(), false);
     } else {
         lose(place, kClosedByServer);
@@ -240,21 +240,21 @@ void StreamTransport::take_tls(std::uint32_t place, Nanoseconds received) {
 
 /// False: the connection was lost.
 
-bool StreamTransport::take_replies(std::uint32_t place, std::span<std::uint8_t> data,
-                                   Nanoseconds received) {
+bool ConnectionTransport::take_replies(std::uint32_t place, std::span<std::uint8_t> data,
+                                       Nanoseconds received) {
     const Owner owner = owner_of(connections_[place].number, kOwnerConnection);
     const bool good = connections_[place].replies.feed(data, [&](std::span<std::uint8_t> reply) {
         events_.on_reply(owner, {.bytes = reply, .size = reply.size(), .received = received});
     });
     if (!good) {
         ++statistics_.bad_streams;
-        lose(place, kBadStream, false);
+        lose(place, kBadMessage, false);
     }
     return good;
 }
 
 /// Takes what came before the connection broke, and loses it.
-void StreamTransport::drain(std::uint32_t place) {
+void ConnectionTransport::drain(std::uint32_t place) {
     const std::uint32_t generation = connections_[place].generation;
     read(place, kEnded);
     if (alive(place, generation)) {
@@ -266,7 +266,7 @@ void StreamTransport::drain(std::uint32_t place) {
 
 /// A free id for the query, its own where possible. Where a few tries find none, it keeps its own
 /// and equal keys match in order.
-void StreamTransport::prepare(Connection& connection, PendingQuery& pending) {
+void ConnectionTransport::prepare(Connection& connection, PendingQuery& pending) {
     const std::uint16_t own = message_id(pending.bytes());
     const Owner owner = owner_of(connection.number, kOwnerConnection);
     std::uint16_t id = own;
@@ -286,12 +286,12 @@ void StreamTransport::prepare(Connection& connection, PendingQuery& pending) {
     encode(segment_, pending);
 }
 
-bool StreamTransport::alive(std::uint32_t place, std::uint32_t generation) const {
+bool ConnectionTransport::alive(std::uint32_t place, std::uint32_t generation) const {
     return connections_[place].generation == generation && connections_[place].socket;
 }
 
 /// False with errno: the connection is broken. Empties `bytes`.
-bool StreamTransport::send_all(Connection& connection, std::vector<std::uint8_t>& bytes) {
+bool ConnectionTransport::send_all(Connection& connection, std::vector<std::uint8_t>& bytes) {
     if (bytes.empty()) {
         return true;
     }
@@ -314,12 +314,12 @@ bool StreamTransport::send_all(Connection& connection, std::vector<std::uint8_t>
 }
 
 /// What the kernel did not take goes before anything else.
-void StreamTransport::owe(Connection& connection, std::span<const std::uint8_t> bytes) {
+void ConnectionTransport::owe(Connection& connection, std::span<const std::uint8_t> bytes) {
     connection.tail.insert(connection.tail.end(), bytes.begin(), bytes.end());
     owed_ += bytes.size();
 }
 
-bool StreamTransport::flush_tail(Connection& connection) {
+bool ConnectionTransport::flush_tail(Connection& connection) {
     if (connection.tail.empty()) {
         return true;
     }
@@ -336,7 +336,7 @@ bool StreamTransport::flush_tail(Connection& connection) {
 }
 
 /// False: stop writing for now.
-bool StreamTransport::write_one(std::uint32_t place, std::uint32_t index) {
+bool ConnectionTransport::write_one(std::uint32_t place, std::uint32_t index) {
     Connection& connection = connections_[place];
     PendingQuery& pending = queries_[index];
     prepare(connection, pending);
@@ -373,7 +373,7 @@ bool StreamTransport::write_one(std::uint32_t place, std::uint32_t index) {
     return connection.tail.empty();
 }
 
-void StreamTransport::write(std::uint32_t place) {
+void ConnectionTransport::write(std::uint32_t place) {
     const std::uint32_t generation = connections_[place].generation;
     if (connections_[place].ending == Ending::kBroken) {
         return;

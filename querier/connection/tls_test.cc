@@ -3,9 +3,9 @@
 #include "core/base/address.hh"
 #include "core/base/bytes.hh"
 #include "core/base/error.hh"
-#include "querier/network/stream_options.hh"
-#include "querier/stream/tls_sessions.hh"
-#include "querier/stream/tls_stream.hh"
+#include "querier/connection/tls_connection.hh"
+#include "querier/connection/tls_sessions.hh"
+#include "querier/network/connection_options.hh"
 #include "querier/testing/tls_server.hh"
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ namespace reprise::querier {
 namespace {
 
 using Bytes8 = std::vector<std::uint8_t>;
-using Result = TlsStream::Result;
+using Result = TlsConnection::Result;
 using testing::MemoryTlsServer;
 using testing::ServerOptions;
 
@@ -53,24 +53,24 @@ protected:
     }
 
     /// Plays the handshake to its end; the client's last flight stays in its out().
-    static Result shake(TlsClient& client, TlsStream& stream, MemoryTlsServer::Session& server,
-                        size_t piece = 100000) {
-        Result result = stream.handshake();
+    static Result shake(TlsClient& client, TlsConnection& connection,
+                        MemoryTlsServer::Session& server, size_t piece = 100000) {
+        Result result = connection.handshake();
         for (int round = 0; round < 10 && result == Result::kMore; ++round) {
             const Bytes8 said = exchange(server, client.out(), piece);
             for (size_t at = 0; at < said.size() && result == Result::kMore; at += piece) {
-                stream.offer(Bytes(said).subspan(at, std::min(piece, said.size() - at)));
-                result = stream.handshake();
+                connection.offer(Bytes(said).subspan(at, std::min(piece, said.size() - at)));
+                result = connection.handshake();
             }
         }
         return result;
     }
 
-    static Bytes8 read_all(TlsStream& stream, Bytes data, Result& end) {
+    static Bytes8 read_all(TlsConnection& connection, Bytes data, Result& end) {
         Bytes8 heard;
         std::span<std::uint8_t> plain;
-        stream.offer(data);
-        while ((end = stream.read(plain)) == Result::kDone) {
+        connection.offer(data);
+        while ((end = connection.read(plain)) == Result::kDone) {
             heard.insert(heard.end(), plain.begin(), plain.end());
         }
         return heard;
@@ -78,20 +78,20 @@ protected:
 
     /// A whole connection with one query and its answer; true where it resumed a session.
     static bool talk(TlsClient& client, MemoryTlsServer& server, std::uint32_t source) {
-        TlsStream stream(client, source, address());
+        TlsConnection connection(client, source, address());
         const auto session = server.accept();
-        EXPECT_EQ(shake(client, stream, *session), Result::kDone) << stream.reason();
-        EXPECT_TRUE(stream.seal(kQuery));
+        EXPECT_EQ(shake(client, connection, *session), Result::kDone) << connection.reason();
+        EXPECT_TRUE(connection.seal(kQuery));
         const Bytes8 tickets = exchange(*session, client.out(), 100000);
         EXPECT_EQ(session->heard(), kQuery);
         Bytes8 back = tickets;
         const Bytes8 answer = session->say(kAnswer);
         back.insert(back.end(), answer.begin(), answer.end());
         Result end = Result::kDone;
-        EXPECT_EQ(read_all(stream, back, end), kAnswer);
+        EXPECT_EQ(read_all(connection, back, end), kAnswer);
         EXPECT_EQ(end, Result::kMore);
-        const bool resumed = stream.resumed();
-        stream.close();
+        const bool resumed = connection.resumed();
+        connection.close();
         exchange(*session, client.out(), 100000);
         return resumed;
     }
@@ -101,14 +101,14 @@ TEST_F(TlsTest, TheFirstQueryJoinsTheLastFlight) {
     MemoryTlsServer server({});
     TlsClient client(trusting(server));
     for (const size_t piece : {1UL, 7UL, 100000UL}) {
-        TlsStream stream(client, 1, address());
+        TlsConnection connection(client, 1, address());
         const auto session = server.accept();
-        ASSERT_EQ(shake(client, stream, *session, piece), Result::kDone) << stream.reason();
+        ASSERT_EQ(shake(client, connection, *session, piece), Result::kDone) << connection.reason();
         EXPECT_FALSE(client.out().empty()) << "the client's Finished waits for the query";
-        ASSERT_TRUE(stream.seal(kQuery));
+        ASSERT_TRUE(connection.seal(kQuery));
         exchange(*session, client.out(), piece);
         EXPECT_EQ(session->heard(), kQuery);
-        EXPECT_FALSE(stream.resumed());
+        EXPECT_FALSE(connection.resumed());
     }
 }
 
@@ -139,20 +139,20 @@ TEST_F(TlsTest, EarlyDataTravelsWithTheFirstFlight) {
     TlsClient client(options);
     talk(client, server, 1);
 
-    TlsStream stream(client, 1, address());
-    ASSERT_EQ(stream.early_room(), 4096U);
-    ASSERT_TRUE(stream.seal_early(kQuery));
-    ASSERT_TRUE(stream.seal_early(kQuery));
-    EXPECT_EQ(stream.early_room(), 4096U - 2 * kQuery.size());
-    EXPECT_EQ(stream.handshake(), Result::kMore);
+    TlsConnection connection(client, 1, address());
+    ASSERT_EQ(connection.early_room(), 4096U);
+    ASSERT_TRUE(connection.seal_early(kQuery));
+    ASSERT_TRUE(connection.seal_early(kQuery));
+    EXPECT_EQ(connection.early_room(), 4096U - 2 * kQuery.size());
+    EXPECT_EQ(connection.handshake(), Result::kMore);
     const auto session = server.accept();
     const Bytes8 flight = exchange(*session, client.out(), 100000);
     EXPECT_EQ(session->heard().size(), 2 * kQuery.size()) << "before the client's second flight";
-    stream.offer(flight);
-    EXPECT_EQ(stream.handshake(), Result::kDone) << stream.reason();
-    EXPECT_TRUE(stream.early_sent());
-    EXPECT_TRUE(stream.early_accepted());
-    EXPECT_TRUE(stream.resumed());
+    connection.offer(flight);
+    EXPECT_EQ(connection.handshake(), Result::kDone) << connection.reason();
+    EXPECT_TRUE(connection.early_sent());
+    EXPECT_TRUE(connection.early_accepted());
+    EXPECT_TRUE(connection.resumed());
 }
 
 TEST_F(TlsTest, RejectedEarlyDataIsKnown) {
@@ -163,13 +163,13 @@ TEST_F(TlsTest, RejectedEarlyDataIsKnown) {
     talk(client, server, 1);
     server.reject_early_data();
 
-    TlsStream stream(client, 1, address());
-    ASSERT_TRUE(stream.seal_early(kQuery));
+    TlsConnection connection(client, 1, address());
+    ASSERT_TRUE(connection.seal_early(kQuery));
     const auto session = server.accept();
-    EXPECT_EQ(shake(client, stream, *session), Result::kDone) << stream.reason();
-    EXPECT_TRUE(stream.early_sent());
-    EXPECT_FALSE(stream.early_accepted());
-    EXPECT_TRUE(stream.seal(kQuery)) << "the query goes again";
+    EXPECT_EQ(shake(client, connection, *session), Result::kDone) << connection.reason();
+    EXPECT_TRUE(connection.early_sent());
+    EXPECT_FALSE(connection.early_accepted());
+    EXPECT_TRUE(connection.seal(kQuery)) << "the query goes again";
     exchange(*session, client.out(), 100000);
     EXPECT_EQ(session->heard(), kQuery);
 }
@@ -179,9 +179,9 @@ TEST_F(TlsTest, ThereIsNoRoomWithoutASession) {
     TlsOptions options = trusting(server);
     options.resume = options.early_data = true;
     TlsClient client(options);
-    TlsStream stream(client, 1, address());
-    EXPECT_EQ(stream.early_room(), 0U);
-    EXPECT_FALSE(stream.seal_early(kQuery));
+    TlsConnection connection(client, 1, address());
+    EXPECT_EQ(connection.early_room(), 0U);
+    EXPECT_FALSE(connection.seal_early(kQuery));
 }
 
 struct Refusal {
@@ -200,10 +200,10 @@ TEST_P(TlsRefusalTest, SaysWhyAndTellsTheServer) {
     TlsOptions options = trusting(param.trusted ? server : stranger);
     options.name = param.asked_for;
     TlsClient client(options);
-    TlsStream stream(client, 1, address());
+    TlsConnection connection(client, 1, address());
     const auto session = server.accept();
-    EXPECT_EQ(shake(client, stream, *session), Result::kFailed);
-    EXPECT_EQ(stream.reason(), param.reason);
+    EXPECT_EQ(shake(client, connection, *session), Result::kFailed);
+    EXPECT_EQ(connection.reason(), param.reason);
     EXPECT_FALSE(client.out().empty()) << "an alert";
 
     options.verify = false;
@@ -224,40 +224,40 @@ TEST_F(TlsTest, AServerOfAnOlderVersionIsRefused) {
     TlsOptions options = trusting(server);
     options.lowest_version = TLS1_3_VERSION;
     TlsClient client(options);
-    TlsStream stream(client, 1, address());
+    TlsConnection connection(client, 1, address());
     const auto session = server.accept();
-    EXPECT_EQ(shake(client, stream, *session), Result::kFailed);
-    EXPECT_EQ(stream.reason(), "tlsv1 alert protocol version");
+    EXPECT_EQ(shake(client, connection, *session), Result::kFailed);
+    EXPECT_EQ(connection.reason(), "tlsv1 alert protocol version");
 }
 
 TEST_F(TlsTest, ABrokenRecordEndsTheConnection) {
     MemoryTlsServer server({});
     TlsClient client(trusting(server));
-    TlsStream stream(client, 1, address());
+    TlsConnection connection(client, 1, address());
     const auto session = server.accept();
-    ASSERT_EQ(shake(client, stream, *session), Result::kDone);
+    ASSERT_EQ(shake(client, connection, *session), Result::kDone);
     exchange(*session, client.out(), 100000);
     Bytes8 answer = session->say(kAnswer);
     answer.back() ^= 1U;
     Result end = Result::kDone;
-    EXPECT_TRUE(read_all(stream, answer, end).empty());
+    EXPECT_TRUE(read_all(connection, answer, end).empty());
     EXPECT_EQ(end, Result::kFailed);
-    EXPECT_EQ(stream.reason(), "decryption failed or bad record mac");
+    EXPECT_EQ(connection.reason(), "decryption failed or bad record mac");
 }
 
 TEST_F(TlsTest, AnOrderlyCloseIsNoFailure) {
     MemoryTlsServer server({});
     TlsClient client(trusting(server));
-    TlsStream stream(client, 1, address());
+    TlsConnection connection(client, 1, address());
     const auto session = server.accept();
-    ASSERT_EQ(shake(client, stream, *session), Result::kDone);
+    ASSERT_EQ(shake(client, connection, *session), Result::kDone);
     const Bytes8 tickets = exchange(*session, client.out(), 100000);
     SSL_shutdown(session->ssl());
     Bytes8 notify = tickets;
     const Bytes8 last = session->feed({});
     notify.insert(notify.end(), last.begin(), last.end());
     Result end = Result::kDone;
-    read_all(stream, notify, end);
+    read_all(connection, notify, end);
     EXPECT_EQ(end, Result::kClosed);
 }
 

@@ -7,10 +7,10 @@
 
 namespace reprise::querier {
 
-/// Cuts a TCP stream into DNS messages, each behind a two-byte length (RFC 1035 section 4.2.2),
-/// however the stream is split. Holds at most one incomplete message (64 KiB) and no memory between
+/// Cuts what TCP brings into DNS messages, each behind a two-byte length (RFC 1035 section 4.2.2),
+/// however that is split. Holds at most one incomplete message (64 KiB) and no memory between
 /// messages.
-class ReplyStream {
+class ReplyReader {
 public:
     using Take = std::function<void(std::span<std::uint8_t>)>;
 

@@ -20,7 +20,7 @@ struct TlsOptions {
 };
 
 /// How queries travel by TCP and TLS.
-struct StreamOptions {
+struct ConnectionOptions {
     Nanoseconds timeout = 5 * kSecond; ///< of a query
     Nanoseconds idle_timeout = 20 * kSecond;
     std::uint32_t queries_per_connection = 0; ///< 0 = no limit

@@ -1,6 +1,6 @@
-// What a server sends over TCP: the stream in portions whose size the first byte names. Cut in
+// What a server sends over TCP, in portions whose size the first byte names. Cut in
 // portions or whole, the messages must be the same.
-#include "querier/stream/reply_stream.hh"
+#include "querier/connection/reply_reader.hh"
 
 #include <algorithm>
 #include <cstddef>
@@ -17,12 +17,12 @@ struct Seen {
 };
 
 Seen cut(std::vector<std::uint8_t> bytes, size_t portion) {
-    reprise::querier::ReplyStream stream;
+    reprise::querier::ReplyReader reader;
     Seen seen;
     std::span<std::uint8_t> left(bytes);
     while (!left.empty() && seen.good) {
         const size_t count = std::min(portion, left.size());
-        seen.good = stream.feed(left.first(count), [&](std::span<std::uint8_t> message) {
+        seen.good = reader.feed(left.first(count), [&](std::span<std::uint8_t> message) {
             seen.sizes.push_back(message.size());
         });
         left = left.subspan(count);

@@ -1,4 +1,4 @@
-#include "querier/network/stream_socket.hh"
+#include "querier/network/tcp_socket.hh"
 
 #include "core/base/address.hh"
 #include "core/base/bytes.hh"
@@ -35,13 +35,13 @@ int bind_source(int fd, const IpAddress& source) {
     return ::bind(fd, reinterpret_cast<const sockaddr*>(&address), size) == 0 ? 0 : errno;
 }
 
-OpenedStream failed(int error) {
+OpenedSocket failed(int error) {
     return {.socket = {}, .call = {}, .error = error, .not_ours = false};
 }
 
-class KernelStream final : public StreamSocket {
+class KernelTcp final : public TcpSocket {
 public:
-    KernelStream(Poller& poller, FileDescriptor fd) : poller_(poller), fd_(std::move(fd)) {}
+    KernelTcp(Poller& poller, FileDescriptor fd) : poller_(poller), fd_(std::move(fd)) {}
 
     void watch(EventTag tag) override {
         constexpr std::uint32_t kEvents = EPOLLIN | EPOLLRDHUP | EPOLLOUT | EPOLLET;
@@ -57,7 +57,7 @@ public:
                       MSG_NOSIGNAL | (more == More::kYes ? MSG_MORE : 0));
     }
 
-    StreamRead read(std::span<std::uint8_t> buffer) override;
+    SocketRead read(std::span<std::uint8_t> buffer) override;
 
     int take_error() override {
         int error = 0;
@@ -83,7 +83,7 @@ private:
     bool watched_ = false;
 };
 
-StreamRead KernelStream::read(std::span<std::uint8_t> buffer) {
+SocketRead KernelTcp::read(std::span<std::uint8_t> buffer) {
     iovec vector{.iov_base = buffer.data(), .iov_len = buffer.size()};
     alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(timespec))> control{};
     msghdr message{};
@@ -102,8 +102,8 @@ StreamRead KernelStream::read(std::span<std::uint8_t> buffer) {
 
 } // namespace
 
-OpenedStream open_stream(Poller& poller, const Clock& clock, const Endpoint& server,
-                         const std::optional<IpAddress>& source, bool kernel_stamps) {
+OpenedSocket open_tcp(Poller& poller, const Clock& clock, const Endpoint& server,
+                      const std::optional<IpAddress>& source, bool kernel_stamps) {
     sockaddr_storage address{};
     const socklen_t size = server.to_sockaddr(address);
     FileDescriptor fd(::socket(address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
@@ -114,7 +114,7 @@ OpenedStream open_stream(Poller& poller, const Clock& clock, const Endpoint& ser
         set_option(fd.get(), SOL_SOCKET, SO_TIMESTAMPNS, 1);
     }
     if (const int error = source ? bind_source(fd.get(), *source) : 0; error != 0) {
-        OpenedStream result = failed(error);
+        OpenedSocket result = failed(error);
         result.not_ours = error == EADDRNOTAVAIL; // the port is chosen later
         return result;
     }
@@ -126,7 +126,7 @@ OpenedStream open_stream(Poller& poller, const Clock& clock, const Endpoint& ser
         return failed(errno);
     }
     call.after = clock.now();
-    return {.socket = std::make_unique<KernelStream>(poller, std::move(fd)),
+    return {.socket = std::make_unique<KernelTcp>(poller, std::move(fd)),
             .call = call,
             .error = 0,
             .not_ours = false};

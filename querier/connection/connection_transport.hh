@@ -21,9 +21,12 @@
 #include "core/base/bytes.hh"
 #include "core/base/clock.hh"
 #include "core/wire/query.hh"
+#include "querier/connection/connection_queue.hh"
+#include "querier/connection/reply_reader.hh"
+#include "querier/connection/tls_connection.hh"
+#include "querier/network/connection_options.hh"
 #include "querier/network/network.hh"
-#include "querier/network/stream_options.hh"
-#include "querier/network/stream_socket.hh"
+#include "querier/network/tcp_socket.hh"
 #include "querier/results/statistics.hh"
 #include "querier/schedule/links.hh"
 #include "querier/schedule/matcher.hh"
@@ -32,9 +35,6 @@
 #include "querier/sockets/poller.hh"
 #include "querier/sockets/stamps.hh"
 #include "querier/sockets/transport.hh"
-#include "querier/stream/connection_queue.hh"
-#include "querier/stream/reply_stream.hh"
-#include "querier/stream/tls_stream.hh"
 
 #include <cstddef>
 #include <cstdint>
@@ -49,7 +49,7 @@
 namespace reprise::querier {
 
 /// What the transport works with; all must outlive it.
-struct StreamParts {
+struct ConnectionParts {
     Network& network;
     Descriptors& descriptors;
     PendingQueries& queries;
@@ -59,11 +59,11 @@ struct StreamParts {
     TransportEvents& events;
 };
 
-class StreamTransport {
+class ConnectionTransport {
 public:
     /// `source` empty: connections leave from the host's own address.
-    StreamTransport(const StreamParts& parts, const Servers& servers, StreamOptions options,
-                    SourceOf source);
+    ConnectionTransport(const ConnectionParts& parts, const Servers& servers,
+                        ConnectionOptions options, SourceOf source);
 
     /// Hands the query to its connection. On kDone the transport has it until on_failed(), detach()
     /// or an answer; on_failed() may come before this returns, so the query must not be touched
@@ -110,7 +110,7 @@ private:
     };
 
     struct Connection {
-        std::unique_ptr<StreamSocket> socket;
+        std::unique_ptr<TcpSocket> socket;
         std::uint64_t key = 0;
         std::uint32_t number = 0; ///< from 1, never used again
         std::uint32_t generation = 0;
@@ -134,8 +134,8 @@ private:
         Nanoseconds idle_limit = 0; ///< may stay without a query for so long
         ConnectionQueue queue;
         std::vector<std::uint8_t> tail; ///< what the kernel did not take
-        ReplyStream replies;
-        std::unique_ptr<TlsStream> tls; ///< null for TCP
+        ReplyReader replies;
+        std::unique_ptr<TlsConnection> tls; ///< null for TCP
         Links idle;
     };
 
@@ -143,7 +143,7 @@ private:
     SendResult attach(std::uint32_t pending);
     std::uint32_t connection_for(std::uint32_t pending, SendResult& result);
     SendResult refused(int error, const Endpoint& server);
-    std::uint32_t adopt(OpenedStream opened, std::uint32_t pending);
+    std::uint32_t adopt(OpenedSocket opened, std::uint32_t pending);
     void use(std::uint32_t place);
 
     // Opening
@@ -198,7 +198,7 @@ private:
     TransportEvents& events_;
     Servers servers_;
     Servers tls_servers_;
-    StreamOptions options_;
+    ConnectionOptions options_;
     SourceOf source_;
     std::unique_ptr<TlsClient> tls_; ///< null where TLS is not set up
 

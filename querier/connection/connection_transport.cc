@@ -1,21 +1,21 @@
-// Opening and closing connections; stream_bytes.cc has what travels on them.
-#include "querier/stream/stream_transport.hh"
+// Opening and closing connections; connection_bytes.cc has what travels on them.
+#include "querier/connection/connection_transport.hh"
 
 #include "core/base/address.hh"
 #include "core/base/clock.hh"
 #include "core/base/log.hh"
 #include "core/wire/query.hh"
 #include "core/wire/result_file.hh"
+#include "querier/connection/connection_queue.hh"
+#include "querier/connection/tls_connection.hh"
+#include "querier/network/connection_options.hh"
 #include "querier/network/network.hh"
-#include "querier/network/stream_options.hh"
-#include "querier/network/stream_socket.hh"
+#include "querier/network/tcp_socket.hh"
 #include "querier/results/statistics.hh"
 #include "querier/schedule/links.hh"
 #include "querier/schedule/pending_queries.hh"
 #include "querier/sockets/poller.hh"
 #include "querier/sockets/transport.hh"
-#include "querier/stream/connection_queue.hh"
-#include "querier/stream/tls_stream.hh"
 
 #include <spdlog/spdlog.h>
 
@@ -35,7 +35,7 @@
 namespace reprise::querier {
 namespace {
 
-constexpr size_t kStreamRead = 65536;
+constexpr size_t kMostRead = 65536;
 /// Idle connections closed in one turn: a close takes microseconds, and sending waits for it.
 constexpr unsigned kMostIdleCloses = 32;
 /// A server that acknowledges nothing for so long, or for the timeout, is taken for gone.
@@ -65,12 +65,12 @@ Servers on_port(Servers servers, std::uint16_t port) {
 
 } // namespace
 
-StreamTransport::StreamTransport(const StreamParts& parts, const Servers& servers,
-                                 StreamOptions options, SourceOf source)
+ConnectionTransport::ConnectionTransport(const ConnectionParts& parts, const Servers& servers,
+                                         ConnectionOptions options, SourceOf source)
     : network_(parts.network), clock_(parts.network.clock()), descriptors_(parts.descriptors),
       queries_(parts.queries), matcher_(parts.matcher), stamps_(parts.stamps),
       statistics_(parts.statistics), events_(parts.events), servers_(servers),
-      options_(std::move(options)), source_(std::move(source)), buffer_(kStreamRead) {
+      options_(std::move(options)), source_(std::move(source)), buffer_(kMostRead) {
     if (options_.tls) {
         tls_servers_ = on_port(servers, options_.tls->port);
         tls_ = std::make_unique<TlsClient>(*options_.tls);
@@ -79,11 +79,11 @@ StreamTransport::StreamTransport(const StreamParts& parts, const Servers& server
 
 // Opening
 
-const std::optional<Endpoint>& StreamTransport::server_of(const PendingQuery& pending) const {
+const std::optional<Endpoint>& ConnectionTransport::server_of(const PendingQuery& pending) const {
     return (pending.carrier == Transport::kTls ? tls_servers_ : servers_).of(pending.family());
 }
 
-std::uint32_t StreamTransport::connection_for(std::uint32_t index, SendResult& result) {
+std::uint32_t ConnectionTransport::connection_for(std::uint32_t index, SendResult& result) {
     PendingQuery& pending = queries_[index];
     const auto known = by_key_.find(key_of(pending.traced, pending.record.source, pending.carrier));
     if (known != by_key_.end()) {
@@ -101,7 +101,7 @@ std::uint32_t StreamTransport::connection_for(std::uint32_t index, SendResult& r
         result = SendResult::kNoRoom;
         return kNone;
     }
-    OpenedStream opened = network_.connect(*server, source, options_.kernel_stamps);
+    OpenedSocket opened = network_.connect(*server, source, options_.kernel_stamps);
     if (opened.error != 0) {
         descriptors_.give_back();
         result = opened.not_ours ? SendResult::kNoAddress : refused(opened.error, *server);
@@ -115,7 +115,7 @@ std::uint32_t StreamTransport::connection_for(std::uint32_t index, SendResult& r
 }
 
 /// The kernel did not even begin to connect.
-SendResult StreamTransport::refused(int error, const Endpoint& server) {
+SendResult ConnectionTransport::refused(int error, const Endpoint& server) {
     if (error == EMFILE || error == ENFILE) {
         return SendResult::kNoRoom;
     }
@@ -134,7 +134,7 @@ SendResult StreamTransport::refused(int error, const Endpoint& server) {
     return SendResult::kFailed;
 }
 
-std::uint32_t StreamTransport::adopt(OpenedStream opened, std::uint32_t index) {
+std::uint32_t ConnectionTransport::adopt(OpenedSocket opened, std::uint32_t index) {
     if (free_.empty()) {
         free_.push_back(static_cast<std::uint32_t>(connections_.size()));
         connections_.emplace_back();
@@ -165,7 +165,7 @@ std::uint32_t StreamTransport::adopt(OpenedStream opened, std::uint32_t index) {
 }
 
 /// One more query takes the connection; the last one it may carry leaves the next to another.
-void StreamTransport::use(std::uint32_t place) {
+void ConnectionTransport::use(std::uint32_t place) {
     Connection& connection = connections_[place];
     const std::uint32_t most = connection.single ? 1 : options_.queries_per_connection;
     if (++connection.used == most) {
@@ -174,7 +174,7 @@ void StreamTransport::use(std::uint32_t place) {
     }
 }
 
-SendResult StreamTransport::attach(std::uint32_t index) {
+SendResult ConnectionTransport::attach(std::uint32_t index) {
     SendResult result = SendResult::kDone;
     const std::uint32_t place = connection_for(index, result);
     if (place == kNone) {
@@ -188,7 +188,7 @@ SendResult StreamTransport::attach(std::uint32_t index) {
     return SendResult::kDone;
 }
 
-SendResult StreamTransport::submit(std::uint32_t index) {
+SendResult ConnectionTransport::submit(std::uint32_t index) {
     const SendResult result = attach(index);
     if (result == SendResult::kDone && connections_[queries_[index].place].established) {
         write(queries_[index].place);
@@ -198,7 +198,7 @@ SendResult StreamTransport::submit(std::uint32_t index) {
 
 // Ends of queries
 
-void StreamTransport::detach(std::uint32_t index) {
+void ConnectionTransport::detach(std::uint32_t index) {
     PendingQuery& pending = queries_[index];
     if (pending.place == kNone) {
         return;
@@ -214,7 +214,7 @@ void StreamTransport::detach(std::uint32_t index) {
     pending.place = kNone;
 }
 
-bool StreamTransport::timed_out(std::uint32_t index, Nanoseconds now) {
+bool ConnectionTransport::timed_out(std::uint32_t index, Nanoseconds now) {
     const std::uint32_t place = queries_[index].place;
     if (place == kNone) {
         return false;
@@ -238,7 +238,7 @@ bool StreamTransport::timed_out(std::uint32_t index, Nanoseconds now) {
 // Closing
 
 /// The connection has nothing to do; may it go?
-void StreamTransport::end_when_idle(std::uint32_t place) {
+void ConnectionTransport::end_when_idle(std::uint32_t place) {
     Connection& connection = connections_[place];
     if (connection.ending == Ending::kOpen || options_.server_closes) {
         set_idle(place, true);
@@ -247,7 +247,7 @@ void StreamTransport::end_when_idle(std::uint32_t place) {
     }
 }
 
-void StreamTransport::set_idle(std::uint32_t place, bool idle) {
+void ConnectionTransport::set_idle(std::uint32_t place, bool idle) {
     Connection& connection = connections_[place];
     if (idle == connection.is_idle) {
         return;
@@ -265,7 +265,7 @@ void StreamTransport::set_idle(std::uint32_t place, bool idle) {
     }
 }
 
-void StreamTransport::end_soon(std::uint32_t place, Ending ending) {
+void ConnectionTransport::end_soon(std::uint32_t place, Ending ending) {
     connections_[place].ending = ending;
     if (!std::exchange(connections_[place].over, true)) {
         over_.push_back(place);
@@ -273,13 +273,13 @@ void StreamTransport::end_soon(std::uint32_t place, Ending ending) {
 }
 
 /// A write failed. Answers that came before may still be read.
-void StreamTransport::give_up(std::uint32_t place) {
+void ConnectionTransport::give_up(std::uint32_t place) {
     connections_[place].write_error = errno;
     end_soon(place, Ending::kBroken);
 }
 
 /// Closes what was found to be over while somebody was working on it.
-void StreamTransport::settle() {
+void ConnectionTransport::settle() {
     while (!over_.empty()) {
         const std::uint32_t place = over_.back();
         over_.pop_back();
@@ -300,12 +300,12 @@ void StreamTransport::settle() {
     }
 }
 
-void StreamTransport::count_end(const Connection& connection) {
+void ConnectionTransport::count_end(const Connection& connection) {
     ++(connection.ending == Ending::kUsedUp ? statistics_.closed_used_up
                                             : statistics_.closed_by_trace);
 }
 
-void StreamTransport::close_traced(const Query& marker) {
+void ConnectionTransport::close_traced(const Query& marker) {
     const auto found = by_key_.find(key_of(marker.connection, 0, marker.transport));
     if (options_.server_closes || found == by_key_.end()) {
         return;
@@ -320,7 +320,7 @@ void StreamTransport::close_traced(const Query& marker) {
     }
 }
 
-void StreamTransport::close_in_order(std::uint32_t place) {
+void ConnectionTransport::close_in_order(std::uint32_t place) {
     Connection& connection = connections_[place];
     if (connection.tls && connection.established && connection.tail.empty()) {
         connection.tls->close();
@@ -330,7 +330,7 @@ void StreamTransport::close_in_order(std::uint32_t place) {
     close(place);
 }
 
-void StreamTransport::close(std::uint32_t place) {
+void ConnectionTransport::close(std::uint32_t place) {
     Connection& connection = connections_[place];
     set_idle(place, false);
     if (const auto known = by_key_.find(connection.key);
@@ -351,7 +351,7 @@ void StreamTransport::close(std::uint32_t place) {
 }
 
 /// The connection is gone. `reason` counts where queries suffered from it.
-void StreamTransport::lose(std::uint32_t place, std::string_view reason, bool by_server) {
+void ConnectionTransport::lose(std::uint32_t place, std::string_view reason, bool by_server) {
     const Connection& connection = connections_[place];
     const bool established = connection.established;
     statistics_.closed_by_server += established && by_server ? 1U : 0U;
@@ -384,7 +384,7 @@ void StreamTransport::lose(std::uint32_t place, std::string_view reason, bool by
     }
 }
 
-void StreamTransport::tidy(Nanoseconds now) {
+void ConnectionTransport::tidy(Nanoseconds now) {
     settle();
     for (unsigned i = 0; i < kMostIdleCloses && next_idle() <= now; ++i) {
         ++statistics_.closed_idle;
@@ -392,7 +392,7 @@ void StreamTransport::tidy(Nanoseconds now) {
     }
 }
 
-template <typename When> std::uint32_t StreamTransport::first_idle(When when) const {
+template <typename When> std::uint32_t ConnectionTransport::first_idle(When when) const {
     std::uint32_t first = kNone;
     for (const auto& [limit, list] : idle_) {
         if (!list.empty() &&
@@ -403,11 +403,11 @@ template <typename When> std::uint32_t StreamTransport::first_idle(When when) co
     return first;
 }
 
-std::uint32_t StreamTransport::first_due() const {
+std::uint32_t ConnectionTransport::first_due() const {
     return first_idle([](const Connection& one) { return one.idle_since + one.idle_limit; });
 }
 
-Nanoseconds StreamTransport::next_idle() const {
+Nanoseconds ConnectionTransport::next_idle() const {
     if (!over_.empty()) {
         return 0;
     }
@@ -416,7 +416,7 @@ Nanoseconds StreamTransport::next_idle() const {
                           : connections_[first].idle_since + connections_[first].idle_limit;
 }
 
-bool StreamTransport::evict_idle() {
+bool ConnectionTransport::evict_idle() {
     const std::uint32_t longest =
         options_.server_closes ? kNone
                                : first_idle([](const Connection& one) { return one.idle_since; });

@@ -1,4 +1,4 @@
-#include "querier/stream/tls_sessions.hh"
+#include "querier/connection/tls_sessions.hh"
 
 #include <algorithm>
 #include <cstddef>

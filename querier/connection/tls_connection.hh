@@ -6,8 +6,8 @@
 
 #include "core/base/address.hh"
 #include "core/base/bytes.hh"
-#include "querier/network/stream_options.hh"
-#include "querier/stream/tls_sessions.hh"
+#include "querier/connection/tls_sessions.hh"
+#include "querier/network/connection_options.hh"
 
 #include <openssl/ssl.h>
 #include <openssl/types.h>
@@ -21,7 +21,7 @@
 
 namespace reprise::querier {
 
-class TlsStream;
+class TlsConnection;
 
 /// What all connections share: settings, sessions, the buffers of one step.
 class TlsClient {
@@ -38,7 +38,7 @@ public:
     std::vector<std::uint8_t>& out() { return out_; }
 
 private:
-    friend class TlsStream;
+    friend class TlsConnection;
 
     struct Free {
         void operator()(SSL_CTX* context) const { SSL_CTX_free(context); }
@@ -58,7 +58,7 @@ private:
 };
 
 /// One connection. Call handshake() until it is done, then seal() and read().
-class TlsStream {
+class TlsConnection {
 public:
     enum class Result : std::uint8_t {
         kDone,   ///< handshake(): finished; read(): some plaintext
@@ -68,10 +68,10 @@ public:
     };
 
     /// `client` must outlive it. `source` owns the session.
-    TlsStream(TlsClient& client, std::uint32_t source, const Endpoint& server);
-    ~TlsStream();
-    TlsStream(const TlsStream&) = delete;
-    TlsStream& operator=(const TlsStream&) = delete;
+    TlsConnection(TlsClient& client, std::uint32_t source, const Endpoint& server);
+    ~TlsConnection();
+    TlsConnection(const TlsConnection&) = delete;
+    TlsConnection& operator=(const TlsConnection&) = delete;
 
     /// Bytes from the network for the next calls; they borrow it.
     void offer(Bytes data) { wires_.in = data; }

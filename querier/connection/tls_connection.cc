@@ -1,10 +1,10 @@
-#include "querier/stream/tls_stream.hh"
+#include "querier/connection/tls_connection.hh"
 
 #include "core/base/address.hh"
 #include "core/base/bytes.hh"
 #include "core/base/error.hh"
-#include "querier/network/stream_options.hh"
-#include "querier/stream/tls_sessions.hh"
+#include "querier/connection/tls_sessions.hh"
+#include "querier/network/connection_options.hh"
 
 #include <fmt/format.h>
 #include <openssl/bio.h>
@@ -83,7 +83,7 @@ void trust(SSL_CTX* context, const std::string& pem) {
 
 // The BIO
 
-BIO_METHOD* TlsStream::make_method() {
+BIO_METHOD* TlsConnection::make_method() {
     BIO_METHOD* method = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "reprise");
     demand(method != nullptr, "BIO_meth_new");
     BIO_meth_set_create(method, [](BIO* bio) {
@@ -118,7 +118,7 @@ BIO_METHOD* TlsStream::make_method() {
 
 TlsClient::TlsClient(TlsOptions options)
     : options_(std::move(options)), context_(SSL_CTX_new(TLS_client_method())),
-      method_(TlsStream::make_method()), sessions_(kMostSessions), plain_(kLargestRecord) {
+      method_(TlsConnection::make_method()), sessions_(kMostSessions), plain_(kLargestRecord) {
     demand(context_ != nullptr, "SSL_CTX_new");
     set_up();
 }
@@ -158,14 +158,14 @@ int TlsClient::take_session(SSL* ssl, SSL_SESSION* session) {
     if (size > kLargestTicket) {
         return 0; // not ours
     }
-    auto& stream = *static_cast<TlsStream*>(SSL_get_app_data(ssl));
-    stream.client_.sessions_.store(stream.source_, TlsSession(session));
+    auto& connection = *static_cast<TlsConnection*>(SSL_get_app_data(ssl));
+    connection.client_.sessions_.store(connection.source_, TlsSession(session));
     return 1;
 }
 
 // One connection
 
-TlsStream::TlsStream(TlsClient& client, std::uint32_t source, const Endpoint& server)
+TlsConnection::TlsConnection(TlsClient& client, std::uint32_t source, const Endpoint& server)
     : client_(client), source_(source), ssl_(SSL_new(client.context_.get())) {
     demand(ssl_ != nullptr, "SSL_new");
     wires_.out = &client.out_;
@@ -189,12 +189,12 @@ TlsStream::TlsStream(TlsClient& client, std::uint32_t source, const Endpoint& se
     }
 }
 
-TlsStream::~TlsStream() {
+TlsConnection::~TlsConnection() {
     // Without this OpenSSL takes the session for a broken one, and forgets that it may be resumed.
     SSL_set_shutdown(ssl_.get(), SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN);
 }
 
-void TlsStream::resume() {
+void TlsConnection::resume() {
     const TlsSession session = client_.sessions_.take(source_);
     if (!session || SSL_set_session(ssl_.get(), session.get()) != 1) {
         return;
@@ -204,7 +204,7 @@ void TlsStream::resume() {
     }
 }
 
-TlsStream::Result TlsStream::judge(int result) {
+TlsConnection::Result TlsConnection::judge(int result) {
     switch (SSL_get_error(ssl_.get(), result)) {
     case SSL_ERROR_WANT_READ:
         return Result::kMore;
@@ -217,7 +217,7 @@ TlsStream::Result TlsStream::judge(int result) {
 }
 
 /// A certificate that was refused says more than the alert that follows from it.
-void TlsStream::explain() {
+void TlsConnection::explain() {
     const long verified = SSL_get_verify_result(ssl_.get());
     if (client_.options_.verify && verified != X509_V_OK) {
         reason_ = X509_verify_cert_error_string(verified);
@@ -227,7 +227,7 @@ void TlsStream::explain() {
     }
 }
 
-TlsStream::Result TlsStream::handshake() {
+TlsConnection::Result TlsConnection::handshake() {
     ERR_clear_error();
     const int result = SSL_do_handshake(ssl_.get());
     if (result != 1) {
@@ -240,7 +240,7 @@ TlsStream::Result TlsStream::handshake() {
     return Result::kDone;
 }
 
-bool TlsStream::seal_early(Bytes plain) {
+bool TlsConnection::seal_early(Bytes plain) {
     size_t written = 0;
     ERR_clear_error();
     if (plain.size() > early_room_ ||
@@ -253,7 +253,7 @@ bool TlsStream::seal_early(Bytes plain) {
     return true;
 }
 
-bool TlsStream::seal(Bytes plain) {
+bool TlsConnection::seal(Bytes plain) {
     size_t written = 0;
     ERR_clear_error();
     if (SSL_write_ex(ssl_.get(), plain.data(), plain.size(), &written) == 1) {
@@ -263,7 +263,7 @@ bool TlsStream::seal(Bytes plain) {
     return false;
 }
 
-TlsStream::Result TlsStream::read(std::span<std::uint8_t>& plain) {
+TlsConnection::Result TlsConnection::read(std::span<std::uint8_t>& plain) {
     size_t got = 0;
     ERR_clear_error();
     const int result = SSL_read_ex(ssl_.get(), client_.plain_.data(), client_.plain_.size(), &got);
@@ -271,15 +271,15 @@ TlsStream::Result TlsStream::read(std::span<std::uint8_t>& plain) {
     return result == 1 ? Result::kDone : judge(result);
 }
 
-void TlsStream::close() {
+void TlsConnection::close() {
     ERR_clear_error();
     SSL_shutdown(ssl_.get());
     ERR_clear_error();
 }
 
-bool TlsStream::resumed() const { return SSL_session_reused(ssl_.get()) == 1; }
+bool TlsConnection::resumed() const { return SSL_session_reused(ssl_.get()) == 1; }
 
-bool TlsStream::early_accepted() const {
+bool TlsConnection::early_accepted() const {
     return early_sent_ && SSL_get_early_data_status(ssl_.get()) == SSL_EARLY_DATA_ACCEPTED;
 }
 

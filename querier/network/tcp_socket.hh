@@ -1,5 +1,5 @@
 #pragma once
-// A TCP connection as the stream transport sees it, and the kernel's.
+// A TCP connection as the connection transport sees it, and the kernel's.
 
 #include "core/base/address.hh"
 #include "core/base/bytes.hh"
@@ -17,7 +17,7 @@
 namespace reprise::querier {
 
 /// What one read brought.
-struct StreamRead {
+struct SocketRead {
     std::span<std::uint8_t> bytes;
     Nanoseconds stamp = 0; ///< realtime of the last segment's arrival; 0 = unknown
     int error = 0;         ///< errno; 0 with no bytes = the peer closed its side
@@ -26,12 +26,12 @@ struct StreamRead {
 enum class More : std::uint8_t { kNo, kYes }; ///< more bytes follow at once
 
 /// A TCP connection, from the SYN on. Nothing waits. The destructor closes it.
-class StreamSocket {
+class TcpSocket {
 public:
-    StreamSocket() = default;
-    StreamSocket(const StreamSocket&) = delete;
-    StreamSocket& operator=(const StreamSocket&) = delete;
-    virtual ~StreamSocket() = default;
+    TcpSocket() = default;
+    TcpSocket(const TcpSocket&) = delete;
+    TcpSocket& operator=(const TcpSocket&) = delete;
+    virtual ~TcpSocket() = default;
 
     /// Its events are reported under `tag`, each once (EPOLLET). Called again: those that still
     /// stand are reported once more.
@@ -40,7 +40,7 @@ public:
     /// How many bytes were taken, or -1 with errno.
     virtual ssize_t send(Bytes bytes, More more) = 0;
 
-    virtual StreamRead read(std::span<std::uint8_t> buffer) = 0;
+    virtual SocketRead read(std::span<std::uint8_t> buffer) = 0;
 
     /// The pending error, an errno; 0 = none.
     virtual int take_error() = 0;
@@ -57,17 +57,17 @@ public:
 };
 
 /// A connection in the making.
-struct OpenedStream {
-    std::unique_ptr<StreamSocket> socket; ///< null where there is an error
-    SendCall call;                        ///< connect(), which sends the SYN
-    int error = 0;                        ///< errno; 0 = the SYN is on its way
-    bool not_ours = false;                ///< `source` is not an address of this host
+struct OpenedSocket {
+    std::unique_ptr<TcpSocket> socket; ///< null where there is an error
+    SendCall call;                     ///< connect(), which sends the SYN
+    int error = 0;                     ///< errno; 0 = the SYN is on its way
+    bool not_ours = false;             ///< `source` is not an address of this host
 };
 
 /// Begins to connect by the kernel to `server`, from `source` (port chosen by the kernel with the
 /// peer in mind) or from the host's own address. `poller` and `clock` must outlive it.
-OpenedStream open_stream(Poller& poller, const Clock& clock, const Endpoint& server,
-                         const std::optional<IpAddress>& source, bool kernel_stamps);
+OpenedSocket open_tcp(Poller& poller, const Clock& clock, const Endpoint& server,
+                      const std::optional<IpAddress>& source, bool kernel_stamps);
 
 inline bool would_block(int error) { return error == EAGAIN || error == EWOULDBLOCK; }
 

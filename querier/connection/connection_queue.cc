@@ -1,4 +1,4 @@
-#include "querier/stream/connection_queue.hh"
+#include "querier/connection/connection_queue.hh"
 
 #include "core/wire/result_file.hh"
 #include "querier/schedule/pending_queries.hh"

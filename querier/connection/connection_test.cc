@@ -1,9 +1,9 @@
-// What is pure about a TCP connection: its stream of replies and its queue of queries.
+// What is pure about a TCP connection: its replies and its queue of queries.
 #include "core/wire/result_file.hh"
+#include "querier/connection/connection_queue.hh"
+#include "querier/connection/reply_reader.hh"
 #include "querier/schedule/links.hh"
 #include "querier/schedule/pending_queries.hh"
-#include "querier/stream/connection_queue.hh"
-#include "querier/stream/reply_stream.hh"
 #include "querier/testing/messages.hh"
 
 #include <gtest/gtest.h>
@@ -29,13 +29,13 @@ Bytes8 framed(const std::vector<size_t>& sizes) {
     return out;
 }
 
-/// Feeds `stream` in pieces of `piece` bytes; the sizes of the messages seen.
-std::vector<size_t> cut(Bytes8 stream, size_t piece, bool& good) {
-    ReplyStream replies;
+/// Feeds `sent` in pieces of `piece` bytes; the sizes of the messages seen.
+std::vector<size_t> cut(Bytes8 sent, size_t piece, bool& good) {
+    ReplyReader replies;
     std::vector<size_t> sizes;
     good = true;
-    for (size_t at = 0; at < stream.size() && good; at += piece) {
-        const std::span<std::uint8_t> part(&stream[at], std::min(piece, stream.size() - at));
+    for (size_t at = 0; at < sent.size() && good; at += piece) {
+        const std::span<std::uint8_t> part(&sent[at], std::min(piece, sent.size() - at));
         good = replies.feed(part, [&](std::span<std::uint8_t> message) {
             EXPECT_TRUE(std::ranges::all_of(
                 message, [&](auto b) { return b == static_cast<std::uint8_t>(message.size()); }));
@@ -45,7 +45,7 @@ std::vector<size_t> cut(Bytes8 stream, size_t piece, bool& good) {
     return sizes;
 }
 
-TEST(ReplyStream, CutsHoweverTheStreamIsSplit) {
+TEST(ReplyReader, CutsHoweverTheStreamIsSplit) {
     const std::vector<size_t> sizes{12, 500, 65535, 12, 13};
     for (const size_t piece : {1UL, 2UL, 3UL, 511UL, 65536UL, 1000000UL}) {
         bool good = false;
@@ -54,7 +54,7 @@ TEST(ReplyStream, CutsHoweverTheStreamIsSplit) {
     }
 }
 
-TEST(ReplyStream, ALengthBelowAHeaderIsTheEnd) {
+TEST(ReplyReader, ALengthBelowAHeaderIsTheEnd) {
     for (const size_t piece : {1UL, 100UL}) {
         bool good = true;
         EXPECT_EQ(cut(framed({20, 11, 20}), piece, good), (std::vector<size_t>{20}));
