@@ -3,9 +3,9 @@
 
 Usage: recompute.py RESULT-FOLDER
 
-recompute_runs.py and recompute_stream.py turn the raw files of each run into figures by name; the tables here
-say which of them are shown, divided and checked. Prints one JSON object: table, ratios, checks. A check is
-met where `value` is at least `want`, or at most `want`, as its name says. A quick bench makes no claims on
+recompute_runs.py and recompute_connections.py turn the raw files of each run into figures by name; the tables
+here say which of them are shown, divided and checked. Prints one JSON object: table, ratios, checks. A check
+is met where `value` is at least `want`, or at most `want`, as its name says. A quick bench makes no claims on
 speed and timing: it has only the checks on counts. Exit status 1 where a check falls short.
 """
 
@@ -23,8 +23,8 @@ from typing import Any, NamedTuple
 # Run alone, the script finds its other parts beside it.
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
+from bench import recompute_connections as connections
 from bench import recompute_runs as runs
-from bench import recompute_stream as streams
 from bench.recompute_runs import Bench, Run, Values, quantile
 
 Groups = dict[tuple[str, str], list[Values]]  # of each row and tool, the runs in order
@@ -95,8 +95,8 @@ def digests(values: list[Values]) -> float:
 
 # What a run's files say. Here the first line that fits, below all that fit, by regular expressions.
 MEASURES: tuple[tuple[str, str, Callable[[Bench, pathlib.Path, Run], Values]], ...] = (
-    ("tcp|tls", "hold", streams.hold),
-    ("tcp|tls", "segments", streams.segments),
+    ("tcp|tls", "hold", connections.hold),
+    ("tcp|tls", "segments", connections.segments),
     ("udp|tcp|tls", ".*", runs.cost),
     ("timing", ".*", runs.timing),
     ("reader", ".*", runs.reading),
@@ -309,7 +309,7 @@ CHECKS = (
     Check("tcp|tls", "segments", ".*", "{row}: {tool}: queries in seconds without steal",
           lowest("clean"), 1, True, True),
     Check("tcp|tls", "segments", ".*", "{row}: {tool}: 99th percentile of their lateness in ms",
-          highest("usual"), streams.STALL_NS / 10**6, False, True),
+          highest("usual"), connections.STALL_NS / 10**6, False, True),
     Check("tcp|tls", "segments", ".*", "{row}: {tool}: queries held back for an acknowledgement",
           highest("held"), 0, False, True),
 )  # fmt: skip

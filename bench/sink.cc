@@ -1,11 +1,11 @@
 // reprise-sink: the servers that the benches measure against, which answer each DNS query with
 // itself; `udp` in the kernel, where the queries arrive (sink.bpf.c), `tcp` in processes
-// (stream_sink.cc). At SIGINT or SIGTERM it prints what it saw as JSON.
+// (tcp_sink.cc). At SIGINT or SIGTERM it prints what it saw as JSON.
 //
 // The BPF program hangs on a link, whose only owner is this process: it is gone after any kind of
 // exit.
 #include "bench/evidence.h"
-#include "bench/stream_sink.hh"
+#include "bench/tcp_sink.hh"
 #include "bench/tls_socket.hh"
 #include "bench_sink_bpf.hh"
 #include "core/base/command_line.hh"
@@ -148,13 +148,13 @@ Json serve_udp(const std::string& interface, bool after_taps, const sigset_t& en
 
 // tcp
 
-StreamCounters& make_shared_counters() {
-    void* const memory = mmap(nullptr, sizeof(StreamCounters), PROT_READ | PROT_WRITE,
+TcpCounters& make_shared_counters() {
+    void* const memory = mmap(nullptr, sizeof(TcpCounters), PROT_READ | PROT_WRITE,
                               MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) {
         throw reprise::SystemError("mmap");
     }
-    return *new (memory) StreamCounters;
+    return *new (memory) TcpCounters;
 }
 
 /// The sink's processes; they end with this object, or with their parent.
@@ -191,15 +191,15 @@ private:
     std::vector<int> pids_;
 };
 
-Json serve_tcp(const StreamOptions& options, const sigset_t& ending) {
+Json serve_tcp(const TcpOptions& options, const sigset_t& ending) {
     check(std::signal(SIGPIPE, SIG_IGN) == SIG_ERR ? -1 : 0, "signal");
     const TlsContext tls = make_server_context(options);
-    StreamCounters& counters = make_shared_counters();
+    TcpCounters& counters = make_shared_counters();
     {
         Workers workers;
         for (std::size_t i = 0; i < options.processes; ++i) {
             // Made here, so that whoever reads "listening" below can connect.
-            auto server = std::make_unique<StreamServer>(options, tls.get(), counters);
+            auto server = std::make_unique<TcpServer>(options, tls.get(), counters);
             workers.start([&server] { server->run(); });
         }
         std::cerr << "event=listening port=" << options.port << '\n';
@@ -215,7 +215,7 @@ Json serve_tcp(const StreamOptions& options, const sigset_t& ending) {
 struct Options {
     std::string interface;
     bool after_taps = false;
-    StreamOptions stream;
+    TcpOptions tcp;
 
     void add_to(reprise::Command& app) {
         app.require_subcommand(1);
@@ -228,22 +228,22 @@ struct Options {
     }
 
 private:
-    void add_tcp(reprise::Command tcp) {
-        tcp.add_option("--port", stream.port, "where to listen").show_default();
-        tcp.add_option("--processes", stream.processes, "so many share the port")
+    void add_tcp(reprise::Command command) {
+        command.add_option("--port", tcp.port, "where to listen").show_default();
+        command.add_option("--processes", tcp.processes, "so many share the port")
             .in_range(std::size_t{1}, kMostProcesses)
             .show_default();
-        tcp.add_option("--delay-ms", stream.delay_ms, "answer this long after the query")
+        command.add_option("--delay-ms", tcp.delay_ms, "answer this long after the query")
             .show_default();
         reprise::Option certificate =
-            tcp.add_option("--cert", stream.certificate, "speak TLS with this certificate, PEM");
-        reprise::Option key = tcp.add_option("--key", stream.key, "its key, PEM");
+            command.add_option("--cert", tcp.certificate, "speak TLS with this certificate, PEM");
+        reprise::Option key = command.add_option("--key", tcp.key, "its key, PEM");
         certificate.needs(key);
         key.needs(certificate);
-        tcp.add_option("--early-data", stream.early_data, "take this many bytes as early data")
+        command.add_option("--early-data", tcp.early_data, "take this many bytes as early data")
             .needs(certificate)
             .show_default();
-        tcp.add_option("--keylog", stream.keylog, "write the sessions' secrets there, for tshark")
+        command.add_option("--keylog", tcp.keylog, "write the sessions' secrets there, for tshark")
             .needs(certificate);
     }
 };
@@ -261,7 +261,7 @@ int body(int argc, char** argv) {
     const sigset_t ending = reprise::block_signals({SIGINT, SIGTERM, SIGCHLD});
     const Json seen = app.got_subcommand("udp")
                           ? serve_udp(options.interface, options.after_taps, ending)
-                          : serve_tcp(options.stream, ending);
+                          : serve_tcp(options.tcp, ending);
     std::cout << reprise::json_text(seen) << '\n';
     return 0;
 }

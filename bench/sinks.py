@@ -28,7 +28,7 @@ class UdpSink:
 
 
 @dataclass(frozen=True)
-class StreamSink:
+class TcpSink:
     """Processes that share a port, over TCP or, with an identity, TLS."""
 
     identity: Identity | None = None
@@ -71,5 +71,5 @@ class Identity:
         certificates.write_service(self.stem, self.authority, service)
 
 
-Sink = UdpSink | StreamSink
+Sink = UdpSink | TcpSink
 UDP = UdpSink()

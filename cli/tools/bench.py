@@ -96,14 +96,14 @@ def options_of(arguments: argparse.Namespace) -> Options:
 
 def command_bench(arguments: argparse.Namespace) -> int:
     """Measures, recomputes, prints; 1 where a check falls short."""
-    from bench import hierarchy, mutate, reader, session, stream, table, timing, udp  # noqa: PLC0415
+    from bench import connections, hierarchy, mutate, reader, session, table, timing, udp  # noqa: PLC0415
 
     options = options_of(arguments)
     session.need_root()
     measure = {
         "udp": udp.measure,
-        "tcp": stream.measure_tcp,
-        "tls": stream.measure_tls,
+        "tcp": connections.measure_tcp,
+        "tls": connections.measure_tls,
         "timing": timing.measure,
         "reader": reader.measure,
         "mutate": mutate.measure,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from bench import traces
 from bench.hold import Hold
 from bench.session import Options, Session, Step, chosen, run_all
-from bench.sinks import NAME, TLS_PORT, Identity, StreamSink
+from bench.sinks import NAME, TLS_PORT, Identity, TcpSink
 from bench.tools import Dnsperf, Floor, Reprise, Tool
 
 _IN_FLIGHT = 100
@@ -70,7 +70,7 @@ class Tcp:
 
     session: Session
     how: Size
-    plain: StreamSink = field(default_factory=StreamSink)
+    plain: TcpSink = field(default_factory=TcpSink)
 
     def steps(self) -> list[Step]:
         """The runs of one repeat."""
@@ -220,7 +220,7 @@ class Tls:
 
     def step(self, row: str, name: str, tool: Tool) -> Step:
         """Only where early data is measured does the sink take it: its tickets then say so."""
-        sink = StreamSink(self.identity, early_data=row == "early-data")
+        sink = TcpSink(self.identity, early_data=row == "early-data")
         return Step(row, name, tool, "addresses", sink=sink)
 
 
@@ -263,7 +263,7 @@ def proof_steps(
     With Nagle's algorithm a query would wait for the acknowledgement of the one before, which the server
     delays by 40 ms while it has no answer to carry it, and share its segment with those that come meanwhile.
     """
-    sink = StreamSink(identity, delay_ms=_PROOF_DELAY_MS)
+    sink = TcpSink(identity, delay_ms=_PROOF_DELAY_MS)
     # How late they are is judged by the captures.
     words = ("--transport", transport, "--max-lateness-s", "20", "--late-ms", "0", *more)
     trace = session.traces / _PROOF

@@ -127,11 +127,11 @@ class Segment:
     """A captured packet: its payload, and the DNS messages that end in it by id and name."""
 
     time: int
-    stream: str
+    connection: str
     asks: bool  # from the client
     syn: bool
     bare: bool  # an acknowledgement and nothing else
-    place: int  # in its direction's stream of bytes
+    place: int  # in its direction's bytes
     size: int
     whole: int  # bytes of the messages (with their lengths) or TLS records that end in it
     messages: tuple[tuple[str, ...], ...]
@@ -147,9 +147,9 @@ def segments(bench: Bench, folder: pathlib.Path, run: Run) -> Values:
     if bench.info["bench"] == "tcp":  # over TLS the handshake has segments without a query
         broken += sum(not segment.messages for segment in sent if segment.size)
     late = lateness(folder, asking, due, bench.spans)
-    count = collections.Counter(segment.stream for segment in asking)
-    opened = {segment.stream for segment in sent if segment.syn}
-    odd = sum(count[stream] != 1 for stream in opened | set(count)) + len(set(count) - opened)
+    count = collections.Counter(segment.connection for segment in asking)
+    opened = {segment.connection for segment in sent if segment.syn}
+    odd = sum(count[connection] != 1 for connection in opened | set(count)) + len(set(count) - opened)
     return {
         "missing": len(set(due) - {key for segment in asking for key in segment.messages}),
         "broken": broken,
@@ -175,8 +175,8 @@ def pipelined(seen: list[Segment]) -> int:
     found = 0
     for segment in seen:
         if segment.asks and segment.messages:
-            found += waiting[segment.stream] > 0
-        waiting[segment.stream] += len(segment.messages) * (1 if segment.asks else -1)
+            found += waiting[segment.connection] > 0
+        waiting[segment.connection] += len(segment.messages) * (1 if segment.asks else -1)
     return found
 
 
@@ -199,10 +199,10 @@ def stalls(seen: list[Segment], due: dict[tuple[str, ...], int], start: int) -> 
     found = 0
     for segment in seen:
         if segment.bare and not segment.asks:
-            freed[segment.stream] = segment.time
+            freed[segment.connection] = segment.time
         elif segment.asks and segment.messages:
             moment = start + due.get(segment.messages[0], 0)
-            behind = segment.time - freed.get(segment.stream, 0)
+            behind = segment.time - freed.get(segment.connection, 0)
             found += segment.time - moment > STALL_NS and behind < AT_ONCE_NS
     return found
 
@@ -219,19 +219,19 @@ def captured(folder: pathlib.Path) -> list[Segment]:
     for row in rows:
         segment = segment_of(row)
         number = len(first) if segment.bare else 0  # each tells something of its own
-        first.setdefault((segment.stream, segment.asks, segment.place, segment.size, number), segment)
+        first.setdefault((segment.connection, segment.asks, segment.place, segment.size, number), segment)
     return list(first.values())
 
 
 def segment_of(row: list[str]) -> Segment:
     """Of a line of FIELDS and DNS_FIELDS."""
-    time, stream, port, flags, place, size, records, lengths, *names = row
+    time, connection, port, flags, place, size, records, lengths, *names = row
     heads, parts = (5, records) if records else (2, lengths)
     sizes = [int(part) + heads for part in parts.split(",") if part]
     ids, questions = (text.split(",") if text else [] for text in names)
     return Segment(
         time=nanoseconds(time),
-        stream=stream,
+        connection=connection,
         asks=port in SERVER_PORTS,
         syn=int(flags, 16) & SYN_ACK == SYN,
         bare=int(flags, 16) == ACK and size == "0",

@@ -26,7 +26,7 @@ namespace reprise::bench {
 
 inline constexpr std::size_t kMostProcesses = 64;
 
-struct StreamOptions {
+struct TcpOptions {
     std::uint16_t port = 53;
     std::size_t processes = 8;
     std::uint32_t delay_ms = 0; ///< between reading a query and answering it
@@ -38,10 +38,10 @@ struct StreamOptions {
 
 /// A context for `options`; tickets sealed in one process open in every process forked afterwards.
 /// Null where TLS is not spoken. Throws UsageError.
-TlsContext make_server_context(const StreamOptions& options);
+TlsContext make_server_context(const TcpOptions& options);
 
 /// Of all processes together.
-struct StreamCounters {
+struct TcpCounters {
     using Counter = std::atomic<std::uint64_t>;
 
     Counter queries{0};     ///< whole messages read, each answered
@@ -62,10 +62,10 @@ struct StreamCounters {
 };
 
 /// One process. Listens on all addresses of both families.
-class StreamServer {
+class TcpServer {
 public:
     /// `tls` is borrowed; null: plain TCP. Throws SystemError.
-    StreamServer(StreamOptions options, SSL_CTX* tls, StreamCounters& counters);
+    TcpServer(TcpOptions options, SSL_CTX* tls, TcpCounters& counters);
 
     /// Serves until the process ends. Throws where descriptors run out.
     [[noreturn]] void run();
@@ -95,11 +95,11 @@ private:
     bool answer(Connection& connection, std::size_t held);
     void send(Connection& connection, std::span<const std::uint8_t> bytes);
     void send_due();
-    void close(Connection& connection, StreamCounters::Counter& because);
+    void close(Connection& connection, TcpCounters::Counter& because);
 
-    StreamOptions options_;
+    TcpOptions options_;
     SSL_CTX* tls_;
-    StreamCounters& counters_;
+    TcpCounters& counters_;
     FileDescriptor epoll_;
     std::vector<FileDescriptor> listeners_;
     std::vector<std::shared_ptr<Connection>> connections_; ///< by descriptor

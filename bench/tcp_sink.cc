@@ -1,4 +1,4 @@
-#include "bench/stream_sink.hh"
+#include "bench/tcp_sink.hh"
 
 #include "bench/evidence.h"
 #include "bench/tls_socket.hh"
@@ -75,7 +75,7 @@ void keep_keys(SSL_CTX* context, const std::string& path) {
     SSL_CTX_set_keylog_callback(context, write_keylog);
 }
 
-void count(StreamCounters::Counter& counter, std::uint64_t by = 1) {
+void count(TcpCounters::Counter& counter, std::uint64_t by = 1) {
     counter.fetch_add(by, std::memory_order_relaxed);
 }
 
@@ -119,7 +119,7 @@ std::optional<std::size_t> answer_in_place(std::span<std::uint8_t> bytes, std::s
 
 } // namespace
 
-TlsContext make_server_context(const StreamOptions& options) {
+TlsContext make_server_context(const TcpOptions& options) {
     if (options.certificate.empty()) {
         return {};
     }
@@ -146,7 +146,7 @@ TlsContext make_server_context(const StreamOptions& options) {
     return context;
 }
 
-void StreamCounters::opened(std::uint32_t source) {
+void TcpCounters::opened(std::uint32_t source) {
     count(connections);
     const std::uint64_t now = open.fetch_add(1, std::memory_order_relaxed) + 1;
     std::uint64_t most = peak_open.load(std::memory_order_relaxed);
@@ -156,7 +156,7 @@ void StreamCounters::opened(std::uint32_t source) {
     sources.at(bit / 64).fetch_or(std::uint64_t{1} << (bit % 64), std::memory_order_relaxed);
 }
 
-Json StreamCounters::evidence() const {
+Json TcpCounters::evidence() const {
     std::uint64_t seen = 0;
     for (const Counter& word : sources) {
         seen += static_cast<std::uint64_t>(std::popcount(word.load()));
@@ -175,7 +175,7 @@ Json StreamCounters::evidence() const {
             {"sources", seen}};
 }
 
-StreamServer::StreamServer(StreamOptions options, SSL_CTX* tls, StreamCounters& counters)
+TcpServer::TcpServer(TcpOptions options, SSL_CTX* tls, TcpCounters& counters)
     : options_(std::move(options)), tls_(tls), counters_(counters),
       epoll_(check(epoll_create1(EPOLL_CLOEXEC), "epoll_create1")),
       connections_(raise_descriptor_limit()), buffer_(2 * (2 + kMostMessage)) {
@@ -183,7 +183,7 @@ StreamServer::StreamServer(StreamOptions options, SSL_CTX* tls, StreamCounters& 
     listen_on(6);
 }
 
-void StreamServer::listen_on(std::uint8_t family) {
+void TcpServer::listen_on(std::uint8_t family) {
     sockaddr_storage own{};
     const Endpoint any{.address = {.bytes = {}, .family = family}, .port = options_.port};
     const socklen_t size = any.to_sockaddr(own);
@@ -203,13 +203,13 @@ void StreamServer::listen_on(std::uint8_t family) {
 
 // The loop
 
-void StreamServer::run() {
+void TcpServer::run() {
     while (true) {
         take_turn();
     }
 }
 
-void StreamServer::take_turn() {
+void TcpServer::take_turn() {
     std::array<epoll_event, kEventsATurn> events{};
     const int count = epoll_wait(epoll_.get(), events.data(), kEventsATurn, pause_ms());
     if (count < 0 && errno != EINTR) {
@@ -223,7 +223,7 @@ void StreamServer::take_turn() {
 }
 
 /// Until the next answer is due, -1: for ever.
-int StreamServer::pause_ms() const {
+int TcpServer::pause_ms() const {
     if (held_.empty()) {
         return -1;
     }
@@ -231,7 +231,7 @@ int StreamServer::pause_ms() const {
     return static_cast<int>(std::max<Nanoseconds>(0, (left + kMillisecond - 1) / kMillisecond));
 }
 
-void StreamServer::on_event(int fd, std::uint32_t events) {
+void TcpServer::on_event(int fd, std::uint32_t events) {
     // Kept: it may be closed meanwhile.
     const std::shared_ptr<Connection> connection = connections_[static_cast<std::size_t>(fd)];
     if (!connection) {
@@ -251,12 +251,12 @@ void StreamServer::on_event(int fd, std::uint32_t events) {
 
 // Connections
 
-void StreamServer::accept_all(int listener) {
+void TcpServer::accept_all(int listener) {
     for (int i = 0; i < kAcceptsATurn && accept_one(listener); ++i) {
     }
 }
 
-bool StreamServer::accept_one(int listener) {
+bool TcpServer::accept_one(int listener) {
     sockaddr_storage peer{};
     socklen_t size = sizeof peer;
     FileDescriptor fd(::accept4(listener, reinterpret_cast<sockaddr*>(&peer), &size,
@@ -281,7 +281,7 @@ bool StreamServer::accept_one(int listener) {
     return true;
 }
 
-void StreamServer::close(Connection& connection, StreamCounters::Counter& because) {
+void TcpServer::close(Connection& connection, TcpCounters::Counter& because) {
     count(because);
     counters_.open.fetch_sub(1, std::memory_order_relaxed);
     connections_[static_cast<std::size_t>(connection.socket.fd())].reset();
@@ -291,7 +291,7 @@ void StreamServer::close(Connection& connection, StreamCounters::Counter& becaus
 
 /// Events come on changes only, so all that is there must be read. A read that leaves room took
 /// everything, except that the end itself may lie behind it.
-void StreamServer::read_all(Connection& connection, bool to_the_end) {
+void TcpServer::read_all(Connection& connection, bool to_the_end) {
     const auto place = static_cast<std::size_t>(connection.socket.fd());
     bool more = true;
     while (more) {
@@ -308,7 +308,7 @@ void StreamServer::read_all(Connection& connection, bool to_the_end) {
     }
 }
 
-TlsSocket::Result StreamServer::read_once(Connection& connection, bool& more) {
+TlsSocket::Result TcpServer::read_once(Connection& connection, bool& more) {
     const std::size_t begun = connection.begun.size();
     std::ranges::copy(connection.begun, buffer_.begin());
     const auto space = std::span(buffer_).subspan(begun);
@@ -328,7 +328,7 @@ TlsSocket::Result StreamServer::read_once(Connection& connection, bool& more) {
 }
 
 /// Answers what is whole of the first `held` bytes of the buffer, keeps the rest.
-bool StreamServer::answer(Connection& connection, std::size_t held) {
+bool TcpServer::answer(Connection& connection, std::size_t held) {
     const auto bytes = std::span(buffer_).first(held);
     std::size_t queries = 0;
     const auto whole = answer_in_place(bytes, queries);
@@ -354,7 +354,7 @@ bool StreamServer::answer(Connection& connection, std::size_t held) {
     return true;
 }
 
-void StreamServer::send(Connection& connection, std::span<const std::uint8_t> bytes) {
+void TcpServer::send(Connection& connection, std::span<const std::uint8_t> bytes) {
     std::size_t put = 0;
     auto result = connection.unsent.empty() ? TlsSocket::Result::kDone : TlsSocket::Result::kLater;
     while (!bytes.empty() && result == TlsSocket::Result::kDone) {
@@ -368,7 +368,7 @@ void StreamServer::send(Connection& connection, std::span<const std::uint8_t> by
     }
 }
 
-void StreamServer::send_due() {
+void TcpServer::send_due() {
     while (!held_.empty() && held_.front().due <= SteadyClock::now()) {
         const Held one = std::move(held_.front());
         held_.pop_front();
