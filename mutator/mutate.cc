@@ -76,12 +76,13 @@ std::vector<std::unique_ptr<Stage>> make_stages(const Rules& rules, trace::Outpu
 }
 
 /// Says what is wrong with which input. Throws where none could be read.
-int tell_trouble(const std::vector<InputFile>& files) {
-    if (std::ranges::none_of(files, [](const InputFile& file) { return file.end.opened; })) {
+int tell_trouble(const std::vector<trace::Feed::File>& files) {
+    if (std::ranges::none_of(files,
+                             [](const trace::Feed::File& file) { return file.end.opened; })) {
         throw trace::TraceError(files.front().end.trouble);
     }
     int status = 0;
-    for (const InputFile& file : files) {
+    for (const trace::Feed::File& file : files) {
         if (!file.end.trouble.empty()) {
             status = 1;
             fmt::print(stderr, "reprise-mutator: {}{}; the rest is written\n",

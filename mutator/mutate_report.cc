@@ -2,6 +2,7 @@
 
 #include "core/base/json.hh"
 #include "core/base/log.hh"
+#include "core/trace/feed.hh"
 #include "core/trace/losses.hh"
 #include "mutator/mutate.hh"
 #include "mutator/pipeline/inputs.hh"
@@ -24,9 +25,9 @@ template <typename Counts> void add_counts(Json& object, const Counts& counts) {
     }
 }
 
-Json files_json(const std::vector<InputFile>& files) {
+Json files_json(const std::vector<trace::Feed::File>& files) {
     Json out = Json::array();
-    for (const InputFile& file : files) {
+    for (const trace::Feed::File& file : files) {
         out.push_back({{"path", file.path},
                        {"form", file.end.description},
                        {"trouble", text_or_null(file.end.trouble)}});

@@ -18,7 +18,7 @@ struct MutateReport {
     OutputCounts out;
     std::uint64_t bytes = 0; ///< written
     double seconds = 0;
-    std::vector<InputFile> files;
+    std::vector<trace::Feed::File> files;
     std::vector<RuleCounts> rules; ///< in the order of the options' rules
 };
 

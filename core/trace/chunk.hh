@@ -2,6 +2,7 @@
 // A run of one file's packets or messages on their way to the merge: decoded as far as that goes
 // without knowing other packets, with memory of their own.
 
+#include "core/base/address.hh"
 #include "core/base/bytes.hh"
 #include "core/base/clock.hh"
 #include "core/trace/reader.hh"
@@ -11,6 +12,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <string>
@@ -50,9 +52,10 @@ public:
     bool last = false; ///< the file's end
     FileEnd end;       ///< with `last`
 
-    Chunk() { entries.reserve(kEntries); }
+    /// `most`: entries that it takes.
+    explicit Chunk(size_t most = kEntries) : most_(most) { entries.reserve(most); }
 
-    [[nodiscard]] bool full() const { return entries.size() >= kEntries || bytes_ >= kBytes; }
+    [[nodiscard]] bool full() const { return entries.size() >= most_ || bytes_ >= kBytes; }
 
     /// Memory it takes, roughly.
     [[nodiscard]] size_t memory() const { return bytes_ + entries.capacity() * sizeof(Entry); }
@@ -72,13 +75,38 @@ public:
         return {begin, bytes.size()};
     }
 
+    /// Empty again, from `at` on; a block of memory is kept for the next use.
+    void clear(Nanoseconds at) {
+        entries.clear();
+        blocks_.resize(std::min<size_t>(blocks_.size(), 1)); // the first has at least kBlock
+        free_ = blocks_.empty() ? nullptr : blocks_.front().get();
+        left_ = blocks_.empty() ? 0 : kBlock;
+        bytes_ = 0;
+        tally = {};
+        counters.clear();
+        packets = responses = 0;
+        key = at;
+        last = false;
+    }
+
 private:
     static constexpr size_t kBlock = 256UL << 10U;
 
+    size_t most_;
     std::vector<std::unique_ptr<std::uint8_t[]>> blocks_;
     std::uint8_t* free_ = nullptr;
     size_t left_ = 0;
     size_t bytes_ = 0;
+};
+
+struct ChunkOptions {
+    /// Most of a chunk. One with fewer than kEntries is used again as soon as nobody holds it, so
+    /// only one thread may read, and take what was read.
+    size_t entries = Chunk::kEntries;
+    /// Keep responses, with their headers as bytes; those over UDP are only counted otherwise.
+    bool responses = false;
+    /// Called with the source of each packet or query that is read, if set.
+    std::function<void(const IpAddress&)> expect{};
 };
 
 } // namespace reprise::trace

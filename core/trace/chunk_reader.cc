@@ -1,5 +1,7 @@
 #include "core/trace/chunk_reader.hh"
 
+#include "core/base/clock.hh"
+#include "core/dns/message.hh"
 #include "core/trace/chunk.hh"
 #include "core/trace/opened.hh"
 #include "core/trace/reader.hh"
@@ -7,12 +9,18 @@
 #include "core/trace/reassembly/packet.hh"
 
 #include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <exception>
 #include <filesystem>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <system_error>
+#include <thread>
 #include <utility>
 
 namespace reprise::trace {
@@ -21,23 +29,39 @@ namespace {
 /// Packets looked at for one chunk: most may be none of ours.
 constexpr std::uint64_t kPacketsPerChunk = 16'384;
 
+// Of pipes.
+constexpr size_t kAhead = 4; ///< full chunks that may wait
+constexpr auto kPatienceMs = std::chrono::milliseconds(LiveReader::kPatience / kMillisecond);
+constexpr auto kIdle = std::chrono::milliseconds(100);
+
 } // namespace
 
-ChunkReader::ChunkReader(std::string path, const ReaderOptions& options)
-    : path_(std::move(path)), options_(options), ports_(options.ports) {}
+ChunkReader::ChunkReader(std::string path, const ReaderOptions& options, ChunkOptions chunks)
+    : path_(std::move(path)), options_(options), chunks_(std::move(chunks)), ports_(options.ports) {
+}
 
-void ChunkReader::open() {
+std::string ChunkReader::open() {
+    opened_ = open_trace(path_, options_);
+    tried_ = true;
+    return opened_.description();
+}
+
+void ChunkReader::try_open() {
     tried_ = true;
     try {
-        opened_ = open_trace(path_, options_);
+        open();
     } catch (const std::exception& error) { // also in a thread that nobody watches
         refused_ = error.what();
     }
 }
 
+Counters ChunkReader::counters() const {
+    return opened_.messages ? opened_.messages->counters() : Counters{};
+}
+
 bool ChunkReader::fetch() {
     if (!tried_) {
-        open();
+        try_open();
     }
     return opened_.packets ? opened_.packets->next(packet_)
                            : opened_.messages && opened_.messages->next(message_);
@@ -53,15 +77,24 @@ void ChunkReader::put(Chunk& chunk) {
     chunk.key = key_;
 }
 
+/// Gives the message bytes that live as long as the chunk.
+void ChunkReader::keep(Chunk& chunk, Message& message) {
+    if (chunks_.expect && !message.response) {
+        chunks_.expect(message.source.address);
+    }
+    message.bytes =
+        chunk.keep(message.response ? message.bytes.first(kDnsHeaderSize) : message.bytes);
+}
+
 void ChunkReader::put_packet(Chunk& chunk) {
     key_ = std::max(key_, packet_.time);
     Chunk::Entry& entry = chunk.entries.emplace_back();
     entry.key = key_;
     Message& message = entry.message;
     const Sorted sorted = sort_packet(packet_, ports_, chunk.tally, message);
-    const bool response = sorted == Sorted::kMessage && message.response;
-    if (response || sorted == Sorted::kNothing) {
-        chunk.responses += response ? 1 : 0;
+    const bool left_out = sorted == Sorted::kMessage && message.response && !chunks_.responses;
+    if (left_out || sorted == Sorted::kNothing) {
+        chunk.responses += left_out ? 1 : 0;
         chunk.entries.pop_back();
         return;
     }
@@ -72,22 +105,34 @@ void ChunkReader::put_packet(Chunk& chunk) {
         message.time = packet_.time;
         message.bytes = packet_.bytes;
     }
-    message.bytes = chunk.keep(message.bytes);
+    keep(chunk, message);
 }
 
 void ChunkReader::put_message(Chunk& chunk) {
     key_ = std::max(key_, message_.time);
-    if (message_.response) {
+    if (message_.response && !chunks_.responses) {
         ++chunk.responses;
         return;
     }
-    message_.bytes = chunk.keep(message_.bytes);
+    keep(chunk, message_);
     chunk.entries.push_back({.key = key_, .message = message_});
 }
 
-std::shared_ptr<Chunk> ChunkReader::read() {
-    auto chunk = std::make_shared<Chunk>();
+std::shared_ptr<Chunk> ChunkReader::empty_chunk() {
+    if (chunks_.entries < Chunk::kEntries && used_.use_count() == 1) {
+        used_->clear(key_);
+        return used_;
+    }
+    auto chunk = std::make_shared<Chunk>(chunks_.entries);
     chunk->key = key_;
+    if (chunks_.entries < Chunk::kEntries) {
+        used_ = chunk;
+    }
+    return chunk;
+}
+
+std::shared_ptr<Chunk> ChunkReader::read() {
+    auto chunk = empty_chunk();
     while (!chunk->full() && chunk->packets < kPacketsPerChunk) {
         if (!fetch()) {
             finish(*chunk);
@@ -95,28 +140,97 @@ std::shared_ptr<Chunk> ChunkReader::read() {
         }
         put(*chunk);
     }
-    chunk->share_read =
-        opened_.packets ? opened_.packets->share_read() : opened_.messages->share_read();
+    chunk->share_read = opened_.share_read();
     return chunk;
 }
 
 void ChunkReader::finish(Chunk& chunk) {
     chunk.last = true;
     chunk.share_read = 1;
-    if (opened_.packets) {
-        chunk.end = {.opened = true,
-                     .trouble = opened_.packets->trouble(),
-                     .description = opened_.packets->description()};
-    } else if (opened_.messages) {
-        chunk.end = {.opened = true,
-                     .trouble = opened_.messages->trouble(),
-                     .description = opened_.messages->description()};
-        chunk.counters = opened_.messages->counters();
-    } else {
-        chunk.end.trouble = refused_;
+    chunk.end = {
+        .opened = opened_.packets || opened_.messages, .trouble = refused_, .description = {}};
+    if (chunk.end.opened) {
+        chunk.end.trouble = opened_.trouble();
+        chunk.end.description = opened_.description();
+        chunk.counters = counters();
     }
     opened_ = {};
 }
+
+/// Shared with the thread, which may outlive the reader.
+struct LiveReader::State {
+    State(const std::string& path, const ReaderOptions& options, ChunkOptions chunks)
+        : reader(path, options, std::move(chunks)) {}
+
+    ChunkReader reader; ///< the thread's own
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::shared_ptr<Chunk> open = std::make_shared<Chunk>(); ///< being filled
+    std::deque<std::shared_ptr<Chunk>> ready;                ///< full, or the last
+    bool abandoned = false;
+
+    /// Hands on the open chunk. Needs the lock.
+    void hand_on() {
+        auto next = std::make_shared<Chunk>();
+        next->key = open->key;
+        ready.push_back(std::exchange(open, std::move(next)));
+        changed.notify_all();
+    }
+
+    /// The thread. False once nobody reads any more.
+    bool take() {
+        std::unique_lock lock(mutex);
+        changed.wait(lock, [this] { return abandoned || ready.size() < kAhead; });
+        const bool first = open->entries.empty();
+        reader.put(*open);
+        if (open->full()) {
+            hand_on();
+        } else if (first && !open->entries.empty()) {
+            changed.notify_all();
+        }
+        return !abandoned;
+    }
+
+    void run() {
+        while (reader.fetch()) {
+            if (!take()) {
+                return;
+            }
+        }
+        const std::scoped_lock lock(mutex);
+        reader.finish(*open);
+        hand_on();
+    }
+
+    std::shared_ptr<Chunk> give() {
+        std::unique_lock lock(mutex);
+        const auto full = [this] { return !ready.empty(); };
+        const auto some = [&] { return full() || !open->entries.empty(); };
+        if (changed.wait_for(lock, kIdle, some) && !full()) {
+            changed.wait_for(lock, kPatienceMs, full);
+        }
+        if (!full()) {
+            hand_on();
+        }
+        auto chunk = std::move(ready.front());
+        ready.pop_front();
+        changed.notify_all();
+        return chunk;
+    }
+};
+
+LiveReader::LiveReader(const std::string& path, const ReaderOptions& options, ChunkOptions chunks)
+    : state_(std::make_shared<State>(path, options, std::move(chunks))) {
+    std::thread([state = state_] { state->run(); }).detach();
+}
+
+LiveReader::~LiveReader() {
+    const std::scoped_lock lock(state_->mutex);
+    state_->abandoned = true;
+    state_->changed.notify_all();
+}
+
+std::shared_ptr<Chunk> LiveReader::read() { return state_->give(); }
 
 FileHead look_at(const std::string& path, const ReaderOptions& options) {
     FileHead head;

@@ -27,15 +27,25 @@ public:
     /// The next chunk; not to be called after the last. A live source may give an empty one, when
     /// nothing has come for a while.
     virtual std::shared_ptr<Chunk> read() = 0;
+
+    /// Opens its file now, and returns Reader's description. Throws TraceError. Without it the
+    /// first read() opens the file, and one that cannot be opened ends at once.
+    virtual std::string open() { return {}; }
+
+    /// Of a file that is no capture, before its end.
+    [[nodiscard]] virtual Counters counters() const { return {}; }
 };
 
-/// Opens its file with the first read and closes it at the end. A file that cannot be opened ends
-/// at once; nothing is thrown.
+/// Closes its file at the end.
 class ChunkReader final : public ChunkSource {
 public:
-    ChunkReader(std::string path, const ReaderOptions& options);
+    ChunkReader(std::string path, const ReaderOptions& options, ChunkOptions chunks = {});
 
     std::shared_ptr<Chunk> read() override;
+
+    std::string open() override;
+
+    [[nodiscard]] Counters counters() const override;
 
     /// Finds the next packet or message, waiting for it; false at the end.
     bool fetch();
@@ -47,12 +57,15 @@ public:
     void finish(Chunk& chunk);
 
 private:
-    void open();
+    void try_open();
+    std::shared_ptr<Chunk> empty_chunk();
+    void keep(Chunk& chunk, Message& message);
     void put_packet(Chunk& chunk);
     void put_message(Chunk& chunk);
 
     std::string path_;
     ReaderOptions options_;
+    ChunkOptions chunks_;
     DnsPorts ports_;
     Opened opened_;
     bool tried_ = false;  ///< to open
@@ -60,6 +73,29 @@ private:
     Nanoseconds key_ = std::numeric_limits<Nanoseconds>::min();
     Packet packet_;
     Message message_;
+    std::shared_ptr<Chunk> used_; ///< the chunk read last, where chunks are used again
+};
+
+/// A pipe that may stand still for a while: what has come is handed on all the same. Reads in a
+/// thread of its own, because a source says only by waiting that it has no more for now. A chunk is
+/// handed on when it is full, or when its first message is kPatience old. Whoever is destroyed
+/// before the end leaves a thread behind that ends with its pipe's next message.
+class LiveReader final : public ChunkSource {
+public:
+    static constexpr Nanoseconds kPatience = 20 * kMillisecond;
+
+    LiveReader(const std::string& path, const ReaderOptions& options, ChunkOptions chunks);
+    ~LiveReader() override;
+    LiveReader(const LiveReader&) = delete;
+    LiveReader& operator=(const LiveReader&) = delete;
+
+    /// Empty where nothing has come for a tenth of a second.
+    std::shared_ptr<Chunk> read() override;
+
+private:
+    struct State;
+
+    std::shared_ptr<State> state_;
 };
 
 struct FileHead {

@@ -14,6 +14,20 @@ namespace reprise::trace {
 struct Opened {
     std::unique_ptr<PacketSource> packets;
     std::unique_ptr<MessageSource> messages;
+
+    // As Reader's.
+
+    [[nodiscard]] const std::string& trouble() const {
+        return packets ? packets->trouble() : messages->trouble();
+    }
+
+    [[nodiscard]] double share_read() const {
+        return packets ? packets->share_read() : messages->share_read();
+    }
+
+    [[nodiscard]] std::string description() const {
+        return packets ? packets->description() : messages->description();
+    }
 };
 
 /// Opens a trace by content; "-" is standard input. Throws TraceError.

@@ -3,7 +3,6 @@
 #include "core/base/bytes.hh"
 #include "core/trace/capture/byte_stream.hh"
 #include "core/trace/capture/source.hh"
-#include "core/trace/capture_source.hh"
 #include "core/trace/forms/cdns/cdns_source.hh"
 #include "core/trace/forms/dnsperf/dnsperf_source.hh"
 #include "core/trace/forms/dnstap/dnstap_source.hh"
@@ -13,6 +12,8 @@
 #include "core/trace/forms/stream/stream_source.hh"
 #include "core/trace/forms/text/text_source.hh"
 #include "core/trace/opened.hh"
+#include "core/trace/reassembly/assembler.hh"
+#include "core/trace/reassembly/packet.hh"
 
 #include <algorithm>
 #include <cstddef>
@@ -84,13 +85,6 @@ Bytes peek_head(ByteStream& stream) {
     return head;
 }
 
-std::unique_ptr<MessageSource> open_messages(const std::string& path,
-                                             const ReaderOptions& options) {
-    Opened opened = open_trace(path, options);
-    return opened.packets ? open_capture(std::move(opened.packets), options)
-                          : std::move(opened.messages);
-}
-
 } // namespace
 
 Opened open_trace(const std::string& path, const ReaderOptions& options) {
@@ -103,23 +97,63 @@ Opened open_trace(const std::string& path, const ReaderOptions& options) {
     return {.packets = open_source(std::move(stream), path), .messages = nullptr};
 }
 
+/// Packets of a capture are put together here; other forms yield whole messages.
+struct Reader::State {
+    State(const std::string& path, const ReaderOptions& options)
+        : trace(open_trace(path, options)), assembler(options) {}
+
+    Opened trace;
+    Assembler assembler;
+    std::uint64_t packets = 0;
+    bool finished = false;
+
+    void advance() {
+        Packet packet;
+        if (trace.packets->next(packet)) {
+            ++packets;
+            assembler.feed(packet);
+        } else {
+            finished = true;
+            assembler.finish();
+        }
+    }
+
+    bool next_of_capture(Message& message) {
+        while (!assembler.pop(message)) {
+            if (finished) {
+                return false;
+            }
+            advance();
+        }
+        return true;
+    }
+};
+
 Reader::Reader(const std::string& path, const ReaderOptions& options)
-    : source_(open_messages(path, options)) {}
+    : state_(std::make_unique<State>(path, options)) {}
 
 Reader::~Reader() = default;
 Reader::Reader(Reader&&) noexcept = default;
 Reader& Reader::operator=(Reader&&) noexcept = default;
 
-bool Reader::next(Message& message) { return source_->next(message); }
+bool Reader::next(Message& message) {
+    return state_->trace.packets ? state_->next_of_capture(message)
+                                 : state_->trace.messages->next(message);
+}
 
-Counters Reader::counters() const { return source_->counters(); }
+Counters Reader::counters() const {
+    return state_->trace.packets ? state_->assembler.tally().named()
+                                 : state_->trace.messages->counters();
+}
 
-std::uint64_t Reader::packets() const { return source_->packets(); }
+std::uint64_t Reader::packets() const {
+    return state_->trace.packets ? state_->packets : state_->trace.messages->packets();
+}
 
-const std::string& Reader::trouble() const { return source_->trouble(); }
+const std::string& Reader::trouble() const { return state_->trace.trouble(); }
 
-double Reader::share_read() const { return source_->share_read(); }
+double Reader::share_read() const { return state_->trace.share_read(); }
 
-std::string Reader::description() const { return source_->description(); }
+std::string Reader::description() const { return state_->trace.description(); }
 
 } // namespace reprise::trace

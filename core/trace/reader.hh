@@ -10,8 +10,6 @@
 
 namespace reprise::trace {
 
-class MessageSource;
-
 /// Yields every DNS message of a trace in file order, whatever the trace's form. Throws TraceError
 /// on opening; later trouble (a cut or corrupt file) ends the messages and stands in trouble().
 class Reader {
@@ -40,7 +38,9 @@ public:
     [[nodiscard]] std::string description() const;
 
 private:
-    std::unique_ptr<MessageSource> source_;
+    struct State;
+
+    std::unique_ptr<State> state_;
 };
 
 } // namespace reprise::trace

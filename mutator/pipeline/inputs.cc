@@ -3,13 +3,10 @@
 #include "core/base/bytes.hh"
 #include "core/base/clock.hh"
 #include "core/base/error.hh"
-#include "core/trace/chunk.hh"
-#include "core/trace/chunk_reader.hh"
-#include "core/trace/live_reader.hh"
+#include "core/trace/feed.hh"
 #include "core/trace/merge.hh"
 #include "core/trace/reader.hh"
 #include "mutator/pipeline/batch_job.hh"
-#include "mutator/pipeline/read_ahead.hh"
 #include "mutator/rules/engine/batch.hh"
 
 #include <fmt/format.h>
@@ -19,24 +16,29 @@
 #include <cstdint>
 #include <filesystem>
 #include <limits>
-#include <memory>
-#include <mutex>
-#include <numeric>
-#include <optional>
 #include <span>
 #include <string>
 #include <system_error>
 #include <utility>
-#include <vector>
 
 namespace reprise::mutator {
 namespace {
 
-constexpr Nanoseconds kAtOnce = std::numeric_limits<Nanoseconds>::min();
 constexpr Nanoseconds kNever = std::numeric_limits<Nanoseconds>::max();
 
-trace::ReaderOptions reader_options(const InputOptions& options) {
-    return {.ports = options.ports, .closes = true};
+/// What is read in several laps must be a file.
+trace::FeedOptions feed_options(const InputOptions& options, unsigned threads) {
+    for (const std::string& path : options.paths) {
+        std::error_code ignored;
+        if (options.laps > 1 && trace::Feed::is_live(path) &&
+            (path == "-" || std::filesystem::exists(path, ignored))) {
+            throw UsageError(fmt::format(
+                "{} is a pipe, which is read once; write it to a file to --loop it", path));
+        }
+    }
+    return {.paths = options.paths,
+            .reader = {.ports = options.ports, .closes = true},
+            .threads = threads};
 }
 
 /// The bytes belong to one item of one job, whose stages take turns.
@@ -59,129 +61,40 @@ std::span<std::uint8_t> memory_of(const trace::Merge::Found& found, BatchJob& jo
 } // namespace
 
 Inputs::Inputs(const InputOptions& options, unsigned threads)
-    : options_(options), reader_options_(reader_options(options)), threads_(threads),
-      progress_("mutate") {
-    for (const std::string& path : options.paths) {
-        add(path);
-    }
-    begin_lap();
-}
-
-void Inputs::add(const std::string& path) {
-    std::error_code ignored;
-    const bool live = path == "-" || !std::filesystem::is_regular_file(path, ignored);
-    if (live && options_.laps > 1 && (path == "-" || std::filesystem::exists(path, ignored))) {
-        throw UsageError(
-            fmt::format("{} is a pipe, which is read once; write it to a file to --loop it", path));
-    }
-    trace::Merge::File file{.first = kAtOnce, .space = 0};
-    if (options_.paths.size() > 1) {
-        const trace::FileHead head = live ? trace::FileHead{} : look_at(path, reader_options_);
-        file.first = live ? kAtOnce : head.first.value_or(kNever);
-        file.space = head.capture ? 0 : files_.size() + 1;
-        spaces_ = head.capture ? spaces_ : options_.paths.size() + 1;
-    }
-    heads_.push_back(file);
-    live_.push_back(live);
-    flush_ |= live;
-    files_.push_back({.path = path, .end = {}});
-}
-
-void Inputs::begin_lap() {
-    std::vector<ReadAhead::File> sources;
-    for (size_t i = 0; i < files_.size(); ++i) {
-        ReadAhead::File& file = sources.emplace_back();
-        file.live = live_[i];
-        if (file.live) {
-            file.source = std::make_unique<trace::LiveReader>(files_[i].path, reader_options_);
-        } else {
-            file.source = std::make_unique<trace::ChunkReader>(files_[i].path, reader_options_);
-        }
-    }
-    std::vector<size_t> order(files_.size());
-    std::iota(order.begin(), order.end(), 0);
-    std::ranges::sort(order, {},
-                      [this](size_t file) { return std::pair(heads_[file].first, file); });
-    auto ahead = std::make_shared<ReadAhead>(std::move(sources), std::move(order), threads_);
-    {
-        const std::scoped_lock lock(ahead_mutex_);
-        ahead_.swap(ahead);
-    }
-    merge_ = std::make_unique<trace::Merge>(heads_, spaces_, reader_options_);
-}
+    : laps_(options.laps), feed_(feed_options(options, threads)),
+      flush_(std::ranges::any_of(files(), &trace::Feed::File::live)), progress_("mutate") {}
 
 /// False where this was the last lap: of those asked for, or without a query to repeat.
 bool Inputs::next_lap(Batch& batch) {
-    for (const auto& [name, count] : merge_->counters()) {
-        counts_.counters[name] += count;
-    }
+    counts_.packets = feed_.packets();
+    counts_.responses = feed_.responses();
+    counts_.counters = feed_.counters();
     const bool empty = std::exchange(queries_before_, counts_.queries) == counts_.queries;
-    const bool more = ++lap_ < options_.laps && !empty;
+    const bool more = ++lap_ < laps_ && !empty;
     flush_closes(batch, more ? clock_.next_begin() : kNever);
     if (more) {
         clock_.next_lap();
         connections_ += std::exchange(last_connection_, 0);
-        begin_lap();
+        feed_.restart();
     }
     return more;
 }
 
-bool Inputs::can_fill() const { return !ended_ && (!starved_ || ahead_->has(merge_->wanted())); }
-
-Inputs::Read Inputs::read_of(std::shared_ptr<ReadAhead> ahead, std::optional<size_t> wanted) {
-    const auto file = ahead->pick(wanted);
-    return file ? Read([ahead = std::move(ahead), file = *file] { ahead->run(file); }) : Read();
-}
-
-Inputs::Read Inputs::pick_read() {
-    return read_of(ahead_, starved_ && !ended_ ? std::optional(merge_->wanted()) : std::nullopt);
-}
-
-Inputs::Read Inputs::pick_ahead() {
-    std::unique_lock lock(ahead_mutex_);
-    auto ahead = ahead_;
-    lock.unlock();
-    return read_of(std::move(ahead), std::nullopt);
-}
-
-/// Gives the merge the chunk it waits for; false where that was not read yet.
-bool Inputs::feed_merge() {
-    const size_t file = merge_->wanted();
-    auto chunk = ahead_->take(file);
-    if (!chunk) {
-        return false;
-    }
-    counts_.packets += chunk->packets;
-    counts_.responses += chunk->responses;
-    share_ = chunk->share_read;
-    if (chunk->last) {
-        ++ended_files_;
-        files_[file].end = chunk->end;
-    }
-    merge_->give(std::move(chunk));
-    return true;
-}
-
 double Inputs::share_read() const {
-    const auto files = static_cast<double>(files_.size() * options_.laps);
-    return files == 1 ? share_ : static_cast<double>(ended_files_) / files;
+    const double lap = feed_.share_read();
+    return laps_ == 1 ? lap : (static_cast<double>(lap_) + lap) / static_cast<double>(laps_);
 }
 
 bool Inputs::fill(BatchJob& job) {
-    starved_ = false;
     job.flush = flush_;
     trace::Merge::Found found;
     while (!job.full()) {
-        switch (merge_->next(found)) {
+        switch (feed_.next(found)) {
         case trace::Merge::Step::kMessage:
             take(found, job);
             break;
         case trace::Merge::Step::kStarved:
-            if (!feed_merge()) {
-                starved_ = true;
-                return ahead_->live(merge_->wanted()) && !job.batch.items.empty();
-            }
-            break;
+            return feed_.waits_for_pipe() && !job.batch.items.empty();
         case trace::Merge::Step::kEnd:
             if (!next_lap(job.batch)) {
                 job.last = ended_ = true;
@@ -194,10 +107,6 @@ bool Inputs::fill(BatchJob& job) {
 
 void Inputs::take(const trace::Merge::Found& found, BatchJob& job) {
     const trace::Message& message = found.message;
-    if (message.response) {
-        ++counts_.responses;
-        return;
-    }
     Item item{.time = message.time,
               .source = message.source,
               .destination = message.destination,
@@ -212,7 +121,8 @@ void Inputs::take(const trace::Merge::Found& found, BatchJob& job) {
         return;
     }
     flush_closes(job.batch, kNever);
-    item.time = clock_.query(message.time);
+    item.time = clock_.shifted(message.time);
+    clock_.note(item.time);
     item.message = memory_of(found, job);
     job.batch.items.push_back(item);
     progress_.tick(++counts_.queries, share_read());
@@ -220,8 +130,8 @@ void Inputs::take(const trace::Merge::Found& found, BatchJob& job) {
 
 void Inputs::take_close(Item& item, Batch& batch) {
     ++counts_.closes;
-    item.time = clock_.other(item.time);
-    if (options_.laps > 1) {
+    item.time = clock_.shifted(item.time);
+    if (laps_ > 1) {
         closes_.push_back(item);
     } else {
         batch.items.push_back(item);

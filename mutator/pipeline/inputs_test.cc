@@ -290,7 +290,7 @@ TEST_F(InputsTest, APipeIsNotWaitedFor) {
         Inputs inputs({.paths = {path}}, 1);
         BatchJob job;
         while (!inputs.fill(job)) {
-            if (const auto read = inputs.pick_read()) {
+            if (const auto read = inputs.feed().pick()) {
                 read();
             }
         }

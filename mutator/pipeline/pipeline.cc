@@ -94,7 +94,7 @@ Pipeline::Task Pipeline::pick() {
         fill_busy_ = true;
         return [this] { run_fill(); };
     }
-    return fill_busy_ ? inputs_->pick_ahead() : inputs_->pick_read();
+    return fill_busy_ ? inputs_->feed().pick_ahead() : inputs_->feed().pick();
 }
 
 Pipeline::Task Pipeline::pick_stage() {

@@ -1,6 +1,6 @@
 #pragma once
-// A trace in any form, one implementation each: captures (capture_source.hh), the text and the
-// stream form, other tools' forms. Reader chooses by content.
+// A trace in any form but a capture, one implementation each: the text and the stream form, other
+// tools' forms. open_trace() chooses by content.
 
 #include "core/trace/reassembly/message.hh"
 

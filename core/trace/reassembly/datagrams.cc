@@ -93,8 +93,14 @@ bool read_datagram(const IpPacket& ip, Nanoseconds time, const DnsPorts& ports, 
 
 Sorted sort_packet(const Packet& packet, const DnsPorts& ports, Tally& tally, Message& message) {
     IpPacket ip;
-    return decode_counted(packet, ip, tally) ? sort_ip(ip, packet.time, ports, tally, message)
-                                             : Sorted::kNothing;
+    if (!decode_counted(packet, ip, tally)) {
+        return Sorted::kNothing;
+    }
+    const Sorted sorted = sort_ip(ip, packet.time, ports, tally, message);
+    if (sorted == Sorted::kAssembler) {
+        message.source.address = ip.source;
+    }
+    return sorted;
 }
 
 } // namespace reprise::trace

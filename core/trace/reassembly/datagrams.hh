@@ -40,7 +40,7 @@ bool read_datagram(const IpPacket& ip, Nanoseconds time, const DnsPorts& ports, 
 enum class Sorted : std::uint8_t {
     kNothing, ///< counted
     kMessage,
-    kAssembler, ///< for the Assembler, which counts it
+    kAssembler, ///< for the Assembler, which counts it; only the message's source address is set
 };
 
 /// Looks at a packet of a capture as Assembler::feed() does, as far as that needs no memory of

@@ -1,0 +1,162 @@
+// What one thread reads of one trace (Feed::read()). Several files and threads: inputs_test.cc.
+#include "core/base/address.hh"
+#include "core/base/clock.hh"
+#include "core/base/fd.hh"
+#include "core/dns/message.hh"
+#include "core/trace/feed.hh"
+#include "core/trace/forms/text/text_form.hh"
+#include "core/trace/merge.hh"
+#include "core/trace/reader.hh"
+#include "core/trace/test_files.hh"
+#include "core/trace/test_forms.hh"
+#include "core/trace/test_packets.hh"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <fcntl.h>
+#include <filesystem>
+#include <string>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <vector>
+
+namespace reprise::trace {
+namespace {
+
+using namespace test; // NOLINT(google-build-using-namespace)
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+/// A query and a response in turn, from as many sources, each with its number as id.
+Buffer capture(unsigned packets) {
+    PcapFile file(101, true);
+    for (unsigned i = 0; i < packets; ++i) {
+        const bool response = i % 2 == 1;
+        const std::string client = "192.0.2." + std::to_string(1 + i % 200);
+        file.add(response
+                     ? ipv4(udp(53, 1000, dns(static_cast<std::uint16_t>(i), true)),
+                            {.destination = client})
+                     : ipv4(udp(1000, 53, dns(static_cast<std::uint16_t>(i))), {.source = client}),
+                 i * kSecond);
+    }
+    return file.bytes();
+}
+
+/// All that is left, with responses as negative numbers.
+std::vector<int> ids(Feed& feed) {
+    std::vector<int> out;
+    Merge::Found found;
+    while (feed.read(found)) {
+        const Bytes bytes = found.message.bytes;
+        out.push_back((found.message.response ? -1 : 1) * (bytes[0] * 256 + bytes[1]));
+    }
+    return out;
+}
+
+TEST(Feed, YieldsEveryMessageInOrder) {
+    for (const unsigned packets : {1U, 15U, 16U, 17U, 33U, 1'000U}) {
+        const ScratchFile file(capture(packets));
+        Feed feed({.paths = {file.path()}, .responses = true});
+        std::vector<int> expected;
+        for (unsigned i = 0; i < packets; ++i) {
+            expected.push_back(i % 2 == 0 ? static_cast<int>(i) : -static_cast<int>(i));
+        }
+        EXPECT_EQ(ids(feed), expected);
+        EXPECT_EQ(feed.packets(), packets);
+        EXPECT_EQ(feed.responses(), 0U);
+        EXPECT_EQ(feed.share_read(), 1);
+    }
+}
+
+TEST(Feed, CountsTheResponsesThatItLeavesOut) {
+    const ScratchFile file(capture(101));
+    Feed feed({.paths = {file.path()}});
+    EXPECT_EQ(ids(feed).size(), 51U);
+    EXPECT_EQ(feed.responses(), 50U);
+}
+
+TEST(Feed, ResponsesHaveTheirHeader) {
+    const ScratchFile file(capture(2));
+    Feed feed({.paths = {file.path()}, .responses = true});
+    Merge::Found found;
+    ASSERT_TRUE(feed.read(found));
+    EXPECT_GT(found.message.bytes.size(), kDnsHeaderSize);
+    ASSERT_TRUE(feed.read(found));
+    EXPECT_EQ(found.message.bytes.size(), kDnsHeaderSize);
+    EXPECT_TRUE(parse_header(found.message.bytes).has_value());
+}
+
+TEST(Feed, BeginsAgainAlsoInTheMiddle) {
+    const ScratchFile file(capture(100));
+    Feed feed({.paths = {file.path()}});
+    Merge::Found found;
+    ASSERT_TRUE(feed.read(found)); // others were read ahead
+    const std::uint64_t before = feed.packets();
+    feed.restart();
+    EXPECT_EQ(ids(feed).size(), 50U);
+    feed.restart();
+    EXPECT_EQ(ids(feed).size(), 50U);
+    EXPECT_EQ(feed.packets(), before + 200) << "of all laps";
+}
+
+TEST(Feed, TellsTheSourcesBeforeTheirQueries) {
+    const ScratchFile file(capture(100));
+    unsigned told = 0;
+    Feed feed({.paths = {file.path()}, .expect = [&told](const IpAddress&) { ++told; }});
+    Merge::Found found;
+    ASSERT_TRUE(feed.read(found));
+    EXPECT_GT(told, 8U);
+    ids(feed);
+    EXPECT_EQ(told, 50U);
+}
+
+TEST(Feed, SaysWhatItReadsAndWhereThatEnded) {
+    const ScratchFile file(capture(100));
+    Feed feed({.paths = {file.path()}});
+    feed.open();
+    EXPECT_THAT(feed.files()[0].end.description, StartsWith("pcap"));
+    EXPECT_EQ(ids(feed).size(), 50U);
+    EXPECT_EQ(feed.files()[0].end.trouble, "");
+    std::filesystem::resize_file(file.path(), std::filesystem::file_size(file.path()) - 3);
+    feed.restart();
+    feed.open();
+    EXPECT_EQ(feed.files()[0].end.trouble, "");
+    ids(feed);
+    EXPECT_THAT(feed.files()[0].end.trouble, HasSubstr("cut"));
+}
+
+TEST(Feed, SaysAtOnceWhatCannotBeOpened) {
+    Feed feed({.paths = {"/nowhere/trace.pcap"}});
+    EXPECT_THROW(feed.open(), TraceError);
+    EXPECT_TRUE(ids(feed).empty());
+    EXPECT_THAT(feed.files()[0].end.trouble, HasSubstr("No such file"));
+}
+
+/// Each row comes although the pipe's writer waits behind it.
+TEST(Feed, HoldsBackNothingOfAPipe) {
+    const ScratchFile scratch({});
+    const std::string path = scratch.path() + "-pipe";
+    ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+    const FileDescriptor writer(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+    const auto write = [&writer](const std::string& text) {
+        ASSERT_EQ(::write(writer.get(), text.data(), text.size()),
+                  static_cast<ssize_t>(text.size()));
+    };
+    const OwnQuery query = usual(dns(7));
+    write(as_text({query}));
+    Feed feed({.paths = {path}});
+    Merge::Found found;
+    for (int i = 0; i < 40; ++i) {
+        ASSERT_TRUE(feed.read(found));
+        EXPECT_TRUE(own(found.message) == query);
+        std::string row;
+        append_text_row(row, query.view());
+        write(row);
+    }
+    std::filesystem::remove(path);
+}
+
+} // namespace
+} // namespace reprise::trace
