@@ -1,10 +1,9 @@
 #include "controller/check.hh"
 
-#include "controller/input.hh"
 #include "controller/options.hh"
-#include "controller/read_ahead.hh"
 #include "controller/selection.hh"
 #include "controller/span.hh"
+#include "controller/trace_feed.hh"
 #include "core/base/error.hh"
 #include "core/base/trace_time.hh"
 #include "core/trace/losses.hh"
@@ -37,7 +36,7 @@ Skip judge(const Options& options, Selection& selection, Span& span, const trace
 
 /// Reads up to the first query that can be played. Throws Error where there is none.
 void find_query(const Options& options, const Servers& servers) {
-    TraceInput input(options.trace, {.ports = options.ports});
+    trace::Reader input(options.trace, {.ports = options.ports});
     Selection selection(options, servers);
     Span span(TraceTime::parse(options.from), TraceTime::parse(options.until));
     FeedState seen;

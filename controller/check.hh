@@ -2,7 +2,7 @@
 // --check: what can be said of the options and the trace before anything is played.
 
 #include "controller/options.hh"
-#include "controller/read_ahead.hh"
+#include "controller/trace_feed.hh"
 
 #include <string>
 

@@ -56,7 +56,7 @@ protected:
                           std::to_string(query.due));
             played_.push_back(query);
         }
-        read_ = feed.read();
+        read_ = feed.state().read;
         return out;
     }
 

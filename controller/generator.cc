@@ -72,7 +72,7 @@ Generator::Generator(const Question& question, std::uint32_t sources, const Endp
     message_.insert(message_.end(), question.wire.begin(), question.wire.end());
 }
 
-bool Generator::next(trace::Message& message) {
+void Generator::next(trace::Message& message) {
     const std::uint64_t turn = next_ / sources_;
     store16(message_.data(), turn);
     message.time = rate_ > 0 ? std::llround(static_cast<double>(next_) * 1e9 / rate_) : 0;
@@ -84,7 +84,6 @@ bool Generator::next(trace::Message& message) {
     message.response = false;
     message.bytes = message_;
     ++next_;
-    return true;
 }
 
 } // namespace reprise::controller

@@ -2,7 +2,6 @@
 // The continuous generator: one query for ever, from a number of sources in turn. What a server or
 // the replay itself can do at most is measured with it, without a trace's own cost.
 
-#include "controller/input.hh"
 #include "core/base/address.hh"
 #include "core/trace/reader.hh"
 
@@ -27,24 +26,17 @@ struct Question {
 /// Source i has the address 10.0.0.1 + i (or 2001:db8::1 + i for an IPv6 server). Query n comes
 /// from source n mod sources at time n / rate (0 without a rate); ids count up for each source, and
 /// its port follows when they are through, so that keys repeat as late as can be.
-class Generator : public Input {
+class Generator {
 public:
     Generator(const Question& question, std::uint32_t sources, const Endpoint& server, double rate,
               bool recursion_desired = false);
 
-    bool next(trace::Message& message) override;
+    /// Next message, good until the next call. There is no end.
+    void next(trace::Message& message);
 
-    void restart() override { next_ = 0; }
+    void restart() { next_ = 0; }
 
-    [[nodiscard]] std::string description() const override { return "generator of " + text_; }
-
-    [[nodiscard]] trace::Counters counters() const override { return {}; }
-
-    [[nodiscard]] std::uint64_t packets() const override { return 0; }
-
-    [[nodiscard]] std::string trouble() const override { return ""; }
-
-    [[nodiscard]] double share_read() const override { return 0; }
+    [[nodiscard]] std::string description() const { return "generator of " + text_; }
 
 private:
     std::string text_;

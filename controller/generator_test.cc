@@ -19,7 +19,7 @@ TEST(Generator, AsksOneQuestionFromSourcesInTurn) {
     Generator generator(question("www.example.com/AAAA"), 3, server("198.18.0.53:53"), 1000);
     trace::Message message;
     for (unsigned i = 0; i < 7; ++i) {
-        ASSERT_TRUE(generator.next(message));
+        generator.next(message);
         EXPECT_EQ(message.source.address.text(), "10.0.0." + std::to_string(1 + i % 3));
         EXPECT_EQ(message.time, i * kMillisecond);
         EXPECT_FALSE(message.response);
@@ -36,7 +36,7 @@ TEST(Generator, AsksOneQuestionFromSourcesInTurn) {
 TEST(Generator, AsksForRecursionWhereTold) {
     Generator generator(question("."), 1, server("198.18.0.53:53"), 0, true);
     trace::Message message;
-    ASSERT_TRUE(generator.next(message));
+    generator.next(message);
     EXPECT_EQ(parse_header(message.bytes).value_or(DnsHeader{}).flags, 0x0100);
 }
 

@@ -7,7 +7,6 @@
 #include "core/wire/query.hh"
 #include "core/wire/record.hh"
 
-#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
@@ -42,27 +41,8 @@ struct ReadAhead::Shared {
     void run();
     bool add(const Query& query);
     void close_batch();
-    void count();
-    void describe();
     void end(const std::string& error);
 };
-
-/// What must be right at any moment: the account of the queries.
-void ReadAhead::Shared::count() {
-    state.read = feed->read();
-    state.skipped = feed->skips();
-}
-
-/// What is only looked at; it costs more.
-void ReadAhead::Shared::describe() {
-    state.responses = feed->responses();
-    state.rcodes = feed->rcodes();
-    state.packets = feed->input().packets();
-    state.clock_steps = feed->clock_steps();
-    state.sources = feed->sources().size();
-    state.source_table_bytes = feed->sources().memory();
-    state.share_read = feed->share_read();
-}
 
 /// Adds one query or close, waiting while the queue is full; false when told to stop.
 bool ReadAhead::Shared::add(const Query& query) {
@@ -70,13 +50,10 @@ bool ReadAhead::Shared::add(const Query& query) {
     const bool begins = filled == 0; // the one before is full or was taken
     if (begins) {
         filling.reserve(usual);
-        describe();
+        feed->describe(state);
     }
     append_record(filling, query);
-    if (!query.is_close()) {
-        state.last_due = std::max(state.last_due, query.due);
-    }
-    count();
+    feed->count(state); // must be right at any moment
     if (++filled >= kBlockRecords || filling.size() >= kBlockBytes) {
         close_batch();
         changed.wait(hold, [this] { return batches.size() < kBatches || stopping; });
@@ -99,11 +76,8 @@ void ReadAhead::Shared::close_batch() {
 
 void ReadAhead::Shared::end(const std::string& error) {
     const std::lock_guard hold(lock);
-    count();
-    describe();
     close_batch();
-    state.counters = feed->input().counters();
-    state.trouble = feed->input().trouble();
+    state = feed->state();
     state.error = error;
     state.ended = true;
     changed.notify_all();
@@ -122,7 +96,7 @@ void ReadAhead::Shared::run() {
 }
 
 ReadAhead::ReadAhead(std::unique_ptr<TraceFeed> feed) : shared_(std::make_shared<Shared>()) {
-    shared_->state.description = feed->input().description();
+    shared_->state = feed->state();
     shared_->feed = std::move(feed);
     std::thread([shared = shared_] { shared->run(); }).detach();
 }

@@ -6,7 +6,6 @@
 // kBatches of kBlockRecords or kBlockBytes, which is 20 MB at most. A reader that finds no full
 // batch takes the one being filled, so nothing waits behind a pipe that pauses.
 
-#include "controller/selection.hh"
 #include "controller/trace_feed.hh"
 #include "core/wire/record.hh"
 
@@ -16,25 +15,6 @@
 #include <string>
 
 namespace reprise::controller {
-
-/// What was read so far. Whole once `ended`.
-struct FeedState {
-    std::uint64_t read = 0; ///< queries, skipped ones included
-    std::uint64_t responses = 0;
-    Rcodes rcodes{}; ///< of the responses
-    std::uint64_t packets = 0;
-    std::uint64_t clock_steps = 0; ///< back, made good
-    std::uint64_t sources = 0;
-    std::uint64_t source_table_bytes = 0;
-    double share_read = 0;    ///< of the replay, 0 to 1
-    Nanoseconds last_due = 0; ///< latest due time read
-    SkipCounts skipped;
-    trace::Counters counters;
-    std::string description;
-    std::string trouble;
-    std::string error; ///< sources.csv could not be written
-    bool ended = false;
-};
 
 class ReadAhead {
 public:
@@ -49,6 +29,7 @@ public:
     /// Next query or close; never waits. It is good until the next call.
     Next next(RecordView& query);
 
+    /// Whole once it has ended.
     [[nodiscard]] FeedState state() const;
 
     /// Stops the thread; one that is stuck in a read after `patience` is left behind with what it

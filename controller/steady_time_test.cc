@@ -75,7 +75,7 @@ protected:
         while (feed.next(query)) {
             due.push_back(query.due);
         }
-        steps_ = feed.clock_steps();
+        steps_ = feed.state().clock_steps;
         return due;
     }
 

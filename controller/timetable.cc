@@ -2,7 +2,6 @@
 
 #include "core/base/clock.hh"
 
-#include <algorithm>
 #include <cmath>
 #include <cstdint>
 
@@ -30,25 +29,10 @@ Nanoseconds Timetable::due(Nanoseconds time) const {
 }
 
 void Timetable::take(Nanoseconds time) {
-    if (taken_ == 0) {
-        first_ = last_ = time;
+    if (taken_++ == 0) {
+        first_ = time;
     }
-    if (in_lap_ == 0) {
-        lap_first_ = time;
-    }
-    last_ = std::max(last_, time);
-    ++in_lap_;
-    ++taken_;
-}
-
-void Timetable::next_lap() {
-    const Nanoseconds span = last_ - lap_first_;
-    // A trace of one moment has no gap; a second is as good as any other and ends the burst.
-    const Nanoseconds gap =
-        span == 0 ? kSecond
-                  : span / static_cast<Nanoseconds>(std::max<std::uint64_t>(in_lap_, 2) - 1);
-    shift_ += span + std::max<Nanoseconds>(gap, 1);
-    in_lap_ = 0;
+    laps_.note(time);
 }
 
 } // namespace reprise::controller

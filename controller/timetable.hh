@@ -1,13 +1,10 @@
 #pragma once
 // When each query is due. Trace time: at its distance from the first query, divided by the speed.
 // A rate: query i at i / rate, whatever the trace says. Fast: all at once, at 0.
-//
-// A repeat of the trace (a lap) begins one mean gap after the end of the lap before it, so the rate
-// goes on without a pause or a burst at the seam.
 
 #include "core/base/clock.hh"
+#include "core/trace/lap_clock.hh"
 
-#include <algorithm>
 #include <cstdint>
 
 namespace reprise::controller {
@@ -33,13 +30,13 @@ public:
     void take(Nanoseconds time);
 
     /// The trace begins again.
-    void next_lap();
+    void next_lap() { laps_.next_lap(); }
 
     /// A trace time of this lap on the axis that goes on over all laps.
-    [[nodiscard]] Nanoseconds shifted(Nanoseconds time) const { return time + shift_; }
+    [[nodiscard]] Nanoseconds shifted(Nanoseconds time) const { return laps_.shifted(time); }
 
     /// Queries taken in this lap, and in all.
-    [[nodiscard]] std::uint64_t taken_in_lap() const { return in_lap_; }
+    [[nodiscard]] std::uint64_t taken_in_lap() const { return laps_.queries(); }
 
     [[nodiscard]] std::uint64_t taken() const { return taken_; }
 
@@ -47,11 +44,8 @@ private:
     [[nodiscard]] Nanoseconds by_rate(std::uint64_t query) const;
 
     Pace pace_;
-    Nanoseconds first_ = 0;     ///< of the whole replay
-    Nanoseconds lap_first_ = 0; ///< of this lap
-    Nanoseconds last_ = 0;      ///< latest so far
-    Nanoseconds shift_ = 0;
-    std::uint64_t in_lap_ = 0;
+    trace::LapClock laps_;
+    Nanoseconds first_ = 0; ///< of the whole replay
     std::uint64_t taken_ = 0;
 };
 

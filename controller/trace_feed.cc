@@ -1,8 +1,6 @@
 #include "controller/trace_feed.hh"
 
 #include "controller/generator.hh"
-#include "controller/input.hh"
-#include "controller/lookahead.hh"
 #include "controller/options.hh"
 #include "controller/selection.hh"
 #include "controller/source_table.hh"
@@ -11,13 +9,12 @@
 #include "core/base/clock.hh"
 #include "core/base/trace_time.hh"
 #include "core/dns/message.hh"
+#include "core/trace/feed.hh"
 #include "core/trace/reader.hh"
 #include "core/wire/query.hh"
 
 #include <algorithm>
 #include <cstdint>
-#include <filesystem>
-#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -45,34 +42,84 @@ bool wants_closes(const Options& options) {
     return options.transport != "udp" && options.closer == "client";
 }
 
-} // namespace
-
-std::unique_ptr<Input> open_input(const Options& options, const Servers& servers,
-                                  const SourceTable& sources) {
-    if (const auto question = Question::parse(options.generate)) {
-        const Endpoint& server = servers.v4 ? *servers.v4 : servers.v6.value_or(Endpoint{});
-        return std::make_unique<Generator>(*question, options.generate_sources, server,
-                                           options.pace.rate, options.generate_rd);
+std::optional<Generator> generator_of(const Options& options, const Servers& servers) {
+    const auto question = Question::parse(options.generate);
+    if (!question) {
+        return std::nullopt;
     }
-    auto trace = std::make_unique<TraceInput>(
-        options.trace,
-        trace::ReaderOptions{.ports = options.ports, .closes = wants_closes(options)});
-    if (!std::filesystem::is_regular_file(options.trace)) {
-        return trace;
-    }
-    return std::make_unique<Lookahead>(std::move(trace), sources);
+    const Endpoint& server = servers.v4 ? *servers.v4 : servers.v6.value_or(Endpoint{});
+    return Generator(*question, options.generate_sources, server, options.pace.rate,
+                     options.generate_rd);
 }
 
+} // namespace
+
 TraceFeed::TraceFeed(const Options& options, const Servers& servers)
-    : sources_(options.results + "/sources.csv"), input_(open_input(options, servers, sources_)),
+    : sources_(options.results + "/sources.csv"), generator_(generator_of(options, servers)),
       selection_(options, servers), steady_(longest_way_back(options)), timetable_(options.pace),
       span_(TraceTime::parse(options.from), TraceTime::parse(options.until)),
       transport_(transport_of(options.transport)), laps_(options.loop), limit_(options.limit),
-      duration_(static_cast<Nanoseconds>(options.duration_s * 1e9)) {}
+      duration_(static_cast<Nanoseconds>(options.duration_s * 1e9)) {
+    if (!generator_) {
+        trace_.emplace(trace::FeedOptions{
+            .paths = {options.trace},
+            .reader = {.ports = options.ports, .closes = wants_closes(options)},
+            .responses = true,
+            // With 100,000 sources each query would wait for a line of the table to come from
+            // memory, which costs as much as all the rest of the reading.
+            .expect = [this](const IpAddress& source) { sources_.expect(source); }});
+        trace_->open();
+    }
+}
+
+void TraceFeed::describe(FeedState& state) const {
+    count(state);
+    state.responses = responses_;
+    state.rcodes = rcodes_;
+    state.packets = trace_ ? trace_->packets() : 0;
+    state.clock_steps = steady_.steps();
+    state.sources = sources_.size();
+    state.source_table_bytes = sources_.memory();
+    state.share_read = share_read();
+}
+
+FeedState TraceFeed::state() const {
+    FeedState state;
+    describe(state);
+    if (trace_) {
+        state.counters = trace_->counters();
+    }
+    state.description =
+        trace_ ? trace_->files().front().end.description : generator_->description();
+    state.trouble = trouble();
+    return state;
+}
+
+std::string TraceFeed::trouble() const { return trace_ ? trace_->files().front().end.trouble : ""; }
+
+/// The next message or close into `found_`; false at the end.
+bool TraceFeed::read_message() {
+    if (trace_) {
+        return trace_->read(found_);
+    }
+    generator_->next(found_.message);
+    return true;
+}
+
+/// Throws where the trace has gone.
+void TraceFeed::restart() {
+    if (trace_) {
+        trace_->restart();
+        trace_->open();
+    } else {
+        generator_->restart();
+    }
+}
 
 double TraceFeed::share_read() const {
-    const double lap = share_of(lap_ - 1, laps_) +
-                       (laps_ == 0 ? 0 : input_->share_read() / static_cast<double>(laps_));
+    const double of_lap = trace_ ? trace_->share_read() : 0;
+    const double lap =
+        share_of(lap_ - 1, laps_) + (laps_ == 0 ? 0 : of_lap / static_cast<double>(laps_));
     const double time =
         duration_ == 0 ? 0 : static_cast<double>(last_due_) / static_cast<double>(duration_);
     return std::min(1.0, std::max({lap, time, share_of(timetable_.taken(), limit_)}));
@@ -81,22 +128,23 @@ double TraceFeed::share_read() const {
 /// A trace that could not be read whole, or of which nothing was taken, is not begun again.
 bool TraceFeed::next_lap() {
     const bool again =
-        (laps_ == 0 || lap_ < laps_) && timetable_.taken_in_lap() > 0 && input_->trouble().empty();
+        (laps_ == 0 || lap_ < laps_) && timetable_.taken_in_lap() > 0 && trouble().empty();
     if (again) {
         ++lap_;
         steady_.next_lap();
         timetable_.next_lap();
         connections_ += std::exchange(lap_connections_, 0);
         played_.clear();
-        input_->restart();
+        restart();
     }
     return again;
 }
 
-/// Next query of the span, its time on the axis of all laps.
-bool TraceFeed::pull(trace::Message& message) {
+/// Next query of the span into `found_`, its time on the axis of all laps.
+bool TraceFeed::pull() {
+    trace::Message& message = found_.message;
     while (true) {
-        const bool more = input_->next(message);
+        const bool more = read_message();
         if (more && message.closes) {
             message.time = steady_.of_close(message.time);
             hold_close(message);
@@ -174,8 +222,8 @@ bool TraceFeed::next(Query& query) {
 }
 
 bool TraceFeed::next_query(Query& query) {
-    trace::Message message;
-    while (!ended_ && (limit_ == 0 || timetable_.taken() < limit_) && pull(message)) {
+    trace::Message& message = found_.message;
+    while (!ended_ && (limit_ == 0 || timetable_.taken() < limit_) && pull()) {
         if (!std::exchange(any_, true)) {
             span_.set_first(message.time);
             if (span_.after(message.time)) {

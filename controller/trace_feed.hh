@@ -7,7 +7,7 @@
 // its last query and does not wait for what only closed later. No more are held than the Reader
 // follows connections. A close has the number of the query after it and is in no count.
 
-#include "controller/input.hh"
+#include "controller/generator.hh"
 #include "controller/options.hh"
 #include "controller/played_connections.hh"
 #include "controller/selection.hh"
@@ -15,25 +15,42 @@
 #include "controller/span.hh"
 #include "controller/steady_time.hh"
 #include "controller/timetable.hh"
+#include "core/trace/feed.hh"
+#include "core/trace/merge.hh"
 #include "core/trace/reader.hh"
 #include "core/wire/query.hh"
 
 #include <array>
 #include <cstdint>
 #include <map>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 namespace reprise::controller {
 
-/// The trace or the generator, as the options say, for queries numbered by `sources`. Throws where
-/// it cannot be read at all.
-std::unique_ptr<Input> open_input(const Options& options, const Servers& servers,
-                                  const SourceTable& sources);
-
 using Rcodes = std::array<std::uint64_t, 16>;
+
+/// What was read so far.
+struct FeedState {
+    /// Queries, skipped ones included. What ends the replay (--until, --limit, --duration-s) is
+    /// not one of them.
+    std::uint64_t read = 0;
+    SkipCounts skipped;
+    Nanoseconds last_due = 0; ///< latest due time read
+    std::uint64_t responses = 0;
+    Rcodes rcodes{}; ///< of the responses, without EDNS's extension
+    std::uint64_t packets = 0;
+    std::uint64_t clock_steps = 0; ///< back, made good
+    std::uint64_t sources = 0;
+    std::uint64_t source_table_bytes = 0;
+    double share_read = 0;    ///< of the replay, 0 to 1; 0 where it is not known
+    trace::Counters counters; ///< as trace::Reader's, over all laps
+    std::string description;
+    std::string trouble;
+    std::string error; ///< sources.csv could not be written
+    bool ended = false;
+};
 
 class TraceFeed {
 public:
@@ -43,27 +60,18 @@ public:
     /// Next query or close to hand out; false at the end. The message is good until the next call.
     bool next(Query& query);
 
-    /// Queries read so far, skipped ones included. What ends the replay (--until, --limit,
-    /// --duration-s) is not one of them.
-    [[nodiscard]] std::uint64_t read() const { return read_; }
+    /// Brings the account of the queries up to date: FeedState's first three.
+    void count(FeedState& state) const {
+        state.read = read_;
+        state.skipped = skips_;
+        state.last_due = last_due_;
+    }
 
-    [[nodiscard]] std::uint64_t responses() const { return responses_; }
+    /// That and the rest, but for the last five; it costs more.
+    void describe(FeedState& state) const;
 
-    /// Steps back of the trace's clock that were made good.
-    [[nodiscard]] std::uint64_t clock_steps() const { return steady_.steps(); }
-
-    /// The trace's responses by rcode, without EDNS's extension.
-    [[nodiscard]] const Rcodes& rcodes() const { return rcodes_; }
-
-    /// Skipped queries by reason.
-    [[nodiscard]] const SkipCounts& skips() const { return skips_; }
-
-    [[nodiscard]] const Input& input() const { return *input_; }
-
-    /// Of the whole replay, 0 to 1; 0 where it is not known.
-    [[nodiscard]] double share_read() const;
-
-    [[nodiscard]] const SourceTable& sources() const { return sources_; }
+    /// All.
+    [[nodiscard]] FeedState state() const;
 
     /// Hands new sources to the file; throws SystemError where the disk is full.
     void flush_sources() { sources_.flush(); }
@@ -72,16 +80,22 @@ public:
 
 private:
     bool next_query(Query& query);
-    bool pull(trace::Message& message);
+    bool read_message();
+    void restart();
+    bool pull();
     void count_rcode(const trace::Message& response);
     void hold_close(const trace::Message& message);
     void describe(const trace::Message& message, Query& query);
     bool next_lap();
     bool take(const trace::Message& message, Query& query);
     bool skip(Skip reason);
+    [[nodiscard]] std::string trouble() const;
+    [[nodiscard]] double share_read() const;
 
     SourceTable sources_;
-    std::unique_ptr<Input> input_; ///< may look into sources_
+    std::optional<Generator> generator_; ///< one of the two
+    std::optional<trace::Feed> trace_;   ///< looks into sources_
+    trace::Merge::Found found_;          ///< message read last
     Selection selection_;
     SteadyTime steady_;
     Timetable timetable_;

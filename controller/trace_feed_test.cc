@@ -37,10 +37,10 @@ TEST_F(TraceFeedTest, NumbersEveryQueryAndSaysWhyOneIsSkipped) {
     EXPECT_EQ(query.source_id, 1U);
     EXPECT_EQ(query.source.address.text(), "192.0.2.3");
     EXPECT_FALSE(feed.next(query));
-    EXPECT_EQ(feed.read(), 4U);
-    EXPECT_EQ(feed.responses(), 1U);
-    EXPECT_EQ(feed.skips().named().at("opcode"), 1U);
-    EXPECT_EQ(feed.skips().named().at("no_ipv6_server"), 1U);
+    EXPECT_EQ(feed.state().read, 4U);
+    EXPECT_EQ(feed.state().responses, 1U);
+    EXPECT_EQ(feed.state().skipped.named().at("opcode"), 1U);
+    EXPECT_EQ(feed.state().skipped.named().at("no_ipv6_server"), 1U);
     feed.flush_sources();
     EXPECT_EQ(read_file(folder_ + "/sources.csv"), "id,address\n0,192.0.2.1\n1,192.0.2.3\n");
 }
@@ -53,7 +53,7 @@ TEST_F(TraceFeedTest, AllOpcodesAreHandedOutWhenAsked) {
     EXPECT_TRUE(feed.next(query));
     EXPECT_TRUE(feed.next(query));
     EXPECT_FALSE(feed.next(query));
-    EXPECT_EQ(feed.skips().sum(), 0U);
+    EXPECT_EQ(feed.state().skipped.sum(), 0U);
 }
 
 /// What a feed hands out.
@@ -74,8 +74,8 @@ protected:
             played.due.push_back(query.due);
             played.sequence.push_back(query.sequence);
         }
-        played.read = feed.read();
-        played.skipped = feed.skips().named();
+        played.read = feed.state().read;
+        played.skipped = feed.state().skipped.named();
         return played;
     }
 };
@@ -154,7 +154,7 @@ TEST_F(LimitedFeedTest, SourcesKeepTheirIdsOverLaps) {
         ASSERT_TRUE(feed.next(query));
         EXPECT_EQ(query.source_id, i % 12 % 10);
     }
-    EXPECT_EQ(feed.sources().size(), 10U);
+    EXPECT_EQ(feed.state().sources, 10U);
 }
 
 TEST_F(LimitedFeedTest, TheShareReadCountsLapsAndLimits) {
@@ -165,13 +165,13 @@ TEST_F(LimitedFeedTest, TheShareReadCountsLapsAndLimits) {
     for (int i = 0; i < 5; ++i) {
         feed.next(query);
     }
-    EXPECT_GE(feed.share_read(), 0.5);
+    EXPECT_GE(feed.state().share_read, 0.5);
     options_.limit = 5;
     TraceFeed limited(options_, parse_servers({"198.18.0.53"}, 53));
     for (int i = 0; i < 5; ++i) {
         limited.next(query);
     }
-    EXPECT_EQ(limited.share_read(), 1);
+    EXPECT_EQ(limited.state().share_read, 1);
 }
 
 TEST_F(LimitedFeedTest, TheGeneratorNeedsNoTrace) {
