@@ -1,6 +1,5 @@
 // The closes of the trace's clients between the queries of a replay.
 #include "controller/options.hh"
-#include "controller/played_connections.hh"
 #include "controller/testing/tiny_trace.hh"
 #include "controller/trace_feed.hh"
 #include "core/base/clock.hh"

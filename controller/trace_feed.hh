@@ -9,22 +9,26 @@
 
 #include "controller/generator.hh"
 #include "controller/options.hh"
-#include "controller/played_connections.hh"
 #include "controller/selection.hh"
 #include "controller/source_table.hh"
 #include "controller/span.hh"
 #include "controller/steady_time.hh"
 #include "controller/timetable.hh"
+#include "core/base/clock.hh"
 #include "core/trace/feed.hh"
 #include "core/trace/merge.hh"
 #include "core/trace/reader.hh"
 #include "core/wire/query.hh"
 
+#include <xxhash.h>
+
 #include <array>
+#include <cstddef>
 #include <cstdint>
-#include <map>
 #include <optional>
+#include <random>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 namespace reprise::controller {
@@ -50,6 +54,51 @@ struct FeedState {
     std::string trouble;
     std::string error; ///< sources.csv could not be written
     bool ended = false;
+};
+
+/// The TCP connections of a trace of which a query was played: only their closes are. Memory
+/// follows how many there are, whatever their numbers, which a text or stream file may choose: 64
+/// neighbors share an entry of some 50 bytes, which goes with the last of them.
+class PlayedConnections {
+public:
+    void add(std::uint64_t connection) { entries_[connection / kShared] |= bit(connection); }
+
+    /// Forgets the connection; whether it was there.
+    bool remove(std::uint64_t connection) {
+        const auto found = entries_.find(connection / kShared);
+        if (found == entries_.end() || (found->second & bit(connection)) == 0) {
+            return false;
+        }
+        found->second &= ~bit(connection);
+        if (found->second == 0) {
+            entries_.erase(found);
+        }
+        return true;
+    }
+
+    void clear() { entries_.clear(); }
+
+    /// Of neighbors of which at least one is held.
+    [[nodiscard]] size_t entries() const { return entries_.size(); }
+
+private:
+    static constexpr std::uint64_t kShared = 64; ///< connections an entry
+
+    static std::uint64_t bit(std::uint64_t connection) {
+        return std::uint64_t{1} << connection % kShared;
+    }
+
+    /// Seeded: a trace cannot be made to collide.
+    struct Hash {
+        std::uint64_t seed;
+
+        size_t operator()(std::uint64_t key) const noexcept {
+            return XXH3_64bits_withSeed(&key, sizeof key, seed);
+        }
+    };
+
+    std::unordered_map<std::uint64_t, std::uint64_t, Hash> entries_{
+        0, Hash{.seed = std::random_device{}()}};
 };
 
 class TraceFeed {
