@@ -103,6 +103,8 @@ struct ChunkOptions {
     /// Most of a chunk. One with fewer than kEntries is used again as soon as nobody holds it, so
     /// only one thread may read, and take what was read.
     size_t entries = Chunk::kEntries;
+    /// End a chunk that holds a query where its source may wait for more.
+    bool prompt = false;
     /// Keep responses, with their headers as bytes; those over UDP are only counted otherwise.
     bool responses = false;
     /// Called with the source of each packet or query that is read, if set.

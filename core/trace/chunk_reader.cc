@@ -68,8 +68,8 @@ bool ChunkReader::fetch() {
 }
 
 void ChunkReader::put(Chunk& chunk) {
-    ++chunk.packets;
     if (opened_.packets) {
+        ++chunk.packets;
         put_packet(chunk);
     } else {
         put_message(chunk);
@@ -133,15 +133,29 @@ std::shared_ptr<Chunk> ChunkReader::empty_chunk() {
 
 std::shared_ptr<Chunk> ChunkReader::read() {
     auto chunk = empty_chunk();
-    while (!chunk->full() && chunk->packets < kPacketsPerChunk) {
+    bool query = false; // or a packet that may hold one
+    for (std::uint64_t i = 0; !chunk->full() && i < kPacketsPerChunk; ++i) {
+        if (chunks_.prompt && query && !(opened_.messages && opened_.messages->ready())) {
+            break;
+        }
         if (!fetch()) {
             finish(*chunk);
             return chunk;
         }
         put(*chunk);
+        query = query || (!chunk->entries.empty() && !chunk->entries.back().message.response);
     }
+    count_records(*chunk);
     chunk->share_read = opened_.share_read();
     return chunk;
+}
+
+/// Of a file that is no capture: one record may hold a query and its response.
+void ChunkReader::count_records(Chunk& chunk) {
+    if (opened_.messages) {
+        const std::uint64_t before = std::exchange(records_, opened_.messages->packets());
+        chunk.packets += records_ - before;
+    }
 }
 
 void ChunkReader::finish(Chunk& chunk) {
@@ -153,6 +167,7 @@ void ChunkReader::finish(Chunk& chunk) {
         chunk.end.trouble = opened_.trouble();
         chunk.end.description = opened_.description();
         chunk.counters = counters();
+        count_records(chunk);
     }
     opened_ = {};
 }

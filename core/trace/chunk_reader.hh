@@ -62,6 +62,7 @@ private:
     void keep(Chunk& chunk, Message& message);
     void put_packet(Chunk& chunk);
     void put_message(Chunk& chunk);
+    void count_records(Chunk& chunk);
 
     std::string path_;
     ReaderOptions options_;
@@ -73,6 +74,7 @@ private:
     Nanoseconds key_ = std::numeric_limits<Nanoseconds>::min();
     Packet packet_;
     Message message_;
+    std::uint64_t records_ = 0;   ///< counted so far
     std::shared_ptr<Chunk> used_; ///< the chunk read last, where chunks are used again
 };
 

@@ -168,12 +168,10 @@ void Feed::add(const std::string& path) {
 }
 
 ChunkOptions Feed::chunk_options(bool live) const {
-    ChunkOptions chunks{.responses = options_.responses};
+    ChunkOptions chunks{.responses = options_.responses, .expect = options_.expect};
     if (options_.threads == 0) {
-        chunks.entries = live ? 1 : kEntriesAlone;
-    }
-    if (!live) {
-        chunks.expect = options_.expect;
+        chunks.entries = kEntriesAlone;
+        chunks.prompt = live;
     }
     return chunks;
 }

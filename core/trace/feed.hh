@@ -33,7 +33,7 @@ struct FeedOptions {
     /// back no message of a pipe.
     unsigned threads = 0;
     bool responses = false; ///< yield them too, those over UDP as their headers
-    std::function<void(const IpAddress&)> expect{}; ///< as ChunkOptions; not of pipes
+    std::function<void(const IpAddress&)> expect{}; ///< as ChunkOptions
 };
 
 class Feed {

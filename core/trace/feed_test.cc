@@ -5,6 +5,7 @@
 #include "core/base/fd.hh"
 #include "core/dns/message.hh"
 #include "core/trace/feed.hh"
+#include "core/trace/forms/stream/stream_form.hh"
 #include "core/trace/forms/text/text_form.hh"
 #include "core/trace/merge.hh"
 #include "core/trace/reader.hh"
@@ -18,6 +19,7 @@
 #include <cstdint>
 #include <fcntl.h>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -135,28 +137,67 @@ TEST(Feed, SaysAtOnceWhatCannotBeOpened) {
     EXPECT_THAT(feed.files()[0].end.trouble, HasSubstr("No such file"));
 }
 
-/// Each row comes although the pipe's writer waits behind it.
-TEST(Feed, HoldsBackNothingOfAPipe) {
-    const ScratchFile scratch({});
-    const std::string path = scratch.path() + "-pipe";
-    ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
-    const FileDescriptor writer(::open(path.c_str(), O_RDWR | O_CLOEXEC));
-    const auto write = [&writer](const std::string& text) {
-        ASSERT_EQ(::write(writer.get(), text.data(), text.size()),
-                  static_cast<ssize_t>(text.size()));
-    };
-    const OwnQuery query = usual(dns(7));
-    write(as_text({query}));
-    Feed feed({.paths = {path}});
-    Merge::Found found;
-    for (int i = 0; i < 40; ++i) {
-        ASSERT_TRUE(feed.read(found));
-        EXPECT_TRUE(own(found.message) == query);
-        std::string row;
-        append_text_row(row, query.view());
-        write(row);
+/// A pipe that stays open; the test writes and reads in turn, so it would hang where the feed
+/// waited for more than is there.
+class FeedPipeTest : public ::testing::Test {
+protected:
+    FeedPipeTest() {
+        EXPECT_EQ(::mkfifo(path_.c_str(), 0600), 0);
+        writer_ = FileDescriptor(::open(path_.c_str(), O_RDWR | O_CLOEXEC));
     }
-    std::filesystem::remove(path);
+
+    ~FeedPipeTest() override { std::filesystem::remove(path_); }
+
+    void write(const std::string& text) {
+        ASSERT_EQ(::write(writer_.get(), text.data(), text.size()),
+                  static_cast<ssize_t>(text.size()));
+    }
+
+    void expect(Feed& feed, int queries) {
+        Merge::Found found;
+        for (int i = 0; i < queries; ++i) {
+            ASSERT_TRUE(feed.read(found));
+            EXPECT_TRUE(own(found.message) == query_);
+        }
+    }
+
+    std::string path_ =
+        std::filesystem::temp_directory_path() / ("reprise-feed-" + std::to_string(getpid()));
+    FileDescriptor writer_;
+    OwnQuery query_ = usual(dns(7));
+};
+
+TEST_F(FeedPipeTest, HoldsBackNoRow) {
+    write(as_text({query_}));
+    Feed feed({.paths = {path_}, .reader = {.closes = true}});
+    expect(feed, 1);
+    for (const int rows : {1, 1, 3, 40, 1}) {
+        std::string text;
+        for (int i = 0; i < rows; ++i) {
+            append_text_row(text, query_.view());
+        }
+        write(text + "# a comment\n");
+        expect(feed, rows);
+    }
+}
+
+TEST_F(FeedPipeTest, HoldsBackNoRecord) {
+    std::string bytes;
+    StreamBuilder::begin(bytes);
+    StreamBuilder builder;
+    std::optional<Feed> feed;
+    for (const int records : {1, 1, 3, 40, 1}) {
+        for (int i = 0; i < records; ++i) {
+            builder.add(query_.view(), bytes);
+        }
+        builder.flush(bytes);
+        write(bytes);
+        bytes.clear();
+        if (!feed) {
+            feed.emplace(FeedOptions{.paths = {path_}, .reader = {.closes = true}});
+        }
+        expect(*feed, records);
+    }
 }
 
 } // namespace

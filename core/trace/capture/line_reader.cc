@@ -50,6 +50,11 @@ bool LineReader::next(std::string_view& line) {
     return true;
 }
 
+bool LineReader::has_content() const {
+    return !block_.empty() && block_[0] > ' ' && block_[0] != '#' && block_[0] != ';' &&
+           line_size(block_) < block_.size();
+}
+
 bool LineReader::take_line(std::string_view& line) {
     const size_t size = line_size(block_);
     if (size == block_.size()) {

@@ -22,6 +22,9 @@ public:
     /// where the stream is broken or a line too long (see trouble()).
     bool next(std::string_view& line);
 
+    /// Whether the next line is here, and neither empty nor a comment.
+    [[nodiscard]] bool has_content() const;
+
     /// Of the line that next() was last called for, from 1.
     [[nodiscard]] std::uint64_t number() const { return number_; }
 

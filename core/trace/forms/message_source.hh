@@ -26,6 +26,9 @@ public:
     /// every member of `message`.
     virtual bool next(Message& message) = 0;
 
+    /// Whether next() will not wait for whoever writes the trace; false where that is not known.
+    [[nodiscard]] virtual bool ready() const { return false; }
+
     /// Packets, rows or records read so far.
     [[nodiscard]] virtual std::uint64_t packets() const = 0;
 

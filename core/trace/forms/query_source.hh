@@ -46,6 +46,9 @@ protected:
     /// Ends reading: `what` at `place`, for example "line 3". Always false.
     bool fail(const std::string& place, const std::string& what);
 
+    /// Whether next() passes over no closes, and so yields whatever next_query() does.
+    [[nodiscard]] bool takes_closes() const { return closes_; }
+
     /// Queries yielded so far.
     [[nodiscard]] std::uint64_t good() const { return good_; }
 

@@ -44,6 +44,8 @@ public:
         read_header(path);
     }
 
+    [[nodiscard]] bool ready() const override { return left_ > 0 && takes_closes(); }
+
     [[nodiscard]] double share_read() const override { return stream_->share_read(); }
 
     [[nodiscard]] std::string description() const override { return describe("stream", *stream_); }

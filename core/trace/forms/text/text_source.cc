@@ -58,6 +58,8 @@ public:
                const ReaderOptions& options)
         : QuerySource(options), lines_(std::move(stream)), header_(read_header(lines_, path)) {}
 
+    [[nodiscard]] bool ready() const override { return lines_.has_content() && takes_closes(); }
+
     [[nodiscard]] double share_read() const override { return lines_.stream().share_read(); }
 
     [[nodiscard]] std::string description() const override {
