@@ -91,7 +91,9 @@ Skip Selection::judge(const trace::Message& message) {
     if (reason != Skip::kNone || !retransmits_) {
         return reason;
     }
-    return retransmits_->repeats(message) ? Skip::kRetransmit : Skip::kNone;
+    const bool repeats =
+        retransmits_->repeats(message.time, message.transport, message.source, message.bytes);
+    return repeats ? Skip::kRetransmit : Skip::kNone;
 }
 
 Skip Selection::judge_source(const IpAddress& source) const {

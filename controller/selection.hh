@@ -2,10 +2,10 @@
 // Which queries of a trace are not handed to a querier, and why.
 
 #include "controller/options.hh"
-#include "controller/retransmits.hh"
 #include "core/base/address.hh"
 #include "core/base/prefix.hh"
 #include "core/trace/reader.hh"
+#include "core/trace/retransmits.hh"
 
 #include <array>
 #include <cstddef>
@@ -61,7 +61,7 @@ private:
     std::vector<Prefix> skipped_;
     std::vector<IpAddress> own_; ///< of the server and its peers
     double share_;
-    std::optional<Retransmits> retransmits_;
+    std::optional<trace::Retransmits> retransmits_;
 };
 
 /// Counts of skipped queries by reason.

@@ -5,6 +5,7 @@
 #include "core/base/clock.hh"
 #include "core/base/random.hh"
 #include "core/dns/message.hh"
+#include "core/trace/retransmits.hh"
 #include "core/wire/query.hh"
 #include "mutator/rules/engine/batch.hh"
 #include "mutator/rules/engine/connection_choices.hh"
@@ -15,7 +16,6 @@
 #include "mutator/rules/source/address_pool.hh"
 
 #include <cstdint>
-#include <deque>
 #include <span>
 #include <unordered_map>
 #include <unordered_set>
@@ -62,26 +62,18 @@ private:
     std::uint64_t shared_ = 0;        ///< sources whose copies found no room of their own
 };
 
-/// Drops a client's own retransmits: UDP queries of the same source address, port, id and question
-/// (letter case counts) within `timeout` after the query that was kept; what the controller's
-/// --collapse-retransmits drops. Memory: about 80 bytes a query of the last `timeout`, at most a
-/// million of them.
+/// Drops a client's own retransmits, as the controller's --collapse-retransmits does.
 class CollapseRule : public Rule {
 public:
     CollapseRule(Selector selector, Nanoseconds timeout)
-        : selector_(std::move(selector)), timeout_(timeout) {}
+        : selector_(std::move(selector)), retransmits_(timeout) {}
 
     void apply(Batch& batch) override;
     [[nodiscard]] RuleCounts counts() const override;
 
 private:
-    bool repeats(const Item& item);
-    void forget(Nanoseconds now);
-
     Selector selector_;
-    Nanoseconds timeout_;
-    std::unordered_set<std::uint64_t> kept_; ///< hashes of source, id and question
-    std::deque<std::pair<Nanoseconds, std::uint64_t>> order_;
+    trace::Retransmits retransmits_;
     std::uint64_t dropped_ = 0;
 };
 
