@@ -9,7 +9,7 @@
 #include "core/wire/result_file.hh"
 #include "mutator/info/pairer.hh"
 #include "mutator/info/trace_info.hh"
-#include "mutator/output/output_path.hh"
+#include "mutator/output/output_file.hh"
 #include "mutator/output/progress.hh"
 
 #include <fmt/format.h>

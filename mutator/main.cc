@@ -1,7 +1,7 @@
 #include "core/base/command_line.hh"
 #include "core/base/log.hh"
 #include "mutator/command_line.hh"
-#include "mutator/output/interrupt.hh"
+#include "mutator/output/output_file.hh"
 
 namespace {
 

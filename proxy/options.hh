@@ -1,7 +1,7 @@
 #pragma once
 // The command line of reprise-proxy.
 
-#include "proxy/delay/delay.hh"
+#include "proxy/delay/delay_model.hh"
 #include "proxy/delay/delay_options.hh"
 #include "proxy/process.hh"
 

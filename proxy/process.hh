@@ -1,7 +1,7 @@
 #pragma once
 // The proxy as a process: what it asks of the host, when it wakes up, how it ends.
 
-#include "proxy/delay/delay.hh"
+#include "proxy/delay/delay_model.hh"
 #include "proxy/rewrite/rewrite.hh"
 
 #include <memory>

@@ -2,9 +2,9 @@
 
 #include "core/base/address.hh"
 #include "core/base/clock.hh"
-#include "proxy/delay/delay_error.hh"
+#include "proxy/delay/delay_line.hh"
+#include "proxy/rewrite/headers.hh"
 #include "proxy/rewrite/rewrite.hh"
-#include "proxy/rewrite/verdict.hh"
 
 #include <fmt/format.h>
 

@@ -1,8 +1,8 @@
 #include "core/base/address.hh"
 #include "core/base/error.hh"
 #include "proxy/metrics_server.hh"
+#include "proxy/rewrite/headers.hh"
 #include "proxy/rewrite/rewrite.hh"
-#include "proxy/rewrite/verdict.hh"
 #include "proxy/statistics.hh"
 #include "proxy/tun/tun.hh"
 

@@ -14,7 +14,6 @@
 #include "querier/network/source_prefix.hh"
 #include "querier/results/results.hh"
 #include "querier/results/statistics.hh"
-#include "querier/schedule/dependents.hh"
 #include "querier/schedule/hedges.hh"
 #include "querier/schedule/links.hh"
 #include "querier/schedule/matcher.hh"

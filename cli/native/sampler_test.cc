@@ -2,7 +2,6 @@
 #include "cli/native/host_counters.hh"
 #include "cli/native/process_tree.hh"
 #include "cli/native/sampler.hh"
-#include "cli/native/sock_diag.hh"
 #include "cli/native/tcp_states.hh"
 #include "core/base/bytes.hh"
 #include "core/base/clock.hh"

@@ -5,7 +5,7 @@
 #include "core/trace/chunk.hh"
 #include "core/trace/opened.hh"
 #include "core/trace/reader.hh"
-#include "core/trace/reassembly/datagrams.hh"
+#include "core/trace/reassembly/fragments.hh"
 #include "core/trace/reassembly/packet.hh"
 
 #include <algorithm>

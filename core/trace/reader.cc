@@ -9,7 +9,7 @@
 #include "core/trace/forms/form.hh"
 #include "core/trace/forms/fsdb/fsdb_source.hh"
 #include "core/trace/forms/message_source.hh"
-#include "core/trace/forms/stream/stream_source.hh"
+#include "core/trace/forms/stream/stream_form.hh"
 #include "core/trace/forms/text/text_source.hh"
 #include "core/trace/opened.hh"
 #include "core/trace/reassembly/assembler.hh"

@@ -1,4 +1,4 @@
-#include "mutator/info/histogram.hh"
+#include "mutator/info/info_figures.hh"
 
 #include <gtest/gtest.h>
 

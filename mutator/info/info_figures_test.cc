@@ -1,9 +1,7 @@
 // Rate over time, retransmits, handshakes.
 #include "core/base/clock.hh"
 #include "core/trace/reassembly/handshake.hh"
-#include "mutator/info/info_handshakes.hh"
-#include "mutator/info/info_rate.hh"
-#include "mutator/info/info_retransmits.hh"
+#include "mutator/info/info_figures.hh"
 #include "mutator/test_support.hh"
 
 #include <gmock/gmock.h>

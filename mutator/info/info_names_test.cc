@@ -1,4 +1,4 @@
-#include "mutator/info/info_names.hh"
+#include "mutator/info/info_figures.hh"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

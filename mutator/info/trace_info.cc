@@ -4,7 +4,7 @@
 #include "core/dns/message.hh"
 #include "core/trace/reader.hh"
 #include "core/wire/query.hh"
-#include "mutator/info/info_skew.hh"
+#include "mutator/info/info_figures.hh"
 #include "mutator/info/pairer.hh"
 
 #include <algorithm>

@@ -7,12 +7,7 @@
 #include "core/base/clock.hh"
 #include "core/trace/reader.hh"
 #include "core/trace/reassembly/handshake.hh"
-#include "mutator/info/histogram.hh"
-#include "mutator/info/info_handshakes.hh"
-#include "mutator/info/info_names.hh"
-#include "mutator/info/info_rate.hh"
-#include "mutator/info/info_retransmits.hh"
-#include "mutator/info/info_skew.hh"
+#include "mutator/info/info_figures.hh"
 #include "mutator/info/pairer.hh"
 
 #include <array>

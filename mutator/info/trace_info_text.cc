@@ -2,11 +2,8 @@
 
 #include "core/base/clock.hh"
 #include "core/dns/words.hh"
-#include "mutator/info/histogram.hh"
+#include "mutator/info/info_figures.hh"
 #include "mutator/info/info_format.hh"
-#include "mutator/info/info_handshakes.hh"
-#include "mutator/info/info_names.hh"
-#include "mutator/info/info_retransmits.hh"
 #include "mutator/info/trace_info.hh"
 
 #include <fmt/chrono.h>

@@ -1,9 +1,8 @@
 #pragma once
-// Where a trace is written to: a file that appears whole under its name, or a pipe.
+// Output files that appear whole or not at all.
 
 #include "core/base/bytes.hh"
 #include "core/base/fd.hh"
-#include "mutator/output/output_path.hh"
 
 #include <cstdint>
 #include <optional>
@@ -11,6 +10,48 @@
 #include <string_view>
 
 namespace reprise::mutator {
+
+// SIGINT and SIGTERM ask long work to stop in order.
+
+/// From now on the two signals are noted instead of ending the program.
+void catch_interrupts();
+
+/// Throws Error ("stopped by ...") once such a signal has come.
+void check_interrupt();
+
+// Where a result goes: a file appears under its own name only once it is whole.
+
+/// Work goes to "PATH.partial"; commit() renames it to PATH; without it the destructor removes it.
+/// A symbolic link stays: the file that it leads to is replaced. What is not a regular file (a
+/// pipe, a device) is written directly, and so are open files (/dev/stdout, /proc/self/fd/1).
+class OutputPath {
+public:
+    /// Throws UsageError for a folder; `option` is where another name could be given.
+    explicit OutputPath(const std::string& path, std::string_view option = "-o");
+    ~OutputPath();
+    OutputPath(const OutputPath&) = delete;
+    OutputPath& operator=(const OutputPath&) = delete;
+
+    /// The name to write to until commit().
+    [[nodiscard]] const std::string& working() const { return working_; }
+
+    [[nodiscard]] const std::string& final_path() const { return path_; }
+
+    /// Throws SystemError where the rename fails.
+    void commit();
+
+private:
+    std::string path_;
+    std::string working_;
+    bool temporary_ = false;
+};
+
+/// Whether two outputs would be the same file.
+bool same_output(const std::string& a, const std::string& b);
+
+/// The one-line usage error for an output that cannot be opened, from errno.
+[[noreturn]] void throw_unwritable(const std::string& path, int error_number,
+                                   std::string_view option = "-o");
 
 /// Unbuffered: what is written is on its way. Destroyed before finish(), it leaves no file behind.
 /// Opening throws UsageError, writing throws Error naming the file.

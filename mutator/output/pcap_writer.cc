@@ -3,7 +3,7 @@
 #include "core/base/bytes.hh"
 #include "core/base/clock.hh"
 #include "core/base/error.hh"
-#include "core/trace/forms/pcap/pcap_format.hh"
+#include "core/trace/forms/pcap/pcap_encoder.hh"
 
 #include <fmt/format.h>
 

@@ -1,7 +1,7 @@
 #include "mutator/output/progress.hh"
 
 #include "core/base/clock.hh"
-#include "mutator/output/interrupt.hh"
+#include "mutator/output/output_file.hh"
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>

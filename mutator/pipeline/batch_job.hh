@@ -2,7 +2,7 @@
 // A batch on its way from the inputs to the output, with what belongs to it.
 
 #include "core/trace/chunk.hh"
-#include "mutator/rules/engine/batch.hh"
+#include "mutator/rules/engine/rule.hh"
 
 #include <cstddef>
 #include <memory>

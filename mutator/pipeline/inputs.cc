@@ -7,7 +7,7 @@
 #include "core/trace/merge.hh"
 #include "core/trace/reader.hh"
 #include "mutator/pipeline/batch_job.hh"
-#include "mutator/rules/engine/batch.hh"
+#include "mutator/rules/engine/rule.hh"
 
 #include <fmt/format.h>
 

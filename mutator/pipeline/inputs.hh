@@ -8,7 +8,7 @@
 #include "core/trace/reader.hh"
 #include "mutator/output/progress.hh"
 #include "mutator/pipeline/batch_job.hh"
-#include "mutator/rules/engine/batch.hh"
+#include "mutator/rules/engine/rule.hh"
 
 #include <cstdint>
 #include <string>

@@ -7,7 +7,7 @@
 #include "mutator/pipeline/batch_job.hh"
 #include "mutator/pipeline/inputs.hh"
 #include "mutator/pipeline/pipeline.hh"
-#include "mutator/rules/engine/batch.hh"
+#include "mutator/rules/engine/rule.hh"
 
 #include <fmt/format.h>
 

@@ -4,7 +4,6 @@
 #include "core/trace/forms/message_source.hh"
 #include "core/trace/forms/query_encoder.hh"
 #include "mutator/pipeline/batch_job.hh"
-#include "mutator/rules/engine/batch.hh"
 #include "mutator/rules/engine/rule.hh"
 
 #include <fmt/format.h>

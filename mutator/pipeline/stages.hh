@@ -6,7 +6,6 @@
 #include "mutator/output/output_file.hh"
 #include "mutator/pipeline/batch_job.hh"
 #include "mutator/pipeline/pipeline.hh"
-#include "mutator/rules/engine/batch.hh"
 #include "mutator/rules/engine/rule.hh"
 
 #include <cstdint>

@@ -5,7 +5,6 @@
 #include "core/base/clock.hh"
 #include "core/wire/query.hh"
 #include "mutator/rules/engine/arguments.hh"
-#include "mutator/rules/engine/batch.hh"
 #include "mutator/rules/engine/catalogue.hh"
 #include "mutator/rules/engine/rule.hh"
 #include "mutator/test_support.hh"

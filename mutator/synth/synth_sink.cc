@@ -3,7 +3,7 @@
 #include "core/base/address.hh"
 #include "core/base/bytes.hh"
 #include "core/base/clock.hh"
-#include "core/trace/forms/pcap/packet.hh"
+#include "core/trace/forms/pcap/pcap_encoder.hh"
 #include "core/trace/forms/query_encoder.hh"
 #include "core/wire/query.hh"
 

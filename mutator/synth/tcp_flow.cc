@@ -4,7 +4,7 @@
 #include "core/base/bytes.hh"
 #include "core/base/clock.hh"
 #include "core/base/random.hh"
-#include "core/trace/forms/pcap/packet.hh"
+#include "core/trace/forms/pcap/pcap_encoder.hh"
 
 #include <algorithm>
 #include <cstdint>

@@ -3,8 +3,6 @@
 #include "core/base/address.hh"
 #include "core/base/clock.hh"
 #include "core/base/mix.hh"
-#include "proxy/delay/delay.hh"
-#include "proxy/delay/rtt_hash.hh"
 #include "proxy/delay/rtt_table.hh"
 
 #include <algorithm>

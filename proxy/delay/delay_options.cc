@@ -3,9 +3,7 @@
 #include "core/base/command_line.hh"
 #include "core/base/error.hh"
 #include "core/base/numbers.hh"
-#include "proxy/delay/delay.hh"
 #include "proxy/delay/delay_model.hh"
-#include "proxy/delay/rtt_cells.hh"
 #include "proxy/delay/rtt_distribution.hh"
 #include "proxy/delay/rtt_table.hh"
 

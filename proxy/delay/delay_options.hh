@@ -1,7 +1,7 @@
 #pragma once
 // The options of all subcommands that delay packets, and the model they describe.
 
-#include "proxy/delay/delay.hh"
+#include "proxy/delay/delay_model.hh"
 
 #include <cstdint>
 #include <memory>

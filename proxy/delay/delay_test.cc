@@ -1,6 +1,5 @@
 #include "core/base/bytes.hh"
 #include "core/base/clock.hh"
-#include "proxy/delay/delay_error.hh"
 #include "proxy/delay/delay_line.hh"
 
 #include <gmock/gmock.h>

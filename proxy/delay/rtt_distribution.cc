@@ -2,7 +2,7 @@
 
 #include "core/base/clock.hh"
 #include "core/base/error.hh"
-#include "proxy/delay/rtt_cells.hh"
+#include "proxy/delay/rtt_table.hh"
 
 #include <fmt/format.h>
 

@@ -7,10 +7,12 @@
 
 #include "core/base/address.hh"
 #include "core/base/clock.hh"
+#include "core/base/mix.hh"
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <istream>
 #include <optional>
 #include <string>
@@ -18,6 +20,38 @@
 #include <vector>
 
 namespace reprise::proxy {
+
+// A keyed hash of addresses: the same on every host, so that both ends of a path agree on its round
+// trip without a word between them.
+
+inline std::uint64_t address_hash(const IpAddress& address, std::uint64_t key) {
+    std::uint64_t high = 0;
+    std::uint64_t low = 0;
+    std::memcpy(&high, address.bytes.data(), sizeof high);
+    std::memcpy(&low, address.bytes.data() + sizeof high, sizeof low);
+    const std::uint64_t start = mix_bits(key + kGoldenStep) + address.family;
+    return mix_bits(mix_bits(start ^ high) + low);
+}
+
+/// Bits as a number in [0, 1).
+constexpr double unit_of(std::uint64_t bits) { return static_cast<double>(bits >> 11U) * 0x1p-53; }
+
+// Cells of the files that tell of round trips.
+
+inline constexpr double kMostRttMs = 100'000;
+
+/// A decimal number from 0 to `most` and nothing else.
+std::optional<double> parse_up_to(std::string_view text, double most);
+
+/// A number of ms from 0 to kMostRttMs as nanoseconds, a percentage from 0 to 100 as a share.
+std::optional<Nanoseconds> parse_ms(std::string_view text);
+std::optional<double> parse_percent(std::string_view text);
+
+/// Milliseconds as nanoseconds, brought into the range of round trips.
+Nanoseconds to_nanoseconds(double ms);
+
+/// The cells of a line up to its comment (#), separated by blanks; no more than `most` + 1.
+std::vector<std::string_view> split_cells(std::string_view line, size_t most);
 
 /// What a path does to packets; a whole round trip.
 struct Path {

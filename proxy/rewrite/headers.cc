@@ -1,7 +1,6 @@
 #include "proxy/rewrite/headers.hh"
 
 #include "core/base/bytes.hh"
-#include "proxy/rewrite/verdict.hh"
 
 #include <cstddef>
 #include <cstdint>

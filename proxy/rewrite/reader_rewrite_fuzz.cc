@@ -3,7 +3,6 @@
 #include "proxy/rewrite/address_map.hh"
 #include "proxy/rewrite/headers.hh"
 #include "proxy/rewrite/rewrite.hh"
-#include "proxy/rewrite/verdict.hh"
 #include "proxy/testing/packets.hh"
 
 #include <cstddef>

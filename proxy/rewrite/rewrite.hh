@@ -32,7 +32,6 @@
 #include "proxy/rewrite/address_map.hh"
 #include "proxy/rewrite/flat_table.hh"
 #include "proxy/rewrite/headers.hh"
-#include "proxy/rewrite/verdict.hh"
 
 #include <cstddef>
 #include <cstdint>

@@ -1,6 +1,5 @@
 #include "proxy/rewrite/address_map.hh"
 #include "proxy/rewrite/rewrite.hh"
-#include "proxy/tun/mtu_keeper.hh"
 #include "proxy/tun/path_mtu.hh"
 
 #include <gmock/gmock.h>

@@ -10,7 +10,6 @@
 #include "querier/schedule/links.hh"
 #include "querier/schedule/matcher.hh"
 #include "querier/schedule/pending_queries.hh"
-#include "querier/schedule/question.hh"
 #include "querier/sockets/owner.hh"
 #include "querier/sockets/poller.hh"
 #include "querier/sockets/stamps.hh"

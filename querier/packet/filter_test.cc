@@ -3,7 +3,7 @@
 #include "core/base/error.hh"
 #include "core/base/fd.hh"
 #include "core/trace/test_packets.hh"
-#include "querier/packet/filter.hh"
+#include "querier/packet/frame_ring.hh"
 #include "querier/sockets/transport.hh"
 
 #include <gtest/gtest.h>

@@ -9,9 +9,18 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <linux/filter.h>
 #include <span>
+#include <vector>
 
 namespace reprise::querier {
+
+// Which frames a packet socket hands over: a classic BPF program, pure.
+
+/// Accepts Ethernet frames that carry, from a server: UDP from its port, a fragment of UDP, or IPv6
+/// with extension headers before whatever follows; and, from anybody, ICMP errors "unreachable"
+/// about a packet to a server. Nothing else.
+std::vector<sock_filter> reply_filter(const Servers& servers);
 
 class FrameRing {
 public:

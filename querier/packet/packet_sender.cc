@@ -3,6 +3,7 @@
 #include "core/base/error.hh"
 #include "querier/packet/frame.hh"
 #include "querier/packet/route.hh"
+#include "querier/packet/xsk_sender.hh"
 #include "querier/sockets/transport.hh"
 
 #include <fmt/format.h>
@@ -12,11 +13,28 @@
 #include <cstddef>
 #include <cstdint>
 #include <linux/if_packet.h>
+#include <memory>
 #include <span>
+#include <string>
 #include <sys/socket.h>
 #include <sys/uio.h>
+#include <system_error>
 
 namespace reprise::querier {
+
+std::unique_ptr<FrameSender> open_sender(const PacketRoute& route, std::string& why) {
+    if (!XskSender::carries(route)) {
+        why = "frames of this MTU are too large for an XDP socket";
+        return std::make_unique<PacketSender>(route);
+    }
+    try {
+        return std::make_unique<XskSender>(route);
+    } catch (const std::system_error& error) {
+        why = error.what();
+        return std::make_unique<PacketSender>(route);
+    }
+}
+
 namespace {
 
 constexpr int kPacketSendBuffer = 8 << 20;

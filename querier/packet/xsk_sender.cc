@@ -4,8 +4,8 @@
 #include "core/base/error.hh"
 #include "core/base/fd.hh"
 #include "querier/packet/frame.hh"
+#include "querier/packet/packet_sender.hh"
 #include "querier/packet/route.hh"
-#include "querier/packet/sender.hh"
 #include "querier/sockets/transport.hh"
 
 #include <fmt/format.h>

@@ -9,8 +9,8 @@
 // it has not consumed after one can be rewritten.
 
 #include "core/base/fd.hh"
+#include "querier/packet/packet_sender.hh"
 #include "querier/packet/route.hh"
-#include "querier/packet/sender.hh"
 
 #include <array>
 #include <cstddef>

@@ -3,12 +3,12 @@
 #include "core/base/json.hh"
 #include "core/wire/replay.pb.h"
 #include "core/wire/result_file.hh"
-#include "querier/results/failures.hh"
 
 #include <string>
 #include <sys/resource.h>
 
 namespace reprise::querier {
+
 namespace {
 
 double seconds(const timeval& time) {

@@ -1,5 +1,6 @@
 #include "querier/schedule/matcher.hh"
 
+#include "core/base/ascii.hh"
 #include "core/base/bytes.hh"
 #include "core/base/clock.hh"
 #include "core/base/mix.hh"
@@ -7,10 +8,12 @@
 #include "querier/schedule/ended_queries.hh"
 #include "querier/schedule/links.hh"
 #include "querier/schedule/pending_queries.hh"
-#include "querier/schedule/question.hh"
 #include "querier/sockets/transport.hh"
 
+#include <xxhash.h>
+
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -18,6 +21,29 @@
 #include <vector>
 
 namespace reprise::querier {
+
+namespace {
+
+constexpr size_t kMaxQuestion = 255 + 4;
+
+} // namespace
+
+std::uint64_t question_hash(Bytes message) {
+    const auto question = parse_question(message);
+    if (!question || question->raw.size() > kMaxQuestion) {
+        return 0;
+    }
+    // Only the name is folded: type and class 0x41 are not 0x61.
+    std::array<std::uint8_t, kMaxQuestion> folded{};
+    const Bytes name = question->name;
+    std::ranges::transform(name, folded.begin(), Lower{});
+    std::ranges::copy(question->raw.subspan(name.size()),
+                      folded.begin() + static_cast<std::ptrdiff_t>(name.size()));
+    return std::max<std::uint64_t>(XXH3_64bits(folded.data(), question->raw.size()), 1);
+}
+
+std::uint16_t message_id(Bytes message) { return Cursor(message).u16be(); }
+
 namespace {
 
 constexpr size_t kFewestBuckets = 1024;

@@ -2,7 +2,6 @@
 #include "core/base/clock.hh"
 #include "core/wire/query.hh"
 #include "core/wire/result_file.hh"
-#include "querier/schedule/dependents.hh"
 #include "querier/schedule/hedges.hh"
 #include "querier/schedule/links.hh"
 #include "querier/schedule/pending_queries.hh"

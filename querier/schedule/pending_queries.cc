@@ -2,7 +2,7 @@
 
 #include "core/wire/query.hh"
 #include "querier/schedule/links.hh"
-#include "querier/schedule/question.hh"
+#include "querier/schedule/matcher.hh"
 
 #include <cstdint>
 

@@ -1,8 +1,8 @@
 #include "core/base/error.hh"
 #include "core/trace/forms/pcap/pcap_encoder.hh"
 #include "core/trace/forms/query_encoder.hh"
-#include "core/trace/forms/stream/stream_encoder.hh"
-#include "core/trace/forms/text/text_encoder.hh"
+#include "core/trace/forms/stream/stream_form.hh"
+#include "core/trace/forms/text/text_form.hh"
 
 #include <fmt/format.h>
 

@@ -1,8 +1,8 @@
 // Encoders of the text and the stream form: what they write is read back the same.
 #include "core/base/error.hh"
 #include "core/trace/forms/query_encoder.hh"
-#include "core/trace/forms/stream/stream_encoder.hh"
-#include "core/trace/forms/text/text_encoder.hh"
+#include "core/trace/forms/stream/stream_form.hh"
+#include "core/trace/forms/text/text_form.hh"
 #include "core/trace/test_forms.hh"
 #include "core/trace/test_packets.hh"
 

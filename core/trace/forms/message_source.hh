@@ -2,12 +2,29 @@
 // A trace in any form but a capture, one implementation each: the text and the stream form, other
 // tools' forms. open_trace() chooses by content.
 
+#include "core/base/error.hh"
+#include "core/dns/message.hh"
+#include "core/trace/forms/text/message_columns.hh"
 #include "core/trace/reassembly/message.hh"
+#include "core/wire/query.hh"
+
+#include <fmt/format.h>
 
 #include <cstdint>
 #include <string>
 
 namespace reprise::trace {
+
+/// Throws Error where the message is of a size that no reader takes: no file is written that cannot
+/// be read back.
+inline void check_message_size(const Query& query) {
+    const size_t size = query.message.size();
+    if (!query.is_close() && (size < kDnsHeaderSize || size > kMaxMessage)) {
+        throw Error(fmt::format("query {} has {} bytes, but a DNS message has 12 to 65535; keep "
+                                "rules from making it so",
+                                query.sequence, size));
+    }
+}
 
 /// The greatest number of a connection that a trace may give: there is room to number the
 /// connections of some thousand traces, laps or copies apart.

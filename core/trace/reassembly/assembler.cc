@@ -1,7 +1,7 @@
 #include "core/trace/reassembly/assembler.hh"
 
 #include "core/base/clock.hh"
-#include "core/trace/reassembly/datagrams.hh"
+#include "core/trace/reassembly/fragments.hh"
 #include "core/trace/reassembly/message.hh"
 #include "core/trace/reassembly/packet.hh"
 #include "core/trace/reassembly/tally.hh"

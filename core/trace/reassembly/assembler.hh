@@ -8,7 +8,6 @@
 // ICMP errors are not messages.
 
 #include "core/trace/reassembly/connections.hh"
-#include "core/trace/reassembly/datagrams.hh"
 #include "core/trace/reassembly/fragments.hh"
 #include "core/trace/reassembly/message.hh"
 #include "core/trace/reassembly/packet.hh"

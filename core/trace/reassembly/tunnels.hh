@@ -3,7 +3,7 @@
 // 2003, 4213), VXLAN (RFC 7348) and Geneve (RFC 8926). Captures behind a mirror port or at a
 // cloud's hosts hold nothing else. One layer is opened.
 
-#include "core/trace/reassembly/datagrams.hh"
+#include "core/trace/reassembly/fragments.hh"
 #include "core/trace/reassembly/packet.hh"
 #include "core/trace/reassembly/tally.hh"
 

@@ -1,6 +1,6 @@
 // One layer of tunnel, as the two that look into packets see it: Assembler and sort_packet().
 #include "core/trace/reader.hh"
-#include "core/trace/reassembly/datagrams.hh"
+#include "core/trace/reassembly/fragments.hh"
 #include "core/trace/reassembly/packet.hh"
 #include "core/trace/reassembly/tally.hh"
 #include "core/trace/test_feeder.hh"

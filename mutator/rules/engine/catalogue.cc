@@ -2,14 +2,16 @@
 
 #include "core/base/nearest.hh"
 #include "mutator/rules/engine/arguments.hh"
-#include "mutator/rules/engine/contradictions.hh"
 #include "mutator/rules/engine/rule.hh"
 #include "mutator/rules/engine/source_key.hh"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
+#include <cstdint>
+#include <initializer_list>
 #include <iterator>
 #include <memory>
 #include <string>
@@ -18,6 +20,140 @@
 #include <vector>
 
 namespace reprise::mutator {
+
+namespace {
+
+constexpr std::uint64_t kMostCopies = std::uint64_t{1} << 15U;
+
+/// Rules that give every query a new time, whatever time it had.
+constexpr std::array<std::string_view, 3> kNewTimes{"gap", "poisson", "profile"};
+
+bool is_one_of(std::string_view word, std::initializer_list<std::string_view> words) {
+    return std::ranges::find(words, word) != words.end();
+}
+
+bool sets_new_times(const Arguments& rule) {
+    return std::ranges::find(kNewTimes, rule.kind()) != kNewTimes.end();
+}
+
+/// Rules whose change a later new time for every query undoes.
+bool changes_times(const Arguments& rule) { return is_one_of(rule.kind(), {"speed", "jitter"}); }
+
+/// The place, and on the command line which of the options it is.
+std::string place_of(const std::vector<Arguments>& rules, size_t index) {
+    const std::string& place = rules[index].place();
+    return place.starts_with("--") ? fmt::format("{} (rule {})", place, index + 1)
+                                   : fmt::format("{}: rule {}", place, rules[index].kind());
+}
+
+/// Keys whose value a later rule of the same kind replaces.
+bool replaces(std::string_view kind, const std::string& key) {
+    if (is_one_of(kind, {"edns", "class"})) {
+        return key != "share" && key != "by";
+    }
+    return (is_one_of(kind, {"transport", "type"}) && key == "to") ||
+           (kind == "speed" && key == "factor") || (kind == "header" && key != "set") ||
+           (kind == "name" && is_one_of(key, {"fixed", "case"}));
+}
+
+/// The key that both have and of which only the later rule's value counts; empty where none.
+std::string replaced_key(const Arguments& earlier, const Arguments& later) {
+    if (earlier.kind() != later.kind()) {
+        return {};
+    }
+    for (const Argument& argument : later.list()) {
+        if (replaces(later.kind(), argument.key) && earlier.has(argument.key)) {
+            return argument.key;
+        }
+    }
+    return {};
+}
+
+/// Values sorted: {A, AAAA} is {AAAA, A}.
+std::vector<Argument> filter_of(const Arguments& rule) {
+    std::vector<Argument> filter;
+    for (const Argument& argument : rule.list()) {
+        if (argument.key.starts_with("where.") || argument.key == "spoofed") {
+            filter.push_back({.key = argument.key, .values = argument.values, .place = ""});
+            std::ranges::sort(filter.back().values);
+        }
+    }
+    std::ranges::sort(filter, {}, &Argument::key);
+    return filter;
+}
+
+bool same_filter(const Arguments& a, const Arguments& b) {
+    return std::ranges::equal(filter_of(a), filter_of(b), [](const auto& x, const auto& y) {
+        return x.key == y.key && x.values == y.values;
+    });
+}
+
+bool keep_and_drop(const Arguments& a, const Arguments& b) {
+    const bool both =
+        (a.kind() == "keep" && b.kind() == "drop") || (a.kind() == "drop" && b.kind() == "keep");
+    return both && !a.has("share") && !b.has("share") && same_filter(a, b);
+}
+
+void check_pair(const std::vector<Arguments>& rules, size_t first, size_t second) {
+    const Arguments& earlier = rules[first];
+    const Arguments& later = rules[second];
+    if (keep_and_drop(earlier, later)) {
+        throw RuleError(fmt::format("{}: with {}, which has the same filter, no query is left; "
+                                    "remove one of them",
+                                    place_of(rules, second), place_of(rules, first)));
+    }
+    if (later.kind() == "heavy" &&
+        is_one_of(earlier.kind(), {"anonymise", "remap", "duplicate", "attack"})) {
+        throw RuleError(fmt::format("{}: counts sources as the inputs have them, and {} makes "
+                                    "others of them; put heavy first",
+                                    place_of(rules, second), place_of(rules, first)));
+    }
+    if (!earlier.takes_all() || !later.takes_all()) {
+        return;
+    }
+    if (sets_new_times(later) && (sets_new_times(earlier) || changes_times(earlier))) {
+        throw RuleError(fmt::format("{}: gives every query a new time, so {} has no effect; {}",
+                                    place_of(rules, second), place_of(rules, first),
+                                    sets_new_times(earlier)
+                                        ? std::string("remove one")
+                                        : std::string("remove it, or put it behind")));
+    }
+    const std::string key = replaced_key(earlier, later);
+    if (!key.empty()) {
+        throw RuleError(fmt::format("{}: sets {} of every query, so that of {} has no effect; "
+                                    "remove one, or give it share= or where.",
+                                    place_of(rules, second), key, place_of(rules, first)));
+    }
+}
+
+/// Connections are numbered below 2^48 and copies count on from there; 63 bits must hold them.
+void check_copies(const std::vector<Arguments>& rules) {
+    std::uint64_t product = 1;
+    for (size_t i = 0; i < rules.size(); ++i) {
+        if (rules[i].kind() != "duplicate") {
+            continue;
+        }
+        Arguments rule = rules[i]; // read once more
+        product *= rule.get_integer("copies", 1, kMostCopies).value_or(1);
+        if (product > kMostCopies) {
+            throw RuleError(fmt::format("{}: with the duplicate rules before it every query comes "
+                                        "{} times; at most {} are possible",
+                                        place_of(rules, i), product, kMostCopies));
+        }
+    }
+}
+
+} // namespace
+
+void refuse_contradictions(const std::vector<Arguments>& rules) {
+    check_copies(rules);
+    for (size_t second = 1; second < rules.size(); ++second) {
+        for (size_t first = 0; first < second; ++first) {
+            check_pair(rules, first, second);
+        }
+    }
+}
+
 namespace {
 
 std::vector<RuleKind> all_kinds() {

@@ -13,6 +13,10 @@
 
 namespace reprise::mutator {
 
+/// Throws RuleError, naming both places, where one rule leaves another without any effect: both
+/// for all queries and setting the same thing, or keeping and dropping the same queries.
+void refuse_contradictions(const std::vector<Arguments>& rules);
+
 /// What all rules of a run share.
 struct RuleSettings {
     std::uint64_t seed = 1;      ///< of this rule: already mixed with its place in the list
@@ -26,8 +30,8 @@ struct RuleKind {
     std::function<std::unique_ptr<Rule>(Arguments&, const RuleSettings&)> make;
 };
 
-std::vector<RuleKind> message_rules(); ///< message_rules.cc: edns, header, name, type
-std::vector<RuleKind> traffic_rules(); ///< traffic_rules.cc: transport, class, sources
+std::vector<RuleKind> message_rules(); ///< message_rule.cc: edns, header, name, type
+std::vector<RuleKind> traffic_rules(); ///< source_rules.cc: transport, class, sources
 std::vector<RuleKind> volume_rules();  ///< volume_rules.cc: heavy, duplicate, collapse, attack
 std::vector<RuleKind> time_rules();    ///< time_rules.cc: speed, shift, gap, poisson, ...
 

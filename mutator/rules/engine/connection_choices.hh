@@ -4,7 +4,7 @@
 
 #include "core/base/address.hh"
 #include "mutator/rules/engine/arguments.hh"
-#include "mutator/rules/engine/batch.hh"
+#include "mutator/rules/engine/rule.hh"
 #include "mutator/rules/engine/selector.hh"
 
 #include <cstddef>

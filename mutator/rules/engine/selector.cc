@@ -1,15 +1,146 @@
 #include "mutator/rules/engine/selector.hh"
 
+#include "core/base/address.hh"
+#include "core/base/bytes.hh"
+#include "core/base/clock.hh"
+#include "core/base/prefix.hh"
+#include "core/base/trace_time.hh"
+#include "core/dns/message.hh"
 #include "mutator/rules/engine/arguments.hh"
-#include "mutator/rules/engine/batch.hh"
-#include "mutator/rules/engine/filter.hh"
+#include "mutator/rules/engine/rule.hh"
 #include "mutator/rules/engine/source_key.hh"
+#include "mutator/rules/engine/values.hh"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 namespace reprise::mutator {
+
+namespace {
+
+template <typename T> std::uint32_t bit_of(T value) { return 1U << static_cast<unsigned>(value); }
+
+bool among(const std::vector<Prefix>& prefixes, const IpAddress& address) {
+    return prefixes.empty() || any_holds(prefixes, address);
+}
+
+void read_limit(Arguments& arguments, std::string_view key, TraceTime& limit) {
+    const auto text = arguments.get_text(key);
+    if (!text) {
+        return;
+    }
+    const auto value = TraceTime::parse(*text);
+    if (!value) {
+        arguments.fail(key, fmt::format("\"{}\" is not a time; write seconds from the first query, "
+                                        "seconds since 1970, or 2016-10-06T11:00:00Z",
+                                        *text));
+    }
+    limit = *value;
+}
+
+} // namespace
+
+std::unique_ptr<Filter> Filter::make(Arguments& arguments) {
+    auto filter = std::make_unique<Filter>();
+    filter->read_time(arguments);
+    filter->sources_ = get_prefixes(arguments, "where.source");
+    filter->destinations_ = get_prefixes(arguments, "where.destination");
+    for (const std::string& text : arguments.get_list("where.transport")) {
+        filter->transports_ |= bit_of(transport_value(arguments, "where.transport", text));
+    }
+    filter->read_message(arguments);
+    const bool any = std::ranges::any_of(arguments.list(), [](const Argument& argument) {
+        return argument.key.starts_with("where.");
+    });
+    return any ? std::move(filter) : nullptr;
+}
+
+void Filter::read_time(Arguments& arguments) {
+    read_limit(arguments, "where.from", from_);
+    read_limit(arguments, "where.until", until_);
+    on_time_ = arguments.has("where.from") || arguments.has("where.until");
+    const bool both = arguments.has("where.from") && arguments.has("where.until");
+    if (both && from_.absolute == until_.absolute && from_.value >= until_.value) {
+        arguments.fail("where.until", "is not later than where.from; no query would match");
+    }
+}
+
+void Filter::read_message(Arguments& arguments) {
+    for (const std::string& text : arguments.get_list("where.type")) {
+        types_.push_back(type_value(arguments, "where.type", text));
+    }
+    names_ = get_names(arguments, "where.name", true);
+    for (const std::string& text : arguments.get_list("where.opcode")) {
+        opcodes_ |= bit_of(opcode_value(arguments, "where.opcode", text));
+    }
+    for (const std::string& text : arguments.get_list("where.flags")) {
+        flags_ |= flag_value(arguments, "where.flags", text);
+    }
+    edns_ = arguments.get_switch("where.edns");
+    dnssec_ok_ = arguments.get_switch("where.do");
+    if (edns_ == false && dnssec_ok_ == true) {
+        arguments.fail("where.do", "no query without EDNS has the DO bit; drop where.edns=off");
+    }
+    on_message_ = !types_.empty() || !names_.empty() || opcodes_ != 0 || flags_ != 0 ||
+                  edns_.has_value() || dnssec_ok_.has_value();
+}
+
+void Filter::begin(Nanoseconds first) {
+    from_ = {.absolute = true, .value = from_.in_trace(first)};
+    until_ = {.absolute = true, .value = until_.in_trace(first)};
+}
+
+// The cheap conditions come first.
+bool Filter::matches(const Item& item) const {
+    const bool outside = item.time >= from_.value && item.time < until_.value &&
+                         (transports_ == 0 || (transports_ & bit_of(item.transport)) != 0) &&
+                         among(sources_, item.source.address) &&
+                         among(destinations_, item.destination.address);
+    if (!outside || !on_message_) {
+        return outside;
+    }
+    return header_holds(item.message) && question_holds(item.message) && edns_holds(item.message);
+}
+
+bool Filter::header_holds(Bytes message) const {
+    const auto header = parse_header(message);
+    return header && (header->flags & flags_) == flags_ &&
+           (opcodes_ == 0 || (opcodes_ & bit_of(header->opcode())) != 0);
+}
+
+bool Filter::question_holds(Bytes message) const {
+    if (types_.empty() && names_.empty()) {
+        return true;
+    }
+    const auto question = parse_question(message);
+    if (!question) {
+        return false;
+    }
+    const bool type = types_.empty() || std::ranges::find(types_, question->type) != types_.end();
+    return type && (names_.empty() || std::ranges::any_of(names_, [&](const WireBytes& suffix) {
+                        return ends_in(question->name, suffix);
+                    }));
+}
+
+bool Filter::edns_holds(Bytes message) const {
+    if (!edns_ && !dnssec_ok_) {
+        return true;
+    }
+    const auto edns = parse_edns(message);
+    return edns_.value_or(edns.has_value()) == edns.has_value() &&
+           (!dnssec_ok_ || *dnssec_ok_ == (edns && edns->dnssec_ok));
+}
+
 namespace {
 
 /// Uses of a rule's seed here, apart from the rule's own.

@@ -1,8 +1,8 @@
 // header: flags and opcode of a query's header.
 
 #include "mutator/rules/engine/arguments.hh"
-#include "mutator/rules/engine/batch.hh"
 #include "mutator/rules/engine/catalogue.hh"
+#include "mutator/rules/engine/rule.hh"
 #include "mutator/rules/engine/values.hh"
 #include "mutator/rules/message/message_editor.hh"
 #include "mutator/rules/message/message_layout.hh"

@@ -1,7 +1,6 @@
 #include "mutator/rules/message/message_rule.hh"
 
 #include "mutator/rules/engine/arguments.hh"
-#include "mutator/rules/engine/batch.hh"
 #include "mutator/rules/engine/catalogue.hh"
 #include "mutator/rules/engine/rule.hh"
 #include "mutator/rules/message/message_editor.hh"
@@ -9,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 namespace reprise::mutator {
 
@@ -62,6 +62,10 @@ RuleCounts MessageRule::counts() const {
     add("signed", signed_);
     add("dropped", dropped_);
     return counts;
+}
+
+std::vector<RuleKind> message_rules() {
+    return {edns_kind(), header_kind(), name_kind(), type_kind()};
 }
 
 } // namespace reprise::mutator

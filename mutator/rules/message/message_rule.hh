@@ -2,7 +2,6 @@
 // What the rules on messages share: which queries, what is counted, what happens to the malformed.
 
 #include "mutator/rules/engine/arguments.hh"
-#include "mutator/rules/engine/batch.hh"
 #include "mutator/rules/engine/catalogue.hh"
 #include "mutator/rules/engine/rule.hh"
 #include "mutator/rules/engine/selector.hh"

@@ -4,7 +4,6 @@
 #include "core/base/random.hh"
 #include "core/dns/message.hh"
 #include "mutator/rules/engine/arguments.hh"
-#include "mutator/rules/engine/batch.hh"
 #include "mutator/rules/engine/catalogue.hh"
 #include "mutator/rules/engine/rule.hh"
 #include "mutator/rules/message/message_editor.hh"

@@ -1,8 +1,8 @@
 // type: the type that is asked for, one or a mix.
 
 #include "mutator/rules/engine/arguments.hh"
-#include "mutator/rules/engine/batch.hh"
 #include "mutator/rules/engine/catalogue.hh"
+#include "mutator/rules/engine/rule.hh"
 #include "mutator/rules/engine/source_key.hh"
 #include "mutator/rules/engine/values.hh"
 #include "mutator/rules/message/message_editor.hh"

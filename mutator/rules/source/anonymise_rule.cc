@@ -7,12 +7,11 @@
 #include "core/base/prefix.hh"
 #include "core/dns/message.hh"
 #include "mutator/rules/engine/arguments.hh"
-#include "mutator/rules/engine/batch.hh"
 #include "mutator/rules/engine/catalogue.hh"
 #include "mutator/rules/engine/connection_choices.hh"
 #include "mutator/rules/engine/rule.hh"
 #include "mutator/rules/message/message_layout.hh"
-#include "mutator/rules/source/crypto_pan.hh"
+#include "mutator/rules/source/source_addresses.hh"
 #include "mutator/rules/source/traffic_kinds.hh"
 
 #include <fmt/format.h>

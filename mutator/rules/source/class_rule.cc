@@ -3,7 +3,6 @@
 
 #include "core/base/numbers.hh"
 #include "mutator/rules/engine/arguments.hh"
-#include "mutator/rules/engine/batch.hh"
 #include "mutator/rules/engine/catalogue.hh"
 #include "mutator/rules/engine/rule.hh"
 #include "mutator/rules/engine/selector.hh"

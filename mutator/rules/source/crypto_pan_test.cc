@@ -1,6 +1,6 @@
 #include "core/base/address.hh"
 #include "core/base/random.hh"
-#include "mutator/rules/source/crypto_pan.hh"
+#include "mutator/rules/source/source_addresses.hh"
 
 #include <gtest/gtest.h>
 

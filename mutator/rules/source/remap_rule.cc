@@ -3,13 +3,12 @@
 #include "core/base/address.hh"
 #include "core/base/prefix.hh"
 #include "mutator/rules/engine/arguments.hh"
-#include "mutator/rules/engine/batch.hh"
 #include "mutator/rules/engine/catalogue.hh"
 #include "mutator/rules/engine/connection_choices.hh"
 #include "mutator/rules/engine/rule.hh"
 #include "mutator/rules/engine/source_key.hh"
 #include "mutator/rules/engine/values.hh"
-#include "mutator/rules/source/source_numbers.hh"
+#include "mutator/rules/source/source_addresses.hh"
 #include "mutator/rules/source/traffic_kinds.hh"
 
 #include <fmt/format.h>

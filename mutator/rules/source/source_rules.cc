@@ -3,7 +3,6 @@
 #include "core/base/address.hh"
 #include "core/base/prefix.hh"
 #include "mutator/rules/engine/arguments.hh"
-#include "mutator/rules/engine/batch.hh"
 #include "mutator/rules/engine/catalogue.hh"
 #include "mutator/rules/engine/connection_choices.hh"
 #include "mutator/rules/engine/rule.hh"
@@ -16,6 +15,7 @@
 #include <vector>
 
 namespace reprise::mutator {
+
 namespace {
 
 /// Sources that no query can come from over the Internet: this network, private use, loopback,
@@ -112,6 +112,11 @@ RuleKind drop_kind() {
             .make = [](Arguments& arguments, const RuleSettings& settings) {
                 return std::make_unique<SieveRule>(arguments, settings, true);
             }};
+}
+
+std::vector<RuleKind> traffic_rules() {
+    return {transport_kind(), class_kind(), keep_kind(),
+            drop_kind(),      remap_kind(), anonymise_kind()};
 }
 
 } // namespace reprise::mutator

@@ -1,7 +1,6 @@
 #pragma once
 // The kinds of traffic rules, one file each, and what they share.
 
-#include "mutator/rules/engine/batch.hh"
 #include "mutator/rules/engine/catalogue.hh"
 #include "mutator/rules/engine/rule.hh"
 #include "mutator/rules/engine/selector.hh"

@@ -2,10 +2,10 @@
 #include "core/base/clock.hh"
 #include "core/base/random.hh"
 #include "core/wire/query.hh"
-#include "mutator/rules/engine/batch.hh"
 #include "mutator/rules/engine/connection_choices.hh"
+#include "mutator/rules/engine/rule.hh"
 #include "mutator/rules/rules_test_support.hh"
-#include "mutator/rules/source/source_numbers.hh"
+#include "mutator/rules/source/source_addresses.hh"
 #include "mutator/test_support.hh"
 
 #include <gmock/gmock.h>

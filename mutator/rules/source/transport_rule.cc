@@ -2,7 +2,6 @@
 
 #include "core/wire/query.hh"
 #include "mutator/rules/engine/arguments.hh"
-#include "mutator/rules/engine/batch.hh"
 #include "mutator/rules/engine/catalogue.hh"
 #include "mutator/rules/engine/connection_choices.hh"
 #include "mutator/rules/engine/rule.hh"

@@ -6,7 +6,6 @@
 #include "core/base/random.hh"
 #include "core/dns/message.hh"
 #include "mutator/rules/engine/arguments.hh"
-#include "mutator/rules/engine/batch.hh"
 #include "mutator/rules/engine/catalogue.hh"
 #include "mutator/rules/engine/rule.hh"
 

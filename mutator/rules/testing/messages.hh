@@ -4,7 +4,6 @@
 
 #include "core/base/address.hh"
 #include "core/base/bytes.hh"
-#include "mutator/rules/engine/batch.hh"
 #include "mutator/rules/engine/rule.hh"
 
 #include <cstddef>

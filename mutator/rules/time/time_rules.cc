@@ -1,5 +1,4 @@
-// Rules on time. Those that set every query's time (gap, poisson, profile) take no share and no
-// filter: two clocks in one trace have no order.
+#include "mutator/rules/time/time_rules.hh"
 
 #include "core/base/clock.hh"
 #include "core/base/numbers.hh"
@@ -9,9 +8,7 @@
 #include "mutator/rules/engine/catalogue.hh"
 #include "mutator/rules/engine/rule.hh"
 #include "mutator/rules/engine/selector.hh"
-#include "mutator/rules/time/arrival_rule.hh"
-#include "mutator/rules/time/rate_profile.hh"
-#include "mutator/rules/time/speed_rule.hh"
+#include "mutator/rules/engine/time_arithmetic.hh"
 
 #include <fmt/format.h>
 
@@ -27,6 +24,194 @@
 #include <vector>
 
 namespace reprise::mutator {
+
+RateProfile::RateProfile(std::vector<RatePoint> points) : points_(std::move(points)) {
+    if (points_.front().seconds > 0) {
+        points_.insert(points_.begin(), RatePoint{.seconds = 0, .rate = points_.front().rate});
+    }
+}
+
+double RateProfile::piece_queries() const {
+    const RatePoint& from = points_[piece_];
+    const RatePoint& to = points_[piece_ + 1];
+    return (to.seconds - from.seconds) * (from.rate + to.rate) / 2;
+}
+
+// With rate a at the piece's beginning and slope s, q queries take the x for which
+// a x + s x^2 / 2 = q: x = 2 q / (a + sqrt(a^2 + 2 s q)), which also holds for s = 0.
+double RateProfile::time_of(double count) {
+    for (; piece_ + 1 < points_.size() && before_ + piece_queries() < count; ++piece_) {
+        before_ += piece_queries();
+    }
+    const RatePoint& from = points_[piece_];
+    const double due = count - before_;
+    if (due <= 0) {
+        return from.seconds;
+    }
+    double slope = 0;
+    if (piece_ + 1 < points_.size()) {
+        slope =
+            (points_[piece_ + 1].rate - from.rate) / (points_[piece_ + 1].seconds - from.seconds);
+    }
+    const double root = std::sqrt(std::max(0.0, from.rate * from.rate + 2 * slope * due));
+    return from.seconds + 2 * due / (from.rate + root);
+}
+
+void ArrivalRule::start(const Item& item) {
+    started_ = true;
+    first_ = current_ = old_ = std::max<Nanoseconds>(item.time, 0);
+    next_ = added(first_, arrivals_(0));
+}
+
+Nanoseconds ArrivalRule::next_time(const Item& item) {
+    if (item.is_close()) {
+        const Nanoseconds behind = std::max<Nanoseconds>(item.time - old_, 0);
+        return std::max(current_, std::min(added(current_, behind), next_));
+    }
+    const Nanoseconds time =
+        in_range(next_, "gap, poisson or profile", "give a smaller gap or a greater rate");
+    next_ = added(first_, arrivals_(++queries_));
+    return time;
+}
+
+void ArrivalRule::apply(Batch& batch) {
+    for (Item& item : batch.items) {
+        if (!started_) {
+            start(item);
+        }
+        current_ = next_time(item);
+        old_ = item.time;
+        changed_ += !item.is_close() && current_ != item.time ? 1U : 0U;
+        item.time = current_;
+    }
+}
+
+RuleCounts ArrivalRule::counts() const {
+    return {{"seen", queries_}, {"matched", queries_}, {"changed", changed_}};
+}
+
+bool Reorder::is_later(const Entry& a, const Entry& b) {
+    return a.time != b.time ? a.time > b.time : a.order > b.order;
+}
+
+std::uint32_t Reorder::free_slot() {
+    if (free_.empty()) {
+        slots_.emplace_back();
+        return static_cast<std::uint32_t>(slots_.size() - 1);
+    }
+    const std::uint32_t slot = free_.back();
+    free_.pop_back();
+    return slot;
+}
+
+void Reorder::put(const Item& item, Nanoseconds time) {
+    const std::uint32_t number = free_slot();
+    Slot& slot = slots_[number];
+    slot.bytes.assign(item.message.begin(), item.message.end());
+    slot.item = item;
+    slot.item.time = time;
+    slot.item.message = slot.bytes;
+    heap_.push_back({time, order_++, number});
+    std::ranges::push_heap(heap_, is_later);
+}
+
+void Reorder::release(Nanoseconds until, Batch& batch) {
+    while (!heap_.empty() && heap_.front().time <= until) {
+        std::ranges::pop_heap(heap_, is_later);
+        const std::uint32_t slot = heap_.back().slot;
+        heap_.pop_back();
+        batch.items.push_back(slots_[slot].item);
+        batch.items.back().message = batch.copy(slots_[slot].bytes);
+        free_.push_back(slot);
+    }
+}
+
+namespace {
+
+/// Moves by a shift: one that does not fit the trace is refused.
+Nanoseconds shifted(Nanoseconds time, Nanoseconds shift) {
+    time = std::max<Nanoseconds>(time, 0);
+    return in_range(shift < -time ? -1 : added(time, shift), "shift",
+                    "give a seconds= nearer to 0");
+}
+
+} // namespace
+
+// The sums are whole numbers, so that no rounding adds up over the trace.
+Nanoseconds SpeedRule::next_time(const Item& item) {
+    if (!started_) {
+        started_ = true;
+        first_ = old_ = item.time;
+    }
+    taken_ = item.is_close() ? taken_ : selector_.takes(item);
+    (taken_ ? fast_ : kept_) += item.time - old_;
+    old_ = item.time;
+    return in_range(
+        added(std::max<Nanoseconds>(first_ + kept_, 0), static_cast<double>(fast_) / factor_),
+        "speed", "give a greater factor=");
+}
+
+void SpeedRule::apply(Batch& batch) {
+    for (Item& item : batch.items) {
+        const Nanoseconds time = next_time(item);
+        changed_ += !item.is_close() && time != item.time ? 1U : 0U;
+        item.time = time;
+    }
+}
+
+RuleCounts SpeedRule::counts() const {
+    return {{"seen", selector_.seen()}, {"matched", selector_.matched()}, {"changed", changed_}};
+}
+
+void ShiftRule::apply(Batch& batch) {
+    for (Item& item : batch.items) {
+        if (!item.is_close()) {
+            selector_.takes(item);
+        }
+        const Nanoseconds time = shifted(item.time, shift_);
+        changed_ += !item.is_close() && time != item.time ? 1U : 0U;
+        item.time = time;
+    }
+}
+
+RuleCounts ShiftRule::counts() const {
+    return {{"seen", selector_.seen()}, {"matched", selector_.matched()}, {"changed", changed_}};
+}
+
+Nanoseconds DelayRule::delay(const Item& item) {
+    if (item.is_close()) {
+        return std::max<Nanoseconds>(high_, 0);
+    }
+    if (!selector_.takes(item)) {
+        return 0;
+    }
+    const auto width = static_cast<std::uint64_t>(high_ - low_);
+    return low_ + static_cast<Nanoseconds>(random_.between(0, width));
+}
+
+void DelayRule::apply(Batch& batch) {
+    incoming_.swap(batch.items);
+    for (const Item& item : incoming_) {
+        const Nanoseconds moved = delay(item);
+        const Nanoseconds time = low_ == high_ ? shifted(item.time, moved)
+                                               : added(std::max<Nanoseconds>(item.time, 0), moved);
+        changed_ += !item.is_close() && time != item.time ? 1U : 0U;
+        held_.put(item, time);
+        newest_ = std::max(newest_, item.time);
+        held_.release(newest_ + std::min<Nanoseconds>(low_, 0), batch);
+    }
+    incoming_.clear();
+}
+
+void DelayRule::finish(Batch& batch) { held_.release(kLastTime, batch); }
+
+RuleCounts DelayRule::counts() const {
+    return {{"seen", selector_.seen()}, {"matched", selector_.matched()}, {"changed", changed_}};
+}
+
+// Rules on time. Those that set every query's time (gap, poisson, profile) take no share and no
+// filter: two clocks in one trace have no order.
+
 namespace {
 
 constexpr double kMostRate = 1e9; ///< queries/s

@@ -1,8 +1,8 @@
 #include "core/base/clock.hh"
 #include "core/base/error.hh"
-#include "mutator/rules/engine/batch.hh"
+#include "mutator/rules/engine/rule.hh"
 #include "mutator/rules/rules_test_support.hh"
-#include "mutator/rules/time/rate_profile.hh"
+#include "mutator/rules/time/time_rules.hh"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

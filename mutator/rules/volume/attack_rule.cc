@@ -3,7 +3,6 @@
 #include "core/base/clock.hh"
 #include "core/dns/message.hh"
 #include "core/wire/query.hh"
-#include "mutator/rules/engine/batch.hh"
 #include "mutator/rules/engine/rule.hh"
 #include "mutator/rules/engine/time_arithmetic.hh"
 #include "mutator/rules/volume/volume_rules.hh"

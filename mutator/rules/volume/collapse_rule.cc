@@ -1,4 +1,3 @@
-#include "mutator/rules/engine/batch.hh"
 #include "mutator/rules/engine/rule.hh"
 #include "mutator/rules/volume/volume_rules.hh"
 

@@ -2,6 +2,7 @@
 
 #include "core/base/address.hh"
 #include "core/base/clock.hh"
+#include "core/base/error.hh"
 #include "core/base/prefix.hh"
 #include "core/base/trace_time.hh"
 #include "mutator/rules/engine/arguments.hh"
@@ -10,10 +11,11 @@
 #include "mutator/rules/engine/selector.hh"
 #include "mutator/rules/engine/source_key.hh"
 #include "mutator/rules/engine/values.hh"
-#include "mutator/rules/source/address_pool.hh"
+#include "mutator/rules/source/source_addresses.hh"
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -24,6 +26,7 @@
 #include <vector>
 
 namespace reprise::mutator {
+
 namespace {
 
 constexpr std::string_view kCopies4 = "10.0.0.0/8";      ///< private use (RFC 1918)
@@ -170,6 +173,135 @@ std::vector<RuleKind> volume_rules() {
          "fixed=NAME, type= (A), transport= (udp), rd=on, poisson=off (on)",
          make_attack},
     };
+}
+
+namespace {
+
+/// A copy's number must fit 63 bits.
+constexpr std::uint64_t kMostConnection = (std::uint64_t{1} << 63U) - 1;
+
+} // namespace
+
+std::uint64_t DuplicateRule::number_of(const IpAddress& source) {
+    std::uint32_t& next = source.is_v4() ? sources4_ : sources6_;
+    const auto [entry, fresh] = numbers_.try_emplace(source, next);
+    if (fresh) {
+        ++next;
+        const AddressPool& pool = source.is_v4() ? settings_.pool4 : settings_.pool6;
+        inside_prefix_ += pool.prefix().holds(source) ? 1U : 0U;
+        shared_ += std::uint64_t{next} * (settings_.copies - 1) > pool.size() ? 1U : 0U;
+    }
+    return entry->second;
+}
+
+bool DuplicateRule::takes_close(const Item& close) {
+    return settings_.all || copied_.take(close.source, close.connection).has_value();
+}
+
+bool DuplicateRule::takes(const Item& item) {
+    if (item.is_close()) {
+        return takes_close(item);
+    }
+    if (!selector_.takes(item)) {
+        return false;
+    }
+    if (!settings_.all) {
+        copied_.add(item.source, item.connection, 1);
+    }
+    return true;
+}
+
+void DuplicateRule::begin(Item& item, Batch& batch) {
+    wanted_ = takes(item) ? settings_.copies : 1;
+    if (wanted_ > 1) {
+        first_copy_ = number_of(item.source.address) * (settings_.copies - 1);
+    }
+    if (item.connection > kMostConnection / settings_.copies) {
+        throw Error("rule duplicate: the trace's connections have too large numbers for so many "
+                    "copies; give fewer copies=");
+    }
+    item.connection *= settings_.copies;
+    pass(item, batch);
+    done_ = 1;
+}
+
+/// The next one.
+void DuplicateRule::copy(Item item, Batch& batch) {
+    const AddressPool& pool = item.source.address.is_v4() ? settings_.pool4 : settings_.pool6;
+    item.source.address = pool.at(first_copy_ + done_ - 1);
+    item.connection += item.connection == 0 ? 0U : done_;
+    item.message = batch.copy(item.message); // rules behind this one may edit each
+    put(item, batch);
+    added_ += item.is_close() ? 0U : 1U;
+    ++done_;
+}
+
+bool DuplicateRule::work(Item& item, Batch& batch) {
+    if (full(batch)) {
+        return false;
+    }
+    if (done_ == 0) {
+        begin(item, batch);
+    }
+    while (done_ < wanted_) {
+        if (full(batch)) {
+            return false;
+        }
+        copy(item, batch);
+    }
+    done_ = 0;
+    return true;
+}
+
+RuleCounts DuplicateRule::counts() const {
+    return {{"seen", selector_.seen()},
+            {"matched", selector_.matched()},
+            {"changed", 0},
+            {"added", added_},
+            {"inside_prefix", inside_prefix_},
+            {"shared_addresses", shared_}};
+}
+
+void HeavyRule::survey(const Item& item) {
+    if (!item.is_close() && surveyed_.takes(item)) {
+        ++counts_[item.source.address];
+    }
+}
+
+void HeavyRule::choose() {
+    std::vector<std::pair<IpAddress, std::uint64_t>> all(counts_.begin(), counts_.end());
+    counts_.clear();
+    const auto busier = [](const auto& a, const auto& b) {
+        return a.second != b.second ? a.second > b.second : a.first < b.first;
+    };
+    const auto kept = static_cast<std::ptrdiff_t>(std::min<std::uint64_t>(top_, all.size()));
+    std::ranges::partial_sort(all, all.begin() + kept, busier);
+    for (auto one = all.begin(); one != all.begin() + kept; ++one) {
+        heavy_.insert(one->first);
+    }
+    chosen_ = true;
+}
+
+// Closes go with their source; of a connection whose queries stay they stay, too.
+void HeavyRule::apply(Batch& batch) {
+    if (!chosen_) {
+        choose();
+    }
+    std::uint64_t closes = 0;
+    const auto goes = [&](const Item& item) {
+        const bool gone = selector_.takes(item) && !heavy_.contains(item.source.address);
+        closes += gone && item.is_close() ? 1U : 0U;
+        return gone;
+    };
+    dropped_ += std::erase_if(batch.items, goes);
+    dropped_ -= closes;
+}
+
+RuleCounts HeavyRule::counts() const {
+    return {{"seen", selector_.seen()},
+            {"matched", selector_.matched()},
+            {"changed", 0},
+            {"dropped", dropped_}};
 }
 
 } // namespace reprise::mutator

@@ -7,13 +7,11 @@
 #include "core/dns/message.hh"
 #include "core/trace/retransmits.hh"
 #include "core/wire/query.hh"
-#include "mutator/rules/engine/batch.hh"
 #include "mutator/rules/engine/connection_choices.hh"
-#include "mutator/rules/engine/piecewise_rule.hh"
 #include "mutator/rules/engine/rule.hh"
 #include "mutator/rules/engine/selector.hh"
 #include "mutator/rules/engine/values.hh"
-#include "mutator/rules/source/address_pool.hh"
+#include "mutator/rules/source/source_addresses.hh"
 
 #include <cstdint>
 #include <span>

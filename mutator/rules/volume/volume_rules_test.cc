@@ -4,10 +4,9 @@
 #include "core/base/prefix.hh"
 #include "core/dns/message.hh"
 #include "core/wire/query.hh"
-#include "mutator/rules/engine/batch.hh"
-#include "mutator/rules/engine/piecewise_rule.hh"
+#include "mutator/rules/engine/rule.hh"
 #include "mutator/rules/rules_test_support.hh"
-#include "mutator/rules/source/address_pool.hh"
+#include "mutator/rules/source/source_addresses.hh"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

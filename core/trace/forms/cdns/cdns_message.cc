@@ -5,7 +5,7 @@
 #include "core/base/clock.hh"
 #include "core/dns/message.hh"
 #include "core/trace/forms/cdns/cdns_block.hh"
-#include "core/trace/forms/recent_queries.hh"
+#include "core/trace/forms/query_source.hh"
 #include "core/wire/query.hh"
 
 #include <algorithm>

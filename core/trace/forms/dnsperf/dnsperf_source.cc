@@ -6,7 +6,7 @@
 #include "core/dns/words.hh"
 #include "core/trace/capture/byte_stream.hh"
 #include "core/trace/capture/line_reader.hh"
-#include "core/trace/forms/fsdb/fsdb_columns.hh"
+#include "core/trace/forms/fsdb/fsdb_source.hh"
 #include "core/trace/forms/message_source.hh"
 #include "core/trace/forms/query_source.hh"
 #include "core/trace/forms/text/text_cells.hh"

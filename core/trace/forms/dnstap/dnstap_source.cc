@@ -7,7 +7,7 @@
 #include "core/trace/capture/byte_stream.hh"
 #include "core/trace/forms/dnstap/dnstap.pb.h"
 #include "core/trace/forms/message_source.hh"
-#include "core/trace/forms/recent_queries.hh"
+#include "core/trace/forms/query_source.hh"
 #include "core/trace/reassembly/message.hh"
 #include "core/wire/query.hh"
 

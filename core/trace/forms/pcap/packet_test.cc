@@ -2,7 +2,7 @@
 #include "core/base/bytes.hh"
 #include "core/base/checksum.hh"
 #include "core/base/error.hh"
-#include "core/trace/forms/pcap/packet.hh"
+#include "core/trace/forms/pcap/pcap_encoder.hh"
 
 #include <gtest/gtest.h>
 

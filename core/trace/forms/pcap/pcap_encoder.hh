@@ -29,6 +29,57 @@
 
 namespace reprise::trace {
 
+// What a capture file is made of: pcap with nanosecond times and raw IP packets (LINKTYPE_RAW).
+
+/// Times are 32-bit seconds: to the year 2106.
+inline constexpr Nanoseconds kLastPcapSecond = 0xffffffff;
+
+/// At the beginning of the file.
+struct PcapFileHeader {
+    std::uint32_t magic = 0xa1b23c4d;
+    std::uint16_t major = 2;
+    std::uint16_t minor = 4;
+    std::int32_t zone = 0;
+    std::uint32_t accuracy = 0;
+    std::uint32_t snap_length = 262'144;
+    std::uint32_t link_type = 101;
+};
+
+/// Before each packet.
+struct PcapPacketHeader {
+    std::uint32_t seconds;
+    std::uint32_t nanoseconds;
+    std::uint32_t captured; ///< bytes that follow
+    std::uint32_t size;     ///< bytes of the whole packet
+};
+
+// IP packets from nothing: UDP datagrams and TCP segments over IPv4 and IPv6 with right checksums,
+// no link header.
+
+inline constexpr std::uint8_t kTcpFin = 0x01;
+inline constexpr std::uint8_t kTcpSyn = 0x02;
+inline constexpr std::uint8_t kTcpPush = 0x08;
+inline constexpr std::uint8_t kTcpAck = 0x10;
+
+/// A TCP segment (RFC 9293) between addresses. A SYN carries a maximum segment size option.
+struct TcpPacket {
+    Endpoint from;
+    Endpoint to; ///< same family as `from`
+    std::uint32_t sequence = 0;
+    std::uint32_t acknowledgement = 0;
+    std::uint8_t flags = 0;
+    Bytes payload;
+};
+
+/// Payload bytes that fit every kind of packet made here: the IPv4 limit less the longest headers.
+inline constexpr size_t kMaxPayload = 65'535 - 20 - 24;
+
+/// Replaces `out` by a whole IP packet. Both endpoints must be of one family. Throws Error for a
+/// payload that does not fit.
+void build_udp(std::vector<std::uint8_t>& out, const Endpoint& from, const Endpoint& to,
+               Bytes payload);
+void build_tcp(std::vector<std::uint8_t>& out, const TcpPacket& segment);
+
 class PcapEncoder final : public QueryEncoder {
 public:
     /// As many as the reader follows (ReaderOptions::connections). Beyond that the longest unused

@@ -1,19 +1,33 @@
 #include "core/trace/forms/stream/stream_form.hh"
 
 #include "core/base/bytes.hh"
+#include "core/dns/message.hh"
+#include "core/trace/capture/byte_stream.hh"
+#include "core/trace/capture/line_reader.hh"
+#include "core/trace/forms/message_source.hh"
+#include "core/trace/forms/query_encoder.hh"
+#include "core/trace/forms/query_source.hh"
+#include "core/trace/reassembly/message.hh"
 #include "core/wire/frame.hh"
 #include "core/wire/query.hh"
 #include "core/wire/record.hh"
 #include "core/wire/replay.pb.h"
 
+#include <fmt/format.h>
 #include <xxhash.h>
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace reprise::trace {
+
 namespace {
 
 void append_frame_header(std::string& out, std::uint32_t size, std::uint64_t check) {
@@ -55,5 +69,187 @@ void StreamBuilder::finish(std::string& out) {
     flush(out);
     append_frame_header(out, 0, records_);
 }
+
+namespace {
+
+/// What a record can hold beyond what a trace can: no address, less than a header, or a close of
+/// what was never open.
+bool usable(const Query& query) {
+    const bool whole = query.is_close() ? query.transport != Transport::kUdp
+                                        : query.message.size() >= kDnsHeaderSize;
+    return whole && query.source.address.family != 0 && query.destination.address.family != 0;
+}
+
+class StreamSource final : public QuerySource {
+public:
+    StreamSource(std::unique_ptr<ByteStream> stream, const std::string& path,
+                 const ReaderOptions& options)
+        : QuerySource(options), stream_(std::move(stream)) {
+        read_header(path);
+    }
+
+    [[nodiscard]] bool ready() const override { return left_ > 0 && takes_closes(); }
+
+    [[nodiscard]] double share_read() const override { return stream_->share_read(); }
+
+    [[nodiscard]] std::string description() const override { return describe("stream", *stream_); }
+
+private:
+    bool next_query(Query& query) override {
+        while (left_ == 0) {
+            if (ended_ || !end_frame() || !next_frame()) {
+                return false;
+            }
+        }
+        if (!records_.next(query)) {
+            return fail_record("is cut or broken");
+        }
+        --left_;
+        if (!usable(query)) {
+            return fail_record("is neither a query nor the close of a connection");
+        }
+        if (!is_trace_time(query.trace_time)) {
+            return fail_record("has a time before 1900 or after 2149");
+        }
+        return query.connection <= kMaxConnection ||
+               fail_record(
+                   fmt::format("has connection {}; numbers are below 2^48", query.connection));
+    }
+
+    void read_header(const std::string& path) {
+        std::array<std::uint8_t, kStreamHeader> header{};
+        const bool whole = read(header.data(), header.size());
+        Cursor in(header);
+        in.skip(kStreamMagic.size());
+        const auto version = in.little<std::uint32_t>();
+        if (!whole || version != kStreamVersion || in.little<std::uint32_t>() != 0) {
+            throw TraceError(fmt::format(
+                "{}: version {} of the stream form cannot be read; this program reads version {}",
+                path, whole ? std::to_string(version) : "(cut)", kStreamVersion));
+        }
+    }
+
+    /// Whether all of the frame's bytes were records.
+    bool end_frame() {
+        Query none;
+        return !records_.next(none) && records_.error() == RecordError::kNone
+                   ? true
+                   : fail_record("is one more than its frame says");
+    }
+
+    bool next_frame() {
+        frame_at_ = offset_;
+        std::array<std::uint8_t, kFrameHeader> header{};
+        if (!read(header.data(), header.size())) {
+            return fail_cut();
+        }
+        Cursor in(header);
+        const auto size = in.little<std::uint32_t>();
+        const auto check = in.little<std::uint64_t>();
+        return size == 0 ? end(check) : read_frame(size, check);
+    }
+
+    bool read_frame(std::uint32_t size, std::uint64_t check) {
+        if (size > kMaxStreamFrame) {
+            return fail_frame(fmt::format("has {} bytes, more than {}", size, kMaxStreamFrame));
+        }
+        payload_.resize(size);
+        if (!read(payload_.data(), size)) {
+            return fail_cut();
+        }
+        if (XXH64(payload_.data(), size, 0) != check) {
+            return fail_frame("has a wrong checksum");
+        }
+        if (!block_.ParseFromArray(payload_.data(), static_cast<int>(size)) ||
+            block_.count() == 0 || block_.count() > kBlockRecords) {
+            return fail_frame("is not a block of 1 to 256 records");
+        }
+        const std::string& records = block_.records();
+        records_ =
+            RecordReader({reinterpret_cast<const std::uint8_t*>(records.data()), records.size()});
+        left_ = block_.count();
+        return true;
+    }
+
+    /// The frame without a payload; nothing may follow it.
+    bool end(std::uint64_t records) {
+        ended_ = true;
+        if (records != items()) {
+            return fail_frame(fmt::format("counts {} records, but {} were read", records, items()));
+        }
+        std::uint8_t more = 0;
+        if (read(&more, 1)) {
+            return fail("byte " + std::to_string(offset_ - 1),
+                        "something follows the stream's end; merge streams by reprise mutate");
+        }
+        return stream_->error().empty() ? false : fail_cut();
+    }
+
+    bool read(std::uint8_t* out, size_t size) {
+        const std::int64_t count = stream_->read(out, size);
+        offset_ += static_cast<std::uint64_t>(std::max<std::int64_t>(count, 0));
+        return count == static_cast<std::int64_t>(size);
+    }
+
+    bool fail_cut() {
+        const std::string& why = stream_->error();
+        return fail("byte " + std::to_string(offset_),
+                    why.empty() ? "the stream is cut" : "the stream is cut or corrupt: " + why);
+    }
+
+    bool fail_frame(const std::string& what) {
+        return fail("byte " + std::to_string(frame_at_), "the frame " + what);
+    }
+
+    bool fail_record(const std::string& what) {
+        return fail("byte " + std::to_string(frame_at_),
+                    fmt::format("the record at byte {} of the frame's records {}",
+                                records_.offset(), what));
+    }
+
+    std::unique_ptr<ByteStream> stream_;
+    std::uint64_t offset_ = 0;   ///< bytes read
+    std::uint64_t frame_at_ = 0; ///< where the current frame begins
+    std::vector<std::uint8_t> payload_;
+    wire::Block block_;
+    RecordReader records_{Bytes()}; ///< walks the block
+    std::uint32_t left_ = 0;        ///< records of the block to be read
+    bool ended_ = false;
+};
+
+} // namespace
+
+bool looks_like_stream(Bytes head) {
+    return head.size() >= kStreamMagic.size() &&
+           std::equal(kStreamMagic.begin(), kStreamMagic.end(), head.begin());
+}
+
+std::unique_ptr<MessageSource> open_stream(std::unique_ptr<ByteStream> stream,
+                                           const std::string& path, const ReaderOptions& options) {
+    return std::make_unique<StreamSource>(std::move(stream), path, options);
+}
+
+namespace {
+
+class StreamEncoder final : public QueryEncoder {
+public:
+    void begin(std::string& out) override { StreamBuilder::begin(out); }
+
+    void encode(const Query& query, std::string& out) override {
+        check_message_size(query);
+        builder_.add(query, out);
+    }
+
+    void flush(std::string& out) override { builder_.flush(out); }
+
+    void finish(std::string& out) override { builder_.finish(out); }
+
+private:
+    StreamBuilder builder_;
+};
+
+} // namespace
+
+std::unique_ptr<QueryEncoder> make_stream_encoder() { return std::make_unique<StreamEncoder>(); }
 
 } // namespace reprise::trace

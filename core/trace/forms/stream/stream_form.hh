@@ -8,11 +8,17 @@
 //
 // A stream without its end was cut.
 
+#include "core/base/bytes.hh"
+#include "core/trace/capture/byte_stream.hh"
+#include "core/trace/forms/message_source.hh"
+#include "core/trace/forms/query_encoder.hh"
+#include "core/trace/reassembly/message.hh"
 #include "core/wire/query.hh"
 #include "core/wire/replay.pb.h"
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -43,5 +49,17 @@ private:
     wire::Block block_;
     std::uint64_t records_ = 0; ///< in frames that are out
 };
+
+// Reads traces in the stream form (stream_form.hh) frame by frame, as they come. trouble() names
+// what is broken by its offset in the (decompressed) stream.
+
+bool looks_like_stream(Bytes head);
+
+std::unique_ptr<MessageSource> open_stream(std::unique_ptr<ByteStream> stream,
+                                           const std::string& path, const ReaderOptions& options);
+
+/// Queries as the stream form (stream_form.hh). A frame ends at 256 records and where a
+/// batch ends (QueryEncoder::flush()).
+std::unique_ptr<QueryEncoder> make_stream_encoder();
 
 } // namespace reprise::trace

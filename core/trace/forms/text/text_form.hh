@@ -4,12 +4,14 @@
 // where they make the same bytes again, else the cell `hex` has the whole message and the others
 // show what they can.
 
+#include "core/trace/forms/query_encoder.hh"
 #include "core/trace/forms/text/message_columns.hh"
 #include "core/wire/query.hh"
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -56,5 +58,11 @@ void append_text_row(std::string& out, const Query& query);
 
 /// What column, one from kId to kOptions, says of a message.
 void append_message_cell(std::string& out, Column column, const MessageColumns& message);
+
+/// Queries as rows of the text form (text_form.hh).
+std::unique_ptr<QueryEncoder> make_text_encoder();
+
+/// Why `cell` cannot stand in `column`: what it should be, and the nearest word where there is one.
+std::string explain_cell(Column column, std::string_view cell);
 
 } // namespace reprise::trace

@@ -7,7 +7,6 @@
 #include "core/trace/forms/query_source.hh"
 #include "core/trace/forms/text/text_cells.hh"
 #include "core/trace/forms/text/text_form.hh"
-#include "core/trace/forms/text/text_header.hh"
 #include "core/trace/forms/text/text_row.hh"
 #include "core/trace/reassembly/message.hh"
 #include "core/wire/query.hh"

@@ -1,18 +1,92 @@
-#include "mutator/rules/source/crypto_pan.hh"
+#include "mutator/rules/source/source_addresses.hh"
 
 #include "core/base/address.hh"
 #include "core/base/error.hh"
+#include "core/base/prefix.hh"
 #include "mutator/rules/engine/source_key.hh"
 
 #include <openssl/evp.h>
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <optional>
+#include <utility>
+#include <vector>
 
 namespace reprise::mutator {
+
+namespace {
+
+constexpr unsigned kMostBits = 62;
+constexpr int kRounds = 3;
+
+} // namespace
+
+AddressPool::AddressPool(const Prefix& prefix, std::uint64_t key) : prefix_(prefix), key_(key) {
+    const unsigned bits = std::min(prefix.free_bits(), kMostBits);
+    mask_ = (std::uint64_t{1} << bits) - 1;
+    half_ = (bits + 1) / 2;
+}
+
+// Each step (add, multiply by an odd number, fold the upper half into the lower) can be undone on
+// numbers of these many bits, so the whole is a permutation of them.
+std::uint64_t AddressPool::permuted(std::uint64_t value) const {
+    for (int round = 0; round < kRounds; ++round) {
+        const std::uint64_t key = mixed_seed(key_, static_cast<std::uint64_t>(round));
+        value = ((value + key) * (key | 1U)) & mask_;
+        value ^= value >> half_;
+    }
+    return value;
+}
+
+// Walking the permutation past the two values that are no hosts keeps it one on the others.
+IpAddress AddressPool::at(std::uint64_t number) const {
+    std::uint64_t host = permuted(number % size() + 1);
+    while (host == 0 || host == mask_) {
+        host = permuted(host);
+    }
+    return prefix_.host(host).value_or(prefix_.address);
+}
+
+std::optional<std::uint32_t> SourceNumbers::number_of(const IpAddress& address) {
+    Slot* slot = &find(address);
+    if (slot->address.family != 0) {
+        return slot->number;
+    }
+    if (size_ == most_) {
+        return std::nullopt;
+    }
+    if (2 * (size_ + 1) > slots_.size()) {
+        grow();
+        slot = &find(address);
+    }
+    *slot = {.address = address, .number = static_cast<std::uint32_t>(size_++)};
+    return slot->number;
+}
+
+SourceNumbers::Slot& SourceNumbers::find(const IpAddress& address) {
+    const size_t mask = slots_.size() - 1;
+    size_t at = source_key(address, address.family) & mask;
+    while (slots_[at].address.family != 0 && slots_[at].address != address) {
+        at = (at + 1) & mask;
+    }
+    return slots_[at];
+}
+
+void SourceNumbers::grow() {
+    std::vector<Slot> before(slots_.size() * 2);
+    std::swap(before, slots_);
+    for (const Slot& slot : before) {
+        if (slot.address.family != 0) {
+            find(slot.address) = slot;
+        }
+    }
+}
+
 namespace {
 
 constexpr size_t kKnown = 1UL << 15U;

@@ -1,0 +1,285 @@
+#include "mutator/info/info_figures.hh"
+
+#include "core/base/clock.hh"
+#include "core/trace/reader.hh"
+#include "core/trace/reassembly/handshake.hh"
+#include "core/trace/retransmits.hh"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace reprise::mutator {
+
+namespace {
+
+constexpr unsigned kPrecisionBits = 10;
+constexpr std::uint64_t kHalf = 1ULL << kPrecisionBits;
+constexpr std::uint64_t kExact = 2 * kHalf;
+constexpr size_t kBuckets = kExact + (63 - kPrecisionBits) * kHalf;
+
+/// Values from kExact on share a bucket where their upper 11 bits agree.
+size_t bucket_of(std::uint64_t value) {
+    if (value < kExact) {
+        return value;
+    }
+    const auto shift = static_cast<unsigned>(std::bit_width(value)) - kPrecisionBits - 1;
+    return kExact + (shift - 1) * kHalf + ((value >> shift) - kHalf);
+}
+
+std::int64_t middle_of(size_t bucket) {
+    if (bucket < kExact) {
+        return static_cast<std::int64_t>(bucket);
+    }
+    const size_t shift = (bucket - kExact) / kHalf + 1;
+    const std::uint64_t low = (kHalf + (bucket - kExact) % kHalf) << shift;
+    return static_cast<std::int64_t>(low + (std::uint64_t{1} << (shift - 1)));
+}
+
+} // namespace
+
+Histogram::Histogram() : buckets_(kBuckets) {}
+
+void Histogram::add(std::int64_t value) {
+    ++buckets_[bucket_of(static_cast<std::uint64_t>(std::max<std::int64_t>(value, 0)))];
+    min_ = count_ == 0 ? value : std::min(min_, value);
+    max_ = count_ == 0 ? value : std::max(max_, value);
+    ++count_;
+    const double distance = static_cast<double>(value) - mean_;
+    mean_ += distance / static_cast<double>(count_);
+    squares_ += distance * (static_cast<double>(value) - mean_);
+}
+
+double Histogram::standard_deviation() const {
+    return count_ < 2 ? 0 : std::sqrt(squares_ / static_cast<double>(count_ - 1));
+}
+
+std::int64_t Histogram::quantile(double share) const {
+    const auto wanted = std::max<std::uint64_t>(
+        1, static_cast<std::uint64_t>(std::ceil(share * static_cast<double>(count_))));
+    if (wanted >= count_) {
+        return max_;
+    }
+    std::uint64_t seen = 0;
+    for (size_t i = 0; i < buckets_.size(); ++i) {
+        seen += buckets_[i];
+        if (seen >= wanted) {
+            return std::clamp(middle_of(i), min_, max_);
+        }
+    }
+    return max_;
+}
+
+void TopKeys::add(std::string_view key) {
+    const auto found = counts_.find(key);
+    if (found != counts_.end()) {
+        ++found->second;
+        return;
+    }
+    counts_.emplace(key, 1);
+    if (counts_.size() > 2 * kept_) {
+        purge();
+    }
+}
+
+void TopKeys::purge() {
+    std::vector<std::uint64_t> all;
+    all.reserve(counts_.size());
+    for (const auto& [key, count] : counts_) {
+        all.push_back(count);
+    }
+    const auto last_kept = all.begin() + static_cast<std::ptrdiff_t>(kept_ - 1);
+    std::ranges::nth_element(all, last_kept, std::greater{});
+    const std::uint64_t less = *last_kept;
+    for (auto& [key, count] : counts_) {
+        count -= std::min(count, less);
+    }
+    std::erase_if(counts_, [](const auto& entry) { return entry.second == 0; });
+    error_ += less;
+}
+
+std::vector<TopKeys::Entry> TopKeys::top(size_t most) const {
+    std::vector<Entry> all;
+    all.reserve(counts_.size());
+    for (const auto& [key, count] : counts_) {
+        all.push_back({.key = key, .count = count});
+    }
+    const size_t shown = std::min(most, all.size());
+    std::ranges::partial_sort(all, all.begin() + static_cast<std::ptrdiff_t>(shown),
+                              [](const Entry& a, const Entry& b) {
+                                  return a.count != b.count ? a.count > b.count : a.key < b.key;
+                              });
+    all.resize(shown);
+    return all;
+}
+
+void TopNames::add(std::string_view wire_name) {
+    lower_.assign(wire_name);
+    // Lengths of labels are below 64 and so no letters.
+    for (char& c : lower_) {
+        c = static_cast<char>(c >= 'A' && c <= 'Z' ? c + ('a' - 'A') : c);
+    }
+    keys_.add(lower_);
+}
+
+namespace {
+
+constexpr size_t kCurvePoints = 100;
+constexpr double kMostExponent = 5;
+
+/// Sources of neighbouring ranks, taken together; so millions of sources cost as much as thousands.
+struct RankGroup {
+    double log_rank = 0;
+    double sources = 0;
+    double queries = 0;
+};
+
+/// The first 4,096 ranks stand alone, then groups are 1/64 of their rank.
+std::vector<RankGroup> group_ranks(const std::vector<std::uint64_t>& sorted) {
+    constexpr size_t kAlone = 4'096;
+    constexpr size_t kParts = 64;
+    std::vector<RankGroup> out;
+    for (size_t begin = 0; begin < sorted.size();) {
+        const size_t size = std::min(begin < kAlone ? 1 : begin / kParts, sorted.size() - begin);
+        RankGroup group{.sources = static_cast<double>(size)};
+        const double middle = static_cast<double>(begin + 1) + static_cast<double>(size - 1) / 2;
+        group.log_rank = std::log(middle);
+        for (size_t i = begin; i < begin + size; ++i) {
+            group.queries += static_cast<double>(sorted[i]);
+        }
+        out.push_back(group);
+        begin += size;
+    }
+    return out;
+}
+
+/// Mean logarithm of the rank where rank n has the weight n^-exponent.
+double expected_log_rank(const std::vector<RankGroup>& groups, double exponent) {
+    double weights = 0;
+    double sum = 0;
+    for (const RankGroup& group : groups) {
+        const double weight = group.sources * std::exp(-exponent * group.log_rank);
+        weights += weight;
+        sum += weight * group.log_rank;
+    }
+    return sum / weights;
+}
+
+/// The likelihood is greatest where the expected mean logarithm of the rank is the observed one;
+/// the former falls with the exponent.
+double fit_zipf(const std::vector<RankGroup>& groups) {
+    double queries = 0;
+    double observed = 0;
+    for (const RankGroup& group : groups) {
+        queries += group.queries;
+        observed += group.queries * group.log_rank;
+    }
+    observed /= queries;
+    double low = 0;
+    double high = kMostExponent;
+    if (groups.size() < 2 || expected_log_rank(groups, low) <= observed) {
+        return 0;
+    }
+    for (int i = 0; i < 40; ++i) {
+        const double middle = (low + high) / 2;
+        (expected_log_rank(groups, middle) > observed ? low : high) = middle;
+    }
+    return (low + high) / 2;
+}
+
+} // namespace
+
+Skew measure_skew(std::vector<std::uint64_t> queries) {
+    Skew out;
+    std::ranges::sort(queries, std::greater{});
+    if (queries.empty() || queries.front() == 0) {
+        return out;
+    }
+    out.zipf = fit_zipf(group_ranks(queries));
+    for (size_t i = 1; i < queries.size(); ++i) {
+        queries[i] += queries[i - 1];
+    }
+    const size_t all = queries.size();
+    const auto share_of = [&](size_t sources) {
+        return static_cast<double>(queries[std::max<size_t>(sources, 1) - 1]) /
+               static_cast<double>(queries.back());
+    };
+    out.busiest_1_percent = share_of((all + 99) / 100);
+    out.busiest_10_percent = share_of((all + 9) / 10);
+    for (size_t i = 0; i < kCurvePoints; ++i) {
+        const double at = static_cast<double>(i) / (kCurvePoints - 1);
+        const auto rank = static_cast<size_t>(std::llround(std::pow(static_cast<double>(all), at)));
+        if (out.curve.empty() || out.curve.back().sources < rank) {
+            out.curve.push_back({.sources = rank, .share = share_of(std::min(rank, all))});
+        }
+    }
+    return out;
+}
+
+void RateBins::add(Nanoseconds time) {
+    if (queries_.empty()) {
+        start_ = time;
+    }
+    // Unsigned, so that no pair of times overflows.
+    const std::uint64_t since =
+        time > start_ ? static_cast<std::uint64_t>(time) - static_cast<std::uint64_t>(start_) : 0;
+    while (since / width_ >= kMost) {
+        merge();
+    }
+    const size_t bin = since / width_;
+    queries_.resize(std::max(queries_.size(), bin + 1));
+    ++queries_[bin];
+}
+
+void RateBins::merge() {
+    width_ *= 2;
+    const size_t bins = (queries_.size() + 1) / 2;
+    for (size_t i = 0; i < bins; ++i) {
+        const std::uint64_t second = 2 * i + 1 < queries_.size() ? queries_[2 * i + 1] : 0;
+        queries_[i] = queries_[2 * i] + second;
+    }
+    queries_.resize(bins);
+}
+
+void RetransmitCounter::add(const trace::Message& message) {
+    const auto found = trace::retransmit_key(message.transport, message.source, message.bytes);
+    if (!found) {
+        return;
+    }
+    const std::uint64_t key = *found | 1ULL << 63U; // never 0
+    auto& kept = buckets_[key % kBuckets].kept;
+    const auto known = std::ranges::find(kept, key, &Kept::key);
+    if (known != kept.end() && message.time - known->time <= kWindow) {
+        ++count_;
+    } else if (known != kept.end()) {
+        known->time = message.time;
+    } else {
+        *std::ranges::min_element(kept, {}, &Kept::time) = {.key = key, .time = message.time};
+    }
+}
+
+void HandshakeFigures::add(const trace::TcpHandshake& times) {
+    rtt_.add(times.ack - times.syn);
+    to_server_.add(times.syn_ack - times.syn);
+    to_client_.add(times.ack - times.syn_ack);
+}
+
+std::string_view HandshakeFigures::capture_point() const {
+    if (count() == 0) {
+        return {};
+    }
+    const std::int64_t server = to_server_.quantile(0.5);
+    const std::int64_t client = to_client_.quantile(0.5);
+    if (10 * std::min(server, client) >= rtt_.quantile(0.5)) {
+        return "between";
+    }
+    return server <= client ? "server" : "client";
+}
+
+} // namespace reprise::mutator

@@ -1,0 +1,216 @@
+#pragma once
+// What info counts: distributions, the most frequent keys, skew, rates, retransmits, handshakes.
+
+#include "core/base/clock.hh"
+#include "core/trace/reader.hh"
+#include "core/trace/reassembly/handshake.hh"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+namespace reprise::mutator {
+
+// Distribution of durations in constant memory (about 430 KiB whatever the number of samples).
+
+/// Counts values in buckets that are exact below 2048 and at most 0.1 % wide above; count, minimum,
+/// maximum, mean and standard deviation are exact. Negative values (a clock that went back) count
+/// in the lowest bucket.
+class Histogram {
+public:
+    Histogram();
+
+    void add(std::int64_t value);
+
+    [[nodiscard]] std::uint64_t count() const { return count_; }
+
+    [[nodiscard]] std::int64_t min() const { return min_; }
+
+    [[nodiscard]] std::int64_t max() const { return max_; }
+
+    [[nodiscard]] double mean() const { return mean_; }
+
+    /// Of the samples as a sample (n - 1); 0 below two.
+    [[nodiscard]] double standard_deviation() const;
+
+    /// The value at a share from 0 to 1, by nearest rank: the middle of its bucket, within minimum
+    /// and maximum. 0 where empty.
+    [[nodiscard]] std::int64_t quantile(double share) const;
+
+private:
+    std::vector<std::uint64_t> buckets_;
+    std::uint64_t count_ = 0;
+    std::int64_t min_ = 0;
+    std::int64_t max_ = 0;
+    double mean_ = 0;
+    double squares_ = 0; ///< sum of squared distances from the mean (Welford 1962)
+};
+
+// Which keys come most often, in bounded memory: exact while there are few, with a known error
+// beyond.
+//
+// At most 65,536 keys are counted. When there are more, the 32,768th greatest count is taken off
+// every count and the keys at zero are forgotten. Every such step takes it off at least 32,768
+// keys, so no count is ever more than (keys added) / 32,768 too low (Misra and Gries 1982; in steps
+// as by Anderson et al. 2017). Memory: about 110 bytes a key and its text.
+
+class TopKeys {
+public:
+    struct Entry {
+        std::string key;
+        std::uint64_t count = 0; ///< at least; at most error() more
+    };
+
+    explicit TopKeys(size_t kept = 32'768) : kept_(kept) { counts_.reserve(2 * kept); }
+
+    void add(std::string_view key);
+
+    /// The greatest counts, ties by key.
+    [[nodiscard]] std::vector<Entry> top(size_t most) const;
+
+    /// 0 while counts are exact.
+    [[nodiscard]] std::uint64_t error() const { return error_; }
+
+    /// Distinct keys; while error() is not 0, those not forgotten.
+    [[nodiscard]] size_t size() const { return counts_.size(); }
+
+private:
+    struct Hash {
+        using is_transparent = void;
+
+        size_t operator()(std::string_view key) const noexcept {
+            return std::hash<std::string_view>{}(key);
+        }
+    };
+
+    void purge();
+
+    size_t kept_;
+    std::unordered_map<std::string, std::uint64_t, Hash, std::equal_to<>> counts_;
+    std::uint64_t error_ = 0;
+};
+
+/// Counts the names of questions, without regard to case (RFC 4343). Keys are names in wire form.
+class TopNames {
+public:
+    void add(std::string_view wire_name);
+
+    [[nodiscard]] const TopKeys& keys() const { return keys_; }
+
+private:
+    TopKeys keys_;
+    std::string lower_;
+};
+
+// How unevenly queries are spread over sources.
+
+/// The busiest `sources` sources ask this share of the queries.
+struct SkewPoint {
+    std::uint64_t sources = 0;
+    double share = 0;
+};
+
+struct Skew {
+    double busiest_1_percent = 0;  ///< share of the queries that the busiest 1 % of sources ask
+    double busiest_10_percent = 0; ///< (their number rounded up)
+    /// The n-th source asks n^-zipf as much as the first: the exponent under which the counts are
+    /// the most likely. 0 for sources that are all alike.
+    double zipf = 0;
+    std::vector<SkewPoint> curve; ///< at most 100 points, spaced evenly in the logarithm
+};
+
+/// From the number of queries of every source, in any order.
+Skew measure_skew(std::vector<std::uint64_t> queries);
+
+// Queries over time, in bounded memory whatever the trace's length.
+
+/// Counts in bins of one width, the first from the first query on. When 512 bins do not reach, the
+/// width doubles and neighbours become one. Queries older than the first count in the first bin.
+class RateBins {
+public:
+    static constexpr size_t kMost = 512;
+
+    void add(Nanoseconds time);
+
+    [[nodiscard]] Nanoseconds start() const { return start_; }
+
+    /// A power of two times 1/64 s.
+    [[nodiscard]] double width_s() const { return static_cast<double>(width_) / 1e9; }
+
+    /// The last bin may be shorter than its width.
+    [[nodiscard]] const std::vector<std::uint64_t>& queries() const { return queries_; }
+
+private:
+    void merge();
+
+    Nanoseconds start_ = 0;
+    std::uint64_t width_ = kSecond / 64;
+    std::vector<std::uint64_t> queries_;
+};
+
+// Clients' retransmits in a trace.
+
+/// Counts UDP queries of the same source address, port, id and question within 5 s of trace time
+/// after a query that was none itself: what `--collapse-retransmits` would leave out.
+///
+/// Memory: 16 MiB, a table of 1,048,576 queries in buckets of a cache line each, so that a query
+/// costs one access. Where a bucket is full its oldest query is forgotten: beyond about 100,000
+/// queries a second some retransmits are missed.
+class RetransmitCounter {
+public:
+    static constexpr Nanoseconds kWindow = 5 * kSecond;
+
+    /// Takes queries, whatever their transport.
+    void add(const trace::Message& message);
+
+    [[nodiscard]] std::uint64_t count() const { return count_; }
+
+private:
+    struct Kept {
+        std::uint64_t key = 0; ///< hash; 0 = none
+        Nanoseconds time = 0;
+    };
+
+    struct alignas(64) Bucket {
+        std::array<Kept, 4> kept;
+    };
+
+    static constexpr size_t kBuckets = 1UL << 18U;
+
+    std::vector<Bucket> buckets_ = std::vector<Bucket>(kBuckets);
+    std::uint64_t count_ = 0;
+};
+
+// Round-trip times from the TCP handshakes of a capture.
+
+class HandshakeFigures {
+public:
+    void add(const trace::TcpHandshake& times);
+
+    [[nodiscard]] std::uint64_t count() const { return rtt_.count(); }
+
+    /// SYN to ACK, ns: the clients' round-trip times wherever the capture was made.
+    [[nodiscard]] const Histogram& rtt() const { return rtt_; }
+
+    /// SYN to SYN-ACK: from the capture point to the server and back, with the server's own time.
+    [[nodiscard]] const Histogram& to_server() const { return to_server_; }
+
+    /// SYN-ACK to ACK: from the capture point to the client and back.
+    [[nodiscard]] const Histogram& to_client() const { return to_client_; }
+
+    /// "server" or "client" where in the median less than a tenth of the time passes on that side,
+    /// else "between"; empty without handshakes. With both below, the nearer one.
+    [[nodiscard]] std::string_view capture_point() const;
+
+private:
+    Histogram rtt_;
+    Histogram to_server_;
+    Histogram to_client_;
+};
+
+} // namespace reprise::mutator
