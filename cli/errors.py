@@ -47,7 +47,7 @@ def tell(error: RepriseError) -> None:
 def read_told(text: str) -> tuple[str, str] | None:
     """What happened and how to fix it, as the last line of JSON among a program's last lines says it."""
     for line in reversed(text.splitlines()):
-        if line.startswith('{"error": '):
+        if line.startswith('{"error":'):
             with contextlib.suppress(ValueError, KeyError, TypeError):
                 told = json.loads(line)
                 return str(told["error"]), str(told["hint"])

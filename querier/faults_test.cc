@@ -167,7 +167,7 @@ TEST_F(FaultsTest, AClosedPortTimesOutAndCountsIcmp) {
     EXPECT_EQ(parent.report().counts().timed_out(), 50U);
     EXPECT_EQ(parent.report().counts().sent(), 50U);
     const std::string statistics = parent.records().statistics;
-    EXPECT_EQ(statistics.find(R"("unreachable": 0)"), std::string::npos) << statistics;
+    EXPECT_EQ(statistics.find(R"("unreachable":0)"), std::string::npos) << statistics;
 }
 
 TEST_F(FaultsTest, EvictsIdleSocketsWhenDescriptorsRunShort) {
@@ -179,7 +179,7 @@ TEST_F(FaultsTest, EvictsIdleSocketsWhenDescriptorsRunShort) {
     EXPECT_EQ(play(parent), 0);
     EXPECT_EQ(parent.report().counts().answered(), 200U);
     const std::string statistics = parent.records().statistics;
-    EXPECT_EQ(statistics.find(R"("sockets_evicted": 0)"), std::string::npos) << statistics;
+    EXPECT_EQ(statistics.find(R"("sockets_evicted":0)"), std::string::npos) << statistics;
 }
 
 TEST_F(FaultsTest, WaitsWhenAllSocketsAreBusy) {

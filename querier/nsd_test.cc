@@ -131,7 +131,7 @@ TEST_F(NsdTest, ReusesOneTcpConnectionForEachSource) {
     EXPECT_EQ(parent.report().counts().retried(), 0U);
     const RqContent content = parent.records();
     ASSERT_EQ(content.records.size(), 2000U);
-    EXPECT_NE(content.statistics.find(R"("opened": 20, "reused_queries": 1980, "peak_open": 20)"),
+    EXPECT_NE(content.statistics.find(R"("opened":20,"reused_queries":1980,"peak_open":20)"),
               std::string::npos)
         << content.statistics;
     for (std::uint64_t i = 0; i < 2000; ++i) {
@@ -155,7 +155,7 @@ TEST_F(NsdTest, ReconnectsWhereTheServerLimitsQueriesAConnection) {
     EXPECT_EQ(counts.connection_failed(), 0U);
     EXPECT_EQ(ended(counts), 200U);
     const std::string statistics = parent.records().statistics;
-    EXPECT_EQ(statistics.find(R"("opened": 20,)"), std::string::npos) << statistics;
+    EXPECT_EQ(statistics.find(R"("opened":20,)"), std::string::npos) << statistics;
 }
 
 TEST_F(NsdTest, ReconnectsAfterTheServersIdleTimeout) {
@@ -171,7 +171,7 @@ TEST_F(NsdTest, ReconnectsAfterTheServersIdleTimeout) {
     EXPECT_EQ(content.records[1].status, Status::kAnswered);
     EXPECT_EQ(content.records[1].connection, 2U);
     EXPECT_EQ(content.records[1].retries, 0);
-    EXPECT_NE(content.statistics.find(R"("closed_by_server": 1)"), std::string::npos)
+    EXPECT_NE(content.statistics.find(R"("closed_by_server":1)"), std::string::npos)
         << content.statistics;
 }
 
@@ -188,7 +188,7 @@ TEST_F(NsdTest, ClosesIdleConnectionsItself) {
     const RqContent content = parent.records();
     ASSERT_EQ(content.records.size(), 2U);
     EXPECT_EQ(content.records[1].connection, 2U);
-    EXPECT_NE(content.statistics.find(R"("closed_by_server": 0, "closed_idle": 1)"),
+    EXPECT_NE(content.statistics.find(R"("closed_by_server":0,"closed_idle":1)"),
               std::string::npos)
         << content.statistics;
 }

@@ -31,7 +31,7 @@ TEST(PrintError, OneMoreForWhoeverStartedIt) {
     setenv("REPRISE_ERRORS", "json", 1);
     EXPECT_EQ(printed("no \"x\"; give one"),
               "reprise-x: error: no \"x\"; give one\n"
-              "{\"error\": \"no \\\"x\\\"\", \"hint\": \"give one\"}\n");
+              "{\"error\":\"no \\\"x\\\"\",\"hint\":\"give one\"}\n");
     unsetenv("REPRISE_ERRORS");
 }
 
