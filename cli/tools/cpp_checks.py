@@ -31,6 +31,7 @@ _CONFIGURATION = (
 _TEST_FILE = re.compile(r"(_test|_fuzz|/testing/[a-z_]+|/test_[a-z_]+)\.cc$")
 _NICE = ("nice", "-n", "5")  # behind the Python tests; more would starve beside a busy machine's other work
 _FINDING = re.compile(r": (error|warning): ")
+_LOOKED_AT = re.compile(r"^\[ *\d+/\d+\]", re.MULTILINE)  # the line of run-clang-tidy for each file
 _HEADER_OBJECT = re.compile(
     r"^(\S+_verify_interface_header_sets\.dir/\w+_verify_interface_header_sets/(\S+)\.cxx\.o):", re.MULTILINE
 )
@@ -192,8 +193,8 @@ def _tidy(choice: Choice) -> Counts:
         pattern = f"^{re.escape(str(programs.ROOT))}/({'|'.join(map(re.escape, choice.files))})$"
         jobs = ("-j", str(os.cpu_count() or 1))
         done = run(*_NICE, "run-clang-tidy-19", "-quiet", "-p", str(_BUILD), *jobs, pattern)
-    if done.returncode == 0:
-        return Counts(passed=1)
+        if done.returncode == 0 and len(_LOOKED_AT.findall(done.stdout)) >= len(choice.files):
+            return Counts(passed=1)  # an interrupted run-clang-tidy also ends with status 0
     findings = [line for line in done.stdout.splitlines() if _FINDING.search(line)]
     show("\n".join(findings or done.stdout.splitlines()))
     return Counts(failed=1)
