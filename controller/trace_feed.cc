@@ -88,9 +88,11 @@ FeedState TraceFeed::state() const {
     describe(state);
     if (trace_) {
         state.counters = trace_->counters();
+        state.description = trace_->files().front().end.description;
     }
-    state.description =
-        trace_ ? trace_->files().front().end.description : generator_->description();
+    if (generator_) {
+        state.description = generator_->description();
+    }
     state.trouble = trouble();
     return state;
 }
@@ -99,11 +101,11 @@ std::string TraceFeed::trouble() const { return trace_ ? trace_->files().front()
 
 /// The next message or close into `found_`; false at the end.
 bool TraceFeed::read_message() {
-    if (trace_) {
-        return trace_->read(found_);
+    if (generator_) {
+        generator_->next(found_.message);
+        return true;
     }
-    generator_->next(found_.message);
-    return true;
+    return trace_ && trace_->read(found_);
 }
 
 /// Throws where the trace has gone.
@@ -111,7 +113,8 @@ void TraceFeed::restart() {
     if (trace_) {
         trace_->restart();
         trace_->open();
-    } else {
+    }
+    if (generator_) {
         generator_->restart();
     }
 }
