@@ -188,8 +188,7 @@ TEST_F(NsdTest, ClosesIdleConnectionsItself) {
     const RqContent content = parent.records();
     ASSERT_EQ(content.records.size(), 2U);
     EXPECT_EQ(content.records[1].connection, 2U);
-    EXPECT_NE(content.statistics.find(R"("closed_by_server":0,"closed_idle":1)"),
-              std::string::npos)
+    EXPECT_NE(content.statistics.find(R"("closed_by_server":0,"closed_idle":1)"), std::string::npos)
         << content.statistics;
 }
 
