@@ -2,6 +2,7 @@
 
 #include "core/base/address.hh"
 #include "core/base/clock.hh"
+#include "core/base/json.hh"
 #include "proxy/delay/delay_line.hh"
 #include "proxy/rewrite/headers.hh"
 #include "proxy/rewrite/rewrite.hh"
@@ -12,8 +13,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
-#include <nlohmann/json.hpp>
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -22,8 +21,6 @@
 namespace reprise::proxy {
 
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr size_t kNamedUnmapped = 100;
 

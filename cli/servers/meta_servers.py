@@ -17,7 +17,7 @@ from cli.servers.nftables import Pair
 
 _DESCRIPTOR_RESERVE = 512  # what BIND needs beside its TCP connections
 _KSK_FLAGS = "257"
-_MADE = "made by reprise-zonebuilder plan; changes are lost with the next plan"
+_MADE = "made by reprise zones plan; changes are lost with the next plan"
 NO_LIMITS = "    max-records-per-type 0;\n    max-types-per-name 0;\n"  # BIND 9.18.28 has 100 of each
 
 

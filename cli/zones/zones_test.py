@@ -10,7 +10,7 @@ import pytest
 
 from cli.zones import zone_plan, zones
 
-MADE = "made by reprise-zonebuilder plan; changes are lost with the next plan"
+MADE = "made by reprise zones plan; changes are lost with the next plan"
 MAP = """#reprise-map 1
 resolver\t1\t198.19.254.1\tfd00:198:19:fe::1
 meta\t1\t1\t1\t198.18.128.1\tfd00:198:18::1

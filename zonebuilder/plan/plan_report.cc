@@ -1,6 +1,7 @@
 // The plan for programs (plan.json) and for people. Lists are in the order of the plan, which is
 // that of the sorted zones, so that two reports can be compared line by line.
 #include "core/base/address.hh"
+#include "core/base/json.hh"
 #include "zonebuilder/plan/conflicts.hh"
 #include "zonebuilder/plan/lame.hh"
 #include "zonebuilder/plan/outputs.hh"
@@ -14,8 +15,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <nlohmann/json.hpp>
-#include <nlohmann/json_fwd.hpp>
 #include <set>
 #include <string>
 #include <string_view>
@@ -25,34 +24,32 @@
 namespace reprise::zonebuilder {
 namespace {
 
-using OrderedJson = nlohmann::ordered_json;
-
-OrderedJson names_of(const std::vector<ZoneIndex>& indexes, const std::vector<Zone>& zones) {
-    OrderedJson names = OrderedJson::array();
+Json names_of(const std::vector<ZoneIndex>& indexes, const std::vector<Zone>& zones) {
+    Json names = Json::array();
     for (const ZoneIndex zone : indexes) {
         names.push_back(zones[zone].name.text());
     }
     return names;
 }
 
-OrderedJson files_of(const std::vector<ZoneIndex>& indexes, const std::vector<Zone>& zones) {
-    OrderedJson files = OrderedJson::array();
+Json files_of(const std::vector<ZoneIndex>& indexes, const std::vector<Zone>& zones) {
+    Json files = Json::array();
     for (const ZoneIndex zone : indexes) {
         files.push_back(zones[zone].file);
     }
     return files;
 }
 
-OrderedJson texts_of(const std::vector<IpAddress>& addresses) {
-    OrderedJson texts = OrderedJson::array();
+Json texts_of(const std::vector<IpAddress>& addresses) {
+    Json texts = Json::array();
     for (const IpAddress& address : addresses) {
         texts.push_back(address.text());
     }
     return texts;
 }
 
-OrderedJson groups_json(const Plan& plan, const std::vector<Zone>& zones) {
-    OrderedJson list = OrderedJson::array();
+Json groups_json(const Plan& plan, const std::vector<Zone>& zones) {
+    Json list = Json::array();
     for (std::size_t i = 0; i < plan.groups.size(); ++i) {
         list.push_back({{"addresses", texts_of(plan.groups[i].addresses)},
                         {"zones", names_of(plan.groups[i].zones, zones)},
@@ -63,8 +60,8 @@ OrderedJson groups_json(const Plan& plan, const std::vector<Zone>& zones) {
 }
 
 /// With what a server of the slot loads.
-OrderedJson slots_json(const Plan& plan, const std::vector<Zone>& zones) {
-    OrderedJson list = OrderedJson::array();
+Json slots_json(const Plan& plan, const std::vector<Zone>& zones) {
+    Json list = Json::array();
     for (std::size_t i = 0; i < plan.slots.size(); ++i) {
         list.push_back({{"slot", i + 1},
                         {"instance", plan.slots[i].instance + 1},
@@ -76,8 +73,8 @@ OrderedJson slots_json(const Plan& plan, const std::vector<Zone>& zones) {
     return list;
 }
 
-OrderedJson unroutable_json(const Plan& plan, const std::vector<Zone>& zones) {
-    OrderedJson list = OrderedJson::array();
+Json unroutable_json(const Plan& plan, const std::vector<Zone>& zones) {
+    Json list = Json::array();
     for (const Unroutable& one : plan.unroutable) {
         list.push_back({{"address", one.address.text()},
                         {"why", one.why},
@@ -87,8 +84,8 @@ OrderedJson unroutable_json(const Plan& plan, const std::vector<Zone>& zones) {
 }
 
 /// Lame delegations of zones that are here, or delegations to zones that are not.
-OrderedJson lame_json(const Plan& plan, bool built) {
-    OrderedJson list = OrderedJson::array();
+Json lame_json(const Plan& plan, bool built) {
+    Json list = Json::array();
     for (const Lame& one : plan.lame) {
         if (one.built == built) {
             list.push_back({{"zone", one.zone.text()},
@@ -100,10 +97,10 @@ OrderedJson lame_json(const Plan& plan, bool built) {
     return list;
 }
 
-OrderedJson trusted_json(const Plan& plan, const std::vector<Zone>& zones) {
-    OrderedJson list = OrderedJson::array();
+Json trusted_json(const Plan& plan, const std::vector<Zone>& zones) {
+    Json list = Json::array();
     for (const ZoneIndex zone : plan.trusted) {
-        OrderedJson one{{"zone", zones[zone].name.text()}, {"file", zones[zone].file}};
+        Json one{{"zone", zones[zone].name.text()}, {"file", zones[zone].file}};
         if (const auto& signatures = zones[zone].signatures) {
             one["from"] = signatures->from;
             one["until"] = signatures->until;
@@ -113,16 +110,16 @@ OrderedJson trusted_json(const Plan& plan, const std::vector<Zone>& zones) {
     return list;
 }
 
-OrderedJson unserved_json(const Plan& plan, const std::vector<Zone>& zones) {
-    OrderedJson list = OrderedJson::array();
+Json unserved_json(const Plan& plan, const std::vector<Zone>& zones) {
+    Json list = Json::array();
     for (const Unserved& one : plan.unserved) {
         list.push_back({{"zone", zones[one.zone].name.text()}, {"why", one.why}});
     }
     return list;
 }
 
-OrderedJson failed_json(const std::vector<BadZone>& failed) {
-    OrderedJson list = OrderedJson::array();
+Json failed_json(const std::vector<BadZone>& failed) {
+    Json list = Json::array();
     for (const BadZone& one : failed) {
         list.push_back(
             {{"zone", one.name}, {"file", one.file}, {"line", one.line}, {"why", one.why}});
@@ -189,26 +186,26 @@ const char* name_of(Form form) {
 
 std::string plan_json(const Plan& plan, const PlanSettings& settings,
                       const std::vector<Zone>& zones, const std::vector<BadZone>& failed) {
-    const OrderedJson json{{"schema", 1},
-                           {"engine", name_of(settings.engine)},
-                           {"form", name_of(settings.form)},
-                           {"instances", settings.instances},
-                           {"zones", zones.size()},
-                           {"addresses", address_count(plan)},
-                           {"groups", groups_json(plan, zones)},
-                           {"colours", plan.colours},
-                           {"edges", plan.edges.size()},
-                           {"slots", slots_json(plan, zones)},
-                           {"root_addresses_added", plan.root_addresses},
-                           {"unroutable", unroutable_json(plan, zones)},
-                           {"lame", lame_json(plan, true)},
-                           {"not_built", lame_json(plan, false)},
-                           {"trusted", trusted_json(plan, zones)},
-                           {"unserved", unserved_json(plan, zones)},
-                           {"failed", failed_json(failed)},
-                           {"out_of_zone_records", out_of_zone(zones)},
-                           {"seconds", plan.seconds}};
-    return json.dump(1, ' ', false, OrderedJson::error_handler_t::replace) + "\n";
+    const Json json{{"schema", 1},
+                    {"engine", name_of(settings.engine)},
+                    {"form", name_of(settings.form)},
+                    {"instances", settings.instances},
+                    {"zones", zones.size()},
+                    {"addresses", address_count(plan)},
+                    {"groups", groups_json(plan, zones)},
+                    {"colours", plan.colours},
+                    {"edges", plan.edges.size()},
+                    {"slots", slots_json(plan, zones)},
+                    {"root_addresses_added", plan.root_addresses},
+                    {"unroutable", unroutable_json(plan, zones)},
+                    {"lame", lame_json(plan, true)},
+                    {"not_built", lame_json(plan, false)},
+                    {"trusted", trusted_json(plan, zones)},
+                    {"unserved", unserved_json(plan, zones)},
+                    {"failed", failed_json(failed)},
+                    {"out_of_zone_records", out_of_zone(zones)},
+                    {"seconds", plan.seconds}};
+    return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 std::string summary_text(const Plan& plan, const PlanSettings& settings,
