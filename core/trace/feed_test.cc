@@ -63,6 +63,7 @@ TEST(Feed, YieldsEveryMessageInOrder) {
         const ScratchFile file(capture(packets));
         Feed feed({.paths = {file.path()}, .responses = true});
         std::vector<int> expected;
+        expected.reserve(packets);
         for (unsigned i = 0; i < packets; ++i) {
             expected.push_back(i % 2 == 0 ? static_cast<int>(i) : -static_cast<int>(i));
         }
