@@ -359,7 +359,9 @@ def test_memory_of_idle_connections(
         "--idle-timeout-s",
         "300",
         "--max-lateness-s",
-        "5",
+        "60",
+        "--timeout-s",
+        "60",  # a busy machine's server lets SYNs wait
         queriers=queriers,
         distributor=prefixes,
     )

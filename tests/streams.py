@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -299,6 +299,12 @@ class Flow:
     def stalls(self, of_client: bool = True) -> int:
         """Segments of one side that left when the other's delayed acknowledgement came (Nagle)."""
         return _stalls(self.packets, self.port if of_client else self.client[1])
+
+
+def few_stalls(flows: Sequence[Flow]) -> bool:
+    """Nagle's algorithm stalls one of a few segments; a process that waits for its processor looks alike."""
+    stalls = sum(one.stalls() + one.stalls(of_client=False) for one in flows)
+    return stalls <= sum(len(one.sent()) for one in flows) / 20
 
 
 def _once(segments: list[Packet]) -> list[Packet]:

@@ -1,4 +1,3 @@
-#include "core/base/prefix.hh"
 #include "zonebuilder/plan/address_book.hh"
 #include "zonebuilder/plan/lame.hh"
 #include "zonebuilder/plan/serving.hh"

@@ -1,5 +1,4 @@
 #include "core/base/error.hh"
-#include "core/base/prefix.hh"
 #include "zonebuilder/plan/serving.hh"
 #include "zonebuilder/plan/slots.hh"
 #include "zonebuilder/test_support.hh"
