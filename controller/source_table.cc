@@ -1,7 +1,7 @@
 #include "controller/source_table.hh"
 
-#include "controller/flat_ids.hh"
 #include "core/base/address.hh"
+#include "core/base/flat_ids.hh"
 
 #include <fmt/format.h>
 

@@ -1,7 +1,7 @@
 #pragma once
-#include "controller/flat_ids.hh"
 #include "core/base/address.hh"
 #include "core/base/append_file.hh"
+#include "core/base/flat_ids.hh"
 
 #include <array>
 #include <cstddef>

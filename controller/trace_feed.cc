@@ -9,6 +9,7 @@
 #include "core/base/clock.hh"
 #include "core/base/trace_time.hh"
 #include "core/dns/message.hh"
+#include "core/trace/chunk.hh"
 #include "core/trace/feed.hh"
 #include "core/trace/reader.hh"
 #include "core/wire/query.hh"
@@ -64,7 +65,7 @@ TraceFeed::TraceFeed(const Options& options, const Servers& servers)
         trace_.emplace(trace::FeedOptions{
             .paths = {options.trace},
             .reader = {.ports = options.ports, .closes = wants_closes(options)},
-            .responses = true,
+            .responses = trace::Responses::kHeaders,
             // With 100,000 sources each query would wait for a line of the table to come from
             // memory, which costs as much as all the rest of the reading.
             .expect = [this](const IpAddress& source) { sources_.expect(source); }});

@@ -3,6 +3,7 @@
 #include "core/base/clock.hh"
 #include "core/base/error.hh"
 #include "core/base/json.hh"
+#include "core/base/progress.hh"
 #include "core/trace/losses.hh"
 #include "core/trace/reader.hh"
 #include "core/trace/reassembly/handshake.hh"
@@ -10,7 +11,6 @@
 #include "mutator/info/pairer.hh"
 #include "mutator/info/trace_info.hh"
 #include "mutator/output/output_file.hh"
-#include "mutator/output/progress.hh"
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
@@ -89,7 +89,7 @@ std::string answers_json(const AnswersOptions& options, const PairerCounts& coun
 }
 
 void read_all(trace::Reader& reader, const char* what, auto&& take) {
-    Progress progress(what);
+    Progress progress(what, check_interrupt);
     std::uint64_t messages = 0;
     for (trace::Message message; reader.next(message);) {
         take(message);

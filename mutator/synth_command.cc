@@ -1,9 +1,10 @@
 #include "mutator/synth_command.hh"
 
 #include "core/base/command_line.hh"
+#include "core/base/progress.hh"
 #include "core/trace/forms/query_encoder.hh"
 #include "mutator/commands.hh"
-#include "mutator/output/progress.hh"
+#include "mutator/output/output_file.hh"
 #include "mutator/synth/profiles.hh"
 #include "mutator/synth/query_maker.hh"
 #include "mutator/synth/synth.hh"
@@ -244,7 +245,7 @@ int run_synth(const SynthOptions& options, const std::string& output) {
     }
     const auto sink = open_sink(options, output);
     Synthesizer synthesizer(plan, std::move(tlds), *sink);
-    Progress progress("synth");
+    Progress progress("synth", check_interrupt);
     while (synthesizer.step()) {
         progress.tick(synthesizer.counts().queries, synthesizer.progress());
     }

@@ -99,14 +99,17 @@ private:
     size_t bytes_ = 0;
 };
 
+/// What is yielded of responses: nothing but their number (those over UDP, which costs least),
+/// their headers as bytes, or all of their bytes.
+enum class Responses : std::uint8_t { kNone, kHeaders, kWhole };
+
 struct ChunkOptions {
     /// Most of a chunk. One with fewer than kEntries is used again as soon as nobody holds it, so
     /// only one thread may read, and take what was read.
     size_t entries = Chunk::kEntries;
     /// End a chunk that holds a query where its source may wait for more.
     bool prompt = false;
-    /// Keep responses, with their headers as bytes; those over UDP are only counted otherwise.
-    bool responses = false;
+    Responses responses = Responses::kNone;
     /// Called with the source of each packet or query that is read, if set.
     std::function<void(const IpAddress&)> expect{};
 };

@@ -82,8 +82,8 @@ void ChunkReader::keep(Chunk& chunk, Message& message) {
     if (chunks_.expect && !message.response) {
         chunks_.expect(message.source.address);
     }
-    message.bytes =
-        chunk.keep(message.response ? message.bytes.first(kDnsHeaderSize) : message.bytes);
+    const bool header = message.response && chunks_.responses == Responses::kHeaders;
+    message.bytes = chunk.keep(header ? message.bytes.first(kDnsHeaderSize) : message.bytes);
 }
 
 void ChunkReader::put_packet(Chunk& chunk) {
@@ -92,7 +92,8 @@ void ChunkReader::put_packet(Chunk& chunk) {
     entry.key = key_;
     Message& message = entry.message;
     const Sorted sorted = sort_packet(packet_, ports_, chunk.tally, message);
-    const bool left_out = sorted == Sorted::kMessage && message.response && !chunks_.responses;
+    const bool left_out =
+        sorted == Sorted::kMessage && message.response && chunks_.responses == Responses::kNone;
     if (left_out || sorted == Sorted::kNothing) {
         chunk.responses += left_out ? 1 : 0;
         chunk.entries.pop_back();
@@ -110,7 +111,7 @@ void ChunkReader::put_packet(Chunk& chunk) {
 
 void ChunkReader::put_message(Chunk& chunk) {
     key_ = std::max(key_, message_.time);
-    if (message_.response && !chunks_.responses) {
+    if (message_.response && chunks_.responses == Responses::kNone) {
         ++chunk.responses;
         return;
     }

@@ -32,7 +32,7 @@ struct FeedOptions {
     /// That do the work; 1: nothing is read before it is wanted. 0: by read() alone, which holds
     /// back no message of a pipe.
     unsigned threads = 0;
-    bool responses = false; ///< yield them too, those over UDP as their headers
+    Responses responses = Responses::kNone;         ///< those over TCP whole, if at all
     std::function<void(const IpAddress&)> expect{}; ///< as ChunkOptions
 };
 

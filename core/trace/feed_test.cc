@@ -4,6 +4,7 @@
 #include "core/base/clock.hh"
 #include "core/base/fd.hh"
 #include "core/dns/message.hh"
+#include "core/trace/chunk.hh"
 #include "core/trace/feed.hh"
 #include "core/trace/forms/stream/stream_form.hh"
 #include "core/trace/forms/text/text_form.hh"
@@ -61,7 +62,7 @@ std::vector<int> ids(Feed& feed) {
 TEST(Feed, YieldsEveryMessageInOrder) {
     for (const unsigned packets : {1U, 15U, 16U, 17U, 33U, 1'000U}) {
         const ScratchFile file(capture(packets));
-        Feed feed({.paths = {file.path()}, .responses = true});
+        Feed feed({.paths = {file.path()}, .responses = Responses::kHeaders});
         std::vector<int> expected;
         expected.reserve(packets);
         for (unsigned i = 0; i < packets; ++i) {
@@ -83,7 +84,7 @@ TEST(Feed, CountsTheResponsesThatItLeavesOut) {
 
 TEST(Feed, ResponsesHaveTheirHeader) {
     const ScratchFile file(capture(2));
-    Feed feed({.paths = {file.path()}, .responses = true});
+    Feed feed({.paths = {file.path()}, .responses = Responses::kHeaders});
     Merge::Found found;
     ASSERT_TRUE(feed.read(found));
     EXPECT_GT(found.message.bytes.size(), kDnsHeaderSize);

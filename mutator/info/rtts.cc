@@ -2,9 +2,9 @@
 
 #include "core/base/address.hh"
 #include "core/base/error.hh"
+#include "core/base/progress.hh"
 #include "core/trace/reader.hh"
 #include "mutator/output/output_file.hh"
-#include "mutator/output/progress.hh"
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
@@ -46,7 +46,7 @@ std::string SourceRtts::table() const {
 int run_rtts(const RttsOptions& options) {
     trace::Reader reader(options.trace, {.ports = options.ports});
     SourceRtts found;
-    Progress progress("rtts");
+    Progress progress("rtts", check_interrupt);
     for (trace::Message message; reader.next(message);) {
         found.add(message);
         progress.tick(found.queries(), reader.share_read());

@@ -6,6 +6,7 @@
 #include "core/trace/feed.hh"
 #include "core/trace/merge.hh"
 #include "core/trace/reader.hh"
+#include "mutator/output/output_file.hh"
 #include "mutator/pipeline/batch_job.hh"
 #include "mutator/rules/engine/rule.hh"
 
@@ -61,7 +62,8 @@ std::span<std::uint8_t> memory_of(const trace::Merge::Found& found, BatchJob& jo
 
 Inputs::Inputs(const InputOptions& options, unsigned threads)
     : laps_(options.laps), feed_(feed_options(options, threads)),
-      flush_(std::ranges::any_of(files(), &trace::Feed::File::live)), progress_("mutate") {}
+      flush_(std::ranges::any_of(files(), &trace::Feed::File::live)),
+      progress_("mutate", check_interrupt) {}
 
 /// False where this was the last lap: of those asked for, or without a query to repeat.
 bool Inputs::next_lap(Batch& batch) {

@@ -2,11 +2,11 @@
 // The traces that are mutated, as batches of queries: merged by time, read several times if asked.
 
 #include "core/base/clock.hh"
+#include "core/base/progress.hh"
 #include "core/trace/feed.hh"
 #include "core/trace/lap_clock.hh"
 #include "core/trace/merge.hh"
 #include "core/trace/reader.hh"
-#include "mutator/output/progress.hh"
 #include "mutator/pipeline/batch_job.hh"
 #include "mutator/rules/engine/rule.hh"
 

@@ -2,6 +2,7 @@
 
 #include "core/base/error.hh"
 #include "core/base/log.hh"
+#include "core/base/progress.hh"
 #include "core/trace/capture/source.hh"
 #include "core/trace/forms/message_source.hh"
 #include "core/trace/forms/pcap/pcap_encoder.hh"
@@ -11,8 +12,8 @@
 #include "core/trace/reassembly/fragments.hh"
 #include "core/trace/reassembly/packet.hh"
 #include "core/trace/reassembly/tally.hh"
+#include "mutator/output/output_file.hh"
 #include "mutator/output/pcap_writer.hh"
-#include "mutator/output/progress.hh"
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
@@ -95,7 +96,7 @@ int run_reduce(const ReduceOptions& options) {
     }
     const auto& source = opened.packets;
     Reducer reducer(options);
-    Progress progress("reduce");
+    Progress progress("reduce", check_interrupt);
     std::uint64_t packets = 0;
     for (trace::Packet packet; source->next(packet);) {
         reducer.add(packet);

@@ -1,7 +1,6 @@
-#include "mutator/output/progress.hh"
+#include "core/base/progress.hh"
 
 #include "core/base/clock.hh"
-#include "mutator/output/output_file.hh"
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
@@ -9,7 +8,7 @@
 #include <cstdint>
 #include <string>
 
-namespace reprise::mutator {
+namespace reprise {
 namespace {
 
 constexpr Nanoseconds kInterval = 5 * kSecond;
@@ -21,7 +20,9 @@ double Progress::elapsed_s() const {
 }
 
 void Progress::look(std::uint64_t done, double part) {
-    check_interrupt();
+    if (check_ != nullptr) {
+        check_();
+    }
     const Nanoseconds elapsed = SteadyClock::now() - started_;
     if (elapsed - printed_ < kInterval) {
         return;
@@ -34,4 +35,4 @@ void Progress::look(std::uint64_t done, double part) {
                  static_cast<double>(done) / seconds, seconds, left);
 }
 
-} // namespace reprise::mutator
+} // namespace reprise

@@ -1,6 +1,6 @@
 #pragma once
 // A map from short keys to ids in one flat array (open addressing, linear probing): a million
-// sources must not cost a heap node each.
+// of them must not cost a heap node each.
 
 #include <xxhash.h>
 
@@ -8,11 +8,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <optional>
 #include <random>
 #include <utility>
 #include <vector>
 
-namespace reprise::controller {
+namespace reprise {
 
 template <size_t Size> class FlatIds {
 public:
@@ -23,13 +24,22 @@ public:
         if ((size_ + 1) * 4 > slots_.size() * 3) {
             grow();
         }
-        Slot& slot = slot_of(key);
+        Slot& slot = slots_[place_of(key)];
         if (slot.id != kEmpty) {
             return {slot.id, false};
         }
         slot = {.key = key, .id = fresh_id};
         ++size_;
         return {fresh_id, true};
+    }
+
+    /// The key's id, if it has one.
+    [[nodiscard]] std::optional<std::uint32_t> find(const Key& key) const {
+        if (slots_.empty()) {
+            return std::nullopt;
+        }
+        const std::uint32_t id = slots_[place_of(key)].id;
+        return id == kEmpty ? std::nullopt : std::optional(id);
     }
 
     /// Has the key's slot brought into the cache.
@@ -60,13 +70,13 @@ private:
         return std::memcmp(a.data(), b.data(), Size) == 0;
     }
 
-    /// The key's slot, or the empty one where it belongs.
-    Slot& slot_of(const Key& key) {
+    /// The place of the key's slot, or of the empty one where it belongs.
+    [[nodiscard]] size_t place_of(const Key& key) const {
         size_t at = home(key);
         while (slots_[at].id != kEmpty && !same(slots_[at].key, key)) {
             at = (at + 1) & (slots_.size() - 1);
         }
-        return slots_[at];
+        return at;
     }
 
     void grow() {
@@ -74,7 +84,7 @@ private:
             std::exchange(slots_, std::vector<Slot>(slots_.empty() ? 64 : slots_.size() * 2));
         for (const Slot& slot : old) {
             if (slot.id != kEmpty) {
-                slot_of(slot.key) = slot;
+                slots_[place_of(slot.key)] = slot;
             }
         }
     }
@@ -84,4 +94,4 @@ private:
     std::uint64_t seed_ = std::random_device{}(); ///< a trace cannot be made to collide
 };
 
-} // namespace reprise::controller
+} // namespace reprise
