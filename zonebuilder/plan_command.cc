@@ -5,7 +5,7 @@
 #include "core/base/command_line.hh"
 #include "core/base/error.hh"
 #include "core/base/prefix.hh"
-#include "core/base/whole_file.hh"
+#include "zonebuilder/output_folder.hh"
 #include "zonebuilder/plan/address_book.hh"
 #include "zonebuilder/plan/conflicts.hh"
 #include "zonebuilder/plan/outputs.hh"
@@ -24,20 +24,16 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
-#include <filesystem>
 #include <fstream>
 #include <optional>
 #include <set>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <utility>
 #include <vector>
 
 namespace reprise::zonebuilder {
 namespace {
-
-namespace fs = std::filesystem;
 
 constexpr std::string_view kDefaultResolver = "198.19.254.1,fd00:198:19:fe::1";
 constexpr unsigned kMostInstances = 1000;
@@ -178,8 +174,9 @@ void reject_contradictions(LoadedZones& loaded) {
 
 /// All zones that can be planned. Throws Error that lists the others, unless they are to be left
 /// out.
-LoadedZones read_zones(const PlanOptions& options, Engine engine) {
-    LoadedZones loaded = load_zones(options.folder, list_zones(options.folder));
+LoadedZones read_zones(const PlanOptions& options, const std::vector<ZoneEntry>& entries,
+                       Engine engine) {
+    LoadedZones loaded = load_zones(options.folder, entries);
     if (engine == Engine::kNsd) {
         reject_for_nsd(loaded);
     }
@@ -189,43 +186,6 @@ LoadedZones read_zones(const PlanOptions& options, Engine engine) {
     }
     return loaded;
 }
-
-/// The folder of -o, made if need be.
-class OutputFolder {
-public:
-    explicit OutputFolder(fs::path path) : path_(std::move(path)) {
-        std::error_code error;
-        fs::create_directories(path_, error);
-        if (error) {
-            throw Error(fmt::format("cannot make {}: {}; give -o another folder", path_.string(),
-                                    error.message()));
-        }
-        remove_former();
-    }
-
-    /// Whole or not at all: a file that could not be written to its end is not there.
-    void write(const std::string& name, std::string_view text) const {
-        try {
-            write_whole(path_ / name, text, Durable::kNo);
-        } catch (const SystemError& error) {
-            throw Error(fmt::format("cannot write {}: {}; give -o a folder with rights and room",
-                                    (path_ / name).string(), error.code().message()));
-        }
-    }
-
-private:
-    /// plan.json, which is written last, says that a folder is whole.
-    void remove_former() const {
-        std::error_code error;
-        fs::remove(path_ / "plan.json", error);
-        if (error) {
-            throw Error(fmt::format("cannot clear {} of a former plan: {}; give -o another folder",
-                                    path_.string(), error.message()));
-        }
-    }
-
-    fs::path path_;
-};
 
 /// Of /proc/meminfo; no limit where that has no such line.
 std::uint64_t available_memory() {
@@ -333,13 +293,14 @@ void check_memory(const Plan& plan, const PlanSettings& settings, std::uint64_t 
 int run_plan(const PlanOptions& options) {
     const Nanoseconds start = SteadyClock::now();
     const PlanSettings settings = plan_settings(options);
-    const LoadedZones loaded = read_zones(options, settings.engine);
+    const ZoneList list = list_zones(options.folder);
+    const LoadedZones loaded = read_zones(options, list.zones, settings.engine);
     const double reading = seconds_since(start);
-    Plan plan = make_plan(loaded.zones, settings);
+    Plan plan = make_plan(loaded.zones, settings, list.asked);
     plan.seconds["read"] = reading;
     check_memory(plan, settings, available_memory());
     const Nanoseconds planned = SteadyClock::now();
-    const OutputFolder output(options.output);
+    const OutputFolder output(options.output, "plan.json");
     output.write("map.tsv", map_text(plan, settings));
     output.write("root.hints", root_hints(plan));
     output.write("root.key", root_key(plan));

@@ -20,6 +20,7 @@
 #include "zonebuilder/plan/slots.hh"
 #include "zonebuilder/zone/name.hh"
 #include "zonebuilder/zone/zone.hh"
+#include "zonebuilder/zone/zone_folder.hh"
 #include "zonebuilder/zone/zone_tree.hh"
 
 #include <fmt/format.h>
@@ -177,6 +178,16 @@ void plan_root(Plan& plan, const std::vector<Zone>& zones, const ZoneTree& tree,
     plan.trusted = trusted_zones(zones, tree);
 }
 
+/// Who is asked in vain is asked as if by a lame delegation.
+std::vector<Lame> with_asked(std::vector<Lame> lame, const std::vector<AskedInVain>& asked) {
+    for (const AskedInVain& one : asked) {
+        for (const IpAddress& address : one.addresses) {
+            lame.push_back({one.name, one.name, Name{}, address, true});
+        }
+    }
+    return lame;
+}
+
 /// Slots and what follows from them.
 void plan_slots(Plan& plan, const std::vector<Colour>& colours, const PlanSettings& settings) {
     const auto instances = assign_instances(plan.groups, settings.instances);
@@ -189,7 +200,8 @@ void plan_slots(Plan& plan, const std::vector<Colour>& colours, const PlanSettin
 
 } // namespace
 
-Plan make_plan(const std::vector<Zone>& zones, const PlanSettings& settings) {
+Plan make_plan(const std::vector<Zone>& zones, const PlanSettings& settings,
+               const std::vector<AskedInVain>& asked) {
     Plan plan;
     Stopwatch watch;
     const std::vector<Reserved> reserved = all_reserved(settings);
@@ -204,7 +216,8 @@ Plan make_plan(const std::vector<Zone>& zones, const PlanSettings& settings) {
     const auto group_of = group_of_address(plan.groups);
     watch.measure("lame", [&] { plan.lame = find_lame(zones, tree, book, plan.groups, group_of); });
     watch.measure("conflicts", [&] {
-        plan.edges = find_conflicts(zones, tree, plan.groups, plan.lame, group_of, settings.engine);
+        const std::vector<Lame> lame = with_asked(plan.lame, asked);
+        plan.edges = find_conflicts(zones, tree, plan.groups, lame, group_of, settings.engine);
     });
     std::vector<Colour> colours;
     watch.measure("colour", [&] { colours = colour_graph(plan.groups.size(), plan.edges); });

@@ -8,6 +8,7 @@
 #include "zonebuilder/plan/serving.hh"
 #include "zonebuilder/plan/slots.hh"
 #include "zonebuilder/zone/zone.hh"
+#include "zonebuilder/zone/zone_folder.hh"
 
 #include <cstddef>
 #include <cstdint>
@@ -55,6 +56,8 @@ struct Plan {
 
 /// Plans zones that are sorted by name and file and free of contradictions. Throws Error where
 /// nothing can be served or the settings do not fit.
-Plan make_plan(const std::vector<Zone>& zones, const PlanSettings& settings);
+/// `asked` are answered as little as they were.
+Plan make_plan(const std::vector<Zone>& zones, const PlanSettings& settings,
+               const std::vector<AskedInVain>& asked = {});
 
 } // namespace reprise::zonebuilder

@@ -15,6 +15,7 @@
 #include "zonebuilder/plan/address_book.hh"
 #include "zonebuilder/plan/routable.hh"
 #include "zonebuilder/zone/name.hh"
+#include "zonebuilder/zone/root_servers.hh"
 #include "zonebuilder/zone/zone.hh"
 #include "zonebuilder/zone/zone_tree.hh"
 
@@ -31,19 +32,6 @@
 
 namespace reprise::zonebuilder {
 namespace {
-
-/// Addresses of the Internet's root servers, of today and from before their renumberings.
-constexpr std::string_view kRootAddresses[] = {
-    "198.41.0.4",           "2001:503:ba3e::2:30", "170.247.170.2",  "2801:1b8:10::b",
-    "199.9.14.201",         "2001:500:200::b",     "192.228.79.201", "2001:500:84::b",
-    "128.9.0.107",          "2001:478:65::53",     "192.33.4.12",    "2001:500:2::c",
-    "199.7.91.13",          "2001:500:2d::d",      "128.8.10.90",    "192.203.230.10",
-    "2001:500:a8::e",       "192.5.5.241",         "2001:500:2f::f", "192.112.36.4",
-    "2001:500:12::d0d",     "198.97.190.53",       "2001:500:1::53", "128.63.2.53",
-    "2001:500:1::803f:235", "192.36.148.17",       "2001:7fe::53",   "192.58.128.30",
-    "2001:503:c27::2:30",   "198.41.0.10",         "193.0.14.129",   "2001:7fd::1",
-    "199.7.83.42",          "2001:500:9f::42",     "2001:500:3::42", "198.32.64.12",
-    "202.12.27.33",         "2001:dc3::35"};
 
 using Names = std::vector<Name>;
 
@@ -220,7 +208,7 @@ std::size_t add_root_addresses(std::vector<Group>& groups, const ZoneTree& tree,
         return 0;
     }
     std::size_t added = 0;
-    for (const std::string_view text : kRootAddresses) {
+    for (const std::string_view text : kRootServerAddresses) {
         const auto address = IpAddress::parse(text);
         if (address && !taken(groups, *address) && !why_unroutable(*address, reserved)) {
             root->addresses.push_back(*address);

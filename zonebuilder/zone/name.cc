@@ -8,10 +8,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <ranges>
 #include <span>
 #include <string>
 #include <string_view>
@@ -46,34 +47,35 @@ std::size_t label_length(std::string_view key, std::size_t at) {
 
 } // namespace
 
-std::optional<Name> Name::from_labels(std::span<const std::string> labels) {
-    Name name;
-    for (const std::string& label : std::views::reverse(labels)) {
-        if (label.empty() || label.size() > kLongestLabel) {
+std::optional<Name> Name::from_wire(std::span<const std::uint8_t> wire) {
+    std::array<std::uint8_t, kLongestName / 2 + 1> starts{}; // of the labels
+    std::size_t labels = 0;
+    std::size_t at = 0;
+    for (; at < wire.size() && wire[at] != 0; at += 1UL + wire[at]) {
+        if (wire[at] > kLongestLabel || at + wire[at] + 2 > std::min(wire.size(), kLongestName)) {
             return std::nullopt;
         }
-        name.key_ += static_cast<char>(label.size());
-        name.key_ += label;
+        starts[labels++] = static_cast<std::uint8_t>(at);
     }
-    return name.key_.size() < kLongestName ? std::optional(std::move(name)) : std::nullopt;
+    if (at >= wire.size()) {
+        return std::nullopt;
+    }
+    Name name;
+    name.key_.reserve(at);
+    while (labels > 0) {
+        const std::size_t start = starts[--labels];
+        name.key_ += static_cast<char>(wire[start]);
+        for (const std::uint8_t byte : wire.subspan(start + 1, wire[start])) {
+            name.key_ += Lower{}(static_cast<char>(byte));
+        }
+    }
+    return name;
 }
 
-std::optional<Name> Name::from_wire(std::span<const std::uint8_t> wire) {
-    std::vector<std::string> labels;
-    for (std::size_t at = 0; at < wire.size(); at += 1UL + wire[at]) {
-        const std::size_t length = wire[at];
-        if (length == 0) {
-            return from_labels(labels);
-        }
-        if (length > kLongestLabel || length >= wire.size() - at) {
-            return std::nullopt;
-        }
-        std::string& label = labels.emplace_back();
-        for (const std::uint8_t byte : wire.subspan(at + 1, length)) {
-            label += Lower{}(static_cast<char>(byte));
-        }
-    }
-    return std::nullopt;
+Name Name::of_key(std::string_view key) {
+    Name name;
+    name.key_ = key;
+    return name;
 }
 
 std::optional<Name> Name::parse(std::string_view text) {

@@ -23,6 +23,9 @@ public:
     /// Reads text as in a zone file ("a\.b.example."); relative names are taken as absolute.
     static std::optional<Name> parse(std::string_view text);
 
+    /// Of what key() gave.
+    static Name of_key(std::string_view key);
+
     /// Absolute, everything but letters, digits, '-', '_', '*' and '/' as \DDD: safe in zone files
     /// and in quotes.
     [[nodiscard]] std::string text() const;
@@ -46,8 +49,6 @@ public:
     auto operator<=>(const Name&) const = default;
 
 private:
-    static std::optional<Name> from_labels(std::span<const std::string> labels);
-
     std::string key_;
 };
 

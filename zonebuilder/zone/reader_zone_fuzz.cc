@@ -29,7 +29,7 @@ void check(const Name& name) {
 
 void read_list(std::string_view text) {
     try {
-        for (const auto& entry : reprise::zonebuilder::parse_zones_json(text)) {
+        for (const auto& entry : reprise::zonebuilder::parse_zones_json(text).zones) {
             check(entry.name.value_or(Name{}));
         }
     } catch (const reprise::Error&) {

@@ -98,4 +98,9 @@ constexpr std::uint16_t kNsec3 = 50;
 constexpr std::uint16_t kKey = 25;
 } // namespace type
 
+/// Types of queries and of messages, which no zone holds.
+constexpr bool is_meta(std::uint16_t type) {
+    return type == 0 || type == type::kOpt || (type >= 128 && type <= 255);
+}
+
 } // namespace reprise::zonebuilder

@@ -127,11 +127,6 @@ bool is_wildcard(const Name& name) {
     return keys.size() > 1 && keys.back().substr(keys[keys.size() - 2].size()) == "\1*";
 }
 
-/// Types of queries and of messages, which no zone holds.
-bool is_meta(std::uint16_t type) {
-    return type == 0 || type == type::kOpt || (type >= 128 && type <= 255);
-}
-
 /// Why BIND, NSD or both refuse the whole zone because of this record; empty where they do not.
 std::string_view why_refused(const ZoneRecord& record, const Name& apex) {
     if (is_meta(record.type)) {

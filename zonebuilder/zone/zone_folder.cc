@@ -161,6 +161,27 @@ void check_schema(const Json& list) {
     }
 }
 
+/// The list "asked", which may be left out.
+std::vector<AskedInVain> asked_of(const Json& list) {
+    std::vector<AskedInVain> asked;
+    const auto given = list.find("asked");
+    for (const Json& one : given == list.end() ? Json::array() : *given) {
+        const auto name = one.is_object() ? one.find("name") : one.end();
+        const auto parsed = one.is_object() && name != one.end() && name->is_string()
+                                ? Name::parse(name->get<std::string>())
+                                : std::nullopt;
+        if (!parsed) {
+            throw Error(
+                fmt::format("{}: entry {} of \"asked\" has no domain name; give {{\"name\": "
+                            "..., \"addresses\": [...]}}",
+                            kList, asked.size() + 1));
+        }
+        const std::size_t entry = asked.size() + 1;
+        asked.push_back({*parsed, addresses_of(one, entry).value_or(std::vector<IpAddress>{})});
+    }
+    return asked;
+}
+
 struct FileText {
     std::optional<std::string> text;
     std::string why; ///< it is empty
@@ -237,10 +258,11 @@ std::vector<ZoneEntry> zone_files(const fs::path& folder) {
 
 } // namespace
 
-std::vector<ZoneEntry> parse_zones_json(std::string_view text) {
+ZoneList parse_zones_json(std::string_view text) {
     const Json list = parse_json(text);
     check_schema(list);
-    std::vector<ZoneEntry> entries;
+    ZoneList found{.zones = {}, .asked = asked_of(list)};
+    std::vector<ZoneEntry>& entries = found.zones;
     std::set<std::pair<Name, std::string>> seen;
     for (const Json& zone : list["zones"]) {
         entries.push_back(entry_of(zone, entries.size() + 1));
@@ -252,16 +274,16 @@ std::vector<ZoneEntry> parse_zones_json(std::string_view text) {
                    "put all its addresses into one entry");
         }
     }
-    return entries;
+    return found;
 }
 
-std::vector<ZoneEntry> list_zones(const fs::path& folder) {
+ZoneList list_zones(const fs::path& folder) {
     std::error_code error;
     if (!fs::is_directory(folder, error)) {
         throw UsageError(
             fmt::format("{} is not a folder; give the folder of zone files", folder.string()));
     }
-    std::vector<ZoneEntry> entries;
+    ZoneList list;
     // A link that leads nowhere is a list that is lost, and not a folder without one.
     if (fs::symlink_status(folder / kList, error).type() != fs::file_type::not_found) {
         const FileText file = read_file(folder / kList);
@@ -270,15 +292,15 @@ std::vector<ZoneEntry> list_zones(const fs::path& folder) {
                                     "*.zone file",
                                     (folder / kList).string(), file.why));
         }
-        entries = parse_zones_json(*file.text);
+        list = parse_zones_json(*file.text);
     } else {
-        entries = zone_files(folder);
+        list.zones = zone_files(folder);
     }
-    if (entries.empty()) {
+    if (list.zones.empty()) {
         throw Error(fmt::format("no zone in {}; put *.zone files there, or list them in {}",
                                 folder.string(), kList));
     }
-    return entries;
+    return list;
 }
 
 LoadedZones load_zones(const fs::path& folder, const std::vector<ZoneEntry>& entries) {

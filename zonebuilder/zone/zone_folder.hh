@@ -20,11 +20,22 @@ struct ZoneEntry {
     std::optional<std::vector<IpAddress>> addresses;
 };
 
-/// Reads zones.json (schema 1). Throws Error that names the entry and the hint.
-std::vector<ZoneEntry> parse_zones_json(std::string_view text);
+/// A name that servers are asked for although none of their zones is about it.
+struct AskedInVain {
+    Name name;
+    std::vector<IpAddress> addresses;
+};
 
-/// The entries of DIR/zones.json, or every *.zone file of DIR in the order of names.
-std::vector<ZoneEntry> list_zones(const std::filesystem::path& folder);
+struct ZoneList {
+    std::vector<ZoneEntry> zones;
+    std::vector<AskedInVain> asked;
+};
+
+/// Reads zones.json (schema 1). Throws Error that names the entry and the hint.
+ZoneList parse_zones_json(std::string_view text);
+
+/// What DIR/zones.json lists, or every *.zone file of DIR in the order of names.
+ZoneList list_zones(const std::filesystem::path& folder);
 
 struct LoadedZones {
     std::vector<Zone> zones; ///< by name, then by file

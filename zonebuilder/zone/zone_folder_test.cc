@@ -27,7 +27,7 @@ std::string refusal(const std::string& text) {
 }
 
 TEST(ZonesJson, ReadsEntries) {
-    const auto entries = parse_zones_json(list(
+    const auto [entries, asked] = parse_zones_json(list(
         R"({"name":"com.","file":"a/../com.zone","addresses":["2001:db8::1","192.5.6.30","192.5.6.30"]},)"
         R"({"name":"Net","file":"net.zone"})"));
     ASSERT_EQ(entries.size(), 2U);

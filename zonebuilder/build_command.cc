@@ -1,0 +1,171 @@
+#include "zonebuilder/build_command.hh"
+
+#include "core/base/address.hh"
+#include "core/base/clock.hh"
+#include "core/base/command_line.hh"
+#include "core/base/error.hh"
+#include "core/base/json.hh"
+#include "core/base/trace_time.hh"
+#include "core/trace/feed.hh"
+#include "zonebuilder/output_folder.hh"
+#include "zonebuilder/reconstruct/build.hh"
+#include "zonebuilder/reconstruct/build_report.hh"
+#include "zonebuilder/reconstruct/complete.hh"
+#include "zonebuilder/reconstruct/draft.hh"
+#include "zonebuilder/reconstruct/hierarchy.hh"
+#include "zonebuilder/reconstruct/observations.hh"
+#include "zonebuilder/reconstruct/strings.hh"
+#include "zonebuilder/reconstruct/zone_text.hh"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <cstdio>
+#include <cstring>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace reprise::zonebuilder {
+namespace {
+
+Nanoseconds parse_at(const std::string& text) {
+    if (text.empty()) {
+        return Observations::kFirst;
+    }
+    const auto time = TraceTime::parse(text);
+    if (!time || !time->absolute) {
+        throw UsageError(fmt::format("--at {} is no time; give seconds since 1970 or one like "
+                                     "2016-10-06T13:55:51Z",
+                                     text));
+    }
+    return time->value;
+}
+
+/// The zone's name where that can be a file's, else a number.
+std::string file_of(const std::string& name, std::size_t number, std::set<std::string>& taken) {
+    constexpr std::size_t kLongest = 200;
+    const bool plain = name.size() <= kLongest && name.find_first_of("\\/*") == std::string::npos;
+    std::string file = name == "." ? "root.zone" : plain ? name + "zone" : "";
+    while (file.empty() || !taken.insert(file).second) {
+        file = fmt::format("zone-{}.zone", number++);
+    }
+    return file;
+}
+
+std::vector<std::string> files_of(const std::vector<Draft>& zones, const NameTable& names) {
+    std::set<std::string> taken;
+    std::vector<std::string> files;
+    files.reserve(zones.size());
+    for (std::size_t i = 0; i < zones.size(); ++i) {
+        files.push_back(file_of(names.name(zones[i].name).text(), i, taken));
+    }
+    return files;
+}
+
+std::string zones_json(const Completed& completed, const Observations& seen,
+                       const std::vector<std::string>& files) {
+    std::string text = "{\"schema\":1,\n\"zones\":[";
+    for (std::size_t i = 0; i < files.size(); ++i) {
+        Json addresses = Json::array();
+        for (const IpAddress& address : completed.addresses[i]) {
+            addresses.push_back(address.text());
+        }
+        const Json zone{{"name", seen.names().name(completed.drafts.zones[i].name).text()},
+                        {"file", files[i]},
+                        {"addresses", std::move(addresses)}};
+        text += fmt::format("{}\n {}", i == 0 ? "" : ",", json_text(zone));
+    }
+    text += "],\n\"asked\":[";
+    for (const Refused& one : completed.refused) {
+        Json addresses = Json::array();
+        for (const ServerId server : one.servers) {
+            addresses.push_back(seen.address(server).text());
+        }
+        const Json asked{{"name", seen.names().name(one.name).text()},
+                         {"addresses", std::move(addresses)}};
+        text +=
+            fmt::format("{}\n {}", &one == completed.refused.data() ? "" : ",", json_text(asked));
+    }
+    return text + "]}\n";
+}
+
+/// Says what is wrong with which capture.
+int tell_trouble(const std::vector<trace::Feed::File>& files) {
+    int status = 0;
+    for (const trace::Feed::File& file : files) {
+        if (!file.end.trouble.empty()) {
+            status = 1;
+            fmt::print(stderr, "reprise-zonebuilder: {}: {}; the zones are built of the rest\n",
+                       file.path, file.end.trouble);
+        }
+    }
+    return status;
+}
+
+} // namespace
+
+void add_build_command(Command& app, BuildOptions& options) {
+    Command command = app.add_subcommand(
+        "build", "From captures of what name servers answered: zones, and who serves them");
+    command
+        .add_option("CAPTURE", options.captures,
+                    "Captures of the traffic between resolvers and "
+                    "name servers, of any form that Reprise reads")
+        .required();
+    command.add_option("-o,--output", options.output, "Folder to write into").required();
+    command.add_option("--at", options.at,
+                       "Of answers that changed, take those of this time (RFC 3339, or seconds "
+                       "since 1970) instead of the first");
+    command.add_choice("--dnssec", options.dnssec,
+                       {{"keep", Dnssec::kKeep}, {"strip", Dnssec::kStrip}},
+                       "keep: DNSSEC records as they were seen; strip: none");
+    command.add_option("--port", options.ports, "Port of name servers; may be repeated")
+        .expected(1)
+        .take_all();
+    command.footer("Writes a file for each zone, zones.json (which addresses serve which) and "
+                   "build.json (what was\nchosen, dropped and made up, and why). `reprise zones "
+                   "plan` reads the folder.\nExit status: 0 done; 1 a capture is cut or cannot be "
+                   "read; 2 usage.\n\n"
+                   "Example: reprise-zonebuilder build upstream.pcap -o zones");
+}
+
+int run_build(const BuildOptions& options) {
+    const CaptureOptions capture{
+        .paths = options.captures, .ports = options.ports, .at = parse_at(options.at)};
+    Observations seen(capture.at);
+    const CaptureCounts counts = observe(capture, seen);
+    if (counts.used == 0) {
+        throw Error(fmt::format("{} has no response of a name server that can be used ({} queries, "
+                                "{} responses); capture port 53 between the resolver and the "
+                                "Internet",
+                                options.captures.front(), counts.queries, counts.responses));
+    }
+    const Hierarchy hierarchy(seen);
+    const Completed completed = complete(seen, hierarchy, make_drafts(seen, hierarchy));
+    const auto& zones = completed.drafts.zones;
+    const std::vector<std::string> files = files_of(zones, seen.names());
+    const OutputFolder output(options.output, "build.json", ".zone");
+    for (std::size_t i = 0; i < zones.size(); ++i) {
+        output.write(files[i], zone_text(zones[i], seen, options.dnssec));
+    }
+    output.write("zones.json", zones_json(completed, seen, files));
+    const BuildReport report{.counts = counts,
+                             .seen = seen,
+                             .hierarchy = hierarchy,
+                             .completed = completed,
+                             .files = files};
+    output.write("build.json", build_json(report));
+    fmt::print("{}", build_summary(report));
+    if (std::fflush(stdout) != 0) {
+        throw Error(fmt::format("cannot write the summary to standard output: {}; the zones are "
+                                "whole",
+                                std::strerror(errno)));
+    }
+    return tell_trouble(counts.files);
+}
+
+} // namespace reprise::zonebuilder

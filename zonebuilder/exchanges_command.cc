@@ -1,0 +1,84 @@
+#include "zonebuilder/exchanges_command.hh"
+
+#include "core/base/bytes.hh"
+#include "core/base/clock.hh"
+#include "core/base/command_line.hh"
+#include "core/base/error.hh"
+#include "core/base/hex.hh"
+#include "core/trace/chunk.hh"
+#include "core/trace/feed.hh"
+#include "core/trace/merge.hh"
+#include "core/trace/reader.hh"
+#include "core/wire/query.hh"
+#include "zonebuilder/reconstruct/exchange.hh"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <string>
+#include <string_view>
+
+namespace reprise::zonebuilder {
+namespace {
+
+Bytes bytes_of(std::string_view text) {
+    return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
+}
+
+} // namespace
+
+void add_exchanges_command(Command& app, ExchangesOptions& options) {
+    Command command = app.add_subcommand(
+        "exchanges", "Responses of captures with their queries, a line each, for programs");
+    command.add_option("CAPTURE", options.captures, "Captures, of any form that Reprise reads")
+        .required();
+    command.add_option("--port", options.ports, "Port of name servers; may be repeated")
+        .expected(1)
+        .take_all();
+    command.footer(
+        "Columns, with tabs between: seconds since 1970, the server's address, udp, tcp or another "
+        "transport,\nthe query and the response in hexadecimal. Responses to what was not asked "
+        "are left out; without a query\nin the capture, - stands for it.\n"
+        "Exit status: 0 done; 1 a capture cannot be read; 2 usage.");
+}
+
+int run_exchanges(const ExchangesOptions& options) {
+    trace::Feed feed({.paths = options.captures,
+                      .reader = {.ports = options.ports},
+                      .responses = trace::Responses::kWhole});
+    feed.open();
+    Exchanges exchanges(true);
+    trace::Merge::Found found;
+    while (feed.read(found)) {
+        const trace::Message& message = found.message;
+        if (!message.response) {
+            exchanges.query(message);
+            continue;
+        }
+        const Asked asked = exchanges.response(message);
+        if (asked == Asked::kNo) {
+            continue;
+        }
+        std::string line =
+            fmt::format("{}.{:09}\t{}\t{}\t", message.time / kSecond, message.time % kSecond,
+                        message.source.address.text(), transport_name(message.transport));
+        if (asked == Asked::kYes) {
+            append_hex(line, bytes_of(exchanges.query_of(message)));
+        } else {
+            line += '-';
+        }
+        line += '\t';
+        append_hex(line, message.bytes);
+        fmt::print("{}\n", line);
+    }
+    if (std::fflush(stdout) != 0) {
+        throw Error(fmt::format("cannot write to standard output: {}; make room, or read all of it",
+                                std::strerror(errno)));
+    }
+    return 0;
+}
+
+} // namespace reprise::zonebuilder

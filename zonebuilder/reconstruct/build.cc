@@ -1,0 +1,115 @@
+#include "zonebuilder/reconstruct/build.hh"
+
+#include "core/base/address.hh"
+#include "core/base/progress.hh"
+#include "core/trace/chunk.hh"
+#include "core/trace/feed.hh"
+#include "core/trace/merge.hh"
+#include "core/trace/reader.hh"
+#include "zonebuilder/reconstruct/exchange.hh"
+#include "zonebuilder/reconstruct/observations.hh"
+#include "zonebuilder/reconstruct/response.hh"
+
+#include <algorithm>
+#include <string_view>
+#include <unordered_set>
+
+namespace reprise::zonebuilder {
+namespace {
+
+std::string_view reason(Unusable why) {
+    switch (why) {
+    case Unusable::kMalformed:
+        return "malformed";
+    case Unusable::kQuestion:
+        return "not_one_question";
+    case Unusable::kClass:
+        return "class_not_in";
+    case Unusable::kOpcode:
+        return "opcode";
+    case Unusable::kNo:
+        break;
+    }
+    return "";
+}
+
+/// Reads messages one by one.
+class Observer {
+public:
+    Observer(Observations& seen, CaptureCounts& counts)
+        : seen_(seen), counts_(counts), reader_(seen.names(), seen.contents()) {}
+
+    void take(const trace::Message& message) {
+        if (message.response) {
+            take_response(message);
+        } else {
+            asked_.insert(message.destination.address);
+            exchanges_.query(message);
+        }
+    }
+
+    void finish() {
+        counts_.queries = exchanges_.queries();
+        counts_.answered = exchanges_.answered();
+        for (const IpAddress& address : asked_) {
+            if (!heard_.contains(address)) {
+                counts_.silent.push_back(seen_.server(address));
+            }
+        }
+        std::ranges::sort(counts_.silent, {},
+                          [this](ServerId server) { return seen_.address(server); });
+    }
+
+private:
+    void take_response(const trace::Message& message) {
+        ++counts_.responses;
+        heard_.insert(message.source.address);
+        const Asked asked = exchanges_.response(message);
+        if (asked == Asked::kNo) {
+            ++counts_.unused["not_asked"];
+            counts_.unasked.push_back(
+                {.server = seen_.server(message.source.address), .time = message.time});
+            return;
+        }
+        counts_.without_query += asked == Asked::kUnknown ? 1 : 0;
+        if (const Unusable why = reader_.read(message.bytes, response_); why != Unusable::kNo) {
+            ++counts_.unused[reason(why)];
+        } else if (response_.truncated) {
+            ++counts_.unused["truncated"];
+        } else {
+            ++counts_.used;
+            seen_.add(response_, seen_.server(message.source.address), message.time);
+        }
+    }
+
+    Observations& seen_;
+    CaptureCounts& counts_;
+    ResponseReader reader_;
+    Response response_;
+    Exchanges exchanges_;
+    std::unordered_set<IpAddress> asked_;
+    std::unordered_set<IpAddress> heard_;
+};
+
+} // namespace
+
+CaptureCounts observe(const CaptureOptions& options, Observations& seen) {
+    CaptureCounts counts;
+    trace::Feed feed({.paths = options.paths,
+                      .reader = {.ports = options.ports},
+                      .responses = trace::Responses::kWhole});
+    feed.open();
+    Observer observer(seen, counts);
+    Progress progress("build");
+    trace::Merge::Found found;
+    while (feed.read(found)) {
+        observer.take(found.message);
+        progress.tick(counts.responses, feed.share_read());
+    }
+    observer.finish();
+    counts.files = feed.files();
+    counts.reader = feed.counters();
+    return counts;
+}
+
+} // namespace reprise::zonebuilder

@@ -1,0 +1,49 @@
+#pragma once
+// Captures -> zones: what is seen, whom to believe, which zone it belongs to, what is missing.
+
+#include "core/base/clock.hh"
+#include "core/trace/feed.hh"
+#include "zonebuilder/reconstruct/complete.hh"
+#include "zonebuilder/reconstruct/exchange.hh"
+#include "zonebuilder/reconstruct/hierarchy.hh"
+#include "zonebuilder/reconstruct/observations.hh"
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+namespace reprise::zonebuilder {
+
+struct CaptureOptions {
+    std::vector<std::string> paths;
+    std::vector<std::uint16_t> ports{53};
+    Nanoseconds at = Observations::kFirst; ///< as Observations takes it
+};
+
+/// A response that answers nothing that was asked of the server.
+struct Unasked {
+    ServerId server = 0;
+    Nanoseconds time = 0;
+};
+
+/// What was read, and what became of each response: `used` and those by reason are all of them.
+struct CaptureCounts {
+    std::uint64_t queries = 0;
+    std::uint64_t answered = 0; ///< queries, each once
+    std::uint64_t responses = 0;
+    std::uint64_t without_query = 0; ///< used nevertheless
+    std::uint64_t used = 0;
+    std::map<std::string_view, std::uint64_t> unused; ///< by reason
+    std::vector<Unasked> unasked;
+    std::vector<ServerId> silent; ///< asked, but never heard
+    std::vector<trace::Feed::File> files;
+    trace::Counters reader;
+};
+
+/// Reads everything. Throws trace::TraceError where a capture cannot be opened.
+CaptureCounts observe(const CaptureOptions& options, Observations& seen);
+
+} // namespace reprise::zonebuilder

@@ -1,0 +1,409 @@
+// What is made up, and only that:
+//
+// - Zones that a resolver has to pass on its way from the root: the root, zones that are known to
+//   lie above others, and those that hold the names of name servers.
+// - SOA records; NS records, copies of the parent's.
+// - Addresses of name servers: copies of glue; where nobody told them, addresses that answered for
+//   the zone.
+// - Delegations, copies of the child's NS records with the glue that they need.
+// - A record below a name that exists without any.
+#include "zonebuilder/reconstruct/complete.hh"
+
+#include "core/base/address.hh"
+#include "zonebuilder/reconstruct/denials.hh"
+#include "zonebuilder/reconstruct/draft.hh"
+#include "zonebuilder/reconstruct/hierarchy.hh"
+#include "zonebuilder/reconstruct/maker.hh"
+#include "zonebuilder/reconstruct/observations.hh"
+#include "zonebuilder/reconstruct/response.hh"
+#include "zonebuilder/reconstruct/strings.hh"
+#include "zonebuilder/zone/name.hh"
+#include "zonebuilder/zone/zone.hh"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+namespace reprise::zonebuilder {
+namespace {
+
+std::string_view view(const IpAddress& address) {
+    return {reinterpret_cast<const char*>(address.bytes.data()), address.size()};
+}
+
+class Completer {
+public:
+    Completer(Observations& seen, const Hierarchy& hierarchy, Drafts drafts)
+        : seen_(seen), names_(seen.names()), hierarchy_(hierarchy), maker_(seen, done_.drafts) {
+        done_.drafts = std::move(drafts);
+    }
+
+    Completed run() {
+        index_zones();
+        add_zones();
+        find_servers();
+        for (std::size_t i = 0; i < zones().size(); ++i) {
+            add_servers(i);
+            add_soa(i);
+            add_nsec3_parameters(i);
+        }
+        maker_.flush();
+        for (std::size_t i = 0; i < zones().size(); ++i) {
+            add_addresses(i);
+        }
+        for (const auto& [place, addresses] : dealt_) {
+            make_addresses(place.first, place.second, {addresses.begin(), addresses.end()},
+                           "address_that_answered");
+        }
+        maker_.flush();
+        for (std::size_t i = 0; i < zones().size(); ++i) {
+            add_own_addresses(i);
+        }
+        maker_.flush();
+        for (std::size_t i = 0; i < zones().size(); ++i) {
+            add_delegation(i);
+        }
+        maker_.flush();
+        return std::move(done_);
+    }
+
+private:
+    static constexpr std::size_t kNone = SIZE_MAX;
+
+    std::vector<Draft>& zones() { return done_.drafts.zones; }
+
+    // Zones
+
+    void index_zones() {
+        for (std::size_t i = 0; i < zones().size(); ++i) {
+            zone_at_[zones()[i].name] = i;
+        }
+    }
+
+    /// The lowest zone of ours that encloses the name.
+    [[nodiscard]] std::size_t enclosing(NameId name) const {
+        for (;; name = names_.parent(name)) {
+            const auto found = zone_at_.find(name);
+            if (found != zone_at_.end()) {
+                return found->second;
+            }
+            if (name == NameTable::kRoot) {
+                return kNone;
+            }
+        }
+    }
+
+    void add_zone(NameId name) {
+        if (zone_at_.try_emplace(name, zones().size()).second) {
+            zones().push_back({.name = name, .cut = hierarchy_.at(name)});
+        }
+    }
+
+    /// All known zones around a name, and the root.
+    void add_enclosing(NameId name) {
+        for (;; name = names_.parent(name)) {
+            if (hierarchy_.at(name) != Hierarchy::kNone || name == NameTable::kRoot) {
+                add_zone(name);
+            }
+            if (name == NameTable::kRoot) {
+                return;
+            }
+        }
+    }
+
+    /// The list grows on the way.
+    void add_zones() {
+        add_zone(NameTable::kRoot);
+        for (std::size_t next = 0; next < zones().size();) {
+            const CutIndex cut = zones()[next].cut;
+            add_enclosing(zones()[next++].name);
+            if (cut == Hierarchy::kNone) {
+                continue;
+            }
+            for (const NameId target : hierarchy_.cuts()[cut].targets) {
+                if (!hierarchy_.addresses(target).empty()) {
+                    add_enclosing(target);
+                }
+            }
+        }
+        std::ranges::sort(zones(), {}, [this](const Draft& zone) { return names_.key(zone.name); });
+        index_zones();
+    }
+
+    // Servers
+
+    /// Addresses that failed at a name of a zone.
+    [[nodiscard]] std::unordered_set<std::uint64_t> failed() const {
+        std::unordered_set<std::uint64_t> found;
+        for (const Failed& one : seen_.failures()) {
+            const CutIndex cut = hierarchy_.enclosing(one.name);
+            if (cut != Hierarchy::kNone) {
+                found.insert(std::uint64_t{one.server} << 32U | cut);
+            }
+        }
+        return found;
+    }
+
+    void find_servers() {
+        const auto failures = failed();
+        for (const Draft& zone : zones()) {
+            auto& addresses = done_.addresses.emplace_back();
+            for (const ServerId server : zone.seen_serving) {
+                addresses.push_back(seen_.address(server));
+            }
+            if (zone.cut == Hierarchy::kNone) {
+                continue;
+            }
+            for (const ServerId server : hierarchy_.cuts()[zone.cut].servers) {
+                if (std::ranges::binary_search(zone.seen_serving, server)) {
+                    continue;
+                }
+                if (failures.contains(std::uint64_t{server} << 32U | zone.cut)) {
+                    done_.lame.push_back({.zone = zone.name, .server = server});
+                } else {
+                    addresses.push_back(seen_.address(server));
+                }
+            }
+            std::ranges::sort(addresses);
+        }
+    }
+
+    /// NS records at the apex: the parent's; those that somebody told of; one of our own.
+    void add_servers(std::size_t i) {
+        const Draft& zone = zones()[i];
+        if (zone.find(zone.name, type::kNs, names_) != nullptr) {
+            return;
+        }
+        const std::size_t parent =
+            zone.name == NameTable::kRoot ? kNone : enclosing(names_.parent(zone.name));
+        const DraftRrset* const delegation =
+            parent == kNone ? nullptr : zones()[parent].find(zone.name, type::kNs, names_);
+        if (delegation != nullptr) {
+            maker_.make(i, zone.name, type::kNs, delegation->content, delegation->ttl,
+                        "servers_from_parent");
+            return;
+        }
+        std::vector<std::string> data;
+        if (zone.cut != Hierarchy::kNone) {
+            for (const NameId target : hierarchy_.cuts()[zone.cut].targets) {
+                data.push_back(wire_of(names_.name(target)));
+            }
+        }
+        if (data.empty()) {
+            data.push_back(wire_of(own_server(zone.name)));
+            if (zone.name == NameTable::kRoot && done_.addresses[i].empty()) {
+                add_root_addresses(i);
+            }
+        }
+        maker_.make(i, zone.name, type::kNs, maker_.content(std::move(data)), kTtl,
+                    "servers_unknown");
+    }
+
+    /// The name of a server that nobody told of.
+    Name own_server(NameId zone) {
+        const Name name = zone == NameTable::kRoot
+                              ? Name::parse("a.root-servers.net.").value_or(Name{})
+                              : Name::of_key(std::string(names_.key(zone)) + "\12reprise-ns");
+        names_.add(name);
+        return name;
+    }
+
+    /// Those of a.root-servers.net.
+    void add_root_addresses(std::size_t i) {
+        for (const std::string_view text : {"198.41.0.4", "2001:503:ba3e::2:30"}) {
+            if (const auto address = IpAddress::parse(text)) {
+                done_.addresses[i].push_back(*address);
+            }
+        }
+    }
+
+    void add_soa(std::size_t i) {
+        const Draft& zone = zones()[i];
+        if (zone.find(zone.name, type::kSoa, names_) != nullptr) {
+            return;
+        }
+        const DraftRrset* servers = zone.find(zone.name, type::kNs, names_);
+        if (servers == nullptr) {
+            servers = &maker_.made(i).front(); // add_servers() has just put them there
+        }
+        const auto targets = servers_in(seen_.contents()[servers->content], names_);
+        const Name first = targets.empty() ? Name{} : names_.name(targets.front());
+        maker_.make(i, zone.name, type::kSoa, maker_.content({soa_of(first)}), kTtl, "no_soa");
+    }
+
+    /// Without them at the apex no server looks for NSEC3 records (RFC 5155 section 4).
+    void add_nsec3_parameters(std::size_t i) {
+        constexpr std::uint16_t kParameters = 51;
+        constexpr std::size_t kSalt = 4; ///< place of its length
+        const Draft& zone = zones()[i];
+        const auto one = std::ranges::find(zone.rrsets, type::kNsec3, &DraftRrset::type);
+        if (one == zone.rrsets.end()) {
+            return;
+        }
+        const std::string_view rdata = rdatas(seen_.contents()[one->content]).front();
+        if (rdata.size() > kSalt) {
+            const std::size_t size = kSalt + 1 + static_cast<std::uint8_t>(rdata[kSalt]);
+            std::string made(rdata.substr(0, size));
+            made[1] = 0; // flags
+            maker_.make(i, zone.name, kParameters, maker_.content({std::move(made)}), 0,
+                        "no_nsec3_parameters");
+        }
+    }
+
+    // Addresses of name servers
+
+    void make_addresses(std::size_t zone, NameId owner, const std::vector<IpAddress>& addresses,
+                        std::string_view why) {
+        for (const std::uint16_t type : {type::kA, type::kAaaa}) {
+            std::vector<std::string> data;
+            for (const IpAddress& address : addresses) {
+                if (address.is_v4() == (type == type::kA)) {
+                    data.emplace_back(view(address));
+                }
+            }
+            if (!data.empty()) {
+                maker_.make(zone, owner, type, maker_.content(std::move(data)), kTtl, why);
+            }
+        }
+    }
+
+    [[nodiscard]] bool has_address(std::size_t zone, NameId name) {
+        return zones()[zone].find(name, type::kA, names_) != nullptr ||
+               zones()[zone].find(name, type::kAaaa, names_) != nullptr ||
+               zones()[zone].find(name, type::kCname, names_) != nullptr;
+    }
+
+    /// The name servers' own zones have their addresses.
+    void add_addresses(std::size_t i) {
+        const DraftRrset* const servers = zones()[i].find(zones()[i].name, type::kNs, names_);
+        std::vector<NameId> without;
+        std::vector<IpAddress> known;
+        for (const NameId target : servers_in(seen_.contents()[servers->content], names_)) {
+            const auto& addresses = hierarchy_.addresses(target);
+            const std::size_t home = enclosing(target);
+            known.insert(known.end(), addresses.begin(), addresses.end());
+            if (addresses.empty()) {
+                if (!has_address(home, target)) {
+                    without.push_back(target);
+                }
+            } else if (!has_address(home, target)) {
+                make_addresses(home, target, addresses, "address_from_glue");
+            }
+        }
+        add_unknown_addresses(i, without, known);
+    }
+
+    /// Servers that answered, but whose names are not known, get the names without addresses.
+    void add_unknown_addresses(std::size_t i, const std::vector<NameId>& without,
+                               const std::vector<IpAddress>& known) {
+        std::size_t next = 0;
+        for (const IpAddress& address : done_.addresses[i]) {
+            if (!without.empty() && std::ranges::find(known, address) == known.end()) {
+                const NameId target = without[next++ % without.size()];
+                dealt_[{enclosing(target), target}].insert(address);
+            }
+        }
+        if (done_.addresses[i].empty()) {
+            done_.unreachable.push_back(zones()[i].name);
+        }
+    }
+
+    /// Servers load no zone with a name server in it that has no address, or is an alias. Of those
+    /// below a cut, as the root's are, the addresses go with the NS records.
+    void add_own_addresses(std::size_t i) {
+        Draft& zone = zones()[i];
+        const ContentId servers = zone.find(zone.name, type::kNs, names_)->content;
+        for (const NameId target : servers_in(seen_.contents()[servers], names_)) {
+            if (enclosing(target) != i) {
+                if (names_.within(target, zones()[i].name) && !has_address(i, target)) {
+                    make_addresses(i, target, own_addresses(target), "glue_from_child");
+                }
+                continue;
+            }
+            drop_alias(zone, target);
+            if (!has_address(i, target)) {
+                const bool known = !done_.addresses[i].empty();
+                const IpAddress nobody =
+                    IpAddress::v4(reinterpret_cast<const std::uint8_t*>(kNobody.data()));
+                make_addresses(i, target, known ? done_.addresses[i] : std::vector{nobody},
+                               known ? "address_of_another_server" : "address_unknown");
+            }
+        }
+    }
+
+    void drop_alias(Draft& zone, NameId name) {
+        std::erase_if(zone.rrsets, [&](const DraftRrset& one) {
+            const bool alias = one.owner == name && one.type == type::kCname;
+            if (alias) {
+                done_.drafts.dropped.push_back(
+                    {.observation = one.observation, .why = "alias_of_name_server"});
+            }
+            return alias;
+        });
+    }
+
+    // Delegations
+
+    void add_delegation(std::size_t i) {
+        const NameId name = zones()[i].name;
+        if (name == NameTable::kRoot) {
+            return;
+        }
+        const std::size_t parent = enclosing(names_.parent(name));
+        const DraftRrset* servers = zones()[parent].find(name, type::kNs, names_);
+        if (servers == nullptr) {
+            servers = zones()[i].find(name, type::kNs, names_);
+            maker_.make(parent, name, type::kNs, servers->content, servers->ttl,
+                        "delegation_from_child");
+        }
+        for (const NameId target : servers_in(seen_.contents()[servers->content], names_)) {
+            if (names_.within(target, name) && !has_address(parent, target)) {
+                make_addresses(parent, target, own_addresses(target), "glue_from_child");
+            }
+        }
+    }
+
+    /// Of a name server, from its own zone, else from elsewhere.
+    std::vector<IpAddress> own_addresses(NameId target) {
+        std::vector<IpAddress> found;
+        const std::size_t home = enclosing(target);
+        for (const std::uint16_t type : {type::kA, type::kAaaa}) {
+            if (const DraftRrset* const one = zones()[home].find(target, type, names_)) {
+                for (const std::string_view data : rdatas(seen_.contents()[one->content])) {
+                    const auto* const bytes = reinterpret_cast<const std::uint8_t*>(data.data());
+                    found.push_back(type == type::kA ? IpAddress::v4(bytes) : IpAddress::v6(bytes));
+                }
+            }
+        }
+        return found.empty() ? hierarchy_.addresses(target) : found;
+    }
+
+    Observations& seen_;
+    NameTable& names_;
+    const Hierarchy& hierarchy_;
+    Completed done_;
+    Maker maker_;
+    std::unordered_map<NameId, std::size_t> zone_at_;
+    /// Of name servers by zone and name: addresses that answered for zones that they serve.
+    std::map<std::pair<std::size_t, NameId>, std::set<IpAddress>> dealt_;
+};
+
+} // namespace
+
+Completed complete(Observations& seen, const Hierarchy& hierarchy, Drafts drafts) {
+    Completed done = Completer(seen, hierarchy, std::move(drafts)).run();
+    add_denials(seen, done);
+    return done;
+}
+
+} // namespace reprise::zonebuilder

@@ -1,0 +1,221 @@
+// What zones lack because servers denied it: names that exist without records, and servers that
+// refuse, or that deny the zone's own name.
+#include "zonebuilder/reconstruct/denials.hh"
+
+#include "core/base/address.hh"
+#include "zonebuilder/reconstruct/complete.hh"
+#include "zonebuilder/reconstruct/draft.hh"
+#include "zonebuilder/reconstruct/maker.hh"
+#include "zonebuilder/reconstruct/observations.hh"
+#include "zonebuilder/reconstruct/response.hh"
+#include "zonebuilder/reconstruct/strings.hh"
+#include "zonebuilder/zone/name.hh"
+#include "zonebuilder/zone/zone.hh"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace reprise::zonebuilder {
+namespace {
+
+constexpr std::uint16_t kTypeTxt = 16;
+
+class Denier {
+public:
+    Denier(Observations& seen, Completed& done)
+        : seen_(seen), names_(seen.names()), done_(done), maker_(seen, done.drafts) {}
+
+    void run() {
+        for (std::size_t i = 0; i < zones().size(); ++i) {
+            check_denials(i);
+        }
+        maker_.flush();
+        add_refusals();
+        add_denied_zones();
+    }
+
+private:
+    std::vector<Draft>& zones() { return done_.drafts.zones; }
+
+    // Denials
+
+    /// The first RRset at or below a name; null where there is none.
+    [[nodiscard]] const DraftRrset* first_within(const Draft& zone, NameId name) const {
+        const auto place = std::ranges::lower_bound(
+            zone.rrsets, names_.key(name), {},
+            [this](const DraftRrset& one) { return names_.key(one.owner); });
+        return place != zone.rrsets.end() && names_.within(place->owner, name) ? &*place : nullptr;
+    }
+
+    /// The name itself, or the wildcard that answers for it.
+    [[nodiscard]] NameId source_of(const Draft& zone, NameId name) const {
+        if (first_within(zone, name) != nullptr) {
+            return name;
+        }
+        while (name != zone.name) {
+            name = names_.parent(name);
+            const auto wildcard = names_.find(wildcard_key(names_.key(name)));
+            if (wildcard && first_within(zone, *wildcard) != nullptr) {
+                return *wildcard;
+            }
+            if (first_within(zone, name) != nullptr) {
+                break;
+            }
+        }
+        return kNoId;
+    }
+
+    /// Another zone has the name, or a DNAME record renames it.
+    [[nodiscard]] bool is_elsewhere(const Draft& zone, NameId name) const {
+        for (; name != zone.name; name = names_.parent(name)) {
+            if (zone.find(name, type::kNs, names_) != nullptr ||
+                zone.find(names_.parent(name), type::kDname, names_) != nullptr) {
+                return true;
+            }
+        }
+        return false;
+    }
+
+    void check_denials(std::size_t i) {
+        for (const std::uint32_t index : zones()[i].denials) {
+            const Draft& zone = zones()[i];
+            const Denial& denial = seen_.denials()[index];
+            if (!names_.within(denial.name, zone.name)) {
+                continue;
+            }
+            if (is_elsewhere(zone, denial.name)) {
+                if (denial.type != type::kDs) {
+                    done_.contradictions.push_back({.denial = index, .zone = zone.name});
+                }
+                continue;
+            }
+            const NameId source = source_of(zone, denial.name);
+            const bool has = source != kNoId;
+            if (denial.type == 0 ? has
+                                 : has && (zone.find(source, denial.type, names_) != nullptr ||
+                                           zone.find(source, type::kCname, names_) != nullptr)) {
+                done_.contradictions.push_back({.denial = index, .zone = zone.name});
+            } else if (denial.type != 0 && !has) {
+                make_empty(i, denial.name);
+            }
+        }
+    }
+
+    /// A name that exists, but for which nobody was seen to have records.
+    void make_empty(std::size_t zone, NameId name) {
+        constexpr std::string_view kText = "this record is made up: the name above it exists";
+        std::string key(names_.key(name));
+        constexpr std::string_view kLabel = "\15reprise-empty";
+        constexpr std::size_t kLongest = 254;
+        if (key.size() + kLabel.size() <= kLongest) {
+            key += kLabel;
+        }
+        const std::string data = static_cast<char>(kText.size()) + std::string(kText);
+        maker_.make(zone, names_.add(key), kTypeTxt, maker_.content({data}), kTtl,
+                    "name_without_records");
+    }
+
+    // Servers that answered oddly
+
+    /// A zone of its own for addresses that answer like nobody else: only a SOA and an NS record.
+    void add_private_zone(NameId name, const std::set<ServerId>& servers, std::string_view why) {
+        const std::size_t i = zones().size();
+        zones().push_back({.name = name});
+        auto& addresses = done_.addresses.emplace_back();
+        for (const ServerId server : servers) {
+            addresses.push_back(seen_.address(server));
+        }
+        std::ranges::sort(addresses);
+        const Name server = Name::parse("reprise-ns.invalid.").value_or(Name{});
+        maker_.make(i, name, type::kNs, maker_.content({wire_of(server)}), kTtl, why);
+        maker_.make(i, name, type::kSoa, maker_.content({soa_of(server)}), kTtl, why);
+        if (name == NameTable::kRoot) { // which the server's name lies in
+            maker_.make(i, names_.add(server), type::kA, maker_.content({std::string(kNobody)}),
+                        kTtl, why);
+        }
+        maker_.flush();
+    }
+
+    /// Zones and who serves them, before any is added.
+    [[nodiscard]] std::set<std::pair<NameId, IpAddress>> serving() const {
+        std::set<std::pair<NameId, IpAddress>> found;
+        for (std::size_t i = 0; i < done_.drafts.zones.size(); ++i) {
+            for (const IpAddress& address : done_.addresses[i]) {
+                found.emplace(done_.drafts.zones[i].name, address);
+            }
+        }
+        return found;
+    }
+
+    /// Names that were refused; servers that did nothing else get a zone that nobody asks for, so
+    /// that they are there to refuse.
+    void add_refusals() {
+        constexpr std::uint16_t kRefused = 5;
+        std::map<std::string_view, std::pair<NameId, std::set<ServerId>>> refused;
+        std::set<ServerId> only;
+        std::set<IpAddress> serving;
+        for (const auto& addresses : done_.addresses) {
+            serving.insert(addresses.begin(), addresses.end());
+        }
+        for (const Failed& one : seen_.failures()) {
+            if (one.why == Failure::kRcode && one.rcode == kRefused) {
+                auto& [name, servers] = refused[names_.key(one.name)];
+                name = one.name;
+                servers.insert(one.server);
+                if (!serving.contains(seen_.address(one.server))) {
+                    only.insert(one.server);
+                }
+            }
+        }
+        for (const auto& [key, one] : refused) {
+            std::vector<ServerId> servers(one.second.begin(), one.second.end());
+            std::ranges::sort(servers, {}, [this](ServerId id) { return seen_.address(id); });
+            done_.refused.push_back({.name = one.first, .servers = std::move(servers)});
+        }
+        if (!only.empty()) {
+            const Name name = Name::parse("reprise-refuses.invalid.").value_or(Name{});
+            add_private_zone(names_.add(name), only, "refuses_everything");
+        }
+    }
+
+    /// NXDOMAIN with a SOA of the same name: no zone says so. One around it that is empty does
+    /// nearly.
+    void add_denied_zones() {
+        std::map<std::string_view, std::pair<NameId, std::set<ServerId>>> denied;
+        const auto serves = serving();
+        const auto serves_around = [&](ServerId server, NameId name) {
+            while (name != NameTable::kRoot && !serves.contains({name, seen_.address(server)})) {
+                name = names_.parent(name);
+            }
+            return serves.contains({name, seen_.address(server)});
+        };
+        for (const Failed& one : seen_.failures()) {
+            if (one.why == Failure::kDeniesZone && !serves_around(one.server, one.name)) {
+                auto& [name, servers] = denied[names_.key(names_.parent(one.name))];
+                name = names_.parent(one.name);
+                servers.insert(one.server);
+            }
+        }
+        for (const auto& [key, one] : denied) {
+            add_private_zone(one.first, one.second, "denies_its_zone");
+        }
+    }
+
+    Observations& seen_;
+    NameTable& names_;
+    Completed& done_;
+    Maker maker_;
+};
+
+} // namespace
+
+void add_denials(Observations& seen, Completed& done) { Denier(seen, done).run(); }
+
+} // namespace reprise::zonebuilder

@@ -1,0 +1,401 @@
+// Which zone an RRset belongs to.
+//
+// What a server gave with authority at a name is from the lowest zone that encloses the name: if
+// that zone were another server's, there would have been a referral. So an address that is not
+// among a zone's name servers is one of them if it answers like one. A referral, with DS and glue,
+// is from the lowest zone above the cut that the server speaks for; what it adds beside its answers
+// from the lowest zone around it that it serves, and below a cut of that zone it can only be glue.
+// NSEC and NSEC3 records are from the zone that signed them.
+//
+// Of several RRsets in one place that of the best rank counts, then one of a listed server, then
+// the first (or that of the time that was asked for).
+#include "zonebuilder/reconstruct/draft.hh"
+
+#include "zonebuilder/reconstruct/hierarchy.hh"
+#include "zonebuilder/reconstruct/observations.hh"
+#include "zonebuilder/reconstruct/response.hh"
+#include "zonebuilder/reconstruct/strings.hh"
+#include "zonebuilder/zone/name.hh"
+#include "zonebuilder/zone/zone.hh"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <tuple>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+namespace reprise::zonebuilder {
+namespace {
+
+bool is_address(std::uint16_t type) { return type == type::kA || type == type::kAaaa; }
+
+/// What may stand beside a CNAME (RFC 4035 section 2.5).
+bool joins_alias(std::uint16_t type) { return type == type::kNsec || type == type::kKey; }
+
+/// Where an observation belongs.
+struct Place {
+    CutIndex zone = Hierarchy::kNone;
+    std::string_view dropped{}; ///< why it belongs nowhere
+};
+
+class Placer {
+public:
+    Placer(const Observations& seen, const Hierarchy& hierarchy)
+        : seen_(seen), names_(seen.names()), hierarchy_(hierarchy) {
+        find_servers();
+    }
+
+    [[nodiscard]] Place place(const Observation& one) const {
+        if (!hierarchy_.trusts(one.server, one.owner)) {
+            return {.dropped = "not_its_zone"};
+        }
+        const bool nowhere = one.type == type::kNs || one.type == type::kNsec3;
+        if (nowhere && names_.is_wildcard(one.owner)) {
+            return {.dropped = "at_wildcard"}; // servers load no such zone
+        }
+        if (one.type == type::kNsec || one.type == type::kNsec3) {
+            return place_proof(one);
+        }
+        if (one.rank == Rank::kReferral || one.type == type::kDs) {
+            return place_delegation(one);
+        }
+        if (one.type == type::kSoa || one.type == type::kNs) {
+            return place_apex(one);
+        }
+        return one.rank == Rank::kAnswer ? Place{.zone = hierarchy_.enclosing(one.owner)}
+                                         : place_companion(one);
+    }
+
+    [[nodiscard]] bool serves(ServerId server, CutIndex cut) const {
+        return hierarchy_.serves(server, cut) || seen_serving_.contains(pair(server, cut));
+    }
+
+    [[nodiscard]] const std::unordered_set<std::uint64_t>& seen_serving() const {
+        return seen_serving_;
+    }
+
+    static std::uint64_t pair(ServerId server, CutIndex cut) {
+        return std::uint64_t{server} << 32U | cut;
+    }
+
+private:
+    /// Who answered with authority for which zones.
+    void find_servers() {
+        for (const Observation& one : seen_.rrsets()) {
+            const bool own = one.rank == Rank::kAnswer && one.type != type::kDs;
+            if (own && hierarchy_.trusts(one.server, one.owner)) {
+                seen_serving_.insert(pair(one.server, hierarchy_.enclosing(one.owner)));
+            }
+        }
+        for (const Claim& claim : seen_.claims()) {
+            const CutIndex cut = hierarchy_.at(claim.zone);
+            if (cut != Hierarchy::kNone && hierarchy_.trusts(claim.server, claim.zone)) {
+                seen_serving_.insert(pair(claim.server, cut));
+            }
+        }
+    }
+
+    /// SOA and NS records of the zone itself.
+    [[nodiscard]] Place place_apex(const Observation& one) const {
+        const CutIndex at = hierarchy_.at(one.owner);
+        const bool fits =
+            at != Hierarchy::kNone && (one.rank <= Rank::kAuthority || serves(one.server, at));
+        return fits ? Place{.zone = at} : Place{.dropped = "not_at_apex"};
+    }
+
+    [[nodiscard]] Place place_proof(const Observation& one) const {
+        constexpr char kSha1 = 1; // the only hash of NSEC3 (RFC 5155)
+        if (one.signatures == kNoId) {
+            return {.dropped = "unsigned_proof"};
+        }
+        if (one.type == type::kNsec3 &&
+            rdatas(seen_.contents()[one.content]).front().front() != kSha1) {
+            return {.dropped = "unknown_hash"};
+        }
+        const auto signer = signer_in(seen_.contents()[one.signatures]);
+        const auto id = signer ? names_.find(signer->key()) : std::nullopt;
+        const bool above = id && names_.within(one.owner, *id);
+        return above && hierarchy_.at(*id) != Hierarchy::kNone ? Place{.zone = hierarchy_.at(*id)}
+                                                               : Place{.dropped = "unknown_signer"};
+    }
+
+    [[nodiscard]] Place place_delegation(const Observation& one) const {
+        const CutIndex lowest = hierarchy_.above(one.owner);
+        const CutIndex own = hierarchy_.above_of(one.server, one.owner);
+        if (lowest == own) {
+            return {.zone = lowest};
+        }
+        return serves(one.server, lowest) ? Place{.zone = lowest} : Place{.dropped = "below_cut"};
+    }
+
+    /// Beside or behind what was asked for.
+    [[nodiscard]] Place place_companion(const Observation& one) const {
+        const CutIndex lowest = hierarchy_.enclosing(one.owner);
+        if (serves(one.server, lowest)) {
+            return {.zone = lowest};
+        }
+        if (one.rank != Rank::kAdditional) {
+            return {.dropped = "another_zone"};
+        }
+        const CutIndex own = hierarchy_.enclosing_of(one.server, one.owner);
+        return is_address(one.type) ? Place{.zone = own} : Place{.dropped = "below_cut"};
+    }
+
+    const Observations& seen_;
+    const NameTable& names_;
+    const Hierarchy& hierarchy_;
+    std::unordered_set<std::uint64_t> seen_serving_;
+};
+
+/// Chooses among all that was placed in one zone.
+class Chooser {
+public:
+    Chooser(const Observations& seen, const Hierarchy& hierarchy, Drafts& drafts)
+        : seen_(seen), names_(seen.names()), hierarchy_(hierarchy), drafts_(drafts) {}
+
+    void choose(Draft& zone, std::vector<std::uint32_t>& placed) {
+        unlisted_ = &hierarchy_.cuts()[zone.cut].unlisted;
+        std::ranges::sort(placed, [this](std::uint32_t a, std::uint32_t b) {
+            return before(seen_.rrsets()[a], seen_.rrsets()[b]);
+        });
+        for (std::size_t i = 0; i < placed.size();) {
+            const NameId owner = seen_.rrsets()[placed[i]].owner;
+            std::size_t end = i;
+            while (end < placed.size() && seen_.rrsets()[placed[end]].owner == owner) {
+                ++end;
+            }
+            choose_owner(zone, {placed.data() + i, end - i});
+            i = end;
+        }
+    }
+
+private:
+    [[nodiscard]] bool listed(const Observation& one) const {
+        return !std::ranges::binary_search(*unlisted_, one.server);
+    }
+
+    /// The order of a zone's text; in one place, the one to take first.
+    [[nodiscard]] bool before(const Observation& a, const Observation& b) const {
+        if (a.owner != b.owner) {
+            return names_.key(a.owner) < names_.key(b.owner);
+        }
+        if (std::tie(a.type, a.rank) != std::tie(b.type, b.rank)) {
+            return std::tie(a.type, a.rank) < std::tie(b.type, b.rank);
+        }
+        if (listed(a) != listed(b)) {
+            return listed(a);
+        }
+        if (a.time != b.time) {
+            return seen_.sooner(a.time, b.time);
+        }
+        return std::pair(seen_.contents()[a.content], seen_.address(a.server)) <
+               std::pair(seen_.contents()[b.content], seen_.address(b.server));
+    }
+
+    void choose_owner(Draft& zone, std::span<const std::uint32_t> placed) {
+        const std::size_t from = zone.rrsets.size();
+        for (const std::uint32_t index : placed) {
+            const Observation& one = seen_.rrsets()[index];
+            if (zone.rrsets.size() == from || zone.rrsets.back().type != one.type) {
+                zone.rrsets.push_back({.owner = one.owner,
+                                       .type = one.type,
+                                       .ttl = one.ttl,
+                                       .content = one.content,
+                                       .signatures = one.signatures,
+                                       .observation = index});
+            } else if (zone.rrsets.back().content != one.content) {
+                note_version(zone, zone.rrsets.back().observation, index);
+            } else if (zone.rrsets.back().signatures == kNoId) {
+                zone.rrsets.back().signatures = one.signatures;
+            }
+        }
+        part_alias(zone, from);
+    }
+
+    /// What is of less weight is a copy that may be old.
+    void note_version(const Draft& zone, std::uint32_t kept, std::uint32_t other) {
+        if (seen_.rrsets()[other].rank <= Rank::kAuthority ||
+            seen_.rrsets()[other].rank == seen_.rrsets()[kept].rank) {
+            drafts_.versions.push_back(
+                {.zone = zone.name, .kept = kept, .other = other, .what = "other_records"});
+        }
+    }
+
+    /// A name has a CNAME or other records: what counts first.
+    void part_alias(Draft& zone, std::size_t from) {
+        const auto begin = zone.rrsets.begin() + static_cast<std::ptrdiff_t>(from);
+        const auto alias =
+            std::ranges::find(begin, zone.rrsets.end(), type::kCname, &DraftRrset::type);
+        if (alias == zone.rrsets.end()) {
+            return;
+        }
+        const DraftRrset cname = *alias;
+        const auto rival = std::find_if(begin, zone.rrsets.end(), [&](const DraftRrset& one) {
+            return one.type != type::kCname && !joins_alias(one.type) && !counts(cname, one);
+        });
+        const bool keep = rival == zone.rrsets.end() && cname.owner != zone.name;
+        const DraftRrset winner = keep ? cname : rival == zone.rrsets.end() ? *begin : *rival;
+        const auto loses = [&](const DraftRrset& one) {
+            const bool beaten = keep ? one.type != type::kCname && !joins_alias(one.type)
+                                     : one.type == type::kCname;
+            if (beaten) {
+                drafts_.conflicts.push_back({.zone = zone.name,
+                                             .kept = winner.observation,
+                                             .other = one.observation,
+                                             .what = "cname_and_other_records"});
+            }
+            return beaten;
+        };
+        zone.rrsets.erase(std::remove_if(begin, zone.rrsets.end(), loses), zone.rrsets.end());
+    }
+
+    /// Whether `a` counts rather than `b`, of another type.
+    [[nodiscard]] bool counts(const DraftRrset& a, const DraftRrset& b) const {
+        const Observation& one = seen_.rrsets()[a.observation];
+        const Observation& two = seen_.rrsets()[b.observation];
+        return one.rank != two.rank ? one.rank < two.rank : !seen_.sooner(two.time, one.time);
+    }
+
+    const Observations& seen_;
+    const NameTable& names_;
+    const Hierarchy& hierarchy_;
+    Drafts& drafts_;
+    const std::vector<ServerId>* unlisted_ = nullptr; ///< of the zone
+};
+
+/// Takes out what no server gives: records below a DNAME, and below a cut all but addresses of name
+/// servers.
+class Pruner {
+public:
+    Pruner(const Observations& seen, Drafts& drafts)
+        : seen_(seen), names_(seen.names()), drafts_(drafts) {}
+
+    void prune(Draft& zone) {
+        std::unordered_set<NameId> dnames;
+        std::unordered_set<NameId> cuts;
+        std::unordered_set<NameId> targets;
+        for (const DraftRrset& one : zone.rrsets) {
+            if (one.type == type::kDname) {
+                dnames.insert(one.owner);
+            } else if (one.type == type::kNs) {
+                add_targets(one.content, targets);
+                if (one.owner != zone.name) {
+                    cuts.insert(one.owner);
+                }
+            }
+        }
+        if (dnames.empty() && cuts.empty()) {
+            return;
+        }
+        std::erase_if(zone.rrsets, [&](const DraftRrset& one) {
+            const std::string_view why = why_not(zone, one, dnames, cuts, targets);
+            if (!why.empty()) {
+                drafts_.dropped.push_back({.observation = one.observation, .why = why});
+            }
+            return !why.empty();
+        });
+    }
+
+private:
+    void add_targets(ContentId content, std::unordered_set<NameId>& targets) const {
+        for (const std::string_view rdata : rdatas(seen_.contents()[content])) {
+            const auto name = name_in(rdata);
+            if (const auto id = name ? names_.find(name->key()) : std::nullopt) {
+                targets.insert(*id);
+            }
+        }
+    }
+
+    [[nodiscard]] std::string_view why_not(const Draft& zone, const DraftRrset& one,
+                                           const std::unordered_set<NameId>& dnames,
+                                           const std::unordered_set<NameId>& cuts,
+                                           const std::unordered_set<NameId>& targets) const {
+        if (one.type == type::kNsec3) {
+            return {};
+        }
+        const bool at_cut = cuts.contains(one.owner);
+        const bool parents =
+            one.type == type::kNs || one.type == type::kDs || one.type == type::kNsec;
+        if (at_cut && parents) {
+            return {};
+        }
+        bool glue = at_cut;
+        for (NameId name = one.owner; name != zone.name;) {
+            name = names_.parent(name);
+            if (dnames.contains(name)) {
+                return "below_dname";
+            }
+            glue = glue || (name != zone.name && cuts.contains(name));
+        }
+        if (!glue || (is_address(one.type) && targets.contains(one.owner))) {
+            return {};
+        }
+        return "below_cut";
+    }
+
+    const Observations& seen_;
+    const NameTable& names_;
+    Drafts& drafts_;
+};
+
+} // namespace
+
+const DraftRrset* Draft::find(NameId owner, std::uint16_t type, const NameTable& names) const {
+    const auto place = std::ranges::lower_bound(
+        rrsets, std::pair(names.key(owner), type), {},
+        [&](const DraftRrset& one) { return std::pair(names.key(one.owner), one.type); });
+    return place != rrsets.end() && place->owner == owner && place->type == type ? &*place
+                                                                                 : nullptr;
+}
+
+Drafts make_drafts(const Observations& seen, const Hierarchy& hierarchy) {
+    Drafts drafts;
+    const Placer placer(seen, hierarchy);
+    std::vector<std::vector<std::uint32_t>> placed(hierarchy.cuts().size());
+    for (std::uint32_t i = 0; i < seen.rrsets().size(); ++i) {
+        const Place place = placer.place(seen.rrsets()[i]);
+        if (place.zone == Hierarchy::kNone) {
+            drafts.dropped.push_back(
+                {.observation = i, .why = place.dropped.empty() ? "unknown_zone" : place.dropped});
+        } else {
+            placed[place.zone].push_back(i);
+        }
+    }
+    std::vector<std::vector<ServerId>> serving(placed.size());
+    for (const std::uint64_t pair : placer.seen_serving()) {
+        serving[pair & 0xffffffffU].push_back(static_cast<ServerId>(pair >> 32U));
+    }
+    std::vector<std::vector<std::uint32_t>> denials(placed.size());
+    for (std::uint32_t i = 0; i < seen.denials().size(); ++i) {
+        const Denial& denial = seen.denials()[i];
+        const CutIndex cut = hierarchy.at(denial.zone);
+        if (cut != Hierarchy::kNone && hierarchy.trusts(denial.server, denial.zone)) {
+            denials[cut].push_back(i);
+        }
+    }
+    Chooser chooser(seen, hierarchy, drafts);
+    Pruner pruner(seen, drafts);
+    for (CutIndex cut = 0; cut < placed.size(); ++cut) {
+        if (placed[cut].empty() && serving[cut].empty() && denials[cut].empty()) {
+            continue;
+        }
+        Draft& zone = drafts.zones.emplace_back();
+        zone.name = hierarchy.cuts()[cut].name;
+        zone.cut = cut;
+        zone.seen_serving = std::move(serving[cut]);
+        std::ranges::sort(zone.seen_serving);
+        zone.denials = std::move(denials[cut]);
+        chooser.choose(zone, placed[cut]);
+        pruner.prune(zone);
+    }
+    std::ranges::sort(drafts.zones, {},
+                      [&](const Draft& zone) { return seen.names().key(zone.name); });
+    return drafts;
+}
+
+} // namespace reprise::zonebuilder

@@ -1,0 +1,70 @@
+#pragma once
+// Observations -> zones as far as they were seen: each RRset in the zone that it belongs to, one
+// where there are several.
+
+#include "core/base/clock.hh"
+#include "zonebuilder/reconstruct/hierarchy.hh"
+#include "zonebuilder/reconstruct/observations.hh"
+#include "zonebuilder/reconstruct/strings.hh"
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+namespace reprise::zonebuilder {
+
+/// An RRset of a zone.
+struct DraftRrset {
+    NameId owner = NameTable::kRoot;
+    std::uint16_t type = 0;
+    std::uint32_t ttl = 0;
+    ContentId content = kNoId;
+    ContentId signatures = kNoId;
+    std::uint32_t observation = kNoId; ///< where it was seen; kNoId: it was made up
+    std::string_view why{};            ///< it was made up
+};
+
+/// Two things were seen of which a zone can have one.
+struct Conflict {
+    NameId zone = NameTable::kRoot;
+    std::uint32_t kept = kNoId;  ///< observation
+    std::uint32_t other = kNoId; ///< observation
+    std::string_view what;
+};
+
+/// A denial of something that the zone has.
+struct Contradiction {
+    std::uint32_t denial = 0;
+    NameId zone = NameTable::kRoot;
+};
+
+struct Draft {
+    NameId name = NameTable::kRoot;
+    CutIndex cut = Hierarchy::kNone;
+    std::vector<DraftRrset> rrsets{};     ///< sorted by the owner's key, then by type
+    std::vector<ServerId> seen_serving{}; ///< answered with authority; sorted
+    std::vector<std::uint32_t> denials{};
+
+    [[nodiscard]] const DraftRrset* find(NameId owner, std::uint16_t type,
+                                         const NameTable& names) const;
+};
+
+/// An observation that is in no zone.
+struct Dropped {
+    std::uint32_t observation = 0;
+    std::string_view why;
+};
+
+struct Drafts {
+    std::vector<Draft> zones; ///< sorted by the name's key; those of which something was seen
+    std::vector<Conflict> conflicts;
+    std::vector<Conflict> versions; ///< the same place, other records: at another time or server
+    std::vector<Dropped> dropped;
+};
+
+Drafts make_drafts(const Observations& seen, const Hierarchy& hierarchy);
+
+} // namespace reprise::zonebuilder

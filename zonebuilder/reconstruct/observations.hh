@@ -1,0 +1,167 @@
+#pragma once
+// What servers were seen to say, each thing once: the evidence that zones are rebuilt from. Nothing
+// is believed here; zone cuts are not known yet.
+
+#include "core/base/address.hh"
+#include "core/base/clock.hh"
+#include "core/base/flat_ids.hh"
+#include "zonebuilder/reconstruct/response.hh"
+#include "zonebuilder/reconstruct/strings.hh"
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <optional>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+namespace reprise::zonebuilder {
+
+using ServerId = std::uint32_t;
+
+/// Where in a response a record stood, and so how much weight it has (RFC 2181 section 5.4.1); the
+/// best first.
+enum class Rank : std::uint8_t {
+    kAnswer,          ///< of an authoritative answer, at the name that was asked for
+    kChained,         ///< the same, behind an alias
+    kAuthority,       ///< beside an authoritative answer: the zone's NS, SOA, NSEC
+    kReferral,        ///< a delegation: NS, DS, and what proves that there is no DS
+    kAdditional,      ///< addresses and the like
+    kUnauthoritative, ///< an answer without AA
+};
+
+/// A server gave an RRset. 48 bytes, and some 40 to find it.
+struct Observation {
+    ServerId server = 0;
+    NameId owner = NameTable::kRoot;
+    ContentId content = kNoId;
+    ContentId signatures = kNoId; ///< of the first response that had some
+    std::uint32_t ttl = 0;
+    std::uint32_t count = 0;
+    std::uint16_t type = 0;
+    Rank rank = Rank::kAnswer;
+    Nanoseconds time = 0; ///< as Observations::sooner() prefers
+};
+
+/// A server denied a name, or records of a type at it, as authority of a zone.
+struct Denial {
+    ServerId server = 0;
+    NameId name = NameTable::kRoot;
+    NameId zone = NameTable::kRoot; ///< the SOA's owner
+    std::uint16_t type = 0;         ///< 0: the name does not exist
+    Nanoseconds time = 0;
+};
+
+/// A server showed, by a SOA, by NS records beside an answer or as a signatures' signer, that a
+/// name is a zone's.
+struct Claim {
+    ServerId server = 0;
+    NameId zone = NameTable::kRoot;
+    NameId common = NameTable::kRoot; ///< lowest name that encloses all that it was asked for then
+    std::uint32_t count = 0;
+    Nanoseconds time = 0;
+};
+
+/// Why a response says nothing about a zone's contents.
+enum class Failure : std::uint8_t {
+    kRcode,            ///< neither NOERROR nor NXDOMAIN
+    kUpward,           ///< a referral to the root
+    kNotAuthoritative, ///< an answer or denial without AA
+    kEmpty,            ///< no answer, no referral, no SOA
+    kDeniesZone,       ///< NXDOMAIN for the name of the zone that it is from
+};
+
+/// A server failed at a name.
+struct Failed {
+    ServerId server = 0;
+    NameId name = NameTable::kRoot;
+    Failure why = Failure::kRcode;
+    std::uint16_t rcode = 0;
+    Nanoseconds time = 0;
+};
+
+class Observations {
+public:
+    static constexpr Nanoseconds kFirst = std::numeric_limits<Nanoseconds>::min();
+
+    /// Of things that differ the one counts that was in force at `at`: the last before it, else the
+    /// first after it. With kFirst that is the first.
+    explicit Observations(Nanoseconds at = kFirst) : at_(at) {}
+
+    NameTable& names() { return names_; }
+
+    [[nodiscard]] const NameTable& names() const { return names_; }
+
+    Strings& contents() { return contents_; }
+
+    [[nodiscard]] const Strings& contents() const { return contents_; }
+
+    ServerId server(const IpAddress& address);
+
+    [[nodiscard]] std::optional<ServerId> find_server(const IpAddress& address) const;
+
+    [[nodiscard]] const IpAddress& address(ServerId server) const { return servers_[server]; }
+
+    [[nodiscard]] std::size_t servers() const { return servers_.size(); }
+
+    /// Takes a response that is not truncated.
+    void add(const Response& response, ServerId server, Nanoseconds time);
+
+    [[nodiscard]] const std::vector<Observation>& rrsets() const { return rrsets_; }
+
+    [[nodiscard]] const std::vector<Denial>& denials() const { return denials_; }
+
+    [[nodiscard]] const std::vector<Claim>& claims() const { return claims_; }
+
+    [[nodiscard]] const std::vector<Failed>& failures() const { return failures_; }
+
+    /// RRsets in places where they say nothing, by reason.
+    [[nodiscard]] const std::map<std::string_view, std::uint64_t>& ignored() const {
+        return ignored_;
+    }
+
+    /// Whether what was seen at `a` counts rather than what was seen at `b`.
+    [[nodiscard]] bool sooner(Nanoseconds a, Nanoseconds b) const {
+        const bool both = (a <= at_) == (b <= at_);
+        return both ? (a <= at_ ? a > b : a < b) : a <= at_;
+    }
+
+private:
+    struct Context;
+
+    void add_authoritative(Context& context);
+    void add_other(Context& context);
+    void add_authority(Context& context);
+    void add_answer(Context& context);
+    std::size_t follow_dname(Context& context, Rank rank);
+    std::size_t follow_cname(Context& context, Rank rank);
+    void add_servers(Context& context, const Rrset& servers, bool soa);
+    void add_referral(Context& context, NameId cut);
+    void observe(const Context& context, const Rrset& rrset, Rank rank);
+    void deny(const Context& context, NameId zone);
+    void claim(const Context& context, NameId zone);
+    void claim_by(const Context& context, const Rrset& rrset, Rank rank);
+    NameId wildcard_of(const Rrset& rrset);
+    [[nodiscard]] ContentId lesser(ContentId a, ContentId b) const;
+    void fail(const Context& context, Failure why);
+
+    Nanoseconds at_;
+    NameTable names_;
+    Strings contents_;
+    std::vector<IpAddress> servers_;
+    std::unordered_map<IpAddress, ServerId> server_ids_;
+    std::vector<Observation> rrsets_;
+    FlatIds<16> rrset_ids_;
+    std::vector<Denial> denials_;
+    FlatIds<16> denial_ids_;
+    std::vector<Claim> claims_;
+    FlatIds<16> claim_ids_;
+    std::vector<Failed> failures_;
+    FlatIds<16> failure_ids_;
+    std::map<std::string_view, std::uint64_t> ignored_;
+    std::uint64_t rrsets_counted_ = 0; ///< that were observed, each time
+};
+
+} // namespace reprise::zonebuilder

@@ -1,0 +1,67 @@
+// Responses of name servers, all the way to zone text: pieces with a byte for the server and their
+// size in front. Whatever servers say, each zone that is built must load.
+#include "core/base/address.hh"
+#include "core/base/bytes.hh"
+#include "core/base/clock.hh"
+#include "zonebuilder/reconstruct/complete.hh"
+#include "zonebuilder/reconstruct/draft.hh"
+#include "zonebuilder/reconstruct/hierarchy.hh"
+#include "zonebuilder/reconstruct/observations.hh"
+#include "zonebuilder/reconstruct/response.hh"
+#include "zonebuilder/reconstruct/zone_text.hh"
+#include "zonebuilder/zone/zone.hh"
+#include "zonebuilder/zone/zone_content.hh"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <variant>
+
+namespace {
+
+using namespace reprise;              // NOLINT(google-build-using-namespace)
+using namespace reprise::zonebuilder; // NOLINT(google-build-using-namespace)
+
+/// The first one is a root server.
+IpAddress server_of(std::uint8_t number) {
+    const std::array<std::uint8_t, 4> root{198, 41, 0, 4};
+    const std::array<std::uint8_t, 4> other{192, 0, 2, number};
+    return IpAddress::v4(number == 0 ? root.data() : other.data());
+}
+
+void read_all(Bytes data, Observations& seen) {
+    ResponseReader reader(seen.names(), seen.contents());
+    Response response;
+    Cursor cursor(data);
+    for (Nanoseconds time = 0; cursor.left() > 3; time += kSecond) {
+        const std::uint8_t server = cursor.u8();
+        const std::size_t size = cursor.u16be();
+        const Bytes message = cursor.take(std::min(size, cursor.left()));
+        if (reader.read(message, response) == Unusable::kNo && !response.truncated) {
+            seen.add(response, seen.server(server_of(server)), time);
+        }
+    }
+}
+
+} // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+    Observations seen;
+    read_all({data, size}, seen);
+    const Hierarchy hierarchy(seen);
+    const Completed done = complete(seen, hierarchy, make_drafts(seen, hierarchy));
+    for (const Draft& zone : done.drafts.zones) {
+        const std::string text = zone_text(zone, seen, Dnssec::kKeep);
+        const auto read = read_zone(text, "fuzz.zone", seen.names().name(zone.name));
+        if (const auto* const bad = std::get_if<BadZone>(&read)) {
+            std::fprintf(stderr, "line %lu: %s\n%s", static_cast<unsigned long>(bad->line),
+                         bad->why.c_str(), text.c_str());
+            std::abort();
+        }
+    }
+    return 0;
+}

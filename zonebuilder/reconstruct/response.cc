@@ -1,0 +1,264 @@
+#include "zonebuilder/reconstruct/response.hh"
+
+#include "core/base/bytes.hh"
+#include "core/dns/message.hh"
+#include "zonebuilder/reconstruct/rdata_text.hh"
+#include "zonebuilder/reconstruct/strings.hh"
+#include "zonebuilder/zone/name.hh"
+#include "zonebuilder/zone/zone.hh"
+
+extern "C" {
+#include <libknot/dname.h>
+#include <libknot/errcode.h>
+#include <libknot/mm_ctx.h>
+#include <libknot/packet/rrset-wire.h>
+#include <libknot/rdata.h>
+#include <libknot/rrset.h>
+}
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <vector>
+
+namespace reprise::zonebuilder {
+namespace {
+
+constexpr std::uint16_t kClassIn = 1;
+
+/// A name has one record of these types at most.
+bool is_singleton(std::uint16_t type) {
+    return type == type::kCname || type == type::kDname || type == type::kSoa;
+}
+
+/// Memory for one message's records: given out in order and given back all at once.
+class Pool {
+public:
+    Pool() : context_{.ctx = this, .alloc = allocate, .free = [](void*) {}} {}
+
+    knot_mm_t* context() { return &context_; }
+
+    void clear() {
+        if (blocks_.size() > 1) {
+            blocks_.resize(1);
+        }
+        used_ = 0;
+    }
+
+private:
+    static constexpr std::size_t kBlock = 64UL << 10U;
+    static constexpr std::size_t kAlign = 8;
+
+    static void* allocate(void* self, std::size_t size) {
+        return static_cast<Pool*>(self)->take((size + kAlign - 1) / kAlign * kAlign);
+    }
+
+    /// No record is larger than a block: 65,535 bytes of rdata and its length.
+    void* take(std::size_t size) {
+        if (blocks_.empty() || used_ + size > kSize) {
+            blocks_.push_back(std::make_unique_for_overwrite<std::uint64_t[]>(kSize / kAlign));
+            used_ = 0;
+        }
+        void* const at = reinterpret_cast<std::uint8_t*>(blocks_.back().get()) + used_;
+        used_ += size;
+        return size > kSize ? nullptr : at;
+    }
+
+    static constexpr std::size_t kSize = 2 * kBlock;
+
+    knot_mm_t context_;
+    std::vector<std::unique_ptr<std::uint64_t[]>> blocks_;
+    std::size_t used_ = 0;
+};
+
+Pool& pool() {
+    thread_local Pool one;
+    return one;
+}
+
+} // namespace
+
+std::vector<std::string_view> rdatas(std::string_view content) {
+    std::vector<std::string_view> found;
+    while (content.size() >= 2) {
+        const auto size = load16(reinterpret_cast<const std::uint8_t*>(content.data()));
+        found.push_back(content.substr(2, size));
+        content.remove_prefix(std::min<std::size_t>(2UL + size, content.size()));
+    }
+    return found;
+}
+
+std::optional<Name> name_in(std::string_view rdata, std::size_t at) {
+    if (rdata.size() <= at) {
+        return std::nullopt;
+    }
+    return Name::from_wire(
+        {reinterpret_cast<const std::uint8_t*>(rdata.data()) + at, rdata.size() - at});
+}
+
+std::optional<Name> signer_in(std::string_view content) {
+    constexpr std::size_t kSigner = 18;
+    return name_in(rdatas(content).front(), kSigner);
+}
+
+std::vector<NameId> servers_in(std::string_view content, NameTable& names) {
+    std::vector<NameId> found;
+    for (const std::string_view rdata : rdatas(content)) {
+        if (const auto name = name_in(rdata)) {
+            found.push_back(names.add(*name));
+        }
+    }
+    return found;
+}
+
+std::string content_of(const std::vector<std::string_view>& rdatas) {
+    std::string content;
+    for (const std::string_view rdata : rdatas) {
+        std::array<std::uint8_t, 2> size{};
+        store16(size.data(), rdata.size());
+        content.append(reinterpret_cast<const char*>(size.data()), size.size());
+        content += rdata;
+    }
+    return content;
+}
+
+Unusable ResponseReader::read(Bytes message, Response& response) {
+    const auto header = parse_header(message);
+    if (!header || !is_whole(message, message.size())) {
+        return Unusable::kMalformed;
+    }
+    if (header->opcode() != 0) {
+        return Unusable::kOpcode;
+    }
+    const auto question = header->questions == 1 ? parse_question(message) : std::nullopt;
+    if (!question) {
+        return Unusable::kQuestion;
+    }
+    if (question->dns_class != kClassIn) {
+        return Unusable::kClass;
+    }
+    response.question = names_.add(Name::from_wire(question->name).value_or(Name{}));
+    response.question_type = question->type;
+    response.rcode = full_rcode(message);
+    response.authoritative = (header->flags & 0x0400U) != 0;
+    response.recursive = (header->flags & 0x0080U) != 0;
+    response.truncated = header->truncated();
+    response.answer.clear();
+    response.authority.clear();
+    response.additional.clear();
+    response.surplus = 0;
+    if (response.truncated) {
+        return Unusable::kNo;
+    }
+    pool().clear();
+    std::size_t at = kDnsHeaderSize + question->raw.size();
+    const std::array parts{
+        std::tuple(unsigned{header->answers}, &response.answer),
+        std::tuple(unsigned{header->authorities}, &response.authority),
+        std::tuple(unsigned{header->additionals}, &response.additional),
+    };
+    for (const auto& [count, rrsets] : parts) {
+        if (const auto why = read_section(message, at, count, *rrsets, response.surplus);
+            why != Unusable::kNo) {
+            return why;
+        }
+    }
+    return Unusable::kNo;
+}
+
+Unusable ResponseReader::read_section(Bytes message, std::size_t& at, unsigned count,
+                                      std::vector<Rrset>& out, std::uint32_t& surplus) {
+    records_.clear();
+    for (unsigned i = 0; i < count; ++i) {
+        knot_rrset_t one;
+        knot_rrset_init_empty(&one);
+        if (knot_rrset_rr_from_wire(message.data(), &at, message.size(), &one, pool().context(),
+                                    true) != KNOT_EOK) {
+            return Unusable::kMalformed;
+        }
+        if (is_meta(one.type)) {
+            continue;
+        }
+        if (one.rclass != kClassIn || one.rrs.count != 1) {
+            return one.rclass != kClassIn ? Unusable::kClass : Unusable::kMalformed;
+        }
+        const auto owner = Name::from_wire({one.owner, knot_dname_size(one.owner)});
+        const std::string_view rdata(reinterpret_cast<const char*>(one.rrs.rdata->data),
+                                     one.rrs.rdata->len);
+        const bool signature = one.type == type::kRrsig;
+        if (!owner || (signature && rdata.size() < 2)) {
+            return Unusable::kMalformed;
+        }
+        records_.push_back({.owner = names_.add(*owner),
+                            .type = signature ? load16(one.rrs.rdata->data) : one.type,
+                            .signature = signature,
+                            .ttl = one.ttl,
+                            .rdata = rdata});
+    }
+    return group(out, surplus) ? Unusable::kNo : Unusable::kMalformed;
+}
+
+/// Each data of a type once: they repeat.
+bool ResponseReader::check(std::uint16_t type, ContentId content,
+                           const std::vector<std::string_view>& data) {
+    if (!checked_.insert(std::uint64_t{type} << 32U | content).second) {
+        return true;
+    }
+    if (std::ranges::all_of(data, [&](auto one) { return text_.is_valid(type, one); })) {
+        return true;
+    }
+    checked_.erase(std::uint64_t{type} << 32U | content);
+    return false;
+}
+
+/// Records -> RRsets, signatures with what they cover; those over nothing in the section are left
+/// out. False where data is not such as its type has.
+bool ResponseReader::group(std::vector<Rrset>& out, std::uint32_t& surplus) {
+    const auto place = [](const Record& one) {
+        return std::tie(one.owner, one.type, one.signature);
+    };
+    std::ranges::sort(records_, [&](const Record& a, const Record& b) {
+        return std::tuple_cat(place(a), std::tie(a.rdata)) <
+               std::tuple_cat(place(b), std::tie(b.rdata));
+    });
+    std::vector<std::string_view> data;
+    for (std::size_t i = 0; i < records_.size();) {
+        const Record& first = records_[i];
+        std::uint32_t ttl = first.ttl;
+        data.clear();
+        for (; i < records_.size() && place(records_[i]) == place(first); ++i) {
+            ttl = std::min(ttl, records_[i].ttl);
+            if (data.empty() || data.back() != records_[i].rdata) {
+                data.push_back(records_[i].rdata);
+            }
+        }
+        if (!first.signature && is_singleton(first.type) && data.size() > 1) {
+            surplus += data.size() - 1;
+            data.resize(1); // the lowest, in whatever order they stood
+        }
+        const ContentId content = contents_.add(content_of(data));
+        if (!check(first.signature ? type::kRrsig : first.type, content, data)) {
+            return false;
+        }
+        const bool over_last =
+            !out.empty() && out.back().owner == first.owner && out.back().type == first.type;
+        if (!first.signature) {
+            out.push_back({.owner = first.owner,
+                           .type = first.type,
+                           .ttl = ttl,
+                           .content = content,
+                           .signatures = kNoId});
+        } else if (over_last) {
+            out.back().signatures = content;
+        }
+    }
+    return true;
+}
+
+} // namespace reprise::zonebuilder

@@ -1,0 +1,99 @@
+#pragma once
+// A response as ids: its sections' RRsets in canonical form. response.cc is the only user of
+// libknot.
+
+#include "core/base/bytes.hh"
+#include "zonebuilder/reconstruct/rdata_text.hh"
+#include "zonebuilder/reconstruct/strings.hh"
+#include "zonebuilder/zone/name.hh"
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_set>
+#include <vector>
+
+namespace reprise::zonebuilder {
+
+/// Of an RRset's records, encoded (see rdatas()); equal records have equal ids.
+using ContentId = Strings::Id;
+
+inline constexpr std::uint32_t kNoId = 0xffffffff;
+
+/// The rdata of an RRset's records: canonical form (RFC 4034 section 6), sorted, none twice.
+std::vector<std::string_view> rdatas(std::string_view content);
+
+/// The name at a place of an rdata.
+std::optional<Name> name_in(std::string_view rdata, std::size_t at = 0);
+
+/// Of the first RRSIG of a content the signer's name (RFC 4034 section 3.1.7).
+std::optional<Name> signer_in(std::string_view content);
+
+/// The names that the NS records of a content have as data.
+std::vector<NameId> servers_in(std::string_view content, NameTable& names);
+
+/// The reverse; `rdatas` as above.
+std::string content_of(const std::vector<std::string_view>& rdatas);
+
+struct Rrset {
+    NameId owner = NameTable::kRoot;
+    std::uint16_t type = 0;
+    std::uint32_t ttl = 0; ///< smallest of its records
+    ContentId content = kNoId;
+    ContentId signatures = kNoId; ///< RRSIG records over it; kNoId: none
+};
+
+struct Response {
+    NameId question = NameTable::kRoot;
+    std::uint16_t question_type = 0;
+    std::uint16_t rcode = 0; ///< with the bits of EDNS
+    bool authoritative = false;
+    bool truncated = false;
+    bool recursive = false; ///< RA
+    std::vector<Rrset> answer;
+    std::vector<Rrset> authority;
+    std::vector<Rrset> additional;
+    std::uint32_t surplus = 0; ///< records left out of RRsets that have one record at most
+};
+
+enum class Unusable : std::uint8_t {
+    kNo,
+    kMalformed, ///< does not hold together, or data that no record of its type may have
+    kQuestion,  ///< none, or several
+    kClass,     ///< not IN
+    kOpcode,    ///< not QUERY
+};
+
+/// Reads responses; owners and records get their ids in `names` and `contents`, which must outlive
+/// it.
+class ResponseReader {
+public:
+    ResponseReader(NameTable& names, Strings& contents) : names_(names), contents_(contents) {}
+
+    /// `response` is good where kNo is returned. Of a truncated one no sections are read.
+    Unusable read(Bytes message, Response& response);
+
+private:
+    struct Record {
+        NameId owner = NameTable::kRoot;
+        std::uint16_t type = 0; ///< of an RRSIG the type that it covers
+        bool signature = false; ///< it is an RRSIG
+        std::uint32_t ttl = 0;
+        std::string_view rdata; ///< in the pool of the call
+    };
+
+    Unusable read_section(Bytes message, std::size_t& at, unsigned count, std::vector<Rrset>& out,
+                          std::uint32_t& surplus);
+    bool group(std::vector<Rrset>& out, std::uint32_t& surplus);
+    bool check(std::uint16_t type, ContentId content, const std::vector<std::string_view>& data);
+
+    NameTable& names_;
+    Strings& contents_;
+    std::vector<Record> records_;               ///< of a section
+    std::unordered_set<std::uint64_t> checked_; ///< types with contents that are valid
+    RdataText text_;
+};
+
+} // namespace reprise::zonebuilder
