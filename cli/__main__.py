@@ -20,7 +20,9 @@ from cli.errors import (
     tell,
 )
 from cli.tools import bench, fuzz, package, spread, trace_info
-from cli.zones import world
+from cli.zones import build as zones_build
+from cli.zones import options as zones_options
+from cli.zones import signing, world
 from cli.zones import zones as planned
 from report.errors import Parser
 
@@ -79,6 +81,10 @@ def _zones_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser
     zones = commands.add_parser("zones", help="the zones of an emulated hierarchy")
     steps = zones.add_subparsers(dest="step", required=True, metavar="STEP")
     world.add_options(steps.add_parser("synth", help="make a synthetic hierarchy from the root down"))
+    zones_build.add_options(steps.add_parser("build", help="rebuild the hierarchy from captured answers"))
+    zones_options.add_check(steps.add_parser("check", help="ask a rebuilt hierarchy the recorded questions"))
+    zones_options.add_harvest(steps.add_parser("harvest", help="ask real name servers what a trace asks"))
+    signing.add_options(steps.add_parser("resign", help="sign all zones of a folder with new keys"))
     planned.add_options(steps.add_parser("plan", help="plan who serves them, and configure it"))
 
 
@@ -134,7 +140,20 @@ def _commands() -> dict[str, Callable[[argparse.Namespace], int]]:
 
 
 def _zones_step(options: argparse.Namespace) -> int:
-    return {"synth": world.command_synth, "plan": planned.command_plan}[options.step](options)
+    if options.step == "check":
+        from cli.tools import zones_check  # noqa: PLC0415
+
+        return zones_check.command_check(options)
+    if options.step == "harvest":
+        from cli.zones import harvest  # noqa: PLC0415
+
+        return harvest.command_harvest(options)
+    if options.step == "resign":
+        from cli.zones import resign  # noqa: PLC0415
+
+        return resign.command_resign(options)
+    steps = {"synth": world.command_synth, "plan": planned.command_plan, "build": zones_build.command_build}
+    return steps[options.step](options)
 
 
 def run_mutator(command: str, arguments: list[str]) -> int:

@@ -4,6 +4,7 @@ jinja2.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -141,11 +142,28 @@ def _what_ran(run: Run) -> list[tuple[str, list[tuple[str, str]]]]:
         ("Trace and experiment", trace),
         ("Server", _facts(server)),
         *((name.capitalize(), _facts(value)) for name, value in parts.items()),
+        ("Zones built from a capture", _facts(_built(run))),
         ("Plan of the hierarchy", _facts(_plan_sizes(run))),
         ("Client hosts", _host_facts(run)),
         ("Machine", [*_facts(as_dict(manifest.get("host"))), *_facts({"steal_s": manifest.get("steal_s")})]),
         ("Versions", _facts({**as_dict(manifest.get("versions")), "commit": manifest.get("commit")})),
     ]
+
+
+def _built(run: Run) -> Json:
+    """Figures of build.json, and its lists by their lengths: they are in zones/build.json whole."""
+    built = run.built or {}
+    captures = [str(as_dict(one).get("path")) for one in built.get("captures", [])]
+    lists = {name: len(value) for name, value in built.items() if isinstance(value, list)}
+    made = Counter(str(as_dict(one).get("why")) for one in built.get("made_up", []))
+    reader = as_dict(built.get("reader"))
+    return {
+        **lists,
+        "captures": captures,
+        "packets": reader.get("packets"),
+        **as_dict(built.get("counts")),
+        **{f"made_up: {why}": count for why, count in sorted(made.items())},
+    }
 
 
 def _plan_sizes(run: Run) -> Json:

@@ -44,6 +44,7 @@ class Run:
     comparison: Json | None = None
     resolvers: tuple[tuple[Json, Json], ...] = ()  # counters of each, before and after the replay
     hierarchy: Json | None = None  # the planner's report
+    built: Json | None = None  # build.json: what the zones were built of
     mutation: Json | None = None  # what became of the trace before it was played
     other_samples: tuple[
         tuple[ServerSample, ...], ...
@@ -123,6 +124,7 @@ def open_run(folder: Path) -> Run:
         comparison=_read_json(folder / "compare.json", problems),
         resolvers=tuple(_read_resolvers(folder, problems)),
         hierarchy=_read_json(folder / "zones" / "plan.json", problems),
+        built=_read_json(folder / "zones" / "build.json", problems),
         mutation=_read_json(folder / "mutate.json", problems),
         other_samples=tuple(
             tuple(_read_samples(path, problems))

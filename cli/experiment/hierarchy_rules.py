@@ -31,9 +31,19 @@ def check(experiment: Experiment) -> None:
 def _check_zones(experiment: Experiment, emulated: Hierarchy) -> None:
     server = experiment.server
     want(
-        emulated.zones is not None or emulated.synth is not None,
+        any(one is not None for one in (emulated.zones, emulated.capture, emulated.synth)),
         "the hierarchy has no zones",
-        "set hierarchy.zones = FOLDER or add a [hierarchy.synth] table",
+        "set hierarchy.zones = FOLDER or hierarchy.capture = FILE, or add a [hierarchy.synth] table",
+    )
+    want(
+        emulated.zones is None or emulated.capture is None,
+        "hierarchy.zones and hierarchy.capture exclude each other",
+        "leave one of them out",
+    )
+    want(
+        emulated.capture is not None or emulated.dnssec == "keep",
+        f'hierarchy.dnssec = "{emulated.dnssec}" is for zones built from hierarchy.capture',
+        "use `reprise zones resign` for other folders",
     )
     want(
         server.zone is None and server.root_like is None and server.origin is None and not server.addresses,

@@ -206,6 +206,8 @@ class Hierarchy:
     """
 
     zones: Annotated[Path | None, doc("folder of zone files, with or without [zones.json](#zonesjson-schema-1); wins over `[hierarchy.synth]`")] = None
+    capture: Annotated[Path | None, doc("capture between resolvers and name servers, of which the zones are built as by `reprise zones build`; wins over `[hierarchy.synth]`")] = None
+    dnssec: Annotated[Literal["keep", "strip", "resign"], doc("of zones built from `capture`: records as they were seen, none, or all zones signed with new keys")] = "keep"
     synth: World | None = None
     resolver: Annotated[Resolver | tuple[Resolver, ...], doc('`"bind"`, `"unbound"`, `"knot-resolver"`, or a list of them: all under test at once, client n asks resolver n (and round again)')] = "bind"
     engine: Annotated[Literal["bind", "nsd"], doc("what serves the zones: `bind` by views, or `nsd`, one for each slot")] = "bind"

@@ -47,6 +47,8 @@ def gather(experiment: Experiment, run: str) -> Facts:
     }
     if emulated is not None and emulated.zones is not None and not Path(emulated.zones).is_dir():
         raise UsageError(f"no folder {emulated.zones}", "set hierarchy.zones to a folder of zone files")
+    if emulated is not None and emulated.capture is not None and not Path(emulated.capture).is_file():
+        raise UsageError(f"no file {emulated.capture}", "set hierarchy.capture to a capture")
     zone = Path(server.zone) if server.zone is not None and server.kind != "address" else None
     return Facts(
         run=run,

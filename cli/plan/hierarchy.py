@@ -89,7 +89,7 @@ def names(experiment: Experiment) -> str | None:
     """The names that a synthesized trace of a resolver's clients asks for, where it does not say itself."""
     synth = experiment.synth or {}
     wanted = synth.get("profile") == "recursive" and "names" not in synth
-    return f"{WORLD}/names.txt" if wanted and _emulated(experiment).zones is None else None
+    return f"{WORLD}/names.txt" if wanted and _is_synthetic(experiment) else None
 
 
 # --- before anything starts -------------------------------------------------------------------------------
@@ -105,6 +105,11 @@ def folders(experiment: Experiment, facts: Facts) -> tuple[Folder, ...]:
         ),
         *(Folder(f"{RUN}/{host}", "0755", engine) for _, host in _metas(experiment)),
     )
+
+
+def _is_synthetic(experiment: Experiment) -> bool:
+    emulated = _emulated(experiment)
+    return emulated.zones is None and emulated.capture is None
 
 
 def files(experiment: Experiment, facts: Facts) -> tuple[File, ...]:
@@ -144,34 +149,42 @@ def _resolver_config(experiment: Experiment, facts: Facts, number: int, host: st
 
 def steps(experiment: Experiment, facts: Facts) -> list[Step]:
     """Work before the hosts are set up: the zones, and the plan of who serves them."""
-    emulated = _emulated(experiment)
-    if emulated.zones is not None:
-        copy = shell('cp -rL -- "$1" "$2" && chmod -R a+rX "$2"', emulated.zones, WORLD)
-        bring = Step("zones", "copying the zones", copy)
-    else:
-        synth = emulated.synth
-        assert synth is not None, "the rules want zones or synth"
-        options = ("--zones", str(synth.zones), "--seed", str(synth.seed), "--shape", synth.shape)
-        signed = ("--signed",) if synth.signed else ()
-        argv = facts.module("cli", "zones", "synth", "-o", WORLD, *options, *signed)
-        bring = Step("zones", "making the zones", argv, facts.module_env)
-    keep = shell(
-        'mkdir -p "$1" && cp "$2" "$3" "$1"', f"{RESULTS}/zones", f"{PLAN}/map.tsv", f"{PLAN}/plan.json"
-    )
+    built = (f"{WORLD}/build.json",) if _emulated(experiment).capture is not None else ()
+    kept = (f"{PLAN}/map.tsv", f"{PLAN}/plan.json", *built)
+    keep = shell('to=$1; shift; mkdir -p "$to" && cp "$@" "$to"', f"{RESULTS}/zones", *kept)
     return [
-        bring,
+        _bring_zones(_emulated(experiment), facts),
         Step(
             "plan",
             "planning the hierarchy",
             facts.module("cli.zones.zones", *_plan_options(experiment, facts)),
-            {
-                **facts.module_env,
-                "REPRISE_PROGRAMS": str(Path(facts.programs["reprise-zonebuilder"]).parent),
-            },
+            _builder_env(facts),
             warnings=f"{PLAN}/warnings.txt",
         ),
         Step("keep", "keeping the plan", keep),
     ]
+
+
+def _bring_zones(emulated: Hierarchy, facts: Facts) -> Step:
+    if emulated.zones is not None:
+        copy = shell('cp -rL -- "$1" "$2" && chmod -R a+rX "$2"', emulated.zones, WORLD)
+        return Step("zones", "copying the zones", copy)
+    if emulated.capture is not None:
+        argv = facts.module("cli.zones.build", emulated.capture, "-o", WORLD, "--dnssec", emulated.dnssec)
+        return Step("build", "building the zones", argv, _builder_env(facts))
+    synth = emulated.synth
+    assert synth is not None, "the rules want zones"
+    options = ("--zones", str(synth.zones), "--seed", str(synth.seed), "--shape", synth.shape)
+    signed = ("--signed",) if synth.signed else ()
+    argv = facts.module("cli", "zones", "synth", "-o", WORLD, *options, *signed)
+    return Step("zones", "making the zones", argv, facts.module_env)
+
+
+def _builder_env(facts: Facts) -> dict[str, str]:
+    return {
+        **facts.module_env,
+        "REPRISE_PROGRAMS": str(Path(facts.programs["reprise-zonebuilder"]).parent),
+    }
 
 
 def _plan_options(experiment: Experiment, facts: Facts) -> tuple[str, ...]:

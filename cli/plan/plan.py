@@ -67,7 +67,7 @@ def make(experiment: Experiment, facts: Facts, management: Management | None = N
         experiment=experiment,
         network=net,
         folders=(
-            *privileges.folders(facts),
+            *privileges.folders(experiment, facts),
             *side.folders(experiment, facts),
             Folder(f"{RESULTS}/logs"),
         ),

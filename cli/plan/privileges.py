@@ -22,7 +22,7 @@ from cli.plan.planned import RESULTS, RUN, Facts, File, Folder, Process, Step
 USER = "nobody"
 _COPIED = "reprise-querier"  # its user may not see the folder that it is in
 _READ = ("dac_read_search",)  # traces, zones and Python lie in folders of the user's own
-_STEPS = ("plan", "synth", "mutate", "rtts")
+_STEPS = ("build", "plan", "synth", "mutate", "rtts")
 _ROLES = {"controller": _READ, "warm": _READ}
 _SOCKETS = ("net_admin",)
 _PACKETS = ("net_raw", "bpf", "perfmon", "ipc_lock")
@@ -89,9 +89,11 @@ def files(facts: Facts) -> tuple[File, ...]:
     return (File(f"{RUN}/{_COPIED}", copy_of=facts.programs[_COPIED], mode="0755"),) if facts.user else ()
 
 
-def folders(facts: Facts) -> tuple[Folder, ...]:
-    """What the user writes into: results, and the plan of a hierarchy."""
-    return (Folder(RESULTS, owner=facts.user), Folder(f"{RUN}/plan", owner=facts.user)) if facts.user else ()
+def folders(experiment: Experiment, facts: Facts) -> tuple[Folder, ...]:
+    """What the user writes into: results, the plan of a hierarchy, and its zones if they are built."""
+    built = experiment.emulated is not None and experiment.emulated.capture is not None
+    names = (RESULTS, f"{RUN}/plan", *((f"{RUN}/world",) if built else ()))
+    return tuple(Folder(name, owner=facts.user) for name in names) if facts.user else ()
 
 
 def proxy_options(facts: Facts) -> tuple[str, ...]:

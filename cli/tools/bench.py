@@ -20,6 +20,7 @@ _DEFAULT_REPEATS = {
     "timing": 3,
     "reader": 5,
     "mutate": 5,
+    "zones": 3,
     "hierarchy": 1,
 }  # each keeps its bench below about seven minutes
 _KEYS = ("ecdsa-p256", "rsa-2048")
@@ -28,14 +29,15 @@ _KEYS = ("ecdsa-p256", "rsa-2048")
 def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """The command and its options."""
     parser = commands.add_parser(
-        "bench", help="measure beside tools from Debian: udp, tcp, tls, timing, reader, mutate, hierarchy"
+        "bench",
+        help="measure beside tools from Debian: udp, tcp, tls, timing, reader, mutate, zones, hierarchy",
     )
     parser.add_argument("bench", choices=tuple(_DEFAULT_REPEATS), help="what to measure")
     parser.add_argument(
         "--repeats",
         type=int,
         metavar="N",
-        help="runs of each tool (udp, reader, mutate 5; tcp, tls, timing 3; hierarchy 1)",
+        help="runs of each tool (udp, reader, mutate 5; tcp, tls, timing, zones 3; hierarchy 1)",
     )
     parser.add_argument("--quick", action="store_true", help="seconds only: proves that it works, no claims")
     parser.add_argument("--json", action="store_true", help="end with one line of JSON")
@@ -96,7 +98,7 @@ def options_of(arguments: argparse.Namespace) -> Options:
 
 def command_bench(arguments: argparse.Namespace) -> int:
     """Measures, recomputes, prints; 1 where a check falls short."""
-    from bench import connections, hierarchy, mutate, reader, session, table, timing, udp  # noqa: PLC0415
+    from bench import connections, hierarchy, mutate, reader, session, table, timing, udp, zones  # noqa: PLC0415
 
     options = options_of(arguments)
     session.need_root()
@@ -107,6 +109,7 @@ def command_bench(arguments: argparse.Namespace) -> int:
         "timing": timing.measure,
         "reader": reader.measure,
         "mutate": mutate.measure,
+        "zones": zones.measure,
         "hierarchy": hierarchy.measure,
     }[options.bench]
     with session.opened(options) as opened:

@@ -32,16 +32,26 @@ _BENCHES = {  # sections beside those of every bench, and targets
     "tls": _TCP_BENCH,
     "reader": ((), ("reprise-mutator", "reprise-bench-reader")),
     "mutate": ((), ("reprise-mutator",)),
+    "zones": ((), ("reprise-mutator", "reprise-bench-reader", "reprise-zonebuilder")),
     "hierarchy": (("bind", "hierarchy", "packet"), (*REPLAY, *HIERARCHY, "reprise-sink")),
 }
-_BY_OPTION = (("mutate", "--inventory", "spread"), ("zones", "--signed", "run"))  # sections of packages.txt
+_BY_WORD = (  # sections of packages.txt
+    ("mutate", "--inventory", "spread"),
+    ("zones", "--signed", "run"),
+    ("zones", "build", "run"),
+    ("zones", "resign", "run"),
+    ("zones", "check", "run"),
+    ("zones", "check", "bind"),
+    ("zones", "harvest", "bind"),
+    ("zones", "plan", "run"),
+)
 _TARGETS = {  # of commands that need nothing but programs of ours
     "report": (),
     "compare": ("reprise-mutator",),
     "trace": ("reprise-mutator",),
     "mutate": ("reprise-mutator",),
     "package": ("reprise-mutator",),
-    "zones": ("reprise-zonebuilder",),
+    "zones": ("reprise-zonebuilder", "reprise-mutator"),
 }
 
 
@@ -61,8 +71,8 @@ def of(arguments: Sequence[str]) -> Needs:
     if command not in passed_on and any(one in ("-h", "--help") for one in rest):
         return Needs()
     if command in _TARGETS:
-        options = [one.split("=")[0] for one in rest]
-        sections = [name for word, option, name in _BY_OPTION if word == command and option in options]
+        words = [one.split("=")[0] for one in rest]
+        sections = [name for first, word, name in _BY_WORD if first == command and word in words]
         return _needs(sections, *_TARGETS[command])
     return {
         "run": lambda: _experiment(rest),

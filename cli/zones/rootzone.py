@@ -116,7 +116,7 @@ def _glue(host: str, number: int, ttl: int = _TLD_TTL) -> list[Record]:
 def signed(made: list[Record], settings: Settings) -> str:
     """The zone signed with new keys (RSASHA256, NSEC), which dnssec-signzone has checked."""
     sizes = {"ksk": settings.ksk_bits, "zsk": settings.zsk_bits}
-    keys = [signer.rsa_key(ROOT, bits, role) for role, bits in sizes.items()]
+    keys = [signer.new_key(ROOT, role, "RSASHA256", bits) for role, bits in sizes.items()]
     return signer.signed(ROOT, made, _KEY_TTL, keys, "-e", "now+31536000")
 
 

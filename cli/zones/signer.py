@@ -1,7 +1,7 @@
 """Signatures of generated zones, by dnssec-signzone.
 
 Ed25519 keys come from a seed, and their signatures are deterministic (RFC 8032): the same zone, seed and
-times give the same bytes. RSA keys are made by dnssec-keygen and are new each time. About 20 ms of processor
+times give the same bytes. Others are made by dnssec-keygen and are new each time. About 20 ms of processor
 time a zone. The keys are worth nothing outside of an experiment.
 """
 
@@ -22,8 +22,10 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from cli import programs
 from cli.errors import RepriseError
-from cli.zones.world_model import Record, text_of
+from cli.zones.world_model import Record, records_of, text_of
 
+VALID = ("-s", "20250101000000", "-e", "20400101000000")  # so that nothing expires during an experiment
+HOW = ("-P", "-n", "1")  # without a check of what was just signed, in one thread
 _ADDED = ("NSEC", "NSEC3", "NSEC3PARAM", "RRSIG")
 
 
@@ -44,11 +46,12 @@ def seeded_key(seed: int, zone: str, role: str) -> Key:
     return Key(record.to_text(), "".join(f"{line}\n" for line in lines))
 
 
-def rsa_key(zone: str, bits: int, role: str) -> Key:
-    """A new RSASHA256 key."""
+def new_key(zone: str, role: str, algorithm: str, bits: int) -> Key:
+    """A key of its own; `bits` counts for RSA alone."""
     flags = ("-f", "KSK") if role == "ksk" else ()
+    size = ("-b", str(bits)) if algorithm.startswith("RSA") else ()
     with tempfile.TemporaryDirectory(prefix="reprise-key-") as folder:
-        argv = ("dnssec-keygen", "-q", "-K", folder, "-a", "RSASHA256", "-b", str(bits), *flags, zone)
+        argv = ("dnssec-keygen", "-q", "-K", folder, "-a", algorithm, *size, *flags, zone)
         file = f"{folder}/{_tool(argv).strip()}"
         record, private = (Path(f"{file}.{end}").read_text(encoding="ascii") for end in ("key", "private"))
     return Key(record.split(" IN DNSKEY ")[1].strip(), private)
@@ -70,9 +73,15 @@ def signed(zone: str, records: Iterable[Record], key_ttl: int, keys: Sequence[Ke
             Path(f"{file}.private").write_text(key.private, encoding="ascii")
         argv = ("dnssec-signzone", "-q", "-x", "-O", "full", "-d", folder, "-o", zone, *how, "-f", "-")
         made = _tool((*argv, "/dev/stdin", *files), text)
-    lines = (line.split(None, 4) for line in made.splitlines() if not line.startswith(";"))
-    added = {Record(owner, int(ttl), kind, data) for owner, ttl, _, kind, data in lines if kind in _ADDED}
-    return text + text_of(sorted(added))
+    return text + text_of(sorted({one for one in records_of(made) if one.kind in _ADDED}))
+
+
+def problem(file: Path, zone: str) -> str:
+    """What dnssec-verify has against a signed zone; empty where it has nothing."""
+    argv = [programs.packaged("dnssec-verify"), "-q", "-x", "-o", zone, str(file)]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    lines = (done.stdout + done.stderr).strip().splitlines()
+    return "" if done.returncode == 0 else f"{zone}: {lines[0] if lines else 'dnssec-verify refuses it'}"
 
 
 def _tool(argv: Sequence[str], text: str = "") -> str:

@@ -21,8 +21,6 @@ from cli.errors import RepriseError, want
 from cli.zones import world_random, world_records, world_tree
 from cli.zones.world_model import ROOT, SHAPES, Draft, Record, Settings, Zone, enclosing, parent_of, text_of
 
-VALID = ("-s", "20250101000000", "-e", "20400101000000")  # so that no world expires during an experiment
-_HOW = ("-P", "-n", "1")  # without a check of what was just signed, in one thread
 _MARK = "zones.json"
 _KEY_TTL, _DS_TTL = 3_600, 86_400
 _NSEC3_SHARE = 0.35  # of the signed zones
@@ -97,7 +95,9 @@ def _signed(draft: Draft, contents: list[tuple[str, list[Record]]], seed: int) -
             return text_of(records)
         salt = "-" if len(name) % 2 else "AB12"
         denial = ("-3", salt, "-H", "0") if zones[name].security == "nsec3" else ()
-        return signer.signed(name, [*records, *ds[name]], _KEY_TTL, keys[name], *_HOW, *VALID, *denial)
+        return signer.signed(
+            name, [*records, *ds[name]], _KEY_TTL, keys[name], *signer.HOW, *signer.VALID, *denial
+        )
 
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         return list(pool.map(text, contents))

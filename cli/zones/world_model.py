@@ -77,6 +77,14 @@ def text_of(records: Iterable[Record]) -> str:
     return "".join(f"{one.owner} {one.ttl} {one.kind} {one.data}\n" for one in dict.fromkeys(records))
 
 
+def records_of(text: str) -> Iterator[Record]:
+    """The reverse, of what BIND's tools write in full style."""
+    for line in text.splitlines():
+        if not line.startswith(";"):
+            owner, ttl, _, kind, *data = line.split(None, 4)  # an APL record may be empty
+            yield Record(owner.lower(), int(ttl), kind, "".join(data))
+
+
 def address_records(host: str, addresses: Iterable[str], ttl: int) -> list[Record]:
     return [Record(host, ttl, "AAAA" if ":" in one else "A", one) for one in addresses]
 

@@ -11,6 +11,7 @@ import lzma
 import shutil
 import subprocess
 import sys
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +20,7 @@ from typing import IO, Any
 from cli.errors import RepriseError, UsageError, tell
 
 _SCAN_LIMIT = 4 * 1024 * 1024  # bytes read in search of the SOA record
+DAMAGED = (OSError, EOFError, lzma.LZMAError, zlib.error)  # what reading a broken archive raises
 _MAGICS = ((b"\x1f\x8b", "gz"), (b"BZh", "bz2"), (b"\xfd7zXZ\x00", "xz"), (b"\x28\xb5\x2f\xfd", "zst"))
 
 
@@ -72,7 +74,7 @@ def find_origin(path: Path) -> str:
     try:
         with opened(path) as file:
             text = file.read(_SCAN_LIMIT).decode("utf-8", "replace")
-    except (OSError, EOFError, lzma.LZMAError) as error:
+    except DAMAGED as error:
         raise UsageError(f"zone file {path} cannot be decompressed: {error}", "fetch it again") from None
     origin = origin_of(text)
     if origin is None:
@@ -111,7 +113,7 @@ def unpack(source: Path, target: Path) -> None:
     try:
         with opened(source) as file, target.open("wb") as out:
             shutil.copyfileobj(file, out, 1 << 20)
-    except (OSError, EOFError, lzma.LZMAError) as error:
+    except DAMAGED as error:
         raise RepriseError(
             f"cannot unpack {source}: {error}", "fetch it again or make room in memory"
         ) from None

@@ -25,7 +25,7 @@ from cli.experiment.addresses import META4, META6
 from cli.servers import meta_servers, nftables
 from cli.servers.meta_servers import MetaSite
 from cli.servers.nftables import Pair
-from cli.zones import zone_plan
+from cli.zones import zone_folder, zone_plan
 from cli.zones.zone_plan import AddressMap
 
 
@@ -86,6 +86,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def command_plan(options: argparse.Namespace) -> int:
     """`reprise zones plan`."""
+    options.zones = zone_folder.plain(options.zones, options.output / "zones", options.skip_bad)
     zones_path = str(options.zones_path or options.zones.absolute())
     _check_path(zones_path, options.engine)
     status = _plan(options)

@@ -1,0 +1,412 @@
+"""`reprise zones check DIR CAPTURE...`: asks every recorded question at the planned meta-DNS-server.
+
+The server runs in a network namespace of its own. Each question goes to the meta address that stands for the
+name server that was asked, over TCP, so that sizes do not matter, and the answer is compared with the one of
+the capture: response code, AA, answer, the name servers of a referral and the glue that they need. TTLs,
+order and signatures do not count.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import dns.exception
+import dns.flags
+import dns.message
+import dns.name
+import dns.rcode
+import dns.rdataclass
+import dns.rdatatype
+import dns.rrset
+
+from cli import linux, programs
+from cli.errors import EXIT_FAILED, RepriseError, UsageError, want
+from cli.executor import netns
+from cli.plan import network
+from cli.progress import Progress
+from cli.zones import zone_plan
+from cli.zones.zone_plan import AddressMap
+
+_HOST = "meta"
+_WINDOW = 200  # questions on their way in one connection
+_PATIENCE_S = 20.0
+_READY_S = 300.0
+_SHOWN = 20  # differences that are printed; --json has all
+CLASSES = ("rcode", "aa", "answer", "servers", "glue")
+
+Record = tuple[str, str, str]  # owner, type, data
+_LOWER = frozenset(
+    ("NS", "CNAME", "DNAME", "PTR", "SOA", "MX", "SRV", "NAPTR", "RP", "AFSDB", "KX", "MINFO")
+)  # names have no case
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """A question to a name server and its answer, and how often both were recorded."""
+
+    server: str
+    time: str
+    query: bytes
+    recorded: dns.message.Message
+    count: int
+
+
+@dataclass(frozen=True)
+class Difference:
+    """An answer that is not as recorded."""
+
+    exchange: Exchange
+    classes: tuple[str, ...]
+    reason: str
+    got: dns.message.Message | None
+
+    def entry(self) -> dict[str, Any]:
+        """As --json has it."""
+        question = self.exchange.recorded.question[0]
+        return {
+            "time": self.exchange.time,
+            "server": self.exchange.server,
+            "question": f"{question.name} {dns.rdatatype.to_text(question.rdtype)}",
+            "count": self.exchange.count,
+            "differs": list(self.classes),
+            "reason": self.reason,
+            "recorded": _text(self.exchange.recorded),
+            "got": _text(self.got) if self.got else None,
+        }
+
+
+def command_check(options: argparse.Namespace) -> int:
+    """`reprise zones check`."""
+    want(
+        options.least is None or 0 <= options.least <= 1,
+        f"--least {options.least}: out of range",
+        "give a share from 0 to 1",
+    )
+    if not (options.zones / "zones.json").is_file():
+        raise UsageError(f"{options.zones} has no zones.json", "give a folder made by `reprise zones build`")
+    with tempfile.TemporaryDirectory(prefix="reprise-check-", dir="/var/tmp") as made:
+        folder = Path(made)
+        folder.chmod(0o755)
+        exchanges = list(read_exchanges(options.captures, options.port))
+        found = _plan(options.zones.absolute(), folder)
+        with _meta_server(folder, found) as host:
+            differences = list(_ask_all(exchanges, found, host, _Reasons(options.zones)))
+    result = summary(exchanges, differences)
+    if options.json is not None:
+        options.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    _show(result, differences)
+    share = result["share_as_recorded"]
+    return EXIT_FAILED if options.least is not None and (share is None or share < options.least) else 0
+
+
+# --- what was recorded ------------------------------------------------------------------------------------
+
+
+def read_exchanges(captures: Sequence[str], ports: Sequence[str]) -> Iterator[Exchange]:
+    """Each exchange once. Truncated responses are left out; queries that are not in the capture are made."""
+    argv = [programs.own("reprise-zonebuilder"), "exchanges", *captures]
+    argv += [word for port in ports for word in ("--port", port)]
+    seen: dict[tuple[str, bytes, bytes], tuple[str, int]] = {}
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            at, server, _, query, response = line.rstrip("\n").split("\t")
+            answer = bytes.fromhex(response)
+            if answer[2] & 2:  # TC
+                continue
+            key = (server, b"" if query == "-" else bytes.fromhex(query)[2:], answer[2:])
+            first, count = seen.get(key, (at, 0))
+            seen[key] = (first, count + 1)
+    if process.returncode != 0:
+        raise RepriseError("the captures cannot be read", "see the message above")
+    for (server, asked, answer), (at, count) in seen.items():
+        recorded = _parse(b"\0\0" + answer)
+        if recorded is None or len(recorded.question) != 1:
+            continue
+        if recorded.question[0].rdclass == dns.rdataclass.IN and recorded.opcode() == 0:
+            yield Exchange(server, at, asked or _made_query(recorded), recorded, count)
+
+
+def _parse(wire: bytes) -> dns.message.Message | None:
+    try:
+        return dns.message.from_wire(wire, ignore_trailing=True)
+    except dns.exception.DNSException:
+        return None
+
+
+def _made_query(recorded: dns.message.Message) -> bytes:
+    question = recorded.question[0]
+    made = dns.message.make_query(question.name, question.rdtype)
+    if recorded.edns >= 0:
+        made.use_edns(0, recorded.ednsflags & dns.flags.DO, 4096)
+    made.flags = dns.flags.Flag(0)
+    return made.to_wire()[2:]
+
+
+# --- the server ------------------------------------------------------------------------------------------
+
+
+def _plan(zones: Path, folder: Path) -> AddressMap:
+    plan = folder / "plan"
+    argv = [sys.executable, "-m", "cli.zones.zones", str(zones), "-o", str(plan), "--full-responses"]
+    argv += ["--folder", str(folder)]
+    environment = {**os.environ, "PYTHONPATH": str(programs.ROOT)}
+    done = subprocess.run(argv, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        sys.stderr.write(done.stderr)
+        raise RepriseError("the zones cannot be planned", "see the message above")
+    return zone_plan.read_map(plan / "map.tsv")
+
+
+@contextlib.contextmanager
+def _meta_server(folder: Path, found: AddressMap) -> Iterator[int]:
+    """BIND with the planned views, and the descriptor of its namespace."""
+    everything = tuple(network.Route(_HOST, to, kind="local", interface="lo") for to in ("0.0.0.0/0", "::/0"))
+    if os.geteuid() != 0:
+        raise RepriseError("zones check makes a network namespace of its own", "run it as root")
+    hosts = netns.build(network.Network("local", hosts=(network.Host(_HOST),), routes=everything))
+    host = hosts.of(_HOST)
+    assert host is not None
+    batch = (folder / "plan" / "meta-1.ip").read_text(encoding="ascii")
+    log = folder / "named.log"
+    try:
+        with linux.inside(host), log.open("wb") as output:
+            ip = programs.packaged("ip")
+            subprocess.run([ip, "-batch", "-"], input=batch, text=True, check=True, capture_output=True)
+            argv = [
+                programs.copied("named", folder),
+                "-g",
+                "-n",
+                "1",
+                "-U",
+                "1",
+                "-c",
+                f"{folder}/plan/named-1.conf",
+            ]
+            server = subprocess.Popen(
+                argv, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
+            )
+        try:
+            _await_ready(server, log)
+            yield host
+        finally:
+            server.send_signal(signal.SIGTERM)
+            server.wait()
+    finally:
+        os.close(host)
+
+
+def _await_ready(server: subprocess.Popen[bytes], log: Path) -> None:
+    end = time.monotonic() + _READY_S
+    while b"all zones loaded" not in log.read_bytes():
+        if server.poll() is not None or time.monotonic() > end:
+            last = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-1:]
+            raise RepriseError(f"named does not serve the zones: {''.join(last)}", "see `reprise doctor`")
+        time.sleep(0.05)
+
+
+# --- asking -----------------------------------------------------------------------------------------------
+
+
+def _ask_all(
+    exchanges: Sequence[Exchange], found: AddressMap, host: int, reasons: _Reasons
+) -> Iterator[Difference]:
+    at = {one.slot: one.address for one in found.metas}
+    by_server: dict[str, list[Exchange]] = defaultdict(list)
+    for one in exchanges:
+        by_server[one.server].append(one)
+    progress = Progress()
+    done = 0
+    for server, asked in by_server.items():
+        slot = found.slots.get(server)
+        if slot is None:
+            answers: Iterable[bytes | None] = [None] * len(asked)
+        else:
+            pair = at[slot]
+            with linux.inside(host):
+                answers = _ask(pair.v6 if ":" in server else pair.v4, [one.query for one in asked])
+        for one, answer in zip(asked, answers, strict=True):
+            got = None if answer is None else _parse(answer)
+            classes = CLASSES if got is None else differing(one.recorded, got)
+            if classes:
+                yield Difference(one, classes, reasons.of(one, got, slot is not None), got)
+        done += len(asked)
+        progress.show(f"{done} of {len(exchanges)} questions asked")
+    progress.finish()
+
+
+def _ask(address: str, queries: Sequence[bytes]) -> list[bytes | None]:
+    """The answers, in the order of the queries; none where there was none."""
+    answers: list[bytes | None] = [None] * len(queries)
+    for first in range(0, len(queries), _WINDOW):
+        part = range(first, min(first + _WINDOW, len(queries)))
+        with (
+            contextlib.suppress(OSError),
+            socket.create_connection((address, 53), _PATIENCE_S) as channel,
+            channel.makefile("rb") as stream,
+        ):
+            messages = [(number - first).to_bytes(2) + queries[number] for number in part]
+            channel.sendall(b"".join(len(one).to_bytes(2) + one for one in messages))
+            for _ in part:
+                answer = stream.read(int.from_bytes(stream.read(2)))
+                if len(answer) < 2:
+                    break
+                answers[first + int.from_bytes(answer[:2])] = answer
+    return answers
+
+
+# --- comparing --------------------------------------------------------------------------------------------
+
+
+def records(section: Iterable[dns.rrset.RRset]) -> frozenset[Record]:
+    """Owners, types and data, without signatures; names in lower case."""
+    found = set()
+    for rrset in section:
+        kind = dns.rdatatype.to_text(rrset.rdtype)
+        if kind != "RRSIG":
+            texts = (one.to_text() for one in rrset)
+            owner = rrset.name.to_text().lower()
+            found |= {(owner, kind, text.lower() if kind in _LOWER else text) for text in texts}
+    return frozenset(found)
+
+
+def differing(recorded: dns.message.Message, got: dns.message.Message) -> tuple[str, ...]:
+    """The classes in which two answers differ."""
+    found = []
+    if recorded.rcode() != got.rcode():
+        found.append("rcode")
+    if (recorded.flags ^ got.flags) & dns.flags.AA:
+        found.append("aa")
+    if records(recorded.answer) != records(got.answer):
+        found.append("answer")
+    cuts = referral(recorded)
+    if cuts != referral(got):
+        found.append("servers")
+    if not needed_glue(recorded, cuts) <= records(got.additional):
+        found.append("glue")
+    return tuple(found)
+
+
+def referral(message: dns.message.Message) -> frozenset[Record]:
+    """The NS records of a referral; none of another answer."""
+    is_referral = not message.answer and not message.flags & dns.flags.AA
+    return frozenset(one for one in records(message.authority) if is_referral and one[1] == "NS")
+
+
+def needed_glue(message: dns.message.Message, cuts: frozenset[Record]) -> frozenset[Record]:
+    """Addresses of servers whose names lie in the zone that is referred to."""
+    inside = {target for cut, _, target in cuts if f".{target}".endswith(f".{cut}")}
+    return frozenset(
+        one for one in records(message.additional) if one[0] in inside and one[1] in ("A", "AAAA")
+    )
+
+
+class _Reasons:
+    """Why an answer differs, as far as build.json knows."""
+
+    def __init__(self, zones: Path) -> None:
+        path = zones / "build.json"
+        try:
+            report = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+            self._failed = {(one["server"], _name(one["name"])): one for one in report.get("failures", [])}
+            self._other = {(_name(one["owner"]), one["type"]) for one in report.get("versions", [])}
+            self._conflicts = {_name(one["owner"]) for one in report.get("conflicts", [])}
+            self._denied = {_name(one["owner"]) for one in report.get("contradictions", [])}
+        except (OSError, ValueError, KeyError, TypeError):
+            raise RepriseError(f"{path} is damaged", "build the zones again") from None
+
+    def of(self, one: Exchange, got: dns.message.Message | None, built: bool) -> str:
+        """One word."""
+        name = one.recorded.question[0].name.to_text().lower()
+        kind = dns.rdatatype.to_text(one.recorded.question[0].rdtype)
+        failed = self._failed.get((one.server, name))
+        if got is None:
+            return "no_answer" if built else "server_not_built"
+        if failed is not None:
+            rcode = failed.get("rcode", "")
+            return f"server_failed_{rcode.lower()}" if rcode else f"server_{failed['why']}"
+        if (name, kind) in self._other or (name, "CNAME") in self._other:
+            return "changed_during_capture"
+        if name in self._conflicts or name in self._denied:
+            return "contradictory"
+        if records(got.answer) < records(one.recorded.answer):
+            return "alias_into_another_zone" if _ends_at_alias(got) else "incomplete"
+        return "unknown"
+
+
+def _name(text: str) -> str:
+    """As dnspython escapes it."""
+    return dns.name.from_text(text).to_text().lower()
+
+
+def _ends_at_alias(message: dns.message.Message) -> bool:
+    """BIND without recursion does not follow aliases into other zones."""
+    last = message.answer[-1] if message.answer else None
+    aliases = (dns.rdatatype.CNAME, dns.rdatatype.DNAME)
+    return last is not None and (
+        last.rdtype in aliases or (last.rdtype == dns.rdatatype.RRSIG and last.covers in aliases)
+    )
+
+
+# --- the result ------------------------------------------------------------------------------------------
+
+
+def summary(exchanges: Sequence[Exchange], differences: Sequence[Difference]) -> dict[str, Any]:
+    """All figures count each recorded exchange as often as it was recorded."""
+    asked = sum(one.count for one in exchanges)
+    classes: Counter[str] = Counter()
+    reasons: Counter[str] = Counter()
+    for one in differences:
+        classes.update(dict.fromkeys(one.classes, one.exchange.count))
+        reasons[one.reason] += one.exchange.count
+    differ = sum(one.exchange.count for one in differences)
+    return {
+        "schema": 1,
+        "asked": asked,
+        "as_recorded": asked - differ,
+        "share_as_recorded": round((asked - differ) / asked, 6) if asked else None,
+        "classes": {
+            name: {"as_recorded": asked - classes[name], "differ": classes[name]} for name in CLASSES
+        },
+        "reasons": dict(sorted(reasons.items())),
+        "differences": [one.entry() for one in differences],
+    }
+
+
+def _show(result: dict[str, Any], differences: Sequence[Difference]) -> None:
+    share = result["share_as_recorded"]
+    percent = "-" if share is None else f"{100 * share:.2f} %"
+    lines = [f"{result['as_recorded']} of {result['asked']} answers as recorded ({percent})"]
+    for name in CLASSES:
+        lines.append(f"  {name:8}{result['classes'][name]['differ']:>8} differ")
+    for reason, count in result["reasons"].items():
+        lines.append(f"  {count:>8} {reason}")
+    for one in differences[:_SHOWN]:
+        entry = one.entry()
+        lines.append(f"  {entry['server']} {entry['question']}: {', '.join(one.classes)} ({one.reason})")
+    if len(differences) > _SHOWN:
+        lines.append(f"  ... and {len(differences) - _SHOWN} more; --json FILE has all")
+    sys.stdout.write("".join(f"{line}\n" for line in lines))
+
+
+def _text(message: dns.message.Message) -> dict[str, Any]:
+    return {
+        "rcode": dns.rcode.to_text(message.rcode()),
+        "aa": bool(message.flags & dns.flags.AA),
+        "answer": sorted(map(" ".join, records(message.answer))),
+        "authority": sorted(map(" ".join, records(message.authority))),
+    }

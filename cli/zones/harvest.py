@@ -1,0 +1,328 @@
+"""`reprise zones harvest TRACE -o DIR`: asks real name servers once what a trace asks, to rebuild them.
+
+A BIND with an empty cache resolves each name and type of the trace once; after that the NS and SOA records
+of every name above them, the keys and DS records of the zones found, and the addresses of their servers. All
+that it and name servers say to each other is kept (dnstap). It is the only command that asks name servers of
+the Internet: it wants consent, and limits its rate. What was answered is noted in asked.tsv, so that the same
+command goes on where it was ended.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import select
+import socket
+import subprocess
+import sys
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import dns.exception
+import dns.flags
+import dns.message
+import dns.name
+import dns.query
+import dns.rcode
+import dns.rdatatype
+
+from cli import programs
+from cli.errors import EXIT_FAILED, RepriseError, UsageError
+from cli.progress import Progress
+from cli.zones.harvest_resolver import CAPTURE, Resolver
+
+ASKED = "asked.tsv"
+_HEADER = "#reprise-harvest 1"
+_WINDOW = 50  # questions on their way
+_PATIENCE_S = 15.0  # longer than BIND's own, which is 10 s
+_ATTEMPTS = 2
+_MOST_RATE = 1_000
+_HELD_S = 3.0  # dnstap may keep frames back for so long: what was asked then is asked again after a crash
+_NO_QUESTIONS = frozenset(("AXFR", "IXFR", "OPT", "TKEY", "TSIG", "MAILA", "MAILB"))
+
+Question = tuple[dns.name.Name, str]
+
+
+class Worklist:
+    """What is to ask, each question once; answers lead to further ones. `done`: what was answered earlier and
+    the data of its NS records.
+    """
+
+    def __init__(self, done: dict[Question, tuple[dns.name.Name, ...]] | None = None) -> None:
+        self.done = done or {}
+        self.queue: deque[Question] = deque()
+        self.known: set[Question] = set()
+
+    def add(self, *questions: Question) -> None:
+        """Unless they are there; what was asked before leads on at once."""
+        waiting = list(reversed(questions))
+        while waiting:
+            question = waiting.pop()
+            if question in self.known:
+                continue
+            self.known.add(question)
+            if question in self.done:
+                waiting += _next(question[0], self.done[question])
+            else:
+                self.queue.append(question)
+
+    def follow(self, question: Question, servers: Iterable[dns.name.Name]) -> None:
+        """What the NS records of an answer lead to."""
+        self.add(*_next(question[0], tuple(servers)))
+
+
+def _next(zone: dns.name.Name, servers: tuple[dns.name.Name, ...]) -> list[Question]:
+    """A name with NS records is a zone's."""
+    found: list[Question] = [(zone, "DNSKEY"), (zone, "DS")] if servers else []
+    for server in servers:
+        found += [(server, "A"), (server, "AAAA"), *lineage(server)]
+    return found
+
+
+def lineage(name: dns.name.Name) -> list[Question]:
+    """NS and SOA of the name and of all above it."""
+    found = []
+    while True:
+        found += [(name, "NS"), (name, "SOA")]
+        if name == dns.name.root:
+            return found
+        name = name.parent()
+
+
+def questions_of(trace: list[str], ports: list[str]) -> Iterator[Question]:
+    """Names and types of a trace's queries, each once, in the order of the trace."""
+    argv = [programs.own("reprise-mutator"), "mutate", *trace, "--to", "text", "-o", "-"]
+    argv += [word for port in ports for word in ("--port", port)]
+    seen = set()
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, encoding="ascii") as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            cells = line.rstrip("\n").split("\t")
+            if line.startswith("#") or len(cells) < 13 or cells[0] == "time":
+                continue
+            opcode, name, kind, of = cells[9:13]
+            if opcode != "QUERY" or kind != "IN" or of in _NO_QUESTIONS or (name.lower(), of) in seen:
+                continue
+            seen.add((name.lower(), of))
+            try:
+                yield dns.name.from_text(name.lower()), dns.rdatatype.to_text(dns.rdatatype.from_text(of))
+            except dns.exception.DNSException:
+                continue
+    if process.returncode not in (0, EXIT_FAILED):
+        raise RepriseError("the trace cannot be read", "see the message above")
+
+
+# --- what was asked before --------------------------------------------------------------------------------
+
+
+class Notes:
+    """asked.tsv: a line for each question that was answered. Lines are held back until what they speak of is
+    in the capture.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._held: deque[tuple[float, str]] = deque()
+
+    def read(self) -> dict[Question, tuple[dns.name.Name, ...]]:
+        """Questions, and the data of the NS records in the answers. A cut last line counts for nothing."""
+        if not self._path.exists():
+            return {}
+        data = self._path.read_bytes()
+        whole = data.rfind(b"\n") + 1
+        found = {}
+        try:
+            header, *lines = data[:whole].decode("ascii").splitlines() or [_HEADER]
+            if header != _HEADER:
+                raise ValueError
+            for line in lines:
+                name, kind, _, servers = line.split("\t")
+                found[dns.name.from_text(name), kind] = tuple(map(dns.name.from_text, servers.split()))
+        except (ValueError, dns.exception.DNSException):
+            raise RepriseError(
+                f"{self._path} was not written by `reprise zones harvest`", "give -o another folder"
+            ) from None
+        if whole < len(data):
+            os.truncate(self._path, whole)
+        return found
+
+    def add(self, question: Question, rcode: str, servers: Iterable[dns.name.Name]) -> None:
+        names = " ".join(one.to_text() for one in servers)
+        self._held.append((time.monotonic(), f"{question[0].to_text()}\t{question[1]}\t{rcode}\t{names}\n"))
+
+    def write(self, until: float) -> None:
+        """What was noted before a moment."""
+        lines = []
+        while self._held and self._held[0][0] <= until:
+            lines.append(self._held.popleft()[1])
+        if lines:
+            fresh = not self._path.exists() or self._path.stat().st_size == 0
+            with self._path.open("a", encoding="ascii") as file:
+                file.write((f"{_HEADER}\n" if fresh else "") + "".join(lines))
+
+
+# --- asking -----------------------------------------------------------------------------------------------
+
+
+@dataclass
+class _Pending:
+    question: Question
+    sent: float
+    attempts: int
+
+
+class Asker:
+    """Asks a resolver at a bounded rate, some questions at once. After SERVFAIL the next run asks again."""
+
+    def __init__(self, port: int, rate: float, work: Worklist, notes: Notes) -> None:
+        self._port = port
+        self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self._socket.connect(("127.0.0.1", port))
+        self._gap_s = 1.0 / rate
+        self._work = work
+        self._notes = notes
+        self._pending: dict[int, _Pending] = {}
+        self._again: deque[_Pending] = deque()
+        self._next_id = 0
+        self._next_s = time.monotonic()
+        self.answered = 0
+        self.failed: list[Question] = []
+
+    def run(self, progress: Progress) -> None:
+        """Until nothing is left to ask."""
+        while self._work.queue or self._again or self._pending:
+            now = time.monotonic()
+            if self._may_send() and now >= self._next_s:
+                self._next_s = max(self._next_s + self._gap_s, now - self._gap_s)
+                again = self._again.popleft() if self._again else None
+                self._send(again or _Pending(self._work.queue.popleft(), now, 1))
+            self._receive(self._wait(now))
+            self._retry(time.monotonic())
+            left = len(self._work.queue) + len(self._again) + len(self._pending)
+            progress.show(f"{self.answered} answered, {left} left, {len(self.failed)} unanswered")
+        progress.finish()
+
+    def _may_send(self) -> bool:
+        return bool(self._work.queue or self._again) and len(self._pending) < _WINDOW
+
+    def _wait(self, now: float) -> float:
+        """How long nothing is to do but receive."""
+        due = [one.sent + _PATIENCE_S for one in self._pending.values()]
+        if self._may_send():
+            due.append(self._next_s)
+        return max(0.0, min(due, default=now) - now)
+
+    def _send(self, one: _Pending) -> None:
+        while self._next_id in self._pending:
+            self._next_id = (self._next_id + 1) & 0xFFFF
+        query = dns.message.make_query(*one.question, use_edns=0, payload=4096, id=self._next_id)
+        one.sent = time.monotonic()
+        self._pending[self._next_id] = one
+        self._next_id = (self._next_id + 1) & 0xFFFF
+        try:
+            self._socket.send(query.to_wire())
+        except OSError as error:
+            raise RepriseError(f"the resolver is gone: {error.strerror}", "see named.log") from None
+
+    def _receive(self, patience_s: float) -> None:
+        while select.select([self._socket], [], [], patience_s)[0]:
+            patience_s = 0.0
+            try:
+                answer = dns.message.from_wire(self._socket.recv(65_535), ignore_trailing=True)
+            except ConnectionRefusedError:
+                raise RepriseError("the resolver is gone", "see named.log") from None
+            except dns.exception.DNSException:
+                continue
+            if (one := self._pending.pop(answer.id, None)) is not None:
+                self._take(one.question, self._whole(one.question, answer))
+
+    def _whole(self, question: Question, answer: dns.message.Message) -> dns.message.Message:
+        """The answer itself, or where it was truncated the one over TCP."""
+        if not answer.flags & dns.flags.TC:
+            return answer
+        query = dns.message.make_query(*question)
+        try:
+            return dns.query.tcp(query, "127.0.0.1", timeout=_PATIENCE_S, port=self._port)
+        except (OSError, EOFError, dns.exception.DNSException):
+            answer.set_rcode(dns.rcode.SERVFAIL)
+            return answer
+
+    def _take(self, question: Question, answer: dns.message.Message) -> None:
+        name, kind = question
+        found = [
+            record.target
+            for rrset in answer.answer
+            if kind == "NS" and rrset.rdtype == dns.rdatatype.NS and rrset.name == name
+            for record in rrset
+        ]
+        if answer.rcode() == dns.rcode.SERVFAIL:
+            self.failed.append(question)
+            return
+        self.answered += 1
+        self._notes.add(question, dns.rcode.to_text(answer.rcode()), found)
+        self._notes.write(time.monotonic() - _HELD_S)
+        self._work.follow(question, found)
+
+    def _retry(self, now: float) -> None:
+        late = [number for number, one in self._pending.items() if one.sent + _PATIENCE_S <= now]
+        for number in late:
+            one = self._pending.pop(number)
+            if one.attempts < _ATTEMPTS:
+                self._again.append(_Pending(one.question, now, one.attempts + 1))
+            else:
+                self.failed.append(one.question)
+
+
+# --- the command ------------------------------------------------------------------------------------------
+
+
+def command_harvest(options: argparse.Namespace) -> int:
+    """`reprise zones harvest`."""
+    if not 0 < options.rate <= _MOST_RATE:
+        raise UsageError(f"--rate {options.rate:g}: out of range", f"give up to {_MOST_RATE}")
+    notes = Notes(options.output / ASKED)
+    work = Worklist(notes.read())
+    wanted = list(questions_of(options.traces, options.port))
+    if not wanted:
+        raise RepriseError("the trace has no question to ask", "give a trace with queries of class IN")
+    work.add(*wanted)
+    work.add(*(question for name, _ in wanted for question in lineage(name)))
+    if not work.queue:
+        sys.stdout.write(f"{options.output}: all {len(work.known)} questions have been answered\n")
+        return 0
+    _want_consent(options, len(work.queue))
+    options.output.mkdir(parents=True, exist_ok=True)
+    with Resolver(options.output) as resolver:
+        asker = Asker(resolver.port, options.rate, work, notes)
+        try:
+            asker.run(Progress())
+        finally:
+            if resolver.stop():  # it has written what it held back
+                notes.write(time.monotonic())
+    if asker.answered == 0 and not work.done:
+        raise RepriseError(
+            "no name server could be reached", "see whether this machine may send to port 53, by UDP and TCP"
+        )
+    sys.stdout.write(
+        f"{options.output}: {asker.answered} questions answered, {len(asker.failed)} unanswered; "
+        f"next: reprise zones build {options.output / CAPTURE.format('*')} -o ZONES\n"
+    )
+    return 0
+
+
+def _want_consent(options: argparse.Namespace, count: int) -> None:
+    if options.yes:
+        return
+    what = (
+        f"this asks a resolver {count} questions at first, more where zones are found, at most "
+        f"{options.rate:g} a second; each may send several queries to name servers of the Internet"
+    )
+    if not sys.stdin.isatty():
+        raise UsageError(f"confirmation required: {what}", "give --yes")
+    sys.stdout.write(f"{what[0].upper()}{what[1:]}. Go on? [y/N] ")
+    sys.stdout.flush()
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        raise RepriseError("nothing was asked", "answer yes, or give --yes")

@@ -1,0 +1,117 @@
+"""The resolver of `reprise zones harvest`: a BIND with an empty cache, which keeps its upstream side."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from typing import Self
+
+from cli import programs
+from cli.errors import RepriseError, want
+
+CAPTURE = "upstream-{}.dnstap"  # by the number of the run
+_NUMBER = re.compile(r"upstream-(\d+)\.dnstap")
+_READY_S = 60.0
+_END_S = 30.0
+
+
+class Resolver:
+    """Runs while the `with` block does, with a folder of its own. `port`: where it answers on 127.0.0.1."""
+
+    def __init__(self, output: Path) -> None:
+        self._output = output.absolute()
+        want(
+            all(
+                one >= " " and one not in '"\\' and not "\ud800" <= one <= "\udfff"
+                for one in str(self._output)
+            ),
+            "-o has a quote, a backslash, or what is not UTF-8",
+            "use a folder without",
+        )
+        numbers = [int(found[1]) for one in output.iterdir() if (found := _NUMBER.fullmatch(one.name))]
+        self._capture = self._output / CAPTURE.format(max(numbers, default=0) + 1)
+        self._made = Path(tempfile.mkdtemp(prefix="reprise-harvest-", dir="/var/tmp"))
+        self._process: subprocess.Popen[bytes] | None = None
+        self.port = _free_port()
+
+    def __enter__(self) -> Self:
+        try:
+            self._start()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def _start(self) -> None:
+        named = programs.copied("named", self._made)
+        config = self._made / "named.conf"
+        config.write_text(self._config(), encoding="utf-8")
+        log = self._output / "named.log"
+        with log.open("wb") as output:
+            self._process = subprocess.Popen(
+                [named, "-g", "-c", str(config)],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+        self._await_ready(self._process, log)
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+        shutil.rmtree(self._made, ignore_errors=True)
+
+    def stop(self) -> bool:
+        """Ends it in order; whether its capture is whole."""
+        if self._process is not None and self._process.poll() is None:
+            self._process.send_signal(signal.SIGTERM)
+            try:
+                self._process.wait(_END_S)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+        return self._process is not None and self._process.returncode == 0
+
+    def _config(self) -> str:
+        """Queries carry DO, as BIND's always do. Without QNAME minimization (RFC 9156), because the names in
+        between are asked for by themselves.
+        """
+        return f"""options {{
+    directory "{self._made}";
+    pid-file none;
+    lock-file none;
+    session-keyfile none;
+    listen-on port {self.port} {{ 127.0.0.1; }};
+    listen-on-v6 {{ none; }};
+    recursion yes;
+    allow-query {{ 127.0.0.1; }};
+    dnssec-validation no;
+    qname-minimization off;
+    empty-zones-enable no;
+    prefetch 0;
+    minimal-responses no;
+    dnstap {{ resolver; }};
+    dnstap-output file "{self._capture}";
+}};
+controls {{ }};
+"""
+
+    def _await_ready(self, process: subprocess.Popen[bytes], log: Path) -> None:
+        end = time.monotonic() + _READY_S
+        while b" running\n" not in log.read_bytes():
+            if process.poll() is not None or time.monotonic() > end:
+                last = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-1:]
+                raise RepriseError(f"named does not start: {''.join(last)}", f"see {log}")
+            time.sleep(0.05)
+
+
+def _free_port() -> int:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as channel:
+        channel.bind(("127.0.0.1", 0))
+        return int(channel.getsockname()[1])

@@ -1,0 +1,228 @@
+"""`reprise zones resign DIR -o OUT`: a hierarchy signed with keys of our own, from the root down.
+
+Old keys, signatures and denials go; each zone gets a KSK and a ZSK, and its parent the DS record. Ed25519
+keys follow from the seed, so that the same zones and options give the same bytes. Keys of other algorithms
+are made once and shared by all zones, because making them takes longer than signing with them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+from collections import Counter, defaultdict
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import dns.exception
+import dns.name
+
+from cli.errors import EXIT_FAILED, UsageError, want
+from cli.progress import Progress
+from cli.zones import signer, signing, world_model, zone_folder
+from cli.zones.signer import Key
+from cli.zones.world_model import ROOT, Record, lineage, parent_of
+from cli.zones.zone_folder import Entry, ZoneFolder
+
+ANCHOR = "trust-anchor.key"
+_KEY_TTL, _DS_TTL = 3_600, 86_400
+_OLD = frozenset(("RRSIG", "NSEC", "NSEC3", "NSEC3PARAM", "DNSKEY", "CDS", "CDNSKEY", "TYPE65534"))
+_SIGNED = frozenset(("RRSIG", "DNSKEY"))  # types that only signed zones have
+_OURS = ("zones.json", ANCHOR)
+_SHOWN = 5
+
+_T = TypeVar("_T")
+_U = TypeVar("_U")
+
+
+@dataclass(frozen=True)
+class _Zone:
+    """A zone file's records without old DNSSEC."""
+
+    entry: Entry
+    records: list[Record]
+    was_signed: bool
+    ds: frozenset[str]  # owners of DS records
+    cuts: frozenset[str]
+
+
+@dataclass(frozen=True)
+class Resigned:
+    """What came of it."""
+
+    signed: tuple[Entry, ...]
+    unsigned: tuple[Entry, ...]
+    anchors: tuple[str, ...]  # zones whose keys must be trusted: no signed zone here is above them
+
+
+def resign(source: Path, target: Path, policy: signing.Policy) -> Resigned:
+    """Signs the zones of a folder into another, which may be the same one."""
+    folder = zone_folder.read(source)
+    progress = Progress()
+    zones = _read(folder, progress)
+    signed = {one.entry.name: None for one in zones if one.was_signed or not policy.signed_only}
+    keys = _keys(signed, policy)
+    chain = _chain(zones, signed, policy)
+    ds = defaultdict(list)
+    for name, above in chain.items():
+        ds[above].append(Record(name, _DS_TTL, "DS", signer.delegation_signer(name, keys[name][0])))
+
+    def text(one: _Zone) -> str:
+        name = one.entry.name
+        kept = [record for record in one.records if record.kind != "DS" or record.owner not in by_name]
+        if name not in keys:
+            return world_model.text_of(kept)
+        own = [record for record in ds[name] if record.owner in one.cuts]
+        return signer.signed(
+            name, [*kept, *own], _KEY_TTL, keys[name], *signer.HOW, *signer.VALID, *policy.denial
+        )
+
+    by_name = {one.entry.name for one in zones}
+    islands = tuple(name for name in signed if name not in chain)
+    anchors = "".join(f"{name} {_KEY_TTL} IN DNSKEY {keys[name][0].data}\n" for name in islands)
+    entries = _write(folder, zones, _each(text, zones, "signed", progress), target, anchors)
+    return Resigned(
+        tuple(one for one in entries if one.name in keys),
+        tuple(one for one in entries if one.name not in keys),
+        islands,
+    )
+
+
+def _each(work: Callable[[_T], _U], items: Sequence[_T], what: str, progress: Progress) -> Iterator[_U]:
+    """The results in order, worked out on all processors."""
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        for number, made in enumerate(pool.map(work, items), 1):
+            progress.show(f"{number} of {len(items)} zones {what}")
+            yield made
+    progress.finish()
+
+
+def _read(folder: ZoneFolder, progress: Progress) -> list[_Zone]:
+    def one(entry: Entry) -> _Zone:
+        return _zone(entry, zone_folder.text_of(folder, entry))
+
+    return list(_each(one, folder.entries, "read", progress))
+
+
+def _zone(entry: Entry, text: str) -> _Zone:
+    entry = Entry(_absolute(entry.name), entry.file, entry.addresses)
+    every = list(world_model.records_of(text))
+    return _Zone(
+        entry,
+        [one for one in every if one.kind not in _OLD],
+        any(one.kind in _SIGNED for one in every),
+        frozenset(one.owner for one in every if one.kind == "DS"),
+        frozenset(one.owner for one in every if one.kind == "NS" and one.owner != entry.name),
+    )
+
+
+def _absolute(name: str) -> str:
+    """As BIND's tools write it."""
+    try:
+        return dns.name.from_text(name).canonicalize().to_text()
+    except dns.exception.DNSException:
+        raise UsageError(f"{name!r} is not a domain name", "correct zones.json") from None
+
+
+def _keys(names: Iterable[str], policy: signing.Policy) -> dict[str, tuple[Key, Key]]:
+    """KSK and ZSK of each zone."""
+    if policy.algorithm == "ed25519":
+        return {
+            name: (signer.seeded_key(policy.seed, name, "ksk"), signer.seeded_key(policy.seed, name, "zsk"))
+            for name in names
+        }
+    ksk, zsk = (
+        signer.new_key(ROOT, role, policy.algorithm.upper(), bits)
+        for role, bits in (("ksk", policy.ksk_bits), ("zsk", policy.zsk_bits))
+    )
+    return dict.fromkeys(names, (ksk, zsk))
+
+
+def _chain(zones: Iterable[_Zone], signed: Container[str], policy: signing.Policy) -> dict[str, str]:
+    """Zones that get a DS record, and the zone above that gets it. With signed_only a zone that had none
+    there gets none now.
+    """
+    files = defaultdict(list)
+    for one in zones:
+        files[one.entry.name].append(one)
+    found = {}
+    for name in files:
+        above = next((up for up in lineage(parent_of(name)) if up in files and up != name), None)
+        if above is None or name not in signed or above not in signed:
+            continue
+        held = [one.ds if policy.signed_only else one.cuts for one in files[above]]
+        if any(name in names for names in held):
+            found[name] = above
+    return found
+
+
+def _write(
+    folder: ZoneFolder, zones: Sequence[_Zone], texts: Iterable[str], target: Path, anchors: str
+) -> list[Entry]:
+    """Nothing of the target changes before all is signed."""
+    target.mkdir(parents=True, exist_ok=True)
+    inside = list(target.iterdir())
+    strange = [one for one in inside if one.suffix != ".zone" and one.name not in _OURS]
+    ours = (target / ANCHOR).is_file() and not strange
+    want(
+        not inside or ours or folder.path.resolve() == target.resolve(),
+        f"{target} was not made by `reprise zones resign`",
+        "give -o an empty or new folder",
+    )
+    given = Counter(one.entry.file for one in zones)
+    entries = []
+    with tempfile.TemporaryDirectory(prefix=".resign-", dir=target) as made:
+        for number, (one, text) in enumerate(zip(zones, texts, strict=True)):
+            file = one.entry.file
+            if not file.endswith(".zone") or "/" in file or given[file] > 1:
+                file = f"resigned-{number}.zone"
+                while file in given:
+                    file = f"_{file}"
+            entries.append(Entry(one.entry.name, file, one.entry.addresses))
+            (Path(made) / file).write_text(text, encoding="latin-1")
+        (Path(made) / ANCHOR).write_text(anchors, encoding="ascii")
+        zone_folder.write_list(ZoneFolder(target, tuple(entries), folder.asked), Path(made))
+        if folder.path.resolve() != target.resolve():
+            for former in target.glob("*.zone"):
+                former.unlink()
+        for path in Path(made).iterdir():
+            path.rename(target / path.name)
+    return entries
+
+
+def command_resign(options: argparse.Namespace) -> int:
+    """`reprise zones resign`."""
+    made = resign(options.zones, options.output, signing.policy_of(options))
+    sys.stdout.write(summary(made, options.output))
+    return tell_problems(verify(options.output, made))
+
+
+def summary(made: Resigned, target: Path) -> str:
+    """For people."""
+    trusted = ", ".join(made.anchors[:_SHOWN]) + (", ..." if len(made.anchors) > _SHOWN else "")
+    return (
+        f"{target}: {len(made.signed)} zone files signed, {len(made.unsigned)} not; "
+        f"{ANCHOR} has the keys to trust: {trusted or 'none'}\n"
+    )
+
+
+def verify(target: Path, made: Resigned) -> list[str]:
+    """What named-checkzone has against all zones, and dnssec-verify against the signed ones."""
+    folder = ZoneFolder(target, (*made.signed, *made.unsigned))
+    progress = Progress()
+    checked = _each(lambda one: zone_folder.problems(folder, [one]), folder.entries, "checked", progress)
+    verified = _each(
+        lambda one: signer.problem(target / one.file, one.name), made.signed, "verified", progress
+    )
+    return [line for lines in checked for line in lines] + [line for line in verified if line]
+
+
+def tell_problems(problems: Sequence[str]) -> int:
+    """The command's exit status."""
+    for line in problems:
+        sys.stderr.write(f"reprise: {line}\n")
+    return EXIT_FAILED if problems else 0

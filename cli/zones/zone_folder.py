@@ -1,0 +1,209 @@
+"""A folder of zone files, with or without zones.json: what is in it, and its files in plain form.
+
+Compressed files and those with $GENERATE or $INCLUDE are written out by named-compilezone, one record a line.
+$INCLUDE takes files below the folder, by names from there.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from cli import programs
+from cli.errors import RepriseError, UsageError, want
+from cli.zones import zonefile
+
+LIST = "zones.json"
+_SCHEMA = 1
+_DIRECTIVE = re.compile(rb"(?<![^\s()])\$(?:INCLUDE|GENERATE)", re.IGNORECASE)
+_ANY_INCLUDE = re.compile(rb"(?<![^\s()])\$INCLUDE", re.IGNORECASE)
+# The form that BIND's lexer and this expression read alike.
+_INCLUDE = re.compile(
+    rb'(?<![^\r\n])\$INCLUDE[ \t]+(?:"([^"\\\r\n\0]+)"|([^\s;"()\\\0]+))(?=[\s;]|\Z)', re.IGNORECASE
+)
+_MARK = ".reprise-plain"  # in folders of files that were written out
+_DEEPEST = 20  # files that include each other
+# What a server loads, whatever else may be wrong with it.
+LENIENT = (
+    *("-i", "none", "-k", "ignore", "-m", "ignore", "-M", "ignore"),
+    *("-n", "ignore", "-r", "ignore", "-S", "ignore", "-W", "ignore"),
+)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A zone file. `addresses` are None where the zone's own records say who serves it."""
+
+    name: str
+    file: str
+    addresses: tuple[str, ...] | None = None
+
+    def entry(self) -> dict[str, Any]:
+        """As zones.json has it."""
+        made: dict[str, Any] = {"name": self.name, "file": self.file}
+        return made if self.addresses is None else {**made, "addresses": list(self.addresses)}
+
+
+@dataclass(frozen=True)
+class ZoneFolder:
+    """A folder's zones. `asked` is the list of that name in zones.json."""
+
+    path: Path
+    entries: tuple[Entry, ...]
+    asked: tuple[dict[str, Any], ...] = field(default=())
+
+
+def read(path: Path) -> ZoneFolder:
+    """The zones that zones.json lists, else all *.zone files. Their texts are not looked at."""
+    want(path.is_dir(), f"{path} is not a folder", "give the folder of zone files")
+    listed = path / LIST
+    if listed.exists():
+        try:
+            value = json.loads(listed.read_text(encoding="utf-8"))
+            if value["schema"] != _SCHEMA:
+                raise ValueError(f"schema is not {_SCHEMA}")
+            return ZoneFolder(path, tuple(map(_entry, value["zones"])), tuple(value.get("asked", ())))
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise RepriseError(f"{listed} cannot be read: {error!r}", "see docs/formats.md") from None
+    files = sorted(path.glob("*.zone"))
+    want(bool(files), f"no zone in {path}", f"put *.zone files there, or list them in {LIST}")
+    return ZoneFolder(path, tuple(Entry(zonefile.find_origin(file), file.name) for file in files))
+
+
+def _entry(one: dict[str, Any]) -> Entry:
+    name, file, addresses = one["name"], one["file"], one.get("addresses")
+    texts = (name, file, *(addresses if isinstance(addresses, list) else ()))
+    if not all(isinstance(text, str) for text in texts) or one.keys() - {"name", "file", "addresses"}:
+        raise ValueError(f"bad entry {one}")
+    return Entry(name, file, None if addresses is None else tuple(addresses))
+
+
+def write_list(folder: ZoneFolder, path: Path) -> None:
+    """Writes zones.json into another folder."""
+    lines = ",\n ".join(json.dumps(one.entry()) for one in folder.entries)
+    asked = f',\n"asked":{json.dumps(list(folder.asked))}' if folder.asked else ""
+    text = f'{{"schema":{_SCHEMA},\n"zones":[\n {lines}]{asked}}}\n'
+    (path / LIST).write_text(text, encoding="utf-8")
+
+
+def is_plain(path: Path) -> bool:
+    """Servers and the planner can read the file as it is; so it seems also where it cannot be read at all."""
+    try:
+        return zonefile.compression(path) is None and not _DIRECTIVE.search(path.read_bytes())
+    except (UsageError, OSError):
+        return True
+
+
+def plain(source: Path, target: Path, skip_bad: bool = False) -> Path:
+    """`source` itself where all its files are plain; else `target`, where all have been written plainly. With
+    `skip_bad` files that cannot be written out are copied as they are.
+    """
+    if not source.is_dir():
+        return source  # the planner says what is wrong
+    listed = (source / LIST).exists()
+    files = [source / one.file for one in read(source).entries] if listed else sorted(source.glob("*.zone"))
+    if all(is_plain(file) for file in files):
+        return source
+    folder = read(source)
+    want(
+        not source.resolve().is_relative_to(target.resolve()),
+        f"{target} would replace {source}",
+        "give -o another folder",
+    )
+    want(
+        not target.exists() or (target / _MARK).is_file(),
+        f"{target} was not made by `reprise zones plan`",
+        "give -o another folder",
+    )
+    shutil.rmtree(target, ignore_errors=True)
+    target.mkdir(parents=True)
+    (target / _MARK).touch()
+    entries = []
+    for number, one in enumerate(folder.entries):
+        name = f"{number}.zone"
+        _write_plain(folder, one, target / name, skip_bad)
+        entries.append(Entry(one.name, name, one.addresses))
+    write_list(ZoneFolder(target, tuple(entries), folder.asked), target)
+    return target
+
+
+def _write_plain(folder: ZoneFolder, one: Entry, target: Path, skip_bad: bool) -> None:
+    source = folder.path / one.file
+    if not is_plain(source):
+        try:
+            target.write_text(text_of(folder, one), encoding="latin-1")
+            return
+        except RepriseError:
+            if not skip_bad:
+                raise
+    if source.is_file():
+        shutil.copyfile(source, target)
+
+
+def text_of(folder: ZoneFolder, one: Entry) -> str:
+    """The zone's records, one a line with all its fields: owner, TTL, IN, type, data."""
+    source = folder.path / one.file
+    try:
+        with zonefile.opened(source) as file:
+            text = file.read()
+    except zonefile.DAMAGED as error:
+        raise RepriseError(f"zone file {source} cannot be decompressed: {error}", "fetch it again") from None
+    _check_includes(folder.path.resolve(), text, 0)
+    argv = (programs.packaged("named-compilezone"), "-q", *LENIENT, "-s", "full", "-o", "-", "--", one.name)
+    done = subprocess.run(
+        (*argv, "/dev/stdin"), input=text, cwd=folder.path, capture_output=True, check=False
+    )
+    if done.returncode != 0:
+        said = _complaint((programs.packaged("named-checkzone"), *LENIENT, "--", one.name), text, folder.path)
+        raise RepriseError(f"zone {one.name} ({source}) does not load: {said}", "correct the file")
+    return done.stdout.decode("latin-1")
+
+
+def _complaint(argv: Sequence[str], text: bytes, cwd: Path) -> str:
+    done = subprocess.run((*argv, "/dev/stdin"), input=text, cwd=cwd, capture_output=True, check=False)
+    lines = done.stdout.decode("utf-8", "replace").strip().splitlines()
+    return lines[0].replace("/dev/stdin:", "line ") if lines else f"exit status {done.returncode}"
+
+
+def _check_includes(folder: Path, text: bytes, depth: int) -> None:
+    """No file outside of the folder is read, whoever wrote the zone."""
+    want(depth < _DEEPEST, "zone files include each other without an end", "remove an $INCLUDE")
+    includes = list(_INCLUDE.finditer(text))
+    want(
+        len(includes) == len(_ANY_INCLUDE.findall(text)),
+        "an $INCLUDE cannot be understood",
+        "write it as $INCLUDE FILE on a line of its own",
+    )
+    for found in includes:
+        name = os.fsdecode(found.group(1) or found.group(2))
+        try:
+            file = (folder / name).resolve()
+        except RuntimeError:
+            raise UsageError(f"$INCLUDE {name} is a loop of links", "remove it") from None
+        want(
+            file.is_relative_to(folder),
+            f"$INCLUDE {name} is outside the zone folder",
+            "copy the file into it and use a relative path",
+        )
+        want(file.is_file(), f"$INCLUDE {name}: there is no {file}", "copy the file into the zone folder")
+        _check_includes(folder, file.read_bytes(), depth + 1)
+
+
+def problems(folder: ZoneFolder, entries: Iterable[Entry]) -> list[str]:
+    """What named-checkzone has against zones, a line for each zone."""
+    found = []
+    for one in entries:
+        argv = (programs.packaged("named-checkzone"), *LENIENT, "--", one.name)
+        file = folder.path / one.file
+        done = subprocess.run((*argv, str(file)), capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            lines = (done.stdout + done.stderr).strip().splitlines()
+            found.append(f"{one.name}: {lines[0] if lines else f'exit status {done.returncode}'}")
+    return found

@@ -1,0 +1,123 @@
+"""Zone folders: what is in them, and their files in plain form."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from cli.errors import RepriseError, UsageError
+from cli.zones import zone_folder
+
+_TOP = "$TTL 60\n@ SOA ns hostmaster 1 2 3 4 5\n@ NS ns\nns A 192.0.2.1\n"
+
+
+def _folder(path: Path, **texts: str) -> Path:
+    for name, text in texts.items():
+        (path / f"{name}.zone").write_text(f"$ORIGIN {name}.\n{text}", encoding="ascii")
+    return path
+
+
+def _owners(path: Path) -> set[str]:
+    return {line.split()[0] for line in path.read_text(encoding="ascii").splitlines()}
+
+
+def test_plain_files_are_taken_where_they_are(tmp_path: Path) -> None:
+    source = _folder(tmp_path, example=_TOP)
+    assert zone_folder.plain(source, tmp_path / "made") == source
+
+
+def test_generated_included_and_compressed_records_are_written_out(tmp_path: Path) -> None:
+    source = tmp_path / "zones"
+    (source / "parts").mkdir(parents=True)
+    (source / "parts/hosts").write_text("www A 192.0.2.2\n", encoding="ascii")
+    _folder(
+        source, a=f"{_TOP}$GENERATE 1-3 h$ A 192.0.2.$\n", b=f"{_TOP}$INCLUDE parts/hosts ; more\n", c=_TOP
+    )
+    (source / "d.zone").write_bytes(gzip.compress(f"$ORIGIN d.\n{_TOP}".encode()))
+    made = zone_folder.plain(source, tmp_path / "made")
+    folder = zone_folder.read(made)
+    assert [one.name for one in folder.entries] == ["a.", "b.", "c.", "d."]
+    owners = {one.name: _owners(made / one.file) for one in folder.entries if one.name != "c."}
+    assert {"h1.a.", "h2.a.", "h3.a."} < owners["a."]
+    assert "www.b." in owners["b."]
+    assert owners["d."] == {"d.", "ns.d."}
+    assert (made / folder.entries[2].file).read_bytes() == (source / "c.zone").read_bytes()
+
+
+def test_the_list_goes_along(tmp_path: Path) -> None:
+    source = tmp_path / "zones"
+    source.mkdir()
+    _folder(source, a=f"{_TOP}$GENERATE 1-3 h$ A 192.0.2.$\n")
+    asked = [{"name": "x.", "addresses": ["192.0.2.7"]}]
+    zones = [{"name": "a.", "file": "a.zone", "addresses": ["192.0.2.9"]}]
+    (source / "zones.json").write_text(json.dumps({"schema": 1, "zones": zones, "asked": asked}))
+    folder = zone_folder.read(zone_folder.plain(source, tmp_path / "made"))
+    assert folder.entries[0].addresses == ("192.0.2.9",)
+    assert list(folder.asked) == asked
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("$INCLUDE /etc/passwd", "$INCLUDE /etc/passwd is outside the zone folder"),
+        ("$INCLUDE ../other", "$INCLUDE ../other is outside the zone folder"),
+        ("$INCLUDE missing", "$INCLUDE missing: there is no "),
+        ("$INCLUDE a.zone", "zone files include each other without an end"),
+        ("$INCLUDE(/etc/passwd)", "an $INCLUDE cannot be understood"),
+        ('$INCLUDE"/etc/passwd"', "an $INCLUDE cannot be understood"),
+        ("x A 192.0.2.1\r$INCLUDE /etc/passwd", "$INCLUDE /etc/passwd is outside the zone folder"),
+        ("($INCLUDE /etc/passwd)", "an $INCLUDE cannot be understood"),
+    ],
+)
+def test_includes_stay_below_the_folder(tmp_path: Path, line: str, said: str) -> None:
+    source = tmp_path / "zones"
+    source.mkdir()
+    _folder(source, a=f"{_TOP}{line}\n")
+    with pytest.raises(UsageError) as raised:
+        zone_folder.plain(source, tmp_path / "made")
+    assert said in str(raised.value)
+
+
+def test_a_zone_that_does_not_load_says_where(tmp_path: Path) -> None:
+    source = tmp_path / "zones"
+    source.mkdir()
+    _folder(source, a=f"{_TOP}$GENERATE 1-3 h$ A 192.0.2.$\nbad A 1.2.3\n")
+    with pytest.raises(RepriseError, match=r"zone a\. .* does not load: .*line 7: .*bad dotted quad"):
+        zone_folder.plain(source, tmp_path / "made")
+    made = zone_folder.plain(source, tmp_path / "made", skip_bad=True)
+    assert "$GENERATE" in (made / "0.zone").read_text()
+
+
+def test_a_damaged_archive_is_told(tmp_path: Path) -> None:
+    source = tmp_path / "zones"
+    source.mkdir()
+    packed = gzip.compress((f"$ORIGIN a.\n{_TOP}" + "x A 192.0.2.5\n" * 1_000).encode())
+    (source / "a.zone").write_bytes(packed[: len(packed) // 2])
+    (source / "zones.json").write_text(json.dumps({"schema": 1, "zones": [{"name": "a.", "file": "a.zone"}]}))
+    with pytest.raises(RepriseError, match="cannot be decompressed"):
+        zone_folder.plain(source, tmp_path / "made")
+
+
+def test_the_zones_themselves_are_not_replaced(tmp_path: Path) -> None:
+    source = tmp_path / "zones"
+    source.mkdir()
+    _folder(source, a=f"{_TOP}$GENERATE 1-3 h$ A 192.0.2.$\n")
+    with pytest.raises(UsageError, match="would replace"):
+        zone_folder.plain(source, tmp_path / "zones")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other/thesis.tex").touch()
+    with pytest.raises(UsageError, match="was not made by"):
+        zone_folder.plain(source, tmp_path / "other")
+
+
+@pytest.mark.parametrize(
+    "entry",
+    ['{"name":"a.","file":7}', '{"name":"a.","file":"a.zone","adresses":[]}', '{"name":1,"file":"a"}', "[]"],
+)
+def test_a_bad_list_is_one_line(tmp_path: Path, entry: str) -> None:
+    (tmp_path / "zones.json").write_text(f'{{"schema":1,"zones":[{entry}]}}')
+    with pytest.raises(RepriseError, match=r"zones\.json cannot be read"):
+        zone_folder.read(tmp_path)
