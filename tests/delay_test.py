@@ -27,8 +27,7 @@ from tests.desk import TEXT_EXPERIMENT, Ended, run, started
 pytestmark = pytest.mark.netns
 
 MS = 1_000_000
-NEAR_MS = 1.0  # how late the first of some packets is at most; how late all are is measured by the bench
-BUSY_MS = 10.0  # how late half of them are at most on a busy machine
+NEAR_MS = 1.0  # how late at least a tenth of the packets is at most
 SOURCES = ("203.0.113.1", "203.0.113.2", "2001:db8::3", "2001:db8::4")
 BIG = "big. 300 IN TXT " + " ".join(f'"{number:0250}"' for number in range(15)) + "\n"
 
@@ -67,9 +66,9 @@ def latencies_ms(found: Records) -> Any:
 
 
 def near(seen_ms: Any, want_ms: float) -> bool:
-    """Nothing is early; on a busy machine most may be late, but never all, and half of them by little."""
-    first, half = np.min(seen_ms), np.median(seen_ms)
-    return bool(want_ms <= first < want_ms + NEAR_MS and half < want_ms + BUSY_MS)
+    """Nothing is early; on a busy machine many are late, but never all, and half of them by little."""
+    some, half = np.percentile(seen_ms, 10), np.median(seen_ms)
+    return bool(np.min(seen_ms) >= want_ms and some < want_ms + NEAR_MS and half < 1.5 * want_ms + NEAR_MS)
 
 
 def counted(ended: Ended, turn: int = 0) -> dict[str, Any]:
@@ -118,7 +117,7 @@ def test_handshakes_take_their_round_trips(desk: Path, transport: str, to_connec
     work = 10 if transport == "tls" else 0  # ms that the signature takes on a busy machine
     for seen, count in ((latencies_ms(found), trips), (found["connect_ns"] / MS, to_connect)):
         assert np.min(seen) >= count * 40
-        assert np.min(seen) < count * (40 + NEAR_MS) + work
+        assert np.percentile(seen, 10) < count * (40 + NEAR_MS) + work
         assert np.median(seen) < (count + 0.5) * 40 + 2 * work
     assert set(found["transport"].tolist()) == {TRANSPORTS.index(transport)}
 
@@ -184,26 +183,27 @@ def test_what_is_lost_times_out_and_jitter_spreads_the_rest(desk: Path) -> None:
     assert 15 <= queries["timed_out"] <= 70
     seen = latencies_ms(records(ended))
     assert np.min(seen) >= 20
-    first, third = np.percentile(seen, [25, 75])
-    assert np.min(seen) < 22 + NEAR_MS
-    assert first < 25 + BUSY_MS
-    assert 5 < third - first < 10 + BUSY_MS
+    assert np.percentile(seen, 10) < 26  # 22 without the lateness of a busy machine
+    assert np.percentile(seen, 25) == pytest.approx(25, abs=3)
+    assert np.percentile(seen, 75) == pytest.approx(35, abs=4)
 
 
 def test_addresses_draw_distances_that_stay(desk: Path) -> None:
     settings = ('rtt.distribution="uniform:10,60"', 'replay.source_mode="addresses"')
-    first, again = (clean_shortest(run(desk, *settings, f"name=run{number}")) for number in range(2))
+    first, again = (clean_tenths(run(desk, *settings, f"name=run{number}")) for number in range(2))
     assert first == pytest.approx(again, abs=NEAR_MS)
     assert max(first) - min(first) > 2
     assert all(10 <= one <= 61 for one in first)
 
 
-def clean_shortest(ended: Ended) -> list[float]:
-    """How long the fastest of every source's queries took; the newest of the results."""
+def clean_tenths(ended: Ended) -> list[float]:
+    """How long a tenth of every source's queries took at most; the newest of the results."""
     assert ended.status == 0, ended.errors
     newest = dataclasses.replace(ended, results=(max(ended.results, key=lambda path: path.name),))
     found = records(newest)
-    return [float(np.min(latencies_ms(found[found["source"] == source]))) for source in range(len(SOURCES))]
+    spread = [latencies_ms(found[found["source"] == source]) for source in range(len(SOURCES))]
+    assert all(np.percentile(one, 10) - np.min(one) < NEAR_MS for one in spread)
+    return [float(np.percentile(one, 10)) for one in spread]
 
 
 def test_a_delay_line_that_dies_is_started_again_and_the_run_says_so(desk: Path) -> None:

@@ -115,18 +115,22 @@ class Result:
 
     def answers(self) -> list[dns.message.Message]:
         """The replies in the order of the trace; every query must have one."""
+        found = [one for one in self.replies() if one is not None]
+        assert len(found) == len(self.replies()), "a query without an answer"
+        return found
+
+    def replies(self) -> list[dns.message.Message | None]:
+        """The replies in the order of the trace."""
         assert self.folder is not None, self.said
         found = join("answers", list(self.folder.glob("answers-*.ra")))
-        replies = [one.reply for one in found]
-        assert all(replies), "a query without an answer"
-        return [dns.message.from_wire(one) for one in replies]
+        return [dns.message.from_wire(one.reply) if one.reply else None for one in found]
 
 
-def settings_of(zones: Path, trace: Path, **more: object) -> list[str]:
+def settings_of(zones: Path | None, trace: Path, **more: object) -> list[str]:
     """`--set` settings of an experiment, with what `more` says (two underscores for a dot)."""
     values: dict[str, object] = {
         "trace": trace,
-        "hierarchy.zones": zones,
+        **({} if zones is None else {"hierarchy.zones": zones}),
         "replay.answers": True,
         "replay.tcp_fallback": False,
         "replay.timeout_s": 12,
@@ -160,7 +164,7 @@ def finish(folder: Path, process: Command) -> Result:
     return Result(status, said, runs[0] if runs else None)
 
 
-def play(folder: Path, zones: Path, trace: Path, **more: object) -> Result:
+def play(folder: Path, zones: Path | None, trace: Path, **more: object) -> Result:
     """A run from its beginning to its end, in a folder of its own below `folder`."""
     own = folder / f"run{len(list(folder.glob('run*')))}"
     own.mkdir()

@@ -16,6 +16,7 @@ import dns.rcode
 import pytest
 
 from cli import programs
+from cli.zones import signer
 from cli.zones import world as cli_world
 from cli.zones.world_model import Settings
 from tests import command, packets
@@ -357,7 +358,7 @@ def old_world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Signed for one month, years ago."""
     zones = tmp_path_factory.mktemp("old") / "zones"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cli_world, "VALID", ("-s", "20180101000000", "-e", "20180201000000"))
+        patch.setattr(signer, "VALID", ("-s", "20180101000000", "-e", "20180201000000"))
         cli_world.write(cli_world.make(Settings(zones=8, signed=True)), zones)
     return zones
 

@@ -127,7 +127,7 @@ def write_frames(path: Path, frames: Iterable[bytes]) -> Path:
 def udp(time: int, source: str, port: int, message: bytes) -> bytes:
     """One captured UDP query."""
     head = struct.pack("!HHHH", port, _SERVER_PORT, 8 + len(message), 0)
-    return _captured(time, source, _SERVER, UDP, head + message)
+    return captured(time, source, _SERVER, UDP, head + message)
 
 
 @dataclass
@@ -161,20 +161,23 @@ class Client:
         return self._heard(time, FIN | ACK)
 
     def _sent(self, time: int, flags: int, payload: bytes = b"") -> bytes:
-        head = _tcp(self.port, _SERVER_PORT, self.sequence, self.peer, flags)
-        return _captured(time, self.source, _SERVER, TCP, head + payload)
+        head = tcp_head(self.port, _SERVER_PORT, self.sequence, self.peer, flags)
+        return captured(time, self.source, _SERVER, TCP, head + payload)
 
     def _heard(self, time: int, flags: int) -> bytes:
-        head = _tcp(_SERVER_PORT, self.port, self.peer, self.sequence, flags)
+        head = tcp_head(_SERVER_PORT, self.port, self.peer, self.sequence, flags)
         self.peer += 1 if flags & (SYN | FIN) else 0
-        return _captured(time, _SERVER, self.source, TCP, head)
+        return captured(time, _SERVER, self.source, TCP, head)
 
 
-def _tcp(port: int, peer_port: int, sequence: int, acknowledged: int, flags: int) -> bytes:
+def tcp_head(port: int, peer_port: int, sequence: int, acknowledged: int, flags: int) -> bytes:
     return struct.pack("!HHIIBBHHH", port, peer_port, sequence, acknowledged, 5 << 4, flags, 65535, 0, 0)
 
 
-def _captured(time: int, source: str, destination: str, protocol: int, body: bytes) -> bytes:
+def captured(
+    time: int, source: str, destination: str, protocol: int, body: bytes, fragment: int = 0
+) -> bytes:
+    """A packet of raw IPv4; `fragment` is its field of flags and offset."""
     addresses = ipaddress.IPv4Address(source).packed + ipaddress.IPv4Address(destination).packed
-    ip = struct.pack("!BBHHHBBH", 0x45, 0, 20 + len(body), 0, 0, 64, protocol, 0) + addresses + body
+    ip = struct.pack("!BBHHHBBH", 0x45, 0, 20 + len(body), 7, fragment, 64, protocol, 0) + addresses + body
     return struct.pack("<IIII", time // 10**9, time % 10**9, len(ip), len(ip)) + ip

@@ -1,0 +1,104 @@
+"""`reprise zones harvest`, with an emulated hierarchy in a namespace for the Internet."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cli.servers import meta_servers
+from cli.servers.meta_servers import MetaSite
+from cli.zones import world as cli_world
+from cli.zones.world_model import Settings
+from tests import command, worlds
+from tests.hierarchy_bed import Ask, play, write_trace
+from tests.zones_build_test import build, check, made, told
+
+pytestmark = pytest.mark.netns
+_HOST = "internet"
+
+
+@pytest.fixture
+def ground(tmp_path: Path) -> Iterator[worlds.Ground]:
+    """A host where BIND answers at every name server's address as that server would."""
+    folder = made(tmp_path / "ground")
+    cli_world.write(cli_world.make(Settings(zones=12)), tmp_path / "world")
+    data = worlds.load(tmp_path / "world")
+    views = []
+    for number, (addresses, zones) in enumerate(worlds.groups(data)):
+        lines = "".join(worlds.bind_zone(data.folder, one, f"v{number}", f"v{number}") for one in zones)
+        match = " ".join(f"{one};" for one in addresses)
+        views.append(f'view "v{number}" {{ match-destinations {{ {match} }};\n{lines}}};\n')
+    (folder / "views-1.conf").write_text("".join(views), encoding="ascii")
+    site = MetaSite(str(folder), str(folder), "", 4096, False, 4096, ("any", "any"))
+    config = folder / "named.conf"
+    config.write_text(meta_servers.named(site, 1), encoding="ascii")
+    with worlds.Ground(folder) as made_ground:
+        made_ground.addresses(_HOST, sorted(data.at))
+        made_ground.start_named(_HOST, config, name="truth", ready="all zones loaded")
+        yield made_ground
+
+
+def _harvest(ground: worlds.Ground, *words: str) -> subprocess.CompletedProcess[str]:
+    with ground.inside(_HOST):
+        return command.run("zones", "harvest", *words, cwd=ground.folder)
+
+
+def test_what_a_trace_asks_is_harvested_and_rebuilt(tmp_path: Path, ground: worlds.Ground) -> None:
+    world, out = tmp_path / "world", tmp_path / "harvest"
+    names = (world / "names.txt").read_text().split()
+    asks = [Ask(f"{name.rstrip('.')}.") for name in names[::4]] + [Ask(f"nothing.{names[3].rstrip('.')}.")]
+    trace = write_trace(tmp_path / "trace.tsv", asks)
+    words = (str(trace), "-o", str(out), "--yes", "--rate", "500")
+    done = _harvest(ground, *words)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert " questions answered, 0 unanswered; next: reprise zones build " in done.stdout
+
+    build(tmp_path / "rebuilt", out / "upstream-1.dnstap")
+    assert check(tmp_path / "rebuilt", out / "upstream-1.dnstap")["share_as_recorded"] == 1
+    truth, rebuilt = (play(made(tmp_path / each), tmp_path / each2, trace) for each, each2 in _RUNS)
+    assert truth.status == rebuilt.status == 0, truth.said + rebuilt.said
+    assert [told(one) for one in rebuilt.answers()] == [told(one) for one in truth.answers()]
+
+    again = _harvest(ground, *words)
+    assert again.returncode == 0, again.stderr
+    assert "questions have been answered" in again.stdout
+    assert not (out / "upstream-2.dnstap").exists()
+
+    notes = (out / "asked.tsv").read_text().splitlines(keepends=True)
+    (out / "asked.tsv").write_text("".join(notes[:-7]) + "cut.off\tNS")
+    resumed = _harvest(ground, *words)
+    assert resumed.returncode == 0, resumed.stderr
+    assert ": 7 questions answered, 0 unanswered" in resumed.stdout
+    assert sorted((out / "asked.tsv").read_text().splitlines(keepends=True)) == sorted(notes)
+
+
+_RUNS = (("first", "world"), ("second", "rebuilt"))
+
+
+def test_nothing_is_asked_without_consent(tmp_path: Path) -> None:
+    trace = write_trace(tmp_path / "trace.tsv", [Ask("www.example.com.")])
+    done = command.run("zones", "harvest", str(trace), "-o", str(tmp_path / "harvest"), cwd=tmp_path)
+    assert done.returncode == 2
+    assert "confirmation required: this asks a resolver 9 questions at first" in done.stderr
+    assert not (tmp_path / "harvest").exists()
+
+
+def test_the_rate_is_bounded(tmp_path: Path) -> None:
+    trace = write_trace(tmp_path / "trace.tsv", [Ask("www.example.com.")])
+    words = ("zones", "harvest", str(trace), "-o", str(tmp_path / "h"), "--yes", "--rate", "5000")
+    done = command.run(*words, cwd=tmp_path)
+    assert done.returncode == 2
+    assert "--rate 5000: out of range" in done.stderr
+
+
+def test_a_machine_without_a_way_out_is_told(tmp_path: Path) -> None:
+    folder = made(tmp_path / "ground")
+    trace = write_trace(tmp_path / "trace.tsv", [Ask("www.example.com.")])
+    with worlds.Ground(folder) as alone:
+        done = _harvest(alone, str(trace), "-o", str(tmp_path / "harvest"), "--yes", "--rate", "100")
+    assert done.returncode == 1
+    assert "no name server could be reached" in done.stderr
+    assert not (tmp_path / "harvest/asked.tsv").exists()
