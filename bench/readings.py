@@ -63,4 +63,5 @@ class Log:
             exit=os.waitstatus_to_exitcode(status),
             user_s=usage.ru_utime,
             system_s=usage.ru_stime,
+            peak_kb=usage.ru_maxrss,
         )

@@ -293,6 +293,28 @@ def reading(bench: Bench, folder: pathlib.Path, run: Run) -> Values:
     return {"speed": total / max(used(readings(folder), tool), 1e-6) / 10**6, "wrong": abs(count - total)}
 
 
+def own_reading(bench: Bench, folder: pathlib.Path, run: Run) -> Values:
+    """Of our reader alone."""
+    total = packets_of(bench.top / "traces" / "root.pcap.zst")
+    count = loaded(folder / f"{run['tool']}.out")["queries"]
+    return {
+        "speed": total / max(used(readings(folder), run["tool"]), 1e-6) / 10**6,
+        "wrong": abs(count - total),
+    }
+
+
+def building(bench: Bench, folder: pathlib.Path, run: Run) -> Values:
+    """Of zones built from a capture, in which every query has a response."""
+    responses = packets_of(bench.top / "traces" / "upstream.pcap.zst") // 2
+    rows, report = readings(folder), loaded(folder / "zones" / "build.json")
+    return {
+        "speed": responses / max(used(rows, run["tool"]), 1e-6) / 10**6,
+        "memory": one(rows, who=run["tool"], kind="rusage")["peak_kb"] / 1024,
+        "zones": len(report["zones"]),
+        "wrong": abs(report["counts"]["used"] - responses),
+    }
+
+
 def changing(bench: Bench, folder: pathlib.Path, run: Run) -> Values:
     """Of a change to a trace: how fast, and what was written."""
     total, counted = packets_of(bench.top / "traces" / "root.pcap.zst"), loaded(folder / "count.json")

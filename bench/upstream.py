@@ -1,0 +1,126 @@
+"""A capture between a resolver and name servers, made up: the root, top-level domains, domains below them.
+
+Sizes and shares are those of a resolver with a warm cache: of a hundred responses two are of the root, twenty
+of a top-level domain, the others of domains, a tenth of them denials. Names are asked with a Zipf-like share.
+"""
+
+from __future__ import annotations
+
+import random
+import struct
+from pathlib import Path
+
+_TLDS, _DOMAINS = 200, 20_000
+_RESOLVER = bytes((198, 51, 100, 1))
+_ROOT = bytes((198, 41, 0, 4))
+_GAP_US = 50
+_START_S = 1_700_000_000
+_OPT_QUERY = struct.pack("!BHHIH", 0, 41, 1232, 0x8000, 0)
+_A, _NS, _SOA = 1, 2, 6
+_AA, _REFERRAL, _NXDOMAIN = 0x8400, 0x8000, 0x8403
+
+
+def _labels(*labels: str) -> bytes:
+    return b"".join(bytes((len(one),)) + one.encode() for one in labels) + b"\0"
+
+
+def _record(owner: int, kind: int, ttl: int, data: bytes) -> bytes:
+    """An owner at a place of the message."""
+    return struct.pack("!HHHIH", 0xC000 | owner, kind, 1, ttl, len(data)) + data
+
+
+def _server(number: int) -> bytes:
+    """The address of a domain's name server; those of top-level domains have the lowest numbers."""
+    return bytes((20 + (number >> 16), number >> 8 & 255, number & 255, 53))
+
+
+class Maker:
+    """Makes exchanges: the server's address, the query, the response; both without their ids."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = random.Random(seed)
+
+    def exchange(self) -> tuple[bytes, bytes, bytes]:
+        domain = min(int(self._random.paretovariate(0.6)) - 1, _DOMAINS - 1)
+        if domain == _DOMAINS - 1:
+            domain = self._random.randrange(_DOMAINS)
+        tld = domain % _TLDS
+        host = f"h{self._random.randrange(8)}"
+        names = (host, f"domain{domain}", f"t{tld}")
+        choice = self._random.random()
+        if choice < 0.02:
+            return self._referral(_ROOT, names, 2, tld)
+        if choice < 0.22:
+            return self._referral(_server(tld), names, 1, _TLDS + domain)
+        return self._answer(_server(_TLDS + domain), names, choice < 0.3)
+
+    @staticmethod
+    def _question(names: tuple[str, ...]) -> tuple[bytes, list[int]]:
+        """And the places of the names that end it."""
+        places, at = [], 12
+        for one in names:
+            places.append(at)
+            at += 1 + len(one)
+        return _labels(*names) + struct.pack("!HH", _A, 1), places
+
+    def _message(self, question: bytes, flags: int, counts: tuple[int, int, int], body: bytes) -> bytes:
+        header = struct.pack("!HHHHH", flags, 1, counts[0], counts[1], counts[2] + 1)
+        return header + question + body + _OPT_QUERY
+
+    def _query(self, question: bytes) -> bytes:
+        return struct.pack("!HHHHH", 0x0010, 1, 0, 0, 1) + question + _OPT_QUERY
+
+    def _servers(self, zone: int, count: int, at: int, first: int) -> tuple[bytes, bytes]:
+        """NS records of a zone at a place, and their addresses; `at` is where they begin."""
+        records, glue = b"", b""
+        for number in range(count):
+            data = bytes((3,)) + f"ns{number}".encode() + struct.pack("!H", 0xC000 | zone)
+            place = at + len(records) + 12
+            records += _record(zone, _NS, 172_800, data)
+            glue += _record(place, _A, 172_800, _server(first))
+        return records, glue
+
+    def _referral(
+        self, server: bytes, names: tuple[str, ...], label: int, first: int
+    ) -> tuple[bytes, bytes, bytes]:
+        question, places = self._question(names)
+        records, glue = self._servers(places[label], 2, 12 + len(question), first)
+        return server, self._query(question), self._message(question, _REFERRAL, (0, 2, 2), records + glue)
+
+    def _answer(self, server: bytes, names: tuple[str, ...], denied: bool) -> tuple[bytes, bytes, bytes]:
+        if denied:
+            names = (f"x{names[0]}", *names[1:])
+        question, places = self._question(names)
+        zone = places[1]
+        if denied:
+            at = struct.pack("!H", 0xC000 | zone)
+            data = b"\x03ns0" + at + b"\x0ahostmaster" + at + struct.pack("!5I", 1, 3600, 900, 604_800, 300)
+            soa = _record(zone, _SOA, 300, data)
+            return server, self._query(question), self._message(question, _NXDOMAIN, (0, 1, 0), soa)
+        first = int.from_bytes(server[:3]) - (20 << 16)
+        answer = _record(places[0], _A, 300, bytes((192, 0, 2, len(names[0]) + ord(names[0][-1]) % 100)))
+        records, glue = self._servers(zone, 2, 12 + len(question) + len(answer), first)
+        body = answer + records + glue
+        return server, self._query(question), self._message(question, _AA, (1, 2, 2), body)
+
+
+def _packet(time_us: int, source: tuple[bytes, int], target: tuple[bytes, int], message: bytes) -> bytes:
+    """IPv4 and UDP, in a pcap's record; checksums are left out."""
+    size = 28 + len(message)
+    ip = struct.pack("!BBHHHBBH4s4s", 0x45, 0, size, 0, 0, 64, 17, 0, source[0], target[0])
+    udp = struct.pack("!HHHH", source[1], target[1], size - 20, 0)
+    second, rest = divmod(time_us, 1_000_000)
+    return struct.pack("<IIII", _START_S + second, rest, size, size) + ip + udp + message
+
+
+def write(path: Path, responses: int, seed: int = 1) -> None:
+    """A pcap with so many queries and their responses."""
+    maker = Maker(seed)
+    with path.open("wb") as file:
+        file.write(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65_535, 101))
+        for number in range(responses):
+            server, query, response = maker.exchange()
+            client = (_RESOLVER, 1_024 + number * 7 % 60_000)
+            tag = struct.pack("!H", number & 0xFFFF)
+            file.write(_packet(number * _GAP_US, client, (server, 53), tag + query))
+            file.write(_packet(number * _GAP_US + 20, (server, 53), client, tag + response))
