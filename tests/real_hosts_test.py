@@ -413,7 +413,7 @@ def test_a_confirmed_guard_stays_until_its_undo(host: netns.Hosts, tmp_path: Pat
 
 def test_a_guard_that_cannot_be_loaded_leaves_nothing(host: netns.Hosts, tmp_path: Path) -> None:
     (tmp_path / "guard-h.nft").write_text("table inet {")
-    steps = Steps(host, tmp_path, 60)
+    steps = Steps(host, tmp_path, 10)  # what would drop it may begin only when it is told to end
     with pytest.raises(RepriseError, match="failed"):
         steps.do(steps.load)
     assert not steps.guarded()
