@@ -157,8 +157,10 @@ def test_another_resolver_is_told_the_same_by_the_rebuilt_world(
     assert len(different) <= (0.02 * len(found) if shape == "random" else 0), different
     if dnssec == "resign":
         secure = [one for one in answers if one and one.rcode() in (dns.rcode.NOERROR, dns.rcode.NXDOMAIN)]
-        assert secure
-        assert all(one.flags & dns.flags.AD for one in secure)
+        validated = sum(bool(one.flags & dns.flags.AD) for one in secure)
+        print(f"{validated} of {len(secure)} answers validated")
+        # Zones of a random world may be served where nobody is asked, so that no DS leads to them.
+        assert validated >= (0.9 if shape == "random" else 1) * len(secure) > 0
 
 
 def test_an_experiment_builds_its_hierarchy_from_a_capture(tmp_path: Path) -> None:
