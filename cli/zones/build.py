@@ -58,7 +58,7 @@ def command_build(options: argparse.Namespace) -> int:
 
     policy = signing.policy_of(options)
     if options.add:
-        options.captures = list(dict.fromkeys((*_former(options.output), *map(abspath, options.captures))))
+        options.captures = list(dict.fromkeys((*_former(options.output), *map(_absolute, options.captures))))
     report = options.output / "build.json"
     former = _stamp(report)
     status = _build(options)
@@ -71,6 +71,11 @@ def command_build(options: argparse.Namespace) -> int:
             made = resign.Resigned((), folder.entries, ())
         status = max(status, resign.tell_problems(resign.verify(options.output, made)))
     return status
+
+
+def _absolute(capture: str) -> str:
+    """So that --add finds it from anywhere; - is standard input."""
+    return capture if capture == "-" else abspath(capture)
 
 
 def _stamp(file: Path) -> tuple[int, int] | None:
@@ -102,7 +107,7 @@ def _build(options: argparse.Namespace) -> int:
 
 
 def _arguments(options: argparse.Namespace) -> Iterator[str]:
-    yield from map(abspath, options.captures)  # so that --add finds them from anywhere
+    yield from map(_absolute, options.captures)
     yield from ("-o", str(options.output))
     keep = options.dnssec == "keep" or (options.dnssec == "resign" and options.signed_only)
     yield from ("--dnssec", "keep" if keep else "strip")
