@@ -7,7 +7,6 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
-from os.path import abspath
 from pathlib import Path
 
 from cli import linux, programs
@@ -75,7 +74,7 @@ def command_build(options: argparse.Namespace) -> int:
 
 def _absolute(capture: str) -> str:
     """So that --add finds it from anywhere; - is standard input."""
-    return capture if capture == "-" else abspath(capture)
+    return capture if capture == "-" else str(Path(capture).absolute())
 
 
 def _stamp(file: Path) -> tuple[int, int] | None:
