@@ -43,6 +43,11 @@ if(CMAKE_COMPILER_IS_GNUCXX)
     # clang-tidy reads these options too, as clang.
     target_compile_options(reprise_flags INTERFACE
         -Wno-null-dereference -Wno-maybe-uninitialized -Wno-unknown-warning-option)
+    if(CMAKE_UNITY_BUILD)
+        # By itself g++ inlines less in a large file: queries cost up to a sixth more (docs/decisions/0012-compiling.md).
+        target_compile_options(reprise_flags INTERFACE
+            --param=inline-unit-growth=400 --param=large-function-growth=1000)
+    endif()
 endif()
 
 set(REPRISE_LIBRARY_KIND STATIC)

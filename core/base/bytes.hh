@@ -1,6 +1,7 @@
 #pragma once
 // A cursor that cannot overrun and keeps its error: after the first short read every later read
-// yields zeros and ok() is false, so a parser checks once at the end.
+// yields zeros and ok() is false, so a parser checks once at the end. Its reads are always inline:
+// in large translation units the compiler inlines less, and each query makes dozens of them.
 
 #include <cstddef>
 #include <cstdint>
@@ -35,7 +36,7 @@ public:
     void skip(size_t count) { take(count); }
 
     /// The next `count` bytes, or an empty span and an error.
-    Bytes take(size_t count) {
+    [[gnu::always_inline]] Bytes take(size_t count) {
         if (count > left()) {
             fail();
             return {};
@@ -45,18 +46,22 @@ public:
         return out;
     }
 
-    std::uint8_t u8() {
+    [[gnu::always_inline]] std::uint8_t u8() {
         const Bytes b = take(1);
         return b.empty() ? std::uint8_t{0} : b[0];
     }
 
-    std::uint16_t u16be() { return static_cast<std::uint16_t>(big_endian(2)); }
+    [[gnu::always_inline]] std::uint16_t u16be() {
+        return static_cast<std::uint16_t>(big_endian(2));
+    }
 
-    std::uint32_t u32be() { return static_cast<std::uint32_t>(big_endian(4)); }
+    [[gnu::always_inline]] std::uint32_t u32be() {
+        return static_cast<std::uint32_t>(big_endian(4));
+    }
 
     /// A little-endian or host-order value of our own formats (all hosts we run on are
     /// little-endian).
-    template <typename T> T little() {
+    template <typename T> [[gnu::always_inline]] T little() {
         T value{};
         const Bytes b = take(sizeof(T));
         if (!b.empty()) {
@@ -71,7 +76,7 @@ private:
         position_ = data_.size();
     }
 
-    std::uint64_t big_endian(size_t count) {
+    [[gnu::always_inline]] std::uint64_t big_endian(size_t count) {
         std::uint64_t value = 0;
         for (const std::uint8_t byte : take(count)) {
             value = (value << 8U) | byte;

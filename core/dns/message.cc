@@ -159,18 +159,6 @@ NameError take_label(std::string_view& text, WireName& name) {
 
 } // namespace
 
-std::optional<DnsHeader> parse_header(Bytes message) {
-    Cursor in(message);
-    DnsHeader header;
-    header.id = in.u16be();
-    header.flags = in.u16be();
-    header.questions = in.u16be();
-    header.answers = in.u16be();
-    header.authorities = in.u16be();
-    header.additionals = in.u16be();
-    return in.ok() ? std::optional(header) : std::nullopt;
-}
-
 std::optional<DnsQuestion> parse_question(Bytes message) {
     const auto header = parse_header(message);
     if (!header || header->questions == 0) {

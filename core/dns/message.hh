@@ -51,7 +51,18 @@ struct DnsQuestion {
 };
 
 /// Header, or nothing where the message is shorter than 12 bytes.
-std::optional<DnsHeader> parse_header(Bytes message);
+inline std::optional<DnsHeader> parse_header(Bytes message) {
+    if (message.size() < kDnsHeaderSize) {
+        return std::nullopt;
+    }
+    const std::uint8_t* const at = message.data();
+    return DnsHeader{.id = load16(at),
+                     .flags = load16(at + 2),
+                     .questions = load16(at + 4),
+                     .answers = load16(at + 6),
+                     .authorities = load16(at + 8),
+                     .additionals = load16(at + 10)};
+}
 
 /// First question, or nothing where there is none or it is malformed (compressed question names
 /// count as malformed).

@@ -60,7 +60,7 @@ public:
 private:
     static constexpr size_t kRecord = sizeof(PacketRecord) + BPF_RINGBUF_HDR_SZ;
 
-    void prefetch(std::uint64_t position) const {
+    [[gnu::always_inline]] void prefetch(std::uint64_t position) const {
         __builtin_prefetch(data_ + (position & mask_));
         __builtin_prefetch(data_ + (position & mask_) + 64);
     }

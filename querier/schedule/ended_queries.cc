@@ -39,16 +39,6 @@ EndedQueries::EndedQueries(Nanoseconds linger, unsigned bits)
     : linger_ms_(to_ms(linger)), set_mask_((std::uint64_t{1} << bits) / kWays - 1),
       entries_(static_cast<Entry*>(zeroed((size_t{1} << bits) * sizeof(Entry)))) {}
 
-void EndedQueries::prefetch(std::uint64_t key) const {
-    const Entry* const set = set_of(std::max<std::uint64_t>(key, 1));
-    __builtin_prefetch(set, 1);
-    __builtin_prefetch(set + kWays / 2, 1);
-}
-
-EndedQueries::Entry* EndedQueries::set_of(std::uint64_t key) const {
-    return &entries_[(key & set_mask_) * kWays];
-}
-
 bool EndedQueries::expired(const Entry& entry, std::uint32_t now_ms) {
     return entry.key == 0 || static_cast<std::int32_t>(entry.expires_ms - now_ms) <= 0;
 }
