@@ -102,6 +102,18 @@ def set_timer_slack(nanoseconds: int) -> None:
     _check(_libc.prctl(PR_SET_TIMERSLACK, ctypes.c_ulong(nanoseconds), 0, 0, 0), "prctl PR_SET_TIMERSLACK")
 
 
+def setpriv(program: str, user: str, group: str, kept: tuple[str, ...]) -> tuple[str, ...]:
+    """The words before a command that make it a user's, with the capabilities `kept` and never any other;
+    `program` is the path of setpriv.
+    """
+    given = ",".join(("-all", *(f"+{one}" for one in kept)))
+    return (
+        program,
+        *("--reuid", user, "--regid", group, "--clear-groups", "--no-new-privs"),
+        *("--bounding-set", given, "--inh-caps", given, "--ambient-caps", given, "--"),
+    )
+
+
 def describe_exit(code: int) -> str:
     """An exit in words: a status or the name of the signal."""
     if code >= 0:

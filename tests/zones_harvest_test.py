@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import pwd
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from cli import programs
+from cli.errors import RepriseError
 from cli.servers import meta_servers
 from cli.servers.meta_servers import MetaSite
 from cli.zones import world as cli_world
+from cli.zones.harvest_resolver import Resolver
 from cli.zones.world_model import Settings
 from tests import command, worlds
 from tests.hierarchy_bed import Ask, play, write_trace
@@ -73,6 +78,30 @@ def test_what_a_trace_asks_is_harvested_and_rebuilt(tmp_path: Path, ground: worl
     assert resumed.returncode == 0, resumed.stderr
     assert ": 7 questions answered, 0 unanswered" in resumed.stdout
     assert sorted((out / "asked.tsv").read_text().splitlines(keepends=True)) == sorted(notes)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives up rights")
+def test_the_resolver_is_not_root(tmp_path: Path) -> None:
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o700)
+    with Resolver(closed) as resolver:
+        status = Path(f"/proc/{resolver.pid}/status").read_text()
+        assert resolver.stop()
+        (capture,) = closed.glob("upstream-*.dnstap")
+        assert capture.stat().st_size > 0  # it could write
+    fields = dict(line.split(":\t", 1) for line in status.splitlines() if ":\t" in line)
+    assert set(map(int, fields["Uid"].split())) == {pwd.getpwnam("bind").pw_uid}
+    assert {int(fields[one], 16) for one in ("CapBnd", "CapEff", "CapPrm")} == {0}
+    assert capture.stat().st_uid == 0
+
+
+def test_a_resolver_that_does_not_start_leaves_no_capture(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(programs, "copied", lambda _name, _folder: "/bin/false")
+    with pytest.raises(RepriseError, match="named does not start"), Resolver(tmp_path):
+        pass
+    assert not list(tmp_path.glob("upstream-*"))
 
 
 _RUNS = (("first", "world"), ("second", "rebuilt"))

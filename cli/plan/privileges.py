@@ -36,19 +36,10 @@ def user() -> str:
         return ""
     every = (*_READ, *_SOCKETS, *_PACKETS, *_REALTIME, *_PORTS)
     try:
-        argv = _setpriv(programs.packaged("setpriv"), USER, str(pwd.getpwnam(USER).pw_gid), every)
+        argv = linux.setpriv(programs.packaged("setpriv"), USER, str(pwd.getpwnam(USER).pw_gid), every)
     except KeyError:
         return ""
     return USER if subprocess.run([*argv, "true"], capture_output=True, check=False).returncode == 0 else ""
-
-
-def _setpriv(program: str, name: str, group: str, kept: tuple[str, ...]) -> tuple[str, ...]:
-    given = ",".join(("-all", *(f"+{one}" for one in kept)))
-    return (
-        program,
-        *("--reuid", name, "--regid", group, "--clear-groups", "--no-new-privs"),
-        *("--bounding-set", given, "--inh-caps", given, "--ambient-caps", given, "--"),
-    )
 
 
 def rights(one: Step | Process, experiment: Experiment) -> tuple[str, ...] | None:
@@ -67,14 +58,14 @@ def command(one: Step | Process, experiment: Experiment, facts: Facts) -> tuple[
     kept = rights(one, experiment)
     if kept is None or not facts.user:
         return one.argv
-    return (*_setpriv(facts.programs["setpriv"], facts.user, str(facts.user_group), kept), *one.argv)
+    return (*linux.setpriv(facts.programs["setpriv"], facts.user, str(facts.user_group), kept), *one.argv)
 
 
 def server(argv: tuple[str, ...], name: str, facts: Facts) -> tuple[str, ...]:
     """The command of a server that does not give up root by itself, as its packaged user."""
     if not facts.user or not name:
         return argv
-    return (*_setpriv(facts.programs["setpriv"], name, name, _PORTS), *argv)
+    return (*linux.setpriv(facts.programs["setpriv"], name, name, _PORTS), *argv)
 
 
 def moved(facts: Facts) -> Facts:

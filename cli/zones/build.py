@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from cli import linux, programs
-from cli.errors import EXIT_FAILED, RepriseError, UsageError, tell
+from cli.errors import RepriseError, UsageError
 from cli.zones import signing, zone_folder
+from cli.zones.options import step
 
 _DESCRIPTION = """\
 Writes a file for each zone, zones.json (which addresses serve which) and build.json (what was chosen, dropped
@@ -118,17 +119,7 @@ def _arguments(options: argparse.Namespace) -> Iterator[str]:
 
 def main(arguments: list[str]) -> int:
     """The plan's step."""
-    parser = argparse.ArgumentParser(prog="reprise zones build")
-    add_options(parser)
-    try:
-        return command_build(parser.parse_args(arguments))
-    except RepriseError as error:
-        tell(error)
-        return error.status
-    except OSError as error:
-        what = f"cannot write the zones: {error.strerror or error}"
-        tell(RepriseError(what, "check the disk's space and permissions"))
-        return EXIT_FAILED
+    return step("reprise zones build", arguments, add_options, command_build)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,13 @@
-"""The resolver of `reprise zones harvest`: a BIND with an empty cache, which keeps its upstream side."""
+"""The resolver of `reprise zones harvest`: a BIND with an empty cache, which keeps its upstream side.
+
+It reads what anybody on the Internet sends it, so it does not run as root: root starts it as its package's
+user without any capability. It gets its capture as an open file, since the folder may be closed to others.
+"""
 
 from __future__ import annotations
 
+import os
+import pwd
 import re
 import shutil
 import signal
@@ -12,11 +18,12 @@ import time
 from pathlib import Path
 from typing import Self
 
-from cli import programs
-from cli.errors import RepriseError, want
+from cli import linux, programs
+from cli.errors import RepriseError
 
 CAPTURE = "upstream-{}.dnstap"  # by the number of the run
 _NUMBER = re.compile(r"upstream-(\d+)\.dnstap")
+_USER = "bind"
 _READY_S = 60.0
 _END_S = 30.0
 
@@ -26,17 +33,11 @@ class Resolver:
 
     def __init__(self, output: Path) -> None:
         self._output = output.absolute()
-        want(
-            all(
-                one >= " " and one not in '"\\' and not "\ud800" <= one <= "\udfff"
-                for one in str(self._output)
-            ),
-            "-o has a quote, a backslash, or what is not UTF-8",
-            "use a folder without",
-        )
         numbers = [int(found[1]) for one in output.iterdir() if (found := _NUMBER.fullmatch(one.name))]
         self._capture = self._output / CAPTURE.format(max(numbers, default=0) + 1)
         self._made = Path(tempfile.mkdtemp(prefix="reprise-harvest-", dir="/var/tmp"))
+        self._user = _user()
+        self._file = -1
         self._process: subprocess.Popen[bytes] | None = None
         self.port = _free_port()
 
@@ -49,23 +50,51 @@ class Resolver:
         return self
 
     def _start(self) -> None:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        self._file = os.open(self._capture, flags, 0o644)
         named = programs.copied("named", self._made)
         config = self._made / "named.conf"
         config.write_text(self._config(), encoding="utf-8")
+        rights: tuple[str, ...] = ()
+        if self._user is not None:
+            for path in (self._made, config):
+                os.chown(path, self._user.pw_uid, self._user.pw_gid)
+            os.fchown(self._file, self._user.pw_uid, self._user.pw_gid)
+            rights = _rights(self._user)
         log = self._output / "named.log"
         with log.open("wb") as output:
             self._process = subprocess.Popen(
-                [named, "-g", "-c", str(config)],
+                [*rights, named, "-g", "-c", str(config)],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
                 start_new_session=True,
+                pass_fds=(self._file,),
             )
         self._await_ready(self._process, log)
 
     def __exit__(self, *_: object) -> None:
-        self.stop()
-        shutil.rmtree(self._made, ignore_errors=True)
+        try:
+            self.stop()
+            if self._file >= 0:
+                self._take_back()
+        finally:
+            shutil.rmtree(self._made, ignore_errors=True)
+
+    def _take_back(self) -> None:
+        """The capture is ours again; one of a resolver that did not start is removed."""
+        if self._user is not None:
+            os.fchown(self._file, os.geteuid(), os.getegid())
+        if os.fstat(self._file).st_size == 0:
+            self._capture.unlink(missing_ok=True)
+        os.close(self._file)
+        self._file = -1
+
+    @property
+    def pid(self) -> int:
+        """Its process, while it runs."""
+        assert self._process is not None
+        return self._process.pid
 
     def stop(self) -> bool:
         """Ends it in order; whether its capture is whole."""
@@ -97,7 +126,7 @@ class Resolver:
     prefetch 0;
     minimal-responses no;
     dnstap {{ resolver; }};
-    dnstap-output file "{self._capture}";
+    dnstap-output file "/proc/self/fd/{self._file}";
 }};
 controls {{ }};
 """
@@ -109,6 +138,23 @@ controls {{ }};
                 last = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-1:]
                 raise RepriseError(f"named does not start: {''.join(last)}", f"see {log}")
             time.sleep(0.05)
+
+
+def _user() -> pwd.struct_passwd | None:
+    """Whom root starts it as; None where we are not root, there is no such user, or root may not become him,
+    as in some containers.
+    """
+    try:
+        user = pwd.getpwnam(_USER) if os.geteuid() == 0 else None
+    except KeyError:
+        return None
+    if user is None or subprocess.run([*_rights(user), "true"], capture_output=True, check=False).returncode:
+        return None
+    return user
+
+
+def _rights(user: pwd.struct_passwd) -> tuple[str, ...]:
+    return linux.setpriv(programs.packaged("setpriv"), _USER, str(user.pw_gid), ())
 
 
 def _free_port() -> int:

@@ -20,12 +20,13 @@ from pathlib import Path
 from typing import Any
 
 from cli import linux, programs
-from cli.errors import EXIT_FAILED, RepriseError, UsageError, tell, want
+from cli.errors import EXIT_FAILED, RepriseError, UsageError, want
 from cli.experiment.addresses import META4, META6
 from cli.servers import meta_servers, nftables
 from cli.servers.meta_servers import MetaSite
 from cli.servers.nftables import Pair
 from cli.zones import zone_folder, zone_plan
+from cli.zones.options import step
 from cli.zones.zone_plan import AddressMap
 
 
@@ -232,17 +233,7 @@ def routes(found: AddressMap, resolver: int, hops: list[NextHop]) -> str:
 
 def main(arguments: list[str]) -> int:
     """The plan's step."""
-    parser = argparse.ArgumentParser(prog="reprise zones plan")
-    add_options(parser)
-    try:
-        return command_plan(parser.parse_args(arguments))
-    except RepriseError as error:
-        tell(error)
-        return error.status
-    except OSError as error:
-        what = f"cannot write the plan: {error.strerror or error}"
-        tell(RepriseError(what, "check the disk's space and permissions"))
-        return EXIT_FAILED
+    return step("reprise zones plan", arguments, add_options, command_plan)
 
 
 if __name__ == "__main__":
