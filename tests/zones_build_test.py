@@ -163,6 +163,36 @@ def test_another_resolver_is_told_the_same_by_the_rebuilt_world(
         assert validated >= (0.9 if shape == "random" else 1) * len(secure) > 0
 
 
+@pytest.mark.slow
+def test_five_thousand_zones_seen_by_a_resolver_under_load(tmp_path: Path) -> None:
+    """An hour of a resolver's clients in numbers like Rec-17's, 60 times as fast; another resolver answers
+    from the rebuilt zones.
+    """
+    world = tmp_path / "world"
+    cli_world.write(cli_world.make(Settings(zones=5_000, seed=17, shape="tree")), world)
+    trace = tmp_path / "hour.tsv"
+    words = ("--profile", "recursive", "--names", str(world / "names.txt"), "-o", str(trace))
+    assert command.run("trace", "synth", *words, cwd=tmp_path).returncode == 0
+    keys = {"replay__speed": 60, "topology__queriers": 2, **_ANY}
+    walked = play(
+        made(tmp_path / "first"), world, trace, sample__capture=True, hierarchy__resolver="unbound", **keys
+    )
+    assert walked.status == 0, walked.said
+    assert walked.folder is not None
+    capture = upstream_of(walked.folder / "capture-meta.pcap", tmp_path / "upstream.pcap")
+    build(tmp_path / "rebuilt", capture)
+    zones = len(list((tmp_path / "rebuilt").glob("*.zone")))
+    again = play(made(tmp_path / "second"), tmp_path / "rebuilt", trace, hierarchy__resolver="bind", **keys)
+    assert again.status == 0, again.said
+    found = list(zip(map(told, again.replies()), map(told, walked.replies()), strict=True))
+    different = [one for one in found if one[0] != one[1]]
+    print(f"{zones} zones, {len(found) - len(different)} of {len(found)} questions answered alike")
+    good = [one for one in walked.replies() if one and one.rcode() in (dns.rcode.NOERROR, dns.rcode.NXDOMAIN)]
+    assert len(good) > 0.99 * len(found) > 15_000
+    assert zones > 3_000
+    assert not different, different[:10]
+
+
 def test_an_experiment_builds_its_hierarchy_from_a_capture(tmp_path: Path) -> None:
     world = write_world(tmp_path / "world")
     asks = [Ask("www.example.com."), Ask("alias.example.com."), Ask("nothing.example.com."), Ask(".", "NS")]

@@ -12,7 +12,6 @@
 
 #include <algorithm>
 #include <string_view>
-#include <unordered_set>
 
 namespace reprise::zonebuilder {
 namespace {
@@ -43,7 +42,7 @@ public:
         if (message.response) {
             take_response(message);
         } else {
-            asked_.insert(message.destination.address);
+            asked_.add(message.destination.address);
             exchanges_.query(message);
         }
     }
@@ -51,8 +50,8 @@ public:
     void finish() {
         counts_.queries = exchanges_.queries();
         counts_.answered = exchanges_.answered();
-        for (const IpAddress& address : asked_) {
-            if (!heard_.contains(address)) {
+        for (const IpAddress& address : asked_.all()) {
+            if (!heard_.find(address)) {
                 counts_.silent.push_back(seen_.server(address));
             }
         }
@@ -63,7 +62,7 @@ public:
 private:
     void take_response(const trace::Message& message) {
         ++counts_.responses;
-        heard_.insert(message.source.address);
+        heard_.add(message.source.address);
         const Asked asked = exchanges_.response(message);
         if (asked == Asked::kNo) {
             ++counts_.unused["not_asked"];
@@ -87,8 +86,8 @@ private:
     ResponseReader reader_;
     Response response_;
     Exchanges exchanges_;
-    std::unordered_set<IpAddress> asked_;
-    std::unordered_set<IpAddress> heard_;
+    AddressTable asked_;
+    AddressTable heard_;
 };
 
 } // namespace

@@ -12,7 +12,9 @@ namespace reprise::zonebuilder {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using testing::Rebuilt;
 using testing::Reply;
 
@@ -185,6 +187,18 @@ TEST(Build, AServerThatRefusesIsLame) {
     const Rebuilt world(replies);
     EXPECT_THAT(world.addresses.at("example.com."), ElementsAre(kLeaf));
     EXPECT_EQ(world.completed.lame.size(), 1U);
+}
+
+TEST(Build, AWildcardIsNoZone) {
+    const std::string stranger = "203.0.113.99";
+    const Rebuilt world(walk_and(
+        {{.server = stranger, .question = "*.bit. A", .answer = "*.bit. 60 A 192.0.2.9"},
+         {.server = stranger, .question = "*.com. A", .answer = "*.com. 60 A 192.0.2.9"}}));
+    EXPECT_FALSE(world.addresses.contains("*.bit."));
+    EXPECT_THAT(world.addresses.at("com."), ElementsAre(kCom));
+    for (const auto& [zone, text] : world.texts) {
+        EXPECT_THAT(text, Not(HasSubstr("192.0.2.9"))) << zone;
+    }
 }
 
 TEST(Build, TheOrderOfServersDoesNotMatter) {

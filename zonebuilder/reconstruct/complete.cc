@@ -250,7 +250,7 @@ private:
         if (one == zone.rrsets.end()) {
             return;
         }
-        const std::string_view rdata = rdatas(seen_.contents()[one->content]).front();
+        const std::string_view rdata = first_rdata(seen_.contents()[one->content]);
         if (rdata.size() > kSalt) {
             const std::size_t size = kSalt + 1 + static_cast<std::uint8_t>(rdata[kSalt]);
             std::string made(rdata.substr(0, size));

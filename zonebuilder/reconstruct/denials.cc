@@ -198,8 +198,12 @@ private:
         };
         for (const Failed& one : seen_.failures()) {
             if (one.why == Failure::kDeniesZone && !serves_around(one.server, one.name)) {
-                auto& [name, servers] = denied[names_.key(names_.parent(one.name))];
-                name = names_.parent(one.name);
+                NameId above = names_.parent(one.name);
+                while (names_.is_wildcard(above)) { // which is no zone
+                    above = names_.parent(above);
+                }
+                auto& [name, servers] = denied[names_.key(above)];
+                name = above;
                 servers.insert(one.server);
             }
         }

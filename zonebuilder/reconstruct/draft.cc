@@ -114,7 +114,7 @@ private:
             return {.dropped = "unsigned_proof"};
         }
         if (one.type == type::kNsec3 &&
-            rdatas(seen_.contents()[one.content]).front().front() != kSha1) {
+            first_rdata(seen_.contents()[one.content]).front() != kSha1) {
             return {.dropped = "unknown_hash"};
         }
         const auto signer = signer_in(seen_.contents()[one.signatures]);

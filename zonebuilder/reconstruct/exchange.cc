@@ -4,14 +4,15 @@
 #include "core/base/ascii.hh"
 #include "core/base/bytes.hh"
 #include "core/base/clock.hh"
+#include "core/base/flat_ids.hh"
 #include "core/base/mix.hh"
 #include "core/dns/message.hh"
 #include "core/trace/reader.hh"
 #include "core/wire/query.hh"
 
+#include <bit>
 #include <cstdint>
 #include <functional>
-#include <string>
 #include <string_view>
 #include <utility>
 
@@ -37,6 +38,12 @@ std::uint64_t with_question(std::uint64_t way, Bytes message) {
     return mix_bits(hash);
 }
 
+std::uint64_t client_of(const Endpoint& client) { return std::hash<IpAddress>{}(client.address); }
+
+FlatIds<sizeof(std::uint64_t)>::Key key(std::uint64_t hash) {
+    return std::bit_cast<FlatIds<sizeof(std::uint64_t)>::Key>(hash);
+}
+
 } // namespace
 
 void Exchanges::forget(Nanoseconds now) {
@@ -49,22 +56,30 @@ void Exchanges::forget(Nanoseconds now) {
 void Exchanges::query(const trace::Message& message) {
     forget(message.time);
     ++queries_;
-    const std::uint64_t way = way_of(message.source, message.destination, message);
-    now_.ways.insert(way);
-    now_.clients.insert(message.source.address);
+    const Hash way = way_of(message.source, message.destination, message);
+    now_.ways.find_or_add(key(way), 0);
+    now_.clients.find_or_add(key(client_of(message.source)), 0);
     first_ = first_.value_or(message.time);
-    std::string& kept = now_.asked[with_question(way, message.bytes)];
+    const auto fresh = static_cast<std::uint32_t>(now_.answered.size());
+    const auto asked = key(with_question(way, message.bytes));
+    const auto [id, added] = now_.asked.find_or_add(asked, fresh);
+    if (added) { // a repeated query is one query with the one before
+        const auto earlier = before_.asked.find(asked);
+        now_.answered.push_back(earlier && before_.answered[*earlier]);
+    }
     if (keep_) {
-        kept.assign(reinterpret_cast<const char*>(message.bytes.data()), message.bytes.size());
+        now_.queries.resize(now_.answered.size());
+        now_.queries[id].assign(reinterpret_cast<const char*>(message.bytes.data()),
+                                message.bytes.size());
     }
 }
 
 std::string_view Exchanges::query_of(const trace::Message& response) const {
-    const std::uint64_t way = way_of(response.destination, response.source, response);
+    const Hash way = way_of(response.destination, response.source, response);
+    const auto wanted = key(with_question(way, response.bytes));
     for (const Seen* seen : {&now_, &before_}) {
-        if (const auto found = seen->asked.find(with_question(way, response.bytes));
-            found != seen->asked.end()) {
-            return found->second;
+        if (const auto id = seen->asked.find(wanted); id && *id < seen->queries.size()) {
+            return seen->queries[*id];
         }
     }
     return {};
@@ -72,21 +87,24 @@ std::string_view Exchanges::query_of(const trace::Message& response) const {
 
 Asked Exchanges::response(const trace::Message& message) {
     forget(message.time);
-    const std::uint64_t way = way_of(message.destination, message.source, message);
-    const std::uint64_t whole = with_question(way, message.bytes);
-    if (now_.asked.contains(whole) || before_.asked.contains(whole)) {
-        if (!before_.answered.contains(whole) && now_.answered.insert(whole).second) {
-            ++answered_;
+    const Hash way = way_of(message.destination, message.source, message);
+    const auto wanted = key(with_question(way, message.bytes));
+    for (Seen* seen : {&now_, &before_}) {
+        if (const auto id = seen->asked.find(wanted)) {
+            answered_ += seen->answered[*id] ? 0U : 1U;
+            seen->answered[*id] = true;
+            return Asked::kYes;
         }
-        return Asked::kYes;
     }
     // A forged response to a port that asked nobody must not count because it missed by the port.
-    const IpAddress& client = message.destination.address;
-    const bool asks = now_.clients.contains(client) || before_.clients.contains(client);
+    const auto client = key(client_of(message.destination));
+    const auto known = [](const Hashes& now, const Hashes& before, const Hashes::Key& hash) {
+        return now.find(hash) || before.find(hash);
+    };
     const bool begun = first_ && message.time - *first_ >= kBegin;
-    const bool blind = message.transport == Transport::kUdp && asks && begun;
-    return blind || now_.ways.contains(way) || before_.ways.contains(way) ? Asked::kNo
-                                                                          : Asked::kUnknown;
+    const bool blind = message.transport == Transport::kUdp && begun &&
+                       known(now_.clients, before_.clients, client);
+    return blind || known(now_.ways, before_.ways, key(way)) ? Asked::kNo : Asked::kUnknown;
 }
 
 } // namespace reprise::zonebuilder

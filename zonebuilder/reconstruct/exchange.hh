@@ -4,14 +4,14 @@
 #include "core/base/address.hh"
 #include "core/base/bytes.hh"
 #include "core/base/clock.hh"
+#include "core/base/flat_ids.hh"
 #include "core/trace/reader.hh"
 
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <unordered_map>
-#include <unordered_set>
+#include <vector>
 
 namespace reprise::zonebuilder {
 
@@ -37,6 +37,7 @@ public:
     Asked response(const trace::Message& message);
 
     /// The query of a response that was kYes; empty where they are not kept.
+    /// Good until the next query().
     [[nodiscard]] std::string_view query_of(const trace::Message& response) const;
 
     [[nodiscard]] std::uint64_t queries() const { return queries_; }
@@ -45,11 +46,15 @@ public:
     [[nodiscard]] std::uint64_t answered() const { return answered_; }
 
 private:
+    using Hash = std::uint64_t;
+    using Hashes = FlatIds<sizeof(Hash)>;
+
     struct Seen {
-        std::unordered_map<std::uint64_t, std::string> asked; ///< ways with id and question
-        std::unordered_set<std::uint64_t> ways;               ///< addresses and ports
-        std::unordered_set<std::uint64_t> answered;           ///< of `asked`
-        std::unordered_set<IpAddress> clients;
+        Hashes asked;                     ///< ways with id and question
+        std::vector<bool> answered;       ///< by id in `asked`
+        std::vector<std::string> queries; ///< likewise, where they are kept
+        Hashes ways;                      ///< addresses and ports
+        Hashes clients;
     };
 
     void forget(Nanoseconds now);

@@ -308,14 +308,18 @@ private:
     }
 
     /// The lowest zone that holds all the names; of one name alone, which most often is a host's,
-    /// the one above it, but nothing above `top`.
-    NameId zone_of(const std::vector<NameId>& names, NameId top) {
+    /// the one above it, but nothing above `top`. None where that is a wildcard's name.
+    std::optional<NameId> zone_of(const std::vector<NameId>& names, NameId top) {
         NameId zone = names.front();
         for (const NameId name : names) {
             zone = names_.common(zone, name);
         }
         const bool alone = std::ranges::all_of(names, [&](NameId name) { return name == zone; });
-        return alone && names_.below(zone, top) ? names_.parent(zone) : zone;
+        zone = alone && names_.below(zone, top) ? names_.parent(zone) : zone;
+        while (names_.is_wildcard(zone) && zone != top) {
+            zone = names_.parent(zone);
+        }
+        return names_.is_wildcard(zone) ? std::nullopt : std::optional(zone);
     }
 
     void take_unnamed() {
@@ -330,14 +334,14 @@ private:
         }
         for (const auto& [key, names] : unnamed) {
             const ServerId server = seen_.server(key.first);
-            const NameId zone = zone_of(names, names_.add(key.second));
-            if (found_.trusts(server, zone)) {
+            const auto zone = zone_of(names, names_.add(key.second));
+            if (!zone || found_.trusts(server, *zone)) {
                 continue;
             }
-            const CutIndex known = found_.enclosing(zone);
+            const CutIndex known = found_.enclosing(*zone);
             const bool open = known != kNone && names_.labels(found_.cuts_[known].name) > 1 &&
                               !complete(found_.cuts_[known]);
-            const CutIndex index = open ? known : cut(zone);
+            const CutIndex index = open ? known : cut(*zone);
             found_.cuts_[index].assumed = found_.cuts_[index].assumed || !open;
             trust(server, index);
             propagate();
@@ -379,7 +383,11 @@ private:
         for (const Observation* const one : answers) {
             names.push_back(one->owner);
         }
-        const CutIndex index = cut(zone_of(names, below));
+        const auto zone = zone_of(names, below);
+        if (!zone) {
+            return;
+        }
+        const CutIndex index = cut(*zone);
         found_.cuts_[index].assumed = true;
         for (const Observation* const one : answers) {
             trust(one->server, index);

@@ -6,7 +6,6 @@
 // without AA is somebody's cache.
 #include "zonebuilder/reconstruct/observations.hh"
 
-#include "core/base/address.hh"
 #include "core/base/clock.hh"
 #include "core/base/flat_ids.hh"
 #include "zonebuilder/reconstruct/response.hh"
@@ -59,20 +58,6 @@ struct Observations::Context {
     NameId name;           ///< where the aliases lead; at first the question's name
     bool answered = false; ///< there are records of the type at `name`
 };
-
-ServerId Observations::server(const IpAddress& address) {
-    const auto [place, fresh] =
-        server_ids_.try_emplace(address, static_cast<ServerId>(servers_.size()));
-    if (fresh) {
-        servers_.push_back(address);
-    }
-    return place->second;
-}
-
-std::optional<ServerId> Observations::find_server(const IpAddress& address) const {
-    const auto found = server_ids_.find(address);
-    return found == server_ids_.end() ? std::nullopt : std::optional(found->second);
-}
 
 void Observations::add(const Response& response, ServerId server, Nanoseconds time) {
     Context context{
@@ -134,7 +119,7 @@ std::size_t Observations::follow_dname(Context& context, Rank rank) {
     }
     observe(context, *dname, rank);
     const bool made = find(answer, context.name, type::kCname) != nullptr;
-    if (const auto target = name_in(rdatas(contents_[dname->content]).front())) {
+    if (const auto target = name_in(first_rdata(contents_[dname->content]))) {
         const Name name = names_.name(context.name);
         const auto moved = name.moved(names_.key(dname->owner), *target);
         context.name = moved ? names_.add(*moved) : context.name;
@@ -157,7 +142,7 @@ std::size_t Observations::follow_cname(Context& context, Rank rank) {
         }
         context.answered = context.answered || rrset.type == wanted || wanted == kAny;
         if (rrset.type == type::kCname) {
-            const auto target = name_in(rdatas(contents_[rrset.content]).front());
+            const auto target = name_in(first_rdata(contents_[rrset.content]));
             context.name = target ? names_.add(*target) : here;
         }
     }
@@ -263,7 +248,7 @@ NameId Observations::wildcard_of(const Rrset& rrset) {
     if (rrset.signatures == kNoId) {
         return rrset.owner;
     }
-    const std::string_view signature = rdatas(contents_[rrset.signatures]).front();
+    const std::string_view signature = first_rdata(contents_[rrset.signatures]);
     if (signature.size() <= kSignatureSigner) {
         return rrset.owner;
     }

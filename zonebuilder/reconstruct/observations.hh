@@ -8,18 +8,49 @@
 #include "zonebuilder/reconstruct/response.hh"
 #include "zonebuilder/reconstruct/strings.hh"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <map>
 #include <optional>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 namespace reprise::zonebuilder {
 
 using ServerId = std::uint32_t;
+
+/// Addresses, numbered in the order in which they came.
+class AddressTable {
+public:
+    std::uint32_t add(const IpAddress& address) {
+        const auto [id, fresh] =
+            ids_.find_or_add(key_of(address), static_cast<std::uint32_t>(addresses_.size()));
+        if (fresh) {
+            addresses_.push_back(address);
+        }
+        return id;
+    }
+
+    [[nodiscard]] std::optional<std::uint32_t> find(const IpAddress& address) const {
+        return ids_.find(key_of(address));
+    }
+
+    [[nodiscard]] const IpAddress& operator[](std::uint32_t id) const { return addresses_[id]; }
+
+    [[nodiscard]] const std::vector<IpAddress>& all() const { return addresses_; }
+
+private:
+    static FlatIds<17>::Key key_of(const IpAddress& address) {
+        FlatIds<17>::Key key;
+        *std::ranges::copy(address.bytes, key.begin()).out = address.family;
+        return key;
+    }
+
+    FlatIds<17> ids_;
+    std::vector<IpAddress> addresses_;
+};
 
 /// Where in a response a record stood, and so how much weight it has (RFC 2181 section 5.4.1); the
 /// best first.
@@ -98,13 +129,15 @@ public:
 
     [[nodiscard]] const Strings& contents() const { return contents_; }
 
-    ServerId server(const IpAddress& address);
+    ServerId server(const IpAddress& address) { return servers_.add(address); }
 
-    [[nodiscard]] std::optional<ServerId> find_server(const IpAddress& address) const;
+    [[nodiscard]] std::optional<ServerId> find_server(const IpAddress& address) const {
+        return servers_.find(address);
+    }
 
     [[nodiscard]] const IpAddress& address(ServerId server) const { return servers_[server]; }
 
-    [[nodiscard]] std::size_t servers() const { return servers_.size(); }
+    [[nodiscard]] std::size_t servers() const { return servers_.all().size(); }
 
     /// Takes a response that is not truncated.
     void add(const Response& response, ServerId server, Nanoseconds time);
@@ -150,8 +183,7 @@ private:
     Nanoseconds at_;
     NameTable names_;
     Strings contents_;
-    std::vector<IpAddress> servers_;
-    std::unordered_map<IpAddress, ServerId> server_ids_;
+    AddressTable servers_;
     std::vector<Observation> rrsets_;
     FlatIds<16> rrset_ids_;
     std::vector<Denial> denials_;

@@ -94,6 +94,10 @@ std::vector<std::string_view> rdatas(std::string_view content) {
     return found;
 }
 
+std::string_view first_rdata(std::string_view content) {
+    return content.substr(2, load16(reinterpret_cast<const std::uint8_t*>(content.data())));
+}
+
 std::optional<Name> name_in(std::string_view rdata, std::size_t at) {
     if (rdata.size() <= at) {
         return std::nullopt;
@@ -104,7 +108,7 @@ std::optional<Name> name_in(std::string_view rdata, std::size_t at) {
 
 std::optional<Name> signer_in(std::string_view content) {
     constexpr std::size_t kSigner = 18;
-    return name_in(rdatas(content).front(), kSigner);
+    return name_in(first_rdata(content), kSigner);
 }
 
 std::vector<NameId> servers_in(std::string_view content, NameTable& names) {
@@ -117,14 +121,19 @@ std::vector<NameId> servers_in(std::string_view content, NameTable& names) {
     return found;
 }
 
-std::string content_of(const std::vector<std::string_view>& rdatas) {
-    std::string content;
+void content_of(const std::vector<std::string_view>& rdatas, std::string& content) {
+    content.clear();
     for (const std::string_view rdata : rdatas) {
         std::array<std::uint8_t, 2> size{};
         store16(size.data(), rdata.size());
         content.append(reinterpret_cast<const char*>(size.data()), size.size());
         content += rdata;
     }
+}
+
+std::string content_of(const std::vector<std::string_view>& rdatas) {
+    std::string content;
+    content_of(rdatas, content);
     return content;
 }
 
@@ -143,7 +152,9 @@ Unusable ResponseReader::read(Bytes message, Response& response) {
     if (question->dns_class != kClassIn) {
         return Unusable::kClass;
     }
-    response.question = names_.add(Name::from_wire(question->name).value_or(Name{}));
+    KeyRoom room;
+    response.question = names_.add(key_from_wire(question->name, room).value_or(""));
+    places_.assign({{.at = kDnsHeaderSize, .name = response.question}});
     response.question_type = question->type;
     response.rcode = full_rcode(message);
     response.authoritative = (header->flags & 0x0400U) != 0;
@@ -172,10 +183,39 @@ Unusable ResponseReader::read(Bytes message, Response& response) {
     return Unusable::kNo;
 }
 
+std::optional<NameId> ResponseReader::known_at(std::size_t at) const {
+    const auto found = std::ranges::find(places_, at, &Place::at);
+    return found == places_.end() ? std::nullopt : std::optional(found->name);
+}
+
+/// The name of a record that begins at `at`; most are pointers at a name that was there before.
+/// `owner` is the same, uncompressed.
+std::optional<NameId> ResponseReader::owner_of(Bytes message, std::size_t at,
+                                               const std::uint8_t* owner) {
+    constexpr std::size_t kPointer = 0xc000; // RFC 1035 section 4.1.4
+    constexpr std::size_t kMost = 16;        // places; searched one by one
+    const std::size_t word = load16(message.data() + at);
+    const std::size_t place = (word & kPointer) == kPointer ? word - kPointer : at;
+    if (const auto known = known_at(place)) {
+        return known;
+    }
+    KeyRoom room;
+    const auto key = key_from_wire({owner, knot_dname_size(owner)}, room);
+    if (!key) {
+        return std::nullopt;
+    }
+    const NameId name = names_.add(*key);
+    if (places_.size() < kMost) {
+        places_.push_back({.at = place, .name = name});
+    }
+    return name;
+}
+
 Unusable ResponseReader::read_section(Bytes message, std::size_t& at, unsigned count,
                                       std::vector<Rrset>& out, std::uint32_t& surplus) {
     records_.clear();
     for (unsigned i = 0; i < count; ++i) {
+        const std::size_t begin = at;
         knot_rrset_t one;
         knot_rrset_init_empty(&one);
         if (knot_rrset_rr_from_wire(message.data(), &at, message.size(), &one, pool().context(),
@@ -188,14 +228,14 @@ Unusable ResponseReader::read_section(Bytes message, std::size_t& at, unsigned c
         if (one.rclass != kClassIn || one.rrs.count != 1) {
             return one.rclass != kClassIn ? Unusable::kClass : Unusable::kMalformed;
         }
-        const auto owner = Name::from_wire({one.owner, knot_dname_size(one.owner)});
+        const auto owner = owner_of(message, begin, one.owner);
         const std::string_view rdata(reinterpret_cast<const char*>(one.rrs.rdata->data),
                                      one.rrs.rdata->len);
         const bool signature = one.type == type::kRrsig;
         if (!owner || (signature && rdata.size() < 2)) {
             return Unusable::kMalformed;
         }
-        records_.push_back({.owner = names_.add(*owner),
+        records_.push_back({.owner = *owner,
                             .type = signature ? load16(one.rrs.rdata->data) : one.type,
                             .signature = signature,
                             .ttl = one.ttl,
@@ -204,17 +244,19 @@ Unusable ResponseReader::read_section(Bytes message, std::size_t& at, unsigned c
     return group(out, surplus) ? Unusable::kNo : Unusable::kMalformed;
 }
 
-/// Each data of a type once: they repeat.
-bool ResponseReader::check(std::uint16_t type, ContentId content,
-                           const std::vector<std::string_view>& data) {
-    if (!checked_.insert(std::uint64_t{type} << 32U | content).second) {
+/// `data_`, the records of a content; each content of a type once: they repeat.
+bool ResponseReader::check(std::uint16_t type, ContentId content) {
+    if (content >= valid_types_.size()) {
+        valid_types_.resize(contents_.size(), 0);
+    }
+    if (valid_types_[content] == type && type != 0) {
         return true;
     }
-    if (std::ranges::all_of(data, [&](auto one) { return text_.is_valid(type, one); })) {
-        return true;
+    if (!std::ranges::all_of(data_, [&](auto one) { return text_.is_valid(type, one); })) {
+        return false;
     }
-    checked_.erase(std::uint64_t{type} << 32U | content);
-    return false;
+    valid_types_[content] = type;
+    return true;
 }
 
 /// Records -> RRsets, signatures with what they cover; those over nothing in the section are left
@@ -227,23 +269,23 @@ bool ResponseReader::group(std::vector<Rrset>& out, std::uint32_t& surplus) {
         return std::tuple_cat(place(a), std::tie(a.rdata)) <
                std::tuple_cat(place(b), std::tie(b.rdata));
     });
-    std::vector<std::string_view> data;
     for (std::size_t i = 0; i < records_.size();) {
         const Record& first = records_[i];
         std::uint32_t ttl = first.ttl;
-        data.clear();
+        data_.clear();
         for (; i < records_.size() && place(records_[i]) == place(first); ++i) {
             ttl = std::min(ttl, records_[i].ttl);
-            if (data.empty() || data.back() != records_[i].rdata) {
-                data.push_back(records_[i].rdata);
+            if (data_.empty() || data_.back() != records_[i].rdata) {
+                data_.push_back(records_[i].rdata);
             }
         }
-        if (!first.signature && is_singleton(first.type) && data.size() > 1) {
-            surplus += data.size() - 1;
-            data.resize(1); // the lowest, in whatever order they stood
+        if (!first.signature && is_singleton(first.type) && data_.size() > 1) {
+            surplus += static_cast<std::uint32_t>(data_.size() - 1);
+            data_.resize(1); // the lowest, in whatever order they stood
         }
-        const ContentId content = contents_.add(content_of(data));
-        if (!check(first.signature ? type::kRrsig : first.type, content, data)) {
+        content_of(data_, content_);
+        const ContentId content = contents_.add(content_);
+        if (!check(first.signature ? type::kRrsig : first.type, content)) {
             return false;
         }
         const bool over_last =

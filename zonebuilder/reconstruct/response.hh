@@ -1,6 +1,6 @@
 #pragma once
-// A response as ids: its sections' RRsets in canonical form. response.cc is the only user of
-// libknot.
+// A response as ids: its sections' RRsets in canonical form. response.cc and rdata_text.cc are the
+// only users of libknot.
 
 #include "core/base/bytes.hh"
 #include "zonebuilder/reconstruct/rdata_text.hh"
@@ -12,7 +12,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <unordered_set>
 #include <vector>
 
 namespace reprise::zonebuilder {
@@ -25,6 +24,9 @@ inline constexpr std::uint32_t kNoId = 0xffffffff;
 /// The rdata of an RRset's records: canonical form (RFC 4034 section 6), sorted, none twice.
 std::vector<std::string_view> rdatas(std::string_view content);
 
+/// The first of them; a content has one at least.
+std::string_view first_rdata(std::string_view content);
+
 /// The name at a place of an rdata.
 std::optional<Name> name_in(std::string_view rdata, std::size_t at = 0);
 
@@ -34,8 +36,9 @@ std::optional<Name> signer_in(std::string_view content);
 /// The names that the NS records of a content have as data.
 std::vector<NameId> servers_in(std::string_view content, NameTable& names);
 
-/// The reverse; `rdatas` as above.
+/// The reverse; `rdatas` as above. The second form uses the memory of `content` again.
 std::string content_of(const std::vector<std::string_view>& rdatas);
+void content_of(const std::vector<std::string_view>& rdatas, std::string& content);
 
 struct Rrset {
     NameId owner = NameTable::kRoot;
@@ -84,15 +87,26 @@ private:
         std::string_view rdata; ///< in the pool of the call
     };
 
+    /// A name of the message by its place, for what points at it.
+    struct Place {
+        std::size_t at;
+        NameId name;
+    };
+
+    std::optional<NameId> known_at(std::size_t at) const;
+    std::optional<NameId> owner_of(Bytes message, std::size_t at, const std::uint8_t* owner);
     Unusable read_section(Bytes message, std::size_t& at, unsigned count, std::vector<Rrset>& out,
                           std::uint32_t& surplus);
     bool group(std::vector<Rrset>& out, std::uint32_t& surplus);
-    bool check(std::uint16_t type, ContentId content, const std::vector<std::string_view>& data);
+    bool check(std::uint16_t type, ContentId content);
 
     NameTable& names_;
     Strings& contents_;
-    std::vector<Record> records_;               ///< of a section
-    std::unordered_set<std::uint64_t> checked_; ///< types with contents that are valid
+    std::vector<Place> places_;              ///< of the message
+    std::vector<Record> records_;            ///< of a section
+    std::vector<std::string_view> data_;     ///< of an RRset
+    std::string content_;                    ///< likewise, encoded
+    std::vector<std::uint16_t> valid_types_; ///< of each content, for which it was found valid
     RdataText text_;
 };
 

@@ -47,7 +47,7 @@ std::size_t label_length(std::string_view key, std::size_t at) {
 
 } // namespace
 
-std::optional<Name> Name::from_wire(std::span<const std::uint8_t> wire) {
+std::optional<std::string_view> key_from_wire(std::span<const std::uint8_t> wire, KeyRoom& room) {
     std::array<std::uint8_t, kLongestName / 2 + 1> starts{}; // of the labels
     std::size_t labels = 0;
     std::size_t at = 0;
@@ -60,16 +60,21 @@ std::optional<Name> Name::from_wire(std::span<const std::uint8_t> wire) {
     if (at >= wire.size()) {
         return std::nullopt;
     }
-    Name name;
-    name.key_.reserve(at);
+    char* out = room.data();
     while (labels > 0) {
         const std::size_t start = starts[--labels];
-        name.key_ += static_cast<char>(wire[start]);
+        *out++ = static_cast<char>(wire[start]);
         for (const std::uint8_t byte : wire.subspan(start + 1, wire[start])) {
-            name.key_ += Lower{}(static_cast<char>(byte));
+            *out++ = static_cast<char>(Lower{}(byte));
         }
     }
-    return name;
+    return std::string_view(room.data(), at);
+}
+
+std::optional<Name> Name::from_wire(std::span<const std::uint8_t> wire) {
+    KeyRoom room;
+    const auto key = key_from_wire(wire, room);
+    return key ? std::optional(of_key(*key)) : std::nullopt;
 }
 
 Name Name::of_key(std::string_view key) {

@@ -1,4 +1,5 @@
 #pragma once
+#include <array>
 #include <compare>
 #include <cstddef>
 #include <cstdint>
@@ -51,6 +52,12 @@ public:
 private:
     std::string key_;
 };
+
+/// Room for the longest key (RFC 1035 section 2.3.4).
+using KeyRoom = std::array<char, 255>;
+
+/// Name::from_wire(), without a name: its key, in `room`.
+std::optional<std::string_view> key_from_wire(std::span<const std::uint8_t> wire, KeyRoom& room);
 
 /// The key of the wildcard right below a name.
 std::string wildcard_key(std::string_view key);
