@@ -211,9 +211,5 @@ def recomputed(folder: Path) -> dict[str, Any]:
 
 
 def _start_watch(path: Path) -> subprocess.Popen[bytes]:
-    def prepare() -> None:
-        linux.die_with_parent(signal.SIGKILL)
-        os.sched_setaffinity(0, {SERVER_CORE})
-
     argv = [sys.executable, "-m", "bench.watch", str(path)]
-    return subprocess.Popen(argv, stdin=subprocess.DEVNULL, preexec_fn=prepare)  # noqa: PLW1509 - one thread
+    return linux.start_bound(argv, core=SERVER_CORE)

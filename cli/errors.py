@@ -8,7 +8,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 EXIT_FAILED = 1
 EXIT_USAGE = 2
@@ -102,6 +102,19 @@ def hold_interrupts() -> None:
     ctrl-C would end in a traceback.
     """
     signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+
+
+@contextlib.contextmanager
+def interrupts_held() -> Iterator[set[signal.Signals | int]]:
+    """Signals that come meanwhile interrupt at the end of the body; gives the mask that stood before, which a
+    new process sets again. Python loses a signal that comes while it forks: the exception is raised in one of
+    the functions that run at every fork, whose exceptions are printed and forgotten.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    try:
+        yield before
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def complain(line: str) -> None:

@@ -5,8 +5,12 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
-from collections.abc import Iterator
+import subprocess
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import IO
+
+from cli.errors import interrupts_held
 
 CLONE_NEWNS = 0x00020000
 CLONE_NEWUSER = 0x10000000
@@ -52,6 +56,34 @@ def mount(source: str, target: str, kind: str, flags: int, options: str = "") ->
 def die_with_parent(number: int) -> None:
     """Asks the kernel to send signal `number` to this process when the thread that forked it ends."""
     _check(_libc.prctl(PR_SET_PDEATHSIG, ctypes.c_ulong(number), 0, 0, 0), "prctl PR_SET_PDEATHSIG")
+
+
+def start_bound(
+    argv: Sequence[str],
+    *,
+    stdout: IO[bytes] | int | None = None,
+    stderr: IO[bytes] | int | None = None,
+    end_by: int = signal.SIGKILL,
+    core: int = -1,
+) -> subprocess.Popen[bytes]:
+    """Starts a program without input that gets the signal `end_by` when this process ends; on one core where
+    told. Only for single-threaded use: the program is bound to the thread.
+    """
+    with interrupts_held() as mask:
+
+        def prepare() -> None:
+            die_with_parent(end_by)
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+            if core >= 0:
+                os.sched_setaffinity(0, {core})
+
+        return subprocess.Popen(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=stdout,
+            stderr=stderr,
+            preexec_fn=prepare,  # noqa: PLW1509 - there is one thread
+        )
 
 
 @contextmanager

@@ -139,20 +139,9 @@ class Program:
 def spawn(kind: type[Program], folder: Path, name: str, argv: list[str], core: int = -1) -> Program:
     """Starts a program in the network that we are in, on one core where told; it dies with this process."""
 
-    def prepare() -> None:
-        linux.die_with_parent(signal.SIGKILL)
-        if core >= 0:
-            os.sched_setaffinity(0, {core})
-
     out, errors = folder / f"{name}.out", folder / f"{name}.err"
     with out.open("wb") as output, errors.open("wb") as error:
-        process = subprocess.Popen(
-            argv,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=error,
-            preexec_fn=prepare,  # noqa: PLW1509 - this process has one thread
-        )
+        process = linux.start_bound(argv, stdout=output, stderr=error, core=core)
     return kind(name, process, folder)
 
 

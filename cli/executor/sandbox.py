@@ -21,7 +21,7 @@ from types import FrameType
 from typing import NoReturn
 
 from cli import linux
-from cli.errors import EXIT_FAILED, RepriseError, complain
+from cli.errors import EXIT_FAILED, RepriseError, complain, interrupts_held
 
 STOP = b"s"
 _KILLED = 128  # the keeper's exit status is this much more than the signal that ended init
@@ -40,7 +40,8 @@ def run(body: Callable[[int], int], runtime: Path, own_network: bool) -> int:
     named, name = os.pipe2(os.O_CLOEXEC)
     sys.stdout.flush()
     sys.stderr.flush()
-    keeper = os.fork()
+    with interrupts_held():
+        keeper = os.fork()
     if keeper == 0:
         os.close(leash)
         _child(lambda: _keep(body, life, name, runtime, own_network))
@@ -127,7 +128,8 @@ def _keep(body: Callable[[int], int], life: int, name: int, runtime: Path, own_n
     os.setsid()  # the terminal's ctrl-C reaches the command only, which passes it on
     _unshare(own_network)
     linux.die_with_parent(signal.SIGKILL)  # a change of credentials clears it
-    init = os.fork()
+    with interrupts_held():
+        init = os.fork()
     if init == 0:
         _child(lambda: _init(body, life, runtime))
     os.write(name, str(init).encode("ascii"))

@@ -22,12 +22,11 @@ _PATIENCE_S = 5.0
 
 
 def _start(nsd: str, config: str) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
+    return linux.start_bound(
         [nsd, "-d", "-c", config],
-        stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
-        preexec_fn=lambda: linux.die_with_parent(signal.SIGTERM),  # noqa: PLW1509 - there is one thread
+        end_by=signal.SIGTERM,
     )
 
 
