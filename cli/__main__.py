@@ -120,23 +120,25 @@ def run_command(options: argparse.Namespace) -> int:
         return report([options.command, *options.arguments])
     if options.command in ("trace", "mutate"):
         return run_mutator(options.command, options.arguments)
-    return _commands()[options.command](options)
+    if options.command in ("run", "plan"):
+        from cli.executor import run  # noqa: PLC0415
 
+        return run.command_run(options) if options.command == "run" else run.command_plan(options)
+    if options.command == "doctor":
+        from cli.tools import doctor  # noqa: PLC0415
 
-def _commands() -> dict[str, Callable[[argparse.Namespace], int]]:
-    from cli.executor import run  # noqa: PLC0415
-    from cli.tools import doctor, selftest  # noqa: PLC0415
+        return doctor.command_doctor(options.output)
+    if options.command == "test":
+        from cli.tools import selftest  # noqa: PLC0415
 
-    return {
-        "run": run.command_run,
-        "plan": run.command_plan,
-        "doctor": lambda options: doctor.command_doctor(options.output),
+        return selftest.command_test(options.slow, options.only, options.list)
+    others: dict[str, Callable[[argparse.Namespace], int]] = {
         "bench": bench.command_bench,
         "zones": _zones_step,
         "package": lambda options: package.command_package(options.output),
         "fuzz": fuzz.command_fuzz,
-        "test": lambda options: selftest.command_test(options.slow, options.only, options.list),
     }
+    return others[options.command](options)
 
 
 def _zones_step(options: argparse.Namespace) -> int:

@@ -96,9 +96,11 @@ def write_list(folder: ZoneFolder, path: Path) -> None:
 def is_plain(path: Path) -> bool:
     """Servers and the planner can read the file as it is; so it seems also where it cannot be read at all."""
     try:
-        return zonefile.compression(path) is None and not _DIRECTIVE.search(path.read_bytes())
-    except (UsageError, OSError):
+        with open(path, "rb", buffering=0) as file:  # noqa: PTH123 - there may be ten thousand
+            text = file.readall()
+    except OSError:
         return True
+    return zonefile.compression_of(text) is None and (b"$" not in text or not _DIRECTIVE.search(text))
 
 
 def plain(source: Path, target: Path, skip_bad: bool = False) -> Path:

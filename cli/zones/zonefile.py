@@ -35,7 +35,12 @@ def compression(path: Path) -> str | None:
         raise UsageError(f"cannot read zone file {path}: {error.strerror}", "give a readable file") from None
     if not head:
         raise UsageError(f"zone file {path} is empty", "set server.zone to a zone file")
-    return next((name for magic, name in _MAGICS if head.startswith(magic)), None)
+    return compression_of(head)
+
+
+def compression_of(text: bytes) -> str | None:
+    """The compression of what begins with these bytes."""
+    return next((name for magic, name in _MAGICS if text.startswith(magic)), None)
 
 
 @contextmanager
