@@ -29,6 +29,9 @@ namespace {
 constexpr size_t kChunk = 2048;
 /// Enough for what is staged and for all that a driver's ring holds at a time.
 constexpr std::uint32_t kChunks = 2048;
+/// Frames of a call. They take no longer than `kMostInCall` messages of a UDP socket, so the beginning
+/// of the call tells as well when each left.
+constexpr size_t kMostFramesInCall = 32;
 /// Of frames: what is staged now, and what a batch before left behind.
 constexpr std::uint32_t kPlaces = 4 * FrameSender::kBatch;
 /// The kernel asks for one of frames to receive, although there are none.
@@ -178,7 +181,7 @@ void XskSender::commit(size_t size) {
 /// Writes the frames behind what the kernel consumed, over what earlier calls left there.
 void XskSender::announce(size_t first) {
     std::uint32_t at = consumed_;
-    const size_t end = std::min(staged_, first + kMostInCall);
+    const size_t end = std::min(staged_, first + kMostFramesInCall);
     for (size_t i = first; i < end; ++i) {
         places_[at++ % kPlaces] = batch_[i].frame;
     }
