@@ -1,4 +1,4 @@
-"""Carries out a plan on this machine, as init of the sandbox (see sandbox.py).
+"""Carries out a plan, on this machine as init of the sandbox (see sandbox.py) or on several.
 
 Order: network, folders, files, steps one by one, the hosts' set-up, then the processes in the plan's order,
 each ready before the next. When the main process ends, the hosts' last steps are done, and the rest is
@@ -12,47 +12,47 @@ from __future__ import annotations
 import os
 import select
 import selectors
-import shutil
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from cli import linux, progress
+from cli import progress
 from cli.errors import EXIT_FAILED, Interrupted, RepriseError
-from cli.executor import figures, hoststeps, netns, processes, ready, sockdiag, workers
+from cli.executor import figures, processes, ready
+from cli.executor.machine import Machine
 from cli.executor.outcome import Outcome
-from cli.executor.processes import Child, Launch
+from cli.executor.processes import Child
 from cli.executor.sandbox import STOP
-from cli.executor.space import Space
-from cli.executor.words import end_of, ended, in_terms, last_words, told
-from cli.plan.planned import RESULTS, RUN, Folder, HostStep, Plan, Process, Step, Terms
+from cli.executor.words import end_of, in_terms
+from cli.plan.planned import HostStep, Plan, Process, Step, Terms
 
-_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _POLL_S = 0.05  # between two checks of readiness
 _OUTLIVE_S = 5.0  # for what outlives a process that was killed: queriers still write their records
 
 
 class Executor:
-    """One run of one plan. Single-threaded: namespaces belong to the thread."""
+    """One run of one plan. Single-threaded, as its machines are."""
 
-    def __init__(self, plan: Plan, runtime: Path, results: Path, life: int, seen: Path | None = None) -> None:
-        """`seen`: the results as the programs see them."""
+    def __init__(
+        self, plan: Plan, home: Machine, results: Path, life: int, others: Mapping[str, Machine] | None = None
+    ) -> None:
+        """Steps and hosts are the machine `home`'s, but for hosts that `others` names. `results`: where they
+        are in the end.
+        """
         self._plan = plan
         self._planned = {process.id: process for process in plan.processes}
-        self._names = {RUN: str(runtime), RESULTS: str(seen or results)}
         self._results = results
-        self._space = Space(results)
         self._life = life
-        self._hosts = netns.Hosts()
-        self._children: dict[int, Child] = {}
+        self._home = home
+        self._of_host = dict(others or {})
+        self._machines = list(dict.fromkeys((home, *self._of_host.values())))
+        self._started: list[Child] = []
         self._selector = selectors.DefaultSelector()
         self._progress = progress.Progress()
         self._stopping = False
-        self._main_output = b""
         self._main_because = ""
-        self._workers = workers.Watch(())
         self._alone_since: float | None = None  # when the last distributor was seen to have ended
         self.outcome = Outcome()
 
@@ -97,8 +97,8 @@ class Executor:
         if wish == b"":
             os._exit(EXIT_FAILED)  # the command is gone: init's end takes everything with it
         if wish == STOP and self._stopping:
-            for child in self._children.values():
-                child.signal(signal.SIGKILL)
+            for child in self._started:
+                self._signal(child, signal.SIGKILL)
         elif wish == STOP:
             raise Interrupted
 
@@ -106,34 +106,28 @@ class Executor:
         """Handles events until done() or the limit; false at the limit."""
         end = None if limit_s is None else time.monotonic() + limit_s
         while True:
-            processes.reap(self._children)
+            self._poll()
             if done():
                 return True
             left = None if end is None else end - time.monotonic()
             if left is not None and left <= 0:
                 return False
-            for child in self._children.values():
-                child.note_peak()
-            for key, _ in self._selector.select(1.0 if left is None else min(1.0, left)):
+            tick = min(machine.tick_s for machine in self._machines)
+            for key, _ in self._selector.select(tick if left is None else min(tick, left)):
                 key.data(key.fd)
+
+    def _poll(self) -> None:
+        for machine in self._machines:
+            for line in machine.poll():
+                self._on_main_output(line)
 
     # --- before the run -----------------------------------------------------------------------------------
 
     def _prepare(self) -> None:
         if self._plan.network.kind == "namespaces":
             self._progress.phase("making the network")
-        self._hosts = netns.build(self._plan.network)
-        self.outcome.refused_sysctls = self._hosts.refused_sysctls
-        for folder in self._plan.folders:
-            self._make_folder(folder)
-        for file in self._plan.files:
-            path = Path(self._fill(file.path))
-            if file.copy_of is not None:
-                shutil.copyfile(self._fill(file.copy_of), path)
-            else:
-                text = self._fill(file.content or "")
-                path.write_bytes(text.encode("utf-8", "surrogateescape"))  # names of files may be any bytes
-            path.chmod(int(file.mode, 8))
+        for machine in self._machines:
+            self.outcome.refused_sysctls += machine.prepare()
         for step in self._plan.prepare:
             self._run_step(step)
 
@@ -142,31 +136,22 @@ class Executor:
             self.outcome.warnings.append(warning)
             self._progress.phase(f"warning: {warning}")
 
-    def _make_folder(self, folder: Folder) -> None:
-        path = Path(self._fill(folder.path))
-        path.mkdir(parents=True, exist_ok=True)
-        path.chmod(int(folder.mode, 8))
-        if folder.owner:
-            shutil.chown(path, folder.owner)
-
     def _run_step(self, step: Step) -> None:
         self._progress.phase(step.title)
         log = self._log(step.id)
-        child = processes.start(self._launch(step, "step", ""), None, None)
-        self._children[child.pid] = child
+        child = self._home.start_step(step.id)
+        self._started.append(child)
         if not self._wait(lambda: not child.running, step.timeout_s):
             raise RepriseError(f"{step.title} took over {step.timeout_s:g} s", f"see {self._show(log)}")
         if child.exit != 0:
-            what, hint = ended(step, log)
-            what, hint = (self._told(one, step.terms) for one in (what, hint))
+            what, hint = (self._told(one, step.terms, self._home) for one in self._home.words(step.id))
             raise RepriseError(
                 f"{step.title} failed: {what or end_of(child)}", hint or f"see {self._show(log)}"
             )
-        if step.warnings:
-            self._warn(Path(self._fill(step.warnings)).read_text(encoding="utf-8").splitlines())
+        self._warn(self._home.warnings(step.id))
 
-    def _told(self, text: str, terms: str) -> str:
-        return in_terms(text, self._plan.terms.get(terms, Terms()), self._fill)
+    def _told(self, text: str, terms: str, machine: Machine) -> str:
+        return in_terms(text, self._plan.terms.get(terms, Terms()), machine.fill)
 
     def _set_up(self) -> None:
         """The hosts' own set-up; the namespaces vanish, so that nothing is undone here."""
@@ -174,22 +159,21 @@ class Executor:
             self._carry_out(step)
 
     def _carry_out(self, step: HostStep) -> None:
-        log = self._log(step.id)
-        hoststeps.carry_out(step.apply, self._hosts.of(step.host), self._fill, self._env({}), log)
+        self._machine(step.host).carry_out(step)
 
     def _begin(self) -> None:
         """The last before the main process: what is read off the hosts, and the servers' processes."""
         for step in self._plan.begin:
             self._carry_out(step)
-        complaints = {process.id: process.complaints for process in self._plan.processes}
-        self._workers = workers.of_plan(filter(self._is_essential, self._children.values()), complaints)
+        for machine in self._machines:
+            machine.begin()
 
     def _finish(self) -> None:
         """What is read off the hosts at the end; a run that failed before it began has nothing to read."""
         if not self.outcome.started:
             return
-        self._workers.look()
-        self.outcome.because += self._workers.reasons()
+        for machine in self._machines:
+            self.outcome.because += machine.reasons()
         for step in self._plan.finish:
             try:
                 self._carry_out(step)
@@ -202,7 +186,7 @@ class Executor:
         for process in self._plan.processes:
             if process.id == self._plan.main:
                 self._begin()
-                if (trouble := self._space.trouble()) is not None:
+                if (trouble := self._machines_trouble()) is not None:
                     raise RepriseError(*trouble)
                 self._progress.phase("replaying")
                 self.outcome.started = True
@@ -211,31 +195,13 @@ class Executor:
             self._start(process)
 
     def _start(self, process: Process, turn: int = 0) -> None:
-        self._check_port(process)
-        is_main = process.id == self._plan.main
-        output = self._main_pipe() if is_main else None
-        child = processes.start(
-            self._launch(process, process.role, process.host, turn), output, self._hosts.of(process.host)
-        )
-        child.turn = turn
-        self._children[child.pid] = child
-        if output is not None:
-            os.close(output)
+        child = self._machine(process.host).start(process.id, turn)
+        self._started.append(child)
         self._await_ready(process, child)
-
-    def _check_port(self, process: Process) -> None:
-        """A port that is taken would make a process look ready that is not."""
-        port = process.ready.port
-        if process.ready.kind == "listen":
-            with linux.inside(self._hosts.of(process.host)):
-                if sockdiag.listens(port):
-                    raise RepriseError(
-                        f"TCP port {port}, which {process.id} needs, is in use", "end what uses it"
-                    )
 
     def _await_ready(self, process: Process, child: Child) -> None:
         end = time.monotonic() + process.ready.timeout_s
-        while (missing := ready.problem(process, self._hosts, child)) is not None:
+        while (missing := self._missing(process)) is not None:
             self._wait(lambda: not child.running, _POLL_S)
             what, hints = None, [process.ready.hint]
             if not child.running and (process.ready.kind != "exit" or child.exit != 0):
@@ -244,42 +210,41 @@ class Executor:
                 what = f"{process.id} was not ready within {process.ready.timeout_s:g} s ({missing})"
                 hints.insert(0, process.ready.late_hint)
             if what is not None:
-                hints.append(self._look_at(process, child))
-                raise RepriseError(what + last_words(process, child), ", ".join(filter(None, hints)))
+                hints.append(self._look_at(process))
+                raise RepriseError(what + self._last_words(process), ", ".join(filter(None, hints)))
             if process.ready.kind == "exit" and (trouble := self._trouble()) is not None:
                 raise RepriseError(*trouble)  # an hour may pass, and what it needs may die
-        if (wanted := process.ready.refused) is not None and (refused := ready.refused(wanted, child.log)):
-            if wanted.hint:
+        if (wanted := process.ready.refused) is not None:
+            refused = self._machine(process.host).refused(process.id)
+            if refused and wanted.hint:
                 raise RepriseError(f"{process.id}: {refused}", wanted.hint)
-            self._warn([f"{process.id}: {refused}"])
+            self._warn([f"{process.id}: {refused}"] if refused else [])
 
-    def _look_at(self, process: Process, child: Child) -> str:
+    def _missing(self, process: Process) -> str | None:
+        if ready.asks(process.ready):
+            return self._machine(process.ready.source).dns_problem(process.id)
+        if process.ready.kind == "none":
+            return None
+        return self._machine(process.host).missing(process.id)
+
+    def _look_at(self, process: Process) -> str:
         """Where to look for why it did not start; its configuration is kept beside its log."""
-        for path in map(Path, map(self._fill, process.files)):
-            if path.is_file():
-                shutil.copyfile(path, child.log.parent / path.name)
-        return f"see {self._show(child.log)}"
+        self._machine(process.host).keep_files(process.id)
+        return f"see {self._show(self._log(process.id))}"
+
+    def _last_words(self, process: Process) -> str:
+        """What ended it, to be put after what happened to it."""
+        words, _ = self._machine(process.host).words(process.id)
+        return f": {words}" if words else ""
 
     # --- the run ------------------------------------------------------------------------------------------
 
-    def _main_pipe(self) -> int:
-        reader, writer = os.pipe2(os.O_CLOEXEC)
-        os.set_blocking(reader, False)
-        self._selector.register(reader, selectors.EVENT_READ, self._on_main_output)
-        return writer
-
-    def _on_main_output(self, descriptor: int) -> None:
-        chunk = os.read(descriptor, 65_536)
-        if not chunk:
-            self._selector.unregister(descriptor)
-            os.close(descriptor)
-        *lines, self._main_output = (self._main_output + chunk).split(b"\n")
-        for line in lines:
-            word, fields = progress.parse(line.decode("utf-8", "replace"))
-            if word == "progress":
-                self._progress.update(fields)
-            elif word == "done":
-                self._main_because = fields.get("because", "").strip('"')
+    def _on_main_output(self, line: str) -> None:
+        word, fields = progress.parse(line)
+        if word == "progress":
+            self._progress.update(fields)
+        elif word == "done":
+            self._main_because = fields.get("because", "").strip('"')
 
     def _until_main_ends(self) -> None:
         main = self._child(self._plan.main)
@@ -293,26 +258,28 @@ class Executor:
     def _trouble(self) -> tuple[str, str] | None:
         """What makes going on pointless: a dead server, a controller that hangs, or no space for results."""
         self._restart_the_dead()
-        self._workers.look()
-        for child in self._children.values():
+        for child in self._started:
             if self._is_essential(child) and not child.running:
                 what = self._death_of(child)
                 self.outcome.server_died = what
-                return what, f"see {self._show(child.log)}"
+                return what, f"see {self._show(self._log(child.id))}"
         if self._left_alone():
             return "the controller does not react", "see what stopped it, and run it again"
-        return self._space.trouble()
+        return self._machines_trouble()
+
+    def _machines_trouble(self) -> tuple[str, str] | None:
+        return next(filter(None, [machine.trouble() for machine in self._machines]), None)
 
     def _restart_the_dead(self) -> None:
         """Starts again what the plan says may die; the run is not clean any more, and says why."""
         planned = {process.id: process for process in self._plan.processes if process.restarts}
-        for child in [one for one in self._children.values() if one.id in planned and not one.replaced]:
+        for child in [one for one in self._started if one.id in planned and not one.replaced]:
             if child.running:
                 continue
             child.replaced = True
             what = self._death_of(child)
             if child.turn >= planned[child.id].restarts:
-                raise RepriseError(what, f"see {self._show(child.log)}")
+                raise RepriseError(what, f"see {self._show(self._log(child.id))}")
             self.outcome.because.append(f"{what}, and was started again")
             self._start(planned[child.id], child.turn + 1)
 
@@ -320,16 +287,17 @@ class Executor:
         return child.id in self._planned and self._planned[child.id].essential
 
     def _death_of(self, child: Child) -> str:
-        return f"{child.id} died during the run ({end_of(child)}){last_words(self._planned[child.id], child)}"
+        words = self._last_words(self._planned[child.id])
+        return f"{child.id} died during the run ({end_of(child)}){words}"
 
     def _has_records(self) -> bool:
         """Whether the start was announced: queriers open their records then."""
-        return any(self._results.glob(self._plan.records))
+        return any(machine.has_records() for machine in self._machines)
 
     def _left_alone(self) -> bool:
         """Whether the main process goes on long after all that it needs has ended: it hangs."""
         main = self._planned[self._plan.main]
-        needed = [child for child in self._children.values() if child.id in main.after]
+        needed = [child for child in self._started if child.id in main.after]
         if not main.silence_s or not needed or any(child.running for child in needed):
             return False
         self._alone_since = self._alone_since or time.monotonic()
@@ -340,10 +308,11 @@ class Executor:
         if main.exit == 0:
             return
         process = self._planned[main.id]
-        said = told(main.log) or (self._main_because, "")
-        what, hint = (self._told(one, process.terms) for one in said)
+        machine = self._machine(main.host)
+        said = machine.told(main.id) or (self._main_because, "")
+        what, hint = (self._told(one, process.terms, machine) for one in said)
         self.outcome.fail(
-            what or f"{main.id} ended with {end_of(main)}", hint or f"see {self._show(main.log)}"
+            what or f"{main.id} ended with {end_of(main)}", hint or f"see {self._show(self._log(main.id))}"
         )
 
     # --- the end ------------------------------------------------------------------------------------------
@@ -353,20 +322,19 @@ class Executor:
         self._forget_wishes()
         self._stopping = True
         for process in (one for one in self._plan.processes if one.id == self._plan.main):
-            for child in [one for one in self._children.values() if one.id == process.id]:
+            for child in [one for one in self._started if one.id == process.id]:
                 self._stop(child, process)
 
     def _stop_all(self) -> None:
         """In the opposite order of the start."""
         self._forget_wishes()
-        running = [child for child in reversed(list(self._children.values())) if child.running]
+        running = [child for child in reversed(self._started) if child.running]
         for child in running:
             if child.id in self._planned:
                 self._stop(child, self._planned[child.id])
             else:
-                child.signal(signal.SIGKILL)
-        left = {process.leaves for process in self._plan.processes if process.leaves}
-        self._wait(lambda: not any(map(processes.named, left)), _OUTLIVE_S)
+                self._signal(child, signal.SIGKILL)
+        self._wait(lambda: not any(machine.outlived() for machine in self._machines), _OUTLIVE_S)
         self._collect()
 
     def _forget_wishes(self) -> None:
@@ -384,17 +352,17 @@ class Executor:
         if process.stop.settle_s and reached:
             self._wait(lambda: not child.running, process.stop.settle_s)
         child.stopped_by_us = True
-        child.signal(signal.Signals[process.stop.signal])
+        self._signal(child, signal.Signals[process.stop.signal])
         if not self._wait(lambda: not child.running, process.stop.wait_s):
             self.outcome.because.append(
                 f"{child.id} did not end within {process.stop.wait_s:g} s and was killed"
             )
-            child.signal(signal.SIGKILL)
+            self._signal(child, signal.SIGKILL)
             self._wait(lambda: not child.running, 5.0)
 
     def _collect(self) -> None:
         """Book-keeping: what each process used, and whether it ended as it should."""
-        for child in (one for one in self._children.values() if one.id in self._planned):
+        for child in (one for one in self._started if one.id in self._planned):
             self.outcome.processes.append(
                 {
                     "id": child.id,
@@ -407,14 +375,17 @@ class Executor:
             )
             if child.id != self._plan.main and not child.stopped_by_us:
                 self._note_early_end(child)
-        if self._plan.network.kind == "namespaces" and self._hosts.descriptors:
+        if self._plan.network.kind != "host":
+            for machine in self._machines:
+                machine.collect()
             self.outcome.because += figures.reasons(self._plan.figures, self._results)
             self._count_leaks()
 
     def _count_leaks(self) -> None:
         """What had no route out, and what the hosts' guards stopped; the report says why."""
         found = figures.leaks(self._plan.figures, self._results)
-        for host, count in netns.refused_packets(self._hosts).items():
+        refused = [one for machine in self._machines for one in machine.refused_packets().items()]
+        for host, count in refused:
             found.append(figures.Leak(host, count, "were meant for outside: no route leads there"))
         self.outcome.leaks = [asdict(one) for one in found]
         self.outcome.leaked_packets = sum(one.packets for one in found)
@@ -422,28 +393,19 @@ class Executor:
     def _note_early_end(self, child: Child) -> None:
         process = self._planned[child.id]
         if not child.replaced and child.exit not in process.ends and self.outcome.error is None:
-            words = f"{child.id} ended early ({end_of(child)}){last_words(process, child)}"
-            self.outcome.fail(words, f"see {self._show(child.log)}")
+            words = f"{child.id} ended early ({end_of(child)}){self._last_words(process)}"
+            self.outcome.fail(words, f"see {self._show(self._log(child.id))}")
 
     # --- small things -------------------------------------------------------------------------------------
 
+    def _machine(self, host: str) -> Machine:
+        return self._of_host.get(host, self._home)
+
     def _child(self, ident: str) -> Child:
-        return next(child for child in self._children.values() if child.id == ident)
+        return next(child for child in self._started if child.id == ident)
 
-    def _launch(self, what: Step | Process, role: str, host: str, turn: int = 0) -> Launch:
-        argv = [self._fill(text).replace("@turn@", str(turn)) for text in what.argv]
-        return Launch(what.id, role, host, argv, self._env(what.env), self._log(what.id))
-
-    def _env(self, env: dict[str, str]) -> dict[str, str]:
-        base = {"PATH": _PATH, "LANG": "C.UTF-8", "HOME": self._names[RUN], "TMPDIR": self._names[RUN]}
-        return {**base, **{key: self._fill(value) for key, value in env.items()}}
-
-    def _fill(self, text: str) -> str:
-        for mark, value in self._names.items():
-            text = text.replace(mark, value)
-        for child in self._children.values():
-            text = text.replace(f"@pid:{child.id}@", str(child.pid))
-        return text
+    def _signal(self, child: Child, number: int) -> None:
+        self._machine(child.host).signal(child, number)
 
     def _log(self, ident: str) -> Path:
         return self._results / "logs" / f"{ident}.log"

@@ -19,7 +19,7 @@ from cli import linux, programs, progress
 from cli.errors import RepriseError
 from cli.executor import netns, ready, sockdiag
 from cli.executor.processes import Child, last_line
-from cli.executor.words import ended, in_terms, last_words
+from cli.executor.words import ended, in_terms
 from cli.experiment.schema import Server
 from cli.plan import certificates
 from cli.plan import network as networks
@@ -309,17 +309,17 @@ def test_a_servers_complaint_of_its_configuration_is_told(tmp_path: Path, lines:
     log = tmp_path / "log"
     log.write_text(lines)
     server = Process("server", "server", "server", (), reason=r"[\w-]+\.conf:\d+: .+")
-    assert last_words(server, Child("server", "server", "server", 1, log)) == f": {words}"
+    assert ended(server, log) == (words, "")
 
 
 def test_what_a_log_said_before_a_restart_counts_no_more(tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_text("event=ready\n")
-    process = Process("p", "proxy", "h", (), ready=Ready("log", text="event=ready"))
+    wanted = Ready("log", text="event=ready")
     child = Child("p", "proxy", "h", 1, log, log_begin=12)
-    assert ready.problem(process, netns.Hosts(), child) is not None
+    assert ready.problem(wanted, child) is not None
     log.write_text("event=ready\nevent=ready\n")
-    assert ready.problem(process, netns.Hosts(), child) is None
+    assert ready.problem(wanted, child) is None
 
 
 def test_output_that_nobody_reads_stops_nothing() -> None:

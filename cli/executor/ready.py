@@ -1,35 +1,35 @@
-"""Whether a started process is ready for the next one; each check is one quick attempt."""
+"""Whether a started process is ready for the next one; each check is one quick attempt, made in the network
+of the host that the plan names.
+"""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
 
-from cli import linux
 from cli.executor import sockdiag
-from cli.executor.netns import Hosts
 from cli.executor.processes import Child
-from cli.plan.planned import Process, Ready, Refused
+from cli.plan.planned import Ready, Refused
 from cli.servers import ask
 
 _SHOWN = 3  # zones that a server did not load, in an error line
 
 
-def problem(process: Process, hosts: Hosts, child: Child) -> str | None:
-    """None when the process is ready, otherwise what is still missing."""
-    ready = process.ready
-    if ready.kind == "none":
-        return None
+def problem(ready: Ready, child: Child) -> str | None:
+    """None when the process is ready as far as its own host can tell, otherwise what is still missing."""
     if ready.kind == "exit":
         return None if child.exit == 0 else "it has not ended"
     if ready.kind == "log":
         said = _log_has(child.log, child.log_begin, ready.text)
         return None if said else f"its log does not say '{ready.text}'"
     if ready.kind == "listen":
-        with linux.inside(hosts.of(process.host)):
-            return None if sockdiag.listens(ready.port) else f"it does not listen on TCP port {ready.port}"
-    with linux.inside(hosts.of(ready.source)):
-        return dns_problem(ready)
+        return None if sockdiag.listens(ready.port) else f"it does not listen on TCP port {ready.port}"
+    return None
+
+
+def asks(ready: Ready) -> bool:
+    """Whether it is ready when it answers, see `dns_problem`."""
+    return ready.kind in ("dns", "answers")
 
 
 def _log_has(log: Path, begin: int, text: str) -> bool:

@@ -19,6 +19,7 @@ from cli import linux
 from cli.errors import EXIT_FAILED, RepriseError, UsageError, complain, one_line
 from cli.executor import preflight, sandbox
 from cli.executor.executor import Executor
+from cli.executor.machine import LocalMachine
 from cli.executor.outcome import Outcome
 from cli.experiment import experiment as experiments
 from cli.experiment.schema import Experiment
@@ -106,7 +107,8 @@ def inside(plan: Plan, host: dict[str, Any], runtime: Path, results: Path, life:
         whole_file.write(results / "plan.json", text, mode=0o600 if plan.private else 0o644)
         room = whole_file.Reserved(results / "manifest.json", len(text) + _MANIFEST_ROOM)
         seen = privileges.lend(results, runtime) if plan.user else results
-        executor = Executor(planned.read(json.loads(text)), runtime, results, life, seen)
+        carried_out = planned.read(json.loads(text))
+        executor = Executor(carried_out, LocalMachine(carried_out, runtime, results, seen), results, life)
         outcome = _named(_carried_out(executor, results), seen, results)
         room.write(_json(manifest(plan, {**host, "descriptors": descriptors}, outcome)))
     except OSError as error:

@@ -26,12 +26,6 @@ def told(log: Path) -> tuple[str, str] | None:
     return read_told(_tail(log))
 
 
-def last_words(what: Process, child: Child) -> str:
-    """The same, to be put after what happened to a process."""
-    words, _ = ended(what, child.log)
-    return f": {words}" if words else ""
-
-
 def end_of(child: Child) -> str:
     """How a process ended, in words."""
     return linux.describe_exit(child.exit or 0)
