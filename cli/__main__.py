@@ -34,7 +34,14 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"reprise {VERSION}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    _experiment_command(commands, "run", "run an experiment and report").add_argument(
+    running = _experiment_command(commands, "run", "run an experiment and report")
+    running.add_argument(
+        "--inventory",
+        type=Path,
+        metavar="INVENTORY",
+        help="run on the hosts of an Ansible inventory instead of namespaces of this machine",
+    )
+    running.add_argument(
         "-o",
         "--output",
         type=Path,
@@ -121,9 +128,7 @@ def run_command(options: argparse.Namespace) -> int:
     if options.command in ("trace", "mutate"):
         return run_mutator(options.command, options.arguments)
     if options.command in ("run", "plan"):
-        from cli.executor import run  # noqa: PLC0415
-
-        return run.command_run(options) if options.command == "run" else run.command_plan(options)
+        return _experiment(options)
     if options.command == "doctor":
         from cli.tools import doctor  # noqa: PLC0415
 
@@ -139,6 +144,16 @@ def run_command(options: argparse.Namespace) -> int:
         "fuzz": fuzz.command_fuzz,
     }
     return others[options.command](options)
+
+
+def _experiment(options: argparse.Namespace) -> int:
+    if options.command == "run" and options.inventory is not None:
+        from cli.hosts import run as hosts_run  # noqa: PLC0415
+
+        return hosts_run.command_run(options)
+    from cli.executor import run  # noqa: PLC0415
+
+    return run.command_run(options) if options.command == "run" else run.command_plan(options)
 
 
 def _zones_step(options: argparse.Namespace) -> int:

@@ -7,7 +7,7 @@ import os
 import pwd
 import signal
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from cli import linux, programs
@@ -35,8 +35,10 @@ class Ssh:
         return path
 
     @contextlib.contextmanager
-    def serve(self, addresses: list[str], netns: int | None = None) -> Iterator[None]:
-        """The server, in a network namespace of ours where one is given."""
+    def serve(
+        self, addresses: list[str], netns: int | None = None, wrap: Sequence[str] = ()
+    ) -> Iterator[None]:
+        """The server, in a network namespace of ours where one is given, started by the words of `wrap`."""
         name = f"sshd-{addresses[0]}"
         config = self.folder / name
         listen = "".join(f"ListenAddress {one}\n" for one in addresses)
@@ -48,7 +50,7 @@ class Ssh:
         Path("/run/sshd").mkdir(exist_ok=True)
         with linux.inside(netns):
             daemon = subprocess.Popen(
-                [programs.packaged("sshd"), "-D", "-f", config, "-E", self.folder / f"{name}.log"]
+                [*wrap, programs.packaged("sshd"), "-D", "-f", config, "-E", self.folder / f"{name}.log"]
             )
         try:
             yield

@@ -9,6 +9,7 @@ queriers keep their results.
 
 from __future__ import annotations
 
+import itertools
 import os
 import select
 import selectors
@@ -36,10 +37,16 @@ class Executor:
     """One run of one plan. Single-threaded, as its machines are."""
 
     def __init__(
-        self, plan: Plan, home: Machine, results: Path, life: int, others: Mapping[str, Machine] | None = None
+        self,
+        plan: Plan,
+        home: Machine,
+        results: Path,
+        life: int,
+        others: Mapping[str, Machine] | None = None,
+        prepared: Callable[[], None] = lambda: None,
     ) -> None:
         """Steps and hosts are the machine `home`'s, but for hosts that `others` names. `results`: where they
-        are in the end.
+        are in the end. `prepared` is called after the steps.
         """
         self._plan = plan
         self._planned = {process.id: process for process in plan.processes}
@@ -47,6 +54,7 @@ class Executor:
         self._life = life
         self._home = home
         self._of_host = dict(others or {})
+        self._prepared = prepared
         self._machines = list(dict.fromkeys((home, *self._of_host.values())))
         self._started: list[Child] = []
         self._selector = selectors.DefaultSelector()
@@ -130,6 +138,7 @@ class Executor:
             self.outcome.refused_sysctls += machine.prepare()
         for step in self._plan.prepare:
             self._run_step(step)
+        self._prepared()
 
     def _warn(self, found: Sequence[str]) -> None:
         for warning in found:
@@ -154,9 +163,9 @@ class Executor:
         return in_terms(text, self._plan.terms.get(terms, Terms()), machine.fill)
 
     def _set_up(self) -> None:
-        """The hosts' own set-up; the namespaces vanish, so that nothing is undone here."""
-        for step in self._plan.setup:
-            self._carry_out(step)
+        """The hosts' own set-up; steps of one machine that follow each other are handed over together."""
+        for machine, steps in itertools.groupby(self._plan.setup, lambda step: self._machine(step.host)):
+            machine.set_up(list(steps))
 
     def _carry_out(self, step: HostStep) -> None:
         self._machine(step.host).carry_out(step)

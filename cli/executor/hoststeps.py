@@ -32,7 +32,12 @@ def carry_out(
         status = _run(argv, netns, env, log)
         if status != 0:
             words = processes.last_line(log) or f"exit status {status}"
-            raise RepriseError(f"{shlex.join(argv[:6])} failed: {words}", f"see {log}")
+            raise RepriseError(f"{_shown(argv, log)} failed: {words}", f"see {log}")
+
+
+def _shown(argv: Sequence[str], log: Path) -> str:
+    """A shell's lines say nothing to whoever sees only them."""
+    return log.stem if argv[:2] == ["sh", "-c"] else shlex.join(argv[:6])
 
 
 def _run(argv: Sequence[str], netns: int | None, env: Mapping[str, str], log: Path) -> int:
@@ -48,7 +53,7 @@ def _run(argv: Sequence[str], netns: int | None, env: Mapping[str, str], log: Pa
                 check=False,
             )
         except subprocess.TimeoutExpired:
-            what = f"{shlex.join(argv[:6])} took over {_PATIENCE_S:g} s"
+            what = f"{_shown(argv, log)} took over {_PATIENCE_S:g} s"
             raise RepriseError(what, "try again when the machine has less to do") from None
         except OSError as error:
             raise RepriseError(f"cannot run {argv[0]}: {error}", "run ./reprise, which installs it") from None

@@ -8,7 +8,7 @@ Arguments name what is in the plan, so that they are few and can be sent.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -38,8 +38,11 @@ class Machine(Protocol):
     def warnings(self, ident: str) -> list[str]:
         """What a step that has ended warns of."""
 
+    def set_up(self, steps: Sequence[HostStep]) -> None:
+        """Applies steps of its hosts that change them; a failure is an error."""
+
     def carry_out(self, step: HostStep) -> None:
-        """Applies a host's step; a failure is an error."""
+        """Applies a step that reads something off a host."""
 
     def start(self, ident: str, turn: int) -> Child:
         """Starts a process of the plan."""
@@ -144,6 +147,11 @@ class LocalMachine:
         """The lines of the step's file of warnings."""
         file = self._steps[ident].warnings
         return Path(self.fill(file)).read_text(encoding="utf-8").splitlines() if file else []
+
+    def set_up(self, steps: Sequence[HostStep]) -> None:
+        """Namespaces vanish, so that nothing is undone here."""
+        for step in steps:
+            self.carry_out(step)
 
     def carry_out(self, step: HostStep) -> None:
         """The commands run in the host's network."""

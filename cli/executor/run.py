@@ -65,7 +65,7 @@ def command_run(options: argparse.Namespace) -> int:
     for warning in plan.warnings:
         complain(f"reprise: warning: {warning}")
     runtime = sandbox.runtime_folder()
-    folder = _make_folder(options.output, plan.run)
+    folder = make_folder(options.output, plan.run)
     host = machine.host()
     status = sandbox.run(
         lambda life: inside(plan, host, runtime, folder.partial, life),
@@ -74,7 +74,7 @@ def command_run(options: argparse.Namespace) -> int:
     )
     if plan.user:
         privileges.give_back(folder.partial)
-    return _finish(folder, status)
+    return finish(folder, status)
 
 
 def run_name(experiment: Experiment) -> str:
@@ -83,7 +83,8 @@ def run_name(experiment: Experiment) -> str:
     return f"{experiment.name}-{now}-{secrets.token_hex(2)}"
 
 
-def _make_folder(parent: Path, run: str) -> Folder:
+def make_folder(parent: Path, run: str) -> Folder:
+    """The folder of a run's results, under its name while it lasts."""
     folder = Folder(parent.absolute() / (run + PARTIAL), parent.absolute() / run)
     try:
         folder.partial.mkdir(parents=True)
@@ -102,15 +103,15 @@ def inside(plan: Plan, host: dict[str, Any], runtime: Path, results: Path, life:
     before the replay can fill the disk.
     """
     descriptors = machine.raise_descriptors()
-    text = _json(plans.as_json(plan))
+    text = as_text(plans.as_json(plan))
     try:
         whole_file.write(results / "plan.json", text, mode=0o600 if plan.private else 0o644)
         room = whole_file.Reserved(results / "manifest.json", len(text) + _MANIFEST_ROOM)
         seen = privileges.lend(results, runtime) if plan.user else results
         carried_out = planned.read(json.loads(text))
         executor = Executor(carried_out, LocalMachine(carried_out, runtime, results, seen), results, life)
-        outcome = _named(_carried_out(executor, results), seen, results)
-        room.write(_json(manifest(plan, {**host, "descriptors": descriptors}, outcome)))
+        outcome = named(_carried_out(executor, results), seen, results)
+        room.write(as_text(manifest(plan, {**host, "descriptors": descriptors}, outcome)))
     except OSError as error:
         hint = _again(results) if has_records(results) else "make room or choose another folder with -o"
         raise RepriseError(f"cannot write results: {error.strerror}", hint) from None
@@ -129,7 +130,7 @@ def _carried_out(executor: Executor, results: Path) -> Outcome:
         return executor.outcome
 
 
-def _named(outcome: Outcome, seen: Path, results: Path) -> Outcome:
+def named(outcome: Outcome, seen: Path, results: Path) -> Outcome:
     """What is told of the results has the path by which others know them."""
 
     def told(text: str) -> str:
@@ -164,14 +165,15 @@ def manifest(plan: Plan, host: dict[str, Any], outcome: Outcome) -> dict[str, An
     }
 
 
-def _json(value: dict[str, Any]) -> str:
+def as_text(value: dict[str, Any]) -> str:
+    """A file of JSON."""
     return json.dumps(value, indent=2, default=str) + "\n"
 
 
 # --- after the sandbox ------------------------------------------------------------------------------------
 
 
-def _finish(folder: Folder, status: int) -> int:
+def finish(folder: Folder, status: int) -> int:
     """Report and final name for a run that ended in order; otherwise the folder stays partial, or goes if
     there are no records in it.
     """

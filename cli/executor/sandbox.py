@@ -29,9 +29,9 @@ _PATIENCE_S = 10.0  # for processes that the kernel has killed; one may be writi
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-def run(body: Callable[[int], int], runtime: Path, own_network: bool) -> int:
-    """Runs body(life) as init of a new sandbox with a tmpfs on `runtime`; returns its exit status, negative
-    where a signal ended the sandbox.
+def run(body: Callable[[int], int], runtime: Path | None, own_network: bool) -> int:
+    """Runs body(life) as init of a new sandbox, with a tmpfs on `runtime` where one is given. Returns its
+    exit status, negative where a signal ended the sandbox.
 
     `life` is the reading end of the pipe. Signals to the command ask the body to stop; the third one kills
     it.
@@ -122,7 +122,7 @@ def _forward_signals(leash: int, keeper: int) -> dict[int, signal.Handlers]:
     return old  # type: ignore[return-value]
 
 
-def _keep(body: Callable[[int], int], life: int, name: int, runtime: Path, own_network: bool) -> int:
+def _keep(body: Callable[[int], int], life: int, name: int, runtime: Path | None, own_network: bool) -> int:
     """The keeper: makes the namespaces, forks init into them, writes its number to `name`, waits for it."""
     linux.die_with_parent(signal.SIGKILL)
     os.setsid()  # the terminal's ctrl-C reaches the command only, which passes it on
@@ -162,14 +162,15 @@ def _become_mapped_root() -> None:
     Path("/proc/self/gid_map").write_text(f"0 {group} 1", encoding="ascii")
 
 
-def _init(body: Callable[[int], int], life: int, runtime: Path) -> int:
+def _init(body: Callable[[int], int], life: int, runtime: Path | None) -> int:
     linux.die_with_parent(signal.SIGKILL)
     for number in _SIGNALS:
         signal.signal(number, signal.SIG_IGN)
     try:
         linux.make_mounts_private()
         linux.mount("proc", "/proc", "proc", linux.MS_NOSUID | linux.MS_NODEV | linux.MS_NOEXEC)
-        linux.mount("reprise", str(runtime), "tmpfs", linux.MS_NOSUID | linux.MS_NODEV, "mode=0711")
+        if runtime is not None:
+            linux.mount("reprise", str(runtime), "tmpfs", linux.MS_NOSUID | linux.MS_NODEV, "mode=0711")
     except OSError as error:
         raise RepriseError(
             f"cannot set up the run's own mounts: {error.strerror}",

@@ -19,7 +19,7 @@ from collections.abc import Iterable
 from cli.errors import want
 from cli.experiment import addresses
 from cli.experiment.schema import Experiment, Tls
-from cli.plan import delay, hierarchy_network, hierarchy_setup, network
+from cli.plan import delay, hierarchy_network, hierarchy_setup, network, placement
 from cli.plan.planned import RESULTS, RUN, Figure, File, HostStep, Management, shell
 from cli.servers import nftables
 
@@ -178,6 +178,7 @@ def _guarded(experiment: Experiment, management: Management | None) -> dict[str,
         links = ("data", "control")
         for index in range(1, experiment.topology.clients + 1):
             found[network.client(index)] = nftables.Guarded(links, prefixes, management=reached)
+        return {host: placement.guarded(host, one, management) for host, one in found.items()}
     return found
 
 

@@ -21,6 +21,7 @@ from cli.plan import (
     host_counters,
     mutation,
     network,
+    placement,
     privileges,
     replay_options,
     server_plan,
@@ -61,7 +62,7 @@ def make(experiment: Experiment, facts: Facts, management: Management | None = N
     controller = _controller(experiment, facts, distributors)
     steps = _steps(experiment, facts)
     processes = (*before, *distributors, *_client_samplers(experiment, facts), controller)
-    net = _network(experiment, management)
+    net = placement.placed(_network(experiment, management), management)
     return Plan(
         run=facts.run,
         experiment=experiment,
@@ -78,7 +79,7 @@ def make(experiment: Experiment, facts: Facts, management: Management | None = N
             *mutation.files(experiment),
         ),
         prepare=tuple(_step(one, experiment, facts) for one in steps),
-        processes=tuple(_process(one, experiment, facts) for one in processes),
+        processes=tuple(placement.process(_process(one, experiment, facts), management) for one in processes),
         checks=tuple(checks.of(experiment, facts, steps, processes)),
         figures=(*delay.figures(processes), *guards.figures(experiment, management)),
         warnings=_warnings(experiment),
@@ -88,6 +89,7 @@ def make(experiment: Experiment, facts: Facts, management: Management | None = N
         main=controller.id,
         setup=(
             *guards.setup(experiment, management),
+            *placement.setup(net, management),
             *(hierarchy.setup(experiment) if experiment.emulated else ()),
             *delay.setup(experiment),
         ),
@@ -239,11 +241,11 @@ def _control_port(experiment: Experiment, index: int) -> int:
     return CONTROL_PORT if experiment.own_server else _SHARED_PORT + index - 1
 
 
-def _queriers(experiment: Experiment, facts: Facts) -> int:
+def _queriers(experiment: Experiment, facts: Facts, client: str) -> int:
     topology = experiment.topology
     if experiment.replay.source_mode == "packet":
         return 1
-    return topology.queriers or max(1, facts.cores // topology.clients)
+    return topology.queriers or facts.cores_of.get(client) or max(1, facts.cores // topology.clients)
 
 
 def _tls(name: str) -> tuple[str, ...]:
@@ -267,7 +269,7 @@ def _distributor(experiment: Experiment, facts: Facts, index: int, before: tuple
         "--results",
         RESULTS,
         "--queriers",
-        str(_queriers(experiment, facts)),
+        str(_queriers(experiment, facts, name)),
         "--early-us",
         str(replay.early_us),
         "--spin-us",

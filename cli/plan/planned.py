@@ -255,11 +255,13 @@ def read(value: Mapping[str, Any]) -> Plan:
 @dataclass(frozen=True)
 class Management:
     """Makes a plan one for real hosts, which have a default route and are reached from networks of the
-    operator's. A guard that nobody confirms within `undo_s` seconds drops itself.
+    operator's. A guard that nobody confirms within `undo_s` seconds drops itself. `interfaces`: that of each
+    host of the plan in the experiment's network, see placement.py; without any, hosts have the plan's links.
     """
 
     prefixes: tuple[str, ...]
     undo_s: float = 60.0
+    interfaces: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -279,6 +281,7 @@ class Facts:
     users: dict[str, str] = field(default_factory=dict)  # of further servers, by program; "" = ours
     user: str = ""  # that our own programs become, see privileges.py; "" = they stay what they are
     user_group: int = 0
+    cores_of: dict[str, int] = field(default_factory=dict)  # of hosts that are machines of their own
 
     def module(self, module: str, *arguments: str) -> tuple[str, ...]:
         """The command that runs one of our modules; wants `module_env`."""

@@ -1,0 +1,213 @@
+"""What runs on each machine of a run, started by ssh and spoken to by lines of JSON.
+
+`python -m cli.hosts.agent` answers requests until its input ends. From the plan on they are answered
+from within the sandbox, so that all processes end with this one, whatever ends it. Then what was changed on
+the machine is undone, see changes.py, and the run's folder with its keys goes. A machine whose agent was
+killed is repaired by the next one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from cli import VERSION, linux
+from cli.errors import RepriseError, interrupt_in_order, interrupts_held
+from cli.executor import sandbox
+from cli.executor.machine import LocalMachine
+from cli.executor.processes import Child
+from cli.experiment.schema import Experiment
+from cli.hosts import changes
+from cli.plan import facts as machine
+from cli.plan import planned, privileges
+
+_SILENCE_S = 60.0  # whoever started us asks many times a second
+_LEFT_S = 5.0  # for processes, when nobody asks any more
+_ROOM = "mode=0711,size=50%"
+
+
+# --- requests ---------------------------------------------------------------------------------------------
+
+
+class Channel:
+    """Requests and their answers: a line of JSON each."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+        self._lines: list[bytes] = []
+
+    def next(self, limit_s: float) -> dict[str, Any] | None:
+        """The next request; None where none came in time, or will come."""
+        end = time.monotonic() + limit_s
+        while not self._lines:
+            left = end - time.monotonic()
+            if left <= 0 or not select.select([0], [], [], left)[0]:
+                return None
+            chunk = os.read(0, 1 << 20)
+            if not chunk:
+                return None
+            *self._lines, self._rest = (self._rest + chunk).split(b"\n")
+        value = json.loads(self._lines.pop(0))
+        return value if isinstance(value, dict) else None
+
+    def answer(self, what: Callable[[], Any]) -> None:
+        """Calls it; its value is the answer, or its error."""
+        try:
+            value: dict[str, Any] = {"ok": what()}
+        except RepriseError as error:
+            value = {"error": error.what, "hint": error.hint}
+        except OSError as error:
+            where = f"{error.filename}: " if error.filename else ""
+            value = {"error": f"{where}{error.strerror or error}", "hint": "check its disk and permissions"}
+        text = json.dumps(value, default=str).encode() + b"\n"
+        while text:
+            text = text[os.write(1, text) :]
+
+
+def hello() -> dict[str, Any]:
+    """What must be known of this machine before there is a plan."""
+    if os.geteuid() != 0:
+        raise RepriseError("the agent is not root", "use root in the inventory, or ansible_become: true")
+    return {
+        "version": VERSION,
+        "commit": machine.commit(),
+        "cores": len(os.sched_getaffinity(0)),
+        "operator": os.environ.get("SSH_CONNECTION", "").split(" ")[0],
+        "interfaces": interfaces(),
+        "host": machine.host(),
+    }
+
+
+def interfaces() -> dict[str, str]:
+    """Interfaces by the addresses of this machine."""
+    done = subprocess.run(["ip", "-j", "addr"], capture_output=True, text=True, check=False)
+    listed = json.loads(done.stdout) if done.returncode == 0 else []
+    return {
+        address["local"]: link["ifname"]
+        for link in listed
+        for address in link.get("addr_info", [])
+        if "local" in address and link["ifname"] != "lo"
+    }
+
+
+def serve() -> int:
+    """Until nobody asks any more."""
+    channel = Channel()
+    answers: dict[str, Callable[[dict[str, Any]], Any]] = {
+        "hello": lambda _: hello(),
+        "facts": lambda asked: dataclasses.asdict(
+            machine.gather(TypeAdapter(Experiment).validate_python(asked["experiment"]), asked["run"])
+        ),
+    }
+    with contextlib.ExitStack() as held:
+        while (asked := channel.next(_SILENCE_S)) is not None:
+            if asked["do"] == "lock":
+                channel.answer(lambda asked=asked: held.enter_context(changes.locked(asked["run"])))  # type: ignore[misc]
+            elif asked["do"] == "plan":
+                _run(channel, asked)
+                break
+            else:
+                channel.answer(lambda asked=asked: answers[asked["do"]](asked))  # type: ignore[misc]
+    return 0
+
+
+def _run(channel: Channel, asked: dict[str, Any]) -> None:
+    """Everything from the plan on, and its undo."""
+    plan = planned.read(asked["plan"])
+    folder, kept = changes.runtime(plan.run), changes.results(plan.run)
+    try:
+        folder.mkdir(parents=True)
+        linux.mount("reprise", str(folder), "tmpfs", linux.MS_NOSUID | linux.MS_NODEV, _ROOM)
+        (kept / "logs").mkdir(parents=True)
+        changes.begin_journal(plan.run)
+        sandbox.run(lambda life: _serve_plan(channel, plan, life), None, own_network=False)
+    finally:
+        if plan.user:
+            privileges.give_back(kept)
+        with interrupts_held():
+            changes.undo(plan.run)
+
+
+# --- in the sandbox ---------------------------------------------------------------------------------------
+
+
+def _serve_plan(channel: Channel, plan: planned.Plan, life: int) -> int:
+    """Requests on the plan's own things."""
+    machine.raise_descriptors()
+    kept, folder = changes.results(plan.run), changes.runtime(plan.run)
+    seen = privileges.lend(kept, folder) if plan.user else kept
+    local = LocalMachine(plan, folder, kept, seen)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    steps = {one.id: one for one in (*plan.begin, *plan.finish)}
+    channel.answer(lambda: {"run": str(folder), "results": str(seen)})
+
+    def poll(_: dict[str, Any]) -> dict[str, Any]:
+        lines, trouble = local.poll(), local.trouble()
+        children = [_child(one) for one in local.children.values()]
+        return {"lines": lines, "trouble": trouble, "children": children, "records": local.has_records()}
+
+    answers: dict[str, Callable[[dict[str, Any]], Any]] = {
+        "prepare": lambda _: local.prepare(),
+        "start_step": lambda asked: _child(local.start_step(asked["id"])),
+        "warnings": lambda asked: local.warnings(asked["id"]),
+        "carry_out": lambda asked: local.carry_out(steps[asked["id"]]),
+        "start": lambda asked: _child(local.start(asked["id"], asked["turn"])),
+        "missing": lambda asked: local.missing(asked["id"]),
+        "refused": lambda asked: local.refused(asked["id"]),
+        "dns_problem": lambda asked: local.dns_problem(asked["id"]),
+        "words": lambda asked: local.words(asked["id"]),
+        "told": lambda asked: local.told(asked["id"]),
+        "keep_files": lambda asked: local.keep_files(asked["id"]),
+        "begin": lambda _: local.begin(),
+        "poll": poll,
+        "reasons": lambda _: local.reasons(),
+        "signal": lambda asked: local.signal(local.children[asked["pid"]], asked["number"]),
+        "outlived": lambda _: local.outlived(),
+    }
+    while not _ends(life) and (asked := channel.next(_SILENCE_S)) is not None:
+        channel.answer(lambda asked=asked: answers[asked["do"]](asked))  # type: ignore[misc]
+    _end(local)
+    return 0
+
+
+def _ends(life: int) -> bool:
+    return bool(select.select([life], [], [], 0)[0])
+
+
+def _child(child: Child) -> dict[str, Any]:
+    return {**dataclasses.asdict(child), "log": str(child.log)}
+
+
+def _end(local: LocalMachine) -> None:
+    """Nobody asks any more: what still runs may write what it has."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        for child in reversed(local.children.values()):
+            child.signal(number)
+        end = time.monotonic() + _LEFT_S
+        while any(child.running for child in local.children.values()) and time.monotonic() < end:
+            local.poll()
+            time.sleep(0.02)
+
+
+def main() -> int:
+    """See the module's text."""
+    interrupt_in_order()
+    try:
+        return serve()
+    except KeyboardInterrupt:
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,224 @@
+"""Changes of a machine by a run, and their undo; what is copied from and to it.
+
+`python -m cli.hosts.changes apply` carries out steps, read from standard input, in the machine's own
+namespaces and over a connection of its own; how to undo each is written to a journal first. `teardown` undoes
+what runs have left that did not end in order. `pack` is for what was prepared, `sums` and `forget` are for
+results. It starts quickly: it is started for every few steps.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from cli.errors import RepriseError, interrupt_in_order
+from cli.executor import hoststeps
+
+RUNTIME = Path("/run/reprise")  # of each run a folder with its files and keys, in memory
+STATE = Path("/var/lib/reprise")  # of each run a folder with its results
+_RUN, _RESULTS = "@run@", "@results@"  # of the plan
+
+
+def runtime(run: str) -> Path:
+    """The folder of a run's files."""
+    return RUNTIME / run
+
+
+def results(run: str) -> Path:
+    """The folder of a run's results on this machine."""
+    return STATE / "runs" / run
+
+
+def _journal(run: str) -> Path:
+    return STATE / "undo" / f"{run}.jsonl"
+
+
+def begin_journal(run: str) -> None:
+    """From the first moment: its undo also removes the folder."""
+    path = _journal(run)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.touch(mode=0o600)
+
+
+@contextlib.contextmanager
+def locked(run: str) -> Iterator[list[str]]:
+    """This machine is one run's at a time; what an earlier one left is undone, and named."""
+    STATE.mkdir(parents=True, exist_ok=True)
+    with (STATE / "lock").open("a+", encoding="utf-8") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            lock.seek(0)
+            other = lock.read().strip() or "another run"
+            raise RepriseError(f"it is in use by {other}", "wait for its end") from None
+        left = teardown()
+        lock.truncate(0)
+        lock.write(run + "\n")
+        lock.flush()
+        try:
+            yield left
+        finally:
+            lock.truncate(0)
+
+
+# --- changes of the machine -------------------------------------------------------------------------------
+
+
+def apply() -> int:
+    """Steps from standard input, in their order; how to undo each is written down before it."""
+    asked = json.load(sys.stdin)
+    run = str(asked["run"])
+    names = {_RUN: str(runtime(run)), _RESULTS: str(results(run))}
+
+    def fill(text: str) -> str:
+        for mark, value in names.items():
+            text = text.replace(mark, value)
+        return text
+
+    for step in asked["steps"]:
+        _note(run, [[fill(word) for word in command] for command in step["undo"]])
+        log = results(run) / "logs" / f"{step['id']}.log"
+        try:
+            hoststeps.carry_out(step["apply"], None, fill, dict(os.environ), log)
+        except RepriseError as error:
+            json.dump({"error": error.what, "hint": error.hint}, sys.stdout)
+            return 1
+    json.dump({"ok": None}, sys.stdout)
+    return 0
+
+
+def _note(run: str, commands: list[list[str]]) -> None:
+    """Writes down how a step is undone; that is on the disk when it is carried out."""
+    if not commands:
+        return
+    with _journal(run).open("a", encoding="utf-8") as journal:
+        journal.write(json.dumps(commands) + "\n")
+        journal.flush()
+        os.fsync(journal.fileno())
+
+
+def undo(run: str) -> None:
+    """Leaves the machine as it was before the run; the run's results stay."""
+    path, folder = _journal(run), runtime(run)
+    if path.exists():
+        log = results(run) / "logs" / "undo.log"
+        log.parent.mkdir(parents=True, exist_ok=True)
+        for line in reversed(path.read_text(encoding="utf-8").splitlines()):
+            for command in _commands(line):
+                with contextlib.suppress(RepriseError):
+                    hoststeps.carry_out([command], None, str, dict(os.environ), log)
+        path.unlink()
+    if folder.exists():
+        if os.path.ismount(folder):
+            subprocess.run(["umount", "-l", str(folder)], check=False, capture_output=True)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _commands(line: str) -> list[list[str]]:
+    try:
+        value = json.loads(line)
+    except ValueError:
+        return []  # cut off when the machine stopped, and so not carried out
+    return value if isinstance(value, list) else []
+
+
+def teardown() -> list[str]:
+    """Undoes what runs have left that did not end in order; their names."""
+    journals = {path.stem for path in (STATE / "undo").glob("*.jsonl")}
+    folders = {path.name for path in RUNTIME.glob("*")}
+    for run in sorted(journals | folders):
+        undo(run)
+    return sorted(journals | folders)
+
+
+# --- what was prepared ------------------------------------------------------------------------------------
+
+
+def pack() -> int:
+    """Writes an archive of what another machine needs: files that are named, with the folders above them, or
+    all of the run's but its keys and results.
+    """
+    asked = json.load(sys.stdin)
+    run = Path(asked["run"])
+    paths = [Path(path) for path in asked["paths"]]
+    if asked["whole"]:
+        kept = (run / "tls", run / "results", run / "main.out")
+        paths += [path for path in run.rglob("*") if not any(path.is_relative_to(one) for one in kept)]
+    named = {path: None for path in sorted(paths) if path.exists() and not path.is_socket()}
+    above = {
+        one: None
+        for path in named
+        for one in reversed(path.parents)
+        if one.is_relative_to(run) and one != run
+    }
+    listed = b"".join(os.fsencode(path.relative_to("/")) + b"\0" for path in (above | named))
+    argv = ["tar", "-C", "/", "--no-recursion", "--null", "-T", "-", "-cf", "-"]
+    return subprocess.run(argv, input=listed, check=False).returncode
+
+
+# --- results ----------------------------------------------------------------------------------------------
+
+
+def sums(run: str) -> dict[str, str]:
+    """Checksums of the run's results by their names."""
+    folder = results(run)
+    return {
+        str(path.relative_to(folder)): checksum(path)
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and not path.is_symlink()
+    }
+
+
+def checksum(path: Path) -> str:
+    """SHA-256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _command(arguments: list[str]) -> int:
+    match arguments:
+        case ["apply"]:
+            status = apply()
+        case ["pack"]:
+            status = pack()
+        case ["teardown"]:
+            with locked("teardown") as left:
+                status = _print(left)
+        case ["sums", run]:
+            status = _print(sums(run))
+        case ["forget", run]:
+            shutil.rmtree(results(run), ignore_errors=True)
+            status = 0
+        case _:
+            status = 2
+    return status
+
+
+def _print(value: Any) -> int:
+    json.dump(value, sys.stdout)
+    return 0
+
+
+def main(arguments: list[str]) -> int:
+    """See the module's text."""
+    interrupt_in_order()
+    try:
+        return _command(arguments)
+    except KeyboardInterrupt:
+        return 1
+    except RepriseError as error:
+        sys.stderr.write(error.line() + "\n")
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,203 @@
+"""An Ansible inventory as the machines of an experiment.
+
+Groups: `controller` (one), `clients`, `servers` (one, or one for each resolver under test) and `metas` (one
+for each meta-DNS-server of a hierarchy). Hosts are reached by ssh as Ansible would, or are this machine
+(`ansible_connection: local`). Each but the controller's has an interface in the experiment's network, named
+by `reprise_interface`, or by one of its addresses in `reprise_address`.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import shlex
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cli import programs
+from cli.errors import RepriseError, UsageError, one_line, want
+from cli.experiment.schema import Experiment
+from cli.plan import hierarchy_network, network
+
+GROUPS = ("controller", "clients", "servers", "metas")
+_SSH = ("-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "-o", "ServerAliveInterval=5", "-T")
+
+
+@dataclass(frozen=True)
+class Target:
+    """One machine of the inventory."""
+
+    name: str
+    variables: Mapping[str, Any]
+
+    @property
+    def local(self) -> bool:
+        """Whether it is this machine."""
+        return self.variables.get("ansible_connection") == "local"
+
+    @property
+    def root(self) -> str:
+        """The folder of Reprise there."""
+        return str(self.variables.get("reprise_root", programs.ROOT))
+
+    def text(self, *names: str) -> str:
+        """The first of the variables that is there; "" without any."""
+        return next((str(self.variables[name]) for name in names if name in self.variables), "")
+
+    def command(self, *words: str) -> list[str]:
+        """The command line that runs a command on it."""
+        line = [*(("sudo", "-n", "--") if self._becomes() else ()), *words]
+        if self.local:
+            return line
+        port = self.text("ansible_port", "ansible_ssh_port")
+        user = self.text("ansible_user", "ansible_ssh_user")
+        key = self.text("ansible_ssh_private_key_file", "ansible_private_key_file")
+        more = (
+            *(("-p", port) if port else ()),
+            *(("-l", user) if user else ()),
+            *(("-i", key) if key else ()),
+            *shlex.split(self.text("ansible_ssh_common_args")),
+            *shlex.split(self.text("ansible_ssh_extra_args")),
+        )
+        host = self.text("ansible_host", "ansible_ssh_host") or self.name
+        return ["ssh", *_SSH, *more, host, shlex.join(line)]
+
+    def python(self, module: str, *words: str) -> list[str]:
+        """The command line that runs a module of this package on it."""
+        python = f"{self.root}/.venv/bin/python"
+        return self.command(
+            "env", f"PYTHONPATH={self.root}", python, "-P", "-m", f"cli.hosts.{module}", *words
+        )
+
+    def _becomes(self) -> bool:
+        return str(self.variables.get("ansible_become", "no")).lower() in ("true", "yes", "1")
+
+    def interface(self, found: Mapping[str, str]) -> str:
+        """The interface in the experiment's network; `found` has those of all addresses there."""
+        if name := self.text("reprise_interface"):
+            return name
+        address = self.text("reprise_address")
+        want(
+            bool(address),
+            f"host {self.name} has neither reprise_interface nor reprise_address",
+            "name its interface in the experiment's network in the inventory",
+        )
+        try:
+            wanted = str(ipaddress.ip_address(address))
+        except ValueError:
+            raise UsageError(
+                f"reprise_address {address} of host {self.name} is no address", "write one like 10.10.1.2"
+            ) from None
+        want(
+            wanted in found,
+            f"host {self.name} has no interface with reprise_address {address}",
+            "correct the inventory; `ip address` shows what the host has",
+        )
+        return found[wanted]
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Machines by the plan's hosts."""
+
+    targets: Mapping[str, Target]
+
+    @property
+    def home(self) -> Target:
+        """Where the controller runs, and what is prepared is prepared."""
+        return self.targets[network.CONTROLLER]
+
+    def machines(self) -> dict[str, Target]:
+        """Each once, by its name; the controller's first."""
+        return {one.name: one for one in (self.home, *self.targets.values())}
+
+    def hosts_of(self, target: Target) -> tuple[str, ...]:
+        """The plan's hosts on a machine."""
+        return tuple(host for host, one in self.targets.items() if one.name == target.name)
+
+
+def read(path: Path) -> dict[str, list[Target]]:
+    """The groups' machines, in the inventory's order."""
+    want(path.exists(), f"no inventory {path}", "give an Ansible inventory, see docs/testbeds.md")
+    argv = [sys.executable, "-m", "ansible", "inventory", "-i", str(path), "--list"]
+    done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    try:
+        found = json.loads(done.stdout) if done.returncode == 0 else None
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise UsageError(f"inventory {path} cannot be read: {one_line(done.stderr)}", "see docs/testbeds.md")
+    complaints = [line for line in done.stderr.splitlines() if "Failed to parse" in line]
+    want(not complaints, f"inventory {path}: {one_line(' '.join(complaints[:1]))}", "correct it")
+    variables = found.get("_meta", {}).get("hostvars", {})
+    known = {*GROUPS, "all", "ungrouped", "_meta"}
+    own = found.get("all", {}).get("children", [])
+    for group in own:
+        want(
+            group in known or not _hosts(found, group) - _hosts_of(found, GROUPS),
+            f"inventory {path}: group {group} is unknown and its hosts are in no other",
+            f"use the groups {', '.join(GROUPS)}",
+        )
+    return {
+        group: [Target(name, variables.get(name, {})) for name in _listed(found, group)] for group in GROUPS
+    }
+
+
+def _listed(found: Mapping[str, Any], group: str) -> list[str]:
+    value = found.get(group, {})
+    names = list(value.get("hosts", []))
+    for child in value.get("children", []):
+        names += _listed(found, child)
+    return list(dict.fromkeys(names))
+
+
+def _hosts(found: Mapping[str, Any], group: str) -> set[str]:
+    return set(_listed(found, group))
+
+
+def _hosts_of(found: Mapping[str, Any], groups: tuple[str, ...]) -> set[str]:
+    return {name for group in groups for name in _listed(found, group)}
+
+
+def place(experiment: Experiment, groups: Mapping[str, list[Target]]) -> Placement:
+    """Which machine is which host of the plan; too few machines are a usage error."""
+    emulated = experiment.emulated
+    wanted = {
+        "controller": [network.CONTROLLER],
+        "clients": [network.client(index) for index in range(1, experiment.topology.clients + 1)],
+        "servers": [
+            network.server(index) for index in range(1, (len(emulated.resolvers) if emulated else 1) + 1)
+        ],
+        "metas": [
+            hierarchy_network.meta(index) for index in range(1, (emulated.instances if emulated else 0) + 1)
+        ],
+    }
+    targets: dict[str, Target] = {}
+    for group, hosts in wanted.items():
+        there = groups.get(group, [])
+        want(
+            len(there) >= len(hosts),
+            f"the experiment asks for {len(hosts)} in group {group}, and the inventory has {len(there)}",
+            "add hosts to it" + (", or set topology.clients" if group == "clients" else ""),
+        )
+        targets.update(zip(hosts, there, strict=False))
+    guarded = [one.name for host, one in targets.items() if host != network.CONTROLLER]
+    twice = sorted({name for name in guarded if guarded.count(name) > 1})
+    want(
+        not twice,
+        f"{', '.join(twice)} would be two hosts of the experiment",
+        "only the controller may share its machine with another host",
+    )
+    return Placement(targets)
+
+
+def unreachable(target: Target, reason: str) -> RepriseError:
+    """The error of a machine that does not answer."""
+    return RepriseError(
+        f"{target.name} cannot be reached: {reason or 'ssh failed'}",
+        "try it by hand: " + " ".join(target.command("true")[:-1]),
+    )

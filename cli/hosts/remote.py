@@ -1,0 +1,244 @@
+"""A machine of a run that is reached by ssh: its agent does what `Machine` asks for."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from cli.errors import RepriseError, one_line
+from cli.executor.processes import Child
+from cli.hosts.inventory import Target, unreachable
+from cli.hosts.results import Results
+from cli.plan import plan as plans
+from cli.plan.planned import RESULTS, RUN, HostStep, Plan
+
+_PATIENCE_S = 180.0  # for one answer: ten thousand addresses may be added for it
+
+
+class Agent:
+    """The agent on a machine: a process of ssh that is written to and read from."""
+
+    def __init__(self, target: Target) -> None:
+        """Starts it; it has not answered yet."""
+        self.target = target
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115
+        self._process = subprocess.Popen(
+            target.python("agent"),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            start_new_session=True,  # ctrl-C is for us, and it ends when we say so
+        )
+        self._rest = b""
+
+    def ask(self, do: str, **values: Any) -> Any:
+        """Its answer to a request; its error is raised, with its machine named."""
+        self.send(do, **values)
+        return self.receive()
+
+    def send(self, do: str, **values: Any) -> None:
+        """Several machines work at the same time when all are asked first."""
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(json.dumps({"do": do, **values}).encode() + b"\n")
+            self._process.stdin.flush()
+        except OSError:
+            raise self._lost() from None
+
+    def receive(self) -> Any:
+        """The answer to what was sent first and has none yet."""
+        assert self._process.stdout is not None
+        reader = self._process.stdout.fileno()
+        while b"\n" not in self._rest:
+            if not select.select([reader], [], [], _PATIENCE_S)[0]:
+                raise RepriseError(f"{self.target.name} does not answer", "see whether it is up")
+            chunk = os.read(reader, 1 << 20)
+            if not chunk:
+                raise self._lost()
+            self._rest += chunk
+        line, _, self._rest = self._rest.partition(b"\n")
+        value = json.loads(line)
+        if "error" in value:
+            raise RepriseError(f"{self.target.name}: {value['error']}", value["hint"])
+        return value["ok"]
+
+    def _lost(self) -> RepriseError:
+        self._process.wait()
+        return unreachable(self.target, self.last_words())
+
+    def last_words(self) -> str:
+        """Of ssh or of the agent itself."""
+        self._errors.seek(0)
+        lines = self._errors.read().decode("utf-8", "replace").splitlines()
+        return one_line(lines[-1]) if lines else ""
+
+    def close(self) -> None:
+        """It ends what it runs and undoes what it changed."""
+        if self._process.stdin is not None:
+            with contextlib.suppress(OSError):
+                self._process.stdin.close()
+        self._process.wait()
+
+
+class RemoteMachine:
+    """What the executor asks for, done by an agent. `local` is where results are in the end."""
+
+    tick_s = 0.2
+
+    def __init__(self, agent: Agent, plan: Plan, local: Path, hosts: tuple[str, ...]) -> None:
+        self.children: dict[int, Child] = {}
+        self._agent = agent
+        self._plan = plan
+        self._results = local
+        self._hosts = hosts
+        self._trouble: tuple[str, str] | None = None
+        self._records = False
+        places = agent.ask("plan", plan=json.loads(json.dumps(plans.as_json(plan), default=str)))
+        self._names = {RUN: str(places["run"]), RESULTS: str(places["results"])}
+
+    @property
+    def target(self) -> Target:
+        """Which machine it is."""
+        return self._agent.target
+
+    def prepare(self) -> list[str]:
+        """Folders and files."""
+        return list(self._agent.ask("prepare"))
+
+    def start_step(self, ident: str) -> Child:
+        """It has no host of its own."""
+        return self._known(self._agent.ask("start_step", id=ident))
+
+    def warnings(self, ident: str) -> list[str]:
+        """Read there."""
+        return list(self._agent.ask("warnings", id=ident))
+
+    def set_up(self, steps: Sequence[HostStep]) -> None:
+        """Over connections of their own, and outside of the sandbox, so that they can be undone when
+        everything in there is gone.
+        """
+        batches: list[list[HostStep]] = []
+        for step in steps:
+            if step.new_connection or not batches:
+                batches.append([])
+            batches[-1].append(step)
+        for batch in batches:
+            self._apply(batch)
+
+    def _apply(self, steps: list[HostStep]) -> None:
+        listed = [{"id": one.id, "apply": one.apply, "undo": one.undo} for one in steps]
+        done = subprocess.run(
+            self.target.python("changes", "apply"),
+            input=json.dumps({"run": self._plan.run, "steps": listed}).encode(),
+            capture_output=True,
+            check=False,
+        )
+        try:
+            answer = json.loads(done.stdout)
+        except ValueError:
+            lines = done.stderr.decode("utf-8", "replace").splitlines()
+            raise unreachable(self.target, one_line(lines[-1]) if lines else "") from None
+        if "error" in answer:
+            raise RepriseError(f"{self.target.name}: {answer['error']}", answer["hint"])
+
+    def carry_out(self, step: HostStep) -> None:
+        """Reads something off its hosts."""
+        self._agent.ask("carry_out", id=step.id)
+
+    def start(self, ident: str, turn: int) -> Child:
+        """With the names of that machine."""
+        return self._known(self._agent.ask("start", id=ident, turn=turn))
+
+    def _known(self, value: Mapping[str, Any]) -> Child:
+        child = Child(**{**value, "log": Path(value["log"])})
+        self.children[child.pid] = child
+        return child
+
+    def missing(self, ident: str) -> str | None:
+        """One quick attempt."""
+        found = self._agent.ask("missing", id=ident)
+        return None if found is None else str(found)
+
+    def refused(self, ident: str) -> str:
+        """From its log."""
+        return str(self._agent.ask("refused", id=ident))
+
+    def dns_problem(self, ident: str) -> str | None:
+        """Asks from there."""
+        found = self._agent.ask("dns_problem", id=ident)
+        return None if found is None else str(found)
+
+    def words(self, ident: str) -> tuple[str, str]:
+        """From its log."""
+        what, hint = self._agent.ask("words", id=ident)
+        return str(what), str(hint)
+
+    def told(self, ident: str) -> tuple[str, str] | None:
+        """From its log."""
+        found = self._agent.ask("told", id=ident)
+        return None if found is None else (str(found[0]), str(found[1]))
+
+    def keep_files(self, ident: str) -> None:
+        """They come with the results."""
+        self._agent.ask("keep_files", id=ident)
+
+    def begin(self) -> None:
+        """From now on its servers are watched."""
+        self._agent.ask("begin")
+
+    def poll(self) -> list[str]:
+        """Everything that may have changed, in one answer."""
+        found = self._agent.ask("poll")
+        for value in found["children"]:
+            child = self.children[value["pid"]]
+            child.exit, child.cpu_s, child.max_rss_bytes = (
+                value["exit"],
+                value["cpu_s"],
+                value["max_rss_bytes"],
+            )
+        trouble = found["trouble"]
+        self._trouble = None if trouble is None else (f"{self.target.name}: {trouble[0]}", trouble[1])
+        self._records = bool(found["records"])
+        return [str(line) for line in found["lines"]]
+
+    def trouble(self) -> tuple[str, str] | None:
+        """As of the last poll."""
+        return self._trouble
+
+    def reasons(self) -> list[str]:
+        """Of its servers."""
+        return list(self._agent.ask("reasons"))
+
+    def signal(self, child: Child, number: int) -> None:
+        """Where it still runs."""
+        self._agent.ask("signal", pid=child.pid, number=int(number))
+
+    def outlived(self) -> bool:
+        """In its sandbox."""
+        return bool(self._agent.ask("outlived"))
+
+    def has_records(self) -> bool:
+        """As of the last poll."""
+        return self._records
+
+    def refused_packets(self) -> dict[str, int]:
+        """A machine has a way out, and its guard counts what would take it."""
+        return {}
+
+    def collect(self) -> None:
+        """Everything comes at the end, see `fetch`; the figures' files are needed before."""
+        files = sorted({one.files for one in self._plan.figures})
+        Results(self.target, self._plan.run, self._results).fetch(files)
+
+    def fill(self, text: str) -> str:
+        """With the names of that machine."""
+        for mark, value in self._names.items():
+            text = text.replace(mark, value)
+        return text

@@ -1,0 +1,97 @@
+"""Copying a run's results from its machines, so that it can be repeated and lacks nothing."""
+
+from __future__ import annotations
+
+import fnmatch
+import json
+import subprocess
+from collections.abc import Iterable
+from pathlib import Path
+
+from cli.errors import RepriseError, one_line
+from cli.hosts import changes
+from cli.hosts.inventory import Target, unreachable
+
+_TRIES = 3
+
+
+class Results:
+    """The results of one run on one machine, and where they are copied to."""
+
+    def __init__(self, target: Target, run: str, to: Path) -> None:
+        self._target, self._run, self._to = target, run, to
+
+    def fetch(self, patterns: list[str] | None = None) -> int:
+        """Copies those that match, or all that differ from what is here; returns how many."""
+        sums = self._sums()
+        wanted = [
+            name
+            for name in sums
+            if patterns is None or any(fnmatch.fnmatch(name, pattern) for pattern in patterns)
+        ]
+        left = self._differing(wanted, sums)
+        count = len(left)
+        for _ in range(_TRIES):
+            if not left:
+                return count
+            self._copy(left)
+            left = self._differing(left, sums)
+        raise RepriseError(
+            f"{self._target.name}: {len(left)} files of the results arrive damaged, such as {left[0]}",
+            "see whether its disk and network are sound",
+        )
+
+    def _sums(self) -> dict[str, str]:
+        done = subprocess.run(
+            self._target.python("changes", "sums", self._run), capture_output=True, check=False
+        )
+        try:
+            found = json.loads(done.stdout)
+        except ValueError:
+            raise unreachable(self._target, _last(done.stderr)) from None
+        return {str(name): str(value) for name, value in found.items()}
+
+    def _differing(self, names: Iterable[str], sums: dict[str, str]) -> list[str]:
+        return [
+            name
+            for name in names
+            if not (self._to / name).is_file() or changes.checksum(self._to / name) != sums[name]
+        ]
+
+    def _copy(self, names: list[str]) -> None:
+        """Their names go in by standard input: there may be many."""
+        listed = b"".join(name.encode() + b"\0" for name in names)
+        pack = [
+            "tar",
+            "-C",
+            str(changes.results(self._run)),
+            "--no-recursion",
+            "--null",
+            "-T",
+            "-",
+            "-cf",
+            "-",
+        ]
+        unpack = ["tar", "-C", str(self._to), "--no-same-owner", "-xf", "-"]
+        with (
+            subprocess.Popen(
+                self._target.command(*pack),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+            ) as there,
+            subprocess.Popen(unpack, stdin=there.stdout, stderr=subprocess.PIPE) as here,
+        ):
+            assert there.stdin is not None
+            assert here.stderr is not None
+            there.stdin.write(listed)
+            there.stdin.close()
+            complaint = _last(here.stderr.read())
+            if here.wait() != 0:
+                raise RepriseError(
+                    f"cannot copy results of {self._target.name}: {complaint}", "make room for them"
+                )
+
+
+def _last(text: bytes) -> str:
+    lines = text.decode("utf-8", "replace").splitlines()
+    return one_line(lines[-1]) if lines else ""

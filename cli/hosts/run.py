@@ -1,0 +1,154 @@
+"""`reprise run --inventory`: an experiment's plan carried out on the machines of an Ansible inventory."""
+
+from __future__ import annotations
+
+import argparse
+import ipaddress
+import os
+import signal
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from cli import VERSION
+from cli.errors import EXIT_FAILED, SIGNALS, RepriseError, complain, want
+from cli.executor import preflight
+from cli.executor import run as local
+from cli.executor.executor import Executor
+from cli.executor.outcome import Outcome
+from cli.executor.sandbox import STOP
+from cli.experiment import experiment as experiments
+from cli.experiment.schema import Experiment
+from cli.hosts import changes, inventory, share
+from cli.hosts.inventory import Placement, Target
+from cli.hosts.remote import Agent, RemoteMachine
+from cli.hosts.results import Results
+from cli.plan import plan as plans
+from cli.plan.planned import Facts, Management, Plan
+from report import whole_file
+
+
+def command_run(options: argparse.Namespace) -> int:
+    """Runs an experiment to its results; 0 only when the run is clean."""
+    experiment = experiments.load(options.experiment, options.set)
+    preflight.check_trace(experiment)
+    placement = inventory.place(experiment, inventory.read(options.inventory))
+    run = local.run_name(experiment)
+    with ExitStack() as stack:
+        agents = {name: stack.enter_context(_agent(one)) for name, one in placement.machines().items()}
+        hosts = _greet(agents, run)
+        plan = _plan(experiment, placement, agents, hosts, run)
+        for warning in plan.warnings:
+            complain(f"reprise: warning: {warning}")
+        folder = local.make_folder(options.output, plan.run)
+        outcome = local.named(
+            _carried_out(plan, placement, agents, folder.partial),
+            changes.results(plan.run),
+            folder.partial,
+        )
+    _fetch(placement, plan, folder.partial, outcome)
+    own = hosts[placement.home.name]["host"]
+    found = {**local.manifest(plan, own, outcome), "hosts": _described(placement, hosts)}
+    whole_file.write(folder.partial / "manifest.json", local.as_text(found))
+    return local.finish(folder, 0 if outcome.error is None else EXIT_FAILED)
+
+
+@contextmanager
+def _agent(target: Target) -> Iterator[Agent]:
+    agent = Agent(target)
+    try:
+        yield agent
+    finally:
+        agent.close()
+
+
+def _greet(agents: Mapping[str, Agent], run: str) -> dict[str, Any]:
+    """What the machines say of themselves; none of them is another run's, and all have one version."""
+    for agent in agents.values():
+        agent.send("hello")
+    hosts = {name: agent.receive() for name, agent in agents.items()}
+    for name, one in hosts.items():
+        want(
+            one["version"] == VERSION,
+            f"{name} has Reprise {one['version']}, and this machine has {VERSION}",
+            "install the same version on all, see docs/testbeds.md",
+        )
+    for name, agent in agents.items():
+        for left in agent.ask("lock", run=run):
+            complain(f"reprise: {name}: undone what run {left} had left")
+    return hosts
+
+
+def _plan(
+    experiment: Experiment,
+    placement: Placement,
+    agents: Mapping[str, Agent],
+    hosts: Mapping[str, Any],
+    run: str,
+) -> Plan:
+    home = agents[placement.home.name]
+    asked = home.ask("facts", experiment=experiments.as_dict(experiment), run=run)
+    facts: Facts = TypeAdapter(Facts).validate_python(asked)
+    for host, target in placement.targets.items():
+        facts.cores_of[host] = int(hosts[target.name]["cores"])
+    interfaces = {
+        host: target.interface(hosts[target.name]["interfaces"]) for host, target in placement.targets.items()
+    }
+    plan = plans.make(experiment, facts, Management(_prefixes(placement, hosts), interfaces=interfaces))
+    preflight.check_values(plan)
+    return plan
+
+
+def _prefixes(placement: Placement, hosts: Mapping[str, Any]) -> tuple[str, ...]:
+    """The networks that guards let the machines' operator in from: those of the inventory, and the addresses
+    from which the agents were started.
+    """
+    found: dict[str, None] = {}
+    for name, target in placement.machines().items():
+        given = target.variables.get("reprise_management", [])
+        for text in [given] if isinstance(given, str) else given:
+            found[str(text)] = None
+        if address := hosts[name]["operator"]:
+            found[str(ipaddress.ip_network(address.partition("%")[0]))] = None
+    return tuple(found) or ("127.0.0.1/32",)
+
+
+def _carried_out(plan: Plan, placement: Placement, agents: Mapping[str, Agent], results: Path) -> Outcome:
+    (results / "logs").mkdir()
+    whole_file.write(results / "plan.json", local.as_text(plans.as_json(plan)))
+    home, machines = placement.home, {}
+    for name, target in placement.machines().items():
+        own = plan if target == home else share.part(plan, placement.hosts_of(target))
+        machines[name] = RemoteMachine(agents[name], own, results, placement.hosts_of(target))
+
+    def send() -> None:
+        for target in placement.machines().values():
+            if target != home:
+                share.send(plan, home, target, placement.hosts_of(target))
+
+    life, leash = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+    others = {host: machines[target.name] for host, target in placement.targets.items()}
+    executor = Executor(plan, machines[home.name], results, life, others, send)
+    for number in SIGNALS:
+        signal.signal(number, lambda _number, _frame: os.write(leash, STOP))
+    return executor.run()
+
+
+def _fetch(placement: Placement, plan: Plan, to: Path, outcome: Outcome) -> None:
+    """All results; they stay on a machine from which they cannot be copied."""
+    for name, target in placement.machines().items():
+        try:
+            Results(target, plan.run, to).fetch()
+        except RepriseError as error:
+            outcome.fail(error.what, f"the results of {name} are kept there")
+
+
+def _described(placement: Placement, hosts: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The machines and what they are in the plan, for the manifest."""
+    return [
+        {"machine": name, "hosts": list(placement.hosts_of(target)), **hosts[name]["host"]}
+        for name, target in placement.machines().items()
+    ]

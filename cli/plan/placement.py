@@ -1,0 +1,145 @@
+"""A plan on real hosts: each host of the plan is a machine with one interface in the experiment's network.
+
+The machines keep their own addresses and routes. Those of the plan (its links' ends, the service addresses,
+the ways to them) are added by steps with their undo, so that no command line differs from that of a local
+run: only names of interfaces do. All of the machines' interfaces must lie in one LAN, because a link's ends
+are neighbors.
+
+Kernel settings are those of a local run that leave the way to the operator alone, and are put back.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+
+from cli.errors import want
+from cli.plan.network import Network, Route, Sysctl
+from cli.plan.planned import RUN, HostStep, Management, Process, shell
+from cli.servers import nftables
+
+KIND = "hosts"
+_LEFT_ALONE = ("net/ipv4/ip_forward", "net/ipv6/", "net/ipv4/tcp_child_ehash_entries")
+_KEEP = (
+    'kept=$1; shift; test -e "$kept" || { for key in "$@"; do sysctl -e "$key"; done '
+    '> "$kept.new" 2> /dev/null && mv "$kept.new" "$kept"; }'
+)
+_RESTORE = 'test -e "$1" || exit 0; sysctl -e -q -p "$1" > /dev/null && rm -f "$1"'
+_REACHES = (
+    'n=0; until ping -n -q -c 1 -W 1 "$1" > /dev/null 2>&1; do n=$((n + 1)); test $n -lt 5 || '
+    '{ echo "no answer from $1 by $2: the interfaces of all hosts must be in one LAN" >&2; exit 1; }; done'
+)
+
+
+def placed(network: Network, management: Management | None) -> Network:
+    """The network as one of real hosts, where there are interfaces for it."""
+    if management is None or not management.interfaces:
+        return network
+    missing = [host.name for host in network.hosts if host.name not in management.interfaces]
+    want(not missing, f"there is no machine for {', '.join(missing)}", "add it to the inventory")
+    return dataclasses.replace(network, kind=KIND)
+
+
+def setup(network: Network, management: Management | None) -> tuple[HostStep, ...]:
+    """Settings, addresses and routes of every host; then each looks whether it reaches its neighbors."""
+    if management is None or network.kind != KIND:
+        return ()
+    names = [host.name for host in network.hosts]
+    made = [
+        step
+        for name in names
+        for step in (
+            _settings(network.sysctls, name),
+            _addresses(network, name, management),
+            _routes(network, name),
+        )
+    ]
+    return (*made, *(_reaches(network, name, management) for name in names))
+
+
+def guarded(host: str, what: nftables.Guarded, management: Management) -> nftables.Guarded:
+    """What may leave by links may leave by the machine's interface."""
+    interface = management.interfaces.get(host)
+    if interface is None:
+        return what
+    clients = (interface,) if what.clients else ()
+    return dataclasses.replace(what, links=(interface,), clients=clients)
+
+
+def process(one: Process, management: Management | None) -> Process:
+    """A capture is one of the machine's interface."""
+    interface = (management.interfaces if management else {}).get(one.host)
+    if interface is None or one.role != "capture":
+        return one
+    at = one.argv.index("-i") + 1
+    return dataclasses.replace(one, argv=(*one.argv[:at], interface, *one.argv[at + 1 :]))
+
+
+def _settings(every: Iterable[Sysctl], host: str) -> HostStep:
+    chosen = [one for one in every if one.host == host and not one.key.startswith(_LEFT_ALONE)]
+    keys = [one.key.replace("/", ".") for one in chosen]
+    values = [f"{key}={one.value}" for key, one in zip(keys, chosen, strict=True)]
+    kept = f"{RUN}/sysctl-network-{host}"
+    apply = (shell(_KEEP, kept, *keys), ("sysctl", "-e", "-q", "-w", *values))
+    return HostStep(f"network-settings-{host}", host, apply, (shell(_RESTORE, kept),))
+
+
+def _addresses(network: Network, host: str, management: Management) -> HostStep:
+    interface = management.interfaces[host]
+    ends = [
+        address
+        for link in network.links
+        for name, addresses in ((link.a, link.a_addresses), (link.b, link.b_addresses))
+        if name == host
+        for address in addresses
+    ]
+    found = [(address, interface) for address in ends]
+    found += [(one.address, one.interface) for one in network.addresses if one.host == host]
+    return HostStep(
+        f"network-addresses-{host}",
+        host,
+        (
+            ("ip", "link", "set", "dev", interface, "up"),
+            *(
+                ("ip", "addr", "replace", address, "dev", device, *_nodad(address))
+                for address, device in found
+            ),
+        ),
+        tuple(
+            shell('ip addr del "$1" dev "$2" 2> /dev/null || true', address, device)
+            for address, device in found
+        ),
+    )
+
+
+def _nodad(address: str) -> tuple[str, ...]:
+    return ("nodad",) if ":" in address else ()
+
+
+def _routes(network: Network, host: str) -> HostStep:
+    routes = [_route(one) for one in network.routes if one.host == host]
+    return HostStep(
+        f"network-routes-{host}",
+        host,
+        tuple(("ip", "route", "replace", *words) for words in routes),
+        tuple(shell('ip route del "$@" 2> /dev/null || true', *words) for words in routes),
+    )
+
+
+def _route(route: Route) -> tuple[str, ...]:
+    words = (route.kind, route.to, *(("via", route.via) if route.via else ()))
+    words += ("dev", route.interface) if route.interface else ()
+    return tuple(word for word in (*words, "table", route.table) if word)
+
+
+def _reaches(network: Network, host: str, management: Management) -> HostStep:
+    """The other ends of its links, IPv4 and IPv6."""
+    others = [
+        address.partition("/")[0]
+        for link in network.links
+        for name, addresses in ((link.a, link.b_addresses), (link.b, link.a_addresses))
+        if name == host
+        for address in addresses
+    ]
+    by = management.interfaces[host]
+    return HostStep(f"network-neighbors-{host}", host, tuple(shell(_REACHES, one, by) for one in others))

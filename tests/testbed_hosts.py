@@ -1,0 +1,149 @@
+"""Hosts of a testbed as network namespaces: each has an interface in one LAN, a management network in which
+its own sshd listens, and state of its own; one more namespace is their operator's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from cli import programs
+from cli.hosts import changes
+from cli.plan.network import Host, Link, Network, Route, sysctls
+from tests.bed import BareBed, wait_for
+from tests.ssh import Ssh
+
+OPERATOR, LAN = "operator", "lan"
+PORT = 2222
+
+
+@dataclass(frozen=True)
+class Testbed:
+    """The hosts, their inventory, and ways to look at them."""
+
+    __test__ = False  # it is no test itself
+
+    bed: BareBed
+    ssh: Path
+    inventory: Path
+    names: tuple[str, ...]
+    folder: Path
+
+    def run(self, *words: str, cwd: Path, limit_s: float = 120) -> subprocess.CompletedProcess[str]:
+        """The `reprise` command on the operator's host."""
+        with self.bed.inside(OPERATOR):
+            return subprocess.run(
+                [programs.ROOT / ".venv/bin/python", "-P", "-m", "cli", *words],
+                env={
+                    "PYTHONPATH": str(programs.ROOT),
+                    "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
+                    "HOME": str(self.folder),
+                },
+                cwd=cwd,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=limit_s,
+                check=False,
+            )
+
+    def on(self, host: str, *words: str) -> str:
+        """Standard output of a command on a host, over a connection of its own."""
+        with self.bed.inside(OPERATOR):
+            return subprocess.run(
+                ["ssh", "-F", str(self.ssh), "-T", host, *words],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=60,
+                check=True,
+            ).stdout
+
+    def state(self, host: str) -> str:
+        """Addresses, routes, rules, tables of nftables, settings and files that a run may leave there."""
+        settings = (
+            "net.ipv4.conf.all.rp_filter net.core.somaxconn net.ipv4.ip_local_port_range net.ipv4.ip_forward"
+        )
+        return self.on(
+            host,
+            f"ip -br addr; ip route show table all; ip -6 route show table all; ip rule; ip -6 rule; "
+            f"nft list ruleset; sysctl {settings}; ls {changes.RUNTIME}; ls {changes.STATE}/undo; "
+            "ip link | grep -o 'reprise[01]'; true",
+        )
+
+
+def management(number: int) -> str:
+    """The address at which host number `number` is reached, from 1."""
+    return f"192.0.2.{4 * number + 1}"
+
+
+def _network(names: tuple[str, ...]) -> Network:
+    links = []
+    for number, name in enumerate(names, 1):
+        links.append(
+            Link(name, LAN, "exp0", f"port{number}", (f"10.10.1.{number}/24", f"fd10:1::{number}/64"), ())
+        )
+        links.append(
+            Link(
+                name,
+                OPERATOR,
+                "mgmt",
+                f"to{number}",
+                (f"{management(number)}/30",),
+                (f"192.0.2.{4 * number + 2}/30",),
+            )
+        )
+    return Network(
+        "namespaces",
+        hosts=tuple(Host(name) for name in (*names, LAN, OPERATOR)),
+        links=tuple(links),
+        routes=tuple(Route(name, "0.0.0.0/0", f"192.0.2.{4 * n + 2}") for n, name in enumerate(names, 1)),
+        sysctls=tuple(one for name in (*names, OPERATOR) for one in sysctls(name, 4096)),
+    )
+
+
+@contextlib.contextmanager
+def opened(folder: Path, groups: dict[str, list[str]]) -> Iterator[Testbed]:
+    """Hosts by the groups of an inventory."""
+    folder.mkdir()
+    names = tuple(dict.fromkeys(name for group in groups.values() for name in group))
+    with BareBed(folder, _network(names)) as bed, contextlib.ExitStack() as servers:
+        bed.ip(LAN, "link", "add", "br0", "type", "bridge", "mcast_snooping", "0")
+        bed.ip(LAN, "link", "set", "br0", "up")
+        for number in range(1, len(names) + 1):
+            bed.ip(LAN, "link", "set", f"port{number}", "master", "br0")
+        ssh = Ssh(folder / "ssh", PORT)
+        config = ssh.config({name: management(number) for number, name in enumerate(names, 1)})
+        for number, name in enumerate(names, 1):
+            own = folder / "state" / name
+            own.mkdir(parents=True)
+            for place in (changes.RUNTIME, changes.STATE):
+                place.mkdir(parents=True, exist_ok=True)
+            private = f"mount -t tmpfs tmpfs {changes.RUNTIME} && mount --bind {own} {changes.STATE}"
+            wrap = ["unshare", "-m", "sh", "-c", f'{private} && exec "$@"', "sh"]
+            servers.enter_context(ssh.serve([management(number)], bed.hosts.of(name), wrap))
+        inventory = folder / "hosts.ini"
+        inventory.write_text(_inventory(names, groups, config), encoding="utf-8")
+        made = Testbed(bed, config, inventory, names, folder)
+        for name in names:
+            wait_for(lambda name=name: _reached(made, name), f"ssh to {name}")  # type: ignore[misc]
+        yield made
+
+
+def _reached(made: Testbed, name: str) -> bool:
+    try:
+        made.on(name, "true")
+    except subprocess.CalledProcessError:
+        return False
+    return True
+
+
+def _inventory(names: tuple[str, ...], groups: dict[str, list[str]], config: Path) -> str:
+    text = "".join(
+        f"[{group}]\n" + "".join(f"{name}\n" for name in names) + "\n" for group, names in groups.items()
+    )
+    own = "".join(f"{name} reprise_address=10.10.1.{number}\n" for number, name in enumerate(names, 1))
+    return f"{own}\n{text}[all:vars]\nansible_ssh_common_args=-F {config}\n"
