@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
+import signal
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.testbed_hosts import opened
+from cli.errors import UsageError
+from cli.experiment import experiment as experiments
+from cli.hosts import inventory
+from tests.bed import wait_for
+from tests.testbed_hosts import Testbed, opened
 
 pytestmark = pytest.mark.netns
 
@@ -41,18 +49,117 @@ def summary(folder: Path) -> dict[str, Any]:
     return value
 
 
-def test_a_run_on_hosts_equals_the_local_one_and_leaves_nothing(tmp_path: Path) -> None:
+@pytest.fixture
+def hosts(tmp_path: Path) -> Iterator[Testbed]:
     (tmp_path / "site.toml").write_text(EXPERIMENT)
-    with opened(tmp_path / "bed", GROUPS) as hosts:
-        before = {name: hosts.state(name) for name in hosts.names}
-        done = hosts.run("run", "site.toml", "--inventory", str(hosts.inventory), "-o", "far", cwd=tmp_path)
-        assert done.returncode == 0, done.stdout + done.stderr
-        local = hosts.run("run", "site.toml", "-o", "near", cwd=tmp_path)
-        assert local.returncode == 0, local.stderr
-        assert {name: hosts.state(name) for name in hosts.names} == before
+    with opened(tmp_path / "bed", GROUPS) as made:
+        yield made
+
+
+def states(hosts: Testbed) -> dict[str, str]:
+    return {name: hosts.state(name) for name in hosts.names}
+
+
+def begun(hosts: Testbed, folder: Path, *words: str) -> subprocess.Popen[bytes]:
+    """A run in the middle of its replay."""
+    log = folder / "log"
+    started = hosts.start(
+        "run", "site.toml", "--set", "synth.duration=60", "-o", "far", *words, cwd=folder, log=log
+    )
+    wait_for(lambda: b" answered " in log.read_bytes() or started.poll() is not None, "answers", 90)
+    assert started.poll() is None, log.read_text()
+    return started
+
+
+def test_a_run_on_hosts_equals_the_local_one_and_leaves_nothing(hosts: Testbed, tmp_path: Path) -> None:
+    before = states(hosts)
+    done = hosts.run("run", "site.toml", "--inventory", str(hosts.inventory), "-o", "far", cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert states(hosts) == before
+    local = hosts.run("run", "site.toml", "-o", "near", cwd=tmp_path)
+    assert local.returncode == 0, local.stderr
     far, near = (summary(run_of(tmp_path / name)) for name in ("far", "near"))
     assert far["clean"]
     for one in (far, near):
         del one["queries"]["send_unsure"]  # calls in which this machine was busy with others
     assert far["queries"] == near["queries"]
     assert far["queries"]["answered"] == far["queries"]["read"] > 1_500
+    manifest = json.loads((run_of(tmp_path / "far") / "manifest.json").read_text())
+    assert {one["machine"]: one["hosts"] for one in manifest["hosts"]} == {
+        "boss": ["controller"], "load1": ["client1"], "load2": ["client2"], "dns": ["server"],
+    }  # fmt: skip
+
+
+def test_a_second_run_is_refused_and_an_interrupted_one_leaves_nothing(
+    hosts: Testbed, tmp_path: Path
+) -> None:
+    before = states(hosts)
+    first = begun(hosts, tmp_path, "--inventory", str(hosts.inventory))
+    for key in ("client1.key", "ca.key"):  # a host has its own key, and nobody the authority's
+        assert "No such file" in hosts.on("dns", f"ls /run/reprise/*/tls/{key} 2>&1; true")
+    second = hosts.run("run", "site.toml", "--inventory", str(hosts.inventory), cwd=tmp_path)
+    assert second.returncode == 1
+    assert re.search(r"error: boss: it is in use by site-\S+; wait for its end", second.stderr)
+    first.send_signal(signal.SIGINT)
+    assert first.wait(60) == 1
+    assert "the run was interrupted; results up to here are kept" in (tmp_path / "log").read_text()
+    assert states(hosts) == before
+    assert not summary(run_of(tmp_path / "far"))["clean"]
+
+
+def test_a_client_that_is_lost_makes_the_run_unclean_and_is_repaired(hosts: Testbed, tmp_path: Path) -> None:
+    before = states(hosts)
+    first = begun(hosts, tmp_path, "--inventory", str(hosts.inventory), "--set", "synth.duration=15")
+    hosts.kill("load2", "cli.hosts.agent")  # with all that it has started
+    assert first.wait(90) == 1
+    found = summary(run_of(tmp_path / "far"))
+    assert not found["clean"]
+    assert found["queries"]["lost"] > 0
+    assert any("load2 cannot be reached" in reason for reason in found["unclean_because"])
+    again = hosts.run("run", "site.toml", "--inventory", str(hosts.inventory), "-o", "again", cwd=tmp_path)
+    assert again.returncode == 0, again.stderr
+    assert "reprise: load2: undone what run site-" in again.stderr
+    hosts.on("load2", "rm -r /var/lib/reprise/runs/*")  # which nobody could fetch
+    assert states(hosts) == before
+
+
+def test_an_operator_who_is_gone_leaves_nothing_on_the_hosts(hosts: Testbed, tmp_path: Path) -> None:
+    before = states(hosts)
+    first = begun(hosts, tmp_path, "--inventory", str(hosts.inventory))
+    first.kill()
+    first.wait()
+    for name in hosts.names:
+        wait_for(lambda name=name: "./undo/" not in hosts.state(name), f"{name} to be as before", 60)  # type: ignore[misc]
+        hosts.on(name, "rm -r /var/lib/reprise/runs/*")
+    assert states(hosts) == before
+
+
+def test_a_host_that_refuses_ssh_is_named(hosts: Testbed, tmp_path: Path) -> None:
+    text = hosts.inventory.read_text()
+    hosts.inventory.write_text(text.replace("load2 reprise", "load2 ansible_port=1 reprise"))
+    done = hosts.run("run", "site.toml", "--inventory", str(hosts.inventory), cwd=tmp_path)
+    assert done.returncode == 1
+    assert done.stderr.startswith("reprise: error: load2 cannot be reached: ssh: connect to host")
+    assert "Connection refused; try it by hand: ssh " in done.stderr
+    assert not (tmp_path / "results").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "[controller]\na\n[clients]\nb\n[servers]\nc\n",
+            "asks for 2 in group clients, and the inventory has 1",
+        ),
+        ("[controller]\na\n[clients]\nb\nc\n", "asks for 1 in group servers, and the inventory has 0"),
+        ("[controller]\na\n[clients]\nb\nc\n[servers]\nc\n", "c would be two hosts of the experiment"),
+        ("[controller]\na\n[querier]\nb\n", "group querier is unknown and its hosts are in no other"),
+        ("[controller\n", "cannot be read"),
+    ],
+)
+def test_an_inventory_that_does_not_fit_is_a_usage_error(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "site.toml").write_text(EXPERIMENT)
+    (tmp_path / "hosts").write_text(text)
+    experiment = experiments.load(tmp_path / "site.toml", [])
+    with pytest.raises(UsageError, match=message):
+        inventory.place(experiment, inventory.read(tmp_path / "hosts"))

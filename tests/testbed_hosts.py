@@ -5,6 +5,8 @@ its own sshd listens, and state of its own; one more namespace is their operator
 from __future__ import annotations
 
 import contextlib
+import os
+import signal
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -32,23 +34,25 @@ class Testbed:
     names: tuple[str, ...]
     folder: Path
 
-    def run(self, *words: str, cwd: Path, limit_s: float = 120) -> subprocess.CompletedProcess[str]:
-        """The `reprise` command on the operator's host."""
-        with self.bed.inside(OPERATOR):
-            return subprocess.run(
-                [programs.ROOT / ".venv/bin/python", "-P", "-m", "cli", *words],
-                env={
-                    "PYTHONPATH": str(programs.ROOT),
-                    "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
-                    "HOME": str(self.folder),
-                },
+    def start(self, *words: str, cwd: Path, log: Path) -> subprocess.Popen[bytes]:
+        """The `reprise` command on the operator's host; what it says goes into a file."""
+        python = str(programs.ROOT / ".venv/bin/python")
+        places = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": str(self.folder)}
+        with self.bed.inside(OPERATOR), log.open("wb") as file:
+            return subprocess.Popen(
+                [python, "-P", "-m", "cli", *words],
+                env={"PYTHONPATH": str(programs.ROOT), **places},
                 cwd=cwd,
                 stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                timeout=limit_s,
-                check=False,
+                stdout=file,
+                stderr=file,
             )
+
+    def run(self, *words: str, cwd: Path, limit_s: float = 120) -> subprocess.CompletedProcess[str]:
+        """The same, to its end."""
+        log = cwd / "run.log"
+        status = self.start(*words, cwd=cwd, log=log).wait(limit_s)
+        return subprocess.CompletedProcess(words, status, "", log.read_text())
 
     def on(self, host: str, *words: str) -> str:
         """Standard output of a command on a host, over a connection of its own."""
@@ -62,6 +66,15 @@ class Testbed:
                 check=True,
             ).stdout
 
+    def kill(self, host: str, mark: str) -> None:
+        """Kills processes on a host whose command lines have a text, and so the whole tree of an agent."""
+        own = os.fstat(self.bed.hosts.descriptors[host]).st_ino
+        for folder in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                words = (folder / "cmdline").read_bytes()
+                if mark.encode() in words and (folder / "ns/net").stat().st_ino == own:
+                    os.kill(int(folder.name), signal.SIGKILL)
+
     def state(self, host: str) -> str:
         """Addresses, routes, rules, tables of nftables, settings and files that a run may leave there."""
         settings = (
@@ -70,7 +83,8 @@ class Testbed:
         return self.on(
             host,
             f"ip -br addr; ip route show table all; ip -6 route show table all; ip rule; ip -6 rule; "
-            f"nft list ruleset; sysctl {settings}; ls {changes.RUNTIME}; ls {changes.STATE}/undo; "
+            f"nft list ruleset; sysctl {settings}; ls {changes.RUNTIME}; "
+            f"cd {changes.STATE}; find . -path './undo/*' -o -path './runs/*'; "
             "ip link | grep -o 'reprise[01]'; true",
         )
 
@@ -101,7 +115,12 @@ def _network(names: tuple[str, ...]) -> Network:
         hosts=tuple(Host(name) for name in (*names, LAN, OPERATOR)),
         links=tuple(links),
         routes=tuple(Route(name, "0.0.0.0/0", f"192.0.2.{4 * n + 2}") for n, name in enumerate(names, 1)),
-        sysctls=tuple(one for name in (*names, OPERATOR) for one in sysctls(name, 4096)),
+        sysctls=tuple(
+            one
+            for name in (*names, OPERATOR)
+            for one in sysctls(name, 4096)
+            if one.key.startswith("net/ipv6/")  # the others are a run's to set, and to put back
+        ),
     )
 
 

@@ -9,13 +9,13 @@ queriers keep their results.
 
 from __future__ import annotations
 
-import itertools
 import os
 import select
 import selectors
 import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
 
@@ -57,6 +57,7 @@ class Executor:
         self._prepared = prepared
         self._machines = list(dict.fromkeys((home, *self._of_host.values())))
         self._started: list[Child] = []
+        self._lost: list[Machine] = []
         self._selector = selectors.DefaultSelector()
         self._progress = progress.Progress()
         self._stopping = False
@@ -163,9 +164,27 @@ class Executor:
         return in_terms(text, self._plan.terms.get(terms, Terms()), machine.fill)
 
     def _set_up(self) -> None:
-        """The hosts' own set-up; steps of one machine that follow each other are handed over together."""
-        for machine, steps in itertools.groupby(self._plan.setup, lambda step: self._machine(step.host)):
-            machine.set_up(list(steps))
+        """The hosts' own set-up, on all machines at the same time as far as its order allows."""
+        waiting: list[HostStep] = []
+        for step in self._plan.setup:
+            if step.after_all and not all(one.after_all for one in waiting):
+                self._set_up_all(waiting)
+                waiting = []
+            waiting.append(step)
+        self._set_up_all(waiting)
+
+    def _set_up_all(self, steps: Sequence[HostStep]) -> None:
+        shares = [
+            (machine, [step for step in steps if self._machine(step.host) is machine])
+            for machine in self._machines
+        ]
+        if len(shares) == 1:  # namespaces belong to the thread
+            self._home.set_up(steps)
+            return
+        with ThreadPoolExecutor(len(shares)) as pool:
+            done = [pool.submit(machine.set_up, share) for machine, share in shares if share]
+        for one in done:
+            one.result()
 
     def _carry_out(self, step: HostStep) -> None:
         self._machine(step.host).carry_out(step)
@@ -266,6 +285,7 @@ class Executor:
 
     def _trouble(self) -> tuple[str, str] | None:
         """What makes going on pointless: a dead server, a controller that hangs, or no space for results."""
+        self._note_the_lost()
         self._restart_the_dead()
         for child in self._started:
             if self._is_essential(child) and not child.running:
@@ -278,6 +298,13 @@ class Executor:
 
     def _machines_trouble(self) -> tuple[str, str] | None:
         return next(filter(None, [machine.trouble() for machine in self._machines]), None)
+
+    def _note_the_lost(self) -> None:
+        """The run goes on without a machine of clients, as without a client."""
+        for machine in self._machines:
+            if (why := machine.lost()) is not None and machine not in self._lost:
+                self._lost.append(machine)
+                self.outcome.because.append(f"a host was lost during the run: {why}")
 
     def _restart_the_dead(self) -> None:
         """Starts again what the plan says may die; the run is not clean any more, and says why."""

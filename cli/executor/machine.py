@@ -68,6 +68,9 @@ class Machine(Protocol):
     def begin(self) -> None:
         """The replay begins: essential processes are watched from now on."""
 
+    def lost(self) -> str | None:
+        """Why nothing can be asked of it any more, None while it can."""
+
     def poll(self) -> list[str]:
         """Updates `children`; returns new lines of the main process's output."""
 
@@ -239,6 +242,9 @@ class LocalMachine:
         essential = {one.id for one in self._plan.processes if one.essential}
         watched = [child for child in self.children.values() if child.id in essential]
         self._workers = workers.of_plan(watched, complaints)
+
+    def lost(self) -> None:
+        """It is here."""
 
     def poll(self) -> list[str]:
         """Collects what has ended."""

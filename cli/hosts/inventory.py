@@ -132,7 +132,9 @@ def read(path: Path) -> dict[str, list[Target]]:
     if not isinstance(found, dict):
         raise UsageError(f"inventory {path} cannot be read: {one_line(done.stderr)}", "see docs/testbeds.md")
     complaints = [line for line in done.stderr.splitlines() if "Failed to parse" in line]
-    want(not complaints, f"inventory {path}: {one_line(' '.join(complaints[:1]))}", "correct it")
+    want(
+        not complaints, f"inventory {path} cannot be read", "try it by hand: ansible-inventory --list -i FILE"
+    )
     variables = found.get("_meta", {}).get("hostvars", {})
     known = {*GROUPS, "all", "ungrouped", "_meta"}
     own = found.get("all", {}).get("children", [])
@@ -195,9 +197,13 @@ def place(experiment: Experiment, groups: Mapping[str, list[Target]]) -> Placeme
     return Placement(targets)
 
 
-def unreachable(target: Target, reason: str) -> RepriseError:
-    """The error of a machine that does not answer."""
-    return RepriseError(
+class UnreachableError(RepriseError):
+    """A machine that does not answer, or does not any more."""
+
+
+def unreachable(target: Target, reason: str) -> UnreachableError:
+    """The error of a machine, with what ssh said."""
+    return UnreachableError(
         f"{target.name} cannot be reached: {reason or 'ssh failed'}",
         "try it by hand: " + " ".join(target.command("true")[:-1]),
     )

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import select
+import signal
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -14,7 +15,7 @@ from typing import Any
 
 from cli.errors import RepriseError, one_line
 from cli.executor.processes import Child
-from cli.hosts.inventory import Target, unreachable
+from cli.hosts.inventory import Target, UnreachableError, unreachable
 from cli.hosts.results import Results
 from cli.plan import plan as plans
 from cli.plan.planned import RESULTS, RUN, HostStep, Plan
@@ -58,7 +59,7 @@ class Agent:
         reader = self._process.stdout.fileno()
         while b"\n" not in self._rest:
             if not select.select([reader], [], [], _PATIENCE_S)[0]:
-                raise RepriseError(f"{self.target.name} does not answer", "see whether it is up")
+                raise unreachable(self.target, f"no answer in {_PATIENCE_S:g} s")
             chunk = os.read(reader, 1 << 20)
             if not chunk:
                 raise self._lost()
@@ -69,7 +70,7 @@ class Agent:
             raise RepriseError(f"{self.target.name}: {value['error']}", value["hint"])
         return value["ok"]
 
-    def _lost(self) -> RepriseError:
+    def _lost(self) -> UnreachableError:
         self._process.wait()
         return unreachable(self.target, self.last_words())
 
@@ -79,11 +80,15 @@ class Agent:
         lines = self._errors.read().decode("utf-8", "replace").splitlines()
         return one_line(lines[-1]) if lines else ""
 
+    def hang_up(self) -> None:
+        """It ends what it runs and undoes what it changed, from now on."""
+        assert self._process.stdin is not None
+        with contextlib.suppress(OSError):
+            self._process.stdin.close()
+
     def close(self) -> None:
-        """It ends what it runs and undoes what it changed."""
-        if self._process.stdin is not None:
-            with contextlib.suppress(OSError):
-                self._process.stdin.close()
+        """Waits for that."""
+        self.hang_up()
         self._process.wait()
 
 
@@ -100,6 +105,7 @@ class RemoteMachine:
         self._hosts = hosts
         self._trouble: tuple[str, str] | None = None
         self._records = False
+        self._lost: str | None = None
         places = agent.ask("plan", plan=json.loads(json.dumps(plans.as_json(plan), default=str)))
         self._names = {RUN: str(places["run"]), RESULTS: str(places["results"])}
 
@@ -107,6 +113,21 @@ class RemoteMachine:
     def target(self) -> Target:
         """Which machine it is."""
         return self._agent.target
+
+    def _ask(self, do: str, otherwise: Any, **values: Any) -> Any:
+        """The agent's answer; `otherwise` where the machine was lost, whose processes have all ended then."""
+        if self._lost is None:
+            try:
+                return self._agent.ask(do, **values)
+            except UnreachableError as error:
+                self._lost = error.what
+                for child in self.children.values():
+                    child.exit = -signal.SIGKILL if child.exit is None else child.exit
+        return otherwise
+
+    def lost(self) -> str | None:
+        """What ssh said when the machine was lost."""
+        return self._lost
 
     def prepare(self) -> list[str]:
         """Folders and files."""
@@ -150,7 +171,7 @@ class RemoteMachine:
 
     def carry_out(self, step: HostStep) -> None:
         """Reads something off its hosts."""
-        self._agent.ask("carry_out", id=step.id)
+        self._ask("carry_out", None, id=step.id)
 
     def start(self, ident: str, turn: int) -> Child:
         """With the names of that machine."""
@@ -177,17 +198,17 @@ class RemoteMachine:
 
     def words(self, ident: str) -> tuple[str, str]:
         """From its log."""
-        what, hint = self._agent.ask("words", id=ident)
+        what, hint = self._ask("words", ("", ""), id=ident)
         return str(what), str(hint)
 
     def told(self, ident: str) -> tuple[str, str] | None:
         """From its log."""
-        found = self._agent.ask("told", id=ident)
+        found = self._ask("told", None, id=ident)
         return None if found is None else (str(found[0]), str(found[1]))
 
     def keep_files(self, ident: str) -> None:
         """They come with the results."""
-        self._agent.ask("keep_files", id=ident)
+        self._ask("keep_files", None, id=ident)
 
     def begin(self) -> None:
         """From now on its servers are watched."""
@@ -195,7 +216,7 @@ class RemoteMachine:
 
     def poll(self) -> list[str]:
         """Everything that may have changed, in one answer."""
-        found = self._agent.ask("poll")
+        found = self._ask("poll", {"children": [], "trouble": None, "records": self._records, "lines": []})
         for value in found["children"]:
             child = self.children[value["pid"]]
             child.exit, child.cpu_s, child.max_rss_bytes = (
@@ -214,15 +235,15 @@ class RemoteMachine:
 
     def reasons(self) -> list[str]:
         """Of its servers."""
-        return list(self._agent.ask("reasons"))
+        return list(self._ask("reasons", []))
 
     def signal(self, child: Child, number: int) -> None:
         """Where it still runs."""
-        self._agent.ask("signal", pid=child.pid, number=int(number))
+        self._ask("signal", None, pid=child.pid, number=int(number))
 
     def outlived(self) -> bool:
         """In its sandbox."""
-        return bool(self._agent.ask("outlived"))
+        return bool(self._ask("outlived", False))
 
     def has_records(self) -> bool:
         """As of the last poll."""
@@ -234,8 +255,11 @@ class RemoteMachine:
 
     def collect(self) -> None:
         """Everything comes at the end, see `fetch`; the figures' files are needed before."""
+        if self._lost is not None:
+            return
         files = sorted({one.files for one in self._plan.figures})
-        Results(self.target, self._plan.run, self._results).fetch(files)
+        with contextlib.suppress(UnreachableError):
+            Results(self.target, self._plan.run, self._results).fetch(files)
 
     def fill(self, text: str) -> str:
         """With the names of that machine."""

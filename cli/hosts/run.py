@@ -6,8 +6,10 @@ import argparse
 import ipaddress
 import os
 import signal
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+import subprocess
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -37,8 +39,7 @@ def command_run(options: argparse.Namespace) -> int:
     preflight.check_trace(experiment)
     placement = inventory.place(experiment, inventory.read(options.inventory))
     run = local.run_name(experiment)
-    with ExitStack() as stack:
-        agents = {name: stack.enter_context(_agent(one)) for name, one in placement.machines().items()}
+    with _agents(placement) as agents:
         hosts = _greet(agents, run)
         plan = _plan(experiment, placement, agents, hosts, run)
         for warning in plan.warnings:
@@ -57,12 +58,25 @@ def command_run(options: argparse.Namespace) -> int:
 
 
 @contextmanager
-def _agent(target: Target) -> Iterator[Agent]:
-    agent = Agent(target)
+def _agents(placement: Placement) -> Iterator[dict[str, Agent]]:
+    agents: dict[str, Agent] = {}
     try:
-        yield agent
+        for name, target in placement.machines().items():
+            agents[name] = Agent(target)
+        yield agents
     finally:
-        agent.close()
+        for agent in agents.values():
+            agent.hang_up()
+        for agent in agents.values():
+            agent.close()
+
+
+def _at_once(work: Callable[[Target], None], targets: Iterable[Target]) -> None:
+    """On all machines at the same time; the first error is raised when all have ended."""
+    listed = list(targets)
+    with ThreadPoolExecutor(max(1, len(listed))) as pool:
+        for done in [pool.submit(work, one) for one in listed]:
+            done.result()
 
 
 def _greet(agents: Mapping[str, Agent], run: str) -> dict[str, Any]:
@@ -125,9 +139,8 @@ def _carried_out(plan: Plan, placement: Placement, agents: Mapping[str, Agent], 
         machines[name] = RemoteMachine(agents[name], own, results, placement.hosts_of(target))
 
     def send() -> None:
-        for target in placement.machines().values():
-            if target != home:
-                share.send(plan, home, target, placement.hosts_of(target))
+        others = [one for one in placement.machines().values() if one != home]
+        _at_once(lambda one: share.send(plan, home, one, placement.hosts_of(one)), others)
 
     life, leash = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
     others = {host: machines[target.name] for host, target in placement.targets.items()}
@@ -139,11 +152,15 @@ def _carried_out(plan: Plan, placement: Placement, agents: Mapping[str, Agent], 
 
 def _fetch(placement: Placement, plan: Plan, to: Path, outcome: Outcome) -> None:
     """All results; they stay on a machine from which they cannot be copied."""
-    for name, target in placement.machines().items():
+
+    def fetch(target: Target) -> None:
         try:
             Results(target, plan.run, to).fetch()
+            subprocess.run(target.python("changes", "forget", plan.run), check=False, capture_output=True)
         except RepriseError as error:
-            outcome.fail(error.what, f"the results of {name} are kept there")
+            outcome.fail(error.what, f"the results of {target.name} are kept there")
+
+    _at_once(fetch, placement.machines().values())
 
 
 def _described(placement: Placement, hosts: Mapping[str, Any]) -> list[dict[str, Any]]:

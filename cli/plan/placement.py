@@ -142,4 +142,5 @@ def _reaches(network: Network, host: str, management: Management) -> HostStep:
         for address in addresses
     ]
     by = management.interfaces[host]
-    return HostStep(f"network-neighbors-{host}", host, tuple(shell(_REACHES, one, by) for one in others))
+    looks = tuple(shell(_REACHES, one, by) for one in others)
+    return HostStep(f"network-neighbors-{host}", host, looks, after_all=True)

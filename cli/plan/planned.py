@@ -115,7 +115,8 @@ class HostStep:
 
     Command lines, one after the other; those that need a shell say so. `undo` also goes in their order, and
     that of the steps is the opposite of `apply`'s. `new_connection`: it is carried out over a connection to
-    the host that is made after the step before it.
+    the host that is made after the step before it. `after_all`: it comes after the steps before it on every
+    host; otherwise only those of one host have an order.
     """
 
     id: str
@@ -123,6 +124,7 @@ class HostStep:
     apply: tuple[tuple[str, ...], ...]
     undo: tuple[tuple[str, ...], ...] = ()
     new_connection: bool = False
+    after_all: bool = False
 
 
 def shell(line: str, *words: str) -> tuple[str, ...]:
