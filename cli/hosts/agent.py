@@ -28,7 +28,7 @@ from cli.executor import sandbox
 from cli.executor.machine import LocalMachine
 from cli.executor.processes import Child
 from cli.experiment.schema import Experiment
-from cli.hosts import changes
+from cli.hosts import changes, clock
 from cli.plan import facts as machine
 from cli.plan import planned, privileges
 
@@ -85,6 +85,7 @@ def hello() -> dict[str, Any]:
         "cores": len(os.sched_getaffinity(0)),
         "operator": os.environ.get("SSH_CONNECTION", "").split(" ")[0],
         "interfaces": interfaces(),
+        "clock": clock.state(),
         "host": machine.host(),
     }
 

@@ -166,6 +166,11 @@ def _fetch(placement: Placement, plan: Plan, to: Path, outcome: Outcome) -> None
 def _described(placement: Placement, hosts: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The machines and what they are in the plan, for the manifest."""
     return [
-        {"machine": name, "hosts": list(placement.hosts_of(target)), **hosts[name]["host"]}
+        {
+            "machine": name,
+            "hosts": list(placement.hosts_of(target)),
+            "clock": hosts[name]["clock"],
+            **hosts[name]["host"],
+        }
         for name, target in placement.machines().items()
     ]

@@ -17,12 +17,13 @@ from cli.experiment import tables
 from cli.experiment.started import own_programs, packaged_programs, source_mode
 
 RUN_PYTHON = "requirements.txt"
+HOSTS_PYTHON = "requirements-hosts.txt"
 TEST_PYTHON = "requirements-test.txt"
 REPLAY = ("reprise-controller", "reprise-querier", "reprise-sampler", "reprise-mutator")
 HIERARCHY = ("reprise-zonebuilder", "reprise-proxy")
 # The section of packages.txt that a packaged program is in, where an experiment decides whether it is needed.
 _SECTIONS = {"named": "bind", "nft": "hierarchy", "sysctl": "hierarchy", "tcpdump": "capture"}
-_EVERY_SECTION = ("base", "run", "bind", "hierarchy", "capture", "packet", "spread", "bench", "test")
+_EVERY_SECTION = ("base", "run", "bind", "hierarchy", "capture", "packet", "spread", "hosts", "bench", "test")
 _UDP_BENCH = (("packet",), (*REPLAY, "reprise-sink"))  # clang, for the sink's BPF program
 _TCP_BENCH = ((), (*REPLAY, "reprise-sink", "reprise-floor"))
 _BENCHES = {  # sections beside those of every bench, and targets
@@ -37,6 +38,7 @@ _BENCHES = {  # sections beside those of every bench, and targets
 }
 _BY_WORD = (  # sections of packages.txt
     ("mutate", "--inventory", "spread"),
+    ("mutate", "--inventory", "hosts"),
     ("zones", "--signed", "run"),
     ("zones", "build", "run"),
     ("zones", "resign", "run"),
@@ -78,7 +80,9 @@ def of(arguments: Sequence[str]) -> Needs:
         "run": lambda: _experiment(rest),
         "plan": lambda: _experiment(rest),
         "bench": lambda: _bench(_bench_name(rest)),
-        "test": lambda: Needs(_EVERY_SECTION, (RUN_PYTHON, TEST_PYTHON)),  # which builds what it checks
+        "test": lambda: Needs(
+            _EVERY_SECTION, (RUN_PYTHON, HOSTS_PYTHON, TEST_PYTHON)
+        ),  # which builds what it checks
         "fuzz": lambda: _needs(("packet", "test", *(("coverage",) if "--coverage" in rest else ()))),
         "doctor": lambda: _needs(("run",), *REPLAY, *HIERARCHY, "reprise-packet-check"),
     }.get(command, Needs)()
@@ -113,6 +117,8 @@ def _experiment(arguments: Sequence[str]) -> Needs:
     experiment = _read(arguments)
     if experiment is None:
         return Needs()
+    if any(one.partition("=")[0] == "--inventory" for one in arguments):
+        return Needs(("base", "run", "hosts"), (RUN_PYTHON, HOSTS_PYTHON), REPLAY)
     found = dict.fromkeys(_SECTIONS[one] for one in packaged_programs(experiment) if one in _SECTIONS)
     packet = ("packet",) if source_mode(experiment) == "packet" else ()
     # The mutator also reads a finished run's trace, for `compare`.
@@ -125,7 +131,8 @@ def _read(arguments: Sequence[str]) -> dict[str, Any] | None:
     parser = _Parser(add_help=False)
     parser.add_argument("experiment", type=Path)
     parser.add_argument("--set", action="append", default=[])
-    parser.add_argument("-o", "--output")
+    for option in ("-o", "--output", "--inventory"):
+        parser.add_argument(option)
     try:
         options = parser.parse_args(arguments)
         found = tables.read(options.experiment)

@@ -58,6 +58,13 @@ def test_an_experiment_needs_what_it_asks_for(words: str, sections: str, more_ta
         assert found.python == ("requirements.txt",)
 
 
+def test_hosts_need_ansible_here() -> None:
+    found = needs.of(["run", str(QUICKSTART), "--inventory=hosts"])
+    assert found.sections == ("base", "run", "hosts")
+    assert found.python == ("requirements.txt", "requirements-hosts.txt")
+    assert set(found.targets) == REPLAY
+
+
 @pytest.mark.parametrize("words", ["none.toml", f"{QUICKSTART} --set no.such=key", f"{QUICKSTART} --no-such"])
 def test_nothing_is_installed_for_what_will_be_refused(words: str) -> None:
     assert needs.of(["run", *words.split()]) == Needs()
@@ -73,11 +80,15 @@ def test_other_commands() -> None:
     assert needs.of(["trace", "info", "--help"]).targets == ("reprise-mutator",)
     assert needs.of(["report", "x"]).targets == ()
     assert needs.of(["mutate", "a", "-o", "b"]).sections == ("base",)
-    assert needs.of(["mutate", "a", "--inventory=hosts", "-o", "b"]).sections == ("base", "spread")
+    assert needs.of(["mutate", "a", "--inventory=hosts", "-o", "b"]).sections == ("base", "spread", "hosts")
     assert needs.of(["zones", "synth", "--signed", "-o", "w"]).sections == ("base", "run")
     assert "packet" in needs.of(["bench", "udp", "--quick"]).sections
     assert "packet" not in needs.of(["bench", "--quick", "mutate"]).sections
-    assert needs.of(["test", "--slow"]).python == ("requirements.txt", "requirements-test.txt")
+    assert needs.of(["test", "--slow"]).python == (
+        "requirements.txt",
+        "requirements-hosts.txt",
+        "requirements-test.txt",
+    )
 
 
 @pytest.mark.parametrize("name", bench._DEFAULT_REPEATS)
