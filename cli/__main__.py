@@ -38,8 +38,15 @@ def build_parser() -> argparse.ArgumentParser:
     running.add_argument(
         "--inventory",
         type=Path,
+        action="append",
+        default=[],
         metavar="INVENTORY",
-        help="run on the hosts of an Ansible inventory instead of namespaces of this machine",
+        help="run on the hosts of an Ansible inventory instead of namespaces of this machine; repeatable",
+    )
+    running.add_argument(
+        "--no-deploy",
+        action="store_true",
+        help="with --inventory: the hosts have been prepared, as by an earlier run; do not look again",
     )
     running.add_argument(
         "-o",
@@ -147,10 +154,10 @@ def run_command(options: argparse.Namespace) -> int:
 
 
 def _experiment(options: argparse.Namespace) -> int:
-    if options.command == "run" and options.inventory is not None:
-        from cli.hosts import run as hosts_run  # noqa: PLC0415
+    if options.command == "run" and options.inventory:
+        from cli.tools import deploy  # noqa: PLC0415
 
-        return hosts_run.command_run(options)
+        return deploy.command_run(options)
     from cli.executor import run  # noqa: PLC0415
 
     return run.command_run(options) if options.command == "run" else run.command_plan(options)

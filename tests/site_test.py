@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 import subprocess
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from cli import programs
 from cli.errors import UsageError
 from cli.experiment import experiment as experiments
 from cli.hosts import inventory
@@ -163,3 +165,54 @@ def test_an_inventory_that_does_not_fit_is_a_usage_error(tmp_path: Path, text: s
     experiment = experiments.load(tmp_path / "site.toml", [])
     with pytest.raises(UsageError, match=message):
         inventory.place(experiment, inventory.read(tmp_path / "hosts"))
+
+
+def playbook(hosts: Testbed, name: str, folder: Path, *words: str) -> str:
+    """What ansible-playbook says on the operator's host; it has to succeed."""
+    argv = [
+        str(programs.ROOT / f"playbooks/{name}.yml"),
+        "-i",
+        str(hosts.inventory),
+        "-e",
+        "experiment=site.toml",
+    ]
+    done = hosts.run_python("ansible", "playbook", *argv, *words, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    return done.stderr
+
+
+def changed(recap: str) -> dict[str, int]:
+    """Changes by host, as ansible-playbook counts them."""
+    return {
+        name: int(count)
+        for name, count in re.findall(r"^(\S+)\s+: ok=\d+\s+changed=(\d+)", recap, re.MULTILINE)
+    }
+
+
+def test_playbooks_alone_deploy_replay_collect_and_tear_down(hosts: Testbed, tmp_path: Path) -> None:
+    before = states(hosts)
+    said = playbook(hosts, "site", tmp_path)
+    assert "clean                      yes" in said
+    assert "the clock of load1 is not synchronized" in said or "synchronized" not in said
+    assert summary(run_of(tmp_path / "results"))["queries"]["answered"] > 1_500
+    assert states(hosts) == before
+    assert set(changed(playbook(hosts, "deploy", tmp_path)).values()) == {0}
+    left = "/var/lib/reprise/runs/site-left"  # as of a run whose operator could not copy it
+    hosts.on(
+        "load2", f"mkdir -p {left}/logs; echo x > {left}/queries-client2-0.rq; echo y > {left}/logs/a.log"
+    )
+    playbook(hosts, "collect", tmp_path)
+    assert (tmp_path / "results/site-left.partial/logs/a.log").read_text() == "y\n"
+    assert states(hosts) == before
+
+
+def test_playbooks_are_lint_free() -> None:
+    places = {"PATH": f"{programs.ROOT}/.venv/bin:/usr/bin:/bin", "HOME": os.environ.get("HOME", "/")}
+    for argv in (
+        ["ansible-lint", "--offline", "--profile", "production", "-q"],
+        ["yamllint", "--strict", "."],
+    ):
+        done = subprocess.run(
+            argv, cwd=programs.ROOT / "playbooks", env=places, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stdout + done.stderr

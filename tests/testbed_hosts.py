@@ -36,12 +36,16 @@ class Testbed:
 
     def start(self, *words: str, cwd: Path, log: Path) -> subprocess.Popen[bytes]:
         """The `reprise` command on the operator's host; what it says goes into a file."""
+        return self.start_python("cli", *words, cwd=cwd, log=log)
+
+    def start_python(self, *words: str, cwd: Path, log: Path) -> subprocess.Popen[bytes]:
+        """A module of Python there."""
         python = str(programs.ROOT / ".venv/bin/python")
         places = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": str(self.folder)}
         with self.bed.inside(OPERATOR), log.open("wb") as file:
             return subprocess.Popen(
-                [python, "-P", "-m", "cli", *words],
-                env={"PYTHONPATH": str(programs.ROOT), **places},
+                [python, "-P", "-m", *words],
+                env={"PYTHONPATH": str(programs.ROOT), "PWD": str(cwd), **places},
                 cwd=cwd,
                 stdin=subprocess.DEVNULL,
                 stdout=file,
@@ -50,8 +54,12 @@ class Testbed:
 
     def run(self, *words: str, cwd: Path, limit_s: float = 120) -> subprocess.CompletedProcess[str]:
         """The same, to its end."""
+        return self.run_python("cli", *words, cwd=cwd, limit_s=limit_s)
+
+    def run_python(self, *words: str, cwd: Path, limit_s: float = 180) -> subprocess.CompletedProcess[str]:
+        """The same of a module."""
         log = cwd / "run.log"
-        status = self.start(*words, cwd=cwd, log=log).wait(limit_s)
+        status = self.start_python(*words, cwd=cwd, log=log).wait(limit_s)
         return subprocess.CompletedProcess(words, status, "", log.read_text())
 
     def on(self, host: str, *words: str) -> str:
@@ -165,4 +173,9 @@ def _inventory(names: tuple[str, ...], groups: dict[str, list[str]], config: Pat
         f"[{group}]\n" + "".join(f"{name}\n" for name in names) + "\n" for group, names in groups.items()
     )
     own = "".join(f"{name} reprise_address=10.10.1.{number}\n" for number, name in enumerate(names, 1))
-    return f"{own}\n{text}[all:vars]\nansible_ssh_common_args=-F {config}\n"
+    settings = (
+        f"ansible_ssh_common_args=-F {config}\n"
+        "ansible_ssh_args=-o ControlMaster=auto -o ControlPersist=2s\n"  # no longer than the hosts are there
+        "ansible_python_interpreter=/usr/bin/python3\n"
+    )
+    return f"{own}\n{text}[all:vars]\n{settings}"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import json
+import sys
 from typing import Any
 
 _STA_UNSYNC = 0x0040
@@ -24,8 +26,8 @@ class _Timex(ctypes.Structure):
 
 
 def state() -> dict[str, Any]:
-    """`synchronized`, and in microseconds `estimated_error_us` and `maximum_error_us` as chrony, ntpd, ptp4l or
-    systemd-timesyncd told the kernel. Without any of them the errors mean nothing and are None.
+    """`synchronized`, and in microseconds `estimated_error_us` and `maximum_error_us`, as chrony, ntpd, ptp4l
+    or systemd-timesyncd told the kernel. Without any of them the errors mean nothing and are None.
     """
     found = _Timex()
     result = ctypes.CDLL(None, use_errno=True).adjtimex(ctypes.byref(found))
@@ -35,3 +37,7 @@ def state() -> dict[str, Any]:
         "estimated_error_us": found.esterror if good else None,
         "maximum_error_us": found.maxerror if good else None,
     }
+
+
+if __name__ == "__main__":
+    json.dump(state(), sys.stdout)

@@ -120,10 +120,13 @@ class Placement:
         return tuple(host for host, one in self.targets.items() if one.name == target.name)
 
 
-def read(path: Path) -> dict[str, list[Target]]:
-    """The groups' machines, in the inventory's order."""
-    want(path.exists(), f"no inventory {path}", "give an Ansible inventory, see docs/testbeds.md")
-    argv = [sys.executable, "-m", "ansible", "inventory", "-i", str(path), "--list"]
+def read(*paths: Path) -> dict[str, list[Target]]:
+    """The groups' machines, in the inventory's order; several inventories are one."""
+    for one in paths:
+        want(one.exists(), f"no inventory {one}", "give an Ansible inventory, see docs/testbeds.md")
+    path = " and ".join(map(str, paths))
+    given = [word for one in paths for word in ("-i", str(one))]
+    argv = [sys.executable, "-m", "ansible", "inventory", *given, "--list"]
     done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     try:
         found = json.loads(done.stdout) if done.returncode == 0 else None

@@ -1,15 +1,19 @@
-"""Copying a run's results from its machines, so that it can be repeated and lacks nothing."""
+"""Copying a run's results from its machines, so that it can be repeated and lacks nothing.
+
+`python -m cli.hosts.results HOST RUN OUTPUT INVENTORY...` is for those that a run could not fetch.
+"""
 
 from __future__ import annotations
 
 import fnmatch
 import json
 import subprocess
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from cli.errors import RepriseError, one_line
-from cli.hosts import changes
+from cli.errors import RepriseError, one_line, tell
+from cli.hosts import changes, inventory
 from cli.hosts.inventory import Target, unreachable
 
 _TRIES = 3
@@ -95,3 +99,24 @@ class Results:
 def _last(text: bytes) -> str:
     lines = text.decode("utf-8", "replace").splitlines()
     return one_line(lines[-1]) if lines else ""
+
+
+def main(arguments: list[str]) -> int:
+    """HOST RUN OUTPUT INVENTORY...: fetches what is still on a host, and removes it there."""
+    host, run, output, *inventories = arguments
+    partial = Path(output) / f"{run}.partial"
+    to = next((one for one in (Path(output) / run, partial) if one.is_dir()), partial)
+    try:
+        groups = inventory.read(*map(Path, inventories))
+        target = next(one for group in groups.values() for one in group if one.name == host)
+        to.mkdir(parents=True, exist_ok=True)
+        Results(target, run, to).fetch()
+        subprocess.run(target.python("changes", "forget", run), check=True, capture_output=True)
+    except RepriseError as error:
+        tell(error)
+        return error.status
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -37,7 +37,7 @@ def command_run(options: argparse.Namespace) -> int:
     """Runs an experiment to its results; 0 only when the run is clean."""
     experiment = experiments.load(options.experiment, options.set)
     preflight.check_trace(experiment)
-    placement = inventory.place(experiment, inventory.read(options.inventory))
+    placement = inventory.place(experiment, inventory.read(*options.inventory))
     run = local.run_name(experiment)
     with _agents(placement) as agents:
         hosts = _greet(agents, run)
