@@ -92,6 +92,7 @@ def test_a_run_on_hosts_equals_the_local_one_and_leaves_nothing(hosts: Testbed, 
     }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_second_run_is_refused_and_an_interrupted_one_leaves_nothing(
     hosts: Testbed, tmp_path: Path
 ) -> None:
@@ -109,6 +110,7 @@ def test_a_second_run_is_refused_and_an_interrupted_one_leaves_nothing(
     assert not summary(run_of(tmp_path / "far"))["clean"]
 
 
+@pytest.mark.slow
 def test_a_client_that_is_lost_makes_the_run_unclean_and_is_repaired(hosts: Testbed, tmp_path: Path) -> None:
     before = states(hosts)
     first = begun(hosts, tmp_path, "--inventory", str(hosts.inventory), "--set", "synth.duration=15")
@@ -125,6 +127,7 @@ def test_a_client_that_is_lost_makes_the_run_unclean_and_is_repaired(hosts: Test
     assert states(hosts) == before
 
 
+@pytest.mark.slow
 def test_an_operator_who_is_gone_leaves_nothing_on_the_hosts(hosts: Testbed, tmp_path: Path) -> None:
     before = states(hosts)
     first = begun(hosts, tmp_path, "--inventory", str(hosts.inventory))

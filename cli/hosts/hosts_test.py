@@ -1,0 +1,96 @@
+"""What each machine gets of a plan, and how machines are reached."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cli import programs
+from cli.hosts import changes, clock, share, source
+from cli.hosts.inventory import Target
+from cli.plan.guards_test import PLAIN, planned
+from cli.plan.placement_test import OFFICE
+
+
+def test_a_client_gets_its_own_key_and_no_servers_files() -> None:
+    plan = planned(PLAIN, OFFICE)
+    part = share.part(plan, ["client1"])
+    paths = {one.path for one in part.files}
+    assert "@run@/guard-client1.nft" in paths
+    assert not {one for one in paths if "nsd.conf" in one or "guard-server" in one}
+    assert part.prepare == ()
+    named, whole = share._needs(plan, {"client1"})
+    assert {one for one in named if one.endswith(".key")} == {"@run@/tls/client1.key"}
+    assert not whole
+    assert share._needs(plan, {"server"})[1]
+
+
+@pytest.mark.parametrize(
+    ("variables", "words"),
+    [
+        ({"ansible_connection": "local"}, ["true"]),
+        ({"ansible_connection": "local", "ansible_become": True}, ["sudo", "-n", "--", "true"]),
+        (
+            {"ansible_host": "a", "ansible_port": 22, "ansible_user": "u"},
+            ["-p", "22", "-l", "u", "a", "true"],
+        ),
+        ({"ansible_ssh_common_args": "-F 'a b'"}, ["-F", "a b", "n", "true"]),
+    ],
+)
+def test_the_way_to_a_machine(variables: dict[str, object], words: list[str]) -> None:
+    assert Target("n", variables).command("true")[-len(words) :] == words
+
+
+def test_an_interface_is_named_or_found() -> None:
+    assert Target("n", {"reprise_interface": "eno1"}).interface({}) == "eno1"
+    assert Target("n", {"reprise_address": "10.1.1.1"}).interface({"10.1.1.1": "eno2"}) == "eno2"
+    for variables, message in (
+        ({}, "has neither reprise_interface nor reprise_address"),
+        ({"reprise_address": "here"}, "is no address"),
+        ({"reprise_address": "10.1.1.2"}, "has no interface with"),
+    ):
+        with pytest.raises(Exception, match=message):
+            Target("n", variables).interface({"10.1.1.1": "eno2"})
+
+
+def test_the_journal_is_undone_from_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(changes, "STATE", tmp_path / "state")
+    monkeypatch.setattr(changes, "RUNTIME", tmp_path / "run")
+    changes.begin_journal("r")
+    (tmp_path / "run/r").mkdir(parents=True)
+    log = tmp_path / "log"
+    changes._note("r", [["sh", "-c", f"echo 1 >> {log}"], ["false"], ["sh", "-c", f"echo 2 >> {log}"]])
+    changes._note("r", [["sh", "-c", f"echo 3 >> {log}"]])
+    with (tmp_path / "state/undo/r.jsonl").open("a") as journal:
+        journal.write('[["sh", "-c", "echo cut')  # the machine stopped while this was written
+    assert changes.teardown() == ["r"]
+    assert log.read_text() == "3\n1\n2\n"
+    assert changes.teardown() == []
+    assert not (tmp_path / "run/r").exists()
+
+
+def test_one_source_has_one_checksum_and_its_archive_is_the_same(tmp_path: Path) -> None:
+    archive = tmp_path / "a.tar.gz"
+    argv = ["/usr/bin/python3", "-P", "-m", "cli.hosts.source"]
+    here = subprocess.run(
+        [*argv, str(archive)],
+        cwd="/",
+        env={"PYTHONPATH": str(programs.ROOT)},
+        capture_output=True,
+        check=True,
+    )
+    there = tmp_path / "there"
+    there.mkdir()
+    subprocess.run(["tar", "-C", there, "-xzf", archive], check=True)
+    other = subprocess.run(argv, cwd="/", env={"PYTHONPATH": str(there)}, capture_output=True, check=True)
+    assert here.stdout == other.stdout == source.checksum().encode() + b"\n"
+
+
+def test_the_clock_says_how_far_it_may_be_off() -> None:
+    said = json.loads(subprocess.check_output([sys.executable, clock.__file__]))
+    assert set(said) == {"synchronized", "estimated_error_us", "maximum_error_us"}
+    assert (said["estimated_error_us"] is None) == (not said["synchronized"])
