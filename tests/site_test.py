@@ -17,7 +17,7 @@ from cli import programs
 from cli.errors import UsageError
 from cli.experiment import experiment as experiments
 from cli.hosts import inventory
-from tests.bed import wait_for
+from tests.bed import ZONE, synth, wait_for
 from tests.testbed_hosts import Testbed, opened
 
 pytestmark = pytest.mark.netns
@@ -74,6 +74,12 @@ def begun(hosts: Testbed, folder: Path, *words: str) -> subprocess.Popen[bytes]:
 
 
 def test_a_run_on_hosts_equals_the_local_one_and_leaves_nothing(hosts: Testbed, tmp_path: Path) -> None:
+    """Of a trace and a zone that are only here."""
+    synth(tmp_path / "t.pcap", "--queries", "2000", "--rate", "400")
+    (tmp_path / "zone").write_text(ZONE)
+    (tmp_path / "site.toml").write_text(
+        'trace = "t.pcap"\n' + EXPERIMENT.replace("[server.root_like]\nseed = 1\n", 'zone = "zone"\n')
+    )
     before = states(hosts)
     done = hosts.run("run", "site.toml", "--inventory", str(hosts.inventory), "-o", "far", cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -87,6 +93,7 @@ def test_a_run_on_hosts_equals_the_local_one_and_leaves_nothing(hosts: Testbed, 
     assert far["queries"] == near["queries"]
     assert far["queries"]["answered"] == far["queries"]["read"] > 1_500
     manifest = json.loads((run_of(tmp_path / "far") / "manifest.json").read_text())
+    assert manifest["experiment"]["trace"] == str(tmp_path / "t.pcap")
     assert {one["machine"]: one["hosts"] for one in manifest["hosts"]} == {
         "boss": ["controller"], "load1": ["client1"], "load2": ["client2"], "dns": ["server"],
     }  # fmt: skip

@@ -106,7 +106,7 @@ def _network(names: tuple[str, ...]) -> Network:
     links = []
     for number, name in enumerate(names, 1):
         links.append(
-            Link(name, LAN, "exp0", f"port{number}", (f"10.10.1.{number}/24", f"fd10:1::{number}/64"), ())
+            Link(name, LAN, "exp0", f"port{number}", (f"172.16.1.{number}/24", f"fd10:1::{number}/64"), ())
         )
         links.append(
             Link(
@@ -172,7 +172,7 @@ def _inventory(names: tuple[str, ...], groups: dict[str, list[str]], config: Pat
     text = "".join(
         f"[{group}]\n" + "".join(f"{name}\n" for name in names) + "\n" for group, names in groups.items()
     )
-    own = "".join(f"{name} reprise_address=10.10.1.{number}\n" for number, name in enumerate(names, 1))
+    own = "".join(f"{name} reprise_address=172.16.1.{number}\n" for number, name in enumerate(names, 1))
     settings = (
         f"ansible_ssh_common_args=-F {config}\n"
         "ansible_ssh_args=-o ControlMaster=auto -o ControlPersist=2s\n"  # no longer than the hosts are there

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import ipaddress
 import os
 import signal
@@ -24,10 +25,11 @@ from cli.executor.outcome import Outcome
 from cli.executor.sandbox import STOP
 from cli.experiment import experiment as experiments
 from cli.experiment.schema import Experiment
-from cli.hosts import changes, inventory, share
+from cli.hosts import changes, inputs, inventory, share
 from cli.hosts.inventory import Placement, Target
 from cli.hosts.remote import Agent, RemoteMachine
 from cli.hosts.results import Results
+from cli.plan import network
 from cli.plan import plan as plans
 from cli.plan.planned import Facts, Management, Plan
 from report import whole_file
@@ -41,7 +43,9 @@ def command_run(options: argparse.Namespace) -> int:
     run = local.run_name(experiment)
     with _agents(placement) as agents:
         hosts = _greet(agents, run)
-        plan = _plan(experiment, placement, agents, hosts, run)
+        there = inputs.carry(experiment, placement)
+        plan = _plan(there, placement, agents, hosts, run)
+        plan = dataclasses.replace(plan, experiment=experiment)
         for warning in plan.warnings:
             complain(f"reprise: warning: {warning}")
         folder = local.make_folder(options.output, plan.run)
@@ -111,9 +115,30 @@ def _plan(
     interfaces = {
         host: target.interface(hosts[target.name]["interfaces"]) for host, target in placement.targets.items()
     }
+    _check_sources(experiment, hosts)
     plan = plans.make(experiment, facts, Management(_prefixes(placement, hosts), interfaces=interfaces))
     preflight.check_values(plan)
     return plan
+
+
+def _check_sources(experiment: Experiment, hosts: Mapping[str, Any]) -> None:
+    """Addresses of sources are routed to clients: those of the hosts cannot lie among them."""
+    if experiment.replay.source_mode != "mapped":
+        return
+    clients = experiment.topology.clients
+    prefixes = [
+        ipaddress.ip_network(text)
+        for index in range(1, clients + 1)
+        for text in network.source_prefixes(index, clients)
+    ]
+    for name, one in hosts.items():
+        for address in one["interfaces"]:
+            inside = next((each for each in prefixes if ipaddress.ip_address(address) in each), None)
+            want(
+                inside is None,
+                f"{name} has the address {address}, and sources get addresses out of {inside}",
+                'give the hosts others, such as 172.16.0.0/12, or use replay.source_mode = "ports"',
+            )
 
 
 def _prefixes(placement: Placement, hosts: Mapping[str, Any]) -> tuple[str, ...]:

@@ -29,8 +29,8 @@ namespace {
 constexpr size_t kChunk = 2048;
 /// Enough for what is staged and for all that a driver's ring holds at a time.
 constexpr std::uint32_t kChunks = 2048;
-/// Frames of a call. They take no longer than `kMostInCall` messages of a UDP socket, so the beginning
-/// of the call tells as well when each left.
+/// Frames of a call. They take no longer than `kMostInCall` messages of a UDP socket, so the
+/// beginning of the call tells as well when each left.
 constexpr size_t kMostFramesInCall = 32;
 /// Of frames: what is staged now, and what a batch before left behind.
 constexpr std::uint32_t kPlaces = 4 * FrameSender::kBatch;

@@ -1,0 +1,104 @@
+"""The files that an experiment names, carried to its hosts.
+
+They lie under their checksums, so that what is there already is not copied again. The trace goes to the
+controller's host alone. A path that is not here is left as it is: it may be one of the hosts'.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from cli.errors import RepriseError, one_line
+from cli.experiment import experiment as experiments
+from cli.experiment.schema import Experiment
+from cli.hosts import changes
+from cli.hosts.inventory import Placement, Target, unreachable
+
+_READER = TypeAdapter(Experiment)
+_TRACES = (["trace"], ["hierarchy", "capture"])  # read where everything is prepared, and nowhere else
+
+
+def carry(experiment: Experiment, placement: Placement) -> Experiment:
+    """The experiment with the paths that its files have on the hosts, when all of them are there."""
+    table = experiments.as_dict(experiment)
+    sums: dict[str, str] = {}  # of the paths here
+    traces: set[str] = set()
+    for key, mark, path in list(_paths(table)):
+        sums[path] = sums.get(path) or changes.tree_sum(Path(path))
+        if key in _TRACES:
+            traces.add(path)
+        _holder(table, key)[key[-1]] = mark + str(changes.place_of(sums[path]) / Path(path).name)
+    if not sums:
+        return experiment
+    for target in placement.machines().values():
+        there = _listed(target)
+        for path, checksum in sums.items():
+            if checksum not in there and (target == placement.home or path not in traces):
+                _copy(target, Path(path), checksum)
+    return _READER.validate_python(_given(table))
+
+
+def _given(value: Any) -> Any:
+    """Without the keys that have no value."""
+    if isinstance(value, dict):
+        return {name: _given(one) for name, one in value.items() if one is not None}
+    return value
+
+
+def _paths(table: dict[str, Any]) -> Iterator[tuple[list[Any], str, str]]:
+    """Keys, marks and values of what names a file or folder that is here: rules name the files of their keys
+    with the mark @.
+    """
+    for name, field in experiments.leaves():
+        key: list[Any] = name.split(".")
+        value = (_holder(table, key) or {}).get(key[-1])
+        if experiments.is_path(field) and isinstance(value, str) and Path(value).exists():
+            yield key, "", value
+    for number, rule in enumerate((table.get("mutate") or {}).get("rule") or ()):
+        value = str(rule.get("key", ""))
+        if value.startswith("@") and Path(value[1:]).exists():
+            yield ["mutate", "rule", number, "key"], "@", value[1:]
+
+
+def _holder(table: Any, key: list[Any]) -> Any:
+    """The table that holds a key; None where it is not given."""
+    for name in key[:-1]:
+        table = None if table is None else table[name]
+    return table
+
+
+def _listed(target: Target) -> set[str]:
+    """Checksums of the files that are on a machine."""
+    done = subprocess.run(target.python("changes", "inputs"), capture_output=True, check=False)
+    try:
+        return set(json.loads(done.stdout))
+    except ValueError:
+        raise unreachable(target, one_line(done.stderr.decode("utf-8", "replace"))) from None
+
+
+def _copy(target: Target, path: Path, checksum: str) -> None:
+    pack = ["tar", "-C", str(path.parent), "--dereference", "-cf", "-", "--", path.name]
+    with (
+        subprocess.Popen(pack, stdout=subprocess.PIPE) as here,
+        subprocess.Popen(
+            target.python("changes", "take", checksum),
+            stdin=here.stdout,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+        ) as there,
+    ):
+        assert here.stdout is not None
+        assert there.stderr is not None
+        here.stdout.close()
+        complaint = one_line(there.stderr.read().decode("utf-8", "replace"))
+        if there.wait() != 0 or here.wait() != 0:
+            raise RepriseError(
+                f"cannot copy {path} to {target.name}: {complaint or 'tar failed'}",
+                f"see whether it has room in {changes.STATE}",
+            )
