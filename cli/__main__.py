@@ -41,12 +41,13 @@ def build_parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="INVENTORY",
-        help="run on the hosts of an Ansible inventory instead of namespaces of this machine; repeatable",
+        help="run on the hosts of an Ansible inventory instead of in network namespaces on this machine; "
+        "repeatable",
     )
     running.add_argument(
         "--no-deploy",
         action="store_true",
-        help="with --inventory: the hosts have been prepared, as by an earlier run; do not look again",
+        help="with --inventory: skip preparing the hosts (they were prepared by an earlier run)",
     )
     running.add_argument(
         "-o",

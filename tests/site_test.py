@@ -109,7 +109,7 @@ def test_a_second_run_is_refused_and_an_interrupted_one_leaves_nothing(
         assert "No such file" in hosts.on("dns", f"ls /run/reprise/*/tls/{key} 2>&1; true")
     second = hosts.run("run", "site.toml", "--inventory", str(hosts.inventory), cwd=tmp_path)
     assert second.returncode == 1
-    assert re.search(r"error: boss: it is in use by site-\S+; wait for its end", second.stderr)
+    assert re.search(r"error: boss: in use by run site-\S+; wait for it to finish", second.stderr)
     first.send_signal(signal.SIGINT)
     assert first.wait(60) == 1
     assert "the run was interrupted; results up to here are kept" in (tmp_path / "log").read_text()
@@ -129,7 +129,7 @@ def test_a_client_that_is_lost_makes_the_run_unclean_and_is_repaired(hosts: Test
     assert any("load2 cannot be reached" in reason for reason in found["unclean_because"])
     again = hosts.run("run", "site.toml", "--inventory", str(hosts.inventory), "-o", "again", cwd=tmp_path)
     assert again.returncode == 0, again.stderr
-    assert "reprise: load2: undone what run site-" in again.stderr
+    assert "reprise: load2: cleaned up after run site-" in again.stderr
     hosts.on("load2", "rm -r /var/lib/reprise/runs/*")  # which nobody could fetch
     assert states(hosts) == before
 
@@ -161,11 +161,14 @@ def test_a_host_that_refuses_ssh_is_named(hosts: Testbed, tmp_path: Path) -> Non
     [
         (
             "[controller]\na\n[clients]\nb\n[servers]\nc\n",
-            "asks for 2 in group clients, and the inventory has 1",
+            "needs 2 hosts in group clients, but the inventory has 1",
         ),
-        ("[controller]\na\n[clients]\nb\nc\n", "asks for 1 in group servers, and the inventory has 0"),
-        ("[controller]\na\n[clients]\nb\nc\n[servers]\nc\n", "c would be two hosts of the experiment"),
-        ("[controller]\na\n[querier]\nb\n", "group querier is unknown and its hosts are in no other"),
+        ("[controller]\na\n[clients]\nb\nc\n", "needs 1 hosts in group servers, but the inventory has 0"),
+        ("[controller]\na\n[clients]\nb\nc\n[servers]\nc\n", "c: assigned two roles in the experiment"),
+        (
+            "[controller]\na\n[querier]\nb\n",
+            "unknown group querier, whose hosts are in none of the known groups",
+        ),
         ("[controller\n", "cannot be read"),
     ],
 )

@@ -58,8 +58,8 @@ def locked(run: str) -> Iterator[list[str]]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             lock.seek(0)
-            other = lock.read().strip() or "another run"
-            raise RepriseError(f"it is in use by {other}", "wait for its end") from None
+            other = lock.read().strip() or "?"
+            raise RepriseError(f"in use by run {other}", "wait for it to finish") from None
         left = teardown()
         lock.truncate(0)
         lock.write(run + "\n")
@@ -217,7 +217,7 @@ def take(wanted: str) -> int:
     found = [tree_sum(path) for path in folder.iterdir()]
     if status != 0 or found != [wanted]:
         shutil.rmtree(folder, ignore_errors=True)
-        raise RepriseError("it arrived damaged", "copy it again")
+        raise RepriseError("the copy was damaged", "run it again")
     (folder / ".checksum").write_text(wanted, encoding="ascii")
     return 0
 
@@ -236,6 +236,9 @@ def _command(arguments: list[str]) -> int:
             status = _print(inputs())
         case ["take", wanted]:
             status = take(wanted)
+        case ["runs"]:
+            with locked("collect"):
+                status = _print(sorted(path.name for path in (STATE / "runs").glob("*")))
         case ["sums", run]:
             status = _print(sums(run))
         case ["forget", run]:

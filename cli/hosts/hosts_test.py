@@ -50,7 +50,7 @@ def test_an_interface_is_named_or_found() -> None:
     assert Target("n", {"reprise_address": "10.1.1.1"}).interface({"10.1.1.1": "eno2"}) == "eno2"
     for variables, message in (
         ({}, "has neither reprise_interface nor reprise_address"),
-        ({"reprise_address": "here"}, "is no address"),
+        ({"reprise_address": "here"}, "is not an IP address"),
         ({"reprise_address": "10.1.1.2"}, "has no interface with"),
     ):
         with pytest.raises(Exception, match=message):

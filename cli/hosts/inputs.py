@@ -1,7 +1,8 @@
 """The files that an experiment names, carried to its hosts.
 
-They lie under their checksums, so that what is there already is not copied again. The trace goes to the
-controller's host alone. A path that is not here is left as it is: it may be one of the hosts'.
+They lie under their checksums, so that what is there already is not copied again. What only the
+controller's host reads, such as the trace, goes there alone. A path that is not here is left as it is: it
+may be one of the hosts'.
 """
 
 from __future__ import annotations
@@ -21,25 +22,26 @@ from cli.hosts import changes
 from cli.hosts.inventory import Placement, Target, unreachable
 
 _READER = TypeAdapter(Experiment)
-_TRACES = (["trace"], ["hierarchy", "capture"])  # read where everything is prepared, and nowhere else
+_ON_ALL = ("server", "hierarchy", "rtt", "tls")  # tables whose files servers and proxies may read
+_CAPTURE = ["hierarchy", "capture"]  # read where everything is prepared, and nowhere else
 
 
 def carry(experiment: Experiment, placement: Placement) -> Experiment:
     """The experiment with the paths that its files have on the hosts, when all of them are there."""
     table = experiments.as_dict(experiment)
     sums: dict[str, str] = {}  # of the paths here
-    traces: set[str] = set()
+    wanted: set[str] = set()  # on every machine
     for key, mark, path in list(_paths(table)):
         sums[path] = sums.get(path) or changes.tree_sum(Path(path))
-        if key in _TRACES:
-            traces.add(path)
+        if key[0] in _ON_ALL and key != _CAPTURE:
+            wanted.add(path)
         _holder(table, key)[key[-1]] = mark + str(changes.place_of(sums[path]) / Path(path).name)
     if not sums:
         return experiment
     for target in placement.machines().values():
         there = _listed(target)
         for path, checksum in sums.items():
-            if checksum not in there and (target == placement.home or path not in traces):
+            if checksum not in there and (target == placement.home or path in wanted):
                 _copy(target, Path(path), checksum)
     return _READER.validate_python(_given(table))
 
@@ -100,5 +102,5 @@ def _copy(target: Target, path: Path, checksum: str) -> None:
         if there.wait() != 0 or here.wait() != 0:
             raise RepriseError(
                 f"cannot copy {path} to {target.name}: {complaint or 'tar failed'}",
-                f"see whether it has room in {changes.STATE}",
+                f"check free space in {changes.STATE}",
             )

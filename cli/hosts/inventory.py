@@ -90,7 +90,8 @@ class Target:
             wanted = str(ipaddress.ip_address(address))
         except ValueError:
             raise UsageError(
-                f"reprise_address {address} of host {self.name} is no address", "write one like 10.10.1.2"
+                f"reprise_address {address} of host {self.name} is not an IP address",
+                "write one like 10.10.1.2",
             ) from None
         want(
             wanted in found,
@@ -144,7 +145,7 @@ def read(*paths: Path) -> dict[str, list[Target]]:
     for group in own:
         want(
             group in known or not _hosts(found, group) - _hosts_of(found, GROUPS),
-            f"inventory {path}: group {group} is unknown and its hosts are in no other",
+            f"inventory {path}: unknown group {group}, whose hosts are in none of the known groups",
             f"use the groups {', '.join(GROUPS)}",
         )
     return {
@@ -186,15 +187,15 @@ def place(experiment: Experiment, groups: Mapping[str, list[Target]]) -> Placeme
         there = groups.get(group, [])
         want(
             len(there) >= len(hosts),
-            f"the experiment asks for {len(hosts)} in group {group}, and the inventory has {len(there)}",
-            "add hosts to it" + (", or set topology.clients" if group == "clients" else ""),
+            f"the experiment needs {len(hosts)} hosts in group {group}, but the inventory has {len(there)}",
+            "add hosts" + (", or lower topology.clients" if group == "clients" else ""),
         )
         targets.update(zip(hosts, there, strict=False))
     guarded = [one.name for host, one in targets.items() if host != network.CONTROLLER]
     twice = sorted({name for name in guarded if guarded.count(name) > 1})
     want(
         not twice,
-        f"{', '.join(twice)} would be two hosts of the experiment",
+        f"{', '.join(twice)}: assigned two roles in the experiment",
         "only the controller may share its machine with another host",
     )
     return Placement(targets)

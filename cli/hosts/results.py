@@ -41,8 +41,8 @@ class Results:
             self._copy(left)
             left = self._differing(left, sums)
         raise RepriseError(
-            f"{self._target.name}: {len(left)} files of the results arrive damaged, such as {left[0]}",
-            "see whether its disk and network are sound",
+            f"{self._target.name}: {len(left)} result files were damaged in transit, for example {left[0]}",
+            "check its disk and network",
         )
 
     def _sums(self) -> dict[str, str]:

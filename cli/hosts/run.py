@@ -44,8 +44,7 @@ def command_run(options: argparse.Namespace) -> int:
     with _agents(placement) as agents:
         hosts = _greet(agents, run)
         there = inputs.carry(experiment, placement)
-        plan = _plan(there, placement, agents, hosts, run)
-        plan = dataclasses.replace(plan, experiment=experiment)
+        plan = _plan(experiment, there, placement, agents, hosts, run)
         for warning in plan.warnings:
             complain(f"reprise: warning: {warning}")
         folder = local.make_folder(options.output, plan.run)
@@ -96,19 +95,21 @@ def _greet(agents: Mapping[str, Agent], run: str) -> dict[str, Any]:
         )
     for name, agent in agents.items():
         for left in agent.ask("lock", run=run):
-            complain(f"reprise: {name}: undone what run {left} had left")
+            complain(f"reprise: {name}: cleaned up after run {left}, which did not end properly")
     return hosts
 
 
 def _plan(
     experiment: Experiment,
+    there: Experiment,
     placement: Placement,
     agents: Mapping[str, Agent],
     hosts: Mapping[str, Any],
     run: str,
 ) -> Plan:
+    """The plan of the experiment `there`, whose files are where the hosts have them."""
     home = agents[placement.home.name]
-    asked = home.ask("facts", experiment=experiments.as_dict(experiment), run=run)
+    asked = home.ask("facts", experiment=experiments.as_dict(there), run=run)
     facts: Facts = TypeAdapter(Facts).validate_python(asked)
     for host, target in placement.targets.items():
         facts.cores_of[host] = int(hosts[target.name]["cores"])
@@ -116,9 +117,9 @@ def _plan(
         host: target.interface(hosts[target.name]["interfaces"]) for host, target in placement.targets.items()
     }
     _check_sources(experiment, hosts)
-    plan = plans.make(experiment, facts, Management(_prefixes(placement, hosts), interfaces=interfaces))
-    preflight.check_values(plan)
-    return plan
+    management = Management(_prefixes(placement, hosts), interfaces=interfaces)
+    preflight.check_values(plans.make(experiment, facts, management))  # which is done here, with our files
+    return dataclasses.replace(plans.make(there, facts, management), experiment=experiment)
 
 
 def _check_sources(experiment: Experiment, hosts: Mapping[str, Any]) -> None:

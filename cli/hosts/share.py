@@ -73,6 +73,6 @@ def send(plan: Plan, home: Target, to: Target, hosts: Iterable[str]) -> None:
         complaint = here.stderr.read().decode("utf-8", "replace")
         if here.wait() != 0 or there.wait() != 0:
             raise RepriseError(
-                f"cannot copy what was prepared from {home.name} to {to.name}: {one_line(complaint)}",
-                "see whether both have room in memory",
+                f"cannot copy prepared files from {home.name} to {to.name}: {one_line(complaint)}",
+                "check that both have enough free memory",
             )

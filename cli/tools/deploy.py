@@ -64,4 +64,4 @@ def _deploy(options: argparse.Namespace) -> None:
     progress.finish()
     if done.rc != 0:
         what = failures[0] if failures else f"ansible-playbook ended with status {done.rc}, {said}"
-        raise RepriseError(f"the hosts could not be prepared: {what}", "correct that and run it again")
+        raise RepriseError(f"the hosts could not be prepared: {what}", "fix that and run it again")
