@@ -149,7 +149,12 @@ def test_an_operator_who_is_gone_leaves_nothing_on_the_hosts(hosts: Testbed, tmp
 def test_a_host_that_refuses_ssh_is_named(hosts: Testbed, tmp_path: Path) -> None:
     text = hosts.inventory.read_text()
     hosts.inventory.write_text(text.replace("load2 reprise", "load2 ansible_port=1 reprise"))
-    done = hosts.run("run", "site.toml", "--inventory", str(hosts.inventory), cwd=tmp_path)
+    words = ("run", "site.toml", "--inventory", str(hosts.inventory))
+    done = hosts.run(*words, cwd=tmp_path)
+    assert done.returncode == 1
+    last = done.stderr.splitlines()[-1]
+    assert re.search(r"the hosts could not be prepared: load2: .*Connection refused; fix that", last)
+    done = hosts.run(*words, "--no-deploy", cwd=tmp_path)
     assert done.returncode == 1
     assert done.stderr.startswith("reprise: error: load2 cannot be reached: ssh: connect to host")
     assert "Connection refused; try it by hand: ssh " in done.stderr

@@ -87,6 +87,8 @@ class Executor:
                 last()
             except OSError as error:
                 self.outcome.fail_by(error)
+            except RepriseError as error:
+                self.outcome.fail(error.what, error.hint)
         self._progress.finish()
         self.outcome.steal_s = round(processes.steal_s() - steal, 3)
         return self.outcome
@@ -277,6 +279,11 @@ class Executor:
     def _until_main_ends(self) -> None:
         main = self._child(self._plan.main)
         self._wait(lambda: not main.running or self._trouble() is not None, None)
+        self._note_the_lost()
+        if (why := self._machine(main.host).lost()) is not None:
+            raise RepriseError(
+                f"the controller's host was lost: {why}", "see whether it is up, and run it again"
+            )
         trouble = self._trouble() if main.running else None
         if trouble is not None:
             raise RepriseError(*trouble)

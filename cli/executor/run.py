@@ -108,9 +108,9 @@ def inside(plan: Plan, host: dict[str, Any], runtime: Path, results: Path, life:
         whole_file.write(results / "plan.json", text, mode=0o600 if plan.private else 0o644)
         room = whole_file.Reserved(results / "manifest.json", len(text) + _MANIFEST_ROOM)
         seen = privileges.lend(results, runtime) if plan.user else results
-        carried_out = planned.read(json.loads(text))
-        executor = Executor(carried_out, LocalMachine(carried_out, runtime, results, seen), results, life)
-        outcome = named(_carried_out(executor, results), seen, results)
+        read = planned.read(json.loads(text))
+        executor = Executor(read, LocalMachine(read, runtime, results, seen), results, life)
+        outcome = named(carried_out(executor, results), seen, results)
         room.write(as_text(manifest(plan, {**host, "descriptors": descriptors}, outcome)))
     except OSError as error:
         hint = _again(results) if has_records(results) else "make room or choose another folder with -o"
@@ -118,7 +118,7 @@ def inside(plan: Plan, host: dict[str, Any], runtime: Path, results: Path, life:
     return 0 if outcome.error is None else EXIT_FAILED
 
 
-def _carried_out(executor: Executor, results: Path) -> Outcome:
+def carried_out(executor: Executor, results: Path) -> Outcome:
     """The run's outcome, also where a defect of ours ended it: its records have a manifest all the same."""
     try:
         return executor.run()

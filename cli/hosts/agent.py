@@ -107,6 +107,7 @@ def serve() -> int:
     channel = Channel()
     answers: dict[str, Callable[[dict[str, Any]], Any]] = {
         "hello": lambda _: hello(),
+        "nop": lambda _: None,
         "facts": lambda asked: dataclasses.asdict(
             machine.gather(TypeAdapter(Experiment).validate_python(asked["experiment"]), asked["run"])
         ),
@@ -126,6 +127,7 @@ def serve() -> int:
 def _run(channel: Channel, asked: dict[str, Any]) -> None:
     """Everything from the plan on, and its undo."""
     plan = planned.read(asked["plan"])
+    failed: list[str] = []
     folder, kept = changes.runtime(plan.run), changes.results(plan.run)
     try:
         folder.mkdir(parents=True)
@@ -134,10 +136,16 @@ def _run(channel: Channel, asked: dict[str, Any]) -> None:
         changes.begin_journal(plan.run)
         sandbox.run(lambda life: _serve_plan(channel, plan, life), None, own_network=False)
     finally:
-        if plan.user:
-            privileges.give_back(kept)
         with interrupts_held():
-            changes.undo(plan.run)
+            try:
+                if plan.user:
+                    privileges.give_back(kept)
+            except OSError:
+                pass  # there is nothing to give back
+            finally:
+                failed = changes.undo(plan.run)
+    if failed:
+        raise RepriseError(f"cannot undo: {failed[0]}", f"see {kept}/logs/undo.log, and run teardown.yml")
 
 
 # --- in the sandbox ---------------------------------------------------------------------------------------
@@ -159,6 +167,7 @@ def _serve_plan(channel: Channel, plan: planned.Plan, life: int) -> int:
         return {"lines": lines, "trouble": trouble, "children": children, "records": local.has_records()}
 
     answers: dict[str, Callable[[dict[str, Any]], Any]] = {
+        "nop": lambda _: None,
         "prepare": lambda _: local.prepare(),
         "start_step": lambda asked: _child(local.start_step(asked["id"])),
         "warnings": lambda asked: local.warnings(asked["id"]),
@@ -207,6 +216,9 @@ def main() -> int:
     try:
         return serve()
     except KeyboardInterrupt:
+        return 1
+    except RepriseError as error:
+        sys.stderr.write(error.line() + "\n")
         return 1
 
 

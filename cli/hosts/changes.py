@@ -16,15 +16,17 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from cli.errors import RepriseError, interrupt_in_order
 from cli.executor import hoststeps
 
 RUNTIME = Path("/run/reprise")  # of each run a folder with its files and keys, in memory
 STATE = Path("/var/lib/reprise")  # of each run a folder with its results
+_SETTLED_S = 100.0  # longer than an agent that nobody asks goes on
 _RUN, _RESULTS = "@run@", "@results@"  # of the plan
 
 
@@ -85,10 +87,11 @@ def apply() -> int:
         return text
 
     for step in asked["steps"]:
-        _note(run, [[fill(word) for word in command] for command in step["undo"]])
         log = results(run) / "logs" / f"{step['id']}.log"
         try:
-            hoststeps.carry_out(step["apply"], None, fill, dict(os.environ), log)
+            with _journaled(run) as journal:
+                _note(journal, [[fill(word) for word in command] for command in step["undo"]])
+                hoststeps.carry_out(step["apply"], None, fill, dict(os.environ), log)
         except RepriseError as error:
             json.dump({"error": error.what, "hint": error.hint}, sys.stdout)
             return 1
@@ -96,31 +99,66 @@ def apply() -> int:
     return 0
 
 
-def _note(run: str, commands: list[list[str]]) -> None:
+@contextlib.contextmanager
+def _journaled(run: str) -> Iterator[IO[str]]:
+    """The journal, for this process alone: nothing is changed any more once it is being undone."""
+    try:
+        journal = _journal(run).open("r+", encoding="utf-8")
+    except FileNotFoundError:
+        raise RepriseError("the run has ended", "start it again") from None
+    with journal:
+        fcntl.flock(journal, fcntl.LOCK_EX)
+        if os.fstat(journal.fileno()).st_nlink == 0:
+            raise RepriseError("the run has ended", "start it again")
+        yield journal
+
+
+def _note(journal: IO[str], commands: list[list[str]]) -> None:
     """Writes down how a step is undone; that is on the disk when it is carried out."""
     if not commands:
         return
-    with _journal(run).open("a", encoding="utf-8") as journal:
-        journal.write(json.dumps(commands) + "\n")
-        journal.flush()
-        os.fsync(journal.fileno())
+    journal.seek(0, os.SEEK_END)
+    journal.write(json.dumps(commands) + "\n")
+    journal.flush()
+    os.fsync(journal.fileno())
 
 
-def undo(run: str) -> None:
-    """Leaves the machine as it was before the run; the run's results stay."""
-    path, folder = _journal(run), runtime(run)
-    if path.exists():
-        log = results(run) / "logs" / "undo.log"
-        log.parent.mkdir(parents=True, exist_ok=True)
-        for line in reversed(path.read_text(encoding="utf-8").splitlines()):
-            for command in _commands(line):
-                with contextlib.suppress(RepriseError):
-                    hoststeps.carry_out([command], None, str, dict(os.environ), log)
-        path.unlink()
-    if folder.exists():
+def undo(run: str) -> list[str]:
+    """Leaves the machine as it was before the run; the run's results stay. What cannot be undone is returned,
+    and stays in the journal.
+    """
+    failed: list[str] = []
+    with contextlib.suppress(RepriseError), _journaled(run) as journal:
+        lines = journal.read().splitlines()
+        left = [line for line in reversed(lines) if not _undone(run, line, failed)]
+        if left:
+            journal.seek(0)
+            journal.truncate()
+            journal.write("".join(f"{line}\n" for line in reversed(left)))
+        else:
+            _journal(run).unlink()
+    folder = runtime(run)
+    if folder.exists() and not failed:
         if os.path.ismount(folder):
             subprocess.run(["umount", "-l", str(folder)], check=False, capture_output=True)
         shutil.rmtree(folder, ignore_errors=True)
+    return failed
+
+
+def _undone(run: str, line: str, failed: list[str]) -> bool:
+    """Carries out a line of the journal; all of its commands, also after one that fails."""
+    before = len(failed)
+    log = results(run) / "logs" / "undo.log"
+    try:
+        log.parent.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        log = Path(os.devnull)
+    for command in _commands(line):
+        try:
+            hoststeps.carry_out([command], None, str, dict(os.environ), log)
+        except (RepriseError, OSError) as error:
+            failed.append(error.what if isinstance(error, RepriseError) else str(error))
+    return len(failed) == before
 
 
 def _commands(line: str) -> list[list[str]]:
@@ -168,6 +206,15 @@ def pack() -> int:
 # --- results ----------------------------------------------------------------------------------------------
 
 
+def settle(run: str) -> None:
+    """Waits until a run whose agent was cut off has ended here."""
+    end = time.monotonic() + _SETTLED_S
+    while _journal(run).exists():
+        if time.monotonic() > end:
+            raise RepriseError("the run has not ended there", "run playbooks/collect.yml later")
+        time.sleep(0.2)
+
+
 def sums(run: str) -> dict[str, str]:
     """Checksums of the run's results by their names."""
     folder = results(run)
@@ -203,6 +250,11 @@ def tree_sum(path: Path) -> str:
     return total.hexdigest()
 
 
+def named_sum(path: Path) -> str:
+    """The same, of its name, too."""
+    return hashlib.sha256(os.fsencode(path.name) + b"\0" + tree_sum(path).encode()).hexdigest()
+
+
 def inputs() -> list[str]:
     """Checksums of what is whole here."""
     return [path.read_text(encoding="ascii") for path in (STATE / "inputs").glob("*/.checksum")]
@@ -212,9 +264,10 @@ def take(wanted: str) -> int:
     """Unpacks an archive from standard input; its one file or folder has to have the checksum."""
     folder = place_of(wanted)
     shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
+    (STATE / "inputs").mkdir(mode=0o711, parents=True, exist_ok=True)
+    folder.mkdir()
     status = subprocess.run(["tar", "-C", str(folder), "--no-same-owner", "-xf", "-"], check=False).returncode
-    found = [tree_sum(path) for path in folder.iterdir()]
+    found = [named_sum(path) for path in folder.iterdir()]
     if status != 0 or found != [wanted]:
         shutil.rmtree(folder, ignore_errors=True)
         raise RepriseError("the copy was damaged", "run it again")
@@ -240,8 +293,12 @@ def _command(arguments: list[str]) -> int:
             with locked("collect"):
                 status = _print(sorted(path.name for path in (STATE / "runs").glob("*")))
         case ["sums", run]:
+            settle(run)
+            status = _print(sums(run))
+        case ["look", run]:
             status = _print(sums(run))
         case ["forget", run]:
+            settle(run)
             shutil.rmtree(results(run), ignore_errors=True)
             status = 0
         case _:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from cli import programs
+from cli.errors import RepriseError
 from cli.hosts import changes, clock, share, source
 from cli.hosts.inventory import Target
 from cli.plan.guards_test import PLAIN, planned
@@ -33,7 +34,8 @@ def test_a_client_gets_its_own_key_and_no_servers_files() -> None:
     ("variables", "words"),
     [
         ({"ansible_connection": "local"}, ["true"]),
-        ({"ansible_connection": "local", "ansible_become": True}, ["sudo", "-n", "--", "true"]),
+        ({"ansible_connection": "local", "ansible_become": True}, ["env", "SSH_CONNECTION=", "true"]),
+        ({"ansible_become": True}, ["n", 'sudo -n -- env SSH_CONNECTION="$SSH_CONNECTION" true']),
         (
             {"ansible_host": "a", "ansible_port": 22, "ansible_user": "u"},
             ["-p", "22", "-l", "u", "a", "true"],
@@ -41,7 +43,10 @@ def test_a_client_gets_its_own_key_and_no_servers_files() -> None:
         ({"ansible_ssh_common_args": "-F 'a b'"}, ["-F", "a b", "n", "true"]),
     ],
 )
-def test_the_way_to_a_machine(variables: dict[str, object], words: list[str]) -> None:
+def test_the_way_to_a_machine(
+    monkeypatch: pytest.MonkeyPatch, variables: dict[str, object], words: list[str]
+) -> None:
+    monkeypatch.delenv("SSH_CONNECTION", raising=False)
     assert Target("n", variables).command("true")[-len(words) :] == words
 
 
@@ -63,14 +68,21 @@ def test_the_journal_is_undone_from_its_end(tmp_path: Path, monkeypatch: pytest.
     changes.begin_journal("r")
     (tmp_path / "run/r").mkdir(parents=True)
     log = tmp_path / "log"
-    changes._note("r", [["sh", "-c", f"echo 1 >> {log}"], ["false"], ["sh", "-c", f"echo 2 >> {log}"]])
-    changes._note("r", [["sh", "-c", f"echo 3 >> {log}"]])
+    with changes._journaled("r") as journal:
+        changes._note(journal, [["sh", "-c", f"echo 1 >> {log}"], ["sh", "-c", f"echo 2 >> {log}"]])
+        changes._note(journal, [["sh", "-c", f"test -e {tmp_path}/may && echo 3 >> {log}"]])
     with (tmp_path / "state/undo/r.jsonl").open("a") as journal:
         journal.write('[["sh", "-c", "echo cut')  # the machine stopped while this was written
     assert changes.teardown() == ["r"]
-    assert log.read_text() == "3\n1\n2\n"
+    assert log.read_text() == "1\n2\n"
+    assert (tmp_path / "run/r").exists()  # what is needed to try again
+    (tmp_path / "may").touch()
+    assert changes.teardown() == ["r"]
+    assert log.read_text() == "1\n2\n3\n"
     assert changes.teardown() == []
     assert not (tmp_path / "run/r").exists()
+    with pytest.raises(RepriseError, match="the run has ended"), changes._journaled("r"):
+        pass
 
 
 def test_one_source_has_one_checksum_and_its_archive_is_the_same(tmp_path: Path) -> None:
@@ -94,3 +106,11 @@ def test_the_clock_says_how_far_it_may_be_off() -> None:
     said = json.loads(subprocess.check_output([sys.executable, clock.__file__]))
     assert set(said) == {"synchronized", "estimated_error_us", "maximum_error_us"}
     assert (said["estimated_error_us"] is None) == (not said["synchronized"])
+
+
+@pytest.mark.skipif(not (programs.ROOT / ".git").exists(), reason="this is no repository")
+def test_all_of_the_repository_is_deployed() -> None:
+    git = ["git", "-c", f"safe.directory={programs.ROOT}", "-C", str(programs.ROOT), "ls-files"]
+    listed = subprocess.run(git, capture_output=True, text=True, check=True).stdout.splitlines()
+    wanted = {name for name in listed if not any(part.startswith(".") for part in name.split("/"))}
+    assert wanted <= {str(path.relative_to(programs.ROOT)) for path in source.files()}

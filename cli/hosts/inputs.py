@@ -23,7 +23,7 @@ from cli.hosts.inventory import Placement, Target, unreachable
 
 _READER = TypeAdapter(Experiment)
 _ON_ALL = ("server", "hierarchy", "rtt", "tls")  # tables whose files servers and proxies may read
-_CAPTURE = ["hierarchy", "capture"]  # read where everything is prepared, and nowhere else
+_AT_HOME = (["hierarchy", "capture"], ["hierarchy", "resolver_config"])  # not read by what they start
 
 
 def carry(experiment: Experiment, placement: Placement) -> Experiment:
@@ -32,8 +32,8 @@ def carry(experiment: Experiment, placement: Placement) -> Experiment:
     sums: dict[str, str] = {}  # of the paths here
     wanted: set[str] = set()  # on every machine
     for key, mark, path in list(_paths(table)):
-        sums[path] = sums.get(path) or changes.tree_sum(Path(path))
-        if key[0] in _ON_ALL and key != _CAPTURE:
+        sums[path] = sums.get(path) or changes.named_sum(Path(path))
+        if key[0] in _ON_ALL and key not in _AT_HOME:
             wanted.add(path)
         _holder(table, key)[key[-1]] = mark + str(changes.place_of(sums[path]) / Path(path).name)
     if not sums:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ipaddress
 import json
+import os
 import shlex
 import subprocess
 import sys
@@ -50,9 +51,9 @@ class Target:
 
     def command(self, *words: str) -> list[str]:
         """The command line that runs a command on it."""
-        line = [*(("sudo", "-n", "--") if self._becomes() else ()), *words]
         if self.local:
-            return line
+            seen = f"SSH_CONNECTION={os.environ.get('SSH_CONNECTION', '')}"
+            return [*(("sudo", "-n", "--", "env", seen) if self._becomes() else ()), *words]
         port = self.text("ansible_port", "ansible_ssh_port")
         user = self.text("ansible_user", "ansible_ssh_user")
         key = self.text("ansible_ssh_private_key_file", "ansible_private_key_file")
@@ -64,7 +65,8 @@ class Target:
             *shlex.split(self.text("ansible_ssh_extra_args")),
         )
         host = self.text("ansible_host", "ansible_ssh_host") or self.name
-        return ["ssh", *_SSH, *more, host, shlex.join(line)]
+        become = 'sudo -n -- env SSH_CONNECTION="$SSH_CONNECTION" ' if self._becomes() else ""
+        return ["ssh", *_SSH, *more, host, become + shlex.join(words)]
 
     def python(self, module: str, *words: str) -> list[str]:
         """The command line that runs a module of this package on it."""
@@ -197,6 +199,12 @@ def place(experiment: Experiment, groups: Mapping[str, list[Target]]) -> Placeme
         not twice,
         f"{', '.join(twice)}: assigned two roles in the experiment",
         "only the controller may share its machine with another host",
+    )
+    roots = sorted({one.root for one in targets.values()})
+    want(
+        len(roots) == 1,
+        f"Reprise would be in {' and in '.join(roots)} on different hosts",
+        "give all hosts the same reprise_root",
     )
     return Placement(targets)
 

@@ -9,17 +9,19 @@ import select
 import signal
 import subprocess
 import tempfile
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from cli.errors import RepriseError, one_line
+from cli.errors import RepriseError, complain, one_line
 from cli.executor.processes import Child
 from cli.hosts.inventory import Target, UnreachableError, unreachable
 from cli.hosts.results import Results
 from cli.plan import plan as plans
 from cli.plan.planned import RESULTS, RUN, HostStep, Plan
 
+_AWAKE_S = 10.0
 _PATIENCE_S = 180.0  # for one answer: ten thousand addresses may be added for it
 
 
@@ -38,9 +40,29 @@ class Agent:
             start_new_session=True,  # ctrl-C is for us, and it ends when we say so
         )
         self._rest = b""
+        self._lock = threading.RLock()
+        self._ended = threading.Event()
+
+    def keep_awake(self) -> None:
+        """Asks for nothing now and then: the agent knows that we are there while we do other things."""
+        threading.Thread(target=self._wake, daemon=True).start()
+
+    def _wake(self) -> None:
+        while not self._ended.wait(_AWAKE_S):
+            if self._lock.acquire(blocking=False):
+                try:
+                    self._exchange("nop")
+                except RepriseError:
+                    return  # whoever asks next is told
+                finally:
+                    self._lock.release()
 
     def ask(self, do: str, **values: Any) -> Any:
         """Its answer to a request; its error is raised, with its machine named."""
+        with self._lock:
+            return self._exchange(do, **values)
+
+    def _exchange(self, do: str, **values: Any) -> Any:
         self.send(do, **values)
         return self.receive()
 
@@ -83,13 +105,15 @@ class Agent:
     def hang_up(self) -> None:
         """It ends what it runs and undoes what it changed, from now on."""
         assert self._process.stdin is not None
+        self._ended.set()
         with contextlib.suppress(OSError):
             self._process.stdin.close()
 
     def close(self) -> None:
         """Waits for that."""
         self.hang_up()
-        self._process.wait()
+        if self._process.wait() != 0 and (said := self.last_words()).startswith("reprise: error:"):
+            complain(f"{said} (on {self.target.name})")
 
 
 class RemoteMachine:
@@ -259,7 +283,7 @@ class RemoteMachine:
             return
         files = sorted({one.files for one in self._plan.figures})
         with contextlib.suppress(UnreachableError):
-            Results(self.target, self._plan.run, self._results).fetch(files)
+            Results(self.target, self._plan.run, self._results).fetch(files, while_it_runs=True)
 
     def fill(self, text: str) -> str:
         """With the names of that machine."""

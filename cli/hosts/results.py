@@ -25,9 +25,11 @@ class Results:
     def __init__(self, target: Target, run: str, to: Path) -> None:
         self._target, self._run, self._to = target, run, to
 
-    def fetch(self, patterns: list[str] | None = None) -> int:
-        """Copies those that match, or all that differ from what is here; returns how many."""
-        sums = self._sums()
+    def fetch(self, patterns: list[str] | None = None, while_it_runs: bool = False) -> int:
+        """Copies those that match, or all that differ from what is here; returns how many. It waits for the
+        end of the run on the machine unless told.
+        """
+        sums = self._sums("look" if while_it_runs else "sums")
         wanted = [
             name
             for name in sums
@@ -45,9 +47,9 @@ class Results:
             "check its disk and network",
         )
 
-    def _sums(self) -> dict[str, str]:
+    def _sums(self, how: str) -> dict[str, str]:
         done = subprocess.run(
-            self._target.python("changes", "sums", self._run), capture_output=True, check=False
+            self._target.python("changes", how, self._run), capture_output=True, check=False
         )
         try:
             found = json.loads(done.stdout)

@@ -53,7 +53,7 @@ def command_run(options: argparse.Namespace) -> int:
             changes.results(plan.run),
             folder.partial,
         )
-    _fetch(placement, plan, folder.partial, outcome)
+    _fetch(placement, plan, folder, outcome)
     own = hosts[placement.home.name]["host"]
     found = {**local.manifest(plan, own, outcome), "hosts": _described(placement, hosts)}
     whole_file.write(folder.partial / "manifest.json", local.as_text(found))
@@ -93,6 +93,8 @@ def _greet(agents: Mapping[str, Agent], run: str) -> dict[str, Any]:
             f"{name} has Reprise {one['version']}, and this machine has {VERSION}",
             "install the same version on all, see docs/testbeds.md",
         )
+    for agent in agents.values():
+        agent.keep_awake()
     for name, agent in agents.items():
         for left in agent.ask("lock", run=run):
             complain(f"reprise: {name}: cleaned up after run {left}, which did not end properly")
@@ -153,12 +155,18 @@ def _prefixes(placement: Placement, hosts: Mapping[str, Any]) -> tuple[str, ...]
             found[str(text)] = None
         if address := hosts[name]["operator"]:
             found[str(ipaddress.ip_network(address.partition("%")[0]))] = None
+        want(
+            target.local or bool(address or given),
+            f"{name} does not say from where it is reached, and its guard would lock you out",
+            "set reprise_management in the inventory",
+        )
     return tuple(found) or ("127.0.0.1/32",)
 
 
 def _carried_out(plan: Plan, placement: Placement, agents: Mapping[str, Agent], results: Path) -> Outcome:
     (results / "logs").mkdir()
-    whole_file.write(results / "plan.json", local.as_text(plans.as_json(plan)))
+    mode = 0o600 if plan.private else 0o644
+    whole_file.write(results / "plan.json", local.as_text(plans.as_json(plan)), mode=mode)
     home, machines = placement.home, {}
     for name, target in placement.machines().items():
         own = plan if target == home else share.part(plan, placement.hosts_of(target))
@@ -173,20 +181,29 @@ def _carried_out(plan: Plan, placement: Placement, agents: Mapping[str, Agent], 
     executor = Executor(plan, machines[home.name], results, life, others, send)
     for number in SIGNALS:
         signal.signal(number, lambda _number, _frame: os.write(leash, STOP))
-    return executor.run()
+    return local.carried_out(executor, results)
 
 
-def _fetch(placement: Placement, plan: Plan, to: Path, outcome: Outcome) -> None:
-    """All results; they stay on a machine from which they cannot be copied."""
+def _fetch(placement: Placement, plan: Plan, folder: local.Folder, outcome: Outcome) -> None:
+    """All results; they stay on the machines unless they have come from all of them."""
+    failed: list[str] = []
 
     def fetch(target: Target) -> None:
         try:
-            Results(target, plan.run, to).fetch()
-            subprocess.run(target.python("changes", "forget", plan.run), check=False, capture_output=True)
-        except RepriseError as error:
-            outcome.fail(error.what, f"the results of {target.name} are kept there")
+            Results(target, plan.run, folder.partial).fetch()
+        except (RepriseError, OSError) as error:
+            failed.append(target.name)
+            outcome.fail(error.what if isinstance(error, RepriseError) else str(error))
+
+    def forget(target: Target) -> None:
+        subprocess.run(target.python("changes", "forget", plan.run), check=False, capture_output=True)
 
     _at_once(fetch, placement.machines().values())
+    if not failed:
+        _at_once(forget, placement.machines().values())
+        return
+    names = ", ".join(failed)
+    outcome.hint = f"playbooks/collect.yml fetches what is left on {names} into {folder.partial.name}"
 
 
 def _described(placement: Placement, hosts: Mapping[str, Any]) -> list[dict[str, Any]]:

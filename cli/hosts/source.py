@@ -1,7 +1,8 @@
 """What version of the source tree lies in a folder, whether or not it is a repository.
 
 `python3 -P -m cli.hosts.source [ARCHIVE]` prints a checksum of all that is deployed to hosts, and writes it
-into an archive. It runs before anything is installed, so it uses Python's own library alone.
+into an archive; with `--remove` it removes that, and itself. It runs before anything is installed, so it uses
+Python's own library alone.
 """
 
 from __future__ import annotations
@@ -13,16 +14,26 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-_LEFT_OUT = ("build", "results", "bench-results", "__pycache__")
+_FOLDERS = ("bench", "cli", "cmake", "controller", "core", "docs", "experiments", "mutator", "playbooks",
+            "proxy", "querier", "report", "tests", "zonebuilder")  # fmt: skip
+_FILES = ("CHANGELOG.md", "CMakeLists.txt", "CMakePresets.json", "LICENSE", "README.md", "conftest.py",
+          "packages.txt", "pyproject.toml", "reprise", "requirements-hosts.txt", "requirements-test.txt",
+          "requirements.txt")  # fmt: skip
 
 
-def files(root: Path = ROOT) -> Iterator[Path]:
-    """All files that are deployed, in their order."""
-    for path in sorted(root.iterdir()):
-        if path.name in _LEFT_OUT or (path.name.startswith(".") and path.name != ".clang-format"):
+def files() -> Iterator[Path]:
+    """All files that are deployed, in their order. What else lies in the folder is the user's own."""
+    for name in _FOLDERS:
+        yield from _below(ROOT / name)
+    yield from (ROOT / name for name in _FILES if (ROOT / name).is_file())
+
+
+def _below(folder: Path) -> Iterator[Path]:
+    for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+        if path.name.startswith(".") or path.name == "__pycache__":
             continue
         if path.is_dir() and not path.is_symlink():
-            yield from files(path)
+            yield from _below(path)
         elif path.is_file():
             yield path
 
@@ -40,11 +51,28 @@ def write(archive: Path) -> None:
     """A compressed archive of the files."""
     with tarfile.open(archive, "w:gz", compresslevel=6) as file:
         for path in files():
-            file.add(path, str(path.relative_to(ROOT)), recursive=False)
+            file.add(path, str(path.relative_to(ROOT)), recursive=False, filter=_of_root)
+
+
+def remove() -> None:
+    """Removes the files, so that none of this version stays beside the next, but not what was built."""
+    for path in list(files()):
+        path.unlink()
+
+
+def _of_root(info: tarfile.TarInfo) -> tarfile.TarInfo:
+    """root runs what is in the archive: nobody else may change it."""
+    info.uid = info.gid = 0
+    info.uname = info.gname = "root"
+    info.mode &= 0o755
+    return info
 
 
 def main(arguments: list[str]) -> int:
     """See the module's text."""
+    if arguments == ["--remove"]:
+        remove()
+        return 0
     sys.stdout.write(checksum() + "\n")
     if arguments:
         write(Path(arguments[0]))
