@@ -209,10 +209,20 @@ def pack() -> int:
 def settle(run: str) -> None:
     """Waits until a run whose agent was cut off has ended here."""
     end = time.monotonic() + _SETTLED_S
-    while _journal(run).exists():
+    while _journal(run).exists() and _is_held():
         if time.monotonic() > end:
             raise RepriseError("the run has not ended there", "run playbooks/collect.yml later")
         time.sleep(0.2)
+
+
+def _is_held() -> bool:
+    """Whether an agent lives; one that was killed took its processes with it."""
+    with (STATE / "lock").open("a", encoding="utf-8") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
 
 
 def sums(run: str) -> dict[str, str]:
