@@ -31,7 +31,7 @@ class Hosts:
 def build(network: Network) -> Hosts:
     """Namespaces, settings, links, addresses and routes, in this order."""
     hosts = Hosts()
-    if network.kind != "namespaces":
+    if network.kind in ("host", "hosts"):
         return hosts
     _set_all(hosts, [one for one in network.sysctls if not one.host])
     for host in network.hosts:
