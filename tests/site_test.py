@@ -153,7 +153,7 @@ def test_a_host_that_refuses_ssh_is_named(hosts: Testbed, tmp_path: Path) -> Non
     done = hosts.run(*words, cwd=tmp_path)
     assert done.returncode == 1
     last = done.stderr.splitlines()[-1]
-    assert re.search(r"the hosts could not be prepared: load2: .*Connection refused; fix that", last)
+    assert re.search(r"the hosts could not be prepared: load2: .*reached over ssh", last)
     done = hosts.run(*words, "--no-deploy", cwd=tmp_path)
     assert done.returncode == 1
     assert done.stderr.startswith("reprise: error: load2 cannot be reached: ssh: connect to host")

@@ -175,7 +175,7 @@ def _inventory(names: tuple[str, ...], groups: dict[str, list[str]], config: Pat
     own = "".join(f"{name} reprise_address=172.16.1.{number}\n" for number, name in enumerate(names, 1))
     settings = (
         f"ansible_ssh_common_args=-F {config}\n"
-        "ansible_ssh_args=-o ControlMaster=auto -o ControlPersist=2s\n"  # no longer than the hosts are there
+        "ansible_ssh_args=-o ControlMaster=no\n"  # its socket's path would be too long for the kernel
         "ansible_python_interpreter=/usr/bin/python3\n"
     )
     return f"{own}\n{text}[all:vars]\n{settings}"
