@@ -6,7 +6,6 @@
 #include "querier/packet/frame.hh"
 #include "querier/packet/packet_sender.hh"
 #include "querier/packet/route.hh"
-#include "querier/sockets/transport.hh"
 
 #include <fmt/format.h>
 
