@@ -19,7 +19,7 @@ from cli.errors import (
     interrupt_in_order,
     tell,
 )
-from cli.tools import bench, fuzz, package, spread, trace_info
+from cli.tools import bench, fuzz, inventories, package, spread, trace_info
 from cli.zones import build as zones_build
 from cli.zones import options as zones_options
 from cli.zones import signing, world
@@ -65,6 +65,7 @@ def build_parser() -> argparse.ArgumentParser:
         help="plan for hosts that you reach by ssh from this network, as ADDRESS/BITS; repeatable. Their "
         "guards let it through, and drop themselves unless a new connection confirms them within 60 s",
     )
+    inventories.add_command(commands)
     _passed_on(commands, "report", "report on finished runs; several are compared", "RUN...")
     _passed_on(commands, "compare", "compare answers: a run and its trace, two runs, or two traces", "A [B]")
     _passed_on(commands, "trace", "info FILE: what a trace holds; synth: make one", "info|synth ...")
@@ -150,6 +151,7 @@ def run_command(options: argparse.Namespace) -> int:
         "zones": _zones_step,
         "package": lambda options: package.command_package(options.output),
         "fuzz": fuzz.command_fuzz,
+        "inventory": inventories.command_inventory,
     }
     return others[options.command](options)
 

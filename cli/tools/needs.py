@@ -84,6 +84,7 @@ def of(arguments: Sequence[str]) -> Needs:
             _EVERY_SECTION, (RUN_PYTHON, HOSTS_PYTHON, TEST_PYTHON)
         ),  # which builds what it checks
         "fuzz": lambda: _needs(("packet", "test", *(("coverage",) if "--coverage" in rest else ()))),
+        "inventory": lambda: _inventory(rest),
         "doctor": lambda: _needs(("run",), *REPLAY, *HIERARCHY, "reprise-packet-check"),
     }.get(command, Needs)()
 
@@ -111,6 +112,11 @@ def _bench(name: str) -> Needs:
 
 def _needs(sections: Sequence[str], *targets: str) -> Needs:
     return Needs(("base", *sections), (RUN_PYTHON,), targets)
+
+
+def _inventory(rest: Sequence[str]) -> Needs:
+    """Ansible reads what Merge generates."""
+    return Needs(("base",), (RUN_PYTHON, HOSTS_PYTHON)) if "merge" in rest[:1] else Needs()
 
 
 def _experiment(arguments: Sequence[str]) -> Needs:

@@ -1,0 +1,55 @@
+"""Nodes and one LAN for Reprise on a Merge testbed such as SPHERE, as a model for `mrg push`.
+
+Same names, addresses and order as in profile.py, which is CloudLab's. `mrg nodes generate inventory` puts the
+nodes into the groups of Reprise. Set the numbers below as your experiment needs them.
+"""
+
+from mergexp import (
+    Network,
+    capacity,
+    experiment,
+    experimentnetresolution,
+    gb,
+    gbps,
+    image,
+    ip4,
+    memory,
+    metal,
+    proc,
+)
+
+CLIENTS = 1
+SERVERS = 1  # one for each resolver of an emulated hierarchy
+METAS = 0  # of an emulated hierarchy: hierarchy.instances of the experiment
+
+IMAGE = "2404"  # Ubuntu 24.04; must have Python 3.11 or later
+METAL = False  # True: physical machines, which measurements need
+CORES = 4
+MEMORY_GB = 8
+SPEED_GBPS = 0  # of the LAN; 0: not limited. A limit is kept by an emulator, which costs time.
+
+PREFIX = "172.16.1"  # not in 10.0.0.0/8, out of which Reprise gives addresses to sources
+ROLES = (("controller", 1), ("client", CLIENTS), ("server", SERVERS), ("meta", METAS))
+GROUPS = {"controller": "controller", "client": "clients", "server": "servers", "meta": "metas"}
+
+
+def make_node(net, role, index):
+    """A node in its group."""
+    name = role if role == "controller" else f"{role}{index}"
+    wanted = [image == IMAGE, proc.cores >= CORES, memory.capacity >= gb(MEMORY_GB)]
+    node = net.node(name, *wanted, *([metal == True] if METAL else []))  # noqa: E712 - makes a constraint
+    node.properties["group"] = [GROUPS[role]]
+    return node
+
+
+def build():
+    """The whole network. Names of nodes mean their addresses in the control network, not in the LAN."""
+    net = Network("reprise", experimentnetresolution == False)  # noqa: E712 - makes a constraint
+    nodes = [make_node(net, role, index) for role, count in ROLES for index in range(count)]
+    lan = net.connect(nodes, *([capacity == gbps(SPEED_GBPS)] if SPEED_GBPS else []))
+    for index, node in enumerate(nodes, 1):
+        lan[node].socket.addrs = ip4(f"{PREFIX}.{index}/24")
+    return net
+
+
+experiment(build())
