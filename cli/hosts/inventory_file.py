@@ -32,10 +32,15 @@ class Node:
     address: str
     port: int = 22
 
+    @property
+    def label(self) -> str:
+        """Its name in the inventory, where Ansible wants no host named as a group."""
+        return f"{self.name}0" if self.name in GROUPS.values() else self.name
+
     def line(self) -> str:
         """Its line in the inventory."""
         port = f" ansible_port={self.port}" if self.port != 22 else ""
-        return f"{self.name} ansible_host={self.host}{port} reprise_address={self.address}"
+        return f"{self.label} ansible_host={self.host}{port} reprise_address={self.address}"
 
 
 def group(name: str, source: Path) -> str:
@@ -44,7 +49,7 @@ def group(name: str, source: Path) -> str:
     if found is None:
         raise UsageError(
             f"{source}: node {name} has no known role",
-            "name nodes controller, client0, server0, meta0 as profile.py does, or write the inventory by hand",
+            "name nodes controller, client0, server0, meta0 as profile.py does, or write it by hand",
         )
     return GROUPS[found[1] or found[2]]
 
@@ -101,7 +106,7 @@ def check(nodes: Iterable[Node], source: Path) -> None:
             "an experiment needs a controller, a client and a server",
         )
     for what, values in (
-        ("name", [one.name for one in nodes]),
+        ("name", [one.label for one in nodes]),
         ("address", [one.address for one in nodes]),
     ):
         twice = sorted({one for one in values if values.count(one) > 1})

@@ -22,11 +22,12 @@ BUILD = programs.ROOT / "build/release"
 VENV = programs.ROOT / ".venv"
 _SEARCHED = ("REPRISE_MOLD", "REPRISE_BPF_CLANG", "HELP2MAN")  # programs that may come and go
 _SYSTEM_PYTHON = "/usr/bin/python3"
-# pip is what a new environment gets last: without it an earlier attempt was cut short.
+# pip is what a new environment gets last: without it an earlier attempt was cut short. The files of pinned
+# packages list what those need as well.
 _INSTALL = """
 [ -x "$1/bin/pip" ] || "$2" -m venv --clear "$1" || exit 1
 environment=$1; shift 2
-exec "$environment/bin/python" -m pip install --disable-pip-version-check "$@"
+exec "$environment/bin/python" -m pip install --disable-pip-version-check --no-deps "$@"
 """
 
 

@@ -37,7 +37,7 @@ def make_node(net, role, index):
     """A node in its group."""
     name = role if role == "controller" else f"{role}{index}"
     wanted = [image == IMAGE, proc.cores >= CORES, memory.capacity >= gb(MEMORY_GB)]
-    node = net.node(name, *wanted, *([metal == True] if METAL else []))  # noqa: E712 - makes a constraint
+    node = net.node(name, *wanted, *([metal == 1] if METAL else []))
     node.properties["group"] = [GROUPS[role]]
     return node
 
