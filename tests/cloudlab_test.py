@@ -15,9 +15,26 @@ from cli import programs
 from cli.experiment import experiment as experiments
 from cli.hosts import inventory
 from tests import command, geni_lib
+from tests.testbed_hosts import PORT, opened
 
 RSPEC = "{http://www.geni.net/resources/rspec/3}"
 ALL_TCP = programs.ROOT / "experiments/all-tcp.toml"
+ROLES = {"controller": "controller", "client0": "clients", "server0": "servers"}
+EXPERIMENT = """schema = 1
+name = "site"
+[synth]
+rate = 400
+duration = 4
+clients = 200
+[server]
+kind = "nsd"
+[server.root_like]
+seed = 1
+[topology]
+queriers = 1
+[replay]
+source_mode = "ports"
+"""
 Render = Callable[..., ElementTree.Element]
 
 
@@ -100,7 +117,12 @@ def test_wrong_parameters_are_reported_to_the_portal(
 # --- from the manifest to the experiment ------------------------------------------------------------------
 
 
-def manifest(request: ElementTree.Element) -> bytes:
+def manifest(
+    request: ElementTree.Element,
+    users: tuple[str, ...] = ("alice", "bob"),
+    domain: str = ".utah.cloudlab.us",
+    port: int = 22,
+) -> bytes:
     """What the portal adds: machines, logins of all members of the project, and addresses of the hosts. (It
     leaves type="request" as it is.)
     """
@@ -110,13 +132,13 @@ def manifest(request: ElementTree.Element) -> bytes:
         host = f"{name}.replay.dns-PG0.utah.cloudlab.us"
         ElementTree.SubElement(node, f"{RSPEC}host", name=host, ipv4=f"128.110.218.{number}")
         services = ElementTree.SubElement(node, f"{RSPEC}services")
-        for user in ("alice", "bob"):
+        for user in users:
             ElementTree.SubElement(
                 services,
                 f"{RSPEC}login",
                 authentication="ssh-keys",
-                hostname=f"{machine}.utah.cloudlab.us",
-                port="22",
+                hostname=machine + domain,
+                port=str(port),
                 username=user,
             )
     return ElementTree.tostring(request)
@@ -158,6 +180,31 @@ def test_a_manifest_becomes_an_inventory_that_an_experiment_is_placed_on(
     }
     assert placed.home.interface({"172.16.1.1": "ens1f0"}) == "ens1f0"
     assert placed.home.command("true")[-4:-1] == ["-l", "alice", "amd140.utah.cloudlab.us"]
+
+
+@pytest.mark.slow
+@pytest.mark.netns
+def test_an_experiment_runs_on_the_hosts_of_a_manifest(render: Render, tmp_path: Path) -> None:
+    """Namespaces with the names and addresses of profile.py's nodes stand in for CloudLab's machines."""
+    request = render()
+    machines = dict(zip(nodes(request), ("amd140", "amd141", "amd142"), strict=True))
+    groups = {group: [machines[name]] for name, group in ROLES.items()}
+    (tmp_path / "site.toml").write_text(EXPERIMENT)
+    (tmp_path / "manifest.xml").write_bytes(manifest(request, ("root",), "", PORT))
+    made = command.run("inventory", "cloudlab", "manifest.xml", "-o", "hosts.ini", cwd=tmp_path)
+    assert made.returncode == 0, made.stderr
+    with opened(tmp_path / "bed", groups) as hosts:
+        ssh = hosts.inventory.read_text(encoding="utf-8").partition("[all:vars]")[2]
+        (tmp_path / "ssh.ini").write_text(f"[all:vars]{ssh}reprise_root={programs.ROOT}\n", encoding="utf-8")
+        inventories = ("--inventory", "hosts.ini", "--inventory", "ssh.ini")
+        done = hosts.run("run", "site.toml", *inventories, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+    (folder,) = (tmp_path / "results").iterdir()
+    found = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+    assert found["clean"]
+    assert found["queries"]["answered"] == found["queries"]["read"] > 1_000
+    described = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))["hosts"]
+    assert [one["machine"] for one in described] == ["controller0", "client0", "server0"]
 
 
 # --- the example -------------------------------------------------------------------------------------------

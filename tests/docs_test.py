@@ -18,7 +18,7 @@ from cli.experiment.experiment import load
 from cli.experiment.schema import Experiment
 
 ROOT = programs.ROOT
-PAGES = ("README.md", "docs/tutorial.md", "docs/hierarchy.md")
+PAGES = ("README.md", "docs/tutorial.md", "docs/hierarchy.md", "docs/testbeds.md")
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "bench").glob("*.md")])
 
 

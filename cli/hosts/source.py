@@ -17,8 +17,8 @@ ROOT = Path(__file__).resolve().parents[2]
 _FOLDERS = ("bench", "cli", "cmake", "controller", "core", "docs", "experiments", "mutator", "playbooks",
             "proxy", "querier", "report", "tests", "zonebuilder")  # fmt: skip
 _FILES = ("CHANGELOG.md", "CMakeLists.txt", "CMakePresets.json", "LICENSE", "README.md", "conftest.py",
-          "packages.txt", "pyproject.toml", "reprise", "requirements-hosts.txt", "requirements-test.txt",
-          "requirements.txt")  # fmt: skip
+          "packages.txt", "profile.py", "pyproject.toml", "reprise", "requirements-hosts.txt",
+          "requirements-test.txt", "requirements.txt")  # fmt: skip
 
 
 def files() -> Iterator[Path]:

@@ -82,6 +82,8 @@ def test_other_commands() -> None:
     assert needs.of(["mutate", "a", "-o", "b"]).sections == ("base",)
     assert needs.of(["mutate", "a", "--inventory=hosts", "-o", "b"]).sections == ("base", "spread", "hosts")
     assert needs.of(["zones", "synth", "--signed", "-o", "w"]).sections == ("base", "run")
+    assert needs.of(["inventory", "cloudlab", "m.xml", "-o", "hosts.ini"]) == Needs()
+    assert needs.of(["inventory", "merge", "g", "e"]).python == ("requirements.txt", "requirements-hosts.txt")
     assert "packet" in needs.of(["bench", "udp", "--quick"]).sections
     assert "packet" not in needs.of(["bench", "--quick", "mutate"]).sections
     assert needs.of(["test", "--slow"]).python == (
