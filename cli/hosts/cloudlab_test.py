@@ -98,6 +98,7 @@ BAD: dict[str, tuple[str | bytes, str]] = {
     "not in the LAN": (good(meta0=node("meta0", "172.16.1.9")), "no link joins all nodes"),
     "no address": (good(client0=node("client0", "")), "node client0 has no address in the LAN"),
     "bad address": (good(client0=node("client0", "172.16.1")), "'172.16.1' is no IP address"),
+    "zone": (good(client0=node("client0", "fe80::1%{{ x }}")), "'fe80::1%{{ x }}' is no IP address"),
     "same address": (good(client0=node("client0", "172.16.1.1")), "two nodes have the address 172.16.1.1"),
     "bad port": (good(client0=node("client0", "172.16.1.2", login(port="0"))), "no port 0"),
     "option": (

@@ -17,9 +17,10 @@ from cli.errors import UsageError, want
 
 GROUPS = {"controller": "controller", "client": "clients", "server": "servers", "meta": "metas"}
 ROOT = "/opt/reprise"  # on the hosts
+LAN = "172.16.1.0/24"  # of profile.py and playbooks/merge/model.py
 _NAME = r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?"
 _USER = r"[A-Za-z_][A-Za-z0-9_.-]*"
-_JUMP = rf"(?:{_USER}@)?{_NAME}(?::\d+)?"
+_JUMP = rf"(?:{_USER}@)?{_NAME}(?::[0-9]+)?"
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ class Node:
 
 def group(name: str, source: Path) -> str:
     """The group of a node that is named as profile.py and playbooks/merge/model.py name them."""
-    found = re.fullmatch(r"(controller)|(client|server|meta)\d+", name)
+    found = re.fullmatch(r"(controller)|(client|server|meta)[0-9]+", name)
     if found is None:
         raise UsageError(
             f"{source}: node {name} has no known role",
@@ -61,11 +62,14 @@ def host(text: str, where: str) -> str:
 
 
 def address(text: str, where: str) -> str:
-    """An IP address."""
+    """An IP address without a zone."""
     try:
-        return str(ipaddress.ip_address(text))
+        found = ipaddress.ip_address(text)
     except ValueError:
-        raise UsageError(f"{where}: {text!r} is no IP address", "download the file again") from None
+        found = None
+    if found is None or "%" in text:
+        raise UsageError(f"{where}: {text!r} is no IP address", "download the file again")
+    return str(found)
 
 
 def variables(user: str, management: Sequence[str] = (), jump: str = "") -> dict[str, str]:

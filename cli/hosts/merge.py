@@ -13,11 +13,10 @@ from cli.errors import want
 from cli.hosts import inventory, inventory_file
 from cli.hosts.inventory_file import Node
 
-LAN = "172.16.1.0/24"  # of playbooks/merge/model.py
 _PREFIX = "exp-"  # which `-p` puts before the names in Merge's manual
 
 
-def nodes(groups: Path, etchosts: Path, lan: str = LAN) -> list[Node]:
+def nodes(groups: Path, etchosts: Path, lan: str = inventory_file.LAN) -> list[Node]:
     """The nodes. They are reached by their own names, as the testbed's XDC resolves them."""
     network = inventory_file.network("--lan", lan)
     members = {group: [one.name for one in hosts] for group, hosts in inventory.read(groups).items()}

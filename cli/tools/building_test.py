@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from importlib import metadata
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from cli import programs, steps
 from cli.errors import RepriseError
-from cli.tools import building
+from cli.tools import building, needs
 from cli.tools.building import Environment, Release
 
 
@@ -62,3 +65,19 @@ def test_python_packages_are_installed_file_by_file(tmp_path: Path, monkeypatch:
     with pytest.raises(RepriseError, match="pip failed"):
         both.finish(steps.Done(1, "why"))
     assert not both.is_made()
+
+
+def test_files_of_python_packages_list_all_that_these_need() -> None:
+    """pip adds nothing to them. geni-lib and mergexp say that they need more than their tests use."""
+    listed: set[str] = set()
+    for file in (needs.RUN_PYTHON, needs.HOSTS_PYTHON, needs.TEST_PYTHON):
+        lines = (programs.ROOT / file).read_text(encoding="utf-8").splitlines()
+        listed |= {canonicalize_name(line.partition("==")[0]) for line in lines if "==" in line}
+        wanted = {
+            f"{name} needs {one.name}"
+            for name in listed - {"geni-lib", "mergexp"}
+            for one in map(Requirement, metadata.requires(name) or ())
+            if (one.marker is None or one.marker.evaluate({"extra": ""}))
+            and canonicalize_name(one.name) not in listed
+        }
+        assert wanted == set(), file

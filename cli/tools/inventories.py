@@ -28,9 +28,9 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     )
     merge.add_argument(
         "--lan",
-        default="172.16.1.0/24",
+        default=inventory_file.LAN,
         metavar="PREFIX",
-        help="addresses of the experiment's LAN (172.16.1.0/24)",
+        help=f"addresses of the experiment's LAN ({inventory_file.LAN})",
     )
     for one in (lab, merge):
         one.add_argument(
