@@ -73,6 +73,8 @@ def _manifest_reasons(run: Run) -> Iterator[str]:
     for reason in as_list(manifest.get("unclean_because")):
         if reason != manifest.get("error"):
             yield str(reason)
+    for name, why in as_dict(manifest.get("uncollected")).items():
+        yield f"results of {name} were not collected: {why}"
 
 
 def _exit_reasons(run: Run) -> Iterator[str]:

@@ -15,9 +15,16 @@ from cli.plan import guards, hierarchy_network, hierarchy_setup, network
 from cli.plan.planned import RUN, HostStep
 from cli.servers import nftables
 from cli.zones import zones
+from tests.bed import wait_for
 from tests.hierarchy_bed import write_world
 
 pytestmark = pytest.mark.netns
+
+
+def _is_settled(host: int | None) -> bool:
+    """Whether no address is still looked for in the neighborhood: it has no route of its own before."""
+    with linux.inside(host):
+        return not subprocess.run(["ip", "addr", "show", "tentative"], capture_output=True, check=True).stdout
 
 
 def _state(host: int | None) -> str:
@@ -74,6 +81,8 @@ def test_setup_may_be_repeated_and_undone(tmp_path: Path, data_path: str) -> Non
             for family in "46":
                 Path(f"/proc/sys/net/ipv{family}/conf/lo/forwarding").write_text("1")
             subprocess.run(["ip", "route", "add", "192.0.2.0/24", "dev", "lo", "table", "100"], check=True)
+    for _, host in (*servers, *metas):
+        wait_for(lambda host=host: _is_settled(hosts.of(host)), f"addresses of {host}")  # type: ignore[misc]
     before = {host: _state(hosts.of(host)) for _, host in (*servers, *metas)}
 
     def carry_out(step: HostStep, commands: tuple[tuple[str, ...], ...]) -> None:

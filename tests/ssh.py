@@ -44,7 +44,8 @@ class Ssh:
         listen = "".join(f"ListenAddress {one}\n" for one in addresses)
         config.write_text(
             f"Port {self.port}\n{listen}"
-            f"HostKey {self.folder}/host\nAuthorizedKeysFile {self.folder}/user.pub\n"
+            f"HostKey {self.folder}/host\nAuthorizedKeysFile none\n"
+            f"AuthorizedKeysCommand /usr/bin/cat {self.folder}/user.pub\nAuthorizedKeysCommandUser root\n"
             f"PidFile none\nUsePAM no\nStrictModes no\nPermitRootLogin yes\n"
         )
         Path("/run/sshd").mkdir(exist_ok=True)

@@ -8,7 +8,7 @@ import contextlib
 import os
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -133,8 +133,10 @@ def _network(names: tuple[str, ...]) -> Network:
 
 
 @contextlib.contextmanager
-def opened(folder: Path, groups: dict[str, list[str]]) -> Iterator[Testbed]:
-    """Hosts by the groups of an inventory."""
+def opened(
+    folder: Path, groups: dict[str, list[str]], wraps: Mapping[str, Sequence[str]] | None = None
+) -> Iterator[Testbed]:
+    """Hosts by the groups of an inventory; `wraps` starts the sshd of a host by further words."""
     folder.mkdir()
     names = tuple(dict.fromkeys(name for group in groups.values() for name in group))
     with BareBed(folder, _network(names)) as bed, contextlib.ExitStack() as servers:
@@ -150,7 +152,15 @@ def opened(folder: Path, groups: dict[str, list[str]]) -> Iterator[Testbed]:
             for place in (changes.RUNTIME, changes.STATE):
                 place.mkdir(parents=True, exist_ok=True)
             private = f"mount -t tmpfs tmpfs {changes.RUNTIME} && mount --bind {own} {changes.STATE}"
-            wrap = ["unshare", "-m", "sh", "-c", f'{private} && exec "$@"', "sh"]
+            wrap = [
+                "unshare",
+                "-m",
+                "sh",
+                "-c",
+                f'{private} && exec "$@"',
+                "sh",
+                *(wraps or {}).get(name, ()),
+            ]
             servers.enter_context(ssh.serve([management(number)], bed.hosts.of(name), wrap))
         inventory = folder / "hosts.ini"
         inventory.write_text(_inventory(names, groups, config), encoding="utf-8")

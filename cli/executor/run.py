@@ -229,7 +229,7 @@ def _say_killed(status: int, hint: str) -> None:
 def _report_trouble(folder: Path) -> str | None:
     """Writes the report; what went wrong, if anything: without a report the folder stays partial."""
     try:
-        status, error = _report(folder)
+        status, error = report(folder)
     except KeyboardInterrupt:
         return "interrupted while the report was written"
     if status == 0:
@@ -259,7 +259,7 @@ def _print_error(found: dict[str, Any] | None) -> None:
         complain(RepriseError(str(found["error"]), str(found.get("hint") or "")).line())
 
 
-def _report(folder: Path) -> tuple[int, str]:
+def report(folder: Path) -> tuple[int, str]:
     """summary.json, plots and report.html; a failing report is a failed run with its results kept."""
     _give_plots_a_cache()
     from report.__main__ import attempt  # noqa: PLC0415  (slow to import, and needed at the end only)

@@ -12,6 +12,8 @@ import contextlib
 import dataclasses
 import json
 import os
+import platform
+import re
 import select
 import signal
 import subprocess
@@ -28,10 +30,11 @@ from cli.executor import sandbox
 from cli.executor.machine import LocalMachine
 from cli.executor.processes import Child
 from cli.experiment.schema import Experiment
-from cli.hosts import changes, clock
+from cli.hosts import changes, clock, source
 from cli.plan import facts as machine
 from cli.plan import planned, privileges
 
+_LEAST_KERNEL = (5, 10)  # of playbooks/roles/common, too
 _SILENCE_S = 60.0  # whoever started us asks many times a second
 _LEFT_S = 5.0  # for processes, when nobody asks any more
 _ROOM = "mode=0711,size=50%"
@@ -79,8 +82,13 @@ def hello() -> dict[str, Any]:
     """What must be known of this machine before there is a plan."""
     if os.geteuid() != 0:
         raise RepriseError("the agent is not root", "use root in the inventory, or ansible_become: true")
+    kernel = platform.release()
+    if tuple(map(int, re.findall(r"\d+", kernel)[:2])) < _LEAST_KERNEL:
+        least = ".".join(map(str, _LEAST_KERNEL))
+        raise RepriseError(f"kernel {kernel} is older than {least}", f"use kernel {least} or later")
     return {
         "version": VERSION,
+        "source": source.checksum(),
         "commit": machine.commit(),
         "cores": len(os.sched_getaffinity(0)),
         "operator": os.environ.get("SSH_CONNECTION", "").split(" ")[0],

@@ -5,18 +5,25 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import fnmatch
 import json
+import os
 import subprocess
 import sys
-from collections.abc import Iterable
+import tempfile
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from cli.errors import RepriseError, one_line, tell
+from cli.executor import run as local
 from cli.hosts import changes, inventory
 from cli.hosts.inventory import Target, unreachable
+from report import whole_file
 
 _TRIES = 3
+_CUT_OFF = 255  # ssh's status when it lost its connection
 
 
 class Results:
@@ -80,22 +87,30 @@ class Results:
         ]
         unpack = ["tar", "-C", str(self._to), "--no-same-owner", "-xf", "-"]
         with (
+            tempfile.TemporaryFile() as errors,
             subprocess.Popen(
                 self._target.command(*pack),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
+                stderr=errors,
             ) as there,
             subprocess.Popen(unpack, stdin=there.stdout, stderr=subprocess.PIPE) as here,
         ):
             assert there.stdin is not None
+            assert there.stdout is not None
             assert here.stderr is not None
             there.stdin.write(listed)
             there.stdin.close()
+            there.stdout.close()
             complaint = _last(here.stderr.read())
-            if here.wait() != 0:
+            cut_off = there.wait() == _CUT_OFF
+            if here.wait() != 0 and not cut_off:
                 raise RepriseError(
                     f"cannot copy results of {self._target.name}: {complaint}", "make room for them"
                 )
+            errors.seek(0)
+            if cut_off:
+                raise unreachable(self._target, _last(errors.read()))
 
 
 def _last(text: bytes) -> str:
@@ -103,17 +118,50 @@ def _last(text: bytes) -> str:
     return one_line(lines[-1]) if lines else ""
 
 
+def _collect(target: Target, run: str, output: Path) -> None:
+    """What is still on a machine; with what was the last to come the run gets its report."""
+    output.mkdir(parents=True, exist_ok=True)
+    with _alone(output):
+        folder = local.Folder(output / (run + local.PARTIAL), output / run)
+        to = folder.final if folder.final.is_dir() else folder.partial
+        to.mkdir(exist_ok=True)
+        Results(target, run, to).fetch()
+        subprocess.run(target.python("changes", "forget", run), check=True, capture_output=True)
+        if _is_last(target.name, to / "manifest.json"):
+            folder.final.exists() or folder.partial.rename(folder.final)
+            local.report(folder.final)
+
+
+@contextlib.contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Hosts are collected at the same time, and write one manifest."""
+    lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(lock)
+
+
+def _is_last(name: str, manifest: Path) -> bool:
+    """Whether nothing else was still to come; notes that this machine's results have."""
+    try:
+        found = json.loads(manifest.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return False  # the run's command was killed
+    if found.get("uncollected", {}).pop(name, None) is None:
+        return False
+    whole_file.write(manifest, local.as_text(found))
+    return not found["uncollected"]
+
+
 def main(arguments: list[str]) -> int:
     """HOST RUN OUTPUT INVENTORY...: fetches what is still on a host, and removes it there."""
     host, run, output, *inventories = arguments
-    partial = Path(output) / f"{run}.partial"
-    to = next((one for one in (Path(output) / run, partial) if one.is_dir()), partial)
     try:
         groups = inventory.read(*map(Path, inventories))
         target = next(one for group in groups.values() for one in group if one.name == host)
-        to.mkdir(parents=True, exist_ok=True)
-        Results(target, run, to).fetch()
-        subprocess.run(target.python("changes", "forget", run), check=True, capture_output=True)
+        _collect(target, run, Path(output))
     except RepriseError as error:
         tell(error)
         return error.status

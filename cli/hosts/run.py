@@ -25,7 +25,7 @@ from cli.executor.outcome import Outcome
 from cli.executor.sandbox import STOP
 from cli.experiment import experiment as experiments
 from cli.experiment.schema import Experiment
-from cli.hosts import changes, inputs, inventory, share
+from cli.hosts import changes, inputs, inventory, share, source
 from cli.hosts.inventory import Placement, Target
 from cli.hosts.remote import Agent, RemoteMachine
 from cli.hosts.results import Results
@@ -53,10 +53,16 @@ def command_run(options: argparse.Namespace) -> int:
             changes.results(plan.run),
             folder.partial,
         )
-    _fetch(placement, plan, folder, outcome)
+    uncollected = _fetch(placement, plan, folder)
     own = hosts[placement.home.name]["host"]
-    found = {**local.manifest(plan, own, outcome), "hosts": _described(placement, hosts)}
+    found = {
+        **local.manifest(plan, own, outcome),
+        "hosts": _described(placement, hosts),
+        "uncollected": uncollected,
+    }
     whole_file.write(folder.partial / "manifest.json", local.as_text(found))
+    if uncollected and not local.has_records(folder.partial):
+        return EXIT_FAILED
     return local.finish(folder, 0 if outcome.error is None else EXIT_FAILED)
 
 
@@ -87,11 +93,17 @@ def _greet(agents: Mapping[str, Agent], run: str) -> dict[str, Any]:
     for agent in agents.values():
         agent.send("hello")
     hosts = {name: agent.receive() for name, agent in agents.items()}
+    own = source.checksum()
     for name, one in hosts.items():
         want(
             one["version"] == VERSION,
             f"{name} has Reprise {one['version']}, and this machine has {VERSION}",
             "install the same version on all, see docs/testbeds.md",
+        )
+        want(
+            one["source"] == own,
+            f"{name} has Reprise {VERSION}, but not with the same files as this machine",
+            "run it without --no-deploy",
         )
     for agent in agents.values():
         agent.keep_awake()
@@ -184,16 +196,17 @@ def _carried_out(plan: Plan, placement: Placement, agents: Mapping[str, Agent], 
     return local.carried_out(executor, results)
 
 
-def _fetch(placement: Placement, plan: Plan, folder: local.Folder, outcome: Outcome) -> None:
-    """All results; they stay on the machines unless they have come from all of them."""
-    failed: list[str] = []
+def _fetch(placement: Placement, plan: Plan, folder: local.Folder) -> dict[str, str]:
+    """All results; they stay on the machines unless they have come from all of them. Returns the machines whose
+    results have not, and why.
+    """
+    failed: dict[str, str] = {}
 
     def fetch(target: Target) -> None:
         try:
             Results(target, plan.run, folder.partial).fetch()
         except (RepriseError, OSError) as error:
-            failed.append(target.name)
-            outcome.fail(error.what if isinstance(error, RepriseError) else str(error))
+            failed[target.name] = error.what if isinstance(error, RepriseError) else str(error)
 
     def forget(target: Target) -> None:
         subprocess.run(target.python("changes", "forget", plan.run), check=False, capture_output=True)
@@ -201,9 +214,11 @@ def _fetch(placement: Placement, plan: Plan, folder: local.Folder, outcome: Outc
     _at_once(fetch, placement.machines().values())
     if not failed:
         _at_once(forget, placement.machines().values())
-        return
-    names = ", ".join(failed)
-    outcome.hint = f"playbooks/collect.yml fetches what is left on {names} into {folder.partial.name}"
+    for name, what in failed.items():
+        complain(
+            f"reprise: results of {name} were not collected: {what}; playbooks/collect.yml does it later"
+        )
+    return failed
 
 
 def _described(placement: Placement, hosts: Mapping[str, Any]) -> list[dict[str, Any]]:

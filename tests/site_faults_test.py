@@ -1,0 +1,200 @@
+"""Hosts that differ, that fill up, or that go away in the middle: what a run on several hosts makes of it."""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cli import VERSION, programs
+from cli.hosts import changes
+from tests.bed import accounted, wait_for
+from tests.site_test import EXPERIMENT, GROUPS, begun, run_of, states, summary
+from tests.testbed_hosts import OPERATOR, Testbed, opened
+
+pytestmark = pytest.mark.netns
+
+
+@pytest.fixture
+def hosts(tmp_path: Path) -> Iterator[Testbed]:
+    (tmp_path / "site.toml").write_text(EXPERIMENT)
+    with opened(tmp_path / "bed", GROUPS) as made:
+        yield made
+
+
+def refused(hosts: Testbed, folder: Path, *words: str) -> str:
+    """The last line of a run that is refused before anything is done."""
+    argv = ("run", "site.toml", "--inventory", str(hosts.inventory), *words)
+    done = hosts.run(*argv, cwd=folder)
+    assert done.returncode in (1, 2), done.stderr
+    assert not (folder / "results").exists()
+    return done.stderr.splitlines()[-1]
+
+
+def replaced(hosts: Testbed, host: str, path: str, text: str) -> None:
+    """A file of the system or of Reprise, on one host only."""
+    new = hosts.folder / f"{host}-{Path(path).name}"
+    new.write_text(text)
+    new.chmod(0o755)
+    hosts.on(host, "mount", "--bind", str(new), path)
+
+
+def test_hosts_with_other_versions_are_named(hosts: Testbed, tmp_path: Path) -> None:
+    clock = programs.ROOT / "cli/hosts/clock.py"
+    replaced(hosts, "load2", str(clock), clock.read_text() + "\n")
+    assert refused(hosts, tmp_path, "--no-deploy") == (
+        f"reprise: error: load2 has Reprise {VERSION}, but not with the same files as this machine; "
+        "run it without --no-deploy"
+    )
+    package = programs.ROOT / "cli/__init__.py"
+    replaced(hosts, "load1", str(package), package.read_text().replace(VERSION, "0.0.1"))
+    assert refused(hosts, tmp_path, "--no-deploy").startswith(
+        f"reprise: error: load1 has Reprise 0.0.1, and this machine has {VERSION}; install the same version"
+    )
+
+
+@pytest.mark.slow
+def test_hosts_whose_user_is_not_root(hosts: Testbed, tmp_path: Path) -> None:
+    before = states(hosts)
+    for name in hosts.names:
+        for path, line in (
+            ("/etc/passwd", "worker:x:4711:4711::/tmp:/bin/sh"),
+            ("/etc/shadow", "worker:*:19000:0:99999:7:::"),
+            ("/etc/group", "worker:x:4711:"),
+        ):
+            replaced(hosts, name, path, Path(path).read_text() + line + "\n")
+        replaced(hosts, name, "/etc/sudoers", "root ALL=(ALL) ALL\nworker ALL=(ALL) NOPASSWD: ALL\n")
+        hosts.on(name, "chmod", "0440", "/etc/sudoers")
+    with hosts.inventory.open("a") as file:
+        file.write("ansible_user=worker\nansible_become=true\n")
+    argv = ("run", "site.toml", "--inventory", str(hosts.inventory), "-o", "far")
+    done = hosts.run(*argv, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert summary(run_of(tmp_path / "far"))["queries"]["answered"] > 1_500
+    assert states(hosts) == before
+
+
+def test_a_kernel_that_is_too_old_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "site.toml").write_text(EXPERIMENT)
+    old = ("setarch", platform.machine(), "--uname-2.6")
+    with opened(tmp_path / "bed", GROUPS, {"dns": old}) as hosts:
+        assert refused(hosts, tmp_path, "--no-deploy").startswith("reprise: error: dns: kernel 2.6.")
+        said = refused(hosts, tmp_path)
+        assert "dns: Refuse systems that Reprise is not built for: dns runs Debian with kernel 2.6." in said
+        assert "kernel 5.10 or later" in said
+
+
+@pytest.mark.slow
+def test_a_host_with_a_full_disk_ends_the_run_in_order(hosts: Testbed, tmp_path: Path) -> None:
+    before = states(hosts)
+    hosts.on("load1", "mount", "-t", "tmpfs", "-o", "size=6m", "tmpfs", str(changes.STATE))
+    argv = ("run", "site.toml", "--set", "synth.rate=2000", "--set", "synth.duration=60", "-o", "far")
+    done = hosts.run(*argv, "--inventory", str(hosts.inventory), cwd=tmp_path)
+    assert done.returncode == 1
+    assert "load1: no space left for results in /var/lib/reprise/runs" in done.stderr, done.stderr
+    found = summary(run_of(tmp_path / "far"))
+    assert found["queries"]["lost"] == 0
+    assert accounted(found["queries"]) == found["queries"]["read"] > 5_000
+    hosts.on("load1", "umount", str(changes.STATE))
+    assert states(hosts) == before
+
+
+CUT = f"""#!/bin/sh
+# Sends a part of a run's results, and then waits for whoever cuts the link.
+case " $* " in
+*" -cf "*) {{TAR}} "$@" | {{{{ head -c 20000; touch {changes.STATE}/cut; sleep 60; }}}} ;;
+*) exec {{TAR}} "$@" ;;
+esac
+"""
+
+
+@pytest.mark.slow
+def test_a_host_that_goes_away_while_results_are_copied(hosts: Testbed, tmp_path: Path) -> None:
+    """Its link is cut in the middle; what is left is collected later, and the run is clean then."""
+    before = states(hosts)
+    real = tmp_path / "tar"
+    real.write_bytes(Path("/usr/bin/tar").read_bytes())
+    real.chmod(0o755)
+    replaced(hosts, "load2", "/usr/bin/tar", CUT.format(TAR=real))
+    log = tmp_path / "log"
+    argv = ("run", "site.toml", "--inventory", str(hosts.inventory), "-o", "results")
+    started = hosts.start(*argv, cwd=tmp_path, log=log)
+    cut = hosts.folder / "state/load2/cut"
+    wait_for(lambda: cut.exists() or started.poll() is not None, "results to be copied", 120)
+    assert started.poll() is None, log.read_text()
+    link = f"to{hosts.names.index('load2') + 1}"
+    hosts.bed.ip(OPERATOR, "link", "set", link, "down")
+    assert started.wait(120) == 1
+    said = log.read_text()
+    assert "reprise: results of load2 were not collected: load2 cannot be reached: " in said
+    assert "playbooks/collect.yml does it later" in said
+    folder = run_of(tmp_path / "results")
+    assert not summary(folder)["clean"]
+    hosts.bed.ip(OPERATOR, "link", "set", link, "up")
+    hosts.on("load2", "umount", "--lazy", "/usr/bin/tar")  # its shell may still wait
+    book = str(programs.ROOT / "playbooks/collect.yml")
+    done = hosts.run_python("ansible", "playbook", book, "-i", str(hosts.inventory), cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    found = summary(folder)
+    assert found["clean"], found["unclean_because"]
+    assert found["queries"]["answered"] == found["queries"]["read"] > 1_500
+    assert json.loads((folder / "manifest.json").read_text())["uncollected"] == {}
+    cut.unlink()
+    assert states(hosts) == before
+
+
+@pytest.mark.slow
+def test_a_server_that_dies_is_told_by_the_playbooks_after_they_have_torn_down(
+    hosts: Testbed, tmp_path: Path
+) -> None:
+    before = states(hosts)
+    log = tmp_path / "log"
+    book = str(programs.ROOT / "playbooks/site.yml")
+    words = (
+        book,
+        "-i",
+        str(hosts.inventory),
+        "-e",
+        "experiment=site.toml",
+        "-e",
+        "reprise_set=synth.duration=60",
+    )
+    started = hosts.start_python("ansible", "playbook", *words, cwd=tmp_path, log=log)
+    records = hosts.folder / "state/load1/runs"
+    wait_for(
+        lambda: (
+            any(one.stat().st_size > 10_000 for one in records.glob("*/queries-*.rq*"))
+            or started.poll() is not None
+        ),
+        "records",
+        120,
+    )
+    assert started.poll() is None, log.read_text()
+    hosts.kill("dns", "nsd.conf")
+    assert started.wait(120) != 0
+    assert "the run failed or was not clean, see above" in log.read_text()
+    found = summary(run_of(tmp_path / "results"))
+    assert any("the server died: " in one for one in found["unclean_because"])
+    assert accounted(found["queries"]) == found["queries"]["read"]
+    assert states(hosts) == before
+
+
+@pytest.mark.slow
+def test_all_hosts_that_lose_the_operator_are_as_before(hosts: Testbed, tmp_path: Path) -> None:
+    """The operator's connections are cut, but nothing is killed."""
+    before = states(hosts)
+    first = begun(hosts, tmp_path, "--inventory", str(hosts.inventory))
+    for number in range(1, len(hosts.names) + 1):
+        hosts.bed.ip(OPERATOR, "link", "set", f"to{number}", "down")
+    assert first.wait(180) == 1
+    for number in range(1, len(hosts.names) + 1):
+        hosts.bed.ip(OPERATOR, "link", "set", f"to{number}", "up")
+    for name in hosts.names:
+        wait_for(lambda name=name: "./undo/" not in hosts.state(name), f"{name} to be as before", 120)  # type: ignore[misc]
+        hosts.on(name, "rm", "-rf", f"{changes.STATE}/runs")
+        hosts.on(name, "mkdir", "-p", f"{changes.STATE}/runs")
+    assert states(hosts) == before
+    assert "cannot be reached" in (tmp_path / "log").read_text()
