@@ -142,6 +142,8 @@ void add_options(Command& app, Options& options) {
         .required()
         .allow_extra_args(false);
     app.add_option("--server-port", options.server_port, "port of the server").show_default();
+    app.add_flag("--allow-public", options.allow_public,
+                 "let --server and --peers be public addresses: ask their operators first");
     app.add_option("--results", options.results, "folder for controller.json and sources.csv")
         .show_default();
     app.add_option("--port", options.ports, "DNS port in the trace; repeat for several")
@@ -189,18 +191,6 @@ std::vector<Peer> parse_peers(const std::vector<std::string>& texts) {
     return peers;
 }
 
-namespace {
-
-void refuse_public(const char* option, const std::string& text, const IpAddress& address) {
-    if (address.is_public()) {
-        throw UsageError(fmt::format("{} {}: a public address; replays go to private, loopback or "
-                                     "benchmark addresses only (198.18.0.0/15, fd00::/8)",
-                                     option, text));
-    }
-}
-
-} // namespace
-
 std::optional<Transport> transport_of(const std::string& text) {
     if (text == "trace") {
         return std::nullopt;
@@ -222,7 +212,6 @@ Servers parse_servers(const std::vector<std::string>& texts, std::uint16_t port)
         if (!address) {
             throw UsageError(fmt::format("--server {}: not an IPv4 or IPv6 address", text));
         }
-        refuse_public("--server", text, *address);
         auto& place = address->is_v4() ? servers.v4 : servers.v6;
         if (place) {
             throw UsageError(
@@ -243,7 +232,6 @@ std::vector<Endpoint> parse_hedge_peers(const std::vector<std::string>& texts, s
             throw UsageError(fmt::format(
                 "--peers {}: not ADDRESS[:PORT], e.g. 198.18.0.54 or [fd00::54]:53", text));
         }
-        refuse_public("--peers", text, peer->address);
         peers.push_back(*peer);
     }
     return peers;

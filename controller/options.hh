@@ -42,6 +42,7 @@ struct Options {
     std::string results = ".";
     std::vector<std::string> servers;
     std::uint16_t server_port = 53;
+    bool allow_public = false; ///< of servers and peers
     std::vector<std::uint16_t> ports{53};
     bool all_opcodes = false;
     bool answers = false;

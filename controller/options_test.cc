@@ -34,16 +34,6 @@ TEST(Options, OneServerOfEachFamily) {
     EXPECT_THROW(parse_servers({"ns1.example"}, 53), UsageError);
 }
 
-TEST(Options, PublicServersAreRefused) {
-    for (const char* address : {"198.41.0.4", "172.32.0.1", "100.128.0.1", "2001:503:ba3e::2:30"}) {
-        EXPECT_THROW(parse_servers({address}, 53), UsageError) << address;
-    }
-    for (const char* address : {"127.0.0.1", "::1", "10.1.2.3", "172.31.0.1", "192.168.1.1",
-                                "198.19.255.53", "fd00:198:19:ff::53", "fe80::1", "192.0.2.1"}) {
-        EXPECT_NO_THROW(parse_servers({address}, 53)) << address;
-    }
-}
-
 /// The least that is valid.
 Options valid() {
     Options options;
@@ -59,6 +49,23 @@ TEST(Options, TimesMustBePositive) {
     options.timeout_s = 5;
     options.in_flight = 0;
     EXPECT_THROW(validate(options), UsageError);
+}
+
+TEST(Options, PublicServersAreRefusedUnlessAllowed) {
+    Options options = valid();
+    for (const char* address : {"198.41.0.4", "172.32.0.1", "100.128.0.1", "2001:503:ba3e::2:30"}) {
+        options.servers = {address};
+        options.allow_public = false;
+        EXPECT_THROW(validate(options), UsageError) << address;
+        options.allow_public = true;
+        EXPECT_NO_THROW(validate(options)) << address;
+    }
+    options.allow_public = false;
+    for (const char* address : {"127.0.0.1", "::1", "10.1.2.3", "172.31.0.1", "192.168.1.1",
+                                "198.19.255.53", "fd00:198:19:ff::53", "fe80::1", "192.0.2.1"}) {
+        options.servers = {address};
+        EXPECT_NO_THROW(validate(options)) << address;
+    }
 }
 
 struct Bad {
@@ -116,6 +123,8 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"need each other", [](Options& o) { o.peers = {"127.0.0.2"}; }},
         Bad{"--peers 198.41.0.4: a public address",
             [](Options& o) { o.hedge_ms = 10, o.peers = {"198.41.0.4"}; }},
+        Bad{"--server 2001:500:1::53: a public address; replays go to",
+            [](Options& o) { o.servers = {"192.0.2.1", "2001:500:1::53"}; }},
         Bad{"--peers ns1", [](Options& o) { o.hedge_ms = 10, o.peers = {"ns1"}; }},
         Bad{"--transport quic: give trace", [](Options& o) { o.transport = "quic"; }},
         Bad{"--closer me", [](Options& o) { o.closer = "me"; }},

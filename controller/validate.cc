@@ -88,6 +88,24 @@ void validate_generator(const Options& options) {
            "out");
 }
 
+/// A replay is a load test, and its target may be somebody else's.
+void validate_targets(const Options& options) {
+    const auto check = [&](const char* option, const std::string& text, const IpAddress& address) {
+        demand(
+            options.allow_public || !address.is_public(),
+            fmt::format("{} {}: a public address; replays go to private, loopback or benchmark "
+                        "addresses only (198.18.0.0/15, fd00::/8) unless --allow-public is given",
+                        option, text));
+    };
+    for (const std::string& text : options.servers) {
+        const Servers found = parse_servers({text}, options.server_port);
+        check("--server", text, (found.v4 ? found.v4 : found.v6)->address);
+    }
+    for (const std::string& text : options.peers) {
+        check("--peers", text, parse_hedge_peers({text}, options.server_port).front().address);
+    }
+}
+
 void validate_hedge(const Options& options) {
     const size_t peers = parse_hedge_peers(options.peers, options.server_port).size();
     demand(peers <= kMostPeers,
@@ -166,6 +184,7 @@ void validate(const Options& options) {
     demand(options.in_flight > 0 && options.in_flight <= kMostInFlight,
            fmt::format("--in-flight: must be 1 to {}", kMostInFlight));
     demand(options.server_port > 0, "--server-port: must be 1 to 65535");
+    validate_targets(options);
     validate_source_mode(options);
     parse_share(options.sample_sources);
     parse_prefixes(options.skip_sources);

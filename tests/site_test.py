@@ -185,6 +185,60 @@ def test_an_inventory_that_does_not_fit_is_a_usage_error(tmp_path: Path, text: s
         inventory.place(experiment, inventory.read(tmp_path / "hosts"))
 
 
+@pytest.fixture
+def running(hosts: Testbed, tmp_path: Path) -> Iterator[tuple[str, str]]:
+    """The addresses of a server on a host that is none of the experiment's: its own one of IPv6, and one as
+    if it were public, with the way to it.
+    """
+    addresses = ("198.41.0.4", "fd10:1::4")
+    hosts.on("dns", "ip", "addr", "add", f"{addresses[0]}/32", "dev", "exp0")
+    for name in ("boss", "load1", "load2"):
+        hosts.on(name, "ip", "route", "add", addresses[0], "via", "172.16.1.4")
+    listen = "".join(f"  ip-address: {one}\n" for one in addresses)
+    (tmp_path / "served").write_text(ZONE)
+    files = "".join(
+        f'  {key}: "{tmp_path}/nsd.{key}"\n' for key in ("pidfile", "xfrdfile", "zonelistfile", "logfile")
+    )
+    (tmp_path / "nsd.conf").write_text(
+        f'server:\n{listen}  username: ""\n  zonesdir: "{tmp_path}"\n  database: ""\n  rrl-ratelimit: 0\n{files}'
+        "remote-control:\n  control-enable: no\n"
+        "zone:\n  name: .\n  zonefile: served\n"
+    )
+    with hosts.bed.inside("dns"):
+        server = subprocess.Popen([programs.packaged("nsd"), "-d", "-c", tmp_path / "nsd.conf"])
+    yield addresses
+    server.terminate()
+    server.wait(10)
+
+
+def test_a_running_server_is_asked_from_hosts(
+    hosts: Testbed, running: tuple[str, str], tmp_path: Path
+) -> None:
+    """And nothing else is: the guard lets queries to it pass, and no others."""
+    synth(tmp_path / "t.pcap", "--queries", "2000", "--rate", "400")
+    text = EXPERIMENT.replace("[server.root_like]\nseed = 1\n", f"addresses = {list(running)}\n")
+    (tmp_path / "site.toml").write_text('trace = "t.pcap"\n' + text.replace('"nsd"', '"address"'))
+    before = states(hosts)
+    words = ("run", "site.toml", "--inventory", str(hosts.inventory), "-o", "far")
+    done = hosts.run(*words, cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"reprise: error: server address {running[0]} is public; ask who runs")
+    allowed = ("--set", "server.allow_public=true")
+    done = hosts.run(*words, *allowed, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert states(hosts) == before
+    found = summary(run_of(tmp_path / "far"))
+    assert found["clean"]
+    assert found["queries"]["answered"] == found["queries"]["read"] > 1_500
+    guard = json.loads((run_of(tmp_path / "far") / "guard-client1.json").read_text())
+    assert {one["counter"]["packets"] for one in guard["nftables"] if "counter" in one} == {0}
+    done = hosts.run("run", "site.toml", "-o", "near", *allowed, cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.startswith(
+        f"reprise: error: server address {running[0]} is not on this machine; use hosts"
+    )
+
+
 def playbook(hosts: Testbed, name: str, folder: Path, *words: str) -> str:
     """What ansible-playbook says on the operator's host; it has to succeed."""
     argv = [

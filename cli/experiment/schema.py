@@ -7,6 +7,7 @@ cannot say, such as keys that exclude each other, is in the modules of rules.
 
 from __future__ import annotations
 
+import ipaddress
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, ConfigDict, Field, Strict
@@ -63,10 +64,11 @@ class RootLike:
 class Server:
     """the server under test"""
 
-    kind: Annotated[Literal["nsd", "bind", "address", "hierarchy"], doc("`address`: a server of yours on this machine's loopback; `hierarchy`: a resolver with `[hierarchy]` behind it")] = "nsd"
+    kind: Annotated[Literal["nsd", "bind", "address", "hierarchy"], doc("`address`: a server of yours that is running already, on this machine's loopback or, for runs on many hosts, at any address that the clients reach; `hierarchy`: a resolver with `[hierarchy]` behind it")] = "nsd"
     zone: Annotated[Path | None, doc("zone file, plain or compressed; wins over `[server.root_like]`")] = None
     origin: Annotated[Text | None, doc("the zone's origin (the owner of its SOA if not given)")] = None
     addresses: Annotated[Texts, doc("where an `address` server listens")] = ()
+    allow_public: Annotated[Flag, doc("`addresses` may be public ones: ask who runs that server first")] = False
     port: Annotated[Whole, span(1, 65_535, "where the server listens")] = 53
     processes: Annotated[Whole, span(1, 1_024, "server processes (NSD) or threads (BIND). For TLS, and for TCP where `replay.transport` lets no query come over UDP, each NSD process has a listening socket of its own; else they share one, and one process may get twice as many connections as another")] = 1
     edns_size: Annotated[Whole, span(512, 65_535, "EDNS size offered and used, bytes")] = 4096
@@ -275,6 +277,12 @@ class Experiment:
     def own_server(self) -> bool:
         """Whether we start the server, on a network of our own."""
         return self.server.kind != "address"
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether the server is a running one on no host of ours."""
+        addresses = self.server.addresses if self.server.kind == "address" else ()
+        return any(not ipaddress.ip_address(one).is_loopback for one in addresses)
 
     @property
     def wants_recursion(self) -> bool:

@@ -31,16 +31,21 @@ def check_server(server: Server) -> None:
         )
         return
     want(bool(server.addresses), "server.addresses is empty", "name the server's address")
-    versions = [_check_address(text) for text in server.addresses]
+    found = [_check_address(text, server.allow_public) for text in server.addresses]
     want(
-        len(set(versions)) == len(versions),
+        len({one.is_loopback for one in found}) == 1,
+        "server.addresses has a loopback address and one that is not",
+        "name the addresses of one server",
+    )
+    want(
+        len({one.version for one in found}) == len(found),
         "server.addresses has two of the same family",
         "name one IPv4 and one IPv6 address at most",
     )
 
 
-def _check_address(text: str) -> int:
-    """The address's IP version."""
+def _check_address(text: str, allow_public: bool) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
+    """An address that queries may be sent to."""
     try:
         address = ipaddress.ip_address(text)
     except ValueError:
@@ -49,11 +54,16 @@ def _check_address(text: str) -> int:
             "give it as numbers, such as 127.0.0.1",
         ) from None
     want(
-        address.is_loopback,
-        f"server address {text} is not a loopback address",
-        "a server elsewhere cannot be used yet; run it on this machine's loopback",
+        not address.is_multicast and not address.is_unspecified,
+        f"server address {text} is not the address of a host",
+        "name the server's address",
     )
-    return address.version
+    want(
+        allow_public or not address.is_global,
+        f"server address {text} is public",
+        "ask who runs that server first, then set server.allow_public = true",
+    )
+    return address
 
 
 def check_transport(experiment: Experiment) -> None:

@@ -174,12 +174,11 @@ def _hosts_of(found: Mapping[str, Any], groups: tuple[str, ...]) -> set[str]:
 def place(experiment: Experiment, groups: Mapping[str, list[Target]]) -> Placement:
     """Which machine is which host of the plan; too few machines are a usage error."""
     emulated = experiment.emulated
+    servers = len(emulated.resolvers) if emulated else int(experiment.own_server)
     wanted = {
         "controller": [network.CONTROLLER],
         "clients": [network.client(index) for index in range(1, experiment.topology.clients + 1)],
-        "servers": [
-            network.server(index) for index in range(1, (len(emulated.resolvers) if emulated else 1) + 1)
-        ],
+        "servers": [network.server(index) for index in range(1, servers + 1)],
         "metas": [
             hierarchy_network.meta(index) for index in range(1, (emulated.instances if emulated else 0) + 1)
         ],

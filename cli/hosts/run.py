@@ -197,8 +197,8 @@ def _carried_out(plan: Plan, placement: Placement, agents: Mapping[str, Agent], 
 
 
 def _fetch(placement: Placement, plan: Plan, folder: local.Folder) -> dict[str, str]:
-    """All results; they stay on the machines unless they have come from all of them. Returns the machines whose
-    results have not, and why.
+    """All results; they stay on the machines unless they have come from all of them. Returns whose results
+    have not come, and why.
     """
     failed: dict[str, str] = {}
 

@@ -61,9 +61,9 @@ def file(host: str) -> str:
 def check(experiment: Experiment, management: Management) -> None:
     """What cannot be a management network. Throws UsageError."""
     want(
-        experiment.own_server,
-        f'server.kind = "{experiment.server.kind}" has no host that could be guarded',
-        'use server.kind = "nsd", "bind" or "hierarchy"',
+        experiment.own_server or experiment.elsewhere,
+        "a server at a loopback address has no host that could be guarded",
+        'name an address that all clients reach, or use server.kind = "nsd", "bind" or "hierarchy"',
     )
     mode = experiment.replay.source_mode
     want(
@@ -173,11 +173,16 @@ def _guarded(experiment: Experiment, management: Management | None) -> dict[str,
     if experiment.emulated is None and management is None:
         return {}
     prefixes, reached = _prefixes(experiment), management.prefixes if management else ()
-    found = _servers(experiment, prefixes, reached) | _metas(experiment, prefixes, reached)
+    found = _metas(experiment, prefixes, reached)
+    if experiment.own_server:
+        found = _servers(experiment, prefixes, reached) | found
     if management is not None:
         links = ("data", "control")
+        asked = experiment.server.addresses if experiment.elsewhere else ()
         for index in range(1, experiment.topology.clients + 1):
-            found[network.client(index)] = nftables.Guarded(links, prefixes, management=reached)
+            found[network.client(index)] = nftables.Guarded(
+                links, prefixes, ports=_ports(experiment), management=reached, asked=asked
+            )
         return {host: placement.guarded(host, one, management) for host, one in found.items()}
     return found
 
@@ -188,8 +193,7 @@ def _servers(
     emulated = experiment.emulated
     servers = len(emulated.resolvers) if emulated else 1
     metas = [hierarchy_network.meta(n) for n in range(1, emulated.instances + 1)] if emulated else []
-    ports = [experiment.server.port]
-    ports += [(experiment.tls or Tls()).port] if experiment.over_tls else []
+    ports = _ports(experiment)
     found = {}
     for number in range(1, servers + 1):
         clients = [
@@ -201,6 +205,12 @@ def _servers(
             (*clients, *metas), prefixes, clients, ports, _TUNNELS, tuple(reached)
         )
     return found
+
+
+def _ports(experiment: Experiment) -> list[int]:
+    """Where the server is asked."""
+    tls = [(experiment.tls or Tls()).port] if experiment.over_tls else []
+    return [experiment.server.port, *tls]
 
 
 def _metas(

@@ -194,6 +194,21 @@ def local(
     )
 
 
+def without_server(clients: int) -> Network:
+    """The hosts of a controller and its clients, whose server is anywhere else."""
+    indices = range(1, clients + 1)
+    names = [client(index) for index in indices]
+    return Network(
+        kind="namespaces",
+        hosts=tuple(Host(name) for name in (CONTROLLER, *names)),
+        links=tuple(_control(index) for index in indices),
+        sysctls=(
+            *sysctls(CONTROLLER, 0),
+            *(one for name in names for one in sysctls(name, 0, is_client=True)),
+        ),
+    )
+
+
 def whole(address: str) -> str:
     """An address alone, in CIDR form."""
     return f"{address}/{128 if ':' in address else 32}"

@@ -10,6 +10,7 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
+from cli.errors import want
 from cli.experiment.experiment import as_dict
 from cli.experiment.schema import Experiment
 from cli.plan import (
@@ -54,6 +55,11 @@ def make(experiment: Experiment, facts: Facts, management: Management | None = N
     """The plan of an experiment on a machine, or for real hosts with their management network."""
     if management is not None:
         guards.check(experiment, management)
+    want(
+        management is not None or not experiment.elsewhere,
+        f"server address {experiment.elsewhere and experiment.server.addresses[0]} is not on this machine",
+        "use hosts that reach it, with --inventory, or run the server on this machine's loopback",
+    )
     clients = range(1, experiment.topology.clients + 1)
     side = hierarchy if experiment.emulated else server_plan
     copies, facts = privileges.files(facts), privileges.moved(facts)
@@ -159,6 +165,8 @@ def _of_world(
 
 
 def _network(experiment: Experiment, management: Management | None) -> Network:
+    if experiment.elsewhere:
+        return network.without_server(experiment.topology.clients)
     if not experiment.own_server:
         return Network("host")
     base = network.local(
@@ -234,11 +242,16 @@ def _synth_options(experiment: Experiment) -> dict[str, Any]:
 
 
 def _control_address(experiment: Experiment, index: int) -> str:
-    return network.control_address(index) if experiment.own_server else LOOPBACK
+    return network.control_address(index) if _has_hosts(experiment) else LOOPBACK
 
 
 def _control_port(experiment: Experiment, index: int) -> int:
-    return CONTROL_PORT if experiment.own_server else _SHARED_PORT + index - 1
+    return CONTROL_PORT if _has_hosts(experiment) else _SHARED_PORT + index - 1
+
+
+def _has_hosts(experiment: Experiment) -> bool:
+    """Whether the controller and each client have a host, and not all of them this machine."""
+    return experiment.own_server or experiment.elsewhere
 
 
 def _queriers(experiment: Experiment, facts: Facts, client: str) -> int:
@@ -327,6 +340,7 @@ def _controller(experiment: Experiment, facts: Facts, distributors: tuple[Proces
         *(text for address in addresses for text in ("--server", address)),
         "--server-port",
         str(server.port),
+        *(("--allow-public",) if server.allow_public else ()),
         *(text for port in replay.ports for text in ("--port", str(port))),
         "--window-s",
         _number(replay.window_s),

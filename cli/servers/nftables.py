@@ -125,7 +125,8 @@ class Guarded:
     """What may leave a host: by `links` to `prefixes`, out of its service's `ports` by the links to `clients`
     to any address, and into `tunnels`, whose packets come by again when their proxy writes them back.
 
-    What the host itself sends to the prefixes of its `management` may leave by any link, with what a kernel
+    A client may ask a server that is no host of the experiment: the `ports` of the addresses `asked`, by any
+    link. What the host itself sends to the prefixes of its `management` may leave by any link, with what a kernel
     needs to find neighbors there; not what has an address of the experiment as its source.
     """
 
@@ -135,6 +136,7 @@ class Guarded:
     ports: Sequence[int] = ()
     tunnels: Sequence[str] = ()
     management: Sequence[str] = ()
+    asked: Sequence[str] = ()
 
 
 def guard_ruleset(host: Guarded) -> str:
@@ -148,7 +150,7 @@ def guard_ruleset(host: Guarded) -> str:
     chain leaving {{
         type filter hook postrouting priority 300; policy accept;
         oifname {_names(("lo", *host.tunnels))} accept
-{_own_packets(host)}{_replies(host)}{_management(host)}\
+{_own_packets(host)}{_asked(host)}{_replies(host)}{_management(host)}\
         icmp type != echo-request counter name errors drop
         ip protocol igmp counter name kernel drop
         icmpv6 type {{ {_KERNELS_OWN} }} counter name kernel drop
@@ -178,6 +180,19 @@ def _own_packets(host: Guarded) -> str:
         oifname {names} ip6 daddr {{ {six} }} accept
         oifname {names} icmpv6 type {{ {_NEIGHBOURS} }} ip6 hoplimit 255 accept
 """
+
+
+def _asked(host: Guarded) -> str:
+    """Whoever is asked, or the router to it, is a neighbor that has to be found."""
+    numbers = ", ".join(str(port) for port in sorted(set(host.ports)))
+    rules = [
+        f"{word} daddr {{ {there} }} meta l4proto {{ tcp, udp }} th dport {{ {numbers} }} accept"
+        for word, there in zip(("ip", "ip6"), _by_family(host.asked), strict=True)
+        if there
+    ]
+    if rules:
+        rules.append(f"icmpv6 type {{ {_NEIGHBOURS} }} ip6 hoplimit 255 accept")
+    return "".join(f"        {rule}\n" for rule in rules)
 
 
 def _by_family(prefixes: Iterable[str]) -> tuple[str, str]:
