@@ -200,7 +200,8 @@ def running(hosts: Testbed, tmp_path: Path) -> Iterator[tuple[str, str]]:
         f'  {key}: "{tmp_path}/nsd.{key}"\n' for key in ("pidfile", "xfrdfile", "zonelistfile", "logfile")
     )
     (tmp_path / "nsd.conf").write_text(
-        f'server:\n{listen}  username: ""\n  zonesdir: "{tmp_path}"\n  database: ""\n  rrl-ratelimit: 0\n{files}'
+        f'server:\n{listen}{files}  username: ""\n  zonesdir: "{tmp_path}"\n  database: ""\n'
+        "  rrl-ratelimit: 0\n"
         "remote-control:\n  control-enable: no\n"
         "zone:\n  name: .\n  zonefile: served\n"
     )

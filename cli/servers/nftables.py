@@ -126,8 +126,8 @@ class Guarded:
     to any address, and into `tunnels`, whose packets come by again when their proxy writes them back.
 
     A client may ask a server that is no host of the experiment: the `ports` of the addresses `asked`, by any
-    link. What the host itself sends to the prefixes of its `management` may leave by any link, with what a kernel
-    needs to find neighbors there; not what has an address of the experiment as its source.
+    link. What the host itself sends to the prefixes of its `management` may leave by any link, with what a
+    kernel needs to find neighbors there; not what has an address of the experiment as its source.
     """
 
     links: Sequence[str] = ()
