@@ -6,12 +6,14 @@
 #include "controller/trace_feed.hh"
 #include "core/base/error.hh"
 #include "core/base/trace_time.hh"
+#include "core/trace/extent.hh"
 #include "core/trace/losses.hh"
 #include "core/trace/reader.hh"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,22 +36,33 @@ Skip judge(const Options& options, Selection& selection, Span& span, const trace
     return span.before(message.time) ? Skip::kFrom : selection.judge(message);
 }
 
-/// Reads up to the first query that can be played. Throws Error where there is none.
-void find_query(const Options& options, const Servers& servers) {
+/// Reads the beginning of what can be played. Throws Error where nothing can.
+trace::Extent look_at_trace(const Options& options, const Servers& servers) {
     trace::Reader input(options.trace, {.ports = options.ports});
     Selection selection(options, servers);
     Span span(TraceTime::parse(options.from), TraceTime::parse(options.until));
+    trace::Sample sample;
     FeedState seen;
-    for (trace::Message message; input.next(message);) {
+    for (trace::Message message; !sample.any() || !sample.enough();) {
+        if (!input.next(message) ||
+            (sample.any() && !message.response && span.after(message.time))) {
+            sample.end();
+            break;
+        }
         if (message.response) {
             ++seen.responses;
+            sample.add_response(message.bytes.size());
             continue;
         }
         const Skip reason = judge(options, selection, span, message, seen.read++ == 0);
         if (reason == Skip::kNone) {
-            return;
+            sample.add_query(message.time, message.bytes.size(), input.share_read());
+        } else {
+            seen.skipped.add(reason);
         }
-        seen.skipped.add(reason);
+    }
+    if (sample.any()) {
+        return sample.extent(span.end());
     }
     seen.packets = input.packets();
     seen.trouble = input.trouble();
@@ -78,12 +91,13 @@ std::string no_queries(const Options& options, const FeedState& feed) {
         feed.trouble, lost);
 }
 
-void check(const Options& options) {
+std::optional<trace::Extent> check(const Options& options) {
     parse_peers(options.distributors);
     const Servers servers = parse_servers(options.servers, options.server_port);
     if (options.check == "trace" && options.generate.empty()) {
-        find_query(options, servers);
+        return look_at_trace(options, servers);
     }
+    return std::nullopt;
 }
 
 } // namespace reprise::controller

@@ -3,7 +3,9 @@
 
 #include "controller/options.hh"
 #include "controller/trace_feed.hh"
+#include "core/trace/extent.hh"
 
+#include <optional>
 #include <string>
 
 namespace reprise::controller {
@@ -12,7 +14,8 @@ namespace reprise::controller {
 std::string no_queries(const Options& options, const FeedState& feed);
 
 /// Looks at what Options::check says. The trace is read up to its first query that can be played,
-/// no further. Throws UsageError, TraceError, or Error where there is no such query.
-void check(const Options& options);
+/// and so much further that the extent of what is played in one lap can be told. Throws UsageError,
+/// TraceError, or Error where there is no such query.
+std::optional<trace::Extent> check(const Options& options);
 
 } // namespace reprise::controller

@@ -1,5 +1,6 @@
 #include "controller/check.hh"
 #include "controller/options.hh"
+#include "core/base/clock.hh"
 #include "core/base/error.hh"
 
 #include <gmock/gmock.h>
@@ -46,8 +47,21 @@ const std::string kQuic = "1001\t192.0.2.1\tquic\t.\tNS\n";
 const std::string kIpv6 = "1002\t2001:db8::1\tudp\t.\tNS\n";
 
 TEST_F(CheckTest, OneQueryThatCanBePlayedIsEnough) {
-    write(kQuic + kIpv6 + kUdp + "what comes behind it is not read\n");
+    write(kQuic + kIpv6 + kUdp + "what comes behind it may be anything\n");
     EXPECT_EQ(complaint(), "");
+}
+
+TEST_F(CheckTest, TheExtentIsOfWhatIsPlayed) {
+    write(kUdp + kQuic + kIpv6 + "1030\t192.0.2.1\tudp\t.\tNS\n1031\t192.0.2.1\tudp\t.\tNS\n");
+    const auto whole = check(options_);
+    ASSERT_TRUE(whole);
+    EXPECT_EQ(whole->queries, 3);
+    EXPECT_EQ(whole->span, 31 * kSecond);
+    EXPECT_EQ(whole->query_bytes, 17);
+    options_.until = "31";
+    EXPECT_EQ(check(options_)->queries, 2);
+    options_.check = "options";
+    EXPECT_FALSE(check(options_));
 }
 
 TEST_F(CheckTest, ATraceWithoutQueries) {

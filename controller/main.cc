@@ -7,6 +7,8 @@
 #include "core/base/fd.hh"
 #include "core/base/log.hh"
 
+#include <fmt/format.h>
+
 namespace {
 
 int body(int argc, char** argv) {
@@ -24,7 +26,9 @@ int body(int argc, char** argv) {
         reprise::demand_trace(options.trace);
     }
     if (!options.check.empty()) {
-        reprise::controller::check(options);
+        if (const auto extent = reprise::controller::check(options)) {
+            fmt::print("{}\n", extent->line());
+        }
         return 0;
     }
     if (reprise::controller::holds_run(options.results)) {

@@ -165,7 +165,7 @@ void add_options(Command& app, Options& options) {
     app.add_option(
            "--check", options.check,
            "play nothing: look at the options, and with trace also whether there is a query "
-           "in TRACE that can be played")
+           "in TRACE that can be played, and about how many there are")
         .one_of({"options", "trace"});
     app.add_flag("--answers", options.answers, "keep the replies (answers-HOST-N.ra)");
     add_selection(app, options);

@@ -23,6 +23,11 @@ public:
         return until_ && time >= until_->in_trace(first_);
     }
 
+    /// Where it ends, if not with the trace.
+    [[nodiscard]] std::optional<Nanoseconds> end() const {
+        return until_ ? std::optional(until_->in_trace(first_)) : std::nullopt;
+    }
+
 private:
     std::optional<TraceTime> from_;
     std::optional<TraceTime> until_;

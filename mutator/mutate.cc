@@ -5,6 +5,7 @@
 #include "core/base/fd.hh"
 #include "core/base/json.hh"
 #include "core/base/log.hh"
+#include "core/trace/extent.hh"
 #include "core/trace/feed.hh"
 #include "core/trace/forms/query_encoder.hh"
 #include "core/trace/losses.hh"
@@ -113,7 +114,7 @@ void demand_inputs(const MutateOptions& options) {
     std::ranges::for_each(options.inputs.paths, demand_trace);
 }
 
-/// Each input is read up to its first query.
+/// Each input is read up to its first query, and so far that its extent can be told, before rules.
 int check_mutate(const MutateOptions& options) {
     make_rules(options.rules);
     if (options.check == "options") {
@@ -123,13 +124,24 @@ int check_mutate(const MutateOptions& options) {
     for (const std::string& path : options.inputs.paths) {
         trace::Reader reader(path, {.ports = options.inputs.ports});
         trace::Message message;
+        trace::Sample sample;
         std::uint64_t responses = 0;
-        while (reader.next(message) && message.response) {
-            ++responses;
+        while (!sample.any() || !sample.enough()) {
+            if (!reader.next(message)) {
+                sample.end();
+                break;
+            }
+            if (message.response) {
+                ++responses;
+                sample.add_response(message.bytes.size());
+            } else {
+                sample.add_query(message.time, message.bytes.size(), reader.share_read());
+            }
         }
-        if (message.bytes.empty() || message.response) {
+        if (!sample.any()) {
             throw Error(no_queries(path, reader, responses));
         }
+        fmt::print("{}\n", sample.extent().line());
     }
     return 0;
 }

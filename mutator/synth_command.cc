@@ -1,7 +1,9 @@
 #include "mutator/synth_command.hh"
 
+#include "core/base/clock.hh"
 #include "core/base/command_line.hh"
 #include "core/base/progress.hh"
+#include "core/trace/extent.hh"
 #include "core/trace/forms/query_encoder.hh"
 #include "mutator/commands.hh"
 #include "mutator/output/output_file.hh"
@@ -15,6 +17,7 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <string>
@@ -179,7 +182,8 @@ void add_form(Command& command, SynthOptions& options) {
                     "Form to write: pcap, text or stream; by the file's ending (.tsv, .txt, .rps) "
                     "where it is not given, else pcap")
         .one_of({"pcap", "text", "stream"});
-    command.add_flag("--check", options.check, "Write nothing: look at the options");
+    command.add_flag("--check", options.check,
+                     "Write nothing: look at the options, and print how much the trace would hold");
 }
 
 trace::OutputForm output_form(const SynthOptions& options, const std::string& output) {
@@ -209,6 +213,14 @@ void log_synth(const SynthCounts& counts, const SynthSink& sink, double seconds)
                  counts.queries, counts.tcp_queries, counts.connections, counts.ipv6_queries,
                  counts.junk_queries, sink.records(), sink.bytes(),
                  static_cast<double>(counts.length) / 1e9, seconds);
+}
+
+/// What is to be expected of the trace.
+trace::Extent extent_of(const SynthPlan& plan) {
+    const double rate = plan.options.rate_qps;
+    const double queries =
+        std::min(static_cast<double>(plan.most_queries), rate * plan.duration_ns / 1e9);
+    return {.queries = queries, .span = static_cast<Nanoseconds>(queries / rate * 1e9)};
 }
 
 } // namespace
@@ -241,6 +253,7 @@ int run_synth(const SynthOptions& options, const std::string& output) {
         tlds = load_tlds(options.tld_file);
     }
     if (options.check) {
+        fmt::print("{}\n", extent_of(plan).line());
         return 0;
     }
     const auto sink = open_sink(options, output);

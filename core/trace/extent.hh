@@ -1,0 +1,58 @@
+#pragma once
+// How much a trace holds, told by its beginning, so that nobody has to read all of it to know.
+
+#include "core/base/clock.hh"
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace reprise::trace {
+
+/// Of a whole trace, or of the part that is wanted. Zeros stand for what is not known.
+struct Extent {
+    double queries = 0;
+    Nanoseconds span = 0;      ///< from the first query to the last
+    double query_bytes = 0;    ///< mean size of the messages
+    double response_bytes = 0; ///< the same of the responses that the trace holds
+
+    /// One line of key=value, for whoever started the program.
+    [[nodiscard]] std::string line() const;
+};
+
+/// The messages at the beginning, and where in the file they were.
+class Sample {
+public:
+    static constexpr std::uint64_t kEnough = 100'000; ///< messages, a tenth of a second's reading
+
+    /// `share_read`: as trace::Reader says, behind the query.
+    void add_query(Nanoseconds time, size_t bytes, double share_read);
+    void add_response(size_t bytes);
+
+    [[nodiscard]] bool any() const { return queries_ > 0; }
+
+    [[nodiscard]] bool enough() const { return queries_ + responses_ >= kEnough; }
+
+    /// No query follows.
+    void end() { ended_ = true; }
+
+    /// What follows is taken to be like the sample: as many queries a second, and seconds a byte of
+    /// the file. `until`: where the wanted part ends, if before the file does.
+    [[nodiscard]] Extent extent(std::optional<Nanoseconds> until = std::nullopt) const;
+
+private:
+    [[nodiscard]] double growth(std::optional<Nanoseconds> until) const;
+
+    std::uint64_t queries_ = 0;
+    std::uint64_t responses_ = 0;
+    double query_bytes_ = 0; ///< sums
+    double response_bytes_ = 0;
+    Nanoseconds first_ = 0;
+    Nanoseconds last_ = 0; ///< the latest
+    double first_share_ = 0;
+    double last_share_ = 0;
+    bool ended_ = false;
+};
+
+} // namespace reprise::trace

@@ -1,0 +1,62 @@
+#include "core/base/clock.hh"
+#include "core/trace/extent.hh"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+
+namespace reprise::trace {
+namespace {
+
+/// Ten queries a second apart with 40 bytes each, from a file of which each is a hundredth.
+Sample ten(double from = 0) {
+    Sample sample;
+    for (int number = 0; number < 10; ++number) {
+        sample.add_query(1'000 * kSecond + number * kSecond, 40, from + 0.01 * number);
+    }
+    return sample;
+}
+
+TEST(Extent, OfAWholeTraceIsWhatWasSeen) {
+    Sample sample = ten();
+    sample.add_response(500);
+    sample.add_response(700);
+    sample.end();
+    EXPECT_EQ(sample.extent().line(),
+              "extent queries=10 span_s=9.000 query_bytes=40 response_bytes=600");
+}
+
+TEST(Extent, WhatFollowsIsLikeTheBeginning) {
+    EXPECT_NEAR(ten().extent().queries, 10 / 0.09, 0.1);
+    EXPECT_NEAR(static_cast<double>(ten().extent().span), 100e9, 1e6);
+    EXPECT_NEAR(ten(0.5).extent().queries, 10 / 0.09 / 2, 0.1);
+}
+
+TEST(Extent, OnlyThePartThatIsWantedCounts) {
+    const Extent part = ten().extent(1'018 * kSecond);
+    EXPECT_NEAR(part.queries, 20, 0.1);
+    EXPECT_NEAR(static_cast<double>(part.span), 18e9, 1e6);
+    EXPECT_NEAR(ten().extent(5'000 * kSecond).queries, 10 / 0.09, 0.1);
+}
+
+TEST(Extent, IsUnknownWhereTheSizeOfTheFileIs) {
+    Sample sample;
+    sample.add_query(0, 40, 0);
+    sample.add_query(kSecond, 40, 0);
+    EXPECT_EQ(sample.extent().line(),
+              "extent queries=0 span_s=0.000 query_bytes=40 response_bytes=0");
+    EXPECT_EQ(Sample().extent().queries, 0);
+}
+
+TEST(Extent, SomeMessagesAreEnough) {
+    Sample sample;
+    for (std::uint64_t number = 1; number < Sample::kEnough; ++number) {
+        sample.add_response(100);
+    }
+    EXPECT_FALSE(sample.enough());
+    sample.add_query(0, 40, 0.1);
+    EXPECT_TRUE(sample.enough());
+}
+
+} // namespace
+} // namespace reprise::trace
