@@ -61,6 +61,7 @@ def run_page(run: Run, summary: Json, drawn: Sequence[Drawn]) -> str:
         **_connections(summary),
         **_answers(run, summary),
         **_resolver(summary),
+        **_hosts(summary),
         **_resources(run, summary),
         plots=lambda names: Markup("").join(plot(by_name[name]) for name in names if name in by_name),
     )
@@ -144,7 +145,6 @@ def _what_ran(run: Run) -> list[tuple[str, list[tuple[str, str]]]]:
         *((name.capitalize(), _facts(value)) for name, value in parts.items()),
         ("Zones built from a capture", _facts(_built(run))),
         ("Plan of the hierarchy", _facts(_plan_sizes(run))),
-        ("Client hosts", _host_facts(run)),
         ("Machine", [*_facts(as_dict(manifest.get("host"))), *_facts({"steal_s": manifest.get("steal_s")})]),
         ("Versions", _facts({**as_dict(manifest.get("versions")), "commit": manifest.get("commit")})),
     ]
@@ -211,21 +211,40 @@ def _trace_facts(run: Run) -> list[tuple[str, str]]:
     return rows
 
 
-def _host_facts(run: Run) -> list[tuple[str, str]]:
+def _hosts(summary: Json) -> dict[str, Any]:
+    """A row for each host."""
     rows = []
-    for child in as_list((run.controller or {}).get("children")):
-        item = as_dict(child)
-        clock = "same clock" if item.get("same_clock") else f"clock offset {_offset(item.get('offset_ns'))}"
-        trip = item.get("rtt_ns")
-        text = f"{item.get('queriers', '?')} queriers, {number(item.get('assigned'))} queries, {clock}"
-        if isinstance(trip, int | float):
-            text += f", round trip {_micro(trip / 1000)}"
-        rows.append((str(item.get("name")), text))
-    return rows
+    for one in summary["hosts"]:
+        clock, queries, timing = one["clock"], as_dict(one["queries"]), as_dict(one["timing_error_us"])
+        rows.append([
+            one["host"],
+            *(_text(one[name]) for name in ("machine", "role", "kernel", "cores")),
+            *_clock(clock),
+            *(number(queries.get(name)) for name in ("sent", "answered", "lost")),
+            *(_micro(timing.get(name)) for name in ("abs_p50", "abs_p99")),
+            number(one["steal_s"]),
+        ])  # fmt: skip
+    return {
+        "host_heading": [
+            "host", "machine", "role", "kernel", "cores", "clock offset", "known within", "off true time",
+            "sent", "answered", "lost", "timing error, |p50|", "|p99|", "steal [s]",
+        ],
+        "host_rows": rows,
+    }  # fmt: skip
 
 
-def _offset(value: object) -> str:
-    return _micro(value / 1000) if isinstance(value, int | float) else "unknown"
+def _text(value: object) -> str:
+    return "–" if value is None else str(value)
+
+
+def _clock(clock: Json) -> list[str]:
+    """Offset from the controller's clock and how well it is known; and how far it may be from true time."""
+    if clock["same_as_controller"]:
+        own = ["same clock", "–"]
+    else:
+        own = [_micro(clock["offset_us"]), _micro(clock["uncertainty_us"])]
+    kept = "not synchronized" if clock["synchronized"] is False else _micro(clock["estimated_error_us"])
+    return [*own, kept]
 
 
 def _queries(summary: Json) -> dict[str, Any]:

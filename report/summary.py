@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from report import answers, clean, connections, percentiles, resolver, server, timing, whole_file
+from report import answers, clean, connections, per_host, percentiles, resolver, server, timing, whole_file
 from report.rcodes import rcode_name
 from report.records import NEVER, Columns, Totals, load
 from report.rqfile import NO_RCODE, SKIP_REASONS, TRANSPORTS, RqFile, Status, read_rq
@@ -97,6 +97,7 @@ def summarize(measured: Measured) -> Json:
         "trace_notes": _trace_notes(run),
         **_cpu(measured),
         "peak_rss_bytes": _memory(measured),
+        "hosts": per_host.summarize(run, measured.files, measured.warmup_ns),
         "leaked_packets": _number((run.manifest or {}).get("leaked_packets"), 0),
     }
 

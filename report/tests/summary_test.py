@@ -58,6 +58,7 @@ KEYS = {
     "cpu_s",
     "cpu_outside_s",
     "peak_rss_bytes",
+    "hosts",
     "leaked_packets",
     "trace",
     "warnings",

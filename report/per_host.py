@@ -1,0 +1,150 @@
+"""A row for each host of a run: which machine it was, its clock, what its queriers did, what it lost in time.
+
+A local run's hosts are all on one machine. Of a run by an older version only what its files tell is known.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from report import percentiles
+from report.records import chunks
+from report.rqfile import RqFile, Status
+from report.run import Json, Run, as_dict, as_int, as_list
+
+_ROLES = {"controller": "controller", "distributor": "client", "server": "server", "meta": "meta"}
+_ORDER = ("controller", "client", "server", "meta")
+
+
+@dataclass(frozen=True)
+class _Machine:
+    """What is known of a machine: `facts` of the manifest, its clock as the kernel sees it, its steal."""
+
+    name: str | None
+    facts: Json
+    clock: Json
+    steal_s: float | None
+
+
+def summarize(run: Run, files: Sequence[RqFile], warmup_ns: int) -> list[Json]:
+    """The controller's host first, then clients, servers and meta-DNS-servers, by their numbers."""
+    roles, machines = _roles(run, files), _machines(run)
+    children = {str(one.get("name")): one for one in map(as_dict, _children(run))}
+    rows = []
+    for host in sorted(roles, key=lambda name: _place(name, roles[name])):
+        own = [file for file in files if file.host == host]
+        child, machine = children.get(host, {}), machines.get(host)
+        facts = machine.facts if machine else as_dict(child.get("facts"))
+        rows.append(
+            {
+                "host": host,
+                "role": roles[host],
+                "machine": (machine.name if machine else None) or facts.get("hostname"),
+                "kernel": facts.get("kernel"),
+                "cores": facts.get("cores") or _whole(facts.get("processors")),
+                "clock": _clock(child, machine.clock if machine else {}),
+                "queries": _queries(own, child) if roles[host] == "client" else None,
+                "timing_error_us": percentiles.errors(_errors(own, warmup_ns)) if own else None,
+                "steal_s": machine.steal_s if machine else None,
+            }
+        )
+    return rows
+
+
+def _children(run: Run) -> list[object]:
+    return as_list((run.controller or {}).get("children"))
+
+
+def _roles(run: Run, files: Iterable[RqFile]) -> dict[str, str]:
+    """Roles by host: of the processes there, the one that gives the host its place in the run."""
+    found: dict[str, str] = {}
+    for process in map(as_dict, as_list((run.manifest or {}).get("processes"))):
+        role, host = _ROLES.get(str(process.get("role"))), process.get("host")
+        if role is not None and host is not None:
+            found[str(host)] = min(role, found.get(str(host), role), key=_ORDER.index)
+    clients = [str(as_dict(child).get("name")) for child in _children(run)]
+    for host in (*clients, *(file.host for file in files)):
+        found.setdefault(host, "client")
+    return found
+
+
+def _place(host: str, role: str) -> tuple[int, int, str]:
+    number = re.search(r"\d+$", host)
+    return _ORDER.index(role), int(number[0]) if number else 0, host
+
+
+def _machines(run: Run) -> dict[str, _Machine]:
+    """By host of the plan."""
+    manifest = run.manifest or {}
+    if not manifest.get("hosts"):
+        host = as_dict(manifest.get("host"))
+        one = _Machine(host.get("name"), host, {}, _number(manifest.get("steal_s")))
+        return dict.fromkeys(_roles(run, ()), one) if host else {}
+    found = {}
+    for item in map(as_dict, as_list(manifest.get("hosts"))):
+        one = _Machine(
+            str(item.get("machine")), item, as_dict(item.get("clock")), _number(item.get("steal_s"))
+        )
+        found.update({str(name): one for name in as_list(item.get("hosts"))})
+    return found
+
+
+def _clock(child: Json, kept: Json) -> Json:
+    """Against the controller's clock, by its probes, which are right within half a round trip; and against
+    true time, as whatever keeps the host's clock tells the kernel.
+    """
+    known = "offset_ns" in child
+    same = child.get("same_clock") is True
+    trip = _number(child.get("rtt_ns"))
+    return {
+        "same_as_controller": same if known else None,
+        "offset_us": as_int(child.get("offset_ns")) / 1000 if known else None,
+        "uncertainty_us": 0.0 if same else (trip / 2000 if trip is not None else None),
+        "drift_us": (as_int(child.get("offset_end_ns")) - as_int(child.get("offset_ns"))) / 1000
+        if "offset_end_ns" in child
+        else None,
+        "synchronized": kept.get("synchronized"),
+        "estimated_error_us": kept.get("estimated_error_us"),
+    }
+
+
+def _queries(files: Sequence[RqFile], child: Json) -> Json:
+    """From the records; `lost` is what the host was given and has no record of."""
+    sent = answered = held = 0
+    for file in files:
+        for _, part in chunks(file):
+            held += len(part)
+            sent += int(np.count_nonzero(part["send_ns"]))
+            answered += int(np.count_nonzero(part["status"] == Status.ANSWERED))
+    given = child.get("assigned")
+    return {
+        "assigned": given if isinstance(given, int) else None,
+        "sent": sent,
+        "answered": answered,
+        "lost": max(0, given - held) if isinstance(given, int) else None,
+    }
+
+
+def _errors(files: Sequence[RqFile], warmup_ns: int) -> NDArray[np.int64]:
+    """Send - due of what was sent, after the warm-up."""
+    found = [np.zeros(0, np.int64)]
+    for file in files:
+        begin = file.start_mono_ns + warmup_ns
+        for _, part in chunks(file):
+            timed = (part["send_ns"] != 0) & (part["due_ns"] != 0) & (part["due_ns"] >= begin)
+            found.append(part["send_ns"][timed] - part["due_ns"][timed])
+    return np.concatenate(found)
+
+
+def _number(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _whole(value: object) -> int | None:
+    text = str(value)
+    return int(text) if text.isdecimal() else None
