@@ -124,8 +124,10 @@ def left_in_words(seconds: float) -> str:
 
 
 def seconds_in_words(seconds: float) -> str:
-    """A duration, to the second."""
+    """A duration, to the second, or to the minute above an hour."""
     whole = round(seconds)
+    if whole >= 3_600:
+        return f"{whole // 3_600} h {whole % 3_600 // 60} min"
     return f"{whole} s" if whole < 60 else f"{whole // 60} min {whole % 60} s"
 
 

@@ -1,17 +1,26 @@
-"""What an experiment says is looked at before anything starts: its files, and the checks of its plan."""
+"""What is looked at before anything starts: an experiment's files, the checks of its plan, and the room for
+its results.
+"""
 
 from __future__ import annotations
 
+import math
 import os
+import shutil
 import subprocess
 import tempfile
 from pathlib import Path
 
 from cli import programs
-from cli.errors import UsageError, read_told
+from cli.errors import RepriseError, UsageError, complain, read_told
+from cli.executor.space import existing
 from cli.executor.words import in_terms
 from cli.experiment.schema import Experiment
+from cli.plan import estimate
+from cli.plan.estimate import Estimate, Extent
 from cli.plan.planned import RESULTS, RUN, Check, Plan, Terms
+from cli.progress import parse
+from cli.steps import seconds_in_words
 
 _LIMIT_S = 5.0  # of a check; a trace that shows no query so soon is left to the run
 
@@ -34,22 +43,33 @@ def check_trace(experiment: Experiment) -> None:
         raise UsageError(f"trace {path} is empty", "capture or fetch it again")
 
 
-def check_values(plan: Plan) -> None:
-    """Has the programs look at their command lines; the first complaint is a usage error."""
+def check_values(plan: Plan) -> Extent | None:
+    """Has the programs look at their command lines; the first complaint is a usage error. Returns what they
+    say of the trace.
+    """
+    found = None
     with tempfile.TemporaryDirectory(prefix="reprise-") as scratch:
         for file in plan.files:
             path = Path(_filled(file.path, scratch))
             if file.content is not None and path.parent == Path(scratch):
                 path.write_text(file.content, encoding="utf-8", errors="surrogateescape")
         for check in plan.checks:
-            _carry_out(check, plan.terms.get(check.terms, Terms()), scratch)
+            said = _carry_out(check, plan.terms.get(check.terms, Terms()), scratch)
+            found = found or _extent(said)
+    return found
+
+
+def _extent(said: str) -> Extent | None:
+    word, fields = parse(said)
+    return estimate.read(fields) if word == "extent" else None
 
 
 def _filled(word: str, scratch: str) -> str:
     return word.replace(RUN, scratch).replace(RESULTS, scratch)
 
 
-def _carry_out(check: Check, terms: Terms, scratch: str) -> None:
+def _carry_out(check: Check, terms: Terms, scratch: str) -> str:
+    """Its standard output."""
     program, *words = check.argv  # which is perhaps a copy still to be made
     argv = [programs.own(Path(program).name), *(_filled(word, scratch) for word in words)]
     try:
@@ -63,9 +83,60 @@ def _carry_out(check: Check, terms: Terms, scratch: str) -> None:
             timeout=_LIMIT_S,
         )
     except subprocess.TimeoutExpired:
-        return
+        return ""
     told = read_told(done.stderr)
     if done.returncode == 0 or told is None:
-        return  # where it cannot even be started the run itself has more to say
+        return done.stdout  # where it cannot even be started the run itself has more to say
     what, hint = (in_terms(text, terms, lambda word: _filled(word, scratch)) for text in told)
     raise UsageError(what, hint)
+
+
+# --- room -------------------------------------------------------------------------------------------------
+
+_RULES = ", without what rules and the choice of sources change"
+_TIMES = 2.0  # an estimate may be so many times too high
+
+
+def tell_estimate(found: Estimate, output: Path) -> None:
+    """One line of how long the replay takes and what it writes."""
+    most = "at most " if found.at_most else ""
+    length = "a replay of unknown length"
+    if found.seconds is not None:
+        length = f"{most}{seconds_in_words(max(1.0, found.seconds))} of replay"
+    results = results_in_words(found.needs.whole, _free(output))
+    complain(f"reprise: {length}, {results}{_RULES if found.rough else ''}")
+
+
+def results_in_words(size: float, free: float) -> str:
+    """What is written, and what is free for it."""
+    known = f"about {size_in_words(size)}" if math.isfinite(size) else "an unknown amount"
+    return f"{known} of results ({size_in_words(free)} free)"
+
+
+def check_room(found: Estimate, output: Path) -> None:
+    """Refuses what clearly has no room where the results are in the end."""
+    want_room(found, found.least.whole, _free(output), str(existing(output)))
+
+
+def want_room(found: Estimate, size: float, free: float, place: str) -> None:
+    """An error where the least that is needed, `size`, is far more than what is free."""
+    if found.rough or not math.isfinite(size) or size <= _TIMES * free:
+        return
+    raise RepriseError(
+        f"no space left for results in {place}: about {size_in_words(size)} are needed, and "
+        f"{size_in_words(free)} are free",
+        "make room, choose another folder with -o, or play less with replay.limit or replay.duration_s",
+    )
+
+
+def _free(folder: Path) -> int:
+    return shutil.disk_usage(existing(folder)).free
+
+
+def size_in_words(size: float) -> str:
+    """Bytes, to two or three digits."""
+    for unit, factor in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if size >= factor:
+            value = size / factor
+            return f"{value:.1f} {unit}" if value < 10 else f"{value:.0f} {unit}"
+    return f"{size:.0f} bytes"

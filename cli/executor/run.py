@@ -23,9 +23,10 @@ from cli.executor.machine import LocalMachine
 from cli.executor.outcome import Outcome
 from cli.experiment import experiment as experiments
 from cli.experiment.schema import Experiment
+from cli.plan import estimate, planned, privileges
 from cli.plan import facts as machine
 from cli.plan import plan as plans
-from cli.plan import planned, privileges
+from cli.plan.estimate import Estimate
 from cli.plan.planned import Management, Plan
 from report import whole_file
 from report.tables import percent
@@ -45,25 +46,26 @@ class Folder:
 
 def command_plan(options: argparse.Namespace) -> int:
     """Prints the plan of an experiment as JSON."""
-    plan = _planned(options, Management(tuple(options.management)) if options.management else None)
+    plan, _ = _planned(options, Management(tuple(options.management)) if options.management else None)
     sys.stdout.write(json.dumps(plans.as_json(plan), indent=2) + "\n")
     return 0
 
 
-def _planned(options: argparse.Namespace, management: Management | None = None) -> Plan:
-    """The experiment's plan, looked at as far as can be before anything starts."""
+def _planned(options: argparse.Namespace, management: Management | None = None) -> tuple[Plan, Estimate]:
+    """The experiment's plan, looked at as far as can be before anything starts, and what it comes to."""
     experiment = experiments.load(options.experiment, options.set)
     preflight.check_trace(experiment)
     plan = plans.make(experiment, machine.gather(experiment, run_name(experiment)), management)
-    preflight.check_values(plan)
-    return plan
+    return plan, estimate.of(plan, preflight.check_values(plan))
 
 
 def command_run(options: argparse.Namespace) -> int:
     """Runs an experiment to its results; 0 only when the run is clean."""
-    plan = _planned(options)
+    plan, expected = _planned(options)
+    preflight.check_room(expected, options.output)
     for warning in plan.warnings:
         complain(f"reprise: warning: {warning}")
+    preflight.tell_estimate(expected, options.output)
     runtime = sandbox.runtime_folder()
     folder = make_folder(options.output, plan.run)
     host = machine.host()

@@ -12,6 +12,14 @@ _AHEAD_S = 2.0  # a look at the disk and an end in order take no longer
 _EVERY_S = 0.5  # between two measurements of the rate
 
 
+def existing(folder: Path) -> Path:
+    """The folder, or the nearest above it that exists."""
+    folder = folder.absolute()
+    while not folder.exists():
+        folder = folder.parent
+    return folder
+
+
 class Space:
     """Says in time when a run has to stop, while there is still room for the ends of its files."""
 

@@ -15,6 +15,7 @@ import os
 import platform
 import re
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -26,9 +27,10 @@ from pydantic import TypeAdapter
 
 from cli import VERSION, linux
 from cli.errors import RepriseError, interrupt_in_order, interrupts_held
-from cli.executor import sandbox
+from cli.executor import processes, sandbox
 from cli.executor.machine import LocalMachine
 from cli.executor.processes import Child
+from cli.executor.space import existing
 from cli.experiment.schema import Experiment
 from cli.hosts import changes, clock, source
 from cli.plan import facts as machine
@@ -93,6 +95,7 @@ def hello() -> dict[str, Any]:
         "cores": len(os.sched_getaffinity(0)),
         "operator": os.environ.get("SSH_CONNECTION", "").split(" ")[0],
         "interfaces": interfaces(),
+        "free_bytes": shutil.disk_usage(existing(changes.STATE)).free,
         "clock": clock.state(),
         "host": machine.host(),
     }
@@ -172,7 +175,8 @@ def _serve_plan(channel: Channel, plan: planned.Plan, life: int) -> int:
     def poll(_: dict[str, Any]) -> dict[str, Any]:
         lines, trouble = local.poll(), local.trouble()
         children = [_child(one) for one in local.children.values()]
-        return {"lines": lines, "trouble": trouble, "children": children, "records": local.has_records()}
+        seen = {"records": local.has_records(), "steal_s": processes.steal_s()}
+        return {"lines": lines, "trouble": trouble, "children": children, **seen}
 
     answers: dict[str, Callable[[dict[str, Any]], Any]] = {
         "nop": lambda _: None,

@@ -129,6 +129,7 @@ class RemoteMachine:
         self._hosts = hosts
         self._trouble: tuple[str, str] | None = None
         self._records = False
+        self._steal: tuple[float, float] | None = None  # since its boot, at the first poll and at the last
         self._lost: str | None = None
         places = agent.ask("plan", plan=json.loads(json.dumps(plans.as_json(plan), default=str)))
         self._names = {RUN: str(places["run"]), RESULTS: str(places["results"])}
@@ -137,6 +138,11 @@ class RemoteMachine:
     def target(self) -> Target:
         """Which machine it is."""
         return self._agent.target
+
+    @property
+    def steal_s(self) -> float | None:
+        """Seconds that its hypervisor gave to others during the run; None where nobody has looked."""
+        return None if self._steal is None else round(self._steal[1] - self._steal[0], 3)
 
     def _ask(self, do: str, otherwise: Any, **values: Any) -> Any:
         """The agent's answer; `otherwise` where the machine was lost, whose processes have all ended then."""
@@ -240,7 +246,8 @@ class RemoteMachine:
 
     def poll(self) -> list[str]:
         """Everything that may have changed, in one answer."""
-        found = self._ask("poll", {"children": [], "trouble": None, "records": self._records, "lines": []})
+        nothing: dict[str, Any] = {"children": [], "trouble": None, "lines": [], "steal_s": None}
+        found = self._ask("poll", {**nothing, "records": self._records})
         for value in found["children"]:
             child = self.children[value["pid"]]
             child.exit, child.cpu_s, child.max_rss_bytes = (
@@ -251,6 +258,8 @@ class RemoteMachine:
         trouble = found["trouble"]
         self._trouble = None if trouble is None else (f"{self.target.name}: {trouble[0]}", trouble[1])
         self._records = bool(found["records"])
+        if (now := found["steal_s"]) is not None:
+            self._steal = (self._steal[0] if self._steal else now, now)
         return [str(line) for line in found["lines"]]
 
     def trouble(self) -> tuple[str, str] | None:

@@ -29,8 +29,9 @@ from cli.hosts import changes, inputs, inventory, share, source
 from cli.hosts.inventory import Placement, Target
 from cli.hosts.remote import Agent, RemoteMachine
 from cli.hosts.results import Results
-from cli.plan import network
+from cli.plan import estimate, network
 from cli.plan import plan as plans
+from cli.plan.estimate import Estimate
 from cli.plan.planned import Facts, Management, Plan
 from report import whole_file
 
@@ -44,12 +45,15 @@ def command_run(options: argparse.Namespace) -> int:
     with _agents(placement) as agents:
         hosts = _greet(agents, run)
         there = inputs.carry(experiment, placement)
-        plan = _plan(experiment, there, placement, agents, hosts, run)
+        plan, expected = _plan(experiment, there, placement, agents, hosts, run)
+        _check_room(expected, placement, hosts, options.output)
         for warning in plan.warnings:
             complain(f"reprise: warning: {warning}")
+        _tell_estimate(expected, placement, hosts, options.output)
         folder = local.make_folder(options.output, plan.run)
+        machines = _prepared(plan, placement, agents, folder.partial)
         outcome = local.named(
-            _carried_out(plan, placement, agents, folder.partial),
+            _carried_out(plan, placement, machines, folder.partial),
             changes.results(plan.run),
             folder.partial,
         )
@@ -57,7 +61,7 @@ def command_run(options: argparse.Namespace) -> int:
     own = hosts[placement.home.name]["host"]
     found = {
         **local.manifest(plan, own, outcome),
-        "hosts": _described(placement, hosts),
+        "hosts": _described(placement, hosts, machines),
         "uncollected": uncollected,
     }
     whole_file.write(folder.partial / "manifest.json", local.as_text(found))
@@ -120,8 +124,8 @@ def _plan(
     agents: Mapping[str, Agent],
     hosts: Mapping[str, Any],
     run: str,
-) -> Plan:
-    """The plan of the experiment `there`, whose files are where the hosts have them."""
+) -> tuple[Plan, Estimate]:
+    """The plan of the experiment `there`, whose files are where the hosts have them, and what it comes to."""
     home = agents[placement.home.name]
     asked = home.ask("facts", experiment=experiments.as_dict(there), run=run)
     facts: Facts = TypeAdapter(Facts).validate_python(asked)
@@ -132,8 +136,25 @@ def _plan(
     }
     _check_sources(experiment, hosts)
     management = Management(_prefixes(placement, hosts), interfaces=interfaces)
-    preflight.check_values(plans.make(experiment, facts, management))  # which is done here, with our files
-    return dataclasses.replace(plans.make(there, facts, management), experiment=experiment)
+    ours = plans.make(experiment, facts, management)
+    extent = preflight.check_values(ours)  # which is done here, with our files
+    plan = dataclasses.replace(plans.make(there, facts, management), experiment=experiment)
+    return plan, estimate.of(ours, extent)
+
+
+def _check_room(expected: Estimate, placement: Placement, hosts: Mapping[str, Any], output: Path) -> None:
+    """Each machine holds its part until all of them are here."""
+    preflight.check_room(expected, output)
+    for name, target in placement.machines().items():
+        needed = expected.least.on(placement.hosts_of(target))
+        preflight.want_room(expected, needed, hosts[name]["free_bytes"], f"{changes.STATE} of {name}")
+
+
+def _tell_estimate(expected: Estimate, placement: Placement, hosts: Mapping[str, Any], output: Path) -> None:
+    preflight.tell_estimate(expected, output)
+    for name, target in placement.machines().items():
+        part, free = expected.needs.on(placement.hosts_of(target)), hosts[name]["free_bytes"]
+        complain(f"reprise: {name}: {preflight.results_in_words(part, free)}")
 
 
 def _check_sources(experiment: Experiment, hosts: Mapping[str, Any]) -> None:
@@ -175,14 +196,24 @@ def _prefixes(placement: Placement, hosts: Mapping[str, Any]) -> tuple[str, ...]
     return tuple(found) or ("127.0.0.1/32",)
 
 
-def _carried_out(plan: Plan, placement: Placement, agents: Mapping[str, Agent], results: Path) -> Outcome:
+def _prepared(
+    plan: Plan, placement: Placement, agents: Mapping[str, Agent], results: Path
+) -> dict[str, RemoteMachine]:
+    """The machines by their names, each with its part of the plan."""
     (results / "logs").mkdir()
     mode = 0o600 if plan.private else 0o644
     whole_file.write(results / "plan.json", local.as_text(plans.as_json(plan)), mode=mode)
-    home, machines = placement.home, {}
+    machines = {}
     for name, target in placement.machines().items():
-        own = plan if target == home else share.part(plan, placement.hosts_of(target))
+        own = plan if target == placement.home else share.part(plan, placement.hosts_of(target))
         machines[name] = RemoteMachine(agents[name], own, results, placement.hosts_of(target))
+    return machines
+
+
+def _carried_out(
+    plan: Plan, placement: Placement, machines: Mapping[str, RemoteMachine], results: Path
+) -> Outcome:
+    home = placement.home
 
     def send() -> None:
         others = [one for one in placement.machines().values() if one != home]
@@ -221,13 +252,16 @@ def _fetch(placement: Placement, plan: Plan, folder: local.Folder) -> dict[str, 
     return failed
 
 
-def _described(placement: Placement, hosts: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _described(
+    placement: Placement, hosts: Mapping[str, Any], machines: Mapping[str, RemoteMachine]
+) -> list[dict[str, Any]]:
     """The machines and what they are in the plan, for the manifest."""
     return [
         {
             "machine": name,
             "hosts": list(placement.hosts_of(target)),
             "clock": hosts[name]["clock"],
+            "steal_s": machines[name].steal_s,
             **hosts[name]["host"],
         }
         for name, target in placement.machines().items()

@@ -16,6 +16,7 @@ from pathlib import Path
 from cli import linux, programs
 from cli.errors import EXIT_FAILED, RepriseError
 from cli.executor import netns, sandbox
+from cli.executor.space import existing
 from cli.plan import facts, hierarchy_setup, network
 from cli.servers import nftables
 from cli.tools import needs
@@ -326,9 +327,7 @@ def steal() -> Finding:
 
 def space(results: Path) -> Finding:
     """Room for results, at the nearest folder that exists."""
-    folder = results.absolute()
-    while not folder.exists():
-        folder = folder.parent
+    folder = existing(results)
     free = shutil.disk_usage(folder).free
     detail = f"{free / (1 << 30):.1f} GiB free for results in {folder}"
     if free >= _SPACE_BYTES:
