@@ -84,6 +84,8 @@ def test_a_run_on_hosts_equals_the_local_one_and_leaves_nothing(hosts: Testbed, 
     done = hosts.run("run", "site.toml", "--inventory", str(hosts.inventory), "-o", "far", cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     assert states(hosts) == before
+    for name in hosts.names:
+        assert re.search(rf"^reprise: {name}: about [\d.]+ kB of results \(", done.stderr, re.MULTILINE)
     local = hosts.run("run", "site.toml", "-o", "near", cwd=tmp_path)
     assert local.returncode == 0, local.stderr
     far, near = (summary(run_of(tmp_path / name)) for name in ("far", "near"))
@@ -97,6 +99,12 @@ def test_a_run_on_hosts_equals_the_local_one_and_leaves_nothing(hosts: Testbed, 
     assert {one["machine"]: one["hosts"] for one in manifest["hosts"]} == {
         "boss": ["controller"], "load1": ["client1"], "load2": ["client2"], "dns": ["server"],
     }  # fmt: skip
+    rows = {one["host"]: one for one in far["hosts"]}
+    assert [one["machine"] for one in rows.values()] == ["boss", "load1", "load2", "dns"]
+    assert all(one["kernel"] == os.uname().release and one["steal_s"] is not None for one in rows.values())
+    sent = [rows[name]["queries"] for name in ("client1", "client2")]
+    assert sum(one["sent"] for one in sent) == far["queries"]["sent"]
+    assert {one["lost"] for one in sent} == {0}
 
 
 @pytest.mark.slow
