@@ -19,7 +19,14 @@ from cli.experiment.schema import Experiment
 
 ROOT = programs.ROOT
 PAGES = ("README.md", "docs/tutorial.md", "docs/hierarchy.md", "docs/testbeds.md")
-DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "bench").glob("*.md")])
+DOCUMENTS = sorted(
+    [
+        *ROOT.glob("*.md"),
+        *(ROOT / "docs").rglob("*.md"),
+        *(ROOT / "bench").glob("*.md"),
+        ROOT / "playbooks/README.md",
+    ]
+)
 
 
 def commands(page: str, *others: str) -> list[str]:
