@@ -65,9 +65,9 @@ def command_run(options: argparse.Namespace) -> int:
     preflight.check_room(expected, options.output)
     for warning in plan.warnings:
         complain(f"reprise: warning: {warning}")
-    preflight.tell_estimate(expected, options.output)
     runtime = sandbox.runtime_folder()
     folder = make_folder(options.output, plan.run)
+    preflight.tell_estimate(expected, options.output)
     host = machine.host()
     status = sandbox.run(
         lambda life: inside(plan, host, runtime, folder.partial, life),

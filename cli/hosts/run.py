@@ -49,8 +49,8 @@ def command_run(options: argparse.Namespace) -> int:
         _check_room(expected, placement, hosts, options.output)
         for warning in plan.warnings:
             complain(f"reprise: warning: {warning}")
-        _tell_estimate(expected, placement, hosts, options.output)
         folder = local.make_folder(options.output, plan.run)
+        _tell_estimate(expected, placement, hosts, options.output)
         machines = _prepared(plan, placement, agents, folder.partial)
         outcome = local.named(
             _carried_out(plan, placement, machines, folder.partial),
