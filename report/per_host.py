@@ -132,13 +132,16 @@ def _queries(files: Sequence[RqFile], child: Json) -> Json:
 
 def _errors(files: Sequence[RqFile], warmup_ns: int) -> NDArray[np.int64]:
     """Send - due of what was sent, after the warm-up."""
-    found = [np.zeros(0, np.int64)]
+    found = np.empty(sum(len(file.records) for file in files), np.int64)
+    count = 0
     for file in files:
         begin = file.start_mono_ns + warmup_ns
         for _, part in chunks(file):
             timed = (part["send_ns"] != 0) & (part["due_ns"] != 0) & (part["due_ns"] >= begin)
-            found.append(part["send_ns"][timed] - part["due_ns"][timed])
-    return np.concatenate(found)
+            errors = part["send_ns"][timed] - part["due_ns"][timed]
+            found[count : count + len(errors)] = errors
+            count += len(errors)
+    return found[:count]
 
 
 def _number(value: object) -> float | None:

@@ -25,10 +25,10 @@ _HOST = 100_000  # logs, counters and ends of files of a host
 _REPORT = 800_000  # manifest, summary, plots and page
 _QUERY = 45  # messages, where the trace has none: queries, responses of a signed root zone and of others
 _SIGNED, _RESPONSE = 600, 250
-# Packets of a query and its response in a capture, without the messages: their headers and the file's, with
-# acknowledgments; on a connection of their own with its handshake and its end.
-_PACKETS = {"trace": 116, "udp": 116, "tcp": 330, "tls": 400, "stateless-tcp": 900}
-_CONNECTION = {"tcp": 600, "tls": 4_500}
+# Packets of a query and its response in a capture, beside the messages: headers and acknowledgments, and what
+# a connection of its own adds.
+_PACKETS = {"trace": 120, "udp": 120, "tcp": 205, "tls": 270, "stateless-tcp": 870}
+_CONNECTION = {"tcp": 665, "tls": 6_000}
 
 
 @dataclass(frozen=True)
