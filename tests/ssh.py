@@ -34,6 +34,16 @@ class Ssh:
         )
         return path
 
+    def server_config(self, addresses: Sequence[str], seen: Path, pam: str = "no") -> str:
+        """Of a server that sees our folder at another place."""
+        listen = "".join(f"ListenAddress {one}\n" for one in addresses)
+        return (
+            f"Port {self.port}\n{listen}"
+            f"HostKey {seen}/host\nAuthorizedKeysFile none\n"
+            f"AuthorizedKeysCommand /usr/bin/cat {seen}/user.pub\nAuthorizedKeysCommandUser root\n"
+            f"PidFile none\nUsePAM {pam}\nStrictModes no\nPermitRootLogin yes\n"
+        )
+
     @contextlib.contextmanager
     def serve(
         self, addresses: list[str], netns: int | None = None, wrap: Sequence[str] = ()
@@ -41,13 +51,7 @@ class Ssh:
         """The server, in a network namespace of ours where one is given, started by the words of `wrap`."""
         name = f"sshd-{addresses[0]}"
         config = self.folder / name
-        listen = "".join(f"ListenAddress {one}\n" for one in addresses)
-        config.write_text(
-            f"Port {self.port}\n{listen}"
-            f"HostKey {self.folder}/host\nAuthorizedKeysFile none\n"
-            f"AuthorizedKeysCommand /usr/bin/cat {self.folder}/user.pub\nAuthorizedKeysCommandUser root\n"
-            f"PidFile none\nUsePAM no\nStrictModes no\nPermitRootLogin yes\n"
-        )
+        config.write_text(self.server_config(addresses, self.folder))
         Path("/run/sshd").mkdir(exist_ok=True)
         with linux.inside(netns):
             daemon = subprocess.Popen(

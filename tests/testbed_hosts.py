@@ -16,6 +16,7 @@ from cli import programs
 from cli.hosts import changes
 from cli.plan.network import Host, Link, Network, Route, sysctls
 from tests.bed import BareBed, wait_for
+from tests.booted_host import booted
 from tests.ssh import Ssh
 
 OPERATOR, LAN = "operator", "lan"
@@ -134,9 +135,14 @@ def _network(names: tuple[str, ...]) -> Network:
 
 @contextlib.contextmanager
 def opened(
-    folder: Path, groups: dict[str, list[str]], wraps: Mapping[str, Sequence[str]] | None = None
+    folder: Path,
+    groups: dict[str, list[str]],
+    wraps: Mapping[str, Sequence[str]] | None = None,
+    with_systemd: tuple[str, ...] = (),
 ) -> Iterator[Testbed]:
-    """Hosts by the groups of an inventory; `wraps` starts the sshd of a host by further words."""
+    """Hosts by the groups of an inventory; `wraps` starts the sshd of a host by further words. Some of them are
+    booted with systemd.
+    """
     folder.mkdir()
     names = tuple(dict.fromkeys(name for group in groups.values() for name in group))
     with BareBed(folder, _network(names)) as bed, contextlib.ExitStack() as servers:
@@ -147,6 +153,9 @@ def opened(
         ssh = Ssh(folder / "ssh", PORT)
         config = ssh.config({name: management(number) for number, name in enumerate(names, 1)})
         for number, name in enumerate(names, 1):
+            if name in with_systemd:
+                servers.enter_context(booted(name, bed.hosts.of(name), ssh, management(number)))
+                continue
             own = folder / "state" / name
             own.mkdir(parents=True)
             for place in (changes.RUNTIME, changes.STATE):
