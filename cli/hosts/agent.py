@@ -25,7 +25,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from cli import VERSION, linux
+from cli import VERSION
 from cli.errors import RepriseError, interrupt_in_order, interrupts_held
 from cli.executor import processes, sandbox
 from cli.executor.machine import LocalMachine
@@ -39,7 +39,6 @@ from cli.plan import planned, privileges
 _LEAST_KERNEL = (5, 10)  # of playbooks/roles/common, too
 _SILENCE_S = 60.0  # whoever started us asks many times a second
 _LEFT_S = 5.0  # for processes, when nobody asks any more
-_ROOM = "mode=0711,size=50%"
 
 
 # --- requests ---------------------------------------------------------------------------------------------
@@ -139,10 +138,9 @@ def _run(channel: Channel, asked: dict[str, Any]) -> None:
     """Everything from the plan on, and its undo."""
     plan = planned.read(asked["plan"])
     failed: list[str] = []
-    folder, kept = changes.runtime(plan.run), changes.results(plan.run)
+    kept = changes.results(plan.run)
     try:
-        folder.mkdir(parents=True)
-        linux.mount("reprise", str(folder), "tmpfs", linux.MS_NOSUID | linux.MS_NODEV, _ROOM)
+        changes.make_runtime(plan.run)
         (kept / "logs").mkdir(parents=True)
         changes.begin_journal(plan.run)
         sandbox.run(lambda life: _serve_plan(channel, plan, life), None, own_network=False)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import fnmatch
 import hashlib
 import json
 import os
@@ -21,12 +22,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
-from cli.errors import RepriseError, interrupt_in_order
+from cli.errors import RepriseError, interrupt_in_order, one_line
 from cli.executor import hoststeps
 
 RUNTIME = Path("/run/reprise")  # of each run a folder with its files and keys, in memory
 STATE = Path("/var/lib/reprise")  # of each run a folder with its results
+BOOTED = Path("/run/systemd/system")  # sd_booted(3)
 _SETTLED_S = 100.0  # longer than an agent that nobody asks goes on
+_ROOM = "nosuid,nodev,mode=0711,size=50%"
 _RUN, _RESULTS = "@run@", "@results@"  # of the plan
 
 
@@ -51,6 +54,16 @@ def begin_journal(run: str) -> None:
     path.touch(mode=0o600)
 
 
+def make_runtime(run: str) -> None:
+    """Makes the folder of a run's files, in memory."""
+    folder = runtime(run)
+    folder.mkdir(parents=True)
+    argv = [*_outside(), "mount", "-t", "tmpfs", "-o", _ROOM, "reprise", str(folder)]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise RepriseError(f"cannot mount {folder}: {one_line(done.stderr)}", "let root mount file systems")
+
+
 @contextlib.contextmanager
 def locked(run: str) -> Iterator[list[str]]:
     """This machine is one run's at a time; what an earlier one left is undone, and named."""
@@ -70,6 +83,30 @@ def locked(run: str) -> Iterator[list[str]]:
             yield left
         finally:
             lock.truncate(0)
+
+
+# --- the agent's unit, see unit.py -------------------------------------------------------------------------
+
+
+def unit(run: str) -> str:
+    """The name of a run's unit."""
+    return f"reprise-{run}.service"
+
+
+def _outside() -> tuple[str, ...]:
+    """What a command begins with so that its mounts are seen outside of the unit, too."""
+    groups = Path("/proc/self/cgroup").read_text(encoding="ascii").splitlines()
+    inside = any(fnmatch.fnmatchcase(line.rpartition("/")[2], unit("*")) for line in groups)
+    return ("nsenter", "--target", "1", "--mount", "--") if inside else ()
+
+
+def _unit_lives(run: str) -> bool:
+    """Whether systemd has not yet undone what an agent left that was killed."""
+    if not BOOTED.is_dir():
+        return False
+    argv = ["systemctl", "show", "--property=ActiveState", "--value", unit(run)]
+    state = subprocess.run(argv, capture_output=True, text=True, check=False).stdout.strip()
+    return state not in ("", "inactive", "failed")
 
 
 # --- changes of the machine -------------------------------------------------------------------------------
@@ -140,7 +177,7 @@ def undo(run: str) -> list[str]:
     folder = runtime(run)
     if folder.exists() and not failed:
         if os.path.ismount(folder):
-            subprocess.run(["umount", "-l", str(folder)], check=False, capture_output=True)
+            subprocess.run([*_outside(), "umount", "-l", str(folder)], check=False, capture_output=True)
         shutil.rmtree(folder, ignore_errors=True)
     return failed
 
@@ -209,7 +246,7 @@ def pack() -> int:
 def settle(run: str) -> None:
     """Waits until a run whose agent was cut off has ended here."""
     end = time.monotonic() + _SETTLED_S
-    while _journal(run).exists() and _is_held():
+    while _journal(run).exists() and (_is_held() or _unit_lives(run)):
         if time.monotonic() > end:
             raise RepriseError("the run has not ended there", "run playbooks/collect.yml later")
         time.sleep(0.2)
@@ -295,6 +332,10 @@ def _command(arguments: list[str]) -> int:
             with locked("teardown") as left:
                 shutil.rmtree(STATE / "inputs", ignore_errors=True)
                 status = _print(left)
+        case ["repair", run]:
+            with contextlib.suppress(RepriseError), locked(run):  # where it is another run's, that one did it
+                pass
+            status = 0
         case ["inputs"]:
             status = _print(inputs())
         case ["take", wanted]:

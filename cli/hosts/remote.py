@@ -28,12 +28,12 @@ _PATIENCE_S = 180.0  # for one answer: ten thousand addresses may be added for i
 class Agent:
     """The agent on a machine: a process of ssh that is written to and read from."""
 
-    def __init__(self, target: Target) -> None:
-        """Starts it; it has not answered yet."""
+    def __init__(self, target: Target, run: str) -> None:
+        """Starts it for a run; it has not answered yet."""
         self.target = target
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115
         self._process = subprocess.Popen(
-            target.python("agent"),
+            target.python("unit", "agent", run),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
@@ -94,7 +94,7 @@ class Agent:
 
     def _lost(self) -> UnreachableError:
         self._process.wait()
-        return unreachable(self.target, self.last_words())
+        return unreachable(self.target, self.last_words() or "its agent ended")
 
     def last_words(self) -> str:
         """Of ssh or of the agent itself."""
@@ -186,7 +186,7 @@ class RemoteMachine:
     def _apply(self, steps: list[HostStep]) -> None:
         listed = [{"id": one.id, "apply": one.apply, "undo": one.undo} for one in steps]
         done = subprocess.run(
-            self.target.python("changes", "apply"),
+            self.target.python("unit", "apply", self._plan.run),
             input=json.dumps({"run": self._plan.run, "steps": listed}).encode(),
             capture_output=True,
             check=False,

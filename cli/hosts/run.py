@@ -42,7 +42,7 @@ def command_run(options: argparse.Namespace) -> int:
     preflight.check_trace(experiment)
     placement = inventory.place(experiment, inventory.read(*options.inventory))
     run = local.run_name(experiment)
-    with _agents(placement) as agents:
+    with _agents(placement, run) as agents:
         hosts = _greet(agents, run)
         there = inputs.carry(experiment, placement)
         plan, expected = _plan(experiment, there, placement, agents, hosts, run)
@@ -71,11 +71,11 @@ def command_run(options: argparse.Namespace) -> int:
 
 
 @contextmanager
-def _agents(placement: Placement) -> Iterator[dict[str, Agent]]:
+def _agents(placement: Placement, run: str) -> Iterator[dict[str, Agent]]:
     agents: dict[str, Agent] = {}
     try:
         for name, target in placement.machines().items():
-            agents[name] = Agent(target)
+            agents[name] = Agent(target, run)
         yield agents
     finally:
         for agent in agents.values():
