@@ -126,6 +126,17 @@ def test_a_host_without_room_for_its_part_is_named(
         hosts_run._check_room(expected, placement, hosts, tmp_path)
 
 
+def test_a_repository_is_not_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(source, "ROOT", tmp_path)
+    (tmp_path / "LICENSE").touch()
+    (tmp_path / ".git").mkdir()
+    assert source.main(["--remove"]) == 1
+    assert (tmp_path / "LICENSE").exists()
+    (tmp_path / ".git").rmdir()
+    assert source.main(["--remove"]) == 0
+    assert not (tmp_path / "LICENSE").exists()
+
+
 def test_the_clock_says_how_far_it_may_be_off() -> None:
     said = json.loads(subprocess.check_output([sys.executable, clock.__file__]))
     assert set(said) == {"synchronized", "estimated_error_us", "maximum_error_us"}

@@ -13,6 +13,8 @@ import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from cli.errors import RepriseError, tell
+
 ROOT = Path(__file__).resolve().parents[2]
 _FOLDERS = ("bench", "cli", "cmake", "controller", "core", "docs", "experiments", "mutator", "playbooks",
             "proxy", "querier", "report", "tests", "zonebuilder")  # fmt: skip
@@ -55,7 +57,14 @@ def write(archive: Path) -> None:
 
 
 def remove() -> None:
-    """Removes the files, so that none of this version stays beside the next, but not what was built."""
+    """Removes the files, so that none of this version stays beside the next, but not what was built. A
+    repository is somebody's own, and its files may be nowhere else.
+    """
+    if (ROOT / ".git").exists():
+        raise RepriseError(
+            f"{ROOT} is a repository whose files differ from those to be installed",
+            "do not change them while hosts are prepared, or set another reprise_root",
+        )
     for path in list(files()):
         path.unlink()
 
@@ -71,7 +80,11 @@ def _of_root(info: tarfile.TarInfo) -> tarfile.TarInfo:
 def main(arguments: list[str]) -> int:
     """See the module's text."""
     if arguments == ["--remove"]:
-        remove()
+        try:
+            remove()
+        except RepriseError as error:
+            tell(error)
+            return error.status
         return 0
     sys.stdout.write(checksum() + "\n")
     if arguments:
