@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
 import signal
+import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -167,6 +169,22 @@ def test_a_host_that_refuses_ssh_is_named(hosts: Testbed, tmp_path: Path) -> Non
     assert done.stderr.startswith("reprise: error: load2 cannot be reached: ssh: connect to host")
     assert "Connection refused; try it by hand: ssh " in done.stderr
     assert not (tmp_path / "results").exists()
+
+
+def test_a_server_that_already_runs_on_a_servers_host_is_named(hosts: Testbed, tmp_path: Path) -> None:
+    """A client's host may have one, and so may a server's for itself."""
+    words = ("run", "site.toml", "--inventory", str(hosts.inventory), "--no-deploy")
+    with contextlib.ExitStack() as opened_sockets:
+        for name, address in (("dns", "::"), ("dns", "127.0.0.1"), ("load1", "0.0.0.0")):
+            with hosts.bed.inside(name):
+                family = socket.AF_INET6 if ":" in address else socket.AF_INET
+                one = opened_sockets.enter_context(socket.socket(family, socket.SOCK_DGRAM))
+                if family == socket.AF_INET6:
+                    one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+                one.bind((address, 53))
+        done = hosts.run(*words, cwd=tmp_path)
+    assert done.returncode == 2
+    assert re.search(r"error: dns: port 53 or 853 is in use by \S+; stop it there", done.stderr), done.stderr
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import ipaddress
 import json
 import os
 import platform
@@ -21,6 +22,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -95,6 +97,7 @@ def hello() -> dict[str, Any]:
         "operator": os.environ.get("SSH_CONNECTION", "").split(" ")[0],
         "interfaces": interfaces(),
         "free_bytes": shutil.disk_usage(existing(changes.STATE)).free,
+        "dns_ports": dns_ports(),
         "clock": clock.state(),
         "host": machine.host(),
     }
@@ -110,6 +113,29 @@ def interfaces() -> dict[str, str]:
         for address in link.get("addr_info", [])
         if "local" in address and link["ifname"] != "lo"
     }
+
+
+def dns_ports() -> list[str]:
+    """What listens at ports 53 and 853 for others than this machine: services of systemd, or programs."""
+    argv = ["ss", "-Hlntup", "sport = :53 or sport = :853"]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    found = set()
+    for line in done.stdout.splitlines():
+        address = line.split()[4].rpartition(":")[0].partition("%")[0].strip("[]")
+        for program, pid in re.findall(r'"([^"]*)",pid=(\d+)', line):
+            if address in ("*", "") or not ipaddress.ip_address(address).is_loopback:
+                found.add(_service(int(pid)) or program)
+    return sorted(found)
+
+
+def _service(pid: int) -> str:
+    """The service that a process belongs to; "" where it has none."""
+    try:
+        groups = Path(f"/proc/{pid}/cgroup").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return ""
+    names = [line.rpartition("/")[2] for line in groups]
+    return next((name for name in names if name.endswith(".service")), "")
 
 
 def serve() -> int:

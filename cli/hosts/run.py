@@ -135,6 +135,7 @@ def _plan(
         host: target.interface(hosts[target.name]["interfaces"]) for host, target in placement.targets.items()
     }
     _check_sources(experiment, hosts)
+    _check_ports(placement, hosts)
     management = Management(_prefixes(placement, hosts), interfaces=interfaces)
     ours = plans.make(experiment, facts, management)
     extent = preflight.check_values(ours)  # which is done here, with our files
@@ -175,6 +176,19 @@ def _check_sources(experiment: Experiment, hosts: Mapping[str, Any]) -> None:
                 f"{name} has the address {address}, and sources get addresses out of {inside}",
                 'give the hosts others, such as 172.16.0.0/12, or use replay.source_mode = "ports"',
             )
+
+
+def _check_ports(placement: Placement, hosts: Mapping[str, Any]) -> None:
+    """Servers need theirs. Those of packages listen at all addresses, also at new ones."""
+    clients = {network.client(index) for index in range(1, len(placement.targets) + 1)}
+    for host, target in placement.targets.items():
+        used = hosts[target.name]["dns_ports"]
+        services = [one for one in used if one.endswith(".service")]
+        want(
+            not used or host == network.CONTROLLER or host in clients,
+            f"{target.name}: port 53 or 853 is in use by {', '.join(used)}",
+            "stop it there" + (f": systemctl disable --now {' '.join(services)}" if services else ""),
+        )
 
 
 def _prefixes(placement: Placement, hosts: Mapping[str, Any]) -> tuple[str, ...]:
