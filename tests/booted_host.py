@@ -25,11 +25,11 @@ _PATIENCE_S = 30.0
 _FILES = {  # below /etc/systemd
     "logind.conf": "[Login]\nKillUserProcesses=yes\nKillExcludeUsers=nobody\n",
     f"system/{_TARGET}": """[Unit]
-Requires=basic.target dbus.service systemd-logind.service host-ssh.service
+Requires=basic.target dbus.service systemd-logind.service systemd-user-sessions.service host-ssh.service
 After=basic.target dbus.service systemd-logind.service
 """,
     "system/host-ssh.service": f"""[Unit]
-After=dbus.service systemd-logind.service
+After=dbus.service systemd-logind.service systemd-user-sessions.service
 [Service]
 RuntimeDirectory=sshd
 ExecStart=/usr/sbin/sshd -D -f {_KEYS}/sshd
