@@ -140,8 +140,8 @@ def opened(
     wraps: Mapping[str, Sequence[str]] | None = None,
     with_systemd: tuple[str, ...] = (),
 ) -> Iterator[Testbed]:
-    """Hosts by the groups of an inventory; `wraps` starts the sshd of a host by further words. Some of them are
-    booted with systemd.
+    """Hosts by the groups of an inventory, some of them booted with systemd; `wraps` starts the sshd of a
+    host by further words.
     """
     folder.mkdir()
     names = tuple(dict.fromkeys(name for group in groups.values() for name in group))

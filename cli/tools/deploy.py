@@ -42,7 +42,7 @@ def _deploy(options: argparse.Namespace) -> None:
             "ignore_errors"
         ):
             result = data.get("res", {})
-            said = result.get("stderr") or result.get("msg") or "it failed"
+            said = (result.get("stderr") or result.get("msg") or "it failed").rstrip().rpartition("\n")[2]
             failures.append(f"{data.get('host')}: {data.get('task')}: {one_line(str(said))}")
         elif event.get("event") == "runner_on_ok" and "warning: " in str(data.get("res", {}).get("msg", "")):
             progress.phase(one_line(str(data["res"]["msg"])))

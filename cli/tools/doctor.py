@@ -252,13 +252,16 @@ def local_ports() -> Finding:
 
 
 def connections() -> Finding:
-    """Bounds of the whole machine on TCP connections; a run sets those of its namespaces itself."""
-    return judge_connections({key: Path("/proc/sys", key).read_text("ascii") for key, _ in _BOUNDS})
+    """Bounds of the whole machine on TCP connections; a run sets those of its namespaces itself. Within a
+    network namespace, as in a container, some are not shown.
+    """
+    shown = [key for key, _ in _BOUNDS if Path("/proc/sys", key).exists()]
+    return judge_connections({key: Path("/proc/sys", key).read_text("ascii") for key in shown})
 
 
 def judge_connections(values: dict[str, str]) -> Finding:
     """The last number of each setting counts: tcp_mem's is the hard bound, in pages."""
-    low = [(key, least) for key, least in _BOUNDS if int(values[key].split()[-1]) < least]
+    low = [(key, least) for key, least in _BOUNDS if key in values and int(values[key].split()[-1]) < least]
     if not low:
         return Finding(OK, "connections", "100,000 TCP connections with both ends on this machine")
     detail = ", ".join(f"{key.replace('/', '.')} is below {least}" for key, least in low)
