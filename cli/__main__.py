@@ -13,13 +13,15 @@ from cli import VERSION, programs
 from cli.errors import (
     EXIT_FAILED,
     RepriseError,
+    UsageError,
     complain,
     discard,
     hold_interrupts,
     interrupt_in_order,
     tell,
 )
-from cli.tools import bench, fuzz, inventories, package, spread, trace_info
+from cli.experiment import tables
+from cli.tools import bench, debian, fuzz, inventories, needs, package, spread, trace_info
 from cli.zones import build as zones_build
 from cli.zones import options as zones_options
 from cli.zones import signing, world
@@ -71,8 +73,6 @@ def build_parser() -> argparse.ArgumentParser:
     _passed_on(commands, "trace", "info FILE: what a trace holds; synth: make one", "info|synth ...")
     _passed_on(commands, "mutate", "change traces by rules, or into another form", "IN... -o OUT RULES...")
     _zones_commands(commands)
-    packing = commands.add_parser("package", help="the mutator as an archive that runs without installation")
-    packing.add_argument("-o", "--output", type=Path, metavar="FILE", help="archive to write (.tar.gz)")
     doctor = commands.add_parser("doctor", help="what this machine can do, and how to fix what it cannot")
     doctor.add_argument(
         "-o",
@@ -82,6 +82,24 @@ def build_parser() -> argparse.ArgumentParser:
         metavar="DIR",
         help="parent of the results, whose space is looked at",
     )
+    if programs.INSTALLED:
+        for name in needs.SOURCE_COMMANDS:  # known, but not in the help
+            commands.add_parser(name, add_help=False, prefix_chars="\0").add_argument("arguments", nargs="*")
+    else:
+        _source_commands(commands)
+    return parser
+
+
+def _source_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Those that build, check or measure."""
+    packing = commands.add_parser(
+        "package",
+        help="a Debian package, or the mutator as an archive that runs without installation",
+    )
+    packing.add_argument("--deb", action="store_true", help="build the Debian package of Reprise")
+    packing.add_argument(
+        "-o", "--output", type=Path, metavar="PATH", help="archive to write (.tar.gz); with --deb its folder"
+    )
     bench.add_command(commands)
     fuzz.add_command(commands)
     test = commands.add_parser("test", help="all checks and tests")
@@ -90,7 +108,6 @@ def build_parser() -> argparse.ArgumentParser:
         "--only", metavar="NAME", help="run only what has this name: a check, a test program, a test"
     )
     test.add_argument("--list", action="store_true", help="print the names of checks and tests")
-    return parser
 
 
 def _zones_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -108,7 +125,12 @@ def _experiment_command(
     commands: argparse._SubParsersAction[argparse.ArgumentParser], name: str, text: str
 ) -> argparse.ArgumentParser:
     parser = commands.add_parser(name, help=text)
-    parser.add_argument("experiment", type=Path, metavar="EXPERIMENT.toml")
+    parser.add_argument(
+        "experiment",
+        type=tables.find,
+        metavar="EXPERIMENT",
+        help="a TOML file, or the name of one that comes with Reprise, such as quickstart",
+    )
     parser.add_argument(
         "--set",
         action="append",
@@ -129,8 +151,13 @@ def _passed_on(
 
 def run_command(options: argparse.Namespace) -> int:
     """Carries out the chosen command; large modules are loaded as needed, to start quickly."""
+    if programs.INSTALLED and options.command in needs.SOURCE_COMMANDS:
+        raise UsageError(
+            f"reprise {options.command} needs the source of Reprise",
+            f"run ./reprise {options.command} in a source tree",
+        )
     if options.command in ("report", "compare"):
-        os.environ.setdefault("REPRISE_PROGRAMS", str(programs.ROOT / "build/release/bin"))
+        os.environ.setdefault("REPRISE_PROGRAMS", str(programs.BUILT))
         from report.__main__ import main as report  # noqa: PLC0415
 
         return report([options.command, *options.arguments])
@@ -149,7 +176,7 @@ def run_command(options: argparse.Namespace) -> int:
     others: dict[str, Callable[[argparse.Namespace], int]] = {
         "bench": bench.command_bench,
         "zones": _zones_step,
-        "package": lambda options: package.command_package(options.output),
+        "package": _package,
         "fuzz": fuzz.command_fuzz,
         "inventory": inventories.command_inventory,
     }
@@ -164,6 +191,10 @@ def _experiment(options: argparse.Namespace) -> int:
     from cli.executor import run  # noqa: PLC0415
 
     return run.command_run(options) if options.command == "run" else run.command_plan(options)
+
+
+def _package(options: argparse.Namespace) -> int:
+    return debian.command_deb(options.output) if options.deb else package.command_package(options.output)
 
 
 def _zones_step(options: argparse.Namespace) -> int:

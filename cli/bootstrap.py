@@ -1,4 +1,5 @@
-"""Installs and builds what a command line needs, and becomes the `reprise` command.
+"""Installs and builds what a command line needs, and becomes the `reprise` command. Where the Debian package
+of Reprise is installed it only says which other packages are missing.
 
 `./reprise` starts it with the system's Python before anything else is there, so it uses Python's own library
 alone. With nothing to do it costs about a tenth of a second.
@@ -24,6 +25,10 @@ def prepare(arguments: list[str]) -> None:
     wanted = needs.of(arguments)
     if wanted == Needs():
         return
+    if programs.INSTALLED:
+        listed = packages.listed()
+        packages.want(name for section in wanted.sections for name in listed.get(section, ()))
+        return
     folder = programs.ROOT / "build"
     with contextlib.suppress(OSError):
         folder.mkdir(exist_ok=True)
@@ -36,7 +41,7 @@ def prepare(arguments: list[str]) -> None:
 
 def _want_all(wanted: Needs) -> None:
     """In a folder that only others may write everything must be there."""
-    files = [VENV / "bin/python", *(programs.ROOT / "build/release/bin" / one for one in wanted.targets)]
+    files = [VENV / "bin/python", *(programs.BUILT / one for one in wanted.targets)]
     if not all(file.exists() for file in files):
         raise RepriseError(
             f"{programs.ROOT} is not writable and not built", "run this command once as its owner"

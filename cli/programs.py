@@ -9,6 +9,10 @@ from pathlib import Path
 from cli.errors import RepriseError
 
 ROOT = Path(__file__).resolve().parent.parent
+# The Debian package holds no source. It is built and complete, and its folder belongs to the system.
+INSTALLED = not (ROOT / "CMakeLists.txt").is_file()
+# Our own programs: in the release build's folder, or in the package's.
+BUILT = ROOT / "bin" if INSTALLED else ROOT / "build/release/bin"
 # Packages of the programs that are called, where they have another name.
 _PACKAGES = {
     **dict.fromkeys(("dnssec-keygen", "dnssec-signzone", "dnssec-verify"), "bind9-utils"),
@@ -32,17 +36,24 @@ _SEARCH_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 def own(name: str) -> str:
-    """Path of one of our programs; REPRISE_PROGRAMS names another folder than the release build's."""
+    """Path of one of our programs; REPRISE_PROGRAMS names another folder than `BUILT`."""
     for folder in _folders():
         path = folder / name
         if path.is_file() and os.access(path, os.X_OK):
             return str(path)
+    if INSTALLED:
+        raise RepriseError(f"program {name} is missing", "as root: apt install --reinstall reprise")
     raise RepriseError(f"program {name} is not built", "run it with ./reprise, which builds it")
 
 
 def _folders() -> list[Path]:
     given = os.environ.get("REPRISE_PROGRAMS")
-    return [Path(given)] if given else [ROOT / "build/release/bin"]
+    return [Path(given)] if given else [BUILT]
+
+
+def cache() -> Path:
+    """What outlives a clone: a folder of this user's, which may not exist yet."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "reprise"
 
 
 def packaged(name: str) -> str:

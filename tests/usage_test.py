@@ -57,7 +57,7 @@ Check = Callable[[subprocess.CompletedProcess[str], str], None]
         ("", "COMMAND"),
         ("rnu", "invalid choice: 'rnu'"),
         ("--nonsense", "COMMAND"),
-        ("run", "EXPERIMENT.toml"),
+        ("run", "EXPERIMENT"),
         (f"run {QUICK} --outptu x", "--outptu x is not understood; see reprise run --help"),
         (f"run {QUICK} -o", "expected one argument"),
         (f"run {QUICK} -o junk/x", "cannot make results folder"),

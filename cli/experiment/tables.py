@@ -14,6 +14,14 @@ from typing import Any
 from cli import programs
 from cli.errors import UsageError
 
+_OURS = programs.ROOT / "experiments"
+
+
+def find(given: str) -> Path:
+    """The path of an experiment; those in experiments/ may be given by their names alone."""
+    ours = _OURS / f"{given.removesuffix('.toml')}.toml"
+    return ours if "/" not in given and not Path(given).is_file() and ours.is_file() else Path(given)
+
 
 def read(path: Path) -> dict[str, Any]:
     """The file's tables; dates and times are RFC 3339 text, so that all can be written as JSON."""
@@ -21,7 +29,8 @@ def read(path: Path) -> dict[str, Any]:
         with path.open("rb") as file:
             found: dict[str, Any] = plain(tomllib.load(file))
     except FileNotFoundError:
-        raise UsageError(f"no experiment {path}", "see the files in experiments/") from None
+        ours = ", ".join(sorted(one.stem for one in _OURS.glob("*.toml")))
+        raise UsageError(f"no experiment {path}", f"give a file, or one of {ours}") from None
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}", "give a readable TOML file") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

@@ -2,7 +2,7 @@
 
 `python3 -P -m cli.hosts.source [ARCHIVE]` prints a checksum of all that is deployed to hosts, and writes it
 into an archive; with `--remove` it removes that, and itself. It runs before anything is installed, so it uses
-Python's own library alone.
+Python's own library alone. The Debian package knows the checksum of the source that it was built from.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from pathlib import Path
 from cli.errors import RepriseError, tell
 
 ROOT = Path(__file__).resolve().parents[2]
-_FOLDERS = ("bench", "cli", "cmake", "controller", "core", "docs", "experiments", "mutator", "playbooks",
-            "proxy", "querier", "report", "tests", "zonebuilder")  # fmt: skip
+RECORDED = ROOT / "source.sha256"  # in the Debian package only
+_FOLDERS = ("bench", "cli", "cmake", "controller", "core", "docs", "experiments", "mutator", "packaging",
+            "playbooks", "proxy", "querier", "report", "tests", "zonebuilder")  # fmt: skip
 _FILES = ("CHANGELOG.md", "CMakeLists.txt", "CMakePresets.json", "LICENSE", "README.md", "conftest.py",
           "packages.txt", "profile.py", "pyproject.toml", "reprise", "requirements-hosts.txt",
           "requirements-test.txt", "requirements.txt")  # fmt: skip
@@ -42,6 +43,8 @@ def _below(folder: Path) -> Iterator[Path]:
 
 def checksum() -> str:
     """Of names and contents."""
+    if RECORDED.is_file():
+        return RECORDED.read_text(encoding="ascii").strip()
     total = hashlib.sha256()
     for path in files():
         total.update(str(path.relative_to(ROOT)).encode() + b"\0")
@@ -79,6 +82,9 @@ def _of_root(info: tarfile.TarInfo) -> tarfile.TarInfo:
 
 def main(arguments: list[str]) -> int:
     """See the module's text."""
+    if arguments and RECORDED.is_file():
+        sys.stderr.write(f"reprise: error: {ROOT} is a Debian package's; as root: apt remove reprise\n")
+        return 1
     if arguments == ["--remove"]:
         try:
             remove()

@@ -64,6 +64,7 @@ def gather(experiment: Experiment, run: str) -> Facts:
         users={name: _packaged_user(_USERS[name]) for name in needed if name in _USERS},
         user=user,
         user_group=pwd.getpwnam(user).pw_gid if user else 0,
+        zone_cache=str(programs.cache() / "zones"),
     )
 
 

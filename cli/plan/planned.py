@@ -284,6 +284,7 @@ class Facts:
     user: str = ""  # that our own programs become, see privileges.py; "" = they stay what they are
     user_group: int = 0
     cores_of: dict[str, int] = field(default_factory=dict)  # of hosts that are machines of their own
+    zone_cache: str = ""  # folder of generated zones that were signed before; "" = none
 
     def module(self, module: str, *arguments: str) -> tuple[str, ...]:
         """The command that runs one of our modules; wants `module_env`."""

@@ -81,8 +81,7 @@ def _zone_steps(experiment: Experiment, facts: Facts) -> list[Step]:
             str(like.ksk_bits),
             "--zsk-bits",
             str(like.zsk_bits),
-            "--cache",
-            f"{facts.source_root}/build/zones",
+            *(("--cache", facts.zone_cache) if facts.zone_cache else ()),
             "-o",
             zone,
         )

@@ -15,6 +15,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from cli import programs
+
 RECENT = 20  # commits that are looked at without a stamp
 _INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
 SOURCES = (".cc", ".hh", ".h", ".c", ".proto")
@@ -94,6 +96,15 @@ def _counted(files: int) -> str:
 
 
 @dataclass(frozen=True)
+class State:
+    """A commit: its time in seconds since 1970, its short name, and whether files differ from it."""
+
+    time_s: int
+    commit: str
+    changed: bool
+
+
+@dataclass(frozen=True)
 class Repository:
     """What git says of a folder; the name of a check is that of its stamp."""
 
@@ -120,6 +131,13 @@ class Repository:
         head = self._git("rev-parse", "--verify", "HEAD")
         return Changes(None, commit=head if head and self._uncommitted() == set() else "")
 
+    def state(self) -> State | None:
+        """What is checked out; None where git cannot tell."""
+        told = (self._git("show", "-s", "--format=%ct %h", "HEAD") or "").split()
+        if len(told) != 2 or self._git("rev-parse", "--show-prefix") != "":
+            return None
+        return State(int(told[0]), told[1], changed=self._git("status", "--porcelain") != "")
+
     def _since(self, base: str, words: str, dirty: set[str] | None, commit: str) -> Changes:
         named = self._git("diff", "--name-only", "--no-renames", base, "HEAD")
         if named is None or dirty is None:
@@ -145,13 +163,7 @@ class Repository:
 
 def stamp_path(check: str) -> Path:
     """Where the stamp of a check lies; a fresh clone finds it again."""
-    return cache() / f"{check}.json"
-
-
-def cache() -> Path:
-    """What outlives a clone."""
-    folder = os.environ.get("XDG_CACHE_HOME") or str(Path("~/.cache").expanduser())
-    return Path(folder, "reprise")
+    return programs.cache() / f"{check}.json"
 
 
 def read_stamp(path: Path) -> Stamp | None:

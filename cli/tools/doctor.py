@@ -90,11 +90,15 @@ def packages() -> Finding:
 def judge_packages(listed: Mapping[str, Sequence[str]], absent: Collection[str]) -> Finding:
     """What only some commands need is installed with them, and so no fault."""
     by_section = {section: [name for name in names if name in absent] for section, names in listed.items()}
-    needed = [*by_section.pop("base"), *by_section.pop("run")]
+    needed = [*by_section.pop("base", ()), *by_section.pop("run")]
     if needed:
         return Finding(MISSING, "packages", ", ".join(needed), f"apt-get install {' '.join(needed)}")
     later = ", ".join(section for section, names in by_section.items() if names)
     count = sum(len(names) for names in listed.values()) - len(absent)
+    if programs.INSTALLED and later:
+        names = sorted(name for names in by_section.values() for name in names)
+        hint = f"for {later}: apt install {' '.join(names)}"
+        return Finding(OK, "packages", f"{count} are installed", hint)
     detail = f"{count} are installed" + (
         f"; those for {later} come with the commands that need them" if later else ""
     )
@@ -110,7 +114,8 @@ def built() -> Finding:
         except RepriseError:
             absent.append(name)
     if absent:
-        return Finding(MISSING, "programs", ", ".join(absent), "run it with ./reprise, which builds them")
+        hint = "apt install --reinstall reprise" if programs.INSTALLED else "run ./reprise, which builds them"
+        return Finding(MISSING, "programs", ", ".join(absent), hint)
     return Finding(
         OK, "programs", f"{', '.join(name.removeprefix('reprise-') for name in _PROGRAMS)} are built"
     )

@@ -17,7 +17,6 @@ from pathlib import Path
 
 from cli import programs, steps
 from cli.errors import EXIT_FAILED, RepriseError, want, want_choice
-from cli.tools import changes
 from cli.tools.checking import run, show, together
 from cli.tools.cpp_checks import built, configured
 
@@ -120,7 +119,7 @@ def _build(preset: str, names: Sequence[str]) -> None:
 
 
 def _corpora() -> Path:
-    return changes.cache() / "fuzz"
+    return programs.cache() / "fuzz"
 
 
 def _convert(folders: Iterable[Path]) -> None:

@@ -1,20 +1,27 @@
-"""License texts of what `reprise package` hands on: our own, and those of the Debian packages in it."""
+"""License texts of what `reprise package` hands on: our own, and those of the packages in it.
+
+`python3 -P -m cli.tools.licenses SITE DOCS` adds to the Debian package's copyright file in DOCS what is known
+of the Python packages in SITE, and puts the license texts of the libraries' headers beside it.
+"""
 
 from __future__ import annotations
 
 import re
 import subprocess
+import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from importlib.metadata import Distribution, distributions
 from pathlib import Path
 
 from cli import programs
-from cli.errors import RepriseError
+from cli.errors import RepriseError, complain
 from cli.tools import packages
 
 _DOCS = Path("/usr/share/doc")
 _COMMON = Path("/usr/share/common-licenses")
 _COMMON_NAME = re.compile(rf"{_COMMON}/([A-Za-z0-9.+-]*[A-Za-z0-9])")
+_IS_LICENSE = re.compile(r"\.dist-info/(licenses/|[^/]*(LICEN[CS]E|COPYING|NOTICE)[^/]*$)", re.IGNORECASE)
 _FORMAT = "${binary:Package}\t${Version}\t${source:Package}\t${source:Version}\n"
 
 
@@ -55,7 +62,7 @@ def _owners(libraries: Iterable[Path]) -> Iterator[str]:
 
 def _headers() -> list[str]:
     """Development packages whose code may be within the program (inline functions, templates)."""
-    names = [name for name in packages.listed()["base"] if name.endswith("-dev")]
+    names = [name for name in packages.listed().get("base", ()) if name.endswith("-dev")]
     gone = packages.missing(names)
     return [name for name in names if name not in gone]
 
@@ -93,9 +100,57 @@ NAME=VERSION fetches one.
 """
 
 
+# --- the Debian package -----------------------------------------------------------------------------------
+
+
+def python_packages(site: Path, installed: Path) -> str:
+    """A paragraph for each Python package: name, version, license, and where its texts will be installed.
+    Errors: a package without a license text.
+    """
+    found = sorted(distributions(path=[str(site)]), key=lambda one: one.name.lower())
+    return "".join(_paragraph(one, site, installed) for one in found)
+
+
+def _paragraph(one: Distribution, site: Path, installed: Path) -> str:
+    texts = [file for file in one.files or () if _IS_LICENSE.search(str(file))]
+    paths = sorted(Path(str(one.locate_file(file))) for file in texts)
+    if not paths:
+        raise RepriseError(f"Python package {one.name} has no license text", "look for it in its source")
+    meta = one.metadata
+    stated = meta["License-Expression"] or (meta["License"] or "").split("\n")[0]
+    named = [text.split(" :: ")[-1] for text in meta.get_all("Classifier") or () if "License ::" in text]
+    lines = [
+        f"{one.name} {one.version}",
+        f"  License: {stated or ', '.join(named) or 'see its text'}",
+        f"  Source: https://pypi.org/project/{one.name}/{one.version}/",
+        *(f"  Text: {installed / path.relative_to(site)}" for path in paths),
+    ]
+    return "\n".join(lines) + "\n\n"
+
+
+def main(arguments: list[str]) -> int:
+    """See the module's text."""
+    site, docs = map(Path, arguments)
+    installed = Path("/usr/lib/reprise", *site.parts[-4:])
+    try:
+        with (docs / "copyright").open("a", encoding="utf-8") as file:
+            file.write(python_packages(site, installed))
+        (docs / "licenses").mkdir()
+        for name in _headers():
+            (docs / "licenses" / name).write_bytes(_copyright(name))
+    except RepriseError as error:
+        complain(error.line())
+        return error.status
+    return 0
+
+
 def _query(*argv: str) -> str:
     try:
         return subprocess.run(argv, capture_output=True, text=True, check=False).stdout
     except OSError:
         hint = "run it on Debian or Ubuntu: the license texts are those of its packages"
         raise RepriseError(f"{argv[0]} is missing", hint) from None
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -9,9 +9,9 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, NoReturn
 
+from cli import programs
 from cli.errors import RepriseError
 from cli.experiment import tables
 from cli.experiment.started import own_programs, packaged_programs, source_mode
@@ -23,7 +23,11 @@ REPLAY = ("reprise-controller", "reprise-querier", "reprise-sampler", "reprise-m
 HIERARCHY = ("reprise-zonebuilder", "reprise-proxy")
 # The section of packages.txt that a packaged program is in, where an experiment decides whether it is needed.
 _SECTIONS = {"named": "bind", "nft": "hierarchy", "sysctl": "hierarchy", "tcpdump": "capture"}
-_EVERY_SECTION = ("base", "run", "bind", "hierarchy", "capture", "packet", "spread", "hosts", "bench", "test")
+_EVERY_SECTION = (
+    "base", "run", "bind", "hierarchy", "capture", "packet", "spread", "hosts", "bench", "man", "test"
+)  # fmt: skip
+# Commands that build, check or measure; the Debian package of Reprise does not have them.
+SOURCE_COMMANDS = ("package", "bench", "fuzz", "test")
 _UDP_BENCH = (("packet",), (*REPLAY, "reprise-sink"))  # clang, for the sink's BPF program
 _TCP_BENCH = ((), (*REPLAY, "reprise-sink", "reprise-floor"))
 _BENCHES = {  # sections beside those of every bench, and targets
@@ -72,6 +76,10 @@ def of(arguments: Sequence[str]) -> Needs:
     passed_on = ("trace", "mutate", "report", "compare")  # another program explains their options
     if command not in passed_on and any(one in ("-h", "--help") for one in rest):
         return Needs()
+    if programs.INSTALLED and command in SOURCE_COMMANDS:
+        return Needs()
+    if command == "package" and "--deb" in rest:
+        return Needs(("base", "packet", "man", "debian"))
     if command in _TARGETS:
         words = [one.split("=")[0] for one in rest]
         sections = [name for first, word, name in _BY_WORD if first == command and word in words]
@@ -80,9 +88,10 @@ def of(arguments: Sequence[str]) -> Needs:
         "run": lambda: _experiment(rest),
         "plan": lambda: _experiment(rest),
         "bench": lambda: _bench(_bench_name(rest)),
-        "test": lambda: Needs(
-            _EVERY_SECTION, (RUN_PYTHON, HOSTS_PYTHON, TEST_PYTHON)
-        ),  # which builds what it checks
+        "test": lambda: Needs(  # which builds what it checks
+            (*_EVERY_SECTION, *(("debian",) if "--slow" in rest else ())),
+            (RUN_PYTHON, HOSTS_PYTHON, TEST_PYTHON),
+        ),
         "fuzz": lambda: _needs(("packet", "test", *(("coverage",) if "--coverage" in rest else ()))),
         "inventory": lambda: _inventory(rest),
         "doctor": lambda: _needs(("run",), *REPLAY, *HIERARCHY, "reprise-packet-check"),
@@ -135,7 +144,7 @@ def _experiment(arguments: Sequence[str]) -> Needs:
 def _read(arguments: Sequence[str]) -> dict[str, Any] | None:
     """The experiment's tables with its --set; None where the command will refuse it."""
     parser = _Parser(add_help=False)
-    parser.add_argument("experiment", type=Path)
+    parser.add_argument("experiment", type=tables.find)
     parser.add_argument("--set", action="append", default=[])
     for option in ("-o", "--output", "--inventory"):
         parser.add_argument(option)

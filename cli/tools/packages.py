@@ -29,6 +29,8 @@ _SERVICES = {
 _OPTIONS = ("APT::Status-Fd=3", "Dpkg::Use-Pty=0", "DPkg::Lock::Timeout=600")
 # apt-get closes the descriptor for its status before it starts others, which need their standard output.
 _STATUS_TOO = ("sh", "-c", 'exec "$@" 3>&1', "sh")
+# Sections for building, checking and measuring: what the Debian package of Reprise was built with.
+BUILDING = ("base", "packet", "bench", "test", "man", "debian", "coverage")
 _APT = (*_STATUS_TOO, "apt-get", "-y", "-q", *(word for option in _OPTIONS for word in ("-o", option)))
 
 
@@ -47,8 +49,9 @@ def read(text: str) -> dict[str, tuple[str, ...]]:
 
 
 def listed() -> dict[str, tuple[str, ...]]:
-    """What packages.txt lists."""
-    return read((programs.ROOT / "packages.txt").read_text(encoding="utf-8"))
+    """What packages.txt lists; where the Debian package of Reprise is installed nothing is built."""
+    found = read((programs.ROOT / "packages.txt").read_text(encoding="utf-8"))
+    return {name: found[name] for name in found if not (programs.INSTALLED and name in BUILDING)}
 
 
 def missing(names: Iterable[str]) -> list[str]:
@@ -65,6 +68,14 @@ def missing(names: Iterable[str]) -> list[str]:
         raise RepriseError("there is no dpkg", "use Debian 12 or a system like it") from None
     installed = {line.split()[1] for line in done.stdout.splitlines() if line.startswith("installed ")}
     return [name for name in names if name not in installed]
+
+
+def want(names: Iterable[str]) -> None:
+    """An error unless all are installed."""
+    if absent := missing(names):
+        raise RepriseError(
+            f"Debian packages are missing: {', '.join(absent)}", f"as root: apt install {' '.join(absent)}"
+        )
 
 
 def install(names: Sequence[str], title: str) -> None:

@@ -13,9 +13,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from cli import programs
 from cli.errors import RepriseError, tell
 from cli.experiment import experiment as experiments
-from cli.experiment import started
+from cli.experiment import started, tables
 from cli.hosts import source
 from cli.tools import needs, packages
 
@@ -25,7 +26,7 @@ _SECTIONS = ("base", "run", "hierarchy", "hosts")  # guards need what a hierarch
 def of(arguments: Sequence[str]) -> dict[str, Any]:
     """Packages, servers, the version of the source and an archive of it."""
     parser = argparse.ArgumentParser(prog="wanted")
-    parser.add_argument("experiment", type=Path)
+    parser.add_argument("experiment", type=tables.find)
     parser.add_argument("--set", action="append", default=[])
     options = parser.parse_args(arguments)
     experiment = experiments.load(options.experiment, options.set)
@@ -45,7 +46,7 @@ def of(arguments: Sequence[str]) -> dict[str, Any]:
 
 def _archive(checksum: str) -> Path:
     """Made once for each version; earlier ones go."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "reprise"
+    cache = programs.cache()
     path = cache / f"source-{checksum[:16]}.tar.gz"
     if not path.exists():
         cache.mkdir(parents=True, exist_ok=True)

@@ -1,0 +1,108 @@
+"""`reprise package --deb`: the Debian package of Reprise, made by Debian's own tools.
+
+What is deployed to hosts is copied into a folder, with packaging/debian as its debian/, and dpkg-buildpackage
+works there; its rules fetch the pinned Python packages with pip. lintian looks at the package before anybody
+gets it.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import tempfile
+import time
+from dataclasses import dataclass
+from email.utils import formatdate
+from pathlib import Path
+
+from cli import VERSION, programs, steps
+from cli.errors import RepriseError, want
+from cli.hosts import source
+from cli.progress import Progress
+from cli.tools.changes import Repository, State
+
+RULES = programs.ROOT / "packaging/debian"
+_CHANGELOG = """reprise ({version}) bookworm; urgency=medium
+
+  * See CHANGELOG.md.
+
+ -- {maintainer}  {date}
+"""
+_PATIENCE_S = 10.0  # for a build that is interrupted
+
+
+@dataclass(frozen=True)
+class Build:
+    """Version and time of what is packaged."""
+
+    version: str
+    time_s: int
+
+    @staticmethod
+    def of(state: State | None) -> Build:
+        """Packages of later commits are later versions. Outside of a repository there is only the release."""
+        if state is None:
+            return Build(VERSION, int(time.time()))
+        minute = time.strftime("%Y%m%d%H%M", time.gmtime(state.time_s))
+        mark = ".changed" if state.changed else ""
+        return Build(f"{VERSION}+git{minute}.{state.commit}{mark}", state.time_s)
+
+    def changelog(self, maintainer: str) -> str:
+        """The file debian/changelog, of which the tools take version and time."""
+        return _CHANGELOG.format(version=self.version, maintainer=maintainer, date=formatdate(self.time_s))
+
+
+def command_deb(output: Path | None) -> int:
+    """Builds the package, and says where it is and how it is installed."""
+    folder = output or Path()
+    want(folder.is_dir(), f"{folder} is not a folder", "make it, or give another with -o")
+    path = build(folder)
+    where = path if path.is_absolute() or ".." in path.parts else f"./{path}"
+    print(f"{path}  {path.stat().st_size / 1e6:.1f} MB; as root: apt install {where}")
+    return 0
+
+
+def build(output: Path) -> Path:
+    """The package in a folder; it appears there when it is whole and lintian finds no error."""
+    scratch = programs.ROOT / "build"
+    scratch.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="debian-", dir=scratch) as folder:
+        tree = Path(folder, "reprise")
+        _copy(tree, Build.of(Repository(programs.ROOT).state()))
+        _step("building the package", ("dpkg-buildpackage", "--build=binary", "--no-sign"), tree)
+        (made,) = Path(folder).glob("*.deb")
+        _step("checking the package", ("lintian", "--fail-on=error", str(made)), tree)
+        return Path(shutil.copy2(made, output / made.name))
+
+
+def _copy(tree: Path, build: Build) -> None:
+    for path in source.files():
+        target = tree / path.relative_to(source.ROOT)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(path, target)
+    shutil.copytree(RULES, tree / "debian")
+    control = (RULES / "control").read_text(encoding="utf-8")
+    maintainer = next(
+        line.split(": ", 1)[1] for line in control.splitlines() if line.startswith("Maintainer:")
+    )
+    (tree / "debian/changelog").write_text(build.changelog(maintainer), encoding="utf-8")
+
+
+def _step(title: str, argv: tuple[str, ...], tree: Path) -> None:
+    env = {
+        **steps.NINJA_ENVIRONMENT,
+        "CCACHE_DIR": _ccache(),  # debhelper gives the build a home of its own
+        "DEB_BUILD_OPTIONS": "noautodbgsym",
+        "LC_ALL": "C.UTF-8",
+    }
+    job = steps.Job(title, argv, steps.read_ninja, env, tree, _PATIENCE_S)
+    done = steps.run(job, Progress(quiet_s=steps.LINE_EVERY_S))
+    if done.status != 0:
+        steps.show_tail(done.output)
+        raise RepriseError(f"{argv[0]} failed", "see above; fetching the Python packages needs the network")
+
+
+def _ccache() -> str:
+    """The user's folder of compiled files."""
+    argv = ["ccache", "--get-config", "cache_dir"]
+    return subprocess.run(argv, capture_output=True, text=True, check=True).stdout.strip()
