@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import tempfile
 import time
 from dataclasses import dataclass
 from email.utils import formatdate
@@ -19,9 +18,11 @@ from cli import VERSION, programs, steps
 from cli.errors import RepriseError, want
 from cli.hosts import source
 from cli.progress import Progress
+from cli.tools import building
 from cli.tools.changes import Repository, State
 
 RULES = programs.ROOT / "packaging/debian"
+_SCRATCH = programs.ROOT / "build/debian"  # always the same: ccache knows files again by their paths
 _CHANGELOG = """reprise ({version}) bookworm; urgency=medium
 
   * See CHANGELOG.md.
@@ -64,15 +65,17 @@ def command_deb(output: Path | None) -> int:
 
 def build(output: Path) -> Path:
     """The package in a folder; it appears there when it is whole and lintian finds no error."""
-    scratch = programs.ROOT / "build"
-    scratch.mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="debian-", dir=scratch) as folder:
-        tree = Path(folder, "reprise")
+    _SCRATCH.parent.mkdir(exist_ok=True)
+    with building.alone(_SCRATCH.with_name(".debian-lock")):
+        shutil.rmtree(_SCRATCH, ignore_errors=True)
+        tree = _SCRATCH / "reprise"
         _copy(tree, Build.of(Repository(programs.ROOT).state()))
         _step("building the package", ("dpkg-buildpackage", "--build=binary", "--no-sign"), tree)
-        (made,) = Path(folder).glob("*.deb")
+        (made,) = _SCRATCH.glob("*.deb")
         _step("checking the package", ("lintian", "--fail-on=error", str(made)), tree)
-        return Path(shutil.copy2(made, output / made.name))
+        path = Path(shutil.copy2(made, output / made.name))
+        shutil.rmtree(_SCRATCH)
+        return path
 
 
 def _copy(tree: Path, build: Build) -> None:

@@ -105,7 +105,7 @@ NAME=VERSION fetches one.
 
 def python_packages(site: Path, installed: Path) -> str:
     """A paragraph for each Python package: name, version, license, and where its texts will be installed.
-    Errors: a package without a license text.
+    Errors: a package that says nothing of its license.
     """
     found = sorted(distributions(path=[str(site)]), key=lambda one: one.name.lower())
     return "".join(_paragraph(one, site, installed) for one in found)
@@ -114,16 +114,19 @@ def python_packages(site: Path, installed: Path) -> str:
 def _paragraph(one: Distribution, site: Path, installed: Path) -> str:
     texts = [file for file in one.files or () if _IS_LICENSE.search(str(file))]
     paths = sorted(Path(str(one.locate_file(file))) for file in texts)
-    if not paths:
-        raise RepriseError(f"Python package {one.name} has no license text", "look for it in its source")
     meta = one.metadata
     stated = meta["License-Expression"] or (meta["License"] or "").split("\n")[0]
     named = [text.split(" :: ")[-1] for text in meta.get_all("Classifier") or () if "License ::" in text]
+    if not (paths or stated or named):
+        raise RepriseError(
+            f"Python package {one.name} says nothing of its license", "look for it in its source"
+        )
     lines = [
         f"{one.name} {one.version}",
         f"  License: {stated or ', '.join(named) or 'see its text'}",
         f"  Source: https://pypi.org/project/{one.name}/{one.version}/",
         *(f"  Text: {installed / path.relative_to(site)}" for path in paths),
+        *(() if paths else ("  Text: none comes with it",)),
     ]
     return "\n".join(lines) + "\n\n"
 

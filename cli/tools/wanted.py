@@ -24,23 +24,28 @@ _SECTIONS = ("base", "run", "hierarchy", "hosts")  # guards need what a hierarch
 
 
 def of(arguments: Sequence[str]) -> dict[str, Any]:
-    """Packages, servers, the version of the source and an archive of it."""
+    """Packages, servers, the version of the source and, where there is one, an archive of it."""
     parser = argparse.ArgumentParser(prog="wanted")
     parser.add_argument("experiment", type=tables.find)
     parser.add_argument("--set", action="append", default=[])
     options = parser.parse_args(arguments)
     experiment = experiments.load(options.experiment, options.set)
-    sections = dict.fromkeys((*_SECTIONS, *needs.of(["run", *arguments]).sections))
+    listed = packages.listed()
+    sections = [
+        one for one in dict.fromkeys((*_SECTIONS, *needs.of(["run", *arguments]).sections)) if one in listed
+    ]
+    building = [one for one in sections if one in packages.BUILDING]
     found = source.checksum()
     emulated = experiment.emulated
     by_proxy = emulated is not None and emulated.data_path == "tun"
     return {
-        "packages": sorted({name for one in sections for name in packages.listed()[one]}),
+        "packages": sorted({name for one in sections if one not in building for name in listed[one]}),
+        "building": sorted({name for one in building for name in listed[one]}),
         "programs": sorted(started.packaged_programs(experiments.as_dict(experiment))),
         "hierarchy": emulated is not None,
         "tun": by_proxy or experiment.rtt is not None,
         "source": found,
-        "archive": str(_archive(found)),
+        "archive": "" if programs.INSTALLED else str(_archive(found)),
     }
 
 

@@ -1,0 +1,197 @@
+"""The Debian package says what packages.txt says; versions; the command as it is installed."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cli import VERSION, programs
+from cli.errors import UsageError
+from cli.tools import completion, debian, packages
+from cli.tools.changes import State
+from cli.tools.debian import Build
+
+RULES = programs.ROOT / "packaging/debian"
+
+
+def field(name: str) -> set[str]:
+    """Packages of a field of debian/control, without versions and what debhelper fills in."""
+    text = (RULES / "control").read_text(encoding="utf-8")
+    (value,) = re.findall(rf"^{name}:\n((?: .*\n)+)", text, re.MULTILINE)
+    names = {one.split()[0] for one in value.replace("\n", " ").split(",")}
+    return {one for one in names if not one.startswith("$")}
+
+
+def listed(*sections: str) -> set[str]:
+    return {name for section in sections for name in packages.listed()[section]}
+
+
+def test_the_package_is_built_with_what_programs_are_built_with() -> None:
+    essential = {"g++"}  # for every build of a package
+    assert field("Build-Depends") == {
+        "debhelper-compat",
+        *(listed("base", "packet", "man") - essential - {"publicsuffix"}),
+    }
+
+
+def test_the_package_depends_on_what_runs_need() -> None:
+    resolvers = {"unbound", "knot-resolver"}
+    assert field("Depends") == listed("run") | {"publicsuffix", "python3"}
+    assert field("Recommends") == listed("bind", "hierarchy", "capture", "hosts")
+    assert field("Suggests") == listed("spread") | resolvers
+    assert resolvers <= listed("test")
+
+
+def test_every_section_is_for_runs_or_for_building() -> None:
+    runs = {"run", "bind", "hierarchy", "capture", "spread", "hosts"}
+    assert runs | set(packages.BUILDING) == set(packages.listed())
+    assert not runs & set(packages.BUILDING)
+
+
+def test_programs_with_a_man_page_are_installed() -> None:
+    lists = "\n".join(path.read_text(encoding="utf-8") for path in programs.ROOT.glob("*/**/CMakeLists.txt"))
+    documented = set(re.findall(r"^reprise_man\((\S+)", lists, re.MULTILINE))
+    rules = (RULES / "rules").read_text(encoding="utf-8")
+    assert set(re.findall(r"^PROGRAMS = (.*)$", rules, re.MULTILINE)[0].split()) == documented
+    links = (RULES / "reprise.links").read_text(encoding="utf-8")
+    assert set(re.findall(r"^usr/bin/(\S+) ", links, re.MULTILINE)) == documented
+
+
+def test_later_commits_are_later_versions() -> None:
+    assert Build.of(None).version == VERSION
+    first = Build.of(State(1_700_000_000, "abc1234", changed=False))
+    assert first.version == f"{VERSION}+git202311142213.abc1234"
+    later = Build.of(State(1_700_000_060, "0123456", changed=True))
+    assert later.version == f"{VERSION}+git202311142214.0123456.changed"
+    for low, high in ((VERSION, first.version), (first.version, later.version)):
+        subprocess.run(["dpkg", "--compare-versions", low, "lt", high], check=True)
+
+
+@pytest.mark.slow  # with which the tool comes
+def test_the_changelog_is_read_by_debians_tools(tmp_path: Path) -> None:
+    file = tmp_path / "changelog"
+    file.write_text(Build("1.2+git3", 1_700_000_000).changelog("A B <a@b.example>"), encoding="utf-8")
+    for name, value in (("Version", "1.2+git3"), ("Timestamp", "1700000000"), ("Source", "reprise")):
+        argv = ["dpkg-parsechangelog", "-l", str(file), "-S", name]
+        assert subprocess.run(argv, capture_output=True, text=True, check=True).stdout.strip() == value
+
+
+def test_the_output_is_a_folder(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="is not a folder"):
+        debian.command_deb(tmp_path / "none")
+
+
+# --- as it is installed -----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The files of the command where the package would have them, without programs."""
+    root = tmp_path_factory.mktemp("installed")
+    shutil.copytree(programs.ROOT / "cli", root / "cli", ignore=shutil.ignore_patterns("*_test.py"))
+    for name in ("report", "experiments"):
+        shutil.copytree(programs.ROOT / name, root / name)
+    (root / "docs").mkdir()
+    for name in ("docs/experiment.schema.json", "packages.txt", "reprise"):
+        shutil.copy2(programs.ROOT / name, root / name)
+    (root / "source.sha256").write_text("12ab\n", encoding="ascii")
+    (root / ".venv").symlink_to(Path(sys.executable).parents[1])
+    return root
+
+
+def said(root: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """Of the command, by a link as in /usr/bin."""
+    link = root / "bin/reprise"
+    link.parent.mkdir(exist_ok=True)
+    if not link.exists():
+        link.symlink_to("../reprise")
+    return subprocess.run([str(link), *words], cwd=root, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("line", ["test --slow", "bench udp", "fuzz", "package --deb"])
+def test_what_builds_needs_the_source(installed: Path, line: str) -> None:
+    done = said(installed, *line.split())
+    command = line.split(maxsplit=1)[0]
+    assert done.returncode == 2
+    assert done.stderr == (
+        f"reprise: error: reprise {command} needs the source of Reprise; "
+        f"run ./reprise {command} in a source tree\n"
+    )
+    help_text = said(installed, "--help").stdout
+    assert not re.search(rf"^    {command}\b", help_text, re.MULTILINE)
+    assert re.search(r"^    run\b", help_text, re.MULTILINE)
+
+
+def test_a_program_that_is_gone_is_not_built(installed: Path) -> None:
+    done = said(installed, "trace", "info", "none.pcap")
+    assert done.returncode == 1
+    assert done.stderr == (
+        "reprise: error: program reprise-mutator is missing; as root: apt install --reinstall reprise\n"
+    )
+
+
+def test_missing_packages_are_named_and_not_installed(installed: Path) -> None:
+    """One that nobody has stands in for nsd."""
+    file = installed / "packages.txt"
+    before = file.read_text(encoding="utf-8")
+    file.write_text(before.replace("\nnsd ", "\nnone-such "), encoding="utf-8")
+    try:
+        done = said(installed, "run", "quickstart")
+    finally:
+        file.write_text(before, encoding="utf-8")
+    assert done.returncode == 1
+    what = "Debian packages are missing: none-such; as root: apt install none-such"
+    assert done.stderr == f"reprise: error: {what}\n"
+
+
+def test_its_source_is_the_one_it_was_built_from(installed: Path) -> None:
+    argv = ["/usr/bin/python3", "-P", "-m", "cli.hosts.source"]
+    environment = {"PYTHONPATH": str(installed)}
+    told = subprocess.run(argv, env=environment, capture_output=True, text=True, check=True)
+    assert told.stdout == "12ab\n"
+    removed = subprocess.run(
+        [*argv, "--remove"], env=environment, capture_output=True, text=True, check=False
+    )
+    assert removed.returncode == 1
+    assert "is a Debian package's; as root: apt remove reprise" in removed.stderr
+    assert (installed / "cli/programs.py").is_file()
+
+
+# --- completion -------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def script() -> str:
+    return completion.script(completion.commands())
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("reprise ru", {"run"}),
+        ("reprise run quick", {"quickstart"}),
+        ("reprise run quickstart --inv", {"--inventory"}),
+        ("reprise zones syn", {"synth"}),
+        ("reprise zones synth --sig", {"--signed"}),
+        ("reprise trace synth --prof", {"--profile"}),
+        ("reprise mutate in.pcap --anon", {"--anonymise"}),
+        ("reprise report res", set()),
+    ],
+)
+def test_bash_completes(script: str, line: str, words: set[str]) -> None:
+    """Without a match bash goes on with the names of files."""
+    count = len(line.split()) - 1
+    ask = f'{script}\nCOMP_WORDS=({line}); COMP_CWORD={count}; _reprise; printf "%s\\n" "${{COMPREPLY[@]}}"'
+    done = subprocess.run(["bash", "-eu", "-c", ask], capture_output=True, text=True, check=True)
+    assert set(done.stdout.split()) == words
+
+
+def test_every_command_has_a_man_page_with_its_line() -> None:
+    found = {one.line: one.text for one in completion.commands() if one.has_page}
+    assert all(found.values())
+    assert {"reprise", "reprise run", "reprise zones synth", "reprise compare"} <= found.keys()

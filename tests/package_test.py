@@ -1,0 +1,113 @@
+"""The Debian package in a bare system, in which there is no compiler: installed, used, removed."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+from pathlib import Path
+
+import pytest
+
+from cli import programs
+from tests.bare_system import BareSystem, outside
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.netns,
+    pytest.mark.skipif(os.geteuid() != 0, reason="only root can install packages in a system"),
+]
+
+COMPILERS = ("gcc", "g++", "cc", "c++", "clang", "clang-19", "cmake", "ninja", "pip")
+USER = "tester"
+
+
+def test_the_package_from_its_build_to_its_removal(tmp_path: Path) -> None:
+    """One test, as building and installing take the time."""
+    built = outside(str(programs.ROOT / "reprise"), "package", "--deb", "-o", str(tmp_path), limit_s=1800)
+    assert built.returncode == 0, built.stdout + built.stderr
+    (package,) = tmp_path.glob("reprise_*_*.deb")
+    system = BareSystem(tmp_path / "root")
+    system.make()
+    install_s = installed(system, package)
+    run_s = quickstart_needs_no_compiler(system)
+    print(f"{package.stat().st_size} bytes, installed in {install_s:.0f} s, run in {run_s:.0f} s")
+    the_other_commands_find_what_they_need(system)
+    pages_and_completion_are_installed(system)
+    a_user_without_rights_runs_it_too(system)
+    missing_packages_are_named(system)
+    nothing_stays_when_it_is_removed(system)
+
+
+def installed(system: BareSystem, package: Path) -> float:
+    """How long apt takes, with everything that the package depends on or recommends."""
+    shutil.copy2(package, system.root / "root/reprise.deb")
+    system.text("apt-get", "update", limit_s=300)
+    begin = time.monotonic()
+    system.text("apt", "install", "-y", "-q", "./reprise.deb", cwd="/root", limit_s=600)
+    return time.monotonic() - begin
+
+
+def quickstart_needs_no_compiler(system: BareSystem) -> float:
+    for name in COMPILERS:
+        assert system.run("sh", "-c", f"command -v {name}").returncode != 0, name
+    begin = time.monotonic()
+    done = system.run("reprise", "run", "quickstart", cwd="/root", limit_s=300)
+    took_s = time.monotonic() - begin
+    assert done.returncode == 0, done.stdout + done.stderr
+    (run,) = (system.root / "root/results").iterdir()
+    assert (run / "report.html").stat().st_size > 10_000
+    assert json.loads((run / "summary.json").read_text())["clean"]
+    return took_s
+
+
+def the_other_commands_find_what_they_need(system: BareSystem) -> None:
+    assert system.text("reprise", "--version").startswith("reprise ")
+    doctor = system.run("reprise", "doctor", cwd="/root", limit_s=120).stdout
+    assert not [line for line in doctor.splitlines() if line.startswith("missing")]
+    assert "programs     controller, querier, sampler, mutator, zonebuilder, proxy are built" in doctor
+    system.text("reprise", "trace", "synth", "--queries", "1000", "-o", "/root/t.pcap")
+    assert "1,000" in system.text("reprise", "trace", "info", "/root/t.pcap")
+    system.text("reprise", "mutate", "/root/t.pcap", "-o", "/root/u.pcap", "--transport", "tcp")
+    system.text("reprise", "zones", "synth", "--zones", "20", "-o", "/root/world")
+    plan = system.text("reprise", "plan", "hierarchy", "--set", "hierarchy.zones=/root/world/zones")
+    assert json.loads(plan)["processes"]
+    refused = system.run("reprise", "test")
+    assert refused.stderr.startswith("reprise: error: reprise test needs the source of Reprise; ")
+
+
+def a_user_without_rights_runs_it_too(system: BareSystem) -> None:
+    system.text("useradd", "--create-home", USER)
+    home = f"/home/{USER}"
+    done = system.run("reprise", "run", "quickstart", cwd=home, user=USER, limit_s=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert list((system.root / f"home/{USER}/results").glob("*/report.html"))
+    kept = (system.root / f"home/{USER}/.cache/reprise/zones").iterdir()
+    assert [one.suffix for one in kept] == [".zone"]
+
+
+def missing_packages_are_named(system: BareSystem) -> None:
+    system.text("dpkg", "--purge", "--force-depends", "tcpdump")
+    done = system.run("reprise", "run", "quickstart", "--set", "sample.capture=true", cwd="/root")
+    what = "Debian packages are missing: tcpdump; as root: apt install tcpdump"
+    assert done.stderr == f"reprise: error: {what}\n"
+    assert "for capture: apt install tcpdump" in system.run("reprise", "doctor", limit_s=120).stdout
+
+
+def pages_and_completion_are_installed(system: BareSystem) -> None:
+    root = system.root / "usr/share"
+    pages = {path.name for path in (root / "man/man1").glob("reprise*")}
+    assert {"reprise.1.gz", "reprise-run.1.gz", "reprise-zones-synth.1.gz", "reprise-mutator.1.gz"} <= pages
+    assert "_reprise" in (root / "bash-completion/completions/reprise").read_text()
+    text = (root / "doc/reprise/copyright").read_text()
+    named = [line.removeprefix("  Text: ") for line in text.splitlines() if line.startswith("  Text: ")]
+    assert len(named) > 25
+    assert all(Path(f"{system.root}{one}").is_file() for one in named)
+
+
+def nothing_stays_when_it_is_removed(system: BareSystem) -> None:
+    assert system.text("dpkg", "--verify", "reprise") == ""
+    system.text("apt-get", "remove", "-y", "-q", "reprise")
+    for path in ("usr/lib/reprise", "usr/share/reprise", "usr/bin/reprise", "usr/bin/reprise-mutator"):
+        assert not (system.root / path).exists(), path
