@@ -10,7 +10,7 @@ from cli import programs
 
 # A package may import from those before it; "" is what lies in this folder itself.
 ORDER = ("", "experiment", "servers", "zones", "plan", "executor", "hosts", "tools")
-COMMANDS = ("__main__", "bootstrap")  # start everything, and are imported by nothing else
+COMMANDS = ("__main__", "bootstrap", "completion")  # use everything, and are imported by nothing else
 FOLDER = programs.ROOT / "cli"
 BASE = tuple(path.stem for path in FOLDER.glob("*.py"))
 

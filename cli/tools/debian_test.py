@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from cli import VERSION, programs
+from cli import VERSION, completion, programs
 from cli.errors import UsageError
-from cli.tools import completion, debian, packages
+from cli.tools import debian, packages
 from cli.tools.changes import State
 from cli.tools.debian import Build
 

@@ -107,7 +107,7 @@ def test_sections_and_targets_exist() -> None:
         ["zones"],
         ["run", QUICKSTART, "--set", "rtt.rtt_ms=1"],
     ]
-    lines += [["fuzz", "--coverage"]]
+    lines += [["fuzz", "--coverage"], ["package", "--deb"]]
     lines += [["bench", name] for name in bench._DEFAULT_REPEATS]
     found = [needs.of(line) for line in lines]
     assert {section for one in found for section in one.sections} == set(packages.listed())

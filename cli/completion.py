@@ -1,4 +1,4 @@
-"""What the Debian package says of the command line besides its help: `python -m cli.tools.completion` prints
+"""What the Debian package says of the command line besides its help: `python -m cli.completion` prints
 the completion for bash, with `--commands` a line for each man page: the command, a tab, what it does.
 """
 
