@@ -12,6 +12,8 @@ import pytest
 
 from cli import programs
 from tests.bare_system import BareSystem, outside
+from tests.site_test import EXPERIMENT, changed, playbook
+from tests.testbed_hosts import opened
 
 pytestmark = [
     pytest.mark.slow,
@@ -36,6 +38,7 @@ def test_the_package_from_its_build_to_its_removal(tmp_path: Path) -> None:
     the_other_commands_find_what_they_need(system)
     pages_and_completion_are_installed(system)
     a_user_without_rights_runs_it_too(system)
+    hosts_get_the_package(system, package, tmp_path)
     missing_packages_are_named(system)
     nothing_stays_when_it_is_removed(system)
 
@@ -85,6 +88,22 @@ def a_user_without_rights_runs_it_too(system: BareSystem) -> None:
     assert list((system.root / f"home/{USER}/results").glob("*/report.html"))
     kept = (system.root / f"home/{USER}/.cache/reprise/zones").iterdir()
     assert [one.suffix for one in kept] == [".zone"]
+
+
+def hosts_get_the_package(system: BareSystem, package: Path, folder: Path) -> None:
+    """Hosts that have it are left alone. A source tree is the operator's here."""
+    system.text("apt-get", "install", "-y", "-q", "openssh-server", "python3-apt", limit_s=300)
+    (folder / "site.toml").write_text(EXPERIMENT.replace("clients = 2", "clients = 1"))
+    groups = {"controller": ["boss"], "clients": ["load1"], "servers": ["dns"]}
+    variables = f"reprise_root=/usr/lib/reprise\nreprise_package={package}\n"
+    with opened(folder / "bed", groups, system.root, variables) as hosts:
+        assert set(changed(playbook(hosts, "deploy", folder)).values()) == {0}
+        hosts.on("dns", "dpkg --remove reprise")
+        assert changed(playbook(hosts, "deploy", folder))["load1"] > 0
+        assert set(changed(playbook(hosts, "deploy", folder)).values()) == {0}
+        done = hosts.run("run", "site.toml", "--inventory", str(hosts.inventory), "-o", "far", cwd=folder)
+        assert done.returncode == 0, done.stderr
+    assert list((folder / "far").glob("*/report.html"))
 
 
 def missing_packages_are_named(system: BareSystem) -> None:

@@ -139,8 +139,11 @@ def opened(
     groups: dict[str, list[str]],
     wraps: Mapping[str, Sequence[str]] | None = None,
     with_systemd: tuple[str, ...] = (),
+    root: Path | None = None,
+    variables: str = "",
 ) -> Iterator[Testbed]:
-    """Hosts by the groups of an inventory, some of them booted with systemd; `wraps` starts the sshd of a
+    """Hosts by the groups of an inventory, with more lines of variables, some of them booted with systemd.
+    They have this machine's files, or all of them the system in the folder `root`; `wraps` starts the sshd of a
     host by further words.
     """
     folder.mkdir()
@@ -158,25 +161,33 @@ def opened(
                 continue
             own = folder / "state" / name
             own.mkdir(parents=True)
-            for place in (changes.RUNTIME, changes.STATE):
-                place.mkdir(parents=True, exist_ok=True)
-            private = f"mount -t tmpfs tmpfs {changes.RUNTIME} && mount --bind {own} {changes.STATE}"
-            wrap = [
-                "unshare",
-                "-m",
-                "sh",
-                "-c",
-                f'{private} && exec "$@"',
-                "sh",
-                *(wraps or {}).get(name, ()),
-            ]
+            if root is None:
+                for place in (changes.RUNTIME, changes.STATE):
+                    place.mkdir(parents=True, exist_ok=True)
+            enter = f"set -e; {_entered(root, folder) if root else ''} {_private(own)}"
+            wrap = ["unshare", "-m", "sh", "-c", f'{enter} exec "$@"', "sh", *(wraps or {}).get(name, ())]
             servers.enter_context(ssh.serve([management(number)], bed.hosts.of(name), wrap))
         inventory = folder / "hosts.ini"
-        inventory.write_text(_inventory(names, groups, config), encoding="utf-8")
+        inventory.write_text(_inventory(names, groups, config) + variables, encoding="utf-8")
         made = Testbed(bed, config, inventory, names, folder)
         for name in names:
             wait_for(lambda name=name: _reached(made, name), f"ssh to {name}")  # type: ignore[misc]
         yield made
+
+
+def _private(own: Path) -> str:
+    """State of its own for a host, in shell."""
+    return f"mount -t tmpfs tmpfs {changes.RUNTIME}; mount --bind {own} {changes.STATE};"
+
+
+def _entered(root: Path, folder: Path) -> str:
+    """The system becomes the root, in shell; of this machine the folder, devices and processes stay."""
+    same = "".join(f"mkdir -p {root}{one}; mount --rbind {one} {root}{one};" for one in (folder, "/dev"))
+    return (
+        f"mount --bind {root} {root}; {same} cd {root}; mkdir -p .outside; pivot_root . .outside; cd /;"
+        "mount -t proc proc /proc; mount -t sysfs sysfs /sys; umount -l /.outside; mount -t tmpfs tmpfs /run;"
+        f"mkdir -p /run/lock /run/sshd {changes.RUNTIME} {changes.STATE};"
+    )
 
 
 def _reached(made: Testbed, name: str) -> bool:
