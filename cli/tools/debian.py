@@ -70,9 +70,12 @@ def build(output: Path) -> Path:
         shutil.rmtree(_SCRATCH, ignore_errors=True)
         tree = _SCRATCH / "reprise"
         _copy(tree, Build.of(Repository(programs.ROOT).state()))
-        _step("building the package", ("dpkg-buildpackage", "--build=binary", "--no-sign"), tree)
+        if not _step("building the package", ("dpkg-buildpackage", "--build=binary", "--no-sign"), tree):
+            hint = "see above; the network is needed for the Python packages"
+            raise RepriseError("the Debian package cannot be built", hint)
         (made,) = _SCRATCH.glob("*.deb")
-        _step("checking the package", ("lintian", "--fail-on=error", str(made)), tree)
+        if not _step("checking the package", ("lintian", "--fail-on=error", str(made)), tree):
+            raise RepriseError("the Debian package has errors", "see what lintian says above")
         path = Path(shutil.copy2(made, output / made.name))
         shutil.rmtree(_SCRATCH)
         return path
@@ -91,7 +94,8 @@ def _copy(tree: Path, build: Build) -> None:
     (tree / "debian/changelog").write_text(build.changelog(maintainer), encoding="utf-8")
 
 
-def _step(title: str, argv: tuple[str, ...], tree: Path) -> None:
+def _step(title: str, argv: tuple[str, ...], tree: Path) -> bool:
+    """Runs a tool in the tree; where it fails it shows the end of its output."""
     env = {
         **steps.NINJA_ENVIRONMENT,
         "CCACHE_DIR": _ccache(),  # debhelper gives the build a home of its own
@@ -102,7 +106,7 @@ def _step(title: str, argv: tuple[str, ...], tree: Path) -> None:
     done = steps.run(job, Progress(quiet_s=steps.LINE_EVERY_S))
     if done.status != 0:
         steps.show_tail(done.output)
-        raise RepriseError(f"{argv[0]} failed", "see above; fetching the Python packages needs the network")
+    return done.status == 0
 
 
 def _ccache() -> str:
