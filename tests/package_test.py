@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
 import time
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import pytest
 from cli import programs
 from tests.bare_system import BareSystem, outside
 from tests.site_test import EXPERIMENT, changed, playbook
-from tests.testbed_hosts import opened
+from tests.testbed_hosts import OPERATOR, Testbed, entered, opened
 
 pytestmark = [
     pytest.mark.slow,
@@ -91,7 +92,7 @@ def a_user_without_rights_runs_it_too(system: BareSystem) -> None:
 
 
 def hosts_get_the_package(system: BareSystem, package: Path, folder: Path) -> None:
-    """Hosts that have it are left alone. A source tree is the operator's here."""
+    """Hosts that have it are left alone, whether a source tree deploys or the package."""
     system.text("apt-get", "install", "-y", "-q", "openssh-server", "python3-apt", limit_s=300)
     (folder / "site.toml").write_text(EXPERIMENT.replace("clients = 2", "clients = 1"))
     groups = {"controller": ["boss"], "clients": ["load1"], "servers": ["dns"]}
@@ -101,9 +102,26 @@ def hosts_get_the_package(system: BareSystem, package: Path, folder: Path) -> No
         hosts.on("dns", "dpkg --remove reprise")
         assert changed(playbook(hosts, "deploy", folder))["load1"] > 0
         assert set(changed(playbook(hosts, "deploy", folder)).values()) == {0}
-        done = hosts.run("run", "site.toml", "--inventory", str(hosts.inventory), "-o", "far", cwd=folder)
-        assert done.returncode == 0, done.stderr
+        words = ("run", "site.toml", "--inventory", str(hosts.inventory), "-o", "far")
+        done = operate(hosts, system, folder, *words)
+        assert done.returncode == 0, done.stdout + done.stderr
     assert list((folder / "far").glob("*/report.html"))
+
+
+def operate(
+    hosts: Testbed, system: BareSystem, folder: Path, *words: str
+) -> subprocess.CompletedProcess[str]:
+    """The installed command on the operator's host."""
+    inside = f'set -e; {entered(system.root, folder)} cd {folder}; exec reprise "$@"'
+    with hosts.bed.inside(OPERATOR):
+        return subprocess.run(
+            [programs.packaged("unshare"), "--mount", "sh", "-c", inside, "sh", *words],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=180,
+            check=False,
+        )
 
 
 def missing_packages_are_named(system: BareSystem) -> None:

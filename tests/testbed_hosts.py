@@ -164,7 +164,7 @@ def opened(
             if root is None:
                 for place in (changes.RUNTIME, changes.STATE):
                     place.mkdir(parents=True, exist_ok=True)
-            enter = f"set -e; {_entered(root, folder) if root else ''} {_private(own)}"
+            enter = f"set -e; {entered(root, folder) if root else ''} {_private(own)}"
             wrap = ["unshare", "-m", "sh", "-c", f'{enter} exec "$@"', "sh", *(wraps or {}).get(name, ())]
             servers.enter_context(ssh.serve([management(number)], bed.hosts.of(name), wrap))
         inventory = folder / "hosts.ini"
@@ -180,7 +180,7 @@ def _private(own: Path) -> str:
     return f"mount -t tmpfs tmpfs {changes.RUNTIME}; mount --bind {own} {changes.STATE};"
 
 
-def _entered(root: Path, folder: Path) -> str:
+def entered(root: Path, folder: Path) -> str:
     """The system becomes the root, in shell; of this machine the folder, devices and processes stay."""
     same = "".join(f"mkdir -p {root}{one}; mount --rbind {one} {root}{one};" for one in (folder, "/dev"))
     return (
