@@ -15,6 +15,7 @@ from cli import programs
 # The folder becomes the root, so that the system may make namespaces as if it were on a machine.
 _ENTER = """
 mount --bind "$1" "$1"
+mount --rbind /dev "$1/dev"
 cd "$1"
 mkdir -p .outside
 pivot_root . .outside

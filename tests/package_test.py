@@ -75,7 +75,7 @@ def the_other_commands_find_what_they_need(system: BareSystem) -> None:
     assert "1,000" in system.text("reprise", "trace", "info", "/root/t.pcap")
     system.text("reprise", "mutate", "/root/t.pcap", "-o", "/root/u.pcap", "--transport", "tcp")
     system.text("reprise", "zones", "synth", "--zones", "20", "-o", "/root/world")
-    plan = system.text("reprise", "plan", "hierarchy", "--set", "hierarchy.zones=/root/world/zones")
+    plan = system.text("reprise", "plan", "hierarchy", "--set", "hierarchy.zones=/root/world")
     assert json.loads(plan)["processes"]
     refused = system.run("reprise", "test")
     assert refused.stderr.startswith("reprise: error: reprise test needs the source of Reprise; ")

@@ -93,7 +93,9 @@ def _libraries(program: Path) -> dict[str, Path]:
 
 
 def _stripped(program: Path) -> bytes:
-    """Without its debugging information where binutils are at hand."""
+    """Without its debugging information where binutils are at hand; a Debian package's has none."""
+    if programs.find("strip") is None:
+        return program.read_bytes()
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / program.name
         done = subprocess.run(["strip", "-o", str(copy), str(program)], capture_output=True, check=False)
