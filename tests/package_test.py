@@ -100,7 +100,8 @@ def hosts_get_the_package(system: BareSystem, package: Path, folder: Path) -> No
     with opened(folder / "bed", groups, system.root, variables) as hosts:
         assert set(changed(playbook(hosts, "deploy", folder)).values()) == {0}
         hosts.on("dns", "dpkg --remove reprise")
-        assert changed(playbook(hosts, "deploy", folder))["load1"] > 0
+        limit = ("--limit", "localhost,dns")  # all hosts here are one system, and dpkg works once at a time
+        assert changed(playbook(hosts, "deploy", folder, *limit))["dns"] > 0
         assert set(changed(playbook(hosts, "deploy", folder)).values()) == {0}
         words = ("run", "site.toml", "--inventory", str(hosts.inventory), "-o", "far")
         done = operate(hosts, system, folder, *words)
