@@ -97,7 +97,7 @@ def hosts_get_the_package(system: BareSystem, package: Path, folder: Path) -> No
     (folder / "site.toml").write_text(EXPERIMENT.replace("clients = 2", "clients = 1"))
     groups = {"controller": ["boss"], "clients": ["load1"], "servers": ["dns"]}
     variables = f"reprise_root=/usr/lib/reprise\nreprise_package={package}\n"
-    with opened(folder / "bed", groups, system.root, variables) as hosts:
+    with opened(folder / "bed", groups, root=system.root, variables=variables) as hosts:
         assert set(changed(playbook(hosts, "deploy", folder)).values()) == {0}
         hosts.on("dns", "dpkg --remove reprise")
         limit = ("--limit", "localhost,dns")  # all hosts here are one system, and dpkg works once at a time

@@ -143,8 +143,8 @@ def opened(
     variables: str = "",
 ) -> Iterator[Testbed]:
     """Hosts by the groups of an inventory, with more lines of variables, some of them booted with systemd.
-    They have this machine's files, or all of them the system in the folder `root`; `wraps` starts the sshd of a
-    host by further words.
+    They have this machine's files, or all of them the system in the folder `root`; `wraps` starts the sshd
+    of a host by further words.
     """
     folder.mkdir()
     names = tuple(dict.fromkeys(name for group in groups.values() for name in group))
