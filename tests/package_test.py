@@ -32,14 +32,22 @@ def test_the_package_from_its_build_to_its_removal(tmp_path: Path) -> None:
     assert built.returncode == 0, built.stdout + built.stderr
     (package,) = tmp_path.glob("reprise_*_*.deb")
     system = BareSystem(tmp_path / "root")
-    system.make()
+    try:
+        system.make()
+        use(system, package, tmp_path)
+    finally:
+        shutil.rmtree(system.root)  # pytest would keep it, and it is large
+
+
+def use(system: BareSystem, package: Path, folder: Path) -> None:
+    """From the installation to the removal."""
     install_s = installed(system, package)
     run_s = quickstart_needs_no_compiler(system)
     print(f"{package.stat().st_size} bytes, installed in {install_s:.0f} s, run in {run_s:.0f} s")
     the_other_commands_find_what_they_need(system)
     pages_and_completion_are_installed(system)
     a_user_without_rights_runs_it_too(system)
-    hosts_get_the_package(system, package, tmp_path)
+    hosts_get_the_package(system, package, folder)
     missing_packages_are_named(system)
     nothing_stays_when_it_is_removed(system)
 
@@ -75,7 +83,8 @@ def the_other_commands_find_what_they_need(system: BareSystem) -> None:
     assert "1,000" in system.text("reprise", "trace", "info", "/root/t.pcap")
     system.text("reprise", "mutate", "/root/t.pcap", "-o", "/root/u.pcap", "--transport", "tcp")
     system.text("reprise", "zones", "synth", "--zones", "20", "-o", "/root/world")
-    plan = system.text("reprise", "plan", "hierarchy", "--set", "hierarchy.zones=/root/world")
+    names = ("--set", "synth.names=/root/world/names.txt")
+    plan = system.text("reprise", "plan", "hierarchy", "--set", "hierarchy.zones=/root/world", *names)
     assert json.loads(plan)["processes"]
     refused = system.run("reprise", "test")
     assert refused.stderr.startswith("reprise: error: reprise test needs the source of Reprise; ")
@@ -130,7 +139,10 @@ def missing_packages_are_named(system: BareSystem) -> None:
     done = system.run("reprise", "run", "quickstart", "--set", "sample.capture=true", cwd="/root")
     what = "Debian packages are missing: tcpdump; as root: apt install tcpdump"
     assert done.stderr == f"reprise: error: {what}\n"
-    assert "for capture: apt install tcpdump" in system.run("reprise", "doctor", limit_s=120).stdout
+    assert (
+        "for capture, spread: apt install parallel rsync tcpdump"
+        in system.run("reprise", "doctor", limit_s=120).stdout
+    )
 
 
 def pages_and_completion_are_installed(system: BareSystem) -> None:
@@ -139,7 +151,7 @@ def pages_and_completion_are_installed(system: BareSystem) -> None:
     assert {"reprise.1.gz", "reprise-run.1.gz", "reprise-zones-synth.1.gz", "reprise-mutator.1.gz"} <= pages
     assert "_reprise" in (root / "bash-completion/completions/reprise").read_text()
     text = (root / "doc/reprise/copyright").read_text()
-    named = [line.removeprefix("  Text: ") for line in text.splitlines() if line.startswith("  Text: ")]
+    named = [line.removeprefix("  Text: ") for line in text.splitlines() if line.startswith("  Text: /")]
     assert len(named) > 25
     assert all(Path(f"{system.root}{one}").is_file() for one in named)
 

@@ -115,7 +115,7 @@ def _paragraph(one: Distribution, site: Path, installed: Path) -> str:
     texts = [file for file in one.files or () if _IS_LICENSE.search(str(file))]
     paths = sorted(Path(str(one.locate_file(file))) for file in texts)
     meta = one.metadata
-    stated = meta["License-Expression"] or (meta["License"] or "").split("\n")[0]
+    stated = meta["License-Expression"] or (meta["License"] or "").split("\n")[0].replace("UNKNOWN", "")
     named = [text.split(" :: ")[-1] for text in meta.get_all("Classifier") or () if "License ::" in text]
     if not (paths or stated or named):
         raise RepriseError(
