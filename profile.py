@@ -5,7 +5,7 @@ installed on them. Reprise prepares them from your own machine.
 
 Instructions:
 When all nodes are ready, save the manifest of the experiment as manifest.xml, and on your own machine run
-`./reprise inventory cloudlab manifest.xml -o hosts.ini`, then
+`./reprise inventory cloudlab manifest.xml --user NAME -o hosts.ini`, then
 `./reprise run experiments/all-tcp.toml --inventory hosts.ini`. See docs/testbeds.md in the repository.
 """
 

@@ -116,6 +116,11 @@ def test_lines_are_short_and_links_lead_somewhere(page: Path) -> None:
         assert not anchor or anchor in anchors(path), f"{target}#{anchor}"
 
 
+def test_no_page_has_marks_of_a_merge() -> None:
+    for path in DOCUMENTS:
+        assert not re.search(r"^(<<<<<<<|>>>>>>>) ", path.read_text(encoding="utf-8"), re.MULTILINE), path
+
+
 def test_the_architecture_is_a_short_page() -> None:
     assert len((ROOT / "docs/architecture.md").read_text(encoding="utf-8").split()) <= 1000
 

@@ -116,12 +116,12 @@ HOSTS = "172.16.1.1 c\n172.16.1.2 a a-0 # LAN\n\n172.16.1.3 exp-s\n"
         (GROUPS, HOSTS.replace("exp-s", "t"), "", "etchosts: node s has no addresses in 172.16.1.0/24"),
         (GROUPS, HOSTS + "172.16.1.9 s\n", "", "etchosts: node s has 2 addresses in 172.16.1.0/24"),
         (GROUPS, HOSTS, "--lan 10.0.0.0/8", "etchosts: node c has no addresses in 10.0.0.0/8"),
-        (GROUPS, HOSTS, "--lan 10.0.0.1/8", "--lan '10.0.0.1/8' is no network"),
-        (GROUPS, "c 172.16.1.1\n", "", "etchosts:1: 'c' is no IP address"),
+        (GROUPS, HOSTS, "--lan 10.0.0.1/8", "--lan '10.0.0.1/8' is not a network"),
+        (GROUPS, "c 172.16.1.1\n", "", "etchosts:1: 'c' is not an IP address"),
         (GROUPS, HOSTS.replace("172.16.1.2", "172.16.1.1"), "", "two nodes have the address 172.16.1.1"),
         (GROUPS.replace("[servers]\ns\n", ""), HOSTS, "", "no node for the group servers"),
         (GROUPS.replace("[servers]", "[servers]\na"), HOSTS, "", "two nodes have the name a"),
-        (GROUPS, HOSTS, "--jump a;b", "--jump 'a;b' is no list of hosts"),
+        (GROUPS, HOSTS, "--jump a;b", "--jump 'a;b' is not a list of hosts"),
     ],
 )
 def test_bad_files_are_refused(
@@ -141,5 +141,5 @@ def test_bad_files_are_refused(
 def test_a_host_that_is_an_option_of_ssh_is_refused(tmp_path: Path) -> None:
     (tmp_path / "groups.ini").write_text("[clients]\n-oProxyCommand=x\n", encoding="ascii")
     (tmp_path / "etchosts").write_text("172.16.1.1 -oProxyCommand=x -oProxyCommand\n", encoding="ascii")
-    with pytest.raises(UsageError, match=r"'-oProxyCommand(=x)?' is no host name"):
+    with pytest.raises(UsageError, match=r"'-oProxyCommand(=x)?' is not a host name"):
         merge.nodes(tmp_path / "groups.ini", tmp_path / "etchosts")

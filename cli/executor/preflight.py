@@ -93,7 +93,7 @@ def _carry_out(check: Check, terms: Terms, scratch: str) -> str:
 
 # --- room -------------------------------------------------------------------------------------------------
 
-_RULES = ", without what rules and the choice of sources change"
+_RULES = ", not counting changes by rules or by the choice of sources"
 _TIMES = 2.0  # an estimate may be so many times too high
 
 

@@ -97,19 +97,19 @@ BAD: dict[str, tuple[str | bytes, str]] = {
     "no LAN": (good().replace("link", "lin"), "no link joins all nodes"),
     "not in the LAN": (good(meta0=node("meta0", "172.16.1.9")), "no link joins all nodes"),
     "no address": (good(client0=node("client0", "")), "node client0 has no address in the LAN"),
-    "bad address": (good(client0=node("client0", "172.16.1")), "'172.16.1' is no IP address"),
-    "zone": (good(client0=node("client0", "fe80::1%{{ x }}")), "'fe80::1%{{ x }}' is no IP address"),
+    "bad address": (good(client0=node("client0", "172.16.1")), "'172.16.1' is not an IP address"),
+    "zone": (good(client0=node("client0", "fe80::1%{{ x }}")), "'fe80::1%{{ x }}' is not an IP address"),
     "same address": (good(client0=node("client0", "172.16.1.1")), "two nodes have the address 172.16.1.1"),
     "bad port": (good(client0=node("client0", "172.16.1.2", login(port="0"))), "no port 0"),
     "option": (
         good(client0=node("client0", "172.16.1.2", login(host="-oProxyCommand=x"))),
-        "'-oProxyCommand=x' is no host name",
+        "'-oProxyCommand=x' is not a host name",
     ),
     "template": (
         good(client0=node("client0", "172.16.1.2", login(host="{{ lookup('pipe', 'x') }}"))),
-        "is no host name",
+        "is not a host name",
     ),
-    "two lines": (good(client0=node("client0", "172.16.1.2", login(host="a&#10;b"))), "is no host name"),
+    "two lines": (good(client0=node("client0", "172.16.1.2", login(host="a&#10;b"))), "is not a host name"),
     "no server": (
         rspec(node("controller", "172.16.1.1"), node("client0", "172.16.1.2"), link(*NAMES[:2])),
         "no node for the group servers",
@@ -155,11 +155,11 @@ def test_nodes_are_in_the_order_of_their_numbers() -> None:
 @pytest.mark.parametrize(
     ("arguments", "what"),
     [
-        (("-l",), "--user '-l' is no user name"),
-        (("a b",), "no user name"),
-        (("alice", ["192.0.2.1/24"]), "--management '192.0.2.1/24' is no network"),
-        (("alice", [], "a,,b"), "--jump 'a,,b' is no list of hosts"),
-        (("alice", [], "a -oProxyCommand=x"), "no list of hosts"),
+        (("-l",), "--user '-l' is not a user name"),
+        (("a b",), "not a user name"),
+        (("alice", ["192.0.2.1/24"]), "--management '192.0.2.1/24' is not a network"),
+        (("alice", [], "a,,b"), "--jump 'a,,b' is not a list of hosts"),
+        (("alice", [], "a -oProxyCommand=x"), "not a list of hosts"),
     ],
 )
 def test_bad_options_are_refused(arguments: tuple[Any, ...], what: str) -> None:

@@ -50,14 +50,15 @@ def group(name: str, source: Path) -> str:
     if found is None:
         raise UsageError(
             f"{source}: node {name} has no known role",
-            "name nodes controller, client0, server0, meta0 as profile.py does, or write it by hand",
+            "name nodes controller, client0, server0, meta0 as profile.py does, or write the "
+            "inventory by hand",
         )
     return GROUPS[found[1] or found[2]]
 
 
 def host(text: str, where: str) -> str:
     """A name that ssh can be given."""
-    want(bool(re.fullmatch(_NAME, text)), f"{where}: {text!r} is no host name", "download the file again")
+    want(bool(re.fullmatch(_NAME, text)), f"{where}: {text!r} is not a host name", "download the file again")
     return text
 
 
@@ -68,13 +69,17 @@ def address(text: str, where: str) -> str:
     except ValueError:
         found = None
     if found is None or "%" in text:
-        raise UsageError(f"{where}: {text!r} is no IP address", "download the file again")
+        raise UsageError(f"{where}: {text!r} is not an IP address", "download the file again")
     return str(found)
 
 
 def variables(user: str, management: Sequence[str] = (), jump: str = "") -> dict[str, str]:
     """What all hosts have: a user who may use sudo, networks that guards let through, jump hosts of ssh."""
-    want(bool(re.fullmatch(_USER, user)), f"--user {user!r} is no user name", "give your name on the testbed")
+    want(
+        bool(re.fullmatch(_USER, user)),
+        f"--user {user!r} is not a user name",
+        "give your name on the testbed",
+    )
     found = {"ansible_user": user, "reprise_root": ROOT}
     if user != "root":
         found["ansible_become"] = "true"
@@ -82,7 +87,7 @@ def variables(user: str, management: Sequence[str] = (), jump: str = "") -> dict
         hosts = jump.split(",")
         want(
             all(re.fullmatch(_JUMP, one) for one in hosts),
-            f"--jump {jump!r} is no list of hosts",
+            f"--jump {jump!r} is not a list of hosts",
             "give [USER@]HOST[:PORT], separated by commas, as for ssh -J",
         )
         found["ansible_ssh_common_args"] = f"-J {jump}"
@@ -97,7 +102,7 @@ def network(option: str, text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Net
         return ipaddress.ip_network(text)
     except ValueError:
         hint = "give ADDRESS/BITS with the host bits zero"
-        raise UsageError(f"{option} {text!r} is no network", hint) from None
+        raise UsageError(f"{option} {text!r} is not a network", hint) from None
 
 
 def check(nodes: Iterable[Node], source: Path) -> None:

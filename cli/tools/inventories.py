@@ -17,12 +17,15 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     lab = testbeds.add_parser("cloudlab", help="from the manifest of an experiment on CloudLab")
     lab.add_argument("manifest", type=Path, metavar="MANIFEST.xml", help="saved from CloudLab's portal")
     lab.add_argument(
-        "--user", default="", metavar="NAME", help="your name there (the only one in the manifest)"
+        "--user",
+        default="",
+        metavar="NAME",
+        help="your user name on CloudLab (default: the only one in the manifest)",
     )
     merge = testbeds.add_parser("merge", help="from what `mrg nodes generate` prints, on SPHERE and others")
     merge.add_argument("groups", type=Path, metavar="INVENTORY", help="of `mrg nodes generate inventory`")
     merge.add_argument("etchosts", type=Path, metavar="ETCHOSTS", help="of `mrg nodes generate etchosts`")
-    merge.add_argument("--user", required=True, metavar="NAME", help="your name there")
+    merge.add_argument("--user", required=True, metavar="NAME", help="your user name on the testbed")
     merge.add_argument(
         "--jump", default="", metavar="HOSTS", help="hosts on the way to the nodes, as for ssh -J"
     )
@@ -30,7 +33,7 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         "--lan",
         default=inventory_file.LAN,
         metavar="PREFIX",
-        help=f"addresses of the experiment's LAN ({inventory_file.LAN})",
+        help=f"addresses of the experiment's LAN (default: {inventory_file.LAN})",
     )
     for one in (lab, merge):
         one.add_argument(
