@@ -1,6 +1,5 @@
 #include "mutator/synth_command.hh"
 
-#include "core/base/clock.hh"
 #include "core/base/command_line.hh"
 #include "core/base/progress.hh"
 #include "core/trace/extent.hh"
@@ -220,7 +219,7 @@ trace::Extent extent_of(const SynthPlan& plan) {
     const double rate = plan.options.rate_qps;
     const double queries =
         std::min(static_cast<double>(plan.most_queries), rate * plan.duration_ns / 1e9);
-    return {.queries = queries, .span = static_cast<Nanoseconds>(queries / rate * 1e9)};
+    return {.queries = queries, .span_s = queries / rate};
 }
 
 } // namespace

@@ -78,7 +78,8 @@ def read(fields: Mapping[str, str]) -> Extent | None:
         numbers = [float(fields[name]) for name in ("queries", "span_s", "query_bytes", "response_bytes")]
     except (KeyError, ValueError):
         return None
-    return Extent(*numbers) if numbers[0] > 0 else None
+    fits = numbers[0] > 0 and all(math.isfinite(one) and one >= 0 for one in numbers)
+    return Extent(*numbers) if fits else None
 
 
 def of(plan: Plan, extent: Extent | None) -> Estimate:

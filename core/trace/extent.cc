@@ -22,7 +22,7 @@ double mean(double sum, std::uint64_t count) {
 std::string Extent::line() const {
     return fmt::format(
         "extent queries={:.0f} span_s={:.3f} query_bytes={:.0f} response_bytes={:.0f}", queries,
-        static_cast<double>(span) / 1e9, query_bytes, response_bytes);
+        span_s, query_bytes, response_bytes);
 }
 
 void Sample::add_query(Nanoseconds time, size_t bytes, double share_read) {
@@ -51,15 +51,16 @@ double Sample::growth(std::optional<Nanoseconds> until) const {
     if (!until || last_ <= first_) {
         return whole;
     }
+    const auto first = static_cast<double>(first_);
     const double wanted =
-        static_cast<double>(*until - first_) / static_cast<double>(last_ - first_);
+        (static_cast<double>(*until) - first) / (static_cast<double>(last_) - first);
     return whole > 0 ? std::min(whole, wanted) : wanted;
 }
 
 Extent Sample::extent(std::optional<Nanoseconds> until) const {
     const double times = growth(until);
     return {.queries = static_cast<double>(queries_) * times,
-            .span = static_cast<Nanoseconds>(static_cast<double>(last_ - first_) * times),
+            .span_s = (static_cast<double>(last_) - static_cast<double>(first_)) / 1e9 * times,
             .query_bytes = mean(query_bytes_, queries_),
             .response_bytes = mean(response_bytes_, responses_)};
 }

@@ -13,7 +13,7 @@ namespace reprise::trace {
 /// Of a whole trace, or of the part that is wanted. Zeros stand for what is not known.
 struct Extent {
     double queries = 0;
-    Nanoseconds span = 0;      ///< from the first query to the last
+    double span_s = 0;         ///< from the first query to the last
     double query_bytes = 0;    ///< mean size of the messages
     double response_bytes = 0; ///< the same of the responses that the trace holds
 
