@@ -181,7 +181,7 @@ def finish(folder: Folder, status: int) -> int:
     """
     found = _read_json(folder.partial / "manifest.json")
     if not has_records(folder.partial):
-        _print_error(found)
+        print_error(found)
         _say_killed(status, "nothing had been replayed, run it again")
         _tidy(folder.partial, found)
         return EXIT_FAILED
@@ -255,7 +255,7 @@ def _headline(found: dict[str, Any], summary: dict[str, Any], folder: Folder) ->
     return RepriseError(f"the run is not clean: {first}", hint)
 
 
-def _print_error(found: dict[str, Any] | None) -> None:
+def print_error(found: dict[str, Any] | None) -> None:
     """The one error line of a run without a report."""
     if found is not None and found.get("error"):
         complain(RepriseError(str(found["error"]), str(found.get("hint") or "")).line())

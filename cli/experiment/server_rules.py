@@ -53,8 +53,9 @@ def _check_address(text: str, allow_public: bool) -> ipaddress.IPv4Address | ipa
             f"server.addresses has {text!r}, which is not an IP address",
             "give it as numbers, such as 127.0.0.1",
         ) from None
+    other = address.is_multicast or address.is_unspecified or address.is_link_local or address.is_reserved
     want(
-        not address.is_multicast and not address.is_unspecified,
+        address.is_loopback or not other,
         f"server address {text} is not the address of a host",
         "name the server's address",
     )

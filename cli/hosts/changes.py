@@ -29,6 +29,7 @@ RUNTIME = Path("/run/reprise")  # of each run a folder with its files and keys, 
 STATE = Path("/var/lib/reprise")  # of each run a folder with its results
 BOOTED = Path("/run/systemd/system")  # sd_booted(3)
 _SETTLED_S = 100.0  # longer than an agent that nobody asks goes on
+_REPAIRED_S = 30.0
 _ROOM = "nosuid,nodev,mode=0711,size=50%"
 _RUN, _RESULTS = "@run@", "@results@"  # of the plan
 
@@ -322,6 +323,18 @@ def take(wanted: str) -> int:
     return 0
 
 
+def repair(run: str) -> int:
+    """Undoes what a run has left that was killed. Where another run has the machine, that one did it;
+    who only looks whether it is in use has it for a moment.
+    """
+    end = time.monotonic() + _REPAIRED_S
+    while (_journal(run).exists() or runtime(run).exists()) and time.monotonic() < end:
+        with contextlib.suppress(RepriseError), locked(run):
+            return 0
+        time.sleep(0.1)
+    return int(_journal(run).exists())
+
+
 def _command(arguments: list[str]) -> int:
     match arguments:
         case ["apply"]:
@@ -333,9 +346,7 @@ def _command(arguments: list[str]) -> int:
                 shutil.rmtree(STATE / "inputs", ignore_errors=True)
                 status = _print(left)
         case ["repair", run]:
-            with contextlib.suppress(RepriseError), locked(run):  # where it is another run's, that one did it
-                pass
-            status = 0
+            status = repair(run)
         case ["inputs"]:
             status = _print(inputs())
         case ["take", wanted]:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
 from cli import programs
 from cli.errors import RepriseError
-from cli.hosts import changes, clock, share, source
+from cli.executor import run as local
+from cli.hosts import changes, clock, results, share, source
 from cli.hosts import run as hosts_run
 from cli.hosts.inventory import Placement, Target
 from cli.plan import estimate
@@ -85,6 +89,32 @@ def test_the_journal_is_undone_from_its_end(tmp_path: Path, monkeypatch: pytest.
     assert not (tmp_path / "run/r").exists()
     with pytest.raises(RepriseError, match="the run has ended"), changes._journaled("r"):
         pass
+
+
+def test_a_repair_waits_for_who_only_looks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(changes, "STATE", tmp_path / "state")
+    monkeypatch.setattr(changes, "RUNTIME", tmp_path / "run")
+    changes.begin_journal("r")
+    with (tmp_path / "state/lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        threading.Timer(0.3, lambda: fcntl.flock(lock, fcntl.LOCK_UN)).start()
+        assert changes.repair("r") == 0
+    assert not list((tmp_path / "state/undo").iterdir())
+
+
+@pytest.mark.parametrize("status", [0, 1])
+def test_a_collected_run_is_whole_only_with_its_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int
+) -> None:
+    partial = tmp_path / "r.partial"
+    partial.mkdir()
+    (partial / "manifest.json").write_text('{"uncollected": {"load": "no answer"}}')
+    monkeypatch.setattr(results.Results, "fetch", lambda _: 0)
+    monkeypatch.setattr(Target, "python", lambda *_: ["true"])
+    monkeypatch.setattr(local, "report", lambda _: (status, "no records"))
+    with pytest.raises(RepriseError, match="no records") if status else contextlib.nullcontext():
+        results._collect(Target("load", {}), "r", tmp_path)
+    assert (tmp_path / "r").is_dir() == (status == 0)
 
 
 def test_one_source_has_one_checksum_and_its_archive_is_the_same(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from cli.errors import RepriseError, one_line, tell
+from cli.errors import RepriseError, one_line, tell, want
 from cli.executor import run as local
 from cli.hosts import changes, inventory
 from cli.hosts.inventory import Target, unreachable
@@ -103,14 +103,18 @@ class Results:
             there.stdin.close()
             there.stdout.close()
             complaint = _last(here.stderr.read())
-            cut_off = there.wait() == _CUT_OFF
-            if here.wait() != 0 and not cut_off:
-                raise RepriseError(
-                    f"cannot copy results of {self._target.name}: {complaint}", "make room for them"
-                )
+            here.wait()
+            status = there.wait()
             errors.seek(0)
-            if cut_off:
-                raise unreachable(self._target, _last(errors.read()))
+            said = _last(errors.read())
+        if status == _CUT_OFF:
+            raise unreachable(self._target, said)
+        if status != 0:
+            raise RepriseError(f"{self._target.name}: cannot read results: {said}", "check its disk")
+        if here.returncode != 0:
+            raise RepriseError(
+                f"cannot copy results of {self._target.name}: {complaint}", "make room for them"
+            )
 
 
 def _last(text: bytes) -> str:
@@ -126,10 +130,14 @@ def _collect(target: Target, run: str, output: Path) -> None:
         to = folder.final if folder.final.is_dir() else folder.partial
         to.mkdir(exist_ok=True)
         Results(target, run, to).fetch()
-        subprocess.run(target.python("changes", "forget", run), check=True, capture_output=True)
-        if _is_last(target.name, to / "manifest.json"):
-            folder.final.exists() or folder.partial.rename(folder.final)
-            local.report(folder.final)
+        is_last = _is_last(target.name, to / "manifest.json")
+        done = subprocess.run(target.python("changes", "forget", run), check=False, capture_output=True)
+        want(done.returncode == 0, f"{target.name}: {_last(done.stderr)}", "run it again")
+        if is_last:
+            status, error = local.report(to)
+            want(status == 0, f"the run has no report: {error}", f"see `reprise report {to}`")
+            if to == folder.partial:
+                to.rename(folder.final)
 
 
 @contextlib.contextmanager

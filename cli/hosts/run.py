@@ -66,6 +66,7 @@ def command_run(options: argparse.Namespace) -> int:
     }
     whole_file.write(folder.partial / "manifest.json", local.as_text(found))
     if uncollected and not local.has_records(folder.partial):
+        local.print_error(found)
         return EXIT_FAILED
     return local.finish(folder, 0 if outcome.error is None else EXIT_FAILED)
 

@@ -83,7 +83,9 @@ def _of_root(info: tarfile.TarInfo) -> tarfile.TarInfo:
 def main(arguments: list[str]) -> int:
     """See the module's text."""
     if arguments and RECORDED.is_file():
-        sys.stderr.write(f"reprise: error: {ROOT} is a Debian package's; as root: apt remove reprise\n")
+        sys.stderr.write(
+            f"reprise: error: {ROOT} belongs to the Debian package; as root: apt remove reprise\n"
+        )
         return 1
     if arguments == ["--remove"]:
         try:

@@ -68,7 +68,9 @@ _PROPERTIES = {
 
 def service(run: str, root: Path = programs.ROOT) -> list[str]:
     """The command line that starts the agent of a run as its unit."""
-    repair = " ".join(_quoted(word) for word in (*_PYTHON, "cli.hosts.changes", "repair", run))
+    repair = " ".join(
+        _quoted(word).replace("$", "$$") for word in (*_PYTHON, "cli.hosts.changes", "repair", run)
+    )
     properties = {**_PROPERTIES, "ExecStopPost": f"+{repair}"}
     if any(root.is_relative_to(one) for one in _PRIVATE):
         properties["BindReadOnlyPaths"] = _quoted(str(root))
@@ -93,8 +95,8 @@ def scope(run: str) -> list[str]:
 
 
 def _quoted(word: str) -> str:
-    """A word of a unit file's line."""
-    return '"' + word.replace("\\", "\\\\").replace('"', '\\"').replace("$", "$$") + '"'
+    """A word of a unit file's line. Only in command lines `$` has to be doubled."""
+    return '"' + word.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 def possible() -> bool:

@@ -65,6 +65,14 @@ def check(experiment: Experiment, management: Management) -> None:
         "a server at a loopback address has no host that could be guarded",
         'name an address that all clients reach, or use server.kind = "nsd", "bind" or "hierarchy"',
     )
+    own = [ipaddress.ip_network(one) for one in _prefixes(experiment)]
+    for text in experiment.server.addresses if experiment.elsewhere else ():
+        inside = next((one for one in own if ipaddress.ip_address(text) in one), None)
+        want(
+            inside is None,
+            f"server address {text} lies in {inside}, which are addresses of the experiment",
+            "give the server another address",
+        )
     mode = experiment.replay.source_mode
     want(
         not experiment.replay.shows_trace_addresses,

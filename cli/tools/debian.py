@@ -41,11 +41,14 @@ class Build:
 
     @staticmethod
     def of(state: State | None) -> Build:
-        """Packages of later commits are later versions. Outside of a repository there is only the release."""
+        """Packages of later commits are later versions, and those of other files are other versions: apt
+        leaves an installed package alone that has the same one.
+        """
+        files = source.checksum()[:8]
         if state is None:
-            return Build(VERSION, int(time.time()))
+            return Build(f"{VERSION}+{files}", int(time.time()))
         minute = time.strftime("%Y%m%d%H%M", time.gmtime(state.time_s))
-        mark = ".changed" if state.changed else ""
+        mark = f".{files}" if state.changed else ""
         return Build(f"{VERSION}+git{minute}.{state.commit}{mark}", state.time_s)
 
     def changelog(self, maintainer: str) -> str:

@@ -12,6 +12,7 @@ import pytest
 
 from cli import VERSION, completion, programs
 from cli.errors import UsageError
+from cli.hosts import source
 from cli.tools import debian, packages
 from cli.tools.changes import State
 from cli.tools.debian import Build
@@ -63,11 +64,12 @@ def test_programs_with_a_man_page_are_installed() -> None:
 
 
 def test_later_commits_are_later_versions() -> None:
-    assert Build.of(None).version == VERSION
+    files = source.checksum()[:8]
+    assert Build.of(None).version == f"{VERSION}+{files}"
     first = Build.of(State(1_700_000_000, "abc1234", changed=False))
     assert first.version == f"{VERSION}+git202311142213.abc1234"
     later = Build.of(State(1_700_000_060, "0123456", changed=True))
-    assert later.version == f"{VERSION}+git202311142214.0123456.changed"
+    assert later.version == f"{VERSION}+git202311142214.0123456.{files}"
     for low, high in ((VERSION, first.version), (first.version, later.version)):
         subprocess.run(["dpkg", "--compare-versions", low, "lt", high], check=True)
 
@@ -158,7 +160,7 @@ def test_its_source_is_the_one_it_was_built_from(installed: Path) -> None:
         [*argv, "--remove"], env=environment, capture_output=True, text=True, check=False
     )
     assert removed.returncode == 1
-    assert "is a Debian package's; as root: apt remove reprise" in removed.stderr
+    assert "belongs to the Debian package; as root: apt remove reprise" in removed.stderr
     assert (installed / "cli/programs.py").is_file()
 
 

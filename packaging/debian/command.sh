@@ -11,7 +11,7 @@ folder=$3
 command=$folder/reprise # man pages take its name
 
 mkdir -p "$folder"
-printf '#!/bin/sh\nexec %s -P -m cli "$@"\n' "$PYTHONPATH/.venv/bin/python" >"$command"
+printf '#!/bin/sh\nexec "%s" -P -m cli "$@"\n' "$PYTHONPATH/.venv/bin/python" >"$command"
 chmod +x "$command"
 version=$("$command" --version)
 "$PYTHONPATH/.venv/bin/python" -P -m cli.completion >"$folder/completion"
