@@ -72,4 +72,6 @@ def test_what_is_not_known_is_not_told(desk: Path) -> None:
     changing = EXPERIMENT.replace("[server]", '[[mutate.rule]]\nkind = "edns"\ndo = true\n[server]')
     (desk / "changed.toml").write_text(changing)
     ended = reprise(desk, "run", "changed.toml")
-    assert re.search("reprise: 2 s of replay, .* free[)], not counting changes by rules", ended.errors), ended.errors
+    assert re.search("reprise: 2 s of replay, .* free[)], not counting changes by rules", ended.errors), (
+        ended.errors
+    )
