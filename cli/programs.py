@@ -32,7 +32,7 @@ _PACKAGES = {
     "sysctl": "procps",
     "tracestats": "libtrace-tools",
 }
-_SEARCH_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+SEARCH_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 def own(name: str) -> str:
@@ -58,7 +58,7 @@ def cache() -> Path:
 
 def packaged(name: str) -> str:
     """Path of a packaged program; sbin is searched even where the user's PATH lacks it."""
-    path = shutil.which(name, path=_SEARCH_PATH)
+    path = shutil.which(name, path=SEARCH_PATH)
     if path is None:
         raise RepriseError(f"program {name} is missing", f"apt-get install {package_of(name)}")
     return path
@@ -76,4 +76,4 @@ def package_of(name: str) -> str:
 
 def find(name: str) -> str | None:
     """Like `packaged`, None where it is missing."""
-    return shutil.which(name, path=_SEARCH_PATH)
+    return shutil.which(name, path=SEARCH_PATH)

@@ -86,6 +86,17 @@ def locked(run: str) -> Iterator[list[str]]:
             lock.truncate(0)
 
 
+@contextlib.contextmanager
+def _locked_later(name: str) -> Iterator[list[str]]:
+    """The same, and waits for an agent to end whose operator is gone."""
+    STATE.mkdir(parents=True, exist_ok=True)
+    end = time.monotonic() + _SETTLED_S
+    while _is_held() and time.monotonic() < end:
+        time.sleep(0.2)
+    with locked(name) as left:
+        yield left
+
+
 # --- the agent's unit, see unit.py -------------------------------------------------------------------------
 
 
@@ -342,7 +353,7 @@ def _command(arguments: list[str]) -> int:
         case ["pack"]:
             status = pack()
         case ["teardown"]:
-            with locked("teardown") as left:
+            with _locked_later("teardown") as left:
                 shutil.rmtree(STATE / "inputs", ignore_errors=True)
                 status = _print(left)
         case ["repair", run]:
@@ -352,7 +363,7 @@ def _command(arguments: list[str]) -> int:
         case ["take", wanted]:
             status = take(wanted)
         case ["runs"]:
-            with locked("collect"):
+            with _locked_later("collect"):
                 status = _print(sorted(path.name for path in (STATE / "runs").glob("*")))
         case ["sums", run]:
             settle(run)

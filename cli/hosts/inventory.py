@@ -69,11 +69,10 @@ class Target:
         return ["ssh", *_SSH, *more, host, become + shlex.join(words)]
 
     def python(self, module: str, *words: str) -> list[str]:
-        """The command line that runs a module of this package on it."""
+        """The command line that runs a module of this package on it. Who is not root may not have sbin."""
         python = f"{self.root}/.venv/bin/python"
-        return self.command(
-            "env", f"PYTHONPATH={self.root}", python, "-P", "-m", f"cli.hosts.{module}", *words
-        )
+        places = (f"PYTHONPATH={self.root}", f"PATH={programs.SEARCH_PATH}")
+        return self.command("env", *places, python, "-P", "-m", f"cli.hosts.{module}", *words)
 
     def _becomes(self) -> bool:
         return str(self.variables.get("ansible_become", "no")).lower() in ("true", "yes", "1")
