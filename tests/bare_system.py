@@ -100,4 +100,5 @@ def _mirror() -> str:
         "Codename: bookworm",
     ]
     found = subprocess.run(argv, capture_output=True, text=True, check=False).stdout.split()
-    return found[0] if found else "http://deb.debian.org/debian"
+    assert found, "apt knows no source of Debian 12's packages"
+    return found[0]

@@ -124,7 +124,7 @@ def _paragraph(one: Distribution, site: Path, installed: Path) -> str:
     lines = [
         f"{one.name} {one.version}",
         f"  License: {stated or ', '.join(named) or 'see its text'}",
-        f"  Source: https://pypi.org/project/{one.name}/{one.version}/",
+        f"  Source: Python Package Index, {one.name} {one.version}",
         *(f"  Text: {installed / path.relative_to(site)}" for path in paths),
         *(() if paths else ("  Text: none comes with it",)),
     ]
