@@ -15,26 +15,12 @@ from cli import programs
 from cli.experiment import experiment as experiments
 from cli.hosts import inventory
 from tests import command, geni_lib
+from tests.site_test import EXPERIMENT
 from tests.testbed_hosts import PORT, opened
 
 RSPEC = "{http://www.geni.net/resources/rspec/3}"
 ALL_TCP = programs.ROOT / "experiments/all-tcp.toml"
 ROLES = {"controller": "controller", "client0": "clients", "server0": "servers"}
-EXPERIMENT = """schema = 1
-name = "site"
-[synth]
-rate = 400
-duration = 4
-clients = 200
-[server]
-kind = "nsd"
-[server.root_like]
-seed = 1
-[topology]
-queriers = 1
-[replay]
-source_mode = "ports"
-"""
 Render = Callable[..., ElementTree.Element]
 
 
@@ -189,7 +175,7 @@ def test_an_experiment_runs_on_the_hosts_of_a_manifest(render: Render, tmp_path:
     request = render()
     machines = dict(zip(nodes(request), ("amd140", "amd141", "amd142"), strict=True))
     groups = {group: [machines[name]] for name, group in ROLES.items()}
-    (tmp_path / "site.toml").write_text(EXPERIMENT)
+    (tmp_path / "site.toml").write_text(EXPERIMENT.replace("clients = 2\n", ""))
     (tmp_path / "manifest.xml").write_bytes(manifest(request, ("root",), "", PORT))
     made = command.run("inventory", "cloudlab", "manifest.xml", "-o", "hosts.ini", cwd=tmp_path)
     assert made.returncode == 0, made.stderr
