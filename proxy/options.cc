@@ -5,6 +5,7 @@
 #include "proxy/delay/delay_model.hh"
 #include "proxy/delay/delay_options.hh"
 #include "proxy/rewrite/rewrite.hh"
+#include "proxy/stateless/common/options.hh"
 
 #include <memory>
 
@@ -72,6 +73,7 @@ void add_commands(Command& app, CommandLine& line) {
             line);
     add_command(app, line, Side::kNone, "delay", "delays packets and rewrites nothing")
         .add_flag("--check", line.check, "delay nothing: look at the options and their files");
+    add_stateless(app, line.stateless);
 }
 
 std::unique_ptr<DelayModel> model_of(const CommandLine& line) {

@@ -4,6 +4,7 @@
 #include "proxy/delay/delay_model.hh"
 #include "proxy/delay/delay_options.hh"
 #include "proxy/process.hh"
+#include "proxy/stateless/common/options.hh"
 
 #include <memory>
 
@@ -18,6 +19,7 @@ struct CommandLine {
     ProcessOptions process; ///< with the side of the subcommand
     DelayOptions delay;
     bool check = false; ///< only look at the delay's options and files
+    StatelessWords stateless;
 };
 
 /// Adds the subcommands; `line` must outlive parsing.

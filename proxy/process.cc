@@ -5,7 +5,6 @@
 #include "core/base/error.hh"
 #include "core/base/log.hh"
 #include "core/base/realtime.hh"
-#include "core/base/whole_file.hh"
 #include "proxy/delay/delay_model.hh"
 #include "proxy/host.hh"
 #include "proxy/loop.hh"
@@ -14,6 +13,7 @@
 #include "proxy/rewrite/headers.hh"
 #include "proxy/rewrite/rewrite.hh"
 #include "proxy/statistics.hh"
+#include "proxy/statistics_file.hh"
 #include "proxy/tun/link_sender.hh"
 #include "proxy/tun/path_mtu.hh"
 #include "proxy/tun/tun.hh"
@@ -94,7 +94,7 @@ public:
     Process(const ProcessOptions& options, std::unique_ptr<DelayModel> model, const AddressMap& map)
         : options_(options), model_(std::move(model)), tun_(options.tun),
           mtu_(tun_, neighbours(map, options.side, options.resolver)),
-          link_(link_sender(options, map, tun_)),
+          file_(options.stats, [this] { return report(); }), link_(link_sender(options, map, tun_)),
           loop_(tun_, routes_of(options, map), model_.get(), link_.get(), statistics_) {
         statistics_.side = side_name(options.side);
         statistics_.started = SteadyClock::now();
@@ -114,13 +114,13 @@ public:
                 turn();
             }
         } catch (const std::exception&) {
-            report_or_warn(); // the error that ends the run is the one to tell
+            file_.write_or_warn(); // the error that ends the run is the one to tell
             throw;
         }
         spdlog::info("event=end read={} written={} unmapped={} malformed={}", statistics_.read,
                      statistics_.written, statistics_.verdicts[size_t(Verdict::kUnmapped)],
                      statistics_.malformed());
-        report();
+        file_.write();
     }
 
 private:
@@ -132,7 +132,7 @@ private:
         if (!options_.user.empty()) {
             become(options_.user);
         }
-        report(); // a path that cannot be written is told at once
+        file_.write(); // a path that cannot be written is told at once
         spdlog::info("event=ready side={} device={}", statistics_.side, tun_.name());
     }
 
@@ -208,12 +208,10 @@ private:
         return statistics_;
     }
 
-    void report() {
-        if (!options_.stats.empty()) {
-            const Nanoseconds now = SteadyClock::now();
-            statistics_.counted_until = tun_.waits() ? statistics_.counted_until : now;
-            write_whole(options_.stats, to_json(current()), Durable::kNo);
-        }
+    std::string report() {
+        const Nanoseconds now = SteadyClock::now();
+        statistics_.counted_until = tun_.waits() ? statistics_.counted_until : now;
+        return to_json(current());
     }
 
     void refresh_if_due() {
@@ -234,23 +232,8 @@ private:
             if (metrics_) {
                 metrics_->resume();
             }
-            report_or_warn();
+            file_.write_or_warn();
             mtu_.fit(); // routes and links change
-        }
-    }
-
-    /// No run ends for its statistics while it carries packets. Told once, until they can be
-    /// written again.
-    void report_or_warn() {
-        try {
-            report();
-            unreported_ = false;
-        } catch (const std::exception& error) {
-            if (!std::exchange(unreported_, true)) {
-                spdlog::warn("event=no_statistics because={} hint=\"make room there, or end the "
-                             "run and give another --stats\"",
-                             log_value(error.what()));
-            }
         }
     }
 
@@ -260,6 +243,7 @@ private:
     Tun tun_;
     MtuKeeper mtu_;
     Statistics statistics_;
+    StatisticsFile file_;
     std::unique_ptr<LinkSender> link_;
     Loop loop_;
     std::optional<MetricsServer> metrics_;
@@ -267,7 +251,6 @@ private:
     std::uint64_t dropped_before_ = 0;
     Nanoseconds next_report_ = 0;
     Nanoseconds next_refresh_ = 0;
-    bool unreported_ = false; ///< the last statistics could not be written
     bool stopped_ = false;
 };
 

@@ -88,6 +88,10 @@ Option Option::allow_extra_args(bool allow) { return Option(option_->allow_extra
 
 Option Option::expected(int count) { return Option(option_->expected(count)); }
 
+Option Option::optional_value(const std::string& value) {
+    return Option(option_->expected(0, 1)->default_str(value));
+}
+
 Option Option::take_all() { return Option(option_->take_all()); }
 
 Option Option::delimiter(char between) { return Option(option_->delimiter(between)); }

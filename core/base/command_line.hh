@@ -42,6 +42,8 @@ public:
     Option allow_extra_args(bool allow);
     /// For vectors: how many values an option takes.
     Option expected(int count);
+    /// The option may be given without a value; it then has this one.
+    Option optional_value(const std::string& value);
     /// For vectors: an option given again adds to the values.
     Option take_all();
     /// For vectors: what stands between the values in one argument.

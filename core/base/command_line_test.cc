@@ -124,6 +124,18 @@ TEST(Command, TypesHaveTheirRange) {
     EXPECT_NE(real.complaint("1.5s"), "");
 }
 
+TEST(Command, AValueMayBeLeftOut) {
+    OneOption<unsigned> one;
+    one.option.in_range(0U, 9U).optional_value("7");
+    one.command.parse(Words{});
+    EXPECT_EQ(one.value, 0U);
+    one.command.parse({"--n"});
+    EXPECT_EQ(one.value, 7U);
+    EXPECT_EQ(one.complaint("3"), "");
+    EXPECT_EQ(one.value, 3U);
+    EXPECT_NE(one.complaint("10"), "");
+}
+
 TEST(Command, RangesAreChecked) {
     OneOption<std::uint16_t> port;
     port.option.in_range(1, 65'535);

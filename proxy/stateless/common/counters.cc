@@ -1,0 +1,75 @@
+#include "proxy/stateless/common/counters.hh"
+
+#include "core/base/clock.hh"
+#include "core/base/json.hh"
+#include "proxy/stateless/common/options.hh"
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace reprise::proxy {
+
+namespace {
+
+/// Only the reasons that occurred.
+Json by_reason(const ReasonCounts& counts) {
+    Json out = Json::object();
+    for (size_t i = 0; i < kReasons; ++i) {
+        if (counts[i] != 0) {
+            out[std::string(kReasonNames[i])] = counts[i];
+        }
+    }
+    return out;
+}
+
+void add_counts(Json& out, const Counters& c) {
+    out.update({{"syn", c.syn},
+                {"syn_ack", c.syn_ack},
+                {"handshake_ack", c.handshake_ack},
+                {"queries", c.queries},
+                {"retransmitted", c.retransmitted},
+                {"replies", c.replies},
+                {"segments", c.segments},
+                {"fin", c.fin},
+                {"rst", c.rst},
+                {"reset", c.reset},
+                {"promoted", by_reason(c.promoted)},
+                {"not_promoted", by_reason(c.not_promoted)},
+                {"refused_cookies", c.refused_cookies},
+                {"waiting", c.waiting},
+                {"evictions", c.evictions},
+                {"expired", c.expired},
+                {"late", c.late},
+                {"truncated", c.truncated},
+                {"malformed", c.malformed},
+                {"passed", c.passed},
+                {"entries", c.entries},
+                {"entries_peak", c.entries_peak},
+                {"entries_limit", c.entries_limit},
+                {"bytes_per_entry", c.bytes_per_entry},
+                {"state_bytes", c.state_bytes},
+                {"memory_bytes", c.memory_bytes}});
+}
+
+} // namespace
+
+std::string to_json(const Counters& counters, const StatelessOptions& options, Nanoseconds running,
+                    double cpu_seconds) {
+    Json json{{"schema", 1},
+              {"kind", "stateless"},
+              {"front", front_name(options.front)},
+              {"interface", options.interface},
+              {"port", options.port},
+              {"promotion", options.front == FrontKind::kBpf && options.promote},
+              {"seconds", static_cast<double>(running) / double{kSecond}},
+              {"cpu_seconds", cpu_seconds}};
+    add_counts(json, counters);
+    return json.dump(2) + "\n";
+}
+
+std::string_view front_name(FrontKind front) {
+    return front == FrontKind::kReference ? "reference" : "bpf";
+}
+
+} // namespace reprise::proxy

@@ -1,0 +1,55 @@
+#include "core/base/clock.hh"
+#include "core/base/json.hh"
+#include "proxy/stateless/common/counters.hh"
+#include "proxy/stateless/common/options.hh"
+
+#include <gtest/gtest.h>
+
+namespace reprise::proxy {
+namespace {
+
+TEST(StatelessCounters, HaveOneForm) {
+    Counters counters;
+    counters.syn = 5;
+    counters.queries = 3;
+    count(counters.promoted, Reason::kTransfer);
+    count(counters.not_promoted, Reason::kSplit);
+    count(counters.not_promoted, Reason::kSplit);
+    counters.entries_limit = 65'536;
+    StatelessOptions options;
+    options.interface = "eth0";
+    const Json json = Json::parse(to_json(counters, options, 1'500 * kMillisecond, 0.25));
+    EXPECT_EQ(json["schema"], 1);
+    EXPECT_EQ(json["kind"], "stateless");
+    EXPECT_EQ(json["front"], "reference");
+    EXPECT_EQ(json["interface"], "eth0");
+    EXPECT_EQ(json["port"], 53);
+    EXPECT_EQ(json["promotion"], false);
+    EXPECT_EQ(json["seconds"], 1.5);
+    EXPECT_EQ(json["cpu_seconds"], 0.25);
+    EXPECT_EQ(json["syn"], 5);
+    EXPECT_EQ(json["queries"], 3);
+    EXPECT_EQ(json["late"], 0);
+    EXPECT_EQ(json["promoted"], (Json{{"transfer", 1}}));
+    EXPECT_EQ(json["not_promoted"], (Json{{"split", 2}}));
+    EXPECT_EQ(json["entries_limit"], 65'536);
+}
+
+TEST(StatelessCounters, PromotionIsOfTheBpfFrontUnlessItIsOff) {
+    StatelessOptions options;
+    options.front = FrontKind::kBpf;
+    EXPECT_EQ(Json::parse(to_json({}, options, 0, 0))["promotion"], true);
+    options.promote = false;
+    const Json json = Json::parse(to_json({}, options, 0, 0));
+    EXPECT_EQ(json["promotion"], false);
+    EXPECT_EQ(json["front"], "bpf");
+}
+
+TEST(StatelessCounters, EachReasonHasAName) {
+    EXPECT_EQ(kReasonNames[static_cast<size_t>(Reason::kOpt)], "opt");
+    EXPECT_EQ(kReasonNames[static_cast<size_t>(Reason::kTruncated)], "truncated");
+    EXPECT_EQ(kReasonNames[static_cast<size_t>(Reason::kTransfer)], "transfer");
+}
+
+} // namespace
+} // namespace reprise::proxy

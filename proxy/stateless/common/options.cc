@@ -1,0 +1,151 @@
+#include "proxy/stateless/common/options.hh"
+
+#include "core/base/command_line.hh"
+#include "core/base/error.hh"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace reprise::proxy {
+
+namespace {
+
+constexpr std::uint16_t kMostPort = 65'535;
+constexpr unsigned kMostTimeout = 3'600'000; // an hour
+constexpr unsigned kMostEntries = 1U << 24U;
+constexpr unsigned kMostRotate = 30U * 24 * 3'600;
+
+constexpr std::array kReferenceOnly{"--tun", "--active", "--axfr-detect", "--fin-last"};
+constexpr std::array kBpfOnly{"--no-promote", "--entries", "--rotate", "--truncate-udp"};
+
+void add_common(Command& command, StatelessWords& words) {
+    StatelessOptions& options = words.options;
+    command
+        .add_choice("--front", options.front,
+                    {{"reference", FrontKind::kReference}, {"bpf", FrontKind::kBpf}},
+                    "reference: a process on a TUN device; bpf: programs on the interface")
+        .required();
+    command
+        .add_option("--interface", options.interface,
+                    "interface towards the clients; connections that come in there are served")
+        .required();
+    command.add_option("--port", options.port, "port of the DNS server, over TCP and UDP")
+        .in_range<unsigned>(1, kMostPort)
+        .show_default();
+    command
+        .add_option("--timeout", options.timeout_ms,
+                    "how long the server's answer to a query is waited for, ms")
+        .in_range<unsigned>(1, kMostTimeout)
+        .show_default();
+    command
+        .add_option("--loglevel", options.loglevel,
+                    "0: start and end only, 1: warnings too, 2: the counts of each second too, "
+                    "3: a line for each packet too")
+        .in_range<unsigned>(0, 3)
+        .show_default();
+    command.add_option("--stats", options.stats,
+                       "write the counts there every second and at the end, as JSON");
+    command.add_flag("--early-ack", words.early_ack,
+                     "acknowledge a query as soon as it comes (default of reference)");
+    command.add_flag("--no-early-ack", words.no_early_ack,
+                     "let the answer's first segment acknowledge it (default of bpf)");
+}
+
+void add_reference(Command& command, StatelessWords& words) {
+    const auto group = "Front reference";
+    command
+        .add_option("--tun", words.options.tun,
+                    "TUN device to which the connections are led; made where it is missing")
+        .group(group)
+        .show_default();
+    command
+        .add_option("--active", words.active, "0: do nothing, the host's own TCP serves; 1: serve")
+        .type_name("0|1")
+        .one_of({"0", "1"})
+        .group(group)
+        .show_default();
+    command
+        .add_option("--axfr-detect", words.axfr_detect,
+                    "1: relay zone transfers (AXFR) over a TCP connection to the server")
+        .type_name("0|1")
+        .one_of({"0", "1"})
+        .group(group)
+        .show_default();
+    command
+        .add_flag("--fin-last", words.options.fin_last,
+                  "end the connection with the answer's last segment; otherwise no FIN is sent")
+        .group(group);
+}
+
+void add_bpf(Command& command, StatelessWords& words) {
+    const auto group = "Front bpf";
+    StatelessOptions& options = words.options;
+    command
+        .add_flag("--no-promote", words.no_promote,
+                  "reset and count the connections that would be given to the host's own TCP")
+        .group(group);
+    command.add_option("--entries", options.entries, "most queries in flight")
+        .in_range<unsigned>(1, kMostEntries)
+        .group(group)
+        .show_default();
+    command
+        .add_option("--rotate", options.rotate_s,
+                    "period of the secret for sequence numbers, s; the one before stays valid")
+        .in_range<unsigned>(1, kMostRotate)
+        .group(group)
+        .show_default();
+    command
+        .add_option("--truncate-udp", options.truncate_udp,
+                    "truncate replies over UDP that are longer than so many bytes, so that clients "
+                    "come over TCP; off unless given, 512 without a value, 0 for no limit")
+        .in_range<unsigned>(0, kMostPort)
+        .optional_value("512")
+        .group(group);
+}
+
+template <typename Names>
+void refuse(const Command& command, const Names& names, std::string_view front) {
+    for (const char* const name : names) {
+        if (command.count(name) != 0) {
+            throw UsageError(fmt::format("{} is an option of --front {}; leave it out, or give "
+                                         "--front {}",
+                                         name, front, front));
+        }
+    }
+}
+
+} // namespace
+
+Command add_stateless(Command& app, StatelessWords& words) {
+    Command command =
+        app.add_subcommand("stateless", "beside a server: answers DNS over TCP without keeping "
+                                        "connections; the server is asked over UDP");
+    add_common(command, words);
+    add_reference(command, words);
+    add_bpf(command, words);
+    return command;
+}
+
+StatelessOptions complete(const Command& command, const StatelessWords& words) {
+    StatelessOptions options = words.options;
+    if (options.front == FrontKind::kReference) {
+        refuse(command, kBpfOnly, "bpf");
+    } else {
+        refuse(command, kReferenceOnly, "reference");
+    }
+    if (words.early_ack && words.no_early_ack) {
+        throw UsageError("--early-ack and --no-early-ack are both given; give one of them");
+    }
+    options.early_ack =
+        words.early_ack || (options.front == FrontKind::kReference && !words.no_early_ack);
+    options.promote = !words.no_promote;
+    options.active = words.active == "1";
+    options.axfr_detect = words.axfr_detect == "1";
+    return options;
+}
+
+} // namespace reprise::proxy

@@ -1,0 +1,59 @@
+#pragma once
+// What `reprise-proxy stateless` is told.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace reprise {
+class Command;
+}
+
+namespace reprise::proxy {
+
+/// Who speaks TCP to the clients and UDP to the server.
+enum class FrontKind : std::uint8_t {
+    kReference, ///< a process on a TUN device, as Huston's DNS proxy
+    kBpf,       ///< BPF programs on the interface
+};
+
+/// Defaults of both fronts.
+struct StatelessOptions {
+    FrontKind front = FrontKind::kReference;
+    std::string interface; ///< towards the clients
+    std::uint16_t port = 53;
+    unsigned timeout_ms = 3'000;    ///< how long an entry for a query without an answer is kept
+    unsigned loglevel = 1;          ///< 0 nothing, 1 warnings, 2 counts each second, 3 each packet
+    std::string stats;              ///< path, empty for none
+    bool early_ack = true;          ///< a query is acknowledged at once; bpf: false where not given
+    std::uint32_t truncate_udp = 0; ///< bytes of a UDP reply, 0 for no limit; bpf only
+
+    // Of the front `reference`.
+    std::string tun = "stateless0";
+    bool active = false;
+    bool axfr_detect = false;
+    bool fin_last = false;
+
+    // Of the front `bpf`.
+    bool promote = true;
+    std::uint32_t entries = 65'536;
+    unsigned rotate_s = 3'600;
+};
+
+/// What the parser fills; complete() makes options of it.
+struct StatelessWords {
+    StatelessOptions options;
+    bool early_ack = false;
+    bool no_early_ack = false;
+    bool no_promote = false;
+    std::string active = "0";
+    std::string axfr_detect = "0";
+};
+
+/// Adds the subcommand `stateless`; `words` must outlive parsing.
+Command add_stateless(Command& app, StatelessWords& words);
+
+/// The options of a parsed subcommand. Throws UsageError for an option of the other front.
+StatelessOptions complete(const Command& command, const StatelessWords& words);
+
+} // namespace reprise::proxy
