@@ -29,14 +29,17 @@ enum class Reason : std::uint8_t {
     kTruncated, ///< the server's reply over UDP had TC
     kLong,      ///< the reply is longer than a segment
     kOpt,       ///< the reply's OPT could not be removed
+    kLater,     ///< another query came while the first was in flight
+    kFull,      ///< no room for another query in flight
 };
 
-inline constexpr size_t kReasons = 15;
+inline constexpr size_t kReasons = 17;
 
 /// As in statistics, in the order of the enumeration.
 inline constexpr std::array<std::string_view, kReasons> kReasonNames{
-    "split", "pipelined", "segmented", "fin",    "opcode",    "flags", "question", "transfer",
-    "tsig",  "cookie",    "ecs",       "option", "truncated", "long",  "opt"};
+    "split",     "pipelined", "segmented", "fin",    "opcode", "flags",
+    "question",  "transfer",  "tsig",      "cookie", "ecs",    "option",
+    "truncated", "long",      "opt",       "later",  "full"};
 
 using ReasonCounts = std::array<std::uint64_t, kReasons>;
 

@@ -1,0 +1,199 @@
+#include "proxy/stateless/bpf/bpf_front.hh"
+
+#include "core/base/clock.hh"
+#include "core/base/error.hh"
+#include "proxy/stateless/bpf/hooks.hh"
+#include "proxy/stateless/bpf/programs.hh"
+#include "proxy/stateless/bpf/shared.h"
+#include "proxy/stateless/common/counters.hh"
+#include "proxy/stateless/common/options.hh"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <arpa/inet.h>
+#include <atomic>
+#include <bpf/btf.h>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <ctime>
+#include <fstream>
+#include <ifaddrs.h>
+#include <linux/btf.h>
+#include <memory>
+#include <netinet/in.h>
+#include <set>
+#include <string>
+#include <sys/random.h>
+#include <sys/socket.h>
+
+namespace reprise::proxy {
+
+namespace {
+
+constexpr unsigned kV4AndTcp = 40;
+constexpr unsigned kV6AndTcp = 60;
+
+/// The kernel's TCP takes a connection in its middle by its SYN cookies only.
+void check_promotion() {
+    if (!kernel_promotes()) {
+        throw Error("this kernel cannot take over connections (bpf_sk_assign_tcp_reqsk, Linux 6.9 "
+                    "or newer); give --no-promote: those that are not one query and one segment "
+                    "are reset then");
+    }
+    std::ifstream in("/proc/sys/net/ipv4/tcp_syncookies");
+    if (int value = 0; in >> value && value == 0) {
+        throw Error("SYN cookies are off, without which the kernel takes over no connection; turn "
+                    "them on with `sysctl -w net.ipv4.tcp_syncookies=1`, or give --no-promote");
+    }
+}
+
+StatelessSettings settings_of(const StatelessOptions& options) {
+    if (options.promote) {
+        check_promotion();
+    }
+    StatelessSettings settings{};
+    settings.port = htons(options.port);
+    settings.truncate = static_cast<std::uint16_t>(options.truncate_udp);
+    settings.promote = options.promote ? 1 : 0;
+    settings.early_ack = options.early_ack ? 1 : 0;
+    settings.axfr_detect = 1;
+    return settings;
+}
+
+std::set<LocalAddress> local_addresses() {
+    ifaddrs* list = nullptr;
+    if (getifaddrs(&list) != 0) {
+        throw SystemError("getifaddrs");
+    }
+    const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> all(list, freeifaddrs);
+    std::set<LocalAddress> found;
+    for (const ifaddrs* one = list; one != nullptr; one = one->ifa_next) {
+        LocalAddress address{};
+        if (one->ifa_addr == nullptr) {
+            continue;
+        }
+        if (one->ifa_addr->sa_family == AF_INET) {
+            address[10] = address[11] = 0xff;
+            std::memcpy(address.data() + 12,
+                        &reinterpret_cast<const sockaddr_in*>(one->ifa_addr)->sin_addr, 4);
+        } else if (one->ifa_addr->sa_family == AF_INET6) {
+            std::memcpy(address.data(),
+                        &reinterpret_cast<const sockaddr_in6*>(one->ifa_addr)->sin6_addr, 16);
+        } else {
+            continue;
+        }
+        found.insert(address);
+    }
+    return found;
+}
+
+void fill_randomly(__u64 (&key)[2]) {
+    if (getrandom(&key, sizeof key, 0) != ssize_t{sizeof key}) {
+        throw SystemError("getrandom");
+    }
+}
+
+std::uint16_t below(unsigned mtu, unsigned headers) {
+    return static_cast<std::uint16_t>(std::min(mtu > headers ? mtu - headers : 0, 65'535U));
+}
+
+} // namespace
+
+bool kernel_promotes() {
+    btf* const types = btf__load_vmlinux_btf();
+    const bool found = types != nullptr &&
+                       btf__find_by_name_kind(types, "bpf_sk_assign_tcp_reqsk", BTF_KIND_FUNC) > 0;
+    btf__free(types);
+    return found;
+}
+
+BpfFront::BpfFront(const StatelessOptions& options)
+    : options_(options), link_(options.interface), programs_(settings_of(options), options.entries),
+      next_secret_(0) {
+    const auto before = left_behind(link_.index());
+    StatelessState& state = programs_.state();
+    fill_randomly(state.keys[1]); // nobody knows it: no cookie of an earlier front is valid
+    renew_secret();
+    look_at_host();
+    state.tx_was_on = link_.computes_checksums() || (before && before->tx_was_on != 0) ? 1 : 0;
+    next_secret_ = SteadyClock::now() + options.rotate_s * kSecond;
+    hooks_.emplace(link_.index(), programs_.in(), programs_.out());
+    state.hooks_are_ours = hooks_->whole() ? 1 : 0;
+    link_.compute_checksums(false);
+}
+
+BpfFront::~BpfFront() {
+    hooks_.reset();
+    try {
+        if (programs_.state().tx_was_on != 0) {
+            link_.compute_checksums(true);
+        }
+    } catch (const SystemError&) { // the interface has vanished
+    }
+}
+
+void BpfFront::renew_secret() {
+    StatelessState& state = programs_.state();
+    const std::uint32_t next = (state.current & 1U) ^ 1U;
+    fill_randomly(state.keys[next]);
+    std::atomic_ref(state.current).store(next, std::memory_order_release);
+}
+
+void BpfFront::look_at_host() {
+    const unsigned mtu = link_.mtu();
+    programs_.state().mss4 = below(mtu, kV4AndTcp);
+    programs_.state().mss6 = below(mtu, kV6AndTcp);
+    programs_.serve(local_addresses());
+}
+
+void BpfFront::tick(Nanoseconds now) {
+    if (now >= next_secret_) {
+        next_secret_ = now + options_.rotate_s * kSecond;
+        renew_secret();
+    }
+    look_at_host();
+    const auto stamp =
+        static_cast<std::uint16_t>(read_clock(CLOCK_MONOTONIC_COARSE) >> kStampShift);
+    const Nanoseconds timeout = options_.timeout_ms * kMillisecond;
+    expired_ += programs_.expire([&](const StatelessEntry& entry) {
+        const auto age = static_cast<std::uint16_t>(stamp - entry.stamp);
+        return (Nanoseconds{age} << kStampShift) > timeout;
+    });
+}
+
+Counters BpfFront::counters() {
+    const auto counts = programs_.counts();
+    Counters c;
+    c.syn = counts[kSyn];
+    c.syn_ack = counts[kSynAck];
+    c.handshake_ack = counts[kHandshakeAck];
+    c.queries = counts[kQueries];
+    c.retransmitted = counts[kRetransmitted];
+    c.replies = c.segments = counts[kRepliesSent];
+    c.fin = counts[kFin];
+    c.rst = counts[kRst];
+    c.reset = counts[kReset];
+    for (size_t i = 0; i < c.promoted.size(); ++i) {
+        c.promoted[i] = counts[kPromotedFirst + i];
+        c.not_promoted[i] = counts[kNotPromotedFirst + i];
+    }
+    c.refused_cookies = counts[kRefusedCookies];
+    c.waiting = counts[kWaiting];
+    c.expired = expired_;
+    c.truncated = counts[kTruncatedUdp];
+    c.malformed = counts[kMalformed];
+    c.passed = counts[kPassed];
+    const std::uint64_t gone = counts[kDeleted] + programs_.removed();
+    c.entries = counts[kInserted] > gone ? counts[kInserted] - gone : 0;
+    peak_ = std::max(peak_, c.entries);
+    c.entries_peak = peak_;
+    c.entries_limit = options_.entries;
+    c.bytes_per_entry = kBytesPerEntry;
+    c.state_bytes = c.entries * kBytesPerEntry;
+    c.memory_bytes = programs_.memory();
+    return c;
+}
+
+} // namespace reprise::proxy

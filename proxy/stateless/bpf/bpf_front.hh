@@ -1,0 +1,52 @@
+#pragma once
+// The front in the kernel: loads the BPF programs, keeps what they need true, and counts.
+
+#include "core/base/clock.hh"
+#include "proxy/stateless/bpf/hooks.hh"
+#include "proxy/stateless/bpf/link.hh"
+#include "proxy/stateless/bpf/programs.hh"
+#include "proxy/stateless/common/counters.hh"
+#include "proxy/stateless/common/front.hh"
+#include "proxy/stateless/common/options.hh"
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace reprise::proxy {
+
+class BpfFront : public Front {
+public:
+    /// Serves from now on. Throws UsageError, Error or SystemError, with nothing left on the host.
+    explicit BpfFront(const StatelessOptions& options);
+    ~BpfFront() override;
+    BpfFront(const BpfFront&) = delete;
+    BpfFront& operator=(const BpfFront&) = delete;
+
+    [[nodiscard]] std::vector<int> descriptors() const override { return {}; }
+
+    void readable() override {}
+
+    /// Renews the secret, the host's addresses and the interface's MTU, and removes old entries.
+    void tick(Nanoseconds now) override;
+
+    [[nodiscard]] Counters counters() override;
+
+private:
+    void renew_secret();
+    void look_at_host();
+
+    const StatelessOptions& options_;
+    Link link_;
+    Programs programs_;
+    std::optional<Hooks> hooks_;
+    Nanoseconds next_secret_;
+    std::uint64_t expired_ = 0;
+    std::uint64_t peak_ = 0;
+};
+
+/// Whether this kernel can take over connections: the function bpf_sk_assign_tcp_reqsk, since
+/// Linux 6.9.
+bool kernel_promotes();
+
+} // namespace reprise::proxy

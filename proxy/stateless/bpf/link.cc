@@ -1,0 +1,96 @@
+#include "proxy/stateless/bpf/link.hh"
+
+#include "core/base/error.hh"
+#include "core/base/fd.hh"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <linux/ethtool.h>
+#include <linux/sockios.h>
+#include <net/if.h>
+#include <net/if_arp.h>
+#include <string>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+namespace reprise::proxy {
+
+namespace {
+
+ifreq request(const std::string& name) {
+    ifreq ask{};
+    std::copy_n(name.begin(), std::min<size_t>(name.size(), IFNAMSIZ - 1), ask.ifr_name);
+    return ask;
+}
+
+FileDescriptor control_socket() {
+    return FileDescriptor(check(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), "socket"));
+}
+
+void check_ethernet(int control, const std::string& name) {
+    ifreq ask = request(name);
+    check(ioctl(control, SIOCGIFHWADDR, &ask), "ioctl SIOCGIFHWADDR");
+    if (ask.ifr_hwaddr.sa_family != ARPHRD_ETHER) {
+        throw UsageError(fmt::format("--interface {}: its packets have no Ethernet header, which "
+                                     "--front bpf needs; give an Ethernet or veth interface, or "
+                                     "--front reference",
+                                     name));
+    }
+}
+
+/// An abstract name belongs to the network namespace and ends with the process.
+FileDescriptor lock(const std::string& name) {
+    FileDescriptor fd(check(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0), "socket"));
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    const std::string path = "reprise-stateless-" + name;
+    std::copy_n(path.begin(), path.size(), address.sun_path + 1);
+    const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + path.size());
+    if (bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), size) != 0) {
+        if (errno == EADDRINUSE) {
+            throw Error(
+                fmt::format("--interface {}: another front serves it; stop that one first", name));
+        }
+        throw SystemError("bind the lock of the interface");
+    }
+    return fd;
+}
+
+std::uint32_t ethtool(int control, const std::string& name, std::uint32_t command,
+                      std::uint32_t value) {
+    ethtool_value setting{.cmd = command, .data = value};
+    ifreq ask = request(name);
+    ask.ifr_data = reinterpret_cast<char*>(&setting);
+    check(ioctl(control, SIOCETHTOOL, &ask),
+          fmt::format("ioctl SIOCETHTOOL (checksums of {})", name).c_str());
+    return setting.data;
+}
+
+} // namespace
+
+Link::Link(const std::string& name)
+    : name_(name), index_(static_cast<int>(if_nametoindex(name.c_str()))),
+      control_(control_socket()) {
+    check_ethernet(control_.get(), name);
+    lock_ = lock(name);
+}
+
+unsigned Link::mtu() const {
+    ifreq ask = request(name_);
+    return ioctl(control_.get(), SIOCGIFMTU, &ask) == 0 ? static_cast<unsigned>(ask.ifr_mtu) : 0;
+}
+
+bool Link::computes_checksums() const {
+    return ethtool(control_.get(), name_, ETHTOOL_GTXCSUM, 0) != 0;
+}
+
+void Link::compute_checksums(bool on) const {
+    static_cast<void>(ethtool(control_.get(), name_, ETHTOOL_STXCSUM, on ? 1 : 0));
+}
+
+} // namespace reprise::proxy

@@ -1,0 +1,76 @@
+#pragma once
+// The BPF programs of the front and their maps, loaded but not attached.
+
+#include "proxy/stateless/bpf/shared.h"
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <set>
+#include <vector>
+
+struct bpf_object;
+
+namespace reprise::proxy {
+
+/// An address as the programs have it: IPv4 mapped.
+using LocalAddress = std::array<std::uint8_t, 16>;
+
+class Programs {
+public:
+    /// Throws SystemError where this kernel or user cannot.
+    Programs(const StatelessSettings& settings, std::uint32_t entries);
+    ~Programs();
+    Programs(const Programs&) = delete;
+    Programs& operator=(const Programs&) = delete;
+
+    /// Descriptors of the programs for packets that come in and leave; the object keeps them.
+    [[nodiscard]] int in() const { return in_; }
+
+    [[nodiscard]] int out() const { return out_; }
+
+    /// Shared with the programs.
+    [[nodiscard]] StatelessState& state() { return *state_; }
+
+    /// The counts of all processors, by StatelessCount.
+    [[nodiscard]] std::array<std::uint64_t, kCounts> counts() const;
+
+    /// Removes the entries of which `is_old` is true. Returns how many of them waited for a reply.
+    std::uint64_t expire(const std::function<bool(const StatelessEntry&)>& is_old);
+
+    /// Entries removed by expire() since the start.
+    [[nodiscard]] std::uint64_t removed() const { return removed_; }
+
+    /// Connections to these addresses are served, to others not.
+    void serve(const std::set<LocalAddress>& addresses);
+
+    /// What the map of entries takes of the kernel's memory, bytes.
+    [[nodiscard]] std::uint64_t memory() const;
+
+private:
+    struct Close {
+        void operator()(bpf_object* object) const;
+    };
+
+    bool remove_if_old(const StatelessFlow& flow,
+                       const std::function<bool(const StatelessEntry&)>& is_old,
+                       std::uint64_t& waited);
+
+    std::unique_ptr<bpf_object, Close> object_;
+    StatelessState* state_ = nullptr; ///< a page that the programs read
+    int in_ = -1;
+    int out_ = -1;
+    int flows_ = -1;
+    int counts_ = -1;
+    int addresses_ = -1;
+    std::uint64_t removed_ = 0;
+    std::set<LocalAddress> served_;
+};
+
+/// What a query in flight takes of the kernel's memory: the hash table's element (48 bytes), the
+/// key and the value, each rounded up to 8.
+inline constexpr std::uint64_t kBytesPerEntry =
+    48 + (sizeof(StatelessFlow) + 7) / 8 * 8 + (sizeof(StatelessEntry) + 7) / 8 * 8;
+
+} // namespace reprise::proxy

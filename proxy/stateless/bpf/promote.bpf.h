@@ -1,0 +1,108 @@
+#pragma once
+// Connections that the kernel's TCP gets, in the middle.
+
+#include "proxy/stateless/bpf/cookie.bpf.h"
+#include "proxy/stateless/bpf/packet.bpf.h"
+#include "proxy/stateless/bpf/shared.h"
+
+#include <bpf/bpf_helpers.h>
+#include <linux/bpf.h>
+#include <linux/pkt_cls.h>
+
+/// The kernel's (net/tcp.h); 20 bytes.
+struct bpf_tcp_req_attrs {
+    __u32 rcv_tsval;
+    __u32 rcv_tsecr;
+    __u16 mss;
+    __u8 rcv_wscale;
+    __u8 snd_wscale;
+    __u8 ecn_ok;
+    __u8 wscale_ok;
+    __u8 sack_ok;
+    __u8 tstamp_ok;
+    __u8 usec_ts_ok;
+    __u8 reserved[3];
+};
+
+/// The kernel's; only its kind is looked at when the function below is found.
+struct sock {
+    int unused;
+};
+
+/// Since Linux 6.9. The loader sets settings.promote only where the kernel has it.
+extern int bpf_sk_assign_tcp_reqsk(struct __sk_buff* skb, struct sock* sk,
+                                   struct bpf_tcp_req_attrs* attrs, int attrs__sz) __ksym __weak;
+
+/// Maximum segment sizes that a cookie can say. The smallest are those below which the kernel takes
+/// no connection; clients with less are left to it from the start.
+static const __u16 kMss4[4] = {536, 1220, 1400, 1460};
+static const __u16 kMss6[4] = {1220, 1340, 1400, 1440};
+
+static __always_inline __u32 class_mss(const struct Packet* p, __u32 class) {
+    return p->v6 ? kMss6[class & 3] : kMss4[class & 3];
+}
+
+/// The largest class that is not above `mss`.
+static __always_inline __u32 class_of(const struct Packet* p, __u32 mss) {
+    return mss >= class_mss(p, 3) ? 3 : mss >= class_mss(p, 2) ? 2 : mss >= class_mss(p, 1) ? 1 : 0;
+}
+
+/// The kernel's socket of the connection, or else the listening one. To be released.
+static __always_inline struct bpf_sock* find_socket(struct __sk_buff* skb, const struct Packet* p) {
+    struct bpf_sock_tuple tuple = {};
+    if (p->v6) {
+        __builtin_memcpy(tuple.ipv6.saddr, p->flow.client, sizeof tuple.ipv6.saddr);
+        __builtin_memcpy(tuple.ipv6.daddr, p->flow.server, sizeof tuple.ipv6.daddr);
+        tuple.ipv6.sport = p->flow.client_port;
+        tuple.ipv6.dport = p->flow.server_port;
+        return bpf_skc_lookup_tcp(skb, &tuple, sizeof tuple.ipv6, BPF_F_CURRENT_NETNS, 0);
+    }
+    tuple.ipv4.saddr = p->flow.client[3];
+    tuple.ipv4.daddr = p->flow.server[3];
+    tuple.ipv4.sport = p->flow.client_port;
+    tuple.ipv4.dport = p->flow.server_port;
+    return bpf_skc_lookup_tcp(skb, &tuple, sizeof tuple.ipv4, BPF_F_CURRENT_NETNS, 0);
+}
+
+/// Gives the segment, the first of its connection, to the kernel's TCP; else resets the connection.
+static __always_inline int promote(struct __sk_buff* skb, const struct Packet* p,
+                                   struct bpf_sock* listener, __u32 reason) {
+    struct bpf_tcp_req_attrs attrs = {};
+    attrs.mss = class_mss(p, mss_in(p->ack));
+    if (settings.promote) {
+        void* sk = bpf_skc_to_tcp_sock(listener);
+        if (sk && bpf_sk_assign_tcp_reqsk(skb, sk, &attrs, sizeof attrs) == 0) {
+            count(kPromotedFirst + reason);
+            return TC_ACT_OK;
+        }
+    }
+    count(kNotPromotedFirst + reason);
+    if (send_back(skb, p, p->ack, 0, kRstFlag, 0) != 0) {
+        return TC_ACT_SHOT;
+    }
+    count(kReset);
+    return bpf_redirect(skb->ifindex, 0);
+}
+
+/// The query of an entry is for the kernel's TCP when it comes again, for a reason that its reply
+/// or another segment gave.
+static __always_inline void promote_reply(struct StatelessEntry* entry, __u32 reason) {
+    if (!(entry->bits & kPromote)) {
+        entry->bits = (entry->bits | kPromote) + ((reason - kTruncated) << kReasonShift);
+    }
+}
+
+static __always_inline void forget(const struct StatelessFlow* flow) {
+    if (bpf_map_delete_elem(&flows, flow) == 0) {
+        count(kDeleted);
+    }
+}
+
+/// Replies over UDP that still come are not the client's any more.
+static __always_inline void swallow_replies(const struct StatelessFlow* flow,
+                                            struct StatelessEntry* entry) {
+    entry->bits |= kPromote | kPromoted;
+    if ((entry->bits & kRepliesMask) == 0) {
+        forget(flow);
+    }
+}

@@ -1,0 +1,192 @@
+#pragma once
+// From the server's UDP datagram to the one segment of the reply.
+
+#include "proxy/stateless/bpf/packet.bpf.h"
+#include "proxy/stateless/bpf/promote.bpf.h"
+#include "proxy/stateless/bpf/query.bpf.h"
+#include "proxy/stateless/bpf/shared.h"
+#include "proxy/stateless/bpf/truncate.bpf.h"
+
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+#include <linux/bpf.h>
+#include <linux/pkt_cls.h>
+
+static __always_inline int read_udp(struct __sk_buff* skb, struct Packet* p) {
+    if (reach(skb, kV4Headers + kUdp) != 0 || read_ip(skb, p, IPPROTO_UDP) != 0) {
+        return -1;
+    }
+    const struct udphdr* udp = transport(skb, p, kUdp);
+    if (!udp || udp->source != settings.port) {
+        return -1;
+    }
+    p->flow.client_port = udp->dest;
+    p->flow.server_port = udp->source;
+    p->check = udp->check;
+    return p->length == bpf_ntohs(udp->len) && p->length >= kUdp + kDnsHeader &&
+                   p->l4 + p->length <= skb->len
+               ? 0
+               : -1;
+}
+
+/// One of the expected replies has come.
+static __always_inline void one_reply_less(const struct Packet* p, struct StatelessEntry* entry) {
+    if ((entry->bits & kRepliesMask) > kReplies) {
+        entry->bits -= kReplies;
+    } else {
+        forget(&p->flow);
+    }
+}
+
+/// Whether the OPT without options that the query got from us is the reply's last record.
+static __always_inline int ends_with_opt(struct __sk_buff* skb, const struct Packet* p,
+                                         struct OptRecord* opt) {
+    return p->length >= kUdp + kDnsHeader + kOptRecord &&
+           bpf_skb_load_bytes(skb, p->l4 + p->length - kOptRecord, opt, kOptRecord) == 0 &&
+           opt->name == 0 && opt->type[0] == 0 && opt->type[1] == kTypeOpt && opt->length[0] == 0 &&
+           opt->length[1] == 0;
+}
+
+/// The datagram becomes the segment in place, without the OPT where `opt` has one.
+static __always_inline int to_segment(struct __sk_buff* skb, const struct Packet* p, __u32 seq,
+                                      __u32 next, struct OptRecord* opt, __u16 additional) {
+    const __u16 removed = opt ? kOptRecord : 0;
+    const __u16 message = p->length - kUdp - removed;
+    const __u16 length = kTcp + kLengthField + message;
+
+    struct {
+        struct tcphdr tcp;
+        __u16 message;
+        __u16 pseudo[3];
+    } to = {};
+
+    const __u16 from[6] = {p->flow.server_port,    p->flow.client_port, bpf_htons(p->length), 0,
+                           bpf_htons(IPPROTO_UDP), bpf_htons(p->length)};
+    to.tcp = tcp_header(p, seq, next, kFinFlag | kPushFlag | kAckFlag, kTcp, 1);
+    to.message = bpf_htons(message);
+    to.pseudo[0] = bpf_htons(IPPROTO_TCP);
+    to.pseudo[1] = bpf_htons(length);
+    __u32 sum = fold(
+        bpf_csum_diff((__be32*)from, sizeof from, (__be32*)&to, sizeof to, ~p->check & 0xffff));
+    if (opt) {
+        const __u16 left = bpf_htons(bpf_ntohs(additional) - 1);
+        sum += (~placed(sum_of(opt), message) & 0xffff) + (~bpf_htons(1) & 0xffff);
+        if (bpf_skb_store_bytes(skb, p->l4 + kUdp + 10, &left, sizeof left, 0) != 0 ||
+            bpf_skb_change_tail(skb, p->l4 + p->length - kOptRecord, 0) != 0) {
+            return -1;
+        }
+    }
+    to.tcp.check = ~fold(sum);
+    if (bpf_skb_adjust_room(skb, kLonger, BPF_ADJ_ROOM_NET, 0) != 0 ||
+        write_ip(skb, p, IPPROTO_TCP, length, 1) != 0) {
+        return -1;
+    }
+    void* at = transport(skb, p, kTcp + kLengthField);
+    if (!at) {
+        return -1;
+    }
+    __builtin_memcpy(at, &to, kTcp + kLengthField);
+    return 0;
+}
+
+/// The segment of the query once more, built of the reply's question, on its way in.
+static __always_inline int receive_again(struct __sk_buff* skb, const struct Packet* p,
+                                         const struct StatelessEntry* entry, __u16 questions) {
+    __u8* bytes = scratch_bytes();
+    __u32 total = entry->length;
+    const __u32 opt = entry->bits & kHadOpt ? kOptRecord : 0;
+    const __u32 at = kLengthField + kDnsHeader;
+    __u32 question = total - at - opt;
+    if (!bytes || questions != bpf_htons(1) || total > kLongestQuery + kLengthField ||
+        question > kLongestName + kTypeAndClass || question == 0 ||
+        p->length < kUdp + kDnsHeader + question) {
+        return -1;
+    }
+    __builtin_memset(bytes, 0, 304);
+    if (bpf_skb_load_bytes(skb, p->l4 + kUdp + kDnsHeader, bytes + at, question) != 0) {
+        return -1;
+    }
+    bytes[0] = (total - kLengthField) >> 8;
+    bytes[1] = total - kLengthField;
+    __builtin_memcpy(bytes + 2, &entry->id, sizeof entry->id);
+    bytes[4] = entry->bits & kRecursion ? 0x01 : 0;
+    bytes[5] = (entry->bits & kAuthentic ? 0x20 : 0) | (entry->bits & kNoChecking ? 0x10 : 0);
+    bytes[7] = 1; // QDCOUNT
+    if (opt) {
+        bytes[13] = 1; // ARCOUNT
+        __u8* record = bytes + ((at + question) & (kScratch - 1));
+        record[2] = kTypeOpt;
+        record[3] = 0x04; // 1232
+        record[4] = 0xd0;
+        record[7] = entry->bits & kDnssecOk ? 0x80 : 0;
+    }
+    __u32 sum = 0;
+    // The room behind the message is zero, so that its sum is that of the whole.
+    sum = bpf_csum_diff(0, 0, (__be32*)bytes, 304, pseudo_sum(p, IPPROTO_TCP, kTcp + total));
+    const __u32 seq = entry->next - total - (entry->bits & kHalfClosed ? 1 : 0);
+    struct tcphdr tcp = tcp_header(p, seq, entry->seq, kPushFlag | kAckFlag, kTcp, 0);
+    tcp.check = ~fold(bpf_csum_diff(0, 0, (__be32*)&tcp, sizeof tcp, fold(sum)));
+    barrier_var(total); // or else the verifier does not see that its bounds were checked
+    if (total == 0 || total > kLongestQuery + kLengthField ||
+        bpf_skb_change_tail(skb, p->l4 + kTcp + total, 0) != 0 ||
+        bpf_skb_store_bytes(skb, p->l4, &tcp, kTcp, 0) != 0 ||
+        bpf_skb_store_bytes(skb, p->l4 + kTcp, bytes, total, 0) != 0) {
+        return -1;
+    }
+    swap_ethernet(skb);
+    return write_ip(skb, p, IPPROTO_TCP, kTcp + total, 0);
+}
+
+/// A reply over UDP to a client that asked over UDP.
+static __always_inline int take_plain_reply(struct __sk_buff* skb, const struct Packet* p) {
+    if (settings.truncate && p->length - kUdp > settings.truncate && truncate(skb, p) == 0) {
+        count(kTruncatedUdp);
+    }
+    return TC_ACT_UNSPEC;
+}
+
+/// The reply that `entry` waits for.
+static __always_inline int take_reply(struct __sk_buff* skb, const struct Packet* p,
+                                      struct StatelessEntry* entry) {
+    struct {
+        __u16 id;
+        __u8 flags[2];
+        __u16 counts[4];
+    } header;
+    struct OptRecord opt = {};
+    if (bpf_skb_load_bytes(skb, p->l4 + kUdp, &header, sizeof header) != 0 ||
+        header.id != entry->id || !(header.flags[0] & 0x80)) {
+        return take_plain_reply(skb, p);
+    }
+    if (entry->bits & kPromoted) {
+        count(kDropped);
+        one_reply_less(p, entry);
+        return TC_ACT_SHOT;
+    }
+    const int strip = !(entry->bits & kHadOpt) && header.counts[3] != 0;
+    const __u32 room = class_mss(p, entry->bits & kMssMask) - kLengthField;
+    if (header.flags[0] & 0x02) {
+        promote_reply(entry, kTruncated);
+    } else if (strip && !ends_with_opt(skb, p, &opt)) {
+        promote_reply(entry, kOpt);
+    } else if (p->length - kUdp - (strip ? kOptRecord : 0) > room) {
+        promote_reply(entry, kLong);
+    }
+    if (entry->bits & kPromote) {
+        if (entry->bits & kRepliesMask) {
+            entry->bits -= kReplies;
+        }
+        return receive_again(skb, p, entry, header.counts[0]) == 0
+                   ? bpf_redirect(skb->ifindex, BPF_F_INGRESS)
+                   : TC_ACT_SHOT;
+    }
+    const __u32 seq = entry->seq;
+    const __u32 next = entry->next;
+    one_reply_less(p, entry);
+    if (p->check == 0 || to_segment(skb, p, seq, next, strip ? &opt : 0, header.counts[3]) != 0) {
+        count(kMalformed);
+        return TC_ACT_SHOT;
+    }
+    count(kRepliesSent);
+    return TC_ACT_UNSPEC;
+}

@@ -1,0 +1,106 @@
+#pragma once
+// What the BPF programs of the front and their loader share. Addresses, ports and identifiers are
+// in network byte order unless said otherwise.
+
+#include <linux/types.h>
+
+/// One connection. IPv4 addresses are mapped (::ffff:a.b.c.d).
+struct StatelessFlow {
+    __u32 client[4];
+    __u32 server[4];
+    __u16 client_port;
+    __u16 server_port;
+};
+
+/// A query in flight: all that the front knows of a connection. Sequence numbers are in host order.
+struct StatelessEntry {
+    __u32 seq;    ///< of the first byte to the client
+    __u32 next;   ///< the acknowledgement of the whole query, and of the client's FIN where it came
+    __u16 id;     ///< of the message
+    __u16 length; ///< of the query with its length field, as the client sent it
+    __u16 bits;   ///< EntryBits
+    __u16 stamp;  ///< when the query was last seen: CLOCK_MONOTONIC_COARSE >> kStampShift
+};
+
+enum { kStampShift = 24 }; ///< units of 16.8 ms
+
+enum EntryBits {
+    kMssMask = 0x3,      ///< the class of the client's maximum segment size
+    kReplies = 0x4,      ///< the unit of the replies that are still expected
+    kRepliesMask = 0xc,  ///< at most 3 are counted
+    kRecursion = 0x10,   ///< RD of the query
+    kAuthentic = 0x20,   ///< AD
+    kNoChecking = 0x40,  ///< CD
+    kHadOpt = 0x80,      ///< the query had an OPT record
+    kDnssecOk = 0x100,   ///< with DO
+    kHalfClosed = 0x200, ///< the client's FIN came
+    kPromote = 0x400,    ///< the kernel's TCP gets the query when it comes again
+    kPromoted = 0x800,   ///< it has got it: replies over UDP that still come are dropped
+    kReasonShift = 12,   ///< above: why, as the distance from kTruncated
+};
+
+/// Why a connection is given to the kernel's TCP.
+enum PromotionReason {
+    kSplit,     ///< the segment ends before the query does
+    kPipelined, ///< more follows behind the query
+    kSegmented, ///< TCP options, or several segments merged on their way
+    kFinished,  ///< a FIN in the segment of the query
+    kOpcode,    ///< not a QUERY
+    kFlags,     ///< QR, AA, TC, RA, Z or a response code in the query
+    kQuestion,  ///< not one question, or other sections than it and an OPT
+    kTransfer,  ///< AXFR or IXFR
+    kTsig,      ///< more additional records than an OPT
+    kCookie,    ///< EDNS option COOKIE
+    kEcs,       ///< EDNS option Client Subnet
+    kOption,    ///< another EDNS option, version or flag
+    kTruncated, ///< the server's reply over UDP is truncated
+    kLong,      ///< the reply is longer than a segment
+    kOpt,       ///< the reply's OPT is not its last record, and the client had none
+    kLater,     ///< another query came while the first was in flight
+    kFull,      ///< the map has no room
+    kReasons,
+};
+
+/// Indices of the counts.
+enum StatelessCount {
+    kSyn,
+    kSynAck,
+    kHandshakeAck,
+    kQueries,
+    kRetransmitted,
+    kRepliesSent,
+    kFin,
+    kRst,
+    kReset,
+    kRefusedCookies,
+    kWaiting,
+    kTruncatedUdp,
+    kMalformed,
+    kPassed,
+    kInserted,
+    kDeleted,
+    kDropped, ///< replies over UDP of connections that the kernel's TCP has
+    kPromotedFirst,
+    kNotPromotedFirst = kPromotedFirst + kReasons,
+    kCounts = kNotPromotedFirst + kReasons,
+};
+
+/// Fixed when the programs are loaded.
+struct StatelessSettings {
+    __u16 port;     ///< of the server
+    __u16 truncate; ///< UDP replies longer than this become truncated ones; host order, 0 = none
+    __u8 promote;
+    __u8 early_ack;
+    __u8 axfr_detect;
+    __u8 unused;
+};
+
+/// Changed by the loader while the programs run.
+struct StatelessState {
+    __u64 keys[2][2]; ///< of the cookies: this period's and that of the last
+    __u32 current;    ///< index of this period's
+    __u16 mss4;       ///< what the interface's MTU leaves for a segment; host order
+    __u16 mss6;
+    __u32 tx_was_on;      ///< the interface computed checksums before the front turned that off
+    __u32 hooks_are_ours; ///< the qdisc was not there before
+};

@@ -1,0 +1,301 @@
+// statelessTCP in the kernel: the server answers queries over TCP, and only UDP reaches it.
+//
+// Problem. A query over TCP costs the server's host a connection: some eight packets, a socket's
+// state and four times the processor time of a query over UDP (Huston 2009; Hayes, Rossi and
+// Armitage, CAIA TR 101022A). Most such connections carry one query that fits in one segment, and
+// so does its answer.
+//
+// Idea. At the tc hooks of the interface such a connection never reaches the kernel's TCP:
+//
+//     SYN             -> SYN/ACK whose sequence number is a cookie (cookie.bpf.h)
+//     ACK             -> dropped
+//     data, a query   -> the same query over UDP to the server (query.bpf.h)
+//     answer          -> one segment with FIN (reply.bpf.h); nobody acknowledged the query before,
+//     so
+//                        whatever is lost the client sends the query again, and everything repeats
+//     FIN             -> ACK
+//
+// The only state is an entry for a query in flight: the two sequence numbers of its reply. All that
+// does not fit the rule goes to the kernel's own TCP, in the middle of the connection, by a request
+// socket that bpf_sk_assign_tcp_reqsk makes of the cookie: the kernel goes on as if it had shaken
+// hands. What only shows in the reply (it is truncated, or longer than a segment) goes the same
+// way: the query is built again of the reply's question and received once more.
+//
+// Why no byte is ever wrong: a connection has either one reply, with a FIN behind it, or none, and
+// then the kernel starts at the same sequence number. A second reply to a query that was sent again
+// takes the place of the first, and no data of the client's is acknowledged before its reply
+// stands.
+
+#include "proxy/stateless/bpf/cookie.bpf.h"
+#include "proxy/stateless/bpf/packet.bpf.h"
+#include "proxy/stateless/bpf/shared.h"
+
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+#include <linux/bpf.h>
+#include <linux/pkt_cls.h>
+
+/// Filled in by the loader before it loads the programs.
+const volatile struct StatelessSettings settings SEC(".rodata.settings");
+
+/// Mapped into the loader.
+struct StatelessState state;
+
+struct {
+    __uint(type, BPF_MAP_TYPE_HASH);
+    __uint(max_entries, 65536);
+    __type(key, struct StatelessFlow);
+    __type(value, struct StatelessEntry);
+} flows SEC(".maps");
+
+struct {
+    __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+    __uint(max_entries, kCounts);
+    __type(key, __u32);
+    __type(value, __u64);
+} counts SEC(".maps");
+
+/// The host's own addresses, kept by the loader: other hosts' packets only pass.
+struct LocalAddress {
+    __u32 words[4];
+};
+
+struct {
+    __uint(type, BPF_MAP_TYPE_HASH);
+    __uint(max_entries, 65536);
+    __uint(map_flags, BPF_F_NO_PREALLOC);
+    __type(key, struct LocalAddress);
+    __type(value, __u8);
+} addresses SEC(".maps");
+
+static __always_inline void count(__u32 which) {
+    __u64* value = bpf_map_lookup_elem(&counts, &which);
+    if (value) {
+        ++*value;
+    }
+}
+
+static __always_inline __u16 now(void) { return bpf_ktime_get_coarse_ns() >> kStampShift; }
+
+#include "proxy/stateless/bpf/promote.bpf.h"
+#include "proxy/stateless/bpf/query.bpf.h"
+#include "proxy/stateless/bpf/reply.bpf.h"
+
+static __always_inline int pass(void) {
+    count(kPassed);
+    return TC_ACT_UNSPEC;
+}
+
+static __always_inline int is_local(const struct Packet* p) {
+    return bpf_map_lookup_elem(&addresses, p->flow.server) != 0;
+}
+
+/// A segment back to the client, or nothing where the packet cannot be changed.
+static __always_inline int answer(struct __sk_buff* skb, const struct Packet* p, __u32 seq,
+                                  __u32 ack, __u8 flags) {
+    return send_back(skb, p, seq, ack, flags, 0) == 0 ? bpf_redirect(skb->ifindex, 0) : TC_ACT_SHOT;
+}
+
+/// The client's maximum segment size by the options of its SYN; 536 where it says none (RFC 9293).
+static __always_inline __u32 mss_of(struct __sk_buff* skb, const struct Packet* p) {
+    __u8 options[40] = {};
+    __u32 size = p->header - kTcp;
+    __u32 at = 0;
+    if (size > sizeof options || size < 4 ||
+        bpf_skb_load_bytes(skb, p->l4 + kTcp, options, size) != 0) {
+        return 536;
+    }
+    for (int i = 0; i < 40; ++i) {
+        if (at > sizeof options - 4 || options[at] == 0) {
+            break;
+        }
+        if (options[at] == 2) {
+            return (__u32)options[at + 2] << 8 | options[at + 3];
+        }
+        if (options[at] == 1) {
+            ++at;
+        } else {
+            at += options[at + 1] < 2 ? 40 : options[at + 1];
+        }
+    }
+    return 536;
+}
+
+static __always_inline int take_syn(struct __sk_buff* skb, const struct Packet* p) {
+    __u32 mss = mss_of(skb, p);
+    const __u32 most = p->v6 ? state.mss6 : state.mss4;
+    mss = mss < most ? mss : most;
+    if (mss < class_mss(p, 0) || !is_local(p)) {
+        return pass();
+    }
+    const __u32 class = class_of(p, mss);
+    const __u32 isn = cookie(state.keys[state.current & 1], &p->flow, p->seq, class);
+    count(kSyn);
+    if (send_back(skb, p, isn, p->seq + 1, kSynFlag | kAckFlag, most) != 0) {
+        return TC_ACT_SHOT;
+    }
+    count(kSynAck);
+    return bpf_redirect(skb->ifindex, 0);
+}
+
+static __always_inline enum Proof proof_of(const struct Packet* p) {
+    const __u32 current = state.current & 1;
+    const enum Proof proof = prove(state.keys[current], &p->flow, p->seq, p->ack);
+    return proof == kFirst
+               ? proof
+               : (enum Proof)(proof | prove(state.keys[current ^ 1], &p->flow, p->seq, p->ack));
+}
+
+/// A FIN without data. In front of its query, or while that is in flight, it may not be
+/// acknowledged alone, for that would acknowledge the query.
+static __always_inline int take_fin(struct __sk_buff* skb, const struct Packet* p,
+                                    enum Proof proof) {
+    count(kFin);
+    if (proof == kNone) {
+        return is_local(p) ? answer(skb, p, p->ack, p->seq + 1, kAckFlag) : pass();
+    }
+    struct StatelessEntry* entry = bpf_map_lookup_elem(&flows, &p->flow);
+    if (entry && entry->next == p->seq && entry->seq == p->ack) {
+        entry->next = p->seq + 1;
+        entry->bits |= kHalfClosed;
+        return TC_ACT_SHOT;
+    }
+    if (proof == kFirst && !entry) { // the client leaves without a query
+        return answer(skb, p, p->ack, p->seq + 1, kFinFlag | kAckFlag);
+    }
+    count(kWaiting);
+    return TC_ACT_SHOT;
+}
+
+/// Data that are not the first of a connection in whose handshake the front took part, or of none
+/// at all.
+static __always_inline int take_later(struct __sk_buff* skb, const struct Packet* p,
+                                      enum Proof proof) {
+    if (proof == kNone) {
+        if (!is_local(p)) {
+            return pass();
+        }
+        count(kRefusedCookies);
+        count(kReset);
+        return answer(skb, p, p->ack, 0, kRstFlag);
+    }
+    struct StatelessEntry* entry = bpf_map_lookup_elem(&flows, &p->flow);
+    if (entry && entry->seq == p->ack && entry->next == p->seq) {
+        promote_reply(entry, kLater);
+    }
+    count(kWaiting);
+    return TC_ACT_SHOT;
+}
+
+static __always_inline int take_segment(struct __sk_buff* skb, struct Packet* p,
+                                        struct bpf_sock* listener) {
+    const enum Proof proof = proof_of(p);
+    if (p->length > p->header) {
+        return proof == kFirst ? take_query(skb, p, listener) : take_later(skb, p, proof);
+    }
+    if (p->flags & kFinFlag) {
+        return take_fin(skb, p, proof);
+    }
+    if (proof == kNone && !is_local(p)) {
+        return pass();
+    }
+    if (proof == kFirst) {
+        count(kHandshakeAck);
+    }
+    return TC_ACT_SHOT;
+}
+
+/// Only one with the number that comes next ends a query: others may be anybody's.
+static __always_inline int take_rst(const struct Packet* p) {
+    struct StatelessEntry* entry = bpf_map_lookup_elem(&flows, &p->flow);
+    if (entry && entry->next == p->seq) {
+        swallow_replies(&p->flow, entry);
+    }
+    count(kRst);
+    return is_local(p) ? TC_ACT_SHOT : TC_ACT_UNSPEC;
+}
+
+/// With the listening socket of the server at hand.
+static __always_inline int take_tcp(struct __sk_buff* skb, struct Packet* p,
+                                    struct bpf_sock* listener) {
+    if ((p->flags & (kSynFlag | kAckFlag | kRstFlag | kFinFlag)) == kSynFlag) {
+        return take_syn(skb, p);
+    }
+    if (p->flags & kRstFlag) {
+        return take_rst(p);
+    }
+    if ((p->flags & (kSynFlag | kAckFlag)) != kAckFlag) {
+        return pass();
+    }
+    return take_segment(skb, p, listener);
+}
+
+static __always_inline int read_tcp(struct __sk_buff* skb, struct Packet* p) {
+    if (reach(skb, kV4Headers + kTcp) != 0 || read_ip(skb, p, IPPROTO_TCP) != 0) {
+        return -1;
+    }
+    const struct tcphdr* tcp = transport(skb, p, kTcp);
+    if (!tcp) {
+        if (!p->v6 || bpf_skb_pull_data(skb, kV6Headers + kTcp) != 0) {
+            return -1;
+        }
+        tcp = transport(skb, p, kTcp);
+        if (!tcp) {
+            return -1;
+        }
+    }
+    if (tcp->dest != settings.port) {
+        return -1;
+    }
+    p->flow.client_port = tcp->source;
+    p->flow.server_port = tcp->dest;
+    p->seq = bpf_ntohl(tcp->seq);
+    p->ack = bpf_ntohl(tcp->ack_seq);
+    p->flags = ((const __u8*)tcp)[13];
+    p->header = tcp->doff * 4;
+    p->check = tcp->check;
+    if (p->header < kTcp || p->length < p->header || p->l4 + p->length > skb->len) {
+        count(kMalformed);
+        return -1;
+    }
+    return 0;
+}
+
+SEC("tc") int stateless_in(struct __sk_buff* skb) {
+    struct Packet p = {};
+    if (read_tcp(skb, &p) != 0) {
+        return TC_ACT_UNSPEC;
+    }
+    struct bpf_sock* sk = find_socket(skb, &p);
+    if (!sk) { // no server: the kernel refuses the connection
+        return pass();
+    }
+    const int verdict = sk->state == BPF_TCP_LISTEN ? take_tcp(skb, &p, sk) : pass();
+    bpf_sk_release(sk);
+    return verdict;
+}
+
+/// The copy of a query's segment becomes its acknowledgement.
+static __always_inline int finish_early_ack(struct __sk_buff* skb) {
+    struct Packet p = {};
+    skb->mark = 0;
+    if (read_tcp(skb, &p) != 0 ||
+        send_back(skb, &p, p.ack, p.seq + p.length - p.header, kAckFlag, 0) != 0) {
+        return TC_ACT_SHOT;
+    }
+    return TC_ACT_UNSPEC;
+}
+
+SEC("tc") int stateless_out(struct __sk_buff* skb) {
+    struct Packet p = {.towards_client = 1};
+    if (settings.early_ack && skb->mark == kEarlyAckMark) {
+        return finish_early_ack(skb);
+    }
+    if (read_udp(skb, &p) != 0) {
+        return TC_ACT_UNSPEC;
+    }
+    struct StatelessEntry* entry = bpf_map_lookup_elem(&flows, &p.flow);
+    return entry ? take_reply(skb, &p, entry) : take_plain_reply(skb, &p);
+}
+
+char terms[] SEC("license") = "GPL";
