@@ -49,6 +49,7 @@ struct Packet {
     __u32 ack;    ///< TCP; host order
     __u16 l4;     ///< offset of the transport header
     __u16 length; ///< of the transport header and what is behind it
+    __u16 window; ///< TCP; host order, not scaled: the front offers no scaling
     __u16 check;  ///< of the transport header, as it stands there
     __u8 v6;
     __u8 flags;          ///< TCP

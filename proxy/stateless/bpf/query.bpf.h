@@ -27,6 +27,7 @@ enum {
     kLongestQueryRounded = (kLongestQuery + 3) / 4 * 4,
     kScratch = 512,
     kEarlyAckMark = 0x53544c53,
+    kEnough = kReasons,
 };
 
 /// The beginning of a message, with room for reads behind an offset that is only known
@@ -141,6 +142,9 @@ static __always_inline int read_query(struct __sk_buff* skb, const struct Packet
     }
     if (p->header != kTcp || skb->gso_segs > 1) {
         return kSegmented;
+    }
+    if (p->window < class_mss(p, mss_in(p->ack))) {
+        return kWindow;
     }
     if (!bytes || payload < kLengthField ||
         bpf_skb_load_bytes(skb, p->l4 + kTcp, &prefix, sizeof prefix) != 0) {
@@ -300,16 +304,21 @@ static __always_inline int to_datagram(struct __sk_buff* skb, const struct Packe
     return write_headers(skb, p, udp_length, check);
 }
 
-/// Keeps what the reply needs. -1 where there is no room.
+/// Keeps what the reply needs. The reason why it cannot, -1, or kEnough where the server has the
+/// query often enough.
 static __always_inline int remember(const struct Packet* p, const struct Query* q,
                                     struct StatelessEntry* old) {
     if (old && old->seq == p->ack && old->id == q->id) {
-        old->stamp = now();
-        if ((old->bits & kRepliesMask) != kRepliesMask) {
-            old->bits += kReplies;
-        }
         count(kRetransmitted);
-        return 0;
+        if ((old->bits & kRepliesMask) == kRepliesMask) {
+            return kEnough; // more replies could not be counted
+        }
+        old->stamp = now();
+        old->bits += kReplies;
+        return -1;
+    }
+    if (old) { // its reply must not be taken for this query's
+        return kReused;
     }
     const struct StatelessEntry entry = {
         .seq = p->ack,
@@ -320,12 +329,10 @@ static __always_inline int remember(const struct Packet* p, const struct Query* 
         .stamp = now(),
     };
     if (bpf_map_update_elem(&flows, &p->flow, &entry, BPF_ANY) != 0) {
-        return -1;
+        return kFull;
     }
-    if (!old) {
-        count(kInserted);
-    }
-    return 0;
+    count(kInserted);
+    return -1;
 }
 
 /// The front acknowledges at once where it is told to: a copy of the segment goes back, and becomes
@@ -350,11 +357,14 @@ static __always_inline int take_query(struct __sk_buff* skb, const struct Packet
         reason = read_query(skb, p, &q);
     }
     q.bits |= mss_in(p->ack);
-    if (reason < 0 && remember(p, &q, old) != 0) {
-        reason = kFull;
+    if (reason < 0) {
+        reason = remember(p, &q, old);
+    }
+    if (reason == kEnough) {
+        return TC_ACT_SHOT;
     }
     if (reason >= 0) {
-        if (same) {
+        if (old) {
             swallow_replies(&p->flow, old);
         }
         return promote(skb, p, listener, reason);

@@ -58,6 +58,8 @@ enum PromotionReason {
     kOpt,       ///< the reply's OPT is not its last record, and the client had none
     kLater,     ///< another query came while the first was in flight
     kFull,      ///< the map has no room
+    kReused,    ///< a query that came from the same port before is still in flight
+    kWindow,    ///< the client takes less than a segment
     kReasons,
 };
 

@@ -254,6 +254,7 @@ static __always_inline int read_tcp(struct __sk_buff* skb, struct Packet* p) {
     p->flags = ((const __u8*)tcp)[13];
     p->header = tcp->doff * 4;
     p->check = tcp->check;
+    p->window = bpf_ntohs(tcp->window);
     if (p->header < kTcp || p->length < p->header || p->l4 + p->length > skb->len) {
         count(kMalformed);
         return -1;

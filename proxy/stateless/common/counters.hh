@@ -31,15 +31,17 @@ enum class Reason : std::uint8_t {
     kOpt,       ///< the reply's OPT could not be removed
     kLater,     ///< another query came while the first was in flight
     kFull,      ///< no room for another query in flight
+    kReused,    ///< a query that came from the same port before is still in flight
+    kWindow,    ///< the client takes less than a segment
 };
 
-inline constexpr size_t kReasons = 17;
+inline constexpr size_t kReasons = 19;
 
 /// As in statistics, in the order of the enumeration.
 inline constexpr std::array<std::string_view, kReasons> kReasonNames{
-    "split",     "pipelined", "segmented", "fin",    "opcode", "flags",
-    "question",  "transfer",  "tsig",      "cookie", "ecs",    "option",
-    "truncated", "long",      "opt",       "later",  "full"};
+    "split",    "pipelined", "segmented", "fin",    "opcode", "flags",     "question",
+    "transfer", "tsig",      "cookie",    "ecs",    "option", "truncated", "long",
+    "opt",      "later",     "full",      "reused", "window"};
 
 using ReasonCounts = std::array<std::uint64_t, kReasons>;
 
