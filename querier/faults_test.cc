@@ -5,7 +5,7 @@
 #include "core/wire/replay.pb.h"
 #include "core/wire/result_file.hh"
 #include "querier/testing/messages.hh"
-#include "querier/testing/netns.hh"
+#include "core/testing/netns.hh"
 #include "querier/testing/parent.hh"
 #include "querier/testing/result_reader.hh"
 #include "querier/testing/servers.hh"
@@ -25,7 +25,7 @@ namespace {
 class FaultsTest : public ::testing::Test {
 protected:
     void SetUp() override {
-        if (const std::string why = enter_network_namespace(); !why.empty()) {
+        if (const std::string why = reprise::testing::enter_network_namespace(); !why.empty()) {
             GTEST_SKIP() << why;
         }
     }

@@ -4,7 +4,7 @@
 #include "core/wire/replay.pb.h"
 #include "core/wire/result_file.hh"
 #include "querier/testing/messages.hh"
-#include "querier/testing/netns.hh"
+#include "core/testing/netns.hh"
 #include "querier/testing/nsd.hh"
 #include "querier/testing/parent.hh"
 #include "querier/testing/result_reader.hh"
@@ -67,7 +67,7 @@ protected:
         if (!Nsd::installed()) {
             GTEST_SKIP() << "nsd is not installed";
         }
-        if (const std::string why = enter_network_namespace(); !why.empty()) {
+        if (const std::string why = reprise::testing::enter_network_namespace(); !why.empty()) {
             GTEST_SKIP() << why;
         }
     }

@@ -7,7 +7,7 @@
 #include "core/wire/result_file.hh"
 #include "querier/testing/messages.hh"
 #include "querier/testing/modes.hh"
-#include "querier/testing/netns.hh"
+#include "core/testing/netns.hh"
 #include "querier/testing/parent.hh"
 #include "querier/testing/result_reader.hh"
 #include "querier/testing/servers.hh"
@@ -113,10 +113,10 @@ TEST_F(ModesTest, AClosedPortTimesOutAndIcmpIsCounted) {
 class FragmentsTest : public ModesTest, public ::testing::WithParamInterface<std::uint8_t> {};
 
 TEST_P(FragmentsTest, ALargeQueryLeavesInFragments) {
-    ip("link set lo mtu 1500");
+    reprise::testing::ip("link set lo mtu 1500");
     const bool v4 = GetParam() == 4;
     const UdpServer server(v4 ? kServer : "[::1]:5300", UdpServer::echo());
-    const long before = v4 ? snmp_counter("Ip", "FragCreates") : 0;
+    const long before = v4 ? reprise::testing::snmp_counter("Ip", "FragCreates") : 0;
     Parent parent(results_.path());
     for (const size_t size : {100UL, 5000UL, 100UL, 1472UL, 1473UL}) {
         add(static_cast<Nanoseconds>(queries_.size()) * kMillisecond, 1, Transport::kUdp,
@@ -131,9 +131,9 @@ TEST_P(FragmentsTest, ALargeQueryLeavesInFragments) {
         EXPECT_EQ(one.query, messages_.at(one.query.at(1)));
     }
     if (v4) { // four and two, there and back
-        EXPECT_EQ(snmp_counter("Ip", "FragCreates") - before, 12);
+        EXPECT_EQ(reprise::testing::snmp_counter("Ip", "FragCreates") - before, 12);
     }
-    ip("link set lo mtu 65536");
+    reprise::testing::ip("link set lo mtu 65536");
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, FragmentsTest, ::testing::Values(4, 6));
@@ -240,16 +240,16 @@ TEST_P(BothModesTest, RepliesDroppedBehindTheLastOneThatCameAreCounted) {
         reply.resize(65'000);
         return std::vector<Say>(kReplies, Say{.message = reply});
     });
-    const long sent_before = snmp_counter("Udp", "OutDatagrams");
-    const long dropped_before = snmp_counter("Udp", "RcvbufErrors");
+    const long sent_before = reprise::testing::snmp_counter("Udp", "OutDatagrams");
+    const long dropped_before = reprise::testing::snmp_counter("Udp", "RcvbufErrors");
     add(0);
     begin(parent, in_mode(GetParam()));
     parent.end_of_trace();
     ASSERT_TRUE(parent.pump_until(
-        [&] { return snmp_counter("Udp", "OutDatagrams") == sent_before + 1 + kReplies; }));
+        [&] { return reprise::testing::snmp_counter("Udp", "OutDatagrams") == sent_before + 1 + kReplies; }));
     parent.continue_process();
     EXPECT_EQ(parent.finish(), 1);
-    const long dropped = snmp_counter("Udp", "RcvbufErrors") - dropped_before;
+    const long dropped = reprise::testing::snmp_counter("Udp", "RcvbufErrors") - dropped_before;
     EXPECT_GT(dropped, 0);
     EXPECT_EQ(statistic(parent, "receive_overflows"), dropped);
     EXPECT_TRUE(parent.report().because().starts_with(std::to_string(dropped) + " replies were"))

@@ -13,7 +13,7 @@
 #include "querier/sockets/owner.hh"
 #include "querier/sockets/transport.hh"
 #include "querier/testing/messages.hh"
-#include "querier/testing/netns.hh"
+#include "core/testing/netns.hh"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -54,7 +54,7 @@ PacketBed::Answer sized(size_t size) {
 class PacketTransportTest : public ::testing::Test {
 protected:
     void SetUp() override {
-        if (const std::string why = enter_network_namespace(); !why.empty()) {
+        if (const std::string why = reprise::testing::enter_network_namespace(); !why.empty()) {
             GTEST_SKIP() << why;
         }
     }

@@ -7,7 +7,7 @@
 #include "core/wire/query.hh"
 #include "core/wire/replay.pb.h"
 #include "querier/testing/messages.hh"
-#include "querier/testing/netns.hh"
+#include "core/testing/netns.hh"
 #include "querier/testing/parent.hh"
 #include "querier/testing/result_reader.hh"
 #include "querier/testing/servers.hh"
@@ -41,12 +41,12 @@ struct Hedge {
 class ModesTest : public ::testing::Test {
 protected:
     void SetUp() override {
-        if (const std::string why = enter_network_namespace(); !why.empty()) {
+        if (const std::string why = reprise::testing::enter_network_namespace(); !why.empty()) {
             GTEST_SKIP() << why;
         }
         static const bool routed = [] {
-            ip("route add local 10.0.0.0/8 dev lo");
-            ip("-6 route add local a00::/8 dev lo");
+            reprise::testing::ip("route add local 10.0.0.0/8 dev lo");
+            reprise::testing::ip("-6 route add local a00::/8 dev lo");
             return true;
         }();
         ASSERT_TRUE(routed);

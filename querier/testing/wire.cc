@@ -3,7 +3,7 @@
 #include "core/base/clock.hh"
 #include "core/base/error.hh"
 #include "core/base/fd.hh"
-#include "querier/testing/netns.hh"
+#include "core/testing/netns.hh"
 
 #include <arpa/inet.h>
 #include <array>
@@ -45,11 +45,11 @@ FileDescriptor reader_of(const char* device) {
 } // namespace
 
 Wire::Wire(std::string neighbour) : neighbour_(std::move(neighbour)) {
-    ip(std::string("link add ") + kNear + " type veth peer name " + kFar +
+    reprise::testing::ip(std::string("link add ") + kNear + " type veth peer name " + kFar +
        " address 02:00:00:00:00:02");
-    ip(std::string("link set ") + kNear + " up");
-    ip(std::string("link set ") + kFar + " up");
-    ip(std::string("addr add 192.0.2.1/24 dev ") + kNear);
+    reprise::testing::ip(std::string("link set ") + kNear + " up");
+    reprise::testing::ip(std::string("link set ") + kFar + " up");
+    reprise::testing::ip(std::string("addr add 192.0.2.1/24 dev ") + kNear);
     std::ofstream(std::string("/proc/sys/net/ipv4/neigh/") + kNear + "/unres_qlen_bytes")
         << (64 << 20);
     reader_ = reader_of(kFar);
@@ -57,14 +57,14 @@ Wire::Wire(std::string neighbour) : neighbour_(std::move(neighbour)) {
 
 Wire::~Wire() {
     try {
-        ip(std::string("link del ") + kNear);
+        reprise::testing::ip(std::string("link del ") + kNear);
     } catch (const std::exception& error) { // the namespace goes away soon anyhow
         std::fputs(error.what(), stderr);
     }
 }
 
 void Wire::make_known() const {
-    ip("neigh replace " + neighbour_ + " lladdr 02:00:00:00:00:02 dev " + kNear + " nud permanent");
+    reprise::testing::ip("neigh replace " + neighbour_ + " lladdr 02:00:00:00:00:02 dev " + kNear + " nud permanent");
 }
 
 std::vector<std::pair<std::uint32_t, std::uint16_t>> Wire::seen(size_t count) const {

@@ -12,6 +12,10 @@
 #include <linux/bpf.h>
 #include <linux/pkt_cls.h>
 
+/// What the client is taken to receive at once until its next segment says it: what a server sends
+/// at first (RFC 6928).
+enum { kUnknownWindow = 14600 };
+
 static __always_inline int read_udp(struct __sk_buff* skb, struct Packet* p) {
     if (reach(skb, kV4Headers + kUdp) != 0 || read_ip(skb, p, IPPROTO_UDP) != 0) {
         return -1;
@@ -125,6 +129,7 @@ static __always_inline int receive_again(struct __sk_buff* skb, const struct Pac
     sum = bpf_csum_diff(0, 0, (__be32*)bytes, 304, pseudo_sum(p, IPPROTO_TCP, kTcp + total));
     const __u32 seq = entry->next - total - (entry->bits & kHalfClosed ? 1 : 0);
     struct tcphdr tcp = tcp_header(p, seq, entry->seq, kPushFlag | kAckFlag, kTcp, 0);
+    tcp.window = bpf_htons(kUnknownWindow);
     tcp.check = ~fold(bpf_csum_diff(0, 0, (__be32*)&tcp, sizeof tcp, fold(sum)));
     barrier_var(total); // or else the verifier does not see that its bounds were checked
     if (total == 0 || total > kLongestQuery + kLengthField ||

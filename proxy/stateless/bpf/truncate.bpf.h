@@ -16,17 +16,24 @@ enum {
     kLongestShort = 432, ///< header, question and OPT; a multiple of 4
 };
 
-/// The length of the OPT that ends `bytes` (`size` bytes at kTail), 0 where there is none.
-static __always_inline __u32 opt_at_end(const __u8* bytes, __u32 size) {
-    for (__u32 length = kOptRecord; length <= kLongestTail; ++length) {
-        if (length > size) {
-            return 0;
-        }
-        const __u32 at = (kTail + size - length) & (kScratch - 1);
-        if (bytes[at] == 0 && word(bytes, at + 1) == kTypeOpt &&
-            word(bytes, at + 9) == length - kOptRecord) {
-            return length;
-        }
+struct OptSearch {
+    __u32 size;  ///< bytes at kTail
+    __u32 found; ///< length of the OPT
+};
+
+/// A step of the search for an OPT that ends the message: 1 ends it. In a callback, because the
+/// verifier would follow a loop here step by step.
+static long look_for_opt(__u32 step, struct OptSearch* search) {
+    const __u32 length = step + kOptRecord;
+    const __u8* bytes = scratch_bytes();
+    if (!bytes || length > search->size) {
+        return 1;
+    }
+    const __u32 at = (kTail + search->size - length) & (kScratch - 1);
+    if (bytes[at] == 0 && word(bytes, at + 1) == kTypeOpt &&
+        word(bytes, at + 9) == length - kOptRecord) {
+        search->found = length;
+        return 1;
     }
     return 0;
 }
@@ -67,11 +74,12 @@ static __always_inline int truncate(struct __sk_buff* skb, const struct Packet* 
     end += kTypeAndClass;
     __u32 tail = whole - end;
     tail = tail < kLongestTail ? tail : kLongestTail;
-    __u32 opt = 0;
+    struct OptSearch search = {.size = tail};
     if (tail >= kOptRecord &&
         bpf_skb_load_bytes(skb, p->l4 + p->length - tail, bytes + kTail, tail) == 0) {
-        opt = opt_at_end(bytes, tail);
+        bpf_loop(kLongestTail - kOptRecord + 1, look_for_opt, &search, 0);
     }
+    const __u32 opt = search.found;
     const __u8 flags = bytes[2] | 0x02;
     const __u16 counts_[3] = {0, 0, opt ? bpf_htons(1) : 0};
     if (bpf_skb_store_bytes(skb, p->l4 + kUdp + 2, &flags, sizeof flags, 0) != 0 ||

@@ -1,4 +1,4 @@
-#include "querier/testing/netns.hh"
+#include "core/testing/netns.hh"
 
 #include "core/base/error.hh"
 #include "core/base/fd.hh"
@@ -18,7 +18,7 @@
 #include <unistd.h>
 #include <vector>
 
-namespace reprise::querier::testing {
+namespace reprise::testing {
 namespace {
 
 void write_file(const char* path, const std::string& text) { std::ofstream(path) << text; }
@@ -100,4 +100,4 @@ long snmp_counter(const std::string& table, const std::string& name) {
     throw Error("no counter " + name);
 }
 
-} // namespace reprise::querier::testing
+} // namespace reprise::testing

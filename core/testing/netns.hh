@@ -4,7 +4,7 @@
 
 #include <string>
 
-namespace reprise::querier::testing {
+namespace reprise::testing {
 
 /// Moves this process, which must still have one thread, into a new network namespace with loopback
 /// up; as an ordinary user into a user namespace as well. Once per process. Why it cannot, or
@@ -17,4 +17,4 @@ void ip(const std::string& words);
 /// A counter of the namespace, e.g. snmp_counter("Ip", "FragCreates").
 long snmp_counter(const std::string& table, const std::string& name);
 
-} // namespace reprise::querier::testing
+} // namespace reprise::testing
