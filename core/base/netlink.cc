@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
 #include <optional>
@@ -100,17 +101,53 @@ std::optional<NetlinkMessage> Netlink::ask(NetlinkRequest& request, int& error) 
     return answer;
 }
 
-std::optional<NetlinkMessage> Netlink::receive() {
+int Netlink::each(NetlinkRequest& request, const std::function<void(const NetlinkMessage&)>& take) {
+    const Bytes question = request.numbered(++asked_);
+    if (::send(socket_.get(), question.data(), question.size(), 0) < 0) {
+        return errno;
+    }
+    // The kernel makes further parts while one is read, so none has to be waited for.
+    for (Cursor cursor(receive_bytes()); cursor.left() != 0;) {
+        const size_t begin = cursor.position();
+        const auto head = cursor.little<nlmsghdr>();
+        const Bytes rest = cursor.take(std::max<size_t>(head.nlmsg_len, sizeof head) - sizeof head);
+        const NetlinkMessage message(head, rest);
+        if (!cursor.ok()) {
+            break;
+        }
+        if (head.nlmsg_seq == asked_ && head.nlmsg_type == NLMSG_ERROR) {
+            return -message.header<int>();
+        }
+        if (head.nlmsg_seq == asked_ && head.nlmsg_type == NLMSG_DONE) {
+            return 0;
+        }
+        if (head.nlmsg_seq == asked_) {
+            take(message);
+        }
+        cursor.seek(std::min(begin + aligned(head.nlmsg_len), cursor.position() + cursor.left()));
+        if (cursor.left() == 0) {
+            cursor = Cursor(receive_bytes());
+        }
+    }
+    return EPROTO;
+}
+
+Bytes Netlink::receive_bytes() {
     ssize_t got = -1;
     do {
         got = ::recv(socket_.get(), buffer_.data(), buffer_.size(), MSG_DONTWAIT);
     } while (got < 0 && errno == EINTR);
-    Cursor cursor(Bytes(buffer_).first(static_cast<size_t>(std::max<ssize_t>(got, 0))));
+    return Bytes(buffer_).first(static_cast<size_t>(std::max<ssize_t>(got, 0)));
+}
+
+std::optional<NetlinkMessage> Netlink::receive() {
+    const Bytes got = receive_bytes();
+    Cursor cursor(got);
     const auto head = cursor.little<nlmsghdr>();
     if (!cursor.ok()) {
         return std::nullopt;
     }
-    const size_t size = std::min<size_t>(head.nlmsg_len, static_cast<size_t>(got));
+    const size_t size = std::min<size_t>(head.nlmsg_len, got.size());
     return NetlinkMessage(head, cursor.take(size - std::min(size, sizeof head)));
 }
 

@@ -8,6 +8,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
 #include <optional>
@@ -89,10 +90,16 @@ public:
     /// an answer without attributes.
     std::optional<NetlinkMessage> ask(NetlinkRequest& request, int& error);
 
+    /// Every object that a request with NLM_F_DUMP finds, each good within its call only. Returns
+    /// 0, or the errno.
+    int each(NetlinkRequest& request, const std::function<void(const NetlinkMessage&)>& take);
+
     /// The next message that waits; nothing, with errno, where none does.
     std::optional<NetlinkMessage> receive();
 
 private:
+    [[nodiscard]] Bytes receive_bytes();
+
     FileDescriptor socket_;
     std::uint32_t asked_ = 0; ///< number of the last request
     std::vector<std::uint8_t> buffer_;

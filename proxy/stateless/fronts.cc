@@ -4,6 +4,7 @@
 #include "proxy/stateless/bpf/bpf_front.hh"
 #include "proxy/stateless/common/front.hh"
 #include "proxy/stateless/common/options.hh"
+#include "proxy/stateless/userspace/front.hh"
 
 #include <memory>
 
@@ -13,7 +14,7 @@ std::unique_ptr<Front> make_front(const StatelessOptions& options) {
     if (options.front == FrontKind::kBpf) {
         return std::make_unique<BpfFront>(options);
     }
-    throw UsageError("--front reference: this build has no such front");
+    return stateless::make_reference_front(options);
 }
 
 } // namespace reprise::proxy

@@ -1,0 +1,81 @@
+#include "proxy/stateless/userspace/forwarding.hh"
+
+#include "core/base/error.hh"
+#include "core/base/host.hh"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <system_error>
+#include <utility>
+
+namespace reprise::proxy::stateless {
+
+namespace {
+
+bool write(const std::string& path, const char* value) {
+    std::ofstream out(path);
+    out << value << std::flush;
+    return out.good();
+}
+
+} // namespace
+
+Forwarding::Forwarding(std::string interface, std::string root)
+    : interface_(std::move(interface)), root_(std::move(root)) {}
+
+std::string Forwarding::file(bool v6, Change change) const {
+    if (change == Change::kAll) {
+        return root_ + "/ipv6/conf/all/forwarding";
+    }
+    return v6 ? fmt::format("{}/ipv6/conf/{}/force_forwarding", root_, interface_)
+              : fmt::format("{}/ipv4/conf/{}/forwarding", root_, interface_);
+}
+
+Change Forwarding::needed(bool v6) const {
+    if (v6 && first_line(file(true, Change::kAll).c_str()) == "1") {
+        return Change::kNone;
+    }
+    const std::string own = first_line(file(v6, Change::kInterface).c_str());
+    if (own == "1") {
+        return Change::kNone;
+    }
+    return v6 && own.empty() ? Change::kAll : Change::kInterface;
+}
+
+void Forwarding::make(bool v6, Change change) {
+    if (change == Change::kNone) {
+        return;
+    }
+    if (change == Change::kAll) {
+        keep_router_advertisements();
+    }
+    const std::string path = file(v6, change);
+    if (!write(path, "1")) {
+        throw SystemError("write " + path);
+    }
+}
+
+void Forwarding::undo(bool v6, Change change) {
+    if (change != Change::kNone) {
+        static_cast<void>(write(file(v6, change), "0")); // the interface may be gone
+    }
+    for (const std::string& path : std::exchange(accept_ra_, {})) {
+        static_cast<void>(write(path, "1"));
+    }
+}
+
+/// A host that forwards gives up the routes that routers tell it of, unless it has 2 here.
+void Forwarding::keep_router_advertisements() {
+    std::error_code error;
+    for (const auto& entry : std::filesystem::directory_iterator(root_ + "/ipv6/conf", error)) {
+        const std::string path = entry.path() / "accept_ra";
+        if (first_line(path.c_str()) == "1" && write(path, "2")) {
+            accept_ra_.push_back(path);
+        }
+    }
+}
+
+} // namespace reprise::proxy::stateless

@@ -1,0 +1,39 @@
+#pragma once
+// The host's settings without which it does not forward what comes in on an interface.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace reprise::proxy::stateless {
+
+/// What has to be changed so that packets of one IP version are forwarded.
+enum class Change : std::uint8_t {
+    kNone,      ///< they are already
+    kInterface, ///< forwarding of this interface alone
+    kAll,       ///< forwarding of all interfaces: IPv6 before Linux 6.17
+};
+
+class Forwarding {
+public:
+    /// `root`: where the settings are.
+    explicit Forwarding(std::string interface, std::string root = "/proc/sys/net");
+
+    [[nodiscard]] Change needed(bool v6) const;
+
+    /// Throws SystemError.
+    void make(bool v6, Change change);
+
+    /// What make() did, here or in a process that was killed.
+    void undo(bool v6, Change change);
+
+private:
+    [[nodiscard]] std::string file(bool v6, Change change) const;
+    void keep_router_advertisements();
+
+    std::string interface_;
+    std::string root_;
+    std::vector<std::string> accept_ra_; ///< files where 1 became 2
+};
+
+} // namespace reprise::proxy::stateless

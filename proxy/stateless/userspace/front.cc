@@ -1,0 +1,259 @@
+#include "proxy/stateless/userspace/front.hh"
+
+#include "core/base/address.hh"
+#include "core/base/bytes.hh"
+#include "core/base/clock.hh"
+#include "core/base/error.hh"
+#include "core/base/fd.hh"
+#include "core/base/random.hh"
+#include "proxy/stateless/common/counters.hh"
+#include "proxy/stateless/common/front.hh"
+#include "proxy/stateless/common/options.hh"
+#include "proxy/stateless/userspace/pending.hh"
+#include "proxy/stateless/userspace/redirect.hh"
+#include "proxy/stateless/userspace/responder.hh"
+#include "proxy/stateless/userspace/segment.hh"
+#include "proxy/stateless/userspace/sockets.hh"
+#include "proxy/stateless/userspace/transfer.hh"
+#include "proxy/stateless/userspace/transfers.hh"
+#include "proxy/tun/tun.hh"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <random>
+#include <span>
+#include <string>
+#include <sys/epoll.h>
+#include <utility>
+#include <vector>
+
+namespace reprise::proxy::stateless {
+
+namespace {
+
+constexpr size_t kLargestPacket = 65'535;
+constexpr size_t kBefore = 2; // room for a message's size before it
+constexpr int kBatch = 64;
+constexpr size_t kLeastMtu = 1'280; // or the kernel takes IPv6 off the device
+
+std::uint64_t entropy() {
+    std::random_device device;
+    return std::uint64_t{device()} << 32U | device();
+}
+
+const std::string& checked_interface(const std::string& name) {
+    if (name == "lo") {
+        throw UsageError("--interface lo: connections of this host to itself cannot be led "
+                         "elsewhere; give the interface towards the clients");
+    }
+    return name;
+}
+
+ResponderSettings settings_of(const StatelessOptions& options) {
+    return {.port = options.port,
+            .timeout = options.timeout_ms * kMillisecond,
+            .early_ack = options.early_ack,
+            .fin_last = options.fin_last,
+            .axfr_detect = options.axfr_detect,
+            .mtu = interface_mtu(checked_interface(options.interface)),
+            .secret = entropy()};
+}
+
+/// With --active 0.
+class InactiveFront final : public Front {
+public:
+    [[nodiscard]] std::vector<int> descriptors() const override { return {}; }
+
+    void readable() override {}
+
+    void tick(Nanoseconds) override {}
+
+    [[nodiscard]] Counters counters() override { return {}; }
+};
+
+class ReferenceFront final : public Front, private Outside {
+public:
+    explicit ReferenceFront(const StatelessOptions& options)
+        : settings_(settings_of(options)), warns_(options.loglevel >= 1), tun_(options.tun),
+          epoll_(check(epoll_create1(EPOLL_CLOEXEC), "epoll_create1")),
+          transfers_(
+              epoll_.get(), [this](const Reply& reply) { send(reply); }, counters_),
+          responder_(settings_, random_, *this, counters_), buffer_(kBefore + kLargestPacket),
+          packet_(kMostHeaders + kLargestPacket) {
+        watch(tun_.fd());
+        for (const FileDescriptor& each : server_.all()) {
+            if (each.valid()) {
+                watch(each.get());
+            }
+        }
+        tun_.set_mtu(static_cast<int>(std::max(settings_.mtu, kLeastMtu)));
+        redirect_.emplace(options.interface, options.port, tun_.index());
+    }
+
+    [[nodiscard]] std::vector<int> descriptors() const override { return {epoll_.get()}; }
+
+    void readable() override {
+        std::array<epoll_event, 16> events{};
+        const int count =
+            epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), 0);
+        for (int i = 0; i < count; ++i) {
+            serve(events[static_cast<size_t>(i)].data.fd);
+        }
+    }
+
+    void tick(Nanoseconds now) override {
+        responder_.expire(now);
+        transfers_.tick(now);
+        if (now >= next_second_) {
+            next_second_ = now + kSecond;
+            redirect_->refresh();
+            warn_of_unsent();
+        }
+    }
+
+    [[nodiscard]] std::optional<Nanoseconds> next_due() const override {
+        const auto query = responder_.next_due();
+        const auto transfer = transfers_.next_due();
+        return query && transfer ? std::min(*query, *transfer) : query ? query : transfer;
+    }
+
+    [[nodiscard]] Counters counters() override {
+        const PendingQueries& pending = responder_.pending();
+        Counters now = counters_;
+        now.evictions = pending.evictions();
+        now.entries = pending.size();
+        now.entries_peak = pending.peak();
+        now.entries_limit = pending.limit();
+        now.bytes_per_entry = PendingQueries::kBytesPerEntry;
+        now.state_bytes = now.entries * now.bytes_per_entry;
+        now.memory_bytes = now.entries_peak * now.bytes_per_entry;
+        return now;
+    }
+
+private:
+    void watch(int fd) const {
+        epoll_event event{.events = EPOLLIN, .data = {.fd = fd}};
+        check(epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event), "epoll_ctl");
+    }
+
+    void serve(int fd) {
+        const auto sockets = server_.all();
+        const auto socket = std::ranges::find_if(
+            sockets, [fd](const FileDescriptor& each) { return each.get() == fd; });
+        if (fd == tun_.fd()) {
+            read_packets();
+        } else if (socket != sockets.end()) {
+            read_answers(static_cast<size_t>(socket - sockets.begin()));
+        } else {
+            transfers_.ready(fd, SteadyClock::now());
+        }
+    }
+
+    void read_packets() {
+        for (int i = 0; i < kBatch; ++i) {
+            const std::span<std::uint8_t> packet = tun_.read(buffer_);
+            if (packet.empty()) {
+                break;
+            }
+            if (is_tcp(packet)) { // else the kernel's own news of the device, IPv6 multicast
+                responder_.take_packet(packet, SteadyClock::now());
+            }
+        }
+    }
+
+    void read_answers(size_t socket) {
+        const std::span<std::uint8_t> room(buffer_);
+        for (int i = 0; i < kBatch; ++i) {
+            const auto answer = server_.receive(socket, room.subspan(kBefore));
+            if (!answer) {
+                break;
+            }
+            responder_.take_answer(answer->socket, answer->from, room.first(kBefore + answer->size),
+                                   SteadyClock::now());
+        }
+    }
+
+    void send(const Reply& reply) override {
+        const size_t size =
+            write_segment(packet_, reply, static_cast<std::uint16_t>(random_.bits()));
+        log("to", reply.connection.client, reply.flags, reply.seq, reply.ack, reply.data.size());
+        note(packets_.send(Bytes(packet_).first(size), reply.connection.client.address));
+    }
+
+    void ask(unsigned socket, const Endpoint& server, Bytes message) override {
+        note(server_.ask(socket, server, message));
+    }
+
+    bool relay(const Segment& segment, std::uint16_t mss, Nanoseconds now) override {
+        return transfers_.open(segment, mss, now);
+    }
+
+    bool relayed(const Segment& segment, Nanoseconds now) override {
+        log("from", segment.connection.client, segment.flags, segment.seq, segment.ack,
+            segment.data.size());
+        return transfers_.take(segment, now);
+    }
+
+    /// Log level 3.
+    static void log(const char* direction, const Endpoint& client, unsigned flags,
+                    std::uint32_t seq, std::uint32_t ack, size_t bytes) {
+        if (spdlog::should_log(spdlog::level::debug)) {
+            spdlog::debug("event=segment {}={} flags={:#04x} seq={} ack={} bytes={}", direction,
+                          client.text(), flags, seq, ack, bytes);
+        }
+    }
+
+    void note(bool sent) {
+        if (!sent) {
+            unsent_error_ = errno;
+            ++unsent_;
+        }
+    }
+
+    void warn_of_unsent() {
+        if (unsent_ != 0 && warns_) {
+            spdlog::warn("event=not_sent packets={} because=\"{}\" hint=\"see the route to the "
+                         "clients and the server's address\"",
+                         unsent_, std::strerror(unsent_error_));
+        }
+        unsent_ = 0;
+    }
+
+    ResponderSettings settings_;
+    bool warns_;
+    OnlyOne only_one_;
+    Tun tun_;
+    PacketSockets packets_;
+    ServerSockets server_;
+    FileDescriptor epoll_;
+    Random random_{entropy()};
+    Counters counters_;
+    Transfers transfers_;
+    Responder responder_;
+    std::vector<std::uint8_t> buffer_; ///< what was read last
+    std::vector<std::uint8_t> packet_; ///< what is being sent
+    std::optional<Redirect> redirect_; ///< undone first
+    Nanoseconds next_second_ = 0;
+    std::uint64_t unsent_ = 0; ///< packets that the kernel did not take, in this second
+    int unsent_error_ = 0;
+};
+
+} // namespace
+
+std::unique_ptr<Front> make_reference_front(const StatelessOptions& options) {
+    if (!options.active) {
+        return std::make_unique<InactiveFront>();
+    }
+    return std::make_unique<ReferenceFront>(options);
+}
+
+} // namespace reprise::proxy::stateless

@@ -1,0 +1,14 @@
+#pragma once
+// The front in user space: a TUN device, raw sockets, UDP sockets and the responder between them.
+
+#include "proxy/stateless/common/front.hh"
+#include "proxy/stateless/common/options.hh"
+
+#include <memory>
+
+namespace reprise::proxy::stateless {
+
+/// Serves from now on; with `active` off it does nothing. Throws UsageError, Error or SystemError.
+std::unique_ptr<Front> make_reference_front(const StatelessOptions& options);
+
+} // namespace reprise::proxy::stateless

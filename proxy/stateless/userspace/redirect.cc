@@ -1,0 +1,294 @@
+#include "proxy/stateless/userspace/redirect.hh"
+
+#include "core/base/address.hh"
+#include "core/base/bytes.hh"
+#include "core/base/error.hh"
+#include "core/base/fd.hh"
+#include "core/base/netlink.hh"
+#include "proxy/rewrite/headers.hh"
+#include "proxy/stateless/userspace/forwarding.hh"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <linux/fib_rules.h>
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
+#include <net/if.h>
+#include <set>
+#include <string>
+#include <string_view>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+#include <vector>
+
+namespace reprise::proxy::stateless {
+
+namespace {
+
+constexpr std::uint32_t kTable = 53'053;
+constexpr std::uint32_t kFirstPriority = 1; // before every rule but the kernel's own at 0
+constexpr std::uint8_t kMark = 0xb4;        // "protocol" of rules and routes; plus the Change
+constexpr std::uint8_t kLastMark = kMark + static_cast<std::uint8_t>(Change::kAll);
+constexpr std::string_view kName = "reprise-stateless"; // of the socket, in the abstract namespace
+
+std::uint8_t family(bool v6) { return v6 ? AF_INET6 : AF_INET; }
+
+bool is_ours(std::uint8_t mark) { return mark >= kMark && mark <= kLastMark; }
+
+/// Addresses that nobody reaches from outside, or not without naming an interface.
+bool is_reachable(const IpAddress& address) {
+    const bool link_local =
+        address.is_v6() && address.bytes[0] == 0xfe && (address.bytes[1] & 0xc0U) == 0x80;
+    return !address.is_loopback() && !link_local;
+}
+
+void demand(int error, const char* attempt) {
+    if (error == EPERM) {
+        throw Error(std::string(attempt) + ": not permitted; run as root");
+    }
+    if (error != 0) {
+        throw SystemError(attempt, error);
+    }
+}
+
+unsigned address_news() {
+    unsigned groups = 0;
+    for (const int group :
+         {RTNLGRP_IPV4_ROUTE, RTNLGRP_IPV6_ROUTE, RTNLGRP_IPV4_IFADDR, RTNLGRP_IPV6_IFADDR}) {
+        groups |= 1U << (static_cast<unsigned>(group) - 1);
+    }
+    return groups;
+}
+
+} // namespace
+
+OnlyOne::OnlyOne()
+    : socket_(check(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0), "open a Unix socket")) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    std::ranges::copy(kName, &address.sun_path[1]);
+    const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + kName.size());
+    if (bind(socket_.get(), reinterpret_cast<const sockaddr*>(&address), size) != 0) {
+        throw Error("--front reference: another one runs on this host; stop it first");
+    }
+}
+
+Redirect::Redirect(const std::string& interface, std::uint16_t port, unsigned device)
+    : news_(address_news()), forwarding_(interface), interface_(interface), port_(port),
+      device_(device) {
+    for (const bool v6 : {false, true}) {
+        if (!rules(v6).empty()) { // else the kernel goes without this version of IP
+            put_back(v6, true);
+            families_.push_back(v6);
+        }
+    }
+    try {
+        for (const bool v6 : families_) {
+            follow(v6);
+            lead(v6);
+        }
+    } catch (...) {
+        for (const bool v6 : families_) {
+            put_back(v6, false);
+        }
+        throw;
+    }
+}
+
+Redirect::~Redirect() {
+    for (const bool v6 : families_) {
+        put_back(v6, false);
+    }
+    for (const Prefix& prefix : routes_) { // a device made by others stays
+        change_route(RTM_DELROUTE, prefix);
+    }
+}
+
+/// At no time is there no rule for local addresses.
+void Redirect::lead(bool v6) {
+    const Change change = forwarding_.needed(v6);
+    const std::vector<Rule> before = rules(v6);
+    const auto is_first = [](const Rule& rule) {
+        return rule.priority < kFirstPriority + 1 && rule.table == RT_TABLE_LOCAL;
+    };
+    const auto first = std::ranges::find_if(before, is_first);
+    const std::uint8_t mark = kMark + static_cast<std::uint8_t>(change);
+    if (first != before.end()) {
+        demand(change_rule(RTM_NEWRULE, v6,
+                           {.priority = kFirstPriority + 1,
+                            .table = RT_TABLE_LOCAL,
+                            .mark = kMark,
+                            .interface = {}}),
+               "add a routing rule");
+    }
+    demand(
+        change_rule(
+            RTM_NEWRULE, v6,
+            {.priority = kFirstPriority, .table = kTable, .mark = mark, .interface = interface_}),
+        "add a routing rule");
+    forwarding_.make(v6, change);
+    if (first != before.end()) {
+        demand(change_rule(RTM_DELRULE, v6, *first), "remove a routing rule");
+    }
+}
+
+void Redirect::put_back(bool v6, bool repair) {
+    const std::vector<Rule> now = rules(v6);
+    const auto is_own = [](const Rule& rule) {
+        return rule.priority == 0 && rule.table == RT_TABLE_LOCAL;
+    };
+    bool done = false;
+    for (const Rule& rule : now) {
+        if (!is_ours(rule.mark)) {
+            continue;
+        }
+        if (rule.table != RT_TABLE_LOCAL) {
+            Forwarding(rule.interface).undo(v6, static_cast<Change>(rule.mark - kMark));
+        } else if (std::ranges::none_of(now, is_own)) {
+            change_rule(
+                RTM_NEWRULE, v6,
+                {.priority = 0, .table = RT_TABLE_LOCAL, .mark = RTPROT_KERNEL, .interface = {}});
+        }
+        change_rule(RTM_DELRULE, v6, rule);
+        done = true;
+    }
+    forwarding_.undo(v6, Change::kNone);
+    if (done && repair) {
+        spdlog::info("event=repaired family={} hint=\"a front that was killed had left its "
+                     "routing rules\"",
+                     v6 ? 6 : 4);
+    }
+}
+
+void Redirect::refresh() {
+    bool changed = false;
+    while (news_.receive()) {
+        changed = true;
+    }
+    changed = changed || errno == ENOBUFS; // more news than the socket holds
+    for (const bool v6 : families_) {
+        if (changed) {
+            follow(v6);
+        }
+    }
+}
+
+/// The table's routes of one family.
+void Redirect::follow(bool v6) {
+    const std::set<Prefix> wanted = local(v6);
+    for (const Prefix& prefix : wanted) {
+        if (!routes_.contains(prefix)) {
+            demand(change_route(RTM_NEWROUTE, prefix), "add a route to the TUN device");
+            routes_.insert(prefix);
+        }
+    }
+    std::erase_if(routes_, [&](const Prefix& prefix) {
+        const bool gone = prefix.first.is_v6() == v6 && !wanted.contains(prefix);
+        if (gone) {
+            change_route(RTM_DELROUTE, prefix);
+        }
+        return gone;
+    });
+}
+
+std::vector<Redirect::Rule> Redirect::rules(bool v6) {
+    fib_rule_hdr header{};
+    header.family = family(v6);
+    NetlinkRequest request(RTM_GETRULE, NLM_F_DUMP, header);
+    std::vector<Rule> found;
+    netlink_.each(request, [&](const NetlinkMessage& message) {
+        constexpr size_t kHeader = sizeof(fib_rule_hdr);
+        const Bytes mark = message.attribute(kHeader, FRA_PROTOCOL);
+        const Bytes name = message.attribute(kHeader, FRA_IIFNAME);
+        if (message.header<fib_rule_hdr>().family == family(v6)) {
+            found.push_back({.priority = message.number(kHeader, FRA_PRIORITY),
+                             .table = message.number(kHeader, FRA_TABLE),
+                             .mark = mark.empty() ? std::uint8_t{0} : mark[0],
+                             .interface = {name.begin(), std::ranges::find(name, 0)}});
+        }
+    });
+    return found;
+}
+
+std::set<Redirect::Prefix> Redirect::local(bool v6) {
+    rtmsg header{};
+    header.rtm_family = family(v6);
+    NetlinkRequest request(RTM_GETROUTE, NLM_F_DUMP, header);
+    std::set<Prefix> found;
+    netlink_.each(request, [&](const NetlinkMessage& message) {
+        const auto route = message.header<rtmsg>();
+        const Bytes to = message.attribute(sizeof(rtmsg), RTA_DST);
+        const size_t size = v6 ? 16 : 4;
+        if (route.rtm_family != family(v6) || route.rtm_table != RT_TABLE_LOCAL ||
+            route.rtm_type != RTN_LOCAL || to.size() != size) {
+            return;
+        }
+        const IpAddress address = v6 ? IpAddress::v6(to.data()) : IpAddress::v4(to.data());
+        if (is_reachable(address)) {
+            found.emplace(address, route.rtm_dst_len);
+        }
+    });
+    return found;
+}
+
+int Redirect::change_rule(std::uint16_t type, bool v6, const Rule& rule) {
+    fib_rule_hdr header{};
+    header.family = family(v6);
+    header.action = FR_ACT_TO_TBL;
+    NetlinkRequest request(type, NLM_F_ACK | (type == RTM_NEWRULE ? NLM_F_CREATE | NLM_F_EXCL : 0),
+                           header);
+    request.add_number(FRA_TABLE, rule.table)
+        .add_number(FRA_PRIORITY, rule.priority)
+        .add_number(FRA_PROTOCOL, rule.mark);
+    if (!rule.interface.empty()) {
+        std::array<char, IFNAMSIZ> name{};
+        std::ranges::copy(rule.interface, name.begin());
+        request.add_number(FRA_IIFNAME, name);
+    }
+    if (rule.table == kTable && type == RTM_NEWRULE) {
+        request.add_number(FRA_IP_PROTO, kTcp)
+            .add_number(FRA_DPORT_RANGE, fib_rule_port_range{.start = port_, .end = port_});
+    }
+    return ask(request);
+}
+
+int Redirect::change_route(std::uint16_t type, const Prefix& prefix) {
+    rtmsg header{};
+    header.rtm_family = family(prefix.first.is_v6());
+    header.rtm_dst_len = prefix.second;
+    header.rtm_table = RT_TABLE_UNSPEC;
+    header.rtm_protocol = kMark;
+    header.rtm_scope = prefix.first.is_v6() ? RT_SCOPE_UNIVERSE : RT_SCOPE_LINK;
+    header.rtm_type = RTN_UNICAST;
+    NetlinkRequest request(
+        type, NLM_F_ACK | (type == RTM_NEWROUTE ? NLM_F_CREATE | NLM_F_REPLACE : 0), header);
+    request.add(RTA_DST, prefix.first).add_number(RTA_TABLE, kTable).add_number(RTA_OIF, device_);
+    return ask(request);
+}
+
+int Redirect::ask(NetlinkRequest& request) {
+    int error = 0;
+    netlink_.ask(request, error);
+    return error;
+}
+
+size_t interface_mtu(const std::string& interface) {
+    ifinfomsg header{};
+    header.ifi_index = static_cast<int>(if_nametoindex(interface.c_str()));
+    NetlinkRequest request(RTM_GETLINK, 0, header);
+    Netlink netlink;
+    int error = 0;
+    const auto link = netlink.ask(request, error);
+    if (!link) {
+        throw SystemError("read the MTU of " + interface, error);
+    }
+    return link->number(sizeof(ifinfomsg), IFLA_MTU);
+}
+
+} // namespace reprise::proxy::stateless

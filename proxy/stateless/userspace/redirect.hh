@@ -1,0 +1,82 @@
+#pragma once
+// Leads what clients send to the server over TCP to a device, and nothing else.
+//
+// The kernel asks its routing rules in their order, and the first one says "local": whoever is to
+// see packets to the host's own addresses has to stand before it. So that rule is put in again
+// behind a new one, which leads TCP to the port, where it comes in on the interface, to a table of
+// its own; the table has each local address with the device as its way. The host's answers to the
+// same address from elsewhere, and connections that its TCP has already (they are found before any
+// routing), stay as they are.
+//
+// A killed front leaves the rules, but its device and with it the table's routes are gone, so that
+// the host's own TCP serves at once. The rules bear a mark, which also says what was changed in the
+// host's forwarding; the next start removes them and puts that right.
+
+#include "core/base/address.hh"
+#include "core/base/fd.hh"
+#include "core/base/netlink.hh"
+#include "proxy/stateless/userspace/forwarding.hh"
+
+#include <cstdint>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace reprise::proxy::stateless {
+
+/// One at a time in a network namespace.
+class OnlyOne {
+public:
+    /// Throws Error where another one is there.
+    OnlyOne();
+
+private:
+    FileDescriptor socket_;
+};
+
+class Redirect {
+public:
+    /// Removes what a killed one left, then leads packets to the device with the number `device`.
+    /// Throws SystemError or Error; what was done is undone then.
+    Redirect(const std::string& interface, std::uint16_t port, unsigned device);
+    ~Redirect();
+    Redirect(const Redirect&) = delete;
+    Redirect& operator=(const Redirect&) = delete;
+
+    /// Follows the host's addresses. To be called once a second.
+    void refresh();
+
+private:
+    struct Rule {
+        std::uint32_t priority = 0;
+        std::uint32_t table = 0;
+        std::uint8_t mark = 0;
+        std::string interface;
+    };
+
+    using Prefix = std::pair<IpAddress, std::uint8_t>;
+
+    void lead(bool v6);
+    void put_back(bool v6, bool repair);
+    void follow(bool v6);
+    [[nodiscard]] std::vector<Rule> rules(bool v6);
+    [[nodiscard]] std::set<Prefix> local(bool v6);
+    int change_rule(std::uint16_t type, bool v6, const Rule& rule);
+    int change_route(std::uint16_t type, const Prefix& prefix);
+    int ask(NetlinkRequest& request);
+
+    Netlink netlink_;
+    Netlink news_;
+    Forwarding forwarding_;
+    std::string interface_;
+    std::uint16_t port_;
+    unsigned device_;
+    std::vector<bool> families_; ///< whether IPv6, of those in use
+    std::set<Prefix> routes_;    ///< in the table
+};
+
+/// Largest packet of an interface, bytes. Throws SystemError.
+size_t interface_mtu(const std::string& interface);
+
+} // namespace reprise::proxy::stateless

@@ -1,0 +1,216 @@
+#include "proxy/stateless/userspace/responder.hh"
+
+#include "core/base/address.hh"
+#include "core/base/bytes.hh"
+#include "core/base/clock.hh"
+#include "core/base/random.hh"
+#include "core/dns/message.hh"
+#include "proxy/stateless/common/counters.hh"
+#include "proxy/stateless/userspace/pending.hh"
+#include "proxy/stateless/userspace/segment.hh"
+
+#include <xxhash.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace reprise::proxy::stateless {
+
+namespace {
+
+constexpr size_t kPrefix = 2; // the message's size over TCP
+constexpr size_t kSearched = 64;
+constexpr std::uint16_t kTypeAxfr = 252;
+
+/// Never 0.
+std::uint32_t hash_of(const DnsQuestion& question) {
+    return static_cast<std::uint32_t>(XXH3_64bits(question.raw.data(), question.raw.size())) | 1U;
+}
+
+/// 0 where the message has none that can be read, as some errors of servers.
+std::uint32_t question_hash(Bytes message) {
+    const auto question = parse_question(message);
+    return question ? hash_of(*question) : 0;
+}
+
+bool is_query(Bytes message) {
+    const auto header = parse_header(message);
+    return header && !header->is_response();
+}
+
+bool answers(const Pending& entry, const Endpoint& from, Bytes message) {
+    const auto header = parse_header(message);
+    const std::uint32_t question = question_hash(message);
+    return header && header->is_response() && from == entry.connection.server &&
+           (question == 0 || entry.question == 0 || question == entry.question);
+}
+
+} // namespace
+
+bool asks_transfer(Bytes message) {
+    const auto question = parse_question(message.first(std::min(message.size(), kSearched)));
+    return question && question->type == kTypeAxfr;
+}
+
+Responder::Responder(const ResponderSettings& settings, Random& random, Outside& outside,
+                     Counters& counters)
+    : settings_(settings), outside_(outside), counters_(counters),
+      numbers_(settings.secret, settings.mtu), pending_(settings.entries, random) {}
+
+void Responder::take_packet(Bytes packet, Nanoseconds now) {
+    const auto segment = read_segment(packet);
+    if (!segment || segment->connection.server.port != settings_.port) {
+        ++counters_.malformed;
+        return;
+    }
+    take_segment(*segment, now);
+}
+
+void Responder::take_segment(const Segment& segment, Nanoseconds now) {
+    if (outside_.relayed(segment, now)) {
+        return;
+    }
+    counters_.fin += segment.has(kFin) ? 1U : 0U;
+    if (segment.has(kRst)) {
+        ++counters_.rst;
+        pending_.remove(segment.connection);
+    } else if (segment.has(kSyn)) {
+        accept(segment);
+    } else if (!segment.data.empty()) {
+        take_data(segment, now);
+    } else if (segment.has(kFin)) {
+        acknowledge(segment);
+    } else {
+        ++counters_.handshake_ack;
+    }
+}
+
+void Responder::accept(const Segment& segment) {
+    ++counters_.syn;
+    pending_.remove(segment.connection); // of a connection before, whose port is used again
+    outside_.send({.connection = segment.connection,
+                   .seq = numbers_.first(segment.connection, segment.mss),
+                   .ack = segment.seq + 1,
+                   .flags = kSyn | kAck,
+                   .mss = numbers_.own_mss(segment.connection.client.address),
+                   .data = {}});
+    ++counters_.syn_ack;
+}
+
+void Responder::acknowledge(const Segment& segment) {
+    outside_.send({.connection = segment.connection,
+                   .seq = segment.ack,
+                   .ack = segment.end(),
+                   .flags = kAck,
+                   .mss = 0,
+                   .data = {}});
+}
+
+void Responder::take_data(const Segment& segment, Nanoseconds now) {
+    const size_t size = segment.data.size() < kPrefix ? kMaxMessage : load16(segment.data.data());
+    if (size + kPrefix > segment.data.size()) {
+        count(counters_.not_promoted, Reason::kSplit);
+        return;
+    }
+    const Bytes message = segment.data.subspan(kPrefix, size);
+    if (!is_query(message)) {
+        ++counters_.malformed;
+        return;
+    }
+    if (size + kPrefix < segment.data.size()) {
+        count(counters_.not_promoted, Reason::kPipelined); // the first one is answered all the same
+    }
+    if (settings_.axfr_detect && asks_transfer(message)) {
+        relay(segment, now);
+    } else {
+        take_query(segment, message, now);
+    }
+}
+
+void Responder::relay(const Segment& segment, Nanoseconds now) {
+    if (outside_.relay(segment, numbers_.mss(segment.connection, segment.ack), now)) {
+        count(counters_.promoted, Reason::kTransfer);
+        return;
+    }
+    count(counters_.not_promoted, Reason::kTransfer);
+    ++counters_.reset;
+    outside_.send({.connection = segment.connection,
+                   .seq = segment.ack,
+                   .ack = segment.end(),
+                   .flags = kRst | kAck,
+                   .mss = 0,
+                   .data = {}});
+}
+
+void Responder::take_query(const Segment& segment, Bytes message, Nanoseconds now) {
+    expire(now);
+    const Pending* entry = pending_.find(segment.connection);
+    if (entry != nullptr && entry->query_seq != segment.seq) {
+        ++counters_.waiting;
+        return;
+    }
+    if (entry != nullptr) {
+        ++counters_.retransmitted;
+    } else {
+        entry = &pending_.add({.connection = segment.connection,
+                               .key = {},
+                               .client_id = load16(message.data()),
+                               .mss = numbers_.mss(segment.connection, segment.ack),
+                               .query_seq = segment.seq,
+                               .seq = segment.ack,
+                               .ack = segment.end(),
+                               .question = question_hash(message),
+                               .deadline = now + settings_.timeout});
+    }
+    if (settings_.early_ack) {
+        acknowledge(segment);
+    }
+    ask(*entry, message);
+}
+
+void Responder::ask(const Pending& entry, Bytes message) {
+    query_.assign(message.begin(), message.end());
+    store16(query_.data(), entry.key.id);
+    ++counters_.queries;
+    outside_.ask(entry.key.socket, entry.connection.server, query_);
+}
+
+void Responder::take_answer(unsigned socket, const Endpoint& from, std::span<std::uint8_t> prefixed,
+                            Nanoseconds now) {
+    expire(now);
+    const Bytes message = Bytes(prefixed).subspan(kPrefix);
+    const Pending* const entry =
+        message.size() < kDnsHeaderSize
+            ? nullptr
+            : pending_.find(QueryKey{.socket = static_cast<std::uint8_t>(socket),
+                                     .id = load16(message.data())});
+    if (entry == nullptr || !answers(*entry, from, message)) {
+        ++counters_.late;
+        return;
+    }
+    store16(prefixed.data(), message.size());
+    store16(&prefixed[kPrefix], entry->client_id);
+    answer(*entry, prefixed);
+    pending_.remove(Connection(entry->connection));
+}
+
+void Responder::answer(const Pending& entry, Bytes stream) {
+    ++counters_.replies;
+    for (size_t at = 0; at < stream.size();) {
+        const Bytes part = stream.subspan(at, std::min<size_t>(entry.mss, stream.size() - at));
+        const bool last = at + part.size() == stream.size();
+        const unsigned end = last ? kPush | (settings_.fin_last ? unsigned{kFin} : 0U) : 0U;
+        outside_.send({.connection = entry.connection,
+                       .seq = entry.seq + static_cast<std::uint32_t>(at),
+                       .ack = entry.ack,
+                       .flags = static_cast<std::uint8_t>(kAck | end),
+                       .mss = 0,
+                       .data = part});
+        ++counters_.segments;
+        at += part.size();
+    }
+}
+
+} // namespace reprise::proxy::stateless

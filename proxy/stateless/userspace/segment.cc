@@ -1,0 +1,158 @@
+#include "proxy/stateless/userspace/segment.hh"
+
+#include "core/base/address.hh"
+#include "core/base/bytes.hh"
+#include "core/base/checksum.hh"
+#include "proxy/rewrite/headers.hh"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+namespace reprise::proxy::stateless {
+
+namespace {
+
+constexpr size_t kIpv4Header = 20;
+constexpr size_t kIpv6Header = 40;
+constexpr size_t kTcpHeader = 20;
+constexpr size_t kMssOption = 4;
+constexpr std::uint8_t kTtl = 255;
+constexpr std::uint16_t kWindow = 65'535;
+
+IpAddress address(const std::uint8_t* at, bool v6) {
+    return v6 ? IpAddress::v6(at) : IpAddress::v4(at);
+}
+
+/// Of the addresses, the protocol and the length.
+Checksum pseudo_header(Bytes addresses, size_t length) {
+    Checksum sum;
+    sum.add(addresses);
+    sum.add(kTcp);
+    sum.add(static_cast<std::uint16_t>(length));
+    return sum;
+}
+
+/// The value of the MSS option, or 0.
+std::uint16_t mss_of(Bytes options) {
+    constexpr std::uint8_t kEnd = 0;
+    constexpr std::uint8_t kNothing = 1;
+    constexpr std::uint8_t kMss = 2;
+    Cursor cursor(options);
+    while (cursor.left() != 0) {
+        const std::uint8_t kind = cursor.u8();
+        if (kind == kEnd) {
+            break;
+        }
+        if (kind == kNothing) {
+            continue;
+        }
+        const std::uint8_t size = cursor.u8();
+        if (kind == kMss && size == kMssOption) {
+            return cursor.u16be();
+        }
+        cursor.skip(std::max<size_t>(size, 2) - 2);
+    }
+    return 0;
+}
+
+bool plausible(const Segment& segment) {
+    const bool acks = segment.has(kAck);
+    if (segment.has(kSyn)) {
+        return !acks && !segment.has(kFin) && !segment.has(kRst);
+    }
+    return acks || segment.has(kRst);
+}
+
+size_t write_ip(std::span<std::uint8_t> out, const Reply& reply, size_t length, std::uint16_t id) {
+    const IpAddress& from = reply.connection.server.address;
+    const IpAddress& to = reply.connection.client.address;
+    const bool v6 = from.is_v6();
+    const size_t header = v6 ? kIpv6Header : kIpv4Header;
+    std::ranges::fill(out.first(header), 0);
+    if (v6) {
+        out[0] = 0x60;
+        store16(&out[4], length);
+        out[6] = kTcp;
+        out[7] = kTtl;
+    } else {
+        out[0] = 0x45;
+        store16(&out[2], header + length);
+        store16(&out[4], id);
+        out[8] = kTtl;
+        out[9] = kTcp;
+    }
+    std::uint8_t* const addresses = &out[v6 ? 8 : 12];
+    std::copy_n(from.bytes.data(), from.size(), addresses);
+    std::copy_n(to.bytes.data(), to.size(), addresses + from.size());
+    if (!v6) {
+        Checksum sum;
+        sum.add(out.first(header));
+        sum.store(&out[10]);
+    }
+    return header;
+}
+
+} // namespace
+
+bool is_tcp(Bytes packet) {
+    const Headers headers = read_headers(packet);
+    return headers.fault == Verdict::kPassed && headers.protocol == kTcp;
+}
+
+std::optional<Segment> read_segment(Bytes packet) {
+    const Headers headers = read_headers(packet);
+    if (headers.fault != Verdict::kPassed || !headers.whole || headers.protocol != kTcp ||
+        check_transport(packet, headers) != Verdict::kPassed) {
+        return std::nullopt;
+    }
+    const Bytes tcp = packet.subspan(headers.transport);
+    const size_t one = headers.address_size();
+    Checksum sum = pseudo_header(packet.subspan(headers.addresses(), 2 * one), tcp.size());
+    sum.add(tcp);
+    if (sum.value() != 0) {
+        return std::nullopt;
+    }
+    const std::uint8_t* const from = &packet[headers.addresses()];
+    Cursor cursor(tcp);
+    Segment segment;
+    segment.connection.client = {.address = address(from, headers.v6), .port = cursor.u16be()};
+    segment.connection.server = {.address = address(from + one, headers.v6),
+                                 .port = cursor.u16be()};
+    segment.seq = cursor.u32be();
+    segment.ack = cursor.u32be();
+    const size_t header = (cursor.u8() >> 4U) * size_t{4};
+    segment.flags = cursor.u8() & 0x3fU;
+    segment.window = cursor.u16be();
+    segment.mss = mss_of(tcp.subspan(kTcpHeader, header - kTcpHeader));
+    segment.data = tcp.subspan(header);
+    return plausible(segment) ? std::optional(segment) : std::nullopt;
+}
+
+size_t write_segment(std::span<std::uint8_t> out, const Reply& reply, std::uint16_t id) {
+    const size_t header = kTcpHeader + (reply.mss != 0 ? kMssOption : 0);
+    const size_t length = header + reply.data.size();
+    const size_t begin = write_ip(out, reply, length, id);
+    const std::span<std::uint8_t> tcp = out.subspan(begin, length);
+    store16(&tcp[0], reply.connection.server.port);
+    store16(&tcp[2], reply.connection.client.port);
+    store32(&tcp[4], reply.seq);
+    store32(&tcp[8], reply.ack);
+    tcp[12] = static_cast<std::uint8_t>(header / 4 << 4U);
+    tcp[13] = reply.flags;
+    store16(&tcp[14], kWindow);
+    store32(&tcp[16], 0); // checksum, urgent pointer
+    if (reply.mss != 0) {
+        store32(&tcp[kTcpHeader], 0x0204'0000U | reply.mss);
+    }
+    std::ranges::copy(reply.data, tcp.begin() + static_cast<std::ptrdiff_t>(header));
+    const size_t addresses = 2 * reply.connection.server.address.size();
+    Checksum sum = pseudo_header(out.subspan(begin - addresses, addresses), length);
+    sum.add(tcp);
+    sum.store(&tcp[16]);
+    return begin + length;
+}
+
+} // namespace reprise::proxy::stateless

@@ -1,0 +1,76 @@
+#pragma once
+// TCP segments in IP packets: pure, bytes in and bytes out.
+
+#include "core/base/address.hh"
+#include "core/base/bytes.hh"
+
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+
+namespace reprise::proxy::stateless {
+
+enum TcpFlag : std::uint8_t { kFin = 1, kSyn = 2, kRst = 4, kPush = 8, kAck = 16 };
+
+/// Both ends of a TCP connection.
+struct Connection {
+    Endpoint client;
+    Endpoint server;
+
+    auto operator<=>(const Connection&) const = default;
+};
+
+/// From a client.
+struct Segment {
+    Connection connection;
+    std::uint32_t seq = 0;
+    std::uint32_t ack = 0;
+    std::uint8_t flags = 0;
+    std::uint16_t window = 0;
+    std::uint16_t mss = 0; ///< its option; 0 for none
+    Bytes data;            ///< borrowed from the packet
+
+    [[nodiscard]] bool has(TcpFlag flag) const { return (flags & flag) != 0; }
+
+    /// The sequence number behind it.
+    [[nodiscard]] std::uint32_t end() const {
+        return seq + static_cast<std::uint32_t>(data.size()) + (has(kSyn) ? 1U : 0U) +
+               (has(kFin) ? 1U : 0U);
+    }
+};
+
+/// To a client.
+struct Reply {
+    Connection connection;
+    std::uint32_t seq = 0;
+    std::uint32_t ack = 0;
+    std::uint8_t flags = kAck;
+    std::uint16_t mss = 0; ///< option; 0 for none
+    Bytes data;
+};
+
+/// Whether a packet has TCP; what is wrong with it otherwise does not matter.
+bool is_tcp(Bytes packet);
+
+/// The segment of an IPv4 or IPv6 packet; nothing where a length, a checksum or the flags
+/// contradict the packet, or where it is a fragment. Trusts none of its fields.
+std::optional<Segment> read_segment(Bytes packet);
+
+/// What IP and TCP headers with the MSS option take.
+inline constexpr size_t kMostHeaders = 40 + 24;
+
+/// Writes the packet of a reply, with TTL 255 and window 65,535, into `out`, which has room for
+/// kMostHeaders and the data. `id`: IPv4's. Returns its size.
+size_t write_segment(std::span<std::uint8_t> out, const Reply& reply, std::uint16_t id);
+
+} // namespace reprise::proxy::stateless
+
+template <> struct std::hash<reprise::proxy::stateless::Connection> {
+    size_t operator()(const reprise::proxy::stateless::Connection& one) const noexcept {
+        const std::hash<reprise::Endpoint> of;
+        return of(one.client) * 31 + of(one.server);
+    }
+};
