@@ -1,0 +1,555 @@
+"""The front of statelessTCP in user space: real clients, real servers, what it promises and what it cannot."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import struct
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import dns.flags
+import dns.message
+import dns.rdatatype
+import pytest
+
+from cli import programs
+from tests.bed import Capture, Program, wait_for
+from tests.stateless_bed import (
+    CLIENT,
+    CLIENT_IF,
+    SERVER,
+    SERVER4,
+    SERVER6,
+    SERVER_IF,
+    SERVICE4,
+    SERVICE6,
+    SIZES,
+    TRANSFERRED,
+    StatelessBed,
+)
+
+pytestmark = pytest.mark.netns
+
+ACTIVE = ("--active", "1")
+ADDRESSES = (SERVICE4, SERVER4, SERVICE6, SERVER6)
+FORWARDING = (f"net.ipv4.conf.{SERVER_IF}.forwarding", "net.ipv6.conf.all.forwarding")
+
+
+@pytest.fixture
+def bed(tmp_path: Path) -> Iterator[StatelessBed]:
+    """With a server that takes connections."""
+    with StatelessBed(tmp_path) as made:
+        made.start_nsd_server()
+        made.listening()
+        yield made
+
+
+def query(name: str = "a.example.", kind: str = "A", payload: int = 4096) -> bytes:
+    """A query as over TCP."""
+    message = dns.message.make_query(name, kind, use_edns=0 if payload else -1, payload=payload or 512)
+    wire = message.to_wire()
+    return struct.pack(">H", len(wire)) + wire
+
+
+def read_exactly(connection: socket.socket, size: int) -> bytes:
+    data = b""
+    while len(data) < size:
+        piece = connection.recv(size - len(data))
+        if not piece:
+            raise EOFError(f"the connection ended after {len(data)} of {size} bytes")
+        data += piece
+    return data
+
+
+def answer(connection: socket.socket) -> dns.message.Message:
+    """The next message of a connection."""
+    (size,) = struct.unpack(">H", read_exactly(connection, 2))
+    return dns.message.from_wire(read_exactly(connection, size))
+
+
+def ask(bed: StatelessBed, wire: bytes, server: str = SERVICE4) -> dns.message.Message:
+    """One query on a connection of its own."""
+    with bed.connect(server) as connection:
+        connection.sendall(wire)
+        return answer(connection)
+
+
+def until_counted(bed: StatelessBed, what: str, least: int = 1) -> None:
+    """The file is written once a second."""
+    wait_for(lambda: bed.statistics()[what] >= least, f"{what} of {least}", 5)
+
+
+def server_of(bed: StatelessBed) -> Program:
+    return next(one for one in bed.started if one.name == "server")
+
+
+def plain(text: str) -> list[str]:
+    """What a client prints of an answer, without what differs from one time to the next."""
+    text = re.sub(r"id: \d+", "id", text)
+    return sorted(line for line in text.splitlines() if not re.match(r";; (From|Time|Received)", line))
+
+
+# --- the answers ------------------------------------------------------------------------------------------
+
+
+def answers_of_clients(bed: StatelessBed) -> dict[str, list[str]]:
+    """By client, address and question."""
+    kdig = [programs.packaged("kdig"), "+tcp", "+retry=0", "+time=3", "+edns=0", "+bufsize=4096"]
+    found = {}
+    for server in ADDRESSES:
+        for name, kind in (("a.example", "A"), ("none.example", "AAAA"), *((f"s{n}.example", "TXT") for n in SIZES)):
+            text = bed.dig(name, kind, "+bufsize=4096", server=server)
+            assert "status:" in text, text
+            found[f"dig {server} {name}"] = plain(text)
+            text = bed.output(CLIENT, *kdig, f"@{server}", name, kind)
+            assert "status:" in text, text
+            found[f"kdig {server} {name}"] = plain(text)
+            message = ask(bed, query(f"{name}.", kind), server)
+            message.id = 0
+            found[f"socket {server} {name}"] = plain(message.to_text())
+    return found
+
+
+@pytest.mark.parametrize("kind", ["nsd", "bind"])
+def test_real_clients_get_the_same_answers_as_over_the_kernels_tcp(tmp_path: Path, kind: str) -> None:
+    with StatelessBed(tmp_path) as bed:
+        bed.start_nsd_server() if kind == "nsd" else bed.start_bind_server()
+        bed.listening()
+        expected = answers_of_clients(bed)
+        front = bed.start_front(*ACTIVE)
+        assert answers_of_clients(bed) == expected
+        counted = bed.finish(front)
+        asked = len(expected)
+        assert counted["queries"] == counted["replies"] == counted["syn"] == counted["syn_ack"] == asked
+        assert counted["segments"] > asked  # some answers are longer than a segment
+        assert (counted["malformed"], counted["late"], counted["expired"]) == (0, 0, 0)
+
+
+def test_keepopen_asks_again_and_again_on_one_connection(bed: StatelessBed) -> None:
+    front = bed.start_front(*ACTIVE)
+    kdig = [programs.packaged("kdig"), f"@{SERVICE4}", "+tcp", "+keepopen", "+retry=0", "+bufsize=4096"]
+    names = [word for size in SIZES for word in (f"s{size}.example", "TXT")]
+    text = bed.output(CLIENT, *kdig, *names)
+    assert text.count("status: NOERROR") == len(SIZES), text
+    counted = bed.finish(front)
+    assert (counted["syn"], counted["queries"], counted["replies"]) == (1, len(SIZES), len(SIZES))
+
+
+def test_many_clients_at_once_are_all_served(bed: StatelessBed, tmp_path: Path) -> None:
+    front = bed.start_front(*ACTIVE)
+    names = tmp_path / "names"
+    names.write_text("".join(f"host{number}.example A\n" for number in range(500)))
+    dnsperf = [programs.packaged("dnsperf"), "-s", SERVICE4, "-m", "tcp", "-c", "20", "-q", "20"]
+    text = bed.output(CLIENT, *dnsperf, "-d", str(names), "-n", "2", "-t", "5")
+    assert re.search(r"Queries sent: +1000\n", text), text
+    counted = bed.finish(front)
+    assert counted["queries"] == counted["replies"] + counted["expired"] + counted["late"]
+    assert counted["entries"] == 0 < counted["entries_peak"]
+    assert re.search(r"Queries completed: +1000 ", text), (text, counted)
+
+
+@pytest.mark.parametrize("address", [SERVICE4, SERVICE6])
+@pytest.mark.parametrize(("mss", "largest"), [(536, 536), (1220, 1220), (1300, 1220), (1460, 1460)])
+def test_an_answer_is_cut_by_the_clients_mss(bed: StatelessBed, address: str, mss: int, largest: int) -> None:
+    largest = min(largest, 1440 if ":" in address else 1460)
+    prefix, via = (f"{address}/128", SERVER6) if ":" in address else (f"{address}/32", SERVER4)
+    family = "-6" if ":" in address else "-4"
+    route = ("route", "replace", prefix, "via", via, "dev", CLIENT_IF, "advmss", str(mss))
+    bed.ip(CLIENT, family, *route)
+    front = bed.start_front(*ACTIVE)
+    capture = Capture(bed, CLIENT, CLIENT_IF)
+    reply = ask(bed, query("s3900.example.", "TXT"), address)
+    assert len(reply.answer) == 1
+    assert not reply.flags & dns.flags.TC
+    capture.stop()
+    sizes = [int(size) for (size,) in capture.rows("tcp.srcport == 53 && tcp.len > 0", "tcp.len")]
+    assert max(sizes) == largest, sizes
+    assert bed.finish(front)["segments"] == len(sizes) == -(-sum(sizes) // largest)
+
+
+def test_a_query_without_edns_gets_512_bytes_at_most(bed: StatelessBed) -> None:
+    bed.start_front(*ACTIVE)
+    reply = ask(bed, query("s1200.example.", "TXT", payload=0))
+    assert reply.flags & dns.flags.TC
+    assert ask(bed, query("s100.example.", "TXT", payload=0)).answer
+
+
+def test_another_port_and_other_options_of_the_device(tmp_path: Path) -> None:
+    with StatelessBed(tmp_path) as bed:
+        bed.start_nsd_server(port=5353)
+        bed.listening(5353)
+        front = bed.start_front(*ACTIVE, "--port", "5353", "--tun", "dns7")
+        assert "dns7" in bed.output(SERVER, "ip", "link")
+        with bed.connect(SERVICE4, 5353) as connection:
+            connection.sendall(query())
+            assert answer(connection).answer
+        counted = bed.finish(front)
+        assert (counted["port"], counted["replies"]) == (5353, 1)
+
+
+def test_addresses_that_come_and_go_are_followed(bed: StatelessBed) -> None:
+    bed.start_front(*ACTIVE)
+    bed.ip(SERVER, "addr", "add", "198.19.254.9/32", "dev", "lo")
+    bed.ip(CLIENT, "route", "add", "198.19.254.9", "via", SERVER4)
+    table = ("route", "show", "table", "53053")
+    wait_for(lambda: "198.19.254.9" in bed.output(SERVER, "ip", *table), "the new address in the table", 5)
+    with bed.connect(SERVICE4) as connection:
+        connection.sendall(query())
+        assert answer(connection).answer
+    bed.ip(SERVER, "addr", "del", "198.19.254.9/32", "dev", "lo")
+    wait_for(lambda: "198.19.254.9" not in bed.output(SERVER, "ip", *table), "the address gone", 5)
+
+
+# --- packets ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("address", [SERVICE4, SERVICE6])
+@pytest.mark.parametrize("fin", [False, True])
+def test_packets_are_as_the_report_says(bed: StatelessBed, address: str, fin: bool) -> None:
+    front = bed.start_front(*ACTIVE, *(("--fin-last",) if fin else ()))
+    capture = Capture(bed, CLIENT, CLIENT_IF)
+    for _ in range(5):
+        with bed.connect(address) as connection:
+            connection.sendall(query("s3900.example.", "TXT"))
+            assert answer(connection).answer
+            if fin:
+                assert connection.recv(1) == b""
+    until_counted(bed, "fin", 5)
+    capture.stop()
+    fields = ("ip.ttl", "ipv6.hlim", "tcp.window_size_value", "tcp.checksum.status", "ip.checksum.status")
+    checks = tuple(f"-o{one}.check_checksum:TRUE" for one in ("tcp", "ip"))
+    seen = {tuple(row) for row in capture.rows("tcp.srcport == 53", *fields, options=checks)}
+    assert seen == {("", "255", "65535", "1", "")} if ":" in address else {("255", "", "65535", "1", "1")}
+    numbers = [row[0] for row in capture.rows("tcp.srcport == 53 && ip", "ip.id")]
+    assert len(set(numbers)) > len(numbers) * 0.9 if numbers else ":" in address
+    ends = capture.rows("tcp.srcport == 53 && tcp.flags.fin == 1", "tcp.len", "tcp.flags.push")
+    assert len(ends) == (5 if fin else 0)
+    assert all(int(size) > 0 and push in ("1", "True") for size, push in ends)  # it is the last segment's
+    flags = capture.rows("tcp.srcport == 53 && tcp.flags.reset == 1", "tcp.flags")
+    assert flags == []
+    counted = bed.finish(front)
+    assert (counted["syn"], counted["syn_ack"], counted["fin"], counted["replies"]) == (5, 5, 5, 5)
+    assert counted["handshake_ack"] >= 5
+
+
+@pytest.mark.parametrize("early", [True, False])
+def test_a_query_is_acknowledged_at_once_or_by_its_answer(bed: StatelessBed, early: bool) -> None:
+    front = bed.start_front(*ACTIVE, *(() if early else ("--no-early-ack",)))
+    capture = Capture(bed, CLIENT, CLIENT_IF)
+    wire = query()
+    with bed.connect() as connection:
+        connection.sendall(wire)
+        assert answer(connection).answer
+    until_counted(bed, "fin")
+    capture.stop()
+    rows = capture.rows(f"tcp.srcport == 53 && tcp.ack == {len(wire) + 1}", "tcp.seq", "tcp.len")
+    assert [seq for seq, _ in rows] == (["1", "1"] if early else ["1"])
+    assert [int(size) > 0 for _, size in rows] == ([False, True] if early else [True])
+    bed.finish(front)
+
+
+# --- what it cannot do ------------------------------------------------------------------------------------
+
+
+def test_of_two_queries_in_one_segment_only_the_first_is_answered(bed: StatelessBed) -> None:
+    front = bed.start_front(*ACTIVE)
+    with bed.connect(timeout=1.0) as connection:
+        connection.sendall(query() + query("s100.example.", "TXT"))
+        assert answer(connection).question[0].rdtype == dns.rdatatype.A
+        with pytest.raises(TimeoutError):
+            connection.recv(1)
+    counted = bed.finish(front)
+    assert (counted["queries"], counted["replies"], counted["not_promoted"]) == (1, 1, {"pipelined": 1})
+
+
+def test_a_second_query_waits_for_the_first_ones_answer(bed: StatelessBed) -> None:
+    front = bed.start_front(*ACTIVE)
+    server = server_of(bed)
+    with bed.connect() as connection:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        with Stopped(server):
+            connection.sendall(query())
+            until_counted(bed, "entries")
+            connection.sendall(query("s100.example.", "TXT"))
+            until_counted(bed, "waiting")
+        assert answer(connection).question[0].rdtype == dns.rdatatype.A
+        assert answer(connection).question[0].rdtype == dns.rdatatype.TXT  # the client's TCP sent it again
+    counted = bed.finish(front)
+    assert (counted["queries"], counted["replies"]) == (2, 2)
+    assert counted["waiting"] >= 1
+
+
+class Stopped:
+    """A server that does nothing inside the block."""
+
+    def __init__(self, server: Program) -> None:
+        self.ids = [server.process.pid, *processes_below(server.process.pid)]
+
+    def __enter__(self) -> None:
+        for pid in self.ids:
+            os.kill(pid, signal.SIGSTOP)
+
+    def __exit__(self, *_: object) -> None:
+        for pid in reversed(self.ids):
+            os.kill(pid, signal.SIGCONT)
+
+
+def processes_below(pid: int) -> list[int]:
+    children = [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    return [one for child in children for one in (child, *processes_below(child))]
+
+
+DROP_ANSWERS = """table inet loss {
+    chain input { type filter hook input priority 0; tcp sport 53 tcp flags & psh == psh drop; }
+}"""
+
+
+def nft(bed: StatelessBed, *words: str) -> None:
+    bed.output(CLIENT, programs.packaged("nft"), *words, check=True)
+
+
+@pytest.mark.parametrize("early", [True, False])
+def test_an_answer_that_is_lost_never_comes_unless_the_query_is_sent_again(
+    bed: StatelessBed, early: bool
+) -> None:
+    front = bed.start_front(*ACTIVE, *(() if early else ("--no-early-ack",)))
+    with bed.connect(timeout=4.0) as connection:
+        nft(bed, DROP_ANSWERS)
+        connection.sendall(query())
+        until_counted(bed, "replies")
+        nft(bed, "delete", "table", "inet", "loss")
+        if early:
+            with pytest.raises(TimeoutError):
+                connection.recv(1)
+        else:
+            assert answer(connection).answer
+    counted = bed.finish(front)
+    assert counted["queries"] == 1 if early else counted["queries"] >= 2
+
+
+def test_a_server_that_does_not_answer_leaves_the_client_without_word(bed: StatelessBed) -> None:
+    front = bed.start_front(*ACTIVE, "--timeout", "300")
+    with Stopped(server_of(bed)), bed.connect(timeout=1.5) as connection:
+        connection.sendall(query())
+        with pytest.raises(TimeoutError):
+            connection.recv(1)
+        until_counted(bed, "expired")
+    until_counted(bed, "late")
+    counted = bed.finish(front)
+    assert (counted["queries"], counted["replies"], counted["expired"], counted["late"]) == (1, 0, 1, 1)
+    assert counted["entries"] == 0
+
+
+def test_a_query_in_two_segments_is_answered_once_the_client_sends_it_whole(bed: StatelessBed) -> None:
+    front = bed.start_front(*ACTIVE)
+    wire = query()
+    with bed.connect(timeout=4.0) as connection:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connection.sendall(wire[:2])
+        until_counted(bed, "handshake_ack")
+        connection.sendall(wire[2:])
+        assert answer(connection).answer
+    counted = bed.finish(front)
+    assert counted["not_promoted"]["split"] >= 1
+    assert counted["replies"] == 1
+
+
+# --- ends of connections ----------------------------------------------------------------------------------
+
+
+def test_a_client_that_says_no_more_still_gets_its_answer(bed: StatelessBed) -> None:
+    front = bed.start_front(*ACTIVE)
+    with bed.connect(timeout=1.0) as connection, Stopped(server_of(bed)):
+        connection.sendall(query())
+        connection.shutdown(socket.SHUT_WR)
+        until_counted(bed, "fin")
+    with bed.connect(timeout=1.0) as connection:
+        connection.sendall(query())
+        connection.shutdown(socket.SHUT_WR)
+        assert answer(connection).answer
+        with pytest.raises(TimeoutError):
+            connection.recv(1)  # the front never ends a connection
+    assert bed.finish(front)["fin"] == 2
+
+
+def test_a_reset_forgets_the_query(bed: StatelessBed) -> None:
+    front = bed.start_front(*ACTIVE)
+    with Stopped(server_of(bed)):
+        connection = bed.connect()
+        connection.sendall(query())
+        until_counted(bed, "entries")
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        connection.close()
+        until_counted(bed, "rst")
+        assert bed.statistics()["entries"] == 0
+    until_counted(bed, "late")
+    counted = bed.finish(front)
+    assert (counted["rst"], counted["late"], counted["replies"]) == (1, 1, 0)
+
+
+# --- zone transfers ---------------------------------------------------------------------------------------
+
+
+def transferred(bed: StatelessBed, server: str = SERVICE4) -> list[str]:
+    return plain(bed.dig("example", "AXFR", "+time=20", server=server))
+
+
+@pytest.mark.parametrize("address", [SERVICE4, SERVICE6])
+def test_a_zone_transfer_is_relayed_where_it_is_detected(bed: StatelessBed, address: str) -> None:
+    expected = transferred(bed, address)
+    assert len(expected) > TRANSFERRED
+    front = bed.start_front(*ACTIVE, "--axfr-detect", "1")
+    assert transferred(bed, address) == expected
+    assert ask(bed, query(), address).answer
+    counted = bed.finish(front)
+    assert counted["promoted"] == {"transfer": 1}
+    assert counted["queries"] == 1  # the transfer went over TCP
+
+
+def test_a_zone_transfer_survives_losses(bed: StatelessBed) -> None:
+    expected = transferred(bed)
+    bed.start_front(*ACTIVE, "--axfr-detect", "1")
+    lossy = "table inet loss { chain input { type filter hook input priority 0; "
+    nft(bed, lossy + "tcp sport 53 numgen random mod 20 == 0 drop; } }")
+    assert transferred(bed) == expected
+
+
+def test_a_transfer_by_a_slow_reader_waits_for_its_window(bed: StatelessBed) -> None:
+    front = bed.start_front(*ACTIVE, "--axfr-detect", "1")
+    wire = dns.message.make_query("example.", "AXFR").to_wire()
+    with bed.inside(CLIENT):
+        connection = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8192)
+        connection.settimeout(10)
+        connection.connect((SERVICE4, 53))
+    with connection:
+        connection.sendall(struct.pack(">H", len(wire)) + wire)
+        time.sleep(1.5)
+        soas = hosts = 0
+        while soas < 2:
+            for rrset in answer(connection).answer:
+                soas += len(rrset) if rrset.rdtype == dns.rdatatype.SOA else 0
+                hosts += len(rrset) if rrset.name.labels[0].startswith(b"host") else 0
+        assert hosts == TRANSFERRED
+    assert bed.finish(front)["promoted"] == {"transfer": 1}
+
+
+def test_a_transfer_whose_server_is_gone_is_reset(bed: StatelessBed) -> None:
+    front = bed.start_front(*ACTIVE, "--axfr-detect", "1")
+    server_of(bed).stop()
+    wire = dns.message.make_query("example.", "AXFR").to_wire()
+    with bed.connect() as connection:
+        connection.sendall(struct.pack(">H", len(wire)) + wire)
+        with pytest.raises(ConnectionResetError):
+            connection.recv(1)
+    counted = bed.finish(front)
+    assert counted["reset"] == 1
+
+
+def test_without_detection_a_transfer_is_asked_over_udp(bed: StatelessBed) -> None:
+    front = bed.start_front(*ACTIVE)
+    assert "Transfer failed" in bed.dig("example", "AXFR")
+    counted = bed.finish(front)
+    assert (counted["queries"], counted["promoted"]) == (1, {})
+
+
+# --- the host ---------------------------------------------------------------------------------------------
+
+
+def host_state(bed: StatelessBed) -> str:
+    """Rules, routes, devices and forwarding of the server's host."""
+    commands = (
+        ("ip", "rule"),
+        ("ip", "-6", "rule"),
+        ("ip", "route", "show", "table", "all"),
+        ("ip", "-6", "route", "show", "table", "all"),
+        ("ip", "-br", "link"),
+        ("sysctl", *FORWARDING),
+    )
+    return "\n".join(bed.output(SERVER, *words) for words in commands)
+
+
+def test_the_host_is_as_before_after_the_end(bed: StatelessBed) -> None:
+    before = host_state(bed)
+    front = bed.start_front(*ACTIVE)
+    assert ask(bed, query()).answer
+    assert host_state(bed) != before
+    bed.finish(front)
+    assert host_state(bed) == before
+    assert ask(bed, query()).answer  # by the kernel's TCP
+
+
+def test_after_a_kill_the_kernel_serves_and_the_next_start_puts_things_right(bed: StatelessBed) -> None:
+    before = host_state(bed)
+    bed.start_front(*ACTIVE).kill()
+    assert bed.output(SERVER, "ip", "rule") not in before
+    for address in ADDRESSES:
+        assert ask(bed, query(), address).answer
+    front = bed.start_front(*ACTIVE)
+    assert front.text().count("event=repaired") == 2
+    assert ask(bed, query()).answer
+    assert bed.finish(front)["replies"] == 1
+    assert host_state(bed) == before
+
+
+def test_connections_from_before_the_start_stay_with_the_kernel(bed: StatelessBed) -> None:
+    with bed.connect() as connection:
+        connection.sendall(query())
+        assert answer(connection).answer
+        front = bed.start_front(*ACTIVE)
+        connection.sendall(query())
+        assert answer(connection).answer
+    assert bed.finish(front)["queries"] == 0
+
+
+def test_inactive_it_leaves_the_host_alone(bed: StatelessBed) -> None:
+    before = host_state(bed)
+    front = bed.start_front(ready="event=inactive")
+    assert host_state(bed) == before
+    capture = Capture(bed, CLIENT, CLIENT_IF)
+    assert ask(bed, query("s3900.example.", "TXT")).answer
+    wait_for(lambda: bool(capture.rows("tcp.srcport == 53 && tcp.flags.fin == 1", "ip.ttl")), "the server's FIN")
+    capture.stop()
+    assert {ttl for (ttl,) in capture.rows("tcp.srcport == 53", "ip.ttl")} == {"64"}
+    counted = bed.finish(front)
+    assert "event=ready" not in front.text()
+    assert (counted["syn"], counted["queries"]) == (0, 0)
+
+
+def refused(bed: StatelessBed, *words: str, user: tuple[str, ...] = ()) -> str:
+    """The one line of an error; the exit status is not 0."""
+    argv = [*user, programs.own("reprise-proxy"), "stateless", "--front", "reference", *words]
+    program = bed.start(SERVER, argv, "refused")
+    assert program.wait() != 0, program.text()
+    (line,) = program.text().splitlines()
+    return line
+
+
+def test_bad_options_and_hosts_are_refused_in_one_line(bed: StatelessBed) -> None:
+    before = host_state(bed)
+    assert "no such interface; `ip link`" in refused(bed, "--interface", "none0", *ACTIVE)
+    assert "give the interface towards the clients" in refused(bed, "--interface", "lo", *ACTIVE)
+    assert "--stats" in refused(bed, "--interface", SERVER_IF, *ACTIVE, "--stats", "/nowhere/front.json")
+    assert "is an option of --front bpf" in refused(bed, "--interface", SERVER_IF, "--entries", "9")
+    assert "give 1 to 15 letters" in refused(bed, "--interface", SERVER_IF, *ACTIVE, "--tun", "x" * 16)
+    assert "is not a TUN device" in refused(bed, "--interface", SERVER_IF, *ACTIVE, "--tun", SERVER_IF)
+    nobody = (programs.packaged("setpriv"), "--reuid=65534", "--clear-groups", "--bounding-set=-all")
+    assert "run as root" in refused(bed, "--interface", SERVER_IF, *ACTIVE, user=nobody)
+    assert host_state(bed) == before
+    bed.start_front(*ACTIVE)
+    again = refused(bed, "--interface", SERVER_IF, *ACTIVE, "--tun", "other0")
+    assert "another one runs on this host; stop it first" in again
+
+
+def test_log_levels_say_more_and_more(bed: StatelessBed) -> None:
+    for level, seconds, segments in ((0, False, False), (1, False, False), (2, True, False), (3, True, True)):
+        front = bed.start_front(*ACTIVE, "--loglevel", str(level))
+        assert ask(bed, query()).answer
+        time.sleep(1.2)
+        bed.finish(front)
+        assert ("event=second syn=" in front.text()) == seconds
+        assert ("event=segment from=" in front.text()) == segments
