@@ -1,4 +1,4 @@
-"""The front of statelessTCP in user space: real clients, real servers, what it promises and what it cannot."""
+"""The front of statelessTCP in user space: what real clients get of real servers, and what they do not."""
 
 from __future__ import annotations
 
@@ -101,7 +101,11 @@ def answers_of_clients(bed: StatelessBed) -> dict[str, list[str]]:
     kdig = [programs.packaged("kdig"), "+tcp", "+retry=0", "+time=3", "+edns=0", "+bufsize=4096"]
     found = {}
     for server in ADDRESSES:
-        for name, kind in (("a.example", "A"), ("none.example", "AAAA"), *((f"s{n}.example", "TXT") for n in SIZES)):
+        for name, kind in (
+            ("a.example", "A"),
+            ("none.example", "AAAA"),
+            *((f"s{n}.example", "TXT") for n in SIZES),
+        ):
             text = bed.dig(name, kind, "+bufsize=4096", server=server)
             assert "status:" in text, text
             found[f"dig {server} {name}"] = plain(text)
@@ -144,12 +148,14 @@ def test_many_clients_at_once_are_all_served(bed: StatelessBed, tmp_path: Path) 
     names = tmp_path / "names"
     names.write_text("".join(f"host{number}.example A\n" for number in range(500)))
     dnsperf = [programs.packaged("dnsperf"), "-s", SERVICE4, "-m", "tcp", "-c", "20", "-q", "20"]
-    text = bed.output(CLIENT, *dnsperf, "-d", str(names), "-n", "2", "-t", "5")
-    assert re.search(r"Queries sent: +1000\n", text), text
+    text = bed.output(CLIENT, *dnsperf, "-d", str(names), "-n", "2", "-t", "2")
     counted = bed.finish(front)
-    assert counted["queries"] == counted["replies"] + counted["expired"] + counted["late"]
+    assert re.search(r"Queries sent: +1000\n", text), text
+    completed = int(re.findall(r"Queries completed: +(\d+) ", text)[0])
+    assert counted["queries"] == counted["replies"] >= completed
+    assert 1000 - completed <= 100  # behind another one in a segment, or sent before its answer came
+    assert counted["not_promoted"].get("pipelined", 0) <= 1000 - completed
     assert counted["entries"] == 0 < counted["entries_peak"]
-    assert re.search(r"Queries completed: +1000 ", text), (text, counted)
 
 
 @pytest.mark.parametrize("address", [SERVICE4, SERVICE6])
@@ -344,18 +350,35 @@ def test_a_server_that_does_not_answer_leaves_the_client_without_word(bed: State
     assert counted["entries"] == 0
 
 
-def test_a_query_in_two_segments_is_answered_once_the_client_sends_it_whole(bed: StatelessBed) -> None:
+@pytest.mark.parametrize("first", [1, 2, 20])
+def test_a_query_in_two_segments_is_answered_if_the_client_sends_it_again_in_one(
+    bed: StatelessBed, first: int
+) -> None:
     front = bed.start_front(*ACTIVE)
     wire = query()
     with bed.connect(timeout=4.0) as connection:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        connection.sendall(wire[:2])
-        until_counted(bed, "handshake_ack")
-        connection.sendall(wire[2:])
+        connection.sendall(wire[:first])
+        connection.sendall(wire[first:])
         assert answer(connection).answer
     counted = bed.finish(front)
     assert counted["not_promoted"]["split"] >= 1
     assert counted["replies"] == 1
+
+
+def test_a_query_whose_second_half_comes_later_is_never_answered(bed: StatelessBed) -> None:
+    front = bed.start_front(*ACTIVE)
+    wire = query()
+    with bed.connect(timeout=2.0) as connection:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connection.sendall(wire[:2])
+        time.sleep(0.5)  # the client sends the first half again, and nothing new before it is acknowledged
+        connection.sendall(wire[2:])
+        with pytest.raises(TimeoutError):
+            connection.recv(1)
+    counted = bed.finish(front)
+    assert counted["not_promoted"]["split"] >= 2
+    assert counted["queries"] == 0
 
 
 # --- ends of connections ----------------------------------------------------------------------------------
@@ -413,8 +436,7 @@ def test_a_zone_transfer_is_relayed_where_it_is_detected(bed: StatelessBed, addr
 def test_a_zone_transfer_survives_losses(bed: StatelessBed) -> None:
     expected = transferred(bed)
     bed.start_front(*ACTIVE, "--axfr-detect", "1")
-    lossy = "table inet loss { chain input { type filter hook input priority 0; "
-    nft(bed, lossy + "tcp sport 53 numgen random mod 20 == 0 drop; } }")
+    nft(bed, DROP_ANSWERS.replace("tcp flags & psh == psh", "numgen random mod 20 == 0"))
     assert transferred(bed) == expected
 
 
@@ -461,7 +483,9 @@ def test_without_detection_a_transfer_is_asked_over_udp(bed: StatelessBed) -> No
 
 
 def host_state(bed: StatelessBed) -> str:
-    """Rules, routes, devices and forwarding of the server's host."""
+    """Rules, routes, devices and forwarding of the server's host, without link-local addresses, which may
+    still be being made.
+    """
     commands = (
         ("ip", "rule"),
         ("ip", "-6", "rule"),
@@ -470,7 +494,8 @@ def host_state(bed: StatelessBed) -> str:
         ("ip", "-br", "link"),
         ("sysctl", *FORWARDING),
     )
-    return "\n".join(bed.output(SERVER, *words) for words in commands)
+    text = "\n".join(bed.output(SERVER, *words) for words in commands)
+    return "\n".join(line for line in text.splitlines() if not re.search(r"\bf[ef][0-9a-f]{2}::", line))
 
 
 def test_the_host_is_as_before_after_the_end(bed: StatelessBed) -> None:
@@ -496,14 +521,21 @@ def test_after_a_kill_the_kernel_serves_and_the_next_start_puts_things_right(bed
     assert host_state(bed) == before
 
 
-def test_connections_from_before_the_start_stay_with_the_kernel(bed: StatelessBed) -> None:
-    with bed.connect() as connection:
-        connection.sendall(query())
-        assert answer(connection).answer
+def test_connections_that_are_open_at_the_start_or_the_end_break(bed: StatelessBed) -> None:
+    with bed.connect(timeout=1.0) as before:
+        before.sendall(query())
+        assert answer(before).answer
         front = bed.start_front(*ACTIVE)
-        connection.sendall(query())
-        assert answer(connection).answer
-    assert bed.finish(front)["queries"] == 0
+        before.sendall(query())
+        with pytest.raises(TimeoutError):  # it has timestamps, which the front does not send
+            before.recv(1)
+    with bed.connect(timeout=1.0) as during:
+        during.sendall(query())
+        assert answer(during).answer
+        bed.finish(front)
+        during.sendall(query())
+        with pytest.raises(ConnectionResetError):
+            during.recv(1)
 
 
 def test_inactive_it_leaves_the_host_alone(bed: StatelessBed) -> None:
@@ -512,7 +544,9 @@ def test_inactive_it_leaves_the_host_alone(bed: StatelessBed) -> None:
     assert host_state(bed) == before
     capture = Capture(bed, CLIENT, CLIENT_IF)
     assert ask(bed, query("s3900.example.", "TXT")).answer
-    wait_for(lambda: bool(capture.rows("tcp.srcport == 53 && tcp.flags.fin == 1", "ip.ttl")), "the server's FIN")
+    wait_for(
+        lambda: bool(capture.rows("tcp.srcport == 53 && tcp.flags.fin == 1", "ip.ttl")), "the server's FIN"
+    )
     capture.stop()
     assert {ttl for (ttl,) in capture.rows("tcp.srcport == 53", "ip.ttl")} == {"64"}
     counted = bed.finish(front)
@@ -533,7 +567,9 @@ def test_bad_options_and_hosts_are_refused_in_one_line(bed: StatelessBed) -> Non
     before = host_state(bed)
     assert "no such interface; `ip link`" in refused(bed, "--interface", "none0", *ACTIVE)
     assert "give the interface towards the clients" in refused(bed, "--interface", "lo", *ACTIVE)
-    assert "--stats" in refused(bed, "--interface", SERVER_IF, *ACTIVE, "--stats", "/nowhere/front.json")
+    assert "write /nowhere/front.json" in refused(
+        bed, "--interface", SERVER_IF, *ACTIVE, "--stats", "/nowhere/front.json"
+    )
     assert "is an option of --front bpf" in refused(bed, "--interface", SERVER_IF, "--entries", "9")
     assert "give 1 to 15 letters" in refused(bed, "--interface", SERVER_IF, *ACTIVE, "--tun", "x" * 16)
     assert "is not a TUN device" in refused(bed, "--interface", SERVER_IF, *ACTIVE, "--tun", SERVER_IF)

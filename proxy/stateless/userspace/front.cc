@@ -231,8 +231,8 @@ private:
     ResponderSettings settings_;
     bool warns_;
     OnlyOne only_one_;
+    PacketSockets packets_; ///< opened first: the rights that it needs are all that are needed
     Tun tun_;
-    PacketSockets packets_;
     ServerSockets server_;
     FileDescriptor epoll_;
     Random random_{entropy()};
