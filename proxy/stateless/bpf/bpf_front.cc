@@ -58,7 +58,7 @@ StatelessSettings settings_of(const StatelessOptions& options) {
     settings.truncate = static_cast<std::uint16_t>(options.truncate_udp);
     settings.promote = options.promote ? 1 : 0;
     settings.early_ack = options.early_ack ? 1 : 0;
-    settings.axfr_detect = 1;
+    settings.axfr_detect = options.axfr_detect ? 1 : 0;
     return settings;
 }
 

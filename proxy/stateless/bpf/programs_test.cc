@@ -117,6 +117,37 @@ std::uint32_t number32(const Buffer& packet, size_t at) {
     return ntohl(value);
 }
 
+/// IP fragments of a packet, of `size` bytes each (a multiple of 8).
+std::vector<Buffer> fragments_of(const Buffer& packet, size_t size) {
+    if (packet[0] >> 4U == 4) {
+        return testing::fragment_v4(packet, size);
+    }
+    constexpr size_t kHeader = 40;
+    std::vector<Buffer> all;
+    for (size_t at = kHeader; at < packet.size(); at += size) {
+        const size_t end = std::min(at + size, packet.size());
+        const size_t offset = at - kHeader + (end < packet.size() ? 1 : 0);
+        Buffer piece(packet.begin(), packet.begin() + kHeader);
+        const size_t length = end - at + 8;
+        piece[4] = static_cast<std::uint8_t>(length >> 8U);
+        piece[5] = static_cast<std::uint8_t>(length & 0xffU);
+        const Buffer header{packet[6],
+                            0,
+                            static_cast<std::uint8_t>(offset >> 8U),
+                            static_cast<std::uint8_t>(offset & 0xffU),
+                            1,
+                            2,
+                            3,
+                            4};
+        piece[6] = 44;
+        piece.insert(piece.end(), header.begin(), header.end());
+        piece.insert(piece.end(), packet.begin() + static_cast<std::ptrdiff_t>(at),
+                     packet.begin() + static_cast<std::ptrdiff_t>(end));
+        all.push_back(piece);
+    }
+    return all;
+}
+
 LocalAddress local(std::string_view text) {
     const IpAddress address = testing::address(text);
     LocalAddress out{};
@@ -551,6 +582,38 @@ TEST_P(StatelessProgramsTest, LongRepliesOverUdpAreTruncatedWhereAsked) {
     EXPECT_EQ(count(kTruncatedUdp), 63);
     const Buffer small = testing::make(of_server(reply_of(question_of(3), 400, opt_of(1'232))));
     EXPECT_EQ(leaves(small).packet, small);
+}
+
+TEST_P(StatelessProgramsTest, ReplyInFragments) {
+    use(512, 64);
+    const Buffer question = question_of(9);
+    const Buffer reply = testing::make(of_server(reply_of(question, 3'000, opt_of(4'096))));
+    for (const bool over_tcp : {false, true}) {
+        if (over_tcp) {
+            asks(handshake(), query_of(question));
+        }
+        const std::vector<Buffer> pieces = fragments_of(reply, 1'400);
+        const Done first = leaves(pieces[0]);
+        ASSERT_TRUE(testing::checksums_hold(first.packet));
+        if (over_tcp) {
+            EXPECT_EQ(first.verdict, TC_ACT_REDIRECT);
+            EXPECT_EQ(payload_of(first.packet, 20), framed(query_of(question)));
+        } else {
+            EXPECT_EQ(first.verdict, kPass);
+            EXPECT_EQ(payload_of(first.packet, 8), reply_of(question, 0, {}, true));
+        }
+        EXPECT_EQ(leaves(pieces[1]).verdict, TC_ACT_SHOT);
+        EXPECT_EQ(leaves(pieces[2]).verdict, TC_ACT_SHOT);
+    }
+    Recipe other = of_server(Buffer(3'000, 1));
+    other.source_port = 54;
+    for (const Buffer& piece : fragments_of(testing::make(other), 1'400)) {
+        Buffer another = piece;
+        another[GetParam().header == 20 ? 5 : 47] ^= 1U; // the identification of another datagram
+        if (GetParam().header == 40) {
+            EXPECT_EQ(leaves(another).packet, another);
+        }
+    }
 }
 
 TEST_P(StatelessProgramsTest, OthersPacketsPass) {

@@ -142,9 +142,19 @@ static __always_inline int receive_again(struct __sk_buff* skb, const struct Pac
     return write_ip(skb, p, IPPROTO_TCP, kTcp + total, 0);
 }
 
+/// For the kernel's TCP. Where the reply has no question, the client sends the query again.
+static __always_inline int bring_back(struct __sk_buff* skb, const struct Packet* p,
+                                      struct StatelessEntry* entry, __u16 questions) {
+    if (entry->bits & kRepliesMask) {
+        entry->bits -= kReplies;
+    }
+    return receive_again(skb, p, entry, questions) == 0 ? bpf_redirect(skb->ifindex, BPF_F_INGRESS)
+                                                        : TC_ACT_SHOT;
+}
+
 /// A reply over UDP to a client that asked over UDP.
 static __always_inline int take_plain_reply(struct __sk_buff* skb, const struct Packet* p) {
-    if (settings.truncate && p->length - kUdp > settings.truncate && truncate(skb, p) == 0) {
+    if (settings.truncate && p->length - kUdp > settings.truncate && truncate(skb, p, 1) == 0) {
         count(kTruncatedUdp);
     }
     return TC_ACT_UNSPEC;
@@ -178,12 +188,7 @@ static __always_inline int take_reply(struct __sk_buff* skb, const struct Packet
         promote_reply(entry, kLong);
     }
     if (entry->bits & kPromote) {
-        if (entry->bits & kRepliesMask) {
-            entry->bits -= kReplies;
-        }
-        return receive_again(skb, p, entry, header.counts[0]) == 0
-                   ? bpf_redirect(skb->ifindex, BPF_F_INGRESS)
-                   : TC_ACT_SHOT;
+        return bring_back(skb, p, entry, header.counts[0]);
     }
     const __u32 seq = entry->seq;
     const __u32 next = entry->next;

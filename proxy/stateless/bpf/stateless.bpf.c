@@ -77,6 +77,7 @@ static __always_inline void count(__u32 which) {
 
 static __always_inline __u16 now(void) { return bpf_ktime_get_coarse_ns() >> kStampShift; }
 
+#include "proxy/stateless/bpf/fragments.bpf.h"
 #include "proxy/stateless/bpf/promote.bpf.h"
 #include "proxy/stateless/bpf/query.bpf.h"
 #include "proxy/stateless/bpf/reply.bpf.h"
@@ -293,7 +294,7 @@ SEC("tc") int stateless_out(struct __sk_buff* skb) {
         return finish_early_ack(skb);
     }
     if (read_udp(skb, &p) != 0) {
-        return TC_ACT_UNSPEC;
+        return take_fragment(skb);
     }
     struct StatelessEntry* entry = bpf_map_lookup_elem(&flows, &p.flow);
     return entry ? take_reply(skb, &p, entry) : take_plain_reply(skb, &p);

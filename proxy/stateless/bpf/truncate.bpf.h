@@ -58,8 +58,9 @@ static __always_inline int finish_datagram(struct __sk_buff* skb, const struct P
            write_ip(skb, p, IPPROTO_UDP, kUdp + length, 1);
 }
 
-/// Leaves of the reply its header, with TC, its question and, where it is the last record, its OPT.
-static __always_inline int truncate(struct __sk_buff* skb, const struct Packet* p) {
+/// Leaves of the reply its header, with TC, its question and, where `to_its_end` the packet has all
+/// of it and it is the last record, its OPT.
+static __always_inline int truncate(struct __sk_buff* skb, const struct Packet* p, int to_its_end) {
     __u8* bytes = scratch_bytes();
     const __u32 whole = p->length - kUdp;
     __u32 kept = whole < kLongestQuery ? whole : kLongestQuery;
@@ -75,7 +76,7 @@ static __always_inline int truncate(struct __sk_buff* skb, const struct Packet* 
     __u32 tail = whole - end;
     tail = tail < kLongestTail ? tail : kLongestTail;
     struct OptSearch search = {.size = tail};
-    if (tail >= kOptRecord &&
+    if (to_its_end && tail >= kOptRecord &&
         bpf_skb_load_bytes(skb, p->l4 + p->length - tail, bytes + kTail, tail) == 0) {
         bpf_loop(kLongestTail - kOptRecord + 1, look_for_opt, &search, 0);
     }

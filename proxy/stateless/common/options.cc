@@ -15,11 +15,11 @@ namespace reprise::proxy {
 namespace {
 
 constexpr std::uint16_t kMostPort = 65'535;
-constexpr unsigned kMostTimeout = 3'600'000; // an hour
+constexpr unsigned kMostTimeout = 600'000; // the stamps of --front bpf come around in 1,100 s
 constexpr unsigned kMostEntries = 1U << 24U;
 constexpr unsigned kMostRotate = 30U * 24 * 3'600;
 
-constexpr std::array kReferenceOnly{"--tun", "--active", "--axfr-detect", "--fin-last"};
+constexpr std::array kReferenceOnly{"--tun", "--active", "--fin-last"};
 constexpr std::array kBpfOnly{"--no-promote", "--entries", "--rotate", "--truncate-udp"};
 
 void add_common(Command& command, StatelessWords& words) {
@@ -49,6 +49,13 @@ void add_common(Command& command, StatelessWords& words) {
         .show_default();
     command.add_option("--stats", options.stats,
                        "write the counts there every second and at the end, as JSON");
+    command
+        .add_option("--axfr-detect", words.axfr_detect,
+                    "1: zone transfers get a TCP connection of the server: reference relays AXFR "
+                    "over one of its own, bpf gives AXFR and IXFR to the host's own TCP; 0: they "
+                    "are queries as others (default: reference 0, bpf 1)")
+        .type_name("0|1")
+        .one_of({"0", "1"});
     command.add_flag("--early-ack", words.early_ack,
                      "acknowledge a query as soon as it comes (default of reference)");
     command.add_flag("--no-early-ack", words.no_early_ack,
@@ -64,13 +71,6 @@ void add_reference(Command& command, StatelessWords& words) {
         .show_default();
     command
         .add_option("--active", words.active, "0: do nothing, the host's own TCP serves; 1: serve")
-        .type_name("0|1")
-        .one_of({"0", "1"})
-        .group(group)
-        .show_default();
-    command
-        .add_option("--axfr-detect", words.axfr_detect,
-                    "1: relay zone transfers (AXFR) over a TCP connection to the server")
         .type_name("0|1")
         .one_of({"0", "1"})
         .group(group)
@@ -144,7 +144,8 @@ StatelessOptions complete(const Command& command, const StatelessWords& words) {
         words.early_ack || (options.front == FrontKind::kReference && !words.no_early_ack);
     options.promote = !words.no_promote;
     options.active = words.active == "1";
-    options.axfr_detect = words.axfr_detect == "1";
+    options.axfr_detect =
+        words.axfr_detect.empty() ? options.front == FrontKind::kBpf : words.axfr_detect == "1";
     return options;
 }
 

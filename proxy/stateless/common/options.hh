@@ -26,12 +26,12 @@ struct StatelessOptions {
     unsigned loglevel = 1;          ///< 0 nothing, 1 warnings, 2 counts each second, 3 each packet
     std::string stats;              ///< path, empty for none
     bool early_ack = true;          ///< a query is acknowledged at once; bpf: false where not given
+    bool axfr_detect = false;       ///< zone transfers get their own way; bpf: true where not given
     std::uint32_t truncate_udp = 0; ///< bytes of a UDP reply, 0 for no limit; bpf only
 
     // Of the front `reference`.
     std::string tun = "stateless0";
     bool active = false;
-    bool axfr_detect = false;
     bool fin_last = false;
 
     // Of the front `bpf`.
@@ -47,7 +47,7 @@ struct StatelessWords {
     bool no_early_ack = false;
     bool no_promote = false;
     std::string active = "0";
-    std::string axfr_detect = "0";
+    std::string axfr_detect; ///< empty for the front's default
 };
 
 /// Adds the subcommand `stateless`; `words` must outlive parsing.

@@ -43,7 +43,7 @@ TEST(StatelessOptions, DefaultsAreThoseOfTheFront) {
     EXPECT_FALSE(reference.active || reference.axfr_detect || reference.fin_last);
     const StatelessOptions bpf = parsed({"--front", "bpf"});
     EXPECT_FALSE(bpf.early_ack);
-    EXPECT_TRUE(bpf.promote);
+    EXPECT_TRUE(bpf.promote && bpf.axfr_detect);
     EXPECT_EQ(bpf.entries, 65'536U);
     EXPECT_EQ(bpf.rotate_s, 3'600U);
     EXPECT_EQ(bpf.truncate_udp, 0U);
@@ -65,14 +65,13 @@ TEST(StatelessOptions, AreTakenOver) {
     EXPECT_EQ(bpf.entries, 9U);
     EXPECT_EQ(bpf.rotate_s, 8U);
     EXPECT_EQ(bpf.truncate_udp, 512U);
+    EXPECT_FALSE(parsed({"--front", "bpf", "--axfr-detect", "0"}).axfr_detect);
     EXPECT_EQ(parsed({"--front", "bpf", "--truncate-udp", "700"}).truncate_udp, 700U);
 }
 
 TEST(StatelessOptions, OfTheOtherFrontAreRefused) {
-    for (const std::vector<std::string>& words : {std::vector<std::string>{"--tun", "tun7"},
-                                                  {"--active", "0"},
-                                                  {"--axfr-detect", "0"},
-                                                  {"--fin-last"}}) {
+    for (const std::vector<std::string>& words :
+         {std::vector<std::string>{"--tun", "tun7"}, {"--active", "0"}, {"--fin-last"}}) {
         std::vector<std::string> all{"--front", "bpf"};
         all.insert(all.end(), words.begin(), words.end());
         EXPECT_EQ(complaint(all), words[0] + " is an option of --front reference; leave it out, or "

@@ -1,0 +1,138 @@
+#pragma once
+// Replies over UDP that the host has cut into IP fragments: the first has the question, so it can
+// be truncated or bring the query back; then the others are dropped.
+
+#include "proxy/stateless/bpf/packet.bpf.h"
+#include "proxy/stateless/bpf/promote.bpf.h"
+#include "proxy/stateless/bpf/reply.bpf.h"
+#include "proxy/stateless/bpf/shared.h"
+#include "proxy/stateless/bpf/truncate.bpf.h"
+
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+#include <linux/bpf.h>
+#include <linux/pkt_cls.h>
+
+enum {
+    kOffsetBits = 0x1fff,  ///< IPv4
+    kOffsetBits6 = 0xfff8, ///< IPv6
+    kFragmentHeader = 8,   ///< IPv6
+    kNextIsFragment = 44,  ///< IPv6
+};
+
+/// A datagram whose first fragment was changed.
+struct CutDatagram {
+    __u32 client[4];
+    __u32 server[4];
+    __u32 id;
+};
+
+struct {
+    __uint(type, BPF_MAP_TYPE_LRU_HASH);
+    __uint(max_entries, 4096);
+    __type(key, struct CutDatagram);
+    __type(value, __u8);
+} cut SEC(".maps");
+
+struct FragmentHeader {
+    __u8 next;
+    __u8 unused;
+    __u16 offset;
+    __u32 id;
+};
+
+struct Fragment {
+    __u32 id;
+    __u16 offset; ///< 0 for the first
+};
+
+/// Reads the headers of a fragment of UDP; -1 for all else.
+static __always_inline int read_fragment(struct __sk_buff* skb, struct Packet* p,
+                                         struct Fragment* fragment) {
+    struct FragmentHeader header;
+    const struct ethhdr* frame = data_of(skb);
+    if ((void*)(frame + 1) > end_of(skb)) {
+        return -1;
+    }
+    if (frame->h_proto == bpf_htons(ETH_P_IP)) {
+        const struct iphdr* ip = (const void*)(frame + 1);
+        if ((void*)(ip + 1) > end_of(skb) || *(const __u8*)ip != kPlainIpv4 ||
+            ip->protocol != IPPROTO_UDP || (ip->frag_off & bpf_htons(kFragmentBits)) == 0) {
+            return -1;
+        }
+        p->flow.server[2] = p->flow.client[2] = bpf_htonl(kMappedPrefix);
+        p->flow.server[3] = ip->saddr;
+        p->flow.client[3] = ip->daddr;
+        p->l4 = kV4Headers;
+        p->length = bpf_ntohs(ip->tot_len) - sizeof *ip;
+        fragment->id = ip->id;
+        fragment->offset = ip->frag_off & bpf_htons(kOffsetBits);
+        return 0;
+    }
+    const struct ipv6hdr* ip = (const void*)(frame + 1);
+    if (frame->h_proto != bpf_htons(ETH_P_IPV6) || (void*)(ip + 1) > end_of(skb) ||
+        ip->nexthdr != kNextIsFragment) {
+        return -1;
+    }
+    __builtin_memcpy(p->flow.server, &ip->saddr, sizeof ip->saddr);
+    __builtin_memcpy(p->flow.client, &ip->daddr, sizeof ip->daddr);
+    p->v6 = 1;
+    p->l4 = kV6Headers;
+    p->length = bpf_ntohs(ip->payload_len) - kFragmentHeader;
+    if (bpf_skb_load_bytes(skb, kV6Headers, &header, sizeof header) != 0 ||
+        header.next != IPPROTO_UDP) {
+        return -1;
+    }
+    fragment->id = header.id;
+    fragment->offset = header.offset & bpf_htons(kOffsetBits6);
+    return 0;
+}
+
+/// The first fragment becomes a packet of its own, whose length fields are wrong still.
+static __always_inline int open_first(struct __sk_buff* skb, const struct Packet* p) {
+    return p->v6 ? bpf_skb_adjust_room(skb, -kFragmentHeader, BPF_ADJ_ROOM_NET, 0) : 0;
+}
+
+static __always_inline int take_fragment(struct __sk_buff* skb) {
+    const __u8 yes = 1;
+    struct Packet p = {.towards_client = 1};
+    struct Fragment fragment;
+    struct CutDatagram whole = {};
+    struct udphdr udp;
+    __u16 id = 0;
+    if (read_fragment(skb, &p, &fragment) != 0) {
+        return TC_ACT_UNSPEC;
+    }
+    __builtin_memcpy(whole.client, p.flow.client, sizeof whole.client);
+    __builtin_memcpy(whole.server, p.flow.server, sizeof whole.server);
+    whole.id = fragment.id;
+    if (fragment.offset != 0) {
+        return bpf_map_lookup_elem(&cut, &whole) ? TC_ACT_SHOT : TC_ACT_UNSPEC;
+    }
+    const __u32 at = p.l4 + (p.v6 ? kFragmentHeader : 0);
+    if (bpf_skb_load_bytes(skb, at, &udp, sizeof udp) != 0 || udp.source != settings.port ||
+        bpf_skb_load_bytes(skb, at + kUdp, &id, sizeof id) != 0) {
+        return TC_ACT_UNSPEC;
+    }
+    p.flow.client_port = udp.dest;
+    p.flow.server_port = udp.source;
+    struct StatelessEntry* entry = bpf_map_lookup_elem(&flows, &p.flow);
+    const int for_tcp = entry && entry->id == id && !(entry->bits & kPromoted);
+    if (!for_tcp && (!settings.truncate || bpf_ntohs(udp.len) - kUdp <= settings.truncate)) {
+        return TC_ACT_UNSPEC;
+    }
+    if (open_first(skb, &p) != 0) {
+        return TC_ACT_SHOT;
+    }
+    bpf_map_update_elem(&cut, &whole, &yes, BPF_ANY);
+    if (for_tcp) {
+        promote_reply(entry, kLong);
+        return bring_back(skb, &p, entry, bpf_htons(1));
+    }
+    if (truncate(skb, &p, 0) != 0) {
+        count(kMalformed);
+        return TC_ACT_SHOT;
+    }
+    count(kTruncatedUdp);
+    return TC_ACT_UNSPEC;
+}
