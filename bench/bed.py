@@ -96,8 +96,12 @@ class Bed(MeasuredBed, beds.Bed):
         beds.Bed.__init__(self, folder, 1, source_mode, listen_queue=_LISTEN_QUEUE)
         self.threads: dict[str, int] = {}
         if napi:
-            self.threads["napi-client"] = self.receive_apart(CLIENT, CLIENT_IF, CLIENT_CORE)
-            self.threads["napi-server"] = self.receive_apart(network.SERVER, SERVER_IF, SERVER_CORE)
+            self.receive_in_threads()
+
+    def receive_in_threads(self) -> None:
+        """Client and server receive in kernel threads of their own, each on its side's core."""
+        self.threads["napi-client"] = self.receive_apart(CLIENT, CLIENT_IF, CLIENT_CORE)
+        self.threads["napi-server"] = self.receive_apart(network.SERVER, SERVER_IF, SERVER_CORE)
 
     def start_sink(self, after_taps: bool = False) -> Program:
         """The server: answers in the kernel."""

@@ -9,6 +9,7 @@ import json
 import os
 import resource
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,23 @@ class Log:
             for one in Path(f"/proc/{pid}/task").iterdir()
         }
         self.add(when, who, "threads", pid=pid, texts=texts)
+
+    def processes(self, pids: Sequence[int], when: str, who: str) -> None:
+        """What every thread of several processes has used so far, and each process's line of `stat`, which
+        tells user and system time apart.
+        """
+        texts, stats = {}, {}
+        for pid in pids:
+            folder = Path(f"/proc/{pid}")
+            stats[str(pid)] = (folder / "stat").read_text(encoding="utf-8").strip()
+            for one in (folder / "task").iterdir():
+                texts[f"{pid}/{one.name}"] = (one / "schedstat").read_text(encoding="ascii").strip()
+        self.add(when, who, "threads", texts=texts)
+        self.add(when, who, "stats", texts=stats)
+
+    def file(self, when: str, who: str, kind: str, path: Path) -> None:
+        """The text of a file of /proc."""
+        self.add(when, who, kind, text=path.read_text(encoding="ascii"))
 
     def interface(self, when: str, who: str, folder: Path) -> None:
         """All counters of an interface (its folder in /sys/class/net)."""

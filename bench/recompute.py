@@ -3,10 +3,11 @@
 
 Usage: recompute.py RESULT-FOLDER
 
-recompute_runs.py and recompute_connections.py turn the raw files of each run into figures by name; the tables
-here say which of them are shown, divided and checked. Prints one JSON object: table, ratios, checks. A check
-is met where `value` is at least `want`, or at most `want`, as its name says. A quick bench makes no claims on
-speed and timing: it has only the checks on counts. Exit status 1 where a check falls short.
+recompute_runs.py, recompute_connections.py and recompute_stateless.py turn the raw files of each run into
+figures by name; the tables here say which of them are shown, divided and checked. Prints one JSON object:
+table, ratios, checks. A check is met where `value` is at least `want`, or at most `want`, as its name says. A
+quick bench makes no claims on speed and timing: it has only the checks on counts. Exit status 1 where a check
+falls short.
 """
 
 import collections
@@ -25,6 +26,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
 from bench import recompute_connections as connections
 from bench import recompute_runs as runs
+from bench import recompute_stateless as stateless
 from bench.recompute_runs import Bench, Run, Values, quantile
 
 Groups = dict[tuple[str, str], list[Values]]  # of each row and tool, the runs in order
@@ -109,6 +111,9 @@ MEASURES: tuple[tuple[str, str, Callable[[Bench, pathlib.Path, Run], Values]], .
     ("hierarchy", "server", runs.serving),
     ("hierarchy", "path", runs.data_path),
     ("hierarchy", "delay", runs.delay),
+    ("stateless", "memory", stateless.memory),
+    ("stateless", "flood", stateless.flood),
+    ("stateless", ".*", stateless.cost),
 )
 
 _OURS, _FLOOR, _LARGE = "reprise.*", "floor|openssl", "coloured-10000"
@@ -155,6 +160,19 @@ FIGURES: tuple[tuple[str, str, str, str, str], ...] = (
     ("hierarchy", "delay", ".*", "packets/s", "rate"),
     ("hierarchy", "delay", ".*", "us error, p50", "p50"),
     ("hierarchy", "delay", ".*", "us error, p99", "p99"),
+    ("stateless", "memory", ".*", "bytes/query in flight", "bytes"),
+    ("stateless", "memory", "tcp", "bytes, all slabs", "slab"),
+    ("stateless", "memory", "(?!tcp).*", "bytes in use", "state"),
+    ("stateless", "memory", "(?!tcp).*", "MB in all", "whole"),
+    ("stateless", "flood", ".*", "share lost", "lost"),
+    ("stateless", "flood", ".*", "k SYN/s sent", "sent"),
+    ("stateless", "flood", ".*", "k packets/s in", "came"),
+    ("stateless", "flood", ".*", "share dropped", "dropped"),
+    ("stateless", "flood", "tcp.*", "k SYN cookies/s", "cookies"),
+    ("stateless", "flood", "(?!tcp).*", "k SYN/s answered", "syn"),
+    ("stateless", "flood", ".*", "sent again/query", "again"),
+    ("stateless", "flood", ".*", "share of core", "used"),
+    ("stateless", ".*", ".*", "us/query", "cost"),
 )
 
 
@@ -188,6 +206,8 @@ RATIOS = (
           "plan-reference", "cost"),
     Ratio("hierarchy", "tun", "dnsperf", True, "{} / dnsperf -c 10", "times", "proxy",
           "path-reference", "cost"),
+    Ratio("stateless", "(?!tcp$).*", "tcp", True, "{} / tcp", "times", "cost"),
+    Ratio("stateless", "bpf|reference", "tcp", True, "{} / tcp", "times", "bytes"),
 )  # fmt: skip
 
 
@@ -322,6 +342,26 @@ CHECKS = (
           highest("usual"), connections.STALL_NS / 10**6, False, True),
     Check("tcp|tls", "segments", ".*", "{row}: {tool}: queries held back for an acknowledgement",
           highest("held"), 0, False, True),
+    Check("stateless", "rates-bind-5000", "bpf",
+          "{row}: {tool}: server's processor time over that of the kernel's TCP (goal 0.55)",
+          "bpf / tcp", 0.65, False, True, absolute=("cost", "us")),
+    Check("stateless", "memory", "bpf", "{row}: {tool}: bytes for a query in flight",
+          highest("bytes"), 110, False, True),
+    Check("stateless", "flood", "bpf", "{row}: {tool}: share of queries lost", highest("lost"), 0.01, False,
+          True),
+    Check("stateless", "flood", ".*", "{row}: {tool}: thousand packets a second that reached the server",
+          lowest("came"), 190, True, True),
+    Check("stateless", "(rates|sizes).*", ".*", "{row}: {tool}: share of queries answered",
+          lowest("share"), 0.99, True),
+    Check("stateless", "(rates|sizes).*", "tcp", "{row}: {tool}: answers without a connection of their own",
+          beyond("answers", "opened"), 0, False),
+    Check("stateless", "(rates|sizes).*", "bpf|reference.*",
+          "{row}: {tool}: answers that did not come by the front", highest("unseen"), 0, False),
+    Check("stateless", "(rates|sizes).*", "bpf|reference.*",
+          "{row}: {tool}: connections of the kernel's TCP that were not promoted",
+          highest("kernel's"), 0, False),
+    Check("stateless", "memory", ".*", "{row}: {tool}: queries that were not held", highest("missing"), 0,
+          False),
 )  # fmt: skip
 
 
@@ -439,6 +479,7 @@ def recompute(top: pathlib.Path) -> dict[str, Any]:
         "seconds_with_steal": stolen,
         "table": figures(info["bench"], found),
         "ratios": [entry(*key, values) for key, values in divided.items()],
+        "tables": stateless.tables(found) if info["bench"] == "stateless" else [],
         "checks": checks(bench, found, divided),
     }
 

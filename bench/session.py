@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bench.bed import SERVER_CORE, SERVER_IF, Bed
+from bench.bed import CLIENT_CORE, SERVER_CORE, SERVER_IF, Bed
 from bench.sinks import UDP, Sink
 from bench.tools import Tool
 from cli import linux, programs
@@ -38,7 +38,7 @@ class Options:
     sources: int
     only: tuple[str, ...]
     output: Path
-    seconds: int | None = None  # of the traces of timing and of tcp's hold; None = each its own
+    seconds: int | None = None  # of timing's traces, tcp's hold and stateless's runs; None = each its own
     key: str = "ecdsa-p256"  # of the server's certificate in tls
 
 
@@ -120,7 +120,9 @@ def opened(options: Options) -> Iterator[Session]:
             f"cannot make result folder {session.folder}: {error.strerror}", "choose another parent with -o"
         ) from None
     session.write()
-    watch = _start_watch(session.folder / "watch.txt")
+    # Where the server is what is measured, its core is left to it.
+    core = CLIENT_CORE if options.bench == "stateless" else SERVER_CORE
+    watch = _start_watch(session.folder / "watch.txt", core)
     try:
         yield session
     finally:
@@ -210,6 +212,6 @@ def recomputed(folder: Path) -> dict[str, Any]:
     return value
 
 
-def _start_watch(path: Path) -> subprocess.Popen[bytes]:
+def _start_watch(path: Path, core: int) -> subprocess.Popen[bytes]:
     argv = [sys.executable, "-m", "bench.watch", str(path)]
-    return linux.start_bound(argv, core=SERVER_CORE)
+    return linux.start_bound(argv, core=core)

@@ -15,17 +15,20 @@ def render(result: dict[str, Any]) -> str:
         f"{_head(result)}: {result['steal_s']} s of steal in {result['seconds']} s, "
         f"{result['seconds_with_steal']} seconds with steal",
         lines([_HEAD, *(_row(entry) for entry in (*result["table"], *result["ratios"]))]),
+        *(f"{one['title']}\n\n{lines(one['rows'], one['texts'])}" for one in result.get("tables", ())),
         lines([("check", "value", "want", "", "absolute"), *(_check(entry) for entry in result["checks"])]),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def lines(rows: Sequence[Sequence[str]]) -> str:
-    """Columns of equal width; the first three are text. Empty where there is nothing below the head."""
+def lines(rows: Sequence[Sequence[str]], texts: int = 0) -> str:
+    """Columns of equal width; the first ones are text (0: as many as figures and checks have). Empty where
+    there is nothing below the head.
+    """
     if len(rows) < 2:
         return ""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    texts = 3 if len(rows[0]) > 5 else 1
+    texts = texts or (3 if len(rows[0]) > 5 else 1)
     return "\n".join(
         "  ".join(
             cell.ljust(width) if column < texts else cell.rjust(width)

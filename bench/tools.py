@@ -122,6 +122,7 @@ class Reprise:
     distributor: tuple[str, ...] = ()
     may_load_bpf: bool = True  # else the client's side lacks the rights, as in many containers
     queriers: int = 1
+    controller_core: int = SERVER_CORE
 
     def run(self, bed: Bed) -> list[list[str]]:
         """Runs the tree to its end."""
@@ -134,7 +135,9 @@ class Reprise:
             1, queriers=self.queriers, extra=self.distributor, wrap=wrap, core=CLIENT_CORE
         )
         options = ("--source-mode", bed.source_mode, *self.controller)
-        return Tree(bed, distributor, bed.start_controller(self.trace, extra=options, core=SERVER_CORE))
+        return Tree(
+            bed, distributor, bed.start_controller(self.trace, extra=options, core=self.controller_core)
+        )
 
 
 class Tool(Protocol):

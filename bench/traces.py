@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
@@ -14,6 +14,7 @@ _START_S = 1_700_000_000
 _RAW_IP = 101  # link type
 _NANOSECOND_MAGIC = 0xA1B23C4D
 _BATCH = 10_000
+_OPT = struct.pack("!BHHIH", 0, 41, 4096, 0, 0)
 
 
 def name(index: int) -> str:
@@ -35,6 +36,15 @@ def write_pcap(path: Path, queries: int, sources: int, names: int, gap_us: int =
     _write(path, (_packet(i, i * gap_us, i % sources, questions[i % names]) for i in range(queries)))
 
 
+def write_edns(path: Path, names: Sequence[str], kind: int, queries: int, sources: int, gap_us: int) -> None:
+    """A capture with a fixed gap of queries of one type that take answers of up to 4,096 bytes (EDNS)."""
+    questions = [_question(text, kind) for text in names]
+    _write(
+        path,
+        (_packet(i, i * gap_us, i % sources, questions[i % len(names)], _OPT) for i in range(queries)),
+    )
+
+
 def write_hold(path: Path, sources: int, rate: int, hold_s: int) -> None:
     """A query from each source, so many a second, and `hold_s` after the last one more from the first."""
     question = _question(name(0))
@@ -51,13 +61,13 @@ def _write(path: Path, packets: Iterator[bytes]) -> None:
             file.write(batch)
 
 
-def _question(text: str) -> bytes:
+def _question(text: str, kind: int = 1) -> bytes:
     labels = b"".join(bytes([len(label)]) + label.encode() for label in text.split("."))
-    return labels + b"\0" + struct.pack("!HH", 1, 1)
+    return labels + b"\0" + struct.pack("!HH", kind, 1)
 
 
-def _packet(index: int, time_us: int, source: int, question: bytes) -> bytes:
-    dns = struct.pack("!HHHHHH", index & 0xFFFF, 0x0100, 1, 0, 0, 0) + question
+def _packet(index: int, time_us: int, source: int, question: bytes, opt: bytes = b"") -> bytes:
+    dns = struct.pack("!HHHHHH", index & 0xFFFF, 0x0100, 1, 0, 0, bool(opt)) + question + opt
     udp = struct.pack("!HHHH", 1024 + index // 65536 % 60000, 53, 8 + len(dns), 0)
     length = 28 + len(dns)
     # Nobody looks at the header's checksum in a capture of what a host sends.

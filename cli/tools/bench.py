@@ -22,7 +22,8 @@ _DEFAULT_REPEATS = {
     "mutate": 5,
     "zones": 3,
     "hierarchy": 1,
-}  # each keeps its bench below about seven minutes
+    "stateless": 5,
+}  # each keeps its bench below about seven minutes; stateless takes over an hour
 _KEYS = ("ecdsa-p256", "rsa-2048")
 
 
@@ -30,14 +31,15 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     """The command and its options."""
     parser = commands.add_parser(
         "bench",
-        help="measure beside tools from Debian: udp, tcp, tls, timing, reader, mutate, zones, hierarchy",
+        help="measure beside tools from Debian: udp, tcp, tls, timing, reader, mutate, zones, hierarchy; "
+        "stateless: what a query costs the server",
     )
     parser.add_argument("bench", choices=tuple(_DEFAULT_REPEATS), help="what to measure")
     parser.add_argument(
         "--repeats",
         type=int,
         metavar="N",
-        help="runs of each tool (udp, reader, mutate 5; tcp, tls, timing, zones 3; hierarchy 1)",
+        help="runs of each tool (udp, reader, mutate, stateless 5; tcp, tls, timing, zones 3; hierarchy 1)",
     )
     parser.add_argument("--quick", action="store_true", help="seconds only: proves that it works, no claims")
     parser.add_argument("--json", action="store_true", help="end with one line of JSON")
@@ -53,13 +55,18 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         "--seconds",
         type=int,
         metavar="N",
-        help="length of timing's traces (3 and 8), of tcp's hold (60), of hierarchy's delay (5)",
+        help="length of timing's traces (3 and 8), of tcp's hold (60), of hierarchy's delay (5), "
+        "of stateless's runs (5, flood 10)",
     )
     parser.add_argument(
         "--key", choices=_KEYS, default=_KEYS[0], help="of the server's certificate in tls (ecdsa-p256)"
     )
     parser.add_argument(
-        "--only", action="append", default=[], metavar="ROW", help="measure this row of the table only"
+        "--only",
+        action="append",
+        default=[],
+        metavar="ROW",
+        help="measure this row of the table only (stateless: or this part: rates, sizes, memory, flood)",
     )
     parser.add_argument(
         "-o",
@@ -98,7 +105,18 @@ def options_of(arguments: argparse.Namespace) -> Options:
 
 def command_bench(arguments: argparse.Namespace) -> int:
     """Measures, recomputes, prints; 1 where a check falls short."""
-    from bench import connections, hierarchy, mutate, reader, session, table, timing, udp, zones  # noqa: PLC0415
+    from bench import (  # noqa: PLC0415
+        connections,
+        hierarchy,
+        mutate,
+        reader,
+        session,
+        stateless,
+        table,
+        timing,
+        udp,
+        zones,
+    )
 
     options = options_of(arguments)
     session.need_root()
@@ -111,6 +129,7 @@ def command_bench(arguments: argparse.Namespace) -> int:
         "mutate": mutate.measure,
         "zones": zones.measure,
         "hierarchy": hierarchy.measure,
+        "stateless": stateless.measure,
     }[options.bench]
     with session.opened(options) as opened:
         measure(opened)

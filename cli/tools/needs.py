@@ -39,6 +39,7 @@ _BENCHES = {  # sections beside those of every bench, and targets
     "mutate": ((), ("reprise-mutator",)),
     "zones": ((), ("reprise-mutator", "reprise-bench-reader", "reprise-zonebuilder")),
     "hierarchy": (("bind", "hierarchy", "packet"), (*REPLAY, *HIERARCHY, "reprise-sink")),
+    "stateless": (("bind", "packet"), (*REPLAY, "reprise-proxy", "reprise-flood")),
 }
 _BY_WORD = (  # sections of packages.txt
     ("mutate", "--inventory", "spread"),

@@ -1,0 +1,243 @@
+"""What recompute.py reads of runs against servers with and without statelessTCP fronts, and the tables that
+set the ways side by side, with those of the published report.
+"""
+
+import pathlib
+import re
+import statistics
+from collections.abc import Sequence
+from typing import Any
+
+from bench.recompute_runs import (
+    NS,
+    TICK_S,
+    Bench,
+    Rows,
+    Run,
+    Values,
+    loaded,
+    one,
+    readings,
+    softirq,
+    threads_gain,
+)
+
+Groups = dict[tuple[str, str], list[Values]]
+
+SERVER_CORE = "cpu1"
+# Slab caches of a connection and its socket. The kernel may have put one together with others of its size.
+CACHES = ("TCP", "request_sock_TCP", "sock_inode_cache", "filp", "dentry")
+UTIME, STIME = 11, 12  # of /proc/PID/stat behind the name: user and system time in ticks
+IDLE, IOWAIT, STEAL = 3, 4, 7  # of a line of /proc/stat behind the name
+
+# --- a run with queries -----------------------------------------------------------------------------------
+
+
+def cost(_: Bench, folder: pathlib.Path, __: Run) -> Values:
+    """Microseconds of processor time a query with its answer, by who spent them; counts."""
+    rows, queries = readings(folder), loaded(folder / "controller.json")["queries"]
+    counted = statistics_of(folder)
+    done, lost = queries["answered"], queries["handed"] - queries["answered"]
+    million = max(done, 1) / 10**6
+    server, front = threads_gain(rows, "server"), threads_gain(rows, "front") if counted else 0.0
+    received = softirq(rows, "server") + thread_gain(rows, "ksoftirqd")
+    user = user_share(rows, "server")
+    in_front = front * (1 - user_share(rows, "front")) if counted else 0.0
+    promoted = sum(counted["promoted"].values()) if counted else 0
+    opened = counter_gain(rows, "server", "snmp", "Tcp", "PassiveOpens")
+    return {
+        "cost": (server + front + received) / million,
+        "server": server / million,
+        "front": front / million if counted else None,
+        "receive": received / million,
+        "kernel": (received + in_front + server * (1 - user)) / million,
+        "user": server * user / million,
+        "busy": busy(rows) / million,
+        "share": done / max(queries["handed"], 1),
+        "lost": lost / max(queries["handed"], 1),
+        "promoted": promoted / max(done, 1) if counted else None,
+        "answers": done,
+        "opened": opened,
+        "unseen": max(done - counted["replies"] - promoted, 0) if counted else None,
+        "kernel's": max(opened - promoted, 0) if counted else None,
+    }
+
+
+def statistics_of(folder: pathlib.Path) -> dict[str, Any] | None:
+    """What the front counted; None without a front."""
+    path = folder / "front.json"
+    return loaded(path) if path.exists() else None
+
+
+def thread_gain(rows: Rows, who: str) -> float:
+    """Seconds of a kernel thread between the readings."""
+    both = [one(rows, who=who, kind="schedstat", when=when)["text"] for when in ("before", "after")]
+    return (int(both[1].split()[0]) - int(both[0].split()[0])) / NS
+
+
+def user_share(rows: Rows, who: str) -> float:
+    """Share of user time in what the processes spent, by the kernel's ticks; 0 where there was none."""
+    sums = []
+    for when in ("before", "after"):
+        texts = one(rows, who=who, kind="stats", when=when)["texts"].values()
+        fields = [text.rpartition(")")[2].split() for text in texts]
+        sums.append([sum(int(each[place]) for each in fields) for place in (UTIME, STIME)])
+    user, system = (after - before for before, after in zip(*sums, strict=True))
+    return user / (user + system) if user + system else 0.0
+
+
+def busy(rows: Rows) -> float:
+    """Seconds that the server's core was neither idle nor taken away, whoever used it."""
+    both = [one(rows, who="machine", kind="cpu", when=when) for when in ("before", "after")]
+    free = [core_ticks(row["text"]) for row in both]
+    return float((both[1]["mono_ns"] - both[0]["mono_ns"]) / NS - (free[1] - free[0]) * TICK_S)
+
+
+def core_ticks(text: str) -> int:
+    """Ticks of the server's core that nobody used."""
+    (fields,) = [line.split()[1:] for line in text.splitlines() if line.split()[0] == SERVER_CORE]
+    return sum(int(fields[place]) for place in (IDLE, IOWAIT, STEAL))
+
+
+def counter_gain(rows: Rows, who: str, kind: str, group: str, name: str) -> int:
+    """By how much a counter of /proc/net/snmp or netstat grew."""
+    both = [one(rows, who=who, kind=kind, when=when)["text"] for when in ("before", "after")]
+    return counter(both[1], group, name) - counter(both[0], group, name)
+
+
+def counter(text: str, group: str, name: str) -> int:
+    """A group has a line of names and one of values."""
+    names, values = (line.split()[1:] for line in text.splitlines() if line.startswith(f"{group}:"))
+    return int(values[names.index(name)])
+
+
+# --- flood ------------------------------------------------------------------------------------------------
+
+
+def flood(_: Bench, folder: pathlib.Path, __: Run) -> Values:
+    """What became of queries beside a flood of SYNs, and how large the flood was at the server."""
+    rows, queries = readings(folder), loaded(folder / "controller.json")["queries"]
+    sent = loaded(folder / "flood.out")
+    both = [one(rows, who="server", kind="interface", when=when) for when in ("before", "after")]
+    seconds = (both[1]["mono_ns"] - both[0]["mono_ns"]) / NS
+    gain = {name: int(both[1]["values"][name]) - int(both[0]["values"][name]) for name in both[0]["values"]}
+    counted = statistics_of(folder)
+    again = counter_gain(rows, "client", "snmp", "Tcp", "RetransSegs")
+    return {
+        "lost": 1 - queries["answered"] / max(queries["handed"], 1),
+        "sent": sent["sent"] / sent["seconds"] / 1000,
+        "came": gain["rx_packets"] / seconds / 1000,
+        "dropped": gain["rx_dropped"] / max(gain["rx_packets"] + gain["rx_dropped"], 1),
+        "cookies": counter_gain(rows, "server", "netstat", "TcpExt", "SyncookiesSent") / seconds / 1000,
+        "syn": counted["syn"] / sent["seconds"] / 1000 if counted else None,
+        "again": again / max(queries["handed"], 1),
+        "used": busy(rows) / seconds,
+    }
+
+
+# --- memory -----------------------------------------------------------------------------------------------
+
+
+def memory(_: Bench, folder: pathlib.Path, run: Run) -> Values:
+    """Bytes for a query in flight: in the kernel's caches or in the front's map."""
+    rows, waiting = readings(folder), run["waiting"]
+    both = [
+        {row["kind"]: row["text"] for row in rows if row["when"] == when} for when in ("before", "during")
+    ]
+    slab = (kilobytes(both[1]["meminfo"], "Slab") - kilobytes(both[0]["meminfo"], "Slab")) * 1024
+    if run["tool"] == "tcp":
+        caches = cached(both[1]["slabinfo"]) - cached(both[0]["slabinfo"])
+        return {"bytes": caches / waiting, "slab": slab / waiting, "missing": 0}
+    counted = loaded(folder / "front-during.json")
+    return {
+        "bytes": counted["bytes_per_entry"],
+        "state": counted["state_bytes"] / waiting,
+        "whole": counted["memory_bytes"] / 10**6,
+        "missing": max(waiting - counted["entries"], 0),
+    }
+
+
+def kilobytes(text: str, name: str) -> int:
+    """A line `NAME:  N kB`."""
+    found = re.search(rf"^{name}:\s+(\d+) kB", text, re.MULTILINE)
+    return int(found.group(1)) if found else 0
+
+
+def cached(slabinfo: str) -> int:
+    """Bytes of the objects in use in the caches of connections."""
+    fields = [line.split() for line in slabinfo.splitlines()]
+    return sum(int(each[1]) * int(each[3]) for each in fields if each and each[0] in CACHES)
+
+
+# --- tables -----------------------------------------------------------------------------------------------
+
+PARTS = (  # figure, its name in the table, digits behind the point
+    ("cost", "us/query", 1),
+    ("server", "server", 1),
+    ("front", "front", 1),
+    ("receive", "receive", 1),
+    ("kernel", "kernel", 1),
+    ("user", "server user", 1),
+    ("busy", "core busy", 1),
+)
+SHARES = (("lost", "lost"), ("promoted", "promoted"))
+
+# CAIA Technical Report 101022A, 500 queries/s: seconds of processor time in 10 s, so 5,000 queries.
+PUBLISHED = (("kernel (fig. 4)", (0.09, 0.36, 0.55)), ("total (fig. 6)", (0.58, 0.86, 2.13)))
+PUBLISHED_QUERIES = 5_000
+PUBLISHED_MEMORY = ("0 B", "88 B", "648 B")
+SLIP = (
+    "The report's table I prints +367 % for TCP; by its figures TCP costs 3.67 times as much as UDP, +267 %."
+)
+
+
+def tables(found: Groups) -> list[dict[str, Any]]:
+    """Medians of all ways by who spent the time, then the report's figures beside ours."""
+    runs = {key: values for key, values in found.items() if "busy" in values[0]}
+    if not runs:
+        return []
+    head = ["row", "way", *(name for _, name, _ in PARTS), *(name for _, name in SHARES)]
+    parts = {
+        "title": "medians in us a query; kernel: receive and system time of server and front",
+        "texts": 2,
+        "rows": [head, *([*key, *part_cells(values)] for key, values in runs.items())],
+    }
+    return [parts, beside(runs)]
+
+
+def middle(values: Sequence[Values], key: str) -> float | None:
+    """The median of a figure."""
+    known = [value[key] for value in values if value[key] is not None]
+    return statistics.median(known) if known else None
+
+
+def part_cells(values: list[Values]) -> list[str]:
+    """A line of the first table."""
+    times = [(middle(values, key), digits) for key, _, digits in PARTS]
+    cells = ["-" if value is None else f"{value:.{digits}f}" for value, digits in times]
+    shares = [middle(values, key) for key, _ in SHARES]
+    return [*cells, *("-" if value is None else f"{100 * value:.2f} %" for value in shares)]
+
+
+def beside(runs: Groups) -> dict[str, Any]:
+    """UDP, each front and TCP side by side: the report's figures, then ours."""
+    rows = [["", "", "UDP", "stateless", "TCP", "stateless/UDP", "TCP/UDP"]]
+    for name, seconds in PUBLISHED:
+        figures = [1e6 * one_way / PUBLISHED_QUERIES for one_way in seconds]
+        rows.append(["report, 500 q/s", name, *side_by_side(figures)])
+    rows.append(["report", "memory a connection", *PUBLISHED_MEMORY, "", ""])
+    for row in dict.fromkeys(row for row, _ in runs):
+        for front in ("reference", "bpf"):
+            three = [runs.get((row, way)) for way in ("udp", front, "tcp")]
+            for name, key in (("kernel", "kernel"), ("total", "cost")):
+                ours = [middle(values, key) for values in three if values]
+                if len(ours) == 3:
+                    rows.append([f"{row}, {front}", name, *side_by_side(ours)])
+    return {"title": f"us a query beside the report's. {SLIP}", "texts": 2, "rows": rows}
+
+
+def side_by_side(figures: Sequence[float | None]) -> list[str]:
+    """Three figures, and how much more than the first the others are."""
+    known = [figure or 0.0 for figure in figures]
+    more = [f"{100 * (figure / known[0] - 1):+.0f} %" if known[0] else "-" for figure in known[1:]]
+    return [*(f"{figure:.1f}" for figure in known), *more]
