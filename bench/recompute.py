@@ -208,6 +208,7 @@ RATIOS = (
           "path-reference", "cost"),
     Ratio("stateless", "(?!tcp$).*", "tcp", True, "{} / tcp", "times", "cost"),
     Ratio("stateless", "bpf|reference", "tcp", True, "{} / tcp", "times", "bytes"),
+    Ratio("stateless", "reference-axfr", "reference", True, "{} / reference", "times", "cost"),
 )  # fmt: skip
 
 
