@@ -35,6 +35,7 @@ def kernel_threads_are_visible() -> bool:
 NAPI = pytest.mark.skipif(
     not kernel_threads_are_visible(), reason="kernel threads are not visible in this PID namespace"
 )
+STATELESS = {"udp", "tcp", "tcp-persistent", "reference", "reference-axfr", "bpf"}
 
 
 def call(*words: str) -> subprocess.CompletedProcess[str]:
@@ -96,6 +97,12 @@ def test_an_unknown_row_is_a_usage_error_and_names_the_rows(tmp_path: Path) -> N
         pytest.param("tls", "early-data", {"openssl", "reprise"}, marks=NAPI),
         pytest.param("tls", "persistent", {"dnsperf", "reprise"}, marks=NAPI),
         ("tls", "segments", {"one-query", "persistent"}),
+        pytest.param("stateless", "rates-bind-500", STATELESS, marks=NAPI),
+        pytest.param(
+            "stateless", "sizes-nsd-2000", STATELESS - {"tcp-persistent", "reference-axfr"}, marks=NAPI
+        ),
+        pytest.param("stateless", "flood", {"tcp", "tcp-cookies", "bpf"}, marks=NAPI),
+        ("stateless", "memory", {"tcp", "reference", "bpf"}),
     ],
 )
 def test_a_quick_bench_measures_recomputes_and_ends_with_json(

@@ -33,7 +33,6 @@
 #include <netinet/in.h>
 #include <netinet/ip.h>
 #include <netinet/tcp.h>
-#include <span>
 #include <string>
 #include <sys/prctl.h>
 #include <sys/socket.h>

@@ -58,7 +58,7 @@ def write_run(folder: Path, napi_ms: int, opened: int, front: dict[str, Any] | N
 
 
 def recomputed(top: Path, opened: int = 100, replies: int = 900) -> dict[str, Any]:
-    """UDP 31, the kernel's TCP 64 and the BPF front 33 us a query; `opened` connections reached the kernel."""
+    """UDP 31, the kernel's TCP 64 and the BPF front 33 us a query; `opened` connections reached it."""
     front = {"queries": 1000, "replies": replies, "promoted": {"long": 60, "split": 40}}
     write_run(top / "runs/1", 10, 0, None)
     write_run(top / "runs/2", 40, 1000, None)
