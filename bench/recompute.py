@@ -163,6 +163,7 @@ FIGURES: tuple[tuple[str, str, str, str, str], ...] = (
     ("stateless", "memory", ".*", "bytes/query in flight", "bytes"),
     ("stateless", "memory", "tcp", "bytes, all slabs", "slab"),
     ("stateless", "memory", "(?!tcp).*", "bytes in use", "state"),
+    ("stateless", "memory", "bpf", "bytes/place of the map", "place"),
     ("stateless", "memory", "(?!tcp).*", "MB in all", "whole"),
     ("stateless", "flood", ".*", "share lost", "lost"),
     ("stateless", "flood", ".*", "k SYN/s sent", "sent"),

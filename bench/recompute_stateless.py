@@ -152,9 +152,17 @@ def memory(_: Bench, folder: pathlib.Path, run: Run) -> Values:
     return {
         "bytes": counted["bytes_per_entry"],
         "state": counted["state_bytes"] / waiting,
+        "place": place_bytes(rows),
         "whole": counted["memory_bytes"] / 10**6,
         "missing": max(waiting - counted["entries"], 0),
     }
+
+
+def place_bytes(rows: Rows) -> float | None:
+    """Bytes that the kernel took for each place of the front's largest BPF map, its table included."""
+    maps = [dict(re.findall(r"(\w+):\s+(\d+)", row["text"])) for row in rows if row["kind"] == "map"]
+    largest = max(maps, key=lambda one: int(one["memlock"]), default=None)
+    return int(largest["memlock"]) / int(largest["max_entries"]) if largest else None
 
 
 def kilobytes(text: str, name: str) -> int:

@@ -23,6 +23,7 @@ TCP                  {tcp}    200   2048   16    8
 sock_inode_cache     {tcp}    200   1024   16    8
 kmalloc-64           9000     9000     64   64    1
 """
+MAP = "pos:\t0\nmap_type:\t1\nmax_entries:\t10\nmemlock:\t{}\n"
 
 
 def processes(when: str, who: str, times: dict[str, int], user: int, system: int) -> list[str]:
@@ -146,7 +147,8 @@ def test_memory_is_that_of_the_kernel_s_caches_or_of_the_front_s_entries(
     for number in (1, 2):
         folder = tmp_path / f"runs/{number}"
         folder.mkdir(parents=True)
-        (folder / "readings.jsonl").write_text("\n".join(memory_readings(200, 1400)))
+        maps = [reading("during", f"map-{fd}", "map", text=MAP.format(fd)) for fd in (1, 2, 90)]
+        (folder / "readings.jsonl").write_text("\n".join([*memory_readings(200, 1400), *maps]))
     front = {"bytes_per_entry": size, "state_bytes": 100 * size, "memory_bytes": 7_000_000, "entries": 100}
     (tmp_path / "runs/2/front-during.json").write_text(json.dumps(front))
     runs = [
@@ -159,6 +161,7 @@ def test_memory_is_that_of_the_kernel_s_caches_or_of_the_front_s_entries(
     assert figures["tcp", "bytes/query in flight"] == [3072.0]
     assert figures["tcp", "bytes, all slabs"] == [4096.0]
     assert figures["bpf", "bytes/query in flight"] == [size]
+    assert figures["bpf", "bytes/place of the map"] == [9.0]
     assert by_name(result)["memory: bpf: bytes for a query in flight"] == (size, good)
     assert result["tables"][0]["rows"][-1][:5] == [
         "memory, bpf", "bytes a query in flight", "0", str(size), "3072",

@@ -80,6 +80,7 @@ def _hold_in_front(bed: ServedBed, way: Way, waiting: int) -> list[list[str]]:
             with bed.inside(CLIENT):
                 clients.append(_ask(number))
         _keep_statistics(bed, waiting)
+        _read_maps(bed)
         read_memory(bed, "during")
         for client in clients:
             client.setsockopt(socket.IPPROTO_TCP, _TCP_REPAIR, 1)
@@ -109,6 +110,15 @@ def _keep_statistics(bed: ServedBed, waiting: int) -> None:
             f"the front does not hold {waiting} queries", f"see {path} and {bed.measured['front'].errors}"
         )
     shutil.copy(path, bed.folder / "front-during.json")
+
+
+def _read_maps(bed: ServedBed) -> None:
+    """What the kernel says of each BPF map of the front: its size, and the memory that it takes."""
+    folder = Path(f"/proc/{bed.measured['front'].process.pid}/fdinfo")
+    for path in folder.iterdir():
+        text = path.read_text(encoding="ascii")
+        if "map_type:" in text:
+            bed.log.add("during", f"map-{path.name}", "map", text=text)
 
 
 def read_memory(bed: Bed, when: str) -> None:
