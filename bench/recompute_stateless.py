@@ -151,7 +151,6 @@ def memory(_: Bench, folder: pathlib.Path, run: Run) -> Values:
     counted = loaded(folder / "front-during.json")
     return {
         "bytes": counted["bytes_per_entry"],
-        "state": counted["state_bytes"] / waiting,
         "place": place_bytes(rows),
         "whole": counted["memory_bytes"] / 10**6,
         "missing": max(waiting - counted["entries"], 0),

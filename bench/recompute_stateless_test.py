@@ -149,7 +149,7 @@ def test_memory_is_that_of_the_kernel_s_caches_or_of_the_front_s_entries(
         folder.mkdir(parents=True)
         maps = [reading("during", f"map-{fd}", "map", text=MAP.format(fd)) for fd in (1, 2, 90)]
         (folder / "readings.jsonl").write_text("\n".join([*memory_readings(200, 1400), *maps]))
-    front = {"bytes_per_entry": size, "state_bytes": 100 * size, "memory_bytes": 7_000_000, "entries": 100}
+    front = {"bytes_per_entry": size, "memory_bytes": 7_000_000, "entries": 100}
     (tmp_path / "runs/2/front-during.json").write_text(json.dumps(front))
     runs = [
         {"row": "memory", "tool": tool, "repeat": 0, "folder": f"runs/{number}", "waiting": 100}
@@ -203,4 +203,5 @@ def test_a_flood_is_judged_by_the_loss_and_by_what_reached_the_server(tmp_path: 
     found = by_name(result)
     assert found["flood: bpf: share of queries lost"] == (0.02, False)
     assert found["flood: bpf: thousand packets a second that reached the server"] == (150.0, False)
+    assert found["flood: bpf: share of packets that the server's interface dropped"] == (0.25, False)
     assert result["tables"] == []
