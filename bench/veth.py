@@ -20,16 +20,26 @@ from cli import linux
 from cli.errors import RepriseError
 
 _SIOCETHTOOL = 0x8946
-_ETHTOOL_SGRO = 0x2C
-_ETHTOOL_STSO = 0x1F
-_ETHTOOL_STXCSUM = 0x17
+# Commands of the ioctl that switch an offload of an interface.
+RECEIVE_CHECKSUMS, SEND_CHECKSUMS, TSO, GSO, GRO = 0x15, 0x17, 0x1F, 0x24, 0x2C
+# As packets are on a wire: with whole checksums, and neither merged nor cut.
+NO_OFFLOADS = {SEND_CHECKSUMS: False, RECEIVE_CHECKSUMS: False, TSO: False, GSO: False, GRO: False}
 _APPEARS_S = 5.0
+
+
+def set_offloads(netns: int | None, interface: str, settings: dict[int, bool]) -> None:
+    """Switches offloads of a host's interface, in the order given."""
+    with linux.inside(netns), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as some:
+        for setting, value in settings.items():
+            command = array.array("B", struct.pack("II", setting, value))
+            address = command.buffer_info()[0]
+            fcntl.ioctl(some, _SIOCETHTOOL, struct.pack("16sP16x", interface.encode(), address))
 
 
 def use_threaded_napi(netns: int | None, sysfs: Path, interface: str) -> int:
     """Turns it on for an interface of the host that `sysfs` shows; returns the thread's process number."""
     known = _threads(interface)
-    _set(netns, interface, ((_ETHTOOL_SGRO, 1), (_ETHTOOL_STSO, 0)))
+    set_offloads(netns, interface, {GRO: True, TSO: False})
     (sysfs / "class/net" / interface / "threaded").write_text("1", encoding="ascii")
     end = time.monotonic() + _APPEARS_S
     while not (fresh := _threads(interface) - known):
@@ -42,26 +52,9 @@ def use_threaded_napi(netns: int | None, sysfs: Path, interface: str) -> int:
     return fresh.pop()
 
 
-def send_checksums(netns: int | None, interface: str) -> None:
-    """What leaves the interface has its checksums in it, as on a wire; the receiver verifies them.
-
-    It turns TCP's segmentation off too, which needs checksum offload.
-    """
-    _set(netns, interface, ((_ETHTOOL_STXCSUM, 0),))
-
-
 def pin(pid: int, core: int) -> None:
     """Keeps a process or kernel thread on one core."""
     os.sched_setaffinity(pid, {core})
-
-
-def _set(netns: int | None, interface: str, settings: tuple[tuple[int, int], ...]) -> None:
-    """Changes settings of an interface as ethtool does."""
-    with linux.inside(netns), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as some:
-        for setting, value in settings:
-            command = array.array("B", struct.pack("II", setting, value))
-            address = command.buffer_info()[0]
-            fcntl.ioctl(some, _SIOCETHTOOL, struct.pack("16sP16x", interface.encode(), address))
 
 
 def _threads(interface: str) -> set[int]:

@@ -1,182 +1,306 @@
-"""Two hosts for the fronts of statelessTCP: a client's, and a server's with a real NSD or BIND."""
+"""Hosts for the comparison of statelessTCP with the kernel's TCP: a client with two links to one server.
+
+On the link "front" a front may take the connections, the link "plain" is left to the kernel. Each of the real
+servers listens at one address of each family for either link, so that both ways lead to the same process.
+Between the client and the link "front" lies a bridge of ours, where the bed is made with faults.
+"""
 
 from __future__ import annotations
 
-import array
-import fcntl
 import json
+import shutil
 import socket
-import struct
+import subprocess
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import dns.query
+import dns.update
+import pytest
+
+from bench.veth import GRO, GSO, RECEIVE_CHECKSUMS, SEND_CHECKSUMS, TSO, set_offloads
 from cli import programs
-from cli.plan.network import Address, Host, Link, Network, Route, sysctls
+from cli.plan.network import Address, Host, Link, Network, Route, sysctls, whole
+from tests import packets, stateless_zones
 from tests.bed import BareBed, Program, wait_for
+from tests.packets import Packet
+from tests.stateless_zones import CHANGED, KEY, SECRET, ZONE
 
-CLIENT, SERVER = "client", "server"
-CLIENT_IF, SERVER_IF = "data0", "data1"
-CLIENT4, CLIENT6 = "198.19.1.1", "fd00:198:19:1::1"
-SERVER4, SERVER6 = "198.19.1.2", "fd00:198:19:1::2"  # of the interface
-SERVICE4, SERVICE6 = "198.19.255.53", "fd00:198:19:ff::53"  # of the loopback
-SIZES = (100, 500, 1200, 2000, 3900)  # bytes of the TXT records sSIZE.example.
-TRANSFERRED = 6000  # hosts in the zone, so that a transfer takes more than a client's window
+CLIENT, BRIDGE, SERVER = "client", "bridge", "server"
+FRONT, PLAIN = "front", "plain"  # the links, by the names of the client's interfaces
+FRONTS = ("kernel", "reference", "bpf")
+BIND, NSD, TEST = "bind", "nsd", "test"  # TEST: addresses where tests start what they need
+SERVERS = (BIND, NSD)
+PORT = 53
+UDP_SIZE = 4096  # the same of both servers; their TCP knows no limit
+TIMEOUT_S = 3.0  # of an entry, by default
+_NUMBER = {BIND: 53, NSD: 54, TEST: 55}
+_LINK_SCRIPT = Path(__file__).with_name("stateless_link.py")
+_NO_OFFLOADS = {SEND_CHECKSUMS: False, RECEIVE_CHECKSUMS: False, TSO: False, GSO: False, GRO: False}
 
-_SIOCETHTOOL = 0x8946
-_ETHTOOL_GRO, _ETHTOOL_TX_CHECKSUMS, _ETHTOOL_TSO, _ETHTOOL_GSO = 0x2C, 0x17, 0x1F, 0x24
+
+def address(server: str, way: str, family: int) -> str:
+    """Where a server listens for what comes over a link."""
+    if family == 4:
+        return f"198.19.{255 if way == FRONT else 254}.{_NUMBER[server]}"
+    return f"fd00:198:19:{'ff' if way == FRONT else 'fe'}::{_NUMBER[server]}"
 
 
-def network() -> Network:
-    """A link, and service addresses behind it."""
+def addresses(server: str) -> list[str]:
+    return [address(server, way, family) for way in (FRONT, PLAIN) for family in (4, 6)]
+
+
+def network(faults: bool) -> Network:
+    """The hosts; with faults there is a bridge in the way of the link "front"."""
+    near = tuple(f"{one}1/{bits}" for one, bits in (("198.19.1.", 24), ("fd00:198:19:1::", 64)))
+    far = tuple(f"{one}2/{bits}" for one, bits in (("198.19.1.", 24), ("fd00:198:19:1::", 64)))
+    front = (
+        (Link(CLIENT, BRIDGE, FRONT, "near", near, ()), Link(BRIDGE, SERVER, "far", "data1", (), far))
+        if faults
+        else (Link(CLIENT, SERVER, FRONT, "data1", near, far),)
+    )
+    plain = Link(
+        CLIENT,
+        SERVER,
+        PLAIN,
+        "data2",
+        ("198.19.2.1/24", "fd00:198:19:2::1/64"),
+        ("198.19.2.2/24", "fd00:198:19:2::2/64"),
+    )
+    hosts = (CLIENT, SERVER, *([BRIDGE] if faults else []))
     return Network(
         kind="namespaces",
-        hosts=(Host(CLIENT), Host(SERVER)),
-        links=(
-            Link(
-                CLIENT,
-                SERVER,
-                CLIENT_IF,
-                SERVER_IF,
-                (f"{CLIENT4}/24", f"{CLIENT6}/64"),
-                (f"{SERVER4}/24", f"{SERVER6}/64"),
-            ),
+        hosts=tuple(Host(one) for one in hosts),
+        links=(*front, plain),
+        addresses=tuple(Address(SERVER, "lo", whole(one)) for server in _NUMBER for one in addresses(server)),
+        routes=tuple(
+            Route(CLIENT, whole(address(server, way, family)), _gateway(way, family))
+            for server in _NUMBER
+            for way in (FRONT, PLAIN)
+            for family in (4, 6)
         ),
-        addresses=(Address(SERVER, "lo", f"{SERVICE4}/32"), Address(SERVER, "lo", f"{SERVICE6}/128")),
-        routes=(Route(CLIENT, f"{SERVICE4}/32", via=SERVER4), Route(CLIENT, f"{SERVICE6}/128", via=SERVER6)),
-        sysctls=tuple(one for host in (CLIENT, SERVER) for one in sysctls(host, 4096, host == CLIENT)),
+        sysctls=tuple(setting for one in hosts for setting in sysctls(one, 4096, one == CLIENT)),
     )
 
 
-def zone_text() -> str:
-    """Answers of several sizes, and enough hosts for a long transfer."""
-    lines = ["$ORIGIN example.", "$TTL 300", "@ SOA ns hostmaster 1 3600 600 86400 300", "@ NS ns"]
-    lines += ["ns A 192.0.2.1", "a A 192.0.2.2", "a AAAA 2001:db8::2"]
-    for size in SIZES:
-        strings = [f'"{"x" * min(250, size - at)}"' for at in range(0, size, 250)]
-        lines.append(f"s{size} TXT {' '.join(strings)}")
-    lines += [f"host{number} A 10.1.{number // 250}.{number % 250}" for number in range(TRANSFERRED)]
-    return "\n".join(lines) + "\n"
+def _gateway(way: str, family: int) -> str:
+    number = 1 if way == FRONT else 2
+    return f"198.19.{number}.2" if family == 4 else f"fd00:198:19:{number}::2"
 
 
 class StatelessBed(BareBed):
-    """The two hosts; at the server's, packets have whole checksums and are not merged."""
+    """The hosts with their servers; at most one front at a time."""
 
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder, network())
-        self.folder.chmod(0o755)
-        self.stats = folder / "front.json"
-        for host, interface in ((CLIENT, CLIENT_IF), (SERVER, SERVER_IF)):
-            for command in (_ETHTOOL_TX_CHECKSUMS, _ETHTOOL_TSO, _ETHTOOL_GSO, _ETHTOOL_GRO):
-                self._switch_off(host, interface, command)
+    def __init__(self, folder: Path, *, front: str = "kernel", faults: bool = False) -> None:
+        super().__init__(folder, network(faults))
+        folder.chmod(0o755)
+        self.front = front
+        self.process: Program | None = None  # of the front
+        self.bridge = Bridge(self) if faults else None
 
-    def _switch_off(self, host: str, interface: str, command: int) -> None:
-        with self.inside(host), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as some:
-            value = array.array("B", struct.pack("II", command, 0))
-            request = struct.pack("16sP16x", interface.encode(), value.buffer_info()[0])
-            fcntl.ioctl(some, _SIOCETHTOOL, request)
+    # --- servers
 
-    def start_nsd_server(self, port: int = 53) -> Program:
-        """NSD at every address of its host."""
-        (self.folder / "zone").write_text(zone_text(), encoding="ascii")
-        config = self.folder / "nsd.conf"
-        config.write_text(
-            f"""server:
-    ip-address: 0.0.0.0
-    ip-address: ::0
-    port: {port}
-    username: ""
-    zonesdir: "{self.folder}"
-    database: ""
-    zonelistfile: "{self.folder}/zone.list"
-    xfrdfile: "{self.folder}/xfrd.state"
-    xfrdir: "{self.folder}"
-    pidfile: ""
-    minimal-responses: yes
-    round-robin: no
-    ipv4-edns-size: 4096
-    ipv6-edns-size: 4096
-    rrl-ratelimit: 0
-    tcp-query-count: 0
-remote-control:
-    control-enable: no
-zone:
-    name: "example."
-    zonefile: "{self.folder}/zone"
-    provide-xfr: 0.0.0.0/0 NOKEY
-    provide-xfr: ::0/0 NOKEY
-""",
-            encoding="ascii",
-        )
-        return self.start_nsd(SERVER, config, "server").until("nsd started")
+    def start_servers(self) -> None:
+        zones = stateless_zones.write(self.folder)
+        self.bind = self.serve_bind(zones)
+        self.nsd = self.serve_nsd(zones)
+        self.nsd.until("nsd started")
+        self._change_once()
 
-    def start_bind_server(self) -> Program:
-        """BIND at every address of its host."""
-        (self.folder / "zone").write_text(zone_text(), encoding="ascii")
+    def serve_bind(self, zones: Mapping[str, Path]) -> Program:
+        folder = self.folder / BIND
+        folder.mkdir(exist_ok=True)
         config = self.folder / "named.conf"
-        config.write_text(
-            f"""options {{
-    directory "{self.folder}";
-    managed-keys-directory "{self.folder}";
+        config.write_text(named_conf(folder, _copied(zones, folder)), encoding="ascii")
+        return self.start_named(SERVER, config, name=BIND)
+
+    def serve_nsd(self, zones: Mapping[str, Path]) -> Program:
+        """It is not waited for."""
+        folder = self.folder / NSD
+        folder.mkdir(exist_ok=True)
+        config = self.folder / "nsd.conf"
+        config.write_text(nsd_conf(folder, zones), encoding="ascii")
+        return self.start_nsd(SERVER, config, NSD)
+
+    def _change_once(self) -> None:
+        """BIND keeps the difference for IXFR."""
+        change = dns.update.Update(CHANGED)
+        change.add(f"new.{CHANGED}", 300, "A", "192.0.2.9")
+        with self.inside(CLIENT):
+            dns.query.tcp(change, address(BIND, PLAIN, 4), timeout=5)
+
+    # --- fronts
+
+    def start_front(self, *options: str) -> None:
+        """Nothing for "kernel"; skips the test where the programs are built without the front."""
+        if self.front == "kernel":
+            return
+        argv = [programs.own("reprise-proxy"), "stateless", "--front", self.front, "--interface", "data1"]
+        argv += ["--stats", str(self.stats_file), *(["--active", "1"] if self.front == "reference" else [])]
+        process = self.start(SERVER, [*argv, *options], f"front-{self.front}")
+        wait_for(lambda: "event=ready" in process.text() or process.has_ended(), "the front serving")
+        if "no such front" in process.text():
+            pytest.skip(process.last_line())
+        self.process = process.until("event=ready")
+
+    def stop_front(self) -> dict[str, Any]:
+        """Its last statistics."""
+        if self.process is None:
+            return {}
+        process, self.process = self.process, None
+        assert process.stop() == 0, process.text()
+        self.started.remove(process)
+        return self.statistics()
+
+    @property
+    def stats_file(self) -> Path:
+        return self.folder / "front.json"
+
+    def statistics(self) -> dict[str, Any]:
+        loaded: dict[str, Any] = json.loads(self.stats_file.read_text(encoding="utf-8"))
+        return loaded
+
+    def wait_for_no_entries(self, timeout_s: float = TIMEOUT_S) -> None:
+        """No entry outlives its timeout; the statistics are written every second."""
+        limit_s = timeout_s + 2.0
+        if self.process is not None:
+            wait_for(lambda: self.statistics()["entries"] == 0, "no entries in the front", limit_s)
+
+    # --- clients
+
+    def run(self, argv: Sequence[str], limit_s: float = 60.0) -> subprocess.CompletedProcess[str]:
+        """A client program on the client's host."""
+        with self.inside(CLIENT):
+            return subprocess.run(argv, capture_output=True, text=True, timeout=limit_s, check=False)
+
+    def socket(self, family: int, kind: socket.SocketKind = socket.SOCK_STREAM) -> socket.socket:
+        """A socket of the client's host."""
+        with self.inside(CLIENT):
+            return socket.socket(socket.AF_INET if family == 4 else socket.AF_INET6, kind)
+
+
+def _copied(zones: Mapping[str, Path], folder: Path) -> dict[str, Path]:
+    """Files that named may write beside."""
+    return {zone: Path(shutil.copy2(file, folder / file.name)) for zone, file in zones.items()}
+
+
+# --- configurations ---------------------------------------------------------------------------------------
+
+
+def named_conf(folder: Path, zones: Mapping[str, Path]) -> str:
+    """BIND with records in a fixed order and the same size over UDP as in its OPT."""
+    four, six = (" ".join(f"{one};" for one in addresses(BIND) if (":" in one) == v6) for v6 in (False, True))
+    blocks = "".join(
+        f"""zone "{zone}" {{
+    type primary;
+    file "{file}";
+    allow-update {{ {"none" if zone == ZONE else "any"}; }};
+}};
+"""
+        for zone, file in zones.items()
+    )
+    return f"""key "{KEY}" {{ algorithm hmac-sha256; secret "{SECRET}"; }};
+options {{
+    directory "{folder}";
+    managed-keys-directory "{folder}";
     pid-file none;
     lock-file none;
     session-keyfile none;
-    listen-on {{ any; }};
-    listen-on-v6 {{ any; }};
+    listen-on port {PORT} {{ {four} }};
+    listen-on-v6 port {PORT} {{ {six} }};
     recursion no;
+    allow-query {{ any; }};
     allow-transfer {{ any; }};
     notify no;
     dnssec-validation no;
     empty-zones-enable no;
-    max-udp-size 4096;
-    edns-udp-size 4096;
-    nocookie-udp-size 4096;
-    minimal-responses yes;
-    rrset-order {{ order fixed; }};
+    minimal-responses no-auth;
+    minimal-any yes;
+    rrset-order {{ order none; }};
+    max-udp-size {UDP_SIZE};
+    edns-udp-size {UDP_SIZE};
+    nocookie-udp-size {UDP_SIZE};
+    response-padding {{ any; }} block-size 128;
+    tcp-idle-timeout 100;
+    tcp-clients 2000;
 }};
 controls {{ }};
-zone "example." {{
-    type primary;
-    file "{self.folder}/zone";
-    notify no;
-}};
-""",
-            encoding="ascii",
+{blocks}"""
+
+
+def nsd_conf(folder: Path, zones: Mapping[str, Path]) -> str:
+    listen = "".join(f"    ip-address: {one}@{PORT}\n" for one in addresses(NSD))
+    blocks = "".join(
+        f"""zone:
+    name: "{zone}"
+    zonefile: "{file}"
+    provide-xfr: 0.0.0.0/0 NOKEY
+    provide-xfr: ::/0 NOKEY
+    provide-xfr: 0.0.0.0/0 {KEY}
+    provide-xfr: ::/0 {KEY}
+"""
+        for zone, file in zones.items()
+    )
+    return f"""server:
+{listen}    server-count: 1
+    username: ""
+    zonesdir: "{folder}"
+    database: ""
+    zonelistfile: "{folder}/zone.list"
+    xfrdfile: "{folder}/xfrd.state"
+    xfrdir: "{folder}"
+    pidfile: ""
+    zonefiles-check: no
+    zonefiles-write: 0
+    identity: "reprise"
+    minimal-responses: no
+    refuse-any: no
+    round-robin: no
+    ipv4-edns-size: {UDP_SIZE}
+    ipv6-edns-size: {UDP_SIZE}
+    tcp-count: 2000
+    tcp-timeout: 10
+    rrl-ratelimit: 0
+    rrl-whitelist-ratelimit: 0
+remote-control:
+    control-enable: no
+key:
+    name: "{KEY}"
+    algorithm: hmac-sha256
+    secret: "{SECRET}"
+{blocks}"""
+
+
+# --- the bridge -------------------------------------------------------------------------------------------
+
+
+class Bridge:
+    """The process in the middle, see stateless_link.py. No offloads: packets on both of its links are as long
+    as on a wire, and have their checksums.
+    """
+
+    def __init__(self, bed: StatelessBed) -> None:
+        self.control, self.capture = bed.folder / "bridge", bed.folder / "bridge.pcap"
+        for host, interface in ((CLIENT, FRONT), (BRIDGE, "near"), (BRIDGE, "far"), (SERVER, "data1")):
+            set_offloads(bed.hosts.of(host), interface, _NO_OFFLOADS)
+        with bed.inside(BRIDGE):
+            Path("/proc/sys/net/ipv6/conf/all/disable_ipv6").write_text("1", encoding="ascii")
+        for interface in ("near", "far"):
+            bed.ip(BRIDGE, "link", "set", interface, "promisc", "on")
+        argv = [shutil.which("python3") or "python3", str(_LINK_SCRIPT), "near", "far"]
+        bed.start(BRIDGE, [*argv, str(self.control), str(self.capture)], "bridge").until("forwarding")
+        self.asker = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.asker.bind(str(bed.folder / "bridge-asker"))
+        self.asker.settimeout(5)
+
+    def set(self, rules: Mapping[int, Sequence[tuple[str, int, str]]]) -> None:
+        """From now on, by client port: which segment to "server" or "client" meets which fault."""
+        self.asker.sendto(
+            json.dumps({str(port): one for port, one in rules.items()}).encode(), str(self.control)
         )
-        return self.start_named(SERVER, config, name="server")
+        assert self.asker.recv(16) == b"done"
 
-    def start_front(self, *options: str, front: str = "reference", ready: str = "event=ready") -> Program:
-        """A front at the server's interface, once it serves."""
-        argv = [programs.own("reprise-proxy"), "stateless", "--front", front, "--interface", SERVER_IF]
-        argv += ["--stats", str(self.stats), *options]
-        return self.start(SERVER, argv, "front").until(ready)
-
-    def statistics(self) -> dict[str, Any]:
-        loaded: dict[str, Any] = json.loads(self.stats.read_text())
-        return loaded
-
-    def finish(self, front: Program) -> dict[str, Any]:
-        """Ends a front in order; its last statistics."""
-        assert front.stop() == 0, front.text()
-        return self.statistics()
-
-    def dig(self, name: str, kind: str = "TXT", *options: str, server: str = SERVICE4) -> str:
-        """All that dig says of an answer over TCP."""
-        argv = [programs.packaged("dig"), f"@{server}", name, kind, "+tcp", "+nocookie", "+tries=1"]
-        return self.output(CLIENT, *argv, "+time=3", "+nostats", "+nocmd", *options)
-
-    def connect(self, server: str = SERVICE4, port: int = 53, timeout: float = 5.0) -> socket.socket:
-        """A connection from the client's host."""
-        with self.inside(CLIENT):
-            return socket.create_connection((server, port), timeout=timeout)
-
-    def listening(self, port: int = 53) -> None:
-        """Waits until the server takes connections."""
-
-        def answers() -> bool:
-            try:
-                self.connect(port=port).close()
-            except OSError:
-                return False
-            return True
-
-        wait_for(answers, "the server taking connections")
+    def packets(self) -> list[Packet]:
+        """All that it has read so far."""
+        return packets.read(self.capture)

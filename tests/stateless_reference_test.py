@@ -18,7 +18,7 @@ import pytest
 
 from cli import programs
 from tests.bed import Capture, Program, wait_for
-from tests.stateless_bed import (
+from tests.stateless_reference_bed import (
     CLIENT,
     CLIENT_IF,
     SERVER,
