@@ -11,6 +11,7 @@ UDP
     lie              first what cannot be read (random bytes, a question that points at itself) and the answer
                      to a question whose name ends otherwise; then two answers and one with another id, all
                      after one from the next port
+    late=MS          like delay, over TCP as well
     text=N           over TCP as well: a TXT record with N, which a first label "sM" makes about M bytes long
 TCP
     answer           answers at once
@@ -183,6 +184,10 @@ def reverse(one: Connection, query: bytes) -> None:
         for held in reversed(one.held):
             one.say(echo(held))
         one.held = []
+
+
+def late(one: Connection, query: bytes) -> None:
+    asyncio.get_running_loop().call_later(one.number / 1000, one.say, echo(query))
 
 
 def dribble(one: Connection, query: bytes) -> None:
@@ -370,6 +375,7 @@ class Behavior:
 ANSWER = Behavior(tcp=lambda one, query: one.say(echo(query)))
 BEHAVIORS: dict[str, Serve] = {
     "delay": Behavior(delay),
+    "late": Behavior(delay, late),
     "mute": Behavior(lambda _port, _query, _peer: None),
     "refuse": Behavior(refuse),
     "truncate": Behavior(truncate, ANSWER.tcp),

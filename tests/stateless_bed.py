@@ -11,7 +11,7 @@ import json
 import shutil
 import socket
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -97,14 +97,13 @@ class StatelessBed(BareBed):
         folder.chmod(0o755)
         self.front = front
         self.process: Program | None = None  # of the front
-        self.bridge = Bridge(self) if faults else None
 
     # --- servers
 
     def start_servers(self) -> None:
-        zones = stateless_zones.write(self.folder)
-        self.bind = self.serve_bind(zones)
-        self.nsd = self.serve_nsd(zones)
+        self.zones = stateless_zones.write(self.folder)
+        self.bind = self.serve_bind(self.zones)
+        self.nsd = self.serve_nsd(self.zones)
         self.nsd.until("nsd started")
         self._change_once()
 
@@ -114,6 +113,11 @@ class StatelessBed(BareBed):
         config = self.folder / "named.conf"
         config.write_text(named_conf(folder, _copied(zones, folder)), encoding="ascii")
         return self.start_named(SERVER, config, name=BIND)
+
+    def restart_bind(self) -> None:
+        """After it was killed."""
+        self.started.remove(self.bind)
+        self.bind = self.serve_bind(self.zones)
 
     def serve_nsd(self, zones: Mapping[str, Path]) -> Program:
         """It is not waited for."""
@@ -144,6 +148,11 @@ class StatelessBed(BareBed):
             pytest.skip(process.last_line())
         self.process = process.until("event=ready")
 
+    def restart_front(self, *options: str) -> None:
+        """With other options."""
+        self.stop_front()
+        self.start_front(*options)
+
     def stop_front(self) -> dict[str, Any]:
         """Its last statistics."""
         if self.process is None:
@@ -166,6 +175,10 @@ class StatelessBed(BareBed):
         limit_s = timeout_s + 2.0
         if self.process is not None:
             wait_for(lambda: self.statistics()["entries"] == 0, "no entries in the front", limit_s)
+
+    def wait_for(self, condition: Callable[[dict[str, Any]], bool]) -> None:
+        """Until the front's statistics say so."""
+        wait_for(lambda: condition(self.statistics()), "the front's statistics", 5)
 
     # --- clients
 
@@ -275,32 +288,48 @@ key:
 # --- the bridge -------------------------------------------------------------------------------------------
 
 
+class FaultyBed(StatelessBed):
+    """With a bridge that can be told to fail."""
+
+    def __init__(self, folder: Path, front: str) -> None:
+        super().__init__(folder, front=front, faults=True)
+        self.bridge = Bridge(self)
+
+
 class Bridge:
     """The process in the middle, see stateless_link.py. No offloads: packets on both of its links are as long
     as on a wire, and have their checksums.
     """
 
-    def __init__(self, bed: StatelessBed) -> None:
+    def __init__(self, bed: BareBed) -> None:
         self.control, self.capture = bed.folder / "bridge", bed.folder / "bridge.pcap"
+        self.captures = 0
         for host, interface in ((CLIENT, FRONT), (BRIDGE, "near"), (BRIDGE, "far"), (SERVER, "data1")):
             set_offloads(bed.hosts.of(host), interface, _NO_OFFLOADS)
         with bed.inside(BRIDGE):
             Path("/proc/sys/net/ipv6/conf/all/disable_ipv6").write_text("1", encoding="ascii")
         for interface in ("near", "far"):
             bed.ip(BRIDGE, "link", "set", interface, "promisc", "on")
-        argv = [shutil.which("python3") or "python3", str(_LINK_SCRIPT), "near", "far"]
-        bed.start(BRIDGE, [*argv, str(self.control), str(self.capture)], "bridge").until("forwarding")
+        argv = [shutil.which("python3") or "python3", str(_LINK_SCRIPT), "near", "far", str(self.control)]
+        bed.start(BRIDGE, argv, "bridge").until("forwarding")
         self.asker = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self.asker.bind(str(bed.folder / "bridge-asker"))
         self.asker.settimeout(5)
 
+    def begin_capture(self) -> None:
+        """Forgets what it has read so far."""
+        self.captures += 1
+        self.capture = self.capture.with_name(f"bridge-{self.captures}.pcap")
+        self._tell(str(self.capture))
+
     def set(self, rules: Mapping[int, Sequence[tuple[str, int, str]]]) -> None:
         """From now on, by client port: which segment to "server" or "client" meets which fault."""
-        self.asker.sendto(
-            json.dumps({str(port): one for port, one in rules.items()}).encode(), str(self.control)
-        )
+        self._tell({str(port): one for port, one in rules.items()})
+
+    def _tell(self, what: object) -> None:
+        self.asker.sendto(json.dumps(what).encode(), str(self.control))
         assert self.asker.recv(16) == b"done"
 
     def packets(self) -> list[Packet]:
-        """All that it has read so far."""
+        """All since the capture began."""
         return packets.read(self.capture)

@@ -52,6 +52,7 @@ class Exchange:
     source_port: int = 0
     limit_s: float = LIMIT_S
     idle_s: float = 0.0  # between the handshake and the first piece
+    abort: bool = False  # close with a reset, when all is there or the limit is reached
     wanted: Callable[[list[bytes]], bool] | None = None
 
 
@@ -144,9 +145,6 @@ class _Talk:
 
     async def finish(self) -> None:
         """Says that it sends no more where it has not, and reads what still comes."""
-        if self.seen.end is End.CLOSED:
-            return
-        self.seen.end = End.OPEN
         if self.exchange.half_close is HalfClose.NEVER:
             self.sock.shutdown(socket.SHUT_WR)
         while await self.read():
@@ -162,10 +160,15 @@ async def exchange(sock: socket.socket, server: tuple[str, int], what: Exchange)
     if what.source_port:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.bind(("", what.source_port))
+    if what.abort:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     talk = _Talk(sock, what)
     try:
         await asyncio.wait_for(talk.carry_out(server), what.limit_s)
-        await asyncio.wait_for(talk.finish(), _CLOSE_S)
+        if talk.seen.end is not End.CLOSED:
+            talk.seen.end = End.OPEN
+            if not what.abort:
+                await asyncio.wait_for(talk.finish(), _CLOSE_S)
     except ConnectionError:
         talk.read_rest()
         talk.seen.end = End.RESET
@@ -185,8 +188,3 @@ def datagram(sock: socket.socket, server: tuple[str, int], query: bytes, limit_s
         sock.connect(server)
         sock.send(query)
         return sock.recv(_READ)
-
-
-def aborting(sock: socket.socket) -> None:
-    """Its close() sends RST."""
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))

@@ -1,13 +1,15 @@
 """A link that loses, repeats, delays or swaps chosen TCP segments: a bridge of two interfaces in Python.
 
-Usage: stateless_link.py NEAR FAR CONTROL CAPTURE
+Usage: stateless_link.py NEAR FAR CONTROL
 
-It passes every Ethernet frame on from one interface to the other; NEAR is the client's side. What it reads is
-also written to CAPTURE (nanosecond pcap), before any fault. A connection is known by the client's port. Its
-segments are numbered from 1, those to the server and those to the client apart.
+It passes every Ethernet frame on from one interface to the other; NEAR is the client's side. A connection is
+known by the client's port. Its segments are numbered from 1, those to the server and those to the client
+apart.
 
-CONTROL is a Unix socket of datagrams. A datagram is a JSON object of rules by client port, which replace
-those before; [["server", 3, "drop"]] drops the third segment to the server. The answer is "done". Acts:
+CONTROL is a Unix socket of datagrams. A datagram is either a JSON string, the name of a file to which all
+frames are written from then on (nanosecond pcap), before any fault; or an object of rules by client port,
+which replace those before: [["server", 3, "drop"]] drops the third segment to the server, [["server reset",
+1, "drop"]] the first with RST. The answer is "done". Acts:
 
     drop        it is lost
     duplicate   it comes twice
@@ -27,11 +29,13 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import IO
 
 PORT = 53
 HOLD_S, DELAY_S = 0.05, 0.4  # a swapped segment waits no longer than HOLD_S
+_RST = 4
 _ALL = 3  # ETH_P_ALL
 _SOL_PACKET, _IGNORE_OUTGOING = 263, 23
 _BUFFER = 8 << 20
@@ -41,8 +45,8 @@ _PCAP = struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, _MOST, 1)
 Rules = dict[int, dict[tuple[str, int], str]]
 
 
-def ports(frame: bytes) -> tuple[int, int] | None:
-    """Source and destination port of a TCP segment; None for other frames."""
+def ports(frame: bytes) -> tuple[int, int, bool] | None:
+    """Source and destination port of a TCP segment, and whether it is a reset; None for other frames."""
     kind, ip = frame[12:14], frame[14:]
     if kind == b"\x08\x00" and len(ip) >= 20 and ip[9] == 6:
         at = (ip[0] & 15) * 4
@@ -50,7 +54,9 @@ def ports(frame: bytes) -> tuple[int, int] | None:
         at = 40
     else:
         return None
-    return struct.unpack_from("!HH", ip, at) if len(ip) >= at + 20 else None
+    if len(ip) < at + 20:
+        return None
+    return *struct.unpack_from("!HH", ip, at), bool(ip[at + 13] & _RST)
 
 
 class Faults:
@@ -64,9 +70,8 @@ class Faults:
         self.later: list[tuple[float, int, str, bytes, bool]] = []  # the last: a swapped one
         self.order = itertools.count()
 
-    def load(self, text: bytes) -> None:
+    def load(self, given: dict[str, list[tuple[str, int, str]]]) -> None:
         """New rules; the numbers of segments begin anew."""
-        given: dict[str, list[tuple[str, int, str]]] = json.loads(text)
         self.rules = {int(port): {(to, n): act for to, n, act in one} for port, one in given.items()}
         self.seen.clear()
 
@@ -77,8 +82,9 @@ class Faults:
             self.send(to, frame)
             return
         key = (found[0] if to == "server" else found[1], to)
-        self.seen[key] += 1
-        act = self.rules.get(key[0], {}).get((to, self.seen[key]), "")
+        act = self.act(key[0], to)
+        if found[2]:
+            act = self.act(key[0], f"{to} reset") or act
         if act == "swap":
             self.held[key] = frame
             self.wait(HOLD_S, to, frame, swapped=True)
@@ -90,6 +96,11 @@ class Faults:
             self.send(to, frame)
         if act != "swap" and (before := self.held.pop(key, None)):
             self.send(to, before)
+
+    def act(self, port: int, what: str) -> str:
+        """Counts a segment; its fault."""
+        self.seen[port, what] += 1
+        return self.rules.get(port, {}).get((what, self.seen[port, what]), "")
 
     def wait(self, seconds: float, to: str, frame: bytes, *, swapped: bool = False) -> None:
         heapq.heappush(self.later, (time.monotonic() + seconds, next(self.order), to, frame, swapped))
@@ -120,13 +131,23 @@ def opened(interface: str) -> socket.socket:
     return one
 
 
-def record(file: Any, frame: bytes) -> None:
-    now = time.time_ns()
-    file.write(struct.pack("<IIII", now // 10**9, now % 10**9, len(frame), len(frame)) + frame)
-    file.flush()
+class Capture:
+    """A file of frames, or none."""
+
+    def __init__(self) -> None:
+        self.file: IO[bytes] | None = None
+
+    def begin(self, path: str) -> None:
+        self.file = Path(path).open("wb", buffering=0)  # noqa: SIM115 - until the process ends
+        self.file.write(_PCAP)
+
+    def write(self, frame: bytes) -> None:
+        now = time.time_ns()
+        if self.file is not None:
+            self.file.write(struct.pack("<IIII", now // 10**9, now % 10**9, len(frame), len(frame)) + frame)
 
 
-def main(near: str, far: str, control_path: str, capture_path: str) -> None:
+def main(near: str, far: str, control_path: str) -> None:
     sides = {"client": opened(near), "server": opened(far)}
     control = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     control.bind(control_path)
@@ -134,26 +155,31 @@ def main(near: str, far: str, control_path: str, capture_path: str) -> None:
     def send(to: str, frame: bytes) -> None:
         sides[to].send(frame)
 
-    faults = Faults(send)
+    faults, capture = Faults(send), Capture()
+
+    def obey() -> None:
+        text, asker = control.recvfrom(_MOST)
+        told = json.loads(text)
+        if isinstance(told, str):
+            capture.begin(told)
+        else:
+            faults.load(told)
+        control.sendto(b"done", asker)
+
+    def forward(to: str) -> None:
+        frame = sides["client" if to == "server" else "server"].recv(_MOST)
+        capture.write(frame)
+        faults.take(to, frame)
+
     selector = selectors.DefaultSelector()
-    for to, side in (("server", sides["client"]), ("client", sides["server"])):
-        selector.register(side, selectors.EVENT_READ, to)
-    selector.register(control, selectors.EVENT_READ, "control")
-    with Path(capture_path).open("wb") as capture:
-        capture.write(_PCAP)
-        capture.flush()
-        print("forwarding", file=sys.stderr, flush=True)
-        while True:
-            for key, _ in selector.select(faults.next_s()):
-                if key.data == "control":
-                    text, asker = control.recvfrom(_MOST)
-                    faults.load(text)
-                    control.sendto(b"done", asker)
-                else:
-                    frame = sides["client" if key.data == "server" else "server"].recv(_MOST)
-                    record(capture, frame)
-                    faults.take(key.data, frame)
-            faults.due()
+    selector.register(control, selectors.EVENT_READ, obey)
+    selector.register(sides["client"], selectors.EVENT_READ, partial(forward, "server"))
+    selector.register(sides["server"], selectors.EVENT_READ, partial(forward, "client"))
+    print("forwarding", file=sys.stderr, flush=True)
+    while True:
+        for key, _ in selector.select(faults.next_s()):
+            key.data()
+        faults.due()
 
 
 if __name__ == "__main__":
