@@ -96,7 +96,8 @@ def _printed(bed: StatelessBed, case: ProgramCase, server: str, way: str, family
     file = bed.folder / "dnsperf.txt"
     file.write_text(case.queries, encoding="ascii")
     argv = [one.format(server=target, file=file) for one in case.argv]
-    text = bed.run([programs.packaged(argv[0]), *argv[1:]]).stdout.replace(target, "SERVER")
+    done = bed.run([programs.packaged(argv[0]), *argv[1:]])
+    text = (done.stdout + done.stderr).replace(target, "SERVER")
     if argv[0] == "dnsperf":
         wanted = ("Queries completed", "Queries lost", "Response codes")
         return [" ".join(line.split()) for line in text.splitlines() if line.strip().startswith(wanted)]
@@ -125,7 +126,7 @@ def run_all(bed: StatelessBed, *, quick: bool = False) -> list[Result]:
 def unseen(results: Iterable[Result], front: str) -> list[str]:
     """Documented differences that no case shows: they are to be struck off the list."""
     seen = {one.difference() for one in results}
-    return [one.what for one in DIFFERENCES if one.front == front and one not in seen]
+    return [one.what for one in DIFFERENCES if one.front == front and one.always and one not in seen]
 
 
 # --- the tables -------------------------------------------------------------------------------------------

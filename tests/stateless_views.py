@@ -29,9 +29,10 @@ View = Mapping[str, Any]
 class Verdict:
     """How a front's outcome compares with the kernel's.
 
-    Kinds: same; closed, reset or silent (not all answers came, and how the connection ended); fewer
-    additional (all else is the same); minimal-any (one RRset of several to a query for ANY); options (only
-    EDNS differs); different; junk (bytes that are no message).
+    Kinds: same; closed, reset or silent (not all answers came, and how the connection ended); fewer records
+    (in authority and additional section, all else is the same); minimal-any (one RRset of several to a query
+    for ANY); options (only EDNS differs); lost (by dnsperf's count); different; junk (bytes that are no
+    message).
     """
 
     kind: str
@@ -130,8 +131,10 @@ def difference(truth: View, seen: View) -> Verdict:
     keys = sorted(key for key in {*truth, *seen} if truth.get(key) != seen.get(key))
     if not keys:
         return Verdict(SAME)
-    if keys == ["additional"] and set(seen["additional"]) < set(truth["additional"]):
-        return Verdict("fewer additional", f"{len(seen['additional'])} of {len(truth['additional'])}")
+    beside = {"authority", "additional"}
+    if set(keys) <= beside and all(set(seen[key]) < set(truth[key]) for key in keys):
+        counts = (sum(len(one[key]) for key in beside) for one in (seen, truth))
+        return Verdict("fewer records", " of ".join(str(one) for one in counts))
     any_fewer = " ANY" in "".join(truth["question"]) and set(seen["answer"]) < set(truth["answer"])
     if any_fewer and set(keys) <= {"answer", "additional", "authority"}:
         return Verdict("minimal-any", f"{len(seen['answer'])} of {len(truth['answer'])}")
@@ -150,6 +153,7 @@ _CHANGING = re.compile(  # the query's number, the server's address, times and t
     r"^; <<>>.*|^;; (Query time|WHEN|SERVER|Time|From|Received|Sent|MSG SIZE|->>HEADER).*|\bid: \d+"
     r"|(?<=COOKIE: )[0-9a-f]{32,}.*|(?<=COOKIE: )[0-9A-F]{16,}.*|^;; XFR size.*|^;; AXFR for.*",
 )
+_CLOSED = ("end of file", "connection reset", "can't receive reply")  # by dig and kdig
 _STATUS = re.compile(r"status: (\w+)")
 
 
@@ -167,11 +171,12 @@ def compare_lines(truth: Sequence[str], seen: Sequence[str], asked: int) -> Verd
     """Of two runs of a program that asked so many times."""
     if list(truth) == list(seen):
         return Verdict(SAME)
+    if any(one.startswith("Queries") for one in truth):
+        return Verdict("lost", "; ".join(seen))
     answered = sum(one.startswith("status ") for one in seen)
     if answered < asked:
-        return Verdict(
-            "closed" if any("end of file" in one for one in seen) else "silent", f"{answered} of {asked}"
-        )
+        told = any(word in one for one in seen for word in _CLOSED)
+        return Verdict("closed" if told else "silent", f"{answered} of {asked}")
     missing = [one for one in truth if one not in seen]
     added = [one for one in seen if one not in truth]
     return Verdict("different", f"{missing[:4]} / {added[:4]}"[:600])
