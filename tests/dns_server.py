@@ -4,7 +4,7 @@ Usage: dns_server.py [ADDRESS:PORT BEHAVIOR[=N]] ...     answers echo the querie
 
 UDP
     delay=MS         answers so much later
-    mute             says nothing
+    mute             says nothing, over TCP as well
     refuse           the response code is REFUSED
     truncate=N       answers to N of every 10 queries are truncated; TCP answers at once
     truncate-only=N  the same, and nobody answers over TCP
@@ -376,7 +376,7 @@ ANSWER = Behavior(tcp=lambda one, query: one.say(echo(query)))
 BEHAVIORS: dict[str, Serve] = {
     "delay": Behavior(delay),
     "late": Behavior(delay, late),
-    "mute": Behavior(lambda _port, _query, _peer: None),
+    "mute": Behavior(lambda _port, _query, _peer: None, lambda _one, _query: None),
     "refuse": Behavior(refuse),
     "truncate": Behavior(truncate, ANSWER.tcp),
     "truncate-only": Behavior(truncate),
