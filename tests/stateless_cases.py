@@ -5,6 +5,7 @@ counted in. The quick ones are part of the normal suite.
 from __future__ import annotations
 
 import itertools
+import socket
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -49,6 +50,9 @@ TYPES = (
     ("elsewhere.test.", "A"),
 )
 _COOKIE, _ECS, _NSID, _KEEPALIVE, _PADDING, _UNKNOWN = 10, 8, 3, 11, 12, 65001
+_TCP = socket.IPPROTO_TCP
+_KEEPALIVE_OPTIONS = (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT)
+_FAST_OPEN_CONNECT = 30  # which the socket module lacks
 _LIMIT_S = 6.0  # a front that says nothing is not waited for longer
 _idents = itertools.count(1)
 
@@ -211,7 +215,24 @@ def half_closes() -> Iterator[Case]:
 
 
 def idle() -> Iterator[Case]:
-    yield case("query a second after the handshake", "ab", whole(wire("ab"), idle_s=1.0, limit_s=_LIMIT_S))
+    row = "query a second after the handshake"
+    yield case(row, "ab", whole(wire("ab"), idle_s=1.0, limit_s=_LIMIT_S))
+    probes = ((socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1), *((_TCP, one, 1) for one in _KEEPALIVE_OPTIONS))
+    exchange = whole(wire("ab"), idle_s=3.5, settings=probes, limit_s=_LIMIT_S)
+    yield case("query after keepalive probes", "ab", exchange)
+
+
+def sockets() -> Iterator[Case]:
+    """Other ways to open a connection, and little room for replies."""
+    small = ((socket.SOL_SOCKET, socket.SO_RCVBUF, 1),)  # the least that the kernel gives
+    for size in (1200, 4000, 16_000):
+        asked = wire(f"s{size}", "TXT", 4096)
+        exchange = whole(asked, settings=small, limit_s=_LIMIT_S)
+        yield case("small receive window", f"reply {size}", exchange, quick=size == 4000)
+    fast = ((_TCP, _FAST_OPEN_CONNECT, 1),)
+    for number in range(2):  # the second knows whether the server has cookies
+        exchange = whole(wire("ab"), settings=fast, limit_s=_LIMIT_S)
+        yield case("TCP Fast Open asked for", f"connection {number + 1}", exchange, quick=True)
 
 
 # --- other than plain queries -----------------------------------------------------------------------------
@@ -368,5 +389,5 @@ def programs() -> Iterator[ProgramCase]:
 
 def exchanges() -> list[Case]:
     """All of the plain client."""
-    makers = (sizes, types, options, splits, pipelined, in_turn, half_closes, idle)
+    makers = (sizes, types, options, splits, pipelined, in_turn, half_closes, idle, sockets)
     return [one for make in (*makers, signed, transfers, changes, odd) for one in make()]

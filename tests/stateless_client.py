@@ -52,6 +52,7 @@ class Exchange:
     source_port: int = 0
     limit_s: float = LIMIT_S
     idle_s: float = 0.0  # between the handshake and the first piece
+    settings: tuple[tuple[int, int, int], ...] = ()  # of the socket: level, option, value
     abort: bool = False  # close with a reset, when all is there or the limit is reached
     wanted: Callable[[list[bytes]], bool] | None = None
 
@@ -155,8 +156,11 @@ async def exchange(sock: socket.socket, server: tuple[str, int], what: Exchange)
     """Carries it out with a fresh socket, and closes it."""
     sock.setblocking(False)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    if what.mss:
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, what.mss)
+    for setting in (
+        *what.settings,
+        *([(socket.IPPROTO_TCP, socket.TCP_MAXSEG, what.mss)] if what.mss else []),
+    ):
+        sock.setsockopt(*setting)
     if what.source_port:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.bind(("", what.source_port))

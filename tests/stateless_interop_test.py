@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from pathlib import Path
 from socket import SOCK_DGRAM
 
 import dns.message
 import dns.update
 import pytest
 
-from tests import stateless_client, stateless_interop
+from tests import stateless_cases, stateless_client, stateless_interop
 from tests.stateless_bed import (
     BIND,
+    CLIENT,
     FRONT,
     FRONTS,
     PLAIN,
@@ -96,6 +98,26 @@ def test_answers_over_udp_stay_as_they_are(fronted: StatelessBed, size: int) -> 
                 for target in ((address(server, way, family), PORT) for way in (PLAIN, FRONT))
             )
             assert difference(plain, front).kind == "same"
+
+
+def test_clients_that_ask_for_ecn(fronted: StatelessBed) -> None:
+    """Their SYNs have more flags."""
+    cases = [
+        one for one in stateless_cases.exchanges() if one.quick and one.row.startswith(("one query", "split"))
+    ]
+    with fronted.inside(CLIENT):
+        setting = Path("/proc/sys/net/ipv4/tcp_ecn")  # of both families
+        before = setting.read_text(encoding="ascii")
+        setting.write_text("1", encoding="ascii")
+        try:
+            results = [
+                one
+                for family in (4, 6)
+                for one in stateless_interop.run_exchanges(fronted, cases, BIND, family)
+            ]
+        finally:
+            setting.write_text(before, encoding="ascii")
+    assert wrong(results) == []
 
 
 def test_every_difference_has_a_reason() -> None:
