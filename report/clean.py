@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from report import datapath
+from report import datapath, front
 from report.hosts import Findings
 from report.records import Totals
 from report.rqfile import RqFile
@@ -36,6 +36,7 @@ def reasons(measured: Measured, queries: dict[str, int], testbed: Findings, reso
         *_exit_reasons(run),
         *testbed.losses,
         *datapath.reasons(run, resolver),
+        *front.problems(run),
         *_sum_reasons(run, files, measured.totals, queries),
         *_own_reasons(files, queries),
         *run.problems,

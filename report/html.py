@@ -61,6 +61,10 @@ def run_page(run: Run, summary: Json, drawn: Sequence[Drawn]) -> str:
         **_connections(summary),
         **_answers(run, summary),
         **_resolver(summary),
+        front_rows=[
+            [name.removeprefix("front: "), number(value)] for name, value in tables.front_rows(summary)
+        ],
+        front_reasons=tables.front_reasons(summary),
         **_hosts(summary),
         **_resources(run, summary),
         plots=lambda names: Markup("").join(plot(by_name[name]) for name in names if name in by_name),

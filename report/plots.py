@@ -231,7 +231,7 @@ def _server_cpu(measured: Measured) -> Drawn:
         legend_above(axes)
         return any(one.points for one in series)
 
-    caption = "CPU time a second of each server process tree, and of the host it runs on."
+    caption = "CPU time a second of each process tree of the server, and of the host it runs on."
     return draw(Words("server-cpu", "CPU of the server", caption, "the server was not sampled"), paint)
 
 
@@ -251,8 +251,8 @@ def _server_memory(measured: Measured) -> Drawn:
         return any(one.points for one in (*pss, *rss))
 
     caption = (
-        "Memory of each server process tree (shared pages counted once); socket buffers and kernel objects "
-        "of the whole machine."
+        "Memory of each process tree of the server (shared pages counted once); socket buffers and kernel "
+        "objects of the whole machine."
     )
     return draw(Words("server-memory", "Memory of the server", caption, "the server was not sampled"), paint)
 

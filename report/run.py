@@ -51,6 +51,7 @@ class Run:
     ] = ()  # further resolvers and meta-DNS-servers, by host
     hosts: tuple[Host, ...] = ()  # what their kernels counted
     proxies: Mapping[str, Json] = field(default_factory=dict)  # statistics by the file's name
+    fronts: tuple[Json, ...] = ()  # statistics of each front of statelessTCP
     problems: tuple[str, ...] = field(default=())
 
     @property
@@ -137,6 +138,11 @@ def open_run(folder: Path) -> Run:
             for path in sorted((*folder.glob("proxy-*.json"), *folder.glob("delay-*.json")))
             if (statistics := _read_json(path, problems)) is not None
         },
+        fronts=tuple(
+            statistics
+            for path in sorted(folder.glob("front*.json"))
+            if (statistics := _read_json(path, problems)) is not None
+        ),
         problems=tuple(problems),
     )
 

@@ -37,10 +37,10 @@ def clock_of(run: Run) -> Callable[[ServerSample], int] | None:
     return lambda sample: sample.time_real_ns - real
 
 
-def server_processes(run: Run) -> set[str]:
+def server_processes(run: Run, roles: tuple[str, ...] = ("server",)) -> set[str]:
     """Ids of the sampled processes that are the server's; all of them where the manifest does not say."""
     listed = as_list((run.manifest or {}).get("processes"))
-    ids = {str(as_dict(item).get("id")) for item in listed if as_dict(item).get("role") == "server"}
+    ids = {str(as_dict(item).get("id")) for item in listed if as_dict(item).get("role") in roles}
     sampled = {sample.process for sample in run.samples}
     return ids & sampled or sampled
 
@@ -89,7 +89,7 @@ def client_series(run: Run, column: str) -> list[Series]:
 
 
 def process_series(run: Run, column: str) -> list[Series]:
-    """One series for each server process, sorted by its id."""
+    """One series for each process of the server and its fronts, sorted by its id."""
     clock = clock_of(run)
     if clock is None:
         return []
@@ -98,7 +98,7 @@ def process_series(run: Run, column: str) -> list[Series]:
             process,
             tuple((clock(s) / 1e9, s.values.get(column, 0.0)) for s in run.samples if s.process == process),
         )
-        for process in sorted(server_processes(run))
+        for process in sorted(server_processes(run, ("server", "front")))
     ]
 
 

@@ -14,7 +14,18 @@ from pathlib import Path
 
 import numpy as np
 
-from report import answers, clean, connections, per_host, percentiles, resolver, server, timing, whole_file
+from report import (
+    answers,
+    clean,
+    connections,
+    front,
+    per_host,
+    percentiles,
+    resolver,
+    server,
+    timing,
+    whole_file,
+)
 from report.rcodes import rcode_name
 from report.records import NEVER, Columns, Totals, load
 from report.rqfile import NO_RCODE, SKIP_REASONS, TRANSPORTS, RqFile, Status, read_rq
@@ -22,7 +33,8 @@ from report.run import Json, Run, as_dict, as_list
 from report.testbed import look_at
 
 SCHEMA = 1
-ROLES = ("controller", "querier", "proxy", "server", "meta")
+ROLES = ("controller", "querier", "proxy", "server", "front", "meta")
+_SAMPLED = ("server", "front", "meta")  # roles whose CPU is that of the replay
 ROLE_OF = {"distributor": "querier"}
 
 
@@ -52,7 +64,7 @@ def summarize(measured: Measured) -> Json:
     run, columns = measured.run, measured.columns
     queries = count_queries(measured)
     rcodes, skipped = _rcodes(columns), skip_reasons(measured)
-    of_resolver = resolver.summarize(run, rcodes)
+    of_resolver, of_front = resolver.summarize(run, rcodes), front.summarize(run)
     testbed = look_at(run, measured.files)
     because = clean.reasons(measured, queries, testbed, of_resolver)
     taken = timing.measure(columns, measured.warmup_ns)
@@ -89,9 +101,11 @@ def summarize(measured: Measured) -> Json:
         "reply_bytes": measured.totals.reply_bytes,
         "packets_per_query": _packets_per_query(run, queries["sent"]),
         "resolver": of_resolver,
+        "front": of_front,
         "warnings": [
             *_controller_warnings(run),
             *answers.warnings(run, rcodes, skipped),
+            *front.warnings(of_front),
             *testbed.remarks,
         ],
         "trace_notes": _trace_notes(run),
@@ -240,12 +254,13 @@ def _cpu(measured: Measured) -> Json:
         "controller": [(measured.run.controller or {}).get("cpu_s")],
         "querier": [file.statistics.get("cpu_s") for file in measured.files],
         "server": [server.used_cpu(measured.run)],
+        "front": [server.used_cpu(measured.run, "front")],
         "meta": [server.used_cpu(measured.run, "meta")],
     }
     listed = _role_values(measured.run, "cpu_s")
     whole = {role: _larger(_sum(listed[role]), _sum(own.get(role, []))) for role in ROLES}
     end_ns = int(duration_s(measured.columns) * 1e9)
-    spent = {role: server.spent_cpu(measured.run, end_ns, role) for role in ("server", "meta")}
+    spent = {role: server.spent_cpu(measured.run, end_ns, role) for role in _SAMPLED}
     during = {role: whole[role] if spent.get(role) is None else spent[role] for role in ROLES}
     return {
         "cpu_s": {role: None if value is None else round(value, 6) for role, value in during.items()},
@@ -266,6 +281,7 @@ def _memory(measured: Measured) -> dict[str, int | None]:
         "controller": [(measured.run.controller or {}).get("max_rss_bytes")],
         "querier": [file.statistics.get("max_rss_bytes") for file in measured.files],
         "server": [server.peak_memory(measured.run)],
+        "front": [server.peak_memory(measured.run, "front")],
         "meta": [server.peak_memory(measured.run, "meta")],
     }
     listed = _role_values(measured.run, "max_rss_bytes")

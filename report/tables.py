@@ -68,6 +68,7 @@ def run_rows(summary: Json) -> list[tuple[str, str]]:
         ("reply bytes", summary.get("reply_bytes")),
         ("packets a query", summary.get("packets_per_query")),
         *resolver_rows(summary),
+        *front_rows(summary),
         *((f"CPU of the {role}, s", value) for role, value in cpu.items() if value is not None),
         *(
             (f"peak memory of the {role}, MB", value / 1e6)
@@ -91,6 +92,45 @@ def resolver_rows(summary: Json) -> list[tuple[str, Any]]:
         ("packets to unmapped addresses", part.get("unmapped_packets")),
         ("unmapped, of what went upstream", percent(part.get("unmapped_share"))),
         ("lost on the data path", percent(as_dict(part.get("data_path")).get("lost_share"))),
+    ]
+
+
+def front_rows(summary: Json) -> list[tuple[str, Any]]:
+    """None for a run without a front."""
+    part = as_dict(summary.get("front"))
+    if part.get("syn") is None:
+        return []
+    names = {
+        "SYNs": part["syn"],
+        "queries": part["queries"],
+        "queries sent again by clients": part["retransmitted"],
+        "replies": part["replies"],
+        "segments of replies": part["segments"],
+        "connections promoted": sum(part["promoted"].values()),
+        "promoted, of the connections": percent(part["promoted_share"]),
+        "connections reset instead": sum(part["not_promoted"].values()),
+        "resets sent": part["reset"],
+        "cookies refused": part["refused_cookies"],
+        "segments that had to wait": part["waiting"],
+        "evictions": part["evictions"],
+        "expired": part["expired"],
+        "late answers": part["late"],
+        "replies cut to TC": part["truncated"],
+        "most queries in flight": part["entries_peak"],
+        "most, of the map": percent(part["entries_share"]),
+        "bytes a query in flight": part["bytes_per_entry"],
+        "state, bytes": part["state_bytes"],
+    }
+    return [(f"front: {name}", value) for name, value in names.items()]
+
+
+def front_reasons(summary: Json) -> list[list[str]]:
+    """Connections promoted and reset, by reason."""
+    part = as_dict(summary.get("front"))
+    promoted, reset = (as_dict(part.get(name)) for name in ("promoted", "not_promoted"))
+    return [
+        [reason, number(promoted.get(reason, 0)), number(reset.get(reason, 0))]
+        for reason in dict.fromkeys((*promoted, *reset))
     ]
 
 

@@ -55,6 +55,7 @@ KEYS = {
     "reply_bytes",
     "packets_per_query",
     "resolver",
+    "front",
     "cpu_s",
     "cpu_outside_s",
     "peak_rss_bytes",
@@ -90,9 +91,10 @@ def test_a_clean_run_has_every_key_and_no_reason(tmp_path: Path) -> None:
         "querier": 0.75,
         "proxy": None,
         "server": 0.75,
+        "front": None,
         "meta": None,
     }
-    assert summary["cpu_outside_s"] == {"server": 0.75, "meta": None}
+    assert summary["cpu_outside_s"] == {"server": 0.75, "front": None, "meta": None}
     assert summary["peak_rss_bytes"]["server"] == 40_000_000
     assert summary["packets_per_query"] == pytest.approx(0.2)
     json.dumps(summary, allow_nan=False)
@@ -396,7 +398,7 @@ def test_the_servers_cpu_is_that_of_its_whole_tree_without_its_start_and_end(tmp
     queries = [Query(n, n * SECOND, n * SECOND, MS) for n in range(4)]
     summary = summary_of(write_run(tmp_path / "run", queries, server=text))
     assert summary["cpu_s"]["server"] == 3.5
-    assert summary["cpu_outside_s"] == {"server": 6.0, "meta": None}
+    assert summary["cpu_outside_s"] == {"server": 6.0, "front": None, "meta": None}
 
 
 def test_a_run_in_which_no_connection_was_of_use_is_unclean(tmp_path: Path) -> None:

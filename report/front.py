@@ -1,0 +1,95 @@
+"""What the fronts of statelessTCP counted: connections served, promoted and reset, and the state it took."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from report.run import Json, Run, as_dict, as_int
+
+_COUNTS = (
+    "syn",
+    "syn_ack",
+    "handshake_ack",
+    "queries",
+    "retransmitted",
+    "replies",
+    "segments",
+    "fin",
+    "rst",
+    "reset",
+    "refused_cookies",
+    "waiting",
+    "evictions",
+    "expired",
+    "late",
+    "truncated",
+    "malformed",
+    "passed",
+)
+_SIZES = ("entries_peak", "entries_limit", "state_bytes", "memory_bytes")
+
+
+def kind(run: Run) -> str | None:
+    """The front's kind; None where the kernel's TCP answered clients."""
+    named = as_dict(run.experiment.get("server")).get("front")
+    return None if named in (None, "kernel") else str(named)
+
+
+def summarize(run: Run) -> Json:
+    """The summary's part, of all fronts together; nulls where there was none.
+
+    Peaks and sizes of several fronts are added, which need not be at one instant; `entries_share` is that of
+    the fullest map.
+    """
+    counted = kind(run) is not None and bool(run.fronts)
+    reasons = {name: _reasons(run, name) for name in ("promoted", "not_promoted")}
+    sums = {name: sum(as_int(one.get(name)) for one in run.fronts) for name in (*_COUNTS, *_SIZES)}
+    shares = [_share(as_int(one.get("entries_peak")), as_int(one.get("entries_limit"))) for one in run.fronts]
+    return {
+        "kind": kind(run),
+        "promotion": any(one.get("promotion") is True for one in run.fronts) if counted else None,
+        **(sums if counted else dict.fromkeys(sums)),
+        **reasons,
+        "promoted_share": _share(sum(reasons["promoted"].values()), sums["syn_ack"]),
+        "entries_share": max((one for one in shares if one is not None), default=None),
+        "bytes_per_entry": max((as_int(one.get("bytes_per_entry")) for one in run.fronts), default=None),
+    }
+
+
+def _reasons(run: Run, name: str) -> dict[str, int]:
+    """Connections by reason, the commonest first; without those that never came up."""
+    found: Counter[str] = Counter()
+    for one in run.fronts:
+        found.update({str(reason): as_int(count) for reason, count in as_dict(one.get(name)).items()})
+    return {reason: count for reason, count in found.most_common() if count}
+
+
+def _share(part: int, whole: int) -> float | None:
+    return round(part / whole, 6) if whole else None
+
+
+def problems(run: Run) -> Iterator[str]:
+    """Why the run is not clean: answers that clients waited for, and that the front kept from them."""
+    if kind(run) is None:
+        return
+    if not run.fronts:
+        yield "front.json is missing: the front was cut off"
+    evicted = sum(as_int(one.get("evictions")) for one in run.fronts)
+    late = sum(min(as_int(one.get("late")), as_int(one.get("expired"))) for one in run.fronts)
+    if evicted:
+        yield f"the front dropped {evicted} queries that waited for answers: raise front.entries"
+    if late:
+        yield f"the front dropped {late} answers that came after its timeout: raise front.timeout_ms"
+
+
+def warnings(summary: Json) -> Iterator[str]:
+    """What the front's rules did to queries, which is a result; `summary` is this part of it."""
+    refused = sum(summary["not_promoted"].values())
+    if refused:
+        listed = ", ".join(f"{reason} {count}" for reason, count in summary["not_promoted"].items())
+        yield f"the front reset {refused} connections that it did not promote ({listed})"
+    if summary["expired"]:
+        yield f"the server did not answer {summary['expired']} queries of the front in time"
+    if summary["malformed"]:
+        yield f"the front dropped {summary['malformed']} packets that contradict themselves"

@@ -1,0 +1,163 @@
+"""The fronts' counts in the summary, the tables and the page."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from report.__main__ import main
+from report.tables import runs_table
+from report.tests.summary_test import steady, summary_of
+from report.tests.writers import MANIFEST, server_csv, write_run
+
+COUNTED: dict[str, Any] = {
+    "schema": 1,
+    "kind": "stateless",
+    "front": "bpf",
+    "interface": "data1",
+    "port": 53,
+    "promotion": True,
+    "seconds": 12.3,
+    "cpu_seconds": 0.1,
+    "syn": 301,
+    "syn_ack": 300,
+    "handshake_ack": 298,
+    "queries": 290,
+    "retransmitted": 1,
+    "replies": 288,
+    "segments": 288,
+    "fin": 5,
+    "rst": 0,
+    "reset": 7,
+    "promoted": {"long": 9, "truncated": 3, "split": 0},
+    "not_promoted": {},
+    "refused_cookies": 2,
+    "waiting": 4,
+    "evictions": 0,
+    "expired": 0,
+    "late": 0,
+    "truncated": 0,
+    "malformed": 0,
+    "passed": 10,
+    "entries": 0,
+    "entries_peak": 32,
+    "entries_limit": 64,
+    "bytes_per_entry": 104,
+    "state_bytes": 3328,
+    "memory_bytes": 6656,
+}
+
+
+def fronted(folder: Path, *fronts: dict[str, Any], kind: str = "bpf", **more: Any) -> Path:
+    """A run whose server had these fronts; their ids are those of the plan."""
+    server = {**MANIFEST["experiment"]["server"], "front": kind}
+    manifest = {**MANIFEST, "experiment": {**MANIFEST["experiment"], "server": server}, **more}
+    run = write_run(folder, steady(300), manifest=manifest, server=server_csv(3))
+    for index, one in enumerate(fronts, 1):
+        name = "front.json" if len(fronts) == 1 else f"front-data{index}.json"
+        (run / name).write_text(json.dumps({**COUNTED, **one}))
+    return run
+
+
+def test_a_run_without_a_front_has_the_key_and_nulls(tmp_path: Path) -> None:
+    summary = summary_of(write_run(tmp_path / "run", steady(3)))
+    front = summary["front"]
+    assert (front["kind"], front["promotion"], front["queries"], front["bytes_per_entry"]) == (None,) * 4
+    assert front["promoted"] == front["not_promoted"] == {}
+    assert not any(row[0].startswith("front") for row in runs_table([summary]))
+
+
+def test_what_a_front_counted_is_in_the_summary(tmp_path: Path) -> None:
+    summary = summary_of(fronted(tmp_path / "run", {}))
+    front = summary["front"]
+    assert (summary["clean"], summary["warnings"]) == (True, [])
+    assert (front["kind"], front["promotion"], front["syn"], front["queries"]) == ("bpf", True, 301, 290)
+    assert front["promoted"] == {"long": 9, "truncated": 3}
+    assert (front["promoted_share"], front["entries_share"]) == (0.04, 0.5)
+    assert (front["bytes_per_entry"], front["state_bytes"], front["entries_peak"]) == (104, 3328, 32)
+    json.dumps(summary, allow_nan=False)
+
+
+def test_several_fronts_are_added(tmp_path: Path) -> None:
+    other = {"promoted": {"long": 1}, "entries_peak": 64, "queries": 10}
+    front = summary_of(fronted(tmp_path / "run", {}, other))["front"]
+    assert (front["queries"], front["promoted"]) == (300, {"long": 10, "truncated": 3})
+    assert (front["entries_peak"], front["entries_limit"], front["entries_share"]) == (96, 128, 1.0)
+    assert front["bytes_per_entry"] == 104
+
+
+@pytest.mark.parametrize(
+    ("counts", "reason"),
+    [
+        (
+            {"evictions": 3},
+            "the front dropped 3 queries that waited for answers: raise front.entries",
+        ),
+        (
+            {"late": 5, "expired": 4},
+            "the front dropped 4 answers that came after its timeout: raise front.timeout_ms",
+        ),
+    ],
+)
+def test_a_front_that_kept_answers_from_clients_is_not_clean(
+    tmp_path: Path, counts: dict[str, int], reason: str
+) -> None:
+    assert summary_of(fronted(tmp_path / "run", counts))["unclean_because"] == [reason]
+
+
+def test_an_answer_to_a_client_that_had_gone_is_no_fault_of_the_front(tmp_path: Path) -> None:
+    assert summary_of(fronted(tmp_path / "run", {"late": 5}))["clean"] is True
+
+
+def test_a_front_without_its_statistics_is_not_clean(tmp_path: Path) -> None:
+    summary = summary_of(fronted(tmp_path / "run"))
+    assert summary["unclean_because"] == ["front.json is missing: the front was cut off"]
+    assert summary["front"]["kind"] == "bpf" and summary["front"]["queries"] is None
+    damaged = fronted(tmp_path / "damaged")
+    (damaged / "front.json").write_text('{"schema": 1, "syn": ')
+    assert "front.json is damaged" in summary_of(damaged)["unclean_because"]
+
+
+def test_what_a_front_did_to_queries_is_a_warning(tmp_path: Path) -> None:
+    counts = {"not_promoted": {"split": 2, "long": 7}, "expired": 6, "malformed": 1}
+    summary = summary_of(fronted(tmp_path / "run", counts))
+    assert summary["clean"] is True
+    assert summary["warnings"] == [
+        "the front reset 9 connections that it did not promote (long 7, split 2)",
+        "the server did not answer 6 queries of the front in time",
+        "the front dropped 1 packets that contradict themselves",
+    ]
+
+
+def test_a_front_has_its_cpu_beside_the_servers(tmp_path: Path) -> None:
+    process = {"id": "front", "role": "front", "host": "server", "exit": 0}
+    run = fronted(tmp_path / "run", {}, processes=[*MANIFEST["processes"], process])
+    rows = server_csv(3).splitlines(keepends=True)
+    again = [row.replace(",nsd,2,", ",front,1,") for row in rows[1:]]
+    (run / "server.csv").write_text("".join(rows + again))
+    summary = summary_of(run)
+    assert summary["cpu_s"]["server"] == summary["cpu_s"]["front"] == 0.75
+    assert summary["peak_rss_bytes"]["front"] == 40_000_000
+
+
+def test_the_page_and_the_table_have_the_front(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    stateless, kernel = (
+        fronted(tmp_path / "one", {"not_promoted": {"tsig": 1}}),
+        write_run(tmp_path / "two", steady(300)),
+    )
+    assert main(["report", str(stateless), str(kernel)]) == 0
+    page = (stateless / "report.html").read_text(encoding="utf-8")
+    assert "Front of the server (bpf)" in page
+    for row in ("queries in flight", "cookies refused", "truncated", "tsig"):
+        assert row in page
+    assert "Front of the server" not in (kernel / "report.html").read_text(encoding="utf-8")
+    table = {
+        line.split("  ")[0]: line.split()[-2:]
+        for line in capsys.readouterr().out.splitlines()
+        if line.startswith("front: ")
+    }
+    assert table["front: evictions"] == ["0", "–"]
+    assert table["front: connections promoted"] == ["12", "–"]
