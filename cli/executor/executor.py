@@ -297,7 +297,7 @@ class Executor:
         for child in self._started:
             if self._is_essential(child) and not child.running:
                 what = self._death_of(child)
-                self.outcome.server_died = what
+                self.outcome.server_died = what if child.role != "front" else None
                 return what, f"see {self._show(self._log(child.id))}"
         if self._left_alone():
             return "the controller does not react", "see what stopped it, and run it again"

@@ -297,7 +297,7 @@ EXPERIMENTS = sorted((programs.ROOT / "experiments").glob("*.toml"))
 def test_programs_are_the_same_of_the_file_and_of_the_experiment(path: Path) -> None:
     """The tables of a file lack what has a default."""
     file, resolved = tables.read(path), as_dict(load(path, []))
-    for judge in (started.own_programs, started.packaged_programs, started.source_mode):
+    for judge in (started.own_programs, started.packaged_programs, started.source_mode, started.front):
         assert judge(file) == judge(resolved)
     assert tables.unknown_keys(file) == []
     assert tables.unknown_keys(resolved) == []

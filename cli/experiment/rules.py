@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 
 from cli.errors import UsageError, want
-from cli.experiment import addresses, delay_rules, hierarchy_rules, server_rules
+from cli.experiment import addresses, delay_rules, front_rules, hierarchy_rules, server_rules
 from cli.experiment.schema import SCHEMA, Experiment, Generate, Mutate, Replay
 
 MOST_GENERATED = 1_000_000  # sources of generated queries that rules change
@@ -49,6 +49,7 @@ def check(experiment: Experiment) -> None:
     check_replay(experiment)
     server_rules.check_transport(experiment)
     delay_rules.check_clients(experiment)
+    front_rules.check(experiment)
 
 
 def _check_mutate(mutate: Mutate) -> None:

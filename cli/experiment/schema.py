@@ -70,6 +70,7 @@ class Server:
     addresses: Annotated[Texts, doc("where an `address` server listens")] = ()
     allow_public: Annotated[Flag, doc("`addresses` may be public ones: ask who runs that server first")] = False
     port: Annotated[Whole, span(1, 65_535, "where the server listens")] = 53
+    front: Annotated[Literal["kernel", "reference", "bpf"], doc("what answers the clients' TCP. `kernel`: the server, by the kernel's TCP. The others take it over and ask the server by UDP, see [stateless.md](stateless.md): `reference` in user space, `bpf` in the kernel. With `nsd` and `bind` only")] = "kernel"
     processes: Annotated[Whole, span(1, 1_024, "server processes (NSD) or threads (BIND). For TLS, and for TCP where `replay.transport` lets no query come over UDP, each NSD process has a listening socket of its own; else they share one, and one process may get twice as many connections as another")] = 1
     edns_size: Annotated[Whole, span(512, 65_535, "EDNS size offered and used, bytes")] = 4096
     tcp_count: Annotated[Whole, span(0, 1_000_000, "`tcp-count` of each NSD process (above half of it NSD cuts idle timeouts to 200 ms), `tcp-clients` of BIND; 0 = as many connections as a process's descriptors allow (NSD is told twice that, so that the cut never comes)")] = 0
@@ -78,6 +79,19 @@ class Server:
     minimal_responses: Annotated[Flag, doc("leave out what a response need not hold")] = False
     ready_s: Annotated[Number, span(1, 86_400, "the server must answer within this time")] = 60.0
     root_like: RootLike | None = None
+
+
+@dataclass(frozen=True, config=_CONFIG)
+class Front:
+    """options of `server.front` `reference` and `bpf`"""
+
+    timeout_ms: Annotated[Whole, span(1, 3_600_000, "an entry for a query without an answer is kept for this time, ms")] = 3_000
+    early_ack: Annotated[Flag | None, doc("acknowledge a query before its answer is there; not given: true for `reference`, false for `bpf`")] = None
+    axfr_detect: Annotated[Flag, doc("`reference` only: relay AXFR over a TCP connection of its own to the server")] = False
+    fin_last: Annotated[Flag, doc("`reference` only: FIN on an answer's last segment; otherwise the client closes")] = False
+    promote: Annotated[Flag, doc("`bpf` only: connections beyond one query and a reply of one segment go to the kernel's TCP (Linux 6.9 or newer); false: they are reset and counted")] = True
+    entries: Annotated[Whole, span(1, 16_777_216, "`bpf` only: size of the map, in queries that wait for an answer")] = 65_536
+    truncate_udp: Annotated[Whole, span(0, 65_535, "`bpf` only: longer replies to clients that asked over UDP become TC, bytes; 0 = none")] = 0
 
 
 @dataclass(frozen=True, config=_CONFIG)
@@ -266,6 +280,7 @@ class Experiment:
     generate: Generate | None = None
     mutate: Mutate | None = None
     server: Server = Field(default_factory=Server)
+    front: Front | None = None
     replay: Replay = Field(default_factory=Replay)
     tls: Tls | None = None
     rtt: Annotated[Rtt | None, doc("distance between clients and server, by the client's address; a server of ours only")] = None
@@ -277,6 +292,11 @@ class Experiment:
     def own_server(self) -> bool:
         """Whether we start the server, on a network of our own."""
         return self.server.kind != "address"
+
+    @property
+    def has_front(self) -> bool:
+        """Whether a front of ours answers the clients' TCP, and not the kernel."""
+        return self.server.front != "kernel"
 
     @property
     def elsewhere(self) -> bool:

@@ -25,6 +25,11 @@ def source_mode(tables: Tables) -> str:
     return str(get(tables, "replay.source_mode", "ports"))
 
 
+def front(tables: Tables) -> str:
+    """What answers the clients' TCP."""
+    return str(get(tables, "server.front", "kernel"))
+
+
 def own_programs(tables: Tables) -> tuple[str, ...]:
     """Our programs that an experiment starts."""
     emulated, rtt = _kind(tables) == "hierarchy", get(tables, "rtt") is not None
@@ -38,7 +43,7 @@ def own_programs(tables: Tables) -> tuple[str, ...]:
         *(("reprise-mutator",) if mutator else ()),
         *(("reprise-sampler",) if sampler else ()),
         *(("reprise-zonebuilder",) if emulated else ()),
-        *(("reprise-proxy",) if rtt or tun else ()),
+        *(("reprise-proxy",) if rtt or tun or front(tables) != "kernel" else ()),
     )
 
 

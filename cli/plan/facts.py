@@ -34,10 +34,15 @@ def gather(experiment: Experiment, run: str) -> Facts:
             "sample.capture needs root: tcpdump cannot keep its rights in a user namespace",
             "run as root or with --set sample.capture=false",
         )
+    if server.front == "bpf" and os.geteuid() != 0:
+        raise RepriseError(
+            'server.front = "bpf" needs root: a user namespace cannot load BPF programs',
+            'run as root or use server.front = "reference"',
+        )
     emulated = experiment.emulated
     tables = as_dict(experiment)
     needed, own = started.packaged_programs(tables), started.own_programs(tables)
-    if "reprise-proxy" in own:
+    if "reprise-proxy" in own and server.front != "bpf":
         delay.check_device()
     user = privileges.user()
     found = {

@@ -19,7 +19,7 @@ from collections.abc import Iterable
 from cli.errors import want
 from cli.experiment import addresses
 from cli.experiment.schema import Experiment, Tls
-from cli.plan import delay, hierarchy_network, hierarchy_setup, network, placement
+from cli.plan import delay, front, hierarchy_network, hierarchy_setup, network, placement
 from cli.plan.planned import RESULTS, RUN, Figure, File, HostStep, Management, shell
 from cli.servers import nftables
 
@@ -201,7 +201,7 @@ def _servers(
     emulated = experiment.emulated
     servers = len(emulated.resolvers) if emulated else 1
     metas = [hierarchy_network.meta(n) for n in range(1, emulated.instances + 1)] if emulated else []
-    ports = _ports(experiment)
+    ports, tunnels = _ports(experiment), (*_TUNNELS, *front.tunnels(experiment))
     found = {}
     for number in range(1, servers + 1):
         clients = [
@@ -210,7 +210,7 @@ def _servers(
             if network.server_of(index, servers) == number
         ]
         found[network.server(number)] = nftables.Guarded(
-            (*clients, *metas), prefixes, clients, ports, _TUNNELS, tuple(reached)
+            (*clients, *metas), prefixes, clients, ports, tunnels, tuple(reached)
         )
     return found
 

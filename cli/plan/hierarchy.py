@@ -425,7 +425,7 @@ def _watchers(experiment: Experiment, facts: Facts) -> list[Process]:
         server_plan.sampler(
             "sampler" if host == network.SERVER else f"sampler-{host}",
             host,
-            (host, host),
+            {host: host},
             host,
             experiment,
             facts,

@@ -16,6 +16,7 @@ from cli.experiment.schema import Experiment
 from cli.plan import (
     checks,
     delay,
+    front,
     generated,
     guards,
     hierarchy,
@@ -63,7 +64,7 @@ def make(experiment: Experiment, facts: Facts, management: Management | None = N
     clients = range(1, experiment.topology.clients + 1)
     side = hierarchy if experiment.emulated else server_plan
     copies, facts = privileges.files(facts), privileges.moved(facts)
-    before = (*delay.processes(experiment, facts), *side.processes(experiment, facts))
+    before = (*delay.processes(experiment, facts), *_serving(experiment, facts, management))
     distributors = tuple(_distributor(experiment, facts, index, before) for index in clients)
     controller = _controller(experiment, facts, distributors)
     steps = _steps(experiment, facts)
@@ -111,6 +112,13 @@ def make(experiment: Experiment, facts: Facts, management: Management | None = N
     )
 
 
+def _serving(experiment: Experiment, facts: Facts, management: Management | None) -> tuple[Process, ...]:
+    """The server, or the resolvers with their hierarchy, and what stands before or beside them."""
+    if experiment.emulated:
+        return hierarchy.processes(experiment, facts)
+    return server_plan.processes(experiment, facts, management)
+
+
 def _step(one: Step, experiment: Experiment, facts: Facts) -> Step:
     """The step with its rights, and with what its messages mean."""
     return dataclasses.replace(
@@ -123,10 +131,11 @@ def _step(one: Step, experiment: Experiment, facts: Facts) -> Step:
 
 def _process(one: Process, experiment: Experiment, facts: Facts) -> Process:
     """The process with its rights, and with what its start and its end mean for the run."""
-    essential = one.role in ("server", "meta")
+    serves = one.role in ("server", "meta")
+    essential = serves or one.role == front.ROLE
     once = one.ready.kind == "exit"
     title = f"starting {one.role} on {one.host}" if essential or one.role == "distributor" else ""
-    ready = dataclasses.replace(one.ready, late_hint="raise server.ready_s") if essential else one.ready
+    ready = dataclasses.replace(one.ready, late_hint="raise server.ready_s") if serves else one.ready
     return dataclasses.replace(
         one,
         argv=privileges.command(one, experiment, facts),
@@ -135,7 +144,7 @@ def _process(one: Process, experiment: Experiment, facts: Facts) -> Process:
         title=f"waiting for {one.id}" if once else title,
         essential=essential,
         ends=one.ends or ((0,) if once else ()),
-        reason=_CONFIG_LINE if essential else "",
+        reason=_CONFIG_LINE if serves else "",
     )
 
 
@@ -310,7 +319,7 @@ def _client_samplers(experiment: Experiment, facts: Facts) -> tuple[Process, ...
     names = [network.client(index) for index in range(1, experiment.topology.clients + 1)]
     return tuple(
         server_plan.sampler(
-            f"sampler-{name}", name, ("querier", f"distributor-{name}"), name, experiment, facts
+            f"sampler-{name}", name, {"querier": f"distributor-{name}"}, name, experiment, facts
         )
         for name in names
     )

@@ -25,7 +25,8 @@ _READ = ("dac_read_search",)  # traces, zones and Python lie in folders of the u
 _STEPS = ("build", "plan", "synth", "mutate", "rtts")
 _ROLES = {"controller": _READ, "warm": _READ}
 _SOCKETS = ("net_admin",)
-_PACKETS = ("net_raw", "bpf", "perfmon", "ipc_lock")
+_FRAMES, _PROGRAMS = ("net_raw",), ("bpf", "perfmon")
+_PACKETS = (*_FRAMES, *_PROGRAMS, "ipc_lock")
 _REALTIME = ("sys_nice",)
 _PORTS = ("net_bind_service",)
 
@@ -50,6 +51,8 @@ def rights(one: Step | Process, experiment: Experiment) -> tuple[str, ...] | Non
         replay = experiment.replay
         packets = _PACKETS if replay.source_mode == "packet" else ()
         return (*_SOCKETS, *packets, *(_REALTIME if replay.realtime else ()))
+    if one.role == "front":
+        return (*_SOCKETS, *(_PROGRAMS if experiment.server.front == "bpf" else _FRAMES))
     return _ROLES.get(one.role)
 
 

@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from cli.experiment.schema import Experiment, Tls
-from cli.plan import delay, hierarchy_setup, network, replay_options
-from cli.plan.planned import RESULTS, RUN, Facts, File, Folder, Process, Ready, Step, Stop
+from cli.plan import delay, front, hierarchy_setup, network, replay_options
+from cli.plan.planned import (
+    RESULTS,
+    RUN,
+    Facts,
+    File,
+    Folder,
+    Management,
+    Process,
+    Ready,
+    Step,
+    Stop,
+)
 from cli.servers.servers import COMPLAINTS, Service, Site, bind_config, nsd_config
 
 NAME = "server.reprise.test"  # in the certificate of our own server
@@ -136,13 +149,17 @@ def _connections_only(experiment: Experiment) -> bool:
     return experiment.replay.transport in ("tcp", "tls", "stateless-tcp")
 
 
-def processes(experiment: Experiment, facts: Facts) -> tuple[Process, ...]:
-    """The server and what watches it; none where the server is the user's."""
+def processes(
+    experiment: Experiment, facts: Facts, management: Management | None = None
+) -> tuple[Process, ...]:
+    """The server, its front, and what watches them; none where the server is the user's."""
     if not experiment.own_server:
         return ()
-    watched = ("server", "server")
+    fronts = front.processes(experiment, facts, management)
+    watched = {name: name for name in ("server", *(one.id for one in fronts))}
     found = [
         _server(experiment, facts),
+        *fronts,
         sampler("sampler", network.SERVER, watched, "server", experiment, facts),
     ]
     if experiment.sample.capture:
@@ -181,14 +198,12 @@ def _server(experiment: Experiment, facts: Facts) -> Process:
 
 
 def sampler(
-    ident: str, host: str, watched: tuple[str, str], file: str, experiment: Experiment, facts: Facts
+    ident: str, host: str, watched: Mapping[str, str], file: str, experiment: Experiment, facts: Facts
 ) -> Process:
-    """Samples a host and a process tree (a name and the id of its process in the plan) into FILE.csv."""
-    name, process = watched
+    """Samples a host and process trees (names, and the ids of their processes in the plan) into FILE.csv."""
     argv = (
         facts.programs["reprise-sampler"],
-        "--process",
-        f"{name}=@pid:{process}@",
+        *(word for name, process in watched.items() for word in ("--process", f"{name}=@pid:{process}@")),
         "--hz",
         str(experiment.sample.hz),
         *(word for device in _tunnels(experiment) for word in ("--skip-interface", device)),
@@ -200,7 +215,7 @@ def sampler(
         "sampler",
         host,
         argv,
-        after=(process,),
+        after=tuple(watched.values()),
         ready=Ready("log", text="sampling"),
     )
 
@@ -208,7 +223,11 @@ def sampler(
 def _tunnels(experiment: Experiment) -> tuple[str, ...]:
     """Devices through which packets pass a host a second time."""
     by_proxy = experiment.emulated is not None and experiment.emulated.data_path == "tun"
-    return (*((hierarchy_setup.TUN,) if by_proxy else ()), *((delay.TUN,) if experiment.rtt else ()))
+    return (
+        *((hierarchy_setup.TUN,) if by_proxy else ()),
+        *((delay.TUN,) if experiment.rtt else ()),
+        *front.tunnels(experiment),
+    )
 
 
 def capture(experiment: Experiment, facts: Facts) -> Process:

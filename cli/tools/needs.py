@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 from cli import programs
 from cli.errors import RepriseError
 from cli.experiment import tables
-from cli.experiment.started import own_programs, packaged_programs, source_mode
+from cli.experiment.started import front, own_programs, packaged_programs, source_mode
 
 RUN_PYTHON = "requirements.txt"
 HOSTS_PYTHON = "requirements-hosts.txt"
@@ -136,7 +136,7 @@ def _experiment(arguments: Sequence[str]) -> Needs:
     if any(one.partition("=")[0] == "--inventory" for one in arguments):
         return Needs(("base", "run", "hosts"), (RUN_PYTHON, HOSTS_PYTHON), REPLAY)
     found = dict.fromkeys(_SECTIONS[one] for one in packaged_programs(experiment) if one in _SECTIONS)
-    packet = ("packet",) if source_mode(experiment) == "packet" else ()
+    packet = ("packet",) if source_mode(experiment) == "packet" or front(experiment) == "bpf" else ()
     # The mutator also reads a finished run's trace, for `compare`.
     targets = dict.fromkeys((*REPLAY, *own_programs(experiment)))
     return _needs(("run", *found, *packet), *targets)

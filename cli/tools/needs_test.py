@@ -40,6 +40,8 @@ def test_the_value_of_an_option_names_no_bench() -> None:
         ("quickstart --set=server.kind=bind --set sample.capture=true", "bind capture", ""),
         ("quickstart --set rtt.rtt_ms=20", "hierarchy", "reprise-proxy"),
         ("quickstart --set replay.source_mode=packet", "packet", ""),
+        ("quickstart --set server.front=bpf", "packet", "reprise-proxy"),
+        ("quickstart --set server.front=reference", "", "reprise-proxy"),
         ("hierarchy", "bind hierarchy capture", "reprise-zonebuilder reprise-proxy"),
         ("hierarchy --set hierarchy.data_path=nft", "bind hierarchy capture", "reprise-zonebuilder"),
         (

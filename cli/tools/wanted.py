@@ -43,7 +43,7 @@ def of(arguments: Sequence[str]) -> dict[str, Any]:
         "building": sorted({name for one in building for name in listed[one]}),
         "programs": sorted(started.packaged_programs(experiments.as_dict(experiment))),
         "hierarchy": emulated is not None,
-        "tun": by_proxy or experiment.rtt is not None,
+        "tun": by_proxy or experiment.rtt is not None or experiment.server.front == "reference",
         "source": found,
         "archive": "" if programs.INSTALLED else str(_archive(found)),
     }

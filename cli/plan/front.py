@@ -1,0 +1,81 @@
+"""The front of an experiment: what answers the clients' TCP in place of the server's kernel.
+
+One `reprise-proxy stateless` serves each interface of the server's host that faces clients. It starts when
+the server answers and before any client does, and puts back at its end what it changed on the host.
+"""
+
+from __future__ import annotations
+
+from cli.experiment.schema import Experiment, Front
+from cli.plan import network
+from cli.plan.planned import RESULTS, Facts, Management, Process, Ready, Stop
+
+ROLE = "front"
+_TUN = "stateless"
+_STOP_S = 10.0
+
+
+def processes(
+    experiment: Experiment, facts: Facts, management: Management | None = None
+) -> tuple[Process, ...]:
+    """The fronts; none where the kernel's TCP answers clients."""
+    if not experiment.has_front:
+        return ()
+    faces = _interfaces(experiment, management)
+    return tuple(_front(experiment, facts, name, index, len(faces)) for index, name in enumerate(faces))
+
+
+def tunnels(experiment: Experiment) -> tuple[str, ...]:
+    """Devices through which packets pass the server's host a second time."""
+    if experiment.server.front != "reference":
+        return ()
+    return tuple(f"{_TUN}{index}" for index in range(experiment.topology.clients))
+
+
+def _interfaces(experiment: Experiment, management: Management | None) -> tuple[str, ...]:
+    """Those of the server's host that face clients: a machine has one for all of them."""
+    own = management.interfaces.get(network.SERVER) if management else None
+    links = (f"data{index}" for index in range(1, experiment.topology.clients + 1))
+    return (own,) if own is not None else tuple(links)
+
+
+def _front(experiment: Experiment, facts: Facts, interface: str, index: int, fronts: int) -> Process:
+    ident = ROLE if fronts == 1 else f"{ROLE}-{interface}"
+    argv = (
+        facts.programs["reprise-proxy"],
+        "stateless",
+        "--front",
+        experiment.server.front,
+        "--interface",
+        interface,
+        "--port",
+        str(experiment.server.port),
+        "--stats",
+        f"{RESULTS}/{ident}.json",
+        *options(experiment, f"{_TUN}{index}"),
+    )
+    return Process(
+        ident,
+        ROLE,
+        network.SERVER,
+        argv,
+        after=("server",),
+        ready=Ready("log", text="event=ready"),
+        stop=Stop("SIGTERM", _STOP_S),
+    )
+
+
+def options(experiment: Experiment, tun: str) -> tuple[str, ...]:
+    """The options of [front]; `tun` is the device of the front in user space."""
+    given, default = experiment.front or Front(), Front()
+    early = () if given.early_ack is None else (f"--{'' if given.early_ack else 'no-'}early-ack",)
+    return (
+        *(("--tun", tun, "--active", "1") if experiment.server.front == "reference" else ()),
+        *(("--timeout", str(given.timeout_ms)) if given.timeout_ms != default.timeout_ms else ()),
+        *early,
+        *(("--axfr-detect", "1") if given.axfr_detect else ()),
+        *(("--fin-last",) if given.fin_last else ()),
+        *(() if given.promote else ("--no-promote",)),
+        *(("--entries", str(given.entries)) if given.entries != default.entries else ()),
+        *(("--truncate-udp", str(given.truncate_udp)) if given.truncate_udp else ()),
+    )

@@ -1,0 +1,169 @@
+"""server.front and [front]: what is refused, and what the plan makes of them."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.errors import RepriseError, UsageError
+from cli.experiment import front_rules
+from cli.experiment.experiment import load
+from cli.experiment.schema import Experiment, Front, Hierarchy, Rtt, Server, Topology, World
+from cli.plan import facts
+from cli.plan.guards_test import guard
+from cli.plan.placement_test import OFFICE
+from cli.plan.plan import make
+from cli.plan.plan_test import FACTS, ZONED, argv_of
+from cli.plan.planned import Plan, Process
+
+PROXIED = dataclasses.replace(FACTS, programs={**FACTS.programs, "reprise-proxy": "/bin/reprise-proxy"})
+
+
+def fronted(kind: str, options: Front | None = None, clients: int = 1, **server: Any) -> Experiment:
+    return dataclasses.replace(
+        ZONED,
+        server=Server(zone="/z", front=kind, **server),  # type: ignore[arg-type]
+        front=options,
+        topology=Topology(clients=clients),
+    )
+
+
+def fronts(plan: Plan) -> list[Process]:
+    return [one for one in plan.processes if one.role == "front"]
+
+
+# --- rules ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("experiment", "line"),
+    [
+        (
+            fronted("kernel", Front()),
+            '[front] and server.front = "kernel" exclude each other; '
+            'use server.front = "reference" or "bpf", or leave the table out',
+        ),
+        (
+            dataclasses.replace(fronted("bpf"), rtt=Rtt(rtt_ms=20)),
+            'server.front = "bpf" and [rtt] exclude each other; '
+            "a front answers handshakes itself, where no delay line sees them: leave [rtt] out",
+        ),
+        (
+            dataclasses.replace(
+                ZONED, server=Server(kind="hierarchy", front="bpf"), hierarchy=Hierarchy(synth=World())
+            ),
+            'server.front = "bpf" and server.kind = "hierarchy" exclude each other; '
+            'a front stands before an authoritative server of the run: use server.kind = "nsd" or "bind"',
+        ),
+        (
+            dataclasses.replace(
+                ZONED, server=Server(kind="address", addresses=("127.0.0.1",), front="reference")
+            ),
+            'server.front = "reference" and server.kind = "address" exclude each other; '
+            'a front stands before an authoritative server of the run: use server.kind = "nsd" or "bind"',
+        ),
+        *(
+            (
+                fronted(kind, given),
+                f'front.{key} and server.front = "{kind}" exclude each other; '
+                f'leave it out or use server.front = "{other}"',
+            )
+            for kind, other, key, given in (
+                ("reference", "bpf", "promote", Front(promote=False)),
+                ("reference", "bpf", "entries", Front(entries=10)),
+                ("reference", "bpf", "truncate_udp", Front(truncate_udp=512)),
+                ("bpf", "reference", "axfr_detect", Front(axfr_detect=True)),
+                ("bpf", "reference", "fin_last", Front(fin_last=True)),
+            )
+        ),
+    ],
+)
+def test_what_cannot_go_together_is_one_line(experiment: Experiment, line: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        front_rules.check(experiment)
+    assert caught.value.line() == f"reprise: error: {line}"
+
+
+@pytest.mark.parametrize(
+    ("setting", "line"),
+    [
+        ("server.front=bfp", "server.front = 'bfp' is unknown; did you mean bpf?"),
+        ("front.entries=0", "front.entries = 0 is out of range; use 1 to 16777216"),
+        ("front.timeout=5", "unknown key front.timeout; did you mean front.timeout_ms?"),
+    ],
+)
+def test_bad_values_are_one_line(tmp_path: Path, setting: str, line: str) -> None:
+    (tmp_path / "one.toml").write_text('trace = "t"\n[server]\nzone = "z"\nfront = "bpf"\n')
+    with pytest.raises(UsageError) as caught:
+        load(tmp_path / "one.toml", [setting])
+    assert line in caught.value.line()
+
+
+def test_programs_in_the_kernel_need_root(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    with pytest.raises(RepriseError, match=r'server\.front = "bpf" needs root') as caught:
+        facts.gather(fronted("bpf"), "x-1")
+    assert caught.value.hint == 'run as root or use server.front = "reference"'
+
+
+# --- the plan ---------------------------------------------------------------------------------------------
+
+
+def test_without_a_front_the_plan_has_none() -> None:
+    plan = make(ZONED, FACTS)
+    assert not fronts(plan)
+    assert "front" not in argv_of(plan, "sampler")
+
+
+def test_a_front_comes_between_server_and_clients() -> None:
+    plan = make(fronted("bpf", port=5353), PROXIED)
+    names = [one.id for one in plan.processes]
+    assert names == ["server", "front", "sampler", "distributor-client1", "controller"]
+    (front,) = fronts(plan)
+    assert front.argv == (
+        *("/bin/reprise-proxy", "stateless", "--front", "bpf", "--interface", "data1", "--port", "5353"),
+        *("--stats", "@results@/front.json"),
+    )
+    assert (front.host, front.ready.text, front.essential) == ("server", "event=ready", True)
+    distributor = next(one for one in plan.processes if one.role == "distributor")
+    assert "front" in distributor.after
+    assert "--process server=@pid:server@ --process front=@pid:front@" in argv_of(plan, "sampler")
+
+
+def test_options_of_both_fronts() -> None:
+    given = Front(timeout_ms=500, early_ack=True, promote=False, entries=100, truncate_udp=512)
+    words = argv_of(make(fronted("bpf", given), PROXIED), "front")
+    assert words.endswith("--timeout 500 --early-ack --no-promote --entries 100 --truncate-udp 512")
+    plan = make(fronted("reference", Front(early_ack=False, axfr_detect=True, fin_last=True)), PROXIED)
+    assert argv_of(plan, "front").endswith(
+        "--tun stateless0 --active 1 --no-early-ack --axfr-detect 1 --fin-last"
+    )
+    assert "--skip-interface stateless0" in argv_of(plan, "sampler")
+
+
+def test_every_interface_to_a_client_has_a_front() -> None:
+    plan = make(fronted("reference", clients=2), PROXIED)
+    assert [one.id for one in fronts(plan)] == ["front-data1", "front-data2"]
+    words = argv_of(plan, "front-data2")
+    assert "--interface data2 " in words and "--tun stateless1 " in words
+    assert "--stats @results@/front-data2.json" in words
+
+
+def test_a_machine_has_one_interface_for_all_clients() -> None:
+    plan = make(fronted("reference", clients=2), PROXIED, OFFICE)
+    (front,) = fronts(plan)
+    assert front.id == "front" and "--interface enp1 " in " ".join(front.argv)
+    assert 'oifname { "lo", "reprise0", "reprise1", "stateless0", "stateless1" }' in guard(plan, "server")
+
+
+@pytest.mark.parametrize(
+    ("kind", "rights"), [("bpf", "net_admin,+bpf,+perfmon"), ("reference", "net_admin,+net_raw")]
+)
+def test_a_front_has_the_rights_it_needs_and_no_more(kind: str, rights: str) -> None:
+    programs = {**PROXIED.programs, "setpriv": "/bin/setpriv"}
+    known = dataclasses.replace(PROXIED, user="nobody", user_group=65534, programs=programs)
+    words = argv_of(make(fronted(kind), known), "front")
+    assert words.startswith("/bin/setpriv ") and f"--bounding-set -all,+{rights} " in words
