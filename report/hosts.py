@@ -27,6 +27,7 @@ _LOSSES = {
     "RcvbufErrors": "found the receive buffer of their socket full",
     "InCsumErrors": "had a wrong checksum",
 }
+_PROGRAMS = "clsact"  # no queue, but where a front's BPF programs drop what they have answered
 _DISCARDS = ("InDiscards", "OutDiscards", "ReasmFails")
 
 
@@ -119,7 +120,11 @@ def parse(text: str) -> Counted:
         softnet_dropped=_softnet(sections["/proc/net/softnet_stat"]),
         protocols={**_snmp(sections["/proc/net/snmp"]), **_snmp6(sections.get("/proc/net/snmp6", ""))},
         interfaces={str(one["ifname"]): _interface(one) for one in links},
-        queues={f"{one['kind']} of {one['dev']}": int(one["drops"]) for one in queues if "drops" in one},
+        queues={
+            f"{one['kind']} of {one['dev']}": int(one["drops"])
+            for one in queues
+            if "drops" in one and one["kind"] != _PROGRAMS
+        },
     )
 
 

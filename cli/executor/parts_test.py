@@ -229,6 +229,21 @@ def test_fast_mode_as_tried(answer: str, state: str, words: str) -> None:
     assert words in finding.line()
 
 
+@pytest.mark.parametrize(
+    ("types", "state", "words"),
+    [
+        (b"\0int\0bpf_sk_assign_tcp_reqsk\0char\0", "ok", "can give connections"),
+        (b"\0bpf_sk_assign\0tcp_v4_syn_recv_sock\0", "limited", "front.promote = false"),
+        (None, "limited", "no type information (BTF)"),
+    ],
+)
+def test_whether_the_bpf_front_can_promote(types: bytes | None, state: str, words: str) -> None:
+    finding = doctor.judge_stateless(types)
+    assert (finding.state, bool(finding.hint)) == (state, state != "ok")
+    assert words in finding.line()
+    assert doctor.stateless().subject == "stateless"
+
+
 def test_the_machines_bounds_on_connections() -> None:
     good = {
         "fs/file-max": "2466170\n",

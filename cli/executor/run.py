@@ -313,6 +313,7 @@ def table(summary: dict[str, Any]) -> str:
     ]
     rows += _connections(as_dict(summary.get("connections")))
     rows += _resolver(as_dict(summary.get("resolver")))
+    rows += _front(as_dict(summary.get("front")))
     rows += [("warning", one_line(str(one))) for one in summary.get("warnings", [])]
     rows += [("of the trace", one_line(str(note))) for note in summary.get("trace_notes") or []]
     reasons = one_line("; ".join(str(one) for one in summary.get("unclean_because", [])))
@@ -341,6 +342,19 @@ def _connections(counts: dict[str, Any]) -> list[tuple[str, str]]:
     text = f"{counts['opened']:,} opened, {counts.get('reused_queries', 0):,} queries on open ones"
     why = ", ".join(f"{reason}: {count:,}" for reason, count in as_dict(counts.get("failures")).items())
     return [("connections", text), *([("ended badly", one_line(why))] if why else [])]
+
+
+def _front(counts: dict[str, Any]) -> list[tuple[str, str]]:
+    """What the front of the server took, and what it gave to the kernel's TCP or reset."""
+    if counts.get("queries") is None:
+        return []
+    text = f"{counts['kind']}, {counts['queries']:,} queries, {counts['entries_peak']:,} in flight at most"
+    rows = [("front", text)]
+    for name, words in (("promoted", "promoted"), ("not_promoted", "reset by the front")):
+        reasons = as_dict(counts.get(name))
+        why = ", ".join(f"{reason} {count:,}" for reason, count in reasons.items())
+        rows += [(words, f"{sum(reasons.values()):,} connections ({why})")] if reasons else []
+    return rows
 
 
 def _resolver(counts: dict[str, Any]) -> list[tuple[str, str]]:

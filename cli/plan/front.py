@@ -7,7 +7,7 @@ the server answers and before any client does, and puts back at its end what it 
 from __future__ import annotations
 
 from cli.experiment.schema import Experiment, Front
-from cli.plan import network
+from cli.plan import network, terms
 from cli.plan.planned import RESULTS, Facts, Management, Process, Ready, Stop
 
 ROLE = "front"
@@ -62,6 +62,7 @@ def _front(experiment: Experiment, facts: Facts, interface: str, index: int, fro
         after=("server",),
         ready=Ready("log", text="event=ready"),
         stop=Stop("SIGTERM", _STOP_S),
+        terms=terms.FRONT,
     )
 
 

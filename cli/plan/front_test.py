@@ -127,6 +127,7 @@ def test_a_front_comes_between_server_and_clients() -> None:
         *("/bin/reprise-proxy", "stateless", "--front", "bpf", "--interface", "data1", "--port", "5353"),
         *("--stats", "@results@/front.json"),
     )
+    assert plan.terms[front.terms].names["--no-promote"] == "front.promote = false"
     assert (front.host, front.ready.text, front.essential) == ("server", "event=ready", True)
     distributor = next(one for one in plan.processes if one.role == "distributor")
     assert "front" in distributor.after

@@ -24,13 +24,26 @@ _EXPERIMENT = {
     "--malformed": "mutate.malformed",
     "--skip-bad": "hierarchy.skip_bad = true",
 }
-EXPERIMENT, CONTROLLER, MUTATE, SYNTH, RTT, WORLD_RTT = (
+_FRONT = {
+    "--front": "server.front",
+    "--port": "server.port",
+    "--timeout": "front.timeout_ms",
+    "--early-ack": "front.early_ack = true",
+    "--no-early-ack": "front.early_ack = false",
+    "--axfr-detect": "front.axfr_detect",
+    "--fin-last": "front.fin_last = true",
+    "--no-promote": "front.promote = false",
+    "--entries": "front.entries",
+    "--truncate-udp": "front.truncate_udp",
+}
+EXPERIMENT, CONTROLLER, MUTATE, SYNTH, RTT, WORLD_RTT, FRONT = (
     "experiment",
     "controller",
     "mutate",
     "synth",
     "rtt",
     "hierarchy.rtt",
+    "front",
 )
 
 
@@ -42,6 +55,8 @@ def of(experiment: Experiment) -> dict[str, Terms]:
     if experiment.synth is not None:
         kept = {"see --help": "see reprise trace synth --help", "--help": "--help", "--output": "--output"}
         found[SYNTH] = Terms(kept, "synth.")
+    if experiment.has_front:
+        found[FRONT] = Terms(_FRONT)
     emulated = experiment.emulated
     for name, rtt in ((RTT, experiment.rtt), (WORLD_RTT, emulated.rtt if emulated else None)):
         if rtt is not None:

@@ -28,6 +28,7 @@ _WAKEUPS = 200
 _WAKEUP_GAP_NS = 1_000_000
 _LATE_US = 150.0  # a wake-up later than this at p99 shows in the timing error of a run
 _SPACE_BYTES = 1 << 30
+_KERNEL_TYPES = Path("/sys/kernel/btf/vmlinux")
 # Settings of the whole machine that bound its connections, and what 100,000 with both ends here need.
 _BOUNDS = (("fs/file-max", 400_000), ("net/ipv4/tcp_mem", 131_072), ("net/ipv4/tcp_max_orphans", 65_536))
 
@@ -54,6 +55,7 @@ def command_doctor(results: Path) -> int:
         built,
         namespaces,
         fast_mode,
+        stateless,
         data_paths,
         descriptors,
         local_ports,
@@ -187,6 +189,26 @@ def judge_fast_mode(answer: str) -> Finding:
             "run as root on Linux 5.18 or newer for XDP",
         )
     return Finding(LIMITED, "fast mode", f"not available ({reason or answer})", "run as root")
+
+
+def stateless() -> Finding:
+    """server.front = "bpf": whether the kernel has what gives it connections, by its own type information."""
+    try:
+        return judge_stateless(_KERNEL_TYPES.read_bytes())
+    except OSError:
+        return judge_stateless(None)
+
+
+def judge_stateless(types: bytes | None) -> Finding:
+    """What BTF, the kernel's type information, says; None where it has none."""
+    subject, hint = "stateless", "use Linux 6.9 or newer with CONFIG_SYN_COOKIES"
+    if types is None:
+        what = 'server.front = "bpf" cannot be used: the kernel has no type information (BTF)'
+        return Finding(LIMITED, subject, what, 'use server.front = "reference", or a kernel with BTF')
+    if b"\0bpf_sk_assign_tcp_reqsk\0" in types:
+        return Finding(OK, subject, 'server.front = "bpf" can give connections to the kernel\'s TCP')
+    what = 'server.front = "bpf" works only with front.promote = false: no bpf_sk_assign_tcp_reqsk'
+    return Finding(LIMITED, subject, what, hint)
 
 
 def data_paths() -> Finding:

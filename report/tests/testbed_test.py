@@ -46,7 +46,12 @@ def text(
         "/proc/net/snmp": f"Ip: InDiscards OutDiscards\nIp: {discards} 0\nUdp: {UDP}\nUdp: {values}",
         "/proc/net/snmp6": "\n".join(f"Udp6{name} \t{count}" for name, count in UDP6.items()),
         "ip -s -s -j link show": json.dumps(links or [link("data")]),
-        "tc -s -j qdisc show": json.dumps([{"kind": "fq", "dev": "data", "drops": drops}]),
+        "tc -s -j qdisc show": json.dumps(
+            [
+                {"kind": "fq", "dev": "data", "drops": drops},
+                {"kind": "clsact", "dev": "data", "drops": 932},
+            ]
+        ),
     }
     return "\n".join(f"==> {name} <==\n{body}\n" for name, body in sections.items())
 
