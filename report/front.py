@@ -27,7 +27,7 @@ _COUNTS = (
     "malformed",
     "passed",
 )
-_SIZES = ("entries_peak", "entries_limit", "state_bytes", "memory_bytes")
+_SIZES = ("entries_peak", "entries_limit", "memory_bytes")
 
 
 def kind(run: Run) -> str | None:
@@ -53,8 +53,14 @@ def summarize(run: Run) -> Json:
         **reasons,
         "promoted_share": _share(sum(reasons["promoted"].values()), sums["syn_ack"]),
         "entries_share": max((one for one in shares if one is not None), default=None),
+        "state_peak_bytes": sum(map(_state, run.fronts)) if counted else None,
         "bytes_per_entry": max((as_int(one.get("bytes_per_entry")) for one in run.fronts), default=None),
     }
+
+
+def _state(one: Json) -> int:
+    """Bytes of the entries in use when they were most."""
+    return as_int(one.get("entries_peak")) * as_int(one.get("bytes_per_entry"))
 
 
 def _reasons(run: Run, name: str) -> dict[str, int]:

@@ -119,7 +119,7 @@ def front_rows(summary: Json) -> list[tuple[str, Any]]:
         "most queries in flight": part["entries_peak"],
         "most, of the map": percent(part["entries_share"]),
         "bytes a query in flight": part["bytes_per_entry"],
-        "state, bytes": part["state_bytes"],
+        "state at most, bytes": part["state_peak_bytes"],
     }
     return [(f"front: {name}", value) for name, value in names.items()]
 

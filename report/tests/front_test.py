@@ -77,7 +77,7 @@ def test_what_a_front_counted_is_in_the_summary(tmp_path: Path) -> None:
     assert (front["kind"], front["promotion"], front["syn"], front["queries"]) == ("bpf", True, 301, 290)
     assert front["promoted"] == {"long": 9, "truncated": 3}
     assert (front["promoted_share"], front["entries_share"]) == (0.04, 0.5)
-    assert (front["bytes_per_entry"], front["state_bytes"], front["entries_peak"]) == (104, 3328, 32)
+    assert (front["bytes_per_entry"], front["state_peak_bytes"], front["entries_peak"]) == (104, 3328, 32)
     json.dumps(summary, allow_nan=False)
 
 

@@ -1,0 +1,148 @@
+"""`reprise run` with each front before NSD and BIND: the same queries are answered as by the kernel's TCP,
+each on a connection of its own, and what the front did is in the summary.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests import packets
+from tests.desk import Ended, started
+from tests.desk import run as run_desk
+from tests.privileges_test import NET_ADMIN, NOBODY, status
+from tests.streams import flows
+
+pytestmark = [
+    pytest.mark.netns,
+    pytest.mark.skipif(os.geteuid() != 0, reason="BPF programs and captures need root"),
+]
+
+FRONTS = ("reference", "bpf")
+STATELESS = ("replay.transport=stateless-tcp", "sample.capture=true")
+RIGHTS = {"reference": NET_ADMIN | 1 << 13, "bpf": NET_ADMIN | 1 << 38 | 1 << 39}  # NET_RAW; PERFMON, BPF
+_MINUTE_LIMIT_S = 180.0
+
+
+def played(desk: Path, front: str, *settings: str) -> tuple[Ended, Path, dict[str, Any]]:
+    """A clean run, its results and its summary."""
+    shutil.rmtree(desk / "results", ignore_errors=True)
+    ended = run_desk(desk, *STATELESS, f"server.front={front}", *settings)
+    assert ended.status == 0, ended.errors + ended.output
+    return ended, ended.results[0], ended.summary()
+
+
+def ends(summary: dict[str, Any]) -> dict[str, Any]:
+    """What must not depend on who speaks TCP."""
+    named = ("read", "answered", "timed_out", "send_failed", "connection_failed", "skipped", "lost")
+    return {"rcode": summary["rcode"], **{name: summary["queries"][name] for name in named}}
+
+
+@pytest.mark.parametrize("server", ["nsd", "bind"])
+def test_a_front_answers_what_the_kernels_tcp_answers(desk: Path, server: str) -> None:
+    _, folder, kernel = played(desk, "kernel", f"server.kind={server}")
+    assert kernel["front"]["kind"] is None and not list(folder.glob("front*.json"))
+    assert kernel["queries"]["answered"] == kernel["queries"]["read"]
+    for front in FRONTS:
+        ended, folder, summary = played(desk, front, f"server.kind={server}")
+        sent, counts, taken = summary["queries"]["sent"], summary["connections"], summary["front"]
+        assert ends(summary) == ends(kernel)
+        assert (counts["opened"], counts["reused_queries"], counts["failures"]) == (sent, 0, {})
+        assert summary["transport"]["stateless-tcp"] == sent
+        assert (taken["kind"], taken["syn"], taken["queries"]) == (front, sent, sent)
+        assert taken["replies"] == sent and taken["promoted"] == taken["not_promoted"] == {}
+        assert taken["evictions"] == taken["expired"] == taken["late"] == taken["malformed"] == 0
+        assert taken["bytes_per_entry"] > 0 and summary["cpu_s"]["front"] is not None
+        assert f"{front}, {sent} queries" in ended.output
+        seen = flows(packets.read(folder / "capture.pcap"), 53)
+        assert [(len(one.queries()), len(one.answers())) for one in seen] == [(1, 1)] * sent
+        assert {one.ended_by() for one in seen} == {"server" if front == "bpf" else "client"}
+
+
+@pytest.mark.parametrize("front", FRONTS)
+def test_every_client_has_a_front_before_it(desk: Path, front: str) -> None:
+    _, folder, summary = played(desk, front, "topology.clients=2")
+    assert summary["queries"]["answered"] == summary["queries"]["read"] == summary["front"]["queries"]
+    told = [json.loads((folder / f"front-data{n}.json").read_text(encoding="utf-8")) for n in (1, 2)]
+    assert [one["interface"] for one in told] == ["data1", "data2"]
+    assert all(one["queries"] > 0 for one in told)
+
+
+def test_replies_beyond_a_segment_are_promoted_or_reset_as_told(desk: Path) -> None:
+    """Clients see the end of a connection that is reset; each query still has its end."""
+    zone = (desk / "zone").read_text(encoding="ascii")
+    (desk / "zone").write_text(zone + "".join(f". TXT {'x' * 250}{n}\n" for n in range(10)))
+    rows = [f"{1 + n / 50:.2f}\t192.0.2.{n}\t.\t{'TXT' if n % 5 == 0 else 'NS'}" for n in range(1, 51)]
+    (desk / "trace.txt").write_text("\n".join(["#reprise-text 1", "time\tsource\tname\ttype", *rows, ""]))
+    _, _, summary = played(desk, "bpf", "trace=trace.txt")
+    assert summary["queries"]["answered"] == 50
+    assert sum(summary["front"]["promoted"].values()) == 10
+    assert summary["front"]["promoted_share"] == 0.2
+    _, _, summary = played(desk, "bpf", "trace=trace.txt", "front.promote=false")
+    assert (summary["queries"]["answered"], summary["queries"]["connection_failed"]) == (40, 10)
+    assert sum(summary["front"]["not_promoted"].values()) >= 10  # a client tries again on a new connection
+    assert any("connections that it did not promote" in one for one in summary["warnings"])
+
+
+@pytest.mark.parametrize("front", FRONTS)
+def test_a_front_that_dies_ends_the_run_and_had_no_rights_but_its_own(desk: Path, front: str) -> None:
+    """The kernel would answer in its place, and nobody would know."""
+    settings = (*STATELESS, f"server.front={front}", "replay.speed=0.2")
+    with started(desk, "run", "good.toml", *(word for one in settings for word in ("--set", one))) as running:
+        running.reaches("sent ")
+        (victim,) = running.offspring("reprise-proxy stateless")
+        found = status(victim)
+        os.kill(victim, signal.SIGKILL)
+        ended = running.end()
+    assert found is not None
+    assert (found.user, found.effective, found.bounding) == (NOBODY, RIGHTS[front], RIGHTS[front])
+    assert "front died during the run (signal SIGKILL)" in ended.line()
+    assert ended.summary()["unclean_because"][0].startswith("front died during the run")
+
+
+MINUTE = """schema = 1
+name = "minute"
+trace = "minute.pcap"
+[server]
+kind = "nsd"
+zone = "root.zone"
+edns_size = 4096
+[replay]
+transport = "stateless-tcp"
+source_mode = "mapped"
+[topology]
+clients = 1
+queriers = 1
+"""
+
+
+@pytest.mark.slow
+def test_the_real_minute_goes_by_each_front(
+    tmp_path: Path, real: tuple[Path, Path], record_property: Callable[[str, object], None]
+) -> None:
+    """A minute at a root server, turned to stateless TCP: nothing is lost, and what was promoted is told."""
+    for one in real:
+        shutil.copy(one, tmp_path / one.name)
+    (tmp_path / "minute.toml").write_text(MINUTE, encoding="ascii")
+    found: dict[str, dict[str, Any]] = {}
+    for front in ("kernel", *FRONTS):
+        shutil.rmtree(tmp_path / "results", ignore_errors=True)
+        with started(tmp_path, "run", "minute.toml", "--set", f"server.front={front}") as running:
+            running.process.wait(_MINUTE_LIMIT_S)
+            ended = running.end()
+        assert ended.status == 0, ended.errors + ended.output
+        found[front] = ended.summary()
+        told = found[front]["front"]
+        record_property(front, {name: told[name] for name in ("queries", "promoted", "promoted_share")})
+        print(front, ends(found[front]), told, found[front]["cpu_s"])
+    kernel = ends(found["kernel"])
+    assert kernel["answered"] > 0.99 * kernel["read"]
+    assert ends(found["bpf"]) == kernel
+    assert found["reference"]["queries"]["answered"] >= 0.99 * kernel["answered"]
