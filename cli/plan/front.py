@@ -6,12 +6,13 @@ the server answers and before any client does, and puts back at its end what it 
 
 from __future__ import annotations
 
+from cli.errors import want
 from cli.experiment.schema import Experiment, Front
 from cli.plan import network, terms
 from cli.plan.planned import RESULTS, Facts, Management, Process, Ready, Stop
 
 ROLE = "front"
-_TUN = "stateless"
+_TUN = "stateless0"
 _STOP_S = 10.0
 
 
@@ -22,14 +23,17 @@ def processes(
     if not experiment.has_front:
         return ()
     faces = _interfaces(experiment, management)
-    return tuple(_front(experiment, facts, name, index, len(faces)) for index, name in enumerate(faces))
+    want(
+        len(faces) == 1 or experiment.server.front != "reference",
+        f'server.front = "reference" serves one interface, and {len(faces)} face the clients',
+        'set topology.clients = 1 or use server.front = "bpf"',
+    )
+    return tuple(_front(experiment, facts, name, len(faces)) for name in faces)
 
 
 def tunnels(experiment: Experiment) -> tuple[str, ...]:
     """Devices through which packets pass the server's host a second time."""
-    if experiment.server.front != "reference":
-        return ()
-    return tuple(f"{_TUN}{index}" for index in range(experiment.topology.clients))
+    return (_TUN,) if experiment.server.front == "reference" else ()
 
 
 def _interfaces(experiment: Experiment, management: Management | None) -> tuple[str, ...]:
@@ -39,7 +43,7 @@ def _interfaces(experiment: Experiment, management: Management | None) -> tuple[
     return (own,) if own is not None else tuple(links)
 
 
-def _front(experiment: Experiment, facts: Facts, interface: str, index: int, fronts: int) -> Process:
+def _front(experiment: Experiment, facts: Facts, interface: str, fronts: int) -> Process:
     ident = ROLE if fronts == 1 else f"{ROLE}-{interface}"
     argv = (
         facts.programs["reprise-proxy"],
@@ -52,7 +56,7 @@ def _front(experiment: Experiment, facts: Facts, interface: str, index: int, fro
         str(experiment.server.port),
         "--stats",
         f"{RESULTS}/{ident}.json",
-        *options(experiment, f"{_TUN}{index}"),
+        *options(experiment),
     )
     return Process(
         ident,
@@ -66,12 +70,12 @@ def _front(experiment: Experiment, facts: Facts, interface: str, index: int, fro
     )
 
 
-def options(experiment: Experiment, tun: str) -> tuple[str, ...]:
-    """The options of [front]; `tun` is the device of the front in user space."""
+def options(experiment: Experiment) -> tuple[str, ...]:
+    """The options of [front]."""
     given, default = experiment.front or Front(), Front()
     early = () if given.early_ack is None else (f"--{'' if given.early_ack else 'no-'}early-ack",)
     return (
-        *(("--tun", tun, "--active", "1") if experiment.server.front == "reference" else ()),
+        *(("--tun", _TUN, "--active", "1") if experiment.server.front == "reference" else ()),
         *(("--timeout", str(given.timeout_ms)) if given.timeout_ms != default.timeout_ms else ()),
         *early,
         *(("--axfr-detect", "1") if given.axfr_detect else ()),

@@ -146,22 +146,31 @@ def test_options_of_both_fronts() -> None:
 
 
 def test_every_interface_to_a_client_has_a_front() -> None:
-    plan = make(fronted("reference", clients=2), PROXIED)
+    plan = make(fronted("bpf", clients=2), PROXIED)
     assert [one.id for one in fronts(plan)] == ["front-data1", "front-data2"]
     words = argv_of(plan, "front-data2")
-    assert "--interface data2 " in words and "--tun stateless1 " in words
-    assert "--stats @results@/front-data2.json" in words
+    assert "--interface data2 " in words and "--stats @results@/front-data2.json" in words
+
+
+def test_the_front_in_user_space_serves_one_interface() -> None:
+    with pytest.raises(UsageError) as caught:
+        make(fronted("reference", clients=3), PROXIED)
+    assert caught.value.line().endswith(
+        'server.front = "reference" serves one interface, and 3 face the clients; '
+        'set topology.clients = 1 or use server.front = "bpf"'
+    )
 
 
 def test_a_machine_has_one_interface_for_all_clients() -> None:
     plan = make(fronted("reference", clients=2), PROXIED, OFFICE)
     (front,) = fronts(plan)
     assert front.id == "front" and "--interface enp1 " in " ".join(front.argv)
-    assert 'oifname { "lo", "reprise0", "reprise1", "stateless0", "stateless1" }' in guard(plan, "server")
+    assert 'oifname { "lo", "reprise0", "reprise1", "stateless0" }' in guard(plan, "server")
 
 
 @pytest.mark.parametrize(
-    ("kind", "rights"), [("bpf", "net_admin,+bpf,+perfmon"), ("reference", "net_admin,+net_raw")]
+    ("kind", "rights"),
+    [("bpf", "net_admin,+bpf,+perfmon"), ("reference", "net_admin,+net_raw,+dac_override")],
 )
 def test_a_front_has_the_rights_it_needs_and_no_more(kind: str, rights: str) -> None:
     programs = {**PROXIED.programs, "setpriv": "/bin/setpriv"}

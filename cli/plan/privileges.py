@@ -28,6 +28,7 @@ _SOCKETS = ("net_admin",)
 _FRAMES, _PROGRAMS = ("net_raw",), ("bpf", "perfmon")
 _PACKETS = (*_FRAMES, *_PROGRAMS, "ipc_lock")
 _REALTIME = ("sys_nice",)
+_DEVICE = ("dac_override",)  # /dev/net/tun may be root's alone
 _PORTS = ("net_bind_service",)
 
 
@@ -35,7 +36,7 @@ def user() -> str:
     """The user that programs of a run become; "" where this process lacks a right to give, or the user."""
     if os.geteuid() != 0:
         return ""
-    every = (*_READ, *_SOCKETS, *_PACKETS, *_REALTIME, *_PORTS)
+    every = (*_READ, *_SOCKETS, *_PACKETS, *_REALTIME, *_DEVICE, *_PORTS)
     try:
         argv = linux.setpriv(programs.packaged("setpriv"), USER, str(pwd.getpwnam(USER).pw_gid), every)
     except KeyError:
@@ -52,7 +53,7 @@ def rights(one: Step | Process, experiment: Experiment) -> tuple[str, ...] | Non
         packets = _PACKETS if replay.source_mode == "packet" else ()
         return (*_SOCKETS, *packets, *(_REALTIME if replay.realtime else ()))
     if one.role == "front":
-        return (*_SOCKETS, *(_PROGRAMS if experiment.server.front == "bpf" else _FRAMES))
+        return (*_SOCKETS, *(_PROGRAMS if experiment.server.front == "bpf" else (*_FRAMES, *_DEVICE)))
     return _ROLES.get(one.role)
 
 
