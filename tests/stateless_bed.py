@@ -20,7 +20,7 @@ import dns.query
 import dns.update
 import pytest
 
-from bench.veth import GRO, GSO, RECEIVE_CHECKSUMS, SEND_CHECKSUMS, TSO, set_offloads
+from bench.veth import NO_OFFLOADS, set_offloads
 from cli import programs
 from cli.plan.network import Address, Host, Link, Network, Route, sysctls, whole
 from tests import packets, stateless_zones
@@ -38,7 +38,6 @@ UDP_SIZE = 4096  # the same of both servers; their TCP knows no limit
 TIMEOUT_S = 3.0  # of an entry, by default
 _NUMBER = {BIND: 53, NSD: 54, TEST: 55}
 _LINK_SCRIPT = Path(__file__).with_name("stateless_link.py")
-_NO_OFFLOADS = {SEND_CHECKSUMS: False, RECEIVE_CHECKSUMS: False, TSO: False, GSO: False, GRO: False}
 
 
 def address(server: str, way: str, family: int) -> str:
@@ -309,7 +308,7 @@ class Bridge:
         self.control, self.capture = bed.folder / "bridge", bed.folder / "bridge.pcap"
         self.captures = 0
         for host, interface in ((CLIENT, FRONT), (BRIDGE, "near"), (BRIDGE, "far"), (SERVER, "data1")):
-            set_offloads(bed.hosts.of(host), interface, _NO_OFFLOADS)
+            set_offloads(bed.hosts.of(host), interface, NO_OFFLOADS)
         with bed.inside(BRIDGE):
             Path("/proc/sys/net/ipv6/conf/all/disable_ipv6").write_text("1", encoding="ascii")
         for interface in ("near", "far"):

@@ -53,7 +53,7 @@ def zone_text() -> str:
     return "\n".join(lines) + "\n"
 
 
-class StatelessBed(BareBed):
+class ReferenceBed(BareBed):
     """The two hosts; at the server's, packets have whole checksums and are not merged."""
 
     def __init__(self, folder: Path) -> None:

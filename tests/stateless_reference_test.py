@@ -29,7 +29,7 @@ from tests.stateless_reference_bed import (
     SERVICE6,
     SIZES,
     TRANSFERRED,
-    StatelessBed,
+    ReferenceBed,
 )
 
 pytestmark = pytest.mark.netns
@@ -40,9 +40,9 @@ FORWARDING = (f"net.ipv4.conf.{SERVER_IF}.forwarding", "net.ipv6.conf.all.forwar
 
 
 @pytest.fixture
-def bed(tmp_path: Path) -> Iterator[StatelessBed]:
+def bed(tmp_path: Path) -> Iterator[ReferenceBed]:
     """With a server that takes connections."""
-    with StatelessBed(tmp_path) as made:
+    with ReferenceBed(tmp_path) as made:
         made.start_nsd_server()
         made.listening()
         yield made
@@ -71,19 +71,19 @@ def answer(connection: socket.socket) -> dns.message.Message:
     return dns.message.from_wire(read_exactly(connection, size))
 
 
-def ask(bed: StatelessBed, wire: bytes, server: str = SERVICE4) -> dns.message.Message:
+def ask(bed: ReferenceBed, wire: bytes, server: str = SERVICE4) -> dns.message.Message:
     """One query on a connection of its own."""
     with bed.connect(server) as connection:
         connection.sendall(wire)
         return answer(connection)
 
 
-def until_counted(bed: StatelessBed, what: str, least: int = 1) -> None:
+def until_counted(bed: ReferenceBed, what: str, least: int = 1) -> None:
     """The file is written once a second."""
     wait_for(lambda: bed.statistics()[what] >= least, f"{what} of {least}", 5)
 
 
-def server_of(bed: StatelessBed) -> Program:
+def server_of(bed: ReferenceBed) -> Program:
     return next(one for one in bed.started if one.name == "server")
 
 
@@ -96,7 +96,7 @@ def plain(text: str) -> list[str]:
 # --- the answers ------------------------------------------------------------------------------------------
 
 
-def answers_of_clients(bed: StatelessBed) -> dict[str, list[str]]:
+def answers_of_clients(bed: ReferenceBed) -> dict[str, list[str]]:
     """By client, address and question."""
     kdig = [programs.packaged("kdig"), "+tcp", "+retry=0", "+time=3", "+edns=0", "+bufsize=4096"]
     found = {}
@@ -120,7 +120,7 @@ def answers_of_clients(bed: StatelessBed) -> dict[str, list[str]]:
 
 @pytest.mark.parametrize("kind", ["nsd", "bind"])
 def test_real_clients_get_the_same_answers_as_over_the_kernels_tcp(tmp_path: Path, kind: str) -> None:
-    with StatelessBed(tmp_path) as bed:
+    with ReferenceBed(tmp_path) as bed:
         bed.start_nsd_server() if kind == "nsd" else bed.start_bind_server()
         bed.listening()
         expected = answers_of_clients(bed)
@@ -133,7 +133,7 @@ def test_real_clients_get_the_same_answers_as_over_the_kernels_tcp(tmp_path: Pat
         assert (counted["malformed"], counted["late"], counted["expired"]) == (0, 0, 0)
 
 
-def test_keepopen_asks_again_and_again_on_one_connection(bed: StatelessBed) -> None:
+def test_keepopen_asks_again_and_again_on_one_connection(bed: ReferenceBed) -> None:
     front = bed.start_front(*ACTIVE)
     kdig = [programs.packaged("kdig"), f"@{SERVICE4}", "+tcp", "+keepopen", "+retry=0", "+bufsize=4096"]
     names = [word for size in SIZES for word in (f"s{size}.example", "TXT")]
@@ -143,7 +143,7 @@ def test_keepopen_asks_again_and_again_on_one_connection(bed: StatelessBed) -> N
     assert (counted["syn"], counted["queries"], counted["replies"]) == (1, len(SIZES), len(SIZES))
 
 
-def test_many_clients_at_once_are_all_served(bed: StatelessBed, tmp_path: Path) -> None:
+def test_many_clients_at_once_are_all_served(bed: ReferenceBed, tmp_path: Path) -> None:
     front = bed.start_front(*ACTIVE)
     names = tmp_path / "names"
     names.write_text("".join(f"host{number}.example A\n" for number in range(500)))
@@ -160,7 +160,7 @@ def test_many_clients_at_once_are_all_served(bed: StatelessBed, tmp_path: Path) 
 
 @pytest.mark.parametrize("address", [SERVICE4, SERVICE6])
 @pytest.mark.parametrize(("mss", "largest"), [(536, 536), (1220, 1220), (1300, 1220), (1460, 1460)])
-def test_an_answer_is_cut_by_the_clients_mss(bed: StatelessBed, address: str, mss: int, largest: int) -> None:
+def test_an_answer_is_cut_by_the_clients_mss(bed: ReferenceBed, address: str, mss: int, largest: int) -> None:
     largest = min(largest, 1440 if ":" in address else 1460)
     prefix, via = (f"{address}/128", SERVER6) if ":" in address else (f"{address}/32", SERVER4)
     family = "-6" if ":" in address else "-4"
@@ -177,7 +177,7 @@ def test_an_answer_is_cut_by_the_clients_mss(bed: StatelessBed, address: str, ms
     assert bed.finish(front)["segments"] == len(sizes) == -(-sum(sizes) // largest)
 
 
-def test_a_query_without_edns_gets_512_bytes_at_most(bed: StatelessBed) -> None:
+def test_a_query_without_edns_gets_512_bytes_at_most(bed: ReferenceBed) -> None:
     bed.start_front(*ACTIVE)
     reply = ask(bed, query("s1200.example.", "TXT", payload=0))
     assert reply.flags & dns.flags.TC
@@ -185,7 +185,7 @@ def test_a_query_without_edns_gets_512_bytes_at_most(bed: StatelessBed) -> None:
 
 
 def test_another_port_and_other_options_of_the_device(tmp_path: Path) -> None:
-    with StatelessBed(tmp_path) as bed:
+    with ReferenceBed(tmp_path) as bed:
         bed.start_nsd_server(port=5353)
         bed.listening(5353)
         front = bed.start_front(*ACTIVE, "--port", "5353", "--tun", "dns7")
@@ -197,7 +197,7 @@ def test_another_port_and_other_options_of_the_device(tmp_path: Path) -> None:
         assert (counted["port"], counted["replies"]) == (5353, 1)
 
 
-def test_addresses_that_come_and_go_are_followed(bed: StatelessBed) -> None:
+def test_addresses_that_come_and_go_are_followed(bed: ReferenceBed) -> None:
     bed.start_front(*ACTIVE)
     bed.ip(SERVER, "addr", "add", "198.19.254.9/32", "dev", "lo")
     bed.ip(CLIENT, "route", "add", "198.19.254.9", "via", SERVER4)
@@ -215,7 +215,7 @@ def test_addresses_that_come_and_go_are_followed(bed: StatelessBed) -> None:
 
 @pytest.mark.parametrize("address", [SERVICE4, SERVICE6])
 @pytest.mark.parametrize("fin", [False, True])
-def test_packets_are_as_the_report_says(bed: StatelessBed, address: str, fin: bool) -> None:
+def test_packets_are_as_the_report_says(bed: ReferenceBed, address: str, fin: bool) -> None:
     front = bed.start_front(*ACTIVE, *(("--fin-last",) if fin else ()))
     capture = Capture(bed, CLIENT, CLIENT_IF)
     for _ in range(5):
@@ -243,7 +243,7 @@ def test_packets_are_as_the_report_says(bed: StatelessBed, address: str, fin: bo
 
 
 @pytest.mark.parametrize("early", [True, False])
-def test_a_query_is_acknowledged_at_once_or_by_its_answer(bed: StatelessBed, early: bool) -> None:
+def test_a_query_is_acknowledged_at_once_or_by_its_answer(bed: ReferenceBed, early: bool) -> None:
     front = bed.start_front(*ACTIVE, *(() if early else ("--no-early-ack",)))
     capture = Capture(bed, CLIENT, CLIENT_IF)
     wire = query()
@@ -261,7 +261,7 @@ def test_a_query_is_acknowledged_at_once_or_by_its_answer(bed: StatelessBed, ear
 # --- what it cannot do ------------------------------------------------------------------------------------
 
 
-def test_of_two_queries_in_one_segment_only_the_first_is_answered(bed: StatelessBed) -> None:
+def test_of_two_queries_in_one_segment_only_the_first_is_answered(bed: ReferenceBed) -> None:
     front = bed.start_front(*ACTIVE)
     with bed.connect(timeout=1.0) as connection:
         connection.sendall(query() + query("s100.example.", "TXT"))
@@ -272,7 +272,7 @@ def test_of_two_queries_in_one_segment_only_the_first_is_answered(bed: Stateless
     assert (counted["queries"], counted["replies"], counted["not_promoted"]) == (1, 1, {"pipelined": 1})
 
 
-def test_a_second_query_waits_for_the_first_ones_answer(bed: StatelessBed) -> None:
+def test_a_second_query_waits_for_the_first_ones_answer(bed: ReferenceBed) -> None:
     front = bed.start_front(*ACTIVE)
     server = server_of(bed)
     with bed.connect() as connection:
@@ -314,13 +314,13 @@ DROP_ANSWERS = """table inet loss {
 }"""
 
 
-def nft(bed: StatelessBed, *words: str) -> None:
+def nft(bed: ReferenceBed, *words: str) -> None:
     bed.output(CLIENT, programs.packaged("nft"), *words, check=True)
 
 
 @pytest.mark.parametrize("early", [True, False])
 def test_an_answer_that_is_lost_never_comes_unless_the_query_is_sent_again(
-    bed: StatelessBed, early: bool
+    bed: ReferenceBed, early: bool
 ) -> None:
     front = bed.start_front(*ACTIVE, *(() if early else ("--no-early-ack",)))
     with bed.connect(timeout=4.0) as connection:
@@ -337,7 +337,7 @@ def test_an_answer_that_is_lost_never_comes_unless_the_query_is_sent_again(
     assert counted["queries"] == 1 if early else counted["queries"] >= 2
 
 
-def test_a_server_that_does_not_answer_leaves_the_client_without_word(bed: StatelessBed) -> None:
+def test_a_server_that_does_not_answer_leaves_the_client_without_word(bed: ReferenceBed) -> None:
     front = bed.start_front(*ACTIVE, "--timeout", "300")
     with Stopped(server_of(bed)), bed.connect(timeout=1.5) as connection:
         connection.sendall(query())
@@ -352,7 +352,7 @@ def test_a_server_that_does_not_answer_leaves_the_client_without_word(bed: State
 
 @pytest.mark.parametrize("first", [1, 2, 20])
 def test_a_query_in_two_segments_is_answered_if_the_client_sends_it_again_in_one(
-    bed: StatelessBed, first: int
+    bed: ReferenceBed, first: int
 ) -> None:
     front = bed.start_front(*ACTIVE)
     wire = query()
@@ -366,7 +366,7 @@ def test_a_query_in_two_segments_is_answered_if_the_client_sends_it_again_in_one
     assert counted["replies"] == 1
 
 
-def test_a_query_whose_second_half_comes_later_is_never_answered(bed: StatelessBed) -> None:
+def test_a_query_whose_second_half_comes_later_is_never_answered(bed: ReferenceBed) -> None:
     front = bed.start_front(*ACTIVE)
     wire = query()
     with bed.connect(timeout=2.0) as connection:
@@ -384,7 +384,7 @@ def test_a_query_whose_second_half_comes_later_is_never_answered(bed: StatelessB
 # --- ends of connections ----------------------------------------------------------------------------------
 
 
-def test_a_client_that_says_no_more_still_gets_its_answer(bed: StatelessBed) -> None:
+def test_a_client_that_says_no_more_still_gets_its_answer(bed: ReferenceBed) -> None:
     front = bed.start_front(*ACTIVE)
     with bed.connect(timeout=1.0) as connection, Stopped(server_of(bed)):
         connection.sendall(query())
@@ -399,7 +399,7 @@ def test_a_client_that_says_no_more_still_gets_its_answer(bed: StatelessBed) -> 
     assert bed.finish(front)["fin"] == 2
 
 
-def test_a_reset_forgets_the_query(bed: StatelessBed) -> None:
+def test_a_reset_forgets_the_query(bed: ReferenceBed) -> None:
     front = bed.start_front(*ACTIVE)
     with Stopped(server_of(bed)):
         connection = bed.connect()
@@ -417,12 +417,12 @@ def test_a_reset_forgets_the_query(bed: StatelessBed) -> None:
 # --- zone transfers ---------------------------------------------------------------------------------------
 
 
-def transferred(bed: StatelessBed, server: str = SERVICE4) -> list[str]:
+def transferred(bed: ReferenceBed, server: str = SERVICE4) -> list[str]:
     return plain(bed.dig("example", "AXFR", "+time=20", server=server))
 
 
 @pytest.mark.parametrize("address", [SERVICE4, SERVICE6])
-def test_a_zone_transfer_is_relayed_where_it_is_detected(bed: StatelessBed, address: str) -> None:
+def test_a_zone_transfer_is_relayed_where_it_is_detected(bed: ReferenceBed, address: str) -> None:
     expected = transferred(bed, address)
     assert len(expected) > TRANSFERRED
     front = bed.start_front(*ACTIVE, "--axfr-detect", "1")
@@ -433,14 +433,14 @@ def test_a_zone_transfer_is_relayed_where_it_is_detected(bed: StatelessBed, addr
     assert counted["queries"] == 1  # the transfer went over TCP
 
 
-def test_a_zone_transfer_survives_losses(bed: StatelessBed) -> None:
+def test_a_zone_transfer_survives_losses(bed: ReferenceBed) -> None:
     expected = transferred(bed)
     bed.start_front(*ACTIVE, "--axfr-detect", "1")
     nft(bed, DROP_ANSWERS.replace("tcp flags & psh == psh", "numgen random mod 20 == 0"))
     assert transferred(bed) == expected
 
 
-def test_a_transfer_by_a_slow_reader_waits_for_its_window(bed: StatelessBed) -> None:
+def test_a_transfer_by_a_slow_reader_waits_for_its_window(bed: ReferenceBed) -> None:
     front = bed.start_front(*ACTIVE, "--axfr-detect", "1")
     wire = dns.message.make_query("example.", "AXFR").to_wire()
     with bed.inside(CLIENT):
@@ -460,7 +460,7 @@ def test_a_transfer_by_a_slow_reader_waits_for_its_window(bed: StatelessBed) -> 
     assert bed.finish(front)["promoted"] == {"transfer": 1}
 
 
-def test_a_transfer_whose_server_is_gone_is_reset(bed: StatelessBed) -> None:
+def test_a_transfer_whose_server_is_gone_is_reset(bed: ReferenceBed) -> None:
     front = bed.start_front(*ACTIVE, "--axfr-detect", "1")
     server_of(bed).stop()
     wire = dns.message.make_query("example.", "AXFR").to_wire()
@@ -472,7 +472,7 @@ def test_a_transfer_whose_server_is_gone_is_reset(bed: StatelessBed) -> None:
     assert counted["reset"] == 1
 
 
-def test_without_detection_a_transfer_is_asked_over_udp(bed: StatelessBed) -> None:
+def test_without_detection_a_transfer_is_asked_over_udp(bed: ReferenceBed) -> None:
     front = bed.start_front(*ACTIVE)
     assert "Transfer failed" in bed.dig("example", "AXFR")
     counted = bed.finish(front)
@@ -482,7 +482,7 @@ def test_without_detection_a_transfer_is_asked_over_udp(bed: StatelessBed) -> No
 # --- the host ---------------------------------------------------------------------------------------------
 
 
-def host_state(bed: StatelessBed) -> str:
+def host_state(bed: ReferenceBed) -> str:
     """Rules, routes, devices and forwarding of the server's host, without link-local addresses, which may
     still be being made.
     """
@@ -498,7 +498,7 @@ def host_state(bed: StatelessBed) -> str:
     return "\n".join(line for line in text.splitlines() if not re.search(r"\bf[ef][0-9a-f]{2}::", line))
 
 
-def test_the_host_is_as_before_after_the_end(bed: StatelessBed) -> None:
+def test_the_host_is_as_before_after_the_end(bed: ReferenceBed) -> None:
     before = host_state(bed)
     front = bed.start_front(*ACTIVE)
     assert ask(bed, query()).answer
@@ -508,7 +508,7 @@ def test_the_host_is_as_before_after_the_end(bed: StatelessBed) -> None:
     assert ask(bed, query()).answer  # by the kernel's TCP
 
 
-def test_after_a_kill_the_kernel_serves_and_the_next_start_puts_things_right(bed: StatelessBed) -> None:
+def test_after_a_kill_the_kernel_serves_and_the_next_start_puts_things_right(bed: ReferenceBed) -> None:
     before = host_state(bed)
     bed.start_front(*ACTIVE).kill()
     assert bed.output(SERVER, "ip", "rule") not in before
@@ -521,7 +521,7 @@ def test_after_a_kill_the_kernel_serves_and_the_next_start_puts_things_right(bed
     assert host_state(bed) == before
 
 
-def test_connections_that_are_open_at_the_start_or_the_end_break(bed: StatelessBed) -> None:
+def test_connections_that_are_open_at_the_start_or_the_end_break(bed: ReferenceBed) -> None:
     with bed.connect(timeout=1.0) as before:
         before.sendall(query())
         assert answer(before).answer
@@ -538,7 +538,7 @@ def test_connections_that_are_open_at_the_start_or_the_end_break(bed: StatelessB
             during.recv(1)
 
 
-def test_inactive_it_leaves_the_host_alone(bed: StatelessBed) -> None:
+def test_inactive_it_leaves_the_host_alone(bed: ReferenceBed) -> None:
     before = host_state(bed)
     front = bed.start_front(ready="event=inactive")
     assert host_state(bed) == before
@@ -554,7 +554,7 @@ def test_inactive_it_leaves_the_host_alone(bed: StatelessBed) -> None:
     assert (counted["syn"], counted["queries"]) == (0, 0)
 
 
-def refused(bed: StatelessBed, *words: str, user: tuple[str, ...] = ()) -> str:
+def refused(bed: ReferenceBed, *words: str, user: tuple[str, ...] = ()) -> str:
     """The one line of an error; the exit status is not 0."""
     argv = [*user, programs.own("reprise-proxy"), "stateless", "--front", "reference", *words]
     program = bed.start(SERVER, argv, "refused")
@@ -563,7 +563,7 @@ def refused(bed: StatelessBed, *words: str, user: tuple[str, ...] = ()) -> str:
     return line
 
 
-def test_bad_options_and_hosts_are_refused_in_one_line(bed: StatelessBed) -> None:
+def test_bad_options_and_hosts_are_refused_in_one_line(bed: ReferenceBed) -> None:
     before = host_state(bed)
     assert "no such interface; `ip link`" in refused(bed, "--interface", "none0", *ACTIVE)
     assert "give the interface towards the clients" in refused(bed, "--interface", "lo", *ACTIVE)
@@ -581,7 +581,7 @@ def test_bad_options_and_hosts_are_refused_in_one_line(bed: StatelessBed) -> Non
     assert "another one runs on this host; stop it first" in again
 
 
-def test_log_levels_say_more_and_more(bed: StatelessBed) -> None:
+def test_log_levels_say_more_and_more(bed: ReferenceBed) -> None:
     for level, seconds, segments in ((0, False, False), (1, False, False), (2, True, False), (3, True, True)):
         front = bed.start_front(*ACTIVE, "--loglevel", str(level))
         assert ask(bed, query()).answer
