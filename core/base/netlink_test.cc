@@ -1,6 +1,7 @@
 #include "core/base/bytes.hh"
 #include "core/base/netlink.hh"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cerrno>
@@ -29,6 +30,31 @@ TEST(Netlink, TellsOfTheLoopback) {
     EXPECT_EQ(std::string(name.begin(), name.end()), std::string("lo\0", 3));
     EXPECT_GT(link->number(sizeof(ifinfomsg), IFLA_MTU), 0U);
     EXPECT_TRUE(link->attribute(sizeof(ifinfomsg), 0x3ff).empty());
+}
+
+TEST(Netlink, TellsOfEveryLink) {
+    Netlink netlink;
+    NetlinkRequest request(RTM_GETLINK, NLM_F_DUMP, ifinfomsg{});
+    std::vector<int> found;
+    const int error = netlink.each(request, [&](const NetlinkMessage& message) {
+        EXPECT_EQ(message.type(), RTM_NEWLINK);
+        EXPECT_FALSE(message.attribute(sizeof(ifinfomsg), IFLA_IFNAME).empty());
+        found.push_back(message.header<ifinfomsg>().ifi_index);
+    });
+    EXPECT_EQ(error, 0);
+    EXPECT_THAT(found, ::testing::Contains(1));
+    // The socket is good for a question after that.
+    ifinfomsg wanted{};
+    wanted.ifi_index = 1;
+    NetlinkRequest one(RTM_GETLINK, 0, wanted);
+    int refused = 0;
+    EXPECT_TRUE(netlink.ask(one, refused));
+}
+
+TEST(Netlink, SaysWhenThereIsNothingToTell) {
+    Netlink netlink;
+    NetlinkRequest request(RTM_NEWROUTE, NLM_F_ACK, rtmsg{}); // no destination, no device
+    EXPECT_NE(netlink.each(request, [](const NetlinkMessage&) { ADD_FAILURE(); }), 0);
 }
 
 TEST(Netlink, SaysWhatTheKernelRefuses) {

@@ -52,11 +52,11 @@ Buffer transport(const Recipe& recipe) {
     put16(out, 0, recipe.source_port);
     put16(out, 2, recipe.destination_port);
     if (recipe.protocol == 6) {
-        put16(out, 4, recipe.sequence >> 16U);
-        put16(out, 6, recipe.sequence & 0xffffU);
-        put16(out, 8, recipe.acknowledgment >> 16U);
-        put16(out, 10, recipe.acknowledgment & 0xffffU);
-        out[12] = static_cast<std::uint8_t>((5 + recipe.tcp_options.size() / 4) << 4U);
+        put16(out, 4, recipe.seq >> 16U);
+        put16(out, 6, recipe.seq & 0xffffU);
+        put16(out, 8, recipe.ack >> 16U);
+        put16(out, 10, recipe.ack & 0xffffU);
+        out[12] = static_cast<std::uint8_t>((20 + recipe.tcp_options.size()) / 4 << 4U);
         out[13] = recipe.tcp_flags;
         put16(out, 14, recipe.window);
         append(out, recipe.tcp_options);

@@ -25,10 +25,10 @@ struct Recipe {
     std::uint8_t next = 17; ///< IPv6: what the fixed header says comes next, with `options`
     bool checksum = true;   ///< UDP over IPv4 may be without
     std::uint8_t tcp_flags = 0x10;
-    std::uint32_t sequence = 0;       ///< TCP
-    std::uint32_t acknowledgment = 0; ///< TCP
-    std::uint16_t window = 0;         ///< TCP
-    Buffer tcp_options = {};          ///< a multiple of 4 bytes
+    std::uint32_t seq = 0; ///< TCP, as the following
+    std::uint32_t ack = 0;
+    std::uint16_t window = 0;
+    Buffer tcp_options = {}; ///< a multiple of 4 bytes
 };
 
 /// A packet with right lengths and checksums; IPv4 or IPv6 by its source.

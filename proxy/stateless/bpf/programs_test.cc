@@ -222,8 +222,8 @@ protected:
                 .protocol = 6,
                 .payload = payload,
                 .tcp_flags = flags,
-                .sequence = sequence,
-                .acknowledgment = acknowledgment,
+                .seq = sequence,
+                .ack = acknowledgment,
                 .window = 64'240};
     }
 

@@ -1,0 +1,86 @@
+#include "core/base/error.hh"
+#include "proxy/stateless/userspace/forwarding.hh"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <unistd.h>
+
+namespace reprise::proxy::stateless {
+namespace {
+
+/// A folder like /proc/sys/net.
+class ForwardingTest : public ::testing::Test {
+protected:
+    ForwardingTest() {
+        put("ipv4/conf/eth0/forwarding", "0");
+        put("ipv6/conf/all/forwarding", "0");
+        put("ipv6/conf/eth0/force_forwarding", "0");
+        put("ipv6/conf/eth0/accept_ra", "1");
+        put("ipv6/conf/eth1/accept_ra", "0");
+    }
+
+    ~ForwardingTest() override { std::filesystem::remove_all(root_); }
+
+    void put(const std::string& name, const char* value) const {
+        const std::filesystem::path path = root_ / name;
+        std::filesystem::create_directories(path.parent_path());
+        std::ofstream(path) << value << '\n';
+    }
+
+    [[nodiscard]] char get(const std::string& name) const {
+        std::ifstream in(root_ / name);
+        return static_cast<char>(in.get());
+    }
+
+    std::filesystem::path root_ =
+        std::filesystem::temp_directory_path() / ("reprise-forwarding-" + std::to_string(getpid()));
+    Forwarding forwarding_{"eth0", root_};
+};
+
+TEST_F(ForwardingTest, IsOfTheInterfaceAlone) {
+    for (const bool v6 : {false, true}) {
+        const std::string file =
+            v6 ? "ipv6/conf/eth0/force_forwarding" : "ipv4/conf/eth0/forwarding";
+        EXPECT_EQ(forwarding_.needed(v6), Change::kInterface);
+        forwarding_.make(v6, Change::kInterface);
+        EXPECT_EQ(get(file), '1');
+        EXPECT_EQ(forwarding_.needed(v6), Change::kNone);
+        forwarding_.undo(v6, Change::kInterface);
+        EXPECT_EQ(get(file), '0');
+    }
+    EXPECT_EQ(get("ipv6/conf/all/forwarding"), '0');
+    EXPECT_EQ(get("ipv6/conf/eth0/accept_ra"), '1');
+}
+
+TEST_F(ForwardingTest, IsLeftAloneWhereItIsOn) {
+    put("ipv6/conf/all/forwarding", "1");
+    EXPECT_EQ(forwarding_.needed(true), Change::kNone);
+    forwarding_.make(true, Change::kNone);
+    forwarding_.undo(true, Change::kNone);
+    EXPECT_EQ(get("ipv6/conf/all/forwarding"), '1');
+}
+
+TEST_F(ForwardingTest, OfOlderKernelsIsOfAllInterfaces) {
+    std::filesystem::remove(root_ / "ipv6/conf/eth0/force_forwarding");
+    EXPECT_EQ(forwarding_.needed(true), Change::kAll);
+    forwarding_.make(true, Change::kAll);
+    EXPECT_EQ(get("ipv6/conf/all/forwarding"), '1');
+    EXPECT_EQ(get("ipv6/conf/eth0/accept_ra"), '2'); // routes learned from routers stay
+    EXPECT_EQ(get("ipv6/conf/eth1/accept_ra"), '0');
+    forwarding_.undo(true, Change::kAll);
+    EXPECT_EQ(get("ipv6/conf/all/forwarding"), '0');
+    EXPECT_EQ(get("ipv6/conf/eth0/accept_ra"), '1');
+}
+
+TEST_F(ForwardingTest, SaysWhatCannotBeWritten) {
+    Forwarding none("eth7", root_);
+    EXPECT_THROW(none.make(false, Change::kInterface), SystemError);
+    none.undo(false, Change::kInterface); // the interface may be gone
+}
+
+} // namespace
+} // namespace reprise::proxy::stateless
