@@ -63,7 +63,7 @@ class ReferenceBed(BareBed):
         for host, interface in ((CLIENT, CLIENT_IF), (SERVER, SERVER_IF)):
             set_offloads(self.hosts.of(host), interface, NO_OFFLOADS)
 
-    def start_nsd_server(self, port: int = 53) -> Program:
+    def start_nsd_server(self, port: int = 53, minimal: bool = True) -> Program:
         """NSD at every address of its host."""
         (self.folder / "zone").write_text(zone_text(), encoding="ascii")
         config = self.folder / "nsd.conf"
@@ -79,7 +79,7 @@ class ReferenceBed(BareBed):
     xfrdfile: "{self.folder}/xfrd.state"
     xfrdir: "{self.folder}"
     pidfile: ""
-    minimal-responses: yes
+    minimal-responses: {"yes" if minimal else "no"}
     round-robin: no
     ipv4-edns-size: 4096
     ipv6-edns-size: 4096

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
@@ -289,6 +290,77 @@ def test_a_second_query_waits_for_the_first_ones_answer(bed: ReferenceBed) -> No
     assert counted["waiting"] >= 1
 
 
+def test_a_query_sent_before_the_answer_came_gets_the_first_ones_numbers(bed: ReferenceBed) -> None:
+    front = bed.start_front(*ACTIVE)
+    capture = Capture(bed, SERVER, SERVER_IF)
+    with bed.connect(timeout=1.0) as connection:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        nft(bed, DROP_ANSWERS)
+        connection.sendall(query())
+        until_counted(bed, "replies")
+        nft(bed, "delete", "table", "inet", "loss")
+        connection.sendall(query("s100.example.", "TXT"))
+        assert answer(connection).question[0].rdtype == dns.rdatatype.TXT
+        with pytest.raises(TimeoutError):
+            connection.recv(1)
+    assert bed.finish(front)["replies"] == 2
+    capture.stop()
+    begin = capture.rows("tcp.srcport == 53 && tcp.len > 0", "tcp.seq")
+    assert begin == [["1"], ["1"]]
+
+
+def test_nsd_leaves_sections_out_of_long_answers_over_udp(tmp_path: Path) -> None:
+    with ReferenceBed(tmp_path) as bed:
+        bed.start_nsd_server(minimal=False)
+        bed.listening()
+        wire = query("s2000.example.", "TXT")
+        assert ask(bed, wire).authority
+        bed.start_front(*ACTIVE)
+        reply = ask(bed, wire)
+        assert reply.answer
+        assert not reply.authority
+        assert ask(bed, query()).authority  # a short one has it
+
+
+def test_the_server_sees_its_own_host_as_the_client(bed: ReferenceBed) -> None:
+    bed.start_front(*ACTIVE)
+    capture = Capture(bed, SERVER, "lo")
+    assert ask(bed, query()).answer
+    assert ask(bed, query(), SERVICE6).answer
+    capture.stop()
+    rows = capture.rows("udp.dstport == 53", "ip.src", "ip.dst", "ipv6.src", "ipv6.dst")
+    assert sorted(rows) == [["", "", SERVICE6, SERVICE6], [SERVICE4, SERVICE4, "", ""]]
+
+
+def test_a_query_from_a_forged_address_is_answered_to_that_address(bed: ReferenceBed) -> None:
+    front = bed.start_front(*ACTIVE)
+    capture = Capture(bed, CLIENT, CLIENT_IF)
+    with bed.inside(CLIENT), socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW) as raw:
+        raw.sendto(forged_query("198.19.1.77", SERVICE4), (SERVICE4, 0))
+    until_counted(bed, "replies")
+    assert capture.rows("arp.dst.proto_ipv4 == 198.19.1.77", "arp.src.proto_ipv4") != []  # the way to it
+    assert bed.finish(front)["syn"] == 0
+
+
+def forged_query(source: str, destination: str) -> bytes:
+    """A segment with a query on a connection that nobody has opened."""
+    data = query()
+    addresses = socket.inet_aton(source) + socket.inet_aton(destination)
+
+    def segment(checksum: int) -> bytes:
+        return struct.pack(">HHIIBBHHH", 4000, 53, 1, 1, 5 << 4, 0x18, 65535, checksum, 0) + data
+
+    pseudo = addresses + struct.pack(">BBH", 0, socket.IPPROTO_TCP, len(segment(0))) + segment(0)
+    total = sum(struct.unpack(f">{(len(pseudo) + 1) // 2}H", pseudo + b"\0" * (len(pseudo) % 2)))
+    while total >> 16:
+        total = (total & 0xFFFF) + (total >> 16)
+    size = 20 + len(segment(0))
+    header = struct.pack(
+        ">BBHHHBBH", 0x45, 0, size, 1, 0, 64, socket.IPPROTO_TCP, 0
+    )  # the kernel adds the sum
+    return header + addresses + segment(~total & 0xFFFF)
+
+
 class Stopped:
     """A server that does nothing inside the block."""
 
@@ -470,6 +542,22 @@ def test_a_transfer_whose_server_is_gone_is_reset(bed: ReferenceBed) -> None:
             connection.recv(1)
     counted = bed.finish(front)
     assert counted["reset"] == 1
+
+
+def test_more_transfers_than_64_at_once_are_reset(bed: ReferenceBed) -> None:
+    front = bed.start_front(*ACTIVE, "--axfr-detect", "1")
+    wire = dns.message.make_query("example.", "AXFR").to_wire()
+    with Stopped(server_of(bed)), contextlib.ExitStack() as open_ones:
+        for _ in range(64):
+            connection = open_ones.enter_context(bed.connect())
+            connection.sendall(struct.pack(">H", len(wire)) + wire)
+        wait_for(lambda: bed.statistics()["promoted"] == {"transfer": 64}, "64 transfers", 5)
+        with bed.connect() as one_more:
+            one_more.sendall(struct.pack(">H", len(wire)) + wire)
+            with pytest.raises(ConnectionResetError):
+                one_more.recv(1)
+    counted = bed.finish(front)
+    assert (counted["promoted"], counted["not_promoted"]) == ({"transfer": 64}, {"transfer": 1})
 
 
 def test_without_detection_a_transfer_is_asked_over_udp(bed: ReferenceBed) -> None:

@@ -114,7 +114,9 @@ void add_packets(PacketSource& source, Inputs& inputs) {
         if (packet.link == LinkType::kEthernet) {
             frames += big(size) + bytes;
         }
-        inputs.add("reader_rewrite", std::string(1, '\0') + text(network_layer(packet)));
+        const std::string alone = std::string(1, '\0') + text(network_layer(packet));
+        inputs.add("reader_rewrite", alone);
+        inputs.add("reader_segment", alone);
         ++together;
     }
     inputs.add("reader_packets", packets);
