@@ -29,11 +29,21 @@ _APPEARS_S = 5.0
 
 def set_offloads(netns: int | None, interface: str, settings: dict[int, bool]) -> None:
     """Switches offloads of a host's interface, in the order given."""
+    for setting, value in settings.items():
+        _ethtool(netns, interface, setting, int(value))
+
+
+def has_offload(netns: int | None, interface: str, setting: int) -> bool:
+    """Whether an offload of a host's interface is on; the command that asks is the one before."""
+    return _ethtool(netns, interface, setting - 1, 0) != 0
+
+
+def _ethtool(netns: int | None, interface: str, command: int, value: int) -> int:
     with linux.inside(netns), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as some:
-        for setting, value in settings.items():
-            command = array.array("B", struct.pack("II", setting, value))
-            address = command.buffer_info()[0]
-            fcntl.ioctl(some, _SIOCETHTOOL, struct.pack("16sP16x", interface.encode(), address))
+        words = array.array("I", (command, value))
+        address = words.buffer_info()[0]
+        fcntl.ioctl(some, _SIOCETHTOOL, struct.pack("16sP16x", interface.encode(), address))
+        return words[1]
 
 
 def use_threaded_napi(netns: int | None, sysfs: Path, interface: str) -> int:

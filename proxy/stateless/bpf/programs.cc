@@ -88,6 +88,10 @@ Programs::Programs(const StatelessSettings& settings, std::uint32_t entries) : o
                                      sizeof settings),
           "give the settings to the BPF programs");
     const int error = bpf_object__load(object_.get());
+    if (error == -EPERM) {
+        throw Error("BPF programs may not be loaded by this user; run as root, or with the "
+                    "capabilities CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON");
+    }
     if (error != 0) {
         throw SystemError("load the BPF programs", -error);
     }
