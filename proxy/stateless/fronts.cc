@@ -1,6 +1,5 @@
 #include "proxy/stateless/fronts.hh"
 
-#include "core/base/error.hh"
 #include "proxy/stateless/bpf/bpf_front.hh"
 #include "proxy/stateless/common/front.hh"
 #include "proxy/stateless/common/options.hh"

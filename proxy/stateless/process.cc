@@ -2,7 +2,6 @@
 
 #include "core/base/clock.hh"
 #include "core/base/error.hh"
-#include "core/base/log.hh"
 #include "proxy/host.hh"
 #include "proxy/stateless/common/counters.hh"
 #include "proxy/stateless/common/front.hh"

@@ -2,13 +2,14 @@
 
 #include "core/base/clock.hh"
 #include "core/base/error.hh"
+#include "core/base/log.hh"
 #include "proxy/stateless/bpf/hooks.hh"
 #include "proxy/stateless/bpf/programs.hh"
 #include "proxy/stateless/bpf/shared.h"
 #include "proxy/stateless/common/counters.hh"
 #include "proxy/stateless/common/options.hh"
 
-#include <fmt/format.h>
+#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <arpa/inet.h>
@@ -110,8 +111,8 @@ bool kernel_promotes() {
 }
 
 BpfFront::BpfFront(const StatelessOptions& options)
-    : options_(options), link_(options.interface), programs_(settings_of(options), options.entries),
-      next_secret_(0) {
+    : options_(options), link_(options.interface),
+      programs_(settings_of(options), options.entries) {
     const auto before = left_behind(link_.index());
     StatelessState& state = programs_.state();
     fill_randomly(state.keys[1]); // nobody knows it: no cookie of an earlier front is valid
@@ -126,11 +127,13 @@ BpfFront::BpfFront(const StatelessOptions& options)
 
 BpfFront::~BpfFront() {
     hooks_.reset();
-    try {
-        if (programs_.state().tx_was_on != 0) {
+    if (programs_.state().tx_was_on != 0 && link_.mtu() != 0) { // else the interface has vanished
+        try {
             link_.compute_checksums(true);
+        } catch (const SystemError& error) {
+            spdlog::warn("event=checksums_stay_off interface={} because={}", link_.name(),
+                         log_value(error.what()));
         }
-    } catch (const SystemError&) { // the interface has vanished
     }
 }
 

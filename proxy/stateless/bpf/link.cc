@@ -50,7 +50,7 @@ FileDescriptor lock(const std::string& name) {
     address.sun_family = AF_UNIX;
     const std::string path = "reprise-stateless-" + name;
     std::copy_n(path.begin(), path.size(), address.sun_path + 1);
-    const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + path.size());
+    const auto size = static_cast<unsigned>(offsetof(sockaddr_un, sun_path) + 1 + path.size());
     if (bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), size) != 0) {
         if (errno == EADDRINUSE) {
             throw Error(

@@ -1,7 +1,6 @@
 #include "proxy/stateless/bpf/programs.hh"
 
 #include "core/base/error.hh"
-#include "core/base/fd.hh"
 #include "proxy/stateless/bpf/shared.h"
 #include "stateless_bpf.hh"
 
@@ -16,7 +15,6 @@
 #include <cstdint>
 #include <fstream>
 #include <functional>
-#include <iterator>
 #include <set>
 #include <string>
 #include <string_view>

@@ -20,11 +20,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <initializer_list>
 #include <linux/pkt_cls.h>
 #include <map>
 #include <memory>
 #include <netinet/in.h>
-#include <optional>
 #include <random>
 #include <string>
 #include <string_view>
@@ -171,28 +171,28 @@ FileDescriptor listener() {
 class StatelessProgramsTest : public ::testing::TestWithParam<Family> {
 protected:
     static void SetUpTestSuite() {
-        why_not_ = reprise::testing::enter_network_namespace();
-        if (why_not_.empty()) {
-            listener_ = std::make_unique<FileDescriptor>(listener());
+        why_not = reprise::testing::enter_network_namespace();
+        if (why_not.empty()) {
+            listening = std::make_unique<FileDescriptor>(listener());
         }
     }
 
     void SetUp() override {
-        if (!why_not_.empty()) {
-            GTEST_SKIP() << why_not_;
+        if (!why_not.empty()) {
+            GTEST_SKIP() << why_not;
         }
         use(0, 64);
     }
 
     static void TearDownTestSuite() {
-        loaded_.clear();
-        listener_.reset();
+        loaded.clear();
+        listening.reset();
     }
 
     /// The kernel takes half a second to verify the programs, so they are loaded once for all
     /// tests.
     void use(std::uint16_t truncate, std::uint32_t entries) {
-        std::unique_ptr<Programs>& kept = loaded_[{truncate, entries}];
+        std::unique_ptr<Programs>& kept = loaded[{truncate, entries}];
         if (!kept) {
             kept = std::make_unique<Programs>(StatelessSettings{.port = htons(53),
                                                                 .truncate = truncate,
@@ -298,10 +298,10 @@ protected:
         return count(static_cast<unsigned>(kNotPromotedFirst) + static_cast<unsigned>(reason));
     }
 
-    static inline std::string why_not_;
-    static inline std::unique_ptr<FileDescriptor> listener_;
+    static inline std::string why_not;
+    static inline std::unique_ptr<FileDescriptor> listening;
     static inline std::map<std::pair<std::uint16_t, std::uint32_t>, std::unique_ptr<Programs>>
-        loaded_; ///< by truncate and entries
+        loaded; ///< by truncate and entries
     Programs* programs_ = nullptr;
     std::array<std::uint64_t, kCounts> before_{};
 };
