@@ -241,9 +241,9 @@ def published(ours: list[list[str]]) -> dict[str, Any]:
 
 
 def beside(runs: Groups) -> list[list[str]]:
-    """UDP, each front and TCP of each row that has all three."""
+    """UDP, each front and TCP at each rate, where all three were measured."""
     lines = []
-    for row in dict.fromkeys(row for row, _ in runs):
+    for row in dict.fromkeys(row for row, _ in runs if row.startswith("rates")):
         for front in FRONTS:
             three = [runs[row, way] for way in ("udp", front, "tcp") if (row, way) in runs]
             if len(three) == 3:

@@ -105,8 +105,8 @@ def test_the_claim_and_the_counts_are_checked(tmp_path: Path) -> None:
 
 def test_answers_that_went_past_the_front_are_found(tmp_path: Path) -> None:
     found = by_name(recomputed(tmp_path, opened=130, replies=850))
-    assert found["rates-bind-5000: bpf: answers that did not come by the front"] == (50, False)
-    assert found["rates-bind-5000: bpf: connections of the kernel's TCP that were not promoted"] == (
+    assert found["bpf: answers that did not come by the front"] == (50, False)
+    assert found["bpf: connections of the kernel's TCP that were not promoted"] == (
         30,
         False,
     )
