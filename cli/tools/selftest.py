@@ -33,7 +33,7 @@ _DATA_SKIP = re.compile(  # the reasons to skip that CI accepts: data that are n
 _AT_ONCE = 3  # Python tests
 _CPP = (".cc", ".hh")
 # Words of the field, names, and parts of "\\n" and "\\t" with what follows, that codespell takes for slips.
-_DNS_WORDS = "additionals,adresses,ede,iif,kno,nin,te,nd,thex,tyes"
+_DNS_WORDS = "additionals,adresses,ede,filp,iif,kno,nin,te,nd,thex,tyes"
 
 
 def command_test(slow: bool, name: str | None = None, listing: bool = False) -> int:
