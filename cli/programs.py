@@ -25,6 +25,7 @@ _PACKAGES = {
     "editcap": "wireshark-common",
     "env": "coreutils",
     "kresd": "knot-resolver",
+    "kdig": "knot-dnsutils",
     "kxdpgun": "knot-dnsutils",
     "named": "bind9",
     "nft": "nftables",

@@ -34,6 +34,7 @@ FRONTS = ("kernel", "reference", "bpf")
 BIND, NSD, TEST = "bind", "nsd", "test"  # TEST: addresses where tests start what they need
 SERVERS = (BIND, NSD)
 PORT = 53
+OWN_PORTS = range(10_000, 40_000)  # of clients, which the kernel does not choose
 UDP_SIZE = 4096  # the same of both servers; their TCP knows no limit
 TIMEOUT_S = 3.0  # of an entry, by default
 _NUMBER = {BIND: 53, NSD: 54, TEST: 55}
@@ -95,6 +96,9 @@ class StatelessBed(BareBed):
     def __init__(self, folder: Path, *, front: str = "kernel", faults: bool = False) -> None:
         super().__init__(folder, network(faults))
         folder.chmod(0o755)
+        with self.inside(CLIENT):  # ports below are given out by tests
+            ports = Path("/proc/sys/net/ipv4/ip_local_port_range")
+            ports.write_text(f"{OWN_PORTS.stop} 65535", encoding="ascii")
         self.front = front
         self.process: Program | None = None  # of the front
 

@@ -21,9 +21,21 @@ import pytest
 from tests.bed import wait_for
 from tests.dns_server import echo, framed, messages
 from tests.packets import ACK, FIN, PSH, RST, SYN
-from tests.stateless_bed import BIND, CLIENT, FRONT, FRONTS, NSD, PORT, SERVER, TEST, FaultyBed, address
+from tests.stateless_bed import (
+    BIND,
+    CLIENT,
+    FRONT,
+    FRONTS,
+    NSD,
+    OWN_PORTS,
+    PORT,
+    SERVER,
+    TEST,
+    FaultyBed,
+    address,
+)
 from tests.stateless_cases import wire
-from tests.stateless_client import End, Exchange, HalfClose, Outcome, split, whole
+from tests.stateless_client import End, Exchange, HalfClose, Outcome, split, together, whole
 from tests.stateless_faults import carry_out, contradictions, fate, segment, segments, truth
 
 pytestmark = pytest.mark.netns
@@ -31,7 +43,7 @@ pytestmark = pytest.mark.netns
 ACTS = ("drop", "duplicate", "swap", "delay")
 BOUND_S = 15.0
 SECRET_S = 1  # period of the secret, where it is changed
-_ports = itertools.count(20_000)
+_ports = iter(OWN_PORTS)
 
 
 @pytest.fixture(scope="module", params=FRONTS)
@@ -66,7 +78,30 @@ def long_reply() -> Exchange:
     return whole(wire("s4000", "TXT", 4096), limit_s=BOUND_S)
 
 
+def pipelined() -> Exchange:
+    return together(*(wire(name) for name in ("ab", "two", "alias", "missing", "x.wild")), limit_s=BOUND_S)
+
+
+def apart() -> Exchange:
+    """The second comes while the first is in flight, or later."""
+    return whole(wire("ab"), wire("two"), limit_s=BOUND_S)
+
+
+def half_closed() -> Exchange:
+    return whole(wire("ab"), half_close=HalfClose.WITH, limit_s=BOUND_S)
+
+
+def small_segments() -> Exchange:
+    return whole(wire("s1200", "TXT", 4096), mss=536, limit_s=BOUND_S)
+
+
 KINDS = {"one segment": one_segment, "promoted": promoted, "long reply": long_reply}
+ALL_KINDS = KINDS | {
+    "pipelined": pipelined,
+    "pipelined in segments": apart,
+    "half-closed": half_closed,
+    "small segments": small_segments,
+}
 
 
 # --- each packet in turn ----------------------------------------------------------------------------------
@@ -81,7 +116,7 @@ def without_faults(bed: FaultyBed, server: str, family: int, kind: str) -> dict[
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(("server", "family"), [(BIND, 4), (NSD, 6)])
+@pytest.mark.parametrize(("server", "family"), [(BIND, 4), pytest.param(NSD, 6, marks=pytest.mark.slow)])
 def test_each_packet_in_turn(bed: FaultyBed, server: str, family: int, kind: str) -> None:
     counts = without_faults(bed, server, family, kind)
     faults = [(to, n, act) for to in counts for n in range(1, counts[to] + 1) for act in ACTS]
@@ -107,25 +142,31 @@ def judge(bed: FaultyBed, fates: dict[tuple[str, int, str], str]) -> None:
 
 
 @pytest.mark.slow
-def test_several_faults_at_once(bed: FaultyBed) -> None:
+@pytest.mark.parametrize(("server", "family"), [(BIND, 4), (BIND, 6), (NSD, 4)])
+@pytest.mark.parametrize("seed", range(3))
+def test_several_faults_at_once(bed: FaultyBed, server: str, family: int, seed: int) -> None:
     """Each connection meets up to four."""
-    chance = random.Random(17)
-    work: dict[int, tuple[str, list[tuple[str, int, str]]]] = {}
-    for _ in range(300):
-        faults = [
+    chance = random.Random(seed)
+    made = {kind: make() for kind, make in ALL_KINDS.items()}
+    work: dict[int, str] = {}
+    rules: dict[int, list[tuple[str, int, str]]] = {}
+    for port in itertools.islice(_ports, 300):
+        work[port] = chance.choice(list(made))
+        rules[port] = [
             (chance.choice(("server", "client")), chance.randint(1, 8), chance.choice(ACTS))
             for _ in range(chance.randint(1, 4))
         ]
-        work[next(_ports)] = (chance.choice(list(KINDS)), faults)
-    bed.bridge.set({port: faults for port, (_, faults) in work.items()})
-    made = {kind: make() for kind, make in KINDS.items()}
-    exchanges = [replace(made[kind], source_port=port, limit_s=30) for port, (kind, _) in work.items()]
-    seen = carry_out(bed, BIND, 4, exchanges)
-    true = {kind: truth(bed, BIND, one) for kind, one in made.items()}
-    fates = Counter(fate(true[kind], one) for (kind, _), one in zip(work.values(), seen, strict=True))
+    bed.bridge.set(rules)
+    exchanges = [replace(made[kind], source_port=port, limit_s=30) for port, kind in work.items()]
+    seen = carry_out(bed, server, family, exchanges)
+    true = {kind: truth(bed, server, one) for kind, one in made.items()}
+    found = [
+        (fate(true[kind], one), kind, rules[port])
+        for (port, kind), one in zip(work.items(), seen, strict=True)
+    ]
     if bed.front != "reference":
-        assert set(fates) <= {"answered", "closed"}, fates
-    assert fates["answered"] > 150
+        assert [one for one in found if one[0] not in ("answered", "closed")] == []
+    assert sum(one[0] == "answered" for one in found) > 150
     bed.wait_for_no_entries()
 
 
@@ -165,7 +206,10 @@ def test_a_server_slower_by_a_second(bed: FaultyBed) -> None:
     bed.wait_for_no_entries()
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "kind",
+    ["one segment", *(pytest.param(one, marks=pytest.mark.slow) for one in ("promoted", "long reply"))],
+)
 def test_a_server_killed_with_queries_in_flight(bed: FaultyBed, kind: str) -> None:
     """It stands still when they come, is killed, and is started again half a second later."""
     what = KINDS[kind]()
@@ -370,7 +414,7 @@ def test_the_secret_changes_during_connections(bed: FaultyBed) -> None:
     options = ("--rotate", str(SECRET_S)) if bed.front == "bpf" else ()
     what = one_segment()
     true = truth(bed, BIND, what)
-    pauses = [0.1 * n for n in range(35)]
+    pauses = [0.1 * n for n in range(30)]
     with front_with(bed, *options):
         seen = carry_out(bed, BIND, 4, [replace(what, idle_s=pause) for pause in pauses])
         fates = [fate(true, one) for one in seen]
