@@ -53,7 +53,7 @@ _COOKIE, _ECS, _NSID, _KEEPALIVE, _PADDING, _UNKNOWN = 10, 8, 3, 11, 12, 65001
 _TCP = socket.IPPROTO_TCP
 _KEEPALIVE_OPTIONS = (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT)
 _FAST_OPEN_CONNECT = 30  # which the socket module lacks
-_LIMIT_S = 6.0  # a front that says nothing is not waited for longer
+_LIMIT_S = 4.0  # a front that says nothing is not waited for longer
 _idents = itertools.count(1)
 
 

@@ -31,7 +31,7 @@ class Verdict:
 
     Kinds: same; closed, reset or silent (not all answers came, and how the connection ended); fewer records
     (in authority and additional section, all else is the same); minimal-any (one RRset of several to a query
-    for ANY); options (only EDNS differs); lost (by dnsperf's count); different; junk (bytes that are no
+    for ANY); options (only EDNS differs); lost (by dnsperf's count); truncated; different; junk (bytes that are no
     message).
     """
 
@@ -131,6 +131,8 @@ def difference(truth: View, seen: View) -> Verdict:
     keys = sorted(key for key in {*truth, *seen} if truth.get(key) != seen.get(key))
     if not keys:
         return Verdict(SAME)
+    if "TC" in seen.get("flags", "") and "TC" not in truth.get("flags", ""):
+        return Verdict("truncated")
     beside = {"authority", "additional"}
     if set(keys) <= beside and all(set(seen[key]) < set(truth[key]) for key in keys):
         counts = (sum(len(one[key]) for key in beside) for one in (seen, truth))
