@@ -86,6 +86,7 @@ def _nspawn(name: str, netns: int | None, folder: Path) -> list[str]:
         *("systemd-nspawn", "--quiet", "--boot", "--console=pipe", "--directory=root"),
         *(f"--machine=reprise-{name}-{os.getpid()}", "--register=no", "--keep-unit", "--link-journal=no"),
         *(f"--network-namespace-path=/proc/{os.getpid()}/fd/{netns}", "--capability=all"),
+        "--system-call-filter=bpf",  # which a container lacks and a machine has
         *(f"--bind-ro={here}:{there}" for here, there in shown.items()),
         *(f"--tmpfs={changes.STATE}", "--bind=/dev/net/tun", "--", f"--unit={_TARGET}"),
     ]

@@ -16,11 +16,14 @@ pytestmark = [pytest.mark.netns, pytest.mark.slow]
 
 
 @pytest.mark.parametrize("front", ["bpf", "reference"])
-def test_a_front_on_a_host_serves_all_clients_and_leaves_nothing(tmp_path: Path, front: str) -> None:
+@pytest.mark.parametrize("with_systemd", [(), ("dns",)], ids=["plain", "systemd"])
+def test_a_front_on_a_host_serves_all_clients_and_leaves_nothing(
+    tmp_path: Path, front: str, with_systemd: tuple[str, ...]
+) -> None:
     (tmp_path / "site.toml").write_text(EXPERIMENT)
     settings = (f"server.front={front}", "replay.transport=stateless-tcp", "synth.duration=3")
     words = [word for one in settings for word in ("--set", one)]
-    with opened(tmp_path / "bed", GROUPS) as hosts:
+    with opened(tmp_path / "bed", GROUPS, with_systemd=with_systemd) as hosts:
         before = states(hosts)
         done = hosts.run(
             "run", "site.toml", "--inventory", str(hosts.inventory), "-o", "far", *words, cwd=tmp_path
