@@ -75,20 +75,35 @@ def test_every_client_has_a_front_before_it(desk: Path) -> None:
     assert all(one["queries"] > 0 for one in told)
 
 
+def texts(desk: Path, count: int) -> str:
+    """Fifty queries, of which every fifth has a reply with so many texts of 250 bytes; the setting."""
+    zone = (desk / "zone").read_text(encoding="ascii")
+    (desk / "zone").write_text(zone + "".join(f". TXT {'x' * 249}{n}\n" for n in range(count)))
+    rows = [f"{1 + n / 50:.2f}\t192.0.2.{n}\t.\t{'TXT' if n % 5 == 0 else 'NS'}\t4096" for n in range(1, 51)]
+    lines = ["#reprise-text 1", "time\tsource\tname\ttype\tedns", *rows, ""]
+    (desk / "trace.txt").write_text("\n".join(lines))
+    return "trace=trace.txt"
+
+
 def test_replies_beyond_a_segment_are_promoted_or_reset_as_told(desk: Path) -> None:
     """Clients see the end of a connection that is reset; each query still has its end."""
-    zone = (desk / "zone").read_text(encoding="ascii")
-    (desk / "zone").write_text(zone + "".join(f". TXT {'x' * 250}{n}\n" for n in range(10)))
-    rows = [f"{1 + n / 50:.2f}\t192.0.2.{n}\t.\t{'TXT' if n % 5 == 0 else 'NS'}" for n in range(1, 51)]
-    (desk / "trace.txt").write_text("\n".join(["#reprise-text 1", "time\tsource\tname\ttype", *rows, ""]))
-    _, _, summary = played(desk, "bpf", "trace=trace.txt")
+    trace = texts(desk, 10)
+    _, _, summary = played(desk, "bpf", trace)
     assert summary["queries"]["answered"] == 50
     assert sum(summary["front"]["promoted"].values()) == 10
     assert summary["front"]["promoted_share"] == 0.2
-    _, _, summary = played(desk, "bpf", "trace=trace.txt", "front.promote=false")
+    _, _, summary = played(desk, "bpf", trace, "front.promote=false")
     assert (summary["queries"]["answered"], summary["queries"]["connection_failed"]) == (40, 10)
     assert sum(summary["front"]["not_promoted"].values()) >= 10  # a client tries again on a new connection
     assert any("connections that it did not promote" in one for one in summary["warnings"])
+
+
+def test_long_replies_over_udp_send_clients_to_tcp(desk: Path) -> None:
+    settings = ("replay.transport=udp", "replay.tcp_fallback=true", "front.truncate_udp=512")
+    _, _, summary = played(desk, "bpf", texts(desk, 3), *settings)
+    assert (summary["queries"]["answered"], summary["tcp_fallbacks"]) == (50, 10)
+    assert summary["front"]["truncated"] == summary["front"]["syn"] == 10
+    assert summary["truncated"] == 0  # of the answers in the end
 
 
 @pytest.mark.parametrize("front", FRONTS)
