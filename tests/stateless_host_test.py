@@ -1,0 +1,198 @@
+"""What the front of statelessTCP in user space changes on its host, and ends of connections."""
+
+from __future__ import annotations
+
+import re
+import socket
+import struct
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cli import programs
+from tests.bed import Capture, wait_for
+from tests.stateless_bed import (
+    ACTIVE,
+    ADDRESSES,
+    CLIENT,
+    CLIENT_IF,
+    SERVER,
+    SERVER_IF,
+    SERVICE4,
+    StatelessBed,
+    Stopped,
+    answer,
+    ask,
+    forged_query,
+    query,
+    served,
+    server_of,
+    until_counted,
+)
+
+pytestmark = pytest.mark.netns
+
+FORWARDING = (f"net.ipv4.conf.{SERVER_IF}.forwarding", "net.ipv6.conf.all.forwarding")
+
+
+@pytest.fixture
+def bed(tmp_path: Path) -> Iterator[StatelessBed]:
+    """With a server that takes connections."""
+    with served(tmp_path) as made:
+        yield made
+
+
+# --- ends of connections ----------------------------------------------------------------------------------
+
+
+def test_a_client_that_says_no_more_still_gets_its_answer(bed: StatelessBed) -> None:
+    front = bed.start_front(*ACTIVE)
+    with bed.connect(timeout=1.0) as connection, Stopped(server_of(bed)):
+        connection.sendall(query())
+        connection.shutdown(socket.SHUT_WR)
+        until_counted(bed, "fin")
+    with bed.connect(timeout=1.0) as connection:
+        connection.sendall(query())
+        connection.shutdown(socket.SHUT_WR)
+        assert answer(connection).answer
+        with pytest.raises(TimeoutError):
+            connection.recv(1)  # the front never ends a connection
+    assert bed.finish(front)["fin"] == 2
+
+
+def test_a_reset_forgets_the_query(bed: StatelessBed) -> None:
+    front = bed.start_front(*ACTIVE)
+    with Stopped(server_of(bed)):
+        connection = bed.connect()
+        connection.sendall(query())
+        until_counted(bed, "entries")
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        connection.close()
+        until_counted(bed, "rst")
+        assert bed.statistics()["entries"] == 0
+    until_counted(bed, "late")
+    counted = bed.finish(front)
+    assert (counted["rst"], counted["late"], counted["replies"]) == (1, 1, 0)
+
+
+# --- the host ---------------------------------------------------------------------------------------------
+
+
+def host_state(bed: StatelessBed) -> str:
+    """Rules, routes, devices and forwarding of the server's host, without link-local addresses, which may
+    still be being made.
+    """
+    commands = (
+        ("ip", "rule"),
+        ("ip", "-6", "rule"),
+        ("ip", "route", "show", "table", "all"),
+        ("ip", "-6", "route", "show", "table", "all"),
+        ("ip", "-br", "link"),
+        ("sysctl", *FORWARDING),
+    )
+    text = "\n".join(bed.output(SERVER, *words) for words in commands)
+    return "\n".join(line for line in text.splitlines() if not re.search(r"\bf[ef][0-9a-f]{2}::", line))
+
+
+def test_the_host_is_as_before_after_the_end(bed: StatelessBed) -> None:
+    before = host_state(bed)
+    front = bed.start_front(*ACTIVE)
+    assert ask(bed, query()).answer
+    assert host_state(bed) != before
+    bed.finish(front)
+    assert host_state(bed) == before
+    assert ask(bed, query()).answer  # by the kernel's TCP
+
+
+def test_after_a_kill_the_kernel_serves_and_the_next_start_puts_things_right(bed: StatelessBed) -> None:
+    before = host_state(bed)
+    bed.start_front(*ACTIVE).kill()
+    assert bed.output(SERVER, "ip", "rule") not in before
+    for address in ADDRESSES:
+        assert ask(bed, query(), address).answer
+    front = bed.start_front(*ACTIVE)
+    assert front.text().count("event=repaired") == 2
+    assert ask(bed, query()).answer
+    assert bed.finish(front)["replies"] == 1
+    assert host_state(bed) == before
+
+
+def test_connections_that_are_open_at_the_start_or_the_end_break(bed: StatelessBed) -> None:
+    with bed.connect(timeout=1.0) as before:
+        before.sendall(query())
+        assert answer(before).answer
+        front = bed.start_front(*ACTIVE)
+        before.sendall(query())
+        with pytest.raises(TimeoutError):  # it has timestamps, which the front does not send
+            before.recv(1)
+    with bed.connect(timeout=1.0) as during:
+        during.sendall(query())
+        assert answer(during).answer
+        bed.finish(front)
+        during.sendall(query())
+        with pytest.raises(ConnectionResetError):
+            during.recv(1)
+
+
+def test_inactive_it_leaves_the_host_alone(bed: StatelessBed) -> None:
+    before = host_state(bed)
+    front = bed.start_front(ready="event=inactive")
+    assert host_state(bed) == before
+    capture = Capture(bed, CLIENT, CLIENT_IF)
+    assert ask(bed, query("s3900.example.", "TXT")).answer
+    wait_for(
+        lambda: bool(capture.rows("tcp.srcport == 53 && tcp.flags.fin == 1", "ip.ttl")), "the server's FIN"
+    )
+    capture.stop()
+    assert {ttl for (ttl,) in capture.rows("tcp.srcport == 53", "ip.ttl")} == {"64"}
+    counted = bed.finish(front)
+    assert "event=ready" not in front.text()
+    assert (counted["syn"], counted["queries"]) == (0, 0)
+
+
+def refused(bed: StatelessBed, *words: str, user: tuple[str, ...] = ()) -> str:
+    """The one line of an error; the exit status is not 0."""
+    argv = [*user, programs.own("reprise-proxy"), "stateless", "--front", "reference", *words]
+    program = bed.start(SERVER, argv, "refused")
+    assert program.wait() != 0, program.text()
+    (line,) = program.text().splitlines()
+    return line
+
+
+def test_bad_options_and_hosts_are_refused_in_one_line(bed: StatelessBed) -> None:
+    before = host_state(bed)
+    assert "no such interface; `ip link`" in refused(bed, "--interface", "none0", *ACTIVE)
+    assert "give the interface towards the clients" in refused(bed, "--interface", "lo", *ACTIVE)
+    assert "write /nowhere/front.json" in refused(
+        bed, "--interface", SERVER_IF, *ACTIVE, "--stats", "/nowhere/front.json"
+    )
+    assert "is an option of --front bpf" in refused(bed, "--interface", SERVER_IF, "--entries", "9")
+    assert "give 1 to 15 letters" in refused(bed, "--interface", SERVER_IF, *ACTIVE, "--tun", "x" * 16)
+    assert "is not a TUN device" in refused(bed, "--interface", SERVER_IF, *ACTIVE, "--tun", SERVER_IF)
+    nobody = (programs.packaged("setpriv"), "--reuid=65534", "--clear-groups", "--bounding-set=-all")
+    assert "run as root" in refused(bed, "--interface", SERVER_IF, *ACTIVE, user=nobody)
+    assert host_state(bed) == before
+    bed.start_front(*ACTIVE)
+    again = refused(bed, "--interface", SERVER_IF, *ACTIVE, "--tun", "other0")
+    assert "another one runs on this host; stop it first" in again
+
+
+def test_log_levels_say_more_and_more(bed: StatelessBed) -> None:
+    for level, seconds, segments in ((0, False, False), (1, False, False), (2, True, False), (3, True, True)):
+        front = bed.start_front(*ACTIVE, "--loglevel", str(level))
+        assert ask(bed, query()).answer
+        time.sleep(1.2)
+        bed.finish(front)
+        assert ("event=second syn=" in front.text()) == seconds
+        assert ("event=segment from=" in front.text()) == segments
+
+
+def test_answers_that_cannot_be_sent_are_told_of(bed: StatelessBed) -> None:
+    front = bed.start_front(*ACTIVE)
+    with bed.inside(CLIENT), socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW) as raw:
+        raw.sendto(forged_query("203.0.113.9", SERVICE4), (SERVICE4, 0))  # the server has no route back
+    front.until("event=not_sent packets=", 5)
+    assert 'because="Network is unreachable"' in front.text()
+    bed.finish(front)
