@@ -33,7 +33,6 @@
 #include <span>
 #include <string>
 #include <sys/epoll.h>
-#include <utility>
 #include <vector>
 
 namespace reprise::proxy::stateless {
@@ -50,7 +49,7 @@ std::uint64_t entropy() {
     return std::uint64_t{device()} << 32U | device();
 }
 
-const std::string& checked_interface(const std::string& name) {
+std::string checked_interface(const std::string& name) {
     if (name == "lo") {
         throw UsageError("--interface lo: connections of this host to itself cannot be led "
                          "elsewhere; give the interface towards the clients");
@@ -88,7 +87,8 @@ public:
           transfers_(
               epoll_.get(), [this](const Reply& reply) { send(reply); }, counters_),
           responder_(settings_, random_, *this, counters_), buffer_(kBefore + kLargestPacket),
-          packet_(kMostHeaders + kLargestPacket) {
+          packet_(kMostHeaders + kLargestPacket),
+          redirect_(options.interface, options.port, tun_.index()) {
         watch(tun_.fd());
         for (const FileDescriptor& each : server_.all()) {
             if (each.valid()) {
@@ -96,7 +96,6 @@ public:
             }
         }
         tun_.set_mtu(static_cast<int>(std::max(settings_.mtu, kLeastMtu)));
-        redirect_.emplace(options.interface, options.port, tun_.index());
     }
 
     [[nodiscard]] std::vector<int> descriptors() const override { return {epoll_.get()}; }
@@ -115,7 +114,7 @@ public:
         transfers_.tick(now);
         if (now >= next_second_) {
             next_second_ = now + kSecond;
-            redirect_->refresh();
+            redirect_.refresh();
             warn_of_unsent();
         }
     }
@@ -241,7 +240,7 @@ private:
     Responder responder_;
     std::vector<std::uint8_t> buffer_; ///< what was read last
     std::vector<std::uint8_t> packet_; ///< what is being sent
-    std::optional<Redirect> redirect_; ///< undone first
+    Redirect redirect_;                ///< undone first
     Nanoseconds next_second_ = 0;
     std::uint64_t unsent_ = 0; ///< packets that the kernel did not take, in this second
     int unsent_error_ = 0;

@@ -24,7 +24,6 @@
 #include <string_view>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <unistd.h>
 #include <vector>
 
 namespace reprise::proxy::stateless {

@@ -4,9 +4,9 @@
 // The kernel asks its routing rules in their order, and the first one says "local": whoever is to
 // see packets to the host's own addresses has to stand before it. So that rule is put in again
 // behind a new one, which leads TCP to the port, where it comes in on the interface, to a table of
-// its own; the table has each local address with the device as its way. What comes in elsewhere, and
-// UDP, stays as it is. Connections that the host's TCP has already break: their segments are led to
-// the device too.
+// its own; the table has each local address with the device as its way. What comes in elsewhere,
+// and UDP, stays as it is. Connections that the host's TCP has already break: their segments are
+// led to the device too.
 //
 // A killed front leaves the rules, but its device and with it the table's routes are gone, so that
 // the host's own TCP serves at once. The rules bear a mark, which also says what was changed in the
