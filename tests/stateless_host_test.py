@@ -48,7 +48,7 @@ def bed(tmp_path: Path) -> Iterator[StatelessBed]:
 
 
 def test_a_client_that_says_no_more_still_gets_its_answer(bed: StatelessBed) -> None:
-    front = bed.start_front(*ACTIVE)
+    front = bed.start_front(*ACTIVE, "--timeout", "20000")
     with bed.connect(timeout=1.0) as connection, Stopped(server_of(bed)):
         connection.sendall(query())
         connection.shutdown(socket.SHUT_WR)
@@ -63,7 +63,7 @@ def test_a_client_that_says_no_more_still_gets_its_answer(bed: StatelessBed) -> 
 
 
 def test_a_reset_forgets_the_query(bed: StatelessBed) -> None:
-    front = bed.start_front(*ACTIVE)
+    front = bed.start_front(*ACTIVE, "--timeout", "20000")
     with Stopped(server_of(bed)):
         connection = bed.connect()
         connection.sendall(query())

@@ -230,7 +230,7 @@ def test_of_two_queries_in_one_segment_only_the_first_is_answered(bed: Stateless
 
 
 def test_a_second_query_waits_for_the_first_ones_answer(bed: StatelessBed) -> None:
-    front = bed.start_front(*ACTIVE)
+    front = bed.start_front(*ACTIVE, "--timeout", "20000")
     server = server_of(bed)
     with bed.connect() as connection:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
