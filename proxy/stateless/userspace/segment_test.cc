@@ -1,3 +1,4 @@
+#include "core/base/address.hh"
 #include "core/base/bytes.hh"
 #include "proxy/stateless/userspace/segment.hh"
 #include "proxy/testing/packets.hh"
@@ -39,19 +40,25 @@ Recipe data() {
     return recipe;
 }
 
+/// Of a good packet.
+Segment segment_of(Bytes packet) {
+    const auto found = read_segment(packet);
+    EXPECT_TRUE(found);
+    return found.value_or(Segment{});
+}
+
 TEST(ReadSegment, FindsEveryField) {
     const Buffer packet = make(syn());
-    const auto segment = read_segment(packet);
-    ASSERT_TRUE(segment);
-    EXPECT_EQ(segment->connection.client, (Endpoint{address("192.0.2.1"), 4'000}));
-    EXPECT_EQ(segment->connection.server, (Endpoint{address("192.0.2.53"), 53}));
-    EXPECT_EQ(segment->seq, 0xfffffff0U);
-    EXPECT_EQ(segment->window, 64'240);
-    EXPECT_EQ(segment->mss, 1'460);
-    EXPECT_TRUE(segment->has(kSyn));
-    EXPECT_FALSE(segment->has(kAck));
-    EXPECT_TRUE(segment->data.empty());
-    EXPECT_EQ(segment->end(), 0xfffffff1U);
+    const Segment segment = segment_of(packet);
+    EXPECT_EQ(segment.connection.client, (Endpoint{address("192.0.2.1"), 4'000}));
+    EXPECT_EQ(segment.connection.server, (Endpoint{address("192.0.2.53"), 53}));
+    EXPECT_EQ(segment.seq, 0xfffffff0U);
+    EXPECT_EQ(segment.window, 64'240);
+    EXPECT_EQ(segment.mss, 1'460);
+    EXPECT_TRUE(segment.has(kSyn));
+    EXPECT_FALSE(segment.has(kAck));
+    EXPECT_TRUE(segment.data.empty());
+    EXPECT_EQ(segment.end(), 0xfffffff1U);
 }
 
 TEST(ReadSegment, TakesIpv6AndData) {
@@ -59,13 +66,12 @@ TEST(ReadSegment, TakesIpv6AndData) {
     recipe.source = "2001:db8::1";
     recipe.destination = "2001:db8::53";
     const Buffer packet = make(recipe);
-    const auto segment = read_segment(packet);
-    ASSERT_TRUE(segment);
-    EXPECT_EQ(segment->connection.server.address, address("2001:db8::53"));
-    EXPECT_EQ(segment->ack, 7U);
-    EXPECT_EQ(segment->mss, 0);
-    EXPECT_THAT(segment->data, ElementsAreArray(recipe.payload));
-    EXPECT_EQ(segment->end(), 0xfffffff3U);
+    const Segment segment = segment_of(packet);
+    EXPECT_EQ(segment.connection.server.address, address("2001:db8::53"));
+    EXPECT_EQ(segment.ack, 7U);
+    EXPECT_EQ(segment.mss, 0);
+    EXPECT_THAT(segment.data, ElementsAreArray(recipe.payload));
+    EXPECT_EQ(segment.end(), 0xfffffff3U);
 }
 
 TEST(ReadSegment, RefusesWhatContradictsItself) {
@@ -114,9 +120,8 @@ TEST(ReadSegment, OptionsCannotOverrun) {
     for (const Buffer& options :
          {good, {1, 1, 1, 2}, {2, 0, 0, 0}, {0, 2, 4, 5}, {8, 40, 0, 0}, {3, 1, 2, 4}}) {
         recipe.tcp_options = options;
-        const auto segment = read_segment(make(recipe));
-        ASSERT_TRUE(segment);
-        EXPECT_EQ(segment->mss, options == good ? 1'460 : 0);
+        const Segment segment = segment_of(make(recipe));
+        EXPECT_EQ(segment.mss, options == good ? 1'460 : 0);
     }
 }
 
@@ -142,14 +147,13 @@ TEST(WriteSegment, WritesWhatTheReportAsksFor) {
     EXPECT_EQ(load16(&packet[4]), 0x4711);
     EXPECT_EQ(load16(&packet[6]), 0); // may be fragmented
     EXPECT_EQ(packet[8], 255);
-    const auto read = read_segment(packet);
-    ASSERT_TRUE(read);
-    EXPECT_EQ(read->connection.client, one.connection.server);
-    EXPECT_EQ(read->connection.server, one.connection.client);
-    EXPECT_EQ(read->seq, 100U);
-    EXPECT_EQ(read->ack, 200U);
-    EXPECT_EQ(read->window, 65'535);
-    EXPECT_THAT(read->data, ElementsAreArray(data));
+    const Segment read = segment_of(packet);
+    EXPECT_EQ(read.connection.client, one.connection.server);
+    EXPECT_EQ(read.connection.server, one.connection.client);
+    EXPECT_EQ(read.seq, 100U);
+    EXPECT_EQ(read.ack, 200U);
+    EXPECT_EQ(read.window, 65'535);
+    EXPECT_THAT(read.data, ElementsAreArray(data));
 }
 
 TEST(WriteSegment, WritesIpv6AndTheMssOption) {
@@ -161,10 +165,9 @@ TEST(WriteSegment, WritesIpv6AndTheMssOption) {
     ASSERT_EQ(size, kMostHeaders);
     EXPECT_TRUE(checksums_hold(out));
     EXPECT_EQ(out[7], 255);
-    const auto read = read_segment(out);
-    ASSERT_TRUE(read);
-    EXPECT_EQ(read->mss, 1'440);
-    EXPECT_TRUE(read->has(kFin));
+    const Segment read = segment_of(out);
+    EXPECT_EQ(read.mss, 1'440);
+    EXPECT_TRUE(read.has(kFin));
 }
 
 } // namespace

@@ -1,6 +1,7 @@
 #include "proxy/stateless/userspace/sequence.hh"
 
 #include "core/base/address.hh"
+#include "core/base/bytes.hh"
 #include "proxy/stateless/userspace/segment.hh"
 
 #include <xxhash.h>
