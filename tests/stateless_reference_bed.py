@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import re
+import signal
 import socket
+import struct
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+
+import dns.message
 
 from bench.veth import NO_OFFLOADS, set_offloads
 from cli import programs
+from cli.experiment.schema import Server
 from cli.plan.network import Address, Host, Link, Network, Route, sysctls
-from tests.bed import BareBed, Program, wait_for
+from cli.servers import servers
+from tests.bed import BareBed, Program, children_of, wait_for
 
 CLIENT, SERVER = "client", "server"
 CLIENT_IF, SERVER_IF = "data0", "data1"
@@ -18,7 +28,14 @@ CLIENT4, CLIENT6 = "198.19.1.1", "fd00:198:19:1::1"
 SERVER4, SERVER6 = "198.19.1.2", "fd00:198:19:1::2"  # of the interface
 SERVICE4, SERVICE6 = "198.19.255.53", "fd00:198:19:ff::53"  # of the loopback
 SIZES = (100, 500, 1200, 2000, 3900)  # bytes of the TXT records sSIZE.example.
+ADDRESSES = (SERVICE4, SERVER4, SERVICE6, SERVER6)
+ACTIVE = ("--active", "1")
 TRANSFERRED = 6000  # hosts in the zone, so that a transfer takes more than a client's window
+
+# An nftables rule against packets with data, at the client.
+DROP_ANSWERS = """table inet loss {
+    chain input { type filter hook input priority 0; tcp sport 53 tcp flags & psh == psh drop; }
+}"""
 
 
 def network() -> Network:
@@ -64,73 +81,27 @@ class ReferenceBed(BareBed):
             set_offloads(self.hosts.of(host), interface, NO_OFFLOADS)
 
     def start_nsd_server(self, port: int = 53, minimal: bool = True) -> Program:
-        """NSD at every address of its host."""
-        (self.folder / "zone").write_text(zone_text(), encoding="ascii")
+        """NSD with zone transfers."""
+        wanted, site = self._server("nsd", port, minimal)
+        transfers = "    provide-xfr: 0.0.0.0/0 NOKEY\n    provide-xfr: ::0/0 NOKEY\n"
         config = self.folder / "nsd.conf"
-        config.write_text(
-            f"""server:
-    ip-address: 0.0.0.0
-    ip-address: ::0
-    port: {port}
-    username: ""
-    zonesdir: "{self.folder}"
-    database: ""
-    zonelistfile: "{self.folder}/zone.list"
-    xfrdfile: "{self.folder}/xfrd.state"
-    xfrdir: "{self.folder}"
-    pidfile: ""
-    minimal-responses: {"yes" if minimal else "no"}
-    round-robin: no
-    ipv4-edns-size: 4096
-    ipv6-edns-size: 4096
-    rrl-ratelimit: 0
-    tcp-query-count: 0
-remote-control:
-    control-enable: no
-zone:
-    name: "example."
-    zonefile: "{self.folder}/zone"
-    provide-xfr: 0.0.0.0/0 NOKEY
-    provide-xfr: ::0/0 NOKEY
-""",
-            encoding="ascii",
-        )
+        config.write_text(servers.nsd_config(wanted, site) + transfers, encoding="ascii")
         return self.start_nsd(SERVER, config, "server").until("nsd started")
 
     def start_bind_server(self) -> Program:
-        """BIND at every address of its host."""
-        (self.folder / "zone").write_text(zone_text(), encoding="ascii")
+        """BIND with zone transfers, and records in the zone's order."""
+        text = servers.bind_config(*self._server("bind", 53, True))
+        text = text.replace("allow-transfer { none; };", "allow-transfer { any; };")
+        text = text.replace("recursion no;", "recursion no;\n    rrset-order { order fixed; };")
         config = self.folder / "named.conf"
-        config.write_text(
-            f"""options {{
-    directory "{self.folder}";
-    managed-keys-directory "{self.folder}";
-    pid-file none;
-    lock-file none;
-    session-keyfile none;
-    listen-on {{ any; }};
-    listen-on-v6 {{ any; }};
-    recursion no;
-    allow-transfer {{ any; }};
-    notify no;
-    dnssec-validation no;
-    empty-zones-enable no;
-    max-udp-size 4096;
-    edns-udp-size 4096;
-    nocookie-udp-size 4096;
-    minimal-responses yes;
-    rrset-order {{ order fixed; }};
-}};
-controls {{ }};
-zone "example." {{
-    type primary;
-    file "{self.folder}/zone";
-    notify no;
-}};
-""",
-            encoding="ascii",
-        )
+        config.write_text(text, encoding="ascii")
         return self.start_named(SERVER, config, name="server")
+
+    def _server(self, kind: Literal["nsd", "bind"], port: int, minimal: bool) -> tuple[Server, servers.Site]:
+        zone = self.folder / "zone"
+        zone.write_text(zone_text(), encoding="ascii")
+        site = servers.Site(str(self.folder), str(zone), "example.", ADDRESSES, user="", descriptors=4096)
+        return Server(kind=kind, zone=str(zone), port=port, minimal_responses=minimal), site
 
     def start_front(self, *options: str, front: str = "reference", ready: str = "event=ready") -> Program:
         """A front at the server's interface, once it serves."""
@@ -168,3 +139,102 @@ zone "example." {{
             return True
 
         wait_for(answers, "the server taking connections")
+
+
+# --- what tests do with them --------------------------------------------------------------------------------
+
+
+def query(name: str = "a.example.", kind: str = "A", payload: int = 4096) -> bytes:
+    """A query as over TCP."""
+    message = dns.message.make_query(name, kind, use_edns=0 if payload else -1, payload=payload or 512)
+    wire = message.to_wire()
+    return struct.pack(">H", len(wire)) + wire
+
+
+def read_exactly(connection: socket.socket, size: int) -> bytes:
+    data = b""
+    while len(data) < size:
+        piece = connection.recv(size - len(data))
+        if not piece:
+            raise EOFError(f"the connection ended after {len(data)} of {size} bytes")
+        data += piece
+    return data
+
+
+def answer(connection: socket.socket) -> dns.message.Message:
+    """The next message of a connection."""
+    (size,) = struct.unpack(">H", read_exactly(connection, 2))
+    return dns.message.from_wire(read_exactly(connection, size))
+
+
+def ask(bed: ReferenceBed, wire: bytes, server: str = SERVICE4) -> dns.message.Message:
+    """One query on a connection of its own."""
+    with bed.connect(server) as connection:
+        connection.sendall(wire)
+        return answer(connection)
+
+
+def until_counted(bed: ReferenceBed, what: str, least: int = 1) -> None:
+    """The file is written once a second."""
+    wait_for(lambda: bed.statistics()[what] >= least, f"{what} of {least}", 5)
+
+
+def server_of(bed: ReferenceBed) -> Program:
+    return next(one for one in bed.started if one.name == "server")
+
+
+def plain(text: str) -> list[str]:
+    """What a client prints of an answer, without what differs from one time to the next."""
+    text = re.sub(r"id: \d+", "id", text)
+    return sorted(line for line in text.splitlines() if not re.match(r";; (From|Time|Received)", line))
+
+
+def forged_query(source: str, destination: str) -> bytes:
+    """A segment with a query on a connection that nobody has opened."""
+    data = query()
+    addresses = socket.inet_aton(source) + socket.inet_aton(destination)
+
+    def segment(checksum: int) -> bytes:
+        return struct.pack(">HHIIBBHHH", 4000, 53, 1, 1, 5 << 4, 0x18, 65535, checksum, 0) + data
+
+    pseudo = addresses + struct.pack(">BBH", 0, socket.IPPROTO_TCP, len(segment(0))) + segment(0)
+    total = sum(struct.unpack(f">{(len(pseudo) + 1) // 2}H", pseudo + b"\0" * (len(pseudo) % 2)))
+    while total >> 16:
+        total = (total & 0xFFFF) + (total >> 16)
+    size = 20 + len(segment(0))
+    header = struct.pack(
+        ">BBHHHBBH", 0x45, 0, size, 1, 0, 64, socket.IPPROTO_TCP, 0
+    )  # the kernel adds the sum
+    return header + addresses + segment(~total & 0xFFFF)
+
+
+class Stopped:
+    """A server that does nothing inside the block."""
+
+    def __init__(self, server: Program) -> None:
+        self.ids = [server.process.pid, *_processes_below(server.process.pid)]
+
+    def __enter__(self) -> None:
+        for pid in self.ids:
+            os.kill(pid, signal.SIGSTOP)
+
+    def __exit__(self, *_: object) -> None:
+        for pid in reversed(self.ids):
+            os.kill(pid, signal.SIGCONT)
+
+
+def _processes_below(pid: int) -> list[int]:
+    return [one for child in children_of(pid) for one in (child, *_processes_below(child))]
+
+
+def nft(bed: ReferenceBed, *words: str) -> None:
+    bed.output(CLIENT, programs.packaged("nft"), *words, check=True)
+
+
+@contextlib.contextmanager
+def served(folder: Path) -> Iterator[ReferenceBed]:
+    """A bed whose NSD takes connections."""
+    with ReferenceBed(folder) as made:
+        made.start_nsd_server()
+        made.listening()
+        yield made

@@ -14,14 +14,14 @@ import dns.rdatatype
 import pytest
 
 from tests.bed import wait_for
-from tests.stateless_bed import (
+from tests.stateless_reference_bed import (
     ACTIVE,
     CLIENT,
     DROP_ANSWERS,
     SERVICE4,
     SERVICE6,
     TRANSFERRED,
-    StatelessBed,
+    ReferenceBed,
     Stopped,
     answer,
     ask,
@@ -36,7 +36,7 @@ pytestmark = pytest.mark.netns
 
 
 @pytest.fixture
-def bed(tmp_path: Path) -> Iterator[StatelessBed]:
+def bed(tmp_path: Path) -> Iterator[ReferenceBed]:
     """With a server that takes connections."""
     with served(tmp_path) as made:
         yield made
@@ -45,12 +45,12 @@ def bed(tmp_path: Path) -> Iterator[StatelessBed]:
 # --- zone transfers ---------------------------------------------------------------------------------------
 
 
-def transferred(bed: StatelessBed, server: str = SERVICE4) -> list[str]:
+def transferred(bed: ReferenceBed, server: str = SERVICE4) -> list[str]:
     return plain(bed.dig("example", "AXFR", "+time=20", server=server))
 
 
 @pytest.mark.parametrize("address", [SERVICE4, SERVICE6])
-def test_a_zone_transfer_is_relayed_where_it_is_detected(bed: StatelessBed, address: str) -> None:
+def test_a_zone_transfer_is_relayed_where_it_is_detected(bed: ReferenceBed, address: str) -> None:
     expected = transferred(bed, address)
     assert len(expected) > TRANSFERRED
     front = bed.start_front(*ACTIVE, "--axfr-detect", "1")
@@ -61,14 +61,14 @@ def test_a_zone_transfer_is_relayed_where_it_is_detected(bed: StatelessBed, addr
     assert counted["queries"] == 1  # the transfer went over TCP
 
 
-def test_a_zone_transfer_survives_losses(bed: StatelessBed) -> None:
+def test_a_zone_transfer_survives_losses(bed: ReferenceBed) -> None:
     expected = transferred(bed)
     bed.start_front(*ACTIVE, "--axfr-detect", "1")
     nft(bed, DROP_ANSWERS.replace("tcp flags & psh == psh", "numgen random mod 20 == 0"))
     assert transferred(bed) == expected
 
 
-def test_a_transfer_by_a_slow_reader_waits_for_its_window(bed: StatelessBed) -> None:
+def test_a_transfer_by_a_slow_reader_waits_for_its_window(bed: ReferenceBed) -> None:
     front = bed.start_front(*ACTIVE, "--axfr-detect", "1")
     wire = dns.message.make_query("example.", "AXFR").to_wire()
     with bed.inside(CLIENT):
@@ -88,7 +88,7 @@ def test_a_transfer_by_a_slow_reader_waits_for_its_window(bed: StatelessBed) -> 
     assert bed.finish(front)["promoted"] == {"transfer": 1}
 
 
-def test_a_transfer_whose_server_is_gone_is_reset(bed: StatelessBed) -> None:
+def test_a_transfer_whose_server_is_gone_is_reset(bed: ReferenceBed) -> None:
     front = bed.start_front(*ACTIVE, "--axfr-detect", "1")
     server_of(bed).stop()
     wire = dns.message.make_query("example.", "AXFR").to_wire()
@@ -100,7 +100,7 @@ def test_a_transfer_whose_server_is_gone_is_reset(bed: StatelessBed) -> None:
     assert counted["reset"] == 1
 
 
-def test_more_transfers_than_64_at_once_are_reset(bed: StatelessBed) -> None:
+def test_more_transfers_than_64_at_once_are_reset(bed: ReferenceBed) -> None:
     front = bed.start_front(*ACTIVE, "--axfr-detect", "1")
     wire = dns.message.make_query("example.", "AXFR").to_wire()
     with Stopped(server_of(bed)), contextlib.ExitStack() as open_ones:
@@ -116,7 +116,7 @@ def test_more_transfers_than_64_at_once_are_reset(bed: StatelessBed) -> None:
     assert (counted["promoted"], counted["not_promoted"]) == ({"transfer": 64}, {"transfer": 1})
 
 
-def test_without_detection_a_transfer_is_asked_over_udp(bed: StatelessBed) -> None:
+def test_without_detection_a_transfer_is_asked_over_udp(bed: ReferenceBed) -> None:
     front = bed.start_front(*ACTIVE)
     assert "Transfer failed" in bed.dig("example", "AXFR")
     counted = bed.finish(front)

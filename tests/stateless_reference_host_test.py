@@ -13,7 +13,7 @@ import pytest
 
 from cli import programs
 from tests.bed import Capture, wait_for
-from tests.stateless_bed import (
+from tests.stateless_reference_bed import (
     ACTIVE,
     ADDRESSES,
     CLIENT,
@@ -21,7 +21,7 @@ from tests.stateless_bed import (
     SERVER,
     SERVER_IF,
     SERVICE4,
-    StatelessBed,
+    ReferenceBed,
     Stopped,
     answer,
     ask,
@@ -38,7 +38,7 @@ FORWARDING = (f"net.ipv4.conf.{SERVER_IF}.forwarding", "net.ipv6.conf.all.forwar
 
 
 @pytest.fixture
-def bed(tmp_path: Path) -> Iterator[StatelessBed]:
+def bed(tmp_path: Path) -> Iterator[ReferenceBed]:
     """With a server that takes connections."""
     with served(tmp_path) as made:
         yield made
@@ -47,7 +47,7 @@ def bed(tmp_path: Path) -> Iterator[StatelessBed]:
 # --- ends of connections ----------------------------------------------------------------------------------
 
 
-def test_a_client_that_says_no_more_still_gets_its_answer(bed: StatelessBed) -> None:
+def test_a_client_that_says_no_more_still_gets_its_answer(bed: ReferenceBed) -> None:
     front = bed.start_front(*ACTIVE, "--timeout", "20000")
     with bed.connect(timeout=1.0) as connection, Stopped(server_of(bed)):
         connection.sendall(query())
@@ -62,7 +62,7 @@ def test_a_client_that_says_no_more_still_gets_its_answer(bed: StatelessBed) -> 
     assert bed.finish(front)["fin"] == 2
 
 
-def test_a_reset_forgets_the_query(bed: StatelessBed) -> None:
+def test_a_reset_forgets_the_query(bed: ReferenceBed) -> None:
     front = bed.start_front(*ACTIVE, "--timeout", "20000")
     with Stopped(server_of(bed)):
         connection = bed.connect()
@@ -80,7 +80,7 @@ def test_a_reset_forgets_the_query(bed: StatelessBed) -> None:
 # --- the host ---------------------------------------------------------------------------------------------
 
 
-def host_state(bed: StatelessBed) -> str:
+def host_state(bed: ReferenceBed) -> str:
     """Rules, routes, devices and forwarding of the server's host, without link-local addresses, which may
     still be being made.
     """
@@ -96,7 +96,7 @@ def host_state(bed: StatelessBed) -> str:
     return "\n".join(line for line in text.splitlines() if not re.search(r"\bf[ef][0-9a-f]{2}::", line))
 
 
-def test_the_host_is_as_before_after_the_end(bed: StatelessBed) -> None:
+def test_the_host_is_as_before_after_the_end(bed: ReferenceBed) -> None:
     before = host_state(bed)
     front = bed.start_front(*ACTIVE)
     assert ask(bed, query()).answer
@@ -106,7 +106,7 @@ def test_the_host_is_as_before_after_the_end(bed: StatelessBed) -> None:
     assert ask(bed, query()).answer  # by the kernel's TCP
 
 
-def test_after_a_kill_the_kernel_serves_and_the_next_start_puts_things_right(bed: StatelessBed) -> None:
+def test_after_a_kill_the_kernel_serves_and_the_next_start_puts_things_right(bed: ReferenceBed) -> None:
     before = host_state(bed)
     bed.start_front(*ACTIVE).kill()
     assert bed.output(SERVER, "ip", "rule") not in before
@@ -119,7 +119,7 @@ def test_after_a_kill_the_kernel_serves_and_the_next_start_puts_things_right(bed
     assert host_state(bed) == before
 
 
-def test_connections_that_are_open_at_the_start_or_the_end_break(bed: StatelessBed) -> None:
+def test_connections_that_are_open_at_the_start_or_the_end_break(bed: ReferenceBed) -> None:
     with bed.connect(timeout=1.0) as before:
         before.sendall(query())
         assert answer(before).answer
@@ -136,7 +136,7 @@ def test_connections_that_are_open_at_the_start_or_the_end_break(bed: StatelessB
             during.recv(1)
 
 
-def test_inactive_it_leaves_the_host_alone(bed: StatelessBed) -> None:
+def test_inactive_it_leaves_the_host_alone(bed: ReferenceBed) -> None:
     before = host_state(bed)
     front = bed.start_front(ready="event=inactive")
     assert host_state(bed) == before
@@ -152,7 +152,7 @@ def test_inactive_it_leaves_the_host_alone(bed: StatelessBed) -> None:
     assert (counted["syn"], counted["queries"]) == (0, 0)
 
 
-def refused(bed: StatelessBed, *words: str, user: tuple[str, ...] = ()) -> str:
+def refused(bed: ReferenceBed, *words: str, user: tuple[str, ...] = ()) -> str:
     """The one line of an error; the exit status is not 0."""
     argv = [*user, programs.own("reprise-proxy"), "stateless", "--front", "reference", *words]
     program = bed.start(SERVER, argv, "refused")
@@ -161,7 +161,7 @@ def refused(bed: StatelessBed, *words: str, user: tuple[str, ...] = ()) -> str:
     return line
 
 
-def test_bad_options_and_hosts_are_refused_in_one_line(bed: StatelessBed) -> None:
+def test_bad_options_and_hosts_are_refused_in_one_line(bed: ReferenceBed) -> None:
     before = host_state(bed)
     assert "no such interface; `ip link`" in refused(bed, "--interface", "none0", *ACTIVE)
     assert "give the interface towards the clients" in refused(bed, "--interface", "lo", *ACTIVE)
@@ -179,7 +179,7 @@ def test_bad_options_and_hosts_are_refused_in_one_line(bed: StatelessBed) -> Non
     assert "another one runs on this host; stop it first" in again
 
 
-def test_log_levels_say_more_and_more(bed: StatelessBed) -> None:
+def test_log_levels_say_more_and_more(bed: ReferenceBed) -> None:
     for level, seconds, segments in ((0, False, False), (1, False, False), (2, True, False), (3, True, True)):
         front = bed.start_front(*ACTIVE, "--loglevel", str(level))
         assert ask(bed, query()).answer
@@ -189,7 +189,7 @@ def test_log_levels_say_more_and_more(bed: StatelessBed) -> None:
         assert ("event=segment from=" in front.text()) == segments
 
 
-def test_answers_that_cannot_be_sent_are_told_of(bed: StatelessBed) -> None:
+def test_answers_that_cannot_be_sent_are_told_of(bed: ReferenceBed) -> None:
     front = bed.start_front(*ACTIVE)
     with bed.inside(CLIENT), socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW) as raw:
         raw.sendto(forged_query("203.0.113.9", SERVICE4), (SERVICE4, 0))  # the server has no route back
