@@ -25,7 +25,7 @@ from tests.stateless_reference_bed import (
     Stopped,
     answer,
     ask,
-    forged_query,
+    forged,
     query,
     served,
     server_of,
@@ -192,7 +192,9 @@ def test_log_levels_say_more_and_more(bed: ReferenceBed) -> None:
 def test_answers_that_cannot_be_sent_are_told_of(bed: ReferenceBed) -> None:
     front = bed.start_front(*ACTIVE)
     with bed.inside(CLIENT), socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW) as raw:
-        raw.sendto(forged_query("203.0.113.9", SERVICE4), (SERVICE4, 0))  # the server has no route back
+        raw.sendto(
+            forged("203.0.113.9", SERVICE4, data=query()), (SERVICE4, 0)
+        )  # the server has no route back
     front.until("event=not_sent packets=", 5)
     assert 'because="Network is unreachable"' in front.text()
     bed.finish(front)
