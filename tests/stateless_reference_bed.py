@@ -30,6 +30,7 @@ SERVICE4, SERVICE6 = "198.19.255.53", "fd00:198:19:ff::53"  # of the loopback
 SIZES = (100, 500, 1200, 2000, 3900)  # bytes of the TXT records sSIZE.example.
 ADDRESSES = (SERVICE4, SERVER4, SERVICE6, SERVER6)
 ACTIVE = ("--active", "1")
+KEY = "c3RhdGVsZXNzIGZyb250IGluIHVzZXIgc3BhY2U="  # of TSIG, named test.
 TRANSFERRED = 6000  # hosts in the zone, so that a transfer takes more than a client's window
 
 # An nftables rule against packets with data, at the client.
@@ -89,12 +90,13 @@ class ReferenceBed(BareBed):
         return self.start_nsd(SERVER, config, "server").until("nsd started")
 
     def start_bind_server(self) -> Program:
-        """BIND with zone transfers, and records in the zone's order."""
+        """BIND with zone transfers, a key, and records in the zone's order."""
         text = servers.bind_config(*self._server("bind", 53, True))
         text = text.replace("allow-transfer { none; };", "allow-transfer { any; };")
         text = text.replace("recursion no;", "recursion no;\n    rrset-order { order fixed; };")
         config = self.folder / "named.conf"
-        config.write_text(text, encoding="ascii")
+        key = f'key test. {{ algorithm hmac-sha256; secret "{KEY}"; }};\n'
+        config.write_text(key + text, encoding="ascii")
         return self.start_named(SERVER, config, name="server")
 
     def _server(self, kind: Literal["nsd", "bind"], port: int, minimal: bool) -> tuple[Server, servers.Site]:
@@ -189,19 +191,19 @@ def plain(text: str) -> list[str]:
     return sorted(line for line in text.splitlines() if not re.match(r";; (From|Time|Received)", line))
 
 
-def forged_query(source: str, destination: str) -> bytes:
-    """A segment with a query on a connection that nobody has opened."""
-    data = query()
+def forged(source: str, destination: str, port: int = 4000, data: bytes = b"") -> bytes:
+    """A packet of a client that is not there: a SYN, or data on a connection that nobody has opened."""
     addresses = socket.inet_aton(source) + socket.inet_aton(destination)
+    flags = 0x18 if data else 0x02
 
     def segment(checksum: int) -> bytes:
-        return struct.pack(">HHIIBBHHH", 4000, 53, 1, 1, 5 << 4, 0x18, 65535, checksum, 0) + data
+        return struct.pack(">HHIIBBHHH", port, 53, 1, 1, 5 << 4, flags, 65535, checksum, 0) + data
 
     pseudo = addresses + struct.pack(">BBH", 0, socket.IPPROTO_TCP, len(segment(0))) + segment(0)
     total = sum(struct.unpack(f">{(len(pseudo) + 1) // 2}H", pseudo + b"\0" * (len(pseudo) % 2)))
     while total >> 16:
         total = (total & 0xFFFF) + (total >> 16)
-    size = 20 + len(segment(0))
+    size = 20 + len(segment(0))  # the kernel adds the header's checksum
     header = struct.pack(
         ">BBHHHBBH", 0x45, 0, size, 1, 0, 64, socket.IPPROTO_TCP, 0
     )  # the kernel adds the sum

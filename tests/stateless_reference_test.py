@@ -14,7 +14,7 @@ import pytest
 
 from cli import programs
 from tests.bed import Capture, wait_for
-from tests.stateless_bed import (
+from tests.stateless_reference_bed import (
     ACTIVE,
     ADDRESSES,
     CLIENT,
@@ -28,7 +28,7 @@ from tests.stateless_bed import (
     SERVICE4,
     SERVICE6,
     SIZES,
-    StatelessBed,
+    ReferenceBed,
     Stopped,
     answer,
     ask,
@@ -45,7 +45,7 @@ pytestmark = pytest.mark.netns
 
 
 @pytest.fixture
-def bed(tmp_path: Path) -> Iterator[StatelessBed]:
+def bed(tmp_path: Path) -> Iterator[ReferenceBed]:
     """With a server that takes connections."""
     with served(tmp_path) as made:
         yield made
@@ -54,7 +54,7 @@ def bed(tmp_path: Path) -> Iterator[StatelessBed]:
 # --- the answers ------------------------------------------------------------------------------------------
 
 
-def answers_of_clients(bed: StatelessBed) -> dict[str, list[str]]:
+def answers_of_clients(bed: ReferenceBed) -> dict[str, list[str]]:
     """By client, address and question."""
     kdig = [programs.packaged("kdig"), "+tcp", "+retry=0", "+time=3", "+edns=0", "+bufsize=4096"]
     found = {}
@@ -78,7 +78,7 @@ def answers_of_clients(bed: StatelessBed) -> dict[str, list[str]]:
 
 @pytest.mark.parametrize("kind", ["nsd", "bind"])
 def test_real_clients_get_the_same_answers_as_over_the_kernels_tcp(tmp_path: Path, kind: str) -> None:
-    with StatelessBed(tmp_path) as bed:
+    with ReferenceBed(tmp_path) as bed:
         bed.start_nsd_server() if kind == "nsd" else bed.start_bind_server()
         bed.listening()
         expected = answers_of_clients(bed)
@@ -111,7 +111,7 @@ OPTIONS = {
 
 @pytest.mark.parametrize("kind", ["nsd", "bind"])
 def test_options_and_other_messages_are_answered_as_over_udp(tmp_path: Path, kind: str) -> None:
-    with StatelessBed(tmp_path) as bed:
+    with ReferenceBed(tmp_path) as bed:
         bed.start_nsd_server() if kind == "nsd" else bed.start_bind_server()
         bed.listening()
 
@@ -130,7 +130,7 @@ def test_options_and_other_messages_are_answered_as_over_udp(tmp_path: Path, kin
 
 
 def test_cookies_and_signatures_hold(tmp_path: Path) -> None:
-    with StatelessBed(tmp_path) as bed:
+    with ReferenceBed(tmp_path) as bed:
         bed.start_bind_server()
         bed.listening()
         bed.start_front(*ACTIVE)
@@ -141,7 +141,7 @@ def test_cookies_and_signatures_hold(tmp_path: Path) -> None:
         assert "Couldn't verify signature" not in text
 
 
-def test_a_flood_of_syns_leaves_no_state(bed: StatelessBed) -> None:
+def test_a_flood_of_syns_leaves_no_state(bed: ReferenceBed) -> None:
     front = bed.start_front(*ACTIVE)
     bed.ip(SERVER, "route", "add", "blackhole", "203.0.113.0/24")
     with bed.inside(CLIENT), socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW) as raw:
@@ -153,7 +153,7 @@ def test_a_flood_of_syns_leaves_no_state(bed: StatelessBed) -> None:
     assert counted["entries_peak"] == 1
 
 
-def test_keepopen_asks_again_and_again_on_one_connection(bed: StatelessBed) -> None:
+def test_keepopen_asks_again_and_again_on_one_connection(bed: ReferenceBed) -> None:
     front = bed.start_front(*ACTIVE)
     kdig = [programs.packaged("kdig"), f"@{SERVICE4}", "+tcp", "+keepopen", "+retry=0", "+bufsize=4096"]
     names = [word for size in SIZES for word in (f"s{size}.example", "TXT")]
@@ -163,7 +163,7 @@ def test_keepopen_asks_again_and_again_on_one_connection(bed: StatelessBed) -> N
     assert (counted["syn"], counted["queries"], counted["replies"]) == (1, len(SIZES), len(SIZES))
 
 
-def test_many_clients_at_once_are_all_served(bed: StatelessBed, tmp_path: Path) -> None:
+def test_many_clients_at_once_are_all_served(bed: ReferenceBed, tmp_path: Path) -> None:
     front = bed.start_front(*ACTIVE)
     names = tmp_path / "names"
     names.write_text("".join(f"host{number}.example A\n" for number in range(500)))
@@ -180,7 +180,7 @@ def test_many_clients_at_once_are_all_served(bed: StatelessBed, tmp_path: Path) 
 
 @pytest.mark.parametrize("address", [SERVICE4, SERVICE6])
 @pytest.mark.parametrize(("mss", "largest"), [(536, 536), (1220, 1220), (1300, 1220), (1460, 1460)])
-def test_an_answer_is_cut_by_the_clients_mss(bed: StatelessBed, address: str, mss: int, largest: int) -> None:
+def test_an_answer_is_cut_by_the_clients_mss(bed: ReferenceBed, address: str, mss: int, largest: int) -> None:
     largest = min(largest, 1440 if ":" in address else 1460)
     prefix, via = (f"{address}/128", SERVER6) if ":" in address else (f"{address}/32", SERVER4)
     family = "-6" if ":" in address else "-4"
@@ -197,7 +197,7 @@ def test_an_answer_is_cut_by_the_clients_mss(bed: StatelessBed, address: str, ms
     assert bed.finish(front)["segments"] == len(sizes) == -(-sum(sizes) // largest)
 
 
-def test_a_query_without_edns_gets_512_bytes_at_most(bed: StatelessBed) -> None:
+def test_a_query_without_edns_gets_512_bytes_at_most(bed: ReferenceBed) -> None:
     bed.start_front(*ACTIVE)
     reply = ask(bed, query("s1200.example.", "TXT", payload=0))
     assert reply.flags & dns.flags.TC
@@ -205,7 +205,7 @@ def test_a_query_without_edns_gets_512_bytes_at_most(bed: StatelessBed) -> None:
 
 
 def test_another_port_and_other_options_of_the_device(tmp_path: Path) -> None:
-    with StatelessBed(tmp_path) as bed:
+    with ReferenceBed(tmp_path) as bed:
         bed.start_nsd_server(port=5353)
         bed.listening(5353)
         front = bed.start_front(*ACTIVE, "--port", "5353", "--tun", "dns7")
@@ -217,7 +217,7 @@ def test_another_port_and_other_options_of_the_device(tmp_path: Path) -> None:
         assert (counted["port"], counted["replies"]) == (5353, 1)
 
 
-def test_addresses_that_come_and_go_are_followed(bed: StatelessBed) -> None:
+def test_addresses_that_come_and_go_are_followed(bed: ReferenceBed) -> None:
     bed.start_front(*ACTIVE)
     bed.ip(SERVER, "addr", "add", "198.19.254.9/32", "dev", "lo")
     bed.ip(CLIENT, "route", "add", "198.19.254.9", "via", SERVER4)
@@ -235,7 +235,7 @@ def test_addresses_that_come_and_go_are_followed(bed: StatelessBed) -> None:
 
 @pytest.mark.parametrize("address", [SERVICE4, SERVICE6])
 @pytest.mark.parametrize("fin", [False, True])
-def test_packets_are_as_the_report_says(bed: StatelessBed, address: str, fin: bool) -> None:
+def test_packets_are_as_the_report_says(bed: ReferenceBed, address: str, fin: bool) -> None:
     front = bed.start_front(*ACTIVE, *(("--fin-last",) if fin else ()))
     capture = Capture(bed, CLIENT, CLIENT_IF)
     for _ in range(5):
@@ -263,7 +263,7 @@ def test_packets_are_as_the_report_says(bed: StatelessBed, address: str, fin: bo
 
 
 @pytest.mark.parametrize("early", [True, False])
-def test_a_query_is_acknowledged_at_once_or_by_its_answer(bed: StatelessBed, early: bool) -> None:
+def test_a_query_is_acknowledged_at_once_or_by_its_answer(bed: ReferenceBed, early: bool) -> None:
     front = bed.start_front(*ACTIVE, *(() if early else ("--no-early-ack",)))
     capture = Capture(bed, CLIENT, CLIENT_IF)
     wire = query()
@@ -281,7 +281,7 @@ def test_a_query_is_acknowledged_at_once_or_by_its_answer(bed: StatelessBed, ear
 # --- what it cannot do ------------------------------------------------------------------------------------
 
 
-def test_of_two_queries_in_one_segment_only_the_first_is_answered(bed: StatelessBed) -> None:
+def test_of_two_queries_in_one_segment_only_the_first_is_answered(bed: ReferenceBed) -> None:
     front = bed.start_front(*ACTIVE)
     with bed.connect(timeout=1.0) as connection:
         connection.sendall(query() + query("s100.example.", "TXT"))
@@ -292,7 +292,7 @@ def test_of_two_queries_in_one_segment_only_the_first_is_answered(bed: Stateless
     assert (counted["queries"], counted["replies"], counted["not_promoted"]) == (1, 1, {"pipelined": 1})
 
 
-def test_a_second_query_waits_for_the_first_ones_answer(bed: StatelessBed) -> None:
+def test_a_second_query_waits_for_the_first_ones_answer(bed: ReferenceBed) -> None:
     front = bed.start_front(*ACTIVE, "--timeout", "20000")
     server = server_of(bed)
     with bed.connect() as connection:
@@ -309,7 +309,7 @@ def test_a_second_query_waits_for_the_first_ones_answer(bed: StatelessBed) -> No
     assert counted["waiting"] >= 1
 
 
-def test_a_query_sent_before_the_answer_came_gets_the_first_ones_numbers(bed: StatelessBed) -> None:
+def test_a_query_sent_before_the_answer_came_gets_the_first_ones_numbers(bed: ReferenceBed) -> None:
     front = bed.start_front(*ACTIVE)
     capture = Capture(bed, SERVER, SERVER_IF)
     with bed.connect(timeout=1.0) as connection:
@@ -329,7 +329,7 @@ def test_a_query_sent_before_the_answer_came_gets_the_first_ones_numbers(bed: St
 
 
 def test_nsd_leaves_sections_out_of_long_answers_over_udp(tmp_path: Path) -> None:
-    with StatelessBed(tmp_path) as bed:
+    with ReferenceBed(tmp_path) as bed:
         bed.start_nsd_server(minimal=False)
         bed.listening()
         wire = query("s2000.example.", "TXT")
@@ -341,7 +341,7 @@ def test_nsd_leaves_sections_out_of_long_answers_over_udp(tmp_path: Path) -> Non
         assert ask(bed, query()).authority  # a short one has it
 
 
-def test_the_server_sees_its_own_host_as_the_client(bed: StatelessBed) -> None:
+def test_the_server_sees_its_own_host_as_the_client(bed: ReferenceBed) -> None:
     bed.start_front(*ACTIVE)
     capture = Capture(bed, SERVER, "lo")
     assert ask(bed, query()).answer
@@ -351,7 +351,7 @@ def test_the_server_sees_its_own_host_as_the_client(bed: StatelessBed) -> None:
     assert sorted(rows) == [["", "", SERVICE6, SERVICE6], [SERVICE4, SERVICE4, "", ""]]
 
 
-def test_a_query_from_a_forged_address_is_answered_to_that_address(bed: StatelessBed) -> None:
+def test_a_query_from_a_forged_address_is_answered_to_that_address(bed: ReferenceBed) -> None:
     front = bed.start_front(*ACTIVE)
     capture = Capture(bed, CLIENT, CLIENT_IF)
     with bed.inside(CLIENT), socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW) as raw:
@@ -363,7 +363,7 @@ def test_a_query_from_a_forged_address_is_answered_to_that_address(bed: Stateles
 
 @pytest.mark.parametrize("early", [True, False])
 def test_an_answer_that_is_lost_never_comes_unless_the_query_is_sent_again(
-    bed: StatelessBed, early: bool
+    bed: ReferenceBed, early: bool
 ) -> None:
     front = bed.start_front(*ACTIVE, *(() if early else ("--no-early-ack",)))
     with bed.connect(timeout=4.0) as connection:
@@ -380,7 +380,7 @@ def test_an_answer_that_is_lost_never_comes_unless_the_query_is_sent_again(
     assert counted["queries"] == 1 if early else counted["queries"] >= 2
 
 
-def test_a_server_that_does_not_answer_leaves_the_client_without_word(bed: StatelessBed) -> None:
+def test_a_server_that_does_not_answer_leaves_the_client_without_word(bed: ReferenceBed) -> None:
     front = bed.start_front(*ACTIVE, "--timeout", "300")
     with Stopped(server_of(bed)), bed.connect(timeout=1.5) as connection:
         connection.sendall(query())
@@ -395,7 +395,7 @@ def test_a_server_that_does_not_answer_leaves_the_client_without_word(bed: State
 
 @pytest.mark.parametrize("first", [1, 2, 20])
 def test_a_query_in_two_segments_is_answered_if_the_client_sends_it_again_in_one(
-    bed: StatelessBed, first: int
+    bed: ReferenceBed, first: int
 ) -> None:
     front = bed.start_front(*ACTIVE)
     wire = query()
@@ -409,7 +409,7 @@ def test_a_query_in_two_segments_is_answered_if_the_client_sends_it_again_in_one
     assert counted["replies"] == 1
 
 
-def test_a_query_whose_second_half_comes_later_is_never_answered(bed: StatelessBed) -> None:
+def test_a_query_whose_second_half_comes_later_is_never_answered(bed: ReferenceBed) -> None:
     front = bed.start_front(*ACTIVE)
     wire = query()
     with bed.connect(timeout=2.0) as connection:
