@@ -208,6 +208,7 @@ RATIOS = (
           "path-reference", "cost"),
     Ratio("stateless", "(?!tcp$).*", "tcp", True, "{} / tcp", "times", "cost"),
     Ratio("stateless", "reference-axfr", "reference", True, "{} / reference", "times", "cost"),
+    Ratio("stateless", "bpf-no-axfr", "bpf", True, "{} / bpf", "times", "cost"),
 )  # fmt: skip
 
 

@@ -17,6 +17,7 @@ from bench.bed import CLIENT, CLIENT_CORE, CLIENT_IF, SERVER, SERVER_IF
 from bench.session import Options, Session
 from bench.stateless_bed import (
     BPF,
+    BPF_NO_AXFR,
     PERSISTENT,
     REFERENCE,
     REFERENCE_AXFR,
@@ -43,7 +44,7 @@ SERVERS: tuple[Kind, ...] = ("bind", "nsd")
 SMALL = 100  # bytes of a reply
 _TXT = 16
 _SOURCES = 100
-_RATE_WAYS = (UDP, TCP, PERSISTENT, REFERENCE, REFERENCE_AXFR, BPF)
+_RATE_WAYS = (UDP, TCP, PERSISTENT, REFERENCE, REFERENCE_AXFR, BPF, BPF_NO_AXFR)
 _SIZE_WAYS = (UDP, TCP, REFERENCE, BPF)
 _FLOOD_WAYS = (TCP, TCP_COOKIES, BPF)
 # The loss is what is measured. One query a connection needs no more than that.

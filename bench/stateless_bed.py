@@ -55,6 +55,7 @@ PERSISTENT = Way("tcp-persistent", ("--transport", "tcp", "--idle-timeout-s", "6
 REFERENCE = Way("reference", _SINGLE, ("--front", "reference", "--active", "1"))
 REFERENCE_AXFR = Way("reference-axfr", _SINGLE, (*REFERENCE.front, "--axfr-detect", "1"))
 BPF = Way("bpf", _SINGLE, ("--front", "bpf"))
+BPF_NO_AXFR = Way("bpf-no-axfr", _SINGLE, (*BPF.front, "--axfr-detect", "0"))
 
 
 # --- the zone ---------------------------------------------------------------------------------------------

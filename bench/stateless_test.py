@@ -37,7 +37,7 @@ def test_a_whole_bench_has_all_rates_sizes_and_ways() -> None:
     assert {case.rate for case in found if case.part == "rates"} == {500, 2_000, 5_000, 10_000}
     assert {case.size for case in found if case.part == "sizes"} == {100, 500, 1_200, 2_000, 4_000}
     ways = [case.way.name for case in found if case.row == "rates-bind-5000"]
-    assert ways == ["udp", "tcp", "tcp-persistent", "reference", "reference-axfr", "bpf"]
+    assert ways == ["udp", "tcp", "tcp-persistent", "reference", "reference-axfr", "bpf", "bpf-no-axfr"]
     assert {case.way.name for case in found if case.row == "flood"} == {"tcp", "tcp-cookies", "bpf"}
     assert {case.flood for case in found if case.part == "flood"} == {200_000}
 

@@ -107,7 +107,7 @@ static __always_inline int take_fragment(struct __sk_buff* skb) {
     __builtin_memcpy(whole.server, p.flow.server, sizeof whole.server);
     whole.id = fragment.id;
     if (fragment.offset != 0) {
-        return bpf_map_lookup_elem(&cut, &whole) ? TC_ACT_SHOT : TC_ACT_UNSPEC;
+        return bpf_map_lookup_elem(&cut, &whole) ? TC_ACT_STOLEN : TC_ACT_UNSPEC;
     }
     const __u32 at = p.l4 + (p.v6 ? kFragmentHeader : 0);
     if (bpf_skb_load_bytes(skb, at, &udp, sizeof udp) != 0 || udp.source != settings.port ||
@@ -122,7 +122,7 @@ static __always_inline int take_fragment(struct __sk_buff* skb) {
         return TC_ACT_UNSPEC;
     }
     if (open_first(skb, &p) != 0) {
-        return TC_ACT_SHOT;
+        return TC_ACT_STOLEN;
     }
     bpf_map_update_elem(&cut, &whole, &yes, BPF_ANY);
     if (for_tcp) {
@@ -131,7 +131,7 @@ static __always_inline int take_fragment(struct __sk_buff* skb) {
     }
     if (truncate(skb, &p, 0) != 0) {
         count(kMalformed);
-        return TC_ACT_SHOT;
+        return TC_ACT_STOLEN;
     }
     count(kTruncatedUdp);
     return TC_ACT_UNSPEC;

@@ -1,5 +1,8 @@
 #pragma once
 // From the server's UDP datagram to the one segment of the reply.
+//
+// What is dropped here is said to be stolen: of a packet that is shot the host's sending socket
+// hears, and counts an error.
 
 #include "proxy/stateless/bpf/packet.bpf.h"
 #include "proxy/stateless/bpf/promote.bpf.h"
@@ -149,7 +152,7 @@ static __always_inline int bring_back(struct __sk_buff* skb, const struct Packet
         entry->bits -= kReplies;
     }
     return receive_again(skb, p, entry, questions) == 0 ? bpf_redirect(skb->ifindex, BPF_F_INGRESS)
-                                                        : TC_ACT_SHOT;
+                                                        : TC_ACT_STOLEN;
 }
 
 /// A reply over UDP to a client that asked over UDP.
@@ -176,7 +179,7 @@ static __always_inline int take_reply(struct __sk_buff* skb, const struct Packet
     if (entry->bits & kPromoted) {
         count(kDropped);
         one_reply_less(p, entry);
-        return TC_ACT_SHOT;
+        return TC_ACT_STOLEN;
     }
     const int strip = !(entry->bits & kHadOpt) && header.counts[3] != 0;
     const __u32 room = class_mss(p, entry->bits & kMssMask) - kLengthField;
@@ -195,7 +198,7 @@ static __always_inline int take_reply(struct __sk_buff* skb, const struct Packet
     one_reply_less(p, entry);
     if (p->check == 0 || to_segment(skb, p, seq, next, strip ? &opt : 0, header.counts[3]) != 0) {
         count(kMalformed);
-        return TC_ACT_SHOT;
+        return TC_ACT_STOLEN;
     }
     count(kRepliesSent);
     return TC_ACT_UNSPEC;
