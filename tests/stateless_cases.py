@@ -218,7 +218,7 @@ def idle() -> Iterator[Case]:
     row = "query a second after the handshake"
     yield case(row, "ab", whole(wire("ab"), idle_s=1.0, limit_s=_LIMIT_S))
     probes = ((socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1), *((_TCP, one, 1) for one in _KEEPALIVE_OPTIONS))
-    exchange = whole(wire("ab"), idle_s=3.5, settings=probes, limit_s=_LIMIT_S)
+    exchange = whole(wire("ab"), idle_s=3.5, settings=probes, limit_s=3.5 + _LIMIT_S)
     yield case("query after keepalive probes", "ab", exchange)
 
 

@@ -24,7 +24,7 @@ from tests.stateless_client import Outcome
 from tests.stateless_differences import DIFFERENCES, Difference
 from tests.stateless_views import SAME, Verdict, compare, compare_lines, lines, merged, views
 
-AT_ONCE = 16
+AT_ONCE = 32
 
 
 @dataclass(frozen=True)

@@ -27,12 +27,18 @@ View = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Verdict:
-    """How a front's outcome compares with the kernel's.
+    """How a front's outcome compares with the kernel's, by kind:
 
-    Kinds: same; closed, reset or silent (not all answers came, and how the connection ended); fewer records
-    (in authority and additional section, all else is the same); minimal-any (one RRset of several to a query
-    for ANY); options (only EDNS differs); lost (by dnsperf's count); truncated; different; junk (bytes that are no
-    message).
+    same
+    closed, reset, silent   not all answers came, and how the connection ended
+    truncated               with TC
+    fewer records           in authority and additional section; all else is the same
+    minimal-any             one RRset of several to a query for ANY
+    options                 only EDNS differs
+    cut short               the beginning of an answer came
+    lost                    queries, as dnsperf counts
+    different
+    junk                    bytes that are no part of an answer
     """
 
     kind: str
@@ -110,7 +116,8 @@ def compare(truth: Sequence[View], seen: Sequence[View], outcome: Outcome, kerne
     kernel's connection was closed without an answer, the front's client is told as much.
     """
     if outcome.rest:
-        return Verdict("junk", outcome.rest[:40].hex())
+        known = [one for one in truth if one.get("id") == int.from_bytes(outcome.rest[2:4], "big")]
+        return Verdict("cut short" if known else "junk", outcome.rest[:40].hex())
     if not truth and not seen:
         told = kernel is not End.SILENT and outcome.end is End.SILENT
         return Verdict("silent", "not closed") if told else Verdict(SAME)
@@ -156,6 +163,7 @@ _CHANGING = re.compile(  # the query's number, the server's address, times and t
     r"|(?<=COOKIE: )[0-9a-f]{32,}.*|(?<=COOKIE: )[0-9A-F]{16,}.*|^;; XFR size.*|^;; AXFR for.*",
 )
 _CLOSED = ("end of file", "connection reset", "can't receive reply")  # by dig and kdig
+_TRUNCATED = re.compile(r";; [Ff]lags:[^;]* tc\b")
 _STATUS = re.compile(r"status: (\w+)")
 
 
@@ -175,6 +183,8 @@ def compare_lines(truth: Sequence[str], seen: Sequence[str], asked: int) -> Verd
         return Verdict(SAME)
     if any(one.startswith("Queries") for one in truth):
         return Verdict("lost", "; ".join(seen))
+    if any(_TRUNCATED.match(one) for one in seen) and not any(_TRUNCATED.match(one) for one in truth):
+        return Verdict("truncated")
     answered = sum(one.startswith("status ") for one in seen)
     if answered < asked:
         told = any(word in one for one in seen for word in _CLOSED)
