@@ -35,6 +35,7 @@ def kernel_threads_are_visible() -> bool:
 NAPI = pytest.mark.skipif(
     not kernel_threads_are_visible(), reason="kernel threads are not visible in this PID namespace"
 )
+SIZED = {"udp", "tcp", "reference", "bpf"}  # ways of the sizes of stateless
 STATELESS = {"udp", "tcp", "tcp-persistent", "reference", "reference-axfr", "bpf", "bpf-no-axfr"}
 
 

@@ -100,7 +100,7 @@ def test_replies_beyond_a_segment_are_promoted_or_reset_as_told(desk: Path) -> N
 
 def test_long_replies_over_udp_send_clients_to_tcp(desk: Path) -> None:
     settings = ("replay.transport=udp", "replay.tcp_fallback=true", "front.truncate_udp=512")
-    _, _, summary = played(desk, "bpf", texts(desk, 3), *settings)
+    _, _, summary = played(desk, "bpf", texts(desk, 10), *settings)
     assert (summary["queries"]["answered"], summary["tcp_fallbacks"]) == (50, 10)
     assert summary["front"]["truncated"] == summary["front"]["syn"] == 10
     assert summary["truncated"] == 0  # of the answers in the end
