@@ -84,7 +84,7 @@ def problems(run: Run) -> Iterator[str]:
     evicted = sum(as_int(one.get("evictions")) for one in run.fronts)
     late = sum(min(as_int(one.get("late")), as_int(one.get("expired"))) for one in run.fronts)
     if evicted:
-        yield f"the front dropped {evicted} queries that waited for answers: raise front.entries"
+        yield f"the front dropped {evicted} queries that waited for answers: use front bpf or a lower rate"
     if late:
         yield f"the front dropped {late} answers that came after its timeout: raise front.timeout_ms"
 
@@ -94,7 +94,7 @@ def warnings(summary: Json) -> Iterator[str]:
     refused = sum(summary["not_promoted"].values())
     if refused:
         listed = ", ".join(f"{reason} {count}" for reason, count in summary["not_promoted"].items())
-        yield f"the front reset {refused} connections that it did not promote ({listed})"
+        yield f"the front did not fully serve {refused} connections ({listed})"
     if summary["expired"]:
         yield f"the server did not answer {summary['expired']} queries of the front in time"
     if summary["malformed"]:

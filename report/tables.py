@@ -108,7 +108,7 @@ def front_rows(summary: Json) -> list[tuple[str, Any]]:
         "segments of replies": part["segments"],
         "connections promoted": sum(part["promoted"].values()),
         "promoted, of the connections": percent(part["promoted_share"]),
-        "connections reset instead": sum(part["not_promoted"].values()),
+        "connections not fully served": sum(part["not_promoted"].values()),
         "resets sent": part["reset"],
         "cookies refused": part["refused_cookies"],
         "segments that had to wait": part["waiting"],

@@ -350,7 +350,7 @@ def _front(counts: dict[str, Any]) -> list[tuple[str, str]]:
         return []
     text = f"{counts['kind']}, {counts['queries']:,} queries, {counts['entries_peak']:,} in flight at most"
     rows = [("front", text)]
-    for name, words in (("promoted", "promoted"), ("not_promoted", "reset by the front")):
+    for name, words in (("promoted", "promoted"), ("not_promoted", "not fully served")):
         reasons = as_dict(counts.get(name))
         why = ", ".join(f"{reason} {count:,}" for reason, count in reasons.items())
         rows += [(words, f"{sum(reasons.values()):,} connections ({why})")] if reasons else []

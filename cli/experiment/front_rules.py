@@ -6,7 +6,6 @@ from cli.errors import want
 from cli.experiment.schema import Experiment, Front
 
 _ONLY = {  # the front that a key belongs to
-    "axfr_detect": "reference",
     "fin_last": "reference",
     "promote": "bpf",
     "entries": "bpf",

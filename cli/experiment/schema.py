@@ -85,13 +85,13 @@ class Server:
 class Front:
     """options of `server.front` `reference` and `bpf`"""
 
-    timeout_ms: Annotated[Whole, span(1, 3_600_000, "an entry for a query without an answer is kept for this time, ms")] = 3_000
+    timeout_ms: Annotated[Whole, span(1, 600_000, "an entry for a query without an answer is kept for this time, ms")] = 3_000
     early_ack: Annotated[Flag | None, doc("acknowledge a query before its answer is there; not given: true for `reference`, false for `bpf`")] = None
-    axfr_detect: Annotated[Flag, doc("`reference` only: relay AXFR over a TCP connection of its own to the server")] = False
+    axfr_detect: Annotated[Flag | None, doc("zone transfers go over TCP: `reference` relays AXFR over a connection of its own to the server, `bpf` gives AXFR and IXFR to the kernel's TCP; not given: false for `reference`, true for `bpf`")] = None
     fin_last: Annotated[Flag, doc("`reference` only: FIN on an answer's last segment; otherwise the client closes")] = False
     promote: Annotated[Flag, doc("`bpf` only: connections beyond one query and a reply of one segment go to the kernel's TCP (Linux 6.9 or newer); false: they are reset and counted")] = True
-    entries: Annotated[Whole, span(1, 16_777_216, "`bpf` only: size of the map, in queries that wait for an answer")] = 65_536
-    truncate_udp: Annotated[Whole, span(0, 65_535, "`bpf` only: longer replies to clients that asked over UDP become TC, bytes; 0 = none")] = 0
+    entries: Annotated[Whole, span(1, 16_777_216, "`bpf` only: most queries in flight")] = 65_536
+    truncate_udp: Annotated[Whole, span(0, 65_535, "`bpf` only: truncate longer replies over UDP (set TC), bytes; 0 = off")] = 0
 
 
 @dataclass(frozen=True, config=_CONFIG)

@@ -78,7 +78,7 @@ def options(experiment: Experiment) -> tuple[str, ...]:
         *(("--tun", _TUN, "--active", "1") if experiment.server.front == "reference" else ()),
         *(("--timeout", str(given.timeout_ms)) if given.timeout_ms != default.timeout_ms else ()),
         *early,
-        *(("--axfr-detect", "1") if given.axfr_detect else ()),
+        *(() if given.axfr_detect is None else ("--axfr-detect", str(int(given.axfr_detect)))),
         *(("--fin-last",) if given.fin_last else ()),
         *(() if given.promote else ("--no-promote",)),
         *(("--entries", str(given.entries)) if given.entries != default.entries else ()),

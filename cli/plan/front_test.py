@@ -75,7 +75,6 @@ def fronts(plan: Plan) -> list[Process]:
                 ("reference", "bpf", "promote", Front(promote=False)),
                 ("reference", "bpf", "entries", Front(entries=10)),
                 ("reference", "bpf", "truncate_udp", Front(truncate_udp=512)),
-                ("bpf", "reference", "axfr_detect", Front(axfr_detect=True)),
                 ("bpf", "reference", "fin_last", Front(fin_last=True)),
             )
         ),
@@ -135,9 +134,11 @@ def test_a_front_comes_between_server_and_clients() -> None:
 
 
 def test_options_of_both_fronts() -> None:
-    given = Front(timeout_ms=500, early_ack=True, promote=False, entries=100, truncate_udp=512)
+    given = Front(500, early_ack=True, axfr_detect=False, promote=False, entries=100, truncate_udp=512)
     words = argv_of(make(fronted("bpf", given), PROXIED), "front")
-    assert words.endswith("--timeout 500 --early-ack --no-promote --entries 100 --truncate-udp 512")
+    assert words.endswith(
+        "--timeout 500 --early-ack --axfr-detect 0 --no-promote --entries 100 --truncate-udp 512"
+    )
     plan = make(fronted("reference", Front(early_ack=False, axfr_detect=True, fin_last=True)), PROXIED)
     assert argv_of(plan, "front").endswith(
         "--tun stateless0 --active 1 --no-early-ack --axfr-detect 1 --fin-last"

@@ -72,7 +72,7 @@ private:
 
     void tell_ready() const {
         if (options_.front == FrontKind::kReference && !options_.active) {
-            spdlog::info("event=inactive front={} interface={} hint=\"the host's own TCP serves; "
+            spdlog::info("event=inactive front={} interface={} hint=\"the kernel's TCP serves; "
                          "give --active 1\"",
                          front_name(options_.front), options_.interface);
         } else {

@@ -94,7 +94,7 @@ def test_several_fronts_are_added(tmp_path: Path) -> None:
     [
         (
             {"evictions": 3},
-            "the front dropped 3 queries that waited for answers: raise front.entries",
+            "the front dropped 3 queries that waited for answers: use front bpf or a lower rate",
         ),
         (
             {"late": 5, "expired": 4},
@@ -126,7 +126,7 @@ def test_what_a_front_did_to_queries_is_a_warning(tmp_path: Path) -> None:
     summary = summary_of(fronted(tmp_path / "run", counts))
     assert summary["clean"] is True
     assert summary["warnings"] == [
-        "the front reset 9 connections that it did not promote (long 7, split 2)",
+        "the front did not fully serve 9 connections (long 7, split 2)",
         "the server did not answer 6 queries of the front in time",
         "the front dropped 1 packets that contradict themselves",
     ]

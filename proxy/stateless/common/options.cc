@@ -37,23 +37,22 @@ void add_common(Command& command, StatelessWords& words) {
         .in_range<unsigned>(1, kMostPort)
         .show_default();
     command
-        .add_option("--timeout", options.timeout_ms,
-                    "how long the server's answer to a query is waited for, ms")
+        .add_option("--timeout", options.timeout_ms, "how long to wait for the server's answer, ms")
         .in_range<unsigned>(1, kMostTimeout)
         .show_default();
     command
         .add_option("--loglevel", options.loglevel,
                     "0: start and end only, 1: warnings too, 2: the counts of each second too, "
-                    "3: a line for each packet too")
+                    "3: a line for each segment too (reference)")
         .in_range<unsigned>(0, 3)
         .show_default();
     command.add_option("--stats", options.stats,
-                       "write the counts there every second and at the end, as JSON");
+                       "file for the counts, written as JSON every second and at the end");
     command
         .add_option("--axfr-detect", words.axfr_detect,
                     "1: zone transfers get a TCP connection of the server: reference relays AXFR "
-                    "over one of its own, bpf gives AXFR and IXFR to the host's own TCP; 0: they "
-                    "are queries as others (default: reference 0, bpf 1)")
+                    "over one of its own, bpf gives AXFR and IXFR to the kernel's TCP; 0: treat "
+                    "them like other queries (default: reference 0, bpf 1)")
         .type_name("0|1")
         .one_of({"0", "1"});
     command.add_flag("--early-ack", words.early_ack,
@@ -69,8 +68,7 @@ void add_reference(Command& command, StatelessWords& words) {
                     "TUN device to which the connections are led; made where it is missing")
         .group(group)
         .show_default();
-    command
-        .add_option("--active", words.active, "0: do nothing, the host's own TCP serves; 1: serve")
+    command.add_option("--active", words.active, "0: do nothing, the kernel's TCP serves; 1: serve")
         .type_name("0|1")
         .one_of({"0", "1"})
         .group(group)
@@ -86,7 +84,7 @@ void add_bpf(Command& command, StatelessWords& words) {
     StatelessOptions& options = words.options;
     command
         .add_flag("--no-promote", words.no_promote,
-                  "reset and count the connections that would be given to the host's own TCP")
+                  "reset and count the connections that would be given to the kernel's TCP")
         .group(group);
     command.add_option("--entries", options.entries, "most queries in flight")
         .in_range<unsigned>(1, kMostEntries)
@@ -94,14 +92,16 @@ void add_bpf(Command& command, StatelessWords& words) {
         .show_default();
     command
         .add_option("--rotate", options.rotate_s,
-                    "period of the secret for sequence numbers, s; the one before stays valid")
+                    "how often to replace the secret for sequence numbers, s; the previous one "
+                    "stays valid for one more period")
         .in_range<unsigned>(1, kMostRotate)
         .group(group)
         .show_default();
     command
-        .add_option("--truncate-udp", options.truncate_udp,
-                    "truncate replies over UDP that are longer than so many bytes, so that clients "
-                    "come over TCP; off unless given, 512 without a value, 0 for no limit")
+        .add_option(
+            "--truncate-udp", options.truncate_udp,
+            "truncate replies over UDP that are longer than this many bytes, so that clients "
+            "come over TCP; off unless given, 512 without a value, 0 for no limit")
         .in_range<unsigned>(0, kMostPort)
         .optional_value("512")
         .group(group);

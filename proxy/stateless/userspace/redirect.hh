@@ -9,7 +9,7 @@
 // led to the device too.
 //
 // A killed front leaves the rules, but its device and with it the table's routes are gone, so that
-// the host's own TCP serves at once. The rules bear a mark, which also says what was changed in the
+// the kernel's TCP serves at once. The rules bear a mark, which also says what was changed in the
 // host's forwarding; the next start removes them and puts that right.
 
 #include "core/base/address.hh"
