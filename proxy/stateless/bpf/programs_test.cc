@@ -490,6 +490,10 @@ TEST_P(StatelessProgramsTest, TheEndOfAConnection) {
     const size_t tcp = GetParam().header;
     EXPECT_EQ(comes(testing::make(of_client(0x10, kIrs + 1, mine))).verdict, TC_ACT_SHOT);
     EXPECT_EQ(count(kHandshakeAck), 1);
+    const Done probe = comes(testing::make(of_client(0x10, kIrs, mine)));
+    EXPECT_EQ(probe.verdict, TC_ACT_REDIRECT) << "keepalive";
+    EXPECT_EQ(number32(probe.packet, tcp + 4), mine);
+    EXPECT_EQ(number32(probe.packet, tcp + 8), kIrs + 1);
     const Done early = comes(testing::make(of_client(0x11, kIrs + 1, mine)));
     EXPECT_EQ(early.packet[tcp + 13], 0x11) << "a client that leaves without a query";
     const Done late = comes(testing::make(of_client(0x11, kIrs + 30, mine + 100)));

@@ -139,12 +139,15 @@ static __always_inline int take_syn(struct __sk_buff* skb, const struct Packet* 
     return bpf_redirect(skb->ifindex, 0);
 }
 
-static __always_inline enum Proof proof_of(const struct Packet* p) {
+/// What a segment proves whose first byte would be `seq`.
+static __always_inline enum Proof proof_of(const struct Packet* p, __u32 seq) {
     const __u32 current = state.current & 1;
-    const enum Proof proof = prove(state.keys[current], &p->flow, p->seq, p->ack);
-    return proof == kFirst
-               ? proof
-               : (enum Proof)(proof | prove(state.keys[current ^ 1], &p->flow, p->seq, p->ack));
+    const enum Proof proof = prove(state.keys[current], &p->flow, seq, p->ack);
+    if (proof == kFirst) {
+        return proof;
+    }
+    const enum Proof before = prove(state.keys[current ^ 1], &p->flow, seq, p->ack);
+    return before > proof ? before : proof;
 }
 
 /// A FIN without data. In front of its query, or while that is in flight, it may not be
@@ -190,7 +193,7 @@ static __always_inline int take_later(struct __sk_buff* skb, const struct Packet
 
 static __always_inline int take_segment(struct __sk_buff* skb, struct Packet* p,
                                         struct bpf_sock* listener) {
-    const enum Proof proof = proof_of(p);
+    const enum Proof proof = proof_of(p, p->seq);
     if (p->length > p->header) {
         return proof == kFirst ? take_query(skb, p, listener) : take_later(skb, p, proof);
     }
@@ -202,6 +205,9 @@ static __always_inline int take_segment(struct __sk_buff* skb, struct Packet* p,
     }
     if (proof == kFirst) {
         count(kHandshakeAck);
+    }
+    if (proof == kHandshake && proof_of(p, p->seq + 1) == kFirst) {
+        return answer(skb, p, p->ack, p->seq + 1, kAckFlag); // a keepalive probe before the query
     }
     return TC_ACT_SHOT;
 }
