@@ -15,6 +15,7 @@ from tests.stateless_client import End, Exchange, Outcome
 from tests.stateless_views import SAME, compare, views
 from tests.streams import flows
 
+LOST_S = 5.0
 _SPACE = 1 << 32
 
 
@@ -71,8 +72,12 @@ def carry_out(
     meanwhile: Iterable[tuple[float, Callable[[], object]]] = (),
 ) -> list[Outcome]:
     """All of them through the front, many at once; `meanwhile` has what else is done, so many seconds after
-    the start.
+    the start. The front in user space is spared bursts, for it never asks again what the server's UDP socket
+    had no room for; and what it has lost is not waited for.
     """
+    if bed.front == "reference":
+        at_once = min(at_once, 8)
+        work = [replace(one, limit_s=min(one.limit_s, one.idle_s + LOST_S)) for one in work]
     room = asyncio.Semaphore(at_once)
     target = (address(server, FRONT, family), PORT)
 

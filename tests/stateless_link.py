@@ -38,7 +38,7 @@ HOLD_S, DELAY_S = 0.05, 0.4  # a swapped segment waits no longer than HOLD_S
 _RST = 4
 _ALL = 3  # ETH_P_ALL
 _SOL_PACKET, _IGNORE_OUTGOING = 263, 23
-_BUFFER = 8 << 20
+_RCVBUFFORCE, _BUFFER = 33, 16 << 20  # nothing is lost but what is told to be
 _MOST = 1 << 16
 _PCAP = struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, _MOST, 1)
 
@@ -126,7 +126,7 @@ def opened(interface: str) -> socket.socket:
     """All that comes in on an interface, not what we send there."""
     one = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(_ALL))
     one.setsockopt(_SOL_PACKET, _IGNORE_OUTGOING, 1)
-    one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER)
+    one.setsockopt(socket.SOL_SOCKET, _RCVBUFFORCE, _BUFFER)
     one.bind((interface, 0))
     return one
 
