@@ -125,7 +125,9 @@ def compare(truth: Sequence[View], seen: Sequence[View], outcome: Outcome, kerne
     verdicts = []
     for number, one in enumerate(seen):
         other = wanted.pop(one.get("id", number), None)
-        verdicts.append(Verdict("different", "one too many") if other is None else difference(other, one))
+        verdicts.append(
+            Verdict("different", f"one too many: {dict(one)}") if other is None else difference(other, one)
+        )
     worst = next((one for one in verdicts if one.kind != SAME), Verdict(SAME))
     if not wanted or worst.kind == "different":
         return worst
