@@ -2,12 +2,12 @@
 #include "core/base/address.hh"
 #include "core/base/bytes.hh"
 #include "core/base/clock.hh"
+#include "core/testing/netns.hh"
 #include "core/wire/query.hh"
 #include "core/wire/replay.pb.h"
 #include "core/wire/result_file.hh"
 #include "querier/testing/messages.hh"
 #include "querier/testing/modes.hh"
-#include "core/testing/netns.hh"
 #include "querier/testing/parent.hh"
 #include "querier/testing/result_reader.hh"
 #include "querier/testing/servers.hh"
@@ -245,8 +245,9 @@ TEST_P(BothModesTest, RepliesDroppedBehindTheLastOneThatCameAreCounted) {
     add(0);
     begin(parent, in_mode(GetParam()));
     parent.end_of_trace();
-    ASSERT_TRUE(parent.pump_until(
-        [&] { return reprise::testing::snmp_counter("Udp", "OutDatagrams") == sent_before + 1 + kReplies; }));
+    ASSERT_TRUE(parent.pump_until([&] {
+        return reprise::testing::snmp_counter("Udp", "OutDatagrams") == sent_before + 1 + kReplies;
+    }));
     parent.continue_process();
     EXPECT_EQ(parent.finish(), 1);
     const long dropped = reprise::testing::snmp_counter("Udp", "RcvbufErrors") - dropped_before;

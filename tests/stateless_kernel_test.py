@@ -78,7 +78,16 @@ def test_hooks_of_others_stay(bed: StatelessBed) -> None:
     bed.start_front()
     bed.stop_front()
     assert "clsact" in left_on_host(bed)
-    assert "bpf" not in left_on_host(bed)
+    assert "stateless" not in left_on_host(bed)
+
+
+def test_filters_of_others_stay(bed: StatelessBed) -> None:
+    bed.start_front()
+    words = "filter add dev data1 ingress pref 7 protocol all bpf bytecode".split()
+    bed.output(SERVER, programs.packaged("tc"), *words, "1,6 0 0 4294967295", check=True)
+    bed.stop_front()
+    assert "pref 7 bpf" in left_on_host(bed)
+    assert "stateless" not in left_on_host(bed)
 
 
 def test_the_next_start_puts_right_what_a_killed_one_left(bed: StatelessBed) -> None:
@@ -98,8 +107,12 @@ def test_the_next_start_puts_right_what_a_killed_one_left(bed: StatelessBed) -> 
 
 def test_a_link_that_vanishes(bed: StatelessBed) -> None:
     bed.start_front()
+    assert bed.process is not None
     bed.ip(SERVER, "link", "del", "data1")
-    assert bed.stop_front()["queries"] == 0
+    assert bed.process.wait() == 1
+    assert bed.process.last_line().endswith(
+        "interface data1 has vanished, and the front with it; start it again when the interface is back"
+    )
 
 
 def test_what_it_refuses(bed: StatelessBed) -> None:
@@ -110,6 +123,9 @@ def test_what_it_refuses(bed: StatelessBed) -> None:
             "give an Ethernet or veth interface, or --front reference"
         )
     assert "this host has no such interface" in refusal(bed, "--interface", "data9")
+    bed.ip(SERVER, "link", "add", "bridge0", "type", "bridge")
+    bed.ip(SERVER, "link", "set", "data2", "master", "bridge0")
+    assert "it is a port of another interface" in refusal(bed, "--interface", "data2")
     bed.start_front()
     assert "another front serves it; stop that one first" in refusal(bed, "--interface", "data1")
     assert ask(bed).answer

@@ -9,6 +9,7 @@
 #include "proxy/stateless/common/counters.hh"
 #include "proxy/stateless/common/options.hh"
 
+#include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -115,7 +116,7 @@ BpfFront::BpfFront(const StatelessOptions& options)
       programs_(settings_of(options), options.entries) {
     const auto before = left_behind(link_.index());
     StatelessState& state = programs_.state();
-    fill_randomly(state.keys[1]); // nobody knows it: no cookie of an earlier front is valid
+    fill_randomly(state.keys[0]); // also that of "the last period", which nobody knows
     renew_secret();
     look_at_host();
     state.tx_was_on = link_.computes_checksums() || (before && before->tx_was_on != 0) ? 1 : 0;
@@ -127,7 +128,7 @@ BpfFront::BpfFront(const StatelessOptions& options)
 
 BpfFront::~BpfFront() {
     hooks_.reset();
-    if (programs_.state().tx_was_on != 0 && link_.mtu() != 0) { // else the interface has vanished
+    if (programs_.state().tx_was_on != 0 && link_.is_there()) {
         try {
             link_.compute_checksums(true);
         } catch (const SystemError& error) {
@@ -145,6 +146,17 @@ void BpfFront::renew_secret() {
 }
 
 void BpfFront::look_at_host() {
+    if (!link_.is_there()) {
+        throw Error(fmt::format("interface {} has vanished, and the front with it; start it again "
+                                "when the interface is back",
+                                link_.name()));
+    }
+    if (hooks_ && link_.computes_checksums()) {
+        spdlog::warn("event=checksums_on interface={} because=\"somebody turned them on\" "
+                     "hint=\"they are off again, which the front needs\"",
+                     link_.name());
+        link_.compute_checksums(false);
+    }
     const unsigned mtu = link_.mtu();
     programs_.state().mss4 = below(mtu, kV4AndTcp);
     programs_.state().mss6 = below(mtu, kV6AndTcp);
@@ -157,11 +169,11 @@ void BpfFront::tick(Nanoseconds now) {
         renew_secret();
     }
     look_at_host();
-    const auto stamp =
-        static_cast<std::uint16_t>(read_clock(CLOCK_MONOTONIC_COARSE) >> kStampShift);
     const Nanoseconds timeout = options_.timeout_ms * kMillisecond;
-    expired_ += programs_.expire([&](const StatelessEntry& entry) {
-        const auto age = static_cast<std::uint16_t>(stamp - entry.stamp);
+    expired_ += programs_.expire([timeout](const StatelessEntry& entry) {
+        // Read anew for each, so that no stamp is of a later moment.
+        const Nanoseconds clock = read_clock(CLOCK_MONOTONIC_COARSE);
+        const auto age = static_cast<std::uint16_t>((clock >> kStampShift) - entry.stamp);
         return (Nanoseconds{age} << kStampShift) > timeout;
     });
 }
@@ -185,6 +197,7 @@ Counters BpfFront::counters() {
     c.refused_cookies = counts[kRefusedCookies];
     c.waiting = counts[kWaiting];
     c.expired = expired_;
+    c.late = counts[kLate];
     c.truncated = counts[kTruncatedUdp];
     c.malformed = counts[kMalformed];
     c.passed = counts[kPassed];

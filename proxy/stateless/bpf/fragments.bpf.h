@@ -117,8 +117,15 @@ static __always_inline int take_fragment(struct __sk_buff* skb) {
     p.flow.client_port = udp.dest;
     p.flow.server_port = udp.source;
     struct StatelessEntry* entry = bpf_map_lookup_elem(&flows, &p.flow);
-    const int for_tcp = entry && entry->id == id && !(entry->bits & kPromoted);
-    if (!for_tcp && (!settings.truncate || bpf_ntohs(udp.len) - kUdp <= settings.truncate)) {
+    const int for_tcp = entry && entry->id == id;
+    if (for_tcp && (entry->bits & (kPromoted | kAnswered))) {
+        bpf_map_update_elem(&cut, &whole, &yes, BPF_ANY);
+        count(kDropped);
+        one_reply_less(&p, entry);
+        return TC_ACT_STOLEN;
+    }
+    if (!for_tcp &&
+        (!settings.truncate || bpf_ntohs(udp.len) - kUdp <= settings.truncate || !is_local(&p))) {
         return TC_ACT_UNSPEC;
     }
     if (open_first(skb, &p) != 0) {

@@ -2,6 +2,7 @@
 
 #include "core/base/error.hh"
 #include "core/base/fd.hh"
+#include "core/base/netlink.hh"
 #include "proxy/stateless/bpf/shared.h"
 
 #include <fmt/format.h>
@@ -15,8 +16,12 @@
 #include <cstdint>
 #include <cstring>
 #include <linux/bpf.h>
+#include <linux/netlink.h>
+#include <linux/pkt_sched.h>
+#include <linux/rtnetlink.h>
 #include <optional>
 #include <string_view>
+#include <sys/socket.h>
 #include <vector>
 
 namespace reprise::proxy {
@@ -66,6 +71,26 @@ void detach(int interface, bpf_tc_attach_point point) {
     static_cast<void>(bpf_tc_detach(&at, &options));
 }
 
+/// Whether filters are left at the hooks.
+bool others_use(int interface) {
+    bool found = false;
+    for (const std::uint32_t side : {TC_H_MIN_INGRESS, TC_H_MIN_EGRESS}) {
+        const tcmsg header{.tcm_family = AF_UNSPEC,
+                           .tcm__pad1 = 0,
+                           .tcm__pad2 = 0,
+                           .tcm_ifindex = interface,
+                           .tcm_handle = 0,
+                           .tcm_parent = TC_H_MAKE(TC_H_CLSACT, side),
+                           .tcm_info = 0};
+        NetlinkRequest request(RTM_GETTFILTER, NLM_F_DUMP, header);
+        Netlink netlink;
+        netlink.each(request, [&found](const NetlinkMessage& message) {
+            found = found || message.type() == RTM_NEWTFILTER;
+        });
+    }
+    return found;
+}
+
 std::optional<StatelessState> state_of(std::uint32_t map) {
     const FileDescriptor fd(bpf_map_get_fd_by_id(map));
     bpf_map_info info{};
@@ -108,14 +133,13 @@ Hooks::Hooks(int interface, int in, int out) : interface_(interface) {
 Hooks::~Hooks() { remove(); }
 
 void Hooks::remove() const {
-    if (whole_) {
+    detach(interface_, BPF_TC_INGRESS);
+    detach(interface_, BPF_TC_EGRESS);
+    if (whole_ && !others_use(interface_)) {
         bpf_tc_hook both =
             hook(interface_, static_cast<bpf_tc_attach_point>(BPF_TC_INGRESS | BPF_TC_EGRESS));
         static_cast<void>(bpf_tc_hook_destroy(&both));
-        return;
     }
-    detach(interface_, BPF_TC_INGRESS);
-    detach(interface_, BPF_TC_EGRESS);
 }
 
 std::optional<StatelessState> left_behind(int interface) {

@@ -2,6 +2,7 @@
 
 #include "core/base/error.hh"
 #include "core/base/fd.hh"
+#include "core/base/netlink.hh"
 
 #include <fmt/format.h>
 
@@ -10,6 +11,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <linux/ethtool.h>
+#include <linux/if_link.h>
+#include <linux/rtnetlink.h>
 #include <linux/sockios.h>
 #include <net/if.h>
 #include <net/if_arp.h>
@@ -39,6 +42,26 @@ void check_ethernet(int control, const std::string& name) {
         throw UsageError(fmt::format("--interface {}: its packets have no Ethernet header, which "
                                      "--front bpf needs; give an Ethernet or veth interface, or "
                                      "--front reference",
+                                     name));
+    }
+}
+
+/// What leaves a port of a bridge or bond was made for that interface, with its offloads.
+void check_alone(int index, const std::string& name) {
+    const ifinfomsg header{.ifi_family = AF_UNSPEC,
+                           .__ifi_pad = 0,
+                           .ifi_type = 0,
+                           .ifi_index = index,
+                           .ifi_flags = 0,
+                           .ifi_change = 0};
+    NetlinkRequest request(RTM_GETLINK, 0, header);
+    Netlink netlink;
+    int error = 0;
+    const auto found = netlink.ask(request, error);
+    if (found && found->number(sizeof header, IFLA_MASTER) != 0) {
+        throw UsageError(fmt::format("--interface {}: it is a port of another interface (a bridge, "
+                                     "bond or VRF); give an interface of its own, or --front "
+                                     "reference",
                                      name));
     }
 }
@@ -77,8 +100,11 @@ Link::Link(const std::string& name)
     : name_(name), index_(static_cast<int>(if_nametoindex(name.c_str()))),
       control_(control_socket()) {
     check_ethernet(control_.get(), name);
+    check_alone(index_, name);
     lock_ = lock(name);
 }
+
+bool Link::is_there() const { return static_cast<int>(if_nametoindex(name_.c_str())) == index_; }
 
 unsigned Link::mtu() const {
     ifreq ask = request(name_);

@@ -19,6 +19,9 @@ public:
 
     [[nodiscard]] int index() const { return index_; }
 
+    /// Whether the interface of the name is still the same.
+    [[nodiscard]] bool is_there() const;
+
     /// 0 where the interface has vanished.
     [[nodiscard]] unsigned mtu() const;
 

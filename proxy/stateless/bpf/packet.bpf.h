@@ -191,9 +191,28 @@ static __always_inline struct tcphdr tcp_header(const struct Packet* p, __u32 se
     return tcp;
 }
 
-/// Whether the checksum of a TCP packet is left to others: its field has the pseudo header's sum.
+/// Whether the checksum of a TCP packet seems to be left to others: its field has the pseudo
+/// header's sum.
 static __always_inline int is_partial(const struct Packet* p) {
     return p->check == pseudo_sum(p, IPPROTO_TCP, p->length);
+}
+
+/// Whether it is. One in 65,536 whole checksums looks like a partial one; a packet of headers only
+/// is short enough to look closer, so that a SYN that is repeated unchanged does not get a wrong
+/// answer each time.
+static __always_inline int is_left_to_others(struct __sk_buff* skb, const struct Packet* p) {
+    __u32 header[15] = {};
+    __u32 size = p->header;
+    if (!is_partial(p)) {
+        return 0;
+    }
+    barrier_var(size);
+    if (p->length != p->header || size < kTcp || size > sizeof header ||
+        bpf_skb_load_bytes(skb, p->l4, header, size) != 0) {
+        return 1;
+    }
+    return fold(bpf_csum_diff(0, 0, header, sizeof header,
+                              pseudo_sum(p, IPPROTO_TCP, p->length))) != 0xffff;
 }
 
 /// Turns a packet of the client into a segment without data back to it.
@@ -204,7 +223,7 @@ static __always_inline int send_back(struct __sk_buff* skb, const struct Packet*
         __u32 option;
     } segment = {};
 
-    const int partial = is_partial(p);
+    const int partial = is_left_to_others(skb, p);
     const __u32 size = mss ? sizeof segment : kTcp;
     if (bpf_skb_change_tail(skb, p->l4 + size, 0) != 0 || reach(skb, p->l4 + size) != 0) {
         return -1;

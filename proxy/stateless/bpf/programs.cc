@@ -98,6 +98,7 @@ Programs::Programs(const StatelessSettings& settings, std::uint32_t entries) : o
     out_ = find_program(object_.get(), "stateless_out");
     flows_ = bpf_map__fd(find_map(object_.get(), "flows"));
     counts_ = bpf_map__fd(find_map(object_.get(), "counts"));
+    gone_ = bpf_map__fd(find_map(object_.get(), "gone"));
     addresses_ = bpf_map__fd(find_map(object_.get(), "addresses"));
 }
 
@@ -114,17 +115,20 @@ std::array<std::uint64_t, kCounts> Programs::counts() const {
     return sums;
 }
 
-bool Programs::remove_if_old(const StatelessFlow& flow,
+void Programs::remove_if_old(const StatelessFlow& flow,
                              const std::function<bool(const StatelessEntry&)>& is_old,
                              std::uint64_t& waited) {
     StatelessEntry now{};
-    if (bpf_map_lookup_elem(flows_, &flow, &now) != 0 || !is_old(now) ||
-        bpf_map_delete_elem(flows_, &flow) != 0) {
-        return false; // answered, or sent again, in the meantime
+    if (bpf_map_lookup_and_delete_elem(flows_, &flow, &now) != 0) {
+        return; // answered in the meantime
+    }
+    if (!is_old(now) && bpf_map_update_elem(flows_, &flow, &now, BPF_NOEXIST) == 0) {
+        return; // sent again in the meantime
     }
     ++removed_;
-    waited += (now.bits & kPromoted) == 0 ? 1 : 0;
-    return true;
+    waited += (now.bits & (kPromoted | kAnswered)) == 0 ? 1 : 0;
+    bpf_map_update_elem(gone_, &flow, &now.id, BPF_ANY);
+    state_->some_gone = 1;
 }
 
 std::uint64_t Programs::expire(const std::function<bool(const StatelessEntry&)>& is_old) {

@@ -36,7 +36,8 @@ public:
     /// The counts of all processors, by StatelessCount.
     [[nodiscard]] std::array<std::uint64_t, kCounts> counts() const;
 
-    /// Removes the entries of which `is_old` is true. Returns how many of them waited for a reply.
+    /// Removes the entries of which `is_old` is true; replies that still come to them are dropped.
+    /// Returns how many of them waited for one.
     std::uint64_t expire(const std::function<bool(const StatelessEntry&)>& is_old);
 
     /// Entries removed by expire() since the start.
@@ -53,7 +54,7 @@ private:
         void operator()(bpf_object* object) const;
     };
 
-    bool remove_if_old(const StatelessFlow& flow,
+    void remove_if_old(const StatelessFlow& flow,
                        const std::function<bool(const StatelessEntry&)>& is_old,
                        std::uint64_t& waited);
 
@@ -63,6 +64,7 @@ private:
     int out_ = -1;
     int flows_ = -1;
     int counts_ = -1;
+    int gone_ = -1;
     int addresses_ = -1;
     std::uint64_t removed_ = 0;
     std::set<LocalAddress> served_;

@@ -207,6 +207,7 @@ protected:
         programs_->expire([](const StatelessEntry&) { return true; });
         programs_->state() = {.keys = {{1, 0}, {0, 2}},
                               .current = 0,
+                              .some_gone = 0,
                               .mss4 = 1'460,
                               .mss6 = 1'440,
                               .tx_was_on = 0,
@@ -235,8 +236,9 @@ protected:
                 .payload = message};
     }
 
-    static Done run(int program, const Buffer& packet) {
+    static Done run(int program, const Buffer& packet, std::uint8_t destination = 0) {
         Buffer frame(kEthernet);
+        std::fill_n(frame.begin(), 6, destination); // 0: the loopback's own address
         frame[12] = packet[0] >> 4U == 4 ? 0x08 : 0x86;
         frame[13] = packet[0] >> 4U == 4 ? 0x00 : 0xdd;
         frame.insert(frame.end(), packet.begin(), packet.end());
@@ -497,7 +499,7 @@ TEST_P(StatelessProgramsTest, TheEndOfAConnection) {
     const Done early = comes(testing::make(of_client(0x11, kIrs + 1, mine)));
     EXPECT_EQ(early.packet[tcp + 13], 0x11) << "a client that leaves without a query";
     const Done late = comes(testing::make(of_client(0x11, kIrs + 30, mine + 100)));
-    EXPECT_EQ(late.packet[tcp + 13], 0x10);
+    EXPECT_EQ(late.packet[tcp + 13], 0x11);
     EXPECT_EQ(number32(late.packet, tcp + 4), mine + 100);
     EXPECT_EQ(number32(late.packet, tcp + 8), kIrs + 31);
     EXPECT_TRUE(testing::checksums_hold(late.packet));
@@ -618,6 +620,92 @@ TEST_P(StatelessProgramsTest, ReplyInFragments) {
             EXPECT_EQ(leaves(another).packet, another);
         }
     }
+}
+
+/// A second copy of a query may get another reply, which has no place any more.
+TEST_P(StatelessProgramsTest, OfTwoRepliesTheFirstCounts) {
+    const std::uint32_t mine = handshake();
+    const Buffer question = question_of(3);
+    for (int i = 0; i < 3; ++i) {
+        asks(mine, query_of(question));
+    }
+    EXPECT_EQ(leaves(testing::make(of_server(reply_of(question, 16, opt_of(1'232))))).verdict,
+              kPass);
+    const Done cut = leaves(testing::make(of_server(reply_of(question, 0, opt_of(1'232), true))));
+    EXPECT_EQ(cut.verdict, TC_ACT_STOLEN);
+    const Buffer next = framed(query_of(question));
+    const auto behind = static_cast<std::uint32_t>(kIrs + 1 + next.size());
+    comes(testing::make(of_client(0x18, behind, mine, next))); // another query
+    EXPECT_EQ(leaves(testing::make(of_server(reply_of(question, 16, opt_of(1'232))))).verdict,
+              kPass);
+    EXPECT_EQ(count(kDropped), 1);
+    EXPECT_EQ(count(kDeleted), 1);
+    EXPECT_EQ(count(kQueries), 3);
+}
+
+TEST_P(StatelessProgramsTest, LateRepliesDoNotLeave) {
+    const Buffer question = question_of(3);
+    asks(handshake(), query_of(question));
+    EXPECT_EQ(programs_->expire([](const StatelessEntry&) { return true; }), 1);
+    const Buffer reply = testing::make(of_server(reply_of(question, 16, opt_of(1'232))));
+    EXPECT_EQ(leaves(reply).verdict, TC_ACT_STOLEN);
+    EXPECT_EQ(count(kLate), 1);
+    Buffer other = reply_of(question, 16, {});
+    other[0] ^= 1U; // another message
+    EXPECT_EQ(leaves(testing::make(of_server(other))).verdict, kPass);
+}
+
+TEST_P(StatelessProgramsTest, FragmentsOfAReplyThatNobodyWantsDoNotLeave) {
+    const std::uint32_t mine = handshake();
+    const Buffer question = question_of(3);
+    asks(mine, query_of(question));
+    const auto next = static_cast<std::uint32_t>(kIrs + 1 + framed(query_of(question)).size());
+    comes(testing::make(of_client(0x04, next, mine))); // RST
+    const Buffer reply = testing::make(of_server(reply_of(question, 3'000, opt_of(4'096))));
+    for (const Buffer& piece : fragments_of(reply, 1'400)) {
+        EXPECT_EQ(leaves(piece).verdict, TC_ACT_STOLEN);
+    }
+    EXPECT_EQ(count(kDeleted), 1);
+}
+
+TEST_P(StatelessProgramsTest, AServerWithoutEdnsIsAskedOverTcp) {
+    const std::uint32_t mine = handshake();
+    const Buffer question = question_of(3);
+    asks(mine, query_of(question));
+    Buffer refused = reply_of(question, 0, {});
+    refused[3] = 0x81; // FORMERR
+    EXPECT_EQ(leaves(testing::make(of_server(refused))).verdict, TC_ACT_REDIRECT);
+    asks(mine, query_of(question));
+    EXPECT_EQ(resets(kOpt), 1);
+}
+
+/// A whole checksum that is the pseudo header's sum by chance.
+TEST_P(StatelessProgramsTest, AWholeChecksumThatLooksPartial) {
+    Recipe syn = of_client(0x02, 0, 0);
+    syn.tcp_options = {2, 4, 5, 0xb4};
+    const size_t at = GetParam().header + 16;
+    const size_t addresses = GetParam().header == 20 ? 12 : 8;
+    int seen = 0;
+    for (syn.seq = 0; syn.seq < 70'000; ++syn.seq) {
+        const Buffer packet = testing::make(syn);
+        std::uint32_t sum = 6 + static_cast<std::uint32_t>(packet.size() - GetParam().header);
+        for (size_t i = addresses; i < GetParam().header; i += 2) {
+            sum += std::uint32_t{packet[i]} << 8U | packet[i + 1];
+        }
+        sum = (sum & 0xffffU) + (sum >> 16U);
+        if (packet[at] == sum >> 8U && packet[at + 1] == (sum & 0xffU)) {
+            EXPECT_TRUE(testing::checksums_hold(comes(packet).packet));
+            ++seen;
+        }
+    }
+    EXPECT_GE(seen, 1);
+}
+
+TEST_P(StatelessProgramsTest, FramesForOthersPass) {
+    Recipe syn = of_client(0x02, kIrs, 0);
+    syn.tcp_options = {2, 4, 5, 0xb4};
+    const Buffer packet = testing::make(syn);
+    EXPECT_EQ(run(programs_->in(), packet, 0xff).packet, packet);
 }
 
 TEST_P(StatelessProgramsTest, OthersPacketsPass) {

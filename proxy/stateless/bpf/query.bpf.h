@@ -328,8 +328,9 @@ static __always_inline int remember(const struct Packet* p, const struct Query* 
         .bits = q->bits | kReplies,
         .stamp = now(),
     };
-    if (bpf_map_update_elem(&flows, &p->flow, &entry, BPF_ANY) != 0) {
-        return kFull;
+    if (bpf_map_update_elem(&flows, &p->flow, &entry, BPF_NOEXIST) != 0) {
+        // Another processor may have taken a copy of the query at the same moment.
+        return bpf_map_lookup_elem(&flows, &p->flow) ? kEnough : kFull;
     }
     count(kInserted);
     return -1;
@@ -360,8 +361,9 @@ static __always_inline int take_query(struct __sk_buff* skb, const struct Packet
     if (reason < 0) {
         reason = remember(p, &q, old);
     }
-    if (reason == kEnough) {
-        return TC_ACT_SHOT;
+    if (reason == kEnough || (reason >= 0 && same && (old->bits & kAnswered))) {
+        return TC_ACT_SHOT; // its reply has these numbers already; the client sends what it lacks
+                            // again
     }
     if (reason >= 0) {
         if (old) {

@@ -17,7 +17,7 @@
 
 /// What the client is taken to receive at once until its next segment says it: what a server sends
 /// at first (RFC 6928).
-enum { kUnknownWindow = 14600 };
+enum { kUnknownWindow = 14600, kFormErr = 1, kNotImp = 4 };
 
 static __always_inline int read_udp(struct __sk_buff* skb, struct Packet* p) {
     if (reach(skb, kV4Headers + kUdp) != 0 || read_ip(skb, p, IPPROTO_UDP) != 0) {
@@ -39,7 +39,7 @@ static __always_inline int read_udp(struct __sk_buff* skb, struct Packet* p) {
 /// One of the expected replies has come.
 static __always_inline void one_reply_less(const struct Packet* p, struct StatelessEntry* entry) {
     if ((entry->bits & kRepliesMask) > kReplies) {
-        entry->bits -= kReplies;
+        entry->bits = (entry->bits - kReplies) | kAnswered;
     } else {
         forget(&p->flow);
     }
@@ -157,10 +157,41 @@ static __always_inline int bring_back(struct __sk_buff* skb, const struct Packet
 
 /// A reply over UDP to a client that asked over UDP.
 static __always_inline int take_plain_reply(struct __sk_buff* skb, const struct Packet* p) {
-    if (settings.truncate && p->length - kUdp > settings.truncate && truncate(skb, p, 1) == 0) {
+    if (settings.truncate && p->length - kUdp > settings.truncate && is_local(p) &&
+        truncate(skb, p, 1) == 0) {
         count(kTruncatedUdp);
     }
     return TC_ACT_UNSPEC;
+}
+
+/// One without an entry: late, or not of a connection at all.
+static __always_inline int take_other_reply(struct __sk_buff* skb, const struct Packet* p) {
+    __u16 id = 0;
+    const __u16* given_up = state.some_gone ? bpf_map_lookup_elem(&gone, &p->flow) : 0;
+    if (given_up && bpf_skb_load_bytes(skb, p->l4 + kUdp, &id, sizeof id) == 0 && id == *given_up) {
+        count(kLate);
+        return TC_ACT_STOLEN;
+    }
+    return take_plain_reply(skb, p);
+}
+
+/// Why the reply does not leave as one segment; -1 where it does.
+static __always_inline int reason_of_reply(struct __sk_buff* skb, const struct Packet* p,
+                                           const struct StatelessEntry* entry, const __u8* flags,
+                                           __u16 additional, struct OptRecord* opt) {
+    const int had_opt = entry->bits & kHadOpt;
+    const __u8 rcode = flags[1] & 0x0f;
+    const __u32 room = class_mss(p, entry->bits & kMssMask) - kLengthField;
+    if (flags[0] & 0x02) {
+        return kTruncated;
+    }
+    if (!had_opt && additional == 0 && (rcode == kFormErr || rcode == kNotImp)) {
+        return kOpt; // a server that does not know EDNS: over TCP the query comes without ours
+    }
+    if (p->check == 0 || (!had_opt && additional != 0 && !ends_with_opt(skb, p, opt))) {
+        return kOpt;
+    }
+    return p->length - kUdp - (!had_opt && additional ? kOptRecord : 0) > room ? kLong : -1;
 }
 
 /// The reply that `entry` waits for.
@@ -182,13 +213,14 @@ static __always_inline int take_reply(struct __sk_buff* skb, const struct Packet
         return TC_ACT_STOLEN;
     }
     const int strip = !(entry->bits & kHadOpt) && header.counts[3] != 0;
-    const __u32 room = class_mss(p, entry->bits & kMssMask) - kLengthField;
-    if (header.flags[0] & 0x02) {
-        promote_reply(entry, kTruncated);
-    } else if (strip && !ends_with_opt(skb, p, &opt)) {
-        promote_reply(entry, kOpt);
-    } else if (p->length - kUdp - (strip ? kOptRecord : 0) > room) {
-        promote_reply(entry, kLong);
+    const int reason = reason_of_reply(skb, p, entry, header.flags, header.counts[3], &opt);
+    if (reason >= 0 && (entry->bits & kAnswered)) { // the client has a reply with these numbers
+        count(kDropped);
+        one_reply_less(p, entry);
+        return TC_ACT_STOLEN;
+    }
+    if (reason >= 0) {
+        promote_reply(entry, reason);
     }
     if (entry->bits & kPromote) {
         return bring_back(skb, p, entry, header.counts[0]);

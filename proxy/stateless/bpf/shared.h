@@ -37,6 +37,7 @@ enum EntryBits {
     kPromote = 0x400,    ///< the kernel's TCP gets the query when it comes again
     kPromoted = 0x800,   ///< it has got it: replies over UDP that still come are dropped
     kReasonShift = 12,   ///< above: why, as the distance from kTruncated
+    kAnswered = 0x4000,  ///< a reply has left; copies of the query are still with the server
 };
 
 /// Why a connection is given to the kernel's TCP.
@@ -82,6 +83,7 @@ enum StatelessCount {
     kInserted,
     kDeleted,
     kDropped, ///< replies over UDP of connections that the kernel's TCP has
+    kLate,    ///< replies over UDP to queries that were given up
     kPromotedFirst,
     kNotPromotedFirst = kPromotedFirst + kReasons,
     kCounts = kNotPromotedFirst + kReasons,
@@ -101,6 +103,7 @@ struct StatelessSettings {
 struct StatelessState {
     __u64 keys[2][2]; ///< of the cookies: this period's and that of the last
     __u32 current;    ///< index of this period's
+    __u32 some_gone;  ///< the map `gone` has entries
     __u16 mss4;       ///< what the interface's MTU leaves for a segment; host order
     __u16 mss6;
     __u32 tx_was_on;      ///< the interface computed checksums before the front turned that off

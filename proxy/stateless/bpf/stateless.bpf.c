@@ -33,6 +33,7 @@
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 #include <linux/bpf.h>
+#include <linux/if_packet.h>
 #include <linux/pkt_cls.h>
 
 /// Filled in by the loader before it loads the programs.
@@ -55,6 +56,15 @@ struct {
     __type(value, __u64);
 } counts SEC(".maps");
 
+/// The message ids of queries that the loader has given up, so that late replies do not leave as
+/// UDP.
+struct {
+    __uint(type, BPF_MAP_TYPE_LRU_HASH);
+    __uint(max_entries, 16384);
+    __type(key, struct StatelessFlow);
+    __type(value, __u16);
+} gone SEC(".maps");
+
 /// The host's own addresses, kept by the loader: other hosts' packets only pass.
 struct LocalAddress {
     __u32 words[4];
@@ -75,6 +85,10 @@ static __always_inline void count(__u32 which) {
     }
 }
 
+static __always_inline int is_local(const struct Packet* p) {
+    return bpf_map_lookup_elem(&addresses, p->flow.server) != 0;
+}
+
 static __always_inline __u16 now(void) { return bpf_ktime_get_coarse_ns() >> kStampShift; }
 
 #include "proxy/stateless/bpf/fragments.bpf.h"
@@ -85,10 +99,6 @@ static __always_inline __u16 now(void) { return bpf_ktime_get_coarse_ns() >> kSt
 static __always_inline int pass(void) {
     count(kPassed);
     return TC_ACT_UNSPEC;
-}
-
-static __always_inline int is_local(const struct Packet* p) {
-    return bpf_map_lookup_elem(&addresses, p->flow.server) != 0;
 }
 
 /// A segment back to the client, or nothing where the packet cannot be changed.
@@ -150,13 +160,14 @@ static __always_inline enum Proof proof_of(const struct Packet* p, __u32 seq) {
     return before > proof ? before : proof;
 }
 
-/// A FIN without data. In front of its query, or while that is in flight, it may not be
-/// acknowledged alone, for that would acknowledge the query.
+/// A FIN without data. One of a connection that nothing is known of gets a FIN, too: its client may
+/// have had none, and to one that had it does no harm. In front of its query, or while that is in
+/// flight, it may not be acknowledged alone, for that would acknowledge the query.
 static __always_inline int take_fin(struct __sk_buff* skb, const struct Packet* p,
                                     enum Proof proof) {
     count(kFin);
     if (proof == kNone) {
-        return is_local(p) ? answer(skb, p, p->ack, p->seq + 1, kAckFlag) : pass();
+        return is_local(p) ? answer(skb, p, p->ack, p->seq + 1, kFinFlag | kAckFlag) : pass();
     }
     struct StatelessEntry* entry = bpf_map_lookup_elem(&flows, &p->flow);
     if (entry && entry->next == p->seq && entry->seq == p->ack) {
@@ -184,7 +195,7 @@ static __always_inline int take_later(struct __sk_buff* skb, const struct Packet
         return answer(skb, p, p->ack, 0, kRstFlag);
     }
     struct StatelessEntry* entry = bpf_map_lookup_elem(&flows, &p->flow);
-    if (entry && entry->seq == p->ack && entry->next == p->seq) {
+    if (entry && entry->seq == p->ack && entry->next == p->seq && !(entry->bits & kAnswered)) {
         promote_reply(entry, kLater);
     }
     count(kWaiting);
@@ -271,7 +282,7 @@ static __always_inline int read_tcp(struct __sk_buff* skb, struct Packet* p) {
 
 SEC("tc") int stateless_in(struct __sk_buff* skb) {
     struct Packet p = {};
-    if (read_tcp(skb, &p) != 0) {
+    if (skb->pkt_type != PACKET_HOST || read_tcp(skb, &p) != 0) {
         return TC_ACT_UNSPEC;
     }
     struct bpf_sock* sk = find_socket(skb, &p);
@@ -303,7 +314,7 @@ SEC("tc") int stateless_out(struct __sk_buff* skb) {
         return take_fragment(skb);
     }
     struct StatelessEntry* entry = bpf_map_lookup_elem(&flows, &p.flow);
-    return entry ? take_reply(skb, &p, entry) : take_plain_reply(skb, &p);
+    return entry ? take_reply(skb, &p, entry) : take_other_reply(skb, &p);
 }
 
 char terms[] SEC("license") = "GPL";

@@ -37,7 +37,7 @@ struct StatelessOptions {
     // Of the front `bpf`.
     bool promote = true;
     std::uint32_t entries = 65'536;
-    unsigned rotate_s = 3'600;
+    unsigned rotate_s = 600;
 };
 
 /// What the parser fills; complete() makes options of it.

@@ -45,7 +45,7 @@ TEST(StatelessOptions, DefaultsAreThoseOfTheFront) {
     EXPECT_FALSE(bpf.early_ack);
     EXPECT_TRUE(bpf.promote && bpf.axfr_detect);
     EXPECT_EQ(bpf.entries, 65'536U);
-    EXPECT_EQ(bpf.rotate_s, 3'600U);
+    EXPECT_EQ(bpf.rotate_s, 600U);
     EXPECT_EQ(bpf.truncate_udp, 0U);
 }
 
