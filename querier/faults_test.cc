@@ -1,11 +1,11 @@
 // The querier process against servers and parents with faults, in an own network namespace.
 #include "core/base/bytes.hh"
 #include "core/base/clock.hh"
+#include "core/testing/netns.hh"
 #include "core/wire/query.hh"
 #include "core/wire/replay.pb.h"
 #include "core/wire/result_file.hh"
 #include "querier/testing/messages.hh"
-#include "core/testing/netns.hh"
 #include "querier/testing/parent.hh"
 #include "querier/testing/result_reader.hh"
 #include "querier/testing/servers.hh"

@@ -1,10 +1,10 @@
 // The querier process against a real NSD on loopback, in an own network namespace.
 #include "core/base/clock.hh"
+#include "core/testing/netns.hh"
 #include "core/wire/query.hh"
 #include "core/wire/replay.pb.h"
 #include "core/wire/result_file.hh"
 #include "querier/testing/messages.hh"
-#include "core/testing/netns.hh"
 #include "querier/testing/nsd.hh"
 #include "querier/testing/parent.hh"
 #include "querier/testing/result_reader.hh"

@@ -3,6 +3,7 @@
 #include "core/base/bytes.hh"
 #include "core/base/clock.hh"
 #include "core/base/fd.hh"
+#include "core/testing/netns.hh"
 #include "querier/packet/packet_transport.hh"
 #include "querier/packet/receive.h"
 #include "querier/packet/route.hh"
@@ -13,7 +14,6 @@
 #include "querier/sockets/owner.hh"
 #include "querier/sockets/transport.hh"
 #include "querier/testing/messages.hh"
-#include "core/testing/netns.hh"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -4,10 +4,10 @@
 
 #include "core/base/address.hh"
 #include "core/base/clock.hh"
+#include "core/testing/netns.hh"
 #include "core/wire/query.hh"
 #include "core/wire/replay.pb.h"
 #include "querier/testing/messages.hh"
-#include "core/testing/netns.hh"
 #include "querier/testing/parent.hh"
 #include "querier/testing/result_reader.hh"
 #include "querier/testing/servers.hh"

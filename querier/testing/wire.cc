@@ -46,7 +46,7 @@ FileDescriptor reader_of(const char* device) {
 
 Wire::Wire(std::string neighbour) : neighbour_(std::move(neighbour)) {
     reprise::testing::ip(std::string("link add ") + kNear + " type veth peer name " + kFar +
-       " address 02:00:00:00:00:02");
+                         " address 02:00:00:00:00:02");
     reprise::testing::ip(std::string("link set ") + kNear + " up");
     reprise::testing::ip(std::string("link set ") + kFar + " up");
     reprise::testing::ip(std::string("addr add 192.0.2.1/24 dev ") + kNear);
@@ -64,7 +64,8 @@ Wire::~Wire() {
 }
 
 void Wire::make_known() const {
-    reprise::testing::ip("neigh replace " + neighbour_ + " lladdr 02:00:00:00:00:02 dev " + kNear + " nud permanent");
+    reprise::testing::ip("neigh replace " + neighbour_ + " lladdr 02:00:00:00:00:02 dev " + kNear +
+                         " nud permanent");
 }
 
 std::vector<std::pair<std::uint32_t, std::uint16_t>> Wire::seen(size_t count) const {
