@@ -99,8 +99,8 @@ def carry_out(
 
 
 def fate(true: Outcome, seen: Outcome) -> str:
-    """answered (records beside the answer may be left out, as over UDP), closed (before all was answered), silent,
-    or what is wrong with the answers.
+    """answered (records beside the answer may be left out, as over UDP), closed (before all was answered),
+    silent, or what is wrong with the answers.
     """
     verdict = compare(views(true.messages), views(seen.messages), seen, End.CLOSED)
     if verdict.kind in (SAME, "fewer records"):
