@@ -132,14 +132,12 @@ def test_each_packet_in_turn(bed: FaultyBed, server: str, family: int, kind: str
 
 def judge(bed: FaultyBed, fates: dict[tuple[str, int, str], str]) -> None:
     """A fault costs time, no answers; the front in user space loses what is lost behind its early ACK."""
-    bad = {fault: one for fault, one in fates.items() if one not in ("answered", "closed")}
+    bad = {fault: one for fault, one in fates.items() if one != "answered"}
     if bed.front == "reference":
         assert bad
         assert all(fault[0] == "client" and fault[1] >= 3 and fault[2] == "drop" for fault in bad), bad
         return
     assert bad == {}
-    if bed.front == "kernel":
-        assert set(fates.values()) == {"answered"}
 
 
 @pytest.mark.slow
