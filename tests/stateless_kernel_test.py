@@ -83,7 +83,7 @@ def test_hooks_of_others_stay(bed: StatelessBed) -> None:
 
 def test_filters_of_others_stay(bed: StatelessBed) -> None:
     bed.start_front()
-    words = "filter add dev data1 ingress pref 7 protocol all bpf bytecode".split()
+    words = ["filter", "add", "dev", "data1", "ingress", "pref", "7", "protocol", "all", "bpf", "bytecode"]
     bed.output(SERVER, programs.packaged("tc"), *words, "1,6 0 0 4294967295", check=True)
     bed.stop_front()
     assert "pref 7 bpf" in left_on_host(bed)
