@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from tests.dns_server import framed, messages
 
 LIMIT_S = 15.0  # for all answers of a connection
-_CLOSE_S = 2.0  # for the server's FIN after ours
 _APART_S = 0.004  # between segments, so that they stay apart
 _READ = 1 << 16
 
@@ -51,6 +50,7 @@ class Exchange:
     mss: int = 0  # 0: what the link allows
     source_port: int = 0
     limit_s: float = LIMIT_S
+    close_s: float = 2.0  # for the server's FIN after ours
     idle_s: float = 0.0  # between the handshake and the first piece
     settings: tuple[tuple[int, int, int], ...] = ()  # of the socket: level, option, value
     abort: bool = False  # close with a reset, when all is there or the limit is reached
@@ -172,7 +172,7 @@ async def exchange(sock: socket.socket, server: tuple[str, int], what: Exchange)
         if talk.seen.end is not End.CLOSED:
             talk.seen.end = End.OPEN
             if not what.abort:
-                await asyncio.wait_for(talk.finish(), _CLOSE_S)
+                await asyncio.wait_for(talk.finish(), what.close_s)
     except ConnectionError:
         talk.read_rest()
         talk.seen.end = End.RESET

@@ -86,7 +86,7 @@ DIFFERENCES: tuple[Difference, ...] = (
     Difference(
         "reference",
         ("silent",),
-        r"(2|20) pipelined in one segment: .*",
+        r"(2|20) pipelined in .*",  # on a busy machine segments of one query each are joined
         "the first query of a segment is answered, the others never",
         "the early ACK tells the client that all came; the report's front takes a segment for a query",
     ),
