@@ -54,7 +54,9 @@ _TCP = socket.IPPROTO_TCP
 _KEEPALIVE_OPTIONS = (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT)
 _FAST_OPEN_CONNECT = 30  # which the socket module lacks
 _LIMIT_S = 4.0  # a front that says nothing is not waited for longer
-_idents = itertools.count(1)
+# No query is as long as its id says: the front in user space takes a piece for a query that begins with its
+# own length.
+_idents = itertools.count(20_000)
 
 
 @dataclass(frozen=True)
