@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import socket
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -415,7 +414,8 @@ def test_a_query_whose_second_half_comes_later_is_never_answered(bed: ReferenceB
     with bed.connect(timeout=2.0) as connection:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         connection.sendall(wire[:2])
-        time.sleep(0.5)  # the client sends the first half again, and nothing new before it is acknowledged
+        # The client sends the first half again, and nothing new before it is acknowledged.
+        wait_for(lambda: bed.statistics()["not_promoted"].get("split", 0) >= 2, "the half sent again", 5)
         connection.sendall(wire[2:])
         with pytest.raises(TimeoutError):
             connection.recv(1)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import socket
 import struct
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -78,7 +77,7 @@ def test_a_transfer_by_a_slow_reader_waits_for_its_window(bed: ReferenceBed) -> 
         connection.connect((SERVICE4, 53))
     with connection:
         connection.sendall(struct.pack(">H", len(wire)) + wire)
-        time.sleep(1.5)
+        wait_for(lambda: len(connection.recv(65_536, socket.MSG_PEEK)) >= 4096, "a full window", 5)
         soas = hosts = 0
         while soas < 2:
             for rrset in answer(connection).answer:

@@ -169,6 +169,7 @@ static __always_inline int take_other_reply(struct __sk_buff* skb, const struct 
     __u16 id = 0;
     const __u16* given_up = state.some_gone ? bpf_map_lookup_elem(&gone, &p->flow) : 0;
     if (given_up && bpf_skb_load_bytes(skb, p->l4 + kUdp, &id, sizeof id) == 0 && id == *given_up) {
+        bpf_map_delete_elem(&gone, &p->flow); // a UDP client may use port and id later
         count(kLate);
         return TC_ACT_STOLEN;
     }
@@ -228,7 +229,7 @@ static __always_inline int take_reply(struct __sk_buff* skb, const struct Packet
     const __u32 seq = entry->seq;
     const __u32 next = entry->next;
     one_reply_less(p, entry);
-    if (p->check == 0 || to_segment(skb, p, seq, next, strip ? &opt : 0, header.counts[3]) != 0) {
+    if (to_segment(skb, p, seq, next, strip ? &opt : 0, header.counts[3]) != 0) {
         count(kMalformed);
         return TC_ACT_STOLEN;
     }
