@@ -244,6 +244,7 @@ options {{
     response-padding {{ any; }} block-size 128;
     tcp-idle-timeout 100;
     tcp-clients 2000;
+    tcp-listen-queue 1000;
 }};
 controls {{ }};
 {blocks}"""

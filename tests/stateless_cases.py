@@ -20,7 +20,7 @@ import dns.tsig
 import dns.update
 
 from tests.stateless_bed import SERVERS
-from tests.stateless_client import Exchange, HalfClose, split, together, whole
+from tests.stateless_client import LIMIT_S, Exchange, HalfClose, split, together, whole
 from tests.stateless_views import RING
 from tests.stateless_zones import CHANGED, DYNAMIC, KEY, OLD_SERIAL, SIZES, SMALLEST, ZONE
 
@@ -53,7 +53,6 @@ _COOKIE, _ECS, _NSID, _KEEPALIVE, _PADDING, _UNKNOWN = 10, 8, 3, 11, 12, 65001
 _TCP = socket.IPPROTO_TCP
 _KEEPALIVE_OPTIONS = (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT)
 _FAST_OPEN_CONNECT = 30  # which the socket module lacks
-_LIMIT_S = 4.0  # a front that says nothing is not waited for longer
 # No query is as long as its id says: the front in user space takes a piece for a query that begins with its
 # own length.
 _idents = itertools.count(20_000)
@@ -124,7 +123,7 @@ def sizes() -> Iterator[Case]:
         yield case(
             f"one query, reply of {row}",
             f"reply {size}, EDNS {edns}, MSS {mss}",
-            whole(wire(name, kind, edns), mss=mss, limit_s=_LIMIT_S),
+            whole(wire(name, kind, edns), mss=mss),
             quick=quick,
         )
 
@@ -135,9 +134,7 @@ def types() -> Iterator[Case]:
         label = "" if do is None else ", EDNS" + ", DO" * do
         row = "types, aliases, wildcards, referrals, errors" + ", with DO" * bool(do)
         quick = name in ("ab", "many", "a.tree", "missing", "two") and do is not False
-        yield case(
-            row, f"{name} {kind}{label}", whole(wire(name, kind, **more), limit_s=_LIMIT_S), quick=quick
-        )
+        yield case(row, f"{name} {kind}{label}", whole(wire(name, kind, **more)), quick=quick)
 
 
 def options() -> Iterator[Case]:
@@ -153,10 +150,10 @@ def options() -> Iterator[Case]:
     ):
         asked = wire("ab", "A", 1232, options=[_option(code, data)])
         row = {_COOKIE: "COOKIE", _PADDING: "padding", _ECS: "ECS"}.get(code, "other EDNS options")
-        yield case(row, label, whole(asked, limit_s=_LIMIT_S), quick=True)
+        yield case(row, label, whole(asked), quick=True)
     later = query("ab", "A", 1232)
     later.use_edns(1, payload=1232)
-    yield case("other EDNS options", "EDNS version 1", whole(later.to_wire(), limit_s=_LIMIT_S), quick=True)
+    yield case("other EDNS options", "EDNS version 1", whole(later.to_wire()), quick=True)
 
 
 # --- pieces and several queries ---------------------------------------------------------------------------
@@ -174,14 +171,12 @@ def splits() -> Iterator[Case]:
         ("in three", (2, 20)),
         ("byte by byte", tuple(range(1, end))),
     ):
-        yield case(
-            "split query", label, split(asked, *at, limit_s=_LIMIT_S), quick=label.startswith("after 2")
-        )
+        yield case("split query", label, split(asked, *at), quick=label.startswith("after 2"))
     long = wire("s2000", "TXT", 4096)
-    yield case("split query", "after 2 bytes, long reply", split(long, 2, limit_s=_LIMIT_S), quick=True)
+    yield case("split query", "after 2 bytes, long reply", split(long, 2), quick=True)
     padded = wire("ab", "A", 1232, options=[_option(_PADDING, bytes(1800))])
     for mss in MSS:
-        exchange = whole(padded, mss=mss, limit_s=_LIMIT_S)
+        exchange = whole(padded, mss=mss)
         yield case("query longer than a segment", f"1.8 kB, MSS {mss}", exchange, quick=mss == 536)
 
 
@@ -193,7 +188,7 @@ def pipelined() -> Iterator[Case]:
             yield case(
                 f"{count} pipelined in {kind}",
                 f"{label} replies",
-                make(*asked, limit_s=_LIMIT_S),
+                make(*asked),
                 quick=label == "short",
             )
 
@@ -201,7 +196,7 @@ def pipelined() -> Iterator[Case]:
 def in_turn() -> Iterator[Case]:
     for count in (2, 20):
         asked = [wire(*TYPES[n % 18]) for n in range(count)]
-        exchange = whole(*asked, in_turn=True, limit_s=_LIMIT_S)
+        exchange = whole(*asked, in_turn=True)
         yield case("one after the other on a connection", f"{count} queries", exchange, quick=count == 2)
 
 
@@ -209,18 +204,18 @@ def half_closes() -> Iterator[Case]:
     for label, how in (("after the query", HalfClose.AFTER), ("with the query", HalfClose.WITH)):
         for size in ("ab A", "s1200 TXT", "s16000 TXT"):
             name, kind = size.split()
-            exchange = whole(wire(name, kind, 1232), half_close=how, limit_s=_LIMIT_S)
+            exchange = whole(wire(name, kind, 1232), half_close=how)
             yield case("half-close, then read", f"{label}, {size}", exchange, quick=name == "ab")
     asked = wire("ab")
-    exchange = split(asked, 2, half_close=HalfClose.AFTER, limit_s=_LIMIT_S)
+    exchange = split(asked, 2, half_close=HalfClose.AFTER)
     yield case("half-close, then read", "split query", exchange, quick=True)
 
 
 def idle() -> Iterator[Case]:
     row = "query a second after the handshake"
-    yield case(row, "ab", whole(wire("ab"), idle_s=1.0, limit_s=_LIMIT_S))
+    yield case(row, "ab", whole(wire("ab"), idle_s=1.0))
     probes = ((socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1), *((_TCP, one, 1) for one in _KEEPALIVE_OPTIONS))
-    exchange = whole(wire("ab"), idle_s=3.5, settings=probes, limit_s=3.5 + _LIMIT_S)
+    exchange = whole(wire("ab"), idle_s=3.5, settings=probes, limit_s=3.5 + LIMIT_S)
     yield case("query after keepalive probes", "ab", exchange)
 
 
@@ -229,11 +224,11 @@ def sockets() -> Iterator[Case]:
     small = ((socket.SOL_SOCKET, socket.SO_RCVBUF, 1),)  # the least that the kernel gives
     for size in (1200, 4000, 16_000):
         asked = wire(f"s{size}", "TXT", 4096)
-        exchange = whole(asked, settings=small, limit_s=_LIMIT_S)
+        exchange = whole(asked, settings=small)
         yield case("small receive window", f"reply {size}", exchange, quick=size == 4000)
     fast = ((_TCP, _FAST_OPEN_CONNECT, 1),)
     for number in range(2):  # the second knows whether the server has cookies
-        exchange = whole(wire("ab"), settings=fast, limit_s=_LIMIT_S)
+        exchange = whole(wire("ab"), settings=fast)
         yield case("TCP Fast Open asked for", f"connection {number + 1}", exchange, quick=True)
 
 
@@ -245,8 +240,8 @@ def signed() -> Iterator[Case]:
         asked = query(name, kind, 4096)
         asked.use_tsig(RING, KEY, algorithm=dns.tsig.HMAC_SHA256)
         sent = asked.to_wire()
-        yield case("TSIG", f"{name} {kind}", whole(sent, limit_s=_LIMIT_S), mac=asked.mac, quick=True)
-        yield case("TSIG", f"{name} {kind}, a wrong MAC", whole(sent[:-20] + bytes(20), limit_s=_LIMIT_S))
+        yield case("TSIG", f"{name} {kind}", whole(sent), mac=asked.mac, quick=True)
+        yield case("TSIG", f"{name} {kind}, a wrong MAC", whole(sent[:-20] + bytes(20)))
 
 
 def transfers() -> Iterator[Case]:
@@ -266,7 +261,7 @@ def transfers() -> Iterator[Case]:
 def _transfer(row: str, label: str, asked: dns.message.Message, soas: int, *, quick: bool = False) -> Case:
     """It ends with the last of so many SOA records, or an error."""
     sent = asked.to_wire()
-    exchange = whole(sent, wanted=_soa_counter(soas), limit_s=_LIMIT_S)
+    exchange = whole(sent, wanted=_soa_counter(soas))
     return case(row, label, exchange, mac=asked.mac, transfer=True, quick=quick)
 
 
@@ -309,10 +304,10 @@ def changes() -> Iterator[Case]:
         update = dns.update.Update(zone)
         update.id = next(_idents)
         update.add(f"added.{zone}", 300, "A", "192.0.2.99")
-        yield case("UPDATE", label, whole(update.to_wire(), limit_s=_LIMIT_S), quick=True)
+        yield case("UPDATE", label, whole(update.to_wire()), quick=True)
     notify = query(ZONE, "SOA")
     notify.set_opcode(dns.opcode.NOTIFY)
-    yield case("NOTIFY", "of a zone", whole(notify.to_wire(), limit_s=_LIMIT_S), quick=True)
+    yield case("NOTIFY", "of a zone", whole(notify.to_wire()), quick=True)
 
 
 def odd() -> Iterator[Case]:
@@ -342,9 +337,7 @@ def odd() -> Iterator[Case]:
         ("class ANY", dns.message.make_query(owner("ab"), "A", "ANY", id=4243).to_wire()),
         ("upper and lower case", dns.message.make_query("aB.Re.TEST.", "A", id=4244).to_wire()),
     ):
-        yield case(
-            "odd queries", label, whole(asked, limit_s=2.5), quick=label in ("opcode STATUS", "length 0")
-        )
+        yield case("odd queries", label, whole(asked), quick=label in ("opcode STATUS", "length 0"))
 
 
 # --- programs ---------------------------------------------------------------------------------------------
@@ -385,7 +378,7 @@ def programs() -> Iterator[ProgramCase]:
     yield ProgramCase("dig +keepopen", "3 queries", (*_DIG, "+nocookie", "+keepopen", *names), asked=3)
     queries = "".join(f"{owner(name)} {kind}\n" for name, kind in TYPES[:17])
     for label, more in (("-q 1", ("-q", "1", "-c", "1")), ("-q 100 -c 10", ("-q", "100", "-c", "10"))):
-        argv = ("dnsperf", "-s", "{server}", "-m", "tcp", "-d", "{file}", "-n", "3", "-t", "2", *more)
+        argv = ("dnsperf", "-s", "{server}", "-m", "tcp", "-d", "{file}", "-n", "3", "-t", "5", *more)
         yield ProgramCase("dnsperf -m tcp", label, argv, 51, queries, quick=label == "-q 1")
 
 

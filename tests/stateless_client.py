@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import enum
+import errno
 import itertools
 import socket
 import struct
@@ -173,11 +174,12 @@ async def exchange(sock: socket.socket, server: tuple[str, int], what: Exchange)
             talk.seen.end = End.OPEN
             if not what.abort:
                 await asyncio.wait_for(talk.finish(), what.close_s)
-    except ConnectionError:
-        talk.read_rest()
-        talk.seen.end = End.RESET
-    except (TimeoutError, OSError):  # of connect() as well
+    except TimeoutError:
         talk.seen.end = End.SILENT if talk.missing() else End.OPEN
+    except OSError as error:
+        talk.read_rest()
+        is_reset = isinstance(error, ConnectionError) or error.errno == errno.ENOTCONN  # so says shutdown()
+        talk.seen.end = End.RESET if is_reset else End.SILENT if talk.missing() else End.OPEN
     finally:
         sock.close()
     talk.seen.messages = list(messages(talk.data))

@@ -125,9 +125,8 @@ def compare(truth: Sequence[View], seen: Sequence[View], outcome: Outcome, kerne
     verdicts = []
     for number, one in enumerate(seen):
         other = wanted.pop(one.get("id", number), None)
-        verdicts.append(
-            Verdict("different", f"one too many: {dict(one)}") if other is None else difference(other, one)
-        )
+        unknown = Verdict("different", f"no such answer of the kernel's TCP ({kernel.value}): {dict(one)}")
+        verdicts.append(unknown if other is None else difference(other, one))
     worst = next((one for one in verdicts if one.kind != SAME), Verdict(SAME))
     if not wanted or worst.kind == "different":
         return worst

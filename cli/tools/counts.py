@@ -1,10 +1,12 @@
-"""What checks came to: numbers, skips with their reasons, and what took how long."""
+"""What checks came to: numbers, failures and skips with their reasons, and what took how long."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 from xml.etree import ElementTree
+
+_LINE = 300  # at most of a failure
 
 
 @dataclass(frozen=True)
@@ -17,7 +19,9 @@ class Timed:
 
 @dataclass(frozen=True)
 class Counts:
-    """What a check came to; notes name the skips, remarks say what else there is to know."""
+    """What a check came to; notes name the skips, failures what failed and why, a line each; remarks say
+    what else there is to know.
+    """
 
     passed: int = 0
     failed: int = 0
@@ -25,6 +29,7 @@ class Counts:
     notes: tuple[str, ...] = ()
     times: tuple[Timed, ...] = ()
     remarks: tuple[str, ...] = ()
+    failures: tuple[str, ...] = ()
 
     def __add__(self, other: Counts) -> Counts:
         return Counts(
@@ -34,6 +39,7 @@ class Counts:
             self.notes + other.notes,
             self.times + other.times,
             self.remarks + other.remarks,
+            self.failures + other.failures,
         )
 
     def text(self) -> str:
@@ -42,23 +48,30 @@ class Counts:
 
 
 def junit(text: str) -> Counts:
-    """Counts of a JUnit file, with the reason of every skip and the time of every test."""
+    """Counts of a JUnit file, with the reason of every failure and skip and the time of every test."""
     total = Counts()
     for case in ElementTree.fromstring(text).iter("testcase"):
         skip = case.find("skipped")
         times = (Timed(float(case.get("time") or 0), _name(case)),)
-        if _failed_behind_a_skip(case):
-            total += Counts(failed=1, times=times)
+        if _failed_behind_a_skip(case) or _has_failed(case):
+            total += Counts(failed=1, times=times, failures=(_failure(case),))
         elif skip is not None or case.get("status") in ("notrun", "disabled"):
             reason = (skip.get("message") if skip is not None else None) or "no reason given"
             total += Counts(skipped=1, notes=(f"{case.get('name')}: {' '.join(reason.split())}",))
-        elif (
-            case.find("failure") is not None or case.find("error") is not None or case.get("status") == "fail"
-        ):
-            total += Counts(failed=1, times=times)
         else:
             total += Counts(passed=1, times=times)
     return total
+
+
+def _has_failed(case: ElementTree.Element) -> bool:
+    return case.find("failure") is not None or case.find("error") is not None or case.get("status") == "fail"
+
+
+def _failure(case: ElementTree.Element) -> str:
+    """The test's name, and the first words of what it says."""
+    found = next((one for kind in ("failure", "error") if (one := case.find(kind)) is not None), None)
+    said = " ".join((found.get("message") or "").split()) if found is not None else ""
+    return f"{_name(case)}: {said}"[:_LINE].removesuffix(": ")
 
 
 def _failed_behind_a_skip(case: ElementTree.Element) -> bool:

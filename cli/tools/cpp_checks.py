@@ -157,6 +157,7 @@ class Checked:
         begin = time.monotonic()
         counts = self.look(choice) if choice.files else Counts(passed=1)
         counts += Counts(times=(Timed(time.monotonic() - begin, self.stamp),))
+        counts += Counts(failures=(self.stamp,) if counts.failed else ())
         if not counts.failed and found.commit and repository.everything().commit == found.commit:
             changes.write_stamp(path, Stamp(found.commit, self.configuration))
         return counts + Counts(remarks=(f"{self.stamp}: {choice.remark}",))

@@ -7,7 +7,7 @@ import pytest
 from cli.errors import UsageError
 from cli.tools import only, selftest
 from cli.tools.checking import Check
-from cli.tools.counts import Counts, Timed
+from cli.tools.counts import Counts, Timed, junit
 from cli.tools.only import Found
 
 SOURCES = {
@@ -91,4 +91,20 @@ def test_the_last_line_comes_after_what_took_longest(capsys: pytest.CaptureFixtu
         "what took longest:",
         "    3.0 s  slow one",
         "2 passed, 0 failed, 0 skipped",
+    ]
+
+
+def test_failures_are_named_again_at_the_end(capsys: pytest.CaptureFixture[str]) -> None:
+    found = junit(
+        '<testsuite><testcase classname="a_test" name="b" time="0"><failure message="x&#10; y">z</failure>'
+        '</testcase><testcase name="c" status="fail" time="0"/></testsuite>'
+    )
+    parts = [Check("one", lambda: found), Check("other", lambda: Counts(failed=1))]
+    assert selftest._finish(selftest._carried_out(check) for check in parts) == 1
+    assert capsys.readouterr().out.splitlines()[-5:] == [
+        "what failed:",
+        "  a_test: b: x y",
+        "  c",
+        "  other",
+        "0 passed, 3 failed, 0 skipped",
     ]

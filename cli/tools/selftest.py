@@ -31,6 +31,7 @@ _DATA_SKIP = re.compile(  # the reasons to skip that CI accepts: data that are n
     r"shared data|\w+_data_test:|kernel threads are not visible in this PID namespace$"
 )
 _AT_ONCE = 3  # Python tests
+_MOST = 50  # failures that are named at the end
 _CPP = (".cc", ".hh")
 # Words of the field, names, and parts of "\\n" and "\\t" with what follows, that codespell takes for slips.
 _DNS_WORDS = "additionals,adresses,ede,filp,iif,kno,nin,te,nd,thex,tyes"
@@ -66,6 +67,8 @@ def _carried_out(check: Check) -> Counts:
     lines += [f"  skipped: {note}" for note in counts.notes]
     sys.stdout.write("".join(f"{line}\n" for line in lines))
     sys.stdout.flush()
+    if counts.failed and not counts.failures:
+        counts += Counts(failures=(check.name,))
     return counts if counts.times else counts + Counts(times=(Timed(passed_s, check.name),))
 
 
@@ -76,6 +79,8 @@ def _finish(found: Iterable[Counts]) -> int:
         total = total + Counts(failed=len(unexpected))
     if lines := longest(total.times):
         sys.stdout.write("what took longest:\n" + "".join(f"{line}\n" for line in lines))
+    if total.failures:  # once more, where they are found
+        sys.stdout.write("what failed:\n" + "".join(f"  {line}\n" for line in total.failures[:_MOST]))
     sys.stdout.write(total.text() + "\n")
     return EXIT_FAILED if total.failed else 0
 
