@@ -1,19 +1,15 @@
 #include "querier/testing/simulation/network.hh"
 
 #include "core/base/address.hh"
-#include "core/base/bytes.hh"
 #include "core/base/clock.hh"
 #include "core/base/error.hh"
 #include "core/wire/query.hh"
 #include "querier/network/network.hh"
 #include "querier/network/tcp_socket.hh"
-#include "querier/schedule/pending_queries.hh"
-#include "querier/sockets/owner.hh"
 #include "querier/sockets/poller.hh"
-#include "querier/sockets/stamps.hh"
 #include "querier/sockets/transport.hh"
-#include "querier/sockets/udp_socket.hh"
 #include "querier/testing/simulation/server.hh"
+#include "querier/testing/simulation/sockets.hh"
 #include "querier/testing/simulation/timeline.hh"
 
 #include <openssl/ssl.h>
@@ -22,7 +18,6 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <optional>
 #include <span>
@@ -35,159 +30,8 @@ namespace reprise::querier::testing {
 namespace {
 
 constexpr std::uint16_t kTlsPort = 853;
-/// What a server that reads nothing lets a client send.
-constexpr size_t kWindow = 64UL << 10U;
 constexpr unsigned kMostLooks = 100'000;
 constexpr Nanoseconds kLongest = Nanoseconds{24} * 3600 * kSecond;
-
-class SimulatedUdp final : public UdpTransport {
-public:
-    SimulatedUdp(SimulatedNetwork& network, const UdpWish& wish, const UdpParts& parts)
-        : network_(network), servers_(wish.servers), source_(wish.source), number_(wish.number),
-          queries_(parts.queries), statistics_(parts.statistics), events_(parts.events) {}
-
-    SendResult stage(std::uint32_t index) override {
-        PendingQuery& pending = queries_[index];
-        if (!servers_.of(pending.family())) {
-            return SendResult::kFailed;
-        }
-        if (pending.record.query_size > kLargestDatagram) {
-            return SendResult::kOversize;
-        }
-        if (source_ && !source_(pending)) {
-            return SendResult::kNoAddress;
-        }
-        pending.owner =
-            owner_of((std::uint64_t{pending.record.source} << 8U) | number_, kOwnerSocket);
-        pending.place = pending.record.source;
-        staged_.push_back(index);
-        return SendResult::kDone;
-    }
-
-    void flush() override {
-        const Nanoseconds now = network_.clock().now();
-        for (const std::uint32_t index : std::exchange(staged_, {})) {
-            const PendingQuery& pending = queries_[index];
-            const auto server = servers_.of(pending.family());
-            const auto source = source_ ? source_(pending) : pending.source.address;
-            if (!server || !source) {
-                continue; // not staged without them
-            }
-            const Bytes bytes = pending.bytes();
-            network_.send_datagram(
-                source->text(), *server, {bytes.begin(), bytes.end()},
-                [this, owner = pending.owner](const auto& reply) { take(owner, reply); });
-            events_.on_sent(index, {.before = now, .after = now});
-        }
-    }
-
-    void receive(const EventTag& /*tag*/, const StampClock& stamps) override {
-        while (!inbox_.empty()) {
-            Datagram one = std::move(inbox_.front());
-            inbox_.pop_front();
-            if (one.bytes.empty()) {
-                ++statistics_.unreachable;
-                continue;
-            }
-            events_.on_reply(one.owner, {.bytes = one.bytes,
-                                         .size = one.bytes.size(),
-                                         .received = stamps.convert(one.stamp)});
-        }
-    }
-
-    void release(std::uint32_t /*place*/) override {}
-
-    bool evict_idle() override { return false; }
-
-    void count_drops() override {}
-
-private:
-    struct Datagram {
-        Owner owner = 0;
-        std::vector<std::uint8_t> bytes;
-        Nanoseconds stamp = 0;
-    };
-
-    void take(Owner owner, std::vector<std::uint8_t> bytes) {
-        inbox_.push_back(
-            {.owner = owner, .bytes = std::move(bytes), .stamp = network_.clock().pair().realtime});
-        network_.raise_udp(number_);
-    }
-
-    SimulatedNetwork& network_;
-    Servers servers_;
-    SourceOf source_;
-    std::uint8_t number_;
-    PendingQueries& queries_;
-    Statistics& statistics_;
-    TransportEvents& events_;
-    std::vector<std::uint32_t> staged_;
-    std::deque<Datagram> inbox_;
-};
-
-class SimulatedTcp final : public TcpSocket {
-public:
-    SimulatedTcp(SimulatedNetwork& network, FlowPtr flow)
-        : network_(network), flow_(std::move(flow)) {}
-
-    SimulatedTcp(const SimulatedTcp&) = delete;
-    SimulatedTcp& operator=(const SimulatedTcp&) = delete;
-
-    ~SimulatedTcp() override { network_.client_closed(flow_); }
-
-    void watch(EventTag tag) override {
-        flow_->tag = tag;
-        flow_->watched = true;
-        if (flow_->connected || flow_->broken) {
-            network_.raise(flow_);
-        }
-    }
-
-    ssize_t send(Bytes bytes, More /*more*/) override {
-        if (flow_->broken) {
-            errno = flow_->error != 0 ? std::exchange(flow_->error, 0) : EPIPE;
-            return -1;
-        }
-        const size_t room = flow_->reads_not ? kWindow - flow_->unread : bytes.size();
-        const size_t taken = std::min(room, bytes.size());
-        if (taken == 0 && !bytes.empty()) {
-            errno = EAGAIN;
-            return -1;
-        }
-        flow_->unread += flow_->reads_not ? taken : 0;
-        network_.deliver(flow_, {bytes.begin(), bytes.begin() + static_cast<ssize_t>(taken)});
-        return static_cast<ssize_t>(taken);
-    }
-
-    SocketRead read(std::span<std::uint8_t> buffer) override {
-        const size_t size = std::min(buffer.size(), flow_->inbox.size());
-        if (size > 0) {
-            std::copy_n(flow_->inbox.begin(), size, buffer.begin());
-            flow_->inbox.erase(flow_->inbox.begin(),
-                               flow_->inbox.begin() + static_cast<ssize_t>(size));
-            return {
-                .bytes = buffer.first(size), .stamp = network_.clock().pair().realtime, .error = 0};
-        }
-        if (flow_->error != 0) {
-            return {.bytes = {}, .stamp = 0, .error = std::exchange(flow_->error, 0)};
-        }
-        return {.bytes = {}, .stamp = 0, .error = flow_->fin || flow_->broken ? 0 : EAGAIN};
-    }
-
-    int take_error() override { return std::exchange(flow_->error, 0); }
-
-    [[nodiscard]] bool unacknowledged(Nanoseconds for_time) const override {
-        return flow_->unanswered != 0 && network_.clock().now() - flow_->unanswered >= for_time;
-    }
-
-    void acknowledge_now() override {}
-
-    void disable_nagle() override {}
-
-private:
-    SimulatedNetwork& network_;
-    FlowPtr flow_;
-};
 
 std::uint32_t events_of(const Flow& flow) {
     if (flow.broken) {
@@ -204,7 +48,7 @@ std::uint32_t events_of(const Flow& flow) {
 
 std::unique_ptr<UdpTransport> SimulatedNetwork::udp_transport(const UdpWish& wish,
                                                               const UdpParts& parts) {
-    return std::make_unique<SimulatedUdp>(*this, wish, parts);
+    return simulated_udp(*this, wish, parts);
 }
 
 void SimulatedNetwork::raise(const FlowPtr& flow) {
@@ -303,7 +147,7 @@ OpenedSocket SimulatedNetwork::connect(const Endpoint& server,
     } else {
         arrive();
     }
-    return {.socket = std::make_unique<SimulatedTcp>(*this, flow),
+    return {.socket = simulated_tcp(*this, flow),
             .call = {.before = now, .after = now},
             .error = 0,
             .not_ours = false};

@@ -24,6 +24,9 @@
 
 namespace reprise::querier::testing {
 
+/// What a server that reads nothing lets a client send, in bytes.
+constexpr size_t kWindow = 64UL << 10U;
+
 /// One TCP connection, both ends.
 struct Flow {
     unsigned number = 0; ///< from 1
