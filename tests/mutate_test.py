@@ -250,11 +250,11 @@ def test_the_command_line_wins_over_a_rule_file(tmp_path: Path) -> None:
 def test_times_are_the_rules(
     make_bed: MakeBed, tmp_path: Path, rule: tuple[str, str], usual_ms: float, even: bool
 ) -> None:
-    """Two hundred queries, 4 ms apart: the median gap when they are due, whether the gaps are alike, and that
+    """Six hundred queries, 4 ms apart: the median gap when they are due, whether the gaps are alike, and that
     the server sees most of them as far apart.
     """
     trace = tmp_path / "even.tsv"
-    rows = (row(BASE + i * 4_000_000, "203.0.0.1", 2000 + i, i, f"{i}.com.") for i in range(200))
+    rows = (row(BASE + i * 4_000_000, "203.0.0.1", 2000 + i, i, f"{i}.com.") for i in range(600))
     trace.write_text(HEADER + "".join(rows))
     changed = tmp_path / "changed.rps"
     mutate(trace, "-o", changed, *rule)
@@ -268,7 +268,7 @@ def test_times_are_the_rules(
     assert median == pytest.approx(usual_ms, rel=0.01 if even else 0.3)
     assert (third - first < 0.01 * usual_ms) == even
     seen = np.array([one.time for one in seen_by_server(capture)], dtype=np.int64)
-    assert len(seen) == len(due) == 200
+    assert len(seen) == len(due) == 600
     late = seen - due - np.min(seen - due)  # against the one that was least late
     assert np.median(late) < 0.25 * (due[-1] - due[0])  # at twice the speed, or half of it, it is a half
 
