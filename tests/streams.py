@@ -185,6 +185,7 @@ class Play:
     def ends(self, status: int = 0) -> dict[str, int]:
         """The account of the queries: each has its one end. A run without answers is not clean."""
         ended = self.controller.wait(LONGEST_S)
+        self.distributor.wait(LONGEST_S)  # until then its queriers may have connections to close
         queries: dict[str, int] = self.bed.account()["queries"]
         told = self.controller.text() + self.distributor.text()
         assert ended == (status if queries["answered"] else 1), told
