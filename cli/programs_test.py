@@ -32,7 +32,7 @@ def test_a_program_in_a_folder_of_roots_alone(tmp_path: Path) -> None:
         return  # only root has rights to give
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o700)
-    shutil.copy(programs.packaged("true"), closed / "tool")
+    shutil.copy(programs.packaged("env"), closed / "tool")
     group = str(pwd.getpwnam("nobody").pw_gid)
     begin = linux.setpriv(programs.packaged("setpriv"), "nobody", group, ("dac_read_search",))
     environment = {**os.environ, "REPRISE_PROGRAMS": str(closed)}
