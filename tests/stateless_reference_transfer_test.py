@@ -29,6 +29,7 @@ from tests.stateless_reference_bed import (
     query,
     served,
     server_of,
+    until_counted,
 )
 
 pytestmark = pytest.mark.netns
@@ -85,6 +86,37 @@ def test_a_transfer_by_a_slow_reader_waits_for_its_window(bed: ReferenceBed) -> 
                 hosts += len(rrset) if rrset.name.labels[0].startswith(b"host") else 0
         assert hosts == TRANSFERRED
     assert bed.finish(front)["promoted"] == {"transfer": 1}
+
+
+def test_a_transfer_waits_for_the_answer_before_it(bed: ReferenceBed) -> None:
+    front = bed.start_front(*ACTIVE, "--axfr-detect", "1", "--timeout", "20000")
+    wire = dns.message.make_query("example.", "AXFR").to_wire()
+    with bed.connect() as connection:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        with Stopped(server_of(bed)):
+            connection.sendall(query())
+            until_counted(bed, "entries")
+            connection.sendall(struct.pack(">H", len(wire)) + wire)
+            until_counted(bed, "waiting")
+        assert answer(connection).question[0].rdtype == dns.rdatatype.A
+        assert answer(connection).question[0].rdtype == dns.rdatatype.AXFR  # it was sent again
+    assert bed.finish(front)["promoted"] == {"transfer": 1}
+
+
+def test_a_client_that_reads_nothing_costs_nothing(bed: ReferenceBed) -> None:
+    """The server has said and closed all, and the front has no room for it."""
+    front = bed.start_front(*ACTIVE, "--axfr-detect", "1")
+    wire = dns.message.make_query("example.", "AXFR").to_wire()
+    with bed.inside(CLIENT), socket.socket(socket.AF_INET, socket.SOCK_STREAM) as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8192)
+        connection.connect((SERVICE4, 53))
+        connection.sendall(struct.pack(">H", len(wire)) + wire)
+        connection.shutdown(socket.SHUT_WR)
+        until_counted(bed, "segments", 3)
+        before = bed.statistics()
+        wait_for(lambda: bed.statistics()["seconds"] > before["seconds"] + 2, "two seconds more", 5)
+        assert bed.statistics()["cpu_seconds"] < before["cpu_seconds"] + 0.5
+    bed.finish(front)
 
 
 def test_a_transfer_whose_server_is_gone_is_reset(bed: ReferenceBed) -> None:

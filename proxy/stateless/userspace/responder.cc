@@ -1,6 +1,7 @@
 #include "proxy/stateless/userspace/responder.hh"
 
 #include "core/base/address.hh"
+#include "core/base/ascii.hh"
 #include "core/base/bytes.hh"
 #include "core/base/clock.hh"
 #include "core/base/random.hh"
@@ -12,6 +13,7 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -24,9 +26,11 @@ constexpr size_t kPrefix = 2; // the message's size over TCP
 constexpr size_t kSearched = 64;
 constexpr std::uint16_t kTypeAxfr = 252;
 
-/// Never 0.
+/// Without regard to the case of the name, which a server may change. Never 0.
 std::uint32_t hash_of(const DnsQuestion& question) {
-    return static_cast<std::uint32_t>(XXH3_64bits(question.raw.data(), question.raw.size())) | 1U;
+    std::array<std::uint8_t, 255 + 4> lower{}; // name, type and class
+    std::ranges::transform(question.raw, lower.begin(), Lower{});
+    return static_cast<std::uint32_t>(XXH3_64bits(lower.data(), question.raw.size())) | 1U;
 }
 
 /// 0 where the message has none that can be read, as some errors of servers.
@@ -89,7 +93,10 @@ void Responder::take_segment(const Segment& segment, Nanoseconds now) {
 
 void Responder::accept(const Segment& segment) {
     ++counters_.syn;
-    pending_.remove(segment.connection); // of a connection before, whose port is used again
+    const Pending* const entry = pending_.find(segment.connection);
+    if (entry != nullptr && entry->query_seq != segment.seq + 1) { // else a copy that comes late
+        pending_.remove(segment.connection); // of a connection before, whose port is used again
+    }
     outside_.send({.connection = segment.connection,
                    .seq = numbers_.first(segment.connection, segment.mss),
                    .ack = segment.seq + 1,
@@ -130,6 +137,11 @@ void Responder::take_data(const Segment& segment, Nanoseconds now) {
 }
 
 void Responder::relay(const Segment& segment, Nanoseconds now) {
+    expire(now);
+    if (pending_.find(segment.connection) != nullptr) { // its answer begins at the same number
+        ++counters_.waiting;
+        return;
+    }
     if (outside_.relay(segment, numbers_.mss(segment.connection, segment.ack), now)) {
         count(counters_.promoted, Reason::kTransfer);
         return;

@@ -162,6 +162,14 @@ TEST_F(ResponderTest, AFinIsAcknowledged) {
     EXPECT_EQ(counters_.fin, 1U);
 }
 
+TEST_F(ResponderTest, AFinAcknowledgesTheQueryBeforeItAlsoWhereThatWasLost) {
+    settings_.early_ack = false;
+    const std::uint32_t first = handshake();
+    take({.payload = {}, .tcp_flags = kAck | kFin, .seq = kQuerySeq + 21, .ack = first});
+    ASSERT_EQ(sent_.size(), 1U);
+    EXPECT_EQ(sent_[0].reply.ack, kQuerySeq + 21 + 1);
+}
+
 TEST_F(ResponderTest, AQueryIsAcknowledgedAskedAndAnswered) {
     const std::uint32_t first = handshake();
     const Buffer segment = prefixed(query());
@@ -252,6 +260,20 @@ TEST_F(ResponderTest, AQuerySentAgainIsAskedAgainUnderTheSameEntry) {
     EXPECT_EQ(counters_.late, 1U);
 }
 
+TEST_F(ResponderTest, AQuerySentAgainAfterItsAnswerIsAnsweredFromTheSameNumber) {
+    settings_.early_ack = false;
+    const std::uint32_t first = handshake();
+    for (const size_t size : {2'000U, 1'900U}) { // nothing is known of the first answer
+        take_data(first, prefixed(query()));
+        answer(size);
+    }
+    ASSERT_EQ(sent_.size(), 4U);
+    EXPECT_EQ(sent_[0].reply.seq, first);
+    EXPECT_EQ(sent_[2].reply.seq, first);
+    EXPECT_EQ(load16(sent_[2].data.data()), 1'900);
+    EXPECT_EQ(counters_.retransmitted, 0U);
+}
+
 TEST_F(ResponderTest, ASecondQueryWaitsForTheFirst) {
     const std::uint32_t first = handshake();
     take_data(first, prefixed(query()));
@@ -315,11 +337,22 @@ TEST_F(ResponderTest, AResetAndANewSynForgetTheQuery) {
     EXPECT_EQ(counters_.rst, 1U);
     EXPECT_EQ(responder().pending().size(), 0U);
     take_data(first, prefixed(query()));
-    handshake();
+    take({.payload = {}, .tcp_flags = kSyn, .seq = kQuerySeq + 7});
+    sent_.clear();
     EXPECT_EQ(responder().pending().size(), 0U);
     answer(30);
     EXPECT_TRUE(sent_.empty());
     EXPECT_EQ(counters_.late, 1U);
+}
+
+TEST_F(ResponderTest, ACopyOfTheConnectionsSynForgetsNothing) {
+    const std::uint32_t first = handshake();
+    take_data(first, prefixed(query()));
+    EXPECT_EQ(handshake(), first); // comes behind the query
+    answer(30);
+    ASSERT_EQ(sent_.size(), 1U);
+    EXPECT_EQ(sent_[0].reply.seq, first);
+    EXPECT_EQ(counters_.late, 0U);
 }
 
 TEST_F(ResponderTest, AnswersAfterTheTimeoutAreLate) {
@@ -352,6 +385,14 @@ TEST_F(ResponderTest, AnswersOfOthersDoNotCount) {
     EXPECT_EQ(counters_.replies, 1U);
 }
 
+TEST_F(ResponderTest, AServerMayChangeTheCaseOfTheName) {
+    const std::uint32_t first = handshake();
+    take_data(first, prefixed(query()));
+    asked_.back().message[13] = 'X';
+    answer(30);
+    EXPECT_EQ(counters_.replies, 1U);
+}
+
 TEST_F(ResponderTest, TransfersAreRelayedWhereWanted) {
     settings_.axfr_detect = true;
     const std::uint32_t first = handshake(1'220);
@@ -366,6 +407,21 @@ TEST_F(ResponderTest, TransfersAreRelayedWhereWanted) {
     EXPECT_EQ(sent_[0].reply.flags, kRst | kAck);
     EXPECT_EQ(counters_.reset, 1U);
     EXPECT_EQ(counters_.not_promoted[static_cast<size_t>(Reason::kTransfer)], 1U);
+}
+
+TEST_F(ResponderTest, ATransferWaitsForTheQueryBefore) {
+    settings_.axfr_detect = true;
+    const std::uint32_t first = handshake();
+    take_data(first, prefixed(query()));
+    sent_.clear();
+    take_data(first, prefixed(query(252)), kQuerySeq + 21);
+    EXPECT_EQ(relayed_mss_, 0); // both would begin at the same number
+    EXPECT_TRUE(sent_.empty());
+    EXPECT_EQ(counters_.waiting, 1U);
+    answer(98);
+    take_data(first + 100, prefixed(query(252)), kQuerySeq + 21);
+    EXPECT_EQ(relayed_mss_, 1'460);
+    EXPECT_EQ(counters_.promoted[static_cast<size_t>(Reason::kTransfer)], 1U);
 }
 
 TEST_F(ResponderTest, TransfersAreAskedOverUdpOtherwise) {

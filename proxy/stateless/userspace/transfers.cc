@@ -165,15 +165,21 @@ bool Transfers::read(Relay& relay) {
     return true;
 }
 
+/// A socket of which nothing is wanted is not watched at all: epoll would tell of its end again and
+/// again, asked or not.
 void Transfers::watch(Relay& relay) const {
     if (!relay.socket.valid()) {
         return;
     }
     const std::uint32_t interest = (relay.transfer.room() != 0 ? EPOLLIN : 0U) |
                                    (relay.transfer.to_server().empty() ? 0U : EPOLLOUT);
-    if (interest != std::exchange(relay.interest, interest)) {
+    const std::uint32_t before = std::exchange(relay.interest, interest);
+    if (interest != before) {
+        const int change = interest == 0 ? EPOLL_CTL_DEL
+                           : before == 0 ? EPOLL_CTL_ADD
+                                         : EPOLL_CTL_MOD;
         epoll_event event{.events = interest, .data = {.fd = relay.socket.get()}};
-        static_cast<void>(epoll_ctl(epoll_, EPOLL_CTL_MOD, relay.socket.get(), &event));
+        static_cast<void>(epoll_ctl(epoll_, change, relay.socket.get(), &event));
     }
 }
 
