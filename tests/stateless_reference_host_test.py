@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import socket
 import struct
@@ -119,6 +120,38 @@ def test_after_a_kill_the_kernel_serves_and_the_next_start_puts_things_right(bed
     assert host_state(bed) == before
 
 
+def test_after_a_kill_the_kernel_serves_also_where_the_device_stays(bed: ReferenceBed) -> None:
+    bed.ip(SERVER, "tuntap", "add", "dev", "stateless0", "mode", "tun")
+    bed.ip(SERVER, "link", "set", "stateless0", "up")
+    before = host_state(bed)
+    bed.start_front(*ACTIVE).kill()
+
+    def answers() -> bool:
+        try:
+            return all(ask(bed, query(), address).answer for address in ADDRESSES)
+        except OSError:
+            return False
+
+    wait_for(answers, "answers of the kernel's TCP", 15)
+    front = bed.start_front(*ACTIVE)
+    assert ask(bed, query()).answer
+    assert bed.finish(front)["replies"] == 1
+    assert host_state(bed) == before
+    assert ask(bed, query()).answer
+
+
+def test_an_interface_that_vanishes_ends_the_front(bed: ReferenceBed) -> None:
+    rules = bed.output(SERVER, "ip", "rule")
+    front = bed.start_front(*ACTIVE)
+    bed.ip(SERVER, "link", "del", SERVER_IF)
+    assert front.wait(10) == 1
+    assert front.last_line().endswith(
+        f"interface {SERVER_IF} has vanished, and the front with it; "
+        "start it again when the interface is back"
+    )
+    assert bed.output(SERVER, "ip", "rule") == rules
+
+
 def test_connections_that_are_open_at_the_start_or_the_end_break(bed: ReferenceBed) -> None:
     with bed.connect(timeout=1.0) as before:
         before.sendall(query())
@@ -152,9 +185,9 @@ def test_inactive_it_leaves_the_host_alone(bed: ReferenceBed) -> None:
     assert (counted["syn"], counted["queries"]) == (0, 0)
 
 
-def refused(bed: ReferenceBed, *words: str, user: tuple[str, ...] = ()) -> str:
+def refused(bed: ReferenceBed, *words: str, user: tuple[str, ...] = (), front: str = "reference") -> str:
     """The one line of an error; the exit status is not 0."""
-    argv = [*user, programs.own("reprise-proxy"), "stateless", "--front", "reference", *words]
+    argv = [*user, programs.own("reprise-proxy"), "stateless", "--front", front, *words]
     program = bed.start(SERVER, argv, "refused")
     assert program.wait() != 0, program.text()
     (line,) = program.text().splitlines()
@@ -177,6 +210,24 @@ def test_bad_options_and_hosts_are_refused_in_one_line(bed: ReferenceBed) -> Non
     bed.start_front(*ACTIVE)
     again = refused(bed, "--interface", SERVER_IF, *ACTIVE, "--tun", "other0")
     assert "another one runs on this host; stop it first" in again
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="BPF programs need root")
+def test_an_interface_has_one_front_of_either_kind(bed: ReferenceBed) -> None:
+    first = bed.start_front(*ACTIVE)
+    taken = f"--interface {SERVER_IF}: another front serves it; stop that one first"
+    assert taken in refused(bed, "--interface", SERVER_IF, front="bpf")
+    bed.finish(first)
+    second = bed.start_front(front="bpf")
+    assert taken in refused(bed, "--interface", SERVER_IF, *ACTIVE)
+    second.kill()
+    assert "programs of a killed --front bpf still serve it" in refused(
+        bed, "--interface", SERVER_IF, *ACTIVE
+    )
+    bed.finish(bed.start_front(front="bpf"))
+    third = bed.start_front(*ACTIVE)
+    assert ask(bed, query()).answer
+    assert bed.finish(third)["replies"] == 1
 
 
 def test_log_levels_say_more_and_more(bed: ReferenceBed) -> None:

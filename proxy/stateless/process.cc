@@ -28,12 +28,14 @@ namespace reprise::proxy {
 
 namespace {
 
-void check_interface(const std::string& name) {
-    if (if_nametoindex(name.c_str()) == 0) {
+unsigned index_of(const std::string& interface) {
+    const unsigned index = if_nametoindex(interface.c_str());
+    if (index == 0) {
         throw UsageError(fmt::format("--interface {}: this host has no such interface; `ip link` "
                                      "lists those it has",
-                                     name));
+                                     interface));
     }
+    return index;
 }
 
 spdlog::level::level_enum log_level(unsigned loglevel) {
@@ -43,8 +45,9 @@ spdlog::level::level_enum log_level(unsigned loglevel) {
 class StatelessProcess {
 public:
     explicit StatelessProcess(const StatelessOptions& options)
-        : options_(options), started_(SteadyClock::now()), next_second_(started_ + kSecond),
-          front_(make_front(options)), file_(options.stats, [this] { return json(); }) {}
+        : options_(options), index_(index_of(options.interface)), started_(SteadyClock::now()),
+          next_second_(started_ + kSecond), front_(make_front(options)),
+          file_(options.stats, [this] { return json(); }) {}
 
     /// Until a signal ends it.
     void run() {
@@ -97,6 +100,7 @@ private:
         }
         if (now >= next_second_) {
             next_second_ = now + kSecond;
+            look_for_interface();
             front_->tick(now);
             tell_second();
             file_.write_or_warn();
@@ -119,6 +123,15 @@ private:
         }
     }
 
+    /// One of the same name that is made anew is not what the front was set up on.
+    void look_for_interface() const {
+        if (if_nametoindex(options_.interface.c_str()) != index_) {
+            throw Error(fmt::format("interface {} has vanished, and the front with it; start it "
+                                    "again when the interface is back",
+                                    options_.interface));
+        }
+    }
+
     void handle_signals() {
         while (const auto number = signals_.next()) {
             stopped_ = stopped_ || *number != SIGHUP;
@@ -138,6 +151,7 @@ private:
     }
 
     const StatelessOptions& options_;
+    unsigned index_;
     Signals signals_;
     Nanoseconds started_;
     Nanoseconds next_second_;
@@ -152,7 +166,6 @@ private:
 
 int run_stateless(const StatelessOptions& options) {
     spdlog::set_level(log_level(options.loglevel));
-    check_interface(options.interface);
     StatelessProcess(options).run();
     return 0;
 }

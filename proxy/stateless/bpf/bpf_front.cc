@@ -9,7 +9,6 @@
 #include "proxy/stateless/common/counters.hh"
 #include "proxy/stateless/common/options.hh"
 
-#include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -146,11 +145,6 @@ void BpfFront::renew_secret() {
 }
 
 void BpfFront::look_at_host() {
-    if (!link_.is_there()) {
-        throw Error(fmt::format("interface {} has vanished, and the front with it; start it again "
-                                "when the interface is back",
-                                link_.name()));
-    }
     if (hooks_ && link_.computes_checksums()) {
         spdlog::warn("event=checksums_on interface={} because=\"somebody turned them on\" "
                      "hint=\"they are off again, which the front needs\"",

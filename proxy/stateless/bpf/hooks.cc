@@ -20,6 +20,7 @@
 #include <linux/pkt_sched.h>
 #include <linux/rtnetlink.h>
 #include <optional>
+#include <set>
 #include <string_view>
 #include <sys/socket.h>
 #include <vector>
@@ -71,9 +72,9 @@ void detach(int interface, bpf_tc_attach_point point) {
     static_cast<void>(bpf_tc_detach(&at, &options));
 }
 
-/// Whether filters are left at the hooks.
-bool others_use(int interface) {
-    bool found = false;
+/// Of the filters at the hooks.
+std::set<std::uint32_t> priorities(int interface) {
+    std::set<std::uint32_t> found;
     for (const std::uint32_t side : {TC_H_MIN_INGRESS, TC_H_MIN_EGRESS}) {
         const tcmsg header{.tcm_family = AF_UNSPEC,
                            .tcm__pad1 = 0,
@@ -85,7 +86,9 @@ bool others_use(int interface) {
         NetlinkRequest request(RTM_GETTFILTER, NLM_F_DUMP, header);
         Netlink netlink;
         netlink.each(request, [&found](const NetlinkMessage& message) {
-            found = found || message.type() == RTM_NEWTFILTER;
+            if (message.type() == RTM_NEWTFILTER) {
+                found.insert(message.header<tcmsg>().tcm_info >> 16U);
+            }
         });
     }
     return found;
@@ -135,12 +138,14 @@ Hooks::~Hooks() { remove(); }
 void Hooks::remove() const {
     detach(interface_, BPF_TC_INGRESS);
     detach(interface_, BPF_TC_EGRESS);
-    if (whole_ && !others_use(interface_)) {
+    if (whole_ && priorities(interface_).empty()) {
         bpf_tc_hook both =
             hook(interface_, static_cast<bpf_tc_attach_point>(BPF_TC_INGRESS | BPF_TC_EGRESS));
         static_cast<void>(bpf_tc_hook_destroy(&both));
     }
 }
+
+bool has_programs(int interface) { return priorities(interface).contains(kPriority); }
 
 std::optional<StatelessState> left_behind(int interface) {
     const std::uint32_t program = program_at(interface, BPF_TC_INGRESS);

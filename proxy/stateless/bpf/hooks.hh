@@ -28,6 +28,9 @@ private:
     bool whole_ = false;
 };
 
+/// Whether programs of a front are at the interface.
+bool has_programs(int interface);
+
 /// The state of a front that was killed and has left its programs there.
 std::optional<StatelessState> left_behind(int interface);
 

@@ -3,11 +3,11 @@
 #include "core/base/error.hh"
 #include "core/base/fd.hh"
 #include "core/base/netlink.hh"
+#include "proxy/stateless/common/lock.hh"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <linux/ethtool.h>
@@ -19,7 +19,6 @@
 #include <string>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 
 namespace reprise::proxy {
 
@@ -66,24 +65,6 @@ void check_alone(int index, const std::string& name) {
     }
 }
 
-/// An abstract name belongs to the network namespace and ends with the process.
-FileDescriptor lock(const std::string& name) {
-    FileDescriptor fd(check(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0), "socket"));
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    const std::string path = "reprise-stateless-" + name;
-    std::copy_n(path.begin(), path.size(), address.sun_path + 1);
-    const auto size = static_cast<unsigned>(offsetof(sockaddr_un, sun_path) + 1 + path.size());
-    if (bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), size) != 0) {
-        if (errno == EADDRINUSE) {
-            throw Error(
-                fmt::format("--interface {}: another front serves it; stop that one first", name));
-        }
-        throw SystemError("bind the lock of the interface");
-    }
-    return fd;
-}
-
 std::uint32_t ethtool(int control, const std::string& name, std::uint32_t command,
                       std::uint32_t value) {
     ethtool_value setting{.cmd = command, .data = value};
@@ -101,7 +82,7 @@ Link::Link(const std::string& name)
       control_(control_socket()) {
     check_ethernet(control_.get(), name);
     check_alone(index_, name);
-    lock_ = lock(name);
+    lock_ = lock_interface(name);
 }
 
 bool Link::is_there() const { return static_cast<int>(if_nametoindex(name_.c_str())) == index_; }

@@ -24,6 +24,13 @@ bool write(const std::string& path, const char* value) {
 
 } // namespace
 
+void follow_carrier(const std::string& device, const std::string& root) {
+    for (const char* const version : {"ipv4", "ipv6"}) { // the host may go without one of them
+        static_cast<void>(write(
+            fmt::format("{}/{}/conf/{}/ignore_routes_with_linkdown", root, version, device), "1"));
+    }
+}
+
 Forwarding::Forwarding(std::string interface, std::string root)
     : interface_(std::move(interface)), root_(std::move(root)) {}
 

@@ -14,6 +14,10 @@ enum class Change : std::uint8_t {
     kAll,       ///< forwarding of all interfaces: IPv6 before Linux 6.17
 };
 
+/// Routes by the device count only while a process reads it: one that others have made outlives a
+/// killed front, and would go on taking the clients' packets.
+void follow_carrier(const std::string& device, const std::string& root = "/proc/sys/net");
+
 class Forwarding {
 public:
     /// `root`: where the settings are.

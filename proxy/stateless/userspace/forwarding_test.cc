@@ -75,6 +75,13 @@ TEST_F(ForwardingTest, OfOlderKernelsIsOfAllInterfaces) {
     EXPECT_EQ(get("ipv6/conf/eth0/accept_ra"), '1');
 }
 
+TEST_F(ForwardingTest, RoutesByADeviceThatNobodyReadsDoNotCount) {
+    put("ipv4/conf/tun0/ignore_routes_with_linkdown", "0");
+    follow_carrier("tun0", root_);
+    EXPECT_EQ(get("ipv4/conf/tun0/ignore_routes_with_linkdown"), '1');
+    EXPECT_FALSE(std::filesystem::exists(root_ / "ipv6/conf/tun0"));
+}
+
 TEST_F(ForwardingTest, SaysWhatCannotBeWritten) {
     Forwarding none("eth7", root_);
     EXPECT_THROW(none.make(false, Change::kInterface), SystemError);

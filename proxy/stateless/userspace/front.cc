@@ -8,7 +8,9 @@
 #include "core/base/random.hh"
 #include "proxy/stateless/common/counters.hh"
 #include "proxy/stateless/common/front.hh"
+#include "proxy/stateless/common/lock.hh"
 #include "proxy/stateless/common/options.hh"
+#include "proxy/stateless/userspace/forwarding.hh"
 #include "proxy/stateless/userspace/pending.hh"
 #include "proxy/stateless/userspace/redirect.hh"
 #include "proxy/stateless/userspace/responder.hh"
@@ -58,6 +60,15 @@ std::string checked_interface(const std::string& name) {
 }
 
 ResponderSettings settings_of(const StatelessOptions& options) {
+/// One at a time in a network namespace. Throws Error where another one is there.
+FileDescriptor lock_host() {
+    FileDescriptor lock = take_name("reprise-stateless");
+    if (!lock.valid()) {
+        throw Error("--front reference: another one runs on this host; stop it first");
+    }
+    return lock;
+}
+
     return {.port = options.port,
             .timeout = options.timeout_ms * kMillisecond,
             .early_ack = options.early_ack,
@@ -82,7 +93,8 @@ public:
 class ReferenceFront final : public Front, private Outside {
 public:
     explicit ReferenceFront(const StatelessOptions& options)
-        : settings_(settings_of(options)), warns_(options.loglevel >= 1), tun_(options.tun),
+        : settings_(settings_of(options)), warns_(options.loglevel >= 1),
+          interface_(lock_interface(options.interface)), tun_(options.tun),
           epoll_(check(epoll_create1(EPOLL_CLOEXEC), "epoll_create1")),
           transfers_(
               epoll_.get(), [this](const Reply& reply) { send(reply); }, counters_),
@@ -96,6 +108,7 @@ public:
             }
         }
         tun_.set_mtu(static_cast<int>(std::max(settings_.mtu, kLeastMtu)));
+        follow_carrier(options.tun);
     }
 
     [[nodiscard]] std::vector<int> descriptors() const override { return {epoll_.get()}; }
@@ -229,8 +242,9 @@ private:
 
     ResponderSettings settings_;
     bool warns_;
-    OnlyOne only_one_;
-    PacketSockets packets_; ///< opened first: the rights that it needs are all that are needed
+    FileDescriptor host_ = lock_host();
+    FileDescriptor interface_; ///< the lock against fronts of the other kind
+    PacketSockets packets_;    ///< opened first: the rights that it needs are all that are needed
     Tun tun_;
     ServerSockets server_;
     FileDescriptor epoll_;

@@ -3,7 +3,6 @@
 #include "core/base/address.hh"
 #include "core/base/bytes.hh"
 #include "core/base/error.hh"
-#include "core/base/fd.hh"
 #include "core/base/netlink.hh"
 #include "proxy/rewrite/headers.hh"
 #include "proxy/stateless/userspace/forwarding.hh"
@@ -21,9 +20,7 @@
 #include <net/if.h>
 #include <set>
 #include <string>
-#include <string_view>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <vector>
 
 namespace reprise::proxy::stateless {
@@ -34,7 +31,6 @@ constexpr std::uint32_t kTable = 53'053;
 constexpr std::uint32_t kFirstPriority = 1; // before every rule but the kernel's own at 0
 constexpr std::uint8_t kMark = 0xb4;        // "protocol" of rules and routes; plus the Change
 constexpr std::uint8_t kLastMark = kMark + static_cast<std::uint8_t>(Change::kAll);
-constexpr std::string_view kName = "reprise-stateless"; // of the socket, in the abstract namespace
 
 std::uint8_t family(bool v6) { return v6 ? AF_INET6 : AF_INET; }
 
@@ -66,17 +62,6 @@ unsigned address_news() {
 }
 
 } // namespace
-
-OnlyOne::OnlyOne()
-    : socket_(check(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0), "open a Unix socket")) {
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    std::ranges::copy(kName, &address.sun_path[1]);
-    const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + kName.size());
-    if (bind(socket_.get(), reinterpret_cast<const sockaddr*>(&address), size) != 0) {
-        throw Error("--front reference: another one runs on this host; stop it first");
-    }
-}
 
 Redirect::Redirect(const std::string& interface, std::uint16_t port, unsigned device)
     : news_(address_news()), forwarding_(interface), interface_(interface), port_(port),

@@ -13,7 +13,6 @@
 // host's forwarding; the next start removes them and puts that right.
 
 #include "core/base/address.hh"
-#include "core/base/fd.hh"
 #include "core/base/netlink.hh"
 #include "proxy/stateless/userspace/forwarding.hh"
 
@@ -24,16 +23,6 @@
 #include <vector>
 
 namespace reprise::proxy::stateless {
-
-/// One at a time in a network namespace.
-class OnlyOne {
-public:
-    /// Throws Error where another one is there.
-    OnlyOne();
-
-private:
-    FileDescriptor socket_;
-};
 
 class Redirect {
 public:
