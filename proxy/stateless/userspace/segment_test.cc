@@ -91,7 +91,7 @@ TEST(ReadSegment, RefusesWhatContradictsItself) {
 
 TEST(ReadSegment, RefusesImpossibleFlags) {
     for (const unsigned flags :
-         {0U, kSyn | kAck + 0U, kSyn | kFin + 0U, kSyn | kRst + 0U, kFin + 0U, kPush + 0U}) {
+         {0U, 0U | kSyn | kAck, 0U | kSyn | kFin, 0U | kSyn | kRst, 0U | kFin, 0U | kPush}) {
         Recipe recipe = syn();
         recipe.tcp_flags = static_cast<std::uint8_t>(flags);
         EXPECT_FALSE(read_segment(make(recipe))) << flags;
