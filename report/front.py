@@ -23,6 +23,7 @@ _COUNTS = (
     "evictions",
     "expired",
     "late",
+    "unsent",
     "truncated",
     "malformed",
     "passed",
@@ -82,11 +83,20 @@ def problems(run: Run) -> Iterator[str]:
     if not run.fronts:
         yield "front.json is missing: the front was cut off"
     evicted = sum(as_int(one.get("evictions")) for one in run.fronts)
-    late = sum(min(as_int(one.get("late")), as_int(one.get("expired"))) for one in run.fronts)
+    late = sum(map(_late, run.fronts))
+    unsent = sum(as_int(one.get("unsent")) for one in run.fronts)
     if evicted:
         yield f"the front dropped {evicted} queries that waited for answers: use front bpf or a lower rate"
     if late:
         yield f"the front dropped {late} answers that came after its timeout: raise front.timeout_ms"
+    if unsent:
+        yield f"the front could not send {unsent} packets: its log has the reason"
+
+
+def _late(one: Json) -> int:
+    """Answers to expired entries. A query that clients sent again is answered again, which is late too."""
+    again, late, expired = (as_int(one.get(name)) for name in ("retransmitted", "late", "expired"))
+    return min(max(0, late - again), expired)
 
 
 def warnings(summary: Json) -> Iterator[str]:
@@ -94,7 +104,8 @@ def warnings(summary: Json) -> Iterator[str]:
     refused = sum(summary["not_promoted"].values())
     if refused:
         listed = ", ".join(f"{reason} {count}" for reason, count in summary["not_promoted"].items())
-        yield f"the front did not fully serve {refused} connections ({listed})"
+        what = "connections" if summary["kind"] == "bpf" else "segments"  # which clients may send again
+        yield f"the front did not fully serve {refused} {what} ({listed})"
     if summary["expired"]:
         yield f"the server did not answer {summary['expired']} queries of the front in time"
     if summary["malformed"]:

@@ -249,4 +249,4 @@ def test_answers_that_cannot_be_sent_are_told_of(bed: ReferenceBed) -> None:
         )  # the server has no route back
     front.until("event=not_sent packets=", 5)
     assert 'because="Network is unreachable"' in front.text()
-    bed.finish(front)
+    assert bed.finish(front)["unsent"] == 2  # the acknowledgement and the answer

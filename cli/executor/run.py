@@ -350,10 +350,14 @@ def _front(counts: dict[str, Any]) -> list[tuple[str, str]]:
         return []
     text = f"{counts['kind']}, {counts['queries']:,} queries, {counts['entries_peak']:,} in flight at most"
     rows = [("front", text)]
-    for name, words in (("promoted", "promoted"), ("not_promoted", "not fully served")):
+    dropped = "connections" if counts["kind"] == "bpf" else "segments"
+    for name, words, what in (
+        ("promoted", "promoted", "connections"),
+        ("not_promoted", "not fully served", dropped),
+    ):
         reasons = as_dict(counts.get(name))
         why = ", ".join(f"{reason} {count:,}" for reason, count in reasons.items())
-        rows += [(words, f"{sum(reasons.values()):,} connections ({why})")] if reasons else []
+        rows += [(words, f"{sum(reasons.values()):,} {what} ({why})")] if reasons else []
     return rows
 
 

@@ -26,7 +26,7 @@ COUNTED: dict[str, Any] = {
     "syn_ack": 300,
     "handshake_ack": 298,
     "queries": 290,
-    "retransmitted": 1,
+    "retransmitted": 0,
     "replies": 288,
     "segments": 288,
     "fin": 5,
@@ -39,6 +39,7 @@ COUNTED: dict[str, Any] = {
     "evictions": 0,
     "expired": 0,
     "late": 0,
+    "unsent": 0,
     "truncated": 0,
     "malformed": 0,
     "passed": 10,
@@ -100,6 +101,11 @@ def test_several_fronts_are_added(tmp_path: Path) -> None:
             {"late": 5, "expired": 4},
             "the front dropped 4 answers that came after its timeout: raise front.timeout_ms",
         ),
+        (
+            {"late": 8, "expired": 4, "retransmitted": 5},
+            "the front dropped 3 answers that came after its timeout: raise front.timeout_ms",
+        ),
+        ({"unsent": 2}, "the front could not send 2 packets: its log has the reason"),
     ],
 )
 def test_a_front_that_kept_answers_from_clients_is_not_clean(
@@ -110,6 +116,18 @@ def test_a_front_that_kept_answers_from_clients_is_not_clean(
 
 def test_an_answer_to_a_client_that_had_gone_is_no_fault_of_the_front(tmp_path: Path) -> None:
     assert summary_of(fronted(tmp_path / "run", {"late": 5}))["clean"] is True
+
+
+def test_the_second_answer_to_a_query_sent_again_is_no_fault_of_the_front(tmp_path: Path) -> None:
+    """Beside queries that the server never answered."""
+    counts = {"late": 5, "retransmitted": 5, "expired": 4}
+    assert summary_of(fronted(tmp_path / "run", counts))["clean"] is True
+
+
+def test_the_reference_drops_segments_that_clients_may_send_again(tmp_path: Path) -> None:
+    counts = {"front": "reference", "not_promoted": {"split": 2, "pipelined": 1}}
+    summary = summary_of(fronted(tmp_path / "run", counts, kind="reference"))
+    assert summary["warnings"] == ["the front did not fully serve 3 segments (split 2, pipelined 1)"]
 
 
 def test_a_front_without_its_statistics_is_not_clean(tmp_path: Path) -> None:

@@ -41,6 +41,7 @@ void add_counts(Json& out, const Counters& c) {
                 {"evictions", c.evictions},
                 {"expired", c.expired},
                 {"late", c.late},
+                {"unsent", c.unsent},
                 {"truncated", c.truncated},
                 {"malformed", c.malformed},
                 {"passed", c.passed},

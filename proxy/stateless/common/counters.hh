@@ -65,6 +65,7 @@ struct Counters {
     std::uint64_t evictions = 0; ///< entries pushed out by newer ones
     std::uint64_t expired = 0;   ///< entries that reached the timeout
     std::uint64_t late = 0;      ///< UDP answers whose entry was gone
+    std::uint64_t unsent = 0;    ///< packets and UDP queries that the kernel did not take
     std::uint64_t truncated = 0; ///< UDP replies forced to TC
     std::uint64_t malformed = 0; ///< packets that contradict themselves
     std::uint64_t passed = 0;    ///< packets left to the kernel

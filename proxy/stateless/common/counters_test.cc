@@ -14,6 +14,7 @@ TEST(StatelessCounters, HaveOneForm) {
     Counters counters;
     counters.syn = 5;
     counters.queries = 3;
+    counters.unsent = 2;
     count(counters.promoted, Reason::kTransfer);
     count(counters.not_promoted, Reason::kSplit);
     count(counters.not_promoted, Reason::kSplit);
@@ -32,6 +33,7 @@ TEST(StatelessCounters, HaveOneForm) {
     EXPECT_EQ(json["syn"], 5);
     EXPECT_EQ(json["queries"], 3);
     EXPECT_EQ(json["late"], 0);
+    EXPECT_EQ(json["unsent"], 2);
     EXPECT_EQ(json["promoted"], (Json{{"transfer", 1}}));
     EXPECT_EQ(json["not_promoted"], (Json{{"split", 2}}));
     EXPECT_EQ(json["entries_limit"], 65'536);

@@ -35,6 +35,7 @@
 #include <span>
 #include <string>
 #include <sys/epoll.h>
+#include <utility>
 #include <vector>
 
 namespace reprise::proxy::stateless {
@@ -59,7 +60,6 @@ std::string checked_interface(const std::string& name) {
     return name;
 }
 
-ResponderSettings settings_of(const StatelessOptions& options) {
 /// One at a time in a network namespace. Throws Error where another one is there.
 FileDescriptor lock_host() {
     FileDescriptor lock = take_name("reprise-stateless");
@@ -69,6 +69,7 @@ FileDescriptor lock_host() {
     return lock;
 }
 
+ResponderSettings settings_of(const StatelessOptions& options) {
     return {.port = options.port,
             .timeout = options.timeout_ms * kMillisecond,
             .early_ack = options.early_ack,
@@ -107,8 +108,8 @@ public:
                 watch(each.get());
             }
         }
-        tun_.set_mtu(static_cast<int>(std::max(settings_.mtu, kLeastMtu)));
         follow_carrier(options.tun);
+        tun_.set_mtu(static_cast<int>(std::max(settings_.mtu, kLeastMtu)));
     }
 
     [[nodiscard]] std::vector<int> descriptors() const override { return {epoll_.get()}; }
@@ -227,17 +228,18 @@ private:
     void note(bool sent) {
         if (!sent) {
             unsent_error_ = errno;
-            ++unsent_;
+            ++counters_.unsent;
         }
     }
 
     void warn_of_unsent() {
-        if (unsent_ != 0 && warns_) {
+        const std::uint64_t unsent =
+            counters_.unsent - std::exchange(told_unsent_, counters_.unsent);
+        if (unsent != 0 && warns_) {
             spdlog::warn("event=not_sent packets={} because=\"{}\" hint=\"see the route to the "
                          "clients and the server's address\"",
-                         unsent_, std::strerror(unsent_error_));
+                         unsent, std::strerror(unsent_error_));
         }
-        unsent_ = 0;
     }
 
     ResponderSettings settings_;
@@ -256,7 +258,7 @@ private:
     std::vector<std::uint8_t> packet_; ///< what is being sent
     Redirect redirect_;                ///< undone first
     Nanoseconds next_second_ = 0;
-    std::uint64_t unsent_ = 0; ///< packets that the kernel did not take, in this second
+    std::uint64_t told_unsent_ = 0; ///< of them the log has told
     int unsent_error_ = 0;
 };
 
