@@ -101,6 +101,7 @@ class StatelessBed(BareBed):
             ports.write_text(f"{OWN_PORTS.stop} 65535", encoding="ascii")
         self.front = front
         self.process: Program | None = None  # of the front
+        self.before_front: tuple[str, ...] = ()  # words that start it
 
     # --- servers
 
@@ -144,8 +145,9 @@ class StatelessBed(BareBed):
         """Nothing for "kernel"; skips the test where the programs are built without the front."""
         if self.front == "kernel":
             return
-        argv = [programs.own("reprise-proxy"), "stateless", "--front", self.front, "--interface", "data1"]
-        argv += ["--stats", str(self.stats_file), *(["--active", "1"] if self.front == "reference" else [])]
+        argv = [*self.before_front, programs.own("reprise-proxy"), "stateless", "--front", self.front]
+        argv += ["--interface", "data1", "--stats", str(self.stats_file)]
+        argv += ["--active", "1"] if self.front == "reference" else []
         process = self.start(SERVER, [*argv, *options], f"front-{self.front}")
         wait_for(lambda: "event=ready" in process.text() or process.has_ended(), "the front serving")
         if "no such front" in process.text():

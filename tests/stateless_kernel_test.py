@@ -90,7 +90,9 @@ def test_filters_of_others_stay(bed: StatelessBed) -> None:
     assert "stateless" not in left_on_host(bed)
 
 
-def test_the_next_start_puts_right_what_a_killed_one_left(bed: StatelessBed) -> None:
+@pytest.mark.parametrize("rights", ["+all", "-all,+net_admin,+perfmon,+bpf"], ids=["root", "of a run"])
+def test_the_next_start_puts_right_what_a_killed_one_left(bed: StatelessBed, rights: str) -> None:
+    bed.before_front = (programs.packaged("setpriv"), f"--bounding-set={rights}")
     before = left_on_host(bed)
     bed.start_front()
     assert bed.process is not None

@@ -20,7 +20,7 @@ namespace {
 
 /// They would take the clients' packets before --front reference sees one.
 void refuse_programs(const std::string& interface) {
-    if (has_programs(static_cast<int>(if_nametoindex(interface.c_str())))) {
+    if (left_behind(static_cast<int>(if_nametoindex(interface.c_str())))) {
         static_cast<void>(lock_interface(interface)); // says so where that front still runs
         throw Error(fmt::format("--interface {}: programs of a killed --front bpf still serve it; "
                                 "start and end that front once, which removes them",

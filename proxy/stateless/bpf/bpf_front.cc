@@ -118,16 +118,15 @@ BpfFront::BpfFront(const StatelessOptions& options)
     fill_randomly(state.keys[0]); // also that of "the last period", which nobody knows
     renew_secret();
     look_at_host();
-    state.tx_was_on = link_.computes_checksums() || (before && before->tx_was_on != 0) ? 1 : 0;
+    tx_was_on_ = link_.computes_checksums() || (before && before->tx_was_on);
     next_secret_ = SteadyClock::now() + options.rotate_s * kSecond;
-    hooks_.emplace(link_.index(), programs_.in(), programs_.out());
-    state.hooks_are_ours = hooks_->whole() ? 1 : 0;
+    hooks_.emplace(link_.index(), programs_.in(), programs_.out(), tx_was_on_);
     link_.compute_checksums(false);
 }
 
 BpfFront::~BpfFront() {
     hooks_.reset();
-    if (programs_.state().tx_was_on != 0 && link_.is_there()) {
+    if (tx_was_on_ && link_.is_there()) {
         try {
             link_.compute_checksums(true);
         } catch (const SystemError& error) {

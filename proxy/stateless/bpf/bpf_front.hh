@@ -40,6 +40,7 @@ private:
     Link link_;
     Programs programs_;
     std::optional<Hooks> hooks_;
+    bool tx_was_on_ = false; ///< the interface computed checksums
     Nanoseconds next_secret_ = 0;
     std::uint64_t expired_ = 0;
     std::uint64_t peak_ = 0;

@@ -1,27 +1,17 @@
 #include "proxy/stateless/bpf/hooks.hh"
 
 #include "core/base/error.hh"
-#include "core/base/fd.hh"
 #include "core/base/netlink.hh"
-#include "proxy/stateless/bpf/shared.h"
-
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
-#include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <cerrno>
-#include <cstddef>
 #include <cstdint>
-#include <cstring>
-#include <linux/bpf.h>
 #include <linux/netlink.h>
 #include <linux/pkt_sched.h>
 #include <linux/rtnetlink.h>
 #include <optional>
-#include <set>
-#include <string_view>
 #include <sys/socket.h>
 #include <vector>
 
@@ -29,9 +19,33 @@ namespace reprise::proxy {
 
 namespace {
 
-/// By these our filters are known among others.
+/// By these our filters are known among others. The upper half of the handle is for the Changes.
 constexpr std::uint32_t kHandle = 0x5354;
 constexpr std::uint32_t kPriority = 0x5354;
+constexpr std::uint32_t kHooksAreOurs = 1U << 16U;
+constexpr std::uint32_t kTxWasOn = 1U << 17U;
+
+struct Side {
+    bpf_tc_attach_point point;
+    std::uint32_t parent;
+};
+
+constexpr std::array kSides{Side{BPF_TC_INGRESS, TC_H_MIN_INGRESS},
+                            Side{BPF_TC_EGRESS, TC_H_MIN_EGRESS}};
+
+struct Filter {
+    std::uint32_t priority;
+    std::uint32_t handle;
+
+    [[nodiscard]] bool is_ours() const {
+        return priority == kPriority && (handle & 0xffffU) == kHandle;
+    }
+};
+
+std::uint32_t handle_of(const Changes& changes) {
+    return kHandle | (changes.hooks_are_ours ? kHooksAreOurs : 0) |
+           (changes.tx_was_on ? kTxWasOn : 0);
+}
 
 bpf_tc_hook hook(int interface, bpf_tc_attach_point point) {
     bpf_tc_hook made{};
@@ -41,23 +55,17 @@ bpf_tc_hook hook(int interface, bpf_tc_attach_point point) {
     return made;
 }
 
-bpf_tc_opts ours() {
+bpf_tc_opts options_of(std::uint32_t handle) {
     bpf_tc_opts made{};
     made.sz = sizeof made;
-    made.handle = kHandle;
+    made.handle = handle;
     made.priority = kPriority;
     return made;
 }
 
-std::uint32_t program_at(int interface, bpf_tc_attach_point point) {
+void attach(int interface, bpf_tc_attach_point point, std::uint32_t handle, int program) {
     const bpf_tc_hook at = hook(interface, point);
-    bpf_tc_opts query = ours();
-    return bpf_tc_query(&at, &query) == 0 ? query.prog_id : 0;
-}
-
-void attach(int interface, bpf_tc_attach_point point, int program) {
-    const bpf_tc_hook at = hook(interface, point);
-    bpf_tc_opts options = ours();
+    bpf_tc_opts options = options_of(handle);
     options.prog_fd = program;
     options.flags = BPF_TC_F_REPLACE;
     const int error = bpf_tc_attach(&at, &options);
@@ -66,56 +74,49 @@ void attach(int interface, bpf_tc_attach_point point, int program) {
     }
 }
 
-void detach(int interface, bpf_tc_attach_point point) {
-    const bpf_tc_hook at = hook(interface, point);
-    const bpf_tc_opts options = ours();
-    static_cast<void>(bpf_tc_detach(&at, &options));
-}
-
-/// Of the filters at the hooks.
-std::set<std::uint32_t> priorities(int interface) {
-    std::set<std::uint32_t> found;
-    for (const std::uint32_t side : {TC_H_MIN_INGRESS, TC_H_MIN_EGRESS}) {
-        const tcmsg header{.tcm_family = AF_UNSPEC,
-                           .tcm__pad1 = 0,
-                           .tcm__pad2 = 0,
-                           .tcm_ifindex = interface,
-                           .tcm_handle = 0,
-                           .tcm_parent = TC_H_MAKE(TC_H_CLSACT, side),
-                           .tcm_info = 0};
-        NetlinkRequest request(RTM_GETTFILTER, NLM_F_DUMP, header);
-        Netlink netlink;
-        netlink.each(request, [&found](const NetlinkMessage& message) {
-            if (message.type() == RTM_NEWTFILTER) {
-                found.insert(message.header<tcmsg>().tcm_info >> 16U);
-            }
-        });
-    }
+std::vector<Filter> filters(int interface, const Side& side) {
+    const tcmsg header{.tcm_family = AF_UNSPEC,
+                       .tcm__pad1 = 0,
+                       .tcm__pad2 = 0,
+                       .tcm_ifindex = interface,
+                       .tcm_handle = 0,
+                       .tcm_parent = TC_H_MAKE(TC_H_CLSACT, side.parent),
+                       .tcm_info = 0};
+    NetlinkRequest request(RTM_GETTFILTER, NLM_F_DUMP, header);
+    Netlink netlink;
+    std::vector<Filter> found;
+    netlink.each(request, [&found](const NetlinkMessage& message) {
+        if (message.type() == RTM_NEWTFILTER) {
+            const auto one = message.header<tcmsg>();
+            found.push_back({.priority = one.tcm_info >> 16U, .handle = one.tcm_handle});
+        }
+    });
     return found;
 }
 
-std::optional<StatelessState> state_of(std::uint32_t map) {
-    const FileDescriptor fd(bpf_map_get_fd_by_id(map));
-    bpf_map_info info{};
-    std::uint32_t size = sizeof info;
-    if (!fd.valid() || bpf_obj_get_info_by_fd(fd.get(), &info, &size) != 0 ||
-        !std::string_view(info.name).ends_with(".bss") ||
-        info.value_size < sizeof(StatelessState)) {
-        return std::nullopt;
+/// Our filters but the one with the handle `but`.
+void detach_all(int interface, std::uint32_t but = 0) {
+    for (const Side& side : kSides) {
+        for (const Filter& filter : filters(interface, side)) {
+            if (filter.is_ours() && filter.handle != but) {
+                const bpf_tc_hook at = hook(interface, side.point);
+                const bpf_tc_opts options = options_of(filter.handle);
+                static_cast<void>(bpf_tc_detach(&at, &options));
+            }
+        }
     }
-    std::vector<std::uint8_t> value(info.value_size);
-    const std::uint32_t first = 0;
-    if (bpf_map_lookup_elem(fd.get(), &first, value.data()) != 0) {
-        return std::nullopt;
-    }
-    StatelessState state;
-    std::memcpy(&state, value.data(), sizeof state);
-    return state;
+}
+
+/// Whether filters are left at the hooks.
+bool others_use(int interface) {
+    return std::ranges::any_of(
+        kSides, [interface](const Side& side) { return !filters(interface, side).empty(); });
 }
 
 } // namespace
 
-Hooks::Hooks(int interface, int in, int out) : interface_(interface) {
+Hooks::Hooks(int interface, int in, int out, bool tx_was_on)
+    : interface_(interface), changes_{.tx_was_on = tx_was_on} {
     const auto before = left_behind(interface);
     bpf_tc_hook both =
         hook(interface, static_cast<bpf_tc_attach_point>(BPF_TC_INGRESS | BPF_TC_EGRESS));
@@ -123,47 +124,34 @@ Hooks::Hooks(int interface, int in, int out) : interface_(interface) {
     if (error != 0 && error != -EEXIST) {
         throw SystemError("make the tc hooks of the interface (qdisc clsact)", -error);
     }
-    whole_ = error == 0 || (before && before->hooks_are_ours != 0);
+    changes_.hooks_are_ours = error == 0 || (before && before->hooks_are_ours);
+    const std::uint32_t handle = handle_of(changes_);
     try {
-        attach(interface, BPF_TC_INGRESS, in);
-        attach(interface, BPF_TC_EGRESS, out);
+        attach(interface, BPF_TC_INGRESS, handle, in);
+        attach(interface, BPF_TC_EGRESS, handle, out);
     } catch (...) {
         remove();
         throw;
     }
+    detach_all(interface, handle); // of an earlier front that had changed something else
 }
 
 Hooks::~Hooks() { remove(); }
 
 void Hooks::remove() const {
-    detach(interface_, BPF_TC_INGRESS);
-    detach(interface_, BPF_TC_EGRESS);
-    if (whole_ && priorities(interface_).empty()) {
+    detach_all(interface_);
+    if (changes_.hooks_are_ours && !others_use(interface_)) {
         bpf_tc_hook both =
             hook(interface_, static_cast<bpf_tc_attach_point>(BPF_TC_INGRESS | BPF_TC_EGRESS));
         static_cast<void>(bpf_tc_hook_destroy(&both));
     }
 }
 
-bool has_programs(int interface) { return priorities(interface).contains(kPriority); }
-
-std::optional<StatelessState> left_behind(int interface) {
-    const std::uint32_t program = program_at(interface, BPF_TC_INGRESS);
-    const FileDescriptor fd(program == 0 ? -1 : bpf_prog_get_fd_by_id(program));
-    if (!fd.valid()) {
-        return std::nullopt;
-    }
-    std::array<std::uint32_t, 16> maps{};
-    bpf_prog_info info{};
-    info.nr_map_ids = maps.size();
-    info.map_ids = reinterpret_cast<std::uintptr_t>(maps.data());
-    std::uint32_t size = sizeof info;
-    if (bpf_obj_get_info_by_fd(fd.get(), &info, &size) != 0) {
-        return std::nullopt;
-    }
-    for (size_t i = 0; i < std::min<size_t>(info.nr_map_ids, maps.size()); ++i) {
-        if (const auto state = state_of(maps[i])) {
-            return state;
+std::optional<Changes> left_behind(int interface) {
+    for (const Filter& filter : filters(interface, kSides[0])) {
+        if (filter.is_ours()) {
+            return Changes{.hooks_are_ours = (filter.handle & kHooksAreOurs) != 0,
+                           .tx_was_on = (filter.handle & kTxWasOn) != 0};
         }
     }
     return std::nullopt;

@@ -1,37 +1,35 @@
 #pragma once
 // The tc hooks of an interface, where packets come in and leave.
 
-#include "proxy/stateless/bpf/shared.h"
-
-#include <cstdint>
 #include <optional>
 
 namespace reprise::proxy {
+
+/// What a front changes at an interface besides its programs. Their filters' handle says it, which
+/// any process may read; what is in a program's maps takes all rights of root.
+struct Changes {
+    bool hooks_are_ours = false; ///< the qdisc was not there before
+    bool tx_was_on = false; ///< the interface computed checksums before the front turned that off
+};
 
 /// Our programs at both hooks, until the end of this.
 class Hooks {
 public:
     /// Puts the programs, by their descriptors, in the place of those that an earlier front has
     /// left. Throws SystemError.
-    Hooks(int interface, int in, int out);
+    Hooks(int interface, int in, int out, bool tx_was_on);
     ~Hooks();
     Hooks(const Hooks&) = delete;
     Hooks& operator=(const Hooks&) = delete;
-
-    /// Whether the hooks themselves were made for the programs, and go with them.
-    [[nodiscard]] bool whole() const { return whole_; }
 
 private:
     void remove() const;
 
     int interface_;
-    bool whole_ = false;
+    Changes changes_;
 };
 
-/// Whether programs of a front are at the interface.
-bool has_programs(int interface);
-
-/// The state of a front that was killed and has left its programs there.
-std::optional<StatelessState> left_behind(int interface);
+/// What a front whose programs are at the interface has changed. One that lives has its lock.
+std::optional<Changes> left_behind(int interface);
 
 } // namespace reprise::proxy

@@ -237,7 +237,8 @@ TEST_P(StatelessProgramsTest, ChangedPackets) {
             asks(mine, query_of(question));
         }
         for (size_t changes = random() % 3; changes > 0; --changes) {
-            sent.payload[random() % sent.payload.size()] ^= 1U << random() % 8;
+            sent.payload[random() % sent.payload.size()] ^=
+                static_cast<std::uint8_t>(1U << random() % 8);
         }
         sent.payload.resize(sent.payload.size() - random() % 2 * (random() % 12));
         if (sent.protocol == 6 && random() % 4 == 0) {

@@ -106,6 +106,4 @@ struct StatelessState {
     __u32 some_gone;  ///< the map `gone` has entries
     __u16 mss4;       ///< what the interface's MTU leaves for a segment; host order
     __u16 mss6;
-    __u32 tx_was_on;      ///< the interface computed checksums before the front turned that off
-    __u32 hooks_are_ours; ///< the qdisc was not there before
 };

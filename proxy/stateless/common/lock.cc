@@ -20,7 +20,7 @@ FileDescriptor take_name(const std::string& name) {
     address.sun_family = AF_UNIX;
     const size_t length = std::min(name.size(), sizeof address.sun_path - 1);
     std::copy_n(name.begin(), length, address.sun_path + 1);
-    const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + length);
+    const auto size = static_cast<unsigned>(offsetof(sockaddr_un, sun_path) + 1 + length);
     if (bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), size) != 0) {
         if (errno != EADDRINUSE) {
             throw SystemError("bind the lock " + name);

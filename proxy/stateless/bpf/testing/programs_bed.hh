@@ -204,9 +204,7 @@ protected:
                               .current = 0,
                               .some_gone = 0,
                               .mss4 = 1'460,
-                              .mss6 = 1'440,
-                              .tx_was_on = 0,
-                              .hooks_are_ours = 0};
+                              .mss6 = 1'440};
         before_ = programs_->counts();
     }
 
