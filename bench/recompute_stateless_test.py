@@ -177,13 +177,14 @@ def test_a_flood_is_judged_by_the_loss_and_by_what_reached_the_server(tmp_path: 
     (folder / "front.json").write_text(json.dumps({"syn": 180_000}))
     rows = []
     for when, packets in (("before", 0), ("after", 150_000)):
-        values = {"rx_packets": str(packets), "rx_dropped": str(packets // 3)}
+        values = {"rx_packets": str(packets), "rx_dropped": "3"}
         mono = 0 if when == "before" else 10**9
         rows += kernel_readings(when, 0, 0, 0)
         rows += [
             json.dumps(
                 {"mono_ns": mono, "when": when, "who": "server", "kind": "interface", "values": values}
             ),
+            reading(when, "client", "interface", values={"tx_dropped": str(packets // 3)}),
             reading(when, "client", "snmp", text=SNMP.format(opened=0, again=packets // 10_000)),
             reading(when, "server", "netstat", text=NETSTAT.format(cookies=packets)),
         ]
@@ -204,5 +205,5 @@ def test_a_flood_is_judged_by_the_loss_and_by_what_reached_the_server(tmp_path: 
     found = by_name(result)
     assert found["flood: bpf: share of queries lost"] == (0.02, False)
     assert found["flood: bpf: thousand packets a second that reached the server"] == (150.0, False)
-    assert found["flood: bpf: share of packets that the server's interface dropped"] == (0.25, False)
+    assert found["flood: bpf: share of packets that found the server's interface full"] == (0.25, False)
     assert result["tables"] == []
