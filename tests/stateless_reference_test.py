@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import socket
+import struct
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from tests.stateless_reference_bed import (
     ACTIVE,
     ADDRESSES,
     CLIENT,
+    CLIENT4,
     CLIENT_IF,
     DROP_ANSWERS,
     KEY,
@@ -422,3 +424,18 @@ def test_a_query_whose_second_half_comes_later_is_never_answered(bed: ReferenceB
     counted = bed.finish(front)
     assert counted["not_promoted"]["split"] >= 2
     assert counted["queries"] == 0
+
+
+def test_a_query_in_fragments_is_reset_by_the_kernel(bed: ReferenceBed) -> None:
+    front = bed.start_front(*ACTIVE)
+    capture = Capture(bed, CLIENT, CLIENT_IF)
+    packet = forged(CLIENT4, SERVICE4, data=query())
+    with bed.inside(CLIENT), socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW) as raw:
+        for begin, end, field in ((20, 60, 0x2000), (60, len(packet), 40 // 8)):  # more to come; offset
+            header = struct.pack(">BBHHH", 0x45, 0, 20 + end - begin, 1, field)
+            raw.sendto(header + packet[8:20] + packet[begin:end], (SERVICE4, 0))
+    resets = "tcp.srcport == 53 && tcp.flags.reset == 1"
+    wait_for(lambda: bool(capture.rows(resets, "ip.ttl")), "a reset", 5)
+    assert capture.rows(resets, "ip.ttl") == [["64"]]  # not the front's
+    counted = bed.finish(front)
+    assert (counted["syn"], counted["queries"], counted["malformed"]) == (0, 0, 0)
