@@ -104,7 +104,7 @@ RuleKind class_kind() {
             .first_key = "rtt",
             .help =
                 "Classes of sources: idle= seconds a connection stays open unused, rtt= round trip "
-                "in ms (carried along; nothing delays by it yet); numbers or mixes as "
+                "in ms (carried along, for rtt.by of an experiment); numbers or mixes as "
                 "idle=5:50,20:30, which stick to a source; share= is by source",
             .make = [](Arguments& arguments, const RuleSettings& settings) {
                 return std::make_unique<ClassRule>(arguments, settings);
