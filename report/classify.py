@@ -19,7 +19,7 @@ from report.zone import Zone
 NO_RECORDED = "no answer recorded"
 NO_REPLAYED = "no answer in replay"
 MALFORMED = "malformed"
-CHAOS = "chaos class (server identity)"
+CHAOS = "server identity (class CH, NSID, COOKIE)"
 POLICY = "server policy"
 CHILD = "child zone served by the recorded server"
 ADDED = "TLD added since"
