@@ -1,6 +1,7 @@
 #include "proxy/tun/tun.hh"
 
 #include "core/base/bytes.hh"
+#include "core/base/clock.hh"
 #include "core/base/error.hh"
 #include "core/base/fd.hh"
 
@@ -8,6 +9,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <fcntl.h>
@@ -22,6 +24,7 @@
 #include <string>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <thread>
 #include <unistd.h>
 
 namespace reprise::proxy {
@@ -121,6 +124,23 @@ std::span<std::uint8_t> Tun::read(std::span<std::uint8_t> buffer) const {
         throw vanished();
     }
     throw SystemError(fmt::format("read from TUN device {}", name_));
+}
+
+void Tun::wait_until_running() const {
+    const Nanoseconds end = SteadyClock::now() + 2 * kSecond;
+    ifreq ask = request(name_);
+    while (true) {
+        check(ioctl(control_.get(), SIOCGIFFLAGS, &ask), "ioctl SIOCGIFFLAGS");
+        if ((ask.ifr_flags & IFF_RUNNING) != 0) {
+            return;
+        }
+        if (SteadyClock::now() >= end) {
+            throw Error(fmt::format("TUN device {} is not running (no carrier); remove it "
+                                    "with `ip link delete {}`, it is made anew",
+                                    name_, name_));
+        }
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
 }
 
 bool Tun::waits() const {

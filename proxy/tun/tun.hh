@@ -33,6 +33,10 @@ public:
     /// Nonblocking, for poll.
     [[nodiscard]] int fd() const { return fd_.get(); }
 
+    /// Returns once the kernel counts the device as running. One that was there before is not for
+    /// some milliseconds after it is attached to. Throws Error after 2 s.
+    void wait_until_running() const;
+
     /// Whether a packet is there to be read.
     [[nodiscard]] bool waits() const;
 

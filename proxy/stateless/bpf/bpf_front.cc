@@ -194,11 +194,11 @@ Counters BpfFront::counters() {
     c.truncated = counts[kTruncatedUdp];
     c.malformed = counts[kMalformed];
     c.passed = counts[kPassed];
-    const std::uint64_t gone = counts[kDeleted] + programs_.removed();
-    c.entries = counts[kInserted] > gone ? counts[kInserted] - gone : 0;
-    peak_ = std::max(peak_, c.entries);
-    c.entries_peak = peak_;
+    c.entries = std::atomic_ref(programs_.state().in_flight).load();
     c.entries_limit = options_.entries;
+    // One that goes may be counted after the one that took its place.
+    c.entries_peak =
+        std::min(std::atomic_ref(programs_.state().most_in_flight).load(), __u64{options_.entries});
     c.bytes_per_entry = kBytesPerEntry;
     c.state_bytes = c.entries * kBytesPerEntry;
     c.memory_bytes = programs_.memory();

@@ -43,7 +43,6 @@ private:
     bool tx_was_on_ = false; ///< the interface computed checksums
     Nanoseconds next_secret_ = 0;
     std::uint64_t expired_ = 0;
-    std::uint64_t peak_ = 0;
 };
 
 /// Whether this kernel can take over connections: the function bpf_sk_assign_tcp_reqsk, since

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <atomic>
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <cerrno>
@@ -125,7 +126,7 @@ void Programs::remove_if_old(const StatelessFlow& flow,
     if (!is_old(now) && bpf_map_update_elem(flows_, &flow, &now, BPF_NOEXIST) == 0) {
         return; // sent again in the meantime
     }
-    ++removed_;
+    std::atomic_ref(state_->in_flight).fetch_sub(1);
     waited += (now.bits & (kPromoted | kAnswered)) == 0 ? 1 : 0;
     bpf_map_update_elem(gone_, &flow, &now.id, BPF_ANY);
     state_->some_gone = 1;

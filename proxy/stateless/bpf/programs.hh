@@ -40,9 +40,6 @@ public:
     /// Returns how many of them waited for one.
     std::uint64_t expire(const std::function<bool(const StatelessEntry&)>& is_old);
 
-    /// Entries removed by expire() since the start.
-    [[nodiscard]] std::uint64_t removed() const { return removed_; }
-
     /// Connections to these addresses are served, to others not.
     void serve(const std::set<LocalAddress>& addresses);
 
@@ -59,14 +56,13 @@ private:
                        std::uint64_t& waited);
 
     std::unique_ptr<bpf_object, Close> object_;
-    StatelessState* state_ = nullptr; ///< a page that the programs read
+    StatelessState* state_ = nullptr; ///< a page of the programs
     int in_ = -1;
     int out_ = -1;
     int flows_ = -1;
     int counts_ = -1;
     int gone_ = -1;
     int addresses_ = -1;
-    std::uint64_t removed_ = 0;
     std::set<LocalAddress> served_;
 };
 

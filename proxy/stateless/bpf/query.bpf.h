@@ -332,7 +332,7 @@ static __always_inline int remember(const struct Packet* p, const struct Query* 
         // Another processor may have taken a copy of the query at the same moment.
         return bpf_map_lookup_elem(&flows, &p->flow) ? kEnough : kFull;
     }
-    count(kInserted);
+    one_more_in_flight();
     return -1;
 }
 

@@ -80,8 +80,6 @@ enum StatelessCount {
     kTruncatedUdp,
     kMalformed,
     kPassed,
-    kInserted,
-    kDeleted,
     kDropped, ///< replies over UDP of connections that the kernel's TCP has
     kLate,    ///< replies over UDP to queries that were given up
     kPromotedFirst,
@@ -106,4 +104,7 @@ struct StatelessState {
     __u32 some_gone;  ///< the map `gone` has entries
     __u16 mss4;       ///< what the interface's MTU leaves for a segment; host order
     __u16 mss6;
+    /// Counted by the programs and the loader, in a cache line of their own.
+    __u64 in_flight __attribute__((aligned(64))); ///< entries of the map
+    __u64 most_in_flight; ///< so far; short of it by one for each processor that came at once
 };

@@ -85,6 +85,13 @@ static __always_inline void count(__u32 which) {
     }
 }
 
+static __always_inline void one_more_in_flight(void) {
+    const __u64 most = __sync_fetch_and_add(&state.in_flight, 1) + 1;
+    if (most > state.most_in_flight) {
+        state.most_in_flight = most;
+    }
+}
+
 static __always_inline int is_local(const struct Packet* p) {
     return bpf_map_lookup_elem(&addresses, p->flow.server) != 0;
 }

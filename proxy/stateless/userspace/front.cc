@@ -108,6 +108,8 @@ public:
                 watch(each.get());
             }
         }
+        // In this order: setting the MTU waits until the kernel has changed the routes as well.
+        tun_.wait_until_running();
         follow_carrier(options.tun);
         tun_.set_mtu(static_cast<int>(std::max(settings_.mtu, kLeastMtu)));
     }

@@ -204,7 +204,9 @@ protected:
                               .current = 0,
                               .some_gone = 0,
                               .mss4 = 1'460,
-                              .mss6 = 1'440};
+                              .mss6 = 1'440,
+                              .in_flight = 0,
+                              .most_in_flight = 0};
         before_ = programs_->counts();
     }
 
