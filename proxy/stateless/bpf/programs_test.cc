@@ -185,6 +185,32 @@ TEST_P(StatelessProgramsTest, OnlyAHandshakeLetsDataIn) {
     EXPECT_EQ(count(kQueries), 0);
 }
 
+/// Its number fits by chance, or what is before it was given up.
+TEST_P(StatelessProgramsTest, WhatWaitsInVainIsAnswered) {
+    const std::uint32_t mine = handshake();
+    const Buffer payload = framed(query_of(question_of(3)));
+    const Buffer data = make(of_client(0x18, kIrs + 60, mine, payload));
+    const Buffer fin = make(of_client(0x11, kIrs + 40, mine));
+    for (const Buffer& segment : {data, fin}) {
+        for (int i = 0; i < kPatience; ++i) {
+            EXPECT_EQ(comes(segment).verdict, TC_ACT_SHOT);
+        }
+    }
+    EXPECT_EQ(comes(make(of_client(0x11, kIrs + 41, mine))).verdict, TC_ACT_SHOT) << "another one";
+    EXPECT_EQ(count(kWaiting), 2 * kPatience + 1);
+    for (int i = 0; i < kPatience; ++i) {
+        comes(data);
+    }
+    const Done refused = comes(data);
+    EXPECT_EQ(refused.packet[GetParam().header + 13], 0x04);
+    EXPECT_EQ(count(kReset), 1);
+    comes(fin);
+    comes(fin);
+    comes(fin);
+    EXPECT_EQ(comes(fin).packet[GetParam().header + 13], 0x11);
+    EXPECT_EQ(asks(mine, query_of(question_of(3))).verdict, kPass) << "the first, after all";
+}
+
 TEST_P(StatelessProgramsTest, ASecretStaysGoodForAPeriod) {
     const std::uint32_t mine = handshake();
     StatelessState& state = programs_->state();

@@ -24,6 +24,8 @@ struct StatelessEntry {
 
 enum { kStampShift = 24 }; ///< units of 16.8 ms
 
+enum { kPatience = 3 }; ///< copies of a segment that wait for one before it
+
 enum EntryBits {
     kMssMask = 0x3,      ///< the class of the client's maximum segment size
     kReplies = 0x4,      ///< the unit of the replies that are still expected

@@ -65,6 +65,21 @@ struct {
     __type(value, __u16);
 } gone SEC(".maps");
 
+/// Segments that wait for one before them and come again and again: one that only seems to be of a
+/// connection, whose number fits by chance, would otherwise wait for ever.
+struct Waiting {
+    __u32 seq;
+    __u32 ack;
+    __u32 times;
+};
+
+struct {
+    __uint(type, BPF_MAP_TYPE_LRU_HASH);
+    __uint(max_entries, 4096);
+    __type(key, struct StatelessFlow);
+    __type(value, struct Waiting);
+} waiting SEC(".maps");
+
 /// The host's own addresses, kept by the loader: other hosts' packets only pass.
 struct LocalAddress {
     __u32 words[4];
@@ -167,16 +182,28 @@ static __always_inline enum Proof proof_of(const struct Packet* p, __u32 seq) {
     return before > proof ? before : proof;
 }
 
+/// Whether the segment has come so often that what is before it will not come: a client sends that
+/// again after at most one copy of this.
+static __always_inline int waits_in_vain(const struct Packet* p) {
+    struct Waiting* before = bpf_map_lookup_elem(&waiting, &p->flow);
+    if (before && before->seq == p->seq && before->ack == p->ack) {
+        return ++before->times > kPatience;
+    }
+    const struct Waiting first = {.seq = p->seq, .ack = p->ack, .times = 1};
+    bpf_map_update_elem(&waiting, &p->flow, &first, BPF_ANY);
+    return 0;
+}
+
 /// A FIN without data. One of a connection that nothing is known of gets a FIN, too: its client may
 /// have had none, and to one that had it does no harm. In front of its query, or while that is in
 /// flight, it may not be acknowledged alone, for that would acknowledge the query.
 static __always_inline int take_fin(struct __sk_buff* skb, const struct Packet* p,
                                     enum Proof proof) {
     count(kFin);
-    if (proof == kNone) {
+    struct StatelessEntry* entry = bpf_map_lookup_elem(&flows, &p->flow);
+    if (proof == kNone || (proof == kHandshake && !entry && waits_in_vain(p))) {
         return is_local(p) ? answer(skb, p, p->ack, p->seq + 1, kFinFlag | kAckFlag) : pass();
     }
-    struct StatelessEntry* entry = bpf_map_lookup_elem(&flows, &p->flow);
     if (entry && entry->next == p->seq && entry->seq == p->ack) {
         entry->next = p->seq + 1;
         entry->bits |= kHalfClosed;
@@ -193,7 +220,8 @@ static __always_inline int take_fin(struct __sk_buff* skb, const struct Packet* 
 /// at all.
 static __always_inline int take_later(struct __sk_buff* skb, const struct Packet* p,
                                       enum Proof proof) {
-    if (proof == kNone) {
+    struct StatelessEntry* entry = bpf_map_lookup_elem(&flows, &p->flow);
+    if (proof == kNone || (proof == kHandshake && !entry && waits_in_vain(p))) {
         if (!is_local(p)) {
             return pass();
         }
@@ -201,7 +229,6 @@ static __always_inline int take_later(struct __sk_buff* skb, const struct Packet
         count(kReset);
         return answer(skb, p, p->ack, 0, kRstFlag);
     }
-    struct StatelessEntry* entry = bpf_map_lookup_elem(&flows, &p->flow);
     if (entry && entry->seq == p->ack && entry->next == p->seq && !(entry->bits & kAnswered)) {
         promote_reply(entry, kLater);
     }
