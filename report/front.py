@@ -101,6 +101,8 @@ def _late(one: Json) -> int:
 
 def warnings(summary: Json) -> Iterator[str]:
     """What the front's rules did to queries, which is a result; `summary` is this part of it."""
+    if not summary["syn"]:
+        yield "the front took no connection: no query came over TCP"
     refused = sum(summary["not_promoted"].values())
     if refused:
         listed = ", ".join(f"{reason} {count}" for reason, count in summary["not_promoted"].items())

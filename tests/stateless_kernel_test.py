@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import signal
+import socket
+import struct
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +19,7 @@ from bench.veth import SEND_CHECKSUMS, TSO, has_offload
 from cli import programs
 from tests import packets
 from tests.bed import Capture, wait_for
-from tests.stateless_bed import BIND, CLIENT, FRONT, PORT, SERVER, StatelessBed, address
+from tests.stateless_bed import BIND, CLIENT, FRONT, NSD, PORT, SERVER, StatelessBed, address
 
 pytestmark = pytest.mark.netns
 
@@ -147,6 +149,48 @@ def test_without_syn_cookies_nothing_is_promoted(bed: StatelessBed) -> None:
     counted = bed.stop_front()
     assert counted["not_promoted"] == {"transfer": 1}
     assert (counted["promoted"], counted["reset"], counted["replies"]) == ({}, 1, 1)
+
+
+def test_datagrams_have_checksums_where_segments_came_without(bed: StatelessBed) -> None:
+    """Clients on the same machine leave theirs to a network card that is not there."""
+    bed.start_front()
+    with bed.inside(SERVER):
+        listener = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_UDP)
+    with listener:
+        for letters in range(1, 64):
+            ask(bed, "a" * letters + ".re.test.")
+        listener.setblocking(False)
+        received = [listener.recv(65535) for _ in range(63)]
+    for one in received:
+        pseudo = one[12:20] + struct.pack("!HH", socket.IPPROTO_UDP, len(one) - 20)
+        data = pseudo + one[20:] + bytes(len(one) % 2)
+        assert sum(struct.unpack(f"!{len(data) // 2}H", data)) % 0xFFFF == 0
+    assert {one[26:28] for one in received} != {bytes(2)}
+
+
+@pytest.mark.slow
+def test_no_client_is_left_at_the_end_of_its_connection(bed: StatelessBed) -> None:
+    """One number in 16,384 fits another connection by chance, one sum in 65,536 a checksum."""
+    query = dns.message.make_query("ab.re.test.", "A").to_wire(prepend_length=True)
+    bed.start_front()
+    with bed.inside(CLIENT):
+        for number in range(120_000):
+            with socket.socket() as client:
+                client.settimeout(10)
+                try:
+                    client.bind(("", 2_000 + number % 60_000))
+                except OSError:
+                    continue  # waits for the end of the connection before
+                client.connect((address(NSD, FRONT, 4), PORT))
+                client.sendall(query)
+                assert client.recv(65535)
+        wait_for(lambda: not in_last_ack(), "the end of all connections", 10)
+        assert "TcpInCsumErrors                 0 " in bed.output(CLIENT, "nstat", "-asz", "TcpInCsumErrors")
+
+
+def in_last_ack() -> list[str]:
+    lines = Path("/proc/thread-self/net/tcp").read_text(encoding="ascii").splitlines()[1:]
+    return [line for line in lines if line.split()[3] == "09"]
 
 
 def test_a_user_without_rights(bed: StatelessBed) -> None:

@@ -11,7 +11,7 @@ import pytest
 from cli.errors import RepriseError, UsageError
 from cli.experiment import front_rules
 from cli.experiment.experiment import load
-from cli.experiment.schema import Experiment, Front, Hierarchy, Rtt, Server, Topology, World
+from cli.experiment.schema import Experiment, Front, Hierarchy, Replay, Rtt, Server, Topology, World
 from cli.plan import facts
 from cli.plan.guards_test import guard
 from cli.plan.placement_test import OFFICE
@@ -144,6 +144,15 @@ def test_options_of_both_fronts() -> None:
         "--tun stateless0 --active 1 --no-early-ack --axfr-detect 1 --fin-last"
     )
     assert "--skip-interface stateless0" in argv_of(plan, "sampler")
+
+
+def test_connections_of_several_queries_are_warned_of() -> None:
+    experiment = fronted("bpf")
+    shared = dataclasses.replace(experiment, replay=Replay(transport="tcp"))
+    apart = dataclasses.replace(experiment, replay=Replay(transport="tcp", queries_per_connection=1))
+    (warning,) = make(shared, PROXIED).warnings
+    assert "the front serves one query on a connection" in warning
+    assert make(experiment, PROXIED).warnings == make(apart, PROXIED).warnings == ()
 
 
 def test_every_interface_to_a_client_has_a_front() -> None:

@@ -157,11 +157,18 @@ def _env(one: Step | Process, facts: Facts) -> dict[str, str]:
 def _warnings(experiment: Experiment) -> tuple[str, ...]:
     """What makes a clean run say less than it seems to."""
     replay = experiment.replay
-    if experiment.emulated is None or (replay.speed == 1 and replay.rate == 0 and not replay.fast):
-        return ()
-    return (
-        "the trace's times are changed and TTLs are not: cached answers live longer or shorter than they did",
-    )
+    found = []
+    if experiment.emulated is not None and (replay.speed != 1 or replay.rate != 0 or replay.fast):
+        found.append(
+            "the trace's times are changed and TTLs are not: "
+            "cached answers live longer or shorter than they did"
+        )
+    if experiment.has_front and replay.transport == "tcp" and replay.queries_per_connection != 1:
+        found.append(
+            "the front serves one query on a connection and queries share them: "
+            'use replay.transport = "stateless-tcp"'
+        )
+    return tuple(found)
 
 
 def _of_world(

@@ -150,6 +150,11 @@ def test_what_a_front_did_to_queries_is_a_warning(tmp_path: Path) -> None:
     ]
 
 
+def test_a_front_that_nobody_used_is_a_warning(tmp_path: Path) -> None:
+    summary = summary_of(fronted(tmp_path / "run", {"syn": 0}))
+    assert summary["warnings"] == ["the front took no connection: no query came over TCP"]
+
+
 def test_a_front_has_its_cpu_beside_the_servers(tmp_path: Path) -> None:
     process = {"id": "front", "role": "front", "host": "server", "exit": 0}
     run = fronted(tmp_path / "run", {}, processes=[*MANIFEST["processes"], process])

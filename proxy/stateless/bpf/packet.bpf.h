@@ -191,28 +191,21 @@ static __always_inline struct tcphdr tcp_header(const struct Packet* p, __u32 se
     return tcp;
 }
 
-/// Whether the checksum of a TCP packet seems to be left to others: its field has the pseudo
-/// header's sum.
-static __always_inline int is_partial(const struct Packet* p) {
-    return p->check == pseudo_sum(p, IPPROTO_TCP, p->length);
-}
-
-/// Whether it is. One in 65,536 whole checksums looks like a partial one; a packet of headers only
-/// is short enough to look closer, so that a SYN that is repeated unchanged does not get a wrong
-/// answer each time.
+/// Whether the checksum of a TCP packet is left to others: its field has the pseudo header's sum.
+/// One in 65,536 whole checksums is the same, but only whole ones are changed by the kernel's
+/// function.
 static __always_inline int is_left_to_others(struct __sk_buff* skb, const struct Packet* p) {
-    __u32 header[15] = {};
-    __u32 size = p->header;
-    if (!is_partial(p)) {
+    const __u32 at = p->l4 + offsetof(struct tcphdr, check);
+    __u16 check = 0;
+    if (p->check != pseudo_sum(p, IPPROTO_TCP, p->length)) {
         return 0;
     }
-    barrier_var(size);
-    if (p->length != p->header || size < kTcp || size > sizeof header ||
-        bpf_skb_load_bytes(skb, p->l4, header, size) != 0) {
+    if (bpf_l4_csum_replace(skb, at, 0, 1, sizeof check) != 0 ||
+        bpf_skb_load_bytes(skb, at, &check, sizeof check) != 0 || check == p->check) {
         return 1;
     }
-    return fold(bpf_csum_diff(0, 0, header, sizeof header,
-                              pseudo_sum(p, IPPROTO_TCP, p->length))) != 0xffff;
+    bpf_l4_csum_replace(skb, at, 1, 0, sizeof check);
+    return 0;
 }
 
 /// Turns a packet of the client into a segment without data back to it.

@@ -66,23 +66,22 @@ TEST_P(StatelessProgramsTest, AQueryWithEdnsGetsTheSizeOfASegment) {
     }
 }
 
-TEST_P(StatelessProgramsTest, ASegmentWithoutItsChecksumBecomesADatagramWithOne) {
+TEST_P(StatelessProgramsTest, AQueryWhoseWholeChecksumLooksPartial) {
     const std::uint32_t mine = handshake();
-    const Buffer question = question_of(7);
-    Buffer packet = make(of_client(0x18, kIrs + 1, mine, framed(query_of(question))));
-    // As a host on the same machine sends it: the sum of the pseudo header, not complemented.
-    const size_t at = GetParam().header + 16;
-    const size_t addresses = GetParam().header == 20 ? 12 : 8;
-    std::uint32_t sum = 6 + static_cast<std::uint32_t>(packet.size() - GetParam().header);
-    for (size_t i = addresses; i < GetParam().header; i += 2) {
-        sum += std::uint32_t{packet[i]} << 8U | packet[i + 1];
+    int seen = 0;
+    for (std::uint32_t id = 0; id < 65'536; ++id) {
+        Buffer query = query_of(question_of(7));
+        query[0] = static_cast<std::uint8_t>(id >> 8U);
+        query[1] = static_cast<std::uint8_t>(id);
+        const Buffer packet = make(of_client(0x18, kIrs + 1, mine, framed(query)));
+        if (looks_partial(packet)) {
+            const Done asked = comes(packet);
+            ASSERT_EQ(asked.verdict, kPass);
+            EXPECT_TRUE(checksums_hold(asked.packet));
+            ++seen;
+        }
     }
-    sum = (sum & 0xffffU) + (sum >> 16U);
-    packet[at] = static_cast<std::uint8_t>(sum >> 8U);
-    packet[at + 1] = static_cast<std::uint8_t>(sum & 0xffU);
-    const Done asked = comes(packet);
-    ASSERT_EQ(asked.verdict, kPass);
-    EXPECT_TRUE(checksums_hold(asked.packet));
+    EXPECT_GE(seen, 1);
 }
 
 TEST_P(StatelessProgramsTest, AWrongChecksumStaysWrong) {

@@ -225,8 +225,8 @@ static __always_inline __u32 whole_sum(struct __sk_buff* skb, const struct Packe
 static __always_inline __u16 datagram_check(struct __sk_buff* skb, const struct Packet* p,
                                             const struct Query* q, __u16 udp_length, __u16 before,
                                             __u16 size, struct OptRecord* opt) {
-    __u32 sum =
-        is_partial(p) ? whole_sum(skb, p, q->length, udp_length) : datagram_sum(skb, p, udp_length);
+    __u32 sum = is_left_to_others(skb, p) ? whole_sum(skb, p, q->length, udp_length)
+                                          : datagram_sum(skb, p, udp_length);
     if (q->bits & kHadOpt) {
         sum += placed((~before & 0xffff) + size, q->opt + 3);
     } else {

@@ -223,6 +223,18 @@ protected:
                 .window = 64'240};
     }
 
+    /// Whether the checksum of a TCP packet is the sum of its pseudo header, as in one that is to
+    /// be completed on its way.
+    static bool looks_partial(const Buffer& packet) {
+        const size_t header = GetParam().header;
+        std::uint32_t sum = 6 + static_cast<std::uint32_t>(packet.size() - header);
+        for (size_t i = header == 20 ? 12 : 8; i < header; i += 2) {
+            sum += std::uint32_t{packet[i]} << 8U | packet[i + 1];
+        }
+        sum = (sum & 0xffffU) + (sum >> 16U);
+        return packet[header + 16] == sum >> 8U && packet[header + 17] == (sum & 0xffU);
+    }
+
     [[nodiscard]] Recipe of_server(const Buffer& message) const {
         return {.source = GetParam().server,
                 .destination = GetParam().client,
