@@ -101,7 +101,7 @@ def _late(one: Json) -> int:
 
 def warnings(summary: Json) -> Iterator[str]:
     """What the front's rules did to queries, which is a result; `summary` is this part of it."""
-    if not summary["syn"]:
+    if summary["syn"] == 0:
         yield "the front took no connection: no query came over TCP"
     refused = sum(summary["not_promoted"].values())
     if refused:
