@@ -25,7 +25,7 @@ from cli.plan import (
     privileges,
     server_plan,
 )
-from cli.plan.hierarchy_setup import PLAN, WORLD
+from cli.plan.hierarchy_setup import PLAN, SERVED, WORLD
 from cli.plan.network import Network
 from cli.plan.planned import (
     RESULTS,
@@ -96,9 +96,13 @@ def names(experiment: Experiment) -> str | None:
 
 
 def folders(experiment: Experiment, facts: Facts) -> tuple[Folder, ...]:
-    """A folder for each server, owned by the user that it drops to."""
+    """A folder for the zones and for the planner, for what root makes of its plan, and for each server, owned
+    by the user that it drops to.
+    """
     engine = facts.users.get(ENGINES[_emulated(experiment).engine], "")
     return (
+        *(Folder(name, owner=facts.user) for name in (PLAN, WORLD)),
+        Folder(SERVED),
         *(
             Folder(f"{RUN}/{host}", "0755", facts.users.get(PROGRAMS[kind], ""))
             for _, host, kind in _resolvers(experiment)
@@ -135,9 +139,9 @@ def _resolver_config(experiment: Experiment, facts: Facts, number: int, host: st
     emulated = _emulated(experiment)
     site = resolvers.Site(
         f"{RUN}/{host}",
-        f"{PLAN}/root.hints",
-        f"{PLAN}/root.key",
-        f"{PLAN}/root.anchors",
+        f"{SERVED}/root.hints",
+        f"{SERVED}/root.key",
+        f"{SERVED}/root.anchors",
         server_plan.addresses(experiment),
         hierarchy_network.upstream(number),
         facts.users.get(PROGRAMS[kind], ""),
@@ -157,18 +161,28 @@ def steps(experiment: Experiment, facts: Facts) -> list[Step]:
         Step(
             "plan",
             "planning the hierarchy",
-            facts.module("cli.zones.zones", *_plan_options(experiment, facts)),
+            facts.module("cli.zones.zones", *_plan_options(experiment)),
             _builder_env(facts),
             warnings=f"{PLAN}/warnings.txt",
+        ),
+        Step(
+            "serve",
+            "configuring the hierarchy",
+            facts.module("cli.zones.zones", WORLD, "-o", SERVED, "--from", PLAN, *_sites(experiment, facts)),
+            facts.module_env,
         ),
         Step("keep", "keeping the plan", keep),
     ]
 
 
+def copied_zones(folder: str, to: str) -> tuple[str, ...]:
+    """The command that copies zones to a folder, where every user can read them."""
+    return shell('cp -rL -- "$1/." "$2" && chmod -R a+rX "$2"', folder, to)
+
+
 def _bring_zones(emulated: Hierarchy, facts: Facts) -> Step:
     if emulated.zones is not None:
-        copy = shell('cp -rL -- "$1" "$2" && chmod -R a+rX "$2"', emulated.zones, WORLD)
-        return Step("zones", "copying the zones", copy)
+        return Step("zones", "copying the zones", copied_zones(emulated.zones, WORLD))
     if emulated.capture is not None:
         argv = facts.module("cli.zones.build", emulated.capture, "-o", WORLD, "--dnssec", emulated.dnssec)
         return Step("build", "building the zones", argv, _builder_env(facts))
@@ -187,13 +201,8 @@ def _builder_env(facts: Facts) -> dict[str, str]:
     }
 
 
-def _plan_options(experiment: Experiment, facts: Facts) -> tuple[str, ...]:
+def _plan_options(experiment: Experiment) -> tuple[str, ...]:
     emulated = _emulated(experiment)
-    hops = [
-        (number, instance, *hierarchy_network.link_addresses(number, instance, emulated.instances)[1])
-        for number, _, _ in _resolvers(experiment)
-        for instance, _ in _metas(experiment)
-    ]
     return (
         WORLD,
         "-o",
@@ -219,12 +228,26 @@ def _plan_options(experiment: Experiment, facts: Facts) -> tuple[str, ...]:
         ),
         *(("--skip-bad",) if emulated.skip_bad else ()),
         *(word for state in _refused_signatures(emulated) for word in ("--refuse-signatures", state)),
-        "--edns-size",
-        str(emulated.edns_size),
-        *(() if emulated.minimal_responses else ("--full-responses",)),
         "--need-root",
         "--warnings",
         f"{PLAN}/warnings.txt",
+    )
+
+
+def _sites(experiment: Experiment, facts: Facts) -> tuple[str, ...]:
+    """What servers and hosts have to do with the plan."""
+    emulated = _emulated(experiment)
+    hops = [
+        (number, instance, *hierarchy_network.link_addresses(number, instance, emulated.instances)[1])
+        for number, _, _ in _resolvers(experiment)
+        for instance, _ in _metas(experiment)
+    ]
+    return (
+        "--engine",
+        emulated.engine,
+        "--edns-size",
+        str(emulated.edns_size),
+        *(() if emulated.minimal_responses else ("--full-responses",)),
         "--folder",
         f"{RUN}/meta{{}}",
         "--user",
@@ -335,12 +358,12 @@ def _meta(experiment: Experiment, facts: Facts, number: int, host: str) -> Proce
     emulated = _emulated(experiment)
     if emulated.engine == "bind":
         user = facts.users.get("named", "")
-        config = f"{PLAN}/named-{number}.conf"
+        config = f"{SERVED}/named-{number}.conf"
         argv: tuple[str, ...] = (f"{RUN}/named", "-g", "-c", config, "-n", "1")
         argv += ("-u", user) if user else ()
         ready, env = Ready("log", text=" running\n", timeout_s=experiment.server.ready_s), _MALLOC
     else:
-        argv = facts.module("cli.servers.slots", facts.programs["nsd"], f"{PLAN}/nsd-{number}.list")
+        argv = facts.module("cli.servers.slots", facts.programs["nsd"], f"{SERVED}/nsd-{number}.list")
         ready, env = Ready("log", text="event=ready", timeout_s=experiment.server.ready_s), facts.module_env
     refused = Refused(REFUSED[emulated.engine], "zone{s} did not load", "" if emulated.skip_bad else _SKIP)
     ready = dataclasses.replace(ready, refused=refused)
@@ -365,7 +388,7 @@ def _proxy(experiment: Experiment, facts: Facts, side: str, number: int, host: s
         "--tun",
         hierarchy_setup.TUN,
         "--map",
-        f"{PLAN}/map.tsv",
+        f"{SERVED}/map.tsv",
         *resolver,
         "--stats",
         f"{RESULTS}/proxy-{host}-@turn@.json",

@@ -12,7 +12,8 @@ from cli.plan import hierarchy_network, host_settings
 from cli.plan.planned import RUN, HostStep, shell
 from cli.servers import nftables
 
-PLAN = f"{RUN}/plan"
+PLAN = f"{RUN}/plan"  # what the planner writes, whose user is nobody
+SERVED = f"{RUN}/served"  # root's files, which are made of it
 WORLD = f"{RUN}/world"
 TUN = "reprise0"
 TABLE = "53100"  # a number that no one else is likely to use
@@ -31,14 +32,14 @@ def steps(
     found: list[HostStep] = []
     for number, host in metas:
         found.append(_addresses(number, host))
-        found += _path(host, data_path, f"{PLAN}/nft-meta-{number}.nft")
+        found += _path(host, data_path, f"{SERVED}/nft-meta-{number}.nft")
         here, _ = hierarchy_network.link_addresses(1, number, instances)
         found.append(_table(host, data_path, here, ("", "")))
         found.append(_rules(host, "sport", own_replies=False))
     for number, host in resolvers:
         if instances > 1:
             found.append(_routes(number, host))
-        found += _path(host, data_path, f"{PLAN}/nft-resolver-{number}.nft")
+        found += _path(host, data_path, f"{SERVED}/nft-resolver-{number}.nft")
         _, there = hierarchy_network.link_addresses(number, 1, instances)
         found.append(_table(host, data_path, there, hierarchy_network.upstream(number)))
         found.append(_rules(host, "dport", own_replies=True))
@@ -52,13 +53,13 @@ def drop_table(name: str) -> str:
 
 def _addresses(number: int, host: str) -> HostStep:
     """Ten thousand addresses are one batch, made with the plan; the undo is that batch in other words."""
-    batch = f"{PLAN}/meta-{number}.ip"
+    batch = f"{SERVED}/meta-{number}.ip"
     undo = """sed 's/^addr replace/addr del/; s/ nodad$//' "$1" | ip -force -batch - 2> /dev/null || true"""
     return HostStep(f"addresses-{host}", host, (("ip", "-batch", batch),), (shell(undo, batch),))
 
 
 def _routes(number: int, host: str) -> HostStep:
-    batch = f"{PLAN}/resolver-{number}.ip"
+    batch = f"{SERVED}/resolver-{number}.ip"
     undo = """sed 's/^route replace/route del/' "$1" | ip -force -batch - 2> /dev/null || true"""
     return HostStep(f"routes-{host}", host, (("ip", "-batch", batch),), (shell(undo, batch),))
 

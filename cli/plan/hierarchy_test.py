@@ -130,7 +130,7 @@ def test_resolvers_are_one_or_a_list(tmp_path: Path) -> None:
 
 def test_the_plan_brings_everything_up_in_order() -> None:
     plan = plan_with(data_path="tun", cache="warm")
-    assert [one.id for one in plan.prepare][:3] == ["zones", "plan", "keep"]
+    assert [one.id for one in plan.prepare][:4] == ["zones", "plan", "serve", "keep"]
     assert [one.id for one in plan.processes] == [
         "meta1", "proxy-meta1", "proxy-server", "server", "sampler", "sampler-meta1", "warm-server",
         "count-server-before", "distributor-client1", "controller",

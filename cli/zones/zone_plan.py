@@ -1,9 +1,15 @@
-"""What `reprise-zonebuilder plan` wrote, as values: the address map, and the report."""
+"""What `reprise-zonebuilder plan` wrote, as values: the address map, and the report.
+
+In a run the planner reads zones of anyone's making and is not root, and what follows from its files is obeyed
+by root. So addresses are addresses, numbers are numbers, and texts hold nothing that ends quotes or lines.
+"""
 
 from __future__ import annotations
 
 import datetime
+import ipaddress
 import json
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,13 +52,21 @@ class AddressMap:
         at = {one.slot: one.address for one in self.metas if one.resolver == resolver}
         return {oqda: at[slot] for oqda, slot in self.slots.items() if slot in at}
 
+    def text(self) -> str:
+        """The map as a file, which `read_map` reads."""
+        rows: list[tuple[object, ...]] = []
+        rows += [("resolver", number, *_cells(pair)) for number, pair in self.resolvers.items()]
+        rows += [("meta", one.slot, one.resolver, one.instance, *_cells(one.address)) for one in self.metas]
+        rows += [("oqda", address, slot) for address, slot in self.slots.items()]
+        return f"{MAP_HEADER}\n" + "".join("\t".join(map(str, row)) + "\n" for row in rows)
+
     def of_instance(self, instance: int) -> tuple[Meta, ...]:
         """The meta addresses of an instance."""
         return tuple(one for one in self.metas if one.instance == instance)
 
 
 def read_map(path: Path) -> AddressMap:
-    """Reads map.tsv; its writer is ours, so that a bad line is a broken file."""
+    """Reads map.tsv; a bad line is an error."""
     resolvers: dict[int, Pair] = {}
     metas: list[Meta] = []
     slots: dict[str, int] = {}
@@ -60,22 +74,64 @@ def read_map(path: Path) -> AddressMap:
     if lines[:1] != [MAP_HEADER]:
         raise RepriseError(f"{path} is not an address map", "make it with `reprise zones plan`")
     for number, line in enumerate(lines[1:], 2):
-        match line.split("\t"):
-            case ["resolver", index, four, six]:
-                resolvers[int(index)] = _pair(four, six)
-            case ["meta", slot, resolver, instance, four, six]:
-                metas.append(Meta(int(slot), int(resolver), int(instance), _pair(four, six)))
-            case ["oqda", address, slot]:
-                slots[address] = int(slot)
-            case _ if not line or line.startswith("#"):
-                continue
-            case _:
-                raise RepriseError(f"{path}:{number} is not a line of an address map", "make it again")
+        try:
+            match line.split("\t"):
+                case ["resolver", index, four, six]:
+                    resolvers[int(index)] = _pair(four, six)
+                case ["meta", slot, resolver, instance, four, six]:
+                    metas.append(Meta(int(slot), int(resolver), int(instance), _pair(four, six)))
+                case ["oqda", address, slot]:
+                    slots[_address(address)] = int(slot)
+                case _ if line and not line.startswith("#"):
+                    raise ValueError("another line")
+        except ValueError:
+            raise _broken(f"{path}:{number} is not a line of an address map") from None
     return AddressMap(resolvers, tuple(metas), slots)
 
 
+def _broken(what: str) -> RepriseError:
+    return RepriseError(what, "make it again with `reprise zones plan`")
+
+
 def _pair(four: str, six: str) -> Pair:
-    return Pair("" if four == "-" else four, "" if six == "-" else six)
+    return Pair(*("" if one == "-" else _address(one, version) for one, version in ((four, 4), (six, 6))))
+
+
+def _address(text: str, version: int = 0) -> str:
+    """An address in its usual form. Throws ValueError."""
+    found = ipaddress.ip_address(text)
+    if "%" in text or version not in (0, found.version):
+        raise ValueError(f"{text} is not an address of its family")
+    return str(found)
+
+
+def _cells(pair: Pair) -> tuple[str, str]:
+    return pair.v4 or "-", pair.v6 or "-"
+
+
+_NAME = r'(?!\$)(?:[^\s"();\\]|\\[!-~])+'
+_RECORD = re.compile(
+    rf"{_NAME} \d+ IN (?:NS {_NAME}|A [\d.]+|AAAA [\da-f:.]+|DNSKEY \d+ \d+ \d+ [\w+/]+=*)", re.ASCII
+)
+
+
+def read_records(path: Path) -> str:
+    """The records of root.hints or root.key, in the one form that the planner writes."""
+    lines = path.read_text(encoding="ascii").split("\n")
+    for number, line in enumerate(lines, 1):
+        if line and not line.startswith(";") and not _RECORD.fullmatch(line):
+            raise _broken(f"{path}:{number} is not a record of the root's servers or keys")
+    return "".join(f"{line}\n" for line in lines if line and not line.startswith(";"))
+
+
+_QUOTABLE = re.compile(r'(?:[^"\\\x00-\x1f\x7f]|\\[^"\x00-\x1f\x7f])+')
+
+
+def _quoted(text: str) -> str:
+    """A text that stands in quotes in configurations of servers."""
+    if not _QUOTABLE.fullmatch(text):
+        raise _broken(f"the plan has {text!r}, which cannot stand in quotes")
+    return text
 
 
 def read_report(path: Path) -> dict[str, Any]:
@@ -88,19 +144,19 @@ def read_report(path: Path) -> dict[str, Any]:
 
 def views(report: dict[str, Any], found: AddressMap, zones_path: str, instance: int) -> list[View]:
     """An instance's views of BIND: one a slot, in the paper's form one a group."""
-    slots = {one["slot"]: one for one in report["slots"] if one["instance"] == instance}
+    slots = {int(one["slot"]): one for one in report["slots"] if one["instance"] == instance}
     if report["form"] == "paper":
         return [
-            View(f"g{number}", True, group["addresses"], zones_of(group, "zones", zones_path))
-            for number, group in enumerate(report["groups"], 1)
-            if group["slot"] in slots
+            View(f"g{number}", True, [*map(_address, one["addresses"])], zones_of(one, "zones", zones_path))
+            for number, one in enumerate(report["groups"], 1)
+            if int(one["slot"]) in slots
         ]
     letter = "g" if report["form"] == "separate" else "c"
     addresses: dict[int, list[str]] = {number: [] for number in slots}
     for meta in found.of_instance(instance):
         addresses[meta.slot] += [meta.address.v4, meta.address.v6]
     return [
-        View(f"{letter}{slot['colour']}", False, addresses[number], zones_of(slot, "names", zones_path))
+        View(f"{letter}{int(slot['colour'])}", False, addresses[number], zones_of(slot, "names", zones_path))
         for number, slot in slots.items()
     ]
 
@@ -108,7 +164,7 @@ def views(report: dict[str, Any], found: AddressMap, zones_path: str, instance: 
 def zones_of(part: dict[str, Any], names: str, zones_path: str) -> list[tuple[str, str]]:
     """Names and files of the zones of a slot or group. Servers run in folders of their own."""
     files = (file if file.startswith("/") else f"{zones_path}/{file}" for file in part["files"])
-    return list(zip(part[names], files, strict=True))
+    return list(zip(map(_quoted, part[names]), map(_quoted, files), strict=True))
 
 
 _LISTS: tuple[tuple[str, str, Callable[[dict[str, Any]], str]], ...] = (

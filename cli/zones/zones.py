@@ -3,6 +3,9 @@
 The planner decides which zones answer together and writes views, zone stanzas and the address map. Here
 the servers' configurations around those, the rulesets of the second data path and the batches of addresses
 and routes are added: what depends on hosts and not on zones.
+
+In a run the planner's user is nobody. With --from root makes its own files of what he wrote, whose every part
+has to have the one form that it needs (see zone_plan.py): root obeys these files, and none of his.
 """
 
 from __future__ import annotations
@@ -74,6 +77,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--edns-size", type=int, default=4096, metavar="N", help="largest answer by UDP (4096)"
     )
     parser.add_argument("--full-responses", action="store_true", help="with what was not asked for too")
+    parser.add_argument("--from", dest="made", type=Path, metavar="OUT", help=argparse.SUPPRESS)
     parser.add_argument("--need-root", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument(
         "--refuse-signatures", choices=zone_plan.UNSOUND, action="append", default=[], help=argparse.SUPPRESS
@@ -87,21 +91,38 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def command_plan(options: argparse.Namespace) -> int:
     """`reprise zones plan`."""
+    if options.made is not None:
+        written = options.made / "zones"
+        _write_texts(options, options.made, str(written if written.is_dir() else options.zones))
+        return 0
     options.zones = zone_folder.plain(options.zones, options.output / "zones", options.skip_bad)
     zones_path = str(options.zones_path or options.zones.absolute())
     _check_path(zones_path, options.engine)
     status = _plan(options)
     if status != 0:
         return status
-    out: Path = options.output.absolute()
-    for former in out.iterdir():  # a plan with fewer instances must not leave views of a former one
-        if re.fullmatch(r"(views|nsd)-\d+\.conf", former.name):
-            former.unlink()
+    out: Path = options.output
     if options.need_root and " NS " not in (out / "root.hints").read_text(encoding="ascii"):
         raise RepriseError("there is no root zone among the zones", "add one: resolvers start there")
     report = zone_plan.read_report(out / "plan.json")
     zone_plan.check_signatures(report, options.refuse_signatures, time.time())
-    found = zone_plan.read_map(out / "map.tsv")
+    _write_texts(options, out, zones_path)
+    if options.warnings is not None:
+        lines = "".join(f"{one}\n" for one in zone_plan.warnings(report))
+        options.warnings.write_text(lines, encoding="utf-8")
+    sys.stdout.write(zone_plan.summary(report, time.time()))
+    return 0
+
+
+def _write_texts(options: argparse.Namespace, made: Path, zones_path: str) -> None:
+    """Makes the hosts' files in the output folder, of what the planner wrote in `made`."""
+    out: Path = options.output.absolute()
+    for former in out.iterdir():  # a plan with fewer instances must not leave views of a former one
+        if re.fullmatch(r"(views|nsd)-\d+\.conf", former.name):
+            former.unlink()
+    report = zone_plan.read_report(made / "plan.json")
+    found = zone_plan.read_map(made / "map.tsv")
+    key = zone_plan.read_records(made / "root.key")
     site = MetaSite(
         str(options.folder),
         str(out),
@@ -112,16 +133,17 @@ def command_plan(options: argparse.Namespace) -> int:
         (options.meta4, options.meta6),
         options.engine == "bind" and _has_limits(),
     )
-    loaded = zone_texts(report, found, zones_path)
-    for name, text in _texts(found, site, loaded, _next_hops(options.next_hop)):
+    try:
+        loaded = zone_texts(report, found, zones_path)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise RepriseError(f"{made}/plan.json is broken: {error!r}", "plan the zones again") from None
+    texts = dict(_texts(found, site, loaded, _next_hops(options.next_hop)))
+    texts["root.anchors"] = meta_servers.bind_anchors(key)
+    if options.made is not None:
+        texts["root.hints"] = zone_plan.read_records(made / "root.hints")
+        texts |= {"root.key": key, "map.tsv": found.text()}
+    for name, text in texts.items():
         (out / name).write_text(text, encoding="utf-8")
-    anchors = meta_servers.bind_anchors((out / "root.key").read_text(encoding="ascii"))
-    (out / "root.anchors").write_text(anchors, encoding="ascii")
-    if options.warnings is not None:
-        lines = "".join(f"{one}\n" for one in zone_plan.warnings(report))
-        options.warnings.write_text(lines, encoding="utf-8")
-    sys.stdout.write(zone_plan.summary(report, time.time()))
-    return 0
 
 
 def _check_path(zones_path: str, engine: str) -> None:
@@ -178,7 +200,7 @@ def zone_texts(report: dict[str, Any], found: AddressMap, zones_path: str) -> di
     if report["engine"] == "bind":
         views = {one: zone_plan.views(report, found, zones_path, one) for one in found.instances}
         return {f"views-{one}.conf": meta_servers.bind_views(made) for one, made in views.items()}
-    zones = {one["slot"]: zone_plan.zones_of(one, "names", zones_path) for one in report["slots"]}
+    zones = {int(one["slot"]): zone_plan.zones_of(one, "names", zones_path) for one in report["slots"]}
     return {f"nsd-{slot}.conf": meta_servers.nsd_zones(held) for slot, held in zones.items()}
 
 

@@ -123,3 +123,62 @@ def test_paths_that_servers_cannot_read_are_refused(
     words = ["/zones", "-o", "/nowhere", "--engine", engine, "--zones-path", path]
     assert zones.main(words) == (status or 1)
     assert ("--zones-path has a quote" in capsys.readouterr().err) == (status == 2)
+
+
+HINTS = ". 3600 IN NS a.root-servers.net.\na.root-servers.net. 3600 IN A 10.0.0.1\n"
+KEY = ". 3600 IN DNSKEY 257 3 13 abcd/+12==\n"
+
+
+def made(folder: Path, **instead: str) -> Path:
+    """What the planner writes, with other texts in some files."""
+    plan = report("coloured", [slot(1, 1, ROOT), slot(2, 2, BOTH)])
+    texts = {"plan.json": json.dumps(plan), "map.tsv": MAP, "root.hints": "; made\n" + HINTS, "root.key": KEY}
+    folder.mkdir()
+    for name, text in texts.items():
+        (folder / name).write_text(instead.get(name.replace(".", "_"), text))
+    return folder
+
+
+def served(tmp_path: Path, **instead: str) -> int:
+    (tmp_path / "served").mkdir()
+    words = ["/zones", "-o", str(tmp_path / "served"), "--from", str(made(tmp_path / "made", **instead))]
+    return zones.main([*words, "--next-hop", "1,1,198.19.253.2"])
+
+
+def test_roots_files_are_made_of_the_planners(tmp_path: Path) -> None:
+    assert served(tmp_path) == 0
+    kept = {path.name: path.read_text() for path in (tmp_path / "served").iterdir()}
+    assert (kept["map.tsv"], kept["root.hints"], kept["root.key"]) == (MAP, HINTS, KEY)
+    assert 'static-key 257 3 13 "abcd/+12=="' in kept["root.anchors"]
+    assert kept["meta-1.ip"].splitlines()[0] == "addr replace 198.18.128.1/32 dev lo"
+    assert f'include "{tmp_path}/served/views-1.conf";' in kept["named-1.conf"]
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new"),
+    [
+        ("map.tsv", "198.18.128.1\t", "198.18.128.1 dev lo\t"),
+        ("map.tsv", "fd00:198:18::1", "fe80::1%x dev lo"),
+        ("map.tsv", "198.18.128.2\tfd00:198:18::2", "fd00:198:18::2\t198.18.128.2"),
+        ("map.tsv", "oqda\t10.0.0.1", "oqda\t10.0.0.1 : drop; }"),
+        ("map.tsv", "oqda\t10.0.0.1\t1", "vrf exec main sh"),
+        ("plan.json", '"com.zone"', json.dumps('com.zone"; }; }; include "/etc/shadow')),
+        ("plan.json", '"com."', json.dumps("com.\\")),
+        ("plan.json", '"com."', json.dumps("com.\n")),
+        ("plan.json", '"colour": 1', '"colour": "1\\" {"'),
+        ("plan.json", '"slot": 1', '"slot": "/../../etc/x"'),
+        ("plan.json", '"slots"', '"slot"'),
+        ("root.key", "257 3", "257 3; include"),
+        ("root.key", KEY, "$INCLUDE /etc/shadow\n"),
+        ("root.hints", HINTS, "$INCLUDE /etc/shadow\n"),
+        ("root.hints", "10.0.0.1", "10.0.0.1\n$GENERATE 1-9 a A 10.0.0.1"),
+    ],
+)
+def test_root_takes_nothing_else_from_the_planner(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], file: str, old: str, new: str
+) -> None:
+    text = (made(tmp_path / "good") / file).read_text()
+    assert old in text
+    assert served(tmp_path, **{file.replace(".", "_"): text.replace(old, new)}) == 1
+    assert "again" in capsys.readouterr().err
+    assert not list((tmp_path / "served").iterdir())
