@@ -20,6 +20,8 @@ CLONE_NEWNET = 0x40000000
 MS_NOSUID = 2
 MS_NODEV = 4
 MS_NOEXEC = 8
+MS_REMOUNT = 32
+MS_NOSYMFOLLOW = 256
 MS_BIND = 4096
 MS_REC = 16384
 MS_PRIVATE = 1 << 18
@@ -51,6 +53,11 @@ def mount(source: str, target: str, kind: str, flags: int, options: str = "") ->
     arguments = [os.fsencode(text) or None for text in (source, target, kind)]
     result = _libc.mount(*arguments, ctypes.c_ulong(flags), options.encode() or None)
     _check(result, f"mount {kind or 'propagation'} on {target}")
+
+
+def forbid_links(target: str) -> None:
+    """From now on no path leads through a symbolic link below the mount `target`."""
+    mount("", target, "", MS_REMOUNT | MS_BIND | MS_NOSUID | MS_NODEV | MS_NOSYMFOLLOW)
 
 
 def die_with_parent(number: int) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import IO
 
 
 def write(path: Path, content: str | bytes, durable: bool = True, mode: int = 0o644) -> None:
@@ -15,8 +16,7 @@ def write(path: Path, content: str | bytes, durable: bool = True, mode: int = 0o
     """
     half = _half(path)
     try:
-        half.touch(mode)
-        with half.open("wb") as file:
+        with _made(half, mode) as file:
             file.write(_bytes(content))
             if durable:
                 file.flush()
@@ -33,7 +33,7 @@ class Reserved:
     def __init__(self, path: Path, size: int) -> None:
         """Raises OSError where there is no room for `size` bytes."""
         self._path = path
-        self._file = _half(path).open("wb")
+        self._file = _made(_half(path), 0o644)
         try:
             os.posix_fallocate(self._file.fileno(), 0, size)
         except BaseException:
@@ -53,6 +53,12 @@ class Reserved:
         """Gives the room back, for a file that will not be written."""
         self._file.close()
         _half(self._path).unlink(missing_ok=True)
+
+
+def _made(half: Path, mode: int) -> IO[bytes]:
+    """A new file, whatever somebody has put in its place."""
+    half.unlink(missing_ok=True)
+    return os.fdopen(os.open(half, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode), "wb")
 
 
 def _half(path: Path) -> Path:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 import signal
+import stat
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from cli import programs
+from cli.plan import privileges
 from tests.bed import wait_for
 from tests.desk import below
-from tests.hierarchy_bed import Ask, finish, settings_of, start, write_trace, write_world
+from tests.hierarchy_bed import Ask, finish, play, settings_of, start, write_trace, write_world
 
 pytestmark = [pytest.mark.netns, pytest.mark.skipif(os.geteuid() != 0, reason="only root can give up root")]
 
@@ -90,3 +93,71 @@ def test_every_process_has_the_rights_it_needs_and_no_more(
     assert result.folder is not None, result.said
     owners = {path.stat().st_uid for path in (result.folder, *result.folder.rglob("*"))}
     assert owners == {0}, "the results are given back"
+
+
+# --- a planner that was taken over by a zone ---------------------------------------------------------------
+
+RESULTS, PLAN = "/run/reprise/results", "/run/reprise/plan"
+
+
+def take_over(folder: Path, monkeypatch: pytest.MonkeyPatch, then: str) -> None:
+    """What `reprise-zonebuilder plan` does as its user when it has planned."""
+    for program in programs.BUILT.iterdir():
+        (folder / program.name).symlink_to(program)
+    planner = folder / "reprise-zonebuilder"
+    planner.unlink()
+    planner.write_text(f'#!/bin/sh\n{programs.BUILT}/reprise-zonebuilder "$@" || exit\n{then}\ntrue\n')
+    planner.chmod(0o755)
+    monkeypatch.setenv("REPRISE_PROGRAMS", str(folder))
+
+
+def test_root_follows_no_link_and_loses_no_file_to_a_program(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("root's own")
+    names = ("guard-server.json", "resolver-server.json", "resolver-server.json.part", "server.csv.part")
+    plants = [f"ln -s {victim} {RESULTS}/{name}" for name in names]
+    plants += [f"ln -sf {victim} {RESULTS}/{name}" for name in ("logs/server.log", "plan.json")]
+    plants += [f"mv {RESULTS}/logs {RESULTS}/elsewhere; mkdir {RESULTS}/logs", f"rm -f {RESULTS}/plan.json"]
+    take_over(tmp_path_factory.mktemp("programs"), monkeypatch, "\n".join(plants))
+    trace = write_trace(tmp_path / "trace.tsv", [Ask("www.example.com."), Ask("a.w.example.com.")])
+    result = play(tmp_path, write_world(tmp_path / "zones"), trace)
+    assert result.folder is not None, result.said
+    assert victim.read_text() == "root's own"
+    for name in ("logs", "logs/server.log", "plan.json", "resolver-server.json", "server.csv"):
+        status = (result.folder / name).lstat()
+        assert status.st_uid == 0 and not stat.S_ISLNK(status.st_mode), name
+    assert not [path for path in result.folder.rglob("*") if path.is_symlink()]
+    assert not (result.folder / "elsewhere").exists()
+    reasons = " ".join(result.summary["unclean_because"])
+    assert result.status == 1 and "guard-server.json" in reasons, "its guard's counters could not be written"
+
+
+def test_root_obeys_no_line_that_the_planner_would_not_write(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    evil = f"printf 'meta\\t1\\t1\\t1\\t198.18.128.9 dev lo\\t-\\n' >> {PLAN}/map.tsv"
+    take_over(tmp_path_factory.mktemp("programs"), monkeypatch, evil)
+    trace = write_trace(tmp_path / "trace.tsv", [Ask("www.example.com.")])
+    result = play(tmp_path, write_world(tmp_path / "zones"), trace)
+    assert result.folder is None and "is not a line of an address map" in result.said
+
+
+def test_what_a_run_gives_back_holds_no_links(tmp_path: Path) -> None:
+    results, other = tmp_path / "results", tmp_path / "other"
+    (results / "logs").mkdir(parents=True)
+    results.chmod(0o1775)
+    other.write_text("another's")
+    for name in ("queries-1.rq", "logs/a.log"):
+        (results / name).write_text("ours")
+        os.chown(results / name, int(NOBODY), int(NOBODY))
+    (results / "linked.rq").symlink_to(other)
+    (results / "logs/linked").symlink_to(tmp_path)
+    (results / "hard.rq").hardlink_to(other)
+    os.mkfifo(results / "queue")
+    os.chown(other, int(NOBODY), int(NOBODY))
+    privileges.give_back(results)
+    left = {str(path.relative_to(results)): path.lstat().st_uid for path in results.rglob("*")}
+    assert left == {"queries-1.rq": 0, "logs": 0, "logs/a.log": 0}
+    assert other.stat().st_uid == int(NOBODY) and stat.S_IMODE(results.stat().st_mode) == 0o755

@@ -7,6 +7,7 @@ Arguments name what is in the plan, so that they are few and can be sent.
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -139,6 +140,8 @@ class LocalMachine:
         path.chmod(int(folder.mode, 8))
         if folder.owner:
             shutil.chown(path, folder.owner)
+        if folder.group:
+            os.chown(path, -1, folder.group)
 
     # --- steps and processes ------------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ from cli.errors import RepriseError, UsageError, complain, read_told
 from cli.executor.space import existing
 from cli.executor.words import in_terms
 from cli.experiment.schema import Experiment
-from cli.plan import estimate
+from cli.plan import estimate, privileges
 from cli.plan.estimate import Estimate, Extent
 from cli.plan.planned import RESULTS, RUN, Check, Plan, Terms
 from cli.progress import parse
@@ -71,7 +71,8 @@ def _filled(word: str, scratch: str) -> str:
 def _carry_out(check: Check, terms: Terms, scratch: str) -> str:
     """Its standard output."""
     program, *words = check.argv  # which is perhaps a copy still to be made
-    argv = [programs.own(Path(program).name), *(_filled(word, scratch) for word in words)]
+    ours = programs.own(Path(program).name)
+    argv = [*privileges.reading(), ours, *(_filled(word, scratch) for word in words)]
     try:
         done = subprocess.run(
             argv,

@@ -170,7 +170,8 @@ def _init(body: Callable[[int], int], life: int, runtime: Path | None) -> int:
         linux.make_mounts_private()
         linux.mount("proc", "/proc", "proc", linux.MS_NOSUID | linux.MS_NODEV | linux.MS_NOEXEC)
         if runtime is not None:
-            linux.mount("reprise", str(runtime), "tmpfs", linux.MS_NOSUID | linux.MS_NODEV, "mode=0711")
+            flags = linux.MS_NOSUID | linux.MS_NODEV | linux.MS_NOSYMFOLLOW
+            linux.mount("reprise", str(runtime), "tmpfs", flags, "mode=0711")
     except OSError as error:
         raise RepriseError(
             f"cannot set up the run's own mounts: {error.strerror}",

@@ -27,7 +27,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from cli import VERSION
+from cli import VERSION, linux
 from cli.errors import RepriseError, interrupt_in_order, interrupts_held
 from cli.executor import processes, sandbox
 from cli.executor.machine import LocalMachine
@@ -190,6 +190,7 @@ def _serve_plan(channel: Channel, plan: planned.Plan, life: int) -> int:
     """Requests on the plan's own things."""
     machine.raise_descriptors()
     kept, folder = changes.results(plan.run), changes.runtime(plan.run)
+    linux.forbid_links(str(folder))
     seen = privileges.lend(kept, folder) if plan.user else kept
     local = LocalMachine(plan, folder, kept, seen)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)

@@ -19,6 +19,7 @@
 #include <iostream>
 #include <string>
 #include <string_view>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <utility>
 #include <vector>
@@ -33,7 +34,14 @@ class Output {
 public:
     explicit Output(const std::string& path)
         : path_(path), file_(reprise::check(::open(path.c_str(), kFlags, 0644),
-                                            fmt::format("write {}", path).c_str())) {}
+                                            fmt::format("write {}", path).c_str())) {
+        struct stat status{};
+        reprise::check(fstat(file_.get(), &status), "fstat");
+        if (S_ISREG(status.st_mode) && status.st_uid != geteuid()) {
+            throw reprise::Error(
+                fmt::format("{} is another user's file; remove it or give -o another name", path));
+        }
+    }
 
     /// Every sample is whole in the file at once: a run may be cut off.
     void write(std::string_view text) {

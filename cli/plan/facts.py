@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from cli import VERSION, programs
-from cli.errors import RepriseError, UsageError
+from cli.errors import RepriseError, UsageError, read_told
 from cli.experiment import started
 from cli.experiment.experiment import as_dict
 from cli.experiment.schema import Experiment
@@ -46,7 +46,7 @@ def gather(experiment: Experiment, run: str) -> Facts:
         delay.check_device()
     user = privileges.user()
     found = {
-        **({"setpriv": programs.packaged("setpriv")} if user else {}),
+        **({tool: programs.packaged(tool) for tool in privileges.TOOLS} if user else {}),
         **{name: programs.own(name) for name in own},
         **{name: programs.packaged(name) for name in needed},
     }
@@ -62,7 +62,7 @@ def gather(experiment: Experiment, run: str) -> Facts:
         python=sys.executable,
         source_root=str(programs.ROOT),
         programs=found,
-        origin=server.origin or (zonefile.find_origin(zone) if zone is not None else "."),
+        origin=server.origin or (_origin(zone) if zone is not None else "."),
         zone_compression=zonefile.compression(zone) if zone is not None else None,
         server_user=_server_user(server.kind),
         resolver_config=_read_lines(emulated.resolver_config) if emulated else "",
@@ -71,6 +71,19 @@ def gather(experiment: Experiment, run: str) -> Facts:
         user_group=pwd.getpwnam(user).pw_gid if user else 0,
         zone_cache=str(programs.cache() / "zones"),
     )
+
+
+def _origin(zone: Path) -> str:
+    """The origin of a zone file; root has it read by somebody else."""
+    if not (before := privileges.reading()):
+        return zonefile.find_origin(zone)
+    argv = [*before, sys.executable, "-m", "cli.zones.zonefile", str(zone)]
+    environment = {**os.environ, "PYTHONPATH": str(programs.ROOT), "REPRISE_ERRORS": "json"}
+    done = subprocess.run(argv, capture_output=True, text=True, env=environment, check=False)
+    if done.returncode != 0:
+        told = read_told(done.stderr) or (f"zone file {zone} cannot be read", "set server.origin")
+        raise UsageError(*told)
+    return done.stdout.removesuffix("\n")
 
 
 def _read_lines(path: str | None) -> str:

@@ -183,7 +183,7 @@ def test_a_machine_has_one_interface_for_all_clients() -> None:
     [("bpf", "net_admin,+bpf,+perfmon"), ("reference", "net_admin,+net_raw,+dac_override")],
 )
 def test_a_front_has_the_rights_it_needs_and_no_more(kind: str, rights: str) -> None:
-    programs = {**PROXIED.programs, "setpriv": "/bin/setpriv"}
+    programs = {**PROXIED.programs, "setpriv": "/bin/setpriv", "unshare": "/bin/unshare"}
     known = dataclasses.replace(PROXIED, user="nobody", user_group=65534, programs=programs)
     words = argv_of(make(fronted(kind), known), "front")
     assert words.startswith("/bin/setpriv ") and f"--bounding-set -all,+{rights} " in words

@@ -151,7 +151,7 @@ def confirmed_steps(host: str, undo_s: float) -> tuple[HostStep, HostStep]:
 
 def counters(experiment: Experiment, management: Management | None) -> tuple[HostStep, ...]:
     """What the guards have counted, as JSON in the results."""
-    listing = f'nft -j list counters table inet {nftables.GUARD} > "$1"'
+    listing = f'set -C; nft -j list counters table inet {nftables.GUARD} > "$1"'
     return tuple(
         HostStep(f"guard-{host}-counters", host, (shell(listing, f"{RESULTS}/guard-{host}.json"),))
         for host in _guarded(experiment, management)

@@ -25,7 +25,7 @@ def read(network: Network, when: str = "") -> tuple[HostStep, ...]:
     hosts = [host.name for host in network.hosts] or [MACHINE]
     parts = [f"tail -v -n +1 {' '.join(_FILES)}"]
     parts += [f"echo; echo '==> {tool} <=='; {tool}" for tool in _TOOLS]
-    line = f'{{ {"; ".join(parts)}; }} > "$1"'
+    line = f'set -C; {{ {"; ".join(parts)}; }} > "$1"'
     return tuple(
         HostStep(f"counters-{host}{when}", host, (shell(line, f"{RESULTS}/counters-{host}{when}.txt"),))
         for host in hosts

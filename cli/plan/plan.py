@@ -75,7 +75,7 @@ def make(experiment: Experiment, facts: Facts, management: Management | None = N
         experiment=experiment,
         network=net,
         folders=(
-            *privileges.folders(experiment, facts),
+            *privileges.folders(facts),
             *side.folders(experiment, facts),
             Folder(f"{RESULTS}/logs"),
         ),

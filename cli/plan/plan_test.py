@@ -22,7 +22,7 @@ from cli.experiment.schema import (
 )
 from cli.plan import mutation, planned, replay_options
 from cli.plan.plan import as_json, make
-from cli.plan.planned import Facts, Plan
+from cli.plan.planned import Facts, Folder, Plan
 
 FACTS = Facts(
     run="x-1",
@@ -147,7 +147,7 @@ def test_tls_options_differ_from_the_defaults_only() -> None:
 
 def test_captures_hold_every_port_of_the_server() -> None:
     sampled = dataclasses.replace(ZONED, sample=Sample(capture=True))
-    assert argv_of(make(sampled, FACTS), "capture").endswith(".pcap port 53")
+    assert argv_of(make(sampled, FACTS), "capture").endswith("-w - port 53")
     assert argv_of(make(dataclasses.replace(sampled, tls=Tls()), FACTS), "capture").endswith(
         "port 53 or port 853"
     )
@@ -260,13 +260,13 @@ def test_synth_keys_become_options() -> None:
 
 def test_compressed_zones_are_unpacked_into_the_runtime_folder() -> None:
     plan = make(ZONED, dataclasses.replace(FACTS, zone_compression="xz"))
-    assert plan.prepare[0].argv[-2:] == ("/z", "@run@/zone")
-    assert 'zonefile: "@run@/zone"' in (plan.files[0].content or "")
+    assert plan.prepare[0].argv[-2:] == ("/z", "@run@/world/zone")
+    assert 'zonefile: "@run@/world/zone"' in (plan.files[0].content or "")
 
 
 def test_zones_are_copied_where_the_server_drops_to_another_user() -> None:
     plan = make(ZONED, dataclasses.replace(FACTS, server_user="nsd"))
-    assert plan.prepare[0].argv[-2:] == ("/z", "@run@/zone")
+    assert plan.prepare[0].argv[-2:] == ("/z", "@run@/world/zone")
     assert 'username: "nsd"' in (plan.files[0].content or "")
 
 
@@ -325,7 +325,10 @@ def test_values_of_rules_survive_the_rule_file() -> None:
 
 def test_programs_start_with_the_rights_they_need() -> None:
     facts = dataclasses.replace(
-        FACTS, user="nobody", user_group=65534, programs={**FACTS.programs, "setpriv": "/bin/setpriv"}
+        FACTS,
+        user="nobody",
+        user_group=65534,
+        programs={**FACTS.programs, "setpriv": "/bin/setpriv", "unshare": "/bin/unshare"},
     )
 
     def rights(replay: Replay, ident: str) -> str:
@@ -343,7 +346,13 @@ def test_programs_start_with_the_rights_they_need() -> None:
     packet = rights(Replay(source_mode="packet"), "distributor-client1")
     assert packet == "-all,+net_admin,+net_raw,+bpf,+perfmon,+ipc_lock"
     plan = make(ZONED, facts)
-    assert (plan.folders[0].path, plan.folders[0].owner) == ("@results@", "nobody")
+    assert plan.folders[0] == Folder("@results@", "1775", "", 65534), "what is root's stays root's"
+    alone = ("/bin/unshare", "--net", "--", "/bin/setpriv", "--reuid", "nobody")
+    begun = {one.id: one.argv[:6] for one in plan.prepare}
+    assert begun.pop("certificates")[0] == "/python"
+    assert set(begun.values()) == {alone}
+    asked = dataclasses.replace(ZONED, server=Server(kind="address", addresses=("127.0.0.1",)))
+    assert make(asked, facts).prepare[0].argv[:3] == alone[3:], "it needs a network"
     assert "@run@/reprise-querier" in argv_of(plan, "distributor-client1")
     copies = [file.copy_of for file in plan.files if file.path == "@run@/reprise-querier"]
     assert copies == ["/bin/reprise-querier"]

@@ -84,11 +84,12 @@ class File:
 
 @dataclass(frozen=True)
 class Folder:
-    """A folder made before the files, for the user a server drops to ("" = ours)."""
+    """A folder made before the files, for the user a server drops to ("" = ours), and a group (0 = ours)."""
 
     path: str
     mode: str = "0755"
     owner: str = ""
+    group: int = 0
 
 
 @dataclass(frozen=True)

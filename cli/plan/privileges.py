@@ -4,15 +4,19 @@
 neither it nor what it starts can get more. docs/privileges.md says why each right is needed. Proxies and
 servers give up root by themselves, once their devices and sockets are open.
 
-Without root the programs run as the user that started them, as before.
+What only works on files has no network either. Without root the programs run as the user that started them,
+as before.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
 import pwd
+import stat
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 
 from cli import linux, programs
@@ -22,7 +26,10 @@ from cli.plan.planned import RESULTS, RUN, Facts, File, Folder, Process, Step
 USER = "nobody"
 _COPIED = "reprise-querier"  # its user may not see the folder that it is in
 _READ = ("dac_read_search",)  # traces, zones and Python lie in folders of the user's own
-_STEPS = ("build", "plan", "synth", "mutate", "rtts")
+# Steps that make what root obeys; they read nothing of others' making, or want each part in one form.
+_AS_ROOT = ("certificates", "zone", "serve")
+_ASKING = ("ask",)  # steps with a network
+TOOLS = ("setpriv", "unshare")
 _ROLES = {"controller": _READ, "warm": _READ}
 _SOCKETS = ("net_admin",)
 _FRAMES, _PROGRAMS = ("net_raw",), ("bpf", "perfmon")
@@ -32,6 +39,7 @@ _DEVICE = ("dac_override",)  # /dev/net/tun may be root's alone
 _PORTS = ("net_bind_service",)
 
 
+@functools.cache
 def user() -> str:
     """The user that programs of a run become; "" where this process lacks a right to give, or the user."""
     if os.geteuid() != 0:
@@ -47,7 +55,7 @@ def user() -> str:
 def rights(one: Step | Process, experiment: Experiment) -> tuple[str, ...] | None:
     """The capabilities of a step or process; None where it is started as root."""
     if isinstance(one, Step):
-        return _READ if one.id in _STEPS else None
+        return None if one.id in _AS_ROOT else _READ
     if one.role == "distributor":
         replay = experiment.replay
         packets = _PACKETS if replay.source_mode == "packet" else ()
@@ -62,7 +70,39 @@ def command(one: Step | Process, experiment: Experiment, facts: Facts) -> tuple[
     kept = rights(one, experiment)
     if kept is None or not facts.user:
         return one.argv
-    return (*linux.setpriv(facts.programs["setpriv"], facts.user, str(facts.user_group), kept), *one.argv)
+    alone = isinstance(one, Step) and one.id not in _ASKING
+    return (*_before(facts.programs, facts.user, facts.user_group, kept, alone), *one.argv)
+
+
+def _before(
+    tools: Mapping[str, str], name: str, group: int, kept: tuple[str, ...], alone: bool
+) -> tuple[str, ...]:
+    """The words before a command; `alone`: without a network."""
+    apart = (tools["unshare"], "--net", "--") if alone else ()
+    return (*apart, *linux.setpriv(tools["setpriv"], name, str(group), kept))
+
+
+@functools.cache
+def reading() -> tuple[str, ...]:
+    """The words before a command on this machine that reads files of anyone's making and needs no network;
+    none where this process has no rights to give up.
+    """
+    name = user()
+    if not name:
+        return ()
+    tools = {tool: programs.packaged(tool) for tool in TOOLS}
+    return _before(tools, name, pwd.getpwnam(name).pw_gid, _READ, alone=True)
+
+
+def serving(name: str) -> tuple[str, ...]:
+    """The words before a server of this machine, as its packaged user; none where there is no such user, or
+    nothing to give up.
+    """
+    try:
+        group = pwd.getpwnam(name).pw_gid
+    except KeyError:
+        return ()
+    return linux.setpriv(programs.packaged("setpriv"), name, str(group), _PORTS) if user() else ()
 
 
 def server(argv: tuple[str, ...], name: str, facts: Facts) -> tuple[str, ...]:
@@ -84,11 +124,9 @@ def files(facts: Facts) -> tuple[File, ...]:
     return (File(f"{RUN}/{_COPIED}", copy_of=facts.programs[_COPIED], mode="0755"),) if facts.user else ()
 
 
-def folders(experiment: Experiment, facts: Facts) -> tuple[Folder, ...]:
-    """What the user writes into: results, the plan of a hierarchy, and its zones if they are built."""
-    built = experiment.emulated is not None and experiment.emulated.capture is not None
-    names = (RESULTS, f"{RUN}/plan", *((f"{RUN}/world",) if built else ()))
-    return tuple(Folder(name, owner=facts.user) for name in names) if facts.user else ()
+def folders(facts: Facts) -> tuple[Folder, ...]:
+    """The results, into which the user writes beside root: he cannot remove or replace what is root's."""
+    return (Folder(RESULTS, "1775", group=facts.user_group),) if facts.user else ()
 
 
 def proxy_options(facts: Facts) -> tuple[str, ...]:
@@ -103,10 +141,20 @@ def lend(results: Path, run: Path) -> Path:
     seen = run / "results"
     seen.mkdir()
     linux.mount(str(results), str(seen), "", linux.MS_BIND)
+    linux.forbid_links(str(seen))
     return seen
 
 
 def give_back(results: Path) -> None:
-    """Makes the results ours again when the run has ended, in whatever way."""
-    for path in (results, *results.rglob("*")):
-        os.chown(path, os.geteuid(), os.getegid(), follow_symlinks=False)
+    """Makes the results ours again when the run has ended, in whatever way. Links and whatever else is not a
+    file or folder of the run's own are removed: its programs make none.
+    """
+    for _, below, files_, place in os.fwalk(results):
+        for name in (*below, *files_):
+            status = os.stat(name, dir_fd=place, follow_symlinks=False)
+            if stat.S_ISDIR(status.st_mode) or (stat.S_ISREG(status.st_mode) and status.st_nlink == 1):
+                os.chown(name, os.geteuid(), os.getegid(), dir_fd=place, follow_symlinks=False)
+            else:
+                os.unlink(name, dir_fd=place)
+    os.chown(results, os.geteuid(), os.getegid())
+    results.chmod(stat.S_IMODE(results.stat().st_mode) & ~(stat.S_ISVTX | stat.S_IWGRP))

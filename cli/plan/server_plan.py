@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from cli.experiment.schema import Experiment, Tls
 from cli.plan import delay, front, hierarchy_setup, network, replay_options
+from cli.plan.hierarchy_setup import WORLD
 from cli.plan.planned import (
     RESULTS,
     RUN,
@@ -17,6 +18,7 @@ from cli.plan.planned import (
     Ready,
     Step,
     Stop,
+    shell,
 )
 from cli.servers.servers import COMPLAINTS, Service, Site, bind_config, nsd_config
 
@@ -31,7 +33,9 @@ _CAPTURE_SETTLE_S = 1.5  # tcpdump fetches packets once a second and loses those
 def zone_path(experiment: Experiment, facts: Facts) -> str:
     """The zone file the server reads: the user's own where the server may read it as it is."""
     zone = experiment.server.zone
-    return f"{RUN}/zone" if zone is None or _needs_copy(facts) else zone
+    if zone is None:
+        return f"{RUN}/zone"
+    return f"{WORLD}/zone" if _needs_copy(facts) else zone
 
 
 def _needs_copy(facts: Facts) -> bool:
@@ -109,10 +113,12 @@ def _zone_steps(experiment: Experiment, facts: Facts) -> list[Step]:
 
 
 def folders(experiment: Experiment, facts: Facts) -> tuple[Folder, ...]:
-    """The server's own folder."""
+    """The server's own folder, and that of a copied zone."""
     if not experiment.own_server:
         return ()
-    return (Folder(f"{RUN}/server", "0755", facts.server_user),)
+    copied = zone_path(experiment, facts).startswith(WORLD)
+    zone = (Folder(WORLD, owner=facts.user),) if copied else ()
+    return (*zone, Folder(f"{RUN}/server", "0755", facts.server_user))
 
 
 def files(experiment: Experiment, facts: Facts) -> tuple[File, ...]:
@@ -250,7 +256,10 @@ def tcpdump(
     after: tuple[str, ...] = (),
 ) -> Process:
     """A capture of a host's packets into a file of the results."""
-    argv = (
+    # Into a file that is root's own: one that is there already is refused.
+    argv = shell(
+        'set -C; to=$1; shift; exec "$@" > "$to"',
+        f"{RESULTS}/{file}",
         facts.programs["tcpdump"],
         "-i",
         interface,
@@ -263,7 +272,7 @@ def tcpdump(
         "root",
         "--time-stamp-precision=nano",
         "-w",
-        f"{RESULTS}/{file}",
+        "-",
         wanted,
     )
     return Process(

@@ -12,6 +12,7 @@ import argparse
 import contextlib
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -37,7 +38,8 @@ import dns.rrset
 from cli import linux, programs
 from cli.errors import EXIT_FAILED, RepriseError, UsageError, want
 from cli.executor import netns
-from cli.plan import network
+from cli.plan import network, privileges
+from cli.plan.hierarchy import copied_zones
 from cli.progress import Progress
 from cli.zones import zone_plan
 from cli.zones.zone_plan import AddressMap
@@ -119,7 +121,7 @@ def command_check(options: argparse.Namespace) -> int:
 
 def read_exchanges(captures: Sequence[str], ports: Sequence[str]) -> Iterator[Exchange]:
     """Each exchange once. Truncated responses are left out; queries that are not in the capture are made."""
-    argv = [programs.own("reprise-zonebuilder"), "exchanges", *captures]
+    argv = [*privileges.reading(), programs.own("reprise-zonebuilder"), "exchanges", *captures]
     argv += [word for port in ports for word in ("--port", port)]
     seen: dict[tuple[str, bytes, bytes], tuple[str, int]] = {}
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as process:
@@ -162,15 +164,32 @@ def _made_query(recorded: dns.message.Message) -> bytes:
 
 
 def _plan(zones: Path, folder: Path) -> AddressMap:
-    plan = folder / "plan"
-    argv = [sys.executable, "-m", "cli.zones.zones", str(zones), "-o", str(plan), "--full-responses"]
-    argv += ["--folder", str(folder)]
+    """Plans a copy of the zones, for the server's user. Root does not read them, and makes its own files of
+    what somebody else has planned.
+    """
+    world, made, plan, own = (folder / name for name in ("world", "made", "plan", "server"))
+    for one, user in ((world, privileges.user()), (made, privileges.user()), (plan, ""), (own, _user())):
+        one.mkdir()
+        if user:
+            shutil.chown(one, user)
+    planner = [sys.executable, "-m", "cli.zones.zones", str(world)]
+    _carry_out([*privileges.reading(), *copied_zones(str(zones), str(world))])
+    _carry_out([*privileges.reading(), *planner, "-o", str(made)])
+    served = ["-o", str(plan), "--from", str(made), "--full-responses", "--folder", str(own)]
+    _carry_out([*planner, *served])
+    return zone_plan.read_map(plan / "map.tsv")
+
+
+def _user() -> str:
+    return "bind" if privileges.serving("bind") else ""
+
+
+def _carry_out(argv: Sequence[str]) -> None:
     environment = {**os.environ, "PYTHONPATH": str(programs.ROOT)}
     done = subprocess.run(argv, env=environment, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         sys.stderr.write(done.stderr)
         raise RepriseError("the zones cannot be planned", "see the message above")
-    return zone_plan.read_map(plan / "map.tsv")
 
 
 @contextlib.contextmanager
@@ -189,6 +208,7 @@ def _meta_server(folder: Path, found: AddressMap) -> Iterator[int]:
             ip = programs.packaged("ip")
             subprocess.run([ip, "-batch", "-"], input=batch, text=True, check=True, capture_output=True)
             argv = [
+                *privileges.serving("bind"),
                 programs.copied("named", folder),
                 "-g",
                 "-n",

@@ -1,6 +1,6 @@
 """Zone files as they come: plain or compressed (gz, bz2, xz, zst); their origin; unpacking.
 
-`python -m cli.zones.zonefile IN OUT` unpacks; it is a step of the plan.
+`python -m cli.zones.zonefile IN OUT` unpacks; it is a step of the plan. `IN` alone prints the origin.
 """
 
 from __future__ import annotations
@@ -125,9 +125,13 @@ def unpack(source: Path, target: Path) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """The plan's unpacking step."""
+    """The plan's unpacking step, and its look at the zone."""
+    source, *target = map(Path, arguments)
     try:
-        unpack(Path(arguments[0]), Path(arguments[1]))
+        if target:
+            unpack(source, *target)
+        else:
+            sys.stdout.write(find_origin(source) + "\n")
     except RepriseError as error:
         tell(error)
         return error.status

@@ -16,10 +16,11 @@
 namespace reprise {
 namespace {
 
+/// A new file, whatever somebody has put in its place.
 FileDescriptor create(const std::string& part, const std::string& path) {
-    return FileDescriptor(
-        check(::open(part.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644),
-              ("write " + path).c_str()));
+    std::remove(part.c_str());
+    return FileDescriptor(check(::open(part.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644),
+                                ("write " + path).c_str()));
 }
 
 void rename_to(const std::string& part, const std::string& path) {
