@@ -201,6 +201,20 @@ TEST(Build, AWildcardIsNoZone) {
     }
 }
 
+TEST(Build, AWildcardIsInTheZoneOfItsSigner) {
+    const auto rebuilt = [](int labels) {
+        const std::string times = " 60 20300101000000 20200101000000 12345 ";
+        return Rebuilt(
+            walk_and({{.server = kLeaf,
+                       .question = "a.b.example.com. TXT",
+                       .answer = "a.b.example.com. 60 TXT x\na.b.example.com. 60 RRSIG TXT 8 " +
+                                 std::to_string(labels) + times + "example.com. AAAA"}}));
+    };
+    EXPECT_TRUE(rebuilt(2).has("example.com.", "*.example.com. 60 IN TXT"));
+    EXPECT_TRUE(rebuilt(1).has("example.com.", "a.b.example.com. 60 IN TXT"));
+    EXPECT_FALSE(rebuilt(1).has("com.", "*.com."));
+}
+
 TEST(Build, TheOrderOfServersDoesNotMatter) {
     std::vector<Reply> replies = walk();
     std::swap(replies[0], replies[3]);

@@ -243,7 +243,7 @@ void Observations::add_referral(Context& context, NameId cut) {
 }
 
 /// The name that an RRset really stands at: where its signature is over fewer labels than its
-/// owner has, it was made of a wildcard (RFC 4035 section 5.3.2).
+/// owner has, it was made of a wildcard (RFC 4035 section 5.3.2), which is in the signer's zone.
 NameId Observations::wildcard_of(const Rrset& rrset) {
     if (rrset.signatures == kNoId) {
         return rrset.owner;
@@ -262,7 +262,10 @@ NameId Observations::wildcard_of(const Rrset& rrset) {
     for (; labels > signed_labels; --labels) {
         encloser = names_.parent(encloser);
     }
-    return names_.add(wildcard_key(names_.key(encloser)));
+    const auto signer = signer_in(contents_[rrset.signatures]);
+    return signer && names_.key(encloser).starts_with(signer->key())
+               ? names_.add(wildcard_key(names_.key(encloser)))
+               : rrset.owner;
 }
 
 ContentId Observations::lesser(ContentId a, ContentId b) const {
