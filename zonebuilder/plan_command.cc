@@ -4,6 +4,7 @@
 #include "core/base/clock.hh"
 #include "core/base/command_line.hh"
 #include "core/base/error.hh"
+#include "core/base/json.hh"
 #include "core/base/prefix.hh"
 #include "zonebuilder/output_folder.hh"
 #include "zonebuilder/plan/address_book.hh"
@@ -25,6 +26,7 @@
 #include <cstdio>
 #include <cstring>
 #include <fstream>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -158,6 +160,33 @@ void reject_for_nsd(LoadedZones& loaded) {
     });
 }
 
+/// Takes out zones that the server itself did not load; `path` has a JSON list of them, with the
+/// fields of BadZone.
+void reject_refused(LoadedZones& loaded, const std::string& path) {
+    std::map<std::pair<std::string, std::string>, BadZone> refused;
+    try {
+        std::ifstream file(path);
+        for (const Json& one : Json::parse(file)) {
+            BadZone bad{.name = one.at("zone"),
+                        .file = one.at("file"),
+                        .line = one.at("line"),
+                        .why = one.at("why")};
+            refused.emplace(std::pair(bad.file, bad.name), std::move(bad));
+        }
+    } catch (const Json::exception& error) {
+        throw UsageError(fmt::format("--refused {} cannot be read: {}; give a list of zone, file, "
+                                     "line and why",
+                                     path, error.what()));
+    }
+    std::erase_if(loaded.zones, [&](const Zone& zone) {
+        const auto found = refused.find({zone.file, zone.name.text()});
+        if (found != refused.end()) {
+            loaded.bad.push_back(found->second);
+        }
+        return found != refused.end();
+    });
+}
+
 /// Takes out zones that claim what others have. Which one is right cannot be known; the first in
 /// the order of files stays, so that a plan repeats.
 void reject_contradictions(LoadedZones& loaded) {
@@ -179,6 +208,9 @@ LoadedZones read_zones(const PlanOptions& options, const std::vector<ZoneEntry>&
     LoadedZones loaded = load_zones(options.folder, entries);
     if (engine == Engine::kNsd) {
         reject_for_nsd(loaded);
+    }
+    if (!options.refused.empty()) {
+        reject_refused(loaded, options.refused);
     }
     reject_contradictions(loaded);
     if (!loaded.bad.empty() && (!options.skip_bad || loaded.zones.empty())) {
@@ -238,6 +270,8 @@ void add_plan_command(Command& app, PlanOptions& options) {
             "Prefix of the testbed, which no name server's address may lie in; may be repeated")
         .expected(1)
         .take_all();
+    command.add_option("--refused", options.refused,
+                       "JSON list of zones (zone, file, line, why) that the server does not load");
     command.add_flag("--skip-bad", options.skip_bad, "Leave out zones that do not load");
     command.add_flag("--no-historic-roots", options.no_historic_roots,
                      "Do not lead the Internet's root servers' addresses, of today and of former "

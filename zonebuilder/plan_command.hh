@@ -24,6 +24,7 @@ struct PlanOptions {
     std::string meta4 = "198.18.128.0/17";
     std::string meta6 = "fd00:198:18::/48";
     std::vector<std::string> reserved{};
+    std::string refused{}; ///< file that lists zones that a server does not load; empty: none
     bool skip_bad = false;
     bool no_historic_roots = false;
 };

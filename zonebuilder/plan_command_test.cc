@@ -21,6 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr const char* kSoa = "@ 60 SOA m. h. 1 2 3 4 5\n@ NS ns\nns A 10.0.0.1\n";
 
@@ -68,6 +69,22 @@ TEST_F(PlanCommand, WritesEverything) {
     EXPECT_THAT(written("plan.json"), HasSubstr("\"schema\": 1"));
     EXPECT_TRUE(exists("root.hints"));
     EXPECT_TRUE(exists("root.key"));
+}
+
+TEST_F(PlanCommand, LeavesOutZonesThatTheServerRefused) {
+    write("net.zone", "$ORIGIN net.\n@ 60 SOA m. h. 1 2 3 4 5\n@ NS ns\nns A 10.0.0.2\n");
+    write("com.zone", "$ORIGIN com.\n@ 60 SOA m. h. 1 2 3 4 5\n@ NS ns\nns A 10.0.0.1\n");
+    options_.refused = (base_ / "refused.json").string();
+    std::ofstream(options_.refused)
+        << R"([{"zone":"com.","file":"com.zone","line":2,"why":"out of range"}])";
+    EXPECT_THAT(run(), HasSubstr("1 zone does not load: com.zone line 2: out of range; "));
+    options_.skip_bad = true;
+    EXPECT_EQ(run(), "done");
+    EXPECT_THAT(written("plan.json"), HasSubstr("out of range"));
+    EXPECT_THAT(written("map.tsv"), Not(HasSubstr("10.0.0.1")));
+    EXPECT_THAT(written("map.tsv"), HasSubstr("10.0.0.2"));
+    std::ofstream(options_.refused) << "[7]";
+    EXPECT_THAT(run(), HasSubstr("cannot be read"));
 }
 
 TEST_F(PlanCommand, RefusesViewsThatNeedMoreMemoryThanThereIs) {

@@ -48,7 +48,8 @@ _PROXY_RESTARTS = 3
 _WARM_S = 3_600.0
 # What named and NSD say of a zone that they do not load, in their logs.
 REFUSED = {
-    "bind": r"zone (?P<what>\S+?)/IN(?:/\S+)?: loading from master file \S+ failed: (?P<why>.+)$",
+    "bind": r"zone (?P<what>\S+?)/IN(?:/\S+)?: (?:loading from master file .+ failed: )?(?P<why>.+)$"
+    r"(?=\n.*zone (?P=what)/IN\S*: not loaded due to errors\.$)",
     "nsd": r"error: (?P<why>zone (?P<what>\S+) .+)$",
 }
 # Zones are loaded once and never change, so that arenas beside the first and freed pages kept for later only
@@ -184,8 +185,10 @@ def _bring_zones(emulated: Hierarchy, facts: Facts) -> Step:
     if emulated.zones is not None:
         return Step("zones", "copying the zones", copied_zones(emulated.zones, WORLD))
     if emulated.capture is not None:
+        warnings = f"{WORLD}/warnings.txt"
         argv = facts.module("cli.zones.build", emulated.capture, "-o", WORLD, "--dnssec", emulated.dnssec)
-        return Step("build", "building the zones", argv, _builder_env(facts))
+        argv += ("--warnings", warnings, *(("--skip-bad",) if emulated.skip_bad else ()))
+        return Step("build", "building the zones", argv, _builder_env(facts), warnings=warnings)
     synth = emulated.synth
     assert synth is not None, "the rules want zones"
     options = ("--zones", str(synth.zones), "--seed", str(synth.seed), "--shape", synth.shape)

@@ -432,10 +432,14 @@ def test_refused_zones_are_read_off_the_log(tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_text(
         "1 zone a.com/IN/c3: loading from master file /w/a.com.zone failed: syntax error\n"
-        "2 zone b.com/IN: loading from master file /w/b failed: no SOA\n3 zone c.com/IN/c1: loaded serial 1\n"
+        "1 zone a.com/IN/c3: not loaded due to errors.\n"
+        "2 zone b.com/IN: CDS/CDNSKEY consistency checks failed\n2 zone b.com/IN: not loaded due to errors.\n"
+        "3 zone c.com/IN/c1: NS 'ns.c.com' has no address records\n3 zone c.com/IN/c1: loaded serial 1\n"
     )
     bind, nsd = (Refused(REFUSED[engine], "zone{s} did not load") for engine in ("bind", "nsd"))
-    assert ready.refused(bind, log) == "2 zones did not load: a.com (syntax error), b.com (no SOA)"
+    assert ready.refused(bind, log) == (
+        "2 zones did not load: a.com (syntax error), b.com (CDS/CDNSKEY consistency checks failed)"
+    )
     log.write_text("[x] nsd[2]: error: zone bad.com file bad.zone read with 1 errors\n")
     assert "bad.com" in ready.refused(nsd, log)
     assert ready.refused(nsd, tmp_path / "none") == ""

@@ -38,6 +38,17 @@ class MetaSite:
     has_limits: bool = True
 
 
+def zone_checks(has_limits: bool) -> str:
+    """Lines of BIND's options that say which zones it loads: all that it can read."""
+    return f"""    check-integrity no;
+    check-names primary ignore;
+    check-mx ignore;
+    check-mx-cname ignore;
+    check-srv-cname ignore;
+    check-wildcard no;
+{NO_LIMITS if has_limits else ""}"""
+
+
 def named(site: MetaSite, instance: int) -> str:
     """named.conf of an instance around the planner's views."""
     udp = min(site.edns_size, 4096)
@@ -66,14 +77,8 @@ def named(site: MetaSite, instance: int) -> str:
     nocookie-udp-size {udp};
     tcp-clients {max(1_000, min(site.descriptors - _DESCRIPTOR_RESERVE, 200_000))};
     tcp-listen-queue 4096;
-    check-integrity no;
-    check-names primary ignore;
-    check-mx ignore;
-    check-mx-cname ignore;
-    check-srv-cname ignore;
-    check-wildcard no;
     zone-statistics none;
-{NO_LIMITS if site.has_limits else ""}}};
+{zone_checks(site.has_limits)}}};
 controls {{ }};
 include "{site.plan}/views-{instance}.conf";
 """

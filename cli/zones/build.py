@@ -6,13 +6,22 @@ import argparse
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cli import linux, programs
-from cli.errors import RepriseError, UsageError
+from cli.errors import RepriseError, UsageError, want
 from cli.zones import signing, zone_folder
 from cli.zones.options import step
+from cli.zones.zone_folder import ZoneFolder
+
+if TYPE_CHECKING:
+    from cli.zones.zone_check import Refused
+
+_SHOWN = 5
 
 _DESCRIPTION = """\
 Writes a file for each zone, zones.json (which addresses serve which) and build.json (what was chosen, dropped
@@ -47,6 +56,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="keep: DNSSEC records as they were seen; strip: none; resign: sign all with new keys (keep)",
     )
     parser.add_argument(
+        "--skip-bad", action="store_true", help="leave out zones that BIND does not load instead of failing"
+    )
+    parser.add_argument("--warnings", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument(
         "--port", action="append", default=[], metavar="N", help="port of name servers; may be repeated (53)"
     )
     signing.add_policy_options(parser.add_argument_group("with --dnssec resign"))
@@ -54,23 +67,59 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def command_build(options: argparse.Namespace) -> int:
     """`reprise zones build`."""
-    from cli.zones import resign  # noqa: PLC0415 - loads the cryptography
-
     policy = signing.policy_of(options)
     if options.add:
         options.captures = list(dict.fromkeys((*_former(options.output), *map(_absolute, options.captures))))
     report = options.output / "build.json"
     former = _stamp(report)
     status = _build(options)
-    if _stamp(report) not in (None, former):  # else nothing was built
-        if options.dnssec == "resign":
-            made = resign.resign(options.output, options.output, policy)
-            sys.stdout.write(resign.summary(made, options.output))
-        else:
-            folder = zone_folder.read(options.output)
-            made = resign.Resigned((), folder.entries, ())
-        status = max(status, resign.tell_problems(resign.verify(options.output, made)))
+    if _stamp(report) in (None, former):
+        return status  # nothing was built
+    folder, bad = _checked(options.output, options.skip_bad)
+    _tell_refused(options, bad)
+    if options.dnssec == "resign":
+        from cli.zones import resign  # noqa: PLC0415 - loads the cryptography
+
+        made = resign.resign(folder.path, folder.path, policy)
+        sys.stdout.write(resign.summary(made, folder.path))
+        status = max(status, resign.tell_problems(resign.verify(folder.path, made)))
     return status
+
+
+def _checked(path: Path, skip_bad: bool) -> tuple[ZoneFolder, list[Refused]]:
+    """The folder without what keeps its zones from being loaded, which is added to build.json; and the zones
+    that do not load nevertheless, which zones.json lists no more with `skip_bad`.
+    """
+    from cli.zones import zone_check  # noqa: PLC0415 - loads dnspython
+
+    folder = zone_folder.read(path)
+    removed, bad = zone_check.mend(folder)
+    report = path / "build.json"
+    text = report.read_text(encoding="utf-8").removesuffix("\n}\n")
+    for key, ones in (("removed", removed), ("refused", [one.as_json() for one in bad])):
+        text += f',\n"{key}":[' + ",".join("\n " + json.dumps(one) for one in ones) + "]"
+    report.write_text(f"{text}\n}}\n", encoding="utf-8")
+    for why, count in Counter(one["why"] for one in removed).items():
+        sys.stdout.write(f"  {count:>7} records removed, with which BIND does not load their zone: {why}\n")
+    if bad and skip_bad:
+        left = {one.entry for one in bad}
+        folder = replace(folder, entries=tuple(one for one in folder.entries if one not in left))
+        want(bool(folder.entries), f"BIND loads no zone: {bad[0]}", "see build.json")
+        zone_folder.write_list(folder, path)
+    return folder, bad
+
+
+def _tell_refused(options: argparse.Namespace, bad: Sequence[Refused]) -> None:
+    """An error, or a warning where the zones are left out."""
+    shown = "; ".join(map(str, bad[:_SHOWN])) + ("; ..." if len(bad) > _SHOWN else "")
+    if bad and not options.skip_bad:
+        what = f"BIND does not load {len(bad)} of the zones: {shown}"
+        raise RepriseError(what, "--skip-bad leaves them out; build.json lists them under refused")
+    line = f"{len(bad)} zones built from the capture are left out: {shown}\n" if bad else ""
+    if options.warnings is not None:
+        options.warnings.write_text(line, encoding="utf-8")
+    elif line:
+        sys.stderr.write(f"reprise: warning: {line}")
 
 
 def _absolute(capture: str) -> str:

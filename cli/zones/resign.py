@@ -23,7 +23,7 @@ import dns.name
 
 from cli.errors import EXIT_FAILED, UsageError, want
 from cli.progress import Progress
-from cli.zones import signer, signing, world_model, zone_folder
+from cli.zones import signer, signing, world_model, zone_check, zone_folder
 from cli.zones.signer import Key
 from cli.zones.world_model import ROOT, Record, lineage, parent_of
 from cli.zones.zone_folder import Entry, ZoneFolder
@@ -98,7 +98,8 @@ def _each(work: Callable[[_T], _U], items: Sequence[_T], what: str, progress: Pr
         for number, made in enumerate(pool.map(work, items), 1):
             progress.show(f"{number} of {len(items)} zones {what}")
             yield made
-    progress.finish()
+    if items:
+        progress.end(f"{len(items)} of {len(items)} zones {what}")
 
 
 def _read(folder: ZoneFolder, progress: Progress) -> list[_Zone]:
@@ -211,14 +212,12 @@ def summary(made: Resigned, target: Path) -> str:
 
 
 def verify(target: Path, made: Resigned) -> list[str]:
-    """What named-checkzone has against all zones, and dnssec-verify against the signed ones."""
-    folder = ZoneFolder(target, (*made.signed, *made.unsigned))
-    progress = Progress()
-    checked = _each(lambda one: zone_folder.problems(folder, [one]), folder.entries, "checked", progress)
+    """What BIND has against loading any of the zones, and dnssec-verify against the signed ones."""
+    refused = zone_check.refused(target, (*made.signed, *made.unsigned))
     verified = _each(
-        lambda one: signer.problem(target / one.file, one.name), made.signed, "verified", progress
+        lambda one: signer.problem(target / one.file, one.name), made.signed, "verified", Progress()
     )
-    return [line for lines in checked for line in lines] + [line for line in verified if line]
+    return [*map(str, refused), *(line for line in verified if line)]
 
 
 def tell_problems(problems: Sequence[str]) -> int:

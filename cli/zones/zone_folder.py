@@ -11,7 +11,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -196,16 +196,3 @@ def _check_includes(folder: Path, text: bytes, depth: int) -> None:
         )
         want(file.is_file(), f"$INCLUDE {name}: there is no {file}", "copy the file into the zone folder")
         _check_includes(folder, file.read_bytes(), depth + 1)
-
-
-def problems(folder: ZoneFolder, entries: Iterable[Entry]) -> list[str]:
-    """What named-checkzone has against zones, a line for each zone."""
-    found = []
-    for one in entries:
-        argv = (programs.packaged("named-checkzone"), *LENIENT, "--", one.name)
-        file = folder.path / one.file
-        done = subprocess.run((*argv, str(file)), capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            lines = (done.stdout + done.stderr).strip().splitlines()
-            found.append(f"{one.name}: {lines[0] if lines else f'exit status {done.returncode}'}")
-    return found

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import argparse
 import ipaddress
-import os
+import json
 import re
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -28,8 +29,9 @@ from cli.experiment.addresses import META4, META6
 from cli.servers import meta_servers, nftables
 from cli.servers.meta_servers import MetaSite
 from cli.servers.nftables import Pair
-from cli.zones import zone_folder, zone_plan
+from cli.zones import zone_check, zone_folder, zone_plan
 from cli.zones.options import step
+from cli.zones.zone_folder import Entry
 from cli.zones.zone_plan import AddressMap
 
 
@@ -131,7 +133,7 @@ def _write_texts(options: argparse.Namespace, made: Path, zones_path: str) -> No
         not options.full_responses,
         options.descriptors,
         (options.meta4, options.meta6),
-        options.engine == "bind" and _has_limits(),
+        options.engine == "bind" and zone_check.has_limits(),
     )
     try:
         loaded = zone_texts(report, found, zones_path)
@@ -155,31 +157,38 @@ def _check_path(zones_path: str, engine: str) -> None:
 
 
 def _plan(options: argparse.Namespace) -> int:
-    """The planner's own work; its error line is the user's."""
-    argv = [programs.own("reprise-zonebuilder"), "plan", str(options.zones), "-o", str(options.output)]
+    """The planner's own work. Zones that it can read and BIND does not load are told to it: it refuses them
+    like those that it cannot read, or leaves them out.
+    """
+    status, said = _planner(options)
+    # NSD is not asked: it says so when it starts.
+    if status == 0 and options.engine == "bind" and programs.find("named-checkconf") is not None:
+        report = zone_plan.read_report(options.output / "plan.json")
+        served = {pair for slot in report["slots"] for pair in zip(slot["names"], slot["files"], strict=True)}
+        bad = zone_check.refused(options.zones, (Entry(*pair) for pair in sorted(served)))
+        if bad:
+            with tempfile.NamedTemporaryFile("w", prefix="reprise-refused-", encoding="utf-8") as file:
+                json.dump([one.as_json() for one in bad], file)
+                file.flush()
+                status, said = _planner(options, "--refused", file.name)
+    sys.stdout.write(said)
+    return status
+
+
+def _planner(options: argparse.Namespace, *more: str) -> tuple[int, str]:
+    """The planner's exit status and its summary; its error line is the user's."""
+    argv = [programs.own("reprise-zonebuilder"), "plan", str(options.zones), "-o", str(options.output), *more]
     argv += ["--engine", options.engine, "--form", options.form, "--instances", str(options.instances)]
     argv += ["--meta4", options.meta4, "--meta6", options.meta6]
     argv += ["--no-historic-roots"] if options.no_historic_roots else []
     for name, values in (("--resolver", options.resolver), ("--reserved", options.reserved)):
         argv += [word for value in values for word in (name, value)]
     argv += ["--skip-bad"] if options.skip_bad else []
-    sys.stdout.flush()
-    pid = os.posix_spawn(argv[0], argv, os.environ)
-    _, status = os.waitpid(pid, 0)
-    code = os.waitstatus_to_exitcode(status)
-    if code < 0:
-        raise RepriseError(f"the planner was ended by {linux.describe_exit(code)}", "free some memory")
-    return min(code, 2) if code in (0, EXIT_FAILED, 2) else EXIT_FAILED
-
-
-def _has_limits() -> bool:
-    """Whether this BIND limits the records and types of a name (since 9.18.28) and knows how to lift that."""
-    checker = programs.find("named-checkconf")
-    if checker is None:
-        return True  # this BIND is another host's
-    lines = f"options {{\n{meta_servers.NO_LIMITS}}};\n"
-    argv = [checker, "/dev/stdin"]
-    return subprocess.run(argv, input=lines.encode(), capture_output=True, check=False).returncode == 0
+    done = subprocess.run(argv, stdout=subprocess.PIPE, text=True, check=False)
+    if done.returncode < 0:
+        how = linux.describe_exit(done.returncode)
+        raise RepriseError(f"the planner was ended by {how}", "free some memory")
+    return done.returncode if done.returncode in (0, 2) else EXIT_FAILED, done.stdout
 
 
 def _next_hops(given: list[str]) -> list[NextHop]:

@@ -1,0 +1,174 @@
+"""What BIND says of zones when it loads them, and records taken out of a zone so that the rest of it loads.
+
+One named-checkconf loads all zones of a folder with the settings of the meta-DNS-servers, so that a zone that
+passes is one that they serve. It names each zone with what is wrong, and ends each with one line.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import dns.exception
+import dns.name
+
+from cli import programs
+from cli.errors import RepriseError
+from cli.servers import meta_servers
+from cli.zones import bind_tools
+from cli.zones.zone_folder import Entry, ZoneFolder
+
+_END = re.compile(r"zone .*/IN(?:/\S+)?: (?:loaded serial \d+.*|(?P<bad>not loaded due to errors\.))$")
+_SAID = re.compile(
+    r"zone .*/IN(?:/\S+)?: (?:loading from master file .* failed: (?P<read>.+)|(?P<other>.+))$"
+)
+# Records without which a zone is what it was but for them: proofs, signatures, and what a parent is told.
+_MAY_GO = frozenset(("DS", "RRSIG", "CDS", "CDNSKEY", "NSEC", "NSEC3"))
+_KEYS_OF_CHILD = frozenset(("CDS", "CDNSKEY"))
+_ROUNDS = 20  # BIND's tools tell all lines that cannot be read at once, but what is wrong with the rest after
+
+
+@dataclass(frozen=True)
+class Refused:
+    """A zone that BIND does not load: why, and the lines of its file that it names."""
+
+    entry: Entry
+    why: str
+    lines: tuple[int, ...] = ()
+
+    def __str__(self) -> str:
+        line = f" line {self.lines[0]}" if self.lines else ""
+        return f"zone {self.entry.name} ({self.entry.file}{line}) does not load: {self.why}"
+
+    def as_json(self) -> dict[str, Any]:
+        """As build.json and the planner have it."""
+        line = self.lines[0] if self.lines else 0
+        return {"zone": self.entry.name, "file": self.entry.file, "line": line, "why": self.why}
+
+
+def refused(folder: Path, entries: Iterable[Entry]) -> list[Refused]:
+    """The zones of plain files that BIND does not load."""
+    views: list[list[Entry]] = []
+    seen: Counter[str] = Counter()
+    for one in entries:
+        number = seen[one.name.lower()]
+        seen[one.name.lower()] += 1
+        views += [[]] if number == len(views) else []
+        views[number].append(one)
+    ordered = [one for view in views for one in view]
+    with tempfile.TemporaryDirectory(prefix="reprise-zones-") as made:
+        config = Path(made) / "named.conf"
+        config.write_text(_config(made, views), encoding="utf-8")
+        for number, one in enumerate(ordered):
+            (Path(made) / str(number)).symlink_to((folder / one.file).absolute())
+        done = bind_tools.run(("named-checkconf", "-z", str(config)), folder)
+    said = list(_blocks(done.stdout.decode("utf-8", "replace").splitlines()))
+    if len(said) != len(ordered):
+        last = (done.stderr or done.stdout).decode("utf-8", "replace").strip().splitlines()[-1:]
+        raise RepriseError(f"named-checkconf cannot check the zones: {''.join(last)}", "see `reprise doctor`")
+    found = (
+        _judged(one, number, lines) for number, (one, lines) in enumerate(zip(ordered, said, strict=True))
+    )
+    return [one for one in found if one is not None]
+
+
+def _config(directory: str, views: Sequence[Sequence[Entry]]) -> str:
+    text = f'options {{\n    directory "{directory}";\n{meta_servers.zone_checks(has_limits())}}};\n'
+    number = 0
+    for index, view in enumerate(views):
+        text += f'view "v{index}" {{\n'
+        for one in view:
+            text += f'    zone "{_quotable(one.name)}" {{ type primary; file "{number}"; }};\n'
+            number += 1
+        text += "};\n"
+    return text
+
+
+def _quotable(name: str) -> str:
+    """The name as dnspython writes it: it escapes what would end the quotes."""
+    try:
+        return dns.name.from_text(name).to_text()
+    except dns.exception.DNSException:
+        raise RepriseError(f"{name!r} is not a domain name", "correct zones.json") from None
+
+
+def _blocks(lines: Iterable[str]) -> Iterator[list[str]]:
+    """What is said of each zone, in the order of the configuration."""
+    block: list[str] = []
+    for line in lines:
+        block.append(line)
+        if _END.match(line):
+            yield block
+            block = []
+
+
+def _judged(entry: Entry, number: int, lines: list[str]) -> Refused | None:
+    end = _END.match(lines[-1])
+    if end is None or not end["bad"]:
+        return None
+    found = [match for match in map(_SAID.match, lines[:-1]) if match]
+    why = (found[-1]["read"] or found[-1]["other"]) if found else "BIND gives no reason"
+    place = re.compile(rf"(?:\S+: )?{number}:(\d+): (.*)")
+    told = [(int(match[1]), match[2]) for match in map(place.match, lines) if match and why in match[2]]
+    return Refused(entry, told[0][1] if told else why, tuple(line for line, _ in told))
+
+
+# --- records that keep a zone from being loaded ----------------------------------------------------------
+
+
+def mend(folder: ZoneFolder) -> tuple[list[dict[str, str]], list[Refused]]:
+    """Takes records out of files of `reprise-zonebuilder build` (one record a line) that keep their zone from
+    being loaded, where the zone can do without them. Returns those as build.json has them, and the zones that
+    still do not load.
+    """
+    removed: list[dict[str, str]] = []
+    bad: list[Refused] = []
+    again: Sequence[Entry] = folder.entries
+    for _ in range(_ROUNDS):
+        if not (found := refused(folder.path, again)):
+            return removed, bad
+        again = []
+        for one in found:
+            if gone := _take_out(folder.path / one.entry.file, one):
+                removed += gone
+                again.append(one.entry)
+            else:
+                bad.append(one)
+    return removed, bad + refused(folder.path, again)
+
+
+def _take_out(file: Path, bad: Refused) -> list[dict[str, str]]:
+    lines = file.read_text(encoding="latin-1").split("\n")
+    records = {number: words for number, line in enumerate(lines, 1) if len(words := line.split(" ", 4)) == 5}
+    if "CDS/CDNSKEY" in bad.why:
+        apex = bad.entry.name.lower()
+        broken = {at for at, one in records.items() if one[3] in _KEYS_OF_CHILD and one[0].lower() == apex}
+    else:
+        broken = {at for at in bad.lines if at in records and records[at][3] in _MAY_GO}
+    left = {(one[0], one[3]) for at, one in records.items() if at not in broken}
+    lost = {(records[at][0], records[at][3]) for at in broken} - left
+    broken |= {
+        at for at, one in records.items() if one[3] == "RRSIG" and (one[0], one[4].split(" ", 1)[0]) in lost
+    }
+    if broken:
+        kept = (line for number, line in enumerate(lines, 1) if number not in broken)
+        file.write_text("\n".join(kept), encoding="latin-1")
+    return [
+        {"zone": bad.entry.name, "owner": owner, "type": kind, "data": data, "why": bad.why}
+        for owner, _, _, kind, data in (records[at] for at in sorted(broken))
+    ]
+
+
+@functools.cache
+def has_limits() -> bool:
+    """Whether this BIND limits the records and types of a name (since 9.18.28) and knows how to lift that."""
+    if programs.find("named-checkconf") is None:
+        return True  # this BIND is another host's
+    lines = f"options {{\n{meta_servers.NO_LIMITS}}};\n"
+    return bind_tools.run(("named-checkconf", "/dev/stdin"), Path("/"), lines.encode()).returncode == 0
