@@ -2,8 +2,8 @@
 
 The server runs in a network namespace of its own. Each question goes to the meta address that stands for the
 name server that was asked, over TCP, so that sizes do not matter, and the answer is compared with the one of
-the capture: response code, AA, answer, the name servers of a referral and the glue that they need. TTLs,
-order and the times of signatures do not count.
+the capture: response code, AA, answer, the name servers of a referral and the glue that they need, SOA record
+and proof of a negative answer. TTLs, order and the times of signatures do not count.
 """
 
 from __future__ import annotations
@@ -49,7 +49,9 @@ _WINDOW = 200  # questions on their way in one connection
 _PATIENCE_S = 20.0
 _READY_S = 300.0
 _SHOWN = 20  # differences that are printed; --json has all
-CLASSES = ("rcode", "aa", "answer", "servers", "glue")
+CLASSES = ("rcode", "aa", "answer", "servers", "glue", "authority")
+
+_DENIAL = ("SOA", "NSEC", "NSEC3", "RRSIG")
 
 Record = tuple[str, str, str]  # owner, type, data
 _LOWER = frozenset(
@@ -107,7 +109,7 @@ def command_check(options: argparse.Namespace) -> int:
         exchanges = list(read_exchanges(options.captures, options.port))
         found = _plan(options.zones.absolute(), folder)
         with _meta_server(folder, found) as host:
-            differences = list(_ask_all(exchanges, found, host, _Reasons(options.zones)))
+            differences = list(_ask_all(exchanges, found, host, _Reasons(options.zones, folder / "made")))
     result = summary(exchanges, differences)
     if options.json is not None:
         options.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
@@ -174,7 +176,7 @@ def _plan(zones: Path, folder: Path) -> AddressMap:
             shutil.chown(one, user)
     planner = [sys.executable, "-m", "cli.zones.zones", str(world)]
     _carry_out([*privileges.reading(), *copied_zones(str(zones), str(world))])
-    _carry_out([*privileges.reading(), *planner, "-o", str(made)])
+    _carry_out([*privileges.reading(), *planner, "-o", str(made), "--skip-bad"])
     served = ["-o", str(plan), "--from", str(made), "--full-responses", "--folder", str(own)]
     _carry_out([*planner, *served])
     return zone_plan.read_map(plan / "map.tsv")
@@ -267,7 +269,7 @@ def _ask_all(
                 yield Difference(one, classes, reasons.of(one, got, slot is not None), got)
         done += len(asked)
         progress.show(f"{done} of {len(exchanges)} questions asked")
-    progress.finish()
+    progress.end(f"{done} of {len(exchanges)} questions asked")
 
 
 def _ask(address: str, queries: Sequence[bytes]) -> list[bytes | None]:
@@ -327,6 +329,8 @@ def differing(recorded: dns.message.Message, got: dns.message.Message) -> tuple[
         found.append("servers")
     if not needed_glue(recorded, cuts) <= records(got.additional):
         found.append("glue")
+    if not denial(recorded) <= denial(got):
+        found.append("authority")
     return tuple(found)
 
 
@@ -344,10 +348,17 @@ def needed_glue(message: dns.message.Message, cuts: frozenset[Record]) -> frozen
     )
 
 
+def denial(message: dns.message.Message) -> frozenset[Record]:
+    """The SOA record and the proof of a negative answer; none of another answer."""
+    found = frozenset(one for one in records(message.authority) if one[1] in _DENIAL)
+    is_negative = message.flags & dns.flags.AA and any(one[1] == "SOA" for one in found)
+    return found if is_negative else frozenset()
+
+
 class _Reasons:
     """Why an answer differs, as far as build.json knows."""
 
-    def __init__(self, zones: Path) -> None:
+    def __init__(self, zones: Path, plan: Path) -> None:
         path = zones / "build.json"
         try:
             report = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
@@ -355,26 +366,61 @@ class _Reasons:
             self._other = {(_name(one["owner"]), one["type"]) for one in report.get("versions", [])}
             self._conflicts = {_name(one["owner"]) for one in report.get("conflicts", [])}
             self._denied = {_name(one["owner"]) for one in report.get("contradictions", [])}
+            self._removed = {(_name(one["owner"]), one["type"]) for one in report.get("removed", [])}
+            self._made_up = {(_name(one["owner"]), one["type"]) for one in report.get("made_up", [])}
+            self._zones = {_name(one["name"]): set(one["addresses"]) for one in report.get("zones", [])}
+            refused = {_name(one["zone"]) for one in report.get("refused", [])}
         except (OSError, ValueError, KeyError, TypeError):
             raise RepriseError(f"{path} is damaged", "build the zones again") from None
+        planned = zone_plan.read_report(plan / "plan.json")
+        self._not_loaded = refused | {_name(one["zone"]) for one in planned["failed"] if one["zone"]}
+        self._unroutable = {one["address"] for one in planned["unroutable"]}
 
     def of(self, one: Exchange, got: dns.message.Message | None, built: bool) -> str:
         """One word."""
+        if got is None or self._unserved(one):
+            return self._unserved(one) or ("no_answer" if built else "server_not_built")
         name = one.recorded.question[0].name.to_text().lower()
         kind = dns.rdatatype.to_text(one.recorded.question[0].rdtype)
-        failed = self._failed.get((one.server, name))
-        if got is None:
-            return "no_answer" if built else "server_not_built"
-        if failed is not None:
+        if (failed := self._failed.get((one.server, name))) is not None:
             rcode = failed.get("rcode", "")
             return f"server_failed_{rcode.lower()}" if rcode else f"server_{failed['why']}"
-        if (name, kind) in self._other or (name, "CNAME") in self._other:
-            return "changed_during_capture"
+        if known := self._of_records({(name, kind), (name, "CNAME")}):
+            return known
         if name in self._conflicts or name in self._denied:
             return "contradictory"
         if records(got.answer) < records(one.recorded.answer):
             return "alias_into_another_zone" if _ends_at_alias(got) else "incomplete"
-        return "unknown"
+        return self._of_denial(denial(one.recorded), denial(got))
+
+    def _of_records(self, places: set[tuple[str, str]]) -> str:
+        """By owner and type."""
+        if places & self._removed:
+            return "removed"
+        return "changed_during_capture" if places & self._other else ""
+
+    def _unserved(self, one: Exchange) -> str:
+        if one.server in self._unroutable:
+            return "server_unroutable"
+        return "zone_not_loaded" if self._zone_of(one) in self._not_loaded else ""
+
+    def _zone_of(self, one: Exchange) -> str:
+        """The lowest zone around the question that its server has."""
+        question = one.recorded.question[0]
+        name = question.name
+        if question.rdtype == dns.rdatatype.DS and name != dns.name.root:
+            name = name.parent()
+        while name != dns.name.root and one.server not in self._zones.get(name.to_text().lower(), ()):
+            name = name.parent()
+        return name.to_text().lower()
+
+    def _of_denial(self, wanted: frozenset[Record], got: frozenset[Record]) -> str:
+        missing = {(owner, kind) for owner, kind, _ in wanted - got}
+        if known := self._of_records(missing):
+            return known
+        if any((owner, kind) in self._made_up for owner, kind, _ in got if kind == "SOA"):
+            return "soa_made_up"
+        return "proof_missing" if missing and not any(kind == "SOA" for _, kind in missing) else "unknown"
 
 
 def _name(text: str) -> str:
@@ -421,7 +467,7 @@ def _show(result: dict[str, Any], differences: Sequence[Difference]) -> None:
     percent = "-" if share is None else f"{100 * share:.2f} %"
     lines = [f"{result['as_recorded']} of {result['asked']} answers as recorded ({percent})"]
     for name in CLASSES:
-        lines.append(f"  {name:8}{result['classes'][name]['differ']:>8} differ")
+        lines.append(f"  {name:10}{result['classes'][name]['differ']:>8} differ")
     for reason, count in result["reasons"].items():
         lines.append(f"  {count:>8} {reason}")
     for one in differences[:_SHOWN]:

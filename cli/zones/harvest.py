@@ -201,9 +201,12 @@ class Asker:
                 self._send(again or _Pending(self._work.queue.popleft(), now, 1))
             self._receive(self._wait(now))
             self._retry(time.monotonic())
-            left = len(self._work.queue) + len(self._again) + len(self._pending)
-            progress.show(f"{self.answered} answered, {left} left, {len(self.failed)} unanswered")
-        progress.finish()
+            progress.show(self._far())
+        progress.end(self._far())
+
+    def _far(self) -> str:
+        left = len(self._work.queue) + len(self._again) + len(self._pending)
+        return f"{self.answered} answered, {left} left, {len(self.failed)} unanswered"
 
     def _may_send(self) -> bool:
         return bool(self._work.queue or self._again) and len(self._pending) < _WINDOW
