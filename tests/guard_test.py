@@ -129,9 +129,9 @@ def datagrams(channel: socket.socket) -> tuple[set[tuple[str, int]], set[int]]:
 
 
 def counted() -> dict[str, int]:
-    argv = ["nft", "-j", "list", "counters", "table", "inet", nftables.GUARD]
+    argv = ["nft", "-j", "list", "counters"]
     done = subprocess.run(argv, capture_output=True, text=True, check=True)
-    return nftables.counters(json.loads(done.stdout))
+    return nftables.counters(json.loads(done.stdout), nftables.GUARD)
 
 
 def neighbour_known() -> bool:
@@ -182,3 +182,48 @@ def test_only_what_the_experiment_has_addressed_leaves(hosts: netns.Hosts) -> No
     assert after["dns_ports"] - before["dns_ports"] == len(dns)
     copies = sum(one.to == BROADCAST for one in stopped)  # the kernel sends one to the host itself too
     assert after["elsewhere"] - before["elsewhere"] == len(stopped) - len(dns) + copies
+
+
+PAST_QUEUES = 20  # PACKET_QDISC_BYPASS of linux/if_packet.h
+
+
+def write_frame(one: Sent, past_queues: bool) -> None:
+    """Below the host's stack, to the far end of the link; what is dropped may be an error of the call."""
+    v6 = ":" in one.to
+    to = ipaddress.ip_address(one.to).packed
+    udp = struct.pack(">4H", one.source_port, one.port, 20, 0)
+    udp += struct.pack(">6H", 1, 0x8000 if one.answer else 0, 0, 0, 0, 0)
+    head = struct.pack(">IHBB16s16s", 6 << 28, 20, 17, 64, to, to)
+    if not v6:
+        head = struct.pack(">BBHHHBBH4s4s", 0x45, 0, 40, 1, 0, 64, 17, 0, to, to)
+    kind = b"\x86\xdd" if v6 else b"\x08\x00"
+    with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0) as channel:
+        channel.setsockopt(263, PAST_QUEUES, past_queues)  # SOL_PACKET
+        channel.bind((LINK, 0))
+        with contextlib.suppress(OSError):
+            channel.send(b"\xff" * 6 + b"\x02" * 6 + kind + head + udp)
+
+
+@pytest.mark.parametrize("past_queues", [False, True])
+def test_frames_that_a_program_writes_itself_are_stopped_and_counted(
+    hosts: netns.Hosts, past_queues: bool
+) -> None:
+    guard = nftables.guard_ruleset(nftables.Guarded([LINK], PREFIXES, [LINK], [53], writes_frames=True))
+    frames = [one for one in SENT if one.by == LINK]
+    with linux.inside(hosts.of(HOST)):
+        know_neighbours(hosts)
+        subprocess.run(["nft", "-f", "-"], input=guard, text=True, check=True)
+    with capture(hosts) as channel, linux.inside(hosts.of(HOST)):
+        for one in frames:
+            write_frame(one, past_queues)
+        stopped = counted()
+        for one in frames:
+            send(one)
+        wait_for(neighbour_known, "the neighbor's address")
+        send(Sent(*LAST, LINK, True))
+        seen, _ = datagrams(channel)
+        after = counted()
+    assert seen == {(one.to, one.port) for one in frames if one.may}
+    assert stopped["frames"] == sum(not one.may for one in frames)
+    assert (stopped["dns_ports"], stopped["elsewhere"]) == (0, 0)  # which do not see them
+    assert after["frames"] == stopped["frames"]  # what the stack sends is judged once

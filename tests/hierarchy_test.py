@@ -16,6 +16,7 @@ import dns.rcode
 import pytest
 
 from cli import programs
+from cli.servers import nftables
 from cli.zones import signer
 from cli.zones import world as cli_world
 from cli.zones.world_model import Settings
@@ -229,6 +230,19 @@ def test_the_guard_catches_a_leak(tmp_path: Path, world: Path, data_path: str, m
     reasons = " ".join(result.summary["unclean_because"])
     assert "packets of server to ports 53, 853 or 443 tried to leave the experiment" in reasons
     assert "dns_ports" in reasons
+
+
+def test_a_guard_that_was_removed_is_an_unclean_run(tmp_path: Path, world: Path) -> None:
+    asks = [Ask(f"n{number}.w.example.com.") for number in range(150)]
+    trace = write_trace(tmp_path / "long.tsv", asks, gap_s=0.03)
+    process = start(tmp_path, settings_of(world, trace, hierarchy__data_path="tun"))
+    wait_for(lambda: b"sent " in (tmp_path / "said").read_bytes(), "queries", 60)
+    meta = _process_of(process.pid, "reprise-sampler", "meta1.csv")
+    nft = ["nft", "delete", "table", "netdev", nftables.GUARD]
+    subprocess.run([programs.packaged("nsenter"), "-t", str(meta), "-n", *nft], check=True)
+    result = finish(tmp_path, process)
+    assert result.summary["unclean_because"] == ["the guard of meta1 could not be read"]
+    assert result.status == 1
 
 
 def test_other_sources_are_no_leak(tmp_path: Path, world: Path, trace: Path) -> None:

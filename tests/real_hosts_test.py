@@ -222,8 +222,8 @@ def ask_as_strangers(site: Site) -> None:
 
 
 def counted(host: str, site: Site) -> dict[str, int]:
-    listing = site.on(host, "nft", "-j", "list", "counters", "table", "inet", nftables.GUARD)
-    return nftables.counters(json.loads(listing.stdout))
+    listing = site.on(host, "nft", "-j", "list", "counters")
+    return nftables.counters(json.loads(listing.stdout), nftables.GUARD)
 
 
 def test_nothing_leaves_real_hosts_and_the_operator_stays_connected(site: Site, desk: Path) -> None:

@@ -138,6 +138,7 @@ def test_a_client_that_is_lost_makes_the_run_unclean_and_is_repaired(hosts: Test
     assert not found["clean"]
     assert found["queries"]["lost"] > 0
     assert any("load2 cannot be reached" in reason for reason in found["unclean_because"])
+    assert "the guard of client2 could not be read" in found["unclean_because"]
     again = hosts.run("run", "site.toml", "--inventory", str(hosts.inventory), "-o", "again", cwd=tmp_path)
     assert again.returncode == 0, again.stderr
     assert "reprise: load2: cleaned up after run site-" in again.stderr

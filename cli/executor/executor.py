@@ -27,7 +27,7 @@ from cli.executor.outcome import Outcome
 from cli.executor.processes import Child
 from cli.executor.sandbox import STOP
 from cli.executor.words import end_of, in_terms
-from cli.plan.planned import HostStep, Plan, Process, Step, Terms
+from cli.plan.planned import Figure, HostStep, Plan, Process, Step, Terms
 
 _POLL_S = 0.05  # between two checks of readiness
 _OUTLIVE_S = 5.0  # for what outlives a process that was killed: queriers still write their records
@@ -421,12 +421,12 @@ class Executor:
         if self._plan.network.kind != "host":
             for machine in self._machines:
                 machine.collect()
-            self.outcome.because += figures.reasons(self._plan.figures, self._results)
-            self._count_leaks()
+            self._count_leaks(self._plan.figures if self.outcome.started else ())
 
-    def _count_leaks(self) -> None:
+    def _count_leaks(self, counted: Sequence[Figure]) -> None:
         """What had no route out, and what the hosts' guards stopped; the report says why."""
-        found = figures.leaks(self._plan.figures, self._results)
+        self.outcome.because += figures.reasons(counted, self._results)
+        found = figures.leaks(counted, self._results)
         refused = [one for machine in self._machines for one in machine.refused_packets().items()]
         for host, count in refused:
             found.append(figures.Leak(host, count, "were meant for outside: no route leads there"))

@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from cli.plan.planned import Figure
 
@@ -22,37 +21,40 @@ class Leak:
 
 def leaks(figures: Iterable[Figure], results: Path) -> list[Leak]:
     """Those of packets that left their way; only what is not 0."""
+    return [
+        Leak(one.subject, count, one.text) for one, count in _read(figures, results) if one.leak and count
+    ]
+
+
+def reasons(figures: Iterable[Figure], results: Path) -> list[str]:
+    """The others in words, and those of any kind that could not be read, each once."""
     found = [
-        Leak(one.subject, 1 if count is None else count, one.unreadable if count is None else one.text)
+        one.unread if count is None else one.text.format(count=count)
         for one, count in _read(figures, results)
-        if one.leak
+        if count is None or (count and not one.leak)
     ]
     return list(dict.fromkeys(found))
 
 
-def reasons(figures: Iterable[Figure], results: Path) -> list[str]:
-    """The others, in words."""
-    return [one.text.format(count=count) for one, count in _read(figures, results) if not one.leak]
-
-
 def _read(figures: Iterable[Figure], results: Path) -> Iterator[tuple[Figure, int | None]]:
-    """Each figure that says something; None where it cannot be read and that says something too."""
+    """The number of each file; None where it has none, or where there is no file."""
     for figure in figures:
-        for path in sorted(results.glob(figure.files)):
-            try:
-                count = int(_value(figure, json.loads(path.read_text(encoding="utf-8"))))
-            except (OSError, ValueError, KeyError, TypeError):
-                if figure.unreadable:
-                    yield figure, None
-                continue
-            if count:
-                yield figure, count
+        paths = sorted(results.glob(figure.files))
+        for path in paths:
+            yield figure, _number(figure, path)
+        if not paths:
+            yield figure, None
 
 
-def _value(figure: Figure, value: Any) -> Any:
-    if figure.kind == "nft":
-        counters = (one["counter"] for one in value["nftables"] if "counter" in one)
-        return next((one["packets"] for one in counters if one["name"] == figure.key), 0)
-    for name in figure.key.split("."):
-        value = value[name]
-    return value
+def _number(figure: Figure, path: Path) -> int | None:
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+        if figure.kind == "nft":
+            counters = (one["counter"] for one in value["nftables"] if "counter" in one)
+            value = {f"{one['table']}.{one['name']}": one["packets"] for one in counters}
+            return int(value[figure.key])
+        for name in figure.key.split("."):
+            value = value[name]
+        return int(value)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None

@@ -97,7 +97,7 @@ def check_device(device: str = _DEVICE) -> None:
 def figures(processes: Iterable[Process]) -> tuple[Figure, ...]:
     """What proxies of any kind had to drop: a run that lost packets by itself is not clean."""
     return tuple(
-        Figure(f"{one.id}-*.json", one.id, key, text)
+        Figure(f"{one.id}-*.json", one.id, key, text, f"what {one.id} dropped could not be read")
         for one in processes
         if one.role == "proxy"
         for key, text in (

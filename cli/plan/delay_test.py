@@ -90,12 +90,14 @@ def test_what_proxies_dropped_is_told(tmp_path: Path) -> None:
     ):
         packets = {"packets": {"overflow": overflow, "unread": unread}}
         (tmp_path / f"{name}.json").write_text(json.dumps(packets), encoding="ascii")
-    (tmp_path / "delay-server2-0.json").write_text("{", encoding="ascii")
+    (tmp_path / "delay-server2-0.json").write_text('{"packets": {"overflow": 0}}', encoding="ascii")
     proxies = [
         Process(name, "proxy", "h", ())
-        for name in ("delay-server", "delay-server2", "proxy-meta1", "proxy-server")
+        for name in ("delay-server", "delay-server2", "proxy-meta1", "proxy-server", "proxy-meta2")
     ]
     assert figures.reasons(delay.figures(proxies), tmp_path) == [
         "delay-server dropped 3 packets: its delay line was full",
+        "what delay-server2 dropped could not be read",
         "proxy-meta1 dropped 4 packets that came faster than it could read",
+        "what proxy-meta2 dropped could not be read",
     ]

@@ -26,14 +26,11 @@ from cli.servers import nftables
 _TUNNELS = (hierarchy_setup.TUN, delay.TUN)
 _SHORTEST = {4: 8, 6: 16}  # bits of a management prefix
 _MOST_S = 3_600
-_DROP = hierarchy_setup.drop_table(nftables.GUARD)
+_DROP = "; ".join(hierarchy_setup.drop_table(nftables.GUARD, family) for family in ("netdev", "inet"))
 _THERE = f"nft list table inet {nftables.GUARD} > /dev/null 2>&1"
 
 # "$1" is the file that names the waiting process while the guard waits for its confirmation.
-_WAIT = (
-    'trap : HUP INT TERM; sleep "$2"; '
-    f'test "$(cat "$1")" = $$ && mv "$1" "$1.expired" && nft delete table inet {nftables.GUARD}'
-)
+_WAIT = f'trap : HUP INT TERM; sleep "$2"; test "$(cat "$1")" = $$ && mv "$1" "$1.expired" && {{ {_DROP}; }}'
 _CANCEL = (
     'if mv "$1" "$1.old" 2> /dev/null; then kill -s TERM -- "-$(cat "$1.old")" 2> /dev/null; fi; '
     'rm -f "$1.old" "$1.new" "$1.confirmed" "$1.expired"'
@@ -151,7 +148,7 @@ def confirmed_steps(host: str, undo_s: float) -> tuple[HostStep, HostStep]:
 
 def counters(experiment: Experiment, management: Management | None) -> tuple[HostStep, ...]:
     """What the guards have counted, as JSON in the results."""
-    listing = f'set -C; nft -j list counters table inet {nftables.GUARD} > "$1"'
+    listing = 'set -C; nft -j list counters > "$1"'
     return tuple(
         HostStep(f"guard-{host}-counters", host, (shell(listing, f"{RESULTS}/guard-{host}.json"),))
         for host in _guarded(experiment, management)
@@ -159,20 +156,19 @@ def counters(experiment: Experiment, management: Management | None) -> tuple[Hos
 
 
 def figures(experiment: Experiment, management: Management | None) -> tuple[Figure, ...]:
-    """What the guards stopped, and what they cannot tell."""
-    unread = "may have left unseen: its guard cannot be read"
+    """What the guards stopped."""
     return tuple(
         Figure(
             f"guard-{host}.json",
             host,
-            name,
+            f"{nftables.GUARD}.{name}",
             f"{words} (guard's counter {name})",
+            f"the guard of {host} could not be read",
             "nft",
             leak=True,
-            unreadable=unread,
         )
-        for host in _guarded(experiment, management)
-        for name, words in nftables.GUARD_WORDS.items()
+        for host, guarded in _guarded(experiment, management).items()
+        for name, words in guarded.counted.items()
     )
 
 
@@ -210,9 +206,20 @@ def _servers(
             if network.server_of(index, servers) == number
         ]
         found[network.server(number)] = nftables.Guarded(
-            (*clients, *metas), prefixes, clients, ports, tunnels, tuple(reached)
+            (*clients, *metas),
+            prefixes,
+            clients,
+            ports,
+            tunnels,
+            tuple(reached),
+            writes_frames=_rewrites(experiment),
         )
     return found
+
+
+def _rewrites(experiment: Experiment) -> bool:
+    """Whether proxies write what they have rewritten to the links."""
+    return experiment.emulated is not None and experiment.emulated.data_path == "tun"
 
 
 def _ports(experiment: Experiment) -> list[int]:
@@ -228,7 +235,13 @@ def _metas(
     if emulated is None:
         return {}
     links = [hierarchy_network.resolver_link(n) for n in range(1, len(emulated.resolvers) + 1)]
-    guarded = nftables.Guarded(links, prefixes, tunnels=_TUNNELS, management=tuple(reached))
+    guarded = nftables.Guarded(
+        links,
+        prefixes,
+        tunnels=_TUNNELS,
+        management=tuple(reached),
+        writes_frames=_rewrites(experiment),
+    )
     return {hierarchy_network.meta(n): guarded for n in range(1, emulated.instances + 1)}
 
 

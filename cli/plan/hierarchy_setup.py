@@ -46,9 +46,9 @@ def steps(
     return tuple(found)
 
 
-def drop_table(name: str) -> str:
+def drop_table(name: str, family: str = "inet") -> str:
     """The shell's line that drops a table of nftables, if it is there."""
-    return f"if nft list table inet {name} > /dev/null 2>&1; then nft delete table inet {name}; fi"
+    return f"if nft list table {family} {name} > /dev/null 2>&1; then nft delete table {family} {name}; fi"
 
 
 def _addresses(number: int, host: str) -> HostStep:

@@ -273,8 +273,13 @@ def test_guards_let_only_answers_out_to_clients() -> None:
 def test_what_guards_counted_names_host_and_counter(tmp_path: Path) -> None:
     def counted(dns: int) -> str:
         return json.dumps(
-            {"nftables": [{"metainfo": {}}, {"counter": {"name": "dns_ports", "packets": dns}},
-                          {"counter": {"name": "errors", "packets": 7}}]}
+            {"nftables": [{"metainfo": {}}, *(
+                {"counter": {"table": table, "name": name, "packets": packets}}
+                for table, name, packets in (
+                    ("of another", "elsewhere", 9), (nftables.GUARD, "dns_ports", dns),
+                    (nftables.GUARD, "elsewhere", 0), (nftables.GUARD, "errors", 7),
+                    (nftables.GUARD, "frames", 0),
+                ))]}
         )  # fmt: skip
 
     (tmp_path / "guard-server.json").write_text(counted(3))
@@ -284,9 +289,15 @@ def test_what_guards_counted_names_host_and_counter(tmp_path: Path) -> None:
     assert (found.host, found.packets) == ("server", 3)
     assert "to ports 53, 853 or 443" in found.what
     assert "guard's counter dns_ports" in found.what
-    (tmp_path / "guard-meta1.json").write_text("cut")
-    first = figures.leaks(counted_here, tmp_path)[-1]
-    assert (first.host, first.what) == ("meta1", "may have left unseen: its guard cannot be read")
+    assert figures.reasons(counted_here, tmp_path) == []
+    unread = ["the guard of meta1 could not be read"]
+    for damaged in ("cut", "{}", "[]", counted(0).replace("elsewhere", "other"), None):
+        (tmp_path / "guard-meta1.json").unlink()
+        if damaged is not None:
+            (tmp_path / "guard-meta1.json").write_text(damaged)
+        assert figures.reasons(counted_here, tmp_path) == unread
+        assert figures.leaks(counted_here, tmp_path) == [found]
+        (tmp_path / "guard-meta1.json").touch()
 
 
 SITE = resolvers.Site(

@@ -195,20 +195,20 @@ class Check:
 @dataclass(frozen=True)
 class Figure:
     """A number in JSON files of the results, for a host or process `subject`; when it is not 0 the run is
-    not clean, and `text` says why, with the number at `{count}`.
+    not clean, and `text` says why, with the number at `{count}`. Nor is it clean where there is no such file
+    or no such number in one of them, and `unread` says so.
 
-    kind "json": `key` is the way to it, its names joined by dots; "nft": the name of a counter in what `nft
-    -j list counters` prints. `leak`: the number is one of packets that left their way. `unreadable`: what it
-    means when a file cannot be read ("" = nothing).
+    kind "json": `key` is the way to it, its names joined by dots; "nft": TABLE.NAME of a counter in what `nft
+    -j list counters` prints. `leak`: the number is one of packets that left their way.
     """
 
     files: str
     subject: str
     key: str
     text: str
+    unread: str
     kind: str = "json"
     leak: bool = False
-    unreadable: str = ""
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,9 @@ and multicast addresses and the rest of the benchmark's prefix too. Of these onl
 on the experiment's links. What kernels send on their own is dropped and is no leak: errors (a late answer
 meets a closed port), reports of groups, and neighbor discovery on other links. On a real host what goes to
 the operator's management network passes too.
+
+Frames that a program writes to an interface itself (AF_PACKET) never come to postrouting. Where a program
+does so, the same rules stand a second time at the interface's own egress hook (netdev).
 """
 
 from __future__ import annotations
@@ -28,6 +31,7 @@ GUARD_WORDS = {
     "dns_ports": "to ports 53, 853 or 443 tried to leave the experiment",
     "elsewhere": "tried to leave the experiment",
 }
+FRAME_WORDS = {"frames": "tried to leave the experiment by a packet socket"}
 _UNMAPPED_NAMES = 4_096  # addresses that are told by name; later ones are only counted
 
 
@@ -85,6 +89,8 @@ def meta_ruleset(resolvers: Sequence[Pair], answers_of: Sequence[Iterable[Pair]]
     return _table(
         NAT,
         f"""    counter rewritten {{ }}
+    counter unmapped4 {{ }}
+    counter unmapped6 {{ }}
 {chains}{_map("from4", "ipv4_addr : verdict", _jumps(4, *four))}\
 {_map("from6", "ipv6_addr : verdict", _jumps(6, *six))}\
     chain output {{
@@ -94,8 +100,8 @@ def meta_ruleset(resolvers: Sequence[Pair], answers_of: Sequence[Iterable[Pair]]
     }}
     chain arriving {{
         type filter hook prerouting priority raw; policy accept;
-        ip daddr {sink.v4} drop
-        ip6 daddr {sink.v6} drop
+        ip daddr {sink.v4} counter name unmapped4 drop
+        ip6 daddr {sink.v6} counter name unmapped6 drop
     }}
 """,
     )
@@ -128,6 +134,8 @@ class Guarded:
     A client may ask a server that is no host of the experiment: the `ports` of the addresses `asked`, by any
     link. What the host itself sends to the prefixes of its `management` may leave by any link, with what a
     kernel needs to find neighbors there; not what has an address of the experiment as its source.
+
+    `writes_frames`: a program there writes frames to the `links` itself.
     """
 
     links: Sequence[str] = ()
@@ -137,20 +145,31 @@ class Guarded:
     tunnels: Sequence[str] = ()
     management: Sequence[str] = ()
     asked: Sequence[str] = ()
+    writes_frames: bool = False
+
+    @property
+    def counted(self) -> dict[str, str]:
+        """The guard's counters with what they say."""
+        return {**GUARD_WORDS, **(FRAME_WORDS if self.writes_frames else {})}
 
 
 def guard_ruleset(host: Guarded) -> str:
-    """The guard of a host."""
-    return _table(
+    """The guard of a host. `discards4` and `discards6` count what the kernel counts as OutDiscards."""
+    return _frames(host) + _table(
         GUARD,
         f"""    counter dns_ports {{ }}
     counter elsewhere {{ }}
     counter errors {{ }}
     counter kernel {{ }}
+    counter discards4 {{ }}
+    counter discards6 {{ }}
     chain leaving {{
         type filter hook postrouting priority 300; policy accept;
         oifname {_names(("lo", *host.tunnels))} accept
 {_own_packets(host)}{_asked(host)}{_replies(host)}{_management(host)}\
+        ip protocol {{ icmp, udp }} counter name discards4
+        meta nfproto ipv6 meta l4proto udp counter name discards6
+        icmpv6 type != {{ {_NEIGHBOURS}, nd-router-solicit }} counter name discards6
         icmp type != echo-request counter name errors drop
         ip protocol igmp counter name kernel drop
         icmpv6 type {{ {_KERNELS_OWN} }} counter name kernel drop
@@ -159,6 +178,24 @@ def guard_ruleset(host: Guarded) -> str:
         counter name elsewhere drop
     }}
 """,
+    )
+
+
+def _frames(host: Guarded) -> str:
+    """What the first table has let through comes by again, whole or in fragments."""
+    if not host.writes_frames:
+        return ""
+    return _table(
+        GUARD,
+        f"""    counter frames {{ }}
+    chain leaving {{
+        type filter hook egress devices = {_names(host.links)} priority 0; policy accept;
+        meta protocol != {{ ip, ip6 }} accept
+{_own_packets(host)}{_replies(host)}{_management(host)}\
+        counter name frames drop
+    }}
+""",
+        "netdev",
     )
 
 
@@ -234,9 +271,10 @@ def _replies(host: Guarded) -> str:
 """
 
 
-def _table(name: str, body: str) -> str:
+def _table(name: str, body: str, family: str = "inet") -> str:
     """A table that takes the place of one of its name, in one transaction: it may be loaded again."""
-    return f"table inet {name}\ndelete table inet {name}\ntable inet {name} {{\n{body}}}\n"
+    named = f"table {family} {name}"
+    return f"{named}\ndelete {named}\n{named} {{\n{body}}}\n"
 
 
 def _map(name: str, kinds: str, entries: Mapping[str, str]) -> str:
@@ -246,7 +284,7 @@ def _map(name: str, kinds: str, entries: Mapping[str, str]) -> str:
     return f"    map {name} {{\n        type {kinds}\n{elements}    }}\n"
 
 
-def counters(listing: Mapping[str, Any]) -> dict[str, int]:
-    """Packets of every named counter in what `nft -j list ...` prints."""
+def counters(listing: Mapping[str, Any], table: str) -> dict[str, int]:
+    """Packets of a table's named counters in what `nft -j list counters` prints."""
     found = (one["counter"] for one in listing.get("nftables", []) if "counter" in one)
-    return {str(one["name"]): int(one["packets"]) for one in found}
+    return {str(one["name"]): int(one["packets"]) for one in found if one["table"] == table}

@@ -125,7 +125,7 @@ def of_proxy(folder: Path, prefix: str) -> dict[str, Any]:
 
 def of_nftables() -> dict[str, Any]:
     """What the host's ruleset has counted."""
-    counted = counters(_nft("counters", "table", "inet", NAT))
+    counted = counters(_nft("counters", "table", "inet", NAT), NAT)
     names = {**_counted("unmapped4"), **_counted("unmapped6")}
     return {
         "udp_queries": counted["udp_queries"],
