@@ -17,29 +17,40 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from report import kernel
+
 _HEADING = re.compile(r"^==> (?P<name>.+) <==$", re.MULTILINE)
 _MACHINE = "machine"  # all hosts of a run that uses the machine's own network
 _NOWHERE = {"outside", "nowhere"}  # the ends of a hierarchy's way out, behind its guards
 _SENDING, _RECEIVING = "sending", "receiving"
-_ERRORS = {_RECEIVING: ("dropped", "errors", "missed_errors"), _SENDING: ("dropped", "errors")}
-# Counters of losses in /proc/net/snmp and snmp6, in words.
-_LOSSES = {
-    "RcvbufErrors": "found the receive buffer of their socket full",
-    "InCsumErrors": "had a wrong checksum",
-}
+_ERRORS = {_RECEIVING: kernel.errors("rx"), _SENDING: kernel.errors("tx")}
+_OTHERS = "otherhost"
 _PROGRAMS = "clsact"  # no queue, but where a front's BPF programs drop what they have answered
-_DISCARDS = ("InDiscards", "OutDiscards", "ReasmFails")
+_TAKEN = (
+    *("InDelivers", "InHdrErrors", "InAddrErrors", "InNoRoutes", "InTooBigErrors", "InTruncatedPkts"),
+    *("InUnknownProtos", "InDiscards", "ForwDatagrams", "OutForwDatagrams", "ReasmReqds"),
+)
+# What nftables drops by the plan, by the counter of the kernel that has it too, see cli/servers/nftables.py.
+_PLANNED = {
+    "IpInReceives": "reprise.unmapped4",
+    "Ip6InReceives": "reprise.unmapped6",
+    "IpOutDiscards": "reprise_guard.discards4",
+    "Ip6OutDiscards": "reprise_guard.discards6",
+}
 
 
 @dataclass(frozen=True)
 class Interface:
-    """One interface at one moment; `lost` by direction."""
+    """One interface at one moment; `lost` by direction and counter. `multicast`: frames that came to a group,
+    where the interface counts them.
+    """
 
     up: bool
     carrier: bool
     carrier_changes: int
     is_tunnel: bool
-    lost: Mapping[str, int]
+    lost: Mapping[str, Mapping[str, int]]
+    multicast: int = 0
 
 
 @dataclass(frozen=True)
@@ -51,6 +62,7 @@ class Counted:
     protocols: Mapping[str, int] = field(default_factory=dict)
     interfaces: Mapping[str, Interface] = field(default_factory=dict)
     queues: Mapping[str, int] = field(default_factory=dict)  # drops by "KIND of INTERFACE"
+    filters: Mapping[str, int] = field(default_factory=dict)  # nftables' counters by "TABLE.NAME"
 
 
 @dataclass(frozen=True)
@@ -67,13 +79,27 @@ class Host:
             max(0, self.after.protocols.get(name, 0) - self.before.protocols.get(name, 0)) for name in names
         )
 
-    def lost(self, interface: str, direction: str) -> int:
-        """Packets lost at an interface meanwhile; one that was made anew counts from 0."""
-        now, then = self.after.interfaces.get(interface), self.before.interfaces.get(interface)
-        if now is None:
-            return 0
-        earlier = then.lost[direction] if then is not None else 0
-        return now.lost[direction] - (earlier if earlier <= now.lost[direction] else 0)
+    def planned(self, name: str) -> int:
+        """How many of a counter's packets were dropped by the plan."""
+        key = _PLANNED.get(name, "")
+        return self.after.filters.get(key, 0) - self.before.filters.get(key, 0)
+
+    def multicast(self) -> int:
+        """Frames to groups that interfaces have counted meanwhile."""
+        return sum(
+            max(0, now.multicast - then.multicast)
+            for name, now in self.after.interfaces.items()
+            if (then := self.before.interfaces.get(name)) is not None
+        )
+
+    def lost(self, interface: str, direction: str) -> dict[str, int]:
+        """Packets lost at an interface meanwhile, by counter; one that was made anew counts from 0."""
+        now, then = self.after.interfaces[interface], self.before.interfaces.get(interface)
+        earlier = then.lost[direction] if then is not None else {}
+        if sum(earlier.values()) > sum(now.lost[direction].values()):
+            earlier = {}
+        grown = {name: count - earlier.get(name, 0) for name, count in now.lost[direction].items()}
+        return {name: count for name, count in grown.items() if count > 0}
 
 
 @dataclass
@@ -94,7 +120,10 @@ def read(folder: Path, problems: list[str]) -> tuple[Host, ...]:
     found = []
     for path in sorted(folder.glob("counters-*.txt")):
         earlier = path.with_stem(f"{path.stem}-before")
-        if path.stem.endswith("-before") or not earlier.exists():
+        if path.stem.endswith("-before"):
+            continue
+        if not earlier.exists():
+            problems.append(f"{earlier.name} is missing")
             continue
         try:
             pair = [parse(one.read_text("utf-8", errors="replace")) for one in (earlier, path)]
@@ -118,14 +147,26 @@ def parse(text: str) -> Counted:
     return Counted(
         machine=sections["/proc/sys/kernel/random/boot_id"].strip(),
         softnet_dropped=_softnet(sections["/proc/net/softnet_stat"]),
-        protocols={**_snmp(sections["/proc/net/snmp"]), **_snmp6(sections.get("/proc/net/snmp6", ""))},
+        protocols={
+            **_snmp(sections["/proc/net/snmp"]),
+            **_snmp6(sections.get("/proc/net/snmp6", "")),
+            **_snmp(sections.get("/proc/net/netstat", "")),
+        },
         interfaces={str(one["ifname"]): _interface(one) for one in links},
         queues={
             f"{one['kind']} of {one['dev']}": int(one["drops"])
             for one in queues
             if "drops" in one and one["kind"] != _PROGRAMS
         },
+        filters=_filters(next((body for name, body in sections.items() if name.startswith("nft ")), "")),
     )
+
+
+def _filters(text: str) -> dict[str, int]:
+    """Nothing where there is no nftables, or nothing in it."""
+    listed = json.loads(text)["nftables"] if text.strip() else []
+    found = (one["counter"] for one in listed if "counter" in one)
+    return {f"{one['table']}.{one['name']}": int(one["packets"]) for one in found}
 
 
 def _softnet(text: str) -> int:
@@ -150,13 +191,25 @@ def _snmp6(text: str) -> dict[str, int]:
 
 def _interface(link: Mapping[str, Any]) -> Interface:
     statistics = link["stats64"]
+    has_one_other_end = "link_index" in link  # a veth, its peer on another host
     lost = {
-        direction: sum(int(statistics[key].get(name, 0)) for name in _ERRORS[direction])
+        direction: {
+            name: int(statistics[key].get(name, 0))
+            for name in _ERRORS[direction]
+            if name != _OTHERS or has_one_other_end
+        }
         for direction, key in ((_RECEIVING, "rx"), (_SENDING, "tx"))
     }
     flags = link["flags"]
     changes = int(statistics["tx"].get("carrier_changes", 0))
-    return Interface("UP" in flags, "LOWER_UP" in flags, changes, link.get("link_type") == "none", lost)
+    return Interface(
+        "UP" in flags,
+        "LOWER_UP" in flags,
+        changes,
+        link.get("link_type") == "none",
+        lost,
+        int(statistics["rx"].get("multicast", 0)),
+    )
 
 
 # --- what it means ----------------------------------------------------------------------------------------
@@ -174,13 +227,13 @@ def judge(
         links = list(_links(host))
         findings.links += links
         findings.hosts_with_links_down |= {host.name} if links else set()
-        losses = [*_at_interfaces(host, unread.get(host.name, 0)), *_at_queues(host), *_discarded(host)]
         mild = host.name == _MACHINE  # its counters are of all that goes on there
-        datagrams = list(_datagrams(host, sum(told.values()) if mild else told.get(host.name, 0)))
-        findings.losses += [] if mild else losses
-        findings.losses += [] if mild or host.name in under_test else datagrams
-        findings.remarks += [*losses, *datagrams] if mild else []
-        findings.remarks += list(_not_taken(host)) if host.name in under_test else []
+        losses = [*_at_interfaces(host, unread.get(host.name, 0)), *_at_queues(host), *_undelivered(host)]
+        fatal, warnings = _counted(
+            host, host.name in under_test, sum(told.values()) if mild else told.get(host.name, 0)
+        )
+        findings.losses += [] if mild else [*losses, *fatal]
+        findings.remarks += [*losses, *fatal, *warnings] if mild else warnings
     findings.links.sort(key=lambda text: "was taken down" not in text)  # the cause before its effects
     findings.remarks += _softnet_of_others(all_hosts)
     return findings
@@ -209,11 +262,12 @@ def _at_interfaces(host: Host, unread: int) -> Iterator[str]:
         if name in _NOWHERE:
             continue
         for direction in (_RECEIVING, _SENDING):
-            count = host.lost(name, direction)
+            lost = host.lost(name, direction)
+            count = sum(lost.values())
             if one.is_tunnel and direction == _SENDING:
                 count, unread = max(0, count - unread), max(0, unread - count)
             if count:
-                counters = " + ".join(_ERRORS[direction])
+                counters = " + ".join(lost)
                 yield f"{host.name}: interface {name} lost {count:,} packets on {direction} ({counters})"
 
 
@@ -224,29 +278,38 @@ def _at_queues(host: Host) -> Iterator[str]:
             yield f"{host.name}: queue {name} dropped {count:,} packets (tc -s qdisc)"
 
 
-def _discarded(host: Host) -> Iterator[str]:
-    for family in ("Ip", "Ip6"):
-        for name in _DISCARDS:
-            count = host.grown(family + name)
-            if count:
-                yield f"{host.name}: the kernel discarded {count:,} packets ({family}{name})"
+def _undelivered(host: Host) -> Iterator[str]:
+    """Packets that came and of which nothing else is told. Who is a member of a group is not known."""
+    line = kernel.counter(kernel.UNDELIVERED)
+    assert line is not None
+    for family, extra in (("Ip", "IpExt"), ("Ip6", "Ip6")):
+        received, delivers = f"{family}InReceives", f"{family}InDelivers"
+        taken = host.grown(*{prefix + name for prefix in (family, extra) for name in _TAKEN})
+        count = host.grown(received) + host.grown(f"{family}ReasmOKs") - taken - host.planned(received)
+        to_groups = host.grown("Ip6InMcastPkts") if family == "Ip6" else host.multicast()
+        if count - to_groups > line.tolerance:
+            least = f"at least {count - to_groups:,}" if to_groups else f"{count:,}"
+            yield f"{host.name}: {least} packets came and were not delivered ({received} - {delivers})"
 
 
-def _datagrams(host: Host, told: int) -> Iterator[str]:
-    for name, words in _LOSSES.items():
-        count = host.grown(f"Udp{name}", f"Udp6{name}") - (told if name == "RcvbufErrors" else 0)
-        if count > 0:
-            yield f"{host.name}: {count:,} datagrams {words} (UDP {name})"
-
-
-def _not_taken(host: Host) -> Iterator[str]:
-    """The server's own doing."""
-    full = host.grown("UdpRcvbufErrors", "Udp6RcvbufErrors")
-    if full:
-        yield f"{host.name}: the server did not read {full:,} datagrams in time (UDP RcvbufErrors)"
-    unsent = host.grown("UdpSndbufErrors", "Udp6SndbufErrors")
-    if unsent:
-        yield f"{host.name}: {unsent:,} datagrams found the send buffer full (UDP SndbufErrors)"
+def _counted(host: Host, under_test: bool, told: int) -> tuple[list[str], list[str]]:
+    """What the counters of the table say, of both families together: what is fatal, and the warnings."""
+    names: dict[str, list[str]] = {}
+    for name in host.after.protocols:
+        names.setdefault(kernel.key_of(name), []).append(name)
+    fatal: list[str] = []
+    warnings: list[str] = []
+    for line in kernel.TABLE:
+        counts = {name: max(0, host.grown(name) - host.planned(name)) for name in names.get(line.key, ())}
+        count = sum(counts.values()) - (told if line.key == kernel.REPLIES else 0)
+        if line.verdict == kernel.IGNORED or count <= line.tolerance:
+            continue
+        which = " + ".join(name for name, grown in counts.items() if grown > 0)
+        words, _, _ = line.why.partition(". ")
+        text = f"{host.name}: {count:,} packets {words} ({which})"
+        mild = line.verdict == kernel.WARNING or (under_test and line.verdict == kernel.SERVERS)
+        (warnings if mild else fatal).append(text)
+    return fatal, warnings
 
 
 def _softnet_of_others(hosts: list[Host]) -> list[str]:
@@ -257,7 +320,8 @@ def _softnet_of_others(hosts: list[Host]) -> list[str]:
         dropped = max(host.after.softnet_dropped for host in here) - min(
             host.before.softnet_dropped for host in here
         )
-        ours = sum(host.lost(name, _RECEIVING) for host in here for name in host.after.interfaces)
+        lost = [host.lost(name, _RECEIVING) for host in here for name in host.after.interfaces]
+        ours = sum(sum(one.values()) for one in lost)
         if dropped > ours:
             names = ", ".join(host.name for host in here)
             found.append(

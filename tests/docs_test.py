@@ -16,6 +16,7 @@ from cli import programs
 from cli.__main__ import build_parser
 from cli.experiment.experiment import load
 from cli.experiment.schema import Experiment
+from report import kernel
 
 ROOT = programs.ROOT
 PAGES = ("README.md", "docs/tutorial.md", "docs/hierarchy.md", "docs/testbeds.md")
@@ -179,3 +180,11 @@ def test_every_counter_of_the_reader_is_in_the_formats(file: str, begin: str) ->
     page = (ROOT / "docs/formats.md").read_text(encoding="utf-8")
     assert len(names) > 5
     assert [name for name in names if f"`{name}`" not in page] == []
+
+
+def test_every_counter_of_a_kernel_is_in_the_formats_as_it_is_judged() -> None:
+    page = (ROOT / "docs/formats.md").read_text(encoding="utf-8")
+    table = page.split("## `counters-HOST.txt`")[1].split("\n|---|---|---|---|\n")[1].split("\n\n")[0]
+    assert table.splitlines() == [
+        f"| `{one.key}` | {one.verdict} | {one.tolerance} | {one.why} |" for one in kernel.TABLE
+    ]

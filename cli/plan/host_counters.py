@@ -16,8 +16,9 @@ _FILES = (
     "/proc/net/softnet_stat",
     "/proc/net/snmp",
     "/proc/net/snmp6",
+    "/proc/net/netstat",
 )
-_TOOLS = ("ip -s -s -j link show", "tc -s -j qdisc show")
+_TOOLS = ("nft -j list counters", "ip -s -s -j link show", "tc -s -j qdisc show")
 
 
 def read(network: Network, when: str = "") -> tuple[HostStep, ...]:

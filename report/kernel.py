@@ -1,0 +1,86 @@
+"""The kernel's counters: which of them make a run unclean, and which say nothing of it.
+
+Every counter that a run records is in TABLE, once; code and docs/formats.md follow from it.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from dataclasses import dataclass
+from functools import cache
+
+FATAL, WARNING, IGNORED = "not clean", "a warning", "ignored"
+SERVERS = "a warning of the server under test, else not clean"
+UNDELIVERED = "Ip InReceives - InDelivers"
+REPLIES = "Udp RcvbufErrors"  # which queriers count too
+
+
+@dataclass(frozen=True)
+class Counter:
+    """A counter, or several by `*`, as the kernel names it without the version of IP. One that grew by no
+    more than `tolerance` packets says nothing. `why`: what it counts and so the reason for its verdict.
+    """
+
+    key: str
+    verdict: str
+    tolerance: int
+    why: str
+
+
+TABLE = (
+    Counter(UNDELIVERED, FATAL, 2, "came and were neither delivered nor forwarded nor counted by a line below: dropped by a firewall, its limits, a full table of connections, or the filter of reverse paths. Packets that come while the texts are read may be in one of the two only. Less what the data path of a hierarchy drops by design, and multicast packets, which only members get"),
+    Counter("Ip InHdrErrors", FATAL, 0, "had a damaged header or too many hops"),
+    Counter("Ip InAddrErrors", FATAL, 0, "were sent to an address that is not the host's"),
+    Counter("Ip InNoRoutes", FATAL, 0, "came and had no way on"),
+    Counter("Ip InTooBigErrors", FATAL, 0, "were too large for the next link"),
+    Counter("Ip InTruncatedPkts", FATAL, 0, "were shorter than their header says"),
+    Counter("Ip InDiscards", FATAL, 0, "found no memory on receiving"),
+    Counter("Ip OutDiscards", FATAL, 0, "could not be sent (no memory, or a firewall). Less what the guard of the host has dropped, which it counts itself"),
+    Counter("Ip ReasmFails", FATAL, 0, "were fragments that could not be put together"),
+    Counter("Ip FragFails", WARNING, 0, "were too large for the link and may not be cut, which their sender is told"),
+    Counter("Ip InUnknownProtos", WARNING, 0, "had a protocol that nobody takes, so none of DNS"),
+    Counter("Ip OutNoRoutes", IGNORED, 0, "had no way out: in namespaces they are leaks, on real hosts any program may have them"),
+    Counter("Ip *", IGNORED, 0, "count what went well, or are parts of others"),
+    Counter("Udp InCsumErrors", FATAL, 0, "had a wrong checksum"),
+    Counter("Udp RcvbufErrors", SERVERS, 0, "found the receive buffer of their socket full. Less the replies that queriers count themselves"),
+    Counter("Udp MemErrors", SERVERS, 0, "found no memory left for sockets"),
+    Counter("Udp SndbufErrors", WARNING, 0, "found the send buffer full. Whoever can wait sends them again; what is lost behind it counts at a queue"),
+    Counter("Udp NoPorts", IGNORED, 0, "came to a port that nobody has open: late answers, or queries that then have no answer"),
+    Counter("Udp *", IGNORED, 0, "count what went well, or are sums of others"),
+    Counter("UdpLite *", IGNORED, 0, "nobody uses it for DNS"),
+    Counter("Tcp InCsumErrors", FATAL, 0, "had a wrong checksum"),
+    Counter("Tcp *", IGNORED, 0, "TCP makes good what it loses, and latencies and connections show it; `InErrs` counts a SYN for a connection that stands too"),
+    Counter("*TcpExt *", IGNORED, 0, "the same; `ListenDrops` is in `server.csv`"),
+    Counter("Icmp*", IGNORED, 0, "tell of packets that are counted where they were lost"),
+    Counter("rx dropped", FATAL, 0, "had no place in the kernel's queue of the interface"),
+    Counter("rx errors", FATAL, 0, "were damaged on the link"),
+    Counter("rx missed_errors", FATAL, 0, "had no place in the interface itself"),
+    Counter("rx otherhost", FATAL, 0, "were sent to another host's MAC address. Only on a link of two ends (veth): in a LAN switches may flood"),
+    Counter("rx *", IGNORED, 0, "count what went well, or are parts of `errors`"),
+    Counter("tx dropped", FATAL, 0, "were dropped on sending"),
+    Counter("tx errors", FATAL, 0, "could not be put on the link"),
+    Counter("tx carrier_changes", FATAL, 0, "the link was down for a while"),
+    Counter("tx *", IGNORED, 0, "count what went well, or are parts of `errors`"),
+    Counter("qdisc drops", FATAL, 0, "found the queue full; `clsact` is no queue, and what the front `bpf` drops there it counts itself"),
+    Counter("qdisc *", IGNORED, 0, "count what went well, or how long it waited"),
+    Counter("softnet dropped", WARNING, 0, "of the machine: the interfaces count these packets again, and so name the host; what is left was other traffic"),
+    Counter("softnet *", IGNORED, 0, "count work, not losses"),
+)  # fmt: skip
+
+
+def key_of(name: str) -> str:
+    """The key of a counter of /proc/net/snmp, snmp6 or netstat: `Udp6RcvbufErrors` is "Udp RcvbufErrors"."""
+    return re.sub(r"^(MPTcpExt|TcpExt|UdpLite|IcmpMsg|Ip|Icmp|Tcp|Udp)(6|(?<=Ip)Ext)?", r"\1 ", name)
+
+
+@cache
+def counter(key: str) -> Counter | None:
+    """The first line of the table that has the key; None for what this kernel has and the table has not."""
+    return next((one for one in TABLE if fnmatch.fnmatchcase(key, one.key)), None)
+
+
+def errors(side: str) -> tuple[str, ...]:
+    """What counts packets lost at an interface on its `side`, rx or tx."""
+    found = (one.key.split() for one in TABLE if one.verdict == FATAL)
+    return tuple(name for first, name, *_ in found if first == side and name != "carrier_changes")

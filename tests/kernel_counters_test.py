@@ -1,0 +1,380 @@
+"""Packets lost on a host in one way each: the counter that its kernel keeps of it makes a run unclean, with
+the exact number, and nothing else is told.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import socket
+import struct
+import subprocess
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from cli import linux
+from cli.plan import host_counters
+from cli.plan.network import Host, Link, Network, sysctls
+from cli.plan.planned import RESULTS
+from cli.servers import nftables
+from report import hosts as report_hosts
+from report import kernel
+from tests.bed import BareBed, wait_for
+
+pytestmark = pytest.mark.netns
+
+NEAR, HOST = "client1", "server"
+PORT, CLOSED = 5300, 9
+ADDRESS = {4: "198.19.1.1", 6: "fd00:198:19:1::1"}
+SENDER = {4: "198.19.1.2", 6: "fd00:198:19:1::2"}
+NEIGHBOUR = {4: "198.19.1.77", 6: "fd00:198:19:1::77"}
+ELSEWHERE = {4: "192.0.2.1", 6: "2001:db8::1"}
+FAMILY = {4: socket.AF_INET, 6: socket.AF_INET6}
+
+
+def network() -> Network:
+    near, far = (tuple(f"{where[v]}/{24 if v == 4 else 64}" for v in (4, 6)) for where in (SENDER, ADDRESS))
+    links = (Link(NEAR, HOST, "data", "data1", near, far),)
+    settings = tuple(one for name in (NEAR, HOST) for one in sysctls(name, 4096))
+    return Network("local", hosts=(Host(NEAR), Host(HOST)), links=links, sysctls=settings)
+
+
+@dataclass
+class Pair:
+    """Two hosts and what loses packets at the second."""
+
+    bed: BareBed
+    mac: bytes = b""
+
+    def run(self, *words: str) -> None:
+        self.bed.output(HOST, *words, check=True)
+
+    def nft(self, *rules: str, hook: str = "input") -> None:
+        chain = f"type filter hook {hook} priority 0; {'; '.join(rules)};"
+        self.load(f"table inet t {{ chain c {{ {chain} }}; }}\n")
+
+    def load(self, ruleset: str, host: str = HOST) -> None:
+        with self.bed.inside(host):
+            subprocess.run(["nft", "-f", "-"], input=ruleset, text=True, check=True)
+
+    def send(self, version: int, count: int = 1, port: int = PORT) -> None:
+        """Datagrams from the near host's own stack."""
+        with self.bed.inside(NEAR), socket.socket(FAMILY[version], socket.SOCK_DGRAM) as channel:
+            for _ in range(count):
+                channel.sendto(b"query", (ADDRESS[version], port))
+
+    def answer(self, version: int, count: int) -> None:
+        """Datagrams from the host."""
+        with self.bed.inside(HOST), socket.socket(FAMILY[version], socket.SOCK_DGRAM) as channel:
+            for _ in range(count):
+                with contextlib.suppress(PermissionError):
+                    channel.sendto(b"answer", (SENDER[version], CLOSED))
+
+    def frame(self, kind: int, packet: bytes, mac: bytes = b"") -> None:
+        with self.bed.inside(NEAR), socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0) as channel:
+            channel.bind(("data", 0))
+            channel.send((mac or self.mac) + b"\x02\0\0\0\0\x07" + struct.pack(">H", kind) + packet)
+
+
+def summed(data: bytes) -> int:
+    total = sum(int.from_bytes(data[at : at + 2]) for at in range(0, len(data), 2))
+    while total > 0xFFFF:
+        total = (total & 0xFFFF) + (total >> 16)
+    return ~total & 0xFFFF
+
+
+def packet(version: int, to: str, protocol: int, payload: bytes, fragment: int = 0, ident: int = 7) -> bytes:
+    source, there = (socket.inet_pton(FAMILY[version], one) for one in (SENDER[version], to))
+    if version == 6:
+        return struct.pack(">IHBB", 6 << 28, len(payload), protocol, 64) + source + there + payload
+    head = struct.pack(">BBHHHBBH", 0x45, 0, 20 + len(payload), ident, fragment, 64, protocol, 0)
+    check = struct.pack(">H", summed(head + source + there))
+    return head[:10] + check + source + there + payload
+
+
+def udp(size: int = 20, check: int = 0xBAD) -> bytes:
+    return struct.pack(">4H", 1024, PORT, size, check) + bytes(size - 8)
+
+
+# --- ways to lose packets ---------------------------------------------------------------------------------
+
+
+def firewall(pair: Pair, version: int) -> None:
+    pair.nft(f"udp dport {PORT} drop")
+    pair.send(version, 45)
+
+
+def firewall_of_raw(pair: Pair, version: int) -> None:
+    pair.nft(f"udp dport {PORT} drop", hook="prerouting")
+    pair.send(version, 45)
+
+
+def limit(pair: Pair, version: int) -> None:
+    pair.nft(f"udp dport {PORT} limit rate over 1/day burst 5 packets drop")
+    pair.send(version, 50)
+
+
+def connections(pair: Pair, version: int) -> None:
+    """As a full table of connections: what is a new one is dropped."""
+    pair.nft(f"udp dport {PORT} ct state new ct count over 5 drop")
+    for _ in range(50):
+        pair.send(version)
+
+
+def reverse_path(pair: Pair, version: int) -> None:
+    pair.run("sysctl", "-qw", "net.ipv4.conf.all.rp_filter=1", "net.ipv4.conf.data1.rp_filter=1")
+    away = packet(version, ADDRESS[version], 17, udp())
+    stranger = away[:12] + socket.inet_aton(ELSEWHERE[4]) + away[16:]
+    stranger = stranger[:10] + b"\0\0" + stranger[12:]
+    stranger = stranger[:10] + struct.pack(">H", summed(stranger[:20])) + stranger[12:]
+    for _ in range(45):
+        pair.frame(0x0800, stranger)
+
+
+def kind_of(version: int) -> int:
+    return 0x0800 if version == 4 else 0x86DD
+
+
+def header(pair: Pair, version: int) -> None:
+    whole = packet(version, ADDRESS[version], 17, udp())
+    pair.frame(kind_of(version), b"\x55" + whole[1:])
+
+
+def address(pair: Pair, version: int) -> None:
+    pair.frame(kind_of(version), packet(version, NEIGHBOUR[version], 17, udp()))
+
+
+def forward(pair: Pair) -> None:
+    pair.run("sysctl", "-qw", "net.ipv4.ip_forward=1", "net.ipv6.conf.all.forwarding=1")
+
+
+def no_route(pair: Pair, version: int) -> None:
+    forward(pair)
+    pair.frame(kind_of(version), packet(version, ELSEWHERE[version], 17, udp()))
+
+
+def too_big(pair: Pair, version: int) -> None:
+    forward(pair)
+    pair.run("ip", "-6", "route", "add", f"{ELSEWHERE[6]}/128", "via", SENDER[6], "mtu", "lock", "1280")
+    pair.frame(kind_of(version), packet(version, ELSEWHERE[version], 17, udp(1400)))
+
+
+def truncated(pair: Pair, version: int) -> None:
+    pair.frame(kind_of(version), packet(version, ADDRESS[version], 17, udp(40))[:-8])
+
+
+def no_ipv6(pair: Pair, version: int) -> None:
+    pair.run("sysctl", "-qw", "net.ipv6.conf.data1.disable_ipv6=1")
+    pair.frame(kind_of(version), packet(version, ADDRESS[version], 17, udp()))
+
+
+def sending(pair: Pair, version: int) -> None:
+    pair.nft(f"udp dport {CLOSED} drop", hook="output")
+    pair.answer(version, 3)
+
+
+def reassembly(pair: Pair, version: int) -> None:
+    """The first half of a datagram, and the time for the second runs out."""
+    pair.run("sysctl", "-qw", "net.ipv4.ipfrag_time=1", "net.ipv6.ip6frag_time=1")
+    half = udp(32)[:24]
+    if version == 6:
+        pair.frame(kind_of(6), packet(6, ADDRESS[6], 44, struct.pack(">BBHI", 17, 0, 1, 7) + half))
+    else:
+        pair.frame(kind_of(4), packet(4, ADDRESS[4], 17, half, fragment=0x2000))
+    file = "/proc/net/snmp6" if version == 6 else "/proc/net/snmp"
+    name = "Ip6ReasmFails" if version == 6 else "IpReasmFails"
+    parse = report_hosts._snmp6 if version == 6 else report_hosts._snmp
+    wait_for(lambda: parse(pair.bed.output(HOST, "cat", file))[name] > 0, "the time of fragments to run out")
+
+
+def checksum(pair: Pair, version: int) -> None:
+    pair.frame(kind_of(version), packet(version, ADDRESS[version], 17, udp()))
+
+
+def tcp_checksum(pair: Pair, version: int) -> None:
+    segment = struct.pack(">HHIIHHHH", 1024, PORT, 1, 0, 0x5002, 1024, 0xBAD, 0)
+    pair.frame(kind_of(version), packet(version, ADDRESS[version], 6, segment))
+
+
+def receive_buffer(pair: Pair, version: int) -> None:
+    with pair.bed.inside(HOST), socket.socket(FAMILY[version], socket.SOCK_DGRAM) as slow:
+        slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
+        slow.bind((ADDRESS[version], PORT))
+        pair.send(version, 50)
+
+
+def other_mac(pair: Pair, version: int) -> None:
+    for _ in range(45):
+        pair.frame(
+            kind_of(version), packet(version, ADDRESS[version], 17, udp()), b"\x02\x12\x34\x56\x78\x9a"
+        )
+
+
+def unknown_frame(pair: Pair, version: int) -> None:
+    del version
+    pair.frame(0x88B5, bytes(46))
+
+
+def tun_queue(pair: Pair, version: int) -> None:
+    """Nobody reads from a TUN device whose queue has one place."""
+    del version
+    with pair.bed.inside(HOST):
+        device = os.open("/dev/net/tun", os.O_RDWR)
+        fcntl.ioctl(
+            device, 0x400454CA, struct.pack("16sH", b"t0", 0x1001)
+        )  # TUNSETIFF, no packet information
+        subprocess.run(["ip", "link", "set", "t0", "txqueuelen", "1", "up"], check=True)
+        subprocess.run(["ip", "addr", "add", "192.0.2.2/24", "dev", "t0"], check=True)
+    with pair.bed.inside(HOST), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as channel:
+        for _ in range(9):
+            channel.sendto(b"x", (ELSEWHERE[4], CLOSED))
+
+
+def queue(pair: Pair, version: int) -> None:
+    words = ("rate", "8kbit", "burst", "200", "limit", "200")
+    pair.run("tc", "qdisc", "add", "dev", "data1", "root", "handle", "7:", "tbf", *words)
+    with contextlib.suppress(OSError):
+        pair.answer(version, 50)
+
+
+FAULTS: dict[str, list[tuple[Callable[[Pair, int], None], int, str]]] = {
+    kernel.UNDELIVERED: [
+        *((firewall, version, ": 45 packets came and were not delivered") for version in (4, 6)),
+        *((firewall_of_raw, version, ": 45 packets came and were not delivered") for version in (4, 6)),
+        *((limit, version, ": 45 packets came and were not delivered") for version in (4, 6)),
+        *((connections, version, ": 45 packets came and were not delivered") for version in (4, 6)),
+        (reverse_path, 4, ": 45 packets came and were not delivered"),
+    ],
+    "Ip InHdrErrors": [(header, 4, "(IpInHdrErrors)"), (header, 6, "(Ip6InHdrErrors)")],
+    "Ip InAddrErrors": [(address, 4, "(IpInAddrErrors)"), (address, 6, "(Ip6InAddrErrors)")],
+    "Ip InNoRoutes": [(no_route, 4, "(IpExtInNoRoutes)"), (no_route, 6, "(Ip6InNoRoutes)")],
+    "Ip InTooBigErrors": [(too_big, 6, "(Ip6InTooBigErrors)")],
+    "Ip InTruncatedPkts": [(truncated, 4, "(IpExtInTruncatedPkts)"), (truncated, 6, "(Ip6InTruncatedPkts)")],
+    "Ip InDiscards": [(no_ipv6, 6, "(Ip6InDiscards)")],
+    "Ip OutDiscards": [(sending, 4, ": 3 packets could"), (sending, 6, ": 3 packets could")],
+    "Ip ReasmFails": [(reassembly, 4, "(IpReasmFails)"), (reassembly, 6, "(Ip6ReasmFails)")],
+    "Udp InCsumErrors": [(checksum, 4, "(UdpInCsumErrors)"), (checksum, 6, "(Udp6InCsumErrors)")],
+    "Udp RcvbufErrors": [(receive_buffer, 4, "(UdpRcvbufErrors)"), (receive_buffer, 6, "(Udp6RcvbufErrors)")],
+    "Tcp InCsumErrors": [(tcp_checksum, 4, "(TcpInCsumErrors)"), (tcp_checksum, 6, "(TcpInCsumErrors)")],
+    "rx otherhost": [(other_mac, 4, "data1 lost 45 packets on receiving (otherhost)")],
+    "rx dropped": [(unknown_frame, 4, "data1 lost 1 packets on receiving (dropped)")],
+    "tx dropped": [(tun_queue, 4, "t0 lost ")],
+    "qdisc drops": [(queue, 4, "queue tbf of data1 dropped ")],
+}
+# What no test can bring about without harm to the machine, or what another test takes care of.
+ELSEWHERE_TESTED = {
+    "Udp MemErrors": "its limit is the whole machine's",
+    "rx errors": "no virtual link damages frames",
+    "rx missed_errors": "no virtual link has a ring of its own",
+    "tx errors": "no virtual link fails to send",
+    "tx carrier_changes": "testbed_test.py takes links down",
+}
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> Iterator[Pair]:
+    with BareBed(tmp_path, network()) as bed:
+        found = Pair(bed)
+        for host, link in ((NEAR, "data"), (HOST, "data1")):  # what kernels send late does not come to IP
+            groups = "nd-router-solicit, mld-listener-report, mld2-listener-report"
+            rules = f'type filter hook ingress device "{link}" priority 0; icmpv6 type {{ {groups} }} drop;'
+            found.load(f"table netdev quiet {{ chain c {{ {rules} }}; }}\n", host)
+        mac = json.loads(bed.output(HOST, "ip", "-j", "link", "show", "data1"))[0]["address"]
+        found.mac = bytes.fromhex(mac.replace(":", ""))
+        for version in (4, 6):  # neighbors are found before anything is counted
+            found.send(version, port=CLOSED)
+            found.answer(version, 1)
+        bed.ip(NEAR, "neigh", "replace", ADDRESS[6], "lladdr", mac, "dev", "data")
+        yield found
+
+
+def read(pair: Pair, when: str = "") -> None:
+    for step in host_counters.read(network(), when):
+        (pair.bed.folder / f"{step.id}.txt").unlink(missing_ok=True)
+        for argv in step.apply:
+            pair.bed.output(
+                step.host, *(word.replace(RESULTS, str(pair.bed.folder)) for word in argv), check=True
+            )
+
+
+def judged(pair: Pair) -> report_hosts.Findings:
+    problems: list[str] = []
+    found = report_hosts.read(pair.bed.folder, problems)
+    assert problems == []
+    return report_hosts.judge(found, set(), {}, {})
+
+
+@pytest.mark.parametrize(
+    ("key", "lose", "version", "words"), [(key, *one) for key, every in FAULTS.items() for one in every]
+)
+def test_what_a_kernel_lost_is_told_once(
+    pair: Pair, key: str, lose: Callable[[Pair, int], None], version: int, words: str
+) -> None:
+    assert kernel.counter(key)
+    read(pair, host_counters.BEFORE)
+    lose(pair, version)
+    read(pair)
+    first, *more = judged(pair).losses
+    assert first.startswith(f"{HOST}: ")
+    assert words in first
+    # Whoever sends is told at once that a queue is full, and so the kernel counts that a second time.
+    assert not more or (lose is queue and len(more) == 1 and "OutDiscards" in more[0])
+
+
+def test_every_fatal_counter_has_a_fault() -> None:
+    fatal = {one.key for one in kernel.TABLE if one.verdict in (kernel.FATAL, kernel.SERVERS)}
+    assert fatal == set(FAULTS) | set(ELSEWHERE_TESTED)
+    assert not set(FAULTS) & set(ELSEWHERE_TESTED)
+
+
+def test_traffic_that_arrives_says_nothing(pair: Pair) -> None:
+    """Also in fragments, forwarded, to closed ports, and to a group."""
+    forward(pair)
+    read(pair, host_counters.BEFORE)
+    for version in (4, 6):
+        pair.send(version, 30)
+        pair.answer(version, 30)
+        with pair.bed.inside(NEAR), socket.socket(FAMILY[version], socket.SOCK_DGRAM) as channel:
+            channel.sendto(bytes(4_000), (ADDRESS[version], PORT))
+    for last in (b"\0", b"\1"):
+        group = packet(6, "ff02::fb", 17, udp())
+        pair.frame(0x86DD, group, b"\x33\x33\0\0\0" + last)
+    read(pair)
+    found = judged(pair)
+    assert (found.losses, found.remarks) == ([], [])
+
+
+def test_every_counter_of_this_kernel_is_in_the_table(pair: Pair) -> None:
+    read(pair)
+    counted = report_hosts.parse((pair.bed.folder / f"counters-{HOST}.txt").read_text())
+    assert len(counted.protocols) > 300
+    assert [name for name in counted.protocols if kernel.counter(kernel.key_of(name)) is None] == []
+
+
+# --- what the guard drops ---------------------------------------------------------------------------------
+
+
+def test_what_the_guard_drops_is_no_loss_and_the_rest_is(pair: Pair) -> None:
+    """Errors that the guard stops, of both families, and beside them three packets that a firewall stops."""
+    pair.load(nftables.guard_ruleset(nftables.Guarded()))
+    read(pair, host_counters.BEFORE)
+    for version, count in ((4, 63), (6, 63)):
+        pair.run("sysctl", "-qw", "net.ipv4.icmp_ratelimit=0", "net.ipv6.icmp.ratelimit=0")
+        pair.send(version, count, CLOSED)
+        pair.answer(version, 5)
+    read(pair)
+    with linux.inside(pair.bed.hosts.of(HOST)):
+        counted = report_hosts.parse((pair.bed.folder / f"counters-{HOST}.txt").read_text())
+    assert counted.filters["reprise_guard.errors"] > 20  # the kernel limits their rate
+    assert judged(pair).losses == []
+    pair.nft(f"udp dport {CLOSED} drop", hook="output")
+    pair.answer(4, 3)
+    read(pair)
+    assert judged(pair).losses == [
+        f"{HOST}: 3 packets could not be sent (no memory, or a firewall) (IpOutDiscards)"
+    ]
