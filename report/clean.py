@@ -27,6 +27,7 @@ def reasons(measured: Measured, queries: dict[str, int], testbed: Findings, reso
     found: list[str] = []
     for reason in (
         *_end_reasons(run),
+        *(replaced(run) if unanswered(queries) else ()),
         *testbed.links,
         *_manifest_reasons(run),
         *_unsent_reasons(files, queries),
@@ -45,6 +46,16 @@ def reasons(measured: Measured, queries: dict[str, int], testbed: Findings, reso
         if reason and not again:
             found.append(reason)
     return found
+
+
+def unanswered(queries: dict[str, int]) -> int:
+    """Queries that were sent, or were to be, and have no answer."""
+    return sum(queries[end] for end in ENDS if end not in ("answered", "skipped"))
+
+
+def replaced(run: Run) -> list[str]:
+    """Processes of servers that ended without a complaint: a reason only where queries have no answer."""
+    return [str(one) for one in as_list((run.manifest or {}).get("replaced"))]
 
 
 def _stem(reason: str) -> str:

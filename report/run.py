@@ -46,9 +46,9 @@ class Run:
     hierarchy: Json | None = None  # the planner's report
     built: Json | None = None  # build.json: what the zones were built of
     mutation: Json | None = None  # what became of the trace before it was played
-    other_samples: tuple[
-        tuple[ServerSample, ...], ...
-    ] = ()  # further resolvers and meta-DNS-servers, by host
+    other_samples: Mapping[str, tuple[ServerSample, ...]] = field(
+        default_factory=dict
+    )  # further resolvers and meta-DNS-servers, by host
     hosts: tuple[Host, ...] = ()  # what their kernels counted
     proxies: Mapping[str, Json] = field(default_factory=dict)  # statistics by the file's name
     fronts: tuple[Json, ...] = ()  # statistics of each front of statelessTCP
@@ -127,11 +127,11 @@ def open_run(folder: Path) -> Run:
         hierarchy=_read_json(folder / "zones" / "plan.json", problems),
         built=_read_json(folder / "zones" / "build.json", problems),
         mutation=_read_json(folder / "mutate.json", problems),
-        other_samples=tuple(
-            tuple(_read_samples(path, problems))
+        other_samples={
+            path.stem: tuple(_read_samples(path, problems))
             for pattern in ("server[0-9]*.csv", "meta[0-9]*.csv")
             for path in sorted(folder.glob(pattern))
-        ),
+        },
         hosts=hosts.read(folder, problems),
         proxies={
             path.stem: statistics

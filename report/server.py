@@ -5,11 +5,13 @@ schedule.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable
+import statistics
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from report.run import Run, ServerSample, as_dict, as_list
 
+_GAP_S = 1.0  # over the usual distance of samples
 TCP_STATES = ("established", "syn_recv", "time_wait", "fin_wait", "close_wait", "other")
 
 
@@ -61,6 +63,26 @@ def steal_spans(run: Run) -> list[tuple[int, int]] | None:
 def host_rows(run: Run) -> list[ServerSample]:
     """One sample for each instant: every process's line repeats the host's counters."""
     return _one_each(run.samples)
+
+
+def gaps(run: Run) -> Iterator[str]:
+    """Where a sampler stood still during the replay: its series do not show what happened then."""
+    clock = clock_of(run)
+    for name, samples in {"server": run.samples, **run.other_samples, **run.client_samples}.items():
+        rows = _one_each(samples)
+        steps = [
+            (after.time_mono_ns - before.time_mono_ns) / 1e9 for before, after in itertools.pairwise(rows)
+        ]
+        usual = statistics.median(steps) if steps else 0.0
+        found = [
+            (step, clock(row) / 1e9 if clock else 0.0)
+            for step, row in zip(steps, rows[1:], strict=True)
+            if step > usual + max(_GAP_S, usual / 2) and (clock is None or clock(row) > 0)
+        ]
+        if found:
+            longest, until = max(found)
+            more = f", the longest of {len(found)}" if len(found) > 1 else ""
+            yield f"{name}.csv has a gap of {longest:.1f} s up to second {until:.1f}{more}"
 
 
 def _one_each(samples: Iterable[ServerSample]) -> list[ServerSample]:
@@ -172,4 +194,7 @@ def _samples_of(run: Run, role: str) -> list[list[ServerSample]]:
     listed = as_list((run.manifest or {}).get("processes"))
     ids = {str(as_dict(item).get("id")) for item in listed if as_dict(item).get("role") == role}
     ids |= server_processes(run) if role == "server" else set()
-    return [[one for one in samples if one.process in ids] for samples in (run.samples, *run.other_samples)]
+    return [
+        [one for one in samples if one.process in ids]
+        for samples in (run.samples, *run.other_samples.values())
+    ]

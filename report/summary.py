@@ -107,6 +107,7 @@ def summarize(measured: Measured) -> Json:
             *answers.warnings(run, rcodes, skipped),
             *front.warnings(of_front),
             *testbed.remarks,
+            *([] if clean.unanswered(queries) else clean.replaced(run)),
         ],
         "trace_notes": _trace_notes(run),
         **_cpu(measured),

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from report import hosts
+from report import hosts, server
 from report.hosts import Findings
 from report.rqfile import RqFile
 from report.run import Json, Run, as_dict, as_int, as_list
@@ -24,7 +24,7 @@ def look_at(run: Run, files: Sequence[RqFile]) -> Findings:
         overflows[file.host] += as_int(file.statistics.get("receive_overflows"))
     found = hosts.judge(run.hosts, _hosts_of(run, "server"), overflows, _unread(run))
     found.losses += _captures(run)
-    found.remarks += [*_refused(run, files), *_drifts(run)]
+    found.remarks += [*_refused(run, files), *_drifts(run), *server.gaps(run)]
     return found
 
 

@@ -8,6 +8,7 @@ import os
 import re
 import signal
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,8 @@ import pytest
 from cli import programs
 from report.run import open_run
 from report.summary import measure, summarize
-from tests.bed import Bed, synth, wait_for
-from tests.desk import Running, started
+from tests.bed import Bed, has_ended, synth, wait_for
+from tests.desk import Running, started, words_of
 
 pytestmark = pytest.mark.netns
 
@@ -41,6 +42,35 @@ def test_a_servers_process_that_was_replaced_is_named(desk: Path) -> None:
     assert ended.summary()["queries"]["answered"] > 0
 
 
+def test_a_worker_that_nsd_replaced_without_a_loss_is_a_warning(desk: Path) -> None:
+    """It reads its zones again when it is told, and goes on with new processes."""
+    with started(desk, "run", "good.toml") as running:
+        running.reaches("sent ")
+        nsd, *workers = running.offspring("/nsd -d")
+        os.kill(nsd, signal.SIGHUP)
+        wait_for(lambda: has_ended(workers[-1]), "a worker to be replaced")
+        ended = running.end()
+    summary = ended.summary()
+    assert summary["queries"]["answered"] == summary["queries"]["read"] - summary["queries"]["skipped"]
+    assert ended.status == 0, ended.errors
+    assert re.search(r"warning +process \d+ \(nsd.*\) of server ended during the replay", ended.output)
+
+
+def test_a_sampler_that_stood_still_is_named(desk: Path) -> None:
+    slow = ("--set", "replay.speed=0.5")
+    with started(desk, "run", "good.toml", *slow) as running:
+        running.reaches("sent ")
+        sampler = next(pid for pid in running.offspring("reprise-sampler") if "server.csv" in words_of(pid))
+        os.kill(sampler, signal.SIGSTOP)
+        stopped = time.monotonic()
+        wait_for(lambda: time.monotonic() > stopped + 3.5, "a gap")
+        os.kill(sampler, signal.SIGCONT)
+        ended = running.end()
+    (warning,) = [one for one in ended.summary()["warnings"] if "gap" in one]
+    assert float(re.fullmatch(r"server\.csv has a gap of ([\d.]+) s up to second [\d.]+", warning)[1]) > 3  # type: ignore[index]
+    assert ended.status == 0, ended.errors
+
+
 def test_bind_that_was_killed_is_named(desk: Path) -> None:
     with started(desk, "run", "good.toml", "--set", "server.kind=bind") as running:
         running.reaches("sent ")
@@ -61,6 +91,26 @@ def test_a_link_that_went_down_is_the_first_reason(desk: Path, interface: str, o
     reasons = ended.summary()["unclean_because"]
     assert reasons[1] == f"{other} lost its carrier during the replay"
     assert not any("leave the experiment" in reason for reason in reasons)
+
+
+@pytest.mark.parametrize(
+    ("process", "rule"), [("reprise-querier distribute", "udp sport 53"), ("/nsd -d", "udp dport 53")]
+)
+def test_what_a_firewall_drops_on_arrival_makes_a_run_unclean(desk: Path, process: str, rule: str) -> None:
+    """One datagram in twenty, on the host of clients or of the server."""
+    chain = f"type filter hook input priority 0; {rule} numgen inc mod 20 0 drop;"
+    with started(desk, "run", "good.toml") as running:
+        running.reaches("sent ")
+        (pid, *_) = running.offspring(process)
+        nft = [programs.packaged("nsenter"), "-t", str(pid), "-n", "nft", "-f", "-"]
+        ruleset = f"table inet t {{ chain c {{ {chain} }}; }}\n"
+        subprocess.run(nft, input=ruleset, text=True, check=True)
+        ended = running.end()
+    summary = ended.summary()
+    told = [re.search(r": (?:at least )?([\d,]+) packets came", one) for one in summary["unclean_because"]]
+    lost = sum(int(one[1].replace(",", "")) for one in told if one)
+    assert 0 < lost <= summary["queries"]["timed_out"]  # of which a busy machine has more
+    assert "packets came and were not delivered (Ip" in ended.line()
 
 
 def test_a_controller_that_stood_still_loses_no_query_from_the_table(desk: Path) -> None:

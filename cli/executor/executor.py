@@ -204,6 +204,7 @@ class Executor:
             return
         for machine in self._machines:
             self.outcome.because += machine.reasons()
+            self.outcome.replaced += machine.replaced()
         for step in self._plan.finish:
             try:
                 self._carry_out(step)

@@ -81,6 +81,9 @@ class Machine(Protocol):
     def reasons(self) -> list[str]:
         """Why the run is not clean: what ended below essential processes, and what they complained of."""
 
+    def replaced(self) -> list[str]:
+        """What ended below essential processes without a complaint."""
+
     def signal(self, child: Child, number: int) -> None:
         """Sends a signal to a process if it still runs."""
 
@@ -271,6 +274,10 @@ class LocalMachine:
         """What has been seen since `begin`."""
         self._workers.look()
         return self._workers.reasons()
+
+    def replaced(self) -> list[str]:
+        """As of the last look."""
+        return self._workers.replaced()
 
     def signal(self, child: Child, number: int) -> None:
         """By its process number, which is not given away before it has been collected."""

@@ -159,6 +159,7 @@ def manifest(plan: Plan, host: dict[str, Any], outcome: Outcome) -> dict[str, An
         "error": outcome.error,
         "hint": outcome.hint,
         "unclean_because": [reason for reason in outcome.because if reason != outcome.server_died],
+        "replaced": outcome.replaced,
         "steal_s": outcome.steal_s,
         "warmup_s": plan.experiment.sample.warmup_s,
         "leaked_packets": outcome.leaked_packets,

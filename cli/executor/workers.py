@@ -89,16 +89,35 @@ class Watch:
         """Why the run is not clean; the server's own words are put to what they are about."""
         found = []
         for server in self._servers:
-            ended, said = self._ended.get(server.child.id, []), _complaints(server)
-            for process in ended[:_MOST_TOLD]:
-                words = next((line for line in said if re.search(rf"\b{process.pid}\b", line)), "")
-                said = [line for line in said if line != words]
-                what = f"process {process.pid} ({process.name}) of {server.child.id} ended during the replay"
-                found.append(f"{what}: {words}" if words else what)
-            if len(ended) > _MOST_TOLD:
-                found.append(f"{len(ended) - _MOST_TOLD} more processes of {server.child.id} ended")
+            said = _complaints(server)
+            for process in self._ended.get(server.child.id, []):
+                if words := _about(process, said):
+                    said = [line for line in said if line != words]
+                    found.append(f"{_ended_text(process, server)}: {words}")
             found += [f"{server.child.id} said: {line}" for line in said[:_MOST_TOLD]]
         return found
+
+    def replaced(self) -> list[str]:
+        """Processes that ended without a complaint, as those of NSD do when it reads its zones again: that
+        matters only where queries were lost.
+        """
+        found = []
+        for server in self._servers:
+            said = _complaints(server)
+            ended = [one for one in self._ended.get(server.child.id, []) if not _about(one, said)]
+            found += [_ended_text(process, server) for process in ended[:_MOST_TOLD]]
+            if len(ended) > _MOST_TOLD:
+                found.append(f"{len(ended) - _MOST_TOLD} more processes of {server.child.id} ended")
+        return found
+
+
+def _about(process: _Process, said: Iterable[str]) -> str:
+    """The server's complaint of a process, "" without one."""
+    return next((line for line in said if re.search(rf"\b{process.pid}\b", line)), "")
+
+
+def _ended_text(process: _Process, server: _Server) -> str:
+    return f"process {process.pid} ({process.name}) of {server.child.id} ended during the replay"
 
 
 def _size(log: Path) -> int:

@@ -219,6 +219,7 @@ def _serve_plan(channel: Channel, plan: planned.Plan, life: int) -> int:
         "begin": lambda _: local.begin(),
         "poll": poll,
         "reasons": lambda _: local.reasons(),
+        "replaced": lambda _: local.replaced(),
         "signal": lambda asked: local.signal(local.children[asked["pid"]], asked["number"]),
         "outlived": lambda _: local.outlived(),
     }

@@ -270,6 +270,10 @@ class RemoteMachine:
         """Of its servers."""
         return list(self._ask("reasons", []))
 
+    def replaced(self) -> list[str]:
+        """Of its servers too."""
+        return list(self._ask("replaced", []))
+
     def signal(self, child: Child, number: int) -> None:
         """Where it still runs."""
         self._ask("signal", None, pid=child.pid, number=int(number))
