@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from report.run import Json, Run, as_dict, as_int
+from report.run import Json, Run, as_dict, as_int, as_list
 
 _COUNTS = (
     "syn",
@@ -80,8 +80,11 @@ def problems(run: Run) -> Iterator[str]:
     """Why the run is not clean: answers that clients waited for, and that the front kept from them."""
     if kind(run) is None:
         return
-    if not run.fronts:
-        yield "front.json is missing: the front was cut off"
+    listed = as_list((run.manifest or {}).get("processes"))
+    count = max(1, sum(as_dict(one).get("role") == "front" for one in listed))
+    if len(run.fronts) < count:
+        which = "front.json is" if count == 1 else f"{count - len(run.fronts)} of {count} front-*.json are"
+        yield f"{which} missing: the front was cut off"
     evicted = sum(as_int(one.get("evictions")) for one in run.fronts)
     late = sum(map(_late, run.fronts))
     unsent = sum(as_int(one.get("unsent")) for one in run.fronts)

@@ -134,6 +134,12 @@ def test_a_front_without_its_statistics_is_not_clean(tmp_path: Path) -> None:
     summary = summary_of(fronted(tmp_path / "run"))
     assert summary["unclean_because"] == ["front.json is missing: the front was cut off"]
     assert summary["front"]["kind"] == "bpf" and summary["front"]["queries"] is None
+    second = fronted(tmp_path / "second", {})
+    manifest = json.loads((second / "manifest.json").read_text())
+    manifest["processes"] += [{"id": f"front-data{n}", "role": "front", "exit": 0} for n in (1, 2)]
+    (second / "manifest.json").write_text(json.dumps(manifest))
+    missing = ["1 of 2 front-*.json are missing: the front was cut off"]
+    assert summary_of(second)["unclean_because"] == missing
     damaged = fronted(tmp_path / "damaged")
     (damaged / "front.json").write_text('{"schema": 1, "syn": ')
     assert "front.json is damaged" in summary_of(damaged)["unclean_because"]
