@@ -153,6 +153,13 @@ def setpriv(program: str, user: str, group: str, kept: tuple[str, ...]) -> tuple
     )
 
 
+def bound(program: str) -> tuple[str, ...]:
+    """The words before a command that have it killed when the process that starts it ends in whatever way.
+    They stand behind those that change its user. `program` is the path of setpriv.
+    """
+    return (program, "--pdeathsig", "KILL", "--")
+
+
 def describe_exit(code: int) -> str:
     """An exit in words: a status or the name of the signal."""
     if code >= 0:

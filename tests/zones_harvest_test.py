@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import pwd
+import select
+import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,7 +23,7 @@ from cli.zones import world as cli_world
 from cli.zones.harvest_resolver import Resolver
 from cli.zones.world_model import Settings
 from tests import command, worlds
-from tests.hierarchy_bed import Ask, play, write_trace
+from tests.hierarchy_bed import SOA, ZONES, Ask, play, write_trace, write_world
 from tests.zones_build_test import build, check, made, told
 
 pytestmark = pytest.mark.netns
@@ -28,8 +33,14 @@ _HOST = "internet"
 @pytest.fixture
 def ground(tmp_path: Path) -> Iterator[worlds.Ground]:
     """A host where BIND answers at every name server's address as that server would."""
-    folder = made(tmp_path / "ground")
     cli_world.write(cli_world.make(Settings(zones=12)), tmp_path / "world")
+    with _internet(tmp_path) as made_ground:
+        yield made_ground
+
+
+@contextlib.contextmanager
+def _internet(tmp_path: Path) -> Iterator[worlds.Ground]:
+    folder = made(tmp_path / "ground")
     data = worlds.load(tmp_path / "world")
     views = []
     for number, (addresses, zones) in enumerate(worlds.groups(data)):
@@ -78,6 +89,56 @@ def test_what_a_trace_asks_is_harvested_and_rebuilt(tmp_path: Path, ground: worl
     assert resumed.returncode == 0, resumed.stderr
     assert ": 7 questions answered, 0 unanswered" in resumed.stdout
     assert sorted((out / "asked.tsv").read_text().splitlines(keepends=True)) == sorted(notes)
+
+
+def test_addresses_for_special_purposes_are_asked_where_that_is_allowed(tmp_path: Path) -> None:
+    inside, zone = "10.9.8.7", "inner.com."
+    glue = f"{zone} 3600 IN NS ns.{zone}\nns.{zone} 3600 IN A {inside}\n"
+    world = write_world(tmp_path / "world", {"com.": ZONES["com."] + glue, zone: f"{zone} {SOA}\n{glue}"})
+    listed = json.loads((world / "zones.json").read_text())
+    listed["zones"][-1]["addresses"] = [inside]
+    (world / "zones.json").write_text(json.dumps(listed))
+    trace = write_trace(tmp_path / "trace.tsv", [Ask(zone, "NS"), Ask("www.example.com.")])
+    with _internet(tmp_path) as internet:
+        for number, more in enumerate(([], ["--allow", "10.9.8.0/24"]), 1):
+            out = tmp_path / "harvest"
+            done = _harvest(internet, str(trace), "-o", str(out), "--yes", "--rate", "500", *more)
+            assert done.returncode == 0, done.stdout + done.stderr
+            report = build(tmp_path / f"rebuilt{number}", out / f"upstream-{number}.dnstap")
+            heard = {one["name"]: one["answered"] for one in report["zones"]}
+            assert inside not in report["silent"]
+            assert heard.get(zone, 0) == len(more) // 2
+
+
+def test_strangers_do_not_say_where_it_ends(tmp_path: Path, ground: worlds.Ground) -> None:
+    names = (tmp_path / "world/names.txt").read_text().split()
+    trace = write_trace(tmp_path / "trace.tsv", [Ask(f"{names[3].rstrip('.')}.")])
+    words = (str(trace), "-o", str(tmp_path / "harvest"), "--yes", "--rate", "500")
+    done = _harvest(ground, *words, "--limit", "20")
+    assert done.returncode == 0, done.stderr
+    assert ": 20 questions answered, 0 unanswered" in done.stdout
+    assert " questions over --limit or --depth were not asked\n" in done.stderr
+    slow = _harvest(ground, *words, "--rate", "1", "--duration-s", "0.5")
+    assert slow.returncode == 0, slow.stderr
+    assert "warning: ended at --duration-s 0.5 with " in slow.stderr
+
+
+def test_the_resolver_ends_with_a_harvest_that_is_killed(tmp_path: Path) -> None:
+    code = (
+        "import sys, time, pathlib; from cli.zones.harvest_resolver import Resolver\n"
+        "with Resolver(pathlib.Path(sys.argv[1])) as one: print(one.pid, flush=True); time.sleep(600)"
+    )
+    argv = [sys.executable, "-c", code, str(tmp_path)]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, cwd=programs.ROOT) as harvest:
+        assert harvest.stdout is not None
+        resolver = os.pidfd_open(int(harvest.stdout.readline()))
+        harvest.kill()
+        try:
+            assert select.select([resolver], [], [], 30)[0], "named goes on"
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(resolver, signal.SIGKILL)
+            os.close(resolver)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives up rights")

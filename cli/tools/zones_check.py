@@ -211,6 +211,7 @@ def _meta_server(folder: Path, found: AddressMap) -> Iterator[int]:
             subprocess.run([ip, "-batch", "-"], input=batch, text=True, check=True, capture_output=True)
             argv = [
                 *privileges.serving("bind"),
+                *linux.bound(programs.packaged("setpriv")),
                 programs.copied("named", folder),
                 "-g",
                 "-n",

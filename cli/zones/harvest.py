@@ -3,7 +3,8 @@
 A BIND with an empty cache resolves each name and type of the trace once; after that the NS and SOA records
 of every name above them, the keys and DS records of the zones found, and the addresses of their servers. All
 that it and name servers say to each other is kept (dnstap). It is the only command that asks name servers of
-the Internet: it wants consent, and limits its rate. What was answered is noted in asked.tsv, so that the same
+the Internet: it wants consent, and limits its rate, its questions and its time, since strangers' answers say
+what it asks next. What was answered is noted in asked.tsv, so that the same
 command goes on where it was ended.
 """
 
@@ -17,7 +18,7 @@ import subprocess
 import sys
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,8 +31,9 @@ import dns.rcode
 import dns.rdatatype
 
 from cli import programs
-from cli.errors import EXIT_FAILED, RepriseError, UsageError
+from cli.errors import EXIT_FAILED, RepriseError, UsageError, want
 from cli.progress import Progress
+from cli.zones import special
 from cli.zones.harvest_resolver import CAPTURE, Resolver
 
 ASKED = "asked.tsv"
@@ -41,43 +43,53 @@ _PATIENCE_S = 15.0  # longer than BIND's own, which is 10 s
 _ATTEMPTS = 2
 _MOST_RATE = 1_000
 _HELD_S = 3.0  # dnstap may keep frames back for so long: what was asked then is asked again after a crash
+_MOST_SERVERS = 64  # of a zone; those of its NS records beyond are not followed
+_MOST_BYTES = 4 << 30  # of the capture
 _NO_QUESTIONS = frozenset(("AXFR", "IXFR", "OPT", "TKEY", "TSIG", "MAILA", "MAILB"))
 
 Question = tuple[dns.name.Name, str]
 
 
 class Worklist:
-    """What is to ask, each question once; answers lead to further ones. `done`: what was answered earlier and
-    the data of its NS records.
+    """What is to ask, each question once; answers lead to further ones, so many steps from the trace and so
+    many in all at most. `done`: what was answered earlier and the data of its NS records.
     """
 
-    def __init__(self, done: dict[Question, tuple[dns.name.Name, ...]] | None = None) -> None:
+    def __init__(
+        self, limit: int, depth: int, done: dict[Question, tuple[dns.name.Name, ...]] | None = None
+    ) -> None:
         self.done = done or {}
         self.queue: deque[Question] = deque()
-        self.known: set[Question] = set()
+        self.known: dict[Question, int] = {}  # steps from the trace
+        self.left_out = 0  # questions over the limits, counted again where they come again
+        self._limit = limit
+        self._depth = depth
 
-    def add(self, *questions: Question) -> None:
-        """Unless they are there; what was asked before leads on at once."""
-        waiting = list(reversed(questions))
+    def add(self, *questions: Question, depth: int = 0) -> None:
+        """Unless they are there, or over a limit; what was asked before leads on at once."""
+        waiting = deque((question, depth) for question in questions)
         while waiting:
-            question = waiting.pop()
+            question, step = waiting.popleft()
             if question in self.known:
                 continue
-            self.known.add(question)
+            if step > self._depth or len(self.known) >= self._limit:
+                self.left_out += 1
+                continue
+            self.known[question] = step
             if question in self.done:
-                waiting += _next(question[0], self.done[question])
+                waiting += [(one, step + 1) for one in _next(question[0], self.done[question])]
             else:
                 self.queue.append(question)
 
     def follow(self, question: Question, servers: Iterable[dns.name.Name]) -> None:
         """What the NS records of an answer lead to."""
-        self.add(*_next(question[0], tuple(servers)))
+        self.add(*_next(question[0], tuple(servers)), depth=self.known[question] + 1)
 
 
 def _next(zone: dns.name.Name, servers: tuple[dns.name.Name, ...]) -> list[Question]:
     """A name with NS records is a zone's."""
     found: list[Question] = [(zone, "DNSKEY"), (zone, "DS")] if servers else []
-    for server in servers:
+    for server in servers[:_MOST_SERVERS]:
         found += [(server, "A"), (server, "AAAA"), *lineage(server)]
     return found
 
@@ -191,10 +203,17 @@ class Asker:
         self.answered = 0
         self.failed: list[Question] = []
 
-    def run(self, progress: Progress) -> None:
-        """Until nothing is left to ask."""
-        while self._work.queue or self._again or self._pending:
+    def run(self, progress: Progress, duration_s: float, size: Callable[[], int]) -> str:
+        """Until nothing is left to ask, or a bound is reached, on the time or on the `size` of the capture:
+        returns it in words then, else "".
+        """
+        end = time.monotonic() + duration_s
+        bound = ""
+        while not bound and (self._work.queue or self._again or self._pending):
             now = time.monotonic()
+            if now >= end or size() > _MOST_BYTES:
+                what = f"--duration-s {duration_s:g}" if now >= end else f"{_MOST_BYTES >> 30} GiB of capture"
+                bound = f"ended at {what} with {self._left()} questions left"
             if self._may_send() and now >= self._next_s:
                 self._next_s = max(self._next_s + self._gap_s, now - self._gap_s)
                 again = self._again.popleft() if self._again else None
@@ -203,20 +222,23 @@ class Asker:
             self._retry(time.monotonic())
             progress.show(self._far())
         progress.end(self._far())
+        return bound
+
+    def _left(self) -> int:
+        return len(self._work.queue) + len(self._again) + len(self._pending)
 
     def _far(self) -> str:
-        left = len(self._work.queue) + len(self._again) + len(self._pending)
-        return f"{self.answered} answered, {left} left, {len(self.failed)} unanswered"
+        return f"{self.answered} answered, {self._left()} left, {len(self.failed)} unanswered"
 
     def _may_send(self) -> bool:
         return bool(self._work.queue or self._again) and len(self._pending) < _WINDOW
 
     def _wait(self, now: float) -> float:
         """How long nothing is to do but receive."""
-        due = [one.sent + _PATIENCE_S for one in self._pending.values()]
+        due = [now + 1.0, *(one.sent + _PATIENCE_S for one in self._pending.values())]
         if self._may_send():
             due.append(self._next_s)
-        return max(0.0, min(due, default=now) - now)
+        return max(0.0, min(due) - now)
 
     def _send(self, one: _Pending) -> None:
         while self._next_id in self._pending:
@@ -286,8 +308,12 @@ def command_harvest(options: argparse.Namespace) -> int:
     """`reprise zones harvest`."""
     if not 0 < options.rate <= _MOST_RATE:
         raise UsageError(f"--rate {options.rate:g}: out of range", f"give up to {_MOST_RATE}")
+    for name in ("limit", "depth", "duration_s"):
+        value = getattr(options, name)
+        want(value > 0, f"--{name.replace('_', '-')} {value:g}: out of range", "give more than 0")
+    prefixes = special.prefixes(options.allow)
     notes = Notes(options.output / ASKED)
-    work = Worklist(notes.read())
+    work = Worklist(options.limit, options.depth, notes.read())
     wanted = list(questions_of(options.traces, options.port))
     if not wanted:
         raise RepriseError("the trace has no question to ask", "give a trace with queries of class IN")
@@ -298,10 +324,10 @@ def command_harvest(options: argparse.Namespace) -> int:
         return 0
     _want_consent(options, len(work.queue))
     options.output.mkdir(parents=True, exist_ok=True)
-    with Resolver(options.output) as resolver:
+    with Resolver(options.output, prefixes) as resolver:
         asker = Asker(resolver.port, options.rate, work, notes)
         try:
-            asker.run(Progress())
+            bound = asker.run(Progress(), options.duration_s, resolver.size)
         finally:
             if resolver.stop():  # it has written what it held back
                 notes.write(time.monotonic())
@@ -309,6 +335,10 @@ def command_harvest(options: argparse.Namespace) -> int:
         raise RepriseError(
             "no name server could be reached", "see whether this machine may send to port 53, by UDP and TCP"
         )
+    if work.left_out:
+        bound += f"{'; ' if bound else ''}{work.left_out} questions over --limit or --depth were not asked"
+    if bound:
+        sys.stderr.write(f"reprise: warning: {bound}\n")
     sys.stdout.write(
         f"{options.output}: {asker.answered} questions answered, {len(asker.failed)} unanswered; "
         f"next: reprise zones build {options.output / CAPTURE.format('*')} -o ZONES\n"
@@ -321,7 +351,8 @@ def _want_consent(options: argparse.Namespace, count: int) -> None:
         return
     what = (
         f"this asks a resolver {count} questions at first, more where zones are found, at most "
-        f"{options.rate:g} a second; each may send several queries to name servers of the Internet"
+        f"{options.limit} in all and {options.rate:g} a second; each may send several queries to "
+        "name servers of the Internet"
     )
     if not sys.stdin.isatty():
         raise UsageError(f"confirmation required: {what}", "give --yes")

@@ -15,6 +15,7 @@ import socket
 import subprocess
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Self
 
@@ -26,13 +27,16 @@ _NUMBER = re.compile(r"upstream-(\d+)\.dnstap")
 _USER = "bind"
 _READY_S = 60.0
 _END_S = 30.0
+_CACHE_BYTES = 512 << 20
 
 
 class Resolver:
     """Runs while the `with` block does, with a folder of its own. `port`: where it answers on 127.0.0.1."""
 
-    def __init__(self, output: Path) -> None:
+    def __init__(self, output: Path, servers: Sequence[tuple[str, bool]] = ()) -> None:
+        """`servers`: prefixes, and whether name servers there are queried; the longest one counts."""
         self._output = output.absolute()
+        self._servers = servers
         numbers = [int(found[1]) for one in output.iterdir() if (found := _NUMBER.fullmatch(one.name))]
         self._capture = self._output / CAPTURE.format(max(numbers, default=0) + 1)
         self._made = Path(tempfile.mkdtemp(prefix="reprise-harvest-", dir="/var/tmp"))
@@ -55,6 +59,7 @@ class Resolver:
         named = programs.copied("named", self._made)
         config = self._made / "named.conf"
         config.write_text(self._config(), encoding="utf-8")
+        bound = linux.bound(programs.packaged("setpriv"))
         rights: tuple[str, ...] = ()
         if self._user is not None:
             for path in (self._made, config):
@@ -64,7 +69,7 @@ class Resolver:
         log = self._output / "named.log"
         with log.open("wb") as output:
             self._process = subprocess.Popen(
-                [*rights, named, "-g", "-c", str(config)],
+                [*rights, *bound, named, "-g", "-c", str(config)],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
@@ -96,6 +101,10 @@ class Resolver:
         assert self._process is not None
         return self._process.pid
 
+    def size(self) -> int:
+        """Bytes of the capture so far."""
+        return os.fstat(self._file).st_size
+
     def stop(self) -> bool:
         """Ends it in order; whether its capture is whole."""
         if self._process is not None and self._process.poll() is None:
@@ -111,6 +120,9 @@ class Resolver:
         """Queries carry DO, as BIND's always do. Without QNAME minimization (RFC 9156), because the names in
         between are asked for by themselves.
         """
+        servers = "".join(
+            f"server {prefix} {{ bogus {'no' if asked else 'yes'}; }};\n" for prefix, asked in self._servers
+        )
         return f"""options {{
     directory "{self._made}";
     pid-file none;
@@ -125,11 +137,12 @@ class Resolver:
     empty-zones-enable no;
     prefetch 0;
     minimal-responses no;
+    max-cache-size {_CACHE_BYTES};
     dnstap {{ resolver; }};
     dnstap-output file "/proc/self/fd/{self._file}";
 }};
 controls {{ }};
-"""
+{servers}"""
 
     def _await_ready(self, process: subprocess.Popen[bytes], log: Path) -> None:
         end = time.monotonic() + _READY_S

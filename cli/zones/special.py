@@ -1,0 +1,61 @@
+"""Addresses at which no name server of the Internet is: what IANA has registered for special purposes and is
+not globally reachable, multicast, and all of IPv6 but 2000::/3.
+
+https://www.iana.org/assignments/iana-ipv4-special-registry and iana-ipv6-special-registry, November 2026.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Sequence
+
+from cli.errors import UsageError
+
+_Prefix = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+SPECIAL = tuple(
+    map(
+        ipaddress.ip_network,
+        (
+            "0.0.0.0/8",
+            "10.0.0.0/8",
+            "100.64.0.0/10",
+            "127.0.0.0/8",
+            "169.254.0.0/16",
+            "172.16.0.0/12",
+            "192.0.0.0/24",
+            "192.0.2.0/24",
+            "192.88.99.0/24",
+            "192.168.0.0/16",
+            "198.18.0.0/15",
+            "198.51.100.0/24",
+            "203.0.113.0/24",
+            "224.0.0.0/3",  # multicast, and what is reserved
+            "::/3",  # with what holds IPv4 addresses: ::ffff:0:0/96, 64:ff9b::/96, 64:ff9b:1::/48
+            "2001::/23",  # Teredo and others
+            "2001:db8::/32",
+            "2002::/16",  # 6to4 holds IPv4 addresses
+            "3fff::/20",
+            "4000::/2",
+            "8000::/1",  # unique local, link-local, multicast, and what is reserved
+        ),
+    )
+)
+
+
+def prefixes(allowed: Sequence[str]) -> list[tuple[str, bool]]:
+    """Prefixes with whether servers there are queried: the longest one around an address counts. Throws
+    UsageError.
+    """
+    given: list[_Prefix] = []
+    for text in allowed:
+        try:
+            given.append(ipaddress.ip_network(text))
+        except ValueError as error:
+            raise UsageError(f"--allow {text}: {error}", "give a prefix like 10.0.0.0/8") from None
+    kept = [one for one in SPECIAL if not any(_within(one, other) for other in given)]
+    return [*((str(one), False) for one in kept), *((str(one), True) for one in given)]
+
+
+def _within(one: _Prefix, other: _Prefix) -> bool:
+    return one.version == other.version and one.subnet_of(other)  # type: ignore[arg-type]
