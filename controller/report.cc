@@ -264,6 +264,8 @@ json whole_json(const Report& report, const Options& options, const FeedState& f
               {"queries", feed.read},
               {"responses", feed.responses},
               {"rcodes", rcodes_json(feed.rcodes)},
+              {"without_rd", feed.without_rd},
+              {"laps", feed.laps},
               {"trouble", trouble.empty() ? json(nullptr) : json(trouble)},
               {"counters", feed.counters},
               {"clock_steps_back", feed.clock_steps},

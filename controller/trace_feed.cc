@@ -23,6 +23,8 @@
 namespace reprise::controller {
 namespace {
 
+constexpr std::uint16_t kRecursionDesired = 0x0100;
+
 double share_of(std::uint64_t done, std::uint64_t all) {
     return all == 0 ? 0 : static_cast<double>(done) / static_cast<double>(all);
 }
@@ -77,6 +79,8 @@ void TraceFeed::describe(FeedState& state) const {
     count(state);
     state.responses = responses_;
     state.rcodes = rcodes_;
+    state.without_rd = without_rd_;
+    state.laps = lap_;
     state.packets = trace_ ? trace_->packets() : 0;
     state.clock_steps = steady_.steps();
     state.sources = sources_.size();
@@ -258,6 +262,8 @@ bool TraceFeed::take(const trace::Message& message, Query& query) {
     describe(message, query);
     query.trace_time = message.time;
     query.sequence = read_++;
+    const auto header = parse_header(message.bytes);
+    without_rd_ += header && (header->flags & kRecursionDesired) == 0 ? 1 : 0;
     return true;
 }
 

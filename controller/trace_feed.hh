@@ -43,7 +43,9 @@ struct FeedState {
     SkipCounts skipped;
     Nanoseconds last_due = 0; ///< latest due time read
     std::uint64_t responses = 0;
-    Rcodes rcodes{}; ///< of the responses, without EDNS's extension
+    Rcodes rcodes{};              ///< of the responses, without EDNS's extension
+    std::uint64_t without_rd = 0; ///< queries handed out that do not ask for recursion
+    std::uint64_t laps = 1;       ///< times that the trace was begun; all counts are of all laps
     std::uint64_t packets = 0;
     std::uint64_t clock_steps = 0; ///< back, made good
     std::uint64_t sources = 0;
@@ -162,6 +164,7 @@ private:
     std::uint64_t read_ = 0;
     std::uint64_t responses_ = 0;
     Rcodes rcodes_{};
+    std::uint64_t without_rd_ = 0;
     SkipCounts skips_;
     PlayedConnections played_;  ///< of this lap
     std::vector<Query> closes_; ///< since the query before

@@ -56,6 +56,18 @@ TEST_F(TraceFeedTest, AllOpcodesAreHandedOutWhenAsked) {
     EXPECT_EQ(feed.state().skipped.sum(), 0U);
 }
 
+TEST_F(TraceFeedTest, QueriesWithoutRdAreCountedInEveryLap) {
+    options_.loop = 2;
+    write({ipv4(2, udp(dns(0), 1000, 53)), ipv4(2, udp(dns(0x0100), 1000, 53))});
+    TraceFeed feed(options_, parse_servers({"198.18.0.53"}, 53));
+    Query query;
+    while (feed.next(query)) {
+    }
+    EXPECT_EQ(feed.state().read, 4U);
+    EXPECT_EQ(feed.state().without_rd, 2U);
+    EXPECT_EQ(feed.state().laps, 2U);
+}
+
 /// What a feed hands out.
 class LimitedFeedTest : public testing::TinyTrace {
 protected:

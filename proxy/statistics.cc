@@ -160,6 +160,7 @@ void Statistics::count(const Outcome& outcome) {
     ++verdicts[static_cast<size_t>(outcome.verdict)];
     datagrams += outcome.traffic == Traffic::kDatagram ? 1 : 0;
     connections += outcome.traffic == Traffic::kConnection ? 1 : 0;
+    pushed += outcome.traffic == Traffic::kPushed ? 1 : 0;
 }
 
 double cpu_seconds() {
@@ -167,19 +168,21 @@ double cpu_seconds() {
 }
 
 std::string to_json(const Statistics& s) {
-    const Json json{
-        {"schema", 1},
-        {"side", s.side},
-        {"packets", packets(s)},
-        {"malformed", malformed_by_kind(s)},
-        {"upstream", {{"udp_queries", s.datagrams}, {"tcp_connections", s.connections}}},
-        {"unmapped", unmapped(s)},
-        {"unmapped_others", s.unmapped.others()},
-        {"delay_error_us", delay_error(s.delay_error)},
-        {"warnings", warnings(s)},
-        {"cpu_s", cpu_seconds()},
-        {"started_ns", s.started},
-        {"counted_until_ns", s.counted_until}};
+    const Json json{{"schema", 1},
+                    {"side", s.side},
+                    {"packets", packets(s)},
+                    {"malformed", malformed_by_kind(s)},
+                    {"upstream",
+                     {{"udp_queries", s.datagrams},
+                      {"tcp_connections", s.connections},
+                      {"tcp_queries", s.pushed}}},
+                    {"unmapped", unmapped(s)},
+                    {"unmapped_others", s.unmapped.others()},
+                    {"delay_error_us", delay_error(s.delay_error)},
+                    {"warnings", warnings(s)},
+                    {"cpu_s", cpu_seconds()},
+                    {"started_ns", s.started},
+                    {"counted_until_ns", s.counted_until}};
     return json.dump(1) + "\n";
 }
 
@@ -187,10 +190,11 @@ std::string to_prometheus(const Statistics& s) {
     std::string out;
     add_packets(out, s);
     Metric upstream(out, "upstream_total", "counter",
-                    "DNS datagrams and SYNs of TCP, those sent again too (beside the "
-                    "meta-DNS-server: their answers).");
+                    "DNS datagrams, SYNs of TCP and TCP segments with PSH, those sent again too "
+                    "(beside the meta-DNS-server: their answers).");
     upstream.add("{transport=\"udp\"}", s.datagrams);
     upstream.add("{transport=\"tcp\"}", s.connections);
+    upstream.add("{transport=\"tcp_pushed\"}", s.pushed);
     add_delay(out, s);
     Metric cpu(out, "cpu_seconds_total", "counter", "CPU time of the proxy.");
     cpu.add("", cpu_seconds());

@@ -52,6 +52,7 @@ struct Statistics {
     std::uint64_t in_line = 0;   ///< still waiting in the delay line
     std::uint64_t datagrams = 0; ///< DNS over UDP, each counted once however many fragments it has
     std::uint64_t connections = 0; ///< SYNs of TCP; one that is sent again counts again
+    std::uint64_t pushed = 0;      ///< TCP segments with PSH: DNS messages, unless sent again
     std::array<std::uint64_t, kVerdicts> verdicts{};
     Unmapped unmapped;
     DelayError delay_error;

@@ -49,19 +49,21 @@ TEST(UnmappedTest, BusiestFirstAndBounded) {
 TEST(StatisticsTest, TheTwoFormsAgree) {
     Statistics statistics;
     statistics.side = "resolver";
-    statistics.read = 4;
+    statistics.read = 5;
     statistics.count({.verdict = Verdict::kRewritten, .traffic = Traffic::kDatagram});
     statistics.count({.verdict = Verdict::kUnmapped, .traffic = Traffic::kConnection});
+    statistics.count({.verdict = Verdict::kRewritten, .traffic = Traffic::kPushed});
     statistics.count({.verdict = Verdict::kShort});
     statistics.count({.verdict = Verdict::kBadFragment});
     statistics.unmapped.add(numbered(1));
     const auto json = nlohmann::json::parse(to_json(statistics));
     EXPECT_EQ(json["schema"], 1);
-    EXPECT_EQ(json["packets"]["rewritten"], 1);
+    EXPECT_EQ(json["packets"]["rewritten"], 2);
     EXPECT_EQ(json["packets"]["malformed"], 2);
     EXPECT_EQ(json["malformed"]["bad_fragment"], 1);
     EXPECT_EQ(json["upstream"]["udp_queries"], 1);
     EXPECT_EQ(json["upstream"]["tcp_connections"], 1);
+    EXPECT_EQ(json["upstream"]["tcp_queries"], 1);
     EXPECT_EQ(json["unmapped"][0]["address"], "192.0.0.1");
     const std::string text = to_prometheus(statistics);
     EXPECT_THAT(text, HasSubstr("reprise_proxy_packets_total{verdict=\"bad_fragment\"} 1\n"));

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from report.rcodes import rcode_name
-from report.run import Run, as_dict
+from report.run import Run, as_dict, as_int
 from report.tables import percent
 
 # Shares of the answers from which an rcode tells of a zone that does not fit, where the trace has no answers
@@ -14,14 +14,33 @@ _SUSPECT = {"REFUSED": 0.1, "SERVFAIL": 0.1, "NXDOMAIN": 0.95}
 _MORE = 0.1  # of the share in the trace's own answers
 _FEWEST_RECORDED = 10
 _SEE = {"hierarchy": "see hierarchy.zones", "address": "see what the server serves"}
+_UNANSWERED = 0.01  # of the queries, from which a server is said not to answer
 
 
 def warnings(run: Run, rcodes: dict[str, int], skipped: dict[str, int]) -> list[str]:
-    """The manifest's, and what the answers and the skipped queries tell."""
+    """The manifest's, and what the trace, the answers and the skipped queries tell."""
     return [
         *(str(one) for one in (run.manifest or {}).get("warnings", [])),
+        *_without_rd(run),
         *_misfits(run, rcodes),
         *_not_played(skipped),
+    ]
+
+
+def server_faults(run: Run, queries: dict[str, int], rcodes: dict[str, int]) -> list[str]:
+    """What the server did not do on a sound testbed, in words: queries left without an answer, and errors
+    instead of answers. Empty for a server that served.
+    """
+    unanswered = queries["timed_out"] + queries["connection_failed"]
+    share = unanswered / max(1, unanswered + queries["answered"])
+    silent = [f"it did not answer {percent(share, 1)} of the queries"] if share >= _UNANSWERED else []
+    errors = [name for name in rcodes if name not in ("NOERROR", "NXDOMAIN")]
+    return [
+        *silent,
+        *(
+            f"{percent(_share(rcodes, name), 1)} of its answers are {beside}"
+            for name, beside in _suspects(run, rcodes, errors)
+        ),
     ]
 
 
@@ -31,18 +50,36 @@ def recorded(run: Run) -> dict[str, int]:
     return {rcode_name(int(code)): int(count) for code, count in told.items()}
 
 
+def _without_rd(run: Run) -> Iterator[str]:
+    """Queries as a resolver sends them to name servers, sent to a resolver."""
+    told = run.controller or {}
+    asked = as_int(as_dict(told.get("queries")).get("handed"))
+    without = as_int(as_dict(told.get("reader")).get("without_rd"))
+    if as_dict(run.experiment.get("server")).get("kind") == "hierarchy" and without > asked * _MORE:
+        yield (
+            f"{without} of {asked} queries ask without RD, so that a resolver looks nothing up for them: the "
+            'trace may be from between a resolver and name servers; a rule with kind = "header" and '
+            'set = ["rd"] sets it (docs/rules.md)'
+        )
+
+
 def _misfits(run: Run, rcodes: dict[str, int]) -> Iterator[str]:
+    kind = str(as_dict(run.experiment.get("server")).get("kind"))
+    for name, beside in _suspects(run, rcodes, _SUSPECT):
+        many = f"{percent(_share(rcodes, name), 1)} of the answers are {beside}"
+        yield f"{many}: the zone may not fit the trace; {_SEE.get(kind, 'see server.zone')}"
+
+
+def _suspects(run: Run, rcodes: dict[str, int], names: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Those rcodes of which there are more than a server that serves gives, each also with its share in the
+    trace, where that is known.
+    """
     before = recorded(run)
     known = sum(before.values()) >= _FEWEST_RECORDED
-    kind = str(as_dict(run.experiment.get("server")).get("kind"))
-    for name, most in _SUSPECT.items():
+    for name in names:
         now, then = _share(rcodes, name), _share(before, name)
-        if (now > then + _MORE) if known else (now >= most):
-            beside = f" ({percent(then, 1)} in the trace)" if known else ""
-            yield (
-                f"{percent(now, 1)} of the answers are {name}{beside}: the zone may not fit the trace; "
-                f"{_SEE.get(kind, 'see server.zone')}"
-            )
+        if (now > then + _MORE) if known else (now >= _SUSPECT.get(name, _MORE)):
+            yield name, f"{name} ({percent(then, 1)} in the trace)" if known else name
 
 
 def _share(rcodes: dict[str, int], name: str) -> float:

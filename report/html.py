@@ -17,7 +17,7 @@ from report import tables, whole_file
 from report.clean import ENDS
 from report.figures import Drawn
 from report.percentiles import ABSOLUTE, SPREAD
-from report.run import TRACE_KEYS, Json, Run, as_dict, as_list
+from report.run import TRACE_KEYS, Json, Run, as_dict, as_list, over_laps
 from report.tables import number, percent
 
 TEMPLATES = Path(__file__).with_name("templates")
@@ -211,7 +211,7 @@ def _trace_facts(run: Run) -> list[tuple[str, str]]:
         rows.append(("recorded", f"{day}, {(last - first) / 1e9:,.3f} s"))
     for name in ("packets", "queries", "responses"):
         if isinstance(reader.get(name), int):
-            rows.append((f"{name} in it", number(reader[name])))
+            rows.append((f"{name} {over_laps(run) or 'in it'}", number(reader[name])))
     return rows
 
 
@@ -385,6 +385,7 @@ def _resources(run: Run, summary: Json) -> dict[str, Any]:
         "querier_heading": ["querier", "clean", "queries", "answered", "timed out", "failed", "late answers"],
         "queriers": _querier_rows(run),
         "counters": [row for row in counters if row[1] != "0"],
+        "counted": f"counted while reading {over_laps(run)}".strip(),
     }
 
 

@@ -20,6 +20,7 @@ from report.rqfile import (
     MARK_FALLBACK,
     MARK_OPENED,
     MARK_REUSED,
+    TCP,
     Records,
     RqFile,
     Status,
@@ -49,7 +50,8 @@ class Columns:
 class OnConnections:
     """Queries over TCP or TLS, by what their connection was to them. Times in ns.
 
-    `connect` and its `transport` are of the queries that opened a connection; `fresh` and `reused` are the
+    `connect` and its `transport` are of the queries that opened a connection, TCP for those that began over
+    UDP; `fresh` and `reused` are the
     latencies of the answered ones.
     """
 
@@ -163,12 +165,13 @@ def _totals(files: list[RqFile], columns: Columns) -> Totals:
 
 
 def _on_connections(part: Records) -> OnConnections:
-    opened, reused = (part["marks"] & bit != 0 for bit in (MARK_OPENED, MARK_REUSED))
+    bits = (MARK_OPENED, MARK_REUSED, MARK_FALLBACK)
+    opened, reused, fallback = (part["marks"] & bit != 0 for bit in bits)
     connected = opened & (part["connect_ns"] > 0)
     answered = part["latency_ns"] >= 0
     return OnConnections(
         connect=part["connect_ns"][connected].astype(np.int64),
-        transport=part["transport"][connected].astype(np.uint8),
+        transport=np.where(fallback, TCP, part["transport"])[connected].astype(np.uint8),
         fresh=part["latency_ns"][opened & answered].astype(np.int64),
         reused=part["latency_ns"][reused & ~opened & answered].astype(np.int64),
     )

@@ -11,8 +11,10 @@ from report.run import Json, Run, as_dict, as_int
 _MOST_NAMED = 100  # addresses that no zone is served at
 
 
-def summarize(run: Run, rcodes: dict[str, int]) -> Json:
-    """The summary's part; nulls where no resolver was under test."""
+def summarize(run: Run, rcodes: dict[str, int], asked_again: int) -> Json:
+    """The summary's part; nulls where no resolver was under test. `asked_again` are the clients' queries that
+    followed a truncated answer over TCP: like those refused or without RD, they say nothing of the cache.
+    """
     path = datapath.balance(run)
     if not run.resolvers:
         return {
@@ -25,19 +27,29 @@ def summarize(run: Run, rcodes: dict[str, int]) -> Json:
             "unmapped": [],
             "data_path": path,
         }
-    queries, recursions = growth(run, "queries"), growth(run, "recursions")
-    upstream = growth(run, "udp_queries") + growth(run, "tcp_connections")
+    reader = as_dict((run.controller or {}).get("reader"))
+    not_sought = max(rcodes.get("REFUSED", 0), as_int(reader.get("without_rd")))
+    queries = growth(run, "queries") - asked_again - not_sought
+    recursions = growth(run, "recursions")
+    attempts = growth(run, "udp_queries") + growth(run, "tcp_connections")
     servfail, unmapped = rcodes.get("SERVFAIL", 0), growth(run, "unmapped_packets")
     return {
-        "upstream_queries": upstream,
-        "cache_hit_share": round(1 - recursions / queries, 6) if queries else None,
+        "upstream_queries": _upstream(run),
+        "cache_hit_share": round(max(0.0, 1 - recursions / queries), 6) if queries > 0 else None,
         "servfail": servfail,
         "servfail_share": share(servfail, sum(rcodes.values())),
         "unmapped_packets": unmapped,
-        "unmapped_share": share(unmapped, upstream),
+        "unmapped_share": share(unmapped, attempts),
         "unmapped": _unmapped(run),
         "data_path": path,
     }
+
+
+def _upstream(run: Run) -> int | None:
+    """Queries, counted from packets; None where an older run did not count those over TCP."""
+    if any("tcp_queries" not in after for _, after in run.resolvers):
+        return None
+    return growth(run, "udp_queries") + growth(run, "tcp_queries")
 
 
 def _unmapped(run: Run) -> list[Json]:

@@ -24,6 +24,7 @@ FLAG_TC = 0x0200
 MARK_REUSED, MARK_OPENED, MARK_FALLBACK = 1, 2, 1024
 CHUNK = 1 << 20  # records looked at in one step
 TRANSPORTS = ("udp", "tcp", "tls", "quic", "https", "stateless-tcp")
+TCP = TRANSPORTS.index("tcp")
 SKIP_REASONS = {1: "aborted", 2: "oversize", 3: "no_address", 4: "duration"}
 NEEDED = (
     "seq",

@@ -88,6 +88,12 @@ class Run:
         return str(self.trace or "unknown")
 
 
+def over_laps(run: Run) -> str:
+    """What to say of counts of a trace that was played several times: they are of all times together."""
+    laps = as_int(as_dict((run.controller or {}).get("reader")).get("laps"))
+    return f"in {laps} rounds of it" if laps > 1 else ""
+
+
 def as_dict(value: object) -> Json:
     """JSON from other programs: a missing or unexpected part is an empty one."""
     return value if isinstance(value, dict) else {}

@@ -29,7 +29,7 @@ from report import (
 from report.rcodes import rcode_name
 from report.records import NEVER, Columns, Totals, load
 from report.rqfile import NO_RCODE, SKIP_REASONS, TRANSPORTS, RqFile, Status, read_rq
-from report.run import Json, Run, as_dict, as_list
+from report.run import Json, Run, as_dict, as_list, over_laps
 from report.testbed import look_at
 
 SCHEMA = 1
@@ -64,7 +64,7 @@ def summarize(measured: Measured) -> Json:
     run, columns = measured.run, measured.columns
     queries = count_queries(measured)
     rcodes, skipped = _rcodes(columns), skip_reasons(measured)
-    of_resolver, of_front = resolver.summarize(run, rcodes), front.summarize(run)
+    of_resolver, of_front = resolver.summarize(run, rcodes, measured.totals.fallbacks), front.summarize(run)
     testbed = look_at(run, measured.files)
     because = clean.reasons(measured, queries, testbed, of_resolver)
     taken = timing.measure(columns, measured.warmup_ns)
@@ -74,6 +74,7 @@ def summarize(measured: Measured) -> Json:
         "trace": run.played,
         "clean": not because,
         "unclean_because": because,
+        "server_faults": answers.server_faults(run, queries, rcodes),
         "queries": queries,
         "skipped": skipped,
         "sources": _number((run.controller or {}).get("sources"), measured.totals.sources),
@@ -120,7 +121,11 @@ def summarize(measured: Measured) -> Json:
 def _trace_notes(run: Run) -> list[str]:
     """What the trace lacks, as who read it says: the mutator, if it was changed first, and the controller."""
     reader = as_dict((run.controller or {}).get("reader"))
-    return [str(one) for one in (*as_list((run.mutation or {}).get("losses")), *as_list(reader.get("notes")))]
+    laps = over_laps(run)
+    return [
+        *map(str, as_list((run.mutation or {}).get("losses"))),
+        *(f"{laps}: {one}" if laps else str(one) for one in as_list(reader.get("notes"))),
+    ]
 
 
 def write_summary(folder: Path, summary: Json) -> None:

@@ -52,6 +52,7 @@ def run_rows(summary: Json) -> list[tuple[str, str]]:
     rows: list[tuple[str, Any]] = [
         ("trace", summary.get("trace")),
         ("clean", "yes" if summary.get("clean") else "no"),
+        ("server", "not sound" if summary.get("server_faults") else "sound"),
         *((name.replace("_", " "), queries.get(name)) for name in queries),
         ("duration, s", summary.get("duration_s")),
         ("timing error |p50|, µs", timing.get("abs_p50")),

@@ -54,7 +54,7 @@ def command_plan(options: argparse.Namespace) -> int:
 def _planned(options: argparse.Namespace, management: Management | None = None) -> tuple[Plan, Estimate]:
     """The experiment's plan, looked at as far as can be before anything starts, and what it comes to."""
     experiment = experiments.load(options.experiment, options.set)
-    preflight.check_trace(experiment)
+    preflight.check_files(experiment)
     plan = plans.make(experiment, machine.gather(experiment, run_name(experiment)), management)
     return plan, estimate.of(plan, preflight.check_values(plan))
 
@@ -232,13 +232,10 @@ def _say_killed(status: int, hint: str) -> None:
 def _report_trouble(folder: Path) -> str | None:
     """Writes the report; what went wrong, if anything: without a report the folder stays partial."""
     try:
-        status, error = report(folder)
+        _, error = report(folder)
     except KeyboardInterrupt:
         return "interrupted while the report was written"
-    if status == 0:
-        return None
-    what = error.partition("; ")[0]
-    return f"the run has no report: {what}" if what else "the run has no report"
+    return f"the run has no report: {error.partition('; ')[0]}" if error else None
 
 
 def _headline(found: dict[str, Any], summary: dict[str, Any], folder: Folder) -> RepriseError:
@@ -317,10 +314,18 @@ def table(summary: dict[str, Any]) -> str:
     rows += _front(as_dict(summary.get("front")))
     rows += [("warning", one_line(str(one))) for one in summary.get("warnings", [])]
     rows += [("of the trace", one_line(str(note))) for note in summary.get("trace_notes") or []]
-    reasons = one_line("; ".join(str(one) for one in summary.get("unclean_because", [])))
-    rows.append(("clean", "yes" if summary.get("clean") else f"no: {reasons}"))
+    rows.append(("clean", _verdict(summary)))
     width = max(len(name) for name, _ in rows)
     return "".join(f"{name.ljust(width)}  {value}\n" for name, value in rows)
+
+
+def _verdict(summary: dict[str, Any]) -> str:
+    """Of the testbed, and where that is sound of the server."""
+    clean = summary.get("clean")
+    told = one_line("; ".join(map(str, summary.get("server_faults" if clean else "unclean_because", []))))
+    if not clean:
+        return f"no: {told}"
+    return f"yes: testbed sound, server not: {told}" if told else "yes"
 
 
 def _reasons(summary: dict[str, Any], end: str) -> str:

@@ -248,6 +248,11 @@ def test_the_table_at_the_end() -> None:
         "of the trace               cut_packet 5 (50.0 %): so",
         "clean                      no: a; b",
     ]
+    deaf = table({**summary, "clean": True, "server_faults": ["it did not answer 63.0 % of the queries"]})
+    said = (
+        "clean                      yes: testbed sound, server not: it did not answer 63.0 % of the queries"
+    )
+    assert deaf.splitlines()[-1] == said
 
 
 @pytest.mark.netns

@@ -58,12 +58,14 @@ def resolver_ruleset(towards: Mapping[str, Pair], sink: Pair) -> str:
     set unmapped6 {{ type ipv6_addr; size {_UNMAPPED_NAMES}; flags dynamic; counter; }}
     counter udp_queries {{ }}
     counter tcp_connections {{ }}
+    counter tcp_queries {{ }}
     counter rewritten {{ }}
     counter unmapped {{ }}
     chain upstream {{
         notrack
         meta l4proto udp counter name udp_queries
         tcp flags & (syn | ack) == syn counter name tcp_connections
+        tcp flags psh counter name tcp_queries
         ip daddr @to4 counter name rewritten ip saddr set ip daddr ip daddr set ip daddr map @to4 accept
         ip6 daddr @to6 counter name rewritten ip6 saddr set ip6 daddr ip6 daddr set ip6 daddr map @to6 accept
         counter name unmapped

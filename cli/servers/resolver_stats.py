@@ -117,6 +117,7 @@ def of_proxy(folder: Path, prefix: str) -> dict[str, Any]:
     return {
         "udp_queries": sum(one["upstream"]["udp_queries"] for one in found),
         "tcp_connections": sum(one["upstream"]["tcp_connections"] for one in found),
+        "tcp_queries": sum(one["upstream"]["tcp_queries"] for one in found),
         "unmapped_packets": sum(one["packets"].get("unmapped", 0) for one in found),
         "lost_packets": sum(one["packets"].get("lost", 0) for one in found),
         "unmapped": dict(names.most_common(_MOST_NAMED)),
@@ -130,6 +131,7 @@ def of_nftables() -> dict[str, Any]:
     return {
         "udp_queries": counted["udp_queries"],
         "tcp_connections": counted["tcp_connections"],
+        "tcp_queries": counted["tcp_queries"],
         "unmapped_packets": counted["unmapped"],
         "lost_packets": 0,
         "unmapped": dict(Counter(names).most_common(_MOST_NAMED)),

@@ -101,10 +101,13 @@ Traffic traffic_of(Packet packet, const Headers& headers, Side side) {
         return Traffic::kDatagram;
     }
     constexpr unsigned kSyn = 0x02;
+    constexpr unsigned kPsh = 0x08;
     constexpr unsigned kSynAck = 0x12;
-    const unsigned flags = packet[headers.transport + size_t{13}] & kSynAck;
-    return flags == (side == Side::kResolver ? kSyn : kSynAck) ? Traffic::kConnection
-                                                               : Traffic::kOther;
+    const unsigned flags = packet[headers.transport + size_t{13}];
+    if ((flags & kSynAck) == (side == Side::kResolver ? kSyn : kSynAck)) {
+        return Traffic::kConnection;
+    }
+    return (flags & kPsh) != 0 ? Traffic::kPushed : Traffic::kOther;
 }
 
 /// Whether a query comes from the address to which its answer will go.

@@ -195,6 +195,8 @@ TEST_F(RewriteTest, ConnectionsAreCountedByTheirFirstSegment) {
     Recipe segment{.protocol = 6, .tcp_flags = 0x02};
     EXPECT_EQ(traffic(segment, resolver_), Traffic::kConnection);
     segment.tcp_flags = 0x18;
+    EXPECT_EQ(traffic(segment, resolver_), Traffic::kPushed);
+    segment.tcp_flags = 0x10;
     EXPECT_EQ(traffic(segment, resolver_), Traffic::kOther);
     const Recipe reply{
         .source = "198.18.128.1", .protocol = 6, .source_port = 53, .tcp_flags = 0x12};

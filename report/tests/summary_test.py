@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from report import html, tables
 from report.clean import ENDS
 from report.errors import ReportError
 from report.run import Json, open_run
@@ -31,6 +32,7 @@ KEYS = {
     "run",
     "clean",
     "unclean_because",
+    "server_faults",
     "queries",
     "skipped",
     "sources",
@@ -362,6 +364,11 @@ def test_connections_are_summed_with_their_times(tmp_path: Path) -> None:
     assert summary["sockets"] == {"server": None, "clients": None}
 
 
+def test_a_fallback_connects_over_tcp(tmp_path: Path) -> None:
+    query = Query(0, 0, 0, 4 * MS, marks=1024 | 2, connect=1 * MS)
+    assert list(summary_of(write_run(tmp_path / "run", [query]))["connect_us_by_transport"]) == ["tcp"]
+
+
 def test_a_querier_that_was_cut_off_has_its_connections_counted_from_the_records(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "run", on_connections(), controller=controller_json(6, answered=5))
     path = folder / "queries-client1-0.rq"
@@ -427,6 +434,35 @@ def test_answers_that_tell_of_a_zone_that_does_not_fit(tmp_path: Path) -> None:
     assert warnings("more", half, {"0": 30, "3": 10}) == more
     assert warnings("refused", [5] * 4 + [0] * 36, {}) == ["10.0 % of the answers are REFUSED"]
     assert warnings("as before", [5] * 4 + [0] * 36, {"0": 90, "5": 10}) == []
+
+
+@pytest.mark.parametrize(
+    ("queries", "faults"),
+    [
+        ([Query(n, n * MS, rcode=3) for n in range(50)], []),
+        ([Query(n, n * MS, rcode=23) for n in range(50)], ["100.0 % of its answers are BADCOOKIE"]),
+        ([Query(n, n * MS, status=2 if n < 63 else 1) for n in range(100)],
+         ["it did not answer 63.0 % of the queries"]),
+    ],
+)  # fmt: skip
+def test_what_the_server_did_not_do_is_said_of_a_clean_run(
+    tmp_path: Path, queries: list[Query], faults: list[str]
+) -> None:
+    unanswered = sum(query.status == 2 for query in queries)
+    told = controller_json(len(queries), answered=len(queries) - unanswered, timed_out=unanswered)
+    summary = summary_of(write_run(tmp_path / "run", queries, controller=told))
+    assert summary["clean"] is True
+    assert summary["server_faults"] == faults
+    assert ("server", "not sound" if faults else "sound") in tables.run_rows(summary)
+
+
+def test_a_looped_trace_says_what_its_counts_are_of(tmp_path: Path) -> None:
+    told = controller_json(3, answered=3)
+    told["reader"] |= {"laps": 3, "notes": ["cut_packet 3"]}
+    folder = write_run(tmp_path / "run", steady(3), controller=told)
+    summary = summary_of(folder)
+    assert summary["trace_notes"] == ["in 3 rounds of it: cut_packet 3"]
+    assert '<th scope="row">queries in 3 rounds of it</th>' in html.run_page(open_run(folder), summary, [])
 
 
 def test_a_run_that_sent_nothing_is_not_clean(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 from report.hosts import parse
 from report.run import Json, open_run
 from report.summary import measure, summarize
-from report.tests.writers import MANIFEST, Query, controller_json, write_run
+from report.tests.writers import MANIFEST, Query, controller_json, records, rq_bytes, write_run
 
 UDP = "InDatagrams NoPorts InErrors OutDatagrams RcvbufErrors SndbufErrors InCsumErrors"
 UDP6 = dict.fromkeys(UDP.split(), 0)
@@ -240,7 +240,7 @@ def hierarchy(
     manifest = {**MANIFEST, "experiment": experiment, "processes": [*MANIFEST["processes"], meta]}
     queries = [Query(n, n * MS, n * MS, rcode=2 if n < 2 else 0) for n in range(100)]
     run = write_run(tmp_path / "run", queries, manifest=manifest)
-    names = ("queries", "recursions", "udp_queries", "tcp_connections", "unmapped_packets", "lost_packets")
+    names = ("queries", "recursions", "udp_queries", "tcp_queries", "unmapped_packets", "lost_packets")
     values = (100, 50, sent, 0, unmapped, 0)
     (run / "resolver-server-before.json").write_text(json.dumps({"schema": 1, **dict.fromkeys(names, 0)}))
     after = {"schema": 1, **dict(zip(names, values, strict=True)), "unmapped": {}}
@@ -275,3 +275,37 @@ def test_both_ends_of_the_data_path_are_compared(
     for told, wanted in zip(found["unclean_because"], reasons, strict=True):
         assert told.startswith(wanted)
     assert found["resolver"]["servfail_share"] == 0.02
+
+
+def test_upstream_queries_and_cache_hits_are_of_queries(tmp_path: Path) -> None:
+    """Several queries share a connection; a client that asks again over TCP finds its answer in the cache;
+    what is refused was never looked for.
+    """
+    run = hierarchy(tmp_path, 176, 176, 176, 0, {"max_servfail_percent": 100})
+    counts = {"schema": 1, "udp_queries": 100, "tcp_connections": 36, "tcp_queries": 252, "queries": 20}
+    (run / "resolver-server2-before.json").write_text(json.dumps({"schema": 1}))
+    (run / "resolver-server2.json").write_text(json.dumps(counts))
+    again = [Query(n, n * MS, n * MS, marks=1024) for n in range(10, 30)]
+    (run / "queries-client2-0.rq").write_bytes(rq_bytes(records(again)))
+    refused = [Query(n, n * MS, n * MS, rcode=5) for n in range(30, 40)]
+    (run / "queries-client3-0.rq").write_bytes(rq_bytes(records(refused)))
+    found = summary_of(run)["resolver"]
+    assert found["upstream_queries"] == 176 + 100 + 252
+    assert found["cache_hit_share"] == round(1 - 50 / (120 - 20 - 10), 6)
+    del counts["tcp_queries"]
+    (run / "resolver-server2.json").write_text(json.dumps(counts))
+    assert summary_of(run)["resolver"]["upstream_queries"] is None
+
+
+def test_a_resolver_s_trace_without_rd_is_said(tmp_path: Path) -> None:
+    run = hierarchy(tmp_path, 10, 10, 10, 0, {})
+    told = controller_json(100, answered=100)
+    for without, said in ((0, False), (100, True)):
+        told["reader"]["without_rd"] = without
+        (run / "controller.json").write_text(json.dumps(told))
+        manifest = json.loads((run / "manifest.json").read_text())
+        manifest["experiment"]["server"] = {"kind": "hierarchy"}
+        (run / "manifest.json").write_text(json.dumps(manifest))
+        found = summary_of(run)
+        assert any("queries ask without RD" in one for one in found["warnings"]) is said
+        assert found["resolver"]["cache_hit_share"] == (None if said else 0.5)
