@@ -15,6 +15,8 @@ from cli import programs
 from cli.errors import RepriseError, UsageError, complain, read_told
 from cli.executor.space import existing
 from cli.executor.words import in_terms
+from cli.experiment import experiment as experiments
+from cli.experiment import tables
 from cli.experiment.schema import Experiment
 from cli.plan import estimate, privileges
 from cli.plan.estimate import Estimate, Extent
@@ -25,13 +27,21 @@ from cli.steps import seconds_in_words
 _LIMIT_S = 5.0  # of a check; a trace that shows no query so soon is left to the run
 
 
-def check_trace(experiment: Experiment) -> None:
-    """What can be seen of the trace without reading it."""
+def check_files(experiment: Experiment) -> None:
+    """What can be seen of an experiment's files without reading them: a pipe or a device may never end."""
+    table = experiments.as_dict(experiment)
+    for name, field in experiments.leaves():
+        path = Path(tables.get(table, name) or "") if experiments.is_path(field) else Path()
+        if path.exists() and not path.is_file() and not path.is_dir():
+            what = f"{name} {path} is not a file"
+            raise UsageError(what, "save it to a file first, it is read more than once")
+    _check_trace(experiment)
+
+
+def _check_trace(experiment: Experiment) -> None:
     if experiment.trace is None:
         return
     path = Path(experiment.trace)
-    if path.exists() and not path.is_file() and not path.is_dir():
-        raise UsageError(f"trace {path} is not a file", "save it to a file first, it is read more than once")
     try:
         with path.open("rb") as file:
             empty = not file.read(1)

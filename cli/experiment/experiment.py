@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import os
 import types
 import typing
 from collections.abc import Iterator, Mapping
@@ -132,7 +133,7 @@ def _resolve_paths(table: dict[str, Any], kind: Any, base: Path) -> dict[str, An
         elif kind is schema.Mutate and name == "rule":
             result[name] = _resolve_key_files(value, base)
         elif name in known and is_path(known[name]) and isinstance(value, str):
-            result[name] = str((base / value).resolve())
+            result[name] = os.path.realpath(base / value)
     return result
 
 
@@ -141,7 +142,7 @@ def _resolve_key_files(given: Any, base: Path) -> Any:
     if not isinstance(given, list):
         return given
     return [
-        {**rule, "key": f"@{(base / rule['key'][1:]).resolve()}"}
+        {**rule, "key": f"@{os.path.realpath(base / rule['key'][1:])}"}
         if isinstance(rule, dict) and str(rule.get("key")).startswith("@")
         else rule
         for rule in given
@@ -183,8 +184,13 @@ def _wrong(key: str, field: FieldInfo, found: list[Any], is_item: bool) -> Usage
         (one["input"] for one in found if one["type"] == "literal_error" and type(one["input"]) is str), None
     )
     if word is not None:
+        words = next(iter(_literals(field.annotation)))
+        for other, one in leaves():
+            if any(word in known for known in _literals(one.annotation)):
+                hint = f"it is one of {other}; use one of {', '.join(words)}"
+                return UsageError(f"{key} = {word!r} is unknown", hint)
         try:
-            want_choice(key, word, next(iter(_literals(field.annotation))))
+            want_choice(key, word, words)
         except UsageError as unknown:
             return unknown
     if by_type.keys() & {"greater_than_equal", "less_than_equal"}:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 from pathlib import Path
 
 import pytest
@@ -185,6 +187,13 @@ def test_from_is_a_key_in_spite_of_python(tmp_path: Path) -> None:
         ),
         (["tls.version=1.1"], "tls.version = '1.1' is unknown", "any, 1.2, 1.3"),
         (["tls.key=dsa"], "tls.key = 'dsa' is unknown", "ecdsa-p256"),
+        (["replay.transport=tls", "server.port=853"], "tls.port = 853 is server.port too", "of its own"),
+        (["replay.ports=[]"], "replay.ports is empty", "such as 53"),
+        (
+            ["server.kind=unbound"],
+            "server.kind = 'unbound' is unknown",
+            "it is one of hierarchy.resolver; use",
+        ),
         (["tls.port=53"], "tls.port = 53 is server.port too", "of its own"),
         (["tls.port=0"], "tls.port = 0 is out of range", "1 to"),
         (["tls.name=192.0.2.1"], "not a host name", "certificate"),
@@ -259,12 +268,53 @@ def test_a_missing_experiment_is_named(tmp_path: Path) -> None:
         load(tmp_path / "none.toml", [])
 
 
+def test_files_that_are_no_experiments_are_one_line(tmp_path: Path) -> None:
+    """A pipe or a device that never ends, a loop of links, too much of it, too deep."""
+    pipe, loop, large = tmp_path / "pipe", tmp_path / "loop", tmp_path / "large.toml"
+    os.mkfifo(pipe)
+    loop.symlink_to(loop)
+    large.write_text("#" * 1_000_001)
+    for path, why in (
+        (pipe, "it is not a regular file"),
+        (Path("/dev/zero"), "it is not a regular file"),
+        (loop, "Too many levels of symbolic links"),
+        (large, "it is larger than 1 MB"),
+    ):
+        with pytest.raises(UsageError, match=f"^cannot read {path}: {why}$"):
+            load(path, [])
+    for text in ("synth = " + "[" * 5_000, f"synth = {'[' * 60}{']' * 60}", f"[{'a.' * 5_000}b]"):
+        with pytest.raises(UsageError, match="has more than 50 tables and lists in each other"):
+            load(write(tmp_path, text), [])
+    for setting in ("server=" + "[" * 5_000, "synth." + "a." * 5_000 + "b=1"):
+        with pytest.raises(UsageError, match="has more than 50 tables and lists in each other"):
+            load(write(tmp_path, MINIMAL), [setting])
+
+
+def test_a_loop_of_links_is_left_to_who_reads_it(tmp_path: Path) -> None:
+    (tmp_path / "t.pcap").symlink_to("t.pcap")
+    assert load(write(tmp_path, MINIMAL), []).trace == str(tmp_path / "t.pcap")
+
+
 def test_every_experiment_of_the_project_loads() -> None:
     folder = programs.ROOT / "experiments"
     files = sorted(folder.glob("*.toml"))
     assert files
     for path in files:
         assert load(path, []).title
+
+
+def test_what_experiments_name_is_there() -> None:
+    """Headings of the report, pages of the documentation, files of the results."""
+    report = programs.ROOT / "report"
+    headings = (report / "templates/run.html.j2").read_text() + (report / "plots.py").read_text()
+    formats = (programs.ROOT / "docs/formats.md").read_text()
+    for path in sorted((programs.ROOT / "experiments").rglob("*.toml")):
+        said = " ".join(line.lstrip("# ") for line in path.read_text().splitlines() if line.startswith("#"))
+        named = re.findall(r'report, "([^"]+)"|"([^"]+)" in the report', said)
+        assert all(f"{one or other}" in headings for one, other in named), (path, named)
+        assert all((programs.ROOT / one).is_file() for one in re.findall(r"docs/[\w-]+\.md", said)), path
+        files = re.findall(r"\b[\w-]+\.(?:csv|json|pcap|rps)\b", said)
+        assert all(one in formats for one in files), (path, files)
 
 
 def test_times_in_rules_are_text(tmp_path: Path) -> None:

@@ -86,6 +86,7 @@ def check_replay(experiment: Experiment) -> None:
     _check_selection(replay)
     _check_source_mode(experiment)
     _check_hedge(experiment)
+    want(bool(replay.ports), "replay.ports is empty", "name the DNS ports of the trace, such as 53")
     if experiment.generate is not None:
         want(
             experiment.trace is None,

@@ -85,8 +85,8 @@ def check_transport(experiment: Experiment) -> None:
         'replay.peers and replay.source_mode = "packet" exclude each other',
         "use another source mode",
     )
-    if experiment.tls is not None:
-        _check_tls(experiment.tls, experiment.server)
+    if experiment.over_tls:
+        _check_tls(experiment.tls or Tls(), experiment.server)
 
 
 def _check_tls(tls: Tls, server: Server) -> None:

@@ -5,16 +5,22 @@ command needs is read off the tables before anything is installed.
 from __future__ import annotations
 
 import datetime
+import errno
 import json
+import os
+import stat
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from cli import programs
-from cli.errors import UsageError
+from cli.errors import UsageError, want
 
 _OURS = programs.ROOT / "experiments"
+_MOST_BYTES = 1_000_000
+_DEEPEST = 50  # tables and lists in each other
+_TOO_DEEP = f"has more than {_DEEPEST} tables and lists in each other"
 
 
 def find(given: str) -> Path:
@@ -26,8 +32,7 @@ def find(given: str) -> Path:
 def read(path: Path) -> dict[str, Any]:
     """The file's tables; dates and times are RFC 3339 text, so that all can be written as JSON."""
     try:
-        with path.open("rb") as file:
-            found: dict[str, Any] = plain(tomllib.load(file))
+        found: dict[str, Any] = plain(tomllib.loads(read_small(path).decode("utf-8-sig")))
     except FileNotFoundError:
         ours = ", ".join(sorted(one.stem for one in _OURS.glob("*.toml")))
         raise UsageError(f"no experiment {path}", f"give a file, or one of {ours}") from None
@@ -35,15 +40,35 @@ def read(path: Path) -> dict[str, Any]:
         raise UsageError(f"cannot read {path}: {error.strerror}", "give a readable TOML file") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"{path} is not TOML: {error}", "correct it at the place named") from None
+    except RecursionError:
+        raise UsageError(f"{path} {_TOO_DEEP}", "write it flatter") from None
     return found
 
 
-def plain(value: Any) -> Any:
-    """The value with its dates and times as RFC 3339 text."""
+def read_small(path: Path) -> bytes:
+    """A file that a person writes: a regular one of at most 1 MB, as pipes and devices may never end. Raises
+    OSError.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, "it is not a regular file")
+        found = file.read(_MOST_BYTES + 1)
+    if len(found) > _MOST_BYTES:
+        raise OSError(errno.EFBIG, "it is larger than 1 MB")
+    return found
+
+
+def plain(value: Any, depth: int = 0) -> Any:
+    """The value with its dates and times as RFC 3339 text. Raises RecursionError where it is nested deeper
+    than anything here is.
+    """
+    if depth > _DEEPEST:
+        raise RecursionError
     if isinstance(value, dict):
-        return {key: plain(one) for key, one in value.items()}
+        return {key: plain(one, depth + 1) for key, one in value.items()}
     if isinstance(value, list):
-        return [plain(one) for one in value]
+        return [plain(one, depth + 1) for one in value]
     if isinstance(value, datetime.date | datetime.time):
         return value.isoformat().replace("+00:00", "Z")
     return value
@@ -55,6 +80,8 @@ def parse(text: str) -> Any:
         return plain(tomllib.loads(f"value = {text}")["value"])
     except tomllib.TOMLDecodeError:
         return text
+    except RecursionError:
+        raise UsageError(f"a --set value {_TOO_DEEP}", "write it flatter") from None
 
 
 def lay_over(
@@ -67,6 +94,7 @@ def lay_over(
     if not equals or not key.strip():
         raise UsageError(f"--set {setting} has no '='", "write --set KEY=VALUE")
     names = key.strip().split(".")
+    want(len(names) <= _DEEPEST, f"a --set key {_TOO_DEEP}", "see docs/formats.md for the keys")
     value = value_of(names, text)
     at = table
     for name in names[:-1]:

@@ -39,7 +39,7 @@ from report import whole_file
 def command_run(options: argparse.Namespace) -> int:
     """Runs an experiment to its results; 0 only when the run is clean."""
     experiment = experiments.load(options.experiment, options.set)
-    preflight.check_trace(experiment)
+    preflight.check_files(experiment)
     placement = inventory.place(experiment, inventory.read(*options.inventory))
     run = local.run_name(experiment)
     with _agents(placement, run) as agents:

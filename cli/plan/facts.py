@@ -13,7 +13,7 @@ from typing import Any
 
 from cli import VERSION, programs
 from cli.errors import RepriseError, UsageError, read_told
-from cli.experiment import started
+from cli.experiment import started, tables
 from cli.experiment.experiment import as_dict
 from cli.experiment.schema import Experiment
 from cli.plan import delay, privileges
@@ -89,7 +89,7 @@ def _origin(zone: Path) -> str:
 def _read_lines(path: str | None) -> str:
     """The user's lines for the resolver's configuration."""
     try:
-        return Path(path).read_text(encoding="utf-8") if path else ""
+        return tables.read_small(Path(path)).decode("utf-8") if path else ""
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise UsageError(f"cannot read {path}: {why}", "correct hierarchy.resolver_config") from None

@@ -51,7 +51,7 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 def command_inventory(options: argparse.Namespace) -> int:
     """Writes it and says what is in it."""
     output: Path = options.output
-    there = output.resolve().parent.is_dir()
+    there = output.absolute().parent.is_dir()
     want(there, f"{output}: its folder is not there", "make it, or give another -o")
     want(not output.is_dir(), f"{output} is a folder", "give the inventory's name with -o")
     nodes, shared = _cloudlab(options) if options.testbed == "cloudlab" else _merge(options)

@@ -44,7 +44,7 @@ def folder_name() -> str:
 def command_package(output: Path | None) -> int:
     """Writes the archive and says where it is."""
     path = output or Path(f"{folder_name()}.tar.gz")
-    want(path.resolve().parent.is_dir(), f"{path}: its folder is not there", "make it, or give another -o")
+    want(path.absolute().parent.is_dir(), f"{path}: its folder is not there", "make it, or give another -o")
     want(not path.is_dir(), f"{path} is a folder", "give the archive's name with -o")
     write(path)
     print(f"{path}  {path.stat().st_size / 1e6:.1f} MB; unpack it and run {folder_name()}/{PROGRAM} --help")

@@ -20,6 +20,7 @@ from typing import Any
 
 from cli import VERSION, programs
 from cli.errors import RepriseError, UsageError, want
+from cli.experiment import tables
 from cli.tools import package
 
 _MARK = "mark"
@@ -131,7 +132,7 @@ def command_spread(arguments: Sequence[str]) -> int:
     """Reduces on the hosts, then merges and changes here; returns the exit status."""
     wish = parse(arguments)
     try:
-        hosts = logins(wish.inventory.read_text(encoding="utf-8"), str(wish.inventory))
+        hosts = logins(tables.read_small(wish.inventory).decode(), str(wish.inventory))
     except (OSError, ValueError) as error:
         raise UsageError(
             f"cannot read the inventory {wish.inventory}: {error}", "name one host a line"
