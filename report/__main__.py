@@ -21,7 +21,9 @@ from report.zone import Zone, read_zone
 
 
 def main(argv: Sequence[str]) -> int:
-    """Exit status: 0 done, 1 it could not be done, 2 usage. Errors are one line on standard error."""
+    """Exit status: 0 done and clean, 1 it could not be done or a run is not clean, 2 usage. Errors are one
+    line on standard error.
+    """
     status, error = attempt(argv)
     if error:
         print(f"reprise: error: {' '.join(error.split())}", file=sys.stderr)
@@ -81,32 +83,41 @@ def _add_compare(three: argparse.ArgumentParser) -> None:
 
 
 def _summary(arguments: argparse.Namespace) -> int:
-    """Status 0 also for an unclean run: that it is unclean is its summary's message."""
+    """Status 1 where a run is not clean."""
+    summaries = []
     for folder in arguments.runs:
-        summary = summarize(measure(open_run(folder)))
-        write_summary(folder, summary)
-        print(table([list(row) for row in runs_table([summary])[1:]]))
-    return 0
+        summaries.append(summarize(measure(open_run(folder))))
+        write_summary(folder, summaries[-1])
+        print(table([list(row) for row in runs_table(summaries[-1:])[1:]]))
+    return _status(summaries)
+
+
+def _status(summaries: Sequence[Json]) -> int:
+    return 0 if all(summary["clean"] for summary in summaries) else 1
 
 
 def _want_parent(path: Path | None) -> None:
     """What is written at the end must have a place before the work begins."""
-    if path is not None and not path.resolve().parent.is_dir():
+    if path is not None and not path.absolute().parent.is_dir():
         raise ReportError(f"{path}: its folder is not there", "make it, or give another name", 2)
 
 
 def _report(arguments: argparse.Namespace) -> int:
+    """Status 1 where a run is not clean. Pages that lie beside runs (`report results/*`) are passed over."""
     _want_parent(arguments.output)
-    measured = [measure(open_run(folder)) for folder in arguments.runs]
+    folders = [one for one in arguments.runs if one.suffix != ".html" or one.is_dir()] or arguments.runs
+    measured = [measure(open_run(folder)) for folder in folders]
     summaries = [_write_report(one) for one in measured]
-    for folder in arguments.runs:
+    for folder, summary in zip(folders, summaries, strict=True):
         print(folder / "report.html")
+        if not summary["clean"]:
+            print(f"{folder} is not clean: {summary['unclean_because'][0]}")
     if len(summaries) > 1:
-        target = arguments.output or arguments.runs[0].resolve().parent / "comparison.html"
+        target = arguments.output or folders[0].resolve().parent / "comparison.html"
         html.write(target, html.comparison_page(summaries, plots.side_by_side(measured)))
         print(table(runs_table(summaries), frozenset(range(1, len(summaries) + 1))))
         print(f"\n{target}")
-    return 0
+    return _status(summaries)
 
 
 def _write_report(measured: Measured) -> Json:
@@ -129,12 +140,15 @@ def _compare(arguments: argparse.Namespace) -> int:
         before, after = _sides(arguments, Path(scratch))
         zone = _zone(arguments, after.run or before.run)
         result = compare(before.answers, after.answers, zone)
-    for target in (arguments.json, after.run.folder / "compare.json" if after.run else None):
+    run = after.run if before.recorded else None  # a run's folder keeps its comparison with its trace
+    for target in (arguments.json, run.folder / "compare.json" if run else None):
         if target is not None:
             whole_file.write(target, json.dumps(result, indent=2) + "\n")
-    if after.run is not None and (after.run.folder / "summary.json").exists():
-        _write_report(measure(open_run(after.run.folder)))
+    if run is not None and (run.folder / "summary.json").exists():
+        _write_report(measure(open_run(run.folder)))
     print(comparison_text(result))
+    if after.run and not run and not arguments.json:
+        print("\nnot kept: compare.json of a run is of it and its trace; --json FILE keeps this one")
     return 0
 
 

@@ -182,7 +182,7 @@ def check_sums(folder: Path, lost: bool) -> dict[str, int]:
     """What was read, what is on record and what the table says agree; so does a second report."""
     desk = folder.parent.parent
     if not (folder / "summary.json").exists():  # there was no room for it
-        assert reprise(desk, "report", str(folder)).status == 0
+        reprise(desk, "report", str(folder))
     summary = summary_of(folder)
     queries: dict[str, int] = summary["queries"]
     assert sum(queries[end] for end in ENDS) == queries["read"]
@@ -190,7 +190,7 @@ def check_sums(folder: Path, lost: bool) -> dict[str, int]:
     held = on_record(folder)
     for end in (Status.ANSWERED, Status.TIMED_OUT, Status.SEND_FAILED, Status.CONNECTION_FAILED):
         assert held[end] == queries[end.name.lower()], end
-    assert reprise(desk, "report", str(folder)).status == 0
+    assert reprise(desk, "report", str(folder)).status == (0 if summary["clean"] else 1)
     again = summary_of(folder)
     assert again["queries"] == queries
     assert again["unclean_because"] == summary["unclean_because"]

@@ -111,7 +111,7 @@ def test_a_collected_run_is_whole_only_with_its_report(
     (partial / "manifest.json").write_text('{"uncollected": {"load": "no answer"}}')
     monkeypatch.setattr(results.Results, "fetch", lambda _: 0)
     monkeypatch.setattr(Target, "python", lambda *_: ["true"])
-    monkeypatch.setattr(local, "report", lambda _: (status, "no records"))
+    monkeypatch.setattr(local, "report", lambda _: (status, "no records" if status else ""))
     with pytest.raises(RepriseError, match="no records") if status else contextlib.nullcontext():
         results._collect(Target("load", {}), "r", tmp_path)
     assert (tmp_path / "r").is_dir() == (status == 0)

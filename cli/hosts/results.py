@@ -134,8 +134,8 @@ def _collect(target: Target, run: str, output: Path) -> None:
         done = subprocess.run(target.python("changes", "forget", run), check=False, capture_output=True)
         want(done.returncode == 0, f"{target.name}: {_last(done.stderr)}", "run it again")
         if is_last:
-            status, error = local.report(to)
-            want(status == 0, f"the run has no report: {error}", f"see `reprise report {to}`")
+            _, error = local.report(to)
+            want(not error, f"the run has no report: {error}", f"see `reprise report {to}`")
             if to == folder.partial:
                 to.rename(folder.final)
 

@@ -116,7 +116,7 @@ def test_an_empty_run_says_so_in_its_plots(tmp_path: Path) -> None:
 def test_an_unclean_run_says_why_first(tmp_path: Path) -> None:
     run = run_of(tmp_path / "run")
     (run / "manifest.json").write_text(json.dumps({**MANIFEST, "server_died": "nsd: killed"}))
-    assert main(["report", str(run)]) == 0
+    assert main(["report", str(run)]) == main(["summary", str(run)]) == 1
     page = (run / "report.html").read_text()
     assert page.index("the server died: nsd: killed") < page.index("What ran")
 
@@ -138,6 +138,21 @@ def test_several_runs_are_set_side_by_side(tmp_path: Path, capsys: pytest.Captur
     assert main(["report", *map(str, runs)]) == 0
     assert re.search(r"\n +one +two\n", capsys.readouterr().out)
     assert "Side by side" in (tmp_path / "comparison.html").read_text()
+    assert main(["report", *map(str, sorted(tmp_path.iterdir()))]) == 0  # with that page among them
+    (tmp_path / "two.partial/manifest.json").unlink()
+    assert main(["report", *map(str, runs)]) == 1
+
+
+def test_a_comparison_of_two_runs_leaves_that_with_the_trace(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = [run_of(tmp_path / name, 1) for name in ("one", "two")]
+    for run in runs:
+        (run / "answers-client1-0.ra").write_bytes(ra_bytes([referral(0)]))
+        (run / "compare.json").write_text('{"schema": 1}')
+    assert main(["compare", *map(str, runs)]) == 0
+    assert "not kept: compare.json of a run is of it and its trace" in capsys.readouterr().out
+    assert [(run / "compare.json").read_text() for run in runs] == ['{"schema": 1}'] * 2
 
 
 @pytest.mark.usefixtures("unrendered")
