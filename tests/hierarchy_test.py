@@ -348,7 +348,7 @@ def test_a_resolver_takes_the_users_lines(
     result = play(tmp_path, world, trace, **keys)
     assert result.status == 1
     assert "correct hierarchy.resolver_config, see " in result.said
-    assert re.search(r"resolver-1\.conf:\d+: .*no.such", result.said), result.said
+    assert re.search(r"hierarchy\.resolver_config:[12]: .*no.such", result.said), result.said
 
 
 def test_bad_zones_are_told_and_may_be_left_out(tmp_path: Path) -> None:

@@ -265,7 +265,8 @@ class Executor:
 
     def _last_words(self, process: Process) -> str:
         """What ended it, to be put after what happened to it."""
-        words, _ = self._machine(process.host).words(process.id)
+        machine = self._machine(process.host)
+        words = self._told(machine.words(process.id)[0], process.terms, machine)
         return f": {words}" if words else ""
 
     # --- the run ------------------------------------------------------------------------------------------

@@ -23,6 +23,7 @@ from cli.executor.words import ended, in_terms
 from cli.experiment.schema import Server
 from cli.plan import certificates
 from cli.plan import network as networks
+from cli.plan.plan import COMPLAINT
 from cli.plan.planned import Process, Ready, Step, Terms
 from cli.plan.server_plan import FIRST_COMPLAINT
 from cli.servers.servers import Service, Site, bind_config, nsd_config, tcp_count
@@ -320,12 +321,21 @@ def test_a_zone_checkers_first_complaint_is_told(tmp_path: Path, lines: str, wor
             "r-1.conf:8: error: unknown keyword",
         ),
         ("one\n\nbad luck\n", "bad luck"),
+        (
+            "[system] error while loading config: ERROR: [ ta ] invalid key algorithm (workdir '/r')\n",
+            "ERROR: [ ta ] invalid key algorithm (workdir '/r')",
+        ),
+        ("[C]: in function 'listen'\n k.conf:1: in main chunk\nERROR: no net\n", "ERROR: no net"),
+        (
+            "nsd[1]: error: can't bind: Address already in use\nnsd[1]: server could not be started\n",
+            "nsd[1]: error: can't bind: Address already in use",
+        ),
     ],
 )
 def test_a_servers_complaint_of_its_configuration_is_told(tmp_path: Path, lines: str, words: str) -> None:
     log = tmp_path / "log"
     log.write_text(lines)
-    server = Process("server", "server", "server", (), reason=r"[\w-]+\.conf:\d+: .+")
+    server = Process("server", "server", "server", (), reason=COMPLAINT)
     assert ended(server, log) == (words, "")
 
 

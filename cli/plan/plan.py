@@ -49,7 +49,12 @@ CONTROL_PORT = 8053
 _SHARED_PORT = 18053  # first control port where all processes share the machine's own network
 LOOPBACK = "127.0.0.1"
 _SILENCE_S = 10.0  # a controller that lasts so long after its last distributor hangs
-_CONFIG_LINE = r"[\w-]+\.conf:\d+: .+"  # a server's complaint of its configuration, from the file's name on
+# A server's complaint of an address, or of its configuration from the file's name on; knot-resolver's own is
+# not the place in its code that it names beside it.
+COMPLAINT = (
+    r"\S.*(?i:address (?:already )?in use).*|(?<=error while loading config: )ERROR: .+|"
+    r"[\w-]+\.conf:\d+: (?!in (?:main chunk|function)\b).+"
+)
 
 
 def make(experiment: Experiment, facts: Facts, management: Management | None = None) -> Plan:
@@ -90,7 +95,7 @@ def make(experiment: Experiment, facts: Facts, management: Management | None = N
         checks=tuple(checks.of(experiment, facts, steps, processes)),
         figures=(*delay.figures(processes), *guards.figures(experiment, management)),
         warnings=_warnings(experiment),
-        terms=terms.of(experiment),
+        terms={**terms.of(experiment), **(hierarchy.terms(experiment, facts) if experiment.emulated else {})},
         private=bool(facts.resolver_config),  # the user's lines may have secrets
         user=facts.user,
         main=controller.id,
@@ -144,7 +149,7 @@ def _process(one: Process, experiment: Experiment, facts: Facts) -> Process:
         title=f"waiting for {one.id}" if once else title,
         essential=essential,
         ends=one.ends or ((0,) if once else ()),
-        reason=_CONFIG_LINE if serves else "",
+        reason=COMPLAINT if serves else "",
     )
 
 
