@@ -24,6 +24,7 @@ from cli.plan import (
     network,
     privileges,
     server_plan,
+    terms,
 )
 from cli.plan.hierarchy_setup import PLAN, SERVED, WORLD
 from cli.plan.network import Network
@@ -39,13 +40,11 @@ from cli.plan.planned import (
     Refused,
     Step,
     Stop,
-    Terms,
     shell,
 )
 from cli.servers import resolvers, servers
 from cli.zones import zone_plan
 
-TERMS = "resolvers"
 _PROXY_RESTARTS = 3
 _WARM_S = 3_600.0
 # What named and NSD say of a zone that they do not load, in their logs.
@@ -152,23 +151,6 @@ def _resolver_config(experiment: Experiment, facts: Facts, number: int, host: st
         facts.resolver_config,
     )
     return resolvers.config(kind, experiment.server, emulated, site)
-
-
-def terms(experiment: Experiment, facts: Facts) -> dict[str, Terms]:
-    """The lines of the resolvers' configurations that are the user's, as lines of hierarchy.resolver_config.
-
-    They are looked for by their text and from the end, where the user's lines stand: BIND's are taken apart.
-    """
-    found: dict[str, str] = {}
-    for number, host, kind in _resolvers(experiment) if facts.resolver_config else ():
-        theirs: dict[str, list[int]] = {}
-        for line, text in enumerate(facts.resolver_config.splitlines(), 1):
-            theirs.setdefault(text.strip(), []).append(line)
-        ours = _resolver_config(experiment, facts, number, host, kind).splitlines()
-        for line in range(len(ours), 0, -1):
-            if same := theirs.get(ours[line - 1].strip()):
-                found[f"resolver-{number}.conf:{line}:"] = f"hierarchy.resolver_config:{same.pop()}:"
-    return {TERMS: Terms(found)}
 
 
 def steps(experiment: Experiment, facts: Facts) -> list[Step]:
@@ -460,7 +442,7 @@ def _resolver(experiment: Experiment, facts: Facts, number: int, host: str, kind
         ready=ready,
         stop=Stop("SIGTERM", 10.0),
         complaints=servers.COMPLAINTS[kind],
-        terms=TERMS,
+        terms=terms.RESOLVERS,
     )
 
 

@@ -7,12 +7,14 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
 from cli import programs
 from cli.errors import RepriseError, UsageError
 from cli.executor import figures, ready
+from cli.executor.words import in_terms
 from cli.experiment.experiment import load
 from cli.experiment.schema import Experiment, Hierarchy, Server, Topology, World
 from cli.plan import guards
@@ -472,3 +474,20 @@ def test_counters_of_all_proxies_of_a_host_are_added(tmp_path: Path) -> None:
         "udp_queries": 10, "tcp_connections": 1, "tcp_queries": 14, "unmapped_packets": 4, "lost_packets": 6,
         "unmapped": {"192.0.2.9": 4},
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["bind", "unbound", "knot-resolver"])
+def test_places_in_a_configuration_are_those_in_the_users_file(
+    kind: Literal["bind", "unbound", "knot-resolver"],
+) -> None:
+    lines = "# first\n\nno-such-thing 1;\n"
+    assert BASE.hierarchy is not None
+    emulated = dataclasses.replace(BASE.hierarchy, resolver=kind)
+    plan = make(
+        dataclasses.replace(BASE, hierarchy=emulated), dataclasses.replace(FACTS, resolver_config=lines)
+    )
+    config = next(one.content or "" for one in plan.files if one.path.endswith("resolver-1.conf"))
+    at = config.splitlines().index("    no-such-thing 1;" if kind == "bind" else "no-such-thing 1;") + 1
+    terms = plan.terms[plan.processes[[one.id for one in plan.processes].index("server")].terms]
+    said = in_terms(f"resolver-1.conf:{at}: unknown", terms, lambda text: text)
+    assert said == "hierarchy.resolver_config:3: unknown"

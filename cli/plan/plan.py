@@ -72,7 +72,7 @@ def make(experiment: Experiment, facts: Facts, management: Management | None = N
     before = (*delay.processes(experiment, facts), *_serving(experiment, facts, management))
     distributors = tuple(_distributor(experiment, facts, index, before) for index in clients)
     controller = _controller(experiment, facts, distributors)
-    steps = _steps(experiment, facts)
+    steps, files = _steps(experiment, facts), side.files(experiment, facts)
     processes = (*before, *distributors, *_client_samplers(experiment, facts), controller)
     net = placement.placed(_network(experiment, management), management)
     return Plan(
@@ -87,7 +87,7 @@ def make(experiment: Experiment, facts: Facts, management: Management | None = N
         files=(
             *copies,
             *guards.files(experiment, management),
-            *side.files(experiment, facts),
+            *files,
             *mutation.files(experiment),
         ),
         prepare=tuple(_step(one, experiment, facts) for one in steps),
@@ -95,7 +95,7 @@ def make(experiment: Experiment, facts: Facts, management: Management | None = N
         checks=tuple(checks.of(experiment, facts, steps, processes)),
         figures=(*delay.figures(processes), *guards.figures(experiment, management)),
         warnings=_warnings(experiment),
-        terms={**terms.of(experiment), **(hierarchy.terms(experiment, facts) if experiment.emulated else {})},
+        terms={**terms.of(experiment), **terms.of_resolvers(files, facts.resolver_config)},
         private=bool(facts.resolver_config),  # the user's lines may have secrets
         user=facts.user,
         main=controller.id,

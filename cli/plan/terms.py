@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 
 from cli.experiment.schema import Experiment, Replay, Rtt, Tls
 from cli.plan import mutation
-from cli.plan.planned import Terms
+from cli.plan.planned import File, Terms
+from cli.servers import resolvers
 
 _EXPERIMENT = {
     "--server": "server.addresses",
@@ -36,7 +38,7 @@ _FRONT = {
     "--entries": "front.entries",
     "--truncate-udp": "front.truncate_udp",
 }
-EXPERIMENT, CONTROLLER, MUTATE, SYNTH, RTT, WORLD_RTT, FRONT = (
+EXPERIMENT, CONTROLLER, MUTATE, SYNTH, RTT, WORLD_RTT, FRONT, RESOLVERS = (
     "experiment",
     "controller",
     "mutate",
@@ -44,6 +46,7 @@ EXPERIMENT, CONTROLLER, MUTATE, SYNTH, RTT, WORLD_RTT, FRONT = (
     "rtt",
     "hierarchy.rtt",
     "front",
+    "resolvers",
 )
 
 
@@ -62,6 +65,16 @@ def of(experiment: Experiment) -> dict[str, Terms]:
         if rtt is not None:
             found[name] = Terms(_rtt(name))
     return found
+
+
+def of_resolvers(files: Iterable[File], lines: str) -> dict[str, Terms]:
+    """Places in the resolvers' configurations as those in the user's file, whose text is `lines`."""
+    names: dict[str, str] = {}
+    for file in files:
+        name = file.path.rpartition("/")[2]
+        if name.startswith("resolver-") and file.content is not None:
+            names |= resolvers.users_lines(name, file.content, lines)
+    return {RESOLVERS: Terms(names)}
 
 
 def _controller() -> dict[str, str]:

@@ -41,6 +41,22 @@ def config(kind: str, server: Server, emulated: Hierarchy, site: Site) -> str:
     return make(server, emulated, site)
 
 
+def users_lines(name: str, config: str, lines: str) -> dict[str, str]:
+    """Places in the configuration `name` that hold a line of the user's own, each with that line's place in
+    hierarchy.resolver_config. They are looked for by their text and from the end, where the user's lines
+    stand: BIND's are taken apart.
+    """
+    found: dict[str, str] = {}
+    theirs: dict[str, list[int]] = {}
+    for number, text in enumerate(lines.splitlines(), 1):
+        theirs.setdefault(text.strip(), []).append(number)
+    ours = config.splitlines()
+    for number in range(len(ours), 0, -1):
+        if same := theirs.get(ours[number - 1].strip()):
+            found[f"{name}:{number}:"] = f"hierarchy.resolver_config:{same.pop()}:"
+    return found
+
+
 def _split(addresses: tuple[str, ...]) -> tuple[list[str], list[str]]:
     return [one for one in addresses if ":" not in one], [one for one in addresses if ":" in one]
 
