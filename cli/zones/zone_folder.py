@@ -7,29 +7,18 @@ $INCLUDE takes files below the folder, by names from there.
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
-import subprocess
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cli import programs
-from cli.errors import RepriseError, UsageError, want
-from cli.zones import zonefile
+from cli.errors import RepriseError, want
+from cli.zones import bind_tools, directives, zonefile
 
 LIST = "zones.json"
 _SCHEMA = 1
-_DIRECTIVE = re.compile(rb"(?<![^\s()])\$(?:INCLUDE|GENERATE)", re.IGNORECASE)
-_ANY_INCLUDE = re.compile(rb"(?<![^\s()])\$INCLUDE", re.IGNORECASE)
-# The form that BIND's lexer and this expression read alike.
-_INCLUDE = re.compile(
-    rb'(?<![^\r\n])\$INCLUDE[ \t]+(?:"([^"\\\r\n\0]+)"|([^\s;"()\\\0]+))(?=[\s;]|\Z)', re.IGNORECASE
-)
 _MARK = ".reprise-plain"  # in folders of files that were written out
-_DEEPEST = 20  # files that include each other
 # What a server loads, whatever else may be wrong with it.
 LENIENT = (
     *("-i", "none", "-k", "ignore", "-m", "ignore", "-M", "ignore"),
@@ -100,7 +89,7 @@ def is_plain(path: Path) -> bool:
             text = file.readall()
     except OSError:
         return True
-    return zonefile.compression_of(text) is None and (b"$" not in text or not _DIRECTIVE.search(text))
+    return zonefile.compression_of(text) is None and directives.is_plain(text)
 
 
 def plain(source: Path, target: Path, skip_bad: bool = False) -> Path:
@@ -154,45 +143,23 @@ def text_of(folder: ZoneFolder, one: Entry) -> str:
     source = folder.path / one.file
     try:
         with zonefile.opened(source) as file:
-            text = file.read()
+            text = file.read(zonefile.MOST_BYTES + 1)
     except zonefile.DAMAGED as error:
         raise RepriseError(f"zone file {source} cannot be decompressed: {error}", "fetch it again") from None
-    _check_includes(folder.path.resolve(), text, 0)
-    argv = (programs.packaged("named-compilezone"), "-q", *LENIENT, "-s", "full", "-o", "-", "--", one.name)
-    done = subprocess.run(
-        (*argv, "/dev/stdin"), input=text, cwd=folder.path, capture_output=True, check=False
+    directives.Checker(folder.path).check(text)
+    asked = ("-w", str(folder.path.absolute()), *LENIENT)
+    made = bind_tools.run(
+        ("named-compilezone", "-q", *asked, "-s", "full", "-o", "-", "--", one.name, "-"), folder.path, text
     )
-    if done.returncode != 0:
-        said = _complaint((programs.packaged("named-checkzone"), *LENIENT, "--", one.name), text, folder.path)
-        raise RepriseError(f"zone {one.name} ({source}) does not load: {said}", "correct the file")
-    return done.stdout.decode("latin-1")
+    if made.returncode != 0:
+        told = bind_tools.run(("named-checkzone", *asked, "--", one.name, "-"), folder.path, text)
+        why = _complaint(told.stdout.decode("utf-8", "replace")) or f"exit status {told.returncode}"
+        raise RepriseError(f"zone {one.name} ({source}) does not load: {why}", "correct the file")
+    return made.stdout.decode("latin-1")
 
 
-def _complaint(argv: Sequence[str], text: bytes, cwd: Path) -> str:
-    done = subprocess.run((*argv, "/dev/stdin"), input=text, cwd=cwd, capture_output=True, check=False)
-    lines = done.stdout.decode("utf-8", "replace").strip().splitlines()
-    return lines[0].replace("/dev/stdin:", "line ") if lines else f"exit status {done.returncode}"
-
-
-def _check_includes(folder: Path, text: bytes, depth: int) -> None:
-    """No file outside of the folder is read, whoever wrote the zone."""
-    want(depth < _DEEPEST, "zone files include each other without an end", "remove an $INCLUDE")
-    includes = list(_INCLUDE.finditer(text))
-    want(
-        len(includes) == len(_ANY_INCLUDE.findall(text)),
-        "an $INCLUDE cannot be understood",
-        "write it as $INCLUDE FILE on a line of its own",
-    )
-    for found in includes:
-        name = os.fsdecode(found.group(1) or found.group(2))
-        try:
-            file = (folder / name).resolve()
-        except RuntimeError:
-            raise UsageError(f"$INCLUDE {name} is a loop of links", "remove it") from None
-        want(
-            file.is_relative_to(folder),
-            f"$INCLUDE {name} is outside the zone folder",
-            "copy the file into it and use a relative path",
-        )
-        want(file.is_file(), f"$INCLUDE {name}: there is no {file}", "copy the file into the zone folder")
-        _check_includes(folder, file.read_bytes(), depth + 1)
+def _complaint(said: str) -> str:
+    """The line with the reason among those of named-checkzone, which warns of other things before."""
+    reason = re.search(r"^zone .*?/IN: (?:loading from .* failed: )?(.+)$", said, re.MULTILINE)
+    lines = [line for line in said.splitlines() if reason is None or line.endswith(reason[1])]
+    return re.sub(r"stream-0x[0-9a-f]+:", "line ", lines[0]) if lines else ""

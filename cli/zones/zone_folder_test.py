@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cli.errors import RepriseError, UsageError
-from cli.zones import zone_folder
+from cli.zones import zone_folder, zonefile
 
 _TOP = "$TTL 60\n@ SOA ns hostmaster 1 2 3 4 5\n@ NS ns\nns A 192.0.2.1\n"
 
@@ -70,6 +70,13 @@ def test_the_list_goes_along(tmp_path: Path) -> None:
         ('$INCLUDE"/etc/passwd"', "an $INCLUDE cannot be understood"),
         ("x A 192.0.2.1\r$INCLUDE /etc/passwd", "$INCLUDE /etc/passwd is outside the zone folder"),
         ("($INCLUDE /etc/passwd)", "an $INCLUDE cannot be understood"),
+        ('"$INCLUDE" "/etc/passwd"', "an $INCLUDE cannot be understood"),
+        ('( "$include" /etc/passwd )', "an $INCLUDE cannot be understood"),
+        ("$INCLUDES /etc/passwd", "$INCLUDES is not a directive that is known here"),
+        ('"$DATE" 20260101000000', "$DATE is not a directive that is known here"),
+        ("$GENERATE 1-2,3 h$ A 192.0.2.1", "an $GENERATE cannot be understood"),
+        ("$GENERATE 1-600000 h$ A 192.0.2.1\n$GENERATE 1-600000 i$ A 192.0.2.1", "over 1000000 records"),
+        ("$GENERATE 1-1000000 h$ TXT ${0,60000}", "the zone is over 1 GiB with all that it includes"),
     ],
 )
 def test_includes_stay_below_the_folder(tmp_path: Path, line: str, said: str) -> None:
@@ -79,6 +86,43 @@ def test_includes_stay_below_the_folder(tmp_path: Path, line: str, said: str) ->
     with pytest.raises(UsageError) as raised:
         zone_folder.plain(source, tmp_path / "made")
     assert said in str(raised.value)
+
+
+def test_money_is_no_directive(tmp_path: Path) -> None:
+    source = _folder(tmp_path, a=f'{_TOP}x TXT "$INCLUDE /etc/passwd" ( $GENERATE\n "$5" )\n; $Id: a $\n')
+    assert zone_folder.plain(source, tmp_path / "made") == source
+
+
+def test_a_small_file_does_not_become_any_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(zonefile, "MOST_BYTES", 1 << 20)
+    packed = gzip.compress((f"$ORIGIN a.\n{_TOP}" + "x A 192.0.2.5\n" * 100_000).encode())
+    (tmp_path / "zones").mkdir()
+    (tmp_path / "zones/a.zone").write_bytes(packed)
+    with pytest.raises(UsageError, match="the zone is over 0 GiB"):
+        zone_folder.plain(tmp_path / "zones", tmp_path / "made")
+    with pytest.raises(UsageError, match="GiB decompressed"):
+        zonefile.unpack(tmp_path / "zones/a.zone", tmp_path / "unpacked")
+    assert (tmp_path / "unpacked").stat().st_size <= 1 << 20
+
+
+def test_files_are_included_so_many_times(tmp_path: Path) -> None:
+    source = tmp_path / "zones"
+    source.mkdir()
+    for number in range(15):
+        (source / str(number)).write_text(f"$INCLUDE {number + 1}\n" * 2)
+    (source / "15").touch()
+    _folder(source, a=f"{_TOP}$INCLUDE 0\n")
+    with pytest.raises(UsageError, match="the zone has over 1000"):
+        zone_folder.plain(source, tmp_path / "made")
+
+
+def test_a_warning_is_not_the_reason(tmp_path: Path) -> None:
+    source = tmp_path / "zones"
+    source.mkdir()
+    expired = "ns RRSIG A 8 2 60 20200101000000 20190101000000 12345 a. AAAA\n"
+    _folder(source, a=f"{_TOP}{expired}$GENERATE 1-3 h$ A 192.0.2.$\nbad A 1.2.3\n")
+    with pytest.raises(RepriseError, match=r"does not load: .*line 8: .*bad dotted quad"):
+        zone_folder.plain(source, tmp_path / "made")
 
 
 def test_a_zone_that_does_not_load_says_where(tmp_path: Path) -> None:

@@ -17,9 +17,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-from cli.errors import RepriseError, UsageError, tell
+from cli.errors import RepriseError, UsageError, tell, want
 
 _SCAN_LIMIT = 4 * 1024 * 1024  # bytes read in search of the SOA record
+MOST_BYTES = 1 << 30  # of a zone's text that is decompressed or written out: a small file can hold any number
 DAMAGED = (OSError, EOFError, lzma.LZMAError, zlib.error)  # what reading a broken archive raises
 _MAGICS = ((b"\x1f\x8b", "gz"), (b"BZh", "bz2"), (b"\xfd7zXZ\x00", "xz"), (b"\x28\xb5\x2f\xfd", "zst"))
 
@@ -117,7 +118,15 @@ def unpack(source: Path, target: Path) -> None:
     """Writes the decompressed zone; a broken archive or a full disk is one line."""
     try:
         with opened(source) as file, target.open("wb") as out:
-            shutil.copyfileobj(file, out, 1 << 20)
+            left = MOST_BYTES
+            while part := file.read(1 << 20):
+                left -= len(part)
+                want(
+                    left >= 0,
+                    f"{source} is over {MOST_BYTES >> 30} GiB decompressed",
+                    "decompress it yourself",
+                )
+                out.write(part)
     except DAMAGED as error:
         raise RepriseError(
             f"cannot unpack {source}: {error}", "fetch it again or make room in memory"

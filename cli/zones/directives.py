@@ -1,0 +1,90 @@
+"""The lines of zone files that begin with `$`: which files a zone includes, and how much it makes of itself.
+
+BIND takes a directive in quotes too, and behind a parenthesis. What is not in the one form that BIND and
+these expressions read alike is refused.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from cli.errors import UsageError, want
+from cli.zones import zonefile
+
+_ANY = re.compile(rb'(?<![^\r\n])(?:[()\0][ \t()\0]*)?"?\$[^\r\n]*')
+_HARMLESS = re.compile(rb"\$(?:TTL|ORIGIN)(?![^ \t;])", re.IGNORECASE)
+_INCLUDE = re.compile(rb'\$INCLUDE[ \t]+(?:"([^"\\\r\n\0]+)"|([^\s;"()\\\0]+))(?=[\s;]|\Z)', re.IGNORECASE)
+_GENERATE = re.compile(rb"\$GENERATE[ \t]+(\d{1,10})-(\d{1,10})(?:/(\d{1,10}))?[ \t]", re.IGNORECASE)
+_WIDTH = re.compile(rb"\$\{[^},]*,(\d{1,10})")
+_DEEPEST = 20  # files that include each other
+_MOST_FILES = 1_000
+_MOST_RECORDS = 1_000_000
+
+
+def is_plain(text: bytes) -> bool:
+    """Whether a zone has no directives but $TTL and $ORIGIN."""
+    return b"$" not in text or all(_HARMLESS.match(found[0]) for found in _ANY.finditer(text))
+
+
+class Checker:
+    """Looks at a zone's text and at the files that it includes. No file outside of the folder is read,
+    whoever wrote the zone, and what it makes of itself has a limit.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder.resolve()
+        self._files = _MOST_FILES
+        self._records = _MOST_RECORDS
+        self._bytes = zonefile.MOST_BYTES
+
+    def check(self, text: bytes, depth: int = 0) -> None:
+        """Throws UsageError."""
+        want(depth < _DEEPEST, "zone files include each other without an end", "remove an $INCLUDE")
+        self._spend(len(text))
+        for found in _ANY.finditer(text):
+            line = found[0]
+            if include := _INCLUDE.match(line):
+                self.check(self._included(os.fsdecode(include[1] or include[2])), depth + 1)
+            elif generate := _GENERATE.match(line):
+                self._generated(line, *(int(number or 1) for number in generate.groups()))
+            else:
+                want(bool(_HARMLESS.match(line)), *_refusal(line))
+
+    def _spend(self, size: int) -> None:
+        self._bytes -= size
+        limit = f"{zonefile.MOST_BYTES >> 30} GiB"
+        what = f"the zone is over {limit} with all that it includes or generates"
+        want(self._bytes >= 0, what, "make it smaller")
+
+    def _included(self, name: str) -> bytes:
+        self._files -= 1
+        want(self._files >= 0, f"the zone has over {_MOST_FILES} $INCLUDE lines", "put the files together")
+        try:
+            file = (self._folder / name).resolve()
+        except RuntimeError:
+            raise UsageError(f"$INCLUDE {name} is a loop of links", "remove it") from None
+        want(
+            file.is_relative_to(self._folder),
+            f"$INCLUDE {name} is outside the zone folder",
+            "copy the file into it and use a relative path",
+        )
+        want(file.is_file(), f"$INCLUDE {name}: there is no {file}", "copy the file into the zone folder")
+        with file.open("rb") as included:
+            return included.read(self._bytes + 1)
+
+    def _generated(self, line: bytes, first: int, last: int, step: int) -> None:
+        count = max(0, last - first) // max(step, 1) + 1
+        self._records -= count
+        want(self._records >= 0, f"$GENERATE makes over {_MOST_RECORDS} records of a zone", "make it fewer")
+        self._spend(count * (len(line) + sum(map(int, _WIDTH.findall(line)))))
+
+
+def _refusal(line: bytes) -> tuple[str, str]:
+    word = re.split(rb'[ \t;()"\0]', line.lstrip(b'() \t\0"'), maxsplit=1)[0].upper()
+    shown = word[:40].decode("ascii", "backslashreplace")
+    if word in (b"$INCLUDE", b"$GENERATE"):
+        form = "$INCLUDE FILE" if word == b"$INCLUDE" else "$GENERATE FIRST-LAST OWNER TYPE DATA"
+        return f"an {shown} cannot be understood", f"write it as {form} on a line of its own"
+    return f"{shown} is not a directive that is known here", "remove the line"
