@@ -83,8 +83,8 @@ def problems(run: Run) -> Iterator[str]:
     listed = as_list((run.manifest or {}).get("processes"))
     count = max(1, sum(as_dict(one).get("role") == "front" for one in listed))
     if len(run.fronts) < count:
-        which = "front.json is" if count == 1 else f"{count - len(run.fronts)} of {count} front-*.json are"
-        yield f"{which} missing: the front was cut off"
+        several = f"{count - len(run.fronts)} of {count} front-*.json are missing"
+        yield f"{several if count > 1 else 'front.json is missing'}: the front was cut off"
     evicted = sum(as_int(one.get("evictions")) for one in run.fronts)
     late = sum(map(_late, run.fronts))
     unsent = sum(as_int(one.get("unsent")) for one in run.fronts)

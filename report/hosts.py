@@ -282,14 +282,19 @@ def _undelivered(host: Host) -> Iterator[str]:
     """Packets that came and of which nothing else is told. Who is a member of a group is not known."""
     line = kernel.counter(kernel.UNDELIVERED)
     assert line is not None
+    found: dict[str, int] = {}
+    least = ""
     for family, extra in (("Ip", "IpExt"), ("Ip6", "Ip6")):
         received, delivers = f"{family}InReceives", f"{family}InDelivers"
         taken = host.grown(*{prefix + name for prefix in (family, extra) for name in _TAKEN})
         count = host.grown(received) + host.grown(f"{family}ReasmOKs") - taken - host.planned(received)
         to_groups = host.grown("Ip6InMcastPkts") if family == "Ip6" else host.multicast()
-        if count - to_groups > line.tolerance:
-            least = f"at least {count - to_groups:,}" if to_groups else f"{count:,}"
-            yield f"{host.name}: {least} packets came and were not delivered ({received} - {delivers})"
+        if count > to_groups:
+            found[f"{received} - {delivers}"] = count - to_groups
+            least = "at least " if to_groups else least
+    if sum(found.values()) > line.tolerance:
+        which = " + ".join(found)
+        yield f"{host.name}: {least}{sum(found.values()):,} packets came and were not delivered ({which})"
 
 
 def _counted(host: Host, under_test: bool, told: int) -> tuple[list[str], list[str]]:
