@@ -310,11 +310,14 @@ private:
         zone_.aliases.push_back({record.owner, target_of(record), record.type == type::kDname});
     }
 
-    /// Flags 257: a zone key, a secure entry point, not revoked (RFC 5011).
+    /// Flags 257: a zone key, a secure entry point, not revoked (RFC 5011). Of an algorithm that
+    /// resolvers validate by: knot-resolver does not start with an anchor of another.
     void add_key(const ZoneRecord& record) {
         constexpr std::uint8_t kZone = 1;
         constexpr std::uint8_t kEntryPoint = 1;
-        if (record.rdata.size() > 4 && record.rdata[0] == kZone && record.rdata[1] == kEntryPoint) {
+        constexpr std::string_view kAlgorithms = "\x05\x07\x08\x0a\x0d\x0e\x0f\x10";
+        if (record.rdata.size() > 4 && record.rdata[0] == kZone && record.rdata[1] == kEntryPoint &&
+            kAlgorithms.find(record.rdata[3]) != std::string_view::npos) {
             zone_.anchors.push_back({record.ttl, record.rdata});
         }
     }
@@ -329,24 +332,23 @@ private:
         signs_delegations_ = signs_delegations_ || over == type::kDs;
     }
 
-    /// One of the keys signs all of them.
-    [[nodiscard]] bool keys_signed() const {
-        return std::ranges::any_of(zone_.anchors, [&](const TrustAnchor& anchor) {
-            return std::ranges::any_of(
-                signatures_, [&](const std::string& one) { return made_by(one, anchor); });
-        });
+    /// Whether a key signs all keys: a key that does not is none to begin with.
+    [[nodiscard]] bool signs_keys(const TrustAnchor& anchor) const {
+        return std::ranges::any_of(signatures_,
+                                   [&](const std::string& one) { return made_by(one, anchor); });
     }
 
     /// A resolver with an anchor for a zone whose signatures are gone, all or but those over the
     /// keys, fails every query; without the anchor it only validates nothing. The zone's servers
     /// and its DS records stand for all data.
     void check_anchors() {
-        const bool in_use =
-            keys_signed() && servers_signed_ && (signs_delegations_ || signed_children_.empty());
-        if (!in_use) {
-            zone_.keys_unsigned = !zone_.anchors.empty();
-            zone_.anchors.clear();
-        }
+        const bool has_keys = !zone_.anchors.empty();
+        const bool data_signed =
+            servers_signed_ && (signs_delegations_ || signed_children_.empty());
+        std::erase_if(zone_.anchors, [&](const TrustAnchor& anchor) {
+            return !data_signed || !signs_keys(anchor);
+        });
+        zone_.keys_unsigned = has_keys && zone_.anchors.empty();
     }
 
     /// Also data below a cut that is no name server's: no server gives it as its own.

@@ -79,6 +79,15 @@ TEST(ZoneContent, KeepsKeySigningKeysOnly) {
     EXPECT_FALSE(zone.keys_unsigned);
 }
 
+TEST(ZoneContent, KeysThatSignNoKeysOrThatNobodyValidatesByAreNoAnchors) {
+    const Zone zone = read(std::string(kSoa) + kKeys + "@ DNSKEY 257 3 8 AwEAAQ==\n" +
+                           "@ DNSKEY 257 3 200 AwEAAg==\n" +
+                           "@ RRSIG DNSKEY 200 2 60 20301010000000 20201010000000 1996 @ AAAA\n" +
+                           signature("DNSKEY") + signature("NS"));
+    ASSERT_EQ(zone.anchors.size(), 1U);
+    EXPECT_EQ(zone.anchors[0].rdata, std::string("\x01\x01\x03\x08\x03\x01\x00\x02", 8));
+}
+
 TEST(ZoneContent, SignaturesAreValidWhereEveryRecordHasOneThatIs) {
     const auto validity = [](const std::string& signatures) {
         return read(std::string(kSoa) + "@ NS n.\nsub NS n.\nsub DS 1 8 2 " + std::string(64, 'a') +
