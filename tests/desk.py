@@ -14,6 +14,8 @@ from tests import command
 from tests.bed import wait_for
 
 LIMIT_S = 60.0
+ANSWERED = r"sent \d+, answered [1-9]"  # the progress of a replay, which may begin with no answer at all
+SLOWLY = ("--set", "replay.speed=0.1", "--set", "replay.max_lateness_s=60")  # so that some are left
 QUERIES = 400
 EXPERIMENT = """schema = 1
 name = "fault"
@@ -68,9 +70,11 @@ class Running:
     def errors(self) -> str:
         return (self.folder / "stderr").read_text(encoding="utf-8", errors="replace")
 
-    def reaches(self, text: str) -> None:
-        wait_for(lambda: text in self.errors() or self.process.poll() is not None, text)
-        assert text in self.errors()
+    def reaches(self, pattern: str) -> None:
+        """Waits until what it says on standard error has the pattern."""
+        said = re.compile(pattern)
+        wait_for(lambda: bool(said.search(self.errors())) or self.process.poll() is not None, pattern)
+        assert said.search(self.errors()), self.errors()
 
     def end(self) -> Ended:
         status = self.process.wait(LIMIT_S)

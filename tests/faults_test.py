@@ -26,7 +26,7 @@ from cli.executor import sandbox
 from cli.plan import network
 from tests import command
 from tests.bed import BareBed, has_ended, synth, wait_for
-from tests.desk import LIMIT_S, QUERIES, below, reprise, run, started
+from tests.desk import ANSWERED, LIMIT_S, QUERIES, SLOWLY, below, reprise, run, started
 from tests.small_disk import small_disk
 
 AT_ADDRESS = """schema = 1
@@ -194,8 +194,8 @@ def test_ipv6_queries_have_nowhere_to_go_on_a_server_without_ipv6(own_server: Pa
     ],
 )
 def test_a_killed_process_ends_the_run_in_order(desk: Path, victim: str, what: str) -> None:
-    with started(desk, "run", "good.toml") as running:
-        running.reaches("sent ")
+    with started(desk, "run", "good.toml", *SLOWLY) as running:
+        running.reaches(ANSWERED)
         os.kill(running.offspring(victim)[0], signal.SIGKILL)
         ended = running.end()
     assert what in ended.line()
@@ -239,8 +239,8 @@ def test_ctrl_c_before_the_first_query_leaves_nothing(desk: Path, phase: str) ->
 @pytest.mark.netns
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_replay_keeps_what_it_has(desk: Path, number: signal.Signals) -> None:
-    with started(desk, "run", "good.toml") as running:
-        running.reaches("sent ")
+    with started(desk, "run", "good.toml", *SLOWLY) as running:
+        running.reaches(ANSWERED)
         os.kill(running.process.pid, number)
         ended = running.end()
     assert "the run was interrupted" in ended.line()
@@ -263,8 +263,8 @@ def test_an_interrupted_report_leaves_a_partial_folder(desk: Path) -> None:
 
 @pytest.mark.netns
 def test_sigkill_of_the_command_leaves_no_process(desk: Path) -> None:
-    with started(desk, "run", "good.toml") as running:
-        running.reaches("sent ")
+    with started(desk, "run", "good.toml", *SLOWLY) as running:
+        running.reaches(ANSWERED)
         others = below(running.process.pid)
         running.process.kill()
         running.process.wait()

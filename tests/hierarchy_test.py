@@ -360,7 +360,8 @@ def test_bad_zones_are_told_and_may_be_left_out(tmp_path: Path) -> None:
     assert result.folder is None
     assert "broken.com" in result.said
     assert "skip_bad" in result.said or "--skip-bad" in result.said
-    result = play(tmp_path, zones, trace, hierarchy__skip_bad=True)
+    # Of ten queries upstream, one that is under way when both ends are read is over 1 %.
+    result = play(tmp_path, zones, trace, hierarchy__skip_bad=True, hierarchy__max_lost_percent=100)
     assert result.status == 0, result.said
     assert [one["file"] for one in result.json("zones/plan.json")["failed"]] == ["broken.com.zone"]
     assert "warning: the plan has 1 zones that do not load: broken.com" in result.said

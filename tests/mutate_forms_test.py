@@ -9,13 +9,13 @@ import os
 import select
 import signal
 import subprocess
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from cli import programs
+from tests.bed import wait_for
 from tests.conftest import DATA
 from tests.wire_view import View, view
 
@@ -134,11 +134,14 @@ def test_an_interrupted_run_leaves_nothing(part: bytes, tmp_path: Path) -> None:
         assert process.stdin and process.stderr
         process.stdin.write(part)
         process.stdin.flush()
-        until = time.monotonic() + 20
-        while not output.with_name("out.pcap.partial").exists() and time.monotonic() < until:
-            time.sleep(0.05)  # it has not begun yet
-        process.send_signal(signal.SIGINT)
-        assert process.wait(20) == 1
+        wait_for(output.with_name("out.pcap.partial").exists, "the output's beginning", 60)
+
+        def has_ended() -> bool:  # a signal between its look for one and its wait for input is overlooked
+            process.send_signal(signal.SIGINT)
+            return process.poll() is not None
+
+        wait_for(has_ended, "its end", 60)
+        assert process.returncode == 1
         assert b"stopped by a signal" in process.stderr.read()
     assert not output.exists()
     assert not output.with_name("out.pcap.partial").exists()

@@ -24,7 +24,7 @@ import pytest
 from cli import linux
 from report.rqfile import read_rq
 from tests.bed import ZONE, has_ended, wait_for
-from tests.desk import ENDS, EXPERIMENT, Ended, Running, below, reprise, run, started
+from tests.desk import ANSWERED, ENDS, EXPERIMENT, Ended, Running, below, reprise, run, started
 from tests.small_disk import fill, small_disk
 from tests.udp_faults_test import steady
 
@@ -149,7 +149,7 @@ def judge(desk: Path, victim: str, moment: float, ended: Ended) -> None:
 @pytest.mark.parametrize("victim", ["command", "keeper", "init", "querier"])
 def test_a_kill_costs_the_last_second_at_most(place: Path, victim: str) -> None:
     with started(place, "run", "good.toml") as running:
-        running.reaches("sent ")
+        running.reaches(ANSWERED)
         begun = find(running, victim) is not None and records_begin(place)
         moment = kill(running, victim, max(0.0, begun + 2.0 - time.monotonic()))
         assert moment is not None
@@ -187,7 +187,7 @@ def test_kills_at_random_moments(place: Path, victim: str) -> None:
 
 def test_three_ctrl_c_at_once_leave_the_records(place: Path) -> None:
     with started(place, "run", "good.toml") as running:
-        running.reaches("sent ")
+        running.reaches(ANSWERED)
         wait_for(lambda: time.monotonic() > records_begin(place) + 1.0, "the first second")
         moment = time.monotonic()
         for _ in range(3):
@@ -247,7 +247,7 @@ def write_for_ever(path: Path) -> None:
 def test_a_disk_filled_by_another_program_costs_no_record(place: Path, answers: bool) -> None:
     with small_disk(place / "results", "150m") as disk:
         with started(place, "run", "good.toml", "--set", f"replay.answers={str(answers).lower()}") as running:
-            running.reaches("sent ")
+            running.reaches(ANSWERED)
             with filler(disk):
                 ended = running.end()
         assert "space left" in ended.line()

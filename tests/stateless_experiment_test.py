@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from tests import packets
-from tests.desk import Ended, started
+from tests.desk import ANSWERED, Ended, started
 from tests.desk import run as run_desk
 from tests.privileges_test import NET_ADMIN, NOBODY, status
 from tests.streams import flows
@@ -111,7 +111,7 @@ def test_a_front_that_dies_ends_the_run_and_had_no_rights_but_its_own(desk: Path
     """The kernel would answer in its place, and nobody would know."""
     settings = (*STATELESS, f"server.front={front}", "replay.speed=0.2")
     with started(desk, "run", "good.toml", *(word for one in settings for word in ("--set", one))) as running:
-        running.reaches("sent ")
+        running.reaches(ANSWERED)
         (victim,) = running.offspring("reprise-proxy stateless")
         found = status(victim)
         os.kill(victim, signal.SIGKILL)

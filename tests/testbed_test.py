@@ -18,7 +18,7 @@ from cli import programs
 from report.run import open_run
 from report.summary import measure, summarize
 from tests.bed import Bed, has_ended, synth, wait_for
-from tests.desk import Running, started, words_of
+from tests.desk import ANSWERED, Running, started, words_of
 
 pytestmark = pytest.mark.netns
 
@@ -32,7 +32,7 @@ def take_down(running: Running, process: str, interface: str) -> None:
 
 def test_a_servers_process_that_was_replaced_is_named(desk: Path) -> None:
     with started(desk, "run", "good.toml") as running:
-        running.reaches("sent ")
+        running.reaches(ANSWERED)
         worker = running.offspring("/nsd -d")[-1]
         os.kill(worker, signal.SIGKILL)
         ended = running.end()
@@ -45,7 +45,7 @@ def test_a_servers_process_that_was_replaced_is_named(desk: Path) -> None:
 def test_a_worker_that_nsd_replaced_without_a_loss_is_a_warning(desk: Path) -> None:
     """It reads its zones again when it is told, and goes on with new processes."""
     with started(desk, "run", "good.toml") as running:
-        running.reaches("sent ")
+        running.reaches(ANSWERED)
         nsd, *workers = running.offspring("/nsd -d")
         os.kill(nsd, signal.SIGHUP)
         wait_for(lambda: has_ended(workers[-1]), "a worker to be replaced")
@@ -59,7 +59,7 @@ def test_a_worker_that_nsd_replaced_without_a_loss_is_a_warning(desk: Path) -> N
 def test_a_sampler_that_stood_still_is_named(desk: Path) -> None:
     slow = ("--set", "replay.speed=0.5")
     with started(desk, "run", "good.toml", *slow) as running:
-        running.reaches("sent ")
+        running.reaches(ANSWERED)
         sampler = next(pid for pid in running.offspring("reprise-sampler") if "server.csv" in words_of(pid))
         os.kill(sampler, signal.SIGSTOP)
         stopped = time.monotonic()
@@ -73,7 +73,7 @@ def test_a_sampler_that_stood_still_is_named(desk: Path) -> None:
 
 def test_bind_that_was_killed_is_named(desk: Path) -> None:
     with started(desk, "run", "good.toml", "--set", "server.kind=bind") as running:
-        running.reaches("sent ")
+        running.reaches(ANSWERED)
         os.kill(running.offspring("/named -g")[0], signal.SIGKILL)
         ended = running.end()
     assert "server died during the run (signal SIGKILL)" in ended.line()
@@ -84,7 +84,7 @@ def test_bind_that_was_killed_is_named(desk: Path) -> None:
 )
 def test_a_link_that_went_down_is_the_first_reason(desk: Path, interface: str, other: str) -> None:
     with started(desk, "run", "good.toml") as running:
-        running.reaches("sent ")
+        running.reaches(ANSWERED)
         take_down(running, "reprise-querier distribute", interface)
         ended = running.end()
     assert f"the run is not clean: link {interface} of client1 was taken down" in ended.line()
@@ -100,7 +100,7 @@ def test_what_a_firewall_drops_on_arrival_makes_a_run_unclean(desk: Path, proces
     """One datagram in twenty, on the host of clients or of the server."""
     chain = f"type filter hook input priority 0; {rule} numgen inc mod 20 0 drop;"
     with started(desk, "run", "good.toml") as running:
-        running.reaches("sent ")
+        running.reaches(ANSWERED)
         (pid, *_) = running.offspring(process)
         nft = [programs.packaged("nsenter"), "-t", str(pid), "-n", "nft", "-f", "-"]
         ruleset = f"table inet t {{ chain c {{ {chain} }}; }}\n"
@@ -116,7 +116,7 @@ def test_what_a_firewall_drops_on_arrival_makes_a_run_unclean(desk: Path, proces
 def test_a_controller_that_stood_still_loses_no_query_from_the_table(desk: Path) -> None:
     synth(desk / "long.pcap", "--queries", "8000", "--rate", "200", "--clients", "20")
     with started(desk, "run", "good.toml", "--set", "trace=long.pcap") as running:
-        running.reaches("sent ")
+        running.reaches(ANSWERED)
         (controller,) = running.offspring("reprise-controller")
         (distributor,) = running.offspring("reprise-querier distribute")
         os.kill(controller, signal.SIGSTOP)
