@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -182,3 +183,9 @@ def at_the_top(path: Path) -> Iterator[str]:
         elif isinstance(node, ast.ImportFrom):
             yield str(node.module)
             yield from (f"{node.module}.{one.name}" for one in node.names)
+
+
+def test_the_command_line_is_understood_without_packages() -> None:
+    """Before anything is installed, by Python's own library alone."""
+    done = subprocess.run([sys.executable, "-S", "-c", "import cli.__main__"], cwd=programs.ROOT, check=False)
+    assert done.returncode == 0

@@ -29,7 +29,7 @@ from cli.experiment.addresses import META4, META6
 from cli.servers import meta_servers, nftables
 from cli.servers.meta_servers import MetaSite
 from cli.servers.nftables import Pair
-from cli.zones import zone_check, zone_folder, zone_plan
+from cli.zones import zone_folder, zone_plan
 from cli.zones.options import step
 from cli.zones.zone_folder import Entry
 from cli.zones.zone_plan import AddressMap
@@ -118,6 +118,8 @@ def command_plan(options: argparse.Namespace) -> int:
 
 def _write_texts(options: argparse.Namespace, made: Path, zones_path: str) -> None:
     """Makes the hosts' files in the output folder, of what the planner wrote in `made`."""
+    from cli.zones import zone_check  # noqa: PLC0415 - the bootstrap has no dnspython
+
     out: Path = options.output.absolute()
     for former in out.iterdir():  # a plan with fewer instances must not leave views of a former one
         if re.fullmatch(r"(views|nsd)-\d+\.conf", former.name):
@@ -160,6 +162,8 @@ def _plan(options: argparse.Namespace) -> int:
     """The planner's own work. Zones that it can read and BIND does not load are told to it: it refuses them
     like those that it cannot read, or leaves them out.
     """
+    from cli.zones import zone_check  # noqa: PLC0415 - as above
+
     status, said = _planner(options)
     # NSD is not asked: it says so when it starts.
     if status == 0 and options.engine == "bind" and programs.find("named-checkconf") is not None:
