@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.site_test import EXPERIMENT, GROUPS, run_of, states, summary
-from tests.testbed_hosts import opened
+from bench.veth import SEND_CHECKSUMS, has_offload
+from cli import programs
+from tests.site_test import EXPERIMENT, GROUPS, begun, run_of, states, summary
+from tests.testbed_hosts import Testbed, opened
 
 pytestmark = [pytest.mark.netns, pytest.mark.slow]
 
@@ -37,3 +39,48 @@ def test_a_front_on_a_host_serves_all_clients_and_leaves_nothing(
     told = json.loads((run_of(tmp_path / "far") / "front.json").read_text(encoding="utf-8"))
     assert (told["front"], told["interface"]) == (front, "exp0")
     assert found["cpu_s"]["front"] is not None
+
+
+def state(hosts: Testbed) -> tuple[dict[str, str], bool]:
+    """Of all hosts, and whether the server's interface computes checksums."""
+    return states(hosts), has_offload(hosts.bed.hosts.of("dns"), "exp0", SEND_CHECKSUMS)
+
+
+@pytest.mark.parametrize("front", ["bpf", "reference"])
+def test_a_front_that_is_killed_leaves_nothing_on_its_host(tmp_path: Path, front: str) -> None:
+    """The kernel's TCP serves the next run, and no program of the killed front does."""
+    (tmp_path / "site.toml").write_text(EXPERIMENT)
+    transport = ("--set", "replay.transport=stateless-tcp")
+    with opened(tmp_path / "bed", GROUPS) as hosts:
+        before = state(hosts)
+        where = ("--inventory", str(hosts.inventory), "--no-deploy")
+        running = begun(hosts, tmp_path, *where, *transport, "--set", f"server.front={front}")
+        hosts.kill("dns", "stateless")
+        assert running.wait(120) == 1
+        assert "front died during the run" in (tmp_path / "log").read_text()
+        assert state(hosts) == before
+        words = ("--set", "synth.duration=2", "-o", "next")
+        done = hosts.run("run", "site.toml", *where, *transport, *words, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+    assert summary(run_of(tmp_path / "next"))["clean"]
+
+
+def test_a_run_and_the_teardown_refuse_what_others_left_on_the_servers_interface(tmp_path: Path) -> None:
+    (tmp_path / "site.toml").write_text(EXPERIMENT)
+    with opened(tmp_path / "bed", GROUPS) as hosts:
+        words = ("run", "site.toml", "--inventory", str(hosts.inventory), "--no-deploy")
+        argv = [programs.own("reprise-proxy"), "stateless", "--front", "bpf", "--interface", "exp0"]
+        hosts.bed.start("dns", argv, "front").until("event=ready").kill()
+        done = hosts.run(*words, cwd=tmp_path)
+        assert done.returncode == 1
+        line = f"exp0 has programs of a front; remove it: {' '.join(argv)} --undo"
+        assert done.stderr.splitlines()[-1] == f"reprise: error: dns: {line}"
+        python = f"PYTHONPATH={programs.ROOT} {programs.ROOT}/.venv/bin/python -P -m cli.hosts.changes"
+        assert hosts.on("dns", f"{python} teardown 2>&1; true").strip() == f"reprise: error: {line}"
+        hosts.on("dns", *argv, "--undo")
+        hosts.on("dns", "ip", "rule", "add", "pref", "100", "iif", "exp0", "blackhole")
+        done = hosts.run(*words, cwd=tmp_path)
+        assert done.stderr.splitlines()[-1] == (
+            "reprise: error: dns: a routing rule, preference 100, is for exp0; "
+            "remove it: ip -4 rule del pref 100"
+        )

@@ -94,7 +94,8 @@ class Testbed:
             f"ip -br addr; ip route show table all; ip -6 route show table all; ip rule; ip -6 rule; "
             f"nft list ruleset; sysctl {settings}; ls {changes.RUNTIME}; "
             f"cd {changes.STATE}; find . -path './undo/*' -o -path './runs/*'; "
-            "ip link | grep -o 'reprise[01]'; true",
+            "ip link | grep -o 'reprise[01]'; tc qdisc show dev exp0; tc filter show dev exp0 ingress; "
+            "tc filter show dev exp0 egress; sysctl -a 2> /dev/null | grep -E 'forwarding|accept_ra '; true",
         )
 
 

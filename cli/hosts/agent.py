@@ -34,7 +34,7 @@ from cli.executor.machine import LocalMachine
 from cli.executor.processes import Child
 from cli.executor.space import existing
 from cli.experiment.schema import Experiment
-from cli.hosts import changes, clock, source
+from cli.hosts import changes, clock, leftovers, source
 from cli.plan import facts as machine
 from cli.plan import planned, privileges
 
@@ -144,6 +144,7 @@ def serve() -> int:
     answers: dict[str, Callable[[dict[str, Any]], Any]] = {
         "hello": lambda _: hello(),
         "nop": lambda _: None,
+        "leftovers": lambda asked: [(one.what, one.hint) for one in leftovers.found(asked["interface"])],
         "facts": lambda asked: dataclasses.asdict(
             machine.gather(TypeAdapter(Experiment).validate_python(asked["experiment"]), asked["run"])
         ),

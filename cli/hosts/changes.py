@@ -24,6 +24,7 @@ from typing import IO, Any
 
 from cli.errors import RepriseError, interrupt_in_order, one_line
 from cli.executor import hoststeps
+from cli.hosts import leftovers
 
 RUNTIME = Path("/run/reprise")  # of each run a folder with its files and keys, in memory
 STATE = Path("/var/lib/reprise")  # of each run a folder with its results
@@ -355,6 +356,8 @@ def _command(arguments: list[str]) -> int:
         case ["teardown"]:
             with _locked_later("teardown") as left:
                 shutil.rmtree(STATE / "inputs", ignore_errors=True)
+                for one in leftovers.ours():
+                    raise RepriseError(one.what, one.hint)
                 status = _print(left)
         case ["repair", run]:
             status = repair(run)

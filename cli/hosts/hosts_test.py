@@ -15,7 +15,7 @@ import pytest
 from cli import programs
 from cli.errors import RepriseError
 from cli.executor import run as local
-from cli.hosts import changes, clock, results, share, source
+from cli.hosts import changes, clock, leftovers, results, share, source
 from cli.hosts import run as hosts_run
 from cli.hosts.inventory import Placement, Target
 from cli.plan import estimate
@@ -179,3 +179,14 @@ def test_all_of_the_repository_is_deployed() -> None:
     listed = subprocess.run(git, capture_output=True, text=True, check=True).stdout.splitlines()
     wanted = {name for name in listed if not any(part.startswith(".") for part in name.split("/"))}
     assert wanted <= {str(path.relative_to(programs.ROOT)) for path in source.files()}
+
+
+@pytest.mark.parametrize(("mode", "word"), [(1, "xdpdrv"), (2, "xdpgeneric"), (3, "xdpoffload")])
+def test_an_xdp_program_is_found_and_removed_in_its_mode(
+    monkeypatch: pytest.MonkeyPatch, mode: int, word: str
+) -> None:
+    link = {"ifname": "exp0", "xdp": {"mode": mode, "prog": {"id": 115, "name": "sink_xdp"}}}
+    monkeypatch.setattr(leftovers, "_read", lambda *argv: [link] if "link" in argv else [])
+    (found,) = leftovers.found("exp0")
+    assert found.what == "exp0 has an XDP program"
+    assert found.hint == f"remove it: ip link set dev exp0 {word} off"

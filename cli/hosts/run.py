@@ -137,6 +137,7 @@ def _plan(
     }
     _check_sources(experiment, hosts)
     _check_ports(placement, hosts)
+    _check_leftovers(placement, agents, interfaces)
     management = Management(_prefixes(placement, hosts), interfaces=interfaces)
     ours = plans.make(experiment, facts, management)
     extent = preflight.check_values(ours)  # which is done here, with our files
@@ -181,15 +182,30 @@ def _check_sources(experiment: Experiment, hosts: Mapping[str, Any]) -> None:
 
 def _check_ports(placement: Placement, hosts: Mapping[str, Any]) -> None:
     """Servers need theirs. Those of packages listen at all addresses, also at new ones."""
-    clients = {network.client(index) for index in range(1, len(placement.targets) + 1)}
-    for host, target in placement.targets.items():
+    for host in _servers(placement):
+        target = placement.targets[host]
         used = hosts[target.name]["dns_ports"]
         services = [one for one in used if one.endswith(".service")]
         want(
-            not used or host == network.CONTROLLER or host in clients,
+            not used,
             f"{target.name}: port 53 or 853 is in use by {', '.join(used)}",
             "stop it there" + (f": systemctl disable --now {' '.join(services)}" if services else ""),
         )
+
+
+def _check_leftovers(
+    placement: Placement, agents: Mapping[str, Agent], interfaces: Mapping[str, str]
+) -> None:
+    """Nothing on a server's interface answers or drops packets in its place."""
+    for host in _servers(placement):
+        name = placement.targets[host].name
+        for what, hint in agents[name].ask("leftovers", interface=interfaces[host])[:1]:
+            raise RepriseError(f"{name}: {what}", hint)
+
+
+def _servers(placement: Placement) -> list[str]:
+    clients = {network.client(index) for index in range(1, len(placement.targets) + 1)}
+    return [host for host in placement.targets if host != network.CONTROLLER and host not in clients]
 
 
 def _prefixes(placement: Placement, hosts: Mapping[str, Any]) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from cli.errors import want
 from cli.experiment.schema import Experiment, Front
 from cli.plan import network, terms
-from cli.plan.planned import RESULTS, Facts, Management, Process, Ready, Stop
+from cli.plan.planned import RESULTS, Facts, HostStep, Management, Process, Ready, Stop
 
 ROLE = "front"
 _TUN = "stateless0"
@@ -31,6 +31,16 @@ def processes(
     return tuple(_front(experiment, facts, name, len(faces)) for name in faces)
 
 
+def setup(experiment: Experiment, facts: Facts, management: Management | None = None) -> tuple[HostStep, ...]:
+    """On a host that outlives the run: what a killed front leaves there is undone with all else."""
+    if not experiment.has_front or management is None:
+        return ()
+    return tuple(
+        HostStep(f"{ROLE}-{name}", network.SERVER, (), ((*_program(experiment, facts, name), "--undo"),))
+        for name in _interfaces(experiment, management)
+    )
+
+
 def tunnels(experiment: Experiment) -> tuple[str, ...]:
     """Devices through which packets pass the server's host a second time."""
     return (_TUN,) if experiment.server.front == "reference" else ()
@@ -46,12 +56,7 @@ def _interfaces(experiment: Experiment, management: Management | None) -> tuple[
 def _front(experiment: Experiment, facts: Facts, interface: str, fronts: int) -> Process:
     ident = ROLE if fronts == 1 else f"{ROLE}-{interface}"
     argv = (
-        facts.programs["reprise-proxy"],
-        "stateless",
-        "--front",
-        experiment.server.front,
-        "--interface",
-        interface,
+        *_program(experiment, facts, interface),
         "--port",
         str(experiment.server.port),
         "--stats",
@@ -68,6 +73,11 @@ def _front(experiment: Experiment, facts: Facts, interface: str, fronts: int) ->
         stop=Stop("SIGTERM", _STOP_S),
         terms=terms.FRONT,
     )
+
+
+def _program(experiment: Experiment, facts: Facts, interface: str) -> tuple[str, ...]:
+    words = ("stateless", "--front", experiment.server.front, "--interface", interface)
+    return (facts.programs["reprise-proxy"], *words)
 
 
 def options(experiment: Experiment) -> tuple[str, ...]:

@@ -175,6 +175,8 @@ def test_a_machine_has_one_interface_for_all_clients() -> None:
     plan = make(fronted("reference", clients=2), PROXIED, OFFICE)
     (front,) = fronts(plan)
     assert front.id == "front" and "--interface enp1 " in " ".join(front.argv)
+    assert plan.setup[-1].undo == ((*front.argv[:6], "--undo"),)  # its undo comes first
+    assert plan.setup[-1].host == "server"
     assert 'oifname { "lo", "reprise0", "reprise1", "stateless0" }' in guard(plan, "server")
 
 

@@ -104,6 +104,7 @@ def make(experiment: Experiment, facts: Facts, management: Management | None = N
             *placement.setup(net, management),
             *(hierarchy.setup(experiment) if experiment.emulated else ()),
             *delay.setup(experiment),
+            *front.setup(experiment, facts, management),
         ),
         begin=(
             *host_counters.read(net, host_counters.BEFORE),

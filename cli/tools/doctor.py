@@ -17,6 +17,7 @@ from cli import linux, programs
 from cli.errors import EXIT_FAILED, RepriseError
 from cli.executor import netns, sandbox
 from cli.executor.space import existing
+from cli.hosts import leftovers
 from cli.plan import facts, hierarchy_setup, network
 from cli.servers import nftables
 from cli.tools import needs
@@ -56,6 +57,7 @@ def command_doctor(results: Path) -> int:
         namespaces,
         fast_mode,
         stateless,
+        interfaces,
         data_paths,
         descriptors,
         local_ports,
@@ -209,6 +211,20 @@ def judge_stateless(types: bytes | None) -> Finding:
         return Finding(OK, subject, 'server.front = "bpf" can give connections to the kernel\'s TCP')
     what = 'server.front = "bpf" works only with front.promote = false: no bpf_sk_assign_tcp_reqsk'
     return Finding(LIMITED, subject, what, hint)
+
+
+def interfaces() -> Finding:
+    """What would answer or drop packets in a server's place, on this machine's own interfaces."""
+    return judge_interfaces({name: leftovers.found(name) for name in leftovers.interfaces()})
+
+
+def judge_interfaces(every: Mapping[str, Sequence[leftovers.Leftover]]) -> Finding:
+    """The first that a front of ours left, or else of others, as a finding."""
+    listed = sorted((one for found in every.values() for one in found), key=lambda one: not one.ours)
+    if not listed:
+        return Finding(OK, "interfaces", "no filters, XDP programs or rules on any interface")
+    more = f" ({len(listed)} of this kind in all)" if len(listed) > 1 else ""
+    return Finding(LIMITED, "interfaces", f"{listed[0].what}{more}", listed[0].hint)
 
 
 def data_paths() -> Finding:

@@ -23,12 +23,21 @@ void refuse_programs(const std::string& interface) {
     if (left_behind(static_cast<int>(if_nametoindex(interface.c_str())))) {
         static_cast<void>(lock_interface(interface)); // says so where that front still runs
         throw Error(fmt::format("--interface {}: programs of a killed --front bpf still serve it; "
-                                "start and end that front once, which removes them",
-                                interface));
+                                "remove them with `reprise-proxy stateless --front bpf "
+                                "--interface {} --undo`",
+                                interface, interface));
     }
 }
 
 } // namespace
+
+void undo_killed_front(const StatelessOptions& options) {
+    if (options.front == FrontKind::kReference) {
+        stateless::repair_reference_host();
+    } else if (if_nametoindex(options.interface.c_str()) != 0) { // else all went with it
+        BpfFront::repair(options.interface);
+    }
+}
 
 std::unique_ptr<Front> make_front(const StatelessOptions& options) {
     if (options.front == FrontKind::kBpf) {

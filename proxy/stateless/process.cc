@@ -166,6 +166,10 @@ private:
 
 int run_stateless(const StatelessOptions& options) {
     spdlog::set_level(log_level(options.loglevel));
+    if (options.undo) {
+        undo_killed_front(options);
+        return 0;
+    }
     StatelessProcess(options).run();
     return 0;
 }

@@ -4,6 +4,7 @@
 #include "core/base/error.hh"
 #include "core/base/log.hh"
 #include "proxy/stateless/bpf/hooks.hh"
+#include "proxy/stateless/bpf/link.hh"
 #include "proxy/stateless/bpf/programs.hh"
 #include "proxy/stateless/bpf/shared.h"
 #include "proxy/stateless/common/counters.hh"
@@ -96,6 +97,23 @@ void fill_randomly(__u64 (&key)[2]) {
     }
 }
 
+void tell_repaired(const Link& link) {
+    spdlog::info(
+        "event=repaired interface={} hint=\"a front that was killed had left its programs\"",
+        link.name());
+}
+
+void compute_checksums_again(const Link& link) {
+    try {
+        if (link.is_there()) {
+            link.compute_checksums(true);
+        }
+    } catch (const SystemError& error) {
+        spdlog::warn("event=checksums_stay_off interface={} because={}", link.name(),
+                     log_value(error.what()));
+    }
+}
+
 std::uint16_t below(unsigned mtu, unsigned headers) {
     return static_cast<std::uint16_t>(std::min(mtu > headers ? mtu - headers : 0, 65'535U));
 }
@@ -122,18 +140,29 @@ BpfFront::BpfFront(const StatelessOptions& options)
     next_secret_ = SteadyClock::now() + options.rotate_s * kSecond;
     hooks_.emplace(link_.index(), programs_.in(), programs_.out(), tx_was_on_);
     link_.compute_checksums(false);
+    if (before) {
+        tell_repaired(link_);
+    }
 }
 
 BpfFront::~BpfFront() {
     hooks_.reset();
-    if (tx_was_on_ && link_.is_there()) {
-        try {
-            link_.compute_checksums(true);
-        } catch (const SystemError& error) {
-            spdlog::warn("event=checksums_stay_off interface={} because={}", link_.name(),
-                         log_value(error.what()));
-        }
+    if (tx_was_on_) {
+        compute_checksums_again(link_);
     }
+}
+
+void BpfFront::repair(const std::string& interface) {
+    const Link link(interface);
+    const auto before = left_behind(link.index());
+    if (!before) {
+        return;
+    }
+    remove_programs(link.index(), *before);
+    if (before->tx_was_on) {
+        compute_checksums_again(link);
+    }
+    tell_repaired(link);
 }
 
 void BpfFront::renew_secret() {

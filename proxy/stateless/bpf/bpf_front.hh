@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace reprise::proxy {
@@ -22,6 +23,10 @@ public:
     ~BpfFront() override;
     BpfFront(const BpfFront&) = delete;
     BpfFront& operator=(const BpfFront&) = delete;
+
+    /// Removes what a killed one left on the interface. Throws UsageError, Error where a front
+    /// serves it, SystemError.
+    static void repair(const std::string& interface);
 
     [[nodiscard]] std::vector<int> descriptors() const override { return {}; }
 

@@ -130,28 +130,30 @@ Hooks::Hooks(int interface, int in, int out, bool tx_was_on)
         attach(interface, BPF_TC_INGRESS, handle, in);
         attach(interface, BPF_TC_EGRESS, handle, out);
     } catch (...) {
-        remove();
+        remove_programs(interface, changes_);
         throw;
     }
     detach_all(interface, handle); // of an earlier front that had changed something else
 }
 
-Hooks::~Hooks() { remove(); }
+Hooks::~Hooks() { remove_programs(interface_, changes_); }
 
-void Hooks::remove() const {
-    detach_all(interface_);
-    if (changes_.hooks_are_ours && !others_use(interface_)) {
+void remove_programs(int interface, const Changes& changes) {
+    detach_all(interface);
+    if (changes.hooks_are_ours && !others_use(interface)) {
         bpf_tc_hook both =
-            hook(interface_, static_cast<bpf_tc_attach_point>(BPF_TC_INGRESS | BPF_TC_EGRESS));
+            hook(interface, static_cast<bpf_tc_attach_point>(BPF_TC_INGRESS | BPF_TC_EGRESS));
         static_cast<void>(bpf_tc_hook_destroy(&both));
     }
 }
 
 std::optional<Changes> left_behind(int interface) {
-    for (const Filter& filter : filters(interface, kSides[0])) {
-        if (filter.is_ours()) {
-            return Changes{.hooks_are_ours = (filter.handle & kHooksAreOurs) != 0,
-                           .tx_was_on = (filter.handle & kTxWasOn) != 0};
+    for (const Side& side : kSides) { // killed while it started or ended, it left one of them
+        for (const Filter& filter : filters(interface, side)) {
+            if (filter.is_ours()) {
+                return Changes{.hooks_are_ours = (filter.handle & kHooksAreOurs) != 0,
+                               .tx_was_on = (filter.handle & kTxWasOn) != 0};
+            }
         }
     }
     return std::nullopt;

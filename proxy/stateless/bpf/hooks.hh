@@ -23,13 +23,14 @@ public:
     Hooks& operator=(const Hooks&) = delete;
 
 private:
-    void remove() const;
-
     int interface_;
     Changes changes_;
 };
 
 /// What a front whose programs are at the interface has changed. One that lives has its lock.
 std::optional<Changes> left_behind(int interface);
+
+/// Removes our programs from an interface, and the hooks where `changes` says that they are ours.
+void remove_programs(int interface, const Changes& changes);
 
 } // namespace reprise::proxy

@@ -33,6 +33,7 @@ enum {
     kFragmentBits = 0x3fff,
     kHopLimit = 64,
     kMappedPrefix = 0xffff,
+    kRightSum = 0xffff, ///< of all that a checksum is of, and of itself
 };
 
 enum TcpFlags {
@@ -40,7 +41,8 @@ enum TcpFlags {
     kSynFlag = 0x02,
     kRstFlag = 0x04,
     kPushFlag = 0x08,
-    kAckFlag = 0x10
+    kAckFlag = 0x10,
+    kUrgentFlag = 0x20
 };
 
 struct Packet {
@@ -102,6 +104,10 @@ static __always_inline int read_ip(struct __sk_buff* skb, struct Packet* p, __u8
         if ((void*)(ip + 1) > end_of(skb) || *(const __u8*)ip != kPlainIpv4 ||
             ip->protocol != protocol || (ip->frag_off & bpf_htons(kFragmentBits)) != 0) {
             return -1;
+        }
+        if (!p->towards_client &&
+            fold(bpf_csum_diff(0, 0, (__be32*)ip, sizeof *ip, 0)) != kRightSum) {
+            return -1; // for the kernel, which drops it
         }
         source[2] = destination[2] = bpf_htonl(kMappedPrefix);
         source[3] = ip->saddr;
@@ -222,6 +228,9 @@ static __always_inline int send_back(struct __sk_buff* skb, const struct Packet*
         return -1;
     }
     segment.tcp = tcp_header(p, seq, ack, flags, size, 1);
+    if (flags & kFinFlag) { // without data: by this a front knows the answer of another
+        segment.tcp.window = 0;
+    }
     segment.option = mss ? bpf_htonl(0x02040000 | mss) : 0;
     __u32 sum = pseudo_sum(p, IPPROTO_TCP, size);
     if (!partial) {

@@ -240,6 +240,71 @@ TEST_P(StatelessProgramsTest, TheEndOfAConnection) {
     EXPECT_TRUE(checksums_hold(late.packet));
 }
 
+/// Two fronts would go on for ever.
+TEST_P(StatelessProgramsTest, AnswersOfAnotherFrontAreNotAnswered) {
+    const size_t tcp = GetParam().header;
+    Recipe fin = of_client(0x11, kIrs + 30, 7'000);
+    fin.source_port = 53;
+    const Done reset = comes(make(fin));
+    EXPECT_EQ(reset.verdict, TC_ACT_REDIRECT);
+    EXPECT_EQ(reset.packet[tcp + 13], 0x04);
+    EXPECT_EQ(number32(reset.packet, tcp + 4), 7'000);
+    fin.source_port = 5'353;
+    const Done answered = comes(make(fin));
+    EXPECT_EQ(answered.packet[tcp + 13], 0x11);
+    fin.window =
+        static_cast<std::uint16_t>(answered.packet[tcp + 14] << 8U | answered.packet[tcp + 15]);
+    EXPECT_EQ(comes(make(fin)).verdict, TC_ACT_SHOT);
+}
+
+/// The kernel drops them, so that nothing is answered that may be of other bytes.
+TEST_P(StatelessProgramsTest, DamagedPacketsAreLeftToTheKernel) {
+    const std::uint32_t mine = handshake();
+    const Buffer query = framed(query_of(question_of(7)));
+    std::vector<Buffer> packets{make(of_client(0x02, kIrs, 0)),
+                                make(of_client(0x18, kIrs + 1, mine, query)),
+                                make(of_client(0x18, kIrs + 1, mine + 1, query)),
+                                make(of_client(0x11, kIrs + 30, 7'000)),
+                                make(of_client(0x10, kIrs, mine)),
+                                make(of_client(0x18, kIrs + 1, mine, framed(Buffer(1'400, 7))))};
+    for (Buffer& packet : packets) {
+        const Buffer whole = packet;
+        packet[GetParam().header + 4 + packet.size() % 4] ^= 1U; // the sequence number
+        const Done done = comes(packet);
+        EXPECT_EQ(done.verdict, kPass);
+        EXPECT_EQ(done.packet, packet);
+        if (GetParam().header == 20) {
+            Buffer header = whole;
+            header[8] ^= 1U; // TTL
+            EXPECT_EQ(comes(header).verdict, kPass);
+            EXPECT_EQ(comes(header).packet, header);
+        }
+    }
+    EXPECT_EQ(count(kQueries) + count(kReset) + count(kFin) + count(kHandshakeAck), 0);
+    EXPECT_EQ(count(kSynAck), 1);
+    EXPECT_EQ(programs_->state().in_flight, 0);
+}
+
+TEST_P(StatelessProgramsTest, UrgentDataAndSignedSegmentsAreTheKernels) {
+    const std::uint32_t mine = handshake();
+    const Buffer query = framed(query_of(question_of(7)));
+    comes(make(of_client(0x38, kIrs + 1, mine, query)));
+    EXPECT_EQ(resets(kSegmented), 1);
+    for (const std::uint8_t kind : {std::uint8_t{19}, std::uint8_t{29}}) { // TCP-MD5 and TCP-AO
+        Recipe segment = of_client(0x02, kIrs, 0);
+        segment.tcp_options = {1, 1, kind, 18};
+        segment.tcp_options.resize(20, 9);
+        EXPECT_EQ(comes(make(segment)).verdict, kPass);
+        segment.tcp_flags = 0x18;
+        segment.seq = kIrs + 1;
+        segment.ack = mine;
+        segment.payload = query;
+        EXPECT_EQ(comes(make(segment)).verdict, kPass);
+    }
+    EXPECT_EQ(count(kSyn), 1);
+    EXPECT_EQ(count(kQueries), 0);
+}
+
 TEST_P(StatelessProgramsTest, AHalfClosedConnectionsReplyAcknowledgesTheFin) {
     const std::uint32_t mine = handshake();
     const Buffer question = question_of(3);

@@ -2,6 +2,7 @@
 // Connections that the kernel's TCP gets, in the middle.
 
 #include "proxy/stateless/bpf/cookie.bpf.h"
+#include "proxy/stateless/bpf/entry.bpf.h"
 #include "proxy/stateless/bpf/packet.bpf.h"
 #include "proxy/stateless/bpf/shared.h"
 
@@ -88,7 +89,7 @@ static __always_inline int promote(struct __sk_buff* skb, const struct Packet* p
 /// or another segment gave.
 static __always_inline void promote_reply(struct StatelessEntry* entry, __u32 reason) {
     if (!(entry->bits & kPromote)) {
-        entry->bits = (entry->bits | kPromote) + ((reason - kTruncated) << kReasonShift);
+        set_bits(entry, kPromote | (reason - kTruncated) << kReasonShift);
     }
 }
 
@@ -101,7 +102,7 @@ static __always_inline void forget(const struct StatelessFlow* flow) {
 /// Replies over UDP that still come are not the client's any more.
 static __always_inline void swallow_replies(const struct StatelessFlow* flow,
                                             struct StatelessEntry* entry) {
-    entry->bits |= kPromote | kPromoted;
+    set_bits(entry, kPromote | kPromoted);
     if ((entry->bits & kRepliesMask) == 0) {
         forget(flow);
     }

@@ -2,6 +2,7 @@
 // From a segment with a whole query to a UDP datagram.
 
 #include "proxy/stateless/bpf/cookie.bpf.h"
+#include "proxy/stateless/bpf/entry.bpf.h"
 #include "proxy/stateless/bpf/packet.bpf.h"
 #include "proxy/stateless/bpf/promote.bpf.h"
 #include "proxy/stateless/bpf/shared.h"
@@ -140,7 +141,7 @@ static __always_inline int read_query(struct __sk_buff* skb, const struct Packet
     if (p->flags & kFinFlag) {
         return kFinished;
     }
-    if (p->header != kTcp || skb->gso_segs > 1) {
+    if (p->header != kTcp || (p->flags & kUrgentFlag) || skb->gso_segs > 1) {
         return kSegmented;
     }
     if (p->window < class_mss(p, mss_in(p->ack))) {
@@ -304,18 +305,20 @@ static __always_inline int to_datagram(struct __sk_buff* skb, const struct Packe
     return write_headers(skb, p, udp_length, check);
 }
 
+/// Whether one reply more is expected from now on.
+static __always_inline int one_reply_more(struct StatelessEntry* entry) {
+    const struct Marks before = marks_of(entry);
+    const struct Marks after = {.bits = before.bits + kReplies, .stamp = now()};
+    return (before.bits & kRepliesMask) != kRepliesMask && replace_marks(entry, before, after);
+}
+
 /// Keeps what the reply needs. The reason why it cannot, -1, or kEnough where the server has the
 /// query often enough.
 static __always_inline int remember(const struct Packet* p, const struct Query* q,
                                     struct StatelessEntry* old) {
     if (old && old->seq == p->ack && old->id == q->id) {
         count(kRetransmitted);
-        if ((old->bits & kRepliesMask) == kRepliesMask) {
-            return kEnough; // more replies could not be counted
-        }
-        old->stamp = now();
-        old->bits += kReplies;
-        return -1;
+        return one_reply_more(old) ? -1 : kEnough; // more could not be counted
     }
     if (old) { // its reply must not be taken for this query's
         return kReused;

@@ -4,6 +4,7 @@
 // What is dropped here is said to be stolen: of a packet that is shot the host's sending socket
 // hears, and counts an error.
 
+#include "proxy/stateless/bpf/entry.bpf.h"
 #include "proxy/stateless/bpf/packet.bpf.h"
 #include "proxy/stateless/bpf/promote.bpf.h"
 #include "proxy/stateless/bpf/query.bpf.h"
@@ -36,10 +37,19 @@ static __always_inline int read_udp(struct __sk_buff* skb, struct Packet* p) {
                : -1;
 }
 
+static __always_inline void expect_one_less(struct StatelessEntry* entry) {
+    const struct Marks before = marks_of(entry);
+    const struct Marks after = {.bits = before.bits - kReplies, .stamp = before.stamp};
+    if (before.bits & kRepliesMask) {
+        replace_marks(entry, before, after);
+    }
+}
+
 /// One of the expected replies has come.
 static __always_inline void one_reply_less(const struct Packet* p, struct StatelessEntry* entry) {
     if ((entry->bits & kRepliesMask) > kReplies) {
-        entry->bits = (entry->bits - kReplies) | kAnswered;
+        set_bits(entry, kAnswered);
+        expect_one_less(entry);
     } else {
         forget(&p->flow);
     }
@@ -130,7 +140,7 @@ static __always_inline int receive_again(struct __sk_buff* skb, const struct Pac
     __u32 sum = 0;
     // The room behind the message is zero, so that its sum is that of the whole.
     sum = bpf_csum_diff(0, 0, (__be32*)bytes, 304, pseudo_sum(p, IPPROTO_TCP, kTcp + total));
-    const __u32 seq = entry->next - total - (entry->bits & kHalfClosed ? 1 : 0);
+    const __u32 seq = entry->next - total;
     struct tcphdr tcp = tcp_header(p, seq, entry->seq, kPushFlag | kAckFlag, kTcp, 0);
     tcp.window = bpf_htons(kUnknownWindow);
     tcp.check = ~fold(bpf_csum_diff(0, 0, (__be32*)&tcp, sizeof tcp, fold(sum)));
@@ -148,9 +158,7 @@ static __always_inline int receive_again(struct __sk_buff* skb, const struct Pac
 /// For the kernel's TCP. Where the reply has no question, the client sends the query again.
 static __always_inline int bring_back(struct __sk_buff* skb, const struct Packet* p,
                                       struct StatelessEntry* entry, __u16 questions) {
-    if (entry->bits & kRepliesMask) {
-        entry->bits -= kReplies;
-    }
+    expect_one_less(entry);
     return receive_again(skb, p, entry, questions) == 0 ? bpf_redirect(skb->ifindex, BPF_F_INGRESS)
                                                         : TC_ACT_STOLEN;
 }
@@ -227,7 +235,7 @@ static __always_inline int take_reply(struct __sk_buff* skb, const struct Packet
         return bring_back(skb, p, entry, header.counts[0]);
     }
     const __u32 seq = entry->seq;
-    const __u32 next = entry->next;
+    const __u32 next = end_of_client(entry);
     one_reply_less(p, entry);
     if (to_segment(skb, p, seq, next, strip ? &opt : 0, header.counts[3]) != 0) {
         count(kMalformed);

@@ -15,10 +15,10 @@ struct StatelessFlow {
 /// A query in flight: all that the front knows of a connection. Sequence numbers are in host order.
 struct StatelessEntry {
     __u32 seq;    ///< of the first byte to the client
-    __u32 next;   ///< the acknowledgement of the whole query, and of the client's FIN where it came
+    __u32 next;   ///< behind the query; the client's FIN, where it came, is one more
     __u16 id;     ///< of the message
     __u16 length; ///< of the query with its length field, as the client sent it
-    __u16 bits;   ///< EntryBits
+    __u16 bits;   ///< EntryBits; changes together with the stamp only, see entry.bpf.h
     __u16 stamp;  ///< when the query was last seen: CLOCK_MONOTONIC_COARSE >> kStampShift
 };
 

@@ -129,33 +129,39 @@ static __always_inline int answer(struct __sk_buff* skb, const struct Packet* p,
     return send_back(skb, p, seq, ack, flags, 0) == 0 ? bpf_redirect(skb->ifindex, 0) : TC_ACT_SHOT;
 }
 
-/// The client's maximum segment size by the options of its SYN; 536 where it says none (RFC 9293).
-static __always_inline __u32 mss_of(struct __sk_buff* skb, const struct Packet* p) {
+enum { kSigned = 0x10000, kNoMss = 536 }; // RFC 9293
+
+/// The maximum segment size in `size` bytes of TCP options, and kSigned with TCP-MD5 or TCP-AO. A
+/// function of its own, so that the verifier reads it once.
+__noinline int read_options(struct __sk_buff* skb, __u32 from, __u32 size) {
+    enum { kEnd, kNothing, kMss, kMd5 = 19, kAuthentication = 29 };
+
     __u8 options[40] = {};
-    __u32 size = p->header - kTcp;
     __u32 at = 0;
-    if (size > sizeof options || size < 4 ||
-        bpf_skb_load_bytes(skb, p->l4 + kTcp, options, size) != 0) {
-        return 536;
+    __u32 found = kNoMss;
+    if (size > sizeof options || size < 4 || bpf_skb_load_bytes(skb, from, options, size) != 0) {
+        return found;
     }
     for (int i = 0; i < 40; ++i) {
-        if (at > sizeof options - 4 || options[at] == 0) {
+        if (at > sizeof options - 4 || options[at] == kEnd) {
             break;
         }
-        if (options[at] == 2) {
-            return (__u32)options[at + 2] << 8 | options[at + 3];
+        if (options[at] == kMss) {
+            found = (found & kSigned) | (__u32)options[at + 2] << 8 | options[at + 3];
         }
-        if (options[at] == 1) {
+        if (options[at] == kMd5 || options[at] == kAuthentication) {
+            found |= kSigned;
+        }
+        if (options[at] == kNothing) {
             ++at;
         } else {
             at += options[at + 1] < 2 ? 40 : options[at + 1];
         }
     }
-    return 536;
+    return found;
 }
 
-static __always_inline int take_syn(struct __sk_buff* skb, const struct Packet* p) {
-    __u32 mss = mss_of(skb, p);
+static __always_inline int take_syn(struct __sk_buff* skb, const struct Packet* p, __u32 mss) {
     const __u32 most = p->v6 ? state.mss6 : state.mss4;
     mss = mss < most ? mss : most;
     if (mss < class_mss(p, 0) || !is_local(p)) {
@@ -194,19 +200,31 @@ static __always_inline int waits_in_vain(const struct Packet* p) {
     return 0;
 }
 
+static __always_inline int answer_unknown_fin(struct __sk_buff* skb, const struct Packet* p) {
+    if (!is_local(p)) {
+        return pass();
+    }
+    if (p->flow.client_port == p->flow.server_port) {
+        count(kReset);
+        return answer(skb, p, p->ack, 0, kRstFlag);
+    }
+    return p->window == 0 ? TC_ACT_SHOT : answer(skb, p, p->ack, p->seq + 1, kFinFlag | kAckFlag);
+}
+
 /// A FIN without data. One of a connection that nothing is known of gets a FIN, too: its client may
-/// have had none, and to one that had it does no harm. In front of its query, or while that is in
-/// flight, it may not be acknowledged alone, for that would acknowledge the query.
+/// have had none, and to one that had it does no harm. Two fronts could so answer each other for
+/// ever: what comes from a service's own port is reset, and such an answer, which has no window, is
+/// not answered. In front of its query, or while that is in flight, a FIN may not be acknowledged
+/// alone, for that would acknowledge the query.
 static __always_inline int take_fin(struct __sk_buff* skb, const struct Packet* p,
                                     enum Proof proof) {
     count(kFin);
     struct StatelessEntry* entry = bpf_map_lookup_elem(&flows, &p->flow);
     if (proof == kNone || (proof == kHandshake && !entry && waits_in_vain(p))) {
-        return is_local(p) ? answer(skb, p, p->ack, p->seq + 1, kFinFlag | kAckFlag) : pass();
+        return answer_unknown_fin(skb, p);
     }
     if (entry && entry->next == p->seq && entry->seq == p->ack) {
-        entry->next = p->seq + 1;
-        entry->bits |= kHalfClosed;
+        set_bits(entry, kHalfClosed);
         return TC_ACT_SHOT;
     }
     if (proof == kFirst && !entry) { // the client leaves without a query
@@ -229,7 +247,8 @@ static __always_inline int take_later(struct __sk_buff* skb, const struct Packet
         count(kReset);
         return answer(skb, p, p->ack, 0, kRstFlag);
     }
-    if (entry && entry->seq == p->ack && entry->next == p->seq && !(entry->bits & kAnswered)) {
+    if (entry && entry->seq == p->ack && end_of_client(entry) == p->seq &&
+        !(entry->bits & kAnswered)) {
         promote_reply(entry, kLater);
     }
     count(kWaiting);
@@ -260,18 +279,48 @@ static __always_inline int take_segment(struct __sk_buff* skb, struct Packet* p,
 /// Only one with the number that comes next ends a query: others may be anybody's.
 static __always_inline int take_rst(const struct Packet* p) {
     struct StatelessEntry* entry = bpf_map_lookup_elem(&flows, &p->flow);
-    if (entry && entry->next == p->seq) {
+    if (entry && end_of_client(entry) == p->seq) {
         swallow_replies(&p->flow, entry);
     }
     count(kRst);
     return is_local(p) ? TC_ACT_SHOT : TC_ACT_UNSPEC;
 }
 
+enum { kPiece = 256, kPieces = 6 };
+
+/// The sum of a segment of at most kPieces * kPiece bytes. A function of its own, so that the
+/// verifier reads it once.
+__noinline int sum_segment(struct __sk_buff* skb, __u32 from, __u32 length, __u32 sum) {
+    __u8* bytes = scratch_bytes();
+    for (__u32 at = 0; bytes && at < kPiece * kPieces && at < length; at += kPiece) {
+        __u32 size = length - at;
+        size = size < kPiece ? size : kPiece;
+        __builtin_memset(bytes, 0, kPiece);
+        barrier_var(size);
+        if (size == 0 || size > kPiece || bpf_skb_load_bytes(skb, from + at, bytes, size) != 0) {
+            return -1;
+        }
+        sum = fold(bpf_csum_diff(0, 0, (__be32*)bytes, kPiece, sum));
+    }
+    return sum;
+}
+
+/// Whether the segment's checksum holds, or others have looked at it or will not.
+static __always_inline int is_right(struct __sk_buff* skb, const struct Packet* p) {
+    return p->length > kPiece * kPieces || is_left_to_others(skb, p) ||
+           bpf_csum_level(skb, BPF_CSUM_LEVEL_QUERY) >= 0 ||
+           sum_segment(skb, p->l4, p->length, pseudo_sum(p, IPPROTO_TCP, p->length)) == kRightSum;
+}
+
 /// With the listening socket of the server at hand.
 static __always_inline int take_tcp(struct __sk_buff* skb, struct Packet* p,
                                     struct bpf_sock* listener) {
+    const __u32 options = read_options(skb, p->l4 + kTcp, p->header - kTcp);
+    if ((options & kSigned) || !is_right(skb, p)) { // without a key the kernel drops both
+        return pass();
+    }
     if ((p->flags & (kSynFlag | kAckFlag | kRstFlag | kFinFlag)) == kSynFlag) {
-        return take_syn(skb, p);
+        return take_syn(skb, p, options);
     }
     if (p->flags & kRstFlag) {
         return take_rst(p);

@@ -53,12 +53,9 @@ Change Forwarding::needed(bool v6) const {
     return v6 && own.empty() ? Change::kAll : Change::kInterface;
 }
 
-void Forwarding::make(bool v6, Change change) {
+void Forwarding::make(bool v6, Change change) const {
     if (change == Change::kNone) {
         return;
-    }
-    if (change == Change::kAll) {
-        keep_router_advertisements();
     }
     const std::string path = file(v6, change);
     if (!write(path, "1")) {
@@ -66,23 +63,27 @@ void Forwarding::make(bool v6, Change change) {
     }
 }
 
-void Forwarding::undo(bool v6, Change change) {
+void Forwarding::undo(bool v6, Change change) const {
     if (change != Change::kNone) {
         static_cast<void>(write(file(v6, change), "0")); // the interface may be gone
     }
-    for (const std::string& path : std::exchange(accept_ra_, {})) {
-        static_cast<void>(write(path, "1"));
-    }
 }
 
-/// A host that forwards gives up the routes that routers tell it of, unless it has 2 here.
-void Forwarding::keep_router_advertisements() {
+std::vector<std::string> hosts_of_routers(const std::string& root) {
+    std::vector<std::string> found;
     std::error_code error;
-    for (const auto& entry : std::filesystem::directory_iterator(root_ + "/ipv6/conf", error)) {
-        const std::string path = entry.path() / "accept_ra";
-        if (first_line(path.c_str()) == "1" && write(path, "2")) {
-            accept_ra_.push_back(path);
+    for (const auto& entry : std::filesystem::directory_iterator(root + "/ipv6/conf", error)) {
+        if (first_line((entry.path() / "accept_ra").c_str()) == "1") {
+            found.push_back(entry.path().filename());
         }
+    }
+    return found;
+}
+
+void follow_routers(const std::string& interface, bool while_forwarding, const std::string& root) {
+    const std::string path = fmt::format("{}/ipv6/conf/{}/accept_ra", root, interface);
+    if (first_line(path.c_str()) == (while_forwarding ? "1" : "2")) {
+        static_cast<void>(write(path, while_forwarding ? "2" : "1")); // the interface may go
     }
 }
 

@@ -26,18 +26,24 @@ public:
     [[nodiscard]] Change needed(bool v6) const;
 
     /// Throws SystemError.
-    void make(bool v6, Change change);
+    void make(bool v6, Change change) const;
 
     /// What make() did, here or in a process that was killed.
-    void undo(bool v6, Change change);
+    void undo(bool v6, Change change) const;
 
 private:
     [[nodiscard]] std::string file(bool v6, Change change) const;
-    void keep_router_advertisements();
 
     std::string interface_;
     std::string root_;
-    std::vector<std::string> accept_ra_; ///< files where 1 became 2
 };
+
+/// The interfaces that take routes from routers as long as the host does not forward: those whose
+/// accept_ra is 1.
+std::vector<std::string> hosts_of_routers(const std::string& root = "/proc/sys/net");
+
+/// Makes such an interface take them also while the host forwards (accept_ra 2), and back.
+void follow_routers(const std::string& interface, bool while_forwarding,
+                    const std::string& root = "/proc/sys/net");
 
 } // namespace reprise::proxy::stateless

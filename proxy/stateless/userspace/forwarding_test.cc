@@ -1,6 +1,7 @@
 #include "core/base/error.hh"
 #include "proxy/stateless/userspace/forwarding.hh"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -68,10 +69,18 @@ TEST_F(ForwardingTest, OfOlderKernelsIsOfAllInterfaces) {
     EXPECT_EQ(forwarding_.needed(true), Change::kAll);
     forwarding_.make(true, Change::kAll);
     EXPECT_EQ(get("ipv6/conf/all/forwarding"), '1');
-    EXPECT_EQ(get("ipv6/conf/eth0/accept_ra"), '2'); // routes learned from routers stay
-    EXPECT_EQ(get("ipv6/conf/eth1/accept_ra"), '0');
     forwarding_.undo(true, Change::kAll);
     EXPECT_EQ(get("ipv6/conf/all/forwarding"), '0');
+}
+
+TEST_F(ForwardingTest, RoutesLearnedFromRoutersStay) {
+    EXPECT_THAT(hosts_of_routers(root_), ::testing::ElementsAre("eth0"));
+    for (const char* const each : {"eth0", "eth1"}) {
+        follow_routers(each, true, root_);
+    }
+    EXPECT_EQ(get("ipv6/conf/eth0/accept_ra"), '2');
+    EXPECT_EQ(get("ipv6/conf/eth1/accept_ra"), '0');
+    follow_routers("eth0", false, root_);
     EXPECT_EQ(get("ipv6/conf/eth0/accept_ra"), '1');
 }
 

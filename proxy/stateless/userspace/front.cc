@@ -266,6 +266,11 @@ private:
 
 } // namespace
 
+void repair_reference_host() {
+    const FileDescriptor alone = lock_host();
+    Redirect::repair();
+}
+
 std::unique_ptr<Front> make_reference_front(const StatelessOptions& options) {
     if (!options.active) {
         return std::make_unique<InactiveFront>();

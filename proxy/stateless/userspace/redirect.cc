@@ -34,7 +34,9 @@ constexpr std::uint8_t kLastMark = kMark + static_cast<std::uint8_t>(Change::kAl
 
 std::uint8_t family(bool v6) { return v6 ? AF_INET6 : AF_INET; }
 
-bool is_ours(std::uint8_t mark) { return mark >= kMark && mark <= kLastMark; }
+constexpr std::uint8_t kRoutersMark = kLastMark + 1; // of rules that say where accept_ra became 2
+
+bool is_ours(std::uint8_t mark) { return mark >= kMark && mark <= kRoutersMark; }
 
 /// Addresses that nobody reaches from outside, or not without naming an interface.
 bool is_reachable(const IpAddress& address) {
@@ -85,6 +87,15 @@ Redirect::Redirect(const std::string& interface, std::uint16_t port, unsigned de
     }
 }
 
+Redirect::Redirect(Idle) : news_(0), forwarding_("") {}
+
+void Redirect::repair() {
+    Redirect idle{Idle{}};
+    for (const bool v6 : {false, true}) {
+        idle.put_back(v6, true);
+    }
+}
+
 Redirect::~Redirect() {
     for (const bool v6 : families_) {
         put_back(v6, false);
@@ -116,38 +127,58 @@ void Redirect::lead(bool v6) {
             RTM_NEWRULE, v6,
             {.priority = kFirstPriority, .table = kTable, .mark = mark, .interface = interface_}),
         "add a routing rule");
+    if (change == Change::kAll) {
+        keep_routers_routes();
+    }
     forwarding_.make(v6, change);
     if (first != before.end()) {
         demand(change_rule(RTM_DELRULE, v6, *first), "remove a routing rule");
     }
 }
 
+/// A host that forwards gives up the routes that routers tell it of, unless accept_ra is 2.
+void Redirect::keep_routers_routes() {
+    for (const std::string& interface : hosts_of_routers()) {
+        demand(change_rule(RTM_NEWRULE, true,
+                           {.priority = kFirstPriority + 2,
+                            .table = RT_TABLE_UNSPEC,
+                            .mark = kRoutersMark,
+                            .interface = interface}),
+               "add a routing rule");
+        follow_routers(interface, true);
+    }
+}
+
 void Redirect::put_back(bool v6, bool repair) {
     const std::vector<Rule> now = rules(v6);
-    const auto is_own = [](const Rule& rule) {
-        return rule.priority == 0 && rule.table == RT_TABLE_LOCAL;
-    };
+    const bool has_own = std::ranges::any_of(
+        now, [](const Rule& rule) { return rule.priority == 0 && rule.table == RT_TABLE_LOCAL; });
     bool done = false;
     for (const Rule& rule : now) {
-        if (!is_ours(rule.mark)) {
-            continue;
+        if (is_ours(rule.mark)) {
+            put_back_rule(v6, rule, has_own);
+            done = true;
         }
-        if (rule.table != RT_TABLE_LOCAL) {
-            Forwarding(rule.interface).undo(v6, static_cast<Change>(rule.mark - kMark));
-        } else if (std::ranges::none_of(now, is_own)) {
-            change_rule(
-                RTM_NEWRULE, v6,
-                {.priority = 0, .table = RT_TABLE_LOCAL, .mark = RTPROT_KERNEL, .interface = {}});
-        }
-        change_rule(RTM_DELRULE, v6, rule);
-        done = true;
     }
-    forwarding_.undo(v6, Change::kNone);
     if (done && repair) {
         spdlog::info("event=repaired family={} hint=\"a front that was killed had left its "
                      "routing rules\"",
                      v6 ? 6 : 4);
     }
+}
+
+/// One of ours, with what it says was changed. `has_own`: the kernel's own first rule is there.
+void Redirect::put_back_rule(bool v6, const Rule& rule, bool has_own) {
+    if (rule.mark == kRoutersMark) {
+        follow_routers(rule.interface, false);
+    } else if (rule.table != RT_TABLE_LOCAL) {
+        Forwarding(rule.interface).undo(v6, static_cast<Change>(rule.mark - kMark));
+    } else if (!has_own) {
+        change_rule(
+            RTM_NEWRULE, v6,
+            {.priority = 0, .table = RT_TABLE_LOCAL, .mark = RTPROT_KERNEL, .interface = {}});
+    }
+    change_rule(RTM_DELRULE, v6, rule);
 }
 
 void Redirect::refresh() {
@@ -224,7 +255,7 @@ std::set<Redirect::Prefix> Redirect::local(bool v6) {
 int Redirect::change_rule(std::uint16_t type, bool v6, const Rule& rule) {
     fib_rule_hdr header{};
     header.family = family(v6);
-    header.action = FR_ACT_TO_TBL;
+    header.action = rule.table == RT_TABLE_UNSPEC ? FR_ACT_NOP : FR_ACT_TO_TBL;
     NetlinkRequest request(type, NLM_F_ACK | (type == RTM_NEWRULE ? NLM_F_CREATE | NLM_F_EXCL : 0),
                            header);
     request.add_number(FRA_TABLE, rule.table)

@@ -10,7 +10,9 @@
 //
 // A killed front leaves the rules, but its device and with it the table's routes are gone, so that
 // the kernel's TCP serves at once. The rules bear a mark, which also says what was changed in the
-// host's forwarding; the next start removes them and puts that right.
+// host's forwarding; the next start, or `--undo`, removes them and puts that right. Each interface
+// that was made to take routers' routes while the host forwards has a rule, too, which does nothing
+// but say so.
 
 #include "core/base/address.hh"
 #include "core/base/netlink.hh"
@@ -33,6 +35,9 @@ public:
     Redirect(const Redirect&) = delete;
     Redirect& operator=(const Redirect&) = delete;
 
+    /// Removes what a killed one left, and does no more. Throws SystemError.
+    static void repair();
+
     /// Follows the host's addresses. To be called once a second.
     void refresh();
 
@@ -44,10 +49,17 @@ private:
         std::string interface;
     };
 
+    struct Idle {};
+
+    /// Leads nothing.
+    explicit Redirect(Idle);
+
     using Prefix = std::pair<IpAddress, std::uint8_t>;
 
     void lead(bool v6);
+    void keep_routers_routes();
     void put_back(bool v6, bool repair);
+    void put_back_rule(bool v6, const Rule& rule, bool has_own);
     void follow(bool v6);
     [[nodiscard]] std::vector<Rule> rules(bool v6);
     [[nodiscard]] std::set<Prefix> local(bool v6);
@@ -59,8 +71,8 @@ private:
     Netlink news_;
     Forwarding forwarding_;
     std::string interface_;
-    std::uint16_t port_;
-    unsigned device_;
+    std::uint16_t port_ = 0;
+    unsigned device_ = 0;
     std::vector<bool> families_; ///< whether IPv6, of those in use
     std::set<Prefix> routes_;    ///< in the table
 };

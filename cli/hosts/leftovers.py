@@ -1,0 +1,96 @@
+"""What takes packets on an interface before a server's own TCP and UDP do: programs and rules that a front
+left that was killed, and those of others. A run beside them would measure them, too.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from cli import programs
+from cli.errors import RepriseError
+
+# Of proxy/stateless: the preference of its filters (hooks.cc) and the table of its rules (redirect.cc).
+_PREFERENCE, _TABLE = 0x5354, "53053"
+_MODES = {1: "xdpdrv", 2: "xdpgeneric", 3: "xdpoffload"}
+
+
+@dataclass(frozen=True)
+class Leftover:
+    """What it is, the command that removes it, and whether a front of ours made it."""
+
+    what: str
+    command: str
+    ours: bool = False
+
+    @property
+    def hint(self) -> str:
+        """What to do."""
+        return f"remove it: {self.command}"
+
+
+def interfaces() -> list[str]:
+    """All of this machine."""
+    return [str(one["ifname"]) for one in _read("ip", "-j", "link")]
+
+
+def found(interface: str) -> list[Leftover]:
+    """What is on an interface, ours first; rules of ours wherever they lead from."""
+    every = [*_filters(interface), *_programs(interface), *_rules(interface)]
+    return sorted(dict.fromkeys(every), key=lambda one: not one.ours)
+
+
+def ours() -> list[Leftover]:
+    """What fronts left on any interface."""
+    return list(dict.fromkeys(one for name in interfaces() for one in found(name) if one.ours))
+
+
+def _filters(interface: str) -> Iterator[Leftover]:
+    for side in ("ingress", "egress"):
+        for one in _read("tc", "-j", "filter", "show", "dev", interface, side):
+            preference = one.get("pref")
+            if preference == _PREFERENCE:
+                yield _of_front("bpf", interface, f"{interface} has programs of a front")
+            else:
+                yield Leftover(
+                    f"{interface} has a tc filter ({side}, preference {preference})",
+                    f"tc filter del dev {interface} {side} pref {preference}",
+                )
+
+
+def _programs(interface: str) -> Iterator[Leftover]:
+    for one in _read("ip", "-j", "link", "show", "dev", interface):
+        if "xdp" in one:
+            mode = _MODES.get(one["xdp"].get("mode"), "xdp")
+            yield Leftover(f"{interface} has an XDP program", f"ip link set dev {interface} {mode} off")
+
+
+def _rules(interface: str) -> Iterator[Leftover]:
+    for family in ("-4", "-6"):
+        for one in _read("ip", family, "-j", "rule"):
+            if str(one.get("table")) == _TABLE:
+                name = str(one.get("iif", interface))
+                yield _of_front("reference", name, f"this host has routing rules of a front on {name}")
+            elif one.get("iif") == interface:
+                command = f"ip {family} rule del pref {one['priority']}"
+                yield Leftover(f"a routing rule, preference {one['priority']}, is for {interface}", command)
+
+
+def _of_front(kind: str, interface: str, what: str) -> Leftover:
+    try:
+        program = programs.own("reprise-proxy")
+    except RepriseError:  # not built here
+        program = "reprise-proxy"
+    return Leftover(what, f"{program} stateless --front {kind} --interface {interface} --undo", ours=True)
+
+
+def _read(*argv: str) -> list[dict[str, Any]]:
+    """What a tool prints as JSON; nothing where it fails, as for an interface that is not there."""
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    try:
+        return [one for one in json.loads(done.stdout) if one]
+    except ValueError:
+        return []
