@@ -79,7 +79,10 @@ void Responder::take_segment(const Segment& segment, Nanoseconds now) {
     counters_.fin += segment.has(kFin) ? 1U : 0U;
     if (segment.has(kRst)) {
         ++counters_.rst;
-        pending_.remove(segment.connection);
+        const Pending* const entry = pending_.find(segment.connection);
+        if (entry != nullptr && segment.seq - entry->ack <= 1) { // behind the query, or its FIN
+            pending_.remove(segment.connection);                 // others may be anybody's
+        }
     } else if (segment.has(kSyn)) {
         accept(segment);
     } else if (!segment.data.empty()) {

@@ -333,8 +333,15 @@ TEST_F(ResponderTest, WhatIsNoQueryIsDropped) {
 TEST_F(ResponderTest, AResetAndANewSynForgetTheQuery) {
     const std::uint32_t first = handshake();
     take_data(first, prefixed(query()));
+    for (const std::uint32_t other : {0U, kQuerySeq, kQuerySeq + 20, kQuerySeq + 23}) {
+        take({.payload = {}, .tcp_flags = kRst, .seq = other});
+        EXPECT_EQ(responder().pending().size(), 1U) << other;
+    }
     take({.payload = {}, .tcp_flags = kRst, .seq = kQuerySeq + 21});
-    EXPECT_EQ(counters_.rst, 1U);
+    EXPECT_EQ(counters_.rst, 5U);
+    EXPECT_EQ(responder().pending().size(), 0U);
+    take_data(first, prefixed(query()), kQuerySeq, kFin);
+    take({.payload = {}, .tcp_flags = kRst, .seq = kQuerySeq + 22}); // behind its FIN
     EXPECT_EQ(responder().pending().size(), 0U);
     take_data(first, prefixed(query()));
     take({.payload = {}, .tcp_flags = kSyn, .seq = kQuerySeq + 7});

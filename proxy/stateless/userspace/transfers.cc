@@ -79,8 +79,9 @@ bool Transfers::take(const Segment& segment, Nanoseconds now) {
     }
     counters_.fin += segment.has(kFin) ? 1U : 0U;
     counters_.rst += segment.has(kRst) ? 1U : 0U;
-    counters_.waiting += relay->second.transfer.take(segment, now) ? 0U : 1U;
-    if (segment.has(kRst)) {
+    const bool taken = relay->second.transfer.take(segment, now);
+    counters_.waiting += taken ? 0U : 1U;
+    if (segment.has(kRst) && taken) {
         relays_.erase(relay);
     } else {
         drive(relay, now);
