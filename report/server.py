@@ -151,9 +151,9 @@ def used_cpu(run: Run, role: str = "server") -> float | None:
     return sum(peaks.values()) if peaks else None
 
 
-def spent_cpu(run: Run, end_ns: int, role: str = "server") -> float | None:
-    """CPU seconds of the role's process trees during the replay, which ended at `end_ns` after its start;
-    None where nobody sampled around it.
+def spent_cpu(run: Run, end_ns: int, role: str = "server", column: str = "cpu_s") -> float | None:
+    """CPU seconds of the role's process trees during the replay, which ended at `end_ns` after its start, or
+    what a column says of them; None where nobody sampled around it.
 
     From the last sample before the start to the first one after the end: what lies between these and the
     replay is an idle second at most, while a start may cost more than all queries.
@@ -164,7 +164,11 @@ def spent_cpu(run: Run, end_ns: int, role: str = "server") -> float | None:
     total, found = 0.0, False
     for samples in _samples_of(run, role):
         for process in {sample.process for sample in samples}:
-            points = [(clock(one), one.values.get("cpu_s", 0.0)) for one in samples if one.process == process]
+            points = [
+                (clock(one), one.values[column])
+                for one in samples
+                if one.process == process and column in one.values
+            ]
             before = [cpu for time, cpu in points if time <= 0]
             until = [cpu for time, cpu in points if time < end_ns] + [
                 cpu for time, cpu in points if time >= end_ns

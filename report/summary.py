@@ -33,7 +33,7 @@ from report.run import Json, Run, as_dict, as_list, over_laps
 from report.testbed import look_at
 
 SCHEMA = 1
-ROLES = ("controller", "querier", "proxy", "server", "front", "meta")
+ROLES = ("controller", "querier", "proxy", "server", "front", "packets", "meta")
 _SAMPLED = ("server", "front", "meta")  # roles whose CPU is that of the replay
 ROLE_OF = {"distributor": "querier"}
 
@@ -268,6 +268,10 @@ def _cpu(measured: Measured) -> Json:
     end_ns = int(duration_s(measured.columns) * 1e9)
     spent = {role: server.spent_cpu(measured.run, end_ns, role) for role in _SAMPLED}
     during = {role: whole[role] if spent.get(role) is None else spent[role] for role in ROLES}
+    for role in ("server", "front"):  # less the packets of clients that these were charged for
+        others = server.spent_cpu(measured.run, end_ns, role, "elsewhere_s")
+        during[role] = max(0.0, during[role] - others) if during[role] and others else during[role]
+    during["packets"] = server.spent_cpu(measured.run, end_ns, "server", "uncharged_s") or None
     return {
         "cpu_s": {role: None if value is None else round(value, 6) for role, value in during.items()},
         "cpu_outside_s": {

@@ -62,6 +62,7 @@ def test_a_front_answers_what_the_kernels_tcp_answers(desk: Path, server: str) -
         assert taken["evictions"] == taken["expired"] == taken["late"] == taken["malformed"] == 0
         assert taken["bytes_per_entry"] > 0 and summary["cpu_s"]["front"] is not None
         assert f"{front}, {sent} queries" in ended.output
+        assert summary["cpu_s"]["packets"] > 0
         seen = flows(packets.read(folder / "capture.pcap"), 53)
         assert [(len(one.queries()), len(one.answers())) for one in seen] == [(1, 1)] * sent
         assert {one.ended_by() for one in seen} == {"server" if front == "bpf" else "client"}

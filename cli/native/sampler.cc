@@ -43,7 +43,7 @@ std::string columns() {
     return "time_real_ns,time_mono_ns,host_cpu_s,host_steal_s,process,pid_count,cpu_s,rss_bytes,"
            "pss_bytes,fds,tcp_established,tcp_syn_recv,tcp_time_wait,tcp_fin_wait,tcp_close_wait,"
            "tcp_other,tcp_mem_bytes,udp_mem_bytes,rx_packets,tx_packets,rx_bytes,tx_bytes,"
-           "slab_bytes,listen_drops,tcp_dumped\n";
+           "slab_bytes,listen_drops,tcp_dumped,uncharged_s,elsewhere_s\n";
 }
 
 Sampler::Sampler(std::vector<Watched> watched, Nanoseconds interval,
@@ -93,14 +93,17 @@ std::string Sampler::sample(bool exact) {
     const Nanoseconds real = read_clock(CLOCK_REALTIME);
     const Nanoseconds mono = read_clock(CLOCK_MONOTONIC);
     const ProcessTable table = read_processes();
+    const std::string uncharged =
+        packets_.works() ? fmt::format("{:.4f}", packets_.uncharged_s()) : "";
     std::string lines;
     for (size_t index = 0; index < watched_.size(); ++index) {
         const std::vector<Pid> pids = descendants(watched_[index].pid, table);
         const TreeUse use = measure(pids, table);
-        lines +=
-            fmt::format("{},{},{:.2f},{:.2f},{},{},{:.2f},{},{},{},{}\n", real, mono, cpu.busy_s,
-                        cpu.steal_s, watched_[index].name, pids.size(), use.cpu_s, use.rss_bytes,
-                        pss_[index].sample(pids, use.rss_bytes, exact), use.descriptors, host);
+        lines += fmt::format(
+            "{},{},{:.2f},{:.2f},{},{},{:.2f},{},{},{},{},{},{}\n", real, mono, cpu.busy_s,
+            cpu.steal_s, watched_[index].name, pids.size(), use.cpu_s, use.rss_bytes,
+            pss_[index].sample(pids, use.rss_bytes, exact), use.descriptors, host, uncharged,
+            packets_.works() ? fmt::format("{:.4f}", packets_.elsewhere_s(pids)) : "");
     }
     return lines;
 }

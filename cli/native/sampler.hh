@@ -2,6 +2,7 @@
 // Samples of the host it runs in and of process trees, as lines of CSV.
 
 #include "cli/native/allowance.hh"
+#include "cli/native/packet_work.hh"
 #include "cli/native/process_tree.hh"
 #include "cli/native/tcp_states.hh"
 #include "core/base/clock.hh"
@@ -59,6 +60,7 @@ private:
     std::vector<Watched> watched_;
     std::vector<std::string> skipped_;
     TcpCounter tcp_;
+    PacketWork packets_;
     std::vector<ProportionalSize> pss_;
 };
 

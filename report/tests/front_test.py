@@ -172,6 +172,19 @@ def test_a_front_has_its_cpu_beside_the_servers(tmp_path: Path) -> None:
     assert summary["peak_rss_bytes"]["front"] == 40_000_000
 
 
+def test_packets_count_for_the_host_that_they_came_to(tmp_path: Path) -> None:
+    """Not for whoever ran when they came: 0.1 s a second of the server's were nobody's there, and of the
+    server's own 0.25 s 0.05 were its clients'.
+    """
+    run = fronted(tmp_path / "run", {})
+    head, *rows = server_csv(3).splitlines()
+    more = [f"{row},{n * 0.1:.4f},{n * 0.05:.4f}" for n, row in enumerate(rows)]
+    (run / "server.csv").write_text("\n".join([f"{head},uncharged_s,elsewhere_s", *more, ""]))
+    summary = summary_of(run)
+    assert summary["cpu_s"]["server"] == pytest.approx(0.6)
+    assert summary["cpu_s"]["packets"] == pytest.approx(0.3)
+
+
 def test_the_page_and_the_table_have_the_front(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     stateless, kernel = (
         fronted(tmp_path / "one", {"not_promoted": {"tsig": 1}}),

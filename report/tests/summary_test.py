@@ -94,6 +94,7 @@ def test_a_clean_run_has_every_key_and_no_reason(tmp_path: Path) -> None:
         "proxy": None,
         "server": 0.75,
         "front": None,
+        "packets": None,
         "meta": None,
     }
     assert summary["cpu_outside_s"] == {"server": 0.75, "front": None, "meta": None}
