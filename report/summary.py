@@ -269,8 +269,9 @@ def _cpu(measured: Measured) -> Json:
     spent = {role: server.spent_cpu(measured.run, end_ns, role) for role in _SAMPLED}
     during = {role: whole[role] if spent.get(role) is None else spent[role] for role in ROLES}
     for role in ("server", "front"):  # less the packets of clients that these were charged for
-        others = server.spent_cpu(measured.run, end_ns, role, "elsewhere_s")
-        during[role] = max(0.0, during[role] - others) if during[role] and others else during[role]
+        others = server.spent_cpu(measured.run, end_ns, role, "elsewhere_s") or 0.0
+        if (charged := during[role]) is not None:
+            during[role] = max(0.0, charged - others)
     during["packets"] = server.spent_cpu(measured.run, end_ns, "server", "uncharged_s") or None
     return {
         "cpu_s": {role: None if value is None else round(value, 6) for role, value in during.items()},
