@@ -21,7 +21,7 @@ pytestmark = pytest.mark.netns
 
 NODE = "node"
 OWN = ("reprise-controller", "reprise-mutator", "reprise-proxy", "reprise-zonebuilder")
-LEFT = changes.STATE / "runs/left-over"
+LEFT = changes.STATE / "runs/left-over-20260101T000000Z-0000"
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ def test_guard_loads_nothing_and_can_be_loaded(prepared: Played) -> None:
 
 
 def test_collect_moves_what_was_left(prepared: Played) -> None:
-    there = prepared.folder / "results/left-over.partial"
+    there = prepared.folder / "results/left-over-20260101T000000Z-0000.partial"
     assert (there / "queries-client1-0.rq").read_text() == "records\n"
     assert (there / "logs/a.log").read_text() == "x\n"
     assert prepared.ask(f"ls {LEFT.parent}") == ""

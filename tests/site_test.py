@@ -298,12 +298,13 @@ def test_playbooks_alone_deploy_replay_collect_and_tear_down(hosts: Testbed, tmp
     assert summary(run_of(tmp_path / "results"))["queries"]["answered"] > 1_500
     assert states(hosts) == before
     assert set(changed(playbook(hosts, "deploy", tmp_path)).values()) == {0}
-    left = "/var/lib/reprise/runs/site-left"  # as of a run whose operator could not copy it
+    run = "site-left-20260101T000000Z-0000"
+    left = f"/var/lib/reprise/runs/{run}"  # as of a run whose operator could not copy it
     hosts.on(
         "load2", f"mkdir -p {left}/logs; echo x > {left}/queries-client2-0.rq; echo y > {left}/logs/a.log"
     )
     playbook(hosts, "collect", tmp_path)
-    assert (tmp_path / "results/site-left.partial/logs/a.log").read_text() == "y\n"
+    assert (tmp_path / f"results/{run}.partial/logs/a.log").read_text() == "y\n"
     assert states(hosts) == before
 
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import datetime
 import json
 import os
-import secrets
 import shutil
 import sys
 import traceback
@@ -15,20 +13,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cli import linux
+from cli import linux, run_name
 from cli.errors import EXIT_FAILED, RepriseError, UsageError, complain, one_line
 from cli.executor import preflight, sandbox
 from cli.executor.executor import Executor
 from cli.executor.machine import LocalMachine
 from cli.executor.outcome import Outcome
 from cli.experiment import experiment as experiments
-from cli.experiment.schema import Experiment
 from cli.plan import estimate, planned, privileges
 from cli.plan import facts as machine
 from cli.plan import plan as plans
 from cli.plan.estimate import Estimate
 from cli.plan.planned import Management, Plan
 from report import whole_file
+from report.printable import printable
 from report.tables import percent
 
 PARTIAL = ".partial"
@@ -55,7 +53,7 @@ def _planned(options: argparse.Namespace, management: Management | None = None) 
     """The experiment's plan, looked at as far as can be before anything starts, and what it comes to."""
     experiment = experiments.load(options.experiment, options.set)
     preflight.check_files(experiment)
-    plan = plans.make(experiment, machine.gather(experiment, run_name(experiment)), management)
+    plan = plans.make(experiment, machine.gather(experiment, run_name.new(experiment.name)), management)
     return plan, estimate.of(plan, preflight.check_values(plan))
 
 
@@ -77,12 +75,6 @@ def command_run(options: argparse.Namespace) -> int:
     if plan.user:
         privileges.give_back(folder.partial)
     return finish(folder, status)
-
-
-def run_name(experiment: Experiment) -> str:
-    """NAME-UTC-xxxx: the run's id and its folder."""
-    now = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%SZ")
-    return f"{experiment.name}-{now}-{secrets.token_hex(2)}"
 
 
 def make_folder(parent: Path, run: str) -> Folder:
@@ -316,7 +308,7 @@ def table(summary: dict[str, Any]) -> str:
     rows += [("of the trace", one_line(str(note))) for note in summary.get("trace_notes") or []]
     rows.append(("clean", _verdict(summary)))
     width = max(len(name) for name, _ in rows)
-    return "".join(f"{name.ljust(width)}  {value}\n" for name, value in rows)
+    return "".join(f"{name.ljust(width)}  {printable(value)}\n" for name, value in rows)
 
 
 def _verdict(summary: dict[str, Any]) -> str:

@@ -7,6 +7,7 @@ import ipaddress
 import re
 from dataclasses import dataclass
 
+from cli import run_name
 from cli.errors import UsageError, want
 from cli.experiment import addresses, delay_rules, front_rules, hierarchy_rules, server_rules
 from cli.experiment.schema import SCHEMA, Experiment, Generate, Mutate, Replay
@@ -26,7 +27,7 @@ def check(experiment: Experiment) -> None:
         f"this version reads {SCHEMA}",
     )
     want(
-        bool(re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", experiment.name)),
+        bool(run_name.EXPERIMENT.fullmatch(experiment.name)),
         f"name = {experiment.name!r} cannot name a folder",
         "use letters, digits, '.', '_' and '-'",
     )

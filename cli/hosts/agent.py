@@ -28,7 +28,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from cli import VERSION, linux
-from cli.errors import RepriseError, interrupt_in_order, interrupts_held
+from cli.errors import RepriseError, complain, interrupt_in_order, interrupts_held
 from cli.executor import processes, sandbox
 from cli.executor.machine import LocalMachine
 from cli.executor.processes import Child
@@ -196,7 +196,7 @@ def _serve_plan(channel: Channel, plan: planned.Plan, life: int) -> int:
     local = LocalMachine(plan, folder, kept, seen)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     steps = {one.id: one for one in (*plan.begin, *plan.finish)}
-    channel.answer(lambda: {"run": str(folder), "results": str(seen)})
+    channel.answer(lambda: None)
 
     def poll(_: dict[str, Any]) -> dict[str, Any]:
         lines, trouble = local.poll(), local.trouble()
@@ -257,7 +257,7 @@ def main() -> int:
     except KeyboardInterrupt:
         return 1
     except RepriseError as error:
-        sys.stderr.write(error.line() + "\n")
+        complain(error.line())
         return 1
 
 

@@ -14,7 +14,9 @@ import fnmatch
 import hashlib
 import json
 import os
+import pwd
 import shutil
+import stat
 import subprocess
 import sys
 import time
@@ -22,9 +24,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
-from cli.errors import RepriseError, interrupt_in_order, one_line
+from cli.errors import RepriseError, complain, interrupt_in_order, one_line
 from cli.executor import hoststeps
-from cli.hosts import leftovers
+from cli.hosts import files, leftovers
 
 RUNTIME = Path("/run/reprise")  # of each run a folder with its files and keys, in memory
 STATE = Path("/var/lib/reprise")  # of each run a folder with its results
@@ -228,32 +230,50 @@ def teardown() -> list[str]:
     return sorted(journals | folders)
 
 
-# --- what was prepared ------------------------------------------------------------------------------------
+# --- what was prepared, and results -----------------------------------------------------------------------
 
 
-def pack() -> int:
-    """Writes an archive of what another machine needs: files that are named, with the folders above them, or
-    all of the run's but its keys and results.
-    """
-    asked = json.load(sys.stdin)
-    run = Path(asked["run"])
-    paths = [Path(path) for path in asked["paths"]]
-    if asked["whole"]:
-        kept = (run / "tls", run / "results", run / "main.out")
-        paths += [path for path in run.rglob("*") if not any(path.is_relative_to(one) for one in kept)]
-    named = {path: None for path in sorted(paths) if path.exists() and not path.is_socket()}
-    above = {
-        one: None
-        for path in named
-        for one in reversed(path.parents)
-        if one.is_relative_to(run) and one != run
-    }
-    listed = b"".join(os.fsencode(path.relative_to("/")) + b"\0" for path in (above | named))
-    argv = ["tar", "-C", "/", "--no-recursion", "--null", "-T", "-", "-cf", "-"]
-    return subprocess.run(argv, input=listed, check=False).returncode
+def _place(run: str, name: str) -> tuple[Path, str]:
+    """The folder and the name in it of a file that is named as in the plan."""
+    place, _, rest = name.partition("/")
+    return {_RUN: runtime, _RESULTS: results}[place](run), rest
 
 
-# --- results ----------------------------------------------------------------------------------------------
+def made(run: str) -> dict[str, tuple[int, str]]:
+    """Modes and owners of all files of a run on this machine, by their names in the plan."""
+    found: dict[str, tuple[int, str]] = {}
+    for place, top in ((_RUN, runtime(run)), (_RESULTS, results(run))):
+        for path in top.rglob("*"):
+            state = path.lstat()
+            if stat.S_ISREG(state.st_mode):
+                found[f"{place}/{path.relative_to(top)}"] = stat.S_IMODE(state.st_mode), _user(state.st_uid)
+    return found
+
+
+def _user(number: int) -> str:
+    """The name of a user; "" of root and of who has none."""
+    try:
+        return pwd.getpwuid(number).pw_name if number else ""
+    except KeyError:
+        return ""
+
+
+def send(run: str) -> int:
+    """Writes the files whose names in the plan are read from standard input, see files.py."""
+    for name in os.fsdecode(sys.stdin.buffer.read()).split("\0")[:-1]:
+        top, rest = _place(run, name)
+        files.send(top, [rest], sys.stdout.buffer)
+    return 0
+
+
+def put(run: str) -> int:
+    """Reads files that another machine sends, behind a line with their plan's names, modes and owners."""
+    os.umask(0)  # the modes are those that are given
+    for name, mode, owner in json.loads(sys.stdin.buffer.readline()):
+        top, rest = _place(run, name)
+        user = pwd.getpwnam(owner).pw_uid if owner else -1
+        files.receive(sys.stdin.buffer, top, [rest], (0o755, mode), user)
+    return 0
 
 
 def settle(run: str) -> None:
@@ -351,20 +371,18 @@ def _command(arguments: list[str]) -> int:
     match arguments:
         case ["apply"]:
             status = apply()
-        case ["pack"]:
-            status = pack()
+        case ["made", run]:
+            status = _print(made(run))
+        case [("send" | "put" | "take" | "repair") as word, one]:
+            status = {"send": send, "put": put, "take": take, "repair": repair}[word](one)
         case ["teardown"]:
             with _locked_later("teardown") as left:
                 shutil.rmtree(STATE / "inputs", ignore_errors=True)
                 for one in leftovers.ours():
                     raise RepriseError(one.what, one.hint)
                 status = _print(left)
-        case ["repair", run]:
-            status = repair(run)
         case ["inputs"]:
             status = _print(inputs())
-        case ["take", wanted]:
-            status = take(wanted)
         case ["runs"]:
             with _locked_later("collect"):
                 status = _print(sorted(path.name for path in (STATE / "runs").glob("*")))
@@ -395,7 +413,10 @@ def main(arguments: list[str]) -> int:
     except KeyboardInterrupt:
         return 1
     except RepriseError as error:
-        sys.stderr.write(error.line() + "\n")
+        complain(error.line())
+        return 1
+    except (OSError, EOFError) as error:
+        complain(f"reprise: error: {error}; run it again")
         return 1
 
 

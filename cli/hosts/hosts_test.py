@@ -44,9 +44,9 @@ def test_a_client_gets_its_own_key_and_no_servers_files() -> None:
         ({"ansible_become": True}, ["n", 'sudo -n -- env SSH_CONNECTION="$SSH_CONNECTION" true']),
         (
             {"ansible_host": "a", "ansible_port": 22, "ansible_user": "u"},
-            ["-p", "22", "-l", "u", "a", "true"],
+            ["-p", "22", "-l", "u", "-a", "-x", "a", "true"],
         ),
-        ({"ansible_ssh_common_args": "-F 'a b'"}, ["-F", "a b", "n", "true"]),
+        ({"ansible_ssh_common_args": "-F 'a b'"}, ["-F", "a b", "-a", "-x", "n", "true"]),
     ],
 )
 def test_the_way_to_a_machine(
@@ -54,6 +54,14 @@ def test_the_way_to_a_machine(
 ) -> None:
     monkeypatch.delenv("SSH_CONNECTION", raising=False)
     assert Target("n", variables).command("true")[-len(words) :] == words
+
+
+def test_no_host_gets_at_the_operators_keys_and_screen(tmp_path: Path) -> None:
+    config = tmp_path / "config"
+    config.write_text("Host *\n  ForwardAgent yes\n  ForwardX11 yes\n")
+    command = Target("n", {"ansible_ssh_common_args": f"-F {config} -A"}).command("true")
+    said = subprocess.check_output([command[0], "-G", *command[1:-1]], text=True)
+    assert {"forwardagent no", "forwardx11 no"} <= set(said.splitlines())
 
 
 def test_an_interface_is_named_or_found() -> None:

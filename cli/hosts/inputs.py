@@ -7,7 +7,6 @@ may be one of the hosts'.
 
 from __future__ import annotations
 
-import json
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +18,7 @@ from cli.errors import RepriseError, one_line
 from cli.experiment import experiment as experiments
 from cli.experiment.schema import Experiment
 from cli.hosts import changes
-from cli.hosts.inventory import Placement, Target, unreachable
+from cli.hosts.inventory import Placement, Target
 
 _READER = TypeAdapter(Experiment)
 _ON_ALL = ("server", "hierarchy", "rtt", "tls")  # tables whose files servers and proxies may read
@@ -77,11 +76,7 @@ def _holder(table: Any, key: list[Any]) -> Any:
 
 def _listed(target: Target) -> set[str]:
     """Checksums of the files that are on a machine."""
-    done = subprocess.run(target.python("changes", "inputs"), capture_output=True, check=False)
-    try:
-        return set(json.loads(done.stdout))
-    except ValueError:
-        raise unreachable(target, one_line(done.stderr.decode("utf-8", "replace"))) from None
+    return set(map(str, target.ask("changes", "inputs")))
 
 
 def _copy(target: Target, path: Path, checksum: str) -> None:

@@ -8,12 +8,16 @@ by `reprise_interface`, or by one of its addresses in `reprise_address`.
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
 import json
 import os
+import re
+import resource
 import shlex
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +30,9 @@ from cli.plan import hierarchy_network, network
 
 GROUPS = ("controller", "clients", "servers", "metas")
 _SSH = ("-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "-o", "ServerAliveInterval=5", "-T")
+_INTERFACE = r"[A-Za-z0-9_][A-Za-z0-9_.@-]{0,14}"  # what means nothing in rules and to a shell
+ALONE = ("-a", "-x")  # a host gets no way to the operator's keys and screen, whatever the configuration says
+MOST_SAID = 64 << 20  # bytes, of one answer of a host
 
 
 @dataclass(frozen=True)
@@ -66,13 +73,39 @@ class Target:
         )
         host = self.text("ansible_host", "ansible_ssh_host") or self.name
         become = 'sudo -n -- env SSH_CONNECTION="$SSH_CONNECTION" ' if self._becomes() else ""
-        return ["ssh", *_SSH, *more, host, become + shlex.join(words)]
+        return ["ssh", *_SSH, *more, *ALONE, host, become + shlex.join(words)]
 
     def python(self, module: str, *words: str) -> list[str]:
         """The command line that runs a module of this package on it. Who is not root may not have sbin."""
         python = f"{self.root}/.venv/bin/python"
         places = (f"PYTHONPATH={self.root}", f"PATH={programs.SEARCH_PATH}")
         return self.command("env", *places, python, "-P", "-m", f"cli.hosts.{module}", *words)
+
+    def ask(self, module: str, *words: str, given: bytes = b"") -> Any:
+        """What a module of this package prints there, as JSON, after it has read what is `given`."""
+        with (
+            tempfile.TemporaryFile() as asked,
+            tempfile.TemporaryFile() as said,
+            tempfile.TemporaryFile() as errors,
+        ):
+            asked.write(given)
+            asked.seek(0)
+            with subprocess.Popen(
+                self.python(module, *words), stdin=asked, stdout=said, stderr=errors
+            ) as process:
+                self.limit(process)
+            said.seek(0)
+            errors.seek(0)
+            try:
+                return json.loads(said.read())
+            except (ValueError, RecursionError):
+                raise unreachable(self, last_line(errors.read())) from None
+
+    def limit(self, ssh: subprocess.Popen[bytes]) -> None:
+        """Bounds the files that a host can fill here by what it prints: ssh ends at the limit."""
+        if not self.local:
+            with contextlib.suppress(ProcessLookupError):
+                resource.prlimit(ssh.pid, resource.RLIMIT_FSIZE, (MOST_SAID, MOST_SAID))
 
     def _becomes(self) -> bool:
         return str(self.variables.get("ansible_become", "no")).lower() in ("true", "yes", "1")
@@ -99,7 +132,13 @@ class Target:
             f"host {self.name} has no interface with reprise_address {address}",
             "correct the inventory; `ip address` shows what the host has",
         )
-        return found[wanted]
+        interface = str(found[wanted])
+        want(
+            bool(re.fullmatch(_INTERFACE, interface)),
+            f"host {self.name} calls its interface {interface!r}",
+            "set reprise_interface in the inventory",
+        )
+        return interface
 
 
 @dataclass(frozen=True)
@@ -205,6 +244,12 @@ def place(experiment: Experiment, groups: Mapping[str, list[Target]]) -> Placeme
         "give all hosts the same reprise_root",
     )
     return Placement(targets)
+
+
+def last_line(text: bytes) -> str:
+    """The last line that a host has said, as part of a message; "" where it said nothing."""
+    lines = text.decode("utf-8", "replace").splitlines()
+    return one_line(lines[-1]) if lines else ""
 
 
 class UnreachableError(RepriseError):

@@ -16,7 +16,8 @@ from typing import Any
 
 from cli.errors import RepriseError, complain, one_line
 from cli.executor.processes import Child
-from cli.hosts.inventory import Target, UnreachableError, unreachable
+from cli.hosts import changes, share
+from cli.hosts.inventory import MOST_SAID, Target, UnreachableError, last_line, unreachable
 from cli.hosts.results import Results
 from cli.plan import plan as plans
 from cli.plan.planned import RESULTS, RUN, HostStep, Plan
@@ -39,6 +40,7 @@ class Agent:
             stderr=self._errors,
             start_new_session=True,  # ctrl-C is for us, and it ends when we say so
         )
+        target.limit(self._process)
         self._rest = b""
         self._lock = threading.RLock()
         self._ended = threading.Event()
@@ -86,11 +88,16 @@ class Agent:
             if not chunk:
                 raise self._lost()
             self._rest += chunk
+            if len(self._rest) > MOST_SAID:
+                raise unreachable(self.target, "its answer has no end")
         line, _, self._rest = self._rest.partition(b"\n")
-        value = json.loads(line)
-        if "error" in value:
-            raise RepriseError(f"{self.target.name}: {value['error']}", value["hint"])
-        return value["ok"]
+        try:
+            value = json.loads(line)
+            if "error" in value:
+                raise RepriseError(f"{self.target.name}: {value['error']}", str(value["hint"]))
+            return value["ok"]
+        except (ValueError, TypeError, KeyError, RecursionError):
+            raise unreachable(self.target, f"its answer makes no sense: {one_line(str(line[:80]))}") from None
 
     def _lost(self) -> UnreachableError:
         self._process.wait()
@@ -99,8 +106,7 @@ class Agent:
     def last_words(self) -> str:
         """Of ssh or of the agent itself."""
         self._errors.seek(0)
-        lines = self._errors.read().decode("utf-8", "replace").splitlines()
-        return one_line(lines[-1]) if lines else ""
+        return last_line(self._errors.read())
 
     def hang_up(self) -> None:
         """It ends what it runs and undoes what it changed, from now on."""
@@ -129,10 +135,13 @@ class RemoteMachine:
         self._hosts = hosts
         self._trouble: tuple[str, str] | None = None
         self._records = False
+        self._has_main = any(one.id == plan.main and one.host in hosts for one in plan.processes)
         self._steal: tuple[float, float] | None = None  # since its boot, at the first poll and at the last
         self._lost: str | None = None
-        places = agent.ask("plan", plan=json.loads(json.dumps(plans.as_json(plan), default=str)))
-        self._names = {RUN: str(places["run"]), RESULTS: str(places["results"])}
+        agent.ask("plan", plan=json.loads(json.dumps(plans.as_json(plan), default=str)))
+        folder = changes.runtime(plan.run)
+        seen = folder / "results" if plan.user else changes.results(plan.run)
+        self._names = {RUN: str(folder), RESULTS: str(seen)}
 
     @property
     def target(self) -> Target:
@@ -165,7 +174,7 @@ class RemoteMachine:
 
     def start_step(self, ident: str) -> Child:
         """It has no host of its own."""
-        return self._known(self._agent.ask("start_step", id=ident))
+        return self._known(ident, "step", "", self._agent.ask("start_step", id=ident))
 
     def warnings(self, ident: str) -> list[str]:
         """Read there."""
@@ -185,17 +194,8 @@ class RemoteMachine:
 
     def _apply(self, steps: list[HostStep]) -> None:
         listed = [{"id": one.id, "apply": one.apply, "undo": one.undo} for one in steps]
-        done = subprocess.run(
-            self.target.python("unit", "apply", self._plan.run),
-            input=json.dumps({"run": self._plan.run, "steps": listed}).encode(),
-            capture_output=True,
-            check=False,
-        )
-        try:
-            answer = json.loads(done.stdout)
-        except ValueError:
-            lines = done.stderr.decode("utf-8", "replace").splitlines()
-            raise unreachable(self.target, one_line(lines[-1]) if lines else "") from None
+        asked = json.dumps({"run": self._plan.run, "steps": listed}).encode()
+        answer = self.target.ask("unit", "apply", self._plan.run, given=asked)
         if "error" in answer:
             raise RepriseError(f"{self.target.name}: {answer['error']}", answer["hint"])
 
@@ -205,10 +205,13 @@ class RemoteMachine:
 
     def start(self, ident: str, turn: int) -> Child:
         """With the names of that machine."""
-        return self._known(self._agent.ask("start", id=ident, turn=turn))
+        planned = next(one for one in self._plan.processes if one.id == ident)
+        value = self._agent.ask("start", id=ident, turn=turn)
+        return self._known(ident, planned.role, planned.host, value)
 
-    def _known(self, value: Mapping[str, Any]) -> Child:
-        child = Child(**{**value, "log": Path(value["log"])})
+    def _known(self, ident: str, role: str, host: str, value: Mapping[str, Any]) -> Child:
+        log = self._results / "logs" / f"{ident}.log"
+        child = Child(ident, role, host, int(value["pid"]), log, turn=int(value["turn"]))
         self.children[child.pid] = child
         return child
 
@@ -260,7 +263,7 @@ class RemoteMachine:
         self._records = bool(found["records"])
         if (now := found["steal_s"]) is not None:
             self._steal = (self._steal[0] if self._steal else now, now)
-        return [str(line) for line in found["lines"]]
+        return [str(line) for line in found["lines"]] if self._has_main else []
 
     def trouble(self) -> tuple[str, str] | None:
         """As of the last poll."""
@@ -295,8 +298,9 @@ class RemoteMachine:
         if self._lost is not None:
             return
         files = sorted({one.files for one in self._plan.figures})
+        own = share.results(self._plan, self._hosts)
         with contextlib.suppress(UnreachableError):
-            Results(self.target, self._plan.run, self._results).fetch(files, while_it_runs=True)
+            Results(self.target, self._plan.run, self._results, own).fetch(files, while_it_runs=True)
 
     def fill(self, text: str) -> str:
         """With the names of that machine."""

@@ -7,41 +7,51 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import fnmatch
 import json
 import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from cli.errors import RepriseError, one_line, tell, want
+from cli import run_name
+from cli.errors import RepriseError, tell, want
 from cli.executor import run as local
-from cli.hosts import changes, inventory
-from cli.hosts.inventory import Target, unreachable
+from cli.hosts import changes, files, inventory, share
+from cli.hosts.inventory import Target, last_line, unreachable
+from cli.plan import planned
+from cli.plan.planned import RESULTS
 from report import whole_file
 
 _TRIES = 3
+# What is written here: by the command and by the report.
+_OPERATORS = (
+    *("plan.json*", "manifest.json*", "summary.json*", "compare.json*", "report.html*", "comparison.html*"),
+    *("plots", "plots/*", "logs/executor.log"),
+)
 _CUT_OFF = 255  # ssh's status when it lost its connection
 
 
 class Results:
-    """The results of one run on one machine, and where they are copied to."""
+    """The results of one run on one machine, and where they are copied to.
 
-    def __init__(self, target: Target, run: str, to: Path) -> None:
+    `own`: whether a name is one that this machine's results may have, see share.py. What the operator's own
+    machine writes comes from no other one.
+    """
+
+    def __init__(
+        self, target: Target, run: str, to: Path, own: Callable[[str], bool] = lambda _: True
+    ) -> None:
         self._target, self._run, self._to = target, run, to
+        self._own = own
 
     def fetch(self, patterns: list[str] | None = None, while_it_runs: bool = False) -> int:
         """Copies those that match, or all that differ from what is here; returns how many. It waits for the
         end of the run on the machine unless told.
         """
         sums = self._sums("look" if while_it_runs else "sums")
-        wanted = [
-            name
-            for name in sums
-            if patterns is None or any(fnmatch.fnmatch(name, pattern) for pattern in patterns)
-        ]
+        wanted = [name for name in sums if patterns is None or share.matches(name, patterns)]
         left = self._differing(wanted, sums)
         count = len(left)
         for _ in range(_TRIES):
@@ -55,14 +65,19 @@ class Results:
         )
 
     def _sums(self, how: str) -> dict[str, str]:
-        done = subprocess.run(
-            self._target.python("changes", how, self._run), capture_output=True, check=False
-        )
-        try:
-            found = json.loads(done.stdout)
-        except ValueError:
-            raise unreachable(self._target, _last(done.stderr)) from None
-        return {str(name): str(value) for name, value in found.items()}
+        """Checksums by names; a name that is not the machine's to use is an error."""
+        found = dict(self._target.ask("changes", how, self._run))
+        sums = {str(name): str(value) for name, value in found.items()}
+        for name in sums:
+            if not self._is_own(name):
+                raise RepriseError(
+                    f"{self._target.name} has {name!r} among its results, which is not its to write",
+                    f"see whether that host is sound: {changes.results(self._run)}",
+                )
+        return sums
+
+    def _is_own(self, name: str) -> bool:
+        return files.is_below(name) and not share.matches(name, _OPERATORS) and self._own(name)
 
     def _differing(self, names: Iterable[str], sums: dict[str, str]) -> list[str]:
         return [
@@ -73,53 +88,38 @@ class Results:
 
     def _copy(self, names: list[str]) -> None:
         """Their names go in by standard input: there may be many."""
-        listed = b"".join(name.encode() + b"\0" for name in names)
-        pack = [
-            "tar",
-            "-C",
-            str(changes.results(self._run)),
-            "--no-recursion",
-            "--null",
-            "-T",
-            "-",
-            "-cf",
-            "-",
-        ]
-        unpack = ["tar", "-C", str(self._to), "--no-same-owner", "-xf", "-"]
-        with (
-            tempfile.TemporaryFile() as errors,
-            subprocess.Popen(
-                self._target.command(*pack),
-                stdin=subprocess.PIPE,
+        with tempfile.TemporaryFile() as asked, tempfile.TemporaryFile() as errors:
+            asked.write(b"".join(os.fsencode(f"{RESULTS}/{name}") + b"\0" for name in names))
+            asked.seek(0)
+            complaint = ""
+            with subprocess.Popen(
+                self._target.python("changes", "send", self._run),
+                stdin=asked,
                 stdout=subprocess.PIPE,
                 stderr=errors,
-            ) as there,
-            subprocess.Popen(unpack, stdin=there.stdout, stderr=subprocess.PIPE) as here,
-        ):
-            assert there.stdin is not None
-            assert there.stdout is not None
-            assert here.stderr is not None
-            there.stdin.write(listed)
-            there.stdin.close()
-            there.stdout.close()
-            complaint = _last(here.stderr.read())
-            here.wait()
-            status = there.wait()
+            ) as there:
+                self._target.limit(there)
+                assert there.stdout is not None
+                try:
+                    files.receive(there.stdout, self._to, names)
+                except EOFError as error:
+                    complaint = str(error)
+                except OSError as error:
+                    raise RepriseError(
+                        f"cannot copy results of {self._target.name}: {error.strerror}", "make room for them"
+                    ) from None
+                finally:
+                    there.stdout.close()
+                    if sys.exc_info()[0] is not None:
+                        there.kill()
             errors.seek(0)
-            said = _last(errors.read())
-        if status == _CUT_OFF:
+            said = last_line(errors.read())
+        if there.returncode == _CUT_OFF:
             raise unreachable(self._target, said)
-        if status != 0:
-            raise RepriseError(f"{self._target.name}: cannot read results: {said}", "check its disk")
-        if here.returncode != 0:
+        if there.returncode != 0 or complaint:
             raise RepriseError(
-                f"cannot copy results of {self._target.name}: {complaint}", "make room for them"
+                f"{self._target.name}: cannot read results: {said or complaint}", "check its disk"
             )
-
-
-def _last(text: bytes) -> str:
-    lines = text.decode("utf-8", "replace").splitlines()
-    return one_line(lines[-1]) if lines else ""
 
 
 def _collect(target: Target, run: str, output: Path) -> None:
@@ -129,15 +129,25 @@ def _collect(target: Target, run: str, output: Path) -> None:
         folder = local.Folder(output / (run + local.PARTIAL), output / run)
         to = folder.final if folder.final.is_dir() else folder.partial
         to.mkdir(exist_ok=True)
-        Results(target, run, to).fetch()
+        Results(target, run, to, _own(to, target.name)).fetch()
         is_last = _is_last(target.name, to / "manifest.json")
         done = subprocess.run(target.python("changes", "forget", run), check=False, capture_output=True)
-        want(done.returncode == 0, f"{target.name}: {_last(done.stderr)}", "run it again")
+        want(done.returncode == 0, f"{target.name}: {last_line(done.stderr)}", "run it again")
         if is_last:
             _, error = local.report(to)
             want(not error, f"the run has no report: {error}", f"see `reprise report {to}`")
             if to == folder.partial:
                 to.rename(folder.final)
+
+
+def _own(folder: Path, machine: str) -> Callable[[str], bool]:
+    """Whether a result is the machine's, as far as the run's plan and manifest are here to say so."""
+    try:
+        plan = planned.read(json.loads((folder / "plan.json").read_text(encoding="utf-8")))
+        found = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+        return share.results(plan, next(one["hosts"] for one in found["hosts"] if one["machine"] == machine))
+    except (OSError, ValueError, KeyError, TypeError, StopIteration):
+        return lambda _: True
 
 
 @contextlib.contextmanager
@@ -169,7 +179,7 @@ def main(arguments: list[str]) -> int:
     try:
         groups = inventory.read(*map(Path, inventories))
         target = next(one for group in groups.values() for one in group if one.name == host)
-        _collect(target, run, Path(output))
+        _collect(target, run_name.checked(run), Path(output))
     except RepriseError as error:
         tell(error)
         return error.status

@@ -6,6 +6,7 @@ import argparse
 import dataclasses
 import ipaddress
 import os
+import shlex
 import signal
 import subprocess
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -14,9 +15,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 
-from cli import VERSION
+from cli import VERSION, run_name
 from cli.errors import EXIT_FAILED, SIGNALS, RepriseError, complain, want
 from cli.executor import preflight
 from cli.executor import run as local
@@ -30,10 +31,30 @@ from cli.hosts.inventory import Placement, Target
 from cli.hosts.remote import Agent, RemoteMachine
 from cli.hosts.results import Results
 from cli.plan import estimate, network
+from cli.plan import facts as machine
 from cli.plan import plan as plans
 from cli.plan.estimate import Estimate
 from cli.plan.planned import Facts, Management, Plan
 from report import whole_file
+
+
+@dataclasses.dataclass(frozen=True)
+class Greeting:
+    """What the agent's `hello` says of a machine."""
+
+    version: str
+    source: str
+    commit: str | None
+    cores: int
+    operator: str
+    interfaces: dict[str, str]
+    free_bytes: int
+    dns_ports: list[str]
+    clock: dict[str, Any]
+    host: dict[str, Any]
+
+
+_GREETING = TypeAdapter(Greeting)
 
 
 def command_run(options: argparse.Namespace) -> int:
@@ -41,7 +62,7 @@ def command_run(options: argparse.Namespace) -> int:
     experiment = experiments.load(options.experiment, options.set)
     preflight.check_files(experiment)
     placement = inventory.place(experiment, inventory.read(*options.inventory))
-    run = local.run_name(experiment)
+    run = run_name.new(experiment.name)
     with _agents(placement, run) as agents:
         hosts = _greet(agents, run)
         there = inputs.carry(experiment, placement)
@@ -93,11 +114,22 @@ def _at_once(work: Callable[[Target], None], targets: Iterable[Target]) -> None:
             done.result()
 
 
+def _checked(name: str, value: Any, form: TypeAdapter[Any]) -> Any:
+    """What a machine has said, where it has this form."""
+    try:
+        return form.validate_python(value)
+    except ValidationError as error:
+        what = error.errors()[0]
+        where = ".".join(map(str, what["loc"]))
+        raise RepriseError(f"{name} gives a wrong {where}: {what['msg']}", "look at that host") from None
+
+
 def _greet(agents: Mapping[str, Agent], run: str) -> dict[str, Any]:
     """What the machines say of themselves; none of them is another run's, and all have one version."""
     for agent in agents.values():
         agent.send("hello")
-    hosts = {name: agent.receive() for name, agent in agents.items()}
+    said = {name: _checked(name, agent.receive(), _GREETING) for name, agent in agents.items()}
+    hosts = {name: dataclasses.asdict(one) for name, one in said.items()}
     own = source.checksum()
     for name, one in hosts.items():
         want(
@@ -129,7 +161,8 @@ def _plan(
     """The plan of the experiment `there`, whose files are where the hosts have them, and what it comes to."""
     home = agents[placement.home.name]
     asked = home.ask("facts", experiment=experiments.as_dict(there), run=run)
-    facts: Facts = TypeAdapter(Facts).validate_python(asked)
+    said: Facts = _checked(placement.home.name, asked, TypeAdapter(Facts))
+    facts = machine.checked(said, experiment, run, placement.home.root)
     for host, target in placement.targets.items():
         facts.cores_of[host] = int(hosts[target.name]["cores"])
     interfaces = {
@@ -189,7 +222,7 @@ def _check_ports(placement: Placement, hosts: Mapping[str, Any]) -> None:
         want(
             not used,
             f"{target.name}: port 53 or 853 is in use by {', '.join(used)}",
-            "stop it there" + (f": systemctl disable --now {' '.join(services)}" if services else ""),
+            "stop it there" + (f": systemctl disable --now {shlex.join(services)}" if services else ""),
         )
 
 
@@ -218,13 +251,21 @@ def _prefixes(placement: Placement, hosts: Mapping[str, Any]) -> tuple[str, ...]
         for text in [given] if isinstance(given, str) else given:
             found[str(text)] = None
         if address := hosts[name]["operator"]:
-            found[str(ipaddress.ip_network(address.partition("%")[0]))] = None
+            found[_single(name, address.partition("%")[0])] = None
         want(
             target.local or bool(address or given),
             f"{name} does not say from where it is reached, and its guard would lock you out",
             "set reprise_management in the inventory",
         )
     return tuple(found) or ("127.0.0.1/32",)
+
+
+def _single(machine: str, address: str) -> str:
+    """The network of one address alone: no host opens the others' guards any further."""
+    try:
+        return str(ipaddress.ip_network(ipaddress.ip_address(address)))
+    except ValueError:
+        raise RepriseError(f"{machine} says that {address!r} reaches it", "look at that host") from None
 
 
 def _prepared(
@@ -265,8 +306,9 @@ def _fetch(placement: Placement, plan: Plan, folder: local.Folder) -> dict[str, 
     failed: dict[str, str] = {}
 
     def fetch(target: Target) -> None:
+        own = share.results(plan, placement.hosts_of(target))
         try:
-            Results(target, plan.run, folder.partial).fetch()
+            Results(target, plan.run, folder.partial, own).fetch()
         except (RepriseError, OSError) as error:
             failed[target.name] = error.what if isinstance(error, RepriseError) else str(error)
 

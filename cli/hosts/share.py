@@ -1,26 +1,32 @@
 """What of a plan each machine needs: its part of folders and files, and of what the steps have made.
 
 A machine that runs servers or proxies has all that was prepared but for keys; others have what their command
-lines name. A private key is on no machine that does not use it.
+lines name. A private key is on no machine that does not use it. Contents come from where the steps ran; which
+files they become, and whose, is said here by the plan.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import fnmatch
 import json
 import re
+import shutil
 import subprocess
-from collections.abc import Iterable
+import tempfile
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import PurePosixPath
+from typing import IO, Any
 
-from cli.errors import RepriseError, one_line
-from cli.hosts import changes
-from cli.hosts.inventory import Target
+from cli.errors import RepriseError
+from cli.hosts import files
+from cli.hosts.inventory import Target, last_line
 from cli.plan.planned import RESULTS, RUN, Plan
 
 _NAMED = re.compile(r"@(?:run|results)@(?:/[^\s\"'\\,;:=]*)?")
 _PLAIN_ROLES = ("controller", "distributor", "sampler", "capture")
 _KEYS = f"{RUN}/tls/"
+_CLOSED, _OPEN = 0o600, 0o644  # a file is for its owner alone, or for all to read
 
 
 def part(plan: Plan, hosts: Iterable[str]) -> Plan:
@@ -46,33 +52,81 @@ def _needs(plan: Plan, hosts: set[str]) -> tuple[set[str], bool]:
     return named, any(one.role not in _PLAIN_ROLES for one in processes)
 
 
+def results(plan: Plan, hosts: Iterable[str]) -> Callable[[str], bool]:
+    """Whether a result's name is one that a machine with these hosts may use: it is named in what they carry
+    out, or is that of their logs and records. The controller's machine also has what is no other host's.
+    """
+    own = set(hosts)
+    every = {one.host for one in plan.processes}
+    mine, theirs = _results(plan, own), _results(plan, every - own)
+    home = any(one.id == plan.main and one.host in own for one in plan.processes)
+    return lambda name: matches(name, mine) or (home and not matches(name, theirs))
+
+
+def matches(name: str, patterns: Iterable[str]) -> bool:
+    """Whether a name is one of those that patterns of a shell describe."""
+    return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def _results(plan: Plan, own: set[str]) -> list[str]:
+    named, _ = _needs(plan, own)
+    processes = [one for one in plan.processes if one.host in own]
+    steps = [one for one in (*plan.setup, *plan.begin, *plan.finish) if one.host in own]
+    found = [path.removeprefix(f"{RESULTS}/").replace("@turn@", "*") for path in named if path != RESULTS]
+    clients = [one.host for one in processes if one.role == "distributor"]
+    found += [f"{kind}-{host}-*" for host in clients for kind in ("queries", "answers", "hedges")]
+    found += [f"logs/{ident}.log" for ident in (*(one.id for one in processes), *(one.id for one in steps))]
+    found += [f"logs/{PurePosixPath(path).name}" for one in processes for path in one.files]
+    return [*found, "logs/undo.log"]
+
+
+def wanted(plan: Plan, hosts: Iterable[str], made: Mapping[str, Any]) -> list[tuple[str, int, str]]:
+    """What hosts get of the files `made`, by their names in the plan: names, modes and owners."""
+    named, whole = _needs(plan, set(hosts))
+    placed = {one.path for one in plan.files}  # everywhere by the machine itself
+    owners = {plan.user, *(one.owner for one in plan.folders)}
+    found = []
+    for name, (mode, owner) in sorted(made.items()):
+        place, _, rest = name.partition("/")
+        given = name in named or (whole and place == RUN and not name.startswith(_KEYS))
+        if given and place in (RUN, RESULTS) and files.is_below(rest) and name not in placed:
+            closed = int(mode) & 0o044 == 0
+            found.append((name, _CLOSED if closed else _OPEN, owner if owner in owners else ""))
+    return found
+
+
 def send(plan: Plan, home: Target, to: Target, hosts: Iterable[str]) -> None:
     """Copies what the steps have made on `home` and the hosts need, with owners by their names."""
-    named, whole = _needs(plan, set(hosts))
-    run, results = str(changes.runtime(plan.run)), str(changes.results(plan.run))
-    wanted = sorted(
-        path.replace(RUN, run).replace(RESULTS, results)
-        for path in named
-        if path not in (RUN, RESULTS) and (not whole or path.startswith((_KEYS, RESULTS)))
-    )
-    asked = json.dumps({"run": run, "whole": whole, "paths": wanted})
-    with (
-        subprocess.Popen(
-            home.python("changes", "pack"), stdin=subprocess.PIPE, stdout=subprocess.PIPE
-        ) as there,
-        subprocess.Popen(
-            to.command("tar", "-C", "/", "--same-owner", "-xpf", "-"),
-            stdin=there.stdout,
-            stderr=subprocess.PIPE,
-        ) as here,
-    ):
-        assert there.stdin is not None
-        assert here.stderr is not None
-        there.stdin.write(asked.encode())
-        there.stdin.close()
-        complaint = here.stderr.read().decode("utf-8", "replace")
-        if here.wait() != 0 or there.wait() != 0:
-            raise RepriseError(
-                f"cannot copy prepared files from {home.name} to {to.name}: {one_line(complaint)}",
-                "check that both have enough free memory",
-            )
+    listed = wanted(plan, hosts, dict(home.ask("changes", "made", plan.run)))
+    with tempfile.TemporaryFile() as names, tempfile.TemporaryFile() as errors:
+        names.write(b"".join(name.encode("utf-8", "surrogateescape") + b"\0" for name, _, _ in listed))
+        names.seek(0)
+        with (
+            subprocess.Popen(
+                home.python("changes", "send", plan.run), stdin=names, stdout=subprocess.PIPE, stderr=errors
+            ) as there,
+            subprocess.Popen(
+                to.python("changes", "put", plan.run), stdin=subprocess.PIPE, stderr=errors
+            ) as here,
+        ):
+            home.limit(there)
+            to.limit(here)
+            assert there.stdout is not None
+            assert here.stdin is not None
+            _pass_on(listed, there.stdout, here.stdin)
+            there.stdout.close()
+            if here.wait() != 0 or there.wait() != 0:
+                errors.seek(0)
+                raise RepriseError(
+                    f"cannot copy prepared files from {home.name} to {to.name}: {last_line(errors.read())}",
+                    "check that both have enough free memory",
+                )
+
+
+def _pass_on(listed: list[tuple[str, int, str]], source: IO[bytes], to: IO[bytes]) -> None:
+    try:
+        to.write(json.dumps(listed).encode() + b"\n")
+        shutil.copyfileobj(source, to)
+        to.close()
+    except OSError:
+        return  # its status says so

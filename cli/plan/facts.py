@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import platform
 import pwd
+import re
 import resource
 import subprocess
 import sys
@@ -23,6 +25,7 @@ from cli.zones import zonefile
 _WANTED_DESCRIPTORS = 262_144
 _CAP_SYS_RESOURCE = 24
 _SERVER_USERS = {"nsd": "nsd", "bind": "bind"}
+_ORIGIN = r"[A-Za-z0-9._/\\-]{0,1019}\."  # of a zone; nothing that means something in a configuration
 _USERS = {"named": "bind", "nsd": "nsd", "unbound": "unbound", "kresd": "knot-resolver"}
 
 
@@ -84,6 +87,44 @@ def _origin(zone: Path) -> str:
         told = read_told(done.stderr) or (f"zone file {zone} cannot be read", "set server.origin")
         raise UsageError(*told)
     return done.stdout.removesuffix("\n")
+
+
+def checked(said: Facts, experiment: Experiment, run: str, root: str) -> Facts:
+    """The facts that another machine says of itself, without what it could choose command lines by: programs
+    are those of Reprise's folder `root` or the system's, users the packages' own, and the user's lines for a
+    resolver are read here.
+    """
+    tables, emulated = as_dict(experiment), experiment.emulated
+    names = (*started.packaged_programs(tables), *(("setpriv",) if said.user else ()))
+    users = {name: said.users.get(name, "") for name in names if name in _USERS}
+    usual = [(said.user, privileges.USER), (said.server_user, _SERVER_USERS.get(experiment.server.kind))]
+    usual += [(user, _USERS[name]) for name, user in users.items()]
+    odd = [user for user, other in usual if user not in ("", other)]
+    odd += [] if re.fullmatch(_ORIGIN, said.origin) else [said.origin]
+    if odd:
+        raise RepriseError(f"the controller's host says {odd[0]!r}, which cannot be", "look at that host")
+    installed = said.programs.get("reprise-controller") == f"{root}/bin/reprise-controller"
+    folder = f"{root}/bin" if installed else f"{root}/build/release/bin"
+    return dataclasses.replace(
+        said,
+        run=run,
+        python=f"{root}/.venv/bin/python",
+        source_root=root,
+        programs={
+            **{name: f"{folder}/{name}" for name in started.own_programs(tables)},
+            **{name: _of_system(name, said.programs.get(name, "")) for name in names},
+        },
+        users=users,
+        user_group=pwd.getpwnam(said.user).pw_gid if said.user else 0,
+        resolver_config=_read_lines(emulated.resolver_config) if emulated else "",
+    )
+
+
+def _of_system(name: str, path: str) -> str:
+    """The path of a packaged program, where it is in a folder of the system."""
+    if path not in (f"{folder}/{name}" for folder in programs.SEARCH_PATH.split(":")):
+        raise RepriseError(f"the controller's host has {name} at {path!r}", "install its package there")
+    return path
 
 
 def _read_lines(path: str | None) -> str:

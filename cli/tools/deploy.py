@@ -58,7 +58,12 @@ def _deploy(options: argparse.Namespace) -> None:
             extravars={"experiment": str(Path(options.experiment).absolute()), "reprise_set": options.set},
             event_handler=note,
             quiet=True,
-            envvars={"ANSIBLE_NOCOLOR": "1", "ANSIBLE_PIPELINING": "1", "PATH": path},
+            envvars={
+                "ANSIBLE_NOCOLOR": "1",
+                "ANSIBLE_PIPELINING": "1",
+                "ANSIBLE_SSH_EXTRA_ARGS": " ".join(inventory.ALONE),
+                "PATH": path,
+            },
         )
         said = one_line(done.stdout.read()[-400:])
     progress.finish()

@@ -21,6 +21,7 @@ from typing import Any
 from cli import VERSION, programs
 from cli.errors import RepriseError, UsageError, want
 from cli.experiment import tables
+from cli.hosts import inventory
 from cli.tools import package
 
 _MARK = "mark"
@@ -196,12 +197,14 @@ def _stamp(folder: Path, number: int) -> Path:
 def _is_done(wish: Wish, folder: Path, number: int) -> bool:
     """Whether the part is there, and of the capture as it is now."""
     stamp = _stamp(folder, number)
-    return (
-        _part(folder, number).is_file()
-        and _status(folder, number).is_file()
-        and stamp.is_file()
-        and stamp.read_text(encoding="utf-8") == json.dumps(_facts(wish.inputs[number]))
-    )
+    return all(
+        _is_file(path) for path in (_part(folder, number), _status(folder, number), stamp)
+    ) and stamp.read_text(encoding="utf-8") == json.dumps(_facts(wish.inputs[number]))
+
+
+def _is_file(path: Path) -> bool:
+    """A host may have sent a link in its place."""
+    return path.is_file() and not path.is_symlink()
 
 
 def _begin(wish: Wish, folder: Path, number: int) -> None:
@@ -249,8 +252,8 @@ def _run_parallel(wish: Wish, hosts: list[str], folder: Path, left: list[int]) -
     argv = [programs.packaged("parallel"), "--will-cite", "--line-buffer", "--tag", "--retries", "2"]
     for host in hosts:
         argv += ["--sshlogin", host]
-    if wish.ssh_config is not None:
-        argv += ["--ssh", f"ssh -F {shlex.quote(str(wish.ssh_config.resolve()))}"]
+    config = () if wish.ssh_config is None else ("-F", str(wish.ssh_config.resolve()))
+    argv += ["--ssh", shlex.join(("ssh", *inventory.ALONE, *config))]
     argv += ["--workdir", f".reprise-spread-{_mark(wish)}", "--basefile", f"{base}mutator.tar.gz"]
     argv += ["--transferfile", "{3}", "--return", f"{base}{{2}}.pcap", "--return", f"{base}{{2}}.status"]
     argv += ["--cleanup", "--joblog", str(folder / "joblog"), job]

@@ -1,0 +1,110 @@
+"""Files that go from one machine to another as bytes alone: the receiver has said which ones it wants, in
+which order, so that the sender cannot choose where they go, or send anything but contents.
+
+Before each file stands a line with its size. Folders are opened one in the other and never through a link, at
+both ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import re
+import secrets
+import shutil
+import stat
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import IO
+
+from cli.errors import RepriseError
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_SIZE = re.compile(rb"[0-9]{1,18}\n")
+_LONGEST_SIZE = 19
+_KEPT_FREE = 64 << 20  # bytes of a disk that no machine's files fill
+_CHUNK = 1 << 20
+
+
+def is_below(name: str) -> bool:
+    """Whether a name is the plain one of a file below a folder: not absolute, without `..`."""
+    return "\0" not in name and all(part not in ("", ".", "..") for part in name.split("/"))
+
+
+@contextlib.contextmanager
+def _parent(top: Path, name: str, mode: int | None = None) -> Iterator[tuple[int, str]]:
+    """The open folder of a file below `top`, and the file's name in it; folders that are missing are made
+    where a mode for them is given.
+    """
+    if not is_below(name):
+        raise RepriseError(f"{name!r} is not the name of a file below {top}", "see whether the host is sound")
+    *above, last = name.split("/")
+    folder = os.open(top, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        for one in above:
+            if mode is not None:
+                with contextlib.suppress(FileExistsError):
+                    os.mkdir(one, mode, dir_fd=folder)
+            deeper = os.open(one, _FOLDER, dir_fd=folder)
+            os.close(folder)
+            folder = deeper
+        yield folder, last
+    finally:
+        os.close(folder)
+
+
+def send(top: Path, names: Iterable[str], to: IO[bytes]) -> None:
+    """Writes regular files below `top`, in their order."""
+    for name in names:
+        with _parent(top, name) as (folder, last):
+            flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+            descriptor = os.open(last, flags, dir_fd=folder)
+        with open(descriptor, "rb") as file:  # noqa: PTH123 - it is open already
+            found = os.fstat(descriptor)
+            if not stat.S_ISREG(found.st_mode):
+                raise RepriseError(f"{name} is not a regular file", "remove it")
+            to.write(b"%d\n" % found.st_size)
+            _copy(file, to, found.st_size, name)
+    to.flush()
+
+
+def receive(
+    source: IO[bytes],
+    top: Path,
+    names: Iterable[str],
+    modes: tuple[int, int] = (0o777, 0o666),
+    owner: int = -1,
+) -> None:
+    """Reads files that are sent in this order, each into a new file that then replaces what has its name;
+    `modes` are those of folders that are made and of files.
+    """
+    for name in names:
+        line = source.readline(_LONGEST_SIZE)
+        if not _SIZE.fullmatch(line):
+            raise EOFError(f"{name}: no size is sent")
+        size = int(line)
+        if size > shutil.disk_usage(top).free - _KEPT_FREE:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), name)
+        with _parent(top, name, modes[0]) as (folder, last):
+            part = f".{secrets.token_hex(8)}.part"
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+            descriptor = os.open(part, flags, modes[1], dir_fd=folder)
+            try:
+                with open(descriptor, "wb") as file:  # noqa: PTH123 - it is open already
+                    if owner >= 0:
+                        os.fchown(descriptor, owner, -1)
+                    _copy(source, file, size, name)
+                os.rename(part, last, src_dir_fd=folder, dst_dir_fd=folder)
+            except BaseException:
+                os.unlink(part, dir_fd=folder)
+                raise
+
+
+def _copy(source: IO[bytes], to: IO[bytes], size: int, name: str) -> None:
+    while size:
+        chunk = source.read(min(size, _CHUNK))
+        if not chunk:
+            raise EOFError(f"{name}: {size} bytes are missing")
+        to.write(chunk)
+        size -= len(chunk)

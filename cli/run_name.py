@@ -1,0 +1,25 @@
+"""The name of a run, which is that of its folders: NAME-UTC-xxxx, as in quickstart-20261105T130201Z-1a2b."""
+
+from __future__ import annotations
+
+import datetime
+import re
+import secrets
+
+from cli.errors import RepriseError
+
+EXPERIMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_RUN = re.compile(rf"{EXPERIMENT.pattern}-[0-9]{{8}}T[0-9]{{6}}Z-[0-9a-f]{{4}}")
+
+
+def new(experiment: str) -> str:
+    """A name for a run of an experiment that begins now."""
+    now = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%SZ")
+    return f"{experiment}-{now}-{secrets.token_hex(2)}"
+
+
+def checked(text: str) -> str:
+    """The text, where it is a run's name; anything else, such as a path, is an error."""
+    if not _RUN.fullmatch(text):
+        raise RepriseError(f"{text!r} is not the name of a run", "use names such as `reprise run` gives")
+    return text
