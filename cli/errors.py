@@ -10,6 +10,8 @@ import signal
 import sys
 from collections.abc import Iterator, Sequence
 
+from report.printable import printable
+
 EXIT_FAILED = 1
 EXIT_USAGE = 2
 
@@ -118,9 +120,11 @@ def interrupts_held() -> Iterator[set[signal.Signals | int]]:
 
 
 def complain(line: str) -> None:
-    """Writes a line to standard error; where nobody reads that any more, later output goes nowhere."""
+    """Writes a line to standard error, as a terminal may show it; where nobody reads that any more, later
+    output goes nowhere.
+    """
     try:
-        sys.stderr.write(line + "\n")
+        sys.stderr.write("\n".join(map(printable, line.split("\n"))) + "\n")
         sys.stderr.flush()
     except OSError:
         discard(2)
@@ -133,5 +137,5 @@ def discard(descriptor: int) -> None:
 
 def one_line(text: str, limit: int = 400) -> str:
     """Text from elsewhere (a log, a tool) made fit for a one-line message."""
-    flat = " ".join(text.split())
+    flat = printable(" ".join(text.split()))
     return flat if len(flat) <= limit else flat[: limit - 3] + "..."

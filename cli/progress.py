@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import TextIO
 
 from cli.errors import discard
+from report.printable import printable
 
 _QUIET_S = 10.0  # seconds between lines where standard error is no terminal
 
@@ -35,7 +36,7 @@ class Progress:
     def phase(self, text: str) -> None:
         """One line for what begins now."""
         self.finish()
-        self._write(f"reprise: {text}\n")
+        self._write(f"reprise: {printable(text)}\n")
 
     def update(self, fields: Mapping[str, str]) -> None:
         """Shows the controller's latest figures."""
@@ -43,7 +44,7 @@ class Progress:
 
     def show(self, text: str) -> None:
         """The live line as it is now."""
-        text = f"reprise: {text}"
+        text = f"reprise: {printable(text)}"
         if self._live:
             text = text[: self._columns() - 1]  # a wrapped line could not be redrawn
             self._write("\r" + text.ljust(self._width))
@@ -54,7 +55,7 @@ class Progress:
 
     def end(self, text: str) -> None:
         """Ends the live line with its last words, which stay."""
-        self._write(("\r" if self._width else "") + f"reprise: {text}".ljust(self._width) + "\n")
+        self._write(("\r" if self._width else "") + f"reprise: {printable(text)}".ljust(self._width) + "\n")
         self._width = 0
         self._next_s = 0.0
 

@@ -21,6 +21,7 @@ from types import FrameType
 from typing import ClassVar
 
 from cli.progress import Progress
+from report.printable import printable
 
 LINE_EVERY_S = 15.0  # where standard error is no terminal
 _TICK_S = 0.2
@@ -284,5 +285,5 @@ def run(job: Job, progress: Progress | None = None) -> Done:
 
 def show_tail(output: str) -> None:
     """The last lines of what a program printed before it failed."""
-    sys.stderr.writelines(f"{line}\n" for line in output.splitlines()[-TAIL_LINES:])
+    sys.stderr.writelines(f"{printable(line)}\n" for line in output.splitlines()[-TAIL_LINES:])
     sys.stderr.flush()

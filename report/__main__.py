@@ -13,6 +13,7 @@ from pathlib import Path
 from report import html, plots, whole_file
 from report.compare import compare
 from report.errors import Parser, ReportError
+from report.printable import printable
 from report.run import Json, Run, open_run
 from report.sources import Reading, Source, open_source, reading_arguments, trace_of, zone_of
 from report.summary import Measured, measure, summarize, write_summary
@@ -26,7 +27,7 @@ def main(argv: Sequence[str]) -> int:
     """
     status, error = attempt(argv)
     if error:
-        print(f"reprise: error: {' '.join(error.split())}", file=sys.stderr)
+        print(f"reprise: error: {printable(' '.join(error.split()))}", file=sys.stderr)
     return status
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from report.printable import printable
 from report.run import Json, as_dict
 
 
 def table(rows: Sequence[Sequence[str]], right: frozenset[int] = frozenset({1})) -> str:
     """Columns two blanks apart; those numbered in `right` are aligned to the right."""
+    rows = [[printable(cell) for cell in row] for row in rows]
     widths = [
         max((len(row[at]) for row in rows if at < len(row)), default=0)
         for at in range(max(map(len, rows), default=0))

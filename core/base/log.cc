@@ -18,6 +18,30 @@
 #include <utility>
 
 namespace reprise {
+namespace {
+
+/// The text with escapes such as \x1b in the place of control characters, which a terminal would
+/// obey; line ends and tabs become blanks.
+std::string printable(std::string_view text) {
+    constexpr unsigned kC1 = 0xc2; // the first byte of U+0080 to U+009F, whose second is their last
+    std::string out;
+    for (std::size_t at = 0; at < text.size(); ++at) {
+        const auto byte = static_cast<unsigned char>(text[at]);
+        const bool upper =
+            byte == kC1 && at + 1 < text.size() && static_cast<unsigned char>(text[at + 1]) < 0xa0;
+        if (upper) {
+            out += fmt::format("\\x{:02x}", static_cast<unsigned char>(text[++at]));
+        } else if (byte < 0x20 || byte == 0x7f) {
+            out +=
+                (byte == '\n' || byte == '\t') ? std::string(" ") : fmt::format("\\x{:02x}", byte);
+        } else {
+            out += text[at];
+        }
+    }
+    return out;
+}
+
+} // namespace
 
 void init_log(std::string_view program) {
     auto logger = spdlog::stderr_logger_st(std::string(program));
@@ -36,7 +60,7 @@ Complaint complaint(std::string_view text) {
 }
 
 void print_error(std::string_view program, std::string_view text, const Complaint& parts) {
-    fmt::print(stderr, "{}: error: {}\n", program, text);
+    fmt::print(stderr, "{}: error: {}\n", program, printable(text));
     const char* form =
         std::getenv("REPRISE_ERRORS"); // NOLINT(concurrency-mt-unsafe): set by nobody
     if (form != nullptr && std::string_view(form) == "json") {
@@ -65,16 +89,16 @@ int run_main(std::string_view program, int (*body)(int, char**), int argc, char*
 
 std::string log_value(std::string_view text) {
     if (!text.empty() && text.find_first_of(" =\"\t\n") == std::string_view::npos) {
-        return std::string(text);
+        return printable(text);
     }
-    std::string out = "\"";
+    std::string out;
     for (const char c : text) {
         if (c == '"' || c == '\\') {
             out += '\\';
         }
-        out += (c == '\n' || c == '\t') ? ' ' : c;
+        out += c;
     }
-    return out + '"';
+    return '"' + printable(out) + '"';
 }
 
 } // namespace reprise

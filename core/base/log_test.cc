@@ -35,5 +35,14 @@ TEST(PrintError, OneMoreForWhoeverStartedIt) {
     unsetenv("REPRISE_ERRORS");
 }
 
+TEST(LogValue, NeverCommandsATerminal) {
+    EXPECT_EQ(log_value("a\x1b[2Jb"), "a\\x1b[2Jb");
+    EXPECT_EQ(log_value("a b\x7f\n"), "\"a b\\x7f \"");
+    EXPECT_EQ(log_value("\xc2\x9b"), "\\x9b");
+    EXPECT_EQ(log_value("\xc2\xb5s"), "\xc2\xb5s"); // µs
+    unsetenv("REPRISE_ERRORS");
+    EXPECT_EQ(printed("no \x1b]0;x\a"), "reprise-x: error: no \\x1b]0;x\\x07\n");
+}
+
 } // namespace
 } // namespace reprise
