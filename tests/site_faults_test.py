@@ -105,8 +105,8 @@ def test_a_host_with_a_full_disk_ends_the_run_in_order(hosts: Testbed, tmp_path:
 CUT = f"""#!/bin/sh
 # Sends a part of a run's results, and then waits for whoever cuts the link.
 case " $* " in
-*" -cf "*) {{TAR}} "$@" | {{{{ head -c 20000; touch {changes.STATE}/cut; sleep 60; }}}} ;;
-*) exec {{TAR}} "$@" ;;
+*" send "*) {{ENV}} "$@" | {{{{ head -c 20000; touch {changes.STATE}/cut; sleep 60; }}}} ;;
+*) exec {{ENV}} "$@" ;;
 esac
 """
 
@@ -115,10 +115,10 @@ esac
 def test_a_host_that_goes_away_while_results_are_copied(hosts: Testbed, tmp_path: Path) -> None:
     """Its link is cut in the middle; what is left is collected later, and the run is clean then."""
     before = states(hosts)
-    real = tmp_path / "tar"
-    real.write_bytes(Path("/usr/bin/tar").read_bytes())
+    real = tmp_path / "env"
+    real.write_bytes(Path("/usr/bin/env").read_bytes())
     real.chmod(0o755)
-    replaced(hosts, "load2", "/usr/bin/tar", CUT.format(TAR=real))
+    replaced(hosts, "load2", "/usr/bin/env", CUT.format(ENV=real))
     log = tmp_path / "log"
     argv = ("run", "site.toml", "--inventory", str(hosts.inventory), "-o", "results")
     started = hosts.start(*argv, cwd=tmp_path, log=log)
@@ -134,7 +134,7 @@ def test_a_host_that_goes_away_while_results_are_copied(hosts: Testbed, tmp_path
     folder = run_of(tmp_path / "results")
     assert not summary(folder)["clean"]
     hosts.bed.ip(OPERATOR, "link", "set", link, "up")
-    hosts.on("load2", "umount", "--lazy", "/usr/bin/tar")  # its shell may still wait
+    hosts.on("load2", "umount", "--lazy", "/usr/bin/env")  # its shell may still wait
     book = str(programs.ROOT / "playbooks/collect.yml")
     done = hosts.run_python("ansible", "playbook", book, "-i", str(hosts.inventory), cwd=tmp_path)
     assert done.returncode == 0, done.stderr
