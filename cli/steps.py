@@ -136,7 +136,8 @@ def seconds_in_words(seconds: float) -> str:
 class Job:
     """A program to be run as a step; `env` is added to the environment. It has `patience_s` to end when it is
     stopped; None is without limit, for what must not be cut off. `only_itself` is interrupted then, and not
-    what it has started: apt-get waits for dpkg, which would leave packages half configured.
+    what it has started: apt-get waits for dpkg, which would leave packages half configured. `held`: locks
+    that it keeps as long as it lives, also when we are killed.
     """
 
     title: str
@@ -146,6 +147,7 @@ class Job:
     cwd: Path | None = None
     patience_s: float | None = None
     only_itself: bool = False
+    held: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -180,6 +182,7 @@ class Running:
                 env={**os.environ, **job.env},
                 cwd=job.cwd,
                 process_group=0,
+                pass_fds=job.held,
             )
             self._all.add(self)
         if interruptions:

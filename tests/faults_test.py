@@ -271,7 +271,7 @@ def test_sigkill_of_the_command_leaves_no_process(desk: Path) -> None:
         wait_for(lambda: all(map(has_ended, others)), "the end of all")
     (folder,) = (desk / "results").iterdir()
     assert folder.name.endswith(".partial")
-    assert not list(sandbox.runtime_folder().iterdir())
+    assert {path.name for path in sandbox.runtime_folder().iterdir()} <= {"locks"}
 
 
 @pytest.mark.netns

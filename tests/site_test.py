@@ -118,6 +118,11 @@ def test_a_second_run_is_refused_and_an_interrupted_one_leaves_nothing(
     first = begun(hosts, tmp_path, "--inventory", str(hosts.inventory))
     for key in ("client1.key", "ca.key"):  # a host has its own key, and nobody the authority's
         assert "No such file" in hosts.on("dns", f"ls /run/reprise/*/tls/{key} 2>&1; true")
+    other = "setpriv --reuid daemon --regid daemon --clear-groups"  # who must not see or stop anything
+    for name in ("boss", "load1", "dns"):
+        own = ("/run/reprise/site-*/server",) if name == "dns" else ()
+        for place in ("/var/lib/reprise", "/run/reprise/locks", *own):
+            assert "Permission denied" in hosts.on(name, f"ls -d {place}; {other} ls {place}/ 2>&1; true")
     second = hosts.run("run", "site.toml", "--inventory", str(hosts.inventory), cwd=tmp_path)
     assert second.returncode == 1
     assert re.search(r"error: boss: in use by run site-\S+; wait for it to finish", second.stderr)

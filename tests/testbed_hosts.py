@@ -92,7 +92,7 @@ class Testbed:
         return self.on(
             host,
             f"ip -br addr; ip route show table all; ip -6 route show table all; ip rule; ip -6 rule; "
-            f"nft list ruleset; sysctl {settings}; ls {changes.RUNTIME}; "
+            f"nft list ruleset; sysctl {settings}; ls -I locks {changes.RUNTIME}; "
             f"cd {changes.STATE}; find . -path './undo/*' -o -path './runs/*'; "
             "ip link | grep -o 'reprise[01]'; tc qdisc show dev exp0; tc filter show dev exp0 ingress; "
             "tc filter show dev exp0 egress; sysctl -a 2> /dev/null | grep -E 'forwarding|accept_ra '; true",

@@ -274,7 +274,7 @@ def test_sigkill_of_the_command_leaves_nothing(background: tuple[int, str]) -> N
     os.kill(pid, signal.SIGKILL)
     os.waitpid(pid, 0)
     wait_for(lambda: not any(members(kind, name) for kind, name in spaces.items()))
-    assert not list(sandbox.runtime_folder().iterdir())
+    assert {path.name for path in sandbox.runtime_folder().iterdir()} <= {"locks"}
 
 
 def test_sigint_stops_in_order(background: tuple[int, str], tmp_path: Path) -> None:

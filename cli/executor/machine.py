@@ -133,8 +133,11 @@ class LocalMachine:
                 shutil.copyfile(self.fill(file.copy_of), path)
             else:
                 text = self.fill(file.content or "")
+                path.touch(mode=0o600)
                 path.write_bytes(text.encode("utf-8", "surrogateescape"))  # names of files may be any bytes
             path.chmod(int(file.mode, 8))
+            if file.owner:
+                shutil.chown(path, file.owner)
         return self._hosts.refused_sysctls
 
     def _make_folder(self, folder: Folder) -> None:
@@ -235,7 +238,7 @@ class LocalMachine:
         """Its configuration, so that its error can be understood."""
         for path in map(Path, map(self.fill, self._processes[ident].files)):
             if path.is_file():
-                shutil.copyfile(path, self._log(ident).parent / path.name)
+                shutil.copy(path, self._log(ident).parent / path.name)  # with its mode: it may have secrets
 
     def _latest(self, ident: str) -> Child:
         return next(child for child in reversed(self.children.values()) if child.id == ident)

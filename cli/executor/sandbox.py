@@ -9,11 +9,14 @@ die now.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import select
 import signal
+import stat
 import sys
+import tempfile
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -78,6 +81,9 @@ def _await_end(init: bytes) -> None:
 _PLAIN = re.compile(r"[\w./@+-]+")
 
 
+_TEMPORARY = f"/tmp/reprise-{os.geteuid()}"
+
+
 def runtime_folder() -> Path:
     """The fixed empty directory over which each run mounts its own tmpfs."""
     if os.geteuid() == 0:
@@ -85,10 +91,21 @@ def runtime_folder() -> Path:
     else:
         wanted = Path(os.environ.get("HOME", "/nonexistent")) / ".cache/reprise/runtime"
         if not _PLAIN.fullmatch(str(wanted)) or not _make(wanted):
-            wanted = Path(f"/tmp/reprise-{os.geteuid()}/runtime")
+            wanted = _own_temporary() / "runtime"
     if not _make(wanted) or wanted.stat().st_uid != os.geteuid():
         raise RepriseError(f"cannot use {wanted}", "make it a directory of your own")
     return wanted
+
+
+def _own_temporary() -> Path:
+    """A folder of this user's alone in /tmp; where somebody has taken its usual name, a new one."""
+    folder = Path(_TEMPORARY)
+    with contextlib.suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+    state = folder.lstat()
+    if stat.S_ISDIR(state.st_mode) and state.st_uid == os.geteuid() and not state.st_mode & 0o022:
+        return folder
+    return Path(tempfile.mkdtemp(prefix="reprise-", dir="/tmp"))
 
 
 def _make(folder: Path) -> bool:

@@ -168,7 +168,9 @@ def _run(channel: Channel, asked: dict[str, Any]) -> None:
     kept = changes.results(plan.run)
     try:
         changes.make_runtime(plan.run)
-        (kept / "logs").mkdir(parents=True)
+        kept.parent.mkdir(exist_ok=True)
+        kept.mkdir(mode=0o700)
+        (kept / "logs").mkdir()
         changes.begin_journal(plan.run)
         sandbox.run(lambda life: _serve_plan(channel, plan, life), None, own_network=False)
     finally:

@@ -24,6 +24,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
+from cli import locks
 from cli.errors import RepriseError, complain, interrupt_in_order, one_line
 from cli.executor import hoststeps
 from cli.hosts import files, leftovers
@@ -45,6 +46,14 @@ def runtime(run: str) -> Path:
 def results(run: str) -> Path:
     """The folder of a run's results on this machine."""
     return STATE / "runs" / run
+
+
+def make_state() -> None:
+    """Makes this machine's folder of results, copied files and what is to be undone: nobody but root looks
+    into it, and programs see the results of their run elsewhere.
+    """
+    STATE.mkdir(mode=0o700, parents=True, exist_ok=True)
+    STATE.chmod(0o700)
 
 
 def _journal(run: str) -> Path:
@@ -71,16 +80,16 @@ def make_runtime(run: str) -> None:
 @contextlib.contextmanager
 def locked(run: str) -> Iterator[list[str]]:
     """This machine is one run's at a time; what an earlier one left is undone, and named."""
-    STATE.mkdir(parents=True, exist_ok=True)
-    with (STATE / "lock").open("a+", encoding="utf-8") as lock:
+    make_state()
+    with _lock() as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            lock.seek(0)
             other = lock.read().strip() or "?"
             raise RepriseError(f"in use by run {other}", "wait for it to finish") from None
         left = teardown()
-        lock.truncate(0)
+        lock.seek(0)
+        lock.truncate()
         lock.write(run + "\n")
         lock.flush()
         try:
@@ -89,10 +98,13 @@ def locked(run: str) -> Iterator[list[str]]:
             lock.truncate(0)
 
 
+def _lock() -> IO[str]:
+    return locks.of_machine("run", RUNTIME / locks.MACHINE.name)
+
+
 @contextlib.contextmanager
 def _locked_later(name: str) -> Iterator[list[str]]:
     """The same, and waits for an agent to end whose operator is gone."""
-    STATE.mkdir(parents=True, exist_ok=True)
     end = time.monotonic() + _SETTLED_S
     while _is_held() and time.monotonic() < end:
         time.sleep(0.2)
@@ -201,9 +213,7 @@ def _undone(run: str, line: str, failed: list[str]) -> bool:
     """Carries out a line of the journal; all of its commands, also after one that fails."""
     before = len(failed)
     log = results(run) / "logs" / "undo.log"
-    try:
-        log.parent.mkdir(parents=True, exist_ok=True)
-    except OSError:
+    if not log.parent.is_dir():
         log = Path(os.devnull)
     for command in _commands(line):
         try:
@@ -224,7 +234,7 @@ def _commands(line: str) -> list[list[str]]:
 def teardown() -> list[str]:
     """Undoes what runs have left that did not end in order; their names."""
     journals = {path.stem for path in (STATE / "undo").glob("*.jsonl")}
-    folders = {path.name for path in RUNTIME.glob("*")}
+    folders = {path.name for path in RUNTIME.glob("*")} - {locks.MACHINE.name}
     for run in sorted(journals | folders):
         undo(run)
     return sorted(journals | folders)
@@ -287,7 +297,7 @@ def settle(run: str) -> None:
 
 def _is_held() -> bool:
     """Whether an agent lives; one that was killed took its processes with it."""
-    with (STATE / "lock").open("a", encoding="utf-8") as lock:
+    with _lock() as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -344,7 +354,7 @@ def take(wanted: str) -> int:
     """Unpacks an archive from standard input; its one file or folder has to have the checksum."""
     folder = place_of(wanted)
     shutil.rmtree(folder, ignore_errors=True)
-    (STATE / "inputs").mkdir(mode=0o711, parents=True, exist_ok=True)
+    (STATE / "inputs").mkdir(parents=True, exist_ok=True)
     folder.mkdir()
     status = subprocess.run(["tar", "-C", str(folder), "--no-same-owner", "-xf", "-"], check=False).returncode
     found = [named_sum(path) for path in folder.iterdir()]

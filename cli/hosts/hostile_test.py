@@ -236,6 +236,7 @@ HONEST = Facts(
         "ip": "/usr/bin/ip",
         "sysctl": "/usr/sbin/sysctl",
         "setpriv": "/usr/bin/setpriv",
+        "unshare": "/usr/bin/unshare",
     },
     server_user="nsd",
     user="nobody",

@@ -103,7 +103,7 @@ def test_a_repair_waits_for_who_only_looks(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(changes, "STATE", tmp_path / "state")
     monkeypatch.setattr(changes, "RUNTIME", tmp_path / "run")
     changes.begin_journal("r")
-    with (tmp_path / "state/lock").open("a") as lock:
+    with changes._lock() as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         threading.Timer(0.3, lambda: fcntl.flock(lock, fcntl.LOCK_UN)).start()
         assert changes.repair("r") == 0

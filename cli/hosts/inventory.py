@@ -31,7 +31,6 @@ from cli.plan import hierarchy_network, network
 GROUPS = ("controller", "clients", "servers", "metas")
 _SSH = ("-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "-o", "ServerAliveInterval=5", "-T")
 _INTERFACE = r"[A-Za-z0-9_][A-Za-z0-9_.@-]{0,14}"  # what means nothing in rules and to a shell
-ALONE = ("-a", "-x")  # a host gets no way to the operator's keys and screen, whatever the configuration says
 MOST_SAID = 64 << 20  # bytes, of one answer of a host
 
 
@@ -73,7 +72,7 @@ class Target:
         )
         host = self.text("ansible_host", "ansible_ssh_host") or self.name
         become = 'sudo -n -- env SSH_CONNECTION="$SSH_CONNECTION" ' if self._becomes() else ""
-        return ["ssh", *_SSH, *more, *ALONE, host, become + shlex.join(words)]
+        return ["ssh", *_SSH, *more, *programs.NO_FORWARDING, host, become + shlex.join(words)]
 
     def python(self, module: str, *words: str) -> list[str]:
         """The command line that runs a module of this package on it. Who is not root may not have sbin."""

@@ -15,7 +15,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from cli import run_name
+from cli import locks, run_name
 from cli.errors import RepriseError, tell, want
 from cli.executor import run as local
 from cli.hosts import changes, files, inventory, share
@@ -24,6 +24,7 @@ from cli.plan import planned
 from cli.plan.planned import RESULTS
 from report import whole_file
 
+_LOCK = ".collect-lock"
 _TRIES = 3
 # What is written here: by the command and by the report.
 _OPERATORS = (
@@ -153,12 +154,9 @@ def _own(folder: Path, machine: str) -> Callable[[str], bool]:
 @contextlib.contextmanager
 def _alone(folder: Path) -> Iterator[None]:
     """Hosts are collected at the same time, and write one manifest."""
-    lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
+    with locks.opened(folder / _LOCK) as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
-    finally:
-        os.close(lock)
 
 
 def _is_last(name: str, manifest: Path) -> bool:

@@ -111,8 +111,8 @@ def main(arguments: list[str]) -> int:
         case ["agent", run]:
             argv = [*_PYTHON, "cli.hosts.agent"]
             if possible():
-                for folder in (changes.RUNTIME, changes.STATE):
-                    folder.mkdir(parents=True, exist_ok=True)
+                changes.RUNTIME.mkdir(parents=True, exist_ok=True)
+                changes.make_state()
                 argv = service(run)
         case ["apply", run]:
             argv = scope(run) if possible() else [*_PYTHON, "cli.hosts.changes", "apply"]

@@ -95,7 +95,7 @@ def checked(said: Facts, experiment: Experiment, run: str, root: str) -> Facts:
     resolver are read here.
     """
     tables, emulated = as_dict(experiment), experiment.emulated
-    names = (*started.packaged_programs(tables), *(("setpriv",) if said.user else ()))
+    names = (*started.packaged_programs(tables), *(privileges.TOOLS if said.user else ()))
     users = {name: said.users.get(name, "") for name in names if name in _USERS}
     usual = [(said.user, privileges.USER), (said.server_user, _SERVER_USERS.get(experiment.server.kind))]
     usual += [(user, _USERS[name]) for name, user in users.items()]

@@ -106,10 +106,10 @@ def folders(experiment: Experiment, facts: Facts) -> tuple[Folder, ...]:
         *(Folder(name, owner=facts.user) for name in (PLAN, WORLD)),
         Folder(SERVED),
         *(
-            Folder(f"{RUN}/{host}", "0755", facts.users.get(PROGRAMS[kind], ""))
+            Folder(f"{RUN}/{host}", "0700", facts.users.get(PROGRAMS[kind], ""))
             for _, host, kind in _resolvers(experiment)
         ),
-        *(Folder(f"{RUN}/{host}", "0755", engine) for _, host in _metas(experiment)),
+        *(Folder(f"{RUN}/{host}", "0700", engine) for _, host in _metas(experiment)),
     )
 
 
@@ -131,7 +131,12 @@ def files(experiment: Experiment, facts: Facts) -> tuple[File, ...]:
     return (
         *copies,
         *(
-            File(f"{RUN}/resolver-{number}.conf", _resolver_config(experiment, facts, number, host, kind))
+            File(
+                f"{RUN}/resolver-{number}.conf",
+                _resolver_config(experiment, facts, number, host, kind),
+                mode="0600",  # the user's lines may have secrets
+                owner=facts.users.get(PROGRAMS[kind], ""),
+            )
             for number, host, kind in _resolvers(experiment)
         ),
     )

@@ -26,10 +26,11 @@ def played_path(experiment: Experiment) -> str:
     return CHANGED if experiment.mutate else trace_path(experiment)
 
 
-def files(experiment: Experiment) -> tuple[File, ...]:
-    """The rules written in the experiment, as a rule file."""
+def files(experiment: Experiment, facts: Facts) -> tuple[File, ...]:
+    """The rules written in the experiment, as a rule file; they may hold keys."""
     mutate = experiment.mutate
-    return (File(RULE_FILE, rule_file(mutate.rule)),) if mutate and mutate.rule else ()
+    rules = rule_file(mutate.rule) if mutate and mutate.rule else None
+    return (File(RULE_FILE, rules, mode="0600", owner=facts.user),) if rules else ()
 
 
 def steps(experiment: Experiment, facts: Facts, trace: str) -> tuple[Step, ...]:

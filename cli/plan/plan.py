@@ -88,7 +88,7 @@ def make(experiment: Experiment, facts: Facts, management: Management | None = N
             *copies,
             *guards.files(experiment, management),
             *files,
-            *mutation.files(experiment),
+            *mutation.files(experiment, facts),
         ),
         prepare=tuple(_step(one, experiment, facts) for one in steps),
         processes=tuple(placement.process(_process(one, experiment, facts), management) for one in processes),
@@ -211,7 +211,7 @@ def as_json(plan: Plan) -> dict[str, Any]:
 
 def _file_json(file: File) -> dict[str, str]:
     body = {"content": file.content} if file.content is not None else {"from": file.copy_of or ""}
-    return {"path": file.path, **body, "mode": file.mode}
+    return {"path": file.path, **body, "mode": file.mode, "owner": file.owner}
 
 
 def _steps(experiment: Experiment, facts: Facts) -> tuple[Step, ...]:

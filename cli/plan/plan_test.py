@@ -296,7 +296,7 @@ def test_json_has_the_documented_keys_and_nothing_private() -> None:
     )
     assert value["schema"] == 2
     assert {"run", "experiment", "network", "files", "prepare", "processes", "main"} <= set(value)
-    assert value["files"][1] == {"path": "@run@/named", "from": "/bin/named", "mode": "0755"}
+    assert value["files"][1] == {"path": "@run@/named", "from": "/bin/named", "mode": "0755", "owner": ""}
     assert "PRIVATE KEY" not in json.dumps(value)
 
 

@@ -74,12 +74,15 @@ class Ready:
 
 @dataclass(frozen=True)
 class File:
-    """A file put in place before anything starts: given text, or a copy of a file of this machine."""
+    """A file put in place before anything starts: given text, or a copy of a file of this machine; `owner`
+    as of a folder.
+    """
 
     path: str
     content: str | None = None
     copy_of: str | None = None
     mode: str = "0644"
+    owner: str = ""
 
 
 @dataclass(frozen=True)

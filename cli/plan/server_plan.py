@@ -118,7 +118,7 @@ def folders(experiment: Experiment, facts: Facts) -> tuple[Folder, ...]:
         return ()
     copied = zone_path(experiment, facts).startswith(WORLD)
     zone = (Folder(WORLD, owner=facts.user),) if copied else ()
-    return (*zone, Folder(f"{RUN}/server", "0755", facts.server_user))
+    return (*zone, Folder(f"{RUN}/server", "0700", facts.server_user))
 
 
 def files(experiment: Experiment, facts: Facts) -> tuple[File, ...]:

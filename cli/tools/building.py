@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from cli import programs, steps
+from cli import locks, programs, steps
 from cli.errors import RepriseError, complain
 from cli.progress import Progress
 
@@ -148,7 +148,7 @@ def _lines(texts: Sequence[str]) -> str:
 @contextlib.contextmanager
 def alone(path: Path) -> Iterator[None]:
     """One bootstrap at a time."""
-    with path.open("w") as lock:
+    with locks.opened(path) as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -61,7 +61,7 @@ def _deploy(options: argparse.Namespace) -> None:
             envvars={
                 "ANSIBLE_NOCOLOR": "1",
                 "ANSIBLE_PIPELINING": "1",
-                "ANSIBLE_SSH_EXTRA_ARGS": " ".join(inventory.ALONE),
+                "ANSIBLE_SSH_EXTRA_ARGS": " ".join(programs.NO_FORWARDING),
                 "PATH": path,
             },
         )

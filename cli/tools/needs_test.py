@@ -168,7 +168,7 @@ def test_the_bootstrap_uses_pythons_own_library_alone() -> None:
         path = left.pop()
         seen.add(path)
         for module in at_the_top(path):
-            assert module.split(".")[0] in {*sys.stdlib_module_names, "cli"}, path
+            assert module.split(".")[0] in {*sys.stdlib_module_names, "cli", "report"}, path
             file = programs.ROOT / f"{module.replace('.', '/')}.py"
             left += [file] if file.is_file() and file not in seen else []
     assert len(seen) >= 10

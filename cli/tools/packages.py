@@ -13,12 +13,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from cli import programs, steps
+from cli import locks, programs, steps
 from cli.errors import RepriseError, complain
 from cli.progress import Progress
 
 _POLICY = Path("/usr/sbin/policy-rc.d")
-_LOCK = Path("/run/lock/reprise-packages")
+_LOCK = "packages"
 _POLICY_MARK = "made by reprise while it installs packages"
 # Servers are started by experiments only: services of packages that we installed are not left enabled.
 _SERVICES = {
@@ -89,19 +89,19 @@ def install(names: Sequence[str], title: str) -> None:
         raise RepriseError("there is no apt-get", "use Debian 12 or a system like it")
     complain(f"reprise: installing Debian packages: {' '.join(names)}")
     progress = Progress(quiet_s=steps.LINE_EVERY_S)
-    wanted = _job(title, "install", "--no-install-recommends", *names)
-    with _alone(), _no_daemons(names):
+    with _alone() as lock, _no_daemons(names):
+        wanted = _job(lock, title, "install", "--no-install-recommends", *names)
         done = steps.run(wanted, progress)
         if done.status != 0:
-            done = steps.run(_job(f"{title}: lists", "update"), progress)
+            done = steps.run(_job(lock, f"{title}: lists", "update"), progress)
             done = steps.run(wanted, progress) if done.status == 0 else done
         if done.status != 0:
             raise RepriseError(f"apt-get failed: {_reason(done.output)}", "fix that and run it again")
 
 
-def _job(title: str, *words: str) -> steps.Job:
+def _job(lock: int, title: str, *words: str) -> steps.Job:
     env = {"DEBIAN_FRONTEND": "noninteractive"}
-    return steps.Job(title, (*_APT, *words), steps.read_apt, env, only_itself=True)
+    return steps.Job(title, (*_APT, *words), steps.read_apt, env, only_itself=True, held=(lock,))
 
 
 def _reason(output: str) -> str:
@@ -111,23 +111,31 @@ def _reason(output: str) -> str:
 
 
 @contextmanager
-def _alone() -> Iterator[None]:
-    """One installation on a host, whichever folder it is for: all of them share the policy for daemons."""
-    _LOCK.parent.mkdir(parents=True, exist_ok=True)  # a container may have an empty /run
-    with _LOCK.open("w") as lock:
+def _alone() -> Iterator[int]:
+    """One installation on a host, whichever folder it is for: all of them share the policy for daemons. Gives
+    the lock, with a number that no shell's redirection takes.
+    """
+    with locks.of_machine(_LOCK) as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
+        held = fcntl.fcntl(lock, fcntl.F_DUPFD_CLOEXEC, 10)
+        try:
+            yield held
+        finally:
+            os.close(held)
 
 
 @contextmanager
 def _no_daemons(names: Sequence[str]) -> Iterator[None]:
     """Daemons of packages do not start meanwhile, nor later, also where the installation is interrupted. A
-    policy of the administrator's own stays.
+    policy of the administrator's own stays. Ours is good for as long as the lock is held: where we were
+    killed, it takes itself away when it is asked next.
     """
     ours = not _POLICY.exists() or _POLICY_MARK in _POLICY.read_text(encoding="utf-8", errors="replace")
     try:
         if ours:
-            _POLICY.write_text(f"#!/bin/sh\n# {_POLICY_MARK}\nexit 101\n", encoding="ascii")
+            lock = locks.MACHINE / _LOCK
+            text = f'test -e {lock} && ! flock -n {lock} true && exit 101\nrm -f "$0"\n'
+            _POLICY.write_text(f"#!/bin/sh\n# {_POLICY_MARK}\n{text}", encoding="ascii")
             _POLICY.chmod(0o755)
         yield
     finally:

@@ -21,7 +21,6 @@ from typing import Any
 from cli import VERSION, programs
 from cli.errors import RepriseError, UsageError, want
 from cli.experiment import tables
-from cli.hosts import inventory
 from cli.tools import package
 
 _MARK = "mark"
@@ -253,7 +252,7 @@ def _run_parallel(wish: Wish, hosts: list[str], folder: Path, left: list[int]) -
     for host in hosts:
         argv += ["--sshlogin", host]
     config = () if wish.ssh_config is None else ("-F", str(wish.ssh_config.resolve()))
-    argv += ["--ssh", shlex.join(("ssh", *inventory.ALONE, *config))]
+    argv += ["--ssh", shlex.join(("ssh", *programs.NO_FORWARDING, *config))]
     argv += ["--workdir", f".reprise-spread-{_mark(wish)}", "--basefile", f"{base}mutator.tar.gz"]
     argv += ["--transferfile", "{3}", "--return", f"{base}{{2}}.pcap", "--return", f"{base}{{2}}.status"]
     argv += ["--cleanup", "--joblog", str(folder / "joblog"), job]

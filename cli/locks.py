@@ -1,0 +1,29 @@
+"""Locks that nobody but their owner can hold: whoever may open a file may also lock it, and so keep others
+waiting for ever.
+
+Uses Python's own library alone: the bootstrap imports it.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import IO
+
+MACHINE = Path("/run/reprise/locks")  # of root's on this machine
+
+
+def opened(path: Path) -> IO[str]:
+    """The file of a lock, to be locked by the caller; links are not followed, and what it holds stays."""
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    descriptor = os.open(path, flags, 0o600)
+    os.fchmod(descriptor, 0o600)  # an older version's may be open to all
+    return os.fdopen(descriptor, "r+", encoding="utf-8")
+
+
+def of_machine(name: str, folder: Path | None = None) -> IO[str]:
+    """The file of one of the machine's locks, in a folder for root alone."""
+    folder = folder or MACHINE
+    folder.parent.mkdir(mode=0o755, exist_ok=True)
+    folder.mkdir(mode=0o700, exist_ok=True)
+    return opened(folder / name)
