@@ -11,6 +11,7 @@ import threading
 from pathlib import Path
 
 import pytest
+import yaml  # type: ignore[import-untyped]
 
 from cli import programs
 from cli.errors import RepriseError
@@ -97,6 +98,25 @@ def test_the_journal_is_undone_from_its_end(tmp_path: Path, monkeypatch: pytest.
     assert not (tmp_path / "run/r").exists()
     with pytest.raises(RepriseError, match="the run has ended"), changes._journaled("r"):
         pass
+
+
+@pytest.mark.parametrize("text", ["#!/bin/sh\nexit 101\n", "#!/bin/sh\nexit 0\n"])
+def test_daemons_start_again_where_an_installation_by_ansible_was_cut_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    """By the note that the role `common` puts into the journal; an administrator's own policy stays."""
+    monkeypatch.setattr(changes, "STATE", tmp_path / "state")
+    monkeypatch.setattr(changes, "RUNTIME", tmp_path / "run")
+    policy = tmp_path / "policy-rc.d"
+    policy.write_text(text)
+    role = (programs.ROOT / "playbooks/roles/common/vars/main.yml").read_text()
+    words = yaml.safe_load(role)["common_start_daemons"]
+    changes.begin_journal("policy-rc.d")
+    with changes._journaled("policy-rc.d") as journal:
+        changes._note(journal, [[word.replace("/usr/sbin/policy-rc.d", str(policy)) for word in words]])
+    assert changes.teardown() == ["policy-rc.d"]
+    assert policy.exists() == ("101" not in text)
+    assert not list((tmp_path / "state").glob("runs/*"))
 
 
 def test_a_repair_waits_for_who_only_looks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
