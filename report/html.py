@@ -208,7 +208,7 @@ def _trace_facts(run: Run) -> list[tuple[str, str]]:
     rows = [("trace", run.played)]
     if isinstance(first, int) and isinstance(last, int) and first:
         day = datetime.fromtimestamp(first / 1e9, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-        rows.append(("recorded", f"{day}, {(last - first) / 1e9:,.3f} s"))
+        rows.append(("recorded", f"{day}, {(last - first) / 1e9:,.3f} s {over_laps(run)}".strip()))
     for name in ("packets", "queries", "responses"):
         if isinstance(reader.get(name), int):
             rows.append((f"{name} {over_laps(run) or 'in it'}", number(reader[name])))

@@ -463,7 +463,9 @@ def test_a_looped_trace_says_what_its_counts_are_of(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "run", steady(3), controller=told)
     summary = summary_of(folder)
     assert summary["trace_notes"] == ["in 3 rounds of it: cut_packet 3"]
-    assert '<th scope="row">queries in 3 rounds of it</th>' in html.run_page(open_run(folder), summary, [])
+    page = html.run_page(open_run(folder), summary, [])
+    assert '<th scope="row">queries in 3 rounds of it</th>' in page
+    assert "0.000 s in 3 rounds of it</td>" in page
 
 
 def test_a_run_that_sent_nothing_is_not_clean(tmp_path: Path) -> None:
