@@ -383,8 +383,8 @@ def _command(arguments: list[str]) -> int:
             status = apply()
         case ["made", run]:
             status = _print(made(run))
-        case [("send" | "put" | "take" | "repair") as word, one]:
-            status = {"send": send, "put": put, "take": take, "repair": repair}[word](one)
+        case [("send" | "put" | "take" | "repair") as word, what]:
+            status = {"send": send, "put": put, "take": take, "repair": repair}[word](what)
         case ["teardown"]:
             with _locked_later("teardown") as left:
                 shutil.rmtree(STATE / "inputs", ignore_errors=True)
