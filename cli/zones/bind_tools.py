@@ -1,17 +1,99 @@
-"""BIND's tools on zones that others wrote."""
+"""BIND's tools on zones that others wrote: without a network, and without any file but those that they need.
+
+Each runs in a mount namespace of its own, below a root that holds /usr, /dev/null and the folders it is
+given, all of it read-only but a folder to write into, and with no right but to read files. Without root that
+takes an unprivileged user namespace; where the system allows none, the tools run as they are.
+"""
 
 from __future__ import annotations
 
+import functools
+import os
 import subprocess
+import tempfile
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 
 from cli import programs
 
+_USR = Path("/usr")
+_LINKS = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")  # to /usr
+_ENTER = """\
+PATH=/usr/sbin:/usr/bin:/sbin:/bin
+root=$1
+mount --bind -o "$2" "$root" "$root" && mount --bind /dev/null "$root/dev/null" || exit 1
+shift 2
+while [ "$1" != -- ]; do
+    mount --bind -o "$1" "$2" "$root$2" || exit 1
+    shift 2
+done
+shift
+exec chroot "$root" "$@"
+"""
+# What a user's namespace may not take from a mount, by the bits of statvfs; Python has no name for the last.
+_LOCKED = {os.ST_NOSUID: "nosuid", os.ST_NODEV: "nodev", os.ST_NOEXEC: "noexec", 0x2000: "nosymfollow"}
+_RIGHTS = "-all,+dac_read_search"  # root reads zones of other users
 
-def run(argv: Sequence[str], folder: Path, text: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-    """Runs one of BIND's tools in a folder of zones, with `text` as its input."""
+
+def run(
+    argv: Sequence[str], *folders: Path, text: bytes = b"", writable: Path | None = None
+) -> subprocess.CompletedProcess[bytes]:
+    """Runs one of BIND's tools with these folders, in the first one. `text` is its input."""
     program, *rest = argv
-    return subprocess.run(
-        [programs.packaged(program), *rest], input=text, cwd=folder, capture_output=True, check=False
-    )
+    seen = [("ro", one.absolute()) for one in folders]
+    seen += [("rw", writable.absolute())] if writable is not None else []
+    command, place = (programs.packaged(program), *rest), seen[0][1]
+    before = _enter(seen) if can(seen) else ()
+    return subprocess.run([*before, *command], input=text, cwd=place, capture_output=True, check=False)
+
+
+_making = threading.Lock()
+_possible: dict[tuple[str, ...], bool] = {}  # by the kinds of folders
+
+
+def can(seen: Sequence[tuple[str, Path]]) -> bool:
+    """Whether a tool can be shut in with such folders ("ro" or "rw"); found out once for each kind."""
+    kind = tuple(_options(*one) for one in seen)
+    if kind not in _possible:
+        have = all(programs.find(one) for one in ("unshare", "setpriv", "chroot", "mount"))
+        argv = (*_enter(seen), programs.packaged("true")) if have else ("false",)
+        _possible[kind] = subprocess.run(argv, capture_output=True, check=False).returncode == 0
+    return _possible[kind]
+
+
+def _enter(seen: Sequence[tuple[str, Path]]) -> list[str]:
+    with _making:  # zones are worked on by several threads
+        root = Path(_root().name)
+    words = [str(root), _options("ro", root), _options("ro", _USR), str(_USR)]
+    for how, folder in seen:
+        if not folder.is_relative_to(_USR):
+            (root / str(folder).lstrip("/")).mkdir(parents=True, exist_ok=True)
+            words += [_options(how, folder), str(folder)]
+    user = () if os.geteuid() == 0 else ("--user", "--map-root-user")
+    return [
+        *(programs.packaged("unshare"), *user, "--mount", "--net", "--"),
+        *("/bin/sh", "-c", _ENTER, "sh", *words, "--"),
+        *("/usr/bin/env", "-i", "-C", str(seen[0][1])),
+        *(programs.packaged("setpriv"), "--no-new-privs", "--bounding-set", _RIGHTS),
+        *("--inh-caps", "-all", "--"),
+    ]
+
+
+def _options(how: str, folder: Path) -> str:
+    flags = os.statvfs(folder).f_flag
+    return ",".join([how, *(name for bit, name in _LOCKED.items() if flags & bit)])
+
+
+@functools.cache
+def _root() -> tempfile.TemporaryDirectory[str]:
+    """What is mounted on; gone when this process ends."""
+    made = tempfile.TemporaryDirectory(prefix="reprise-root-")
+    root = Path(made.name)
+    for name in ("usr", "dev"):
+        (root / name).mkdir()
+    (root / "dev/null").touch()
+    for name in _LINKS:
+        if Path("/", name).is_symlink():
+            (root / name).symlink_to(Path("/", name).readlink())
+    return made

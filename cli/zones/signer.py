@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import subprocess
 import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -20,8 +19,8 @@ import dns.name
 import dns.rdata
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from cli import programs
 from cli.errors import RepriseError
+from cli.zones import bind_tools
 from cli.zones.world_model import Record, records_of, text_of
 
 VALID = ("-s", "20250101000000", "-e", "20400101000000")  # so that nothing expires during an experiment
@@ -52,7 +51,7 @@ def new_key(zone: str, role: str, algorithm: str, bits: int) -> Key:
     size = ("-b", str(bits)) if algorithm.startswith("RSA") else ()
     with tempfile.TemporaryDirectory(prefix="reprise-key-") as folder:
         argv = ("dnssec-keygen", "-q", "-K", folder, "-a", algorithm, *size, *flags, zone)
-        file = f"{folder}/{_tool(argv).strip()}"
+        file = f"{folder}/{_tool(argv, folder).strip()}"
         record, private = (Path(f"{file}.{end}").read_text(encoding="ascii") for end in ("key", "private"))
     return Key(record.split(" IN DNSKEY ")[1].strip(), private)
 
@@ -71,27 +70,25 @@ def signed(zone: str, records: Iterable[Record], key_ttl: int, keys: Sequence[Ke
         for file, key in zip(files, keys, strict=True):
             Path(f"{file}.key").write_text(f"{zone} IN DNSKEY {key.data}\n", encoding="ascii")
             Path(f"{file}.private").write_text(key.private, encoding="ascii")
+        unsigned = f"{folder}/unsigned"
+        Path(unsigned).write_text(text, encoding="latin-1")
         argv = ("dnssec-signzone", "-q", "-x", "-O", "full", "-d", folder, "-o", zone, *how, "-f", "-")
-        made = _tool((*argv, "/dev/stdin", *files), text)
+        made = _tool((*argv, unsigned, *files), folder)
     return text + text_of(sorted({one for one in records_of(made) if one.kind in _ADDED}))
 
 
 def problem(file: Path, zone: str) -> str:
     """What dnssec-verify has against a signed zone; empty where it has nothing."""
-    argv = [programs.packaged("dnssec-verify"), "-q", "-x", "-o", zone, str(file)]
-    done = subprocess.run(argv, capture_output=True, text=True, check=False)
-    lines = (done.stdout + done.stderr).strip().splitlines()
+    argv = ("dnssec-verify", "-q", "-x", "-o", zone, str(file.absolute()))
+    done = bind_tools.run(argv, file.parent)
+    lines = (done.stdout + done.stderr).decode("utf-8", "replace").strip().splitlines()
     return "" if done.returncode == 0 else f"{zone}: {lines[0] if lines else 'dnssec-verify refuses it'}"
 
 
-def _tool(argv: Sequence[str], text: str = "") -> str:
-    """What the program wrote."""
-    program, *rest = argv
-    done = subprocess.run(
-        [programs.packaged(program), *rest], input=text, capture_output=True, text=True, check=False
-    )
+def _tool(argv: Sequence[str], folder: str) -> str:
+    """What the program wrote to its output, with a folder that it may write into."""
+    done = bind_tools.run(argv, writable=Path(folder))
     if done.returncode != 0:
-        raise RepriseError(
-            f"{program} failed: {done.stderr.strip() or done.stdout.strip()}", "see `reprise doctor`"
-        )
-    return done.stdout
+        said = (done.stderr.strip() or done.stdout.strip()).decode("utf-8", "replace")
+        raise RepriseError(f"{argv[0]} failed: {said}", "see `reprise doctor`")
+    return done.stdout.decode("latin-1")

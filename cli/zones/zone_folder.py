@@ -149,10 +149,12 @@ def text_of(folder: ZoneFolder, one: Entry) -> str:
     directives.Checker(folder.path).check(text)
     asked = ("-w", str(folder.path.absolute()), *LENIENT)
     made = bind_tools.run(
-        ("named-compilezone", "-q", *asked, "-s", "full", "-o", "-", "--", one.name, "-"), folder.path, text
+        ("named-compilezone", "-q", *asked, "-s", "full", "-o", "-", "--", one.name, "-"),
+        folder.path,
+        text=text,
     )
     if made.returncode != 0:
-        told = bind_tools.run(("named-checkzone", *asked, "--", one.name, "-"), folder.path, text)
+        told = bind_tools.run(("named-checkzone", *asked, "--", one.name, "-"), folder.path, text=text)
         why = _complaint(told.stdout.decode("utf-8", "replace")) or f"exit status {told.returncode}"
         raise RepriseError(f"zone {one.name} ({source}) does not load: {why}", "correct the file")
     return made.stdout.decode("latin-1")
