@@ -396,7 +396,7 @@ TRUSTED = {
     "trusted": [
         {"zone": ".", "file": "root.zone", "from": 1_000, "until": 2_000},
         {"zone": "com.", "file": "com.zone", "from": 500, "until": 3_000},
-        {"zone": "net.", "file": "net.zone"},
+        {"zone": "net.", "file": "net.zone", "unproven": "it has no signatures"},
     ]
 }
 
@@ -420,7 +420,8 @@ def test_signatures_out_of_date_are_told(
         zone_plan.check_signatures(TRUSTED, refused, now)
     assert f"{state}: {zone}" in caught.value.what
     assert "hierarchy.validate = false" in caught.value.hint and hint in caught.value.hint
-    assert state in zone_plan.summary(TRUSTED, now)
+    assert (state if now != 1_500 else "net.: it has no signatures") in zone_plan.summary(TRUSTED, now)
+    assert "net.: it has no signatures" in zone_plan.warnings(TRUSTED)[0]
 
 
 @pytest.mark.parametrize(

@@ -214,12 +214,21 @@ def check_signatures(report: dict[str, Any], refused: Sequence[str], now: float)
             raise RepriseError(what, f"hierarchy.validate = false turns validation off, {_MEND[state]}")
 
 
+_UNPROVEN = "zones whose answers cannot be validated"
+
+
+def unproven(report: dict[str, Any]) -> list[str]:
+    """Zones that cannot be served so that a validating resolver takes their answers, each with the reason."""
+    zones = (one for one in report.get("trusted", []) if "unproven" in one)
+    return [f"{one['zone']}: {one['unproven']}" for one in zones]
+
+
 def warnings(report: dict[str, Any]) -> list[str]:
     """What is missing from the hierarchy, a line for each kind. Lame delegations are there as they were."""
     found = []
-    for key, title, show in _LISTS[:3]:
-        ones = report.get(key, [])
-        shown = "; ".join(map(show, ones[:_SHOWN])) + ("; ..." if len(ones) > _SHOWN else "")
+    lists = [(title, [show(one) for one in report.get(key, [])]) for key, title, show in _LISTS[:3]]
+    for title, ones in [*lists, (_UNPROVEN, unproven(report))]:
+        shown = "; ".join(ones[:_SHOWN]) + ("; ..." if len(ones) > _SHOWN else "")
         found += [f"the plan has {len(ones)} {title}: {shown}"] if ones else []
     return found
 
@@ -227,7 +236,8 @@ def warnings(report: dict[str, Any]) -> list[str]:
 def summary(report: dict[str, Any], now: float) -> str:
     """What does not work, for people: the first few of each kind. The sizes are the planner's to tell."""
     lists = [(title, [show(one) for one in report.get(key, [])]) for key, title, show in _LISTS]
-    lists += [(f"zones {_WHAT[state]}", unsound(report, state, now)) for state in UNSOUND]
+    lists += [(f"zones {_WHAT[state]}", unsound(report, state, now)) for state in ("expired", "early")]
+    lists += [(_UNPROVEN, unproven(report))]
     lines: list[str] = []
     for title, found in lists:
         if found:

@@ -97,6 +97,7 @@ def command_plan(options: argparse.Namespace) -> int:
         written = options.made / "zones"
         _write_texts(options, options.made, str(written if written.is_dir() else options.zones))
         return 0
+    rebuilt = (options.zones / "build.json").is_file()  # of captures, which have gaps: told, not refused
     options.zones = zone_folder.plain(options.zones, options.output / "zones", options.skip_bad)
     zones_path = str(options.zones_path or options.zones.absolute())
     _check_path(zones_path, options.engine)
@@ -107,7 +108,8 @@ def command_plan(options: argparse.Namespace) -> int:
     if options.need_root and " NS " not in (out / "root.hints").read_text(encoding="ascii"):
         raise RepriseError("there is no root zone among the zones", "add one: resolvers start there")
     report = zone_plan.read_report(out / "plan.json")
-    zone_plan.check_signatures(report, options.refuse_signatures, time.time())
+    refused = [one for one in options.refuse_signatures if one != "missing" or not rebuilt]
+    zone_plan.check_signatures(report, refused, time.time())
     _write_texts(options, out, zones_path)
     if options.warnings is not None:
         lines = "".join(f"{one}\n" for one in zone_plan.warnings(report))

@@ -146,6 +146,24 @@ TEST(MakePlan, TrustComesDownByDsRecords) {
     EXPECT_EQ(trusted[1]["until"], 1'917'820'800);
     EXPECT_EQ(trusted[2]["zone"], "c.");
     EXPECT_FALSE(trusted[2].contains("until")) << "has a DS and no signatures";
+    EXPECT_EQ(trusted[2]["unproven"], "it has no signatures");
+    EXPECT_EQ(trusted[1]["unproven"], "it has no DNSKEY record that its DS records are of");
+}
+
+TEST(MakePlan, WhatBindWithholdsIsNotProven) {
+    const auto unproven = [](const std::string& more, Engine engine) {
+        const auto all = World::sorted(
+            {zone(".", {"10.0.0.1"},
+                  "@ DNSKEY 257 3 8 AwEAAg==\n" + signature("DNSKEY") + signature("NS") + more)});
+        PlanSettings how = settings();
+        how.engine = engine;
+        const Plan plan = make_plan(all, how);
+        return plan.trusted.size() == 1 && !plan.trusted.front().why.empty();
+    };
+    EXPECT_TRUE(unproven("", Engine::kBind));
+    EXPECT_FALSE(unproven("", Engine::kNsd));
+    EXPECT_FALSE(unproven("@ NSEC3PARAM 1 0 0 -\n", Engine::kBind));
+    EXPECT_FALSE(unproven("@ NSEC a NS SOA\n", Engine::kBind));
 }
 
 TEST(MakePlan, ZonesThatAreNotHereAreNotLame) {

@@ -28,6 +28,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -116,25 +117,50 @@ std::vector<RootServer> root_servers(const std::vector<Zone>& zones, ZoneRange r
     return sorted;
 }
 
-bool delegates_securely(const Zone& parent, const Name& child) {
+/// Of the DS records that a zone has for another.
+std::span<const KeyId> ds_of(const Zone& parent, const Name& child) {
     const auto found = std::ranges::lower_bound(parent.delegations, child, {}, &Delegation::name);
-    return found != parent.delegations.end() && found->name == child && found->secure;
+    const bool is = found != parent.delegations.end() && found->name == child;
+    return is ? std::span<const KeyId>(found->ds) : std::span<const KeyId>{};
+}
+
+/// Why a resolver cannot validate what a zone's server says; the root's keys are trusted as they
+/// are.
+std::string_view why_unproven(const Zone& zone, std::span<const KeyId> ds, Engine engine) {
+    const bool known = zone.name.is_root() || std::ranges::any_of(ds, [&](const KeyId& one) {
+                           return std::ranges::find(zone.keys, one) != zone.keys.end();
+                       });
+    if (!zone.signatures) {
+        return "it has no signatures";
+    }
+    if (!known) {
+        return "it has no DNSKEY record that its DS records are of";
+    }
+    if (!zone.signs_keys) {
+        return "its DNSKEY records have no signature";
+    }
+    const bool withheld = engine == Engine::kBind && !zone.denies;
+    return withheld ? "BIND gives no signatures without NSEC or NSEC3PARAM at the zone's own name"
+                    : "";
 }
 
 /// From the root's trust anchor down, by DS records. Zones come behind those that enclose them.
-std::vector<ZoneIndex> trusted_zones(const std::vector<Zone>& zones, const ZoneTree& tree) {
+std::vector<Trusted> trusted_zones(const std::vector<Zone>& zones, const ZoneTree& tree,
+                                   Engine engine) {
     std::vector<bool> trusted(zones.size());
-    std::vector<ZoneIndex> list;
+    std::vector<Trusted> list;
     for (ZoneIndex i = 0; i < zones.size(); ++i) {
         const Name& name = zones[i].name;
         const std::vector<ZoneRange> above = tree.enclosing(name);
         const ZoneRange parents = name.is_root() ? ZoneRange{} : above[above.size() - 2];
         trusted[i] = name.is_root() && !zones[i].anchors.empty();
-        for (ZoneIndex parent = parents.first; parent < parents.end; ++parent) {
-            trusted[i] = trusted[i] || (trusted[parent] && delegates_securely(zones[parent], name));
+        std::span<const KeyId> ds;
+        for (ZoneIndex parent = parents.first; parent < parents.end && ds.empty(); ++parent) {
+            ds = trusted[parent] ? ds_of(zones[parent], name) : ds;
         }
+        trusted[i] = trusted[i] || !ds.empty();
         if (trusted[i]) {
-            list.push_back(i);
+            list.push_back({.zone = i, .why = why_unproven(zones[i], ds, engine)});
         }
     }
     return list;
@@ -166,7 +192,7 @@ void plan_groups(Plan& plan, const std::vector<Zone>& zones, const AddressBook& 
 /// Hints and trust anchor come first: they name the emulated root's own servers, while the
 /// Internet's are only in the map, for resolvers with hints of their own.
 void plan_root(Plan& plan, const std::vector<Zone>& zones, const ZoneTree& tree,
-               const AddressBook& book) {
+               const AddressBook& book, Engine engine) {
     const ZoneRange roots = tree.at(Name{}.key());
     if (roots.empty()) {
         return;
@@ -175,7 +201,7 @@ void plan_root(Plan& plan, const std::vector<Zone>& zones, const ZoneTree& tree,
     plan.root_servers = root_servers(zones, roots, book, plan.groups, mapped);
     plan.anchors = zones[roots.first].anchors;
     plan.root_keys_unsigned = zones[roots.first].keys_unsigned;
-    plan.trusted = trusted_zones(zones, tree);
+    plan.trusted = trusted_zones(zones, tree, engine);
 }
 
 /// Who is asked in vain is asked as if by a lame delegation.
@@ -209,7 +235,7 @@ Plan make_plan(const std::vector<Zone>& zones, const PlanSettings& settings,
     const AddressBook book(zones);
     watch.measure("serve", [&] { plan_groups(plan, zones, book, reserved); });
     check_settings(settings, plan);
-    plan_root(plan, zones, tree, book);
+    plan_root(plan, zones, tree, book, settings.engine);
     if (settings.root_addresses) {
         plan.root_addresses = add_root_addresses(plan.groups, tree, reserved);
     }

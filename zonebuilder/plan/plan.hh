@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace reprise::zonebuilder {
@@ -36,6 +37,12 @@ struct RootServer {
     std::vector<IpAddress> addresses;
 };
 
+/// A zone that the root's anchors lead to.
+struct Trusted {
+    ZoneIndex zone = 0;
+    std::string_view why; ///< its answers cannot be validated; empty where they can
+};
+
 struct Plan {
     std::vector<Group> groups;
     std::vector<Lame> lame;
@@ -49,7 +56,7 @@ struct Plan {
     std::vector<RootServer> root_servers;
     std::vector<TrustAnchor> anchors; ///< of the root
     bool root_keys_unsigned = false;  ///< it has keys, but not one of them can be an anchor
-    std::vector<ZoneIndex> trusted;   ///< zones whose answers a validating resolver checks
+    std::vector<Trusted> trusted;     ///< zones whose answers a validating resolver checks
     std::size_t root_addresses = 0;   ///< of the Internet's root servers that were added
     std::map<std::string, double> seconds;
 };

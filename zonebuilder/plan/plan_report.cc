@@ -99,8 +99,11 @@ Json lame_json(const Plan& plan, bool built) {
 
 Json trusted_json(const Plan& plan, const std::vector<Zone>& zones) {
     Json list = Json::array();
-    for (const ZoneIndex zone : plan.trusted) {
+    for (const auto& [zone, why] : plan.trusted) {
         Json one{{"zone", zones[zone].name.text()}, {"file", zones[zone].file}};
+        if (!why.empty()) {
+            one["unproven"] = why;
+        }
         if (const auto& signatures = zones[zone].signatures) {
             one["from"] = signatures->from;
             one["until"] = signatures->until;

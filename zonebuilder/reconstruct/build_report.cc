@@ -83,6 +83,10 @@ public:
              [&](std::size_t i) { return Json(address(report_.counts.silent[i])); });
         list("unreachable", report_.completed.unreachable.size(),
              [&](std::size_t i) { return Json(name(report_.completed.unreachable[i])); });
+        list("unproven", report_.completed.unproven.size(), [&](std::size_t i) {
+            const Unproven& one = report_.completed.unproven[i];
+            return Json{{"zone", name(one.zone)}, {"why", one.why}};
+        });
         return std::move(text_) + "\n}\n";
     }
 
@@ -299,6 +303,7 @@ std::string build_summary(const BuildReport& report) {
     add_line(text, report.hierarchy.distrusted().size(), "claims not believed (distrusted)");
     add_line(text, completed.lame.size(), "lame servers (lame)");
     add_line(text, completed.unreachable.size(), "zones without an address (unreachable)");
+    add_line(text, completed.unproven.size(), "zones whose answers cannot be validated (unproven)");
     return text;
 }
 

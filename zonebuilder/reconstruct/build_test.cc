@@ -176,6 +176,19 @@ TEST(Build, ADnameLeavesItsCnameOut) {
     EXPECT_FALSE(world.has("example.com.", "CNAME"));
 }
 
+TEST(Build, AServersNameIsNotBelowADname) {
+    const Rebuilt world({{.server = kLeaf,
+                          .question = "x.example.com. A",
+                          .answer = "example.com. 60 DNAME new.net.\n"
+                                    "x.example.com. 0 CNAME x.new.net."},
+                         {.server = kLeaf,
+                          .question = "example.com. SOA",
+                          .answer = "example.com. 900 SOA a.b. h.b. 7 1 1 1 60"}});
+    EXPECT_TRUE(
+        world.has("example.com.", "example.com. 3600 IN NS reprise-ns-example.com. ; made"));
+    EXPECT_TRUE(world.has(".", "reprise-ns-example.com. 3600 IN A 203.0.113.53 ; made up: "));
+}
+
 TEST(Build, AServerThatRefusesIsLame) {
     std::vector<Reply> replies = walk();
     replies[2].authority += "\nexample.com. 172800 NS ns2.example.com.";

@@ -6,7 +6,8 @@
 // - Addresses of name servers: copies of glue; where nobody told them, addresses that answered for
 //   the zone.
 // - Delegations, copies of the child's NS records with the glue that they need.
-// - A record below a name that exists without any.
+// - What makes servers give recorded signatures and denials (proofs.cc).
+// - A record below a name that exists without any (denials.cc).
 #include "zonebuilder/reconstruct/complete.hh"
 
 #include "core/base/address.hh"
@@ -15,6 +16,7 @@
 #include "zonebuilder/reconstruct/hierarchy.hh"
 #include "zonebuilder/reconstruct/maker.hh"
 #include "zonebuilder/reconstruct/observations.hh"
+#include "zonebuilder/reconstruct/proofs.hh"
 #include "zonebuilder/reconstruct/response.hh"
 #include "zonebuilder/reconstruct/strings.hh"
 #include "zonebuilder/zone/name.hh"
@@ -55,7 +57,6 @@ public:
         for (std::size_t i = 0; i < zones().size(); ++i) {
             add_servers(i);
             add_soa(i);
-            add_nsec3_parameters(i);
         }
         maker_.flush();
         for (std::size_t i = 0; i < zones().size(); ++i) {
@@ -200,7 +201,7 @@ private:
             }
         }
         if (data.empty()) {
-            data.push_back(wire_of(own_server(zone.name)));
+            data.push_back(wire_of(own_server(zone)));
             if (zone.name == NameTable::kRoot && done_.addresses[i].empty()) {
                 add_root_addresses(i);
             }
@@ -209,11 +210,25 @@ private:
                     "servers_unknown");
     }
 
-    /// The name of a server that nobody told of.
-    Name own_server(NameId zone) {
-        const Name name = zone == NameTable::kRoot
-                              ? Name::parse("a.root-servers.net.").value_or(Name{})
-                              : Name::of_key(std::string(names_.key(zone)) + "\12reprise-ns");
+    /// The name of a server that nobody told of: in the zone, or where a DNAME leaves no room
+    /// there, beside it.
+    Name own_server(const Draft& zone) {
+        if (zone.name == NameTable::kRoot) {
+            const Name name = Name::parse("a.root-servers.net.").value_or(Name{});
+            names_.add(name);
+            return name;
+        }
+        const bool renames = zone.find(zone.name, type::kDname, names_) != nullptr;
+        const NameId above = renames ? names_.parent(zone.name) : zone.name;
+        constexpr std::size_t kLongest = 63;
+        std::string label = "reprise-ns";
+        if (renames) {
+            label += '-';
+            label += names_.key(zone.name).substr(names_.key(above).size() + 1);
+            label.resize(std::min(label.size(), kLongest));
+        }
+        const Name name =
+            Name::of_key(std::string(names_.key(above)) + static_cast<char>(label.size()) + label);
         names_.add(name);
         return name;
     }
@@ -239,25 +254,6 @@ private:
         const auto targets = servers_in(seen_.contents()[servers->content], names_);
         const Name first = targets.empty() ? Name{} : names_.name(targets.front());
         maker_.make(i, zone.name, type::kSoa, maker_.content({soa_of(first)}), kTtl, "no_soa");
-    }
-
-    /// Without them at the apex no server looks for NSEC3 records (RFC 5155 section 4).
-    void add_nsec3_parameters(std::size_t i) {
-        constexpr std::uint16_t kParameters = 51;
-        constexpr std::size_t kSalt = 4; ///< place of its length
-        const Draft& zone = zones()[i];
-        const auto one = std::ranges::find(zone.rrsets, type::kNsec3, &DraftRrset::type);
-        if (one == zone.rrsets.end()) {
-            return;
-        }
-        const std::string_view rdata = first_rdata(seen_.contents()[one->content]);
-        if (rdata.size() > kSalt) {
-            const std::size_t size = kSalt + 1 + static_cast<std::uint8_t>(rdata[kSalt]);
-            std::string made(rdata.substr(0, size));
-            made[1] = 0; // flags
-            maker_.make(i, zone.name, kParameters, maker_.content({std::move(made)}), 0,
-                        "no_nsec3_parameters");
-        }
     }
 
     // Addresses of name servers
@@ -402,6 +398,7 @@ private:
 
 Completed complete(Observations& seen, const Hierarchy& hierarchy, Drafts drafts) {
     Completed done = Completer(seen, hierarchy, std::move(drafts)).run();
+    add_proofs(seen, done);
     add_denials(seen, done);
     return done;
 }

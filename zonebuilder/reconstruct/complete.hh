@@ -25,6 +25,12 @@ struct Refused {
     std::vector<ServerId> servers; ///< sorted
 };
 
+/// A zone whose answers no resolver can validate, though it is signed or its parent says so.
+struct Unproven {
+    NameId zone = NameTable::kRoot;
+    std::string_view why;
+};
+
 struct Completed {
     Drafts drafts;
     std::vector<std::vector<IpAddress>> addresses; ///< of each zone's servers; sorted
@@ -32,11 +38,12 @@ struct Completed {
     std::vector<Refused> refused; ///< sorted by the name's key
     std::vector<Contradiction> contradictions;
     std::vector<NameId> unreachable; ///< zones without an address
+    std::vector<Unproven> unproven;
 };
 
 /// Adds what is missing: zones above others, SOA and NS records, addresses of name servers,
-/// delegations, names that exist without records; zones for servers that only refuse, or that deny
-/// the zone's own name. Every record that it makes up says why.
+/// delegations, what signatures need, names that exist without records; zones for servers that only
+/// refuse, or that deny the zone's own name. Every record that it makes up says why.
 Completed complete(Observations& seen, const Hierarchy& hierarchy, Drafts drafts);
 
 } // namespace reprise::zonebuilder

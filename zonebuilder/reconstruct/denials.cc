@@ -9,6 +9,7 @@
 #include "zonebuilder/reconstruct/observations.hh"
 #include "zonebuilder/reconstruct/response.hh"
 #include "zonebuilder/reconstruct/strings.hh"
+#include "zonebuilder/reconstruct/zone_text.hh"
 #include "zonebuilder/zone/name.hh"
 #include "zonebuilder/zone/zone.hh"
 
@@ -35,6 +36,7 @@ public:
     void run() {
         for (std::size_t i = 0; i < zones().size(); ++i) {
             check_denials(i);
+            add_proven_names(i);
         }
         maker_.flush();
         add_refusals();
@@ -46,11 +48,15 @@ private:
 
     // Denials
 
-    /// The first RRset at or below a name; null where there is none.
+    /// The first RRset at or below a name; null where there is none. DNSSEC records do not count,
+    /// for they may be left out of the zone or made anew.
     [[nodiscard]] const DraftRrset* first_within(const Draft& zone, NameId name) const {
-        const auto place = std::ranges::lower_bound(
+        auto place = std::ranges::lower_bound(
             zone.rrsets, names_.key(name), {},
             [this](const DraftRrset& one) { return names_.key(one.owner); });
+        while (place != zone.rrsets.end() && is_dnssec(place->type)) {
+            ++place;
+        }
         return place != zone.rrsets.end() && names_.within(place->owner, name) ? &*place : nullptr;
     }
 
@@ -106,6 +112,59 @@ private:
                 make_empty(i, denial.name);
             }
         }
+    }
+
+    /// Names that NSEC records tell of.
+    void add_proven_names(std::size_t i) {
+        std::set<NameId> denied;
+        for (const std::uint32_t index : zones()[i].denials) {
+            const Denial& denial = seen_.denials()[index];
+            if (denial.type == 0) {
+                denied.insert(denial.name);
+            }
+        }
+        for (const NameId name : proven_names(zones()[i])) {
+            bool absent = is_elsewhere(zones()[i], name);
+            for (NameId above = name; above != zones()[i].name; above = names_.parent(above)) {
+                absent = absent || denied.contains(above);
+            }
+            if (!absent && first_within(zones()[i], name) == nullptr) {
+                make_empty(i, name);
+            }
+        }
+    }
+
+    /// The names of the recorded NSEC records and those that they say are next, without the zone's
+    /// own. Some servers make such records for each question: one that has no types stands for no
+    /// name, and a name that begins with a zero is nobody's, but the one right behind another.
+    std::set<NameId> proven_names(const Draft& zone) {
+        std::set<NameId> found;
+        for (const DraftRrset& one : zone.rrsets) {
+            if (one.type != type::kNsec || one.observation == kNoId) {
+                continue;
+            }
+            const std::string_view rdata = first_rdata(seen_.contents()[one.content]);
+            const auto next = name_in(rdata);
+            if (!next) {
+                continue;
+            }
+            constexpr std::string_view kOnlyItself{"\0\6\0\0\0\0\0\3", 8}; // RRSIG, NSEC
+            if (!rdata.ends_with(kOnlyItself)) {
+                found.insert(one.owner);
+            }
+            const NameId id = names_.add(*next);
+            if (names_.within(id, zone.name) && !begins_with_zero(id)) {
+                found.insert(id);
+            }
+        }
+        found.erase(zone.name);
+        return found;
+    }
+
+    [[nodiscard]] bool begins_with_zero(NameId name) const {
+        const std::string_view label =
+            names_.key(name).substr(names_.key(names_.parent(name)).size());
+        return label.size() > 1 && label[1] == '\0';
     }
 
     /// A name that exists, but for which nobody was seen to have records.

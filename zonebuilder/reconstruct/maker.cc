@@ -36,13 +36,14 @@ std::string soa_of(const Name& server) {
 }
 
 void Maker::make(std::size_t zone, NameId owner, std::uint16_t type, ContentId content,
-                 std::uint32_t ttl, std::string_view why) {
+                 std::uint32_t ttl, std::string_view why, ContentId signatures) {
     if (drafts_.zones[zone].find(owner, type, seen_.names()) == nullptr &&
         made_.emplace(zone, owner, type).second) {
         extra_[zone].push_back({.owner = owner,
                                 .type = type,
                                 .ttl = ttl,
                                 .content = content,
+                                .signatures = signatures,
                                 .observation = kNoId,
                                 .why = why});
     }

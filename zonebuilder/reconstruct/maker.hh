@@ -37,7 +37,7 @@ public:
 
     /// Unless the zone has such records or they were made before.
     void make(std::size_t zone, NameId owner, std::uint16_t type, ContentId content,
-              std::uint32_t ttl, std::string_view why);
+              std::uint32_t ttl, std::string_view why, ContentId signatures = kNoId);
 
     /// Of data in any order.
     ContentId content(std::vector<std::string> data);

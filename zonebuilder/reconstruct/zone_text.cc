@@ -21,7 +21,8 @@ namespace reprise::zonebuilder {
 
 bool is_dnssec(std::uint16_t type) {
     constexpr std::array<std::uint16_t, 9> kTypes{
-        type::kDs, type::kRrsig, type::kNsec, type::kDnskey, type::kNsec3, 51, 59, 60, 32769};
+        type::kDs,         type::kRrsig, type::kNsec, type::kDnskey, type::kNsec3,
+        type::kNsec3Param, 59,           60,          32769};
     return std::ranges::find(kTypes, type) != kTypes.end();
 }
 

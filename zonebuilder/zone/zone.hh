@@ -29,11 +29,19 @@ struct ZoneRecord {
     Validity valid{};  ///< of an RRSIG
 };
 
+/// What a DS record says of the key that it stands for, beside the digest.
+struct KeyId {
+    std::uint16_t tag = 0;
+    std::uint8_t algorithm = 0;
+
+    bool operator==(const KeyId&) const = default;
+};
+
 /// An NS RRset below the apex: the child's name and its servers.
 struct Delegation {
     Name name;
     std::vector<Name> servers;
-    bool secure = false; ///< it has a DS record
+    std::vector<KeyId> ds; ///< of its DS records; none where it is not secure
 };
 
 struct HostAddress {
@@ -67,6 +75,9 @@ struct Zone {
     std::vector<Alias> aliases;
     std::vector<TrustAnchor> anchors; ///< only where the zone is really signed
     bool keys_unsigned = false;       ///< it has keys for anchors, but no signatures
+    std::vector<KeyId> keys;          ///< of the apex
+    bool signs_keys = false;          ///< there is a signature over them
+    bool denies = false;              ///< NSEC or NSEC3PARAM at the apex
     /// When every signed RRset has a signature that is valid; none without signatures.
     std::optional<Validity> signatures;
     std::uint64_t records = 0;
@@ -95,6 +106,7 @@ constexpr std::uint16_t kRrsig = 46;
 constexpr std::uint16_t kNsec = 47;
 constexpr std::uint16_t kDnskey = 48;
 constexpr std::uint16_t kNsec3 = 50;
+constexpr std::uint16_t kNsec3Param = 51;
 constexpr std::uint16_t kKey = 25;
 } // namespace type
 

@@ -206,10 +206,15 @@ std::uint16_t covered(std::string_view signature) {
     return raw.size() < 2 ? 0 : load16(raw.data());
 }
 
-/// The beginning of an RRSIG's rdata (RFC 4034 section 3.1) against a key: algorithm and key tag.
-bool made_by(std::string_view signature, const TrustAnchor& anchor) {
-    const auto byte = [&](std::size_t i) { return static_cast<std::uint8_t>(signature[i]); };
-    return signature[2] == anchor.rdata[3] && (byte(16) << 8U | byte(17)) == key_tag(anchor.rdata);
+/// Of the data of a DNSKEY record.
+KeyId key_of(std::string_view key) {
+    return {.tag = key_tag(key), .algorithm = static_cast<std::uint8_t>(key[3])};
+}
+
+/// The key that an RRSIG with this beginning was made with (RFC 4034 section 3.1).
+KeyId signing_key(std::string_view signature) {
+    return {.tag = load16(bytes(signature).data() + 16),
+            .algorithm = static_cast<std::uint8_t>(signature[2])};
 }
 
 /// One signature, and what it is over.
@@ -278,9 +283,12 @@ public:
         } else if (record.type == type::kRrsig) {
             add_signature(record);
         }
-        if (record.type == type::kDs) {
-            signed_children_.insert(record.owner);
+        if (record.type == type::kDs && record.rdata.size() == 3) {
+            ds_[record.owner].push_back({.tag = load16(bytes(record.rdata).data()),
+                                         .algorithm = static_cast<std::uint8_t>(record.rdata[2])});
         }
+        const bool denial = record.type == type::kNsec || record.type == type::kNsec3Param;
+        zone_.denies = zone_.denies || (denial && record.owner == zone_.name);
     }
 
     Zone finish() {
@@ -289,8 +297,9 @@ public:
         for (auto& [name, servers] : cuts_) {
             // Below another cut nobody is ever sent there.
             if (zone_.delegations.empty() || !name.within(zone_.delegations.back().name)) {
-                zone_.delegations.push_back(
-                    {name, std::move(servers), signed_children_.contains(name)});
+                const auto ds = ds_.find(name);
+                zone_.delegations.push_back({name, std::move(servers),
+                                             ds == ds_.end() ? std::vector<KeyId>{} : ds->second});
             }
         }
         return std::move(zone_);
@@ -316,7 +325,11 @@ private:
         constexpr std::uint8_t kZone = 1;
         constexpr std::uint8_t kEntryPoint = 1;
         constexpr std::string_view kAlgorithms = "\x05\x07\x08\x0a\x0d\x0e\x0f\x10";
-        if (record.rdata.size() > 4 && record.rdata[0] == kZone && record.rdata[1] == kEntryPoint &&
+        if (record.rdata.size() <= 4) {
+            return;
+        }
+        zone_.keys.push_back(key_of(record.rdata));
+        if (record.rdata[0] == kZone && record.rdata[1] == kEntryPoint &&
             kAlgorithms.find(record.rdata[3]) != std::string_view::npos) {
             zone_.anchors.push_back({record.ttl, record.rdata});
         }
@@ -326,7 +339,7 @@ private:
         const bool apex = record.owner == zone_.name;
         const std::uint16_t over = covered(record.rdata);
         if (apex && over == type::kDnskey && record.rdata.size() >= kSignatureHead) {
-            signatures_.push_back(record.rdata);
+            signatures_.push_back(signing_key(record.rdata));
         }
         servers_signed_ = servers_signed_ || (apex && over == type::kNs);
         signs_delegations_ = signs_delegations_ || over == type::kDs;
@@ -334,17 +347,16 @@ private:
 
     /// Whether a key signs all keys: a key that does not is none to begin with.
     [[nodiscard]] bool signs_keys(const TrustAnchor& anchor) const {
-        return std::ranges::any_of(signatures_,
-                                   [&](const std::string& one) { return made_by(one, anchor); });
+        return std::ranges::find(signatures_, key_of(anchor.rdata)) != signatures_.end();
     }
 
     /// A resolver with an anchor for a zone whose signatures are gone, all or but those over the
-    /// keys, fails every query; without the anchor it only validates nothing. The zone's servers
-    /// and its DS records stand for all data.
+    /// keys, fails every query; without the anchor it only validates nothing. The zone's DS records
+    /// stand for all data, or where it has none its servers.
     void check_anchors() {
+        zone_.signs_keys = !signatures_.empty();
         const bool has_keys = !zone_.anchors.empty();
-        const bool data_signed =
-            servers_signed_ && (signs_delegations_ || signed_children_.empty());
+        const bool data_signed = ds_.empty() ? servers_signed_ : signs_delegations_;
         std::erase_if(zone_.anchors, [&](const TrustAnchor& anchor) {
             return !data_signed || !signs_keys(anchor);
         });
@@ -368,8 +380,8 @@ private:
 
     Zone zone_;
     std::map<Name, std::vector<Name>> cuts_;
-    std::vector<std::string> signatures_;      ///< over the keys; only the beginning
-    std::unordered_set<Name> signed_children_; ///< with DS records
+    std::vector<KeyId> signatures_;                   ///< over the keys: by which they are
+    std::unordered_map<Name, std::vector<KeyId>> ds_; ///< of children
     bool servers_signed_ = false;
     bool signs_delegations_ = false;
 };

@@ -113,8 +113,8 @@ TEST(ZoneContent, KnowsWhichDelegationsAreSigned) {
     const Zone zone = read(std::string(kSoa) + "@ NS n.\na NS n.\nb NS n.\nb DS 1 8 2 " +
                            std::string(64, 'a') + "\nc DS 1 8 2 " + std::string(64, 'a') + "\n");
     ASSERT_EQ(zone.delegations.size(), 2U) << "a DS alone is none";
-    EXPECT_FALSE(zone.delegations[0].secure);
-    EXPECT_TRUE(zone.delegations[1].secure);
+    EXPECT_TRUE(zone.delegations[0].ds.empty());
+    EXPECT_EQ(zone.delegations[1].ds.size(), 1U);
 }
 
 TEST(ZoneContent, KeysThatSignNothingAreNoAnchors) {

@@ -103,6 +103,20 @@ Validity validity_of(const zs_scanner_t& state) {
     return {.from = cursor.u32be(), .until = until};
 }
 
+/// What is kept of a record's data; nothing of most.
+std::string_view data_of(const zs_scanner_t& state) {
+    constexpr std::size_t kKeyId = 3; // all of a DS record but the digest
+    const std::string_view data{reinterpret_cast<const char*>(state.r_data), state.r_data_length};
+    if (looked_into(state.r_type)) {
+        return data;
+    }
+    if (state.r_type == type::kDs) {
+        return data.substr(0, kKeyId);
+    }
+    const bool signature = state.r_type == type::kRrsig && data.size() > kSignatureFixed;
+    return signature ? data.substr(0, signature_part(state)) : std::string_view{};
+}
+
 std::optional<ZoneRecord> record_of(const zs_scanner_t& state) {
     const auto owner = Name::from_wire(std::span(state.r_owner, state.r_owner_length));
     if (!owner) {
@@ -113,10 +127,8 @@ std::optional<ZoneRecord> record_of(const zs_scanner_t& state) {
                       .ttl = state.r_ttl,
                       .line = state.line_counter,
                       .rdata = {}};
-    if (looked_into(state.r_type)) {
-        record.rdata.assign(reinterpret_cast<const char*>(state.r_data), state.r_data_length);
-    } else if (state.r_type == type::kRrsig && state.r_data_length > kSignatureFixed) {
-        record.rdata.assign(reinterpret_cast<const char*>(state.r_data), signature_part(state));
+    record.rdata = data_of(state);
+    if (state.r_type == type::kRrsig && !record.rdata.empty()) {
         record.valid = validity_of(state);
     }
     return record;
