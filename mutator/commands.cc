@@ -104,7 +104,7 @@ std::string no_queries(const std::string& path, const trace::Reader& reader,
     return fmt::format("{} holds no DNS query ({} packets, {} responses{}{}{}); check that it is "
                        "the right file and give --port N for DNS on another port",
                        path, reader.packets(), responses, reader.trouble().empty() ? "" : ", ",
-                       reader.trouble(), trace::losses_suffix(reader.counters(), responses));
+                       reader.trouble(), trace::unread_suffix(reader.counters(), responses));
 }
 
 int run_info(const InfoOptions& options) {

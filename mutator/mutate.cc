@@ -243,6 +243,9 @@ void log_report(const MutateOptions& options, const MutateReport& report) {
                      "check the input, and give --port N for DNS on another port\"",
                      report.in.packets, report.in.responses);
     }
+    if (const std::string left_out = trace::left_out(report.in.counters); !left_out.empty()) {
+        spdlog::warn("work=mutate left_out={}", log_value(left_out)); // the last line
+    }
 }
 
 std::string report_json(const MutateOptions& options, const MutateReport& report) {

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from cli import programs
+from tests import packets
 from tests.bed import wait_for
 from tests.conftest import DATA
 from tests.wire_view import View, view
@@ -55,6 +56,23 @@ def through_all_forms(capture: Path, folder: Path) -> Path:
     mutate(text, "-o", stream)
     mutate(stream, "-o", back)
     return back
+
+
+def test_what_was_not_read_is_the_last_line_and_not_in_the_pipe(tmp_path: Path) -> None:
+    frames = [packets.captured(second, "192.0.2.1", "192.0.2.2", 132, bytes(8)) for second in range(3)]
+    query = packets.udp(10**9, "192.0.2.1", 4000, packets.query(1, "a.example"))
+    some = packets.write_frames(tmp_path / "some.pcap", [*frames, query])
+    done = mutate(some, "-o", "-", "--to", "text")
+    last = done.stderr.decode().splitlines()[-1]
+    assert last.endswith('work=mutate left_out="other_protocol 3 (neither UDP nor TCP)"')
+    assert done.stdout.decode().startswith("#reprise-text 1\n")
+    assert len(done.stdout.splitlines()) == 3
+    whole = packets.write_frames(tmp_path / "whole.pcap", [query])
+    assert b"left_out" not in mutate(whole, "-o", tmp_path / "whole.tsv").stderr
+    none = packets.write_frames(tmp_path / "none.pcap", frames)
+    argv = [programs.own("reprise-mutator"), "info", str(none)]
+    done = subprocess.run(argv, capture_output=True, check=False)
+    assert b"holds no DNS query (3 packets, 0 responses; other_protocol 3 (100.0 %): " in done.stderr
 
 
 @pytest.mark.skipif(not DATA.is_dir(), reason="shared data is absent")

@@ -16,6 +16,8 @@ TEST(Losses, AreToldAboveOneInAThousand) {
                 ElementsAre("cut_packet 2 (0.2 %): packets captured only in part; capture whole "
                             "packets (tcpdump -s 0)"));
     EXPECT_THAT(losses({{"other_port", 500}, {"tunnel", 500}}, 10), IsEmpty()) << "not lost";
+    EXPECT_THAT(losses({{"mpls_unread", 5}}, 10),
+                ElementsAre(StartsWith("mpls_unread 5 (33.3 %)")));
 }
 
 TEST(Losses, TheMostComesFirst) {
@@ -30,6 +32,19 @@ TEST(Losses, AreToldWhereNothingWasRead) {
     EXPECT_EQ(losses_suffix({}, 0), "");
     EXPECT_THAT(losses_suffix({{"tunnel_unread", 3}}, 0),
                 StartsWith("; tunnel_unread 3 (100.0 %)"));
+}
+
+TEST(Losses, WhatWasNotReadHasItsReason) {
+    const Counters counters{{"other_port", 7}, {"not_ip", 9}, {"cut_packet", 1}, {"tunnel", 50}};
+    EXPECT_EQ(left_out(counters), "not_ip 9 (neither IPv4 nor IPv6), "
+                                  "other_port 7 (neither end is a DNS port), "
+                                  "cut_packet 1 (packets captured only in part)");
+    EXPECT_EQ(left_out({{"tunnel", 50}}), "");
+    EXPECT_EQ(unread_suffix(counters, 1),
+              "; not_ip 9 (90.0 %): neither IPv4 nor IPv6"
+              "; other_port 7 (87.5 %): neither end is a DNS port"
+              "; cut_packet 1 (50.0 %): packets captured only in part; capture whole packets "
+              "(tcpdump -s 0)");
 }
 
 } // namespace

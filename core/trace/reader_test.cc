@@ -305,7 +305,7 @@ TEST_F(Files, RefusalsNameTheMend) {
     EXPECT_THAT(refusal(write({'x'})), HasSubstr("is not a packet capture"));
     EXPECT_THAT(refusal(write(compress(Buffer(100, 'x'), "xz"))),
                 HasSubstr("is not a packet capture"));
-    EXPECT_THAT(refusal(write(sample(105))), HasSubstr("link type 105"));
+    EXPECT_THAT(refusal(write(sample(195))), HasSubstr("link type 195"));
     EXPECT_THAT(refusal(write(hex("d4c3b2a1 0200"))), HasSubstr("pcap"));
 }
 

@@ -67,6 +67,8 @@ public:
         return trace::losses(tally_.named(), kept_.queries + kept_.responses + kept_.packets);
     }
 
+    [[nodiscard]] std::string left_out() const { return trace::left_out(tally_.named()); }
+
 private:
     /// Made anew, so that IP options and padding go too.
     void add_message(const trace::Message& message) {
@@ -109,6 +111,9 @@ int run_reduce(const ReduceOptions& options) {
                  packets, kept.queries, kept.packets, kept.responses, progress.elapsed_s());
     for (const std::string& loss : reducer.losses()) {
         spdlog::warn("work=reduce lost={}", log_value(loss));
+    }
+    if (const std::string left_out = reducer.left_out(); !left_out.empty()) {
+        spdlog::warn("work=reduce left_out={}", log_value(left_out));
     }
     if (source->trouble().empty()) {
         return 0;

@@ -74,7 +74,7 @@ public:
             const char* name = pcap_datalink_val_to_description_or_dlt(number);
             throw TraceError(
                 fmt::format("trace {} has link type {} ({}), which is not read; give a capture of "
-                            "Ethernet, Linux cooked, loopback or raw IP",
+                            "Ethernet, Linux cooked, loopback, 802.11, MPLS or raw IP",
                             path, number, name));
         }
         link_ = *link;

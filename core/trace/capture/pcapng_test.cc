@@ -115,7 +115,7 @@ TEST(Pcapng, APacketWithoutATimeHasThatOfTheOneBefore) {
 
 TEST(Pcapng, InterfacesThatAreNotReadAreCountedByPacket) {
     PcapngFile file;
-    file.interface(105);
+    file.interface(195);
     file.interface(101);
     file.packet(0, Buffer(50), kMicroseconds);
     file.packet(1, packet(1), kMicroseconds);

@@ -196,8 +196,20 @@ Sorted sort_ip(IpPacket& ip, Nanoseconds time, const DnsPorts& ports, Tally& tal
 void count_odd(Decoded decoded, const Packet& packet, Tally& tally) {
     if (decoded == Decoded::kBad) {
         tally.add(packet.wire_length > packet.bytes.size() ? Count::kCutPacket : Count::kBadPacket);
-    } else {
-        tally.add(decoded == Decoded::kNotIp ? Count::kNotIp : Count::kUnknownLink);
+        return;
+    }
+    switch (decoded) {
+    case Decoded::kUnknownLink:
+        tally.add(Count::kUnknownLink);
+        break;
+    case Decoded::kMplsUnread:
+        tally.add(Count::kMplsUnread);
+        break;
+    case Decoded::kWlanUnread:
+        tally.add(Count::kWlanUnread);
+        break;
+    default:
+        tally.add(Count::kNotIp);
     }
 }
 

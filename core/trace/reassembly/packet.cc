@@ -2,6 +2,7 @@
 
 #include "core/base/bytes.hh"
 #include "core/dns/message.hh"
+#include "core/trace/reassembly/link.hh"
 
 #include <algorithm>
 #include <cstddef>
@@ -11,90 +12,6 @@
 namespace reprise::trace {
 
 namespace {
-
-constexpr std::uint16_t kEtherIpv4 = 0x0800;
-constexpr std::uint16_t kEtherIpv6 = 0x86dd;
-constexpr int kMaxVlanTags = 8;
-
-bool is_vlan_tag(std::uint16_t ether_type) {
-    // 802.1Q, 802.1ad (QinQ), and the numbers used for QinQ before the standard.
-    return ether_type == 0x8100 || ether_type == 0x88a8 || ether_type == 0x9100 ||
-           ether_type == 0x9200;
-}
-
-std::uint16_t skip_vlan_tags(Cursor& in, std::uint16_t ether_type) {
-    for (int depth = 0; is_vlan_tag(ether_type) && depth < kMaxVlanTags; ++depth) {
-        in.skip(2);
-        ether_type = in.u16be();
-    }
-    return ether_type;
-}
-
-/// What a PPPoE session (RFC 2516) carries: its header, then the protocol of PPP. Control packets
-/// of PPP are not IP.
-std::uint16_t skip_pppoe(Cursor& in, std::uint16_t ether_type) {
-    constexpr std::uint16_t kPppoeSession = 0x8864;
-    if (ether_type != kPppoeSession) {
-        return ether_type;
-    }
-    in.skip(6);
-    switch (in.u16be()) {
-    case 0x0021:
-        return kEtherIpv4;
-    case 0x0057:
-        return kEtherIpv6;
-    default:
-        return 0;
-    }
-}
-
-/// Leaves the cursor behind what may stand between an EtherType and the network header.
-std::uint16_t skip_shims(Cursor& in, std::uint16_t ether_type) {
-    return skip_pppoe(in, skip_vlan_tags(in, ether_type));
-}
-
-std::uint16_t ether_type_of_family(std::uint32_t family) {
-    switch (family) {
-    case 2: // AF_INET everywhere
-        return kEtherIpv4;
-    case 10: // AF_INET6: Linux, NetBSD and OpenBSD, FreeBSD, Darwin
-    case 24:
-    case 28:
-    case 30:
-        return kEtherIpv6;
-    default:
-        return 0;
-    }
-}
-
-std::uint16_t read_family(Cursor& in) {
-    const std::uint32_t family = in.u32be();
-    return ether_type_of_family(family > 0xffffU ? __builtin_bswap32(family) : family);
-}
-
-/// Leaves the cursor at the network header and yields its EtherType; 0 where there is none.
-std::uint16_t skip_link(LinkType link, Cursor& in) {
-    switch (link) {
-    case LinkType::kEthernet:
-        in.skip(12);
-        return skip_shims(in, in.u16be());
-    case LinkType::kSll:
-        in.skip(14);
-        return skip_shims(in, in.u16be());
-    case LinkType::kSll2: {
-        const std::uint16_t ether_type = in.u16be();
-        in.skip(18);
-        return skip_shims(in, ether_type);
-    }
-    case LinkType::kNull:
-        return read_family(in);
-    case LinkType::kRaw:
-        return kEtherIpv4; // decode_network goes by the version nibble
-    case LinkType::kUnknown:
-        break;
-    }
-    return 0;
-}
 
 /// Cuts `captured` to the length the header states. A length of 0 is a segment the card was to cut
 /// up (TSO): all of it counts.
@@ -195,28 +112,6 @@ bool read_fragment_header(IpPacket& ip) {
 
 } // namespace
 
-std::optional<LinkType> link_type(int number) {
-    switch (number) {
-    case 1:
-        return LinkType::kEthernet;
-    case 12: // raw IP is 12 or 14 by system, 101 in files; 228 and 229 name the version
-    case 14:
-    case 101:
-    case 228:
-    case 229:
-        return LinkType::kRaw;
-    case 113:
-        return LinkType::kSll;
-    case 276:
-        return LinkType::kSll2;
-    case 0:
-    case 108:
-        return LinkType::kNull;
-    default:
-        return std::nullopt;
-    }
-}
-
 bool skip_extensions(IpPacket& ip) {
     while (is_extension(ip.protocol)) {
         if (!skip_extension(ip)) {
@@ -233,24 +128,17 @@ bool skip_extensions(IpPacket& ip) {
 }
 
 Decoded decode_packet(const Packet& packet, IpPacket& ip) {
-    if (packet.link == LinkType::kUnknown) {
-        return Decoded::kUnknownLink;
-    }
     Cursor in(packet.bytes);
-    const std::uint16_t ether_type = skip_link(packet.link, in);
+    const Decoded found = skip_link(packet.link, in);
     if (!in.ok()) {
         return Decoded::kBad;
     }
-    if (ether_type != kEtherIpv4 && ether_type != kEtherIpv6) {
-        return Decoded::kNotIp;
-    }
-    return decode_network(packet.bytes.subspan(in.position()), ip);
+    return found == Decoded::kIp ? decode_network(packet.bytes.subspan(in.position()), ip) : found;
 }
 
 Bytes network_layer(const Packet& packet) {
     Cursor in(packet.bytes);
-    const std::uint16_t ether_type = skip_link(packet.link, in);
-    const bool ip = in.ok() && (ether_type == kEtherIpv4 || ether_type == kEtherIpv6);
+    const bool ip = skip_link(packet.link, in) == Decoded::kIp && in.ok();
     return ip ? packet.bytes.subspan(in.position()) : Bytes{};
 }
 

@@ -68,12 +68,75 @@ TEST(LinkLayer, PppoeIsPassedOver) {
     EXPECT_EQ(decode(LinkType::kEthernet, ends + hex("8864 1100")).decoded, Decoded::kBad);
 }
 
+/// Labels, the last one marked, and what is behind them.
+Buffer mpls(const Buffer& inside, const char* labels = "0006403f 0000713f") {
+    return hex(labels) + inside;
+}
+
+TEST(LinkLayer, MplsIsPassedOver) {
+    const Buffer ends = hex("020000000001 020000000002");
+    for (const Buffer& packet : {ipv4(kUdp), ipv6(kUdp)}) {
+        expect_udp(LinkType::kEthernet, ends + hex("8847") + mpls(packet));
+        expect_udp(LinkType::kEthernet, ends + hex("8848") + mpls(packet, "0000713f"));
+        expect_udp(LinkType::kEthernet, ends + hex("8100 0064 8847") + mpls(packet));
+        expect_udp(LinkType::kSll, hex("0000 0001 0006 0200000000010000 8847") + mpls(packet));
+        expect_udp(LinkType::kMpls, mpls(packet));
+        expect_udp(LinkType::kMpls, mpls(hex("00000007") + ethernet(packet)));
+        expect_udp(LinkType::kMpls, mpls(ethernet(packet, hex("8100 0064"))));
+    }
+    const Buffer session = hex("8864 1100 0001 0022 0281");
+    expect_udp(LinkType::kEthernet, ends + session + mpls(ipv4(kUdp)));
+}
+
+TEST(LinkLayer, MplsOfOtherThings) {
+    const Buffer arp = hex("020000000001 020000000002 0806") + Buffer(28);
+    EXPECT_EQ(decode(LinkType::kMpls, mpls(hex("00000007") + arp)).decoded, Decoded::kNotIp);
+    EXPECT_EQ(decode(LinkType::kMpls, mpls(hex("10000007"))).decoded, Decoded::kNotIp);
+    EXPECT_EQ(decode(LinkType::kMpls, mpls(Buffer(40, 0xff))).decoded, Decoded::kMplsUnread);
+    EXPECT_EQ(decode(LinkType::kMpls, Buffer(400)).decoded, Decoded::kMplsUnread) << "no last one";
+    EXPECT_EQ(decode(LinkType::kMpls, mpls({})).decoded, Decoded::kBad);
+    EXPECT_EQ(decode(LinkType::kMpls, hex("00064000 0000")).decoded, Decoded::kBad);
+}
+
+TEST(LinkLayer, WlanIsPassedOver) {
+    const Buffer snap = hex("aaaa03 000000");
+    const Buffer rest(22);
+    const auto data = [&](const char* kind, const Buffer& more, const Buffer& packet) {
+        return hex(kind) + rest + more + snap + be16(packet[0] >> 4U == 6 ? 0x86ddU : 0x0800U) +
+               packet;
+    };
+    for (const Buffer& packet : {ipv4(kUdp), ipv6(kUdp)}) {
+        const Buffer frame = data("0801", {}, packet);
+        expect_udp(LinkType::kWlan, frame);
+        expect_udp(LinkType::kWlan, data("0803", Buffer(6), packet));
+        expect_udp(LinkType::kWlan, data("8802", hex("0700"), packet));
+        expect_udp(LinkType::kWlan, data("8882", hex("0700 00000000"), packet));
+        expect_udp(LinkType::kRadiotap, hex("00000c00 01000000 00000000") + frame + Buffer(4));
+    }
+    const auto decoded = [](const Buffer& frame) {
+        return decode(LinkType::kRadiotap, hex("00000800 00000000") + frame).decoded;
+    };
+    EXPECT_EQ(decoded(data("8842", hex("0000"), ipv4(kUdp))), Decoded::kWlanUnread) << "encrypted";
+    EXPECT_EQ(decoded(data("8802", hex("8000"), ipv4(kUdp))), Decoded::kWlanUnread) << "A-MSDU";
+    EXPECT_EQ(decoded(hex("8000") + Buffer(60)), Decoded::kNotIp) << "a beacon";
+    EXPECT_EQ(decoded(hex("d400 0000 020000000001")), Decoded::kNotIp) << "an acknowledgement";
+    EXPECT_EQ(decoded(hex("4801") + rest), Decoded::kNotIp) << "no data";
+    EXPECT_EQ(decoded(hex("0801") + rest + hex("424203") + Buffer(40)), Decoded::kNotIp);
+    EXPECT_EQ(decoded(hex("0801") + Buffer(9)), Decoded::kBad);
+    EXPECT_EQ(decode(LinkType::kRadiotap, hex("00000300 0801") + Buffer(60)).decoded,
+              Decoded::kBad);
+}
+
 TEST(LinkLayer, LoopbackFamilyInEitherByteOrder) {
     expect_udp(LinkType::kNull, hex("02000000") + ipv4(kUdp));
     expect_udp(LinkType::kNull, hex("00000002") + ipv4(kUdp));
     for (const char* family : {"18000000", "1c000000", "1e000000", "0000001e", "0a000000"}) {
         expect_udp(LinkType::kNull, hex(family) + ipv6(kUdp));
     }
+    for (const char* ether_type : {"00000800", "00080000", "08000000"}) {
+        expect_udp(LinkType::kNull, hex(ether_type) + ipv4(kUdp));
+    }
+    expect_udp(LinkType::kNull, hex("000086dd") + ipv6(kUdp));
     EXPECT_EQ(decode(LinkType::kNull, hex("07000000") + ipv4(kUdp)).decoded, Decoded::kNotIp);
 }
 
@@ -99,7 +162,10 @@ TEST(LinkLayer, NumbersOfCaptureFiles) {
         EXPECT_EQ(link_type(number), LinkType::kRaw);
     }
     EXPECT_EQ(link_type(108), LinkType::kNull);
-    EXPECT_FALSE(link_type(105)) << "802.11";
+    EXPECT_EQ(link_type(105), LinkType::kWlan);
+    EXPECT_EQ(link_type(127), LinkType::kRadiotap);
+    EXPECT_EQ(link_type(219), LinkType::kMpls);
+    EXPECT_FALSE(link_type(195)) << "802.15.4";
 }
 
 TEST(Ipv4, OptionsAreSkipped) {

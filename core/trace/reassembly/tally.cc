@@ -14,6 +14,8 @@ constexpr std::array<std::string_view, static_cast<size_t>(Count::kEnd)> kNames{
     "bad_packet",
     "cut_packet",
     "unknown_link",
+    "mpls_unread",
+    "wlan_unread",
     "tunnel",
     "tunnel_unread",
     "other_protocol",

@@ -5,6 +5,8 @@
 #include "core/trace/reassembly/packet.hh"
 #include "core/trace/reassembly/tally.hh"
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 
@@ -15,17 +17,15 @@ constexpr std::uint8_t kProtocolIpv4 = 4;
 constexpr std::uint8_t kProtocolIpv6 = 41;
 constexpr std::uint8_t kProtocolGre = 47;
 
-constexpr std::uint16_t kPortVxlan = 4789;
-constexpr std::uint16_t kPortVxlanOfLinux = 8472; // before there was a number of its own
-constexpr std::uint16_t kPortGeneve = 6081;
-
 constexpr std::uint16_t kTypeIpv4 = 0x0800;
 constexpr std::uint16_t kTypeIpv6 = 0x86dd;
 constexpr std::uint16_t kTypeEthernet = 0x6558;
 constexpr std::uint16_t kTypeErspan2 = 0x88be; // and type I, which has no header
 constexpr std::uint16_t kTypeErspan3 = 0x22eb;
+constexpr std::uint16_t kTypeMpls = 0x8847;
+constexpr std::uint16_t kTypeMplsMulticast = 0x8848;
 
-/// Behind the tunnel's headers; no link where neither IP nor Ethernet follows.
+/// Behind the tunnel's headers; no link where none follows that is read.
 struct Inside {
     std::optional<LinkType> link;
     bool whole = false; ///< the headers are
@@ -39,6 +39,9 @@ std::optional<LinkType> link_of(std::uint16_t type) {
         return LinkType::kRaw;
     case kTypeEthernet:
         return LinkType::kEthernet;
+    case kTypeMpls:
+    case kTypeMplsMulticast:
+        return LinkType::kMpls;
     default:
         return std::nullopt;
     }
@@ -60,7 +63,7 @@ void skip_erspan(Cursor& in, std::uint16_t type, bool numbered) {
 }
 
 /// RFC 2784 and 2890. Of version 1 (PPTP) nothing is read.
-Inside open_gre(Bytes payload) {
+std::optional<Inside> open_gre(Bytes payload) {
     constexpr unsigned kChecksum = 0x8000;
     constexpr unsigned kKey = 0x2000;
     constexpr unsigned kSequence = 0x1000;
@@ -81,15 +84,53 @@ Inside open_gre(Bytes payload) {
     return rest(in, link_of(type));
 }
 
-Inside open_vxlan(Bytes payload) {
+/// With VXLAN-GPE's flag a number says what follows, else it is Ethernet.
+std::optional<Inside> open_vxlan(Bytes payload) {
     constexpr unsigned kValid = 0x08; // the network's number is
+    constexpr unsigned kNext = 0x04;
+    constexpr unsigned kControl = 0x01;
+    constexpr std::array<std::uint16_t, 6> kTypes{0,           kTypeIpv4, kTypeIpv6, kTypeEthernet,
+                                                  0 /* NSH */, kTypeMpls};
     Cursor in(payload);
     const unsigned flags = in.u8();
-    in.skip(7);
-    return rest(in, flags == kValid ? std::optional(LinkType::kEthernet) : std::nullopt);
+    in.skip(2);
+    const unsigned next = in.u8();
+    in.skip(4);
+    if ((flags & kValid) == 0 || (flags & kControl) != 0) {
+        return rest(in, std::nullopt);
+    }
+    if ((flags & kNext) == 0) {
+        return rest(in, LinkType::kEthernet);
+    }
+    return rest(in, next < kTypes.size() ? link_of(kTypes.at(next)) : std::nullopt);
 }
 
-Inside open_geneve(Bytes payload) {
+/// Nothing where it is the tunnel's own traffic.
+std::optional<Inside> open_gtp(Bytes payload) {
+    constexpr unsigned kVersion1 = 0x30; // and not charging's protocol, GTP'
+    constexpr unsigned kOptional = 0x07; // any of three fields: all are there
+    constexpr unsigned kPacket = 255;
+    Cursor in(payload);
+    const unsigned first = in.u8();
+    const unsigned type = in.u8();
+    if (in.ok() && ((first & 0xf0U) != kVersion1 || type != kPacket)) {
+        return std::nullopt;
+    }
+    in.skip(6);
+    if ((first & kOptional) != 0) {
+        in.skip(3);
+        while (in.u8() != 0) { // an extension header: its length in words, then the next one's type
+            const size_t words = in.u8();
+            in.skip(words * 4 - 2);
+        }
+    }
+    Cursor ahead = in;
+    const unsigned version = ahead.u8() >> 4U;
+    const bool ip = version == 4 || version == 6 || !ahead.ok();
+    return rest(in, ip ? std::optional(LinkType::kRaw) : std::nullopt);
+}
+
+std::optional<Inside> open_geneve(Bytes payload) {
     Cursor in(payload);
     const unsigned first = in.u8();
     in.skip(1);
@@ -98,25 +139,43 @@ Inside open_geneve(Bytes payload) {
     return rest(in, first >> 6U == 0 ? link_of(type) : std::nullopt);
 }
 
-/// The tunnel's port; 0 where the datagram is no tunnel's.
-std::uint16_t tunnel_port(const IpPacket& ip, const DnsPorts& ports) {
-    Cursor in(ip.payload);
-    const std::uint16_t source = in.u16be();
-    const std::uint16_t port = in.u16be();
-    const bool known = port == kPortVxlan || port == kPortVxlanOfLinux || port == kPortGeneve;
-    return known && !ports.either(source, port) ? port : std::uint16_t{0};
+std::optional<Inside> open_mpls(Bytes payload) {
+    Cursor in(payload);
+    return rest(in, LinkType::kMpls);
+}
+
+using Open = std::optional<Inside> (*)(Bytes);
+
+/// What opens tunnels to a port; null where none goes there.
+Open opener(std::uint16_t port) {
+    switch (port) {
+    case 2152:
+        return open_gtp;
+    case 4754:
+        return open_gre;
+    case 4789:
+    case 4790: // VXLAN-GPE
+    case 8472: // VXLAN on Linux, before it had a number of its own
+        return open_vxlan;
+    case 6081:
+        return open_geneve;
+    case 6635:
+        return open_mpls;
+    default:
+        return nullptr;
+    }
 }
 
 std::optional<Inside> open_udp(const IpPacket& ip, const DnsPorts& ports) {
-    const std::uint16_t port = tunnel_port(ip, ports);
-    if (port == 0) {
+    Cursor in(ip.payload);
+    const std::uint16_t source = in.u16be();
+    const std::uint16_t port = in.u16be();
+    const Open open = opener(port);
+    if (open == nullptr || ports.either(source, port)) {
         return std::nullopt;
     }
     const auto udp = decode_udp(ip.payload);
-    if (!udp) {
-        return Inside{};
-    }
-    return port == kPortGeneve ? open_geneve(udp->payload) : open_vxlan(udp->payload);
+    return udp ? open(udp->payload) : Inside{};
 }
 
 /// Nothing where the packet is no tunnel's.
@@ -166,6 +225,8 @@ Tunnel leave_tunnel(IpPacket& ip, const DnsPorts& ports, Tally& tally) {
         break;
     case Decoded::kBad:
         return unreadable(cut ? Count::kCutPacket : Count::kBadPacket);
+    case Decoded::kMplsUnread:
+        return unreadable(Count::kMplsUnread);
     default:
         return unreadable(Count::kNotIp);
     }

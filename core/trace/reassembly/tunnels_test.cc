@@ -32,6 +32,15 @@ Buffer vxlan(const Buffer& frame) {
     return ipv4(udp(50'000, 4'789, hex("08000000 00000100") + frame));
 }
 
+/// VXLAN-GPE: the number of what follows.
+Buffer gpe(const char* next, const Buffer& inside) {
+    return ipv4(udp(50'000, 4'790, hex("0c0000") + hex(next) + hex("00000100") + inside));
+}
+
+Buffer gtp(const char* header, const Buffer& inside) {
+    return ipv4(udp(50'000, 2'152, hex(header) + inside));
+}
+
 Buffer geneve(const char* header, const Buffer& inner) {
     return ipv6(udp(50'000, 6'081, hex(header) + inner));
 }
@@ -55,6 +64,18 @@ std::map<std::string, Buffer> tunnels() {
         {"VXLAN", vxlan(frame)},
         {"VXLAN on Linux's old port", ipv4(udp(5, 8'472, hex("08000000 00000100") + frame))},
         {"VXLAN of VLAN", vxlan(ethernet(kInner, hex("8100 0064")))},
+        {"VXLAN with a policy", ipv4(udp(5, 4'789, hex("88000001 00000100") + frame))},
+        {"VXLAN-GPE of IPv4", gpe("01", kInner)},
+        {"VXLAN-GPE of IPv6", gpe("02", kInner6)},
+        {"VXLAN-GPE of Ethernet", gpe("03", frame)},
+        {"VXLAN-GPE of MPLS", gpe("05", hex("0006413f") + kInner)},
+        {"GTP-U", gtp("30ff 0048 00000001", kInner)},
+        {"GTP-U with a number", gtp("32ff 004c 00000001 00070000", kInner6)},
+        {"GTP-U with extensions",
+         gtp("34ff 0058 00000001 00000085 01 0005 40 02 001000000000 00", kInner)},
+        {"GRE over UDP", ipv4(udp(50'000, 4'754, hex("0000 0800") + kInner))},
+        {"MPLS over UDP", ipv4(udp(50'000, 6'635, hex("0006413f") + kInner))},
+        {"GRE of MPLS", gre("0000 8847", hex("0006403f 0006413f") + kInner)},
         {"Geneve", geneve("0000 6558 00000100", frame)},
         {"Geneve with options, of IP", geneve("0200 0800 00000100 0102030405060708", kInner)},
         {"6in4", ipv4(kInner6, {.protocol = 41})},
@@ -110,10 +131,17 @@ TEST(Tunnels, ASecondLayerIsCounted) {
 
 TEST(Tunnels, WhatHoldsNeitherIpNorEthernetIsCounted) {
     Feeder feeder;
-    EXPECT_THAT(feeder.feed(gre("0000 8847", Buffer(40))), IsEmpty()) << "MPLS";
+    EXPECT_THAT(feeder.feed(gre("0000 880b", Buffer(40))), IsEmpty()) << "PPP";
     EXPECT_THAT(feeder.feed(gre("3001 880b 00040001 00000001", Buffer(4))), IsEmpty()) << "PPTP";
-    EXPECT_THAT(feeder.feed(geneve("0000 8847 00000100", Buffer(40))), IsEmpty());
-    EXPECT_EQ(feeder.count(Count::kTunnelUnread), 3U);
+    EXPECT_THAT(feeder.feed(geneve("0000 894f 00000100", Buffer(40))), IsEmpty()) << "NSH";
+    EXPECT_THAT(feeder.feed(gpe("04", Buffer(40))), IsEmpty()) << "NSH";
+    EXPECT_THAT(feeder.feed(gpe("77", Buffer(40))), IsEmpty());
+    EXPECT_THAT(feeder.feed(gtp("30ff 0028 00000001", Buffer(40))), IsEmpty());
+    EXPECT_EQ(feeder.count(Count::kTunnelUnread), 6U);
+    EXPECT_THAT(feeder.feed(gre("0000 8847", hex("0006413f") + Buffer(40, 0xff))), IsEmpty());
+    EXPECT_EQ(feeder.count(Count::kMplsUnread), 1U);
+    EXPECT_THAT(feeder.feed(gtp("3001 0000 00000000", {})), IsEmpty()) << "an echo request";
+    EXPECT_EQ(feeder.count(Count::kOtherPort), 1U);
     EXPECT_THAT(feeder.feed(vxlan(hex("020000000001 020000000002 0806") + Buffer(28))), IsEmpty());
     EXPECT_EQ(feeder.count(Count::kNotIp), 1U) << "ARP";
 }
