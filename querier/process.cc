@@ -63,10 +63,10 @@ volatile sig_atomic_t terminated = 0;
 
 void on_terminate(int /*signal*/) { terminated = 1; }
 
-/// The terminal's ctrl-C reaches the whole tree; stopping in order is the controller's part.
+/// The terminal's signals reach the whole tree; stopping in order is the controller's part.
 void set_signals() {
-    signal(SIGPIPE, SIG_IGN);
     signal(SIGINT, SIG_IGN);
+    signal(SIGQUIT, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN);
     struct sigaction action{};
     action.sa_handler = on_terminate; // without SA_RESTART: it must end epoll_wait
@@ -194,27 +194,28 @@ void Process::look_and_handle(Nanoseconds now, Nanoseconds wake) {
         }
         replayer_->send_due();
     }
-    if (events.empty()) {
-        return;
-    }
-    if (replayer_) {
+    if (replayer_ && !events.empty()) {
         replayer_->begin_batch(clock_.pair());
     }
-    handle_events(events);
+    if (handle_events(events) && replayer_) {
+        replayer_->read_until(network_.timer_fired() ? std::max(now, wake) : now);
+    }
 }
 
-void Process::handle_events(std::span<const epoll_event> events) {
+bool Process::handle_events(std::span<const epoll_event> events) {
+    bool all = events.size() < Poller::kMostEvents;
     for (const epoll_event& event : events) {
         const EventTag tag = EventTag::unpack(event.data.u64);
         if (tag.kind == EventKind::kControl) {
             receive();
         } else {
-            replayer_->handle(tag, event.events);
+            all = replayer_->handle(tag, event.events) && all;
             if (!replay_.fast) {
                 replayer_->send_due(); // receiving must never delay sending
             }
         }
     }
+    return all;
 }
 
 // The parent
@@ -237,7 +238,6 @@ void Process::receive() {
     }
 }
 
-/// A block is not used up yet.
 bool Process::taking_in() const { return replayer_ && replayer_->backlog().busy(); }
 
 void Process::take_in() {

@@ -57,7 +57,8 @@ private:
     void wait_and_handle(Nanoseconds now, Nanoseconds wake);
     void nap(Nanoseconds now, Nanoseconds wake);
     void look_and_handle(Nanoseconds now, Nanoseconds wake);
-    void handle_events(std::span<const epoll_event> events);
+    /// False: there may be more to read.
+    bool handle_events(std::span<const epoll_event> events);
     void take_in();
     void handle_frame(wire::Frame& frame);
     void on_setup(const wire::Setup& setup);
@@ -74,6 +75,7 @@ private:
     void keep_records(Nanoseconds now, bool time);
     void finish_results();
     void finish();
+    /// A block is not used up yet.
     [[nodiscard]] bool taking_in() const;
     [[nodiscard]] std::uint64_t expected() const;
     [[nodiscard]] std::string reason_at_end() const;

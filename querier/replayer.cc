@@ -38,6 +38,8 @@ namespace {
 
 /// Between two looks at the schedule, so that a dead server's timeouts do not delay sending.
 constexpr int kExpireBurst = 64;
+/// What a socket holds for longer is not waited for: somebody floods it.
+constexpr Nanoseconds kLongestUnread = kSecond;
 /// Keys of ended queries are remembered for the timeout once more, at least for so long.
 constexpr Nanoseconds kShortestLinger = 5 * kSecond;
 /// Opening a socket takes half of this.
@@ -147,13 +149,25 @@ const Statistics& Replayer::statistics() {
 
 // Ends
 
+/// As the Matcher's; queries whose time was up before the reply came have ended then.
+Matcher::Match Replayer::match_in_time(Owner owner, const Reply& reply) {
+    Matcher::Match match = matcher_.match(owner, reply.bytes, reply.size, now_);
+    while (match.kind == Matcher::Kind::kAnswer &&
+           reply.received > queries_[match.pending].deadline) {
+        finish(match.pending, Status::kTimedOut);
+        match = matcher_.match(owner, reply.bytes, reply.size, now_);
+    }
+    return match;
+}
+
 void Replayer::on_reply(Owner owner, const Reply& reply) {
-    const Matcher::Match match = matcher_.match(owner, reply.bytes, reply.size, now_);
+    const Matcher::Match match = match_in_time(owner, reply);
     switch (match.kind) {
     case Matcher::Kind::kAnswer:
         if (fall_back(match.pending, reply)) {
             return;
         }
+        queries_[match.pending].record.marks |= match.trailing ? kMarkTrailing : std::uint16_t{0};
         fill_answer(queries_[match.pending], reply);
         finish(match.pending, Status::kAnswered, reply.bytes);
         return;
@@ -254,9 +268,11 @@ void Replayer::skip(std::uint32_t index, SkipReason reason) {
 
 void Replayer::expire(Nanoseconds now) {
     now_ = now;
+    const Nanoseconds read =
+        std::max(std::min({now, read_until_, polled_until_}), now - kLongestUnread);
     for (int n = 0; n < kExpireBurst; ++n) {
         const std::uint32_t index = deadlines_.front();
-        if (index == kNone || queries_[index].deadline > now) {
+        if (index == kNone || queries_[index].deadline > read) {
             break;
         }
         if (!is_stream(queries_[index].carrier) || !connections_.timed_out(index, now)) {
@@ -314,18 +330,20 @@ void Replayer::begin_batch(const ClockPair& pair) {
     statistics_.clock_steps = stamps_.steps();
 }
 
-void Replayer::handle(const EventTag& tag, std::uint32_t events) {
+bool Replayer::handle(const EventTag& tag, std::uint32_t events) {
     if (tag.kind == EventKind::kUdp) {
-        udp_[tag.peer]->receive(tag, stamps_);
-    } else if (tag.kind == EventKind::kTcp) {
-        connections_.handle(tag, events);
+        return udp_[tag.peer]->receive(tag, stamps_);
     }
+    return tag.kind != EventKind::kTcp || connections_.handle(tag, events);
 }
 
 void Replayer::poll() {
+    const Nanoseconds before = clock_.now();
+    bool all = true;
     for (const auto& one : udp_) {
-        one->poll(stamps_);
+        all = one->poll(stamps_) && all;
     }
+    polled_until_ = all ? before : polled_until_;
 }
 
 void Replayer::count_drops() {

@@ -53,16 +53,20 @@ public:
     /// Sends what is due, a bounded number of queries at a time.
     void send_due();
 
-    /// Handles one event of the poller.
-    void handle(const EventTag& tag, std::uint32_t events);
+    /// Handles one event of the poller. False: there may be more behind it.
+    bool handle(const EventTag& tag, std::uint32_t events);
 
     /// Takes what came where no event tells of it.
     void poll();
 
+    /// All that came before `until` was read, as far as events tell of it.
+    void read_until(Nanoseconds until) { read_until_ = until; }
+
     /// Before the events of a wake-up: the clocks of its receive stamps.
     void begin_batch(const ClockPair& pair);
 
-    /// Ends queries whose time is up, hedges and closes idle connections; bounded.
+    /// Ends queries whose time is up and whose answer is not among what waits to be read, hedges
+    /// and closes idle connections; bounded.
     void expire(Nanoseconds now);
 
     /// The poller slept from `asleep` until its timer at `timer`.
@@ -167,6 +171,7 @@ private:
     bool fall_back(std::uint32_t pending, const Reply& reply);
     bool take_marker(const Query& query);
     void fill_answer(PendingQuery& pending, const Reply& reply);
+    Matcher::Match match_in_time(Owner owner, const Reply& reply);
     void leave(std::uint32_t pending, bool answered);
     void finish(std::uint32_t pending, Status status, Bytes reply = {});
     void skip(std::uint32_t pending, SkipReason reason);
@@ -205,6 +210,8 @@ private:
     Nanoseconds blocked_until_ = 0; ///< sending cannot go on before; 0 = it can
     Nanoseconds prepared_ = 0;      ///< due time of the query prepared last
     Nanoseconds now_ = 0;           ///< of the last look at the clock; for what need not be exact
+    Nanoseconds read_until_ = 0;    ///< what came before was read: from events,
+    Nanoseconds polled_until_ = 0;  ///< and by poll()
     std::uint64_t departed_ = 0;
     std::string trouble_;
     /// Since when the kernel has taken nothing, by peer and family; 0 = it does.

@@ -179,7 +179,8 @@ bool Replayer::too_late(Nanoseconds late) {
     }
     if (trouble_.empty()) {
         trouble_ = fmt::format("behind schedule by {:.3f} s, over the limit of {:.3f} s; lower the "
-                               "rate, add queriers or hosts, or raise --max-lateness-s",
+                               "rate, add queriers or hosts, or raise replay.max_lateness_s "
+                               "(--max-lateness-s)",
                                static_cast<double>(late) / 1e9,
                                static_cast<double>(options_.max_lateness) / 1e9);
     }
@@ -284,7 +285,7 @@ void Replayer::block(SendResult result, Nanoseconds now) {
         stuck_since_ = now;
     } else if (now - stuck_since_ > std::max(kHopeless, options_.timeout) && trouble_.empty()) {
         trouble_ = "every descriptor is an idle connection that only the server may close; add "
-                   "queriers, or let the client close (--closer client)";
+                   "queriers, or let the client close (replay.closer, --closer client)";
     }
 }
 
@@ -389,6 +390,7 @@ void Replayer::on_sent(std::uint32_t index, const SendCall& call) {
     PendingQuery& pending = queries_[index];
     waiter_.sent_first(call.before);
     note_call(pending, call);
+    pending.deadline = call.before + options_.timeout;
     pending.written = true;
     full_since(pending) = 0;
     matcher_.add(index);

@@ -208,10 +208,10 @@ std::optional<DnsEdns> parse_edns(Bytes message) {
     return std::nullopt;
 }
 
-bool is_whole(Bytes message, size_t size) {
+MessageEnd message_end(Bytes message, size_t size) {
     const auto header = parse_header(message);
     if (!header) {
-        return false;
+        return MessageEnd::kBroken;
     }
     Cursor in(message);
     in.skip(kDnsHeaderSize);
@@ -221,8 +221,12 @@ bool is_whole(Bytes message, size_t size) {
     for (unsigned i = 0; good && !header->truncated() && i < records; ++i) {
         good = read_record(in, record);
     }
+    if (good) {
+        const bool more = !header->truncated() && in.position() < size;
+        return more ? MessageEnd::kTrailing : MessageEnd::kWhole;
+    }
     const bool ran_out = !in.ok();
-    return good || (ran_out && message.size() < size);
+    return ran_out && message.size() < size ? MessageEnd::kWhole : MessageEnd::kBroken;
 }
 
 bool same_question(const DnsQuestion& a, const DnsQuestion& b) {

@@ -71,11 +71,17 @@ std::optional<DnsQuestion> parse_question(Bytes message);
 /// The OPT record, or nothing where there is none or the message is malformed before it.
 std::optional<DnsEdns> parse_edns(Bytes message);
 
-/// Whether a message of `size` bytes holds together as far as `message`, its beginning, goes: no
+/// How a message of `size` bytes holds together, as far as `message`, its beginning, goes: no
 /// name with a pointer but to what lies before it, no part that ends behind the message. Of a
-/// truncated message (TC) only the questions are looked at; bytes behind the last record are
-/// allowed.
-bool is_whole(Bytes message, size_t size);
+/// truncated message (TC) only the questions are looked at. kTrailing: whole, and bytes stand
+/// behind the last record.
+enum class MessageEnd : std::uint8_t { kBroken, kWhole, kTrailing };
+
+MessageEnd message_end(Bytes message, size_t size);
+
+inline bool is_whole(Bytes message, size_t size) {
+    return message_end(message, size) != MessageEnd::kBroken;
+}
 
 /// Whether two questions ask the same: names compared without regard to ASCII case (RFC 4343).
 bool same_question(const DnsQuestion& a, const DnsQuestion& b);

@@ -54,7 +54,8 @@ void encode(std::vector<std::uint8_t>& out, const PendingQuery& pending) {
 
 } // namespace
 
-void ConnectionTransport::handle(const EventTag& tag, std::uint32_t events) {
+bool ConnectionTransport::handle(const EventTag& tag, std::uint32_t events) {
+    unread_ = false;
     const auto current = [&] {
         return (connections_[tag.place].generation & 0xffffffU) == tag.generation &&
                connections_[tag.place].socket;
@@ -68,6 +69,7 @@ void ConnectionTransport::handle(const EventTag& tag, std::uint32_t events) {
         read(tag.place, events);
     }
     settle();
+    return !unread_;
 }
 
 // Opening
@@ -196,6 +198,7 @@ void ConnectionTransport::read(std::uint32_t place, std::uint32_t events) {
             return;
         }
     }
+    unread_ = true;
     const Connection& connection = connections_[place]; // let others have their turn
     connection.socket->watch(
         {.kind = EventKind::kTcp, .place = place, .generation = connection.generation});

@@ -70,8 +70,8 @@ public:
     /// afterwards.
     SendResult submit(std::uint32_t pending);
 
-    /// Something happened on a connection.
-    void handle(const EventTag& tag, std::uint32_t events);
+    /// Something happened on a connection. False: more may be there to read.
+    bool handle(const EventTag& tag, std::uint32_t events);
 
     /// The query ended; its connection forgets it.
     void detach(std::uint32_t pending);
@@ -215,6 +215,7 @@ private:
     std::vector<std::uint8_t> segment_; ///< one query with its length
     bool warned_ = false;
     bool warned_ports_ = false;
+    bool unread_ = false; ///< the event at hand left bytes to be read
 };
 
 } // namespace reprise::querier

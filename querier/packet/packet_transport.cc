@@ -236,7 +236,7 @@ Nanoseconds PacketTransport::next_wake(Nanoseconds now) const {
     return more_ ? now : polled_ + (in_flight_ > 0 ? options_.poll_gap : kIdleGap);
 }
 
-void PacketTransport::poll(const StampClock& /*stamps*/) {
+bool PacketTransport::poll(const StampClock& /*stamps*/) {
     polled_ = clock_.now();
     more_ = drain_xdp() == kMostRecords;
     for (FrameRing& ring : rings_) {
@@ -246,6 +246,7 @@ void PacketTransport::poll(const StampClock& /*stamps*/) {
         drops_read_ = polled_;
         count_drops();
     }
+    return !more_;
 }
 
 size_t PacketTransport::drain_xdp() {

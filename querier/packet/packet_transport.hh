@@ -56,7 +56,7 @@ public:
     void flush() override;
 
     /// It registers no descriptors.
-    void receive(const EventTag& /*tag*/, const StampClock& /*stamps*/) override {}
+    bool receive(const EventTag& /*tag*/, const StampClock& /*stamps*/) override { return true; }
 
     void release(std::uint32_t /*place*/) override { --in_flight_; }
 
@@ -67,7 +67,7 @@ public:
 
     /// Hands over the replies that came, a bounded number at a time. Cheap where there are none.
     /// To be called before timeouts are looked for.
-    void poll(const StampClock& stamps) override;
+    bool poll(const StampClock& stamps) override;
 
     void count_drops() override;
 

@@ -182,7 +182,8 @@ Matcher::Match Matcher::match(Owner owner, Bytes reply, size_t size, Nanoseconds
         return {.kind = Kind::kMalformed};
     }
     const std::uint64_t question = question_hash(reply);
-    if ((question == 0 && header->questions > 0) || !is_whole(reply, size)) {
+    const MessageEnd end = message_end(reply, size);
+    if ((question == 0 && header->questions > 0) || end == MessageEnd::kBroken) {
         return match_broken(owner, *header, question);
     }
     const std::uint32_t pending = find_for(owner, *header, question);
@@ -190,7 +191,8 @@ Matcher::Match Matcher::match(Owner owner, Bytes reply, size_t size, Nanoseconds
         if (question != queries_[pending].question) {
             ended_queries_.add(key_hash(owner, header->id, question), true, now);
         }
-        return {.kind = Kind::kAnswer, .pending = pending};
+        return {
+            .kind = Kind::kAnswer, .pending = pending, .trailing = end == MessageEnd::kTrailing};
     }
     switch (ended_queries_.take(key_hash(owner, header->id, question), now)) {
     case EndedQueries::Seen::kTimedOut:

@@ -6,6 +6,7 @@
 #include "core/base/fd.hh"
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <sys/epoll.h>
@@ -39,6 +40,8 @@ struct EventTag {
 
 class Poller {
 public:
+    static constexpr size_t kMostEvents = 256; ///< of one wait()
+
     Poller();
 
     /// Level-triggered. Throws SystemError.
@@ -59,7 +62,7 @@ private:
     FileDescriptor timer_;
     Nanoseconds armed_ = 0;
     bool timer_fired_ = false;
-    std::array<epoll_event, 256> events_{};
+    std::array<epoll_event, kMostEvents> events_{};
 };
 
 } // namespace reprise::querier

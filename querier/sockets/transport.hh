@@ -105,8 +105,8 @@ public:
     /// Goes the query's way as far as that sends nothing.
     virtual void rehearse(std::uint32_t /*pending*/) {}
 
-    /// An event of one of its descriptors (EventKind::kUdp).
-    virtual void receive(const EventTag& tag, const StampClock& stamps) = 0;
+    /// An event of one of its descriptors (EventKind::kUdp). False: more may be there to read.
+    virtual bool receive(const EventTag& tag, const StampClock& stamps) = 0;
 
     /// A staged or sent query of this place ended.
     virtual void release(std::uint32_t place) = 0;
@@ -120,8 +120,8 @@ public:
         return std::numeric_limits<Nanoseconds>::max();
     }
 
-    /// Takes what came since the last call; cheap when nothing did.
-    virtual void poll(const StampClock& /*stamps*/) {}
+    /// Takes what came since the last call; cheap when nothing did. False: more may be there.
+    virtual bool poll(const StampClock& /*stamps*/) { return true; }
 
     /// Counts what the kernel dropped and no answer has told of. At the end of the replay.
     virtual void count_drops() = 0;

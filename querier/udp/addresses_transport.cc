@@ -230,7 +230,7 @@ size_t AddressesTransport::send_some(Family& family, size_t first, Nanoseconds& 
 
 // Receiving
 
-void AddressesTransport::receive(const EventTag& tag, const StampClock& stamps) {
+bool AddressesTransport::receive(const EventTag& tag, const StampClock& stamps) {
     Family& family = *families_[tag.place & 1U];
     const int count = batch_.receive(family.fd.get());
     if (count >= 0) {
@@ -238,7 +238,9 @@ void AddressesTransport::receive(const EventTag& tag, const StampClock& stamps) 
     }
     if (count < 0 || count == 0) {
         drain_errors(family);
+        return false;
     }
+    return count < static_cast<int>(ReceiveBatch::kSize);
 }
 
 /// ICMP errors wait in a queue of their own and keep the socket ready until they are taken.

@@ -36,7 +36,7 @@ public:
     SendResult stage(std::uint32_t pending) override;
     void flush() override;
     void rehearse(std::uint32_t pending) override;
-    void receive(const EventTag& tag, const StampClock& stamps) override;
+    bool receive(const EventTag& tag, const StampClock& stamps) override;
 
     void release(std::uint32_t /*place*/) override {}
 

@@ -239,17 +239,19 @@ Nanoseconds PortsTransport::send_run(std::span<const Staged> run, Nanoseconds no
 
 // Receiving
 
-void PortsTransport::receive(const EventTag& tag, const StampClock& stamps) {
+bool PortsTransport::receive(const EventTag& tag, const StampClock& stamps) {
     Socket& socket = sockets_[tag.place];
     if ((socket.generation & 0xffffffU) != tag.generation || !socket.fd.valid()) {
-        return;
+        return true;
     }
     const int count = batch_.receive(socket.fd.get());
     if (count >= 0) {
         take_batch(socket, static_cast<size_t>(count), stamps);
     } else if (is_icmp(errno)) {
         ++statistics_.unreachable; // the query it belongs to times out like any other
+        return false;
     }
+    return count < static_cast<int>(ReceiveBatch::kSize);
 }
 
 void PortsTransport::count_drops() {

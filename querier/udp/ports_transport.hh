@@ -34,7 +34,7 @@ public:
     void flush() override;
     void prepare(std::uint32_t source, std::uint8_t family) override;
     void rehearse(std::uint32_t pending) override;
-    void receive(const EventTag& tag, const StampClock& stamps) override;
+    bool receive(const EventTag& tag, const StampClock& stamps) override;
     void release(std::uint32_t place) override;
     bool evict_idle() override;
     void count_drops() override;

@@ -96,6 +96,8 @@ void SimulatedNetwork::sleep_until(Nanoseconds time) {
     timeline_.run(time, [] { return false; });
 }
 
+void SimulatedNetwork::stall() { sleep_until(timeline_.now() + std::exchange(stall_, 0)); }
+
 // UDP
 
 void SimulatedNetwork::send_datagram(const std::string& source, const Endpoint& server,

@@ -68,6 +68,10 @@ public:
     void cut_link() { cut_ = true; }
 
     void restore_link();
+
+    /// The next query is sent only so much later, although the querier has begun.
+    void stall_next(Nanoseconds time) { stall_ = time; }
+
     /// The server ends a connection while nothing was asked.
     void end_flow(unsigned number, Action how);
 
@@ -100,6 +104,9 @@ public:
     void client_closed(const FlowPtr& flow);
     void raise(const FlowPtr& flow);
 
+    /// Before a datagram is sent.
+    void stall();
+
     void raise_udp(std::uint8_t number) { udp_ready_.insert(number); }
 
 private:
@@ -120,6 +127,7 @@ private:
     Nanoseconds one_way_ = 5 * kMillisecond;
     bool stopped_ = false;
     bool cut_ = false;
+    Nanoseconds stall_ = 0;                   ///< of the next datagram
     std::vector<std::function<void()>> held_; ///< segments that wait for the link
     std::vector<FlowPtr> flows_;
     std::vector<FlowPtr> raised_;

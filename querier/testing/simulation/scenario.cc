@@ -123,7 +123,7 @@ bool is_transport(const std::string& word) {
     return std::ranges::find(kNames, word) != kNames.end();
 }
 
-constexpr std::array<std::pair<std::string_view, Action>, 14> kActions{{
+constexpr std::array<std::pair<std::string_view, Action>, 15> kActions{{
     {"answer", Action::kAnswer},
     {"truncate", Action::kTruncate},
     {"servfail", Action::kServfail},
@@ -131,6 +131,7 @@ constexpr std::array<std::pair<std::string_view, Action>, 14> kActions{{
     {"twice", Action::kTwice},
     {"garbage", Action::kGarbage},
     {"stranger", Action::kStranger},
+    {"trail", Action::kTrail},
     {"close", Action::kClose},
     {"hang-up", Action::kHangUp},
     {"reset", Action::kReset},
@@ -304,6 +305,11 @@ private:
             what == "cut" ? network_.cut_link() : network_.restore_link();
         } else if (who == "clock") {
             timeline_.step_realtime(duration(what));
+        } else if (who == "querier") {
+            const Nanoseconds stop = timeline_.now() + duration(take(words));
+            timeline_.run(stop, [] { return false; });
+        } else if (who == "sending") {
+            network_.stall_next(duration(take(words)));
         } else if (who == "connection") {
             network_.end_flow(static_cast<unsigned>(number(what)), action(take(words)));
         } else if (who == "parent" && what == "silent") {
@@ -352,9 +358,10 @@ private:
     [[nodiscard]] std::string describe_record(const RqRecord& record) const {
         constexpr std::array kStatus{"?",           "answered",          "timed out",
                                      "send failed", "connection failed", "skipped"};
-        constexpr std::array kMarks{
-            "reused", "opened", "retried",   "clock-step", "behind",  "id-rewritten", "ended-early",
-            "waited", "hedged", "hedge-won", "fallback",   "resumed", "early-data",   "unsure"};
+        constexpr std::array kMarks{"reused",     "opened",       "retried",     "clock-step",
+                                    "behind",     "id-rewritten", "ended-early", "waited",
+                                    "hedged",     "hedge-won",    "fallback",    "resumed",
+                                    "early-data", "unsure",       "trailing"};
         std::string text =
             fmt::format("{}: {}", question_name(queries_.at(record.sequence).message),
                         kStatus.at(static_cast<size_t>(record.status)));

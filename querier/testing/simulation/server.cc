@@ -62,6 +62,7 @@ std::vector<std::uint8_t> answer_to(Bytes query, Action action) {
     default: {
         auto reply = make_reply(query);
         reply[2] |= action == Action::kTruncate ? kTruncated : 0;
+        reply.resize(reply.size() + (action == Action::kTrail ? 3 : 0));
         return reply;
     }
     }

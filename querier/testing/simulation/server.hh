@@ -21,6 +21,7 @@ enum class Action : std::uint8_t {
     kTwice,     ///< the same answer two times
     kGarbage,   ///< bytes that are no DNS message
     kStranger,  ///< an answer to another question
+    kTrail,     ///< an answer with three bytes behind it
     kClose,     ///< TCP: an answer, then FIN
     kHangUp,    ///< TCP: FIN without an answer
     kReset,     ///< TCP: RST without an answer

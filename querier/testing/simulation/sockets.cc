@@ -61,6 +61,7 @@ public:
                 continue; // not staged without them
             }
             const Bytes bytes = pending.bytes();
+            network_.stall();
             network_.send_datagram(
                 source->text(), *server, {bytes.begin(), bytes.end()},
                 [this, owner = pending.owner](const auto& reply) { take(owner, reply); });
@@ -68,7 +69,7 @@ public:
         }
     }
 
-    void receive(const EventTag& /*tag*/, const StampClock& stamps) override {
+    bool receive(const EventTag& /*tag*/, const StampClock& stamps) override {
         while (!inbox_.empty()) {
             Datagram one = std::move(inbox_.front());
             inbox_.pop_front();
@@ -80,6 +81,7 @@ public:
                                          .size = one.bytes.size(),
                                          .received = stamps.convert(one.stamp)});
         }
+        return true;
     }
 
     void release(std::uint32_t /*place*/) override {}
