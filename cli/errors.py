@@ -74,18 +74,18 @@ def want_choice(key: str, value: str, choices: Sequence[str]) -> None:
 
 
 class Interrupted(Exception):  # noqa: N818  (it is a request, not an error)
-    """The user or the system asked for the end (SIGINT, SIGTERM, or the command itself died)."""
+    """The user or the system asked for the end (one of SIGNALS, or the command itself died)."""
 
 
 class _Interruption(KeyboardInterrupt):
     """Not KeyboardInterrupt itself: once that has passed an exec(), Python dies of it whatever we return."""
 
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
 def interrupt_in_order() -> None:
-    """SIGTERM and SIGHUP end a command as ctrl-C does; ignored signals stay ignored.
+    """SIGTERM, SIGHUP and SIGQUIT end a command as ctrl-C does; ignored signals stay ignored.
 
     A ctrl-C that came while Python was starting (see `hold_interrupts`) is raised here.
     """

@@ -20,6 +20,7 @@ from pathlib import Path
 from types import FrameType
 from typing import ClassVar
 
+from cli.errors import SIGNALS
 from cli.progress import Progress
 from report.printable import printable
 
@@ -246,7 +247,7 @@ class Running:
 
 def _undisturbed() -> contextlib.AbstractContextManager[None]:
     """A second ctrl-C does not cut off what the first one began."""
-    return _handling((signal.SIGINT, signal.SIGTERM, signal.SIGHUP), signal.SIG_IGN)
+    return _handling(SIGNALS, signal.SIG_IGN)
 
 
 @contextlib.contextmanager
@@ -255,8 +256,7 @@ def _starting() -> Iterator[list[int]]:
     can be interrupted, even where we ignore that as a shell's background job.
     """
     came: list[int] = []
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    heeded = [number for number in numbers if callable(signal.getsignal(number))]
+    heeded = [number for number in SIGNALS if callable(signal.getsignal(number))]
     ignored = (signal.SIGINT,) if signal.getsignal(signal.SIGINT) == signal.SIG_IGN else ()
     with _handling(heeded, lambda number, _: came.append(number)), _handling(ignored, lambda _, __: None):
         yield came

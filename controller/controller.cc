@@ -69,7 +69,8 @@ Controller::Controller(const Options& options)
       pump_(tree::Watch::timer(loop_, [this] { pump(); })),
       progress_(tree::Watch::every(loop_, kSecond, [this] { progress(); })),
       interrupt_(tree::Watch::on_signal(loop_, SIGINT, [this] { abort("interrupted"); })),
-      terminate_(tree::Watch::on_signal(loop_, SIGTERM, [this] { abort("terminated"); })) {}
+      terminate_(tree::Watch::on_signal(loop_, SIGTERM, [this] { abort("terminated"); })),
+      quit_(tree::Watch::on_signal(loop_, SIGQUIT, [this] { abort("terminated"); })) {}
 
 int Controller::run() {
     pump_.again_in(0);

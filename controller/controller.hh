@@ -79,6 +79,7 @@ private:
     tree::Watch progress_;
     tree::Watch interrupt_;
     tree::Watch terminate_;
+    tree::Watch quit_;
     Phase phase_ = Phase::kOpen;
     Outcome outcome_;
 

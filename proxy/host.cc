@@ -23,7 +23,7 @@
 namespace reprise::proxy {
 
 Signals::Signals() {
-    const sigset_t set = block_signals({SIGTERM, SIGINT, SIGHUP});
+    const sigset_t set = block_signals({SIGTERM, SIGINT, SIGQUIT, SIGHUP});
     fd_ = FileDescriptor(check(signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC), "signalfd"));
 }
 

@@ -8,7 +8,7 @@
 
 namespace reprise::proxy {
 
-/// SIGTERM, SIGINT and SIGHUP as a descriptor, so that they wait their turn in poll.
+/// SIGTERM, SIGINT, SIGQUIT and SIGHUP as a descriptor, so that they wait their turn in poll.
 class Signals {
 public:
     /// Blocks the three signals in this thread from now on.

@@ -22,9 +22,9 @@ struct ProcessOptions {
     bool via_kernel = false; ///< every packet goes by the host's routing
 };
 
-/// Carries packets until SIGTERM or SIGINT; SIGHUP reads the map again. Returns the exit status.
-/// Throws UsageError, Error or SystemError, with the statistics written where packets were carried
-/// already.
+/// Carries packets until SIGTERM, SIGINT or SIGQUIT; SIGHUP reads the map again. Returns the exit
+/// status. Throws UsageError, Error or SystemError, with the statistics written where packets were
+/// carried already.
 int run_process(const ProcessOptions& options, std::unique_ptr<DelayModel> model);
 
 } // namespace reprise::proxy

@@ -97,7 +97,8 @@ Distributor::Distributor(const DistributorOptions& options)
                                        loop_.stop();
                                    })),
       interrupt_(tree::Watch::on_signal(loop_, SIGINT, [this] { stop("interrupted"); })),
-      terminate_(tree::Watch::on_signal(loop_, SIGTERM, [this] { stop("terminated"); })) {
+      terminate_(tree::Watch::on_signal(loop_, SIGTERM, [this] { stop("terminated"); })),
+      quit_(tree::Watch::on_signal(loop_, SIGQUIT, [this] { stop("terminated"); })) {
     options_.queriers = default_queriers(options);
 }
 

@@ -104,6 +104,7 @@ private:
     tree::Watch farewell_;
     tree::Watch interrupt_;
     tree::Watch terminate_;
+    tree::Watch quit_;
     std::vector<pid_t> pids_; ///< of the first children of fanout_, in order
     std::unique_ptr<tree::Listener> listener_;
     std::unique_ptr<tree::Link> parent_;

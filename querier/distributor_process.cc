@@ -38,10 +38,12 @@ std::vector<std::string> arguments(const DistributorOptions& options, unsigned i
     return list;
 }
 
-/// Between fork and exec: only calls that are safe there. The signal mask is cleared; SIGINT is the
-/// terminal's way to stop the whole group, but queriers stop when their distributor says so.
+/// Between fork and exec: only calls that are safe there. The signal mask is cleared; SIGINT and
+/// SIGQUIT are the terminal's way to stop the whole group, but queriers stop when their distributor
+/// says so.
 [[noreturn]] void become_querier(int control, std::vector<char*>& argv) {
     signal(SIGINT, SIG_IGN);
+    signal(SIGQUIT, SIG_IGN);
     if (control == kControlFd) {
         fcntl(control, F_SETFD, 0);
     } else {

@@ -237,7 +237,7 @@ def test_ctrl_c_before_the_first_query_leaves_nothing(desk: Path, phase: str) ->
 
 
 @pytest.mark.netns
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGQUIT])
 def test_an_interrupted_replay_keeps_what_it_has(desk: Path, number: signal.Signals) -> None:
     with started(desk, "run", "good.toml", *SLOWLY) as running:
         running.reaches(ANSWERED)

@@ -24,12 +24,11 @@ from types import FrameType
 from typing import NoReturn
 
 from cli import linux
-from cli.errors import EXIT_FAILED, RepriseError, complain, interrupts_held
+from cli.errors import EXIT_FAILED, SIGNALS, RepriseError, complain, interrupts_held
 
 STOP = b"s"
 _KILLED = 128  # the keeper's exit status is this much more than the signal that ended init
 _PATIENCE_S = 10.0  # for processes that the kernel has killed; one may be writing to a slow disk
-_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def run(body: Callable[[int], int], runtime: Path | None, own_network: bool) -> int:
@@ -133,8 +132,8 @@ def _forward_signals(leash: int, keeper: int) -> dict[int, signal.Handlers]:
         except OSError:
             return  # the body has ended already
 
-    old = {number: signal.getsignal(number) for number in _SIGNALS}
-    for number in _SIGNALS:
+    old = {number: signal.getsignal(number) for number in SIGNALS}
+    for number in SIGNALS:
         signal.signal(number, forward)
     return old  # type: ignore[return-value]
 
@@ -181,7 +180,7 @@ def _become_mapped_root() -> None:
 
 def _init(body: Callable[[int], int], life: int, runtime: Path | None) -> int:
     linux.die_with_parent(signal.SIGKILL)
-    for number in _SIGNALS:
+    for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)
     try:
         linux.make_mounts_private()

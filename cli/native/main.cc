@@ -1,5 +1,5 @@
 // reprise-sampler: samples the host it runs in (its network namespace and /proc) into a CSV file
-// until SIGTERM or SIGINT, on an absolute schedule, and once more at the end.
+// until SIGTERM, SIGINT or SIGQUIT, on an absolute schedule, and once more at the end.
 #include "cli/native/sampler.hh"
 #include "core/base/clock.hh"
 #include "core/base/command_line.hh"
@@ -74,7 +74,7 @@ bool wait_for_end(const sigset_t& ends, Nanoseconds due) {
 }
 
 void sample_until_ended(reprise::sampler::Sampler& sampler, Output& output, Nanoseconds interval) {
-    const sigset_t ends = reprise::block_signals({SIGTERM, SIGINT});
+    const sigset_t ends = reprise::block_signals({SIGTERM, SIGINT, SIGQUIT});
     Nanoseconds due = SteadyClock::now();
     do {
         output.write(sampler.sample(false));

@@ -15,6 +15,7 @@ import sys
 from pathlib import Path
 
 from cli import linux
+from cli.errors import SIGNALS
 
 _STARTED = b"nsd started"
 _AT_ONCE = 8
@@ -74,8 +75,8 @@ def main(arguments: list[str]) -> int:
     def stop(_number: int, _frame: object) -> None:
         raise SystemExit(0)
 
-    signal.signal(signal.SIGTERM, stop)
-    signal.signal(signal.SIGINT, stop)
+    for number in SIGNALS:
+        signal.signal(number, stop)
     children: list[subprocess.Popen[bytes]] = []
     try:
         _pass_on(children, nsd, Path(listed).read_text(encoding="utf-8").splitlines())

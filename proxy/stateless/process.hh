@@ -5,7 +5,7 @@
 
 namespace reprise::proxy {
 
-/// Serves until SIGTERM or SIGINT. Returns the exit status. Throws UsageError, Error or
+/// Serves until SIGTERM, SIGINT or SIGQUIT. Returns the exit status. Throws UsageError, Error or
 /// SystemError, with the statistics written where it served already.
 int run_stateless(const StatelessOptions& options);
 
