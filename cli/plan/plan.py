@@ -48,6 +48,7 @@ from cli.plan.planned import (
 CONTROL_PORT = 8053
 _SHARED_PORT = 18053  # first control port where all processes share the machine's own network
 LOOPBACK = "127.0.0.1"
+_CLIENTS = "10.64.0.0/10"  # of a trace made for it, where the server sees its addresses: not the testbed's
 _SILENCE_S = 10.0  # a controller that lasts so long after its last distributor hangs
 # A server's complaint of an address, or of its configuration from the file's name on; knot-resolver's own is
 # not the place in its code that it names beside it.
@@ -258,9 +259,12 @@ def _steps(experiment: Experiment, facts: Facts) -> tuple[Step, ...]:
 
 
 def _synth_options(experiment: Experiment) -> dict[str, Any]:
-    """[synth], with the names of the emulated hierarchy where it names none."""
+    """[synth], with the names of the emulated hierarchy where it names none, and clients whose addresses are
+    not the testbed's where the server sees them.
+    """
     names = hierarchy.names(experiment) if experiment.emulated else None
-    return {**(experiment.synth or {}), **({"names": names} if names else {})}
+    clients = {"client_prefix": _CLIENTS} if experiment.replay.shows_trace_addresses else {}
+    return {**clients, **(experiment.synth or {}), **({"names": names} if names else {})}
 
 
 def _control_address(experiment: Experiment, index: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import ipaddress
 import json
 import tomllib
 
@@ -20,7 +21,7 @@ from cli.experiment.schema import (
     Tls,
     Topology,
 )
-from cli.plan import mutation, planned, replay_options
+from cli.plan import mutation, network, planned, replay_options
 from cli.plan.plan import as_json, make
 from cli.plan.planned import Facts, Folder, Plan
 
@@ -256,6 +257,16 @@ def test_synth_keys_become_options() -> None:
     assert " ".join(step.argv[1:]) == (
         "synth --seed 1 --junk-share 0.5 --sorted --type A --type AAAA -o @results@/trace.pcap"
     )
+
+
+def test_clients_that_the_server_sees_are_not_at_the_testbeds_addresses() -> None:
+    made = dataclasses.replace(ZONED, trace=None, replay=Replay(source_mode="addresses"))
+    argv = make(dataclasses.replace(made, synth={"seed": 1}), FACTS).prepare[0].argv
+    clients = ipaddress.ip_network(argv[argv.index("--client-prefix") + 1])
+    own = map(ipaddress.ip_network, network.own_prefixes(made.topology.clients))
+    assert not any(one.overlaps(clients) for one in own if one.version == clients.version)
+    argv = make(dataclasses.replace(made, synth={"client_prefix": "203.0.113.0/24"}), FACTS).prepare[0].argv
+    assert argv[argv.index("--client-prefix") + 1] == "203.0.113.0/24"
 
 
 def test_compressed_zones_are_unpacked_into_the_runtime_folder() -> None:

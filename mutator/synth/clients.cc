@@ -81,6 +81,10 @@ std::uint64_t mixed_port(std::uint64_t trait, Random& random) {
 
 } // namespace
 
+std::uint16_t Clients::next_port(std::uint16_t port) {
+    return static_cast<std::uint16_t>(port == kLastPort ? kFirstPort : port + 1U);
+}
+
 std::uint16_t Clients::port(std::uint32_t client, Random& random) const {
     return static_cast<std::uint16_t>(ports_ == PortStyle::kRandom
                                           ? random.between(kFirstPort, kLastPort)

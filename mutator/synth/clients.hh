@@ -41,6 +41,9 @@ public:
     /// A port for the client's next query or connection.
     std::uint16_t port(std::uint32_t client, Random& random) const;
 
+    /// The port behind `port`; the first where there is none.
+    static std::uint16_t next_port(std::uint16_t port);
+
 private:
     void make_habits(const SynthPlan& plan);
     void deal(const std::vector<double>& weights);

@@ -10,8 +10,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -86,8 +88,7 @@ bool Synthesizer::step() {
 
 void Synthesizer::finish() {
     if (flow_) {
-        flow_->close(flow_->last_sent(), sink_);
-        flow_.reset();
+        close(flow_->last_sent());
     }
     sink_.finish();
 }
@@ -115,24 +116,46 @@ void Synthesizer::send_tcp(Nanoseconds time) {
     flow.send(time, message_, sink_);
     ++counts_.tcp_queries;
     if (--flow_left_ == 0) {
-        flow.close(time, sink_);
-        flow_.reset();
+        close(time);
     }
 }
 
 TcpFlow& Synthesizer::open_connection(Nanoseconds time) {
     flow_client_ = clients_.draw(random_);
     flow_left_ = draw_geometric(plan_.options.tcp_queries, random_);
-    const Endpoint client = client_endpoint(flow_client_);
+    const Endpoint client = free_endpoint(flow_client_, time);
     sink_.open(++counts_.connections);
     return flow_.emplace(time, client, server_for(flow_client_), random_, sink_);
 }
 
+void Synthesizer::close(Nanoseconds time) {
+    busy_[flow_->client()] = flow_->close(time, sink_);
+    flow_.reset();
+}
+
 void Synthesizer::close_idle(Nanoseconds time) {
     if (flow_ && time > flow_->last_sent() + kIdleLimit) {
-        flow_->close(flow_->last_sent() + kIdleLimit, sink_);
-        flow_.reset();
+        close(flow_->last_sent() + kIdleLimit);
     }
+}
+
+/// Of the client's ports one that no connection of its has: the next free one where it draws such.
+Endpoint Synthesizer::free_endpoint(std::uint32_t client, Nanoseconds time) {
+    constexpr size_t kFewest = 1024;
+    if (busy_.size() >= 2 * std::max(swept_, kFewest)) {
+        std::erase_if(busy_, [time](const auto& one) { return one.second < time; });
+        swept_ = busy_.size();
+    }
+    Endpoint endpoint = client_endpoint(client);
+    const std::uint16_t drawn = endpoint.port;
+    for (auto found = busy_.find(endpoint); found != busy_.end() && found->second >= time;
+         found = busy_.find(endpoint)) {
+        endpoint.port = Clients::next_port(endpoint.port);
+        if (endpoint.port == drawn) {
+            break; // it has no free port
+        }
+    }
+    return endpoint;
 }
 
 Endpoint Synthesizer::client_endpoint(std::uint32_t client) {

@@ -19,10 +19,12 @@
 #include "mutator/synth/synth_sink.hh"
 #include "mutator/synth/tcp_flow.hh"
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 namespace reprise::mutator {
@@ -60,8 +62,10 @@ private:
     void send_udp(Nanoseconds time);
     void send_tcp(Nanoseconds time);
     TcpFlow& open_connection(Nanoseconds time);
+    void close(Nanoseconds time);
     void close_idle(Nanoseconds time);
     Endpoint client_endpoint(std::uint32_t client);
+    Endpoint free_endpoint(std::uint32_t client, Nanoseconds time);
     [[nodiscard]] const Endpoint& server_for(std::uint32_t client) const;
 
     SynthPlan plan_;
@@ -70,6 +74,8 @@ private:
     std::unique_ptr<QueryMaker> queries_;
     SynthSink& sink_;
     std::optional<TcpFlow> flow_; ///< newest connection, while it has queries to send
+    std::unordered_map<Endpoint, Nanoseconds> busy_; ///< by connections that end then
+    size_t swept_ = 0;                               ///< of busy_, after the last sweep
     std::uint32_t flow_client_ = 0;
     std::uint64_t flow_left_ = 0;
     Nanoseconds start_ = 0;

@@ -156,6 +156,27 @@ TEST_F(SynthTest, SlowConnectionsEndByIdleness) {
     EXPECT_GT(figures.connections.connections(), 20U) << "gaps of 10 s exceed the idle time";
 }
 
+/// Far more connections at a time than ports can be drawn for without drawing one twice.
+TEST_F(SynthTest, ConnectionsAreWholeWhereAClientHasMany) {
+    SynthOptions options;
+    options.duration_s = 0.5;
+    options.rate_qps = 4'000;
+    options.clients = 1;
+    options.tcp_share = 1;
+    options.tcp_queries = 1;
+    const SynthCounts counts = make(options);
+    trace::Reader reader(path_, {.closes = true});
+    std::uint64_t first = 0;
+    std::uint64_t closes = 0;
+    for (trace::Message message; reader.next(message);) {
+        first += message.first_in_connection ? 1U : 0U;
+        closes += message.closes ? 1U : 0U;
+    }
+    EXPECT_TRUE(reader.counters().empty()) << reader.counters().begin()->first;
+    EXPECT_EQ(first, counts.connections);
+    EXPECT_EQ(closes, counts.connections);
+}
+
 TEST_F(SynthTest, OneClientAsksFromOneAddress) {
     SynthOptions options = some_queries(1000);
     options.clients = 1;

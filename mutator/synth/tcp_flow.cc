@@ -49,11 +49,13 @@ void TcpFlow::send(Nanoseconds time, Bytes message, SegmentSink& segments) {
     from_server(last_ + kServerDelay, trace::kTcpAck, segments);
 }
 
-void TcpFlow::close(Nanoseconds time, SegmentSink& segments) {
+Nanoseconds TcpFlow::close(Nanoseconds time, SegmentSink& segments) {
     const Nanoseconds fin = std::max(time, last_ + kServerDelay + round_trip_);
     from_client(fin, trace::kTcpFin | trace::kTcpAck, {}, segments);
     from_server(fin + kServerDelay, trace::kTcpFin | trace::kTcpAck, segments);
-    from_client(fin + kServerDelay + round_trip_, trace::kTcpAck, {}, segments);
+    const Nanoseconds end = fin + kServerDelay + round_trip_;
+    from_client(end, trace::kTcpAck, {}, segments);
+    return end;
 }
 
 void TcpFlow::from_client(Nanoseconds time, std::uint8_t flags, Bytes payload,

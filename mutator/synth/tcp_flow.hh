@@ -64,8 +64,11 @@ public:
     /// Puts a query, at `time` or as soon as the connection stands.
     void send(Nanoseconds time, Bytes message, SegmentSink& segments);
 
-    /// Puts the close, from `time` on or after the last query.
-    void close(Nanoseconds time, SegmentSink& segments);
+    /// Puts the close, from `time` on or after the last query. Returns the time of the last
+    /// segment.
+    Nanoseconds close(Nanoseconds time, SegmentSink& segments);
+
+    [[nodiscard]] const Endpoint& client() const { return client_; }
 
     /// When the last query was or will be sent.
     [[nodiscard]] Nanoseconds last_sent() const { return last_; }
