@@ -4,6 +4,7 @@
 #include "controller/selection.hh"
 #include "controller/span.hh"
 #include "controller/trace_feed.hh"
+#include "core/base/clock.hh"
 #include "core/base/error.hh"
 #include "core/base/trace_time.hh"
 #include "core/trace/extent.hh"
@@ -36,6 +37,25 @@ Skip judge(const Options& options, Selection& selection, Span& span, const trace
     return span.before(message.time) ? Skip::kFrom : selection.judge(message);
 }
 
+/// Throws where the replay would wait for days between two queries: a clock was wrong, or the file
+/// is made of several captures. `first` is the time of the trace's first query.
+void demand_no_gap(const Options& options, Nanoseconds first, Nanoseconds before,
+                   Nanoseconds time) {
+    constexpr double kDay = 86'400;
+    const auto seconds = [](Nanoseconds from, Nanoseconds to) { // a text file may hold any times
+        return (static_cast<double>(to) - static_cast<double>(from)) / 1e9;
+    };
+    const double gap = seconds(before, time);
+    const bool waits = !options.pace.fast && options.pace.rate == 0 && options.duration_s == 0 &&
+                       options.limit == 0;
+    if (waits && gap / options.pace.speed > kDay) {
+        throw Error(fmt::format(
+            "{} has no query for {:.0f} days from second {:.3f} of the trace on, and the replay "
+            "would wait; end there (--until), begin behind (--from), or give --rate or --fast",
+            options.trace, gap / kDay, seconds(first, before)));
+    }
+}
+
 /// Reads the beginning of what can be played. Throws Error where nothing can.
 trace::Extent look_at_trace(const Options& options, const Servers& servers) {
     trace::Reader input(options.trace, {.ports = options.ports});
@@ -43,6 +63,8 @@ trace::Extent look_at_trace(const Options& options, const Servers& servers) {
     Span span(TraceTime::parse(options.from), TraceTime::parse(options.until));
     trace::Sample sample;
     FeedState seen;
+    Nanoseconds first = 0;
+    Nanoseconds before = 0; ///< the time of the query played last
     for (trace::Message message; !sample.any() || !sample.enough();) {
         if (!input.next(message) ||
             (sample.any() && !message.response && span.after(message.time))) {
@@ -54,8 +76,11 @@ trace::Extent look_at_trace(const Options& options, const Servers& servers) {
             sample.add_response(message.bytes.size());
             continue;
         }
+        first = seen.read == 0 ? message.time : first;
         const Skip reason = judge(options, selection, span, message, seen.read++ == 0);
         if (reason == Skip::kNone) {
+            demand_no_gap(options, first, sample.any() ? before : message.time, message.time);
+            before = message.time;
             sample.add_query(message.time, message.bytes.size(), input.share_read());
         } else {
             seen.skipped.add(reason);
@@ -73,8 +98,12 @@ trace::Extent look_at_trace(const Options& options, const Servers& servers) {
 } // namespace
 
 std::string no_queries(const Options& options, const FeedState& feed) {
-    const std::string lost = trace::losses_suffix(feed.counters, feed.read + feed.responses);
+    if (feed.read > 0 && feed.skipped.of(Skip::kFrom) == feed.read) {
+        return fmt::format("no query of {} lies at or after --from {}; change it, or leave it out",
+                           options.trace, options.from);
+    }
     if (feed.read > 0) {
+        const std::string lost = trace::losses_suffix(feed.counters, feed.read + feed.responses);
         std::vector<std::string> reasons;
         for (const auto& [reason, count] : feed.skipped.named()) {
             reasons.push_back(fmt::format("{} {}", reason, count));
@@ -88,7 +117,7 @@ std::string no_queries(const Options& options, const FeedState& feed) {
         "no DNS queries to replay in {} ({} packets, {} queries, {} responses{}{}{}); "
         "is it a DNS capture, and its port one of --port?",
         options.trace, feed.packets, feed.read, feed.responses, feed.trouble.empty() ? "" : "; ",
-        feed.trouble, lost);
+        feed.trouble, trace::unread_suffix(feed.counters, feed.responses));
 }
 
 std::optional<trace::Extent> check(const Options& options) {

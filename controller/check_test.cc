@@ -79,11 +79,25 @@ TEST_F(CheckTest, NothingThatCanBePlayed) {
 TEST_F(CheckTest, ASpanWithoutQueries) {
     write(kUdp);
     options_.from = "5";
-    EXPECT_THAT(complaint(), HasSubstr("can be sent (from 1)"));
+    EXPECT_THAT(complaint(), HasSubstr("lies at or after --from 5; "));
     options_.from = "";
     options_.until = "200000000"; // the epoch's
     write("300000000\t192.0.2.1\tudp\t.\tNS\n");
     EXPECT_THAT(complaint(), HasSubstr("lies before --until 200000000"));
+}
+
+TEST_F(CheckTest, AGapOfDaysIsNotWaitedFor) {
+    write(kUdp + "315361000\t192.0.2.1\tudp\t.\tNS\n");
+    EXPECT_THAT(complaint(),
+                HasSubstr("has no query for 3650 days from second 0.000 of the trace on"));
+    options_.until = "5";
+    EXPECT_EQ(complaint(), "");
+    options_.until = "";
+    options_.pace.rate = 10;
+    EXPECT_EQ(complaint(), "");
+    write(kUdp + "87399\t192.0.2.1\tudp\t.\tNS\n");
+    options_.pace.rate = 0;
+    EXPECT_EQ(complaint(), "") << "less than a day";
 }
 
 TEST_F(CheckTest, Addresses) {

@@ -28,8 +28,9 @@ constexpr std::uint8_t kOpcodeUpdate = 5;
 constexpr std::uint64_t kSampleKey = 0x73616d706c653031; // any constant, the same for ever
 
 constexpr std::array<const char*, static_cast<size_t>(Skip::kCount)> kNames{
-    "none",   "opcode", "no_ipv4_server", "no_ipv6_server", "source_prefix", "source_unusable",
-    "sample", "from",   "retransmit",     "transport",      "duration"};
+    "none",           "notify",        "update",          "no_ipv4_server",
+    "no_ipv6_server", "source_prefix", "source_unusable", "sample",
+    "from",           "retransmit",    "transport",       "duration"};
 
 std::vector<IpAddress> own_addresses(const Options& options, const Servers& servers) {
     std::vector<IpAddress> own;
@@ -82,7 +83,7 @@ Skip Selection::judge(const trace::Message& message) {
     const auto header = parse_header(message.bytes);
     const std::uint8_t opcode = header ? header->opcode() : 0;
     if (!all_opcodes_ && (opcode == kOpcodeNotify || opcode == kOpcodeUpdate)) {
-        return Skip::kOpcode;
+        return opcode == kOpcodeNotify ? Skip::kNotify : Skip::kUpdate;
     }
     if (traced_transport_ && !is_played(message.transport)) {
         return Skip::kTransport;

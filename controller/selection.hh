@@ -20,7 +20,8 @@ namespace reprise::controller {
 /// Why a query is left out; the names stand in controller.json (docs/formats.md).
 enum class Skip : std::uint8_t {
     kNone,
-    kOpcode, ///< UPDATE and NOTIFY change servers (unless all_opcodes)
+    kNotify, ///< of this opcode, which changes servers (unless all_opcodes)
+    kUpdate, ///< the same
     kNoIpv4Server,
     kNoIpv6Server,
     kSourcePrefix,   ///< --skip-source
@@ -70,6 +71,11 @@ public:
     void add(Skip reason) { ++counts_[static_cast<size_t>(reason)]; }
 
     [[nodiscard]] std::uint64_t sum() const;
+
+    [[nodiscard]] std::uint64_t of(Skip reason) const {
+        return counts_[static_cast<size_t>(reason)];
+    }
+
     /// Those that are not zero, by name.
     [[nodiscard]] std::map<std::string, std::uint64_t> named() const;
 

@@ -36,8 +36,8 @@ protected:
 
 TEST_F(SelectionTest, OpcodesThatChangeServers) {
     EXPECT_EQ(judge("192.0.2.1", 0), Skip::kNone);
-    EXPECT_EQ(judge("192.0.2.1", 4), Skip::kOpcode);
-    EXPECT_EQ(judge("192.0.2.1", 5), Skip::kOpcode);
+    EXPECT_EQ(judge("192.0.2.1", 4), Skip::kNotify);
+    EXPECT_EQ(judge("192.0.2.1", 5), Skip::kUpdate);
     options_.all_opcodes = true;
     EXPECT_EQ(judge("192.0.2.1", 5), Skip::kNone);
 }

@@ -220,7 +220,7 @@ def test_the_table_at_the_end() -> None:
         "unclean_because": ["a", "b"],
         "trace": "synthetic: profile root, seed 1",
         "queries": {"read": 1200, "answered": 1196, "skipped": 3, "lost": 1},
-        "skipped": {"opcode": 2, "transport": 1},
+        "skipped": {"update": 2, "transport": 1},
         "rcode": {"NOERROR": 1190, "REFUSED": 6},
         "front": {
             "kind": "bpf",
@@ -237,7 +237,7 @@ def test_the_table_at_the_end() -> None:
         "trace                      synthetic: profile root, seed 1",
         "read                       1,200",
         "answered                   1,196",
-        "skipped                    3 (opcode 2, transport 1)",
+        "skipped                    3 (update 2, transport 1)",
         "lost                       1",
         "rcodes                     NOERROR 1,190 (99.5 %), REFUSED 6 (0.5 %)",
         "timing error, p50 and p99  5.0 us, none",

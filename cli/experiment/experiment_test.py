@@ -354,6 +354,10 @@ def test_programs_are_the_same_of_the_file_and_of_the_experiment(path: Path) -> 
     assert tables.unknown_keys({**file, "server": {"zoen": 1}}) == ["zoen"]
 
 
+def test_a_byte_order_mark_is_passed_over(tmp_path: Path) -> None:
+    assert load(write(tmp_path, "\ufeff" + MINIMAL), []) == load(write(tmp_path, MINIMAL), [])
+
+
 @pytest.mark.parametrize(
     ("text", "line"),
     [

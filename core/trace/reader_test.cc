@@ -303,6 +303,10 @@ TEST_F(Files, RefusalsNameTheMend) {
     EXPECT_THAT(refusal(write(compress({}, "gzip"))), HasSubstr("is empty; "));
     EXPECT_THAT(refusal(write(Buffer(100, 'x'))), HasSubstr("is not a packet capture"));
     EXPECT_THAT(refusal(write({'x'})), HasSubstr("is not a packet capture"));
+    EXPECT_THAT(refusal(write({'o', 'f', ' ', 'i', 't', 's', '\n', 'x'})),
+                HasSubstr("begins with \"of its\")"));
+    EXPECT_THAT(refusal(write({0, 1, 2, 3, 4})), HasSubstr("begins with 00 01 02 03)"));
+    EXPECT_THAT(refusal(write({0xff, 0xfe, '#', 0})), HasSubstr("is text in UTF-16; save it as "));
     EXPECT_THAT(refusal(write(compress(Buffer(100, 'x'), "xz"))),
                 HasSubstr("is not a packet capture"));
     EXPECT_THAT(refusal(write(sample(195))), HasSubstr("link type 195"));

@@ -3,6 +3,7 @@
 #include "core/base/bytes.hh"
 #include "core/base/error.hh"
 #include "core/trace/capture/byte_stream.hh"
+#include "core/trace/capture/line_reader.hh"
 #include "core/trace/reader.hh"
 
 #include <fmt/format.h>
@@ -83,6 +84,7 @@ std::string_view NameList::wire(size_t number) const {
 
 std::uint64_t add_lines(std::string_view text, NameList& names) {
     std::uint64_t bad = 0;
+    text = trace::without_byte_order_mark(text);
     while (!text.empty()) {
         const size_t end = std::min(text.find('\n'), text.size());
         std::string_view line = trimmed(text.substr(0, end));

@@ -52,6 +52,15 @@ TEST(NameList, LinesAndRanks) {
     EXPECT_EQ(names.wire(3), "\4last\7example"sv);
 }
 
+TEST(NameList, AByteOrderMarkIsNoPartOfTheFirstName) {
+    NameList names;
+    EXPECT_EQ(add_lines("\xef\xbb\xbf"
+                        "a.example\nb.example",
+                        names),
+              0U);
+    EXPECT_EQ(names.size(), 2U);
+}
+
 TEST(NameList, UnusableFilesAreUsageErrors) {
     const TemporaryFolder folder;
     EXPECT_THROW(load_names(folder.file("none")), UsageError);

@@ -192,11 +192,11 @@ def test_every_end_is_summed(tmp_path: Path) -> None:
         send_failed=1,
         connection_failed=1,
         skipped=3,
-        skipped_by={"opcode": 2},
+        skipped_by={"update": 2},
     )
     summary = summary_of(write_run(tmp_path / "run", queries, controller=told))
     assert summary["queries"]["read"] == sum(summary["queries"][end] for end in ENDS) == 7
-    assert summary["skipped"] == {"opcode": 2, "oversize": 1}
+    assert summary["skipped"] == {"update": 2, "oversize": 1}
     assert sum(summary["skipped"].values()) == summary["queries"]["skipped"]
     assert summary["unclean_because"] == ["the client's host could not send 1 queries; see logs/"]
 

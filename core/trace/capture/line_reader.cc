@@ -36,6 +36,11 @@ size_t line_size(Bytes block) {
 
 } // namespace
 
+std::string_view without_byte_order_mark(std::string_view text) {
+    constexpr std::string_view kMark = "\xef\xbb\xbf";
+    return text.starts_with(kMark) ? text.substr(kMark.size()) : text;
+}
+
 LineReader::LineReader(std::unique_ptr<ByteStream> stream) : stream_(std::move(stream)) {}
 
 bool LineReader::next(std::string_view& line) {
@@ -47,6 +52,9 @@ bool LineReader::next(std::string_view& line) {
         return false;
     }
     line = without_return(line);
+    if (number_ == 1) {
+        line = without_byte_order_mark(line);
+    }
     return true;
 }
 

@@ -12,6 +12,9 @@
 
 namespace reprise::trace {
 
+/// Without the mark that some editors put before UTF-8.
+std::string_view without_byte_order_mark(std::string_view text);
+
 class LineReader {
 public:
     static constexpr size_t kLongest = 1U << 20U; ///< bytes of a line

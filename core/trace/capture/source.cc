@@ -80,6 +80,17 @@ bool libtrace_reads(std::uint32_t link) {
     return link == 1 || link == 12 || link == 14 || link == 101 || link == 113;
 }
 
+/// Text is shown as it is, up to the end of its line.
+std::string beginning(Bytes head) {
+    const std::string text(head.begin(), std::ranges::find_if(head, [](std::uint8_t byte) {
+                               return byte < ' ' || byte > '~';
+                           }));
+    constexpr size_t kShown = 4;
+    return text.size() < kShown
+               ? fmt::format("{:02x}", fmt::join(head.first(std::min(head.size(), kShown)), " "))
+               : '"' + text + '"';
+}
+
 [[noreturn]] void refuse(const std::string& path, const ByteStream& stream, Bytes head) {
     if (!stream.error().empty()) {
         throw TraceError(
@@ -89,11 +100,16 @@ bool libtrace_reads(std::uint32_t link) {
     if (head.empty()) {
         throw TraceError(fmt::format("trace {} is empty; give a capture with packets", path));
     }
+    if (head.size() > 1 && (load16(head.data()) == 0xfffe || load16(head.data()) == 0xfeff)) {
+        throw TraceError(fmt::format(
+            "trace {} is text in UTF-16; save it as UTF-8, e.g. with iconv -f UTF-16 -t UTF-8",
+            path));
+    }
     throw TraceError(fmt::format(
-        "trace {} is not a packet capture (it begins with {:02x}), nor a trace of another known "
+        "trace {} is not a packet capture (it begins with {}), nor a trace of another known "
         "form; "
         "give pcap, pcapng, .tsv or .rps, plain or compressed with gz, bz2, xz, zst or lz4",
-        path, fmt::join(head.first(std::min<size_t>(head.size(), 4)), " ")));
+        path, beginning(head)));
 }
 
 /// libtrace while it reads, libpcap from the packet where libtrace failed.

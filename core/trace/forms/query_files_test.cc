@@ -86,6 +86,12 @@ TEST(Dnsperf, NamesAndTypes) {
     EXPECT_EQ(read.queries[3].query.destination.text(), "192.0.2.53:53");
 }
 
+TEST(Dnsperf, AByteOrderMarkIsNoPartOfTheName) {
+    const ReadAll read = read_content("\xef\xbb\xbfwww. A\n");
+    ASSERT_EQ(read.queries.size(), 1U) << read.refused << read.trouble;
+    EXPECT_EQ(read.queries[0].message, hex("0000 0100 0001 0000 0000 0000 03 777777 00 0001 0001"));
+}
+
 TEST(Dnsperf, ManyCommentsFirst) {
     std::string comments;
     while (comments.size() < 900'000) {

@@ -21,12 +21,6 @@
 namespace reprise::trace {
 namespace {
 
-constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf"; // some editors leave one
-
-std::string_view without_mark(std::string_view line) {
-    return line.starts_with(kByteOrderMark) ? line.substr(kByteOrderMark.size()) : line;
-}
-
 /// Without the cells that a spreadsheet puts behind a short line.
 std::string_view without_blanks(std::string_view line) {
     return line.substr(0, line.find_last_not_of(" \t") + 1);
@@ -37,10 +31,10 @@ TextHeader read_header(LineReader& lines, const std::string& path) {
     std::string_view line;
     lines.next(line);
     const std::string first = fmt::format("{} {}", kTextMagic, kTextVersion);
-    if (without_blanks(without_mark(line)) != first) {
+    if (without_blanks(line) != first) {
         throw TraceError(fmt::format("{} line 1: {} is not a version of the text form that can be "
                                      "read; this program reads \"{}\"",
-                                     path, quoted_cell(without_mark(line)), first));
+                                     path, quoted_cell(line), first));
     }
     if (!lines.next(line)) {
         throw TraceError(
@@ -104,7 +98,7 @@ private:
 } // namespace
 
 bool looks_like_text(Bytes head) {
-    return without_mark({reinterpret_cast<const char*>(head.data()), head.size()})
+    return without_byte_order_mark({reinterpret_cast<const char*>(head.data()), head.size()})
         .starts_with(kTextMagic);
 }
 
