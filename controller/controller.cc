@@ -57,6 +57,7 @@ Nanoseconds seconds(double value) { return static_cast<Nanoseconds>(value * 1e9)
 
 Controller::Controller(const Options& options)
     : options_(options), servers_(parse_servers(options.servers, options.server_port)),
+      setup_(replay_options(options_, servers_)),
       feed_(std::make_unique<TraceFeed>(options_, servers_)),
       report_file_(options.results + "/controller.json", kReportRoom), tls_(options.tls),
       fanout_(loop_, options.run,
@@ -109,7 +110,7 @@ void Controller::connect() {
 }
 
 void Controller::on_ready() {
-    fanout_.setup(replay_options(options_, servers_));
+    fanout_.setup(setup_);
     spdlog::info("event=ready hosts={} queriers={} credit={}", fanout_.children().size(),
                  fanout_.queriers(), fanout_.credit().records);
     phase_ = Phase::kFill;

@@ -13,6 +13,7 @@
 #include "core/base/whole_file.hh"
 #include "core/tree/fanout.hh"
 #include "core/tree/staging.hh"
+#include "core/wire/replay.pb.h"
 
 #include <string>
 #include <unordered_map>
@@ -70,6 +71,7 @@ private:
 
     Options options_;
     Servers servers_;
+    wire::Options setup_; ///< of queriers; from files that are opened before the trace
     ReadAhead feed_;
     ReservedFile report_file_;
     tree::EventLoop loop_;

@@ -6,6 +6,7 @@
 #include "controller/source_table.hh"
 #include "controller/span.hh"
 #include "core/base/address.hh"
+#include "core/base/capabilities.hh"
 #include "core/base/clock.hh"
 #include "core/base/trace_time.hh"
 #include "core/dns/message.hh"
@@ -16,6 +17,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <linux/capability.h>
 #include <optional>
 #include <string>
 #include <utility>
@@ -72,6 +74,9 @@ TraceFeed::TraceFeed(const Options& options, const Servers& servers)
             // memory, which costs as much as all the rest of the reading.
             .expect = [this](const IpAddress& source) { sources_.expect(source); }});
         trace_->open();
+        if (laps_ == 1) { // else it is opened again
+            give_up({CAP_DAC_READ_SEARCH});
+        }
     }
 }
 

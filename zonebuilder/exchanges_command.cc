@@ -1,6 +1,7 @@
 #include "zonebuilder/exchanges_command.hh"
 
 #include "core/base/bytes.hh"
+#include "core/base/capabilities.hh"
 #include "core/base/clock.hh"
 #include "core/base/command_line.hh"
 #include "core/base/error.hh"
@@ -18,6 +19,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <linux/capability.h>
 #include <string>
 #include <string_view>
 
@@ -50,6 +52,7 @@ int run_exchanges(const ExchangesOptions& options) {
                       .reader = {.ports = options.ports},
                       .responses = trace::Responses::kWhole});
     feed.open();
+    give_up({CAP_DAC_READ_SEARCH});
     Exchanges exchanges(true);
     trace::Merge::Found found;
     while (feed.read(found)) {

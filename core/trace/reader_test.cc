@@ -261,7 +261,9 @@ TEST_F(Files, FramesTooLongForLibtraceGoToLibpcap) {
     file.add(ethernet(ipv4(udp(1'024, 53, dns(0)))), kStart);
     file.add(Buffer(100'000), kStart);
     file.add(ethernet(ipv4(udp(1'024, 53, dns(1)))), kStart + kMillisecond);
-    Reader reader(write(file.bytes()));
+    const std::string name = write(file.bytes());
+    Reader reader(name);
+    std::filesystem::remove(name); // it cannot be opened again
     EXPECT_EQ(read_sample(reader, false), 2U);
     EXPECT_EQ(reader.trouble(), "");
     EXPECT_EQ(reader.packets(), 3U);

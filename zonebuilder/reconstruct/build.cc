@@ -1,6 +1,7 @@
 #include "zonebuilder/reconstruct/build.hh"
 
 #include "core/base/address.hh"
+#include "core/base/capabilities.hh"
 #include "core/base/progress.hh"
 #include "core/trace/chunk.hh"
 #include "core/trace/feed.hh"
@@ -11,6 +12,7 @@
 #include "zonebuilder/reconstruct/response.hh"
 
 #include <algorithm>
+#include <linux/capability.h>
 #include <string_view>
 
 namespace reprise::zonebuilder {
@@ -98,6 +100,7 @@ CaptureCounts observe(const CaptureOptions& options, Observations& seen) {
                       .reader = {.ports = options.ports},
                       .responses = trace::Responses::kWhole});
     feed.open();
+    give_up({CAP_DAC_READ_SEARCH});
     Observer observer(seen, counts);
     Progress progress("build");
     trace::Merge::Found found;

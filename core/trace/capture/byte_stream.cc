@@ -132,7 +132,10 @@ std::string compression_name(int code) {
 
 void ByteStream::ArchiveCloser::operator()(archive* a) const { archive_read_free(a); }
 
-ByteStream::ByteStream(const std::string& path) : path_(path), file_(open_file(path)) {
+ByteStream::ByteStream(const std::string& path) : ByteStream(open_file(path), path) {}
+
+ByteStream::ByteStream(FileDescriptor file, const std::string& path)
+    : path_(path), file_(std::move(file)) {
     struct stat status{};
     check(fstat(file_.get(), &status), "fstat trace");
     if (S_ISDIR(status.st_mode)) {
@@ -140,6 +143,9 @@ ByteStream::ByteStream(const std::string& path) : path_(path), file_(open_file(p
     }
     regular_ = S_ISREG(status.st_mode) && path != "-";
     size_ = S_ISREG(status.st_mode) ? status.st_size : 0;
+    if (regular_) {
+        check(lseek(file_.get(), 0, SEEK_SET), "lseek trace");
+    }
     open_archive();
 }
 

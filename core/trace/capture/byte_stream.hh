@@ -9,6 +9,7 @@ struct archive;
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace reprise::trace {
@@ -56,6 +57,9 @@ public:
     /// Opens `path`, or standard input for "-". Throws TraceError where there is no such file or it
     /// cannot be read.
     explicit ByteStream(const std::string& path);
+
+    /// Reads an open file from its beginning; `path` is its name.
+    ByteStream(FileDescriptor file, const std::string& path);
     ~ByteStream();
     ByteStream(const ByteStream&) = delete;
     ByteStream& operator=(const ByteStream&) = delete;
@@ -89,6 +93,9 @@ public:
 
     /// A regular file, which can be opened again.
     [[nodiscard]] bool regular() const { return regular_; }
+
+    /// Gives the open file away; nothing can be read any more.
+    FileDescriptor take_file() { return std::move(file_); }
 
 private:
     void open_archive();

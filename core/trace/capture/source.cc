@@ -2,6 +2,7 @@
 
 #include "core/base/bytes.hh"
 #include "core/base/error.hh"
+#include "core/base/fd.hh"
 #include "core/trace/capture/byte_stream.hh"
 #include "core/trace/capture/libtrace_source.hh"
 #include "core/trace/capture/pcap_source.hh"
@@ -15,10 +16,9 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <filesystem>
 #include <memory>
 #include <string>
-#include <system_error>
+#include <sys/stat.h>
 #include <utility>
 
 namespace reprise::trace {
@@ -112,11 +112,12 @@ std::string beginning(Bytes head) {
         path, beginning(head)));
 }
 
-/// libtrace while it reads, libpcap from the packet where libtrace failed.
+/// libtrace while it reads, libpcap from the packet where libtrace failed: through a descriptor
+/// that was opened with it, as there may be no right any more to open the file again.
 class FallbackSource final : public PacketSource {
 public:
-    FallbackSource(std::unique_ptr<PacketSource> first, std::string path)
-        : current_(std::move(first)), path_(std::move(path)) {}
+    FallbackSource(std::unique_ptr<PacketSource> first, FileDescriptor file, std::string path)
+        : current_(std::move(first)), file_(std::move(file)), path_(std::move(path)) {}
 
     bool next(Packet& packet) override {
         if (current_->next(packet)) {
@@ -136,17 +137,18 @@ public:
 private:
     /// libtrace takes a record header of one byte for the end.
     [[nodiscard]] bool bytes_left() const {
-        std::error_code error;
-        return std::filesystem::file_size(path_, error) > offset_ && !error;
+        struct stat status{};
+        return fstat(file_.get(), &status) == 0 &&
+               static_cast<std::uint64_t>(status.st_size) > offset_;
     }
 
-    /// Opens the file again and passes over what was read.
+    /// Begins the file again and passes over what was read.
     bool fall_back() {
         if (std::exchange(fallen_back_, true)) {
             return false;
         }
         try {
-            auto again = open_pcap(std::make_unique<ByteStream>(path_), path_);
+            auto again = open_pcap(std::make_unique<ByteStream>(std::move(file_), path_), path_);
             Packet passed;
             for (std::uint64_t i = 0; i < packets_; ++i) {
                 again->next(passed);
@@ -159,13 +161,14 @@ private:
     }
 
     std::unique_ptr<PacketSource> current_;
+    FileDescriptor file_; ///< until it is read again
     std::string path_;
     std::uint64_t packets_ = 0;
     std::uint64_t offset_ = kPcapFileHeader;
     bool fallen_back_ = false;
 };
 
-std::unique_ptr<PacketSource> try_libtrace(const Content& content, const ByteStream& stream,
+std::unique_ptr<PacketSource> try_libtrace(const Content& content, ByteStream& stream,
                                            const std::string& path) {
     if (!stream.regular() || !stream.compression().empty()) {
         return nullptr;
@@ -177,7 +180,8 @@ std::unique_ptr<PacketSource> try_libtrace(const Content& content, const ByteStr
         return nullptr;
     }
     auto source = open_libtrace("pcapfile", path, content.numbers);
-    return source ? std::make_unique<FallbackSource>(std::move(source), path) : nullptr;
+    return source ? std::make_unique<FallbackSource>(std::move(source), stream.take_file(), path)
+                  : nullptr;
 }
 
 } // namespace

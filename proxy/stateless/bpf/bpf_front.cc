@@ -1,5 +1,6 @@
 #include "proxy/stateless/bpf/bpf_front.hh"
 
+#include "core/base/capabilities.hh"
 #include "core/base/clock.hh"
 #include "core/base/error.hh"
 #include "core/base/log.hh"
@@ -23,6 +24,7 @@
 #include <fstream>
 #include <ifaddrs.h>
 #include <linux/btf.h>
+#include <linux/capability.h>
 #include <memory>
 #include <netinet/in.h>
 #include <set>
@@ -142,6 +144,10 @@ BpfFront::BpfFront(const StatelessOptions& options)
     link_.compute_checksums(false);
     if (before) {
         tell_repaired(link_);
+    }
+    // Linux before 5.19 wants the right to load programs also of whoever reads a map.
+    if (works_without({CAP_BPF, CAP_PERFMON}, [this] { return programs_.readable(); })) {
+        give_up({CAP_BPF, CAP_PERFMON});
     }
 }
 

@@ -103,6 +103,12 @@ Programs::Programs(const StatelessSettings& settings, std::uint32_t entries) : o
     addresses_ = bpf_map__fd(find_map(object_.get(), "addresses"));
 }
 
+bool Programs::readable() const {
+    const std::uint32_t first = 0;
+    std::vector<std::uint64_t> each(static_cast<size_t>(libbpf_num_possible_cpus()));
+    return bpf_map_lookup_elem(counts_, &first, each.data()) == 0;
+}
+
 std::array<std::uint64_t, kCounts> Programs::counts() const {
     std::array<std::uint64_t, kCounts> sums{};
     std::vector<std::uint64_t> each(static_cast<size_t>(libbpf_num_possible_cpus()));

@@ -33,6 +33,9 @@ public:
     /// Shared with the programs.
     [[nodiscard]] StatelessState& state() { return *state_; }
 
+    /// Whether this process may read their maps.
+    [[nodiscard]] bool readable() const;
+
     /// The counts of all processors, by StatelessCount.
     [[nodiscard]] std::array<std::uint64_t, kCounts> counts() const;
 

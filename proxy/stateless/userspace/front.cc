@@ -2,6 +2,7 @@
 
 #include "core/base/address.hh"
 #include "core/base/bytes.hh"
+#include "core/base/capabilities.hh"
 #include "core/base/clock.hh"
 #include "core/base/error.hh"
 #include "core/base/fd.hh"
@@ -29,6 +30,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <linux/capability.h>
 #include <memory>
 #include <optional>
 #include <random>
@@ -112,6 +114,7 @@ public:
         tun_.wait_until_running();
         follow_carrier(options.tun);
         tun_.set_mtu(static_cast<int>(std::max(settings_.mtu, kLeastMtu)));
+        give_up({CAP_DAC_OVERRIDE}); // its device is open
     }
 
     [[nodiscard]] std::vector<int> descriptors() const override { return {epoll_.get()}; }

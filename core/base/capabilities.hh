@@ -1,0 +1,19 @@
+#pragma once
+// The single rights of root, capabilities(7). A program of a run is started with few of them and
+// gives up those that it needs only in the beginning.
+
+#include <functional>
+#include <initializer_list>
+
+namespace reprise {
+
+/// Gives up capabilities for good: for this thread and for the threads and programs that it starts
+/// from now on. Nothing happens in a process of root's own, which would have them again with the
+/// next program that it starts. Throws SystemError.
+void give_up(std::initializer_list<unsigned> capabilities);
+
+/// Whether `attempt` still succeeds when capabilities are given up; they are not, afterwards.
+bool works_without(std::initializer_list<unsigned> capabilities,
+                   const std::function<bool()>& attempt);
+
+} // namespace reprise
