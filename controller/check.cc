@@ -51,7 +51,7 @@ void demand_no_gap(const Options& options, Nanoseconds first, Nanoseconds before
     if (waits && gap / options.pace.speed > kDay) {
         throw Error(fmt::format(
             "{} has no query for {:.0f} days from second {:.3f} of the trace on, and the replay "
-            "would wait; end there (--until), begin behind (--from), or give --rate or --fast",
+            "would wait; end there (--until), begin after it (--from), or give --rate or --fast",
             options.trace, gap / kDay, seconds(first, before)));
     }
 }

@@ -149,7 +149,7 @@ def _compare(arguments: argparse.Namespace) -> int:
         _write_report(measure(open_run(run.folder)))
     print(comparison_text(result))
     if after.run and not run and not arguments.json:
-        print("\nnot kept: compare.json of a run is of it and its trace; --json FILE keeps this one")
+        print("\nnot saved: a run's compare.json compares the run with its trace; --json FILE saves this one")
     return 0
 
 

@@ -57,9 +57,9 @@ def _without_rd(run: Run) -> Iterator[str]:
     without = as_int(as_dict(told.get("reader")).get("without_rd"))
     if as_dict(run.experiment.get("server")).get("kind") == "hierarchy" and without > asked * _MORE:
         yield (
-            f"{without} of {asked} queries ask without RD, so that a resolver looks nothing up for them: the "
-            'trace may be from between a resolver and name servers; a rule with kind = "header" and '
-            'set = ["rd"] sets it (docs/rules.md)'
+            f"{without} of {asked} queries ask without RD, so a resolver looks nothing up for them: the "
+            'trace may come from between a resolver and name servers; a rule with kind = "header" and '
+            'set = ["rd"] sets the flag (docs/rules.md)'
         )
 
 

@@ -1,4 +1,4 @@
-"""The kernel's counters: which of them make a run unclean, and which say nothing of it.
+"""The kernel's counters: which of them make a run unclean, and which do not matter.
 
 Every counter that a run records is in TABLE, once; code and docs/formats.md follow from it.
 """
@@ -19,7 +19,7 @@ REPLIES = "Udp RcvbufErrors"  # which queriers count too
 @dataclass(frozen=True)
 class Counter:
     """A counter, or several by `*`, as the kernel names it without the version of IP. One that grew by no
-    more than `tolerance` packets says nothing. `why`: what it counts and so the reason for its verdict.
+    more than `tolerance` packets does not matter. `why`: what it counts, which is the reason for its verdict.
     """
 
     key: str
@@ -29,40 +29,40 @@ class Counter:
 
 
 TABLE = (
-    Counter(UNDELIVERED, FATAL, 2, "came and were neither delivered nor forwarded nor counted by a line below: dropped by a firewall, its limits, a full table of connections, or the filter of reverse paths. Packets that come while the texts are read may be in one of the two only. Less what the data path of a hierarchy drops by design, and multicast packets, which only members get"),
+    Counter(UNDELIVERED, FATAL, 2, "came and were neither delivered nor forwarded nor counted by a line below: dropped by a firewall, its limits, a full connection table, or reverse path filtering. Packets that come while the counters are read may be in only one of the two. Packets that the data path of a hierarchy drops by design are subtracted, and so are multicast packets, which only group members get"),
     Counter("Ip InHdrErrors", FATAL, 0, "had a damaged header or too many hops"),
     Counter("Ip InAddrErrors", FATAL, 0, "were sent to an address that is not the host's"),
-    Counter("Ip InNoRoutes", FATAL, 0, "came and had no way on"),
+    Counter("Ip InNoRoutes", FATAL, 0, "came and had no route onward"),
     Counter("Ip InTooBigErrors", FATAL, 0, "were too large for the next link"),
     Counter("Ip InTruncatedPkts", FATAL, 0, "were shorter than their header says"),
-    Counter("Ip InDiscards", FATAL, 0, "found no memory on receiving"),
-    Counter("Ip OutDiscards", FATAL, 0, "could not be sent (no memory, or a firewall). Less what the guard of the host has dropped, which it counts itself"),
+    Counter("Ip InDiscards", FATAL, 0, "were dropped on arrival for lack of memory"),
+    Counter("Ip OutDiscards", FATAL, 0, "could not be sent (no memory, or a firewall). What the host's guard dropped is subtracted; the guard counts it itself"),
     Counter("Ip ReasmFails", FATAL, 0, "were fragments that could not be put together"),
-    Counter("Ip FragFails", WARNING, 0, "were too large for the link and may not be cut, which their sender is told"),
-    Counter("Ip InUnknownProtos", WARNING, 0, "had a protocol that nobody takes, so none of DNS"),
-    Counter("Ip OutNoRoutes", IGNORED, 0, "had no way out: in namespaces they are leaks, on real hosts any program may have them"),
+    Counter("Ip FragFails", WARNING, 0, "were too large for the link and may not be fragmented; their sender gets an ICMP error"),
+    Counter("Ip InUnknownProtos", WARNING, 0, "had a protocol that nothing on the host accepts, so not DNS"),
+    Counter("Ip OutNoRoutes", IGNORED, 0, "had no route out: in namespaces they are leaks, on real hosts any program may send them"),
     Counter("Ip *", IGNORED, 0, "count what went well, or are parts of others"),
     Counter("Udp InCsumErrors", FATAL, 0, "had a wrong checksum"),
-    Counter("Udp RcvbufErrors", SERVERS, 0, "found the receive buffer of their socket full. Less the replies that queriers count themselves"),
+    Counter("Udp RcvbufErrors", SERVERS, 0, "found the receive buffer of their socket full. Replies that queriers count themselves are subtracted"),
     Counter("Udp MemErrors", SERVERS, 0, "found no memory left for sockets"),
-    Counter("Udp SndbufErrors", WARNING, 0, "found the send buffer full. Whoever can wait sends them again; what is lost behind it counts at a queue"),
-    Counter("Udp NoPorts", IGNORED, 0, "came to a port that nobody has open: late answers, or queries that then have no answer"),
+    Counter("Udp SndbufErrors", WARNING, 0, "found the send buffer full. Programs that can wait send them again; later losses are counted at a queue"),
+    Counter("Udp NoPorts", IGNORED, 0, "came to a port that is not open: late answers, or queries that then have no answer"),
     Counter("Udp *", IGNORED, 0, "count what went well, or are sums of others"),
-    Counter("UdpLite *", IGNORED, 0, "nobody uses it for DNS"),
+    Counter("UdpLite *", IGNORED, 0, "not used for DNS"),
     Counter("Tcp InCsumErrors", FATAL, 0, "had a wrong checksum"),
-    Counter("Tcp *", IGNORED, 0, "TCP makes good what it loses, and latencies and connections show it; `InErrs` counts a SYN for a connection that stands too"),
+    Counter("Tcp *", IGNORED, 0, "TCP sends again what it loses, and latencies and connections show it; `InErrs` also counts a SYN for an open connection"),
     Counter("*TcpExt *", IGNORED, 0, "the same; `ListenDrops` is in `server.csv`"),
-    Counter("Icmp*", IGNORED, 0, "tell of packets that are counted where they were lost"),
-    Counter("rx dropped", FATAL, 0, "had no place in the kernel's queue of the interface"),
+    Counter("Icmp*", IGNORED, 0, "report packets that are counted where they were lost"),
+    Counter("rx dropped", FATAL, 0, "found the kernel's queue of the interface full"),
     Counter("rx errors", FATAL, 0, "were damaged on the link"),
-    Counter("rx missed_errors", FATAL, 0, "had no place in the interface itself"),
-    Counter("rx otherhost", FATAL, 0, "were sent to another host's MAC address. Only on a link of two ends (veth): in a LAN switches may flood"),
+    Counter("rx missed_errors", FATAL, 0, "found the interface's own queue full"),
+    Counter("rx otherhost", FATAL, 0, "were sent to another host's MAC address. Counted only on a link with two ends (veth): in a LAN, switches may flood"),
     Counter("rx *", IGNORED, 0, "count what went well, or are parts of `errors`"),
     Counter("tx dropped", FATAL, 0, "were dropped on sending"),
     Counter("tx errors", FATAL, 0, "could not be put on the link"),
     Counter("tx carrier_changes", FATAL, 0, "the link was down for a while"),
     Counter("tx *", IGNORED, 0, "count what went well, or are parts of `errors`"),
-    Counter("qdisc drops", FATAL, 0, "found the queue full; `clsact` is no queue, and what the front `bpf` drops there it counts itself"),
+    Counter("qdisc drops", FATAL, 0, "found the queue full; `clsact` is no queue, and the front `bpf` itself counts what it drops there"),
     Counter("qdisc *", IGNORED, 0, "count what went well, or how long it waited"),
     Counter("softnet dropped", WARNING, 0, "of the machine: the interfaces count these packets again, and so name the host; what is left was other traffic"),
     Counter("softnet *", IGNORED, 0, "count work, not losses"),

@@ -89,9 +89,9 @@ class Run:
 
 
 def over_laps(run: Run) -> str:
-    """What to say of counts of a trace that was played several times: they are of all times together."""
+    """A note for counts of a trace that was played several times: they are sums over all laps."""
     laps = as_int(as_dict((run.controller or {}).get("reader")).get("laps"))
-    return f"in {laps} rounds of it" if laps > 1 else ""
+    return f"in {laps} laps" if laps > 1 else ""
 
 
 def as_dict(value: object) -> Json:

@@ -187,7 +187,7 @@ def _wrong(key: str, field: FieldInfo, found: list[Any], is_item: bool) -> Usage
         words = next(iter(_literals(field.annotation)))
         for other, one in leaves():
             if any(word in known for known in _literals(one.annotation)):
-                hint = f"it is one of {other}; use one of {', '.join(words)}"
+                hint = f"it is a value of {other}; use one of {', '.join(words)}"
                 return UsageError(f"{key} = {word!r} is unknown", hint)
         try:
             want_choice(key, word, words)

@@ -192,7 +192,7 @@ def test_from_is_a_key_in_spite_of_python(tmp_path: Path) -> None:
         (
             ["server.kind=unbound"],
             "server.kind = 'unbound' is unknown",
-            "it is one of hierarchy.resolver; use",
+            "it is a value of hierarchy.resolver; use",
         ),
         (["tls.port=53"], "tls.port = 53 is server.port too", "of its own"),
         (["tls.port=0"], "tls.port = 0 is out of range", "1 to"),
@@ -283,10 +283,10 @@ def test_files_that_are_no_experiments_are_one_line(tmp_path: Path) -> None:
         with pytest.raises(UsageError, match=f"^cannot read {path}: {why}$"):
             load(path, [])
     for text in ("synth = " + "[" * 5_000, f"synth = {'[' * 60}{']' * 60}", f"[{'a.' * 5_000}b]"):
-        with pytest.raises(UsageError, match="has more than 50 tables and lists in each other"):
+        with pytest.raises(UsageError, match="nests tables and lists more than 50 deep"):
             load(write(tmp_path, text), [])
     for setting in ("server=" + "[" * 5_000, "synth." + "a." * 5_000 + "b=1"):
-        with pytest.raises(UsageError, match="has more than 50 tables and lists in each other"):
+        with pytest.raises(UsageError, match="nests tables and lists more than 50 deep"):
             load(write(tmp_path, MINIMAL), [setting])
 
 

@@ -19,8 +19,8 @@ from cli.errors import UsageError, want
 
 _OURS = programs.ROOT / "experiments"
 _MOST_BYTES = 1_000_000
-_DEEPEST = 50  # tables and lists in each other
-_TOO_DEEP = f"has more than {_DEEPEST} tables and lists in each other"
+_DEEPEST = 50  # levels of tables and lists
+_TOO_DEEP = f"nests tables and lists more than {_DEEPEST} deep"
 
 
 def find(given: str) -> Path:
@@ -41,7 +41,7 @@ def read(path: Path) -> dict[str, Any]:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"{path} is not TOML: {error}", "correct it at the place named") from None
     except RecursionError:
-        raise UsageError(f"{path} {_TOO_DEEP}", "write it flatter") from None
+        raise UsageError(f"{path} {_TOO_DEEP}", "use fewer levels") from None
     return found
 
 
@@ -81,7 +81,7 @@ def parse(text: str) -> Any:
     except tomllib.TOMLDecodeError:
         return text
     except RecursionError:
-        raise UsageError(f"a --set value {_TOO_DEEP}", "write it flatter") from None
+        raise UsageError(f"a --set value {_TOO_DEEP}", "use fewer levels") from None
 
 
 def lay_over(

@@ -82,7 +82,7 @@ def receive(
     for name in names:
         line = source.readline(_LONGEST_SIZE)
         if not _SIZE.fullmatch(line):
-            raise EOFError(f"{name}: no size is sent")
+            raise EOFError(f"{name}: no size was sent")
         size = int(line)
         if size > shutil.disk_usage(top).free - _KEPT_FREE:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), name)

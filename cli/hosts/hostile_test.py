@@ -93,7 +93,7 @@ BAD_NAMES = (
 def test_a_name_that_is_not_the_hosts_own_is_refused(host: Host, here: Path, name: str) -> None:
     own = share.results(planned(PLAIN, OFFICE), ["client1"])
     stream = tar((name.replace("\0", "") or "x", tarfile.REGTYPE, "", b"evil")) + b"4\nevil"
-    with pytest.raises(RepriseError, match="which is not its to write"):
+    with pytest.raises(RepriseError, match="which it may not write"):
         results.Results(host({name: SUM}, stream), RUN, here, own).fetch()
     assert untouched(here)
 
@@ -289,9 +289,9 @@ def test_facts_that_cannot_be_are_refused(said: dict[str, object]) -> None:
 
 def test_a_host_opens_no_guard_and_names_no_rules() -> None:
     for address in ("0.0.0.0/0", "::/0", "x"):
-        with pytest.raises(RepriseError, match="reaches it"):
+        with pytest.raises(RepriseError, match="is reached from"):
             hosts_run._single("load", address)
-    with pytest.raises(RepriseError, match="calls its interface"):
+    with pytest.raises(RepriseError, match="reports the interface name"):
         Target("load", {"reprise_address": "10.1.1.1"}).interface({"10.1.1.1": 'eth0" accept; x'})
 
 

@@ -30,7 +30,7 @@ from cli.plan import hierarchy_network, network
 
 GROUPS = ("controller", "clients", "servers", "metas")
 _SSH = ("-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "-o", "ServerAliveInterval=5", "-T")
-_INTERFACE = r"[A-Za-z0-9_][A-Za-z0-9_.@-]{0,14}"  # what means nothing in rules and to a shell
+_INTERFACE = r"[A-Za-z0-9_][A-Za-z0-9_.@-]{0,14}"  # nothing special in rules or to a shell
 MOST_SAID = 64 << 20  # bytes, of one answer of a host
 
 
@@ -101,7 +101,7 @@ class Target:
                 raise unreachable(self, last_line(errors.read())) from None
 
     def limit(self, ssh: subprocess.Popen[bytes]) -> None:
-        """Bounds the files that a host can fill here by what it prints: ssh ends at the limit."""
+        """Limits the size of the files that a host's output can fill here: ssh ends at the limit."""
         if not self.local:
             with contextlib.suppress(ProcessLookupError):
                 resource.prlimit(ssh.pid, resource.RLIMIT_FSIZE, (MOST_SAID, MOST_SAID))
@@ -134,7 +134,7 @@ class Target:
         interface = str(found[wanted])
         want(
             bool(re.fullmatch(_INTERFACE, interface)),
-            f"host {self.name} calls its interface {interface!r}",
+            f"host {self.name} reports the interface name {interface!r}",
             "set reprise_interface in the inventory",
         )
         return interface
@@ -246,7 +246,7 @@ def place(experiment: Experiment, groups: Mapping[str, list[Target]]) -> Placeme
 
 
 def last_line(text: bytes) -> str:
-    """The last line that a host has said, as part of a message; "" where it said nothing."""
+    """The last line that a host printed, as part of a message; "" if it printed nothing."""
     lines = text.decode("utf-8", "replace").splitlines()
     return one_line(lines[-1]) if lines else ""
 

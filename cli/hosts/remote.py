@@ -89,7 +89,7 @@ class Agent:
                 raise self._lost()
             self._rest += chunk
             if len(self._rest) > MOST_SAID:
-                raise unreachable(self.target, "its answer has no end")
+                raise unreachable(self.target, "its answer is too long")
         line, _, self._rest = self._rest.partition(b"\n")
         try:
             value = json.loads(line)

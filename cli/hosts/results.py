@@ -72,7 +72,7 @@ class Results:
         for name in sums:
             if not self._is_own(name):
                 raise RepriseError(
-                    f"{self._target.name} has {name!r} among its results, which is not its to write",
+                    f"{self._target.name} has {name!r} among its results, which it may not write",
                     f"see whether that host is sound: {changes.results(self._run)}",
                 )
         return sums

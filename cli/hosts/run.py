@@ -115,13 +115,13 @@ def _at_once(work: Callable[[Target], None], targets: Iterable[Target]) -> None:
 
 
 def _checked(name: str, value: Any, form: TypeAdapter[Any]) -> Any:
-    """What a machine has said, where it has this form."""
+    """What a machine reported, checked against this form."""
     try:
         return form.validate_python(value)
     except ValidationError as error:
         what = error.errors()[0]
         where = ".".join(map(str, what["loc"]))
-        raise RepriseError(f"{name} gives a wrong {where}: {what['msg']}", "look at that host") from None
+        raise RepriseError(f"{name} reports a wrong {where}: {what['msg']}", "look at that host") from None
 
 
 def _greet(agents: Mapping[str, Agent], run: str) -> dict[str, Any]:
@@ -265,7 +265,8 @@ def _single(machine: str, address: str) -> str:
     try:
         return str(ipaddress.ip_network(ipaddress.ip_address(address)))
     except ValueError:
-        raise RepriseError(f"{machine} says that {address!r} reaches it", "look at that host") from None
+        what = f"{machine} reports that it is reached from {address!r}, which is not an address"
+        raise RepriseError(what, "look at that host") from None
 
 
 def _prepared(

@@ -102,7 +102,8 @@ def checked(said: Facts, experiment: Experiment, run: str, root: str) -> Facts:
     odd = [user for user, other in usual if user not in ("", other)]
     odd += [] if re.fullmatch(_ORIGIN, said.origin) else [said.origin]
     if odd:
-        raise RepriseError(f"the controller's host says {odd[0]!r}, which cannot be", "look at that host")
+        what = f"the controller's host reports {odd[0]!r}, which is not allowed"
+        raise RepriseError(what, "look at that host")
     installed = said.programs.get("reprise-controller") == f"{root}/bin/reprise-controller"
     folder = f"{root}/bin" if installed else f"{root}/build/release/bin"
     return dataclasses.replace(

@@ -100,7 +100,7 @@ def _checked(path: Path, skip_bad: bool) -> tuple[ZoneFolder, list[Refused]]:
         text += f',\n"{key}":[' + ",".join("\n " + json.dumps(one) for one in ones) + "]"
     report.write_text(f"{text}\n}}\n", encoding="utf-8")
     for why, count in Counter(one["why"] for one in removed).items():
-        sys.stdout.write(f"  {count:>7} records removed, with which BIND does not load their zone: {why}\n")
+        sys.stdout.write(f"  {count:>7} records removed because BIND does not load their zone: {why}\n")
     if bad and skip_bad:
         left = {one.entry for one in bad}
         folder = replace(folder, entries=tuple(one for one in folder.entries if one not in left))

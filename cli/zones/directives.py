@@ -41,7 +41,7 @@ class Checker:
 
     def check(self, text: bytes, depth: int = 0) -> None:
         """Throws UsageError."""
-        want(depth < _DEEPEST, "zone files include each other without an end", "remove an $INCLUDE")
+        want(depth < _DEEPEST, "zone files include each other endlessly", "remove an $INCLUDE")
         self._spend(len(text))
         for found in _ANY.finditer(text):
             line = found[0]
@@ -60,7 +60,7 @@ class Checker:
 
     def _included(self, name: str) -> bytes:
         self._files -= 1
-        want(self._files >= 0, f"the zone has over {_MOST_FILES} $INCLUDE lines", "put the files together")
+        want(self._files >= 0, f"the zone has over {_MOST_FILES} $INCLUDE lines", "merge the files")
         try:
             file = (self._folder / name).resolve()
         except RuntimeError:
@@ -77,7 +77,7 @@ class Checker:
     def _generated(self, line: bytes, first: int, last: int, step: int) -> None:
         count = max(0, last - first) // max(step, 1) + 1
         self._records -= count
-        want(self._records >= 0, f"$GENERATE makes over {_MOST_RECORDS} records of a zone", "make it fewer")
+        want(self._records >= 0, f"$GENERATE makes over {_MOST_RECORDS} records in a zone", "generate fewer")
         self._spend(count * (len(line) + sum(map(int, _WIDTH.findall(line)))))
 
 
@@ -87,4 +87,4 @@ def _refusal(line: bytes) -> tuple[str, str]:
     if word in (b"$INCLUDE", b"$GENERATE"):
         form = "$INCLUDE FILE" if word == b"$INCLUDE" else "$GENERATE FIRST-LAST OWNER TYPE DATA"
         return f"an {shown} cannot be understood", f"write it as {form} on a line of its own"
-    return f"{shown} is not a directive that is known here", "remove the line"
+    return f"{shown} is not a known directive", "remove the line"

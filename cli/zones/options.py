@@ -56,24 +56,24 @@ def add_harvest(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="folder to write")
     parser.add_argument("--rate", type=float, default=10.0, metavar="N", help="questions a second (10)")
     parser.add_argument(
-        "--limit", type=int, default=100_000, metavar="N", help="most questions in all (100000)"
+        "--limit", type=int, default=100_000, metavar="N", help="maximum number of questions (100000)"
     )
     parser.add_argument(
         "--depth",
         type=int,
         default=8,
         metavar="N",
-        help="most steps from a name of the trace to its zone's servers, their zones' servers and so on (8)",
+        help="maximum steps from a name of the trace: its zone's servers, their zones' servers and so on (8)",
     )
     parser.add_argument(
-        "--duration-s", type=float, default=86_400.0, metavar="S", help="most seconds of asking (86400)"
+        "--duration-s", type=float, default=86_400.0, metavar="S", help="maximum duration in seconds (86400)"
     )
     parser.add_argument(
         "--allow",
         action="append",
         default=[],
         metavar="PREFIX",
-        help="query name servers in this prefix although it is for special purposes; may be repeated",
+        help="query name servers in this prefix even if it is for special purposes; may be repeated",
     )
     parser.add_argument("--yes", action="store_true", help="do not ask for consent")
     parser.add_argument(

@@ -130,7 +130,7 @@ _QUOTABLE = re.compile(r'(?:[^"\\\x00-\x1f\x7f]|\\[^"\x00-\x1f\x7f])+')
 def _quoted(text: str) -> str:
     """A text that stands in quotes in configurations of servers."""
     if not _QUOTABLE.fullmatch(text):
-        raise _broken(f"the plan has {text!r}, which cannot stand in quotes")
+        raise _broken(f"the plan has {text!r}, which cannot be put in quotes")
     return text
 
 

@@ -151,7 +151,7 @@ def test_a_comparison_of_two_runs_leaves_that_with_the_trace(
         (run / "answers-client1-0.ra").write_bytes(ra_bytes([referral(0)]))
         (run / "compare.json").write_text('{"schema": 1}')
     assert main(["compare", *map(str, runs)]) == 0
-    assert "not kept: compare.json of a run is of it and its trace" in capsys.readouterr().out
+    assert "not saved: a run's compare.json compares the run with its trace" in capsys.readouterr().out
     assert [(run / "compare.json").read_text() for run in runs] == ['{"schema": 1}'] * 2
 
 

@@ -462,10 +462,10 @@ def test_a_looped_trace_says_what_its_counts_are_of(tmp_path: Path) -> None:
     told["reader"] |= {"laps": 3, "notes": ["cut_packet 3"]}
     folder = write_run(tmp_path / "run", steady(3), controller=told)
     summary = summary_of(folder)
-    assert summary["trace_notes"] == ["in 3 rounds of it: cut_packet 3"]
+    assert summary["trace_notes"] == ["in 3 laps: cut_packet 3"]
     page = html.run_page(open_run(folder), summary, [])
-    assert '<th scope="row">queries in 3 rounds of it</th>' in page
-    assert "0.000 s in 3 rounds of it</td>" in page
+    assert '<th scope="row">queries in 3 laps</th>' in page
+    assert "0.000 s in 3 laps</td>" in page
 
 
 def test_a_run_that_sent_nothing_is_not_clean(tmp_path: Path) -> None:

@@ -147,7 +147,7 @@ TEST(MakePlan, TrustComesDownByDsRecords) {
     EXPECT_EQ(trusted[2]["zone"], "c.");
     EXPECT_FALSE(trusted[2].contains("until")) << "has a DS and no signatures";
     EXPECT_EQ(trusted[2]["unproven"], "it has no signatures");
-    EXPECT_EQ(trusted[1]["unproven"], "it has no DNSKEY record that its DS records are of");
+    EXPECT_EQ(trusted[1]["unproven"], "it has no DNSKEY record that matches its DS records");
 }
 
 TEST(MakePlan, WhatBindWithholdsIsNotProven) {

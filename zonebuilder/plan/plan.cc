@@ -134,13 +134,13 @@ std::string_view why_unproven(const Zone& zone, std::span<const KeyId> ds, Engin
         return "it has no signatures";
     }
     if (!known) {
-        return "it has no DNSKEY record that its DS records are of";
+        return "it has no DNSKEY record that matches its DS records";
     }
     if (!zone.signs_keys) {
         return "its DNSKEY records have no signature";
     }
     const bool withheld = engine == Engine::kBind && !zone.denies;
-    return withheld ? "BIND gives no signatures without NSEC or NSEC3PARAM at the zone's own name"
+    return withheld ? "BIND returns no signatures without NSEC or NSEC3PARAM at the zone's own name"
                     : "";
 }
 

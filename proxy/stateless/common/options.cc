@@ -49,7 +49,7 @@ void add_common(Command& command, StatelessWords& words) {
     command.add_option("--stats", options.stats,
                        "file for the counts, written as JSON every second and at the end");
     command.add_flag("--undo", options.undo,
-                     "only put back what a killed front of this kind has left on the host");
+                     "only undo what a killed front of this kind has left on the host");
     command
         .add_option("--axfr-detect", words.axfr_detect,
                     "1: zone transfers get a TCP connection of the server: reference relays AXFR "
