@@ -56,7 +56,7 @@ def mount(source: str, target: str, kind: str, flags: int, options: str = "") ->
 
 
 def forbid_links(target: str) -> None:
-    """From now on no path leads through a symbolic link below the mount `target`."""
+    """From now on, symbolic links below the mount `target` are not followed."""
     mount("", target, "", MS_REMOUNT | MS_BIND | MS_NOSUID | MS_NODEV | MS_NOSYMFOLLOW)
 
 
@@ -154,8 +154,8 @@ def setpriv(program: str, user: str, group: str, kept: tuple[str, ...]) -> tuple
 
 
 def bound(program: str) -> tuple[str, ...]:
-    """The words before a command that have it killed when the process that starts it ends in whatever way.
-    They stand behind those that change its user. `program` is the path of setpriv.
+    """The words before a command so that it is killed when the process that starts it ends in any way.
+    They come after those that change its user. `program` is the path of setpriv.
     """
     return (program, "--pdeathsig", "KILL", "--")
 

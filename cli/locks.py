@@ -1,7 +1,7 @@
-"""Locks that nobody but their owner can hold: whoever may open a file may also lock it, and so keep others
-waiting for ever.
+"""Locks that only their owner can hold: whoever may open a file may also lock it, and so keep others
+waiting forever.
 
-Uses Python's own library alone: the bootstrap imports it.
+Uses only Python's standard library: the bootstrap imports it.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ import os
 from pathlib import Path
 from typing import IO
 
-MACHINE = Path("/run/reprise/locks")  # of root's on this machine
+MACHINE = Path("/run/reprise/locks")  # root's on this machine
 
 
 def opened(path: Path) -> IO[str]:
-    """The file of a lock, to be locked by the caller; links are not followed, and what it holds stays."""
+    """The file of a lock, for the caller to lock; links are not followed, and its content stays."""
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
     descriptor = os.open(path, flags, 0o600)
     os.fchmod(descriptor, 0o600)  # an older version's may be open to all
@@ -22,7 +22,7 @@ def opened(path: Path) -> IO[str]:
 
 
 def of_machine(name: str, folder: Path | None = None) -> IO[str]:
-    """The file of one of the machine's locks, in a folder for root alone."""
+    """The file of one of the machine's locks, in a folder that only root can enter."""
     folder = folder or MACHINE
     folder.parent.mkdir(mode=0o755, exist_ok=True)
     folder.mkdir(mode=0o700, exist_ok=True)

@@ -33,7 +33,7 @@ _PACKAGES = {
     "sysctl": "procps",
     "tracestats": "libtrace-tools",
 }
-# Options of ssh: a host gets no way to the operator's keys and display, whatever the configuration says.
+# Options of ssh: a host gets no access to the operator's keys and display, whatever the configuration says.
 NO_FORWARDING = ("-a", "-x")
 SEARCH_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 

@@ -19,7 +19,7 @@ def new(experiment: str) -> str:
 
 
 def checked(text: str) -> str:
-    """The text, where it is a run's name; anything else, such as a path, is an error."""
+    """The text, if it is a run's name; anything else, such as a path, is an error."""
     if not _RUN.fullmatch(text):
         raise RepriseError(f"{text!r} is not the name of a run", "use a name that `reprise run` has given")
     return text

@@ -104,7 +104,7 @@ def _want_parent(path: Path | None) -> None:
 
 
 def _report(arguments: argparse.Namespace) -> int:
-    """Status 1 where a run is not clean. Pages that lie beside runs (`report results/*`) are passed over."""
+    """Status 1 where a run is not clean. Pages next to runs (`report results/*`) are ignored."""
     _want_parent(arguments.output)
     folders = [one for one in arguments.runs if one.suffix != ".html" or one.is_dir()] or arguments.runs
     measured = [measure(open_run(folder)) for folder in folders]

@@ -14,11 +14,11 @@ _SUSPECT = {"REFUSED": 0.1, "SERVFAIL": 0.1, "NXDOMAIN": 0.95}
 _MORE = 0.1  # of the share in the trace's own answers
 _FEWEST_RECORDED = 10
 _SEE = {"hierarchy": "see hierarchy.zones", "address": "see what the server serves"}
-_UNANSWERED = 0.01  # of the queries, from which a server is said not to answer
+_UNANSWERED = 0.01  # of the queries: from here on it is reported that a server did not answer
 
 
 def warnings(run: Run, rcodes: dict[str, int], skipped: dict[str, int]) -> list[str]:
-    """The manifest's, and what the trace, the answers and the skipped queries tell."""
+    """Warnings of the manifest, and those from the trace, the answers and the skipped queries."""
     return [
         *(str(one) for one in (run.manifest or {}).get("warnings", [])),
         *_without_rd(run),
@@ -28,8 +28,8 @@ def warnings(run: Run, rcodes: dict[str, int], skipped: dict[str, int]) -> list[
 
 
 def server_faults(run: Run, queries: dict[str, int], rcodes: dict[str, int]) -> list[str]:
-    """What the server did not do on a sound testbed, in words: queries left without an answer, and errors
-    instead of answers. Empty for a server that served.
+    """Faults of the server on a sound testbed, in words: queries without an answer, and errors instead of
+    answers. Empty for a server that served.
     """
     unanswered = queries["timed_out"] + queries["connection_failed"]
     share = unanswered / max(1, unanswered + queries["answered"])
@@ -51,7 +51,7 @@ def recorded(run: Run) -> dict[str, int]:
 
 
 def _without_rd(run: Run) -> Iterator[str]:
-    """Queries as a resolver sends them to name servers, sent to a resolver."""
+    """A warning about queries like those that resolvers send to name servers, sent to a resolver."""
     told = run.controller or {}
     asked = as_int(as_dict(told.get("queries")).get("handed"))
     without = as_int(as_dict(told.get("reader")).get("without_rd"))
@@ -71,8 +71,8 @@ def _misfits(run: Run, rcodes: dict[str, int]) -> Iterator[str]:
 
 
 def _suspects(run: Run, rcodes: dict[str, int], names: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Those rcodes of which there are more than a server that serves gives, each also with its share in the
-    trace, where that is known.
+    """Rcodes that are more frequent than a working server would give, each also with its share in the trace, if
+    that is known.
     """
     before = recorded(run)
     known = sum(before.values()) >= _FEWEST_RECORDED

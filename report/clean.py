@@ -49,7 +49,7 @@ def reasons(measured: Measured, queries: dict[str, int], testbed: Findings, reso
 
 
 def unanswered(queries: dict[str, int]) -> int:
-    """Queries that were sent, or were to be, and have no answer."""
+    """Queries that were sent, or should have been, and have no answer."""
     return sum(queries[end] for end in ENDS if end not in ("answered", "skipped"))
 
 

@@ -30,7 +30,7 @@ _TAKEN = (
     *("InDelivers", "InHdrErrors", "InAddrErrors", "InNoRoutes", "InTooBigErrors", "InTruncatedPkts"),
     *("InUnknownProtos", "InDiscards", "ForwDatagrams", "OutForwDatagrams", "ReasmReqds"),
 )
-# What nftables drops by the plan, by the counter of the kernel that has it too, see cli/servers/nftables.py.
+# What nftables drops by design, by the kernel's counter that includes it, see cli/servers/nftables.py.
 _PLANNED = {
     "IpInReceives": "reprise.unmapped4",
     "Ip6InReceives": "reprise.unmapped6",
@@ -80,12 +80,12 @@ class Host:
         )
 
     def planned(self, name: str) -> int:
-        """How many of a counter's packets were dropped by the plan."""
+        """How many of a counter's packets were dropped by design."""
         key = _PLANNED.get(name, "")
         return self.after.filters.get(key, 0) - self.before.filters.get(key, 0)
 
     def multicast(self) -> int:
-        """Frames to groups that interfaces have counted meanwhile."""
+        """Frames to groups that interfaces counted in the meantime."""
         return sum(
             max(0, now.multicast - then.multicast)
             for name, now in self.after.interfaces.items()
@@ -93,7 +93,7 @@ class Host:
         )
 
     def lost(self, interface: str, direction: str) -> dict[str, int]:
-        """Packets lost at an interface meanwhile, by counter; one that was made anew counts from 0."""
+        """Packets lost at an interface in the meantime, by counter; a new interface counts from 0."""
         now, then = self.after.interfaces[interface], self.before.interfaces.get(interface)
         earlier = then.lost[direction] if then is not None else {}
         if sum(earlier.values()) > sum(now.lost[direction].values()):
@@ -279,7 +279,7 @@ def _at_queues(host: Host) -> Iterator[str]:
 
 
 def _undelivered(host: Host) -> Iterator[str]:
-    """Packets that came and of which nothing else is told. Who is a member of a group is not known."""
+    """Packets that came and that no other counter explains. Who is a member of a group is not known."""
     line = kernel.counter(kernel.UNDELIVERED)
     assert line is not None
     found: dict[str, int] = {}
@@ -298,7 +298,7 @@ def _undelivered(host: Host) -> Iterator[str]:
 
 
 def _counted(host: Host, under_test: bool, told: int) -> tuple[list[str], list[str]]:
-    """What the counters of the table say, of both families together: what is fatal, and the warnings."""
+    """Losses by the counters of the table, for both families together: fatal ones, and warnings."""
     names: dict[str, list[str]] = {}
     for name in host.after.protocols:
         names.setdefault(kernel.key_of(name), []).append(name)

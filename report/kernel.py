@@ -76,11 +76,11 @@ def key_of(name: str) -> str:
 
 @cache
 def counter(key: str) -> Counter | None:
-    """The first line of the table that has the key; None for what this kernel has and the table has not."""
+    """The first line of the table that has the key; None for counters that only this kernel has."""
     return next((one for one in TABLE if fnmatch.fnmatchcase(key, one.key)), None)
 
 
 def errors(side: str) -> tuple[str, ...]:
-    """What counts packets lost at an interface on its `side`, rx or tx."""
+    """The counters of packets lost at an interface on its `side`, rx or tx."""
     found = (one.key.split() for one in TABLE if one.verdict == FATAL)
     return tuple(name for first, name, *_ in found if first == side and name != "carrier_changes")

@@ -13,7 +13,7 @@ _MOST_NAMED = 100  # addresses that no zone is served at
 
 def summarize(run: Run, rcodes: dict[str, int], asked_again: int) -> Json:
     """The summary's part; nulls where no resolver was under test. `asked_again` are the clients' queries that
-    followed a truncated answer over TCP: like those refused or without RD, they say nothing of the cache.
+    followed a truncated answer over TCP: like those refused or without RD, they say nothing about the cache.
     """
     path = datapath.balance(run)
     if not run.resolvers:

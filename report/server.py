@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from report.run import Run, ServerSample, as_dict, as_list
 
-_GAP_S = 1.0  # over the usual distance of samples
+_GAP_S = 1.0  # over the usual time between samples
 TCP_STATES = ("established", "syn_recv", "time_wait", "fin_wait", "close_wait", "other")
 
 

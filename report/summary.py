@@ -268,7 +268,7 @@ def _cpu(measured: Measured) -> Json:
     end_ns = int(duration_s(measured.columns) * 1e9)
     spent = {role: server.spent_cpu(measured.run, end_ns, role) for role in _SAMPLED}
     during = {role: whole[role] if spent.get(role) is None else spent[role] for role in ROLES}
-    for role in ("server", "front"):  # less the packets of clients that these were charged for
+    for role in ("server", "front"):  # without clients' packets that these were charged for
         others = server.spent_cpu(measured.run, end_ns, role, "elsewhere_s") or 0.0
         if (charged := during[role]) is not None:
             during[role] = max(0.0, charged - others)

@@ -56,7 +56,7 @@ class Reserved:
 
 
 def _made(half: Path, mode: int) -> IO[bytes]:
-    """A new file, whatever somebody has put in its place."""
+    """A new file, even if something else is in its place."""
     half.unlink(missing_ok=True)
     return os.fdopen(os.open(half, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode), "wb")
 

@@ -27,7 +27,7 @@ def leaks(figures: Iterable[Figure], results: Path) -> list[Leak]:
 
 
 def reasons(figures: Iterable[Figure], results: Path) -> list[str]:
-    """The others in words, and those of any kind that could not be read, each once."""
+    """The figures that are not leaks, in words, and all that could not be read, each once."""
     found = [
         one.unread if count is None else one.text.format(count=count)
         for one, count in _read(figures, results)

@@ -82,7 +82,7 @@ class Machine(Protocol):
         """Why the run is not clean: what ended below essential processes, and what they complained of."""
 
     def replaced(self) -> list[str]:
-        """What ended below essential processes without a complaint."""
+        """Children of essential processes that ended without a complaint."""
 
     def signal(self, child: Child, number: int) -> None:
         """Sends a signal to a process if it still runs."""
@@ -279,7 +279,7 @@ class LocalMachine:
         return self._workers.reasons()
 
     def replaced(self) -> list[str]:
-        """As of the last look."""
+        """What the last check found."""
         return self._workers.replaced()
 
     def signal(self, child: Child, number: int) -> None:

@@ -19,7 +19,7 @@ class Outcome:
     server_died: str | None = None
     processes: list[dict[str, Any]] = field(default_factory=list)
     steal_s: float = 0.0
-    replaced: list[str] = field(default_factory=list)  # processes that ended; without lost queries a warning
+    replaced: list[str] = field(default_factory=list)  # processes that ended; a warning if nothing was lost
     leaked_packets: int | None = None
     leaks: list[dict[str, Any]] = field(default_factory=list)
     refused_sysctls: list[str] = field(default_factory=list)

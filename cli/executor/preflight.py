@@ -28,7 +28,7 @@ _LIMIT_S = 5.0  # of a check; a trace that shows no query so soon is left to the
 
 
 def check_files(experiment: Experiment) -> None:
-    """What can be seen of an experiment's files without reading them: a pipe or a device may never end."""
+    """Checks an experiment's files without reading them: a pipe or a device may never end."""
     table = experiments.as_dict(experiment)
     for name, field in experiments.leaves():
         path = Path(tables.get(table, name) or "") if experiments.is_path(field) else Path()

@@ -312,7 +312,7 @@ def table(summary: dict[str, Any]) -> str:
 
 
 def _verdict(summary: dict[str, Any]) -> str:
-    """Of the testbed, and where that is sound of the server."""
+    """Whether the testbed was sound and, if it was, whether the server was."""
     clean = summary.get("clean")
     told = one_line("; ".join(map(str, summary.get("server_faults" if clean else "unclean_because", []))))
     if not clean:

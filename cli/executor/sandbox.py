@@ -97,7 +97,7 @@ def runtime_folder() -> Path:
 
 
 def _own_temporary() -> Path:
-    """A folder of this user's alone in /tmp; where somebody has taken its usual name, a new one."""
+    """A folder in /tmp for this user only; a new one if somebody else has taken its usual name."""
     folder = Path(_TEMPORARY)
     with contextlib.suppress(FileExistsError):
         folder.mkdir(mode=0o700)

@@ -112,7 +112,7 @@ class Watch:
 
 
 def _about(process: _Process, said: Iterable[str]) -> str:
-    """The server's complaint of a process, "" without one."""
+    """The server's complaint about a process; "" if there is none."""
     return next((line for line in said if re.search(rf"\b{process.pid}\b", line)), "")
 
 

@@ -49,8 +49,8 @@ def results(run: str) -> Path:
 
 
 def make_state() -> None:
-    """Makes this machine's folder of results, copied files and what is to be undone: nobody but root looks
-    into it, and programs see the results of their run elsewhere.
+    """Makes this machine's folder for results, copied files and changes to undo. Only root can look into it;
+    programs see the results of their run elsewhere.
     """
     STATE.mkdir(mode=0o700, parents=True, exist_ok=True)
     STATE.chmod(0o700)
@@ -244,13 +244,13 @@ def teardown() -> list[str]:
 
 
 def _place(run: str, name: str) -> tuple[Path, str]:
-    """The folder and the name in it of a file that is named as in the plan."""
+    """The folder of a file that has this name in the plan, and its name in the folder."""
     place, _, rest = name.partition("/")
     return {_RUN: runtime, _RESULTS: results}[place](run), rest
 
 
 def made(run: str) -> dict[str, tuple[int, str]]:
-    """Modes and owners of all files of a run on this machine, by their names in the plan."""
+    """Modes and owners of all files of a run on this machine, by name as in the plan."""
     found: dict[str, tuple[int, str]] = {}
     for place, top in ((_RUN, runtime(run)), (_RESULTS, results(run))):
         for path in top.rglob("*"):
@@ -261,7 +261,7 @@ def made(run: str) -> dict[str, tuple[int, str]]:
 
 
 def _user(number: int) -> str:
-    """The name of a user; "" of root and of who has none."""
+    """The name of a user; "" for root and for users without a name."""
     try:
         return pwd.getpwuid(number).pw_name if number else ""
     except KeyError:
@@ -277,8 +277,8 @@ def send(run: str) -> int:
 
 
 def put(run: str) -> int:
-    """Reads files that another machine sends, behind a line with their plan's names, modes and owners."""
-    os.umask(0)  # the modes are those that are given
+    """Reads files that another machine sends after a line with their names in the plan, modes and owners."""
+    os.umask(0)  # so that files get exactly the given modes
     for name, mode, owner in json.loads(sys.stdin.buffer.readline()):
         top, rest = _place(run, name)
         user = pwd.getpwnam(owner).pw_uid if owner else -1

@@ -1,8 +1,8 @@
-"""Files that go from one machine to another as bytes alone: the receiver has said which ones it wants, in
-which order, so that the sender cannot choose where they go, or send anything but contents.
+"""Files that go from one machine to another as bytes only: the receiver has requested them in a certain
+order, so the sender cannot choose where they go, or send anything but contents.
 
-Before each file stands a line with its size. Folders are opened one in the other and never through a link, at
-both ends.
+A line with its size comes before each file. At both ends, folders are opened one inside the other and never
+through a link.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from cli.errors import RepriseError
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _SIZE = re.compile(rb"[0-9]{1,18}\n")
 _LONGEST_SIZE = 19
-_KEPT_FREE = 64 << 20  # bytes of a disk that no machine's files fill
+_KEPT_FREE = 64 << 20  # bytes of a disk that are never filled with a machine's files
 _CHUNK = 1 << 20
 
 
 def is_below(name: str) -> bool:
-    """Whether a name is the plain one of a file below a folder: not absolute, without `..`."""
+    """Whether a name is a plain path of a file below a folder: not absolute, without `..`."""
     return "\0" not in name and all(part not in ("", ".", "..") for part in name.split("/"))
 
 
 @contextlib.contextmanager
 def _parent(top: Path, name: str, mode: int | None = None) -> Iterator[tuple[int, str]]:
-    """The open folder of a file below `top`, and the file's name in it; folders that are missing are made
-    where a mode for them is given.
+    """The open folder of a file below `top`, and the file's name in it; missing folders are made if a mode
+    for them is given.
     """
     if not is_below(name):
         raise RepriseError(f"{name!r} is not the name of a file below {top}", "see whether the host is sound")
@@ -55,7 +55,7 @@ def _parent(top: Path, name: str, mode: int | None = None) -> Iterator[tuple[int
 
 
 def send(top: Path, names: Iterable[str], to: IO[bytes]) -> None:
-    """Writes regular files below `top`, in their order."""
+    """Writes regular files below `top` to the stream, in this order."""
     for name in names:
         with _parent(top, name) as (folder, last):
             flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -76,8 +76,8 @@ def receive(
     modes: tuple[int, int] = (0o777, 0o666),
     owner: int = -1,
 ) -> None:
-    """Reads files that are sent in this order, each into a new file that then replaces what has its name;
-    `modes` are those of folders that are made and of files.
+    """Reads files that are sent in this order, each into a new file that then replaces any file of its name;
+    `modes` are the modes for new folders and for files.
     """
     for name in names:
         line = source.readline(_LONGEST_SIZE)

@@ -31,7 +31,7 @@ from cli.plan import hierarchy_network, network
 GROUPS = ("controller", "clients", "servers", "metas")
 _SSH = ("-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "-o", "ServerAliveInterval=5", "-T")
 _INTERFACE = r"[A-Za-z0-9_][A-Za-z0-9_.@-]{0,14}"  # nothing special in rules or to a shell
-MOST_SAID = 64 << 20  # bytes, of one answer of a host
+MOST_SAID = 64 << 20  # bytes in one answer from a host
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class Target:
         return self.command("env", *places, python, "-P", "-m", f"cli.hosts.{module}", *words)
 
     def ask(self, module: str, *words: str, given: bytes = b"") -> Any:
-        """What a module of this package prints there, as JSON, after it has read what is `given`."""
+        """What a module of this package prints there, as JSON; `given` is its input."""
         with (
             tempfile.TemporaryFile() as asked,
             tempfile.TemporaryFile() as said,

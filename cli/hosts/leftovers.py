@@ -1,5 +1,5 @@
-"""What takes packets on an interface before a server's own TCP and UDP do: programs and rules that a front
-left that was killed, and those of others. A run beside them would measure them, too.
+"""What takes packets on an interface before the server's TCP and UDP do: programs and rules that a killed
+front left behind, and those of others. A run would measure them too.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ class Leftover:
 
 
 def interfaces() -> list[str]:
-    """All of this machine."""
+    """All interfaces of this machine."""
     return [str(one["ifname"]) for one in _read("ip", "-j", "link")]
 
 
 def found(interface: str) -> list[Leftover]:
-    """What is on an interface, ours first; rules of ours wherever they lead from."""
+    """What is on an interface, ours first; our rules are listed for any interface."""
     every = [*_filters(interface), *_programs(interface), *_rules(interface)]
     return sorted(dict.fromkeys(every), key=lambda one: not one.ours)
 
@@ -88,7 +88,7 @@ def _of_front(kind: str, interface: str, what: str) -> Leftover:
 
 
 def _read(*argv: str) -> list[dict[str, Any]]:
-    """What a tool prints as JSON; nothing where it fails, as for an interface that is not there."""
+    """What a tool prints as JSON; nothing if it fails, as for an interface that does not exist."""
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     try:
         return [one for one in json.loads(done.stdout) if one]

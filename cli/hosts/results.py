@@ -35,7 +35,7 @@ _CUT_OFF = 255  # ssh's status when it lost its connection
 
 
 class Results:
-    """The results of one run on one machine, and where they are copied to.
+    """The results of one run on one machine, and the folder that they are copied to.
 
     `own`: whether a name is one that this machine's results may have, see share.py. What the operator's own
     machine writes comes from no other one.
@@ -66,7 +66,7 @@ class Results:
         )
 
     def _sums(self, how: str) -> dict[str, str]:
-        """Checksums by names; a name that is not the machine's to use is an error."""
+        """Checksums by name; a name that the machine may not use is an error."""
         found = dict(self._target.ask("changes", how, self._run))
         sums = {str(name): str(value) for name, value in found.items()}
         for name in sums:
@@ -142,7 +142,7 @@ def _collect(target: Target, run: str, output: Path) -> None:
 
 
 def _own(folder: Path, machine: str) -> Callable[[str], bool]:
-    """Whether a result is the machine's, as far as the run's plan and manifest are here to say so."""
+    """Whether a result belongs to the machine, by the run's plan and manifest if they are here."""
     try:
         plan = planned.read(json.loads((folder / "plan.json").read_text(encoding="utf-8")))
         found = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))

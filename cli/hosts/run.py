@@ -40,7 +40,7 @@ from report import whole_file
 
 @dataclasses.dataclass(frozen=True)
 class Greeting:
-    """What the agent's `hello` says of a machine."""
+    """What the agent's `hello` reports about a machine."""
 
     version: str
     source: str
@@ -229,7 +229,7 @@ def _check_ports(placement: Placement, hosts: Mapping[str, Any]) -> None:
 def _check_leftovers(
     placement: Placement, agents: Mapping[str, Agent], interfaces: Mapping[str, str]
 ) -> None:
-    """Nothing on a server's interface answers or drops packets in its place."""
+    """Checks that nothing on a server's interface answers or drops packets in its place."""
     for host in _servers(placement):
         name = placement.targets[host].name
         for what, hint in agents[name].ask("leftovers", interface=interfaces[host])[:1]:
@@ -261,7 +261,7 @@ def _prefixes(placement: Placement, hosts: Mapping[str, Any]) -> tuple[str, ...]
 
 
 def _single(machine: str, address: str) -> str:
-    """The network of one address alone: no host opens the others' guards any further."""
+    """The network of a single address, so that no host opens the others' guards further."""
     try:
         return str(ipaddress.ip_network(ipaddress.ip_address(address)))
     except ValueError:

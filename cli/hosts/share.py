@@ -26,7 +26,7 @@ from cli.plan.planned import RESULTS, RUN, Plan
 _NAMED = re.compile(r"@(?:run|results)@(?:/[^\s\"'\\,;:=]*)?")
 _PLAIN_ROLES = ("controller", "distributor", "sampler", "capture")
 _KEYS = f"{RUN}/tls/"
-_CLOSED, _OPEN = 0o600, 0o644  # a file is for its owner alone, or for all to read
+_CLOSED, _OPEN = 0o600, 0o644  # only the owner, or everybody, may read a file
 
 
 def part(plan: Plan, hosts: Iterable[str]) -> Plan:
@@ -64,7 +64,7 @@ def results(plan: Plan, hosts: Iterable[str]) -> Callable[[str], bool]:
 
 
 def matches(name: str, patterns: Iterable[str]) -> bool:
-    """Whether a name is one of those that patterns of a shell describe."""
+    """Whether a name matches any of these shell patterns."""
     return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
 
 
@@ -81,9 +81,9 @@ def _results(plan: Plan, own: set[str]) -> list[str]:
 
 
 def wanted(plan: Plan, hosts: Iterable[str], made: Mapping[str, Any]) -> list[tuple[str, int, str]]:
-    """What hosts get of the files `made`, by their names in the plan: names, modes and owners."""
+    """Which of the files `made` hosts get: names as in the plan, modes and owners."""
     named, whole = _needs(plan, set(hosts))
-    placed = {one.path for one in plan.files}  # everywhere by the machine itself
+    placed = {one.path for one in plan.files}  # which every machine puts in place itself
     owners = {plan.user, *(one.owner for one in plan.folders)}
     found = []
     for name, (mode, owner) in sorted(made.items()):

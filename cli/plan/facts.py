@@ -25,7 +25,7 @@ from cli.zones import zonefile
 _WANTED_DESCRIPTORS = 262_144
 _CAP_SYS_RESOURCE = 24
 _SERVER_USERS = {"nsd": "nsd", "bind": "bind"}
-_ORIGIN = r"[A-Za-z0-9._/\\-]{0,1019}\."  # of a zone; nothing that means something in a configuration
+_ORIGIN = r"[A-Za-z0-9._/\\-]{0,1019}\."  # of a zone; no character that is special in a configuration
 _USERS = {"named": "bind", "nsd": "nsd", "unbound": "unbound", "kresd": "knot-resolver"}
 
 
@@ -77,7 +77,7 @@ def gather(experiment: Experiment, run: str) -> Facts:
 
 
 def _origin(zone: Path) -> str:
-    """The origin of a zone file; root has it read by somebody else."""
+    """The origin of a zone file; root has another user read the file."""
     if not (before := privileges.reading()):
         return zonefile.find_origin(zone)
     argv = [*before, sys.executable, "-m", "cli.zones.zonefile", str(zone)]
@@ -90,9 +90,9 @@ def _origin(zone: Path) -> str:
 
 
 def checked(said: Facts, experiment: Experiment, run: str, root: str) -> Facts:
-    """The facts that another machine says of itself, without what it could choose command lines by: programs
-    are those of Reprise's folder `root` or the system's, users the packages' own, and the user's lines for a
-    resolver are read here.
+    """The facts that another machine reports about itself, without any that could choose command lines:
+    programs are those of Reprise's folder `root` or the system's, users are those of the packages, and the
+    user's lines for a resolver are read here.
     """
     tables, emulated = as_dict(experiment), experiment.emulated
     names = (*started.packaged_programs(tables), *(privileges.TOOLS if said.user else ()))
@@ -122,7 +122,7 @@ def checked(said: Facts, experiment: Experiment, run: str, root: str) -> Facts:
 
 
 def _of_system(name: str, path: str) -> str:
-    """The path of a packaged program, where it is in a folder of the system."""
+    """The path of a packaged program, if it is in one of the system's folders."""
     if path not in (f"{folder}/{name}" for folder in programs.SEARCH_PATH.split(":")):
         raise RepriseError(f"the controller's host has {name} at {path!r}", "install its package there")
     return path

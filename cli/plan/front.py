@@ -32,7 +32,7 @@ def processes(
 
 
 def setup(experiment: Experiment, facts: Facts, management: Management | None = None) -> tuple[HostStep, ...]:
-    """On a host that outlives the run: what a killed front leaves there is undone with all else."""
+    """On a host that outlives the run: what a killed front leaves there is undone with all other changes."""
     if not experiment.has_front or management is None:
         return ()
     return tuple(

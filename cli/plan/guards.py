@@ -156,7 +156,7 @@ def counters(experiment: Experiment, management: Management | None) -> tuple[Hos
 
 
 def figures(experiment: Experiment, management: Management | None) -> tuple[Figure, ...]:
-    """What the guards stopped."""
+    """The packets that the guards stopped."""
     return tuple(
         Figure(
             f"guard-{host}.json",

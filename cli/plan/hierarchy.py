@@ -244,7 +244,7 @@ def _plan_options(experiment: Experiment) -> tuple[str, ...]:
 
 
 def _sites(experiment: Experiment, facts: Facts) -> tuple[str, ...]:
-    """What servers and hosts have to do with the plan."""
+    """What servers and hosts need from the plan."""
     emulated = _emulated(experiment)
     hops = [
         (number, instance, *hierarchy_network.link_addresses(number, instance, emulated.instances)[1])

@@ -12,8 +12,8 @@ from cli.plan import hierarchy_network, host_settings
 from cli.plan.planned import RUN, HostStep, shell
 from cli.servers import nftables
 
-PLAN = f"{RUN}/plan"  # what the planner writes, whose user is nobody
-SERVED = f"{RUN}/served"  # root's files, which are made of it
+PLAN = f"{RUN}/plan"  # written by the planner, which runs as nobody
+SERVED = f"{RUN}/served"  # root's files, made from the plan
 WORLD = f"{RUN}/world"
 TUN = "reprise0"
 TABLE = "53100"  # a number that no one else is likely to use

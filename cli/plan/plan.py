@@ -50,8 +50,8 @@ _SHARED_PORT = 18053  # first control port where all processes share the machine
 LOOPBACK = "127.0.0.1"
 _CLIENTS = "10.64.0.0/10"  # of a trace made for it, where the server sees its addresses: not the testbed's
 _SILENCE_S = 10.0  # a controller that lasts so long after its last distributor hangs
-# A server's complaint of an address, or of its configuration from the file's name on; knot-resolver's own is
-# not the place in its code that it names beside it.
+# A server's complaint about an address, or about its configuration, from the file's name on; for
+# knot-resolver the error itself, not the place in its code that it names too.
 COMPLAINT = (
     r"\S.*(?i:address (?:already )?in use).*|(?<=error while loading config: )ERROR: .+|"
     r"[\w-]+\.conf:\d+: (?!in (?:main chunk|function)\b).+"

@@ -26,7 +26,7 @@ from cli.plan.planned import RESULTS, RUN, Facts, File, Folder, Process, Step
 USER = "nobody"
 _COPIED = "reprise-querier"  # its user may not see the folder that it is in
 _READ = ("dac_read_search",)  # traces, zones and Python lie in folders of the user's own
-# Steps that make what root obeys; they read nothing of others' making, or want each part in one form.
+# Steps that make files that root obeys; they read nothing made by others, or only lines of a known form.
 _AS_ROOT = ("certificates", "zone", "serve")
 _ASKING = ("ask",)  # steps with a network
 TOOLS = ("setpriv", "unshare")
@@ -84,8 +84,8 @@ def _before(
 
 @functools.cache
 def reading() -> tuple[str, ...]:
-    """The words before a command on this machine that reads files of anyone's making and needs no network;
-    none where this process has no rights to give up.
+    """The words before a command on this machine that reads files made by anyone and needs no network;
+    none if this process has no rights to give up.
     """
     name = user()
     if not name:
@@ -95,8 +95,8 @@ def reading() -> tuple[str, ...]:
 
 
 def serving(name: str) -> tuple[str, ...]:
-    """The words before a server of this machine, as its packaged user; none where there is no such user, or
-    nothing to give up.
+    """The words before a server of this machine, which run it as its packaged user; none if there is no such
+    user or nothing to give up.
     """
     try:
         group = pwd.getpwnam(name).pw_gid
@@ -125,7 +125,7 @@ def files(facts: Facts) -> tuple[File, ...]:
 
 
 def folders(facts: Facts) -> tuple[Folder, ...]:
-    """The results, into which the user writes beside root: he cannot remove or replace what is root's."""
+    """The results, where the user writes next to root but cannot remove or replace root's files."""
     return (Folder(RESULTS, "1775", group=facts.user_group),) if facts.user else ()
 
 
@@ -146,8 +146,8 @@ def lend(results: Path, run: Path) -> Path:
 
 
 def give_back(results: Path) -> None:
-    """Makes the results ours again when the run has ended, in whatever way. Links and whatever else is not a
-    file or folder of the run's own are removed: its programs make none.
+    """Makes the results ours again when the run has ended, in any way. Links and everything else that is not
+    a file or folder of the run are removed: the run's programs make none.
     """
     for _, below, files_, place in os.fwalk(results):
         for name in (*below, *files_):

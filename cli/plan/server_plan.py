@@ -256,7 +256,7 @@ def tcpdump(
     after: tuple[str, ...] = (),
 ) -> Process:
     """A capture of a host's packets into a file of the results."""
-    # Into a file that is root's own: one that is there already is refused.
+    # Into a new file of root's: one that exists already is refused.
     argv = shell(
         'set -C; to=$1; shift; exec "$@" > "$to"',
         f"{RESULTS}/{file}",

@@ -68,7 +68,7 @@ def of(experiment: Experiment) -> dict[str, Terms]:
 
 
 def of_resolvers(files: Iterable[File], lines: str) -> dict[str, Terms]:
-    """Places in the resolvers' configurations as those in the user's file, whose text is `lines`."""
+    """Places in the resolvers' configurations, as places in the user's file, whose text is `lines`."""
     names: dict[str, str] = {}
     for file in files:
         name = file.path.rpartition("/")[2]

@@ -39,7 +39,7 @@ class MetaSite:
 
 
 def zone_checks(has_limits: bool) -> str:
-    """Lines of BIND's options that say which zones it loads: all that it can read."""
+    """Lines of BIND's options so that it loads every zone that it can read."""
     return f"""    check-integrity no;
     check-names primary ignore;
     check-mx ignore;

@@ -151,7 +151,7 @@ class Guarded:
 
     @property
     def counted(self) -> dict[str, str]:
-        """The guard's counters with what they say."""
+        """The guard's counters and what they mean."""
         return {**GUARD_WORDS, **(FRAME_WORDS if self.writes_frames else {})}
 
 
@@ -184,7 +184,7 @@ def guard_ruleset(host: Guarded) -> str:
 
 
 def _frames(host: Guarded) -> str:
-    """What the first table has let through comes by again, whole or in fragments."""
+    """Packets that the first table let through pass here again, whole or in fragments."""
     if not host.writes_frames:
         return ""
     return _table(

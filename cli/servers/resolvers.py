@@ -42,9 +42,9 @@ def config(kind: str, server: Server, emulated: Hierarchy, site: Site) -> str:
 
 
 def users_lines(name: str, config: str, lines: str) -> dict[str, str]:
-    """Places in the configuration `name` that hold a line of the user's own, each with that line's place in
-    hierarchy.resolver_config. They are looked for by their text and from the end, where the user's lines
-    stand: BIND's are taken apart.
+    """Places in the configuration `name` that hold one of the user's lines, each with that line's place in
+    hierarchy.resolver_config. They are found by their text, from the end, where the user's lines are: BIND's
+    are split up.
     """
     found: dict[str, str] = {}
     theirs: dict[str, list[int]] = {}

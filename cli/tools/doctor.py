@@ -219,7 +219,7 @@ def interfaces() -> Finding:
 
 
 def judge_interfaces(every: Mapping[str, Sequence[leftovers.Leftover]]) -> Finding:
-    """The first that a front of ours left, or else of others, as a finding."""
+    """The first one, as a finding; those that a front of ours left come before others."""
     listed = sorted((one for found in every.values() for one in found), key=lambda one: not one.ours)
     if not listed:
         return Finding(OK, "interfaces", "no filters, XDP programs or rules on any interface")

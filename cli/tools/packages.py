@@ -112,8 +112,8 @@ def _reason(output: str) -> str:
 
 @contextmanager
 def _alone() -> Iterator[int]:
-    """One installation on a host, whichever folder it is for: all of them share the policy for daemons. Gives
-    the lock, with a number that no shell's redirection takes.
+    """One installation at a time on a host, whichever folder it is for: all share the policy for daemons.
+    Yields the lock, with a number that no shell redirection uses.
     """
     with locks.of_machine(_LOCK) as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -202,7 +202,7 @@ def _is_done(wish: Wish, folder: Path, number: int) -> bool:
 
 
 def _is_file(path: Path) -> bool:
-    """A host may have sent a link in its place."""
+    """A host may have sent a link instead of the file."""
     return path.is_file() and not path.is_symlink()
 
 

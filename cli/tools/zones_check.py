@@ -166,8 +166,8 @@ def _made_query(recorded: dns.message.Message) -> bytes:
 
 
 def _plan(zones: Path, folder: Path) -> AddressMap:
-    """Plans a copy of the zones, for the server's user. Root does not read them, and makes its own files of
-    what somebody else has planned.
+    """Plans a copy of the zones, for the server's user. Root does not read the zones, and makes its own files
+    from what another user has planned.
     """
     world, made, plan, own = (folder / name for name in ("world", "made", "plan", "server"))
     for one, user in ((world, privileges.user()), (made, privileges.user()), (plan, ""), (own, _user())):
@@ -297,8 +297,8 @@ def _ask(address: str, queries: Sequence[bytes]) -> list[bytes | None]:
 
 
 def records(section: Iterable[dns.rrset.RRset]) -> frozenset[Record]:
-    """Owners, types and data; names in lower case. Of signatures what they are over and by whom: they are
-    made anew from time to time, by some servers for each answer.
+    """Owners, types and data; names in lower case. Of signatures, only what they cover and the signer: they
+    are made anew from time to time, by some servers for each answer.
     """
     found = set()
     for rrset in section:
@@ -350,7 +350,7 @@ def needed_glue(message: dns.message.Message, cuts: frozenset[Record]) -> frozen
 
 
 def denial(message: dns.message.Message) -> frozenset[Record]:
-    """The SOA record and the proof of a negative answer; none of another answer."""
+    """The SOA record and the proof of a negative answer; nothing for other answers."""
     found = frozenset(one for one in records(message.authority) if one[1] in _DENIAL)
     is_negative = message.flags & dns.flags.AA and any(one[1] == "SOA" for one in found)
     return found if is_negative else frozenset()
@@ -406,7 +406,7 @@ class _Reasons:
         return "zone_not_loaded" if self._zone_of(one) in self._not_loaded else ""
 
     def _zone_of(self, one: Exchange) -> str:
-        """The lowest zone around the question that its server has."""
+        """The lowest zone around the question among those of its server."""
         question = one.recorded.question[0]
         name = question.name
         if question.rdtype == dns.rdatatype.DS and name != dns.name.root:

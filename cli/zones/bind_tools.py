@@ -1,8 +1,8 @@
-"""BIND's tools on zones that others wrote: without a network, and without any file but those that they need.
+"""BIND's tools on zones that others wrote: without a network, and with no files but those that they need.
 
 Each runs in a mount namespace of its own, below a root that holds /usr, /dev/null and the folders it is
-given, all of it read-only but a folder to write into, and with no right but to read files. Without root that
-takes an unprivileged user namespace; where the system allows none, the tools run as they are.
+given, all read-only except a folder for output, and with no right but to read files. Without root, that
+needs an unprivileged user namespace; if the system allows none, the tools run unconfined.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ done
 shift
 exec chroot "$root" "$@"
 """
-# What a user's namespace may not take from a mount, by the bits of statvfs; Python has no name for the last.
+# Options that a user namespace may not clear on a mount, by bit of statvfs; Python has no name for the last.
 _LOCKED = {os.ST_NOSUID: "nosuid", os.ST_NODEV: "nodev", os.ST_NOEXEC: "noexec", 0x2000: "nosymfollow"}
 _RIGHTS = "-all,+dac_read_search"  # root reads zones of other users
 
@@ -53,7 +53,7 @@ _possible: dict[tuple[str, ...], bool] = {}  # by the kinds of folders
 
 
 def can(seen: Sequence[tuple[str, Path]]) -> bool:
-    """Whether a tool can be shut in with such folders ("ro" or "rw"); found out once for each kind."""
+    """Whether a tool can be confined with such folders ("ro" or "rw"); tested once for each kind."""
     kind = tuple(_options(*one) for one in seen)
     if kind not in _possible:
         have = all(programs.find(one) for one in ("unshare", "setpriv", "chroot", "mount"))
@@ -87,7 +87,7 @@ def _options(how: str, folder: Path) -> str:
 
 @functools.cache
 def _root() -> tempfile.TemporaryDirectory[str]:
-    """What is mounted on; gone when this process ends."""
+    """The folder for the mounts; removed when this process ends."""
     made = tempfile.TemporaryDirectory(prefix="reprise-root-")
     root = Path(made.name)
     for name in ("usr", "dev"):

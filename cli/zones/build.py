@@ -87,8 +87,8 @@ def command_build(options: argparse.Namespace) -> int:
 
 
 def _checked(path: Path, skip_bad: bool) -> tuple[ZoneFolder, list[Refused]]:
-    """The folder without what keeps its zones from being loaded, which is added to build.json; and the zones
-    that do not load nevertheless, which zones.json lists no more with `skip_bad`.
+    """Removes records that keep zones from loading. Returns the folder, and the zones that still do not load,
+    which `skip_bad` removes from zones.json; build.json lists both.
     """
     from cli.zones import zone_check  # noqa: PLC0415 - loads dnspython
 

@@ -1,7 +1,7 @@
-"""The lines of zone files that begin with `$`: which files a zone includes, and how much it makes of itself.
+"""The lines of zone files that begin with `$`: which files a zone includes, and how large it becomes.
 
-BIND takes a directive in quotes too, and behind a parenthesis. What is not in the one form that BIND and
-these expressions read alike is refused.
+BIND accepts a directive in quotes too, and after a parenthesis. Only the one form that BIND and these
+expressions read the same way is accepted.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ _MOST_RECORDS = 1_000_000
 
 
 def is_plain(text: bytes) -> bool:
-    """Whether a zone has no directives but $TTL and $ORIGIN."""
+    """Whether a zone has no directives except $TTL and $ORIGIN."""
     return b"$" not in text or all(_HARMLESS.match(found[0]) for found in _ANY.finditer(text))
 
 
 class Checker:
-    """Looks at a zone's text and at the files that it includes. No file outside of the folder is read,
-    whoever wrote the zone, and what it makes of itself has a limit.
+    """Checks a zone's text and the files that it includes. No file outside the folder is read, whoever
+    wrote the zone, and the size of the resulting zone is limited.
     """
 
     def __init__(self, folder: Path) -> None:

@@ -43,7 +43,7 @@ _PATIENCE_S = 15.0  # longer than BIND's own, which is 10 s
 _ATTEMPTS = 2
 _MOST_RATE = 1_000
 _HELD_S = 3.0  # dnstap may keep frames back for so long: what was asked then is asked again after a crash
-_MOST_SERVERS = 64  # of a zone; those of its NS records beyond are not followed
+_MOST_SERVERS = 64  # of a zone; further NS records are not followed
 _MOST_BYTES = 4 << 30  # of the capture
 _NO_QUESTIONS = frozenset(("AXFR", "IXFR", "OPT", "TKEY", "TSIG", "MAILA", "MAILB"))
 
@@ -51,8 +51,8 @@ Question = tuple[dns.name.Name, str]
 
 
 class Worklist:
-    """What is to ask, each question once; answers lead to further ones, so many steps from the trace and so
-    many in all at most. `done`: what was answered earlier and the data of its NS records.
+    """The questions to ask, each once. Answers lead to further questions, up to a number of steps from the
+    trace and a total number. `done`: what was answered earlier and the data of its NS records.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Worklist:
         self._depth = depth
 
     def add(self, *questions: Question, depth: int = 0) -> None:
-        """Unless they are there, or over a limit; what was asked before leads on at once."""
+        """Skips known questions and those over a limit; earlier answers lead to further questions at once."""
         waiting = deque((question, depth) for question in questions)
         while waiting:
             question, step = waiting.popleft()
@@ -204,8 +204,8 @@ class Asker:
         self.failed: list[Question] = []
 
     def run(self, progress: Progress, duration_s: float, size: Callable[[], int]) -> str:
-        """Until nothing is left to ask, or a bound is reached, on the time or on the `size` of the capture:
-        returns it in words then, else "".
+        """Asks until nothing is left, or a limit on the time or on the `size` of the capture is reached:
+        returns that in words, otherwise "".
         """
         end = time.monotonic() + duration_s
         bound = ""

@@ -34,7 +34,7 @@ class Resolver:
     """Runs while the `with` block does, with a folder of its own. `port`: where it answers on 127.0.0.1."""
 
     def __init__(self, output: Path, servers: Sequence[tuple[str, bool]] = ()) -> None:
-        """`servers`: prefixes, and whether name servers there are queried; the longest one counts."""
+        """`servers`: prefixes, and whether name servers there are queried; the longest match counts."""
         self._output = output.absolute()
         self._servers = servers
         numbers = [int(found[1]) for one in output.iterdir() if (found := _NUMBER.fullmatch(one.name))]
@@ -102,7 +102,7 @@ class Resolver:
         return self._process.pid
 
     def size(self) -> int:
-        """Bytes of the capture so far."""
+        """Size of the capture so far, in bytes."""
         return os.fstat(self._file).st_size
 
     def stop(self) -> bool:

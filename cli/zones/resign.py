@@ -212,7 +212,7 @@ def summary(made: Resigned, target: Path) -> str:
 
 
 def verify(target: Path, made: Resigned) -> list[str]:
-    """What BIND has against loading any of the zones, and dnssec-verify against the signed ones."""
+    """Why BIND does not load zones, and what dnssec-verify reports about the signed ones."""
     refused = zone_check.refused(target, (*made.signed, *made.unsigned))
     verified = _each(
         lambda one: signer.problem(target / one.file, one.name), made.signed, "verified", Progress()

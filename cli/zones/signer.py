@@ -86,7 +86,7 @@ def problem(file: Path, zone: str) -> str:
 
 
 def _tool(argv: Sequence[str], folder: str) -> str:
-    """What the program wrote to its output, with a folder that it may write into."""
+    """What the program prints; it may write into the folder."""
     done = bind_tools.run(argv, writable=Path(folder))
     if done.returncode != 0:
         said = (done.stderr.strip() or done.stdout.strip()).decode("utf-8", "replace")

@@ -1,5 +1,5 @@
-"""Addresses at which no name server of the Internet is: what IANA has registered for special purposes and is
-not globally reachable, multicast, and all of IPv6 but 2000::/3.
+"""Addresses where no name server of the Internet can be: special-purpose addresses by IANA's registries that
+are not globally reachable, multicast, and all of IPv6 except 2000::/3.
 
 https://www.iana.org/assignments/iana-ipv4-special-registry and iana-ipv6-special-registry, November 2026.
 """
@@ -31,7 +31,7 @@ SPECIAL = tuple(
             "198.51.100.0/24",
             "203.0.113.0/24",
             "224.0.0.0/3",  # multicast, and what is reserved
-            "::/3",  # with what holds IPv4 addresses: ::ffff:0:0/96, 64:ff9b::/96, 64:ff9b:1::/48
+            "::/3",  # some hold IPv4 addresses: ::ffff:0:0/96, 64:ff9b::/96, 64:ff9b:1::/48
             "2001::/23",  # Teredo and others
             "2001:db8::/32",
             "2002::/16",  # 6to4 holds IPv4 addresses
@@ -44,7 +44,7 @@ SPECIAL = tuple(
 
 
 def prefixes(allowed: Sequence[str]) -> list[tuple[str, bool]]:
-    """Prefixes with whether servers there are queried: the longest one around an address counts. Throws
+    """Prefixes, and whether servers there are queried: the longest match for an address counts. Throws
     UsageError.
     """
     given: list[_Prefix] = []

@@ -1,7 +1,7 @@
-"""What BIND says of zones when it loads them, and records taken out of a zone so that the rest of it loads.
+"""What BIND reports about zones when it loads them, and removing records from a zone so that the rest loads.
 
-One named-checkconf loads all zones of a folder with the settings of the meta-DNS-servers, so that a zone that
-passes is one that they serve. It names each zone with what is wrong, and ends each with one line.
+One named-checkconf loads all zones of a folder with the settings of the meta-DNS-servers, so they serve every
+zone that passes. For each zone it prints what is wrong, and one line at the end.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _END = re.compile(r"zone .*/IN(?:/\S+)?: (?:loaded serial \d+.*|(?P<bad>not load
 _SAID = re.compile(
     r"zone .*/IN(?:/\S+)?: (?:loading from master file .* failed: (?P<read>.+)|(?P<other>.+))$"
 )
-# Records without which a zone is what it was but for them: proofs, signatures, and what a parent is told.
+# Records that a zone can lose without changing the rest: proofs, signatures, and data for the parent.
 _MAY_GO = frozenset(("DS", "RRSIG", "CDS", "CDNSKEY", "NSEC", "NSEC3"))
 _KEYS_OF_CHILD = frozenset(("CDS", "CDNSKEY"))
-_ROUNDS = 20  # BIND's tools tell all lines that cannot be read at once, but what is wrong with the rest after
+_ROUNDS = 20  # BIND's tools report all unreadable lines at once, but other faults only after those
 
 
 @dataclass(frozen=True)
@@ -49,13 +49,13 @@ class Refused:
         return f"zone {self.entry.name} ({self.entry.file}{line}) does not load: {self.why}"
 
     def as_json(self) -> dict[str, Any]:
-        """As build.json and the planner have it."""
+        """In the form of build.json and of the planner."""
         line = self.lines[0] if self.lines else 0
         return {"zone": self.entry.name, "file": self.entry.file, "line": line, "why": self.why}
 
 
 def refused(folder: Path, entries: Iterable[Entry]) -> list[Refused]:
-    """The zones of plain files that BIND does not load."""
+    """The zones in plain files that BIND does not load."""
     views: list[list[Entry]] = []
     seen: Counter[str] = Counter()
     for one in entries:
@@ -81,7 +81,7 @@ def refused(folder: Path, entries: Iterable[Entry]) -> list[Refused]:
 
 
 def _show(folder: Path, file: str, place: Path) -> None:
-    """BIND's tools see nothing outside of the folder: what links lead to is copied."""
+    """BIND's tools see nothing outside the folder, so files behind links are copied."""
     real = (folder / file).resolve()
     if real == folder.resolve() / file or not real.is_file():
         place.symlink_to((folder / file).absolute())
@@ -110,7 +110,7 @@ def _quotable(name: str) -> str:
 
 
 def _blocks(lines: Iterable[str]) -> Iterator[list[str]]:
-    """What is said of each zone, in the order of the configuration."""
+    """The lines about each zone, in the order of the configuration."""
     block: list[str] = []
     for line in lines:
         block.append(line)
@@ -134,9 +134,9 @@ def _judged(entry: Entry, number: int, lines: list[str]) -> Refused | None:
 
 
 def mend(folder: ZoneFolder) -> tuple[list[dict[str, str]], list[Refused]]:
-    """Takes records out of files of `reprise-zonebuilder build` (one record a line) that keep their zone from
-    being loaded, where the zone can do without them. Returns those as build.json has them, and the zones that
-    still do not load.
+    """Removes records that keep their zone from loading, if the zone can do without them, from files of
+    `reprise-zonebuilder build` (one record per line). Returns these records in the form of build.json, and
+    the zones that still do not load.
     """
     removed: list[dict[str, str]] = []
     bad: list[Refused] = []
@@ -178,7 +178,7 @@ def _take_out(file: Path, bad: Refused) -> list[dict[str, str]]:
 
 @functools.cache
 def has_limits() -> bool:
-    """Whether this BIND limits the records and types of a name (since 9.18.28) and knows how to lift that."""
+    """Whether this BIND limits the records and types of a name (since 9.18.28) and can lift the limits."""
     if programs.find("named-checkconf") is None:
         return True  # this BIND is another host's
     lines = f"options {{\n{meta_servers.NO_LIMITS}}};\n"

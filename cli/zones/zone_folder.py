@@ -161,7 +161,7 @@ def text_of(folder: ZoneFolder, one: Entry) -> str:
 
 
 def _complaint(said: str) -> str:
-    """The line with the reason among those of named-checkzone, which warns of other things before."""
+    """The line of named-checkzone that has the reason; warnings about other things come before it."""
     reason = re.search(r"^zone .*?/IN: (?:loading from .* failed: )?(.+)$", said, re.MULTILINE)
     lines = [line for line in said.splitlines() if reason is None or line.endswith(reason[1])]
     return re.sub(r"stream-0x[0-9a-f]+:", "line ", lines[0]) if lines else ""

@@ -1,7 +1,7 @@
 """What `reprise-zonebuilder plan` wrote, as values: the address map, and the report.
 
-In a run the planner reads zones of anyone's making and is not root, and what follows from its files is obeyed
-by root. So addresses are addresses, numbers are numbers, and texts hold nothing that ends quotes or lines.
+In a run, the planner reads zones made by anyone and is not root, but root obeys what is made from its files.
+So this checks that addresses are addresses, numbers are numbers, and no text ends quotes or lines.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ _QUOTABLE = re.compile(r'(?:[^"\\\x00-\x1f\x7f]|\\[^"\x00-\x1f\x7f])+')
 
 
 def _quoted(text: str) -> str:
-    """A text that stands in quotes in configurations of servers."""
+    """A text that can be put in quotes in configurations of servers."""
     if not _QUOTABLE.fullmatch(text):
         raise _broken(f"the plan has {text!r}, which cannot be put in quotes")
     return text
@@ -218,7 +218,7 @@ _UNPROVEN = "zones whose answers cannot be validated"
 
 
 def unproven(report: dict[str, Any]) -> list[str]:
-    """Zones that cannot be served so that a validating resolver takes their answers, each with the reason."""
+    """Zones whose answers a validating resolver would not accept, each with the reason."""
     zones = (one for one in report.get("trusted", []) if "unproven" in one)
     return [f"{one['zone']}: {one['unproven']}" for one in zones]
 

@@ -20,7 +20,7 @@ from typing import IO, Any
 from cli.errors import RepriseError, UsageError, tell, want
 
 _SCAN_LIMIT = 4 * 1024 * 1024  # bytes read in search of the SOA record
-MOST_BYTES = 1 << 30  # of a zone's text that is decompressed or written out: a small file can hold any number
+MOST_BYTES = 1 << 30  # in a zone's text once decompressed or written out: a small file can hold more
 DAMAGED = (OSError, EOFError, lzma.LZMAError, zlib.error)  # what reading a broken archive raises
 _MAGICS = ((b"\x1f\x8b", "gz"), (b"BZh", "bz2"), (b"\xfd7zXZ\x00", "xz"), (b"\x28\xb5\x2f\xfd", "zst"))
 
@@ -134,7 +134,7 @@ def unpack(source: Path, target: Path) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """The plan's unpacking step, and its look at the zone."""
+    """The plan's unpacking step, and its check of the zone."""
     source, *target = map(Path, arguments)
     try:
         if target:

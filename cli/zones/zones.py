@@ -97,7 +97,7 @@ def command_plan(options: argparse.Namespace) -> int:
         written = options.made / "zones"
         _write_texts(options, options.made, str(written if written.is_dir() else options.zones))
         return 0
-    rebuilt = (options.zones / "build.json").is_file()  # of captures, which have gaps: told, not refused
+    rebuilt = (options.zones / "build.json").is_file()  # from captures, which have gaps: warn only
     options.zones = zone_folder.plain(options.zones, options.output / "zones", options.skip_bad)
     zones_path = str(options.zones_path or options.zones.absolute())
     _check_path(zones_path, options.engine)
@@ -119,7 +119,7 @@ def command_plan(options: argparse.Namespace) -> int:
 
 
 def _write_texts(options: argparse.Namespace, made: Path, zones_path: str) -> None:
-    """Makes the hosts' files in the output folder, of what the planner wrote in `made`."""
+    """Makes the hosts' files in the output folder, from what the planner wrote in `made`."""
     from cli.zones import zone_check  # noqa: PLC0415 - the bootstrap has no dnspython
 
     out: Path = options.output.absolute()
@@ -161,13 +161,13 @@ def _check_path(zones_path: str, engine: str) -> None:
 
 
 def _plan(options: argparse.Namespace) -> int:
-    """The planner's own work. Zones that it can read and BIND does not load are told to it: it refuses them
-    like those that it cannot read, or leaves them out.
+    """The planner's own work. It gets a list of zones that it can read but BIND does not load: it refuses
+    these like those that it cannot read, or leaves them out.
     """
     from cli.zones import zone_check  # noqa: PLC0415 - as above
 
     status, said = _planner(options)
-    # NSD is not asked: it says so when it starts.
+    # NSD is not asked: it reports such zones when it starts.
     if status == 0 and options.engine == "bind" and programs.find("named-checkconf") is not None:
         report = zone_plan.read_report(options.output / "plan.json")
         served = {pair for slot in report["slots"] for pair in zip(slot["names"], slot["files"], strict=True)}
