@@ -45,7 +45,7 @@ struct FeedState {
     std::uint64_t responses = 0;
     Rcodes rcodes{};              ///< of the responses, without EDNS's extension
     std::uint64_t without_rd = 0; ///< queries handed out that do not ask for recursion
-    std::uint64_t laps = 1;       ///< times that the trace was begun; all counts are of all laps
+    std::uint64_t laps = 1;       ///< how often the trace was begun; counts are sums over all laps
     std::uint64_t packets = 0;
     std::uint64_t clock_steps = 0; ///< back, made good
     std::uint64_t sources = 0;

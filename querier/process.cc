@@ -63,7 +63,7 @@ volatile sig_atomic_t terminated = 0;
 
 void on_terminate(int /*signal*/) { terminated = 1; }
 
-/// The terminal's signals reach the whole tree; stopping in order is the controller's part.
+/// The terminal's signals reach the whole tree; an orderly stop is the controller's job.
 void set_signals() {
     signal(SIGINT, SIG_IGN);
     signal(SIGQUIT, SIG_IGN);

@@ -38,7 +38,7 @@ namespace {
 
 /// Between two looks at the schedule, so that a dead server's timeouts do not delay sending.
 constexpr int kExpireBurst = 64;
-/// What a socket holds for longer is not waited for: somebody floods it.
+/// A socket that holds data for longer is not waited for: it is being flooded.
 constexpr Nanoseconds kLongestUnread = kSecond;
 /// Keys of ended queries are remembered for the timeout once more, at least for so long.
 constexpr Nanoseconds kShortestLinger = 5 * kSecond;
@@ -149,7 +149,7 @@ const Statistics& Replayer::statistics() {
 
 // Ends
 
-/// As the Matcher's; queries whose time was up before the reply came have ended then.
+/// As the Matcher's; queries that timed out before the reply came have ended by then.
 Matcher::Match Replayer::match_in_time(Owner owner, const Reply& reply) {
     Matcher::Match match = matcher_.match(owner, reply.bytes, reply.size, now_);
     while (match.kind == Matcher::Kind::kAnswer &&

@@ -53,19 +53,19 @@ public:
     /// Sends what is due, a bounded number of queries at a time.
     void send_due();
 
-    /// Handles one event of the poller. False: there may be more behind it.
+    /// Handles one event of the poller. False: there may be more to handle.
     bool handle(const EventTag& tag, std::uint32_t events);
 
     /// Takes what came where no event tells of it.
     void poll();
 
-    /// All that came before `until` was read, as far as events tell of it.
+    /// Everything that came before `until` was read, as far as events show.
     void read_until(Nanoseconds until) { read_until_ = until; }
 
     /// Before the events of a wake-up: the clocks of its receive stamps.
     void begin_batch(const ClockPair& pair);
 
-    /// Ends queries whose time is up and whose answer is not among what waits to be read, hedges
+    /// Ends queries that timed out and whose answer cannot still be waiting to be read, hedges
     /// and closes idle connections; bounded.
     void expire(Nanoseconds now);
 

@@ -71,8 +71,8 @@ def _misfits(run: Run, rcodes: dict[str, int]) -> Iterator[str]:
 
 
 def _suspects(run: Run, rcodes: dict[str, int], names: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Rcodes that are more frequent than a working server would give, each also with its share in the trace, if
-    that is known.
+    """Rcodes that are more frequent than a working server would give, each also with its share in the trace,
+    if that is known.
     """
     before = recorded(run)
     known = sum(before.values()) >= _FEWEST_RECORDED

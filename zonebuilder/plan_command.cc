@@ -160,7 +160,7 @@ void reject_for_nsd(LoadedZones& loaded) {
     });
 }
 
-/// Takes out zones that the server itself did not load; `path` has a JSON list of them, with the
+/// Removes zones that the server itself did not load; `path` has a JSON list of them, with the
 /// fields of BadZone.
 void reject_refused(LoadedZones& loaded, const std::string& path) {
     std::map<std::pair<std::string, std::string>, BadZone> refused;

@@ -1,18 +1,18 @@
-// What a host's packets cost where no process is charged for it, or a wrong one.
+// The CPU time of a host's packets for which no process, or the wrong one, is charged.
 //
-// A packet that comes in is worked on in a soft interrupt, on whatever processor its sender was: on
-// one machine the kernel charges the client's process with the server's receiving, and the server
-// with the client's. So the time from a packet's way into the network stack to the next packet's,
-// or to the end of the interrupt's turn, is measured, and whose network namespace its interface is
-// in, and the running process. What comes in otherwise, as from a TUN device, its process is
-// charged for.
+// An incoming packet is processed in a soft interrupt, on the processor where its sender ran: on
+// one machine, the kernel charges the client's process for the server's receiving, and the server
+// for the client's. So this measures the time from a packet's entry into the network stack to that
+// of the next packet, or to the end of the interrupt, and records the network namespace of the
+// packet's interface and the running process. For packets that come in otherwise, as from a TUN
+// device, the process that wrote them is charged.
 #include "cli/native/packet_work.h"
 
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>
 #include <linux/bpf.h>
 
-// The kernel's, as far as they are read; libbpf finds where the members are.
+// The kernel's types, with the members that are read; libbpf finds their places.
 #define KERNELS __attribute__((preserve_access_index))
 
 struct ns_common {
@@ -49,7 +49,7 @@ enum { kNetReceive = 3 }; // NET_RX_SOFTIRQ
 const volatile struct PacketWorkSettings settings SEC(".rodata.settings");
 
 struct Turn {
-    __u64 since;     ///< 0: no packet is worked on
+    __u64 since;     ///< 0: no packet is being processed
     __u32 network;   ///< of the packet's interface
     __u32 receiving; ///< within the soft interrupt
 };
@@ -93,7 +93,7 @@ static __always_inline void add_elsewhere(__u64 spent) {
     }
 }
 
-/// The packet that was worked on last is done.
+/// The previous packet is done.
 static __always_inline void end(struct Turn* turn, __u64 now) {
     const __u32 zero = 0;
     const __u64 since = turn->since;

@@ -1,5 +1,5 @@
 #pragma once
-// What the BPF programs that measure packets are told.
+// The settings of the BPF programs that measure packets.
 
 #include <linux/types.h>
 

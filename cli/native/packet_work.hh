@@ -11,7 +11,7 @@ struct bpf_object;
 
 namespace reprise::sampler {
 
-/// Counts from its construction on, where this user and kernel can (root, BTF).
+/// Counts from construction on, if user and kernel allow it (root, BTF).
 class PacketWork {
 public:
     PacketWork();
@@ -21,11 +21,11 @@ public:
 
     [[nodiscard]] bool works() const { return !links_.empty(); }
 
-    /// Seconds of all packets that came to interfaces of this network namespace while no process of
-    /// it ran, which others are charged for; 0 where it does not work.
+    /// Seconds for all packets that came to interfaces of this network namespace while none of its
+    /// processes ran, so that others are charged; 0 where it does not work.
     [[nodiscard]] double uncharged_s() const;
 
-    /// Seconds of other namespaces' packets that these processes were charged for.
+    /// Seconds for other namespaces' packets for which these processes were charged.
     [[nodiscard]] double elsewhere_s(const std::vector<Pid>& pids) const;
 
 private:

@@ -12,8 +12,8 @@
 
 namespace reprise {
 
-/// libc has no functions for it. A capability that is not permitted any more leaves the ambient set
-/// by itself.
+/// libc has no functions for it. A capability that is no longer permitted leaves the ambient set by
+/// itself.
 void give_up(std::initializer_list<unsigned> capabilities) {
     if (geteuid() == 0) {
         return;

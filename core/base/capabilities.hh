@@ -1,6 +1,6 @@
 #pragma once
 // The single rights of root, capabilities(7). A program of a run is started with few of them and
-// gives up those that it needs only in the beginning.
+// gives up those that it needs only at the beginning.
 
 #include <functional>
 #include <initializer_list>
@@ -8,8 +8,8 @@
 namespace reprise {
 
 /// Gives up capabilities for good: for this thread and for the threads and programs that it starts
-/// from now on. Nothing happens in a process of root's own, which would have them again with the
-/// next program that it starts. Throws SystemError.
+/// from now on. Does nothing in a process that runs as root, as the next program that it
+/// starts would have them again. Throws SystemError.
 void give_up(std::initializer_list<unsigned> capabilities);
 
 /// Whether `attempt` still succeeds when capabilities are given up; they are not, afterwards.

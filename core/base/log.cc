@@ -20,8 +20,8 @@
 namespace reprise {
 namespace {
 
-/// The text with escapes such as \x1b in the place of control characters, which a terminal would
-/// obey; line ends and tabs become blanks.
+/// The text with escapes such as \x1b instead of control characters, which a terminal would obey;
+/// line ends and tabs become spaces.
 std::string printable(std::string_view text) {
     constexpr unsigned kC1 = 0xc2; // the first byte of U+0080 to U+009F, whose second is their last
     std::string out;

@@ -16,7 +16,7 @@
 namespace reprise {
 namespace {
 
-/// A new file, whatever somebody has put in its place.
+/// A new file, even if something else is in its place.
 FileDescriptor create(const std::string& part, const std::string& path) {
     std::remove(part.c_str());
     return FileDescriptor(check(::open(part.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644),

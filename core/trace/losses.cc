@@ -98,7 +98,7 @@ struct Unread {
     }
 };
 
-/// The most first.
+/// The largest first.
 std::vector<Unread> find(const Counters& counters, std::uint64_t messages) {
     std::vector<Unread> found;
     for (const Kind& kind : kKinds) {

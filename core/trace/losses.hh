@@ -15,11 +15,11 @@ std::vector<std::string> losses(const Counters& counters, std::uint64_t messages
 /// The same in one line behind "; ", for an error; empty where there is nothing to tell.
 std::string losses_suffix(const Counters& counters, std::uint64_t messages);
 
-/// The same of all that was not read, lost or not: why a trace has no query.
+/// The same for everything that was not read, lost or not: why a trace has no query.
 std::string unread_suffix(const Counters& counters, std::uint64_t messages);
 
-/// What was not read, each with its counter, number and reason, the most first; empty where
-/// everything was.
+/// What was not read, each with its counter, number and reason, the largest first; empty if
+/// everything was read.
 std::string left_out(const Counters& counters);
 
 } // namespace reprise::trace

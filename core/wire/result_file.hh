@@ -46,7 +46,7 @@ inline constexpr std::uint16_t kMarkFallback = 1024;  ///< asked again over TCP:
 inline constexpr std::uint16_t kMarkResumed = 2048;   ///< its connection resumed a TLS session
 inline constexpr std::uint16_t kMarkEarlyData = 4096; ///< travelled with the TLS handshake (0-RTT)
 inline constexpr std::uint16_t kMarkUnsure = 8192;    ///< `send` may be over 50 us too early
-inline constexpr std::uint16_t kMarkTrailing = 16384; ///< bytes stand behind the answer
+inline constexpr std::uint16_t kMarkTrailing = 16384; ///< there are bytes after the answer
 
 /// One query's end, 80 bytes as in docs/formats.md.
 struct RqRecord {

@@ -11,7 +11,7 @@
 
 namespace reprise::mutator {
 
-// SIGINT, SIGTERM and SIGQUIT ask long work to stop in order.
+// SIGINT, SIGTERM and SIGQUIT ask long work to stop in an orderly way.
 
 /// From now on the two signals are noted instead of ending the program.
 void catch_interrupts();

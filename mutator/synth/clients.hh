@@ -41,7 +41,7 @@ public:
     /// A port for the client's next query or connection.
     std::uint16_t port(std::uint32_t client, Random& random) const;
 
-    /// The port behind `port`; the first where there is none.
+    /// The port after `port`; the first one if there is none.
     static std::uint16_t next_port(std::uint16_t port);
 
 private:

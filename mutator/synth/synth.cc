@@ -139,7 +139,7 @@ void Synthesizer::close_idle(Nanoseconds time) {
     }
 }
 
-/// Of the client's ports one that no connection of its has: the next free one where it draws such.
+/// A port of the client that none of its connections uses: if the drawn one is in use, the next.
 Endpoint Synthesizer::free_endpoint(std::uint32_t client, Nanoseconds time) {
     constexpr size_t kFewest = 1024;
     if (busy_.size() >= 2 * std::max(swept_, kFewest)) {

@@ -74,7 +74,7 @@ private:
     std::unique_ptr<QueryMaker> queries_;
     SynthSink& sink_;
     std::optional<TcpFlow> flow_; ///< newest connection, while it has queries to send
-    std::unordered_map<Endpoint, Nanoseconds> busy_; ///< by connections that end then
+    std::unordered_map<Endpoint, Nanoseconds> busy_; ///< until these connections end
     size_t swept_ = 0;                               ///< of busy_, after the last sweep
     std::uint32_t flow_client_ = 0;
     std::uint64_t flow_left_ = 0;

@@ -64,7 +64,7 @@ public:
     /// Puts a query, at `time` or as soon as the connection stands.
     void send(Nanoseconds time, Bytes message, SegmentSink& segments);
 
-    /// Puts the close, from `time` on or after the last query. Returns the time of the last
+    /// Writes the close, at `time` or after the last query. Returns the time of the last
     /// segment.
     Nanoseconds close(Nanoseconds time, SegmentSink& segments);
 

@@ -82,7 +82,7 @@ enum class Traffic : std::uint8_t {
     kOther,
     kDatagram,   ///< UDP, no later fragment
     kConnection, ///< the SYN of a TCP connection (beside the meta-DNS-server: its answer)
-    kPushed,     ///< a TCP segment with PSH, which ends what a program wrote: one message
+    kPushed,     ///< a TCP segment with PSH, the end of one write: one message
 };
 
 struct Outcome {

@@ -10,8 +10,8 @@ namespace reprise::proxy {
 /// does not have it, and what the front throws.
 std::unique_ptr<Front> make_front(const StatelessOptions& options);
 
-/// Puts back what a killed front of this kind has left on the host; nothing where none did. Throws
-/// Error where one runs, and SystemError.
+/// Undoes what a killed front of this kind has left on the host, if anything. Throws
+/// Error if one is running, and SystemError.
 void undo_killed_front(const StatelessOptions& options);
 
 } // namespace reprise::proxy

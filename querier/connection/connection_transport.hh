@@ -70,7 +70,7 @@ public:
     /// afterwards.
     SendResult submit(std::uint32_t pending);
 
-    /// Something happened on a connection. False: more may be there to read.
+    /// Something happened on a connection. False: there may be more to read.
     bool handle(const EventTag& tag, std::uint32_t events);
 
     /// The query ended; its connection forgets it.

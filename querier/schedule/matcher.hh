@@ -38,7 +38,7 @@ public:
     struct Match {
         Kind kind = Kind::kUnmatched;
         std::uint32_t pending = kNone; ///< of kAnswer
-        bool trailing = false;         ///< bytes stand behind the answer's last record
+        bool trailing = false;         ///< there are bytes after the answer's last record
     };
 
     /// `linger`: how long the key of an ended query is remembered.

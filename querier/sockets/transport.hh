@@ -105,7 +105,7 @@ public:
     /// Goes the query's way as far as that sends nothing.
     virtual void rehearse(std::uint32_t /*pending*/) {}
 
-    /// An event of one of its descriptors (EventKind::kUdp). False: more may be there to read.
+    /// An event of one of its descriptors (EventKind::kUdp). False: there may be more to read.
     virtual bool receive(const EventTag& tag, const StampClock& stamps) = 0;
 
     /// A staged or sent query of this place ended.
@@ -120,7 +120,7 @@ public:
         return std::numeric_limits<Nanoseconds>::max();
     }
 
-    /// Takes what came since the last call; cheap when nothing did. False: more may be there.
+    /// Takes what came since the last call; cheap when nothing did. False: there may be more.
     virtual bool poll(const StampClock& /*stamps*/) { return true; }
 
     /// Counts what the kernel dropped and no answer has told of. At the end of the replay.

@@ -124,8 +124,8 @@ std::span<const KeyId> ds_of(const Zone& parent, const Name& child) {
     return is ? std::span<const KeyId>(found->ds) : std::span<const KeyId>{};
 }
 
-/// Why a resolver cannot validate what a zone's server says; the root's keys are trusted as they
-/// are.
+/// Why a resolver cannot validate the answers of a zone's server; the root's keys are trusted as
+/// they are.
 std::string_view why_unproven(const Zone& zone, std::span<const KeyId> ds, Engine engine) {
     const bool known = zone.name.is_root() || std::ranges::any_of(ds, [&](const KeyId& one) {
                            return std::ranges::find(zone.keys, one) != zone.keys.end();

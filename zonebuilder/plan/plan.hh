@@ -40,7 +40,7 @@ struct RootServer {
 /// A zone that the root's anchors lead to.
 struct Trusted {
     ZoneIndex zone = 0;
-    std::string_view why; ///< its answers cannot be validated; empty where they can
+    std::string_view why; ///< why its answers cannot be validated; empty if they can
 };
 
 struct Plan {

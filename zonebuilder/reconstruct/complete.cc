@@ -6,7 +6,7 @@
 // - Addresses of name servers: copies of glue; where nobody told them, addresses that answered for
 //   the zone.
 // - Delegations, copies of the child's NS records with the glue that they need.
-// - What makes servers give recorded signatures and denials (proofs.cc).
+// - Records that servers need to return recorded signatures and denials (proofs.cc).
 // - A record below a name that exists without any (denials.cc).
 #include "zonebuilder/reconstruct/complete.hh"
 
@@ -210,8 +210,8 @@ private:
                     "servers_unknown");
     }
 
-    /// The name of a server that nobody told of: in the zone, or where a DNAME leaves no room
-    /// there, beside it.
+    /// A name for a server whose name was not recorded: in the zone, or next to it if a DNAME
+    /// leaves no room there.
     Name own_server(const Draft& zone) {
         if (zone.name == NameTable::kRoot) {
             const Name name = Name::parse("a.root-servers.net.").value_or(Name{});

@@ -43,7 +43,7 @@ struct Completed {
 
 /// Adds what is missing: zones above others, SOA and NS records, addresses of name servers,
 /// delegations, what signatures need, names that exist without records; zones for servers that only
-/// refuse, or that deny the zone's own name. Every record that it makes up says why.
+/// refuse, or that deny the zone's own name. Every record that it makes up has its reason.
 Completed complete(Observations& seen, const Hierarchy& hierarchy, Drafts drafts);
 
 } // namespace reprise::zonebuilder

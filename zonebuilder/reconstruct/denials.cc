@@ -49,7 +49,7 @@ private:
     // Denials
 
     /// The first RRset at or below a name; null where there is none. DNSSEC records do not count,
-    /// for they may be left out of the zone or made anew.
+    /// because they may be left out of the zone or made anew.
     [[nodiscard]] const DraftRrset* first_within(const Draft& zone, NameId name) const {
         auto place = std::ranges::lower_bound(
             zone.rrsets, names_.key(name), {},
@@ -114,7 +114,7 @@ private:
         }
     }
 
-    /// Names that NSEC records tell of.
+    /// Names that NSEC records mention.
     void add_proven_names(std::size_t i) {
         std::set<NameId> denied;
         for (const std::uint32_t index : zones()[i].denials) {
@@ -135,8 +135,8 @@ private:
     }
 
     /// The names of the recorded NSEC records and those that they say are next, without the zone's
-    /// own. Some servers make such records for each question: one that has no types stands for no
-    /// name, and a name that begins with a zero is nobody's, but the one right behind another.
+    /// own. Some servers make such records for each question: one without types stands for no
+    /// name, and a name that begins with a zero byte is not real, just the successor of another.
     std::set<NameId> proven_names(const Draft& zone) {
         std::set<NameId> found;
         for (const DraftRrset& one : zone.rrsets) {

@@ -1,21 +1,21 @@
-// What is made up so that servers give what was recorded.
+// Records made up so that servers return what was recorded.
 //
-// A server looks at a zone's apex to see whether the zone is signed, and by what its names are
-// denied. BIND gives signatures from a zone that has a DNSKEY record and, at the apex, an NSEC
-// record with a signature or an NSEC3PARAM record; NSD where the DNSKEY records have a signature,
-// and NSEC3 records where there is one at the apex's hash. A capture often lacks these, for nobody
-// asked for them. So they are made up:
+// A server looks at a zone's apex to see whether the zone is signed, and how names are
+// denied. BIND returns signatures from a zone that has a DNSKEY record and, at the apex, an NSEC
+// record with a signature or an NSEC3PARAM record; NSD does so if the DNSKEY records have a
+// signature, and returns NSEC3 records if there is one at the apex's hash. A capture often lacks
+// these, because nobody asked for them. So they are made up:
 //
-// - A DNSKEY record that signs nothing, and is no entry point, so that it becomes no trust anchor.
+// - A DNSKEY record that signs nothing and is no entry point, so it does not become a trust anchor.
 // - For NSEC3 records: NSEC3PARAM, and the apex's NSEC3.
-// - For NSEC records: one at the apex, and at each other name that has records, for BIND answers
-//   SERVFAIL where a name of such a zone has none. Not where a recorded one says that there is no
-//   name: the server finds that by the last name before the question, which has to stay the last.
-// - Where there is neither: NSEC3PARAM, by which BIND denies without a proof.
+// - For NSEC records: one at the apex, and at each other name that has records, because BIND
+//   answers SERVFAIL if a name of such a zone has none. Not where a recorded one denies the name:
+//   the server finds that one by the last name before the question, which has to stay the last.
+// - If there are neither: NSEC3PARAM, with which BIND denies without a proof.
 //
 // The made-up denials deny nothing (the next name follows at once), and their signatures are copies
-// of one over other records. A validating resolver believes none of them, as it would believe no
-// answer without a proof: what it needs it finds in the capture or not at all.
+// of one over other records. A validating resolver accepts none of them, just as it accepts no
+// answer without a proof: the proofs that it needs are in the capture or nowhere.
 #include "zonebuilder/reconstruct/proofs.hh"
 
 #include "core/base/bytes.hh"
@@ -294,7 +294,7 @@ private:
     void add_nsec(std::size_t i) {
         const std::vector<Span> known = spans(zone(i));
         std::map<NameId, std::set<std::uint16_t>> types{{zone(i).name, {}}};
-        NameId cut = kNoId; // the last; what is below comes right behind it
+        NameId cut = kNoId; // the last; what is below comes right after it
         for (const DraftRrset& one : zone(i).rrsets) {
             const bool glue = cut != kNoId && names_.below(one.owner, cut);
             if (glue || one.type == type::kNsec3) {
@@ -317,8 +317,8 @@ private:
         }
     }
 
-    /// The name right behind another, in wire form; where that has no room, the name itself, which
-    /// says that there is no other.
+    /// The name right after another, in wire form; if there is no room, the name itself, which says
+    /// that there is no other.
     std::string following(NameId name) {
         constexpr std::size_t kLongest = 255;
         std::string wire = wire_of(names_.name(name));

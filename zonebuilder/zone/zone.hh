@@ -29,7 +29,7 @@ struct ZoneRecord {
     Validity valid{};  ///< of an RRSIG
 };
 
-/// What a DS record says of the key that it stands for, beside the digest.
+/// What a DS record says about the key that it stands for, except the digest.
 struct KeyId {
     std::uint16_t tag = 0;
     std::uint8_t algorithm = 0;

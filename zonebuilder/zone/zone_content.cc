@@ -319,8 +319,8 @@ private:
         zone_.aliases.push_back({record.owner, target_of(record), record.type == type::kDname});
     }
 
-    /// Flags 257: a zone key, a secure entry point, not revoked (RFC 5011). Of an algorithm that
-    /// resolvers validate by: knot-resolver does not start with an anchor of another.
+    /// Flags 257: a zone key, a secure entry point, not revoked (RFC 5011). With an algorithm
+    /// that resolvers validate: knot-resolver does not start with an anchor of another.
     void add_key(const ZoneRecord& record) {
         constexpr std::uint8_t kZone = 1;
         constexpr std::uint8_t kEntryPoint = 1;
@@ -345,7 +345,7 @@ private:
         signs_delegations_ = signs_delegations_ || over == type::kDs;
     }
 
-    /// Whether a key signs all keys: a key that does not is none to begin with.
+    /// Whether a key signs all keys; a key that does not cannot be an anchor.
     [[nodiscard]] bool signs_keys(const TrustAnchor& anchor) const {
         return std::ranges::find(signatures_, key_of(anchor.rdata)) != signatures_.end();
     }

@@ -103,7 +103,7 @@ Validity validity_of(const zs_scanner_t& state) {
     return {.from = cursor.u32be(), .until = until};
 }
 
-/// What is kept of a record's data; nothing of most.
+/// The part of a record's data that is kept; nothing for most types.
 std::string_view data_of(const zs_scanner_t& state) {
     constexpr std::size_t kKeyId = 3; // all of a DS record but the digest
     const std::string_view data{reinterpret_cast<const char*>(state.r_data), state.r_data_length};

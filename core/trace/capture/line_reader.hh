@@ -12,7 +12,7 @@
 
 namespace reprise::trace {
 
-/// Without the mark that some editors put before UTF-8.
+/// Removes the byte order mark that some editors put before UTF-8.
 std::string_view without_byte_order_mark(std::string_view text);
 
 class LineReader {

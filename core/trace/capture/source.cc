@@ -113,7 +113,7 @@ std::string beginning(Bytes head) {
 }
 
 /// libtrace while it reads, libpcap from the packet where libtrace failed: through a descriptor
-/// that was opened with it, as there may be no right any more to open the file again.
+/// that was opened with it, as there may no longer be a right to open the file again.
 class FallbackSource final : public PacketSource {
 public:
     FallbackSource(std::unique_ptr<PacketSource> first, FileDescriptor file, std::string path)
@@ -142,7 +142,7 @@ private:
                static_cast<std::uint64_t>(status.st_size) > offset_;
     }
 
-    /// Begins the file again and passes over what was read.
+    /// Starts again at the beginning of the file and skips what was read.
     bool fall_back() {
         if (std::exchange(fallen_back_, true)) {
             return false;

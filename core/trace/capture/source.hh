@@ -7,14 +7,14 @@
 //   and the link types SLL2, NULL, LOOP, 228, 229, MPLS, 802.11, radiotap
 //
 // Why libtrace has no more of it (Debian's 3.0.22): it has no pcapng, no zst and lz4, and yields
-// link type "unknown" for SLL2, NULL, LOOP, MPLS and 228/229. Of a cut gz or bz2 file its reader
-// loses also the packets before the cut, so compressed files go to libarchive, which keeps them and
-// says what is wrong. `pcap:` (libtrace over libpcap) cuts times to microseconds and is not used;
-// `pcapfile:` keeps nanoseconds. Frames over 64 KiB (large receive offload on a loopback) end
-// libtrace's reading, and headers that tell of such a frame, cut by the snap length, would end the
-// program: whenever libtrace reports an error or is not to see a packet, the file is read again by
-// libpcap from the packet in question, which either goes on or tells what is wrong and where. Files
-// with frame check sequences (flags in the link field) go to libpcap from the start.
+// link type "unknown" for SLL2, NULL, LOOP, MPLS and 228/229. On a truncated gz or bz2 file its
+// reader also loses the packets before the cut, so compressed files go to libarchive, which keeps
+// them and says what is wrong. `pcap:` (libtrace over libpcap) cuts times to microseconds and is
+// not used; `pcapfile:` keeps nanoseconds. Frames over 64 KiB (large receive offload on a loopback)
+// end libtrace's reading, and headers that tell of such a frame, cut by the snap length, would end
+// the program: whenever libtrace reports an error or is not to see a packet, the file is read again
+// by libpcap from the packet in question, which either goes on or tells what is wrong and where.
+// Files with frame check sequences (flags in the link field) go to libpcap from the start.
 
 #include "core/trace/capture/byte_stream.hh"
 #include "core/trace/reassembly/packet.hh"

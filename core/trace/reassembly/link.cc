@@ -38,8 +38,8 @@ std::uint16_t skip_ethernet(Cursor& in) {
     return skip_vlan_tags(in, in.u16be());
 }
 
-/// Nothing in a stack of labels says what follows. IP has its version there, and an Ethernet
-/// pseudowire a control word that begins with 0, or none (RFC 4385, 4448, 4928); 1 is the
+/// A stack of labels does not say what follows. IP begins with its version, and an Ethernet
+/// pseudowire with a control word that begins with 0, or none (RFC 4385, 4448, 4928); 1 is the
 /// pseudowire's own traffic.
 Decoded behind_labels(Cursor& in) {
     Cursor ahead = in;
@@ -87,7 +87,7 @@ Decoded skip_pppoe(Cursor& in) {
     }
 }
 
-/// Passes what may stand between an EtherType and the network header.
+/// Skips what may come between an EtherType and the network header.
 Decoded skip_shims(Cursor& in, std::uint16_t ether_type) {
     if (is_ip(ether_type)) {
         return Decoded::kIp;
@@ -121,7 +121,7 @@ Decoded skip_family(Cursor& in) {
     return ip ? Decoded::kIp : Decoded::kNotIp;
 }
 
-/// 802.11: only data frames lead to IP, behind LLC and SNAP. Encrypted ones and those that hold
+/// 802.11: only data frames hold IP, after LLC and SNAP. Encrypted ones and those that hold
 /// several packets (A-MSDU) are not read.
 Decoded skip_wlan(Cursor& in) {
     constexpr unsigned kTypes = 0x0c;

@@ -16,8 +16,8 @@ enum class Count : std::uint8_t {
     kBadPacket,         ///< malformed link, IP, UDP or TCP header
     kCutPacket,         ///< the capture holds less than was sent, so a message is incomplete
     kUnknownLink,       ///< of a link type that is not read
-    kMplsUnread,        ///< behind MPLS labels, and neither IP nor Ethernet
-    kWlanUnread,        ///< of 802.11: encrypted, or several in one (A-MSDU)
+    kMplsUnread,        ///< after MPLS labels, neither IP nor Ethernet
+    kWlanUnread,        ///< 802.11: encrypted, or several in one (A-MSDU)
     kTunnel,            ///< taken out of a tunnel
     kTunnelUnread,      ///< in a tunnel within a tunnel, or one that holds neither IP nor Ethernet
     kOtherProtocol,     ///< IP but neither UDP nor TCP; DNS quoted inside ICMP is among them

@@ -84,7 +84,7 @@ std::optional<Inside> open_gre(Bytes payload) {
     return rest(in, link_of(type));
 }
 
-/// With VXLAN-GPE's flag a number says what follows, else it is Ethernet.
+/// With VXLAN-GPE's flag a number says what follows; otherwise it is Ethernet.
 std::optional<Inside> open_vxlan(Bytes payload) {
     constexpr unsigned kValid = 0x08; // the network's number is
     constexpr unsigned kNext = 0x04;
@@ -146,7 +146,7 @@ std::optional<Inside> open_mpls(Bytes payload) {
 
 using Open = std::optional<Inside> (*)(Bytes);
 
-/// What opens tunnels to a port; null where none goes there.
+/// What opens tunnels to a port; null if no tunnel uses it.
 Open opener(std::uint16_t port) {
     switch (port) {
     case 2152:

@@ -1,8 +1,8 @@
 #pragma once
 // Packets that travel inside others: GRE (RFC 2784), with ERSPAN in it, also over UDP (RFC 8086),
 // IP in IP and 6in4 (RFC 2003, 4213), VXLAN (RFC 7348) and VXLAN-GPE, Geneve (RFC 8926), GTP-U
-// (3GPP TS 29.281) and MPLS over UDP (RFC 7510). Captures behind a mirror port, at a cloud's hosts
-// or in a mobile network hold nothing else. One layer is opened.
+// (3GPP TS 29.281) and MPLS over UDP (RFC 7510). Captures at a mirror port, on a cloud's hosts or
+// in a mobile network hold nothing else. One layer is opened.
 
 #include "core/trace/reassembly/fragments.hh"
 #include "core/trace/reassembly/packet.hh"

@@ -145,7 +145,7 @@ BpfFront::BpfFront(const StatelessOptions& options)
     if (before) {
         tell_repaired(link_);
     }
-    // Linux before 5.19 wants the right to load programs also of whoever reads a map.
+    // Before Linux 5.19, reading a map also needs the right to load programs.
     if (works_without({CAP_BPF, CAP_PERFMON}, [this] { return programs_.readable(); })) {
         give_up({CAP_BPF, CAP_PERFMON});
     }

@@ -24,7 +24,7 @@ public:
     BpfFront(const BpfFront&) = delete;
     BpfFront& operator=(const BpfFront&) = delete;
 
-    /// Removes what a killed one left on the interface. Throws UsageError, Error where a front
+    /// Removes what a killed front left on the interface. Throws UsageError, Error where a front
     /// serves it, SystemError.
     static void repair(const std::string& interface);
 

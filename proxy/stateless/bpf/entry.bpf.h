@@ -1,8 +1,8 @@
 #pragma once
 // How an entry changes. Several processors may have packets of one connection at the same moment,
-// so that its bits, with the stamp beside them as one word, change by atomic operations only. Where
-// a compare-and-swap fails somebody else was first: the packet is dropped and comes again, or the
-// entry ends by its timeout.
+// so that its bits, with the stamp beside them as one word, change by atomic operations only. If
+// a compare-and-swap fails, another processor was first: the packet is dropped and sent again, or
+// the entry ends by its timeout.
 
 #include "proxy/stateless/bpf/shared.h"
 
@@ -35,7 +35,7 @@ static __always_inline struct Marks marks_of(const struct StatelessEntry* entry)
     return marks;
 }
 
-/// Whether the marks were still `before` and are `after` now.
+/// Changes the marks from `before` to `after`; false if they were no longer `before`.
 static __always_inline int replace_marks(struct StatelessEntry* entry, struct Marks before,
                                          struct Marks after) {
     const MarksWord from = word_of(before);

@@ -212,10 +212,10 @@ static __always_inline int answer_unknown_fin(struct __sk_buff* skb, const struc
 }
 
 /// A FIN without data. One of a connection that nothing is known of gets a FIN, too: its client may
-/// have had none, and to one that had it does no harm. Two fronts could so answer each other for
-/// ever: what comes from a service's own port is reset, and such an answer, which has no window, is
-/// not answered. In front of its query, or while that is in flight, a FIN may not be acknowledged
-/// alone, for that would acknowledge the query.
+/// have had none, and to one that had it does no harm. Two fronts could thus answer each other
+/// forever: what comes from a service's own port is reset, and such an answer, which has no window,
+/// is not answered. In front of its query, or while that is in flight, a FIN may not be
+/// acknowledged alone, for that would acknowledge the query.
 static __always_inline int take_fin(struct __sk_buff* skb, const struct Packet* p,
                                     enum Proof proof) {
     count(kFin);

@@ -24,7 +24,7 @@ struct StatelessOptions {
     std::uint16_t port = 53;
     unsigned timeout_ms = 3'000;    ///< how long an entry for a query without an answer is kept
     unsigned loglevel = 1;          ///< 0 nothing, 1 warnings, 2 counts each second, 3 each packet
-    bool undo = false;              ///< only puts back what a killed front has left
+    bool undo = false;              ///< only undoes what a killed front has left
     std::string stats;              ///< path, empty for none
     bool early_ack = true;          ///< a query is acknowledged at once; bpf: false where not given
     bool axfr_detect = false;       ///< zone transfers get their own way; bpf: true where not given

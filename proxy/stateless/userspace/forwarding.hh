@@ -38,11 +38,11 @@ private:
     std::string root_;
 };
 
-/// The interfaces that take routes from routers as long as the host does not forward: those whose
+/// The interfaces that accept routes from routers while the host does not forward: those whose
 /// accept_ra is 1.
 std::vector<std::string> hosts_of_routers(const std::string& root = "/proc/sys/net");
 
-/// Makes such an interface take them also while the host forwards (accept_ra 2), and back.
+/// Makes such an interface also accept them while the host forwards (accept_ra 2), and back.
 void follow_routers(const std::string& interface, bool while_forwarding,
                     const std::string& root = "/proc/sys/net");
 

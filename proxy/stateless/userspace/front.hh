@@ -11,7 +11,7 @@ namespace reprise::proxy::stateless {
 /// Serves from now on; with `active` off it does nothing. Throws UsageError, Error or SystemError.
 std::unique_ptr<Front> make_reference_front(const StatelessOptions& options);
 
-/// Removes what a killed one left on this host. Throws Error where one runs, SystemError.
+/// Removes what a killed front left on this host. Throws Error if one is running, SystemError.
 void repair_reference_host();
 
 } // namespace reprise::proxy::stateless

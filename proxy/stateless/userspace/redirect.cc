@@ -136,7 +136,7 @@ void Redirect::lead(bool v6) {
     }
 }
 
-/// A host that forwards gives up the routes that routers tell it of, unless accept_ra is 2.
+/// A host that forwards drops the routes that routers announce, unless accept_ra is 2.
 void Redirect::keep_routers_routes() {
     for (const std::string& interface : hosts_of_routers()) {
         demand(change_rule(RTM_NEWRULE, true,
@@ -167,7 +167,8 @@ void Redirect::put_back(bool v6, bool repair) {
     }
 }
 
-/// One of ours, with what it says was changed. `has_own`: the kernel's own first rule is there.
+/// Undoes one of our rules and the changes that it records. `has_own`: the kernel's own first rule
+/// is there.
 void Redirect::put_back_rule(bool v6, const Rule& rule, bool has_own) {
     if (rule.mark == kRoutersMark) {
         follow_routers(rule.interface, false);

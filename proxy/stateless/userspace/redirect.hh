@@ -10,9 +10,9 @@
 //
 // A killed front leaves the rules, but its device and with it the table's routes are gone, so that
 // the kernel's TCP serves at once. The rules bear a mark, which also says what was changed in the
-// host's forwarding; the next start, or `--undo`, removes them and puts that right. Each interface
-// that was made to take routers' routes while the host forwards has a rule, too, which does nothing
-// but say so.
+// host's forwarding; the next start, or `--undo`, removes them and restores the setting. For each
+// interface that was made to accept routers' routes while the host forwards there is a rule, too,
+// which only records that.
 
 #include "core/base/address.hh"
 #include "core/base/netlink.hh"
@@ -35,7 +35,7 @@ public:
     Redirect(const Redirect&) = delete;
     Redirect& operator=(const Redirect&) = delete;
 
-    /// Removes what a killed one left, and does no more. Throws SystemError.
+    /// Only removes what a killed front left. Throws SystemError.
     static void repair();
 
     /// Follows the host's addresses. To be called once a second.
@@ -51,7 +51,7 @@ private:
 
     struct Idle {};
 
-    /// Leads nothing.
+    /// Redirects nothing.
     explicit Redirect(Idle);
 
     using Prefix = std::pair<IpAddress, std::uint8_t>;

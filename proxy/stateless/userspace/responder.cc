@@ -80,7 +80,7 @@ void Responder::take_segment(const Segment& segment, Nanoseconds now) {
     if (segment.has(kRst)) {
         ++counters_.rst;
         const Pending* const entry = pending_.find(segment.connection);
-        if (entry != nullptr && segment.seq - entry->ack <= 1) { // behind the query, or its FIN
+        if (entry != nullptr && segment.seq - entry->ack <= 1) { // after the query, or its FIN
             pending_.remove(segment.connection);                 // others may be anybody's
         }
     } else if (segment.has(kSyn)) {
