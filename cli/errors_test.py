@@ -1,4 +1,4 @@
-"""Messages hold what hosts and servers have said, and never command a terminal."""
+"""Messages hold text from hosts and servers, and never send commands to a terminal."""
 
 from __future__ import annotations
 

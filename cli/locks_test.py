@@ -44,7 +44,7 @@ def test_another_user_cannot_hold_a_lock(tmp_path: Path) -> None:
 def test_no_daemon_starts_while_packages_are_installed_and_later_they_may(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also where we were killed in between, and for as long as apt-get goes on then."""
+    """Also if we were killed in between, and as long as apt-get then continues."""
     policy = tmp_path / "policy-rc.d"
     monkeypatch.setattr(packages, "_POLICY", policy)
     monkeypatch.setattr(locks, "MACHINE", tmp_path / "reprise/locks")

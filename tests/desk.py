@@ -71,7 +71,7 @@ class Running:
         return (self.folder / "stderr").read_text(encoding="utf-8", errors="replace")
 
     def reaches(self, pattern: str) -> None:
-        """Waits until what it says on standard error has the pattern."""
+        """Waits until its standard error matches the pattern."""
         said = re.compile(pattern)
         wait_for(lambda: bool(said.search(self.errors())) or self.process.poll() is not None, pattern)
         assert said.search(self.errors()), self.errors()

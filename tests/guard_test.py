@@ -188,7 +188,7 @@ PAST_QUEUES = 20  # PACKET_QDISC_BYPASS of linux/if_packet.h
 
 
 def write_frame(one: Sent, past_queues: bool) -> None:
-    """Below the host's stack, to the far end of the link; what is dropped may be an error of the call."""
+    """Sends below the host's stack, to the far end of the link; a drop may be an error of the call."""
     v6 = ":" in one.to
     to = ipaddress.ip_address(one.to).packed
     udp = struct.pack(">4H", one.source_port, one.port, 20, 0)

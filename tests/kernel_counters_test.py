@@ -1,5 +1,5 @@
-"""Packets lost on a host in one way each: the counter that its kernel keeps of it makes a run unclean, with
-the exact number, and nothing else is told.
+"""Packets lost on a host in one way each: the kernel's counter for it makes a run unclean, with the exact
+number, and nothing else is reported.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def limit(pair: Pair, version: int) -> None:
 
 
 def connections(pair: Pair, version: int) -> None:
-    """As a full table of connections: what is a new one is dropped."""
+    """Like a full connection table: new connections are dropped."""
     pair.nft(f"udp dport {PORT} ct state new ct count over 5 drop")
     for _ in range(50):
         pair.send(version)
@@ -221,7 +221,7 @@ def unknown_frame(pair: Pair, version: int) -> None:
 
 
 def tun_queue(pair: Pair, version: int) -> None:
-    """Nobody reads from a TUN device whose queue has one place."""
+    """Nobody reads from a TUN device whose queue holds one packet."""
     del version
     with pair.bed.inside(HOST):
         device = os.open("/dev/net/tun", os.O_RDWR)
@@ -266,7 +266,7 @@ FAULTS: dict[str, list[tuple[Callable[[Pair, int], None], int, str]]] = {
     "tx dropped": [(tun_queue, 4, "t0 lost ")],
     "qdisc drops": [(queue, 4, "queue tbf of data1 dropped ")],
 }
-# What no test can bring about without harm to the machine, or what another test takes care of.
+# Counters that no test can raise without harm to the machine, or that another test covers.
 ELSEWHERE_TESTED = {
     "Udp MemErrors": "its limit is the whole machine's",
     "rx errors": "no virtual link damages frames",
@@ -322,7 +322,7 @@ def test_what_a_kernel_lost_is_told_once(
     first, *more = judged(pair).losses
     assert first.startswith(f"{HOST}: ")
     assert words in first
-    # Whoever sends is told at once that a queue is full, and so the kernel counts that a second time.
+    # The sender gets an error at once if a queue is full, so the kernel counts that a second time.
     assert not more or (lose is queue and len(more) == 1 and "OutDiscards" in more[0])
 
 
@@ -360,7 +360,7 @@ def test_every_counter_of_this_kernel_is_in_the_table(pair: Pair) -> None:
 
 
 def test_what_the_guard_drops_is_no_loss_and_the_rest_is(pair: Pair) -> None:
-    """Errors that the guard stops, of both families, and beside them three packets that a firewall stops."""
+    """Errors of both families that the guard stops, and three packets that a firewall stops."""
     pair.load(nftables.guard_ruleset(nftables.Guarded()))
     read(pair, host_counters.BEFORE)
     for version, count in ((4, 63), (6, 63)):

@@ -36,7 +36,7 @@ class Status:
 
 
 def status(pid: int) -> Status | None:
-    """What a process may do, with the rights that any of its threads has; None once it has ended."""
+    """The rights of a process, including those that any of its threads has; None once it has ended."""
     try:
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()
         words = Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")
@@ -141,7 +141,7 @@ RESULTS, PLAN = "/run/reprise/results", "/run/reprise/plan"
 
 
 def take_over(folder: Path, monkeypatch: pytest.MonkeyPatch, then: str) -> None:
-    """What `reprise-zonebuilder plan` does as its user when it has planned."""
+    """What `reprise-zonebuilder plan` does as its user after planning."""
     for program in programs.BUILT.iterdir():
         (folder / program.name).symlink_to(program)
     planner = folder / "reprise-zonebuilder"

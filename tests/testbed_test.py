@@ -43,7 +43,7 @@ def test_a_servers_process_that_was_replaced_is_named(desk: Path) -> None:
 
 
 def test_a_worker_that_nsd_replaced_without_a_loss_is_a_warning(desk: Path) -> None:
-    """It reads its zones again when it is told, and goes on with new processes."""
+    """It reads its zones again on request, and continues with new processes."""
     with started(desk, "run", "good.toml") as running:
         running.reaches(ANSWERED)
         nsd, *workers = running.offspring("/nsd -d")

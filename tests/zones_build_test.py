@@ -222,7 +222,7 @@ def test_real_servers_answers_come_back(tmp_path: Path, name: str) -> None:
     capture = DATA / "upstream" / f"zonemaster-{name}.DERIVED.pcap.xz"
     build(tmp_path / "zones", capture)
     result = check(tmp_path / "zones", capture)
-    # Resolvers ask again for aliases; an SOA record at whatever name was asked for is no zone's.
+    # Resolvers ask again for aliases; an SOA record at just any name that was asked for makes no zone.
     known = sum(
         result["reasons"].get(one, 0) for one in ("alias_into_another_zone", "server_denies_its_zone")
     )

@@ -1,4 +1,4 @@
-"""Zones of captures that BIND does not load: what keeps them from it is taken out or told, at every step."""
+"""Zones of captures that BIND does not load: what prevents loading is removed or reported, at every step."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _WHY = "does not load: NS 'ns.bad.com' is below a DNAME 'bad.com' (illegal); --s
 
 
 def capture(path: Path, bad: bool = False) -> Path:
-    """Answers of example.com with a CDS record of no key, a DS record of two bytes and a signature over fewer
-    labels than its signer has; where asked also those of a zone that cannot be loaded at all.
+    """Answers of example.com with a CDS record for no key, a DS record of two bytes and a signature over
+    fewer labels than its signer has; on request also those of a zone that cannot be loaded at all.
     """
     tape = walk()
     tape.exchange(LEAF, ANSWER)

@@ -1,4 +1,4 @@
-"""A run, its capture, zones rebuilt from that, the same questions: every answer is the first run's."""
+"""A run, its capture, zones rebuilt from it, the same questions: every answer equals the first run's."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.netns
 
 
 class Walk:
-    """A signed world that was asked once."""
+    """A signed hierarchy that was queried once."""
 
     def __init__(self, folder: Path, name: str) -> None:
         world = folder / "world"

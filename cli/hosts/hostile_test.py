@@ -1,5 +1,5 @@
-"""A host that lies: what it answers over ssh writes no file of the operator's or of other hosts but those
-that are its own, and chooses no command line.
+"""A host that lies: its answers over ssh write no files of the operator or of other hosts, only its own,
+and choose no command line.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
 
 @pytest.fixture
 def here(tmp_path: Path) -> Path:
-    """The operator's folder of results, beside a file that nobody may change."""
+    """The operator's folder of results, next to a file that nobody may change."""
     (tmp_path / "victim").write_text("mine")
     folder = tmp_path / "results"
     folder.mkdir()

@@ -186,6 +186,6 @@ def at_the_top(path: Path) -> Iterator[str]:
 
 
 def test_the_command_line_is_understood_without_packages() -> None:
-    """Before anything is installed, by Python's own library alone."""
+    """Before anything is installed, with only Python's standard library."""
     done = subprocess.run([sys.executable, "-S", "-c", "import cli.__main__"], cwd=programs.ROOT, check=False)
     assert done.returncode == 0

@@ -60,7 +60,7 @@ def test_the_tools_see_no_more_and_have_no_rights(tmp_path: Path, monkeypatch: p
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root becomes another user")
 def test_it_is_the_same_without_root() -> None:
-    """By a user who may make namespaces."""
+    """For a user who may create namespaces."""
     code = f"""
 import sys, tempfile; sys.path.insert(0, {str(programs.ROOT)!r})
 from pathlib import Path

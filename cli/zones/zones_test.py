@@ -130,7 +130,7 @@ KEY = ". 3600 IN DNSKEY 257 3 13 abcd/+12==\n"
 
 
 def made(folder: Path, **instead: str) -> Path:
-    """What the planner writes, with other texts in some files."""
+    """Files of the planner, some with other contents."""
     plan = report("coloured", [slot(1, 1, ROOT), slot(2, 2, BOTH)])
     texts = {"plan.json": json.dumps(plan), "map.tsv": MAP, "root.hints": "; made\n" + HINTS, "root.key": KEY}
     folder.mkdir()

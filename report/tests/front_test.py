@@ -173,8 +173,8 @@ def test_a_front_has_its_cpu_beside_the_servers(tmp_path: Path) -> None:
 
 
 def test_packets_count_for_the_host_that_they_came_to(tmp_path: Path) -> None:
-    """Not for whoever ran when they came: 0.1 s a second of the server's were nobody's there, and of the
-    server's own 0.25 s 0.05 were its clients'.
+    """Packets do not count for whoever ran when they came: in each second, 0.1 s were charged to nobody on
+    the server's host, and of the server's own 0.25 s, 0.05 s were for its clients' packets.
     """
     run = fronted(tmp_path / "run", {})
     head, *rows = server_csv(3).splitlines()

@@ -279,7 +279,7 @@ def test_both_ends_of_the_data_path_are_compared(
 
 def test_upstream_queries_and_cache_hits_are_of_queries(tmp_path: Path) -> None:
     """Several queries share a connection; a client that asks again over TCP finds its answer in the cache;
-    what is refused was never looked for.
+    a refused query was never looked up.
     """
     run = hierarchy(tmp_path, 176, 176, 176, 0, {"max_servfail_percent": 100})
     counts = {"schema": 1, "udp_queries": 100, "tcp_connections": 36, "tcp_queries": 252, "queries": 20}
