@@ -71,9 +71,9 @@ Bytes NetlinkMessage::attribute(size_t header, std::uint16_t type) const {
     return {};
 }
 
-Netlink::Netlink(unsigned groups)
-    : socket_(check(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE),
-                    "open a netlink socket")),
+Netlink::Netlink(unsigned groups, int protocol)
+    : socket_(
+          check(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, protocol), "open a netlink socket")),
       buffer_(kLargestMessage) {
     sockaddr_nl own{};
     own.nl_family = AF_NETLINK;

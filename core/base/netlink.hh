@@ -80,11 +80,12 @@ private:
     Bytes bytes_;
 };
 
-/// A socket of rtnetlink. Messages are good until the next call. Needs no rights.
+/// A socket of rtnetlink, or of another `protocol`. Messages are good until the next call. Needs no
+/// rights.
 class Netlink {
 public:
     /// Hears of changes in `groups` (bit n - 1: group n). Throws SystemError.
-    explicit Netlink(unsigned groups = 0);
+    explicit Netlink(unsigned groups = 0, int protocol = NETLINK_ROUTE);
 
     /// The kernel's one answer, or nothing with its errno in `error`. An acknowledgement alone is
     /// an answer without attributes.

@@ -6,6 +6,7 @@
 #include "core/base/error.hh"
 #include "core/base/fd.hh"
 #include "core/base/log.hh"
+#include "core/base/name_lock.hh"
 #include "querier/packet/frame.hh"
 #include "querier/packet/frame_ring.hh"
 #include "querier/packet/packet_sender.hh"
@@ -24,7 +25,6 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -32,8 +32,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <system_error>
 #include <utility>
 
@@ -51,22 +49,16 @@ constexpr size_t kMostRingFrames = 16384;
 constexpr size_t kOddFrames = 2048;
 constexpr Nanoseconds kCarrierPatience = 10 * kSecond;
 
-/// An abstract name: it goes with the process and belongs to the network namespace.
+/// One querier sends packets through an interface.
 FileDescriptor claim(const PacketRoute& route) {
-    const std::string name = fmt::format("reprise-packet-{}", route.interface);
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    std::memcpy(&address.sun_path[1], name.data(), name.size());
-    const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
-    FileDescriptor socket(
-        check(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0), "claim the interface"));
-    if (::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), size) != 0) {
+    FileDescriptor lock = take_name(fmt::format("reprise-packet-{}", route.interface));
+    if (!lock.valid()) {
         throw Error(
             fmt::format("another querier of this host sends packets through {}, and replies "
                         "could not be told apart; start one querier a host (--queriers 1)",
                         route.name));
     }
-    return socket;
+    return lock;
 }
 
 } // namespace

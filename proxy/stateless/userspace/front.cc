@@ -6,6 +6,7 @@
 #include "core/base/clock.hh"
 #include "core/base/error.hh"
 #include "core/base/fd.hh"
+#include "core/base/name_lock.hh"
 #include "core/base/random.hh"
 #include "proxy/stateless/common/counters.hh"
 #include "proxy/stateless/common/front.hh"
