@@ -306,12 +306,14 @@ def _is_held() -> bool:
 
 
 def sums(run: str) -> dict[str, str]:
-    """Checksums of the run's results by their names."""
+    """Checksums of the run's results by their names. A NAME.part is no result: it belongs to a process that
+    was killed before it could rename the file.
+    """
     folder = results(run)
     return {
         str(path.relative_to(folder)): checksum(path)
         for path in sorted(folder.rglob("*"))
-        if path.is_file() and not path.is_symlink()
+        if path.is_file() and not path.is_symlink() and path.suffix != ".part"
     }
 
 

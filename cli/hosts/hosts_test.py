@@ -130,6 +130,17 @@ def test_a_repair_waits_for_who_only_looks(tmp_path: Path, monkeypatch: pytest.M
     assert not list((tmp_path / "state/undo").iterdir())
 
 
+def test_what_a_killed_process_left_unfinished_is_no_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(changes, "STATE", tmp_path)
+    folder = changes.results("r") / "logs"
+    folder.mkdir(parents=True)
+    for name in ("front.json", "front.json.part", "logs/a.log", "logs/.0f.part"):
+        (folder.parent / name).touch()
+    assert list(changes.sums("r")) == ["front.json", "logs/a.log"]
+
+
 @pytest.mark.parametrize("status", [0, 1])
 def test_a_collected_run_is_whole_only_with_its_report(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int
