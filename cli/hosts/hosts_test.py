@@ -57,6 +57,14 @@ def test_the_way_to_a_machine(
     assert Target("n", variables).command("true")[-len(words) :] == words
 
 
+def test_a_local_host_has_the_same_programs_as_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REPRISE_PROGRAMS", "/elsewhere")
+    here = Target("n", {"ansible_connection": "local"})
+    begin = here.python("agent")[:-4]  # up to Python
+    assert begin[0] == "env"
+    assert "REPRISE_PROGRAMS" not in subprocess.check_output([*begin, "env"], text=True)
+
+
 def test_no_host_gets_at_the_operators_keys_and_screen(tmp_path: Path) -> None:
     config = tmp_path / "config"
     config.write_text("Host *\n  ForwardAgent yes\n  ForwardX11 yes\n")

@@ -75,9 +75,11 @@ class Target:
         return ["ssh", *_SSH, *more, *programs.NO_FORWARDING, host, become + shlex.join(words)]
 
     def python(self, module: str, *words: str) -> list[str]:
-        """The command line that runs a module of this package on it. Who is not root may not have sbin."""
+        """The command line that runs a module of this package on it. Who is not root may not have sbin. Hosts
+        have programs at the same places: REPRISE_PROGRAMS is for runs on this machine alone.
+        """
         python = f"{self.root}/.venv/bin/python"
-        places = (f"PYTHONPATH={self.root}", f"PATH={programs.SEARCH_PATH}")
+        places = ("-u", "REPRISE_PROGRAMS", f"PYTHONPATH={self.root}", f"PATH={programs.SEARCH_PATH}")
         return self.command("env", *places, python, "-P", "-m", f"cli.hosts.{module}", *words)
 
     def ask(self, module: str, *words: str, given: bytes = b"") -> Any:

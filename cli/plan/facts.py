@@ -104,7 +104,8 @@ def checked(said: Facts, experiment: Experiment, run: str, root: str) -> Facts:
     if odd:
         what = f"the controller's host reports {odd[0]!r}, which is not allowed"
         raise RepriseError(what, "look at that host")
-    installed = said.programs.get("reprise-controller") == f"{root}/bin/reprise-controller"
+    # Compared with that host's own name of the folder, in which links are resolved.
+    installed = said.programs.get("reprise-controller") == f"{said.source_root}/bin/reprise-controller"
     folder = f"{root}/bin" if installed else f"{root}/build/release/bin"
     return dataclasses.replace(
         said,
