@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ctypes
 import os
+import pwd
 import signal
 import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import IO
 
-from cli.errors import interrupts_held
+from cli.errors import RepriseError, interrupts_held
 
 CLONE_NEWNS = 0x00020000
 CLONE_NEWUSER = 0x10000000
@@ -139,6 +140,14 @@ def make_mounts_private() -> None:
 def set_timer_slack(nanoseconds: int) -> None:
     """How much later than asked this thread's sleeps may end; inherited by children."""
     _check(_libc.prctl(PR_SET_TIMERSLACK, ctypes.c_ulong(nanoseconds), 0, 0, 0), "prctl PR_SET_TIMERSLACK")
+
+
+def user_number(name: str) -> int:
+    """The number of a user of this machine."""
+    try:
+        return pwd.getpwnam(name).pw_uid
+    except KeyError:
+        raise RepriseError(f"there is no user {name}", "run playbooks/deploy.yml, or add the user") from None
 
 
 def setpriv(program: str, user: str, group: str, kept: tuple[str, ...]) -> tuple[str, ...]:

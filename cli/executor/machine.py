@@ -137,7 +137,7 @@ class LocalMachine:
                 path.write_bytes(text.encode("utf-8", "surrogateescape"))  # names of files may be any bytes
             path.chmod(int(file.mode, 8))
             if file.owner:
-                shutil.chown(path, file.owner)
+                os.chown(path, linux.user_number(file.owner), -1)
         return self._hosts.refused_sysctls
 
     def _make_folder(self, folder: Folder) -> None:
@@ -145,7 +145,7 @@ class LocalMachine:
         path.mkdir(parents=True, exist_ok=True)
         path.chmod(int(folder.mode, 8))
         if folder.owner:
-            shutil.chown(path, folder.owner)
+            os.chown(path, linux.user_number(folder.owner), -1)
         if folder.group:
             os.chown(path, -1, folder.group)
 

@@ -24,7 +24,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
-from cli import locks
+from cli import linux, locks
 from cli.errors import RepriseError, complain, interrupt_in_order, one_line
 from cli.executor import hoststeps
 from cli.hosts import files, leftovers
@@ -281,7 +281,7 @@ def put(run: str) -> int:
     os.umask(0)  # so that files get exactly the given modes
     for name, mode, owner in json.loads(sys.stdin.buffer.readline()):
         top, rest = _place(run, name)
-        user = pwd.getpwnam(owner).pw_uid if owner else -1
+        user = linux.user_number(owner) if owner else -1
         files.receive(sys.stdin.buffer, top, [rest], (0o755, mode), user)
     return 0
 

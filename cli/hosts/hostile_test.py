@@ -221,6 +221,13 @@ def test_prepared_files_are_put_where_they_belong(tmp_path: Path, monkeypatch: p
     assert not Path("/etc/evil").exists()
 
 
+def test_a_file_of_a_user_who_is_not_there_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = json.dumps([("@run@/zone", 0o640, "no-such-user")]).encode() + b"\n4\ngood"
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stream)))
+    with pytest.raises(RepriseError, match="there is no user no-such-user"):
+        changes.put(RUN)
+
+
 # --- command lines ----------------------------------------------------------------------------------------
 
 HONEST = Facts(
@@ -266,8 +273,13 @@ def test_facts_of_a_host_choose_no_programs() -> None:
     assert found.programs["reprise-querier"] == "/opt/reprise/build/release/bin/reprise-querier"
     assert found.programs["nsd"] == "/usr/sbin/nsd"
     assert found.user_group != 0
-    in_package = {**HONEST.programs, "reprise-controller": "/opt/reprise/bin/reprise-controller"}
-    assert checked(programs=in_package).programs["reprise-sampler"] == "/opt/reprise/bin/reprise-sampler"
+
+
+def test_programs_of_a_package_are_found_where_the_root_is_a_link() -> None:
+    for real in ("/opt/reprise", "/srv/reprise-0.1"):
+        programs = {**HONEST.programs, "reprise-controller": f"{real}/bin/reprise-controller"}
+        found = checked(programs=programs, source_root=real)
+        assert found.programs["reprise-sampler"] == "/opt/reprise/bin/reprise-sampler"
 
 
 @pytest.mark.parametrize(
