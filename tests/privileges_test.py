@@ -100,6 +100,16 @@ def test_every_process_has_the_rights_it_needs_and_no_more(
     assert owners == {0}, "the results are given back"
 
 
+def test_zones_load_where_the_steps_run_as_the_user_of_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without root, or without nobody: BIND's tools run where TMPDIR can be written and follows no links."""
+    monkeypatch.setattr(privileges, "user", lambda: "")
+    trace = write_trace(tmp_path / "trace.tsv", [Ask("www.example.com."), Ask("a.w.example.com.")])
+    result = play(tmp_path, write_world(tmp_path / "zones"), trace, hierarchy__max_lost_percent=100)
+    assert result.status == 0, result.said
+
+
 @pytest.mark.parametrize("program", ["mutate", "build"])
 def test_a_program_that_has_opened_its_input_may_open_no_other(tmp_path: Path, program: str) -> None:
     """It is held up in its work: nobody reads what it writes, or its input has not ended."""

@@ -41,12 +41,15 @@ _PORTS = ("net_bind_service",)
 
 @functools.cache
 def user() -> str:
-    """The user that programs of a run become; "" where this process lacks a right to give, or the user."""
+    """The user that programs of a run become; "" where there is no such user, or this process lacks a right
+    to give or to make a network namespace.
+    """
     if os.geteuid() != 0:
         return ""
     every = (*_READ, *_SOCKETS, *_PACKETS, *_REALTIME, *_DEVICE, *_PORTS)
+    tools = {tool: programs.packaged(tool) for tool in TOOLS}
     try:
-        argv = linux.setpriv(programs.packaged("setpriv"), USER, str(pwd.getpwnam(USER).pw_gid), every)
+        argv = _before(tools, USER, pwd.getpwnam(USER).pw_gid, every, alone=True)
     except KeyError:
         return ""
     return USER if subprocess.run([*argv, "true"], capture_output=True, check=False).returncode == 0 else ""

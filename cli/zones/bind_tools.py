@@ -17,6 +17,7 @@ from pathlib import Path
 
 from cli import programs
 
+PLACE = "/tmp"  # for links: in a run TMPDIR is on a mount that follows none
 _USR = Path("/usr")
 _LINKS = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")  # to /usr
 _ENTER = """\
@@ -88,7 +89,7 @@ def _options(how: str, folder: Path) -> str:
 @functools.cache
 def _root() -> tempfile.TemporaryDirectory[str]:
     """The folder for the mounts; removed when this process ends."""
-    made = tempfile.TemporaryDirectory(prefix="reprise-root-")
+    made = tempfile.TemporaryDirectory(prefix="reprise-root-", dir=PLACE)
     root = Path(made.name)
     for name in ("usr", "dev"):
         (root / name).mkdir()

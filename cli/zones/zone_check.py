@@ -64,7 +64,7 @@ def refused(folder: Path, entries: Iterable[Entry]) -> list[Refused]:
         views += [[]] if number == len(views) else []
         views[number].append(one)
     ordered = [one for view in views for one in view]
-    with tempfile.TemporaryDirectory(prefix="reprise-zones-") as made:
+    with tempfile.TemporaryDirectory(prefix="reprise-zones-", dir=bind_tools.PLACE) as made:
         config = Path(made) / "named.conf"
         config.write_text(_config(made, views), encoding="utf-8")
         for number, one in enumerate(ordered):
