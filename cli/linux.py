@@ -27,6 +27,14 @@ MS_BIND = 4096
 MS_REC = 16384
 MS_PRIVATE = 1 << 18
 
+# Options that a user namespace may not clear on a mount: bit of statvfs, flag of mount(2), and name.
+_LOCKED = (
+    (os.ST_NOSUID, MS_NOSUID, "nosuid"),
+    (os.ST_NODEV, MS_NODEV, "nodev"),
+    (os.ST_NOEXEC, MS_NOEXEC, "noexec"),
+    (0x2000, MS_NOSYMFOLLOW, "nosymfollow"),  # Python has no name for the bit
+)
+
 PR_SET_PDEATHSIG = 1
 PR_SET_TIMERSLACK = 29
 
@@ -56,9 +64,16 @@ def mount(source: str, target: str, kind: str, flags: int, options: str = "") ->
     _check(result, f"mount {kind or 'propagation'} on {target}")
 
 
+def locked(path: str) -> dict[str, int]:
+    """The options of the mount that a path is on which a user namespace may not clear: names and flags."""
+    bits = os.statvfs(path).f_flag
+    return {name: flag for bit, flag, name in _LOCKED if bits & bit}
+
+
 def forbid_links(target: str) -> None:
     """From now on, symbolic links below the mount `target` are not followed."""
-    mount("", target, "", MS_REMOUNT | MS_BIND | MS_NOSUID | MS_NODEV | MS_NOSYMFOLLOW)
+    had = sum(locked(target).values())
+    mount("", target, "", had | MS_REMOUNT | MS_BIND | MS_NOSUID | MS_NODEV | MS_NOSYMFOLLOW)
 
 
 def die_with_parent(number: int) -> None:

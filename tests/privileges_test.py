@@ -7,6 +7,7 @@ import re
 import signal
 import stat
 import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -108,6 +109,16 @@ def test_zones_load_where_the_steps_run_as_the_user_of_the_run(
     trace = write_trace(tmp_path / "trace.tsv", [Ask("www.example.com."), Ask("a.w.example.com.")])
     result = play(tmp_path, write_world(tmp_path / "zones"), trace, hierarchy__max_lost_percent=100)
     assert result.status == 0, result.said
+
+
+def test_root_that_may_make_no_namespace_becomes_nobody_else() -> None:
+    """Programs that only work on files are started without a network, so that they would not start."""
+    code = "from cli.plan import privileges; print(privileges.user())"
+    less = (programs.packaged("setpriv"), "--bounding-set", "-sys_admin", "--")
+    for before, user in ((), privileges.USER), (less, ""):
+        argv = [*before, sys.executable, "-c", code]
+        done = subprocess.run(argv, cwd=programs.ROOT, capture_output=True, text=True, check=False)
+        assert (done.stdout, done.stderr) == (f"{user}\n", "")
 
 
 @pytest.mark.parametrize("program", ["mutate", "build"])

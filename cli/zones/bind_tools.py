@@ -15,7 +15,7 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
-from cli import programs
+from cli import linux, programs
 
 PLACE = "/tmp"  # for links: in a run TMPDIR is on a mount that follows none
 _USR = Path("/usr")
@@ -32,8 +32,6 @@ done
 shift
 exec chroot "$root" "$@"
 """
-# Options that a user namespace may not clear on a mount, by bit of statvfs; Python has no name for the last.
-_LOCKED = {os.ST_NOSUID: "nosuid", os.ST_NODEV: "nodev", os.ST_NOEXEC: "noexec", 0x2000: "nosymfollow"}
 _RIGHTS = "-all,+dac_read_search"  # root reads zones of other users
 
 
@@ -82,8 +80,7 @@ def _enter(seen: Sequence[tuple[str, Path]]) -> list[str]:
 
 
 def _options(how: str, folder: Path) -> str:
-    flags = os.statvfs(folder).f_flag
-    return ",".join([how, *(name for bit, name in _LOCKED.items() if flags & bit)])
+    return ",".join([how, *linux.locked(str(folder))])
 
 
 @functools.cache
