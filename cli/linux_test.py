@@ -59,7 +59,7 @@ def test_links_are_forbidden_on_a_mount_with_other_flags(tmp_path: Path) -> None
     if subprocess.run([*apart, "true"], capture_output=True, check=False).returncode != 0:
         pytest.skip("this user may not make namespaces")
     mounted = 'mount -t tmpfs -o noexec,noatime results "$1" && shift && exec "$@"'
-    code = (sys.executable, "-c", _FOLLOWS_NO_LINK, results, run)
-    argv = [*apart, "sh", "-c", mounted, "sh", results, *apart, *code]
+    code = (sys.executable, "-c", _FOLLOWS_NO_LINK, str(results), str(run))
+    argv = [*apart, "sh", "-c", mounted, "sh", str(results), *apart, *code]
     done = subprocess.run(argv, cwd=programs.ROOT, capture_output=True, text=True, timeout=30, check=False)
     assert (done.stdout, done.stderr) == ("False\n", "")
