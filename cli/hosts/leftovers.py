@@ -88,8 +88,11 @@ def _of_front(kind: str, interface: str, what: str) -> Leftover:
 
 
 def _read(*argv: str) -> list[dict[str, Any]]:
-    """What a tool prints as JSON; nothing if it fails, as for an interface that does not exist."""
-    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    """What a tool prints as JSON; nothing where it fails, as for an interface that is not there. Raises
+    RepriseError where the tool is missing.
+    """
+    tool, *words = argv
+    done = subprocess.run([programs.packaged(tool), *words], capture_output=True, text=True, check=False)
     try:
         return [one for one in json.loads(done.stdout) if one]
     except ValueError:

@@ -90,13 +90,15 @@ int body(int argc, char** argv) {
     std::vector<std::string> skipped;
     std::string out;
     double hz = 1;
+    bool packet_work = false;
     app.add_option("--process", processes, "Process tree to watch, NAME=PID; several times")
         .required();
     app.add_option("--hz", hz, "Samples a second").in_range(0.1, 10.0);
     app.add_option("--skip-interface", skipped,
                    "Do not count packets of this interface (they also pass another one); repeat "
-                   "for several; any "
-                   "times");
+                   "for several");
+    app.add_flag("--packet-work", packet_work,
+                 "Measure the CPU time of this host's packets (needs root and a kernel with BTF)");
     app.add_option("-o", out, "File to write").required();
     if (const auto status = app.parse(argc, argv)) {
         return *status;
@@ -107,7 +109,8 @@ int body(int argc, char** argv) {
         watched.push_back(reprise::sampler::parse_watched(text));
     }
     const auto interval = static_cast<Nanoseconds>(static_cast<double>(kSecond) / hz);
-    reprise::sampler::Sampler sampler(std::move(watched), interval, std::move(skipped));
+    reprise::sampler::Sampler sampler(std::move(watched), interval, std::move(skipped),
+                                      packet_work);
     Output output(out);
     output.write(reprise::sampler::columns());
     std::cerr << "sampling\n";

@@ -26,22 +26,28 @@ int be_silent(enum libbpf_print_level /*level*/, const char* /*format*/, va_list
 
 void PacketWork::Close::operator()(bpf_object* object) const { bpf_object__close(object); }
 
-PacketWork::PacketWork() {
-    if (!load()) {
+PacketWork::PacketWork(bool wanted) {
+    if (!wanted || !load()) {
         return;
     }
     bpf_program* program = nullptr;
     bpf_object__for_each_program(program, object_.get()) {
-        if (bpf_link* const link = bpf_program__attach(program)) {
-            links_.push_back(link);
+        bpf_link* const link = bpf_program__attach(program);
+        if (link == nullptr) { // a sum of some of them would be wrong
+            detach();
+            return;
         }
+        links_.push_back(link);
     }
 }
 
-PacketWork::~PacketWork() {
+PacketWork::~PacketWork() { detach(); }
+
+void PacketWork::detach() {
     for (bpf_link* const link : links_) {
         bpf_link__destroy(link);
     }
+    links_.clear();
 }
 
 bool PacketWork::load() {

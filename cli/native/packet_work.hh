@@ -11,10 +11,10 @@ struct bpf_object;
 
 namespace reprise::sampler {
 
-/// Counts from construction on, if user and kernel allow it (root, BTF).
+/// Counts from construction on, if it is `wanted` and user and kernel allow it (root, BTF).
 class PacketWork {
 public:
-    PacketWork();
+    explicit PacketWork(bool wanted);
     ~PacketWork();
     PacketWork(const PacketWork&) = delete;
     PacketWork& operator=(const PacketWork&) = delete;
@@ -34,6 +34,7 @@ private:
     };
 
     bool load();
+    void detach();
 
     std::unique_ptr<bpf_object, Close> object_;
     std::vector<bpf_link*> links_;

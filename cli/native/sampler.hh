@@ -48,9 +48,10 @@ private:
 
 class Sampler {
 public:
-    /// `skipped`: interfaces that carry packets a second time, such as TUN devices.
+    /// `skipped`: interfaces that carry packets a second time, such as TUN devices. `packet_work`:
+    /// the CPU time of packets is measured, too.
     Sampler(std::vector<Watched> watched, Nanoseconds interval,
-            std::vector<std::string> skipped = {});
+            std::vector<std::string> skipped = {}, bool packet_work = false);
 
     /// One line for each watched tree. `exact`: nothing is left out for its price.
     std::string sample(bool exact);

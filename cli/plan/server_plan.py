@@ -213,6 +213,7 @@ def sampler(
         "--hz",
         str(experiment.sample.hz),
         *(word for device in _tunnels(experiment) for word in ("--skip-interface", device)),
+        *(("--packet-work",) if host == network.SERVER else ()),
         "-o",
         f"{RESULTS}/{file}.csv",
     )

@@ -215,7 +215,10 @@ def judge_stateless(types: bytes | None) -> Finding:
 
 def interfaces() -> Finding:
     """What would answer or drop packets in a server's place, on this machine's own interfaces."""
-    return judge_interfaces({name: leftovers.found(name) for name in leftovers.interfaces()})
+    try:
+        return judge_interfaces({name: leftovers.found(name) for name in leftovers.interfaces()})
+    except RepriseError as error:
+        return Finding(LIMITED, "interfaces", f"not looked at: {error.what}", error.hint)
 
 
 def judge_interfaces(every: Mapping[str, Sequence[leftovers.Leftover]]) -> Finding:
