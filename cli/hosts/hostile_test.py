@@ -5,8 +5,10 @@ and choose no command line.
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import io
 import json
+import os
 import sys
 import tarfile
 from collections.abc import Callable
@@ -15,10 +17,10 @@ from pathlib import Path
 import pytest
 
 from cli.errors import RepriseError
-from cli.hosts import changes, files, inventory, results, share
+from cli.hosts import changes, files, inputs, inventory, results, share
 from cli.hosts import run as hosts_run
 from cli.hosts.inventory import Target
-from cli.hosts.remote import Agent
+from cli.hosts.remote import Agent, RemoteMachine
 from cli.plan import facts
 from cli.plan.guards_test import PLAIN, planned
 from cli.plan.placement_test import OFFICE
@@ -32,7 +34,8 @@ for request; do :; done
 case "$request" in
 *"changes sums"*|*"changes look"*) cat "$here/sums" ;;
 *"changes send"*|*"tar -C"*) cat > "$here/asked"; cat "$here/stream" ;;
-*"unit agent"*) cat "$here/stream" ;;
+*"unit agent"*) cat "$here/stream" && cat >/dev/null ;;
+*) cat "$here/stream" ;;
 esac
 """
 Host = Callable[[object, bytes], Target]
@@ -305,6 +308,57 @@ def test_a_host_opens_no_guard_and_names_no_rules() -> None:
             hosts_run._single("load", address)
     with pytest.raises(RepriseError, match="reports the interface name"):
         Target("load", {"reprise_address": "10.1.1.1"}).interface({"10.1.1.1": 'eth0" accept; x'})
+
+
+WRONG = ([1], {"x": 1})
+ASKED: list[Callable[[RemoteMachine], object]] = [
+    lambda there: there.prepare(),
+    lambda there: there.start_step("x"),
+    lambda there: there.start("server", 0),
+    lambda there: there.warnings("x"),
+    lambda there: there.missing("x"),
+    lambda there: there.refused("x"),
+    lambda there: there.dns_problem("x"),
+    lambda there: there.words("x"),
+    lambda there: there.told("x"),
+    lambda there: there.begin(),
+    lambda there: there.poll(),
+    lambda there: there.reasons(),
+    lambda there: there.replaced(),
+    lambda there: there.outlived(),
+]
+
+
+def test_agents_answers_of_a_wrong_form_are_errors(host: Host, here: Path) -> None:
+    answers = [None, *(WRONG * len(ASKED))]
+    stream = b"".join(json.dumps({"ok": one}).encode() + b"\n" for one in answers)
+    agent = Agent(host({}, stream), RUN)
+    there = RemoteMachine(agent, planned(PLAIN, OFFICE), here, ("server",))
+    for ask in ASKED:
+        for _ in WRONG:
+            with pytest.raises(RepriseError, match="load reports a wrong"):
+                ask(there)
+    agent.close()
+
+
+@pytest.mark.parametrize("wrong", [[1], [[]], 5, {"server.csv": 5}, {"server.csv": None}])
+def test_answers_of_commands_of_a_wrong_form_are_errors(host: Host, here: Path, wrong: object) -> None:
+    plan, target = planned(PLAIN, OFFICE), host(wrong, json.dumps(wrong).encode())
+    asks: list[Callable[[], object]] = [
+        lambda: results.Results(target, RUN, here).fetch(),
+        lambda: share.send(plan, target, target, ["client1"]),
+        lambda: inputs._listed(target),
+        lambda: inventory.checked("load", wrong, hosts_run.Greeting),
+    ]
+    for ask in asks:
+        with pytest.raises(RepriseError, match="load reports a wrong"):
+            ask()
+
+
+def test_a_name_of_any_bytes_is_no_wrong_answer(host: Host, here: Path) -> None:
+    name = os.fsdecode(b"logs/\xff.log")
+    results.Results(host({name: hashlib.sha256(b"good").hexdigest()}, b"4\ngood"), RUN, here).fetch()
+    assert (here / name).read_bytes() == b"good"
 
 
 @pytest.mark.parametrize(

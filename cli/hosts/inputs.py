@@ -18,7 +18,7 @@ from cli.errors import RepriseError, one_line
 from cli.experiment import experiment as experiments
 from cli.experiment.schema import Experiment
 from cli.hosts import changes
-from cli.hosts.inventory import Placement, Target
+from cli.hosts.inventory import Placement, Target, Text
 
 _READER = TypeAdapter(Experiment)
 _ON_ALL = ("server", "hierarchy", "rtt", "tls")  # tables whose files servers and proxies may read
@@ -76,7 +76,7 @@ def _holder(table: Any, key: list[Any]) -> Any:
 
 def _listed(target: Target) -> set[str]:
     """Checksums of the files that are on a machine."""
-    return set(map(str, target.ask("changes", "inputs")))
+    return set(target.ask(list[Text], "changes", "inputs"))
 
 
 def _copy(target: Target, path: Path, checksum: str) -> None:

@@ -9,6 +9,7 @@ by `reprise_interface`, or by one of its addresses in `reprise_address`.
 from __future__ import annotations
 
 import contextlib
+import functools
 import ipaddress
 import json
 import os
@@ -23,6 +24,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pydantic import InstanceOf, TypeAdapter, ValidationError
+
 from cli import programs
 from cli.errors import RepriseError, UsageError, one_line, want
 from cli.experiment.schema import Experiment
@@ -32,6 +35,7 @@ GROUPS = ("controller", "clients", "servers", "metas")
 _SSH = ("-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "-o", "ServerAliveInterval=5", "-T")
 _INTERFACE = r"[A-Za-z0-9_][A-Za-z0-9_.@-]{0,14}"  # nothing special in rules or to a shell
 MOST_SAID = 64 << 20  # bytes in one answer from a host
+Text = InstanceOf[str]  # in a host's answer; names of files may be any bytes
 
 
 @dataclass(frozen=True)
@@ -82,8 +86,8 @@ class Target:
         places = ("-u", "REPRISE_PROGRAMS", f"PYTHONPATH={self.root}", f"PATH={programs.SEARCH_PATH}")
         return self.command("env", *places, python, "-P", "-m", f"cli.hosts.{module}", *words)
 
-    def ask(self, module: str, *words: str, given: bytes = b"") -> Any:
-        """What a module of this package prints there, as JSON; `given` is its input."""
+    def ask(self, form: Any, module: str, *words: str, given: bytes = b"") -> Any:
+        """What a module of this package prints there as JSON, of the type `form`; `given` is its input."""
         with (
             tempfile.TemporaryFile() as asked,
             tempfile.TemporaryFile() as said,
@@ -98,9 +102,10 @@ class Target:
             said.seek(0)
             errors.seek(0)
             try:
-                return json.loads(said.read())
+                value = json.loads(said.read())
             except (ValueError, RecursionError):
                 raise unreachable(self, last_line(errors.read())) from None
+        return checked(self.name, value, form)
 
     def limit(self, ssh: subprocess.Popen[bytes]) -> None:
         """Limits the size of the files that a host's output can fill here: ssh ends at the limit."""
@@ -245,6 +250,21 @@ def place(experiment: Experiment, groups: Mapping[str, list[Target]]) -> Placeme
         "give all hosts the same reprise_root",
     )
     return Placement(targets)
+
+
+def checked(name: str, value: Any, form: Any) -> Any:
+    """What a host answered, if it has the type `form`; another one is an error."""
+    try:
+        return _adapter(form).validate_python(value)
+    except ValidationError as error:
+        what = error.errors()[0]
+        where = ".".join(map(str, what["loc"])) or "answer"
+        raise RepriseError(f"{name} reports a wrong {where}: {what['msg']}", "look at that host") from None
+
+
+@functools.cache
+def _adapter(form: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(form)
 
 
 def last_line(text: bytes) -> str:

@@ -10,20 +10,61 @@ import signal
 import subprocess
 import tempfile
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from pydantic import FiniteFloat
 
 from cli.errors import RepriseError, complain, one_line
 from cli.executor.processes import Child
 from cli.hosts import changes, share
-from cli.hosts.inventory import MOST_SAID, Target, UnreachableError, last_line, unreachable
+from cli.hosts.inventory import MOST_SAID, Target, Text, UnreachableError, checked, last_line, unreachable
 from cli.hosts.results import Results
 from cli.plan import plan as plans
 from cli.plan.planned import RESULTS, RUN, HostStep, Plan
 
 _AWAKE_S = 10.0
 _PATIENCE_S = 180.0  # for one answer: ten thousand addresses may be added for it
+_WORDS = tuple[Text, Text]
+
+
+@dataclass
+class _Started:
+    """The agent's answer to `start` and `start_step`."""
+
+    pid: int
+    turn: int
+
+
+@dataclass
+class _Seen:
+    """A process in the agent's answer to `poll`."""
+
+    pid: int
+    exit: int | None
+    cpu_s: FiniteFloat
+    max_rss_bytes: int
+
+
+@dataclass
+class _Polled:
+    """The agent's answer to `poll`."""
+
+    children: list[_Seen]
+    trouble: tuple[Text, Text] | None
+    lines: list[Text]
+    steal_s: FiniteFloat | None
+    records: bool
+
+
+@dataclass
+class _Applied:
+    """The answer to `apply`."""
+
+    error: Text | None = None
+    hint: Text = ""
 
 
 class Agent:
@@ -59,10 +100,10 @@ class Agent:
                 finally:
                     self._lock.release()
 
-    def ask(self, do: str, **values: Any) -> Any:
-        """Its answer to a request; its error is raised, with its machine named."""
+    def ask(self, do: str, form: Any = None, **values: Any) -> Any:
+        """Its answer to a request, of the type `form`; its error is raised, with its machine named."""
         with self._lock:
-            return self._exchange(do, **values)
+            return checked(self.target.name, self._exchange(do, **values), form)
 
     def _exchange(self, do: str, **values: Any) -> Any:
         self.send(do, **values)
@@ -153,11 +194,11 @@ class RemoteMachine:
         """Seconds that its hypervisor gave to others during the run; None where nobody has looked."""
         return None if self._steal is None else round(self._steal[1] - self._steal[0], 3)
 
-    def _ask(self, do: str, otherwise: Any, **values: Any) -> Any:
+    def _ask(self, do: str, otherwise: Any, form: Any = None, **values: Any) -> Any:
         """The agent's answer; `otherwise` where the machine was lost, whose processes have all ended then."""
         if self._lost is None:
             try:
-                return self._agent.ask(do, **values)
+                return self._agent.ask(do, form, **values)
             except UnreachableError as error:
                 self._lost = error.what
                 for child in self.children.values():
@@ -170,15 +211,15 @@ class RemoteMachine:
 
     def prepare(self) -> list[str]:
         """Folders and files."""
-        return list(self._agent.ask("prepare"))
+        return list(self._agent.ask("prepare", list[Text]))
 
     def start_step(self, ident: str) -> Child:
         """It has no host of its own."""
-        return self._known(ident, "step", "", self._agent.ask("start_step", id=ident))
+        return self._known(ident, "step", "", self._agent.ask("start_step", _Started, id=ident))
 
     def warnings(self, ident: str) -> list[str]:
         """Read there."""
-        return list(self._agent.ask("warnings", id=ident))
+        return list(self._agent.ask("warnings", list[Text], id=ident))
 
     def set_up(self, steps: Sequence[HostStep]) -> None:
         """Over connections of their own, and outside of the sandbox, so that they can be undone when
@@ -195,9 +236,9 @@ class RemoteMachine:
     def _apply(self, steps: list[HostStep]) -> None:
         listed = [{"id": one.id, "apply": one.apply, "undo": one.undo} for one in steps]
         asked = json.dumps({"run": self._plan.run, "steps": listed}).encode()
-        answer = self.target.ask("unit", "apply", self._plan.run, given=asked)
-        if "error" in answer:
-            raise RepriseError(f"{self.target.name}: {answer['error']}", answer["hint"])
+        answer = self.target.ask(_Applied, "unit", "apply", self._plan.run, given=asked)
+        if answer.error is not None:
+            raise RepriseError(f"{self.target.name}: {answer.error}", answer.hint)
 
     def carry_out(self, step: HostStep) -> None:
         """Reads something off its hosts."""
@@ -206,38 +247,38 @@ class RemoteMachine:
     def start(self, ident: str, turn: int) -> Child:
         """With the names of that machine."""
         planned = next(one for one in self._plan.processes if one.id == ident)
-        value = self._agent.ask("start", id=ident, turn=turn)
+        value = self._agent.ask("start", _Started, id=ident, turn=turn)
         return self._known(ident, planned.role, planned.host, value)
 
-    def _known(self, ident: str, role: str, host: str, value: Mapping[str, Any]) -> Child:
+    def _known(self, ident: str, role: str, host: str, value: _Started) -> Child:
         log = self._results / "logs" / f"{ident}.log"
-        child = Child(ident, role, host, int(value["pid"]), log, turn=int(value["turn"]))
+        child = Child(ident, role, host, value.pid, log, turn=value.turn)
         self.children[child.pid] = child
         return child
 
     def missing(self, ident: str) -> str | None:
         """One quick attempt."""
-        found = self._agent.ask("missing", id=ident)
-        return None if found is None else str(found)
+        found: str | None = self._agent.ask("missing", Text | None, id=ident)
+        return found
 
     def refused(self, ident: str) -> str:
         """From its log."""
-        return str(self._agent.ask("refused", id=ident))
+        return str(self._agent.ask("refused", Text, id=ident))
 
     def dns_problem(self, ident: str) -> str | None:
         """Asks from there."""
-        found = self._agent.ask("dns_problem", id=ident)
-        return None if found is None else str(found)
+        found: str | None = self._agent.ask("dns_problem", Text | None, id=ident)
+        return found
 
     def words(self, ident: str) -> tuple[str, str]:
         """From its log."""
-        what, hint = self._ask("words", ("", ""), id=ident)
-        return str(what), str(hint)
+        what, hint = self._ask("words", ("", ""), _WORDS, id=ident)
+        return what, hint
 
     def told(self, ident: str) -> tuple[str, str] | None:
         """From its log."""
-        found = self._ask("told", None, id=ident)
-        return None if found is None else (str(found[0]), str(found[1]))
+        found: tuple[str, str] | None = self._ask("told", None, _WORDS | None, id=ident)
+        return found
 
     def keep_files(self, ident: str) -> None:
         """They come with the results."""
@@ -249,21 +290,16 @@ class RemoteMachine:
 
     def poll(self) -> list[str]:
         """Everything that may have changed, in one answer."""
-        nothing: dict[str, Any] = {"children": [], "trouble": None, "lines": [], "steal_s": None}
-        found = self._ask("poll", {**nothing, "records": self._records})
-        for value in found["children"]:
-            child = self.children[value["pid"]]
-            child.exit, child.cpu_s, child.max_rss_bytes = (
-                value["exit"],
-                value["cpu_s"],
-                value["max_rss_bytes"],
-            )
-        trouble = found["trouble"]
+        found: _Polled = self._ask("poll", _Polled([], None, [], None, self._records), _Polled)
+        for seen in found.children:
+            if (child := self.children.get(seen.pid)) is not None:
+                child.exit, child.cpu_s, child.max_rss_bytes = seen.exit, seen.cpu_s, seen.max_rss_bytes
+        trouble = found.trouble
         self._trouble = None if trouble is None else (f"{self.target.name}: {trouble[0]}", trouble[1])
-        self._records = bool(found["records"])
-        if (now := found["steal_s"]) is not None:
+        self._records = found.records
+        if (now := found.steal_s) is not None:
             self._steal = (self._steal[0] if self._steal else now, now)
-        return [str(line) for line in found["lines"]] if self._has_main else []
+        return found.lines if self._has_main else []
 
     def trouble(self) -> tuple[str, str] | None:
         """As of the last poll."""
@@ -271,11 +307,11 @@ class RemoteMachine:
 
     def reasons(self) -> list[str]:
         """Of its servers."""
-        return list(self._ask("reasons", []))
+        return list(self._ask("reasons", [], list[Text]))
 
     def replaced(self) -> list[str]:
         """Of its servers too."""
-        return list(self._ask("replaced", []))
+        return list(self._ask("replaced", [], list[Text]))
 
     def signal(self, child: Child, number: int) -> None:
         """Where it still runs."""
@@ -283,7 +319,7 @@ class RemoteMachine:
 
     def outlived(self) -> bool:
         """In its sandbox."""
-        return bool(self._ask("outlived", False))
+        return bool(self._ask("outlived", False, bool))
 
     def has_records(self) -> bool:
         """As of the last poll."""

@@ -19,7 +19,7 @@ from cli import locks, run_name
 from cli.errors import RepriseError, tell, want
 from cli.executor import run as local
 from cli.hosts import changes, files, inventory, share
-from cli.hosts.inventory import Target, last_line, unreachable
+from cli.hosts.inventory import Target, Text, last_line, unreachable
 from cli.plan import planned
 from cli.plan.planned import RESULTS
 from report import whole_file
@@ -67,8 +67,7 @@ class Results:
 
     def _sums(self, how: str) -> dict[str, str]:
         """Checksums by name; a name that the machine may not use is an error."""
-        found = dict(self._target.ask("changes", how, self._run))
-        sums = {str(name): str(value) for name, value in found.items()}
+        sums: dict[str, str] = self._target.ask(dict[Text, Text], "changes", how, self._run)
         for name in sums:
             if not self._is_own(name):
                 raise RepriseError(

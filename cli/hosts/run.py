@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import AfterValidator
 
 from cli import VERSION, run_name
 from cli.errors import EXIT_FAILED, SIGNALS, RepriseError, complain, want
@@ -27,7 +27,7 @@ from cli.executor.sandbox import STOP
 from cli.experiment import experiment as experiments
 from cli.experiment.schema import Experiment
 from cli.hosts import changes, inputs, inventory, share, source
-from cli.hosts.inventory import Placement, Target
+from cli.hosts.inventory import Placement, Target, Text
 from cli.hosts.remote import Agent, RemoteMachine
 from cli.hosts.results import Results
 from cli.plan import estimate, network
@@ -36,6 +36,8 @@ from cli.plan import plan as plans
 from cli.plan.estimate import Estimate
 from cli.plan.planned import Facts, Management, Plan
 from report import whole_file
+
+_Address = Annotated[str, AfterValidator(lambda text: str(ipaddress.ip_address(text)))]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,14 +49,11 @@ class Greeting:
     commit: str | None
     cores: int
     operator: str
-    interfaces: dict[str, str]
+    interfaces: dict[_Address, str]
     free_bytes: int
     dns_ports: list[str]
     clock: dict[str, Any]
     host: dict[str, Any]
-
-
-_GREETING = TypeAdapter(Greeting)
 
 
 def command_run(options: argparse.Namespace) -> int:
@@ -114,21 +113,11 @@ def _at_once(work: Callable[[Target], None], targets: Iterable[Target]) -> None:
             done.result()
 
 
-def _checked(name: str, value: Any, form: TypeAdapter[Any]) -> Any:
-    """What a machine reported, checked against this form."""
-    try:
-        return form.validate_python(value)
-    except ValidationError as error:
-        what = error.errors()[0]
-        where = ".".join(map(str, what["loc"]))
-        raise RepriseError(f"{name} reports a wrong {where}: {what['msg']}", "look at that host") from None
-
-
 def _greet(agents: Mapping[str, Agent], run: str) -> dict[str, Any]:
     """What the machines say of themselves; none of them is another run's, and all have one version."""
     for agent in agents.values():
         agent.send("hello")
-    said = {name: _checked(name, agent.receive(), _GREETING) for name, agent in agents.items()}
+    said = {name: inventory.checked(name, agent.receive(), Greeting) for name, agent in agents.items()}
     hosts = {name: dataclasses.asdict(one) for name, one in said.items()}
     own = source.checksum()
     for name, one in hosts.items():
@@ -145,7 +134,7 @@ def _greet(agents: Mapping[str, Agent], run: str) -> dict[str, Any]:
     for agent in agents.values():
         agent.keep_awake()
     for name, agent in agents.items():
-        for left in agent.ask("lock", run=run):
+        for left in agent.ask("lock", list[Text], run=run):
             complain(f"reprise: {name}: cleaned up after run {left}, which did not end properly")
     return hosts
 
@@ -160,8 +149,7 @@ def _plan(
 ) -> tuple[Plan, Estimate]:
     """The plan of the experiment `there`, whose files are where the hosts have them, and what it comes to."""
     home = agents[placement.home.name]
-    asked = home.ask("facts", experiment=experiments.as_dict(there), run=run)
-    said: Facts = _checked(placement.home.name, asked, TypeAdapter(Facts))
+    said: Facts = home.ask("facts", Facts, experiment=experiments.as_dict(there), run=run)
     facts = machine.checked(said, experiment, run, placement.home.root)
     for host, target in placement.targets.items():
         facts.cores_of[host] = int(hosts[target.name]["cores"])
@@ -232,7 +220,8 @@ def _check_leftovers(
     """Checks that nothing on a server's interface answers or drops packets in its place."""
     for host in _servers(placement):
         name = placement.targets[host].name
-        for what, hint in agents[name].ask("leftovers", interface=interfaces[host])[:1]:
+        left = agents[name].ask("leftovers", list[tuple[Text, Text]], interface=interfaces[host])
+        for what, hint in left[:1]:
             raise RepriseError(f"{name}: {what}", hint)
 
 
@@ -332,11 +321,11 @@ def _described(
     """The machines and what they are in the plan, for the manifest."""
     return [
         {
+            **hosts[name]["host"],
             "machine": name,
             "hosts": list(placement.hosts_of(target)),
             "clock": hosts[name]["clock"],
             "steal_s": machines[name].steal_s,
-            **hosts[name]["host"],
         }
         for name, target in placement.machines().items()
     ]

@@ -16,16 +16,17 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import PurePosixPath
-from typing import IO, Any
+from typing import IO
 
 from cli.errors import RepriseError
 from cli.hosts import files
-from cli.hosts.inventory import Target, last_line
+from cli.hosts.inventory import Target, Text, last_line
 from cli.plan.planned import RESULTS, RUN, Plan
 
 _NAMED = re.compile(r"@(?:run|results)@(?:/[^\s\"'\\,;:=]*)?")
 _PLAIN_ROLES = ("controller", "distributor", "sampler", "capture")
 _KEYS = f"{RUN}/tls/"
+_MADE = dict[Text, tuple[int, Text]]  # see changes.made
 _CLOSED, _OPEN = 0o600, 0o644  # only the owner, or everybody, may read a file
 
 
@@ -80,7 +81,9 @@ def _results(plan: Plan, own: set[str]) -> list[str]:
     return [*found, "logs/undo.log"]
 
 
-def wanted(plan: Plan, hosts: Iterable[str], made: Mapping[str, Any]) -> list[tuple[str, int, str]]:
+def wanted(
+    plan: Plan, hosts: Iterable[str], made: Mapping[str, tuple[int, str]]
+) -> list[tuple[str, int, str]]:
     """Which of the files `made` hosts get: names as in the plan, modes and owners."""
     named, whole = _needs(plan, set(hosts))
     placed = {one.path for one in plan.files}  # which every machine puts in place itself
@@ -90,14 +93,14 @@ def wanted(plan: Plan, hosts: Iterable[str], made: Mapping[str, Any]) -> list[tu
         place, _, rest = name.partition("/")
         given = name in named or (whole and place == RUN and not name.startswith(_KEYS))
         if given and place in (RUN, RESULTS) and files.is_below(rest) and name not in placed:
-            closed = int(mode) & 0o044 == 0
+            closed = mode & 0o044 == 0
             found.append((name, _CLOSED if closed else _OPEN, owner if owner in owners else ""))
     return found
 
 
 def send(plan: Plan, home: Target, to: Target, hosts: Iterable[str]) -> None:
     """Copies what the steps have made on `home` and the hosts need, with owners by their names."""
-    listed = wanted(plan, hosts, dict(home.ask("changes", "made", plan.run)))
+    listed = wanted(plan, hosts, home.ask(_MADE, "changes", "made", plan.run))
     with tempfile.TemporaryFile() as names, tempfile.TemporaryFile() as errors:
         names.write(b"".join(name.encode("utf-8", "surrogateescape") + b"\0" for name, _, _ in listed))
         names.seek(0)
