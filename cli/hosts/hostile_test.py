@@ -101,6 +101,21 @@ def test_a_name_that_is_not_the_hosts_own_is_refused(host: Host, here: Path, nam
     assert untouched(here)
 
 
+def test_without_a_plan_a_host_replaces_nothing(host: Host, here: Path) -> None:
+    (here / "logs").mkdir()
+    for name in ("queries-client2-0.rq", "logs/undo.log"):
+        (here / name).write_text("mine")
+    good, mine = (hashlib.sha256(text).hexdigest() for text in (b"good", b"mine"))
+    names = {"server.csv": good, "queries-client2-0.rq": mine, "logs/undo.log": good}
+    for _ in range(2):  # it can be repeated
+        results.Results(host(names, b"4\ngood4\ngood"), RUN, here, results._own(here, "load")).fetch()
+    assert (here / "server.csv").read_text() == (here / "logs/undo.log").read_text() == "good"
+    for name in ("queries-client2-0.rq", "logs"):
+        with pytest.raises(RepriseError, match="which it may not write"):
+            results.Results(host({name: good}, b"4\nevil"), RUN, here, results._own(here, "load")).fetch()
+    assert (here / "queries-client2-0.rq").read_text() == "mine"
+
+
 def test_hosts_have_their_own_results_and_the_controllers_the_rest() -> None:
     plan = planned(PLAIN, OFFICE)
     client, server, home = (share.results(plan, [one]) for one in ("client1", "server", "controller"))

@@ -37,13 +37,12 @@ _CUT_OFF = 255  # ssh's status when it lost its connection
 class Results:
     """The results of one run on one machine, and the folder that they are copied to.
 
-    `own`: whether a name is one that this machine's results may have, see share.py. What the operator's own
-    machine writes comes from no other one.
+    `own`: whether a name is one that this machine's results may have, see share.py; None where this is not
+    known, and nothing that is here already is replaced. What the operator's own machine writes comes from no
+    other one.
     """
 
-    def __init__(
-        self, target: Target, run: str, to: Path, own: Callable[[str], bool] = lambda _: True
-    ) -> None:
+    def __init__(self, target: Target, run: str, to: Path, own: Callable[[str], bool] | None = None) -> None:
         self._target, self._run, self._to = target, run, to
         self._own = own
 
@@ -68,16 +67,21 @@ class Results:
     def _sums(self, how: str) -> dict[str, str]:
         """Checksums by name; a name that the machine may not use is an error."""
         sums: dict[str, str] = self._target.ask(dict[Text, Text], "changes", how, self._run)
-        for name in sums:
-            if not self._is_own(name):
+        for name, value in sums.items():
+            if not self._is_own(name, value):
                 raise RepriseError(
                     f"{self._target.name} has {name!r} among its results, which it may not write",
                     f"see whether that host is sound: {changes.results(self._run)}",
                 )
         return sums
 
-    def _is_own(self, name: str) -> bool:
-        return files.is_below(name) and not share.matches(name, _OPERATORS) and self._own(name)
+    def _is_own(self, name: str, value: str) -> bool:
+        if not files.is_below(name) or share.matches(name, _OPERATORS):
+            return False
+        if self._own is not None:
+            return self._own(name)
+        path = self._to / name
+        return name in share.OF_ALL or not os.path.lexists(path) or not self._differing([name], {name: value})
 
     def _differing(self, names: Iterable[str], sums: dict[str, str]) -> list[str]:
         return [
@@ -140,14 +144,14 @@ def _collect(target: Target, run: str, output: Path) -> None:
                 to.rename(folder.final)
 
 
-def _own(folder: Path, machine: str) -> Callable[[str], bool]:
-    """Whether a result belongs to the machine, by the run's plan and manifest if they are here."""
+def _own(folder: Path, machine: str) -> Callable[[str], bool] | None:
+    """Whether a result belongs to the machine, by the run's plan and manifest; None if they are not here."""
     try:
         plan = planned.read(json.loads((folder / "plan.json").read_text(encoding="utf-8")))
         found = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
         return share.results(plan, next(one["hosts"] for one in found["hosts"] if one["machine"] == machine))
     except (OSError, ValueError, KeyError, TypeError, StopIteration):
-        return lambda _: True
+        return None
 
 
 @contextlib.contextmanager

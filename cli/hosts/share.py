@@ -27,6 +27,7 @@ _NAMED = re.compile(r"@(?:run|results)@(?:/[^\s\"'\\,;:=]*)?")
 _PLAIN_ROLES = ("controller", "distributor", "sampler", "capture")
 _KEYS = f"{RUN}/tls/"
 _MADE = dict[Text, tuple[int, Text]]  # see changes.made
+OF_ALL = ("logs/undo.log",)  # results that every machine may have
 _CLOSED, _OPEN = 0o600, 0o644  # only the owner, or everybody, may read a file
 
 
@@ -78,7 +79,7 @@ def _results(plan: Plan, own: set[str]) -> list[str]:
     found += [f"{kind}-{host}-*" for host in clients for kind in ("queries", "answers", "hedges")]
     found += [f"logs/{ident}.log" for ident in (*(one.id for one in processes), *(one.id for one in steps))]
     found += [f"logs/{PurePosixPath(path).name}" for one in processes for path in one.files]
-    return [*found, "logs/undo.log"]
+    return [*found, *OF_ALL]
 
 
 def wanted(
