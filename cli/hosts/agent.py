@@ -198,7 +198,7 @@ def _serve_plan(channel: Channel, plan: planned.Plan, life: int) -> int:
     local = LocalMachine(plan, folder, kept, seen)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     steps = {one.id: one for one in (*plan.begin, *plan.finish)}
-    channel.answer(lambda: None)
+    channel.answer(lambda: _want_user(plan))
 
     def poll(_: dict[str, Any]) -> dict[str, Any]:
         lines, trouble = local.poll(), local.trouble()
@@ -230,6 +230,15 @@ def _serve_plan(channel: Channel, plan: planned.Plan, life: int) -> int:
         channel.answer(lambda asked=asked: answers[asked["do"]](asked))  # type: ignore[misc]
     _end(local)
     return 0
+
+
+def _want_user(plan: planned.Plan) -> None:
+    """Refuses a plan whose programs would be root where they need not be."""
+    if not plan.user and privileges.user():
+        raise RepriseError(
+            f"the plan runs programs as root, and this host has the user {privileges.USER} for them",
+            "give the controller's host this user and the capabilities of docs/privileges.md",
+        )
 
 
 def _ends(life: int) -> bool:

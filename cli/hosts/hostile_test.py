@@ -17,11 +17,11 @@ from pathlib import Path
 import pytest
 
 from cli.errors import RepriseError
-from cli.hosts import changes, files, inputs, inventory, results, share
+from cli.hosts import agent, changes, files, inputs, inventory, results, share
 from cli.hosts import run as hosts_run
 from cli.hosts.inventory import Target
 from cli.hosts.remote import Agent, RemoteMachine
-from cli.plan import facts
+from cli.plan import facts, privileges
 from cli.plan.guards_test import PLAIN, planned
 from cli.plan.placement_test import OFFICE
 from cli.plan.planned import Facts
@@ -264,6 +264,7 @@ HONEST = Facts(
         "unshare": "/usr/bin/unshare",
     },
     server_user="nsd",
+    users={"nsd": "nsd"},
     user="nobody",
 )
 
@@ -309,12 +310,26 @@ def test_programs_of_a_package_are_found_where_the_root_is_a_link() -> None:
         {"programs": {}},
         {"user": "root"},
         {"server_user": "root"},
+        {"server_user": ""},
         {"origin": '."; include "/etc/x'},
     ],
 )
 def test_facts_that_cannot_be_are_refused(said: dict[str, object]) -> None:
     with pytest.raises(RepriseError, match="the controller's host"):
         checked(**said)
+
+
+def test_a_plan_that_makes_programs_root_is_refused_where_they_need_not_be(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    plan = planned(PLAIN, OFFICE)
+    as_root = dataclasses.replace(plan, user="")
+    monkeypatch.setattr(privileges, "user", lambda: "nobody")
+    agent._want_user(dataclasses.replace(plan, user="nobody"))
+    with pytest.raises(RepriseError, match="the plan runs programs as root"):
+        agent._want_user(as_root)
+    monkeypatch.setattr(privileges, "user", lambda: "")
+    agent._want_user(as_root)
 
 
 def test_a_host_opens_no_guard_and_names_no_rules() -> None:
@@ -347,13 +362,13 @@ ASKED: list[Callable[[RemoteMachine], object]] = [
 def test_agents_answers_of_a_wrong_form_are_errors(host: Host, here: Path) -> None:
     answers = [None, *(WRONG * len(ASKED))]
     stream = b"".join(json.dumps({"ok": one}).encode() + b"\n" for one in answers)
-    agent = Agent(host({}, stream), RUN)
-    there = RemoteMachine(agent, planned(PLAIN, OFFICE), here, ("server",))
+    speaker = Agent(host({}, stream), RUN)
+    there = RemoteMachine(speaker, planned(PLAIN, OFFICE), here, ("server",))
     for ask in ASKED:
         for _ in WRONG:
             with pytest.raises(RepriseError, match="load reports a wrong"):
                 ask(there)
-    agent.close()
+    speaker.close()
 
 
 @pytest.mark.parametrize("wrong", [[1], [[]], 5, {"server.csv": 5}, {"server.csv": None}])
@@ -380,7 +395,7 @@ def test_a_name_of_any_bytes_is_no_wrong_answer(host: Host, here: Path) -> None:
     "answer", [b"[]\n", b"null\n", b"{}\n", b"[" * 100_000 + b"\n", b"\x1b[2Jnonsense\n"]
 )
 def test_an_agents_answer_that_makes_no_sense_is_an_error(host: Host, answer: bytes) -> None:
-    agent = Agent(host({}, answer), RUN)
+    speaker = Agent(host({}, answer), RUN)
     with pytest.raises(RepriseError, match="load cannot be reached: its answer makes no sense"):
-        agent.receive()
-    agent.close()
+        speaker.receive()
+    speaker.close()

@@ -97,9 +97,13 @@ def checked(said: Facts, experiment: Experiment, run: str, root: str) -> Facts:
     tables, emulated = as_dict(experiment), experiment.emulated
     names = (*started.packaged_programs(tables), *(privileges.TOOLS if said.user else ()))
     users = {name: said.users.get(name, "") for name in names if name in _USERS}
-    usual = [(said.user, privileges.USER), (said.server_user, _SERVER_USERS.get(experiment.server.kind))]
+    usual = [(said.server_user, _SERVER_USERS.get(experiment.server.kind, ""))]
     usual += [(user, _USERS[name]) for name, user in users.items()]
-    odd = [user for user, other in usual if user not in ("", other)]
+    for user, other in usual:
+        if other and not user:
+            raise RepriseError(f"the controller's host has no user {other}", "install its package there")
+    usual += [(said.user, privileges.USER if said.user else "")]
+    odd = [user for user, other in usual if user != other]
     odd += [] if re.fullmatch(_ORIGIN, said.origin) else [said.origin]
     if odd:
         what = f"the controller's host reports {odd[0]!r}, which is not allowed"
