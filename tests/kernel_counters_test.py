@@ -155,7 +155,8 @@ def forward(pair: Pair) -> None:
 
 def no_route(pair: Pair, version: int) -> None:
     forward(pair)
-    pair.frame(kind_of(version), packet(version, ELSEWHERE[version], 17, udp()))
+    for _ in range(3):
+        pair.frame(kind_of(version), packet(version, ELSEWHERE[version], 17, udp()))
 
 
 def too_big(pair: Pair, version: int) -> None:
