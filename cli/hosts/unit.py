@@ -58,7 +58,7 @@ _PROPERTIES = {
     "NoNewPrivileges": "yes",
     "LockPersonality": "yes",
     "RestrictSUIDSGID": "yes",
-    "RestrictNamespaces": "mnt net pid",
+    "RestrictNamespaces": "mnt net pid user",  # of a user's own: BIND's tools
     "RestrictAddressFamilies": "AF_UNIX AF_INET AF_INET6 AF_NETLINK AF_PACKET AF_XDP",
     "SystemCallArchitectures": "native",
     "SystemCallFilter": "~@cpu-emulation @debug @module @obsolete @raw-io @reboot @swap",

@@ -2,7 +2,7 @@
 
 Each runs in a mount namespace of its own, below a root that holds /usr, /dev/null and the folders it is
 given, all read-only except a folder for output, and with no right but to read files. Without root, that
-needs an unprivileged user namespace; if the system allows none, the tools run unconfined.
+needs an unprivileged user namespace; if the system allows none, the tools run unconfined, with a warning.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cli import linux, programs
+from cli.errors import complain
 
 PLACE = "/tmp"  # for links: in a run TMPDIR is on a mount that follows none
 _USR = Path("/usr")
@@ -43,22 +44,40 @@ def run(
     seen = [("ro", one.absolute()) for one in folders]
     seen += [("rw", writable.absolute())] if writable is not None else []
     command, place = (programs.packaged(program), *rest), seen[0][1]
-    before = _enter(seen) if can(seen) else ()
+    before = _enter(seen) if can(seen) else _warn()
     return subprocess.run([*before, *command], input=text, cwd=place, capture_output=True, check=False)
 
 
 _making = threading.Lock()
-_possible: dict[tuple[str, ...], bool] = {}  # by the kinds of folders
+_possible: set[tuple[str, ...]] = set()  # kinds of folders
 
 
 def can(seen: Sequence[tuple[str, Path]]) -> bool:
-    """Whether a tool can be confined with such folders ("ro" or "rw"); tested once for each kind."""
+    """Whether a tool can be confined with such folders ("ro" or "rw"); tested until it can, for each kind."""
     kind = tuple(_options(*one) for one in seen)
     if kind not in _possible:
         have = all(programs.find(one) for one in ("unshare", "setpriv", "chroot", "mount"))
         argv = (*_enter(seen), programs.packaged("true")) if have else ("false",)
-        _possible[kind] = subprocess.run(argv, capture_output=True, check=False).returncode == 0
-    return _possible[kind]
+        if subprocess.run(argv, capture_output=True, check=False).returncode == 0:
+            _possible.add(kind)
+    return kind in _possible
+
+
+_told: list[str] = []
+
+
+def _warn() -> tuple[str, ...]:
+    """No words before a tool; said once."""
+    with _making:
+        if not _told:
+            _told.append("BIND's tools run unconfined, this user may not create namespaces here")
+            complain(f"reprise: warning: {_told[0]}; see docs/privileges.md")
+    return ()
+
+
+def warnings() -> tuple[str, ...]:
+    """A line where a tool of this process ran unconfined."""
+    return tuple(_told)
 
 
 def _enter(seen: Sequence[tuple[str, Path]]) -> list[str]:

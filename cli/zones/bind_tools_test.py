@@ -13,6 +13,7 @@ from cli import programs
 from cli.zones import bind_tools
 
 _ZONE = b"$TTL 60\n@ SOA a. b. 1 2 3 4 5\n@ NS ns.b.\n$INCLUDE %s\n"
+_PLAIN = b"$TTL 60\n@ SOA a. b. 1 2 3 4 5\n@ NS ns.b.\nx A 192.0.2.7\n"
 _CHECK = ("named-compilezone", "-w", ".", "-i", "none", "-o", "-", "--", "a.", "-")
 
 
@@ -56,6 +57,20 @@ def test_the_tools_see_no_more_and_have_no_rights(tmp_path: Path, monkeypatch: p
     top = str(tmp_path).split("/")[1]
     links = {name for name in bind_tools._LINKS if Path("/", name).is_symlink()}
     assert set(done.stdout.decode().split()) == {"usr", "dev", top, *links}
+
+
+def test_unconfined_tools_are_told_of_once_and_only_while_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(bind_tools, "_possible", set())
+    monkeypatch.setattr(bind_tools, "_told", [])
+    with monkeypatch.context() as lacking:
+        lacking.setattr(programs, "find", lambda _: None)
+        for _ in range(2):
+            assert b"192.0.2.7" in bind_tools.run(_CHECK, tmp_path, text=_PLAIN).stdout
+    assert bind_tools.can([("ro", tmp_path)])
+    assert capsys.readouterr().err.count("warning: BIND's tools run unconfined") == 1
+    assert len(bind_tools.warnings()) == 1
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root becomes another user")

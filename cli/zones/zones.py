@@ -29,7 +29,7 @@ from cli.experiment.addresses import META4, META6
 from cli.servers import meta_servers, nftables
 from cli.servers.meta_servers import MetaSite
 from cli.servers.nftables import Pair
-from cli.zones import zone_folder, zone_plan
+from cli.zones import bind_tools, zone_folder, zone_plan
 from cli.zones.options import step
 from cli.zones.zone_folder import Entry
 from cli.zones.zone_plan import AddressMap
@@ -112,7 +112,7 @@ def command_plan(options: argparse.Namespace) -> int:
     zone_plan.check_signatures(report, refused, time.time())
     _write_texts(options, out, zones_path)
     if options.warnings is not None:
-        lines = "".join(f"{one}\n" for one in zone_plan.warnings(report))
+        lines = "".join(f"{one}\n" for one in (*zone_plan.warnings(report), *bind_tools.warnings()))
         options.warnings.write_text(lines, encoding="utf-8")
     sys.stdout.write(zone_plan.summary(report, time.time()))
     return 0
