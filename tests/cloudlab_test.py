@@ -165,7 +165,8 @@ def test_a_manifest_becomes_an_inventory_that_an_experiment_is_placed_on(
         "server": "server0",
     }
     assert placed.home.interface({"172.16.1.1": "ens1f0"}) == "ens1f0"
-    assert placed.home.command("true")[-4:-1] == ["-l", "alice", "amd140.utah.cloudlab.us"]
+    way = "-l alice -a -x amd140.utah.cloudlab.us"
+    assert placed.home.command("true")[-6:-1] == way.split()
 
 
 @pytest.mark.slow

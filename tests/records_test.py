@@ -149,7 +149,7 @@ def judge(desk: Path, victim: str, moment: float, ended: Ended) -> None:
 @pytest.mark.parametrize("victim", ["command", "keeper", "init", "querier"])
 def test_a_kill_costs_the_last_second_at_most(place: Path, victim: str) -> None:
     with started(place, "run", "good.toml") as running:
-        running.reaches(ANSWERED)
+        running.reaches("sent ")  # the first records are waited for below
         begun = find(running, victim) is not None and records_begin(place)
         moment = kill(running, victim, max(0.0, begun + 2.0 - time.monotonic()))
         assert moment is not None
@@ -187,7 +187,7 @@ def test_kills_at_random_moments(place: Path, victim: str) -> None:
 
 def test_three_ctrl_c_at_once_leave_the_records(place: Path) -> None:
     with started(place, "run", "good.toml") as running:
-        running.reaches(ANSWERED)
+        running.reaches("sent ")
         wait_for(lambda: time.monotonic() > records_begin(place) + 1.0, "the first second")
         moment = time.monotonic()
         for _ in range(3):
