@@ -16,9 +16,9 @@ from bench.bed import CLIENT_CORE, SERVER_CORE, MeasuredBed
 from bench.session import Session, pack
 from cli import programs
 from cli.errors import RepriseError, complain
-from cli.executor import hoststeps
+from cli.executor import hoststeps, machine
 from cli.experiment import experiment as experiments
-from cli.plan import facts, plan
+from cli.plan import facts, plan, privileges
 from cli.plan.planned import RESULTS, RUN, Plan, Process
 from tests.bed import Capture
 
@@ -154,28 +154,20 @@ def _site(session: Session, row: str, name: str, table: str) -> Iterator[Site]:
         for program in reversed(site.started):
             program.stop()
     shutil.rmtree(folder / "run")
+    privileges.give_back(folder)
 
 
 def _prepare(site: Site) -> None:
-    """The plan's folders, files and steps, as an executor has them done."""
-    for folder in site.plan.folders:
-        Path(site.fill(folder.path)).mkdir(parents=True, exist_ok=True)
-        if folder.owner:
-            shutil.chown(site.fill(folder.path), folder.owner)
-    for file in site.plan.files:
-        path = Path(site.fill(file.path))
-        if file.copy_of is not None:
-            shutil.copyfile(site.fill(file.copy_of), path)
-        else:
-            path.write_text(site.fill(file.content or ""), encoding="utf-8")
-        path.chmod(int(file.mode, 8))
+    """The plan's folders and files, and the steps that its hosts need, as an executor has them done."""
+    machine.make_folders(site.plan.folders, site.fill)
+    machine.make_files(site.plan.files, site.fill)
     for parent in (site.folder / "run", *(site.folder / "run").parents):
         if parent.stat().st_uid == os.geteuid() and parent != Path("/"):
             parent.chmod(parent.stat().st_mode | 0o011)  # servers that give up root read below it
     log = site.folder / "steps.log"
     env = {"PATH": _PATH, "LANG": "C.UTF-8"}
     for step in site.plan.prepare:
-        if step.id in ("zones", "plan"):
+        if step.id in ("zones", "plan", "serve"):
             own = {key: site.fill(value) for key, value in step.env.items()}
             hoststeps.carry_out((step.argv,), None, site.fill, {**env, **own}, log)
     for part in site.plan.setup:

@@ -60,14 +60,18 @@ def test_setup_may_be_repeated_and_undone(tmp_path: Path, data_path: str) -> Non
     world = write_world(tmp_path / "zones")
     bare = hierarchy_network.hierarchy(network.local(2, 4096, servers=2), 2, 2, 4096)
     hosts = netns.build(bare)
-    plan, servers, metas = tmp_path / "plan", [(1, "server"), (2, "server2")], [(1, "meta1"), (2, "meta2")]
-    options = ["-o", str(plan), "--instances", "2", "--next-hop", "1,1,198.19.253.2,fd00:198:19:fd::2"]
+    plan, served = tmp_path / "plan", tmp_path / "served"
+    servers, metas = [(1, "server"), (2, "server2")], [(1, "meta1"), (2, "meta2")]
+    options = ["-o", str(plan), "--instances", "2"]
     options += [
         "--resolver",
         "198.19.254.1,fd00:198:19:fe::1",
         "--resolver",
         "198.19.254.2,fd00:198:19:fe::2",
     ]
+    assert zones.main([str(world), *options]) == 0
+    served.mkdir()
+    options = ["-o", str(served), "--from", str(plan), "--next-hop", "1,1,198.19.253.2,fd00:198:19:fd::2"]
     assert zones.main([str(world), *options]) == 0
     for _, host in (*servers, *metas):
         guard = tmp_path / f"guard-{host}.nft"

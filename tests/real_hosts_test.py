@@ -24,10 +24,10 @@ import pytest
 
 from cli import linux, programs
 from cli.errors import RepriseError
-from cli.executor import figures, hoststeps, netns
+from cli.executor import figures, hoststeps, machine, netns
 from cli.plan import guards, hierarchy_network, network
 from cli.plan.network import Host, Link, Network, Route
-from cli.plan.planned import RUN, Figure, HostStep
+from cli.plan.planned import RUN, Figure, Folder, HostStep
 from cli.servers import nftables
 from tests import command, packets
 from tests.bed import BareBed, Bed, Capture, synth, wait_for
@@ -280,13 +280,15 @@ def test_nothing_leaves_real_hosts_and_the_operator_stays_connected(site: Site, 
 
 
 def own_steps(plan: dict[str, Any], site: Site) -> None:
-    """Folders and zones of a hierarchy, and the plan of who serves them."""
-    for folder in plan["folders"]:
-        Path(site.fill(folder["path"])).mkdir(parents=True, exist_ok=True)
-    for step in plan["prepare"][:2]:
-        argv = [site.fill(word) for word in step["argv"]]
-        argv = argv[argv.index("--") + 1 :] if argv[0].endswith("setpriv") else argv
-        subprocess.run(argv, env={**os.environ, **step["env"]}, check=True, capture_output=True)
+    """Folders and zones of a hierarchy, the plan of who serves them, and the hosts' files made of it."""
+    machine.make_folders([Folder(**one) for one in plan["folders"]], site.fill)
+    for step in plan["prepare"]:
+        if step["id"] in ("zones", "plan", "serve"):
+            argv = [site.fill(word) for word in step["argv"]]
+            done = subprocess.run(
+                argv, env={**os.environ, **step["env"]}, capture_output=True, text=True, check=False
+            )
+            assert done.returncode == 0, f"{step['id']}: {done.stdout}{done.stderr}"
 
 
 @pytest.mark.parametrize("data_path", ["tun", pytest.param("nft", marks=pytest.mark.slow)])

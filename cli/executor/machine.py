@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -19,7 +19,7 @@ from cli.executor import hoststeps, netns, processes, ready, sockdiag, workers
 from cli.executor.processes import Child, Launch
 from cli.executor.space import Space
 from cli.executor.words import ended, told
-from cli.plan.planned import RESULTS, RUN, Folder, HostStep, Plan, Process, Step
+from cli.plan.planned import RESULTS, RUN, File, Folder, HostStep, Plan, Process, Step
 
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -125,29 +125,9 @@ class LocalMachine:
     def prepare(self) -> list[str]:
         """Network, folders, files, in this order."""
         self._hosts = netns.build(self._plan.network)
-        for folder in self._plan.folders:
-            self._make_folder(folder)
-        for file in self._plan.files:
-            path = Path(self.fill(file.path))
-            if file.copy_of is not None:
-                shutil.copyfile(self.fill(file.copy_of), path)
-            else:
-                text = self.fill(file.content or "")
-                path.touch(mode=0o600)
-                path.write_bytes(text.encode("utf-8", "surrogateescape"))  # names of files may be any bytes
-            path.chmod(int(file.mode, 8))
-            if file.owner:
-                os.chown(path, linux.user_number(file.owner), -1)
+        make_folders(self._plan.folders, self.fill)
+        make_files(self._plan.files, self.fill)
         return self._hosts.refused_sysctls
-
-    def _make_folder(self, folder: Folder) -> None:
-        path = Path(self.fill(folder.path))
-        path.mkdir(parents=True, exist_ok=True)
-        path.chmod(int(folder.mode, 8))
-        if folder.owner:
-            os.chown(path, linux.user_number(folder.owner), -1)
-        if folder.group:
-            os.chown(path, -1, folder.group)
 
     # --- steps and processes ------------------------------------------------------------------------------
 
@@ -312,3 +292,30 @@ class LocalMachine:
 
     def _log(self, ident: str) -> Path:
         return self._results / "logs" / f"{ident}.log"
+
+
+def make_folders(folders: Sequence[Folder], fill: Callable[[str], str]) -> None:
+    """A plan's folders, with their owners."""
+    for folder in folders:
+        path = Path(fill(folder.path))
+        path.mkdir(parents=True, exist_ok=True)
+        path.chmod(int(folder.mode, 8))
+        if folder.owner:
+            os.chown(path, linux.user_number(folder.owner), -1)
+        if folder.group:
+            os.chown(path, -1, folder.group)
+
+
+def make_files(files: Sequence[File], fill: Callable[[str], str]) -> None:
+    """A plan's files, with their owners."""
+    for file in files:
+        path = Path(fill(file.path))
+        if file.copy_of is not None:
+            shutil.copyfile(fill(file.copy_of), path)
+        else:
+            text = fill(file.content or "")
+            path.touch(mode=0o600)
+            path.write_bytes(text.encode("utf-8", "surrogateescape"))  # names of files may be any bytes
+        path.chmod(int(file.mode, 8))
+        if file.owner:
+            os.chown(path, linux.user_number(file.owner), -1)
