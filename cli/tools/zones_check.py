@@ -172,6 +172,7 @@ def _plan(zones: Path, folder: Path) -> AddressMap:
     world, made, plan, own = (folder / name for name in ("world", "made", "plan", "server"))
     for one, user in ((world, privileges.user()), (made, privileges.user()), (plan, ""), (own, _user())):
         one.mkdir()
+        one.chmod(0o755)
         if user:
             shutil.chown(one, user)
     planner = [sys.executable, "-m", "cli.zones.zones", str(world)]
@@ -188,7 +189,9 @@ def _user() -> str:
 
 def _carry_out(argv: Sequence[str]) -> None:
     environment = {**os.environ, "PYTHONPATH": str(programs.ROOT)}
-    done = subprocess.run(argv, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        argv, env=environment, capture_output=True, text=True, check=False, umask=0o022
+    )  # other users read what they write
     if done.returncode != 0:
         sys.stderr.write(done.stderr)
         raise RepriseError("the zones cannot be planned", "see the message above")
