@@ -1,9 +1,9 @@
 """Which questions of a capture's second half its first half can answer, decided by dnspython alone.
 
 Nothing is shared with the zone builder but the pairing of queries and responses (`exchanges`). A question
-counts where every RRset of its answer or referral, or its denial, was seen in the first half: from servers
-that spoke with authority for a zone around the name, as the one that was asked did; a referral also from that
-one alone.
+counts where every RRset and signature of its answer, its referral, or its denial was seen in the first half:
+from servers that spoke with authority for a zone around the name, as the one that was asked did; a referral
+also from that one alone.
 """
 
 from __future__ import annotations
@@ -85,6 +85,16 @@ def items(section: Iterable[dns.rrset.RRset]) -> list[Item]:
     return [item(one) for one in section if one.rdtype != dns.rdatatype.RRSIG]
 
 
+def signatures(section: Iterable[dns.rrset.RRset]) -> list[Item]:
+    """Of each signature what it covers, its algorithm and signer: the times change."""
+    found = []
+    for rrset in section:
+        for one in rrset if rrset.rdtype == dns.rdatatype.RRSIG else ():
+            covered, algorithm, *_, signer, _ = one.to_text().lower().split(None, 8)
+            found.append((rrset.name.to_text().lower(), "RRSIG", frozenset((covered, algorithm, signer))))
+    return found
+
+
 def zone_of(response: dns.message.Message) -> str | None:
     """Whose authority a response shows: the owner of a SOA, or of NS records beside an answer. Where an alias
     leads to another zone nobody believes it (RFC 2181, section 5.4.1).
@@ -131,7 +141,7 @@ class Seen:
             self.servers[zone].add(one.server)
             self.zones[one.server].add(zone)
         for section in one.response.answer, one.response.authority, one.response.additional:
-            for each in items(section):
+            for each in items(section) + signatures(section):
                 self.items[each].add(one.server)
         for denial in denials(one.response, kind):
             self.denied[denial].add(one.server)
@@ -147,7 +157,7 @@ class Seen:
     def covers(self, one: Exchange) -> bool:
         """Whether everything that a response says was seen."""
         kind = kind_of(one.response)
-        wanted = items(one.response.answer)
+        wanted = items(one.response.answer) + signatures(one.response.answer)
         if kind == "referral":
             wanted += [each for each in items(one.response.authority) if each[1] == "NS"]
             wanted += glue(one.response)

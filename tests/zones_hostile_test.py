@@ -103,8 +103,12 @@ def response_of(
 
 
 def query_of(response: dns.message.Message) -> bytes:
+    """The question of a response; with DO where the response has signatures."""
     asked = dns.message.Message(response.id)
     asked.question = response.question
+    rrsets = response.answer + response.authority
+    if any(one.rdtype == dns.rdatatype.RRSIG for one in rrsets):
+        asked.use_edns(0, dns.flags.DO, 4096)
     return asked.to_wire()
 
 

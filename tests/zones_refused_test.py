@@ -20,12 +20,13 @@ _WHY = "does not load: NS 'ns.bad.com' is below a DNAME 'bad.com' (illegal); --s
 
 
 def capture(path: Path, bad: bool = False) -> Path:
-    """Answers of example.com with a CDS record for no key, a DS record of two bytes and a signature over
-    fewer labels than its signer has; on request also those of a zone that cannot be loaded at all.
+    """Answers of example.com with a CDS record of an algorithm that no key has, not even the key made up for
+    the signature; a DS record of two bytes; and a signature over fewer labels than its signer has. On request
+    also those of a zone that cannot be loaded at all.
     """
     tape = walk()
     tape.exchange(LEAF, ANSWER)
-    tape.exchange(LEAF, response_of("example.com. IN CDS", f"example.com. 60 IN CDS 1 8 2 {'AB' * 32}"))
+    tape.exchange(LEAF, response_of("example.com. IN CDS", f"example.com. 60 IN CDS 1 13 2 {'AB' * 32}"))
     times = "60 20200101000000 20190101000000 12345"
     signed = f"t.example.com. 60 IN TXT x\nt.example.com. 60 IN RRSIG TXT 8 1 {times} example.com. AAAA"
     tape.exchange(LEAF, response_of("t.example.com. IN TXT", signed))
