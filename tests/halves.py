@@ -1,9 +1,9 @@
 """Which questions of a capture's second half its first half can answer, decided by dnspython alone.
 
 Nothing is shared with the zone builder but the pairing of queries and responses (`exchanges`). A question
-counts where every RRset and signature of its answer, its referral, or its denial was seen in the first half:
-from servers that spoke with authority for a zone around the name, as the one that was asked did; a referral
-also from that one alone.
+counts where every RRset of its answer or referral, or its denial, was seen in the first half: from servers
+that spoke with authority for a zone around the name, as the one that was asked did; a referral also from that
+one alone. Its signatures need not have been seen (`Seen.signed`).
 """
 
 from __future__ import annotations
@@ -154,10 +154,15 @@ class Seen:
                 found |= self.servers[zone]
         return found
 
+    def signed(self, one: Exchange) -> bool:
+        """Whether every signature of a response was seen."""
+        wanted = signatures(one.response.answer) + signatures(one.response.authority)
+        return all(self.items[each] & self.peers(one.server, each[0]) for each in wanted)
+
     def covers(self, one: Exchange) -> bool:
-        """Whether everything that a response says was seen."""
+        """Whether everything that a response says, except for its signatures, was seen."""
         kind = kind_of(one.response)
-        wanted = items(one.response.answer) + signatures(one.response.answer)
+        wanted = items(one.response.answer)
         if kind == "referral":
             wanted += [each for each in items(one.response.authority) if each[1] == "NS"]
             wanted += glue(one.response)

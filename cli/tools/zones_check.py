@@ -393,8 +393,10 @@ class _Reasons:
             return known
         if name in self._conflicts or name in self._denied:
             return "contradictory"
-        if records(got.answer) < records(one.recorded.answer):
-            return "alias_into_another_zone" if _ends_at_alias(got) else "incomplete"
+        wanted, given = records(one.recorded.answer), records(got.answer)
+        if given < wanted:
+            missing = "signature_missing" if _are_signatures(wanted - given) else "incomplete"
+            return "alias_into_another_zone" if _ends_at_alias(got) else missing
         return self._of_denial(denial(one.recorded), denial(got))
 
     def _of_records(self, places: set[tuple[str, str]]) -> str:
@@ -424,12 +426,18 @@ class _Reasons:
             return known
         if any((owner, kind) in self._made_up for owner, kind, _ in got if kind == "SOA"):
             return "soa_made_up"
+        if missing and _are_signatures(wanted - got):
+            return "signature_missing"
         return "proof_missing" if missing and not any(kind == "SOA" for _, kind in missing) else "unknown"
 
 
 def _name(text: str) -> str:
     """As dnspython escapes it."""
     return dns.name.from_text(text).to_text().lower()
+
+
+def _are_signatures(missing: frozenset[Record]) -> bool:
+    return all(kind == "RRSIG" for _, kind, _ in missing)
 
 
 def _ends_at_alias(message: dns.message.Message) -> bool:
