@@ -53,7 +53,6 @@ namespace {
 constexpr std::size_t kAlgorithm = 2; ///< places in an RRSIG's rdata (RFC 4034 section 3.1)
 constexpr std::size_t kLabels = 3;
 constexpr std::size_t kTtlPlace = 4;
-constexpr std::size_t kSignerPlace = 18;
 
 /// Names in the order of their labels from the root down (RFC 4034 section 6.1); a key's own order
 /// puts shorter labels first.
