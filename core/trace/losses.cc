@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -111,7 +110,9 @@ std::vector<Unread> find(const Counters& counters, std::uint64_t messages) {
                  .share = static_cast<double>(count) / static_cast<double>(messages + count)});
         }
     }
-    std::ranges::stable_sort(found, std::greater<>{}, &Unread::count);
+    std::ranges::sort(found, [](const Unread& one, const Unread& other) {
+        return one.count != other.count ? one.count > other.count : one.kind < other.kind;
+    });
     return found;
 }
 
