@@ -165,6 +165,11 @@ def user_number(name: str) -> int:
         raise RepriseError(f"there is no user {name}", "run playbooks/deploy.yml, or add the user") from None
 
 
+def group_number(user: str) -> int:
+    """The number of a user's group on this machine."""
+    return pwd.getpwuid(user_number(user)).pw_gid
+
+
 def setpriv(program: str, user: str, group: str, kept: tuple[str, ...]) -> tuple[str, ...]:
     """The words before a command that make it a user's, with the capabilities `kept` and never any other;
     `program` is the path of setpriv.

@@ -303,7 +303,7 @@ def make_folders(folders: Sequence[Folder], fill: Callable[[str], str]) -> None:
         if folder.owner:
             os.chown(path, linux.user_number(folder.owner), -1)
         if folder.group:
-            os.chown(path, -1, folder.group)
+            os.chown(path, -1, linux.group_number(folder.group))
 
 
 def make_files(files: Sequence[File], fill: Callable[[str], str]) -> None:

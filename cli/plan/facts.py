@@ -58,6 +58,8 @@ def gather(experiment: Experiment, run: str) -> Facts:
     if emulated is not None and emulated.capture is not None and not Path(emulated.capture).is_file():
         raise UsageError(f"no file {emulated.capture}", "set hierarchy.capture to a capture")
     zone = Path(server.zone) if server.zone is not None and server.kind != "address" else None
+    if zone is not None:
+        zonefile.compression(zone)  # or what is wrong with the file
     return Facts(
         run=run,
         cores=len(os.sched_getaffinity(0)),
@@ -66,7 +68,6 @@ def gather(experiment: Experiment, run: str) -> Facts:
         source_root=str(programs.ROOT),
         programs=found,
         origin=server.origin or (_origin(zone) if zone is not None else "."),
-        zone_compression=zonefile.compression(zone) if zone is not None else None,
         server_user=_server_user(server.kind),
         resolver_config=_read_lines(emulated.resolver_config) if emulated else "",
         users={name: _packaged_user(_USERS[name]) for name in needed if name in _USERS},

@@ -103,7 +103,7 @@ def folders(experiment: Experiment, facts: Facts) -> tuple[Folder, ...]:
     """
     engine = facts.users.get(ENGINES[_emulated(experiment).engine], "")
     return (
-        *(Folder(name, owner=facts.user) for name in (PLAN, WORLD)),
+        *(Folder(name, "0750", facts.user, engine) for name in (PLAN, WORLD)),
         Folder(SERVED),
         *(
             Folder(f"{RUN}/{host}", "0700", facts.users.get(PROGRAMS[kind], ""))
@@ -182,14 +182,10 @@ def steps(experiment: Experiment, facts: Facts) -> list[Step]:
     ]
 
 
-def copied_zones(folder: str, to: str) -> tuple[str, ...]:
-    """The command that copies zones to a folder, where every user can read them."""
-    return shell('cp -rL -- "$1/." "$2" && chmod -R a+rX "$2"', folder, to)
-
-
 def _bring_zones(emulated: Hierarchy, facts: Facts) -> Step:
     if emulated.zones is not None:
-        return Step("zones", "copying the zones", copied_zones(emulated.zones, WORLD))
+        argv = facts.module("cli.zones.zone_folder", emulated.zones, WORLD)
+        return Step("zones", "copying the zones", argv, facts.module_env)
     if emulated.capture is not None:
         warnings = f"{WORLD}/warnings.txt"
         argv = facts.module("cli.zones.build", emulated.capture, "-o", WORLD, "--dnssec", emulated.dnssec)

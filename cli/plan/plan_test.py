@@ -248,7 +248,7 @@ def test_queriers_share_the_cores_unless_told() -> None:
 
 def test_a_trace_wins_over_synth_and_a_zone_over_root_like() -> None:
     both = dataclasses.replace(ZONED, synth={"seed": 1}, server=Server(zone="/z", root_like=RootLike()))
-    assert [step.id for step in make(both, FACTS).prepare] == ["checkzone", "certificates"]
+    assert [step.id for step in make(both, FACTS).prepare] == ["unpack", "checkzone", "certificates"]
 
 
 def test_synth_keys_become_options() -> None:
@@ -269,16 +269,18 @@ def test_clients_that_the_server_sees_are_not_at_the_testbeds_addresses() -> Non
     assert argv[argv.index("--client-prefix") + 1] == "203.0.113.0/24"
 
 
-def test_compressed_zones_are_unpacked_into_the_runtime_folder() -> None:
-    plan = make(ZONED, dataclasses.replace(FACTS, zone_compression="xz"))
-    assert plan.prepare[0].argv[-2:] == ("/z", "@run@/world/zone")
-    assert 'zonefile: "@run@/world/zone"' in (plan.files[0].content or "")
-
-
-def test_zones_are_copied_where_the_server_drops_to_another_user() -> None:
+def test_server_and_checker_read_a_copy_of_the_zone() -> None:
     plan = make(ZONED, dataclasses.replace(FACTS, server_user="nsd"))
-    assert plan.prepare[0].argv[-2:] == ("/z", "@run@/world/zone")
+    bring, check = plan.prepare[:2]
+    assert bring.argv[2:] == (
+        "cli.zones.server_zone", "--to", "@run@/world/zone", "--origin=.", "bring", "/z",
+    )  # fmt: skip
+    assert check.argv[2:] == (
+        "cli.zones.server_zone", "--warnings", "@run@/world/warnings.txt",
+        "check", "@run@/world/zone", "--", "/bin/nsd-checkzone", ".",
+    )  # fmt: skip
     assert 'username: "nsd"' in (plan.files[0].content or "")
+    assert 'zonefile: "@run@/world/zone"' in (plan.files[0].content or "")
 
 
 def test_a_server_at_an_address_needs_no_network_and_no_server_process() -> None:
@@ -357,7 +359,7 @@ def test_programs_start_with_the_rights_they_need() -> None:
     packet = rights(Replay(source_mode="packet"), "distributor-client1")
     assert packet == "-all,+net_admin,+net_raw,+bpf,+perfmon,+ipc_lock"
     plan = make(ZONED, facts)
-    assert plan.folders[0] == Folder("@results@", "1775", "", 65534), "what is root's stays root's"
+    assert plan.folders[0] == Folder("@results@", "1775", "", "nobody"), "what is root's stays root's"
     alone = ("/bin/unshare", "--net", "--", "/bin/setpriv", "--reuid", "nobody")
     begun = {one.id: one.argv[:6] for one in plan.prepare}
     assert begun.pop("certificates")[0] == "/python"

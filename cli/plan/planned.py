@@ -87,12 +87,14 @@ class File:
 
 @dataclass(frozen=True)
 class Folder:
-    """A folder made before the files, for the user a server drops to ("" = ours), and a group (0 = ours)."""
+    """A folder made before the files, for the user a server drops to ("" = ours), and the group of another
+    one ("" = ours).
+    """
 
     path: str
     mode: str = "0755"
     owner: str = ""
-    group: int = 0
+    group: str = ""
 
 
 @dataclass(frozen=True)
@@ -281,7 +283,6 @@ class Facts:
     source_root: str
     programs: dict[str, str]
     origin: str = "."
-    zone_compression: str | None = None
     server_user: str = ""
     resolver_config: str = ""  # the lines that the user adds to a resolver's configuration
     users: dict[str, str] = field(default_factory=dict)  # of further servers, by program; "" = ours

@@ -129,7 +129,7 @@ def files(facts: Facts) -> tuple[File, ...]:
 
 def folders(facts: Facts) -> tuple[Folder, ...]:
     """The results, where the user writes next to root but cannot remove or replace root's files."""
-    return (Folder(RESULTS, "1775", group=facts.user_group),) if facts.user else ()
+    return (Folder(RESULTS, "1775", group=facts.user),) if facts.user else ()
 
 
 def proxy_options(facts: Facts) -> tuple[str, ...]:

@@ -30,17 +30,9 @@ FIRST_COMPLAINT = r"(?i)\A\s*(?![\s\S]*(?:error|fail))\S.*|\S.*(?:error|fail).*|
 _CAPTURE_SETTLE_S = 1.5  # tcpdump fetches packets once a second and loses those it has not fetched
 
 
-def zone_path(experiment: Experiment, facts: Facts) -> str:
-    """The zone file the server reads: the user's own where the server may read it as it is."""
-    zone = experiment.server.zone
-    if zone is None:
-        return f"{RUN}/zone"
-    return f"{WORLD}/zone" if _needs_copy(facts) else zone
-
-
-def _needs_copy(facts: Facts) -> bool:
-    """Compressed zones, and all where the server drops to a user that may not see the user's folders."""
-    return facts.zone_compression is not None or bool(facts.server_user)
+def zone_path(experiment: Experiment) -> str:
+    """The zone file the server reads: ours, or a copy of the user's."""
+    return f"{RUN}/zone" if experiment.server.zone is None else f"{WORLD}/zone"
 
 
 def steps(experiment: Experiment, facts: Facts) -> list[Step]:
@@ -81,12 +73,13 @@ def _address_steps(experiment: Experiment, facts: Facts) -> list[Step]:
 
 
 def _zone_steps(experiment: Experiment, facts: Facts) -> list[Step]:
-    server, zone = experiment.server, zone_path(experiment, facts)
+    server, zone = experiment.server, zone_path(experiment)
     steps = []
-    if server.zone is not None and _needs_copy(facts):
-        argv = facts.module("cli.zones.zonefile", server.zone, zone)
-        steps.append(Step("unpack", "unpacking the zone", argv, facts.module_env))
-    elif server.zone is None and server.root_like is not None:
+    if server.zone is not None:
+        bring = ("--to", zone, f"--origin={facts.origin}", "bring", server.zone)
+        argv = facts.module("cli.zones.server_zone", *bring)
+        steps.append(Step("unpack", "copying the zone", argv, facts.module_env))
+    elif server.root_like is not None:
         like = server.root_like
         argv = facts.module(
             "cli.zones.rootzone",
@@ -108,7 +101,11 @@ def _zone_steps(experiment: Experiment, facts: Facts) -> list[Step]:
         if server.kind == "nsd"
         else (facts.programs["named-checkzone"], "-i", "none", "-k", "ignore")
     )
-    steps.append(Step("checkzone", "checking the zone", (*check, facts.origin, zone), reason=FIRST_COMPLAINT))
+    warnings = f"{WORLD}/warnings.txt" if server.zone is not None else ""
+    told = ("--warnings", warnings) if warnings else ()
+    argv = facts.module("cli.zones.server_zone", *told, "check", zone, "--", *check, facts.origin)
+    env, title = facts.module_env, "checking the zone"
+    steps.append(Step("checkzone", title, argv, env, reason=FIRST_COMPLAINT, warnings=warnings))
     return steps
 
 
@@ -116,8 +113,8 @@ def folders(experiment: Experiment, facts: Facts) -> tuple[Folder, ...]:
     """The server's own folder, and that of a copied zone."""
     if not experiment.own_server:
         return ()
-    copied = zone_path(experiment, facts).startswith(WORLD)
-    zone = (Folder(WORLD, owner=facts.user),) if copied else ()
+    copy = Folder(WORLD, "0750", facts.user, facts.server_user)
+    zone = (copy,) if experiment.server.zone is not None else ()
     return (*zone, Folder(f"{RUN}/server", "0700", facts.server_user))
 
 
@@ -126,7 +123,7 @@ def files(experiment: Experiment, facts: Facts) -> tuple[File, ...]:
     server = experiment.server
     site = Site(
         f"{RUN}/server",
-        zone_path(experiment, facts),
+        zone_path(experiment),
         facts.origin,
         addresses(experiment),
         facts.server_user,
@@ -196,7 +193,7 @@ def _server(experiment: Experiment, facts: Facts) -> Process:
         "server",
         network.SERVER,
         argv,
-        files=(*read, zone_path(experiment, facts)),
+        files=(*read, zone_path(experiment)),
         ready=ready,
         stop=Stop("SIGTERM", 10.0),
         complaints=COMPLAINTS[server.kind],

@@ -12,7 +12,6 @@ import argparse
 import contextlib
 import json
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -37,9 +36,9 @@ import dns.rrset
 
 from cli import linux, programs
 from cli.errors import EXIT_FAILED, RepriseError, UsageError, want
-from cli.executor import netns
+from cli.executor import machine, netns
 from cli.plan import network, privileges
-from cli.plan.hierarchy import copied_zones
+from cli.plan.planned import Folder
 from cli.progress import Progress
 from cli.zones import zone_plan
 from cli.zones.zone_plan import AddressMap
@@ -172,11 +171,9 @@ def _plan(zones: Path, folder: Path) -> AddressMap:
     world, made, plan, own = (folder / name for name in ("world", "made", "plan", "server"))
     for one, user in ((world, privileges.user()), (made, privileges.user()), (plan, ""), (own, _user())):
         one.mkdir()
-        one.chmod(0o755)
-        if user:
-            shutil.chown(one, user)
+        machine.make_folders([Folder(str(one), "0750", user, _user())], str)
     planner = [sys.executable, "-m", "cli.zones.zones", str(world)]
-    _carry_out([*privileges.reading(), *copied_zones(str(zones), str(world))])
+    _carry_out([*privileges.reading(), sys.executable, "-m", "cli.zones.zone_folder", str(zones), str(world)])
     _carry_out([*privileges.reading(), *planner, "-o", str(made), "--skip-bad"])
     served = ["-o", str(plan), "--from", str(made), "--full-responses", "--folder", str(own)]
     _carry_out([*planner, *served])

@@ -30,10 +30,12 @@ def is_plain(text: bytes) -> bool:
 
 class Checker:
     """Checks a zone's text and the files that it includes. No file outside the folder is read, whoever
-    wrote the zone, and the size of the resulting zone is limited.
+    wrote the zone, and the size of the resulting zone is limited. `included` holds the files by their names
+    in the zone.
     """
 
     def __init__(self, folder: Path) -> None:
+        self.included: dict[str, bytes] = {}
         self._folder = folder.resolve()
         self._files = _MOST_FILES
         self._records = _MOST_RECORDS
@@ -61,18 +63,17 @@ class Checker:
     def _included(self, name: str) -> bytes:
         self._files -= 1
         want(self._files >= 0, f"the zone has over {_MOST_FILES} $INCLUDE lines", "merge the files")
+        path = self._folder / name
         try:
-            file = (self._folder / name).resolve()
-        except RuntimeError:
-            raise UsageError(f"$INCLUDE {name} is a loop of links", "remove it") from None
-        want(
-            file.is_relative_to(self._folder),
-            f"$INCLUDE {name} is outside the zone folder",
-            "copy the file into it and use a relative path",
-        )
-        want(file.is_file(), f"$INCLUDE {name}: there is no {file}", "copy the file into the zone folder")
-        with file.open("rb") as included:
-            return included.read(self._bytes + 1)
+            file = zonefile.open_below(path, self._folder)
+        except OSError as error:
+            hint = "copy the file into the zone folder"
+            raise UsageError(f"$INCLUDE {name}: cannot read {path}: {error.strerror}", hint) from None
+        if file is None:
+            hint = "copy the file into it and use a relative path"
+            raise UsageError(f"$INCLUDE {name} is outside the zone folder", hint)
+        with file:
+            return self.included.setdefault(name, file.read(self._bytes + 1))
 
     def _generated(self, line: bytes, first: int, last: int, step: int) -> None:
         count = max(0, last - first) // max(step, 1) + 1

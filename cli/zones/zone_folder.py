@@ -2,18 +2,22 @@
 
 Compressed files and those with $GENERATE or $INCLUDE are written out by named-compilezone, one record a line.
 $INCLUDE takes files below the folder, by names from there.
+
+`python -m cli.zones.zone_folder FROM TO` copies a folder of zone files; it is a step of the plan.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cli.errors import RepriseError, want
+from cli.errors import RepriseError, UsageError, tell, want
 from cli.zones import bind_tools, directives, zonefile
 
 LIST = "zones.json"
@@ -71,6 +75,8 @@ def _entry(one: dict[str, Any]) -> Entry:
     texts = (name, file, *(addresses if isinstance(addresses, list) else ()))
     if not all(isinstance(text, str) for text in texts) or one.keys() - {"name", "file", "addresses"}:
         raise ValueError(f"bad entry {one}")
+    if os.path.normpath(file).startswith(("/", "../")):
+        raise ValueError(f"file {file} is outside the folder")
     return Entry(name, file, None if addresses is None else tuple(addresses))
 
 
@@ -147,16 +153,19 @@ def text_of(folder: ZoneFolder, one: Entry) -> str:
     except zonefile.DAMAGED as error:
         raise RepriseError(f"zone file {source} cannot be decompressed: {error}", "fetch it again") from None
     directives.Checker(folder.path).check(text)
-    asked = ("-w", str(folder.path.absolute()), *LENIENT)
+    return written_out(one.name, text, folder.path, source)
+
+
+def written_out(name: str, text: bytes, folder: Path, source: Path) -> str:
+    """The records of a zone's checked text, as of `text_of`; `source` is the file that errors name."""
+    asked = ("-w", str(folder.absolute()), *LENIENT)
     made = bind_tools.run(
-        ("named-compilezone", "-q", *asked, "-s", "full", "-o", "-", "--", one.name, "-"),
-        folder.path,
-        text=text,
+        ("named-compilezone", "-q", *asked, "-s", "full", "-o", "-", "--", name, "-"), folder, text=text
     )
     if made.returncode != 0:
-        told = bind_tools.run(("named-checkzone", *asked, "--", one.name, "-"), folder.path, text=text)
+        told = bind_tools.run(("named-checkzone", *asked, "--", name, "-"), folder, text=text)
         why = _complaint(told.stdout.decode("utf-8", "replace")) or f"exit status {told.returncode}"
-        raise RepriseError(f"zone {one.name} ({source}) does not load: {why}", "correct the file")
+        raise RepriseError(f"zone {name} ({source}) does not load: {why}", "correct the file")
     return made.stdout.decode("latin-1")
 
 
@@ -165,3 +174,47 @@ def _complaint(said: str) -> str:
     reason = re.search(r"^zone .*?/IN: (?:loading from .* failed: )?(.+)$", said, re.MULTILINE)
     lines = [line for line in said.splitlines() if reason is None or line.endswith(reason[1])]
     return re.sub(r"stream-0x[0-9a-f]+:", "line ", lines[0]) if lines else ""
+
+
+def copy(source: Path, target: Path) -> None:
+    """Copies the files of a folder into another one, with those that links inside the folder name. Whoever
+    may enter `target` can read them. Throws UsageError at a link that leaves the folder or names a folder,
+    and at devices and the like.
+    """
+    top = source.resolve()
+    try:
+        for folder, folders, files in os.walk(top, onerror=_fail):
+            place = target / Path(folder).relative_to(top)
+            if place != target:
+                place.mkdir()
+                place.chmod(0o755)
+            for name in (*files, *(one for one in folders if Path(folder, one).is_symlink())):
+                path = Path(folder, name)
+                file = zonefile.open_below(path, top)
+                if file is None:
+                    hint = "copy the file there, or remove it"
+                    raise UsageError(f"{path} is not a file of the zone folder", hint)
+                with file, (place / name).open("wb") as out:
+                    shutil.copyfileobj(file, out)
+                    os.fchmod(out.fileno(), 0o644)
+    except OSError as error:
+        what = f"zone folder {source} cannot be copied: {error.filename}: {error.strerror}"
+        raise RepriseError(what, "make it readable, or make room in memory") from None
+
+
+def _fail(error: OSError) -> None:
+    raise error
+
+
+def main(arguments: list[str]) -> int:
+    """The plan's step that copies the zones."""
+    try:
+        copy(*map(Path, arguments))
+    except RepriseError as error:
+        tell(error)
+        return error.status
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
+import stat
 from pathlib import Path
 
 import pytest
@@ -64,7 +66,7 @@ def test_the_list_goes_along(tmp_path: Path) -> None:
     [
         ("$INCLUDE /etc/passwd", "$INCLUDE /etc/passwd is outside the zone folder"),
         ("$INCLUDE ../other", "$INCLUDE ../other is outside the zone folder"),
-        ("$INCLUDE missing", "$INCLUDE missing: there is no "),
+        ("$INCLUDE missing", "$INCLUDE missing: cannot read "),
         ("$INCLUDE a.zone", "zone files include each other endlessly"),
         ("$INCLUDE(/etc/passwd)", "an $INCLUDE cannot be understood"),
         ('$INCLUDE"/etc/passwd"', "an $INCLUDE cannot be understood"),
@@ -165,3 +167,41 @@ def test_a_bad_list_is_one_line(tmp_path: Path, entry: str) -> None:
     (tmp_path / "zones.json").write_text(f'{{"schema":1,"zones":[{entry}]}}')
     with pytest.raises(RepriseError, match=r"zones\.json cannot be read"):
         zone_folder.read(tmp_path)
+
+
+def test_an_entry_stays_below_the_folder(tmp_path: Path) -> None:
+    for file in ("/etc/hostname", "../x", "a/../../x"):
+        entry = {"name": "a.", "file": file}
+        (tmp_path / "zones.json").write_text(json.dumps({"schema": 1, "zones": [entry]}))
+        with pytest.raises(RepriseError, match="is outside the folder"):
+            zone_folder.read(tmp_path)
+
+
+def test_a_copy_has_the_files_that_links_inside_the_folder_name(tmp_path: Path) -> None:
+    source, target = tmp_path / "zones", tmp_path / "copy"
+    (source / "parts").mkdir(parents=True)
+    (source / "parts/a").write_text("a")
+    (source / "link").symlink_to("parts/a")
+    (tmp_path / "way").symlink_to(source)
+    target.mkdir(mode=0o750)
+    zone_folder.copy(tmp_path / "way", target)
+    assert (target / "link").read_text() == (target / "parts/a").read_text() == "a"
+    assert not (target / "link").is_symlink()
+    assert stat.S_IMODE(target.stat().st_mode) == 0o750
+
+
+@pytest.mark.parametrize("kind", ["file", "folder", "above", "pipe"])
+def test_no_copy_leaves_the_folder(tmp_path: Path, kind: str) -> None:
+    source, secret = tmp_path / "zones", tmp_path / "secret"
+    (source / "below").mkdir(parents=True)
+    (secret / "folder").mkdir(parents=True)
+    (secret / "file").write_text("secret")
+    odd = source / "below/odd"
+    if kind == "pipe":
+        os.mkfifo(odd)
+    else:
+        odd.symlink_to({"file": secret / "file", "folder": secret / "folder", "above": source}[kind])
+    (tmp_path / "copy").mkdir()
+    with pytest.raises(UsageError, match="below/odd is not a file of the zone folder"):
+        zone_folder.copy(source, tmp_path / "copy")
+    assert not list((tmp_path / "copy/below").iterdir())

@@ -1,6 +1,6 @@
 """Zone files as they come: plain or compressed (gz, bz2, xz, zst); their origin; unpacking.
 
-`python -m cli.zones.zonefile IN OUT` unpacks; it is a step of the plan. `IN` alone prints the origin.
+`python -m cli.zones.zonefile FILE` prints the origin.
 """
 
 from __future__ import annotations
@@ -8,7 +8,9 @@ from __future__ import annotations
 import bz2
 import gzip
 import lzma
+import os
 import shutil
+import stat
 import subprocess
 import sys
 import zlib
@@ -75,6 +77,20 @@ def _zstd(path: Path) -> Iterator[IO[bytes]]:
         raise EOFError("the zstd data is cut or corrupt")
 
 
+def open_below(path: Path, top: Path) -> IO[bytes] | None:
+    """Opens a regular file below the folder `top`, which has no links in its name; None for everything else,
+    wherever links lead. Throws OSError.
+    """
+    if not Path(os.path.realpath(path)).is_relative_to(top):
+        return None
+    file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    real = Path(f"/proc/self/fd/{file}").readlink()  # links may have changed
+    if stat.S_ISREG(os.fstat(file).st_mode) and real.is_relative_to(top):
+        return os.fdopen(file, "rb")
+    os.close(file)
+    return None
+
+
 def find_origin(path: Path) -> str:
     """The owner of the zone's SOA record, absolute and with its final dot."""
     try:
@@ -134,13 +150,9 @@ def unpack(source: Path, target: Path) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """The plan's unpacking step, and its check of the zone."""
-    source, *target = map(Path, arguments)
+    """Prints a file's origin."""
     try:
-        if target:
-            unpack(source, *target)
-        else:
-            sys.stdout.write(find_origin(source) + "\n")
+        sys.stdout.write(find_origin(Path(arguments[0])) + "\n")
     except RepriseError as error:
         tell(error)
         return error.status
