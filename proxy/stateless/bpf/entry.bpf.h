@@ -1,14 +1,16 @@
 #pragma once
 // How an entry changes. Several processors may have packets of one connection at the same moment,
 // so that its bits, with the stamp beside them as one word, change by atomic operations only. If
-// a compare-and-swap fails, another processor was first: the packet is dropped and sent again, or
-// the entry ends by its timeout.
+// a compare-and-swap fails, another processor was first, and it is tried again, kTries times in
+// all. After that the packet is dropped and sent again, or the entry ends by its timeout.
 
 #include "proxy/stateless/bpf/shared.h"
 
 #include <bpf/bpf_helpers.h>
 #include <linux/bpf.h>
 #include <stddef.h>
+
+enum { kTries = 8 };
 
 struct Marks {
     __u16 bits;

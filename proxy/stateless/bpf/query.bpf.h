@@ -305,20 +305,26 @@ static __always_inline int to_datagram(struct __sk_buff* skb, const struct Packe
     return write_headers(skb, p, udp_length, check);
 }
 
-/// Whether one reply more is expected from now on.
+/// Expects one reply more. False where other processors kept it from that.
 static __always_inline int one_reply_more(struct StatelessEntry* entry) {
-    const struct Marks before = marks_of(entry);
-    const struct Marks after = {.bits = before.bits + kReplies, .stamp = now()};
-    return (before.bits & kRepliesMask) != kRepliesMask && replace_marks(entry, before, after);
+    for (int tries = 0; tries < kTries; ++tries) {
+        const struct Marks before = marks_of(entry);
+        const int full = (before.bits & kRepliesMask) == kRepliesMask;
+        const __u16 bits = full ? before.bits | kMany : before.bits + kReplies;
+        if (replace_marks(entry, before, (struct Marks){.bits = bits, .stamp = now()})) {
+            return 1;
+        }
+    }
+    return 0;
 }
 
-/// Keeps what the reply needs. The reason why it cannot, -1, or kEnough where the server has the
-/// query often enough.
+/// Keeps what the reply needs. The reason why it cannot, -1, or kEnough where another processor
+/// has just taken a copy. Any copy goes to the server: it may have lost all before.
 static __always_inline int remember(const struct Packet* p, const struct Query* q,
                                     struct StatelessEntry* old) {
     if (old && old->seq == p->ack && old->id == q->id) {
         count(kRetransmitted);
-        return one_reply_more(old) ? -1 : kEnough; // more could not be counted
+        return one_reply_more(old) ? -1 : kEnough;
     }
     if (old) { // its reply must not be taken for this query's
         return kReused;

@@ -38,16 +38,19 @@ static __always_inline int read_udp(struct __sk_buff* skb, struct Packet* p) {
 }
 
 static __always_inline void expect_one_less(struct StatelessEntry* entry) {
-    const struct Marks before = marks_of(entry);
-    const struct Marks after = {.bits = before.bits - kReplies, .stamp = before.stamp};
-    if (before.bits & kRepliesMask) {
-        replace_marks(entry, before, after);
+    for (int tries = 0; tries < kTries; ++tries) {
+        const struct Marks before = marks_of(entry);
+        const struct Marks after = {.bits = before.bits - kReplies, .stamp = before.stamp};
+        if (!(before.bits & kRepliesMask) || before.bits & kMany ||
+            replace_marks(entry, before, after)) {
+            return;
+        }
     }
 }
 
 /// One of the expected replies has come.
 static __always_inline void one_reply_less(const struct Packet* p, struct StatelessEntry* entry) {
-    if ((entry->bits & kRepliesMask) > kReplies) {
+    if (entry->bits & kMany || (entry->bits & kRepliesMask) > kReplies) {
         set_bits(entry, kAnswered);
         expect_one_less(entry);
     } else {

@@ -29,7 +29,7 @@ enum { kPatience = 3 }; ///< copies of a segment that wait for one before it
 enum EntryBits {
     kMssMask = 0x3,      ///< the class of the client's maximum segment size
     kReplies = 0x4,      ///< the unit of the replies that are still expected
-    kRepliesMask = 0xc,  ///< at most 3 are counted
+    kRepliesMask = 0xc,  ///< at most 3 are counted; of more, see kMany
     kRecursion = 0x10,   ///< RD of the query
     kAuthentic = 0x20,   ///< AD
     kNoChecking = 0x40,  ///< CD
@@ -39,6 +39,7 @@ enum EntryBits {
     kPromote = 0x400,    ///< the kernel's TCP gets the query when it comes again
     kPromoted = 0x800,   ///< it has got it: replies over UDP that still come are dropped
     kReasonShift = 12,   ///< above: why, as the distance from kTruncated
+    kMany = 0x8000,      ///< more than can be counted: the entry is kept until its timeout
     kAnswered = 0x4000,  ///< a reply has left; copies of the query are still with the server
 };
 
