@@ -44,6 +44,21 @@ def server_faults(run: Run, queries: dict[str, int], rcodes: dict[str, int]) -> 
     ]
 
 
+def validation(run: Run) -> str:
+    """Why resolvers may not accept signatures in this run, with what to do about it; "" without a reason."""
+    emulated = as_dict(run.experiment.get("hierarchy"))
+    if not emulated.get("validate", True):
+        return ""
+    unproven = sum("unproven" in one for one in (run.hierarchy or {}).get("trusted", []))
+    if unproven:
+        why = f"the resolver validates, and the plan has {unproven} zones whose answers cannot be validated"
+    elif run.built is not None and emulated.get("dnssec") != "strip":
+        why = "the resolver validates rebuilt zones, which may lack signatures or proofs"
+    else:
+        return ""
+    return f"{why} (to see whether it is that, set hierarchy.validate = false)"
+
+
 def recorded(run: Run) -> dict[str, int]:
     """The trace's own answers by rcode, as the controller read them."""
     told = as_dict(as_dict((run.controller or {}).get("reader")).get("rcodes"))
@@ -67,6 +82,9 @@ def _misfits(run: Run, rcodes: dict[str, int]) -> Iterator[str]:
     kind = str(as_dict(run.experiment.get("server")).get("kind"))
     for name, beside in _suspects(run, rcodes, _SUSPECT):
         many = f"{percent(_share(rcodes, name), 1)} of the answers are {beside}"
+        if name == "SERVFAIL" and (first := validation(run)):
+            yield f"{many}: {first}; or the zones may not fit the trace"
+            continue
         yield f"{many}: the zone may not fit the trace; {_SEE.get(kind, 'see server.zone')}"
 
 

@@ -21,6 +21,7 @@ NO_REPLAYED = "no answer in replay"
 MALFORMED = "malformed"
 CHAOS = "server identity (class CH, NSID, COOKIE)"
 POLICY = "server policy"
+FAILURE = "SERVFAIL (validation, resolution or the server failed)"
 CHILD = "child zone served by the recorded server"
 ADDED = "TLD added since"
 REMOVED = "TLD removed since"
@@ -44,6 +45,7 @@ CLASSES = (
     NO_REPLAYED,
     MALFORMED,
     CHAOS,
+    FAILURE,
     POLICY,
     CHILD,
     ADDED,
@@ -61,7 +63,8 @@ CLASSES = (
     ENCODING,
 )
 
-POLICY_RCODES = frozenset({1, 2, 4, 5, 9, 16})  # FORMERR, SERVFAIL, NOTIMP, REFUSED, NOTAUTH, BADVERS
+SERVFAIL = 2
+POLICY_RCODES = frozenset({1, 4, 5, 9, 16})  # FORMERR, NOTIMP, REFUSED, NOTAUTH, BADVERS
 POLICY_TYPES = frozenset({"ANY", "AXFR", "IXFR"})  # RFC 8482 leaves ANY to the server; transfers to its rules
 QCLASS_IN, QCLASS_CH = 1, 3
 Rdatas = frozenset[str]
@@ -119,6 +122,8 @@ def _whole_reply(before: Message, after: Message, zone: Zone | None, evidence: E
     """Causes that explain everything in the reply at once."""
     if before.qclass != QCLASS_IN or after.qclass != QCLASS_IN:
         yield _other_class(before, after)
+    elif before.rcode != after.rcode and SERVFAIL in (before.rcode, after.rcode):
+        yield Finding(FAILURE, f"{_reply_text(before)} -> {_reply_text(after)}")
     elif before.rcode != after.rcode and {before.rcode, after.rcode} & POLICY_RCODES:
         yield Finding(POLICY, f"{_reply_text(before)} -> {_reply_text(after)}")
     elif before.opcode or after.opcode:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from report import answers
 from report.run import Json, Run, as_dict, as_int, as_list
 
 _DEFAULT_PERCENT = 1.0
@@ -74,7 +75,8 @@ def reasons(run: Run, resolver: Json) -> Iterator[str]:
     ):
         limit = _limit(run, name)
         if _over(resolver.get(key), limit):
-            yield f"{words} ({_limited(resolver[key], name, limit)})"
+            why = answers.validation(run) if key == "servfail_share" else ""
+            yield f"{words} ({_limited(resolver[key], name, limit)})" + (f": {why}" if why else "")
 
 
 def _limit(run: Run, name: str) -> float:

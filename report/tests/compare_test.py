@@ -216,6 +216,8 @@ CASES = [
     ),
     ("truncated", reply(COM, flags="QR TC"), reply(COM), {c.TRUNCATION}),
     ("refused", reply(COM), reply([], rcode="REFUSED"), {c.POLICY}),
+    ("not validated", reply(COM), reply([], rcode="SERVFAIL"), {c.FAILURE}),
+    ("validated now", reply([], rcode="SERVFAIL"), reply(COM), {c.FAILURE}),
     ("recursion offered", reply(COM), reply(COM, flags="QR RA"), {c.POLICY}),
     ("authority", reply(COM), reply(COM, flags="QR AA"), {c.UNEXPLAINED}),
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -233,7 +234,7 @@ def test_warnings_of_queriers_and_proxies_are_the_runs(tmp_path: Path) -> None:
 
 
 def hierarchy(
-    tmp_path: Path, sent: int, arrived: int, answered: int, unmapped: int, limits: dict[str, float]
+    tmp_path: Path, sent: int, arrived: int, answered: int, unmapped: int, limits: Mapping[str, object]
 ) -> Path:
     meta = {"id": "meta1", "role": "meta", "host": "meta1", "exit": 0}
     experiment = {**MANIFEST["experiment"], "hierarchy": limits}
@@ -309,3 +310,29 @@ def test_a_resolver_s_trace_without_rd_is_said(tmp_path: Path) -> None:
         found = summary_of(run)
         assert any("queries ask without RD" in one for one in found["warnings"]) is said
         assert found["resolver"]["cache_hit_share"] == (None if said else 0.5)
+
+
+def test_servfail_of_zones_that_cannot_be_validated_is_not_blamed_on_the_trace(tmp_path: Path) -> None:
+    def words(keys: Mapping[str, object], name: str, told: object) -> str:
+        folder = tmp_path / str(len(list(tmp_path.iterdir())))
+        folder.mkdir()
+        run = hierarchy(folder, 10, 10, 10, 0, keys)
+        (run / "queries-client2-0.rq").write_bytes(
+            rq_bytes(records([Query(n, n * MS, n * MS, rcode=2) for n in range(100, 200)]))
+        )
+        (run / "zones").mkdir()
+        (run / "zones" / name).write_text(json.dumps(told))
+        found = summary_of(run)
+        return " / ".join(
+            one.split("SERVFAIL", 1)[1]
+            for one in (*found["unclean_because"], *found["warnings"])
+            if "SERVFAIL" in one
+        )
+
+    plan = {"schema": 1, "trusted": [{"zone": ".", "unproven": "no_keys"}, {"zone": "a."}]}
+    said = words({}, "plan.json", plan)
+    assert said.count(": the resolver validates, and the plan has 1 zones whose answers cannot be") == 2
+    assert said.index("cannot be validated") < said.index("or the zones may not fit the trace")
+    assert words({"dnssec": "keep"}, "build.json", {"schema": 1}).count("the resolver validates rebuilt") == 2
+    for keys in ({"validate": False}, {"dnssec": "strip"}):
+        assert "resolver validates" not in words(keys, "build.json", {"schema": 1})
