@@ -7,6 +7,7 @@
 #include <xxhash.h>
 
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -17,6 +18,9 @@
 
 namespace reprise {
 namespace {
+
+// Records, here and on the wire, are written as they lie in memory.
+static_assert(std::endian::native == std::endian::little);
 
 constexpr std::uint32_t kSchema = 1;
 constexpr size_t kHeaderFixed = 24;

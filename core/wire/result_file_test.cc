@@ -152,6 +152,59 @@ TEST_F(ResultFile, RaPadsItsRecords) {
     EXPECT_EQ(file.size(), head.size + 80 + 48 + 32);
 }
 
+// Every value is of different bytes, so that a writer with another byte order, another place of a
+// field or other padding makes another file. report/tests reads the same examples.
+constexpr const char* kExamples = REPRISE_SOURCE_DIR "/tests/records/";
+
+TEST_F(ResultFile, RqIsByteForByteAsInTheExample) {
+    {
+        RqWriter writer(path("example.rq"), {.run = "example",
+                                             .host = "client1",
+                                             .querier = 2,
+                                             .start_mono = 0x1112131415161718,
+                                             .start_real = 0x2122232425262728,
+                                             .trace_first = -0x3132333435363738});
+        writer.append({.sequence = 0x0102030405060708,
+                       .trace_time = -0x1112131415161718,
+                       .due = 0x2122232425262728,
+                       .send = 0x3132333435363738,
+                       .receive = 0x4142434445464748,
+                       .latency = 0x5152535455565758,
+                       .connect = 0x6162636465666768,
+                       .source = 0x71727374,
+                       .connection = 0x81828384,
+                       .reply_size = 0x91929394,
+                       .rcode = 0xa1a2,
+                       .flags = 0xb1b2,
+                       .marks = 0xc1c2,
+                       .status = Status::kConnectionFailed,
+                       .transport = Transport::kHttps,
+                       .query_size = 0xd1d2,
+                       .reason = SkipReason::kOversize,
+                       .retries = 0xe1});
+        writer.append({});
+        writer.finish(R"({"schema": 1})");
+    }
+    EXPECT_EQ(read(path("example.rq")), read(std::string(kExamples) + "example.rq"));
+}
+
+TEST_F(ResultFile, RaIsByteForByteAsInTheExample) {
+    const std::vector<std::uint8_t> query{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13};
+    const std::vector<std::uint8_t> reply{0xf0, 0xf1, 0xf2, 0xf3, 0xf4, 0xf5,
+                                          0xf6, 0xf7, 0xf8, 0xf9, 0xfa, 0xfb};
+    {
+        RaWriter writer(path("example.ra"), R"({"kind": "replay"})");
+        writer.append({.sequence = 0x0102030405060708,
+                       .time = 0x1112131415161718,
+                       .source = 0x21222324,
+                       .query = query,
+                       .reply = reply});
+        writer.append({.sequence = 9, .query = query, .reply = {}});
+        writer.finish();
+    }
+    EXPECT_EQ(read(path("example.ra")), read(std::string(kExamples) + "example.ra"));
+}
+
 TEST_F(ResultFile, NeverOverwritesAndNamesTheFile) {
     write_records(path("a.rq"));
     try {

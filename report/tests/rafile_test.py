@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from report.errors import ReportError
-from report.rafile import join, read_ra
+from report.rafile import Answer, join, read_ra
 from report.tests.writers import ra_bytes
 
 ANSWERS = [(n, b"query%d" % n, b"" if n == 3 else b"reply" * n) for n in range(6)]
@@ -25,6 +25,17 @@ def test_every_record_comes_back(tmp_path: Path) -> None:
     assert file.problem is None
     got = [file.answer(position) for position in range(len(file.seqs))]
     assert [(answer.seq, answer.query, answer.reply) for answer in got] == ANSWERS
+
+
+def test_the_example_is_read_byte_for_byte() -> None:
+    """core/wire/result_file_test.cc writes it, with the same values."""
+    file = read_ra(Path(__file__).parents[2] / "tests/records/example.ra")
+    assert (file.problem, file.kind) == (None, "replay")
+    query, reply = bytes(range(1, 14)), bytes(range(0xF0, 0xFC))
+    assert [file.answer(position) for position in range(2)] == [
+        Answer(0x0102030405060708, 0x1112131415161718, 0x21222324, query, reply),
+        Answer(9, 0, 0xFFFFFFFF, query, b""),
+    ]
 
 
 def test_cut_at_every_byte_keeps_what_is_whole(tmp_path: Path) -> None:

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from report.errors import ReportError
-from report.rqfile import Status, read_rq
+from report.rqfile import NO_RCODE, TRANSPORTS, Status, read_rq
 from report.tests.writers import Query, records, rq_bytes
 
+ROOT = Path(__file__).parents[2]
 ROWS = records([Query(seq=n, due=n * 1000, sent=n * 1000 + 7) for n in range(100)])
 
 
@@ -27,6 +28,21 @@ def test_whole_file_gives_every_field_back(tmp_path: Path) -> None:
     assert file.problem is None
     assert file.statistics["counts"] == {"sent": 100}
     assert (file.host, file.querier) == ("client1", 0)
+
+
+def test_the_example_is_read_byte_for_byte() -> None:
+    """core/wire/result_file_test.cc writes it, with the same values."""
+    file = read_rq(ROOT / "tests/records/example.rq")
+    assert (file.problem, file.host, file.querier) == (None, "client1", 2)
+    assert (file.start_mono_ns, file.trace_first_ns) == (0x1112131415161718, -0x3132333435363738)
+    first, second = file.records.tolist()
+    assert first == (
+        *(0x0102030405060708, -0x1112131415161718, 0x2122232425262728, 0x3132333435363738),
+        *(0x4142434445464748, 0x5152535455565758, 0x6162636465666768, 0x71727374, 0x81828384, 0x91929394),
+        *(0xA1A2, 0xB1B2, 0xC1C2, Status.CONNECTION_FAILED, TRANSPORTS.index("https"), 0xD1D2, 2, 0xE1),
+    )
+    assert second == (0, 0, 0, 0, 0, -1, 0, 0, 0, 0, NO_RCODE, 0, 0, Status.TIMED_OUT, 0, 0, 0, 0)
+    assert file.statistics == {"schema": 1}
 
 
 @pytest.mark.parametrize("lost", [1, 8, 31, 32, 33, 100, 32 + 80, 32 + 80 * 3 + 7, 80 * 50])

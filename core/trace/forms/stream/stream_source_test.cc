@@ -1,4 +1,5 @@
 // The stream form: whole, cut, damaged.
+#include "core/base/address.hh"
 #include "core/trace/forms/stream/stream_form.hh"
 #include "core/trace/test_forms.hh"
 #include "core/trace/test_packets.hh"
@@ -15,6 +16,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <fstream>
+#include <ios>
+#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
@@ -71,6 +75,43 @@ TEST(StreamForm, HeaderAndEndAreAsDocumented) {
     EXPECT_EQ(as_stream({}), std::string("RPSTREAM\1\0\0\0\0\0\0\0", 16) + std::string(12, '\0'));
     const auto two = queries(2);
     EXPECT_EQ(as_stream(two), begin() + frame(block(2, record(two[0]) + record(two[1]))) + end(2));
+}
+
+/// A query and a close, each value of different bytes.
+std::vector<OwnQuery> example() {
+    const Endpoint client{.address = *IpAddress::parse("192.0.2.1"), .port = 0x2122};
+    const Endpoint client6{.address = *IpAddress::parse("2001:db8:304:506:708:90a:b0c:d0e"),
+                           .port = 0x3132};
+    const Endpoint server{.address = *IpAddress::parse("198.51.100.53"), .port = 0x4142};
+    const Endpoint server6{.address = *IpAddress::parse("2001:db8::5354"), .port = 0x5152};
+    const Buffer message{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
+    return {{.query = {.sequence = 0x0102030405060708,
+                       .trace_time = 0x1112131415161718,
+                       .source = client,
+                       .destination = server,
+                       .connection = 0x616263646566,
+                       .transport = Transport::kTls,
+                       .rtt_class = 0x7172,
+                       .idle_class = 0x8182,
+                       .message = {}},
+             .message = message},
+            {.query = {.sequence = 0x0102030405060709,
+                       .trace_time = 0x1112131415161719,
+                       .source = client6,
+                       .destination = server6,
+                       .connection = 0x616263646566,
+                       .transport = Transport::kTcp,
+                       .message = {}},
+             .message = {}}};
+}
+
+TEST(StreamForm, IsByteForByteAsInTheExample) {
+    std::ifstream file(REPRISE_SOURCE_DIR "/tests/records/example.rps", std::ios::binary);
+    const std::string bytes{std::istreambuf_iterator<char>(file), {}};
+    EXPECT_EQ(as_stream(example()), bytes);
+    const ReadAll read = read_content(bytes);
+    EXPECT_EQ(read.trouble, "");
+    EXPECT_TRUE(read.queries == example());
 }
 
 TEST(StreamForm, FramesOf256) {
