@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import json
 import os
 import signal
@@ -29,10 +30,8 @@ import dns.flags
 import dns.message
 import dns.name
 import dns.rcode
-import dns.rdata
 import dns.rdataclass
 import dns.rdatatype
-import dns.rrset
 
 from cli import linux, programs
 from cli.errors import EXIT_FAILED, RepriseError, UsageError, want
@@ -40,7 +39,8 @@ from cli.executor import machine, netns
 from cli.plan import network, privileges
 from cli.plan.planned import Folder
 from cli.progress import Progress
-from cli.zones import zone_plan
+from cli.tools.zones_compare import Record, denial, differing, records, signature
+from cli.zones import zone_folder, zone_plan
 from cli.zones.zone_plan import AddressMap
 
 _HOST = "meta"
@@ -49,13 +49,6 @@ _PATIENCE_S = 20.0
 _READY_S = 300.0
 _SHOWN = 20  # differences that are printed; --json has all
 CLASSES = ("rcode", "aa", "answer", "servers", "glue", "authority")
-
-_DENIAL = ("SOA", "NSEC", "NSEC3", "RRSIG")
-
-Record = tuple[str, str, str]  # owner, type, data
-_LOWER = frozenset(
-    ("NS", "CNAME", "DNAME", "PTR", "SOA", "MX", "SRV", "NAPTR", "RP", "AFSDB", "KX", "MINFO")
-)  # names have no case
 
 
 @dataclass(frozen=True)
@@ -293,67 +286,7 @@ def _ask(address: str, queries: Sequence[bytes]) -> list[bytes | None]:
     return answers
 
 
-# --- comparing --------------------------------------------------------------------------------------------
-
-
-def records(section: Iterable[dns.rrset.RRset]) -> frozenset[Record]:
-    """Owners, types and data; names in lower case. Of signatures, only what they cover and the signer: they
-    are made anew from time to time, by some servers for each answer.
-    """
-    found = set()
-    for rrset in section:
-        kind = dns.rdatatype.to_text(rrset.rdtype)
-        texts = (_signature(one) if kind == "RRSIG" else one.to_text() for one in rrset)
-        owner = rrset.name.to_text().lower()
-        found |= {(owner, kind, text.lower() if kind in _LOWER else text) for text in texts}
-    return frozenset(found)
-
-
-def _signature(one: dns.rdata.Rdata) -> str:
-    """The type, algorithm and labels of an RRSIG, and its signer."""
-    covered, algorithm, labels, *_, signer, _ = one.to_text().split(None, 8)
-    return f"{covered} {algorithm} {labels} {signer.lower()}"
-
-
-def differing(recorded: dns.message.Message, got: dns.message.Message) -> tuple[str, ...]:
-    """The classes in which two answers differ."""
-    found = []
-    if recorded.rcode() != got.rcode():
-        found.append("rcode")
-    if (recorded.flags ^ got.flags) & dns.flags.AA:
-        found.append("aa")
-    wanted, given = records(recorded.answer), records(got.answer)
-    if wanted - given or any(kind != "RRSIG" for _, kind, _ in given - wanted):  # DO may not be recorded
-        found.append("answer")
-    cuts = referral(recorded)
-    if cuts != referral(got):
-        found.append("servers")
-    if not needed_glue(recorded, cuts) <= records(got.additional):
-        found.append("glue")
-    if not denial(recorded) <= denial(got):
-        found.append("authority")
-    return tuple(found)
-
-
-def referral(message: dns.message.Message) -> frozenset[Record]:
-    """The NS records of a referral; none of another answer."""
-    is_referral = not message.answer and not message.flags & dns.flags.AA
-    return frozenset(one for one in records(message.authority) if is_referral and one[1] == "NS")
-
-
-def needed_glue(message: dns.message.Message, cuts: frozenset[Record]) -> frozenset[Record]:
-    """Addresses of servers whose names lie in the zone that is referred to."""
-    inside = {target for cut, _, target in cuts if f".{target}".endswith(f".{cut}")}
-    return frozenset(
-        one for one in records(message.additional) if one[0] in inside and one[1] in ("A", "AAAA")
-    )
-
-
-def denial(message: dns.message.Message) -> frozenset[Record]:
-    """The SOA record and the proof of a negative answer; nothing for other answers."""
-    found = frozenset(one for one in records(message.authority) if one[1] in _DENIAL)
-    is_negative = message.flags & dns.flags.AA and any(one[1] == "SOA" for one in found)
-    return found if is_negative else frozenset()
+# --- why answers differ ----------------------------------------------------------------------------------
 
 
 class _Reasons:
@@ -373,6 +306,7 @@ class _Reasons:
             refused = {_name(one["zone"]) for one in report.get("refused", [])}
         except (OSError, ValueError, KeyError, TypeError):
             raise RepriseError(f"{path} is damaged", "build the zones again") from None
+        self._folder = zones
         planned = zone_plan.read_report(plan / "plan.json")
         self._not_loaded = refused | {_name(one["zone"]) for one in planned["failed"] if one["zone"]}
         self._unroutable = {one["address"] for one in planned["unroutable"]}
@@ -392,7 +326,7 @@ class _Reasons:
             return "contradictory"
         wanted, given = records(one.recorded.answer), records(got.answer)
         if given < wanted:
-            missing = "signature_missing" if _are_signatures(wanted - given) else "incomplete"
+            missing = self._of_signatures(wanted - given) or "incomplete"
             return "alias_into_another_zone" if _ends_at_alias(got) else missing
         return self._of_denial(denial(one.recorded), denial(got))
 
@@ -401,6 +335,24 @@ class _Reasons:
         if places & self._removed:
             return "removed"
         return "changed_during_capture" if places & self._other else ""
+
+    def _of_signatures(self, missing: frozenset[Record]) -> str:
+        """For answers that lack nothing else."""
+        if any(kind != "RRSIG" for _, kind, _ in missing):
+            return ""
+        return "signature_not_served" if missing & self._signatures else "signature_missing"
+
+    @functools.cached_property
+    def _signatures(self) -> frozenset[Record]:
+        """Those in the zones' files, as `records` gives them."""
+        found = set()
+        for one in zone_folder.read(self._folder).entries:
+            with (self._folder / one.file).open(encoding="latin-1") as file:
+                for line in file:
+                    owner, *words = line.split(" ", 4)
+                    if len(words) == 4 and words[2] == "RRSIG":
+                        found.add((_name(owner), "RRSIG", signature(words[3])))
+        return frozenset(found)
 
     def _unserved(self, one: Exchange) -> str:
         if one.server in self._unroutable:
@@ -423,18 +375,14 @@ class _Reasons:
             return known
         if any((owner, kind) in self._made_up for owner, kind, _ in got if kind == "SOA"):
             return "soa_made_up"
-        if missing and _are_signatures(wanted - got):
-            return "signature_missing"
+        if missing and (known := self._of_signatures(wanted - got)):
+            return known
         return "proof_missing" if missing and not any(kind == "SOA" for _, kind in missing) else "unknown"
 
 
 def _name(text: str) -> str:
     """As dnspython escapes it."""
     return dns.name.from_text(text).to_text().lower()
-
-
-def _are_signatures(missing: frozenset[Record]) -> bool:
-    return all(kind == "RRSIG" for _, kind, _ in missing)
 
 
 def _ends_at_alias(message: dns.message.Message) -> bool:

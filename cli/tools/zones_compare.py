@@ -1,0 +1,77 @@
+"""In what two answers of a name server differ, but for TTLs, order and the times of signatures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import dns.flags
+import dns.message
+import dns.rdatatype
+import dns.rrset
+
+_DENIAL = ("SOA", "NSEC", "NSEC3", "RRSIG")
+
+Record = tuple[str, str, str]  # owner, type, data
+_LOWER = frozenset(
+    ("NS", "CNAME", "DNAME", "PTR", "SOA", "MX", "SRV", "NAPTR", "RP", "AFSDB", "KX", "MINFO")
+)  # names have no case
+
+
+def records(section: Iterable[dns.rrset.RRset]) -> frozenset[Record]:
+    """Owners, types and data; names in lower case. Of signatures, only what they cover and the signer: they
+    are made anew from time to time, by some servers for each answer.
+    """
+    found = set()
+    for rrset in section:
+        kind = dns.rdatatype.to_text(rrset.rdtype)
+        texts = (signature(one.to_text()) if kind == "RRSIG" else one.to_text() for one in rrset)
+        owner = rrset.name.to_text().lower()
+        found |= {(owner, kind, text.lower() if kind in _LOWER else text) for text in texts}
+    return frozenset(found)
+
+
+def signature(text: str) -> str:
+    """The type, algorithm and labels of an RRSIG, and its signer."""
+    covered, algorithm, labels, *_, signer, _ = text.split(None, 8)
+    return f"{covered} {algorithm} {labels} {signer.lower()}"
+
+
+def differing(recorded: dns.message.Message, got: dns.message.Message) -> tuple[str, ...]:
+    """The classes in which two answers differ."""
+    found = []
+    if recorded.rcode() != got.rcode():
+        found.append("rcode")
+    if (recorded.flags ^ got.flags) & dns.flags.AA:
+        found.append("aa")
+    wanted, given = records(recorded.answer), records(got.answer)
+    if wanted - given or any(kind != "RRSIG" for _, kind, _ in given - wanted):  # DO may not be recorded
+        found.append("answer")
+    cuts = referral(recorded)
+    if cuts != referral(got):
+        found.append("servers")
+    if not needed_glue(recorded, cuts) <= records(got.additional):
+        found.append("glue")
+    if not denial(recorded) <= denial(got):
+        found.append("authority")
+    return tuple(found)
+
+
+def referral(message: dns.message.Message) -> frozenset[Record]:
+    """The NS records of a referral; none of another answer."""
+    is_referral = not message.answer and not message.flags & dns.flags.AA
+    return frozenset(one for one in records(message.authority) if is_referral and one[1] == "NS")
+
+
+def needed_glue(message: dns.message.Message, cuts: frozenset[Record]) -> frozenset[Record]:
+    """Addresses of servers whose names lie in the zone that is referred to."""
+    inside = {target for cut, _, target in cuts if f".{target}".endswith(f".{cut}")}
+    return frozenset(
+        one for one in records(message.additional) if one[0] in inside and one[1] in ("A", "AAAA")
+    )
+
+
+def denial(message: dns.message.Message) -> frozenset[Record]:
+    """The SOA record and the proof of a negative answer; nothing for other answers."""
+    found = frozenset(one for one in records(message.authority) if one[1] in _DENIAL)
+    is_negative = message.flags & dns.flags.AA and any(one[1] == "SOA" for one in found)
+    return found if is_negative else frozenset()
