@@ -27,6 +27,7 @@ from cli.executor import netns
 from cli.experiment.schema import Server
 from cli.plan import certificates, network
 from cli.servers import servers
+from cli.servers.kinds import KINDS
 from report.rqfile import RqFile, read_rq
 
 PORT = 4853
@@ -320,6 +321,7 @@ class Bed(BareBed):
             user="",
             descriptors=12_000,
             tls=service,
+            version=KINDS["bind"].version(),
         )
 
     def start_server(

@@ -23,6 +23,8 @@ import pytest
 from bench.veth import NO_OFFLOADS, set_offloads
 from cli import programs
 from cli.plan.network import Address, Host, Link, Network, Route, sysctls, whole
+from cli.servers import named_lines
+from cli.servers.kinds import KINDS
 from tests import packets, stateless_zones
 from tests.bed import BareBed, Program, wait_for
 from tests.packets import Packet
@@ -224,12 +226,7 @@ def named_conf(folder: Path, zones: Mapping[str, Path]) -> str:
     )
     return f"""key "{KEY}" {{ algorithm hmac-sha256; secret "{SECRET}"; }};
 options {{
-    directory "{folder}";
-    managed-keys-directory "{folder}";
-    pid-file none;
-    lock-file none;
-    session-keyfile none;
-    listen-on port {PORT} {{ {four} }};
+{named_lines.own_folder(str(folder), KINDS["bind"].version())}    listen-on port {PORT} {{ {four} }};
     listen-on-v6 port {PORT} {{ {six} }};
     recursion no;
     allow-query {{ any; }};

@@ -20,6 +20,7 @@ from cli import programs
 from cli.experiment.schema import Server
 from cli.plan.network import Address, Host, Link, Network, Route, sysctls
 from cli.servers import servers
+from cli.servers.kinds import KINDS
 from tests.bed import BareBed, Program, children_of, wait_for
 
 CLIENT, SERVER = "client", "server"
@@ -102,7 +103,15 @@ class ReferenceBed(BareBed):
     def _server(self, kind: Literal["nsd", "bind"], port: int, minimal: bool) -> tuple[Server, servers.Site]:
         zone = self.folder / "zone"
         zone.write_text(zone_text(), encoding="ascii")
-        site = servers.Site(str(self.folder), str(zone), "example.", ADDRESSES, user="", descriptors=4096)
+        site = servers.Site(
+            str(self.folder),
+            str(zone),
+            "example.",
+            ADDRESSES,
+            user="",
+            descriptors=4096,
+            version=KINDS[kind].version(),
+        )
         return Server(kind=kind, zone=str(zone), port=port, minimal_responses=minimal), site
 
     def start_front(self, *options: str, front: str = "reference", ready: str = "event=ready") -> Program:

@@ -21,6 +21,7 @@ import pytest
 from cli import programs
 from cli.experiment.schema import Hierarchy, Server
 from cli.servers import meta_servers, resolvers
+from cli.servers.kinds import KINDS
 from cli.servers.meta_servers import MetaSite
 from cli.zones import world
 from cli.zones.world_model import Settings, enclosing, parent_of
@@ -70,6 +71,7 @@ class Walk:
             user="",
             descriptors=4096,
             extra=extra,
+            version=KINDS[kind].version(),
         )
         server = Server(kind="hierarchy", edns_size=edns_size)
         config = folder / "config"
@@ -178,7 +180,8 @@ def start_meta(bed: ProxyBed, planned: worlds.Planned) -> None:
     """One named with the plan's views."""
     folder = bed.folder / "meta"
     folder.mkdir()
-    site = MetaSite(str(folder), str(planned.folder), "", 4096, True, 4096)
+    versions = (KINDS["bind"].version(),)
+    site = MetaSite(str(folder), str(planned.folder), "", 4096, True, 4096, versions=versions)
     (folder / "named.conf").write_text(meta_servers.named(site, 1))
     for slot in planned.slots.values():
         for address in slot.addresses:

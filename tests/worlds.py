@@ -31,6 +31,7 @@ from cli import programs
 from cli.executor import netns
 from cli.plan import network
 from cli.servers import meta_servers
+from cli.servers.kinds import KINDS
 from cli.servers.meta_servers import MetaSite
 from cli.servers.nftables import Pair
 from cli.zones import world, zone_plan
@@ -225,7 +226,8 @@ def start_bind(
     folder = ground.folder / host
     folder.mkdir()
     config = folder / "named.conf"
-    site = MetaSite(str(folder), str(plan_folder), "", 4096, minimal, 4096)
+    versions = (KINDS["bind"].version(),) * instance
+    site = MetaSite(str(folder), str(plan_folder), "", 4096, minimal, 4096, versions=versions)
     config.write_text(meta_servers.named(site, instance))
     ground.addresses(host, addresses)
     program = ground.start_named(host, config, "-U", "1", name=host, ready="all zones loaded")

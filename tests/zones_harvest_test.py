@@ -18,6 +18,7 @@ import pytest
 from cli import programs
 from cli.errors import RepriseError
 from cli.servers import meta_servers
+from cli.servers.kinds import KINDS
 from cli.servers.meta_servers import MetaSite
 from cli.zones import world as cli_world
 from cli.zones.harvest_resolver import Resolver
@@ -48,7 +49,8 @@ def _internet(tmp_path: Path) -> Iterator[worlds.Ground]:
         match = " ".join(f"{one};" for one in addresses)
         views.append(f'view "v{number}" {{ match-destinations {{ {match} }};\n{lines}}};\n')
     (folder / "views-1.conf").write_text("".join(views), encoding="ascii")
-    site = MetaSite(str(folder), str(folder), "", 4096, False, 4096, ("any", "any"))
+    versions = (KINDS["bind"].version(),)
+    site = MetaSite(str(folder), str(folder), "", 4096, False, 4096, ("any", "any"), versions=versions)
     config = folder / "named.conf"
     config.write_text(meta_servers.named(site, 1), encoding="ascii")
     with worlds.Ground(folder) as made_ground:

@@ -30,6 +30,7 @@ from cli.executor.words import end_of, in_terms
 from cli.plan.planned import Figure, HostStep, Plan, Process, Step, Terms
 
 _POLL_S = 0.05  # between two checks of readiness
+_REFUSES = 78  # an exit status, see Ready.refusal
 _OUTLIVE_S = 5.0  # for what outlives a process that was killed: queriers still write their records
 
 
@@ -234,14 +235,17 @@ class Executor:
         end = time.monotonic() + process.ready.timeout_s
         while (missing := self._missing(process)) is not None:
             self._wait(lambda: not child.running, _POLL_S)
-            what, hints = None, [process.ready.hint]
+            what, hints, kept = None, [process.ready.hint], process.files[:0]
             if not child.running and (process.ready.kind != "exit" or child.exit != 0):
                 what = f"{process.id} ended before it was ready ({end_of(child)})"
+                if process.ready.refusal and child.exit == _REFUSES:
+                    what = f"{process.id}: {process.ready.refusal}"
+                    kept = process.files[:1]
             elif time.monotonic() > end:
                 what = f"{process.id} was not ready within {process.ready.timeout_s:g} s ({missing})"
                 hints.insert(0, process.ready.late_hint)
             if what is not None:
-                hints.append(self._look_at(process))
+                hints.append(self._look_at(process, *kept))
                 raise RepriseError(what + self._last_words(process), ", ".join(filter(None, hints)))
             if process.ready.kind == "exit" and (trouble := self._trouble()) is not None:
                 raise RepriseError(*trouble)  # an hour may pass, and what it needs may die
@@ -258,10 +262,11 @@ class Executor:
             return None
         return self._machine(process.host).missing(process.id)
 
-    def _look_at(self, process: Process) -> str:
-        """Where to look for why it did not start; its configuration is kept beside its log."""
+    def _look_at(self, process: Process, config: str = "") -> str:
+        """Where to look for why it did not start: its log, or its configuration, which is kept beside it."""
         self._machine(process.host).keep_files(process.id)
-        return f"see {self._show(self._log(process.id))}"
+        log = self._log(process.id)
+        return f"see {self._show(log.with_name(Path(config).name) if config else log)}"
 
     def _last_words(self, process: Process) -> str:
         """What ended it, to be put after what happened to it."""

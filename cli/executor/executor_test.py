@@ -26,6 +26,7 @@ from cli.experiment.schema import Experiment, Replay, Sample, Server, Tls
 from cli.plan import facts as machine
 from cli.plan.plan import make
 from cli.plan.planned import Facts, Plan, Process, Ready, Stop
+from cli.servers.kinds import KINDS
 from report.run import open_run
 from report.testbed import look_at
 from tests.bed import has_ended
@@ -75,6 +76,7 @@ def make_plan(
         },
         origin="example.",
         server_user=machine._server_user(kind),
+        versions={kind: KINDS[kind].version()},
     )
     experiment = Experiment(
         name="test",
@@ -318,8 +320,10 @@ def test_a_server_that_cannot_start_is_named(tmp_path: Path) -> None:
     broken = tuple(dataclasses.replace(one, content=(one.content or "") + "nonsense\n") for one in plan.files)
     assert execute(dataclasses.replace(plan, files=broken), tmp_path / "results") == 1
     found = manifest(tmp_path / "results")
-    assert "server ended before it was ready (exit status 1)" in found["error"]
-    assert "server.log" in found["hint"]
+    refuses = re.escape(f"server: NSD {KINDS['nsd'].version()} refuses its configuration: nsd.conf:")
+    assert re.fullmatch(rf"{refuses}\d+: .+", found["error"])
+    assert "see " in found["hint"] and "logs/nsd.conf" in found["hint"]
+    assert "nonsense" in (tmp_path / "results/logs/nsd.conf").read_text()
 
 
 def test_a_defect_of_ours_leaves_a_manifest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,9 +23,9 @@ from cli.executor.words import ended, in_terms
 from cli.experiment.schema import Server
 from cli.plan import certificates
 from cli.plan import network as networks
-from cli.plan.plan import COMPLAINT
 from cli.plan.planned import Process, Ready, Step, Terms
 from cli.plan.server_plan import FIRST_COMPLAINT
+from cli.servers import kinds
 from cli.servers.servers import Service, Site, bind_config, nsd_config, tcp_count
 from cli.tools import doctor
 from cli.tools.counts import Counts, Timed, junit, longest
@@ -322,6 +322,11 @@ def test_a_zone_checkers_first_complaint_is_told(tmp_path: Path, lines: str, wor
         ),
         ("one\n\nbad luck\n", "bad luck"),
         (
+            "01-Nov-2026 10:00:00.123 loading configuration: permission denied\n"
+            "01-Nov-2026 10:00:00.124 exiting (due to fatal error)\n",
+            "loading configuration: permission denied",
+        ),
+        (
             "[system] error while loading config: ERROR: [ ta ] invalid key algorithm (workdir '/r')\n",
             "ERROR: [ ta ] invalid key algorithm (workdir '/r')",
         ),
@@ -335,7 +340,7 @@ def test_a_zone_checkers_first_complaint_is_told(tmp_path: Path, lines: str, wor
 def test_a_servers_complaint_of_its_configuration_is_told(tmp_path: Path, lines: str, words: str) -> None:
     log = tmp_path / "log"
     log.write_text(lines)
-    server = Process("server", "server", "server", (), reason=COMPLAINT)
+    server = Process("server", "server", "server", (), reason=kinds.REASON)
     assert ended(server, log) == (words, "")
 
 

@@ -37,6 +37,7 @@ from cli.experiment.schema import Experiment
 from cli.hosts import changes, clock, leftovers, source
 from cli.plan import facts as machine
 from cli.plan import planned, privileges
+from cli.servers.kinds import KINDS
 
 _LEAST_KERNEL = (5, 10)  # of playbooks/roles/common, too
 _SILENCE_S = 60.0  # whoever started us asks many times a second
@@ -98,6 +99,7 @@ def hello() -> dict[str, Any]:
         "interfaces": interfaces(),
         "free_bytes": shutil.disk_usage(existing(changes.STATE)).free,
         "dns_ports": dns_ports(),
+        "servers": {name: kind.version() for name, kind in KINDS.items()},
         "clock": clock.state(),
         "host": machine.host(),
     }

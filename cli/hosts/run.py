@@ -35,6 +35,7 @@ from cli.plan import facts as machine
 from cli.plan import plan as plans
 from cli.plan.estimate import Estimate
 from cli.plan.planned import Facts, Management, Plan
+from cli.servers.kinds import release_in
 from report import whole_file
 
 _Address = Annotated[str, AfterValidator(lambda text: str(ipaddress.ip_address(text)))]
@@ -52,6 +53,7 @@ class Greeting:
     interfaces: dict[_Address, str]
     free_bytes: int
     dns_ports: list[str]
+    servers: dict[str, str]
     clock: dict[str, Any]
     host: dict[str, Any]
 
@@ -153,6 +155,10 @@ def _plan(
     facts = machine.checked(said, experiment, run, placement.home.root)
     for host, target in placement.targets.items():
         facts.cores_of[host] = int(hosts[target.name]["cores"])
+    for host in _servers(placement):
+        said_there = hosts[placement.targets[host].name]["servers"]
+        versions = {kind: release_in(said_there.get(kind, "")) for kind in machine.kinds(experiment)}
+        facts.versions_of[host] = versions
     interfaces = {
         host: target.interface(hosts[target.name]["interfaces"]) for host, target in placement.targets.items()
     }

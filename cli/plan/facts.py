@@ -20,13 +20,13 @@ from cli.experiment.experiment import as_dict
 from cli.experiment.schema import Experiment
 from cli.plan import delay, privileges
 from cli.plan.planned import Facts
+from cli.servers.kinds import KINDS
 from cli.zones import zonefile
 
 _WANTED_DESCRIPTORS = 262_144
 _CAP_SYS_RESOURCE = 24
-_SERVER_USERS = {"nsd": "nsd", "bind": "bind"}
 _ORIGIN = r"[A-Za-z0-9._/\\-]{0,1019}\."  # of a zone; no character that is special in a configuration
-_USERS = {"named": "bind", "nsd": "nsd", "unbound": "unbound", "kresd": "knot-resolver"}
+_USERS = {one.program: one.user for one in KINDS.values()}
 
 
 def gather(experiment: Experiment, run: str) -> Facts:
@@ -74,6 +74,7 @@ def gather(experiment: Experiment, run: str) -> Facts:
         user=user,
         user_group=pwd.getpwnam(user).pw_gid if user else 0,
         zone_cache=str(programs.cache() / "zones"),
+        versions={kind: KINDS[kind].version() for kind in kinds(experiment)},
     )
 
 
@@ -98,7 +99,7 @@ def checked(said: Facts, experiment: Experiment, run: str, root: str) -> Facts:
     tables, emulated = as_dict(experiment), experiment.emulated
     names = (*started.packaged_programs(tables), *(privileges.TOOLS if said.user else ()))
     users = {name: said.users.get(name, "") for name in names if name in _USERS}
-    usual = [(said.server_user, _SERVER_USERS.get(experiment.server.kind, ""))]
+    usual = [(said.server_user, _user_of(experiment.server.kind))]
     usual += [(user, _USERS[name]) for name, user in users.items()]
     for user, other in usual:
         if other and not user:
@@ -124,6 +125,8 @@ def checked(said: Facts, experiment: Experiment, run: str, root: str) -> Facts:
         users=users,
         user_group=pwd.getpwnam(said.user).pw_gid if said.user else 0,
         resolver_config=_read_lines(emulated.resolver_config) if emulated else "",
+        versions={},  # each host has its own
+        versions_of={},
     )
 
 
@@ -145,7 +148,11 @@ def _read_lines(path: str | None) -> str:
 
 def _server_user(kind: str) -> str:
     """The packaged user a server of this kind drops to."""
-    return _packaged_user(_SERVER_USERS.get(kind, ""))
+    return _packaged_user(_user_of(kind))
+
+
+def _user_of(kind: str) -> str:
+    return KINDS[kind].user if kind in KINDS else ""
 
 
 def _packaged_user(name: str) -> str:
@@ -209,18 +216,14 @@ def host() -> dict[str, Any]:
 def versions(experiment: Experiment) -> dict[str, str]:
     """Versions of Reprise, Python and the servers, as they name themselves."""
     found = {"reprise": VERSION, "python": platform.python_version()}
-    commands = {
-        "nsd": ("nsd", "-v"),
-        "bind": ("named", "-v"),
-        "unbound": ("unbound", "-V"),
-        "knot-resolver": ("kresd", "--version"),
-    }
+    return {**found, **{kind: KINDS[kind].says() for kind in kinds(experiment)}}
+
+
+def kinds(experiment: Experiment) -> list[str]:
+    """The servers that an experiment starts, each kind once."""
     emulated = experiment.emulated
-    kinds = (*emulated.resolvers, emulated.engine) if emulated else (experiment.server.kind,)
-    return {
-        **found,
-        **{kind: _first_line(commands[kind]) for kind in dict.fromkeys(kinds) if kind in commands},
-    }
+    found = (*emulated.resolvers, emulated.engine) if emulated else (experiment.server.kind,)
+    return [kind for kind in dict.fromkeys(found) if kind in KINDS]
 
 
 def commit() -> str | None:
@@ -229,18 +232,14 @@ def commit() -> str | None:
     if git is None or not (programs.ROOT / ".git").exists():
         return None
     base = (git, "-c", f"safe.directory={programs.ROOT}", "-C", str(programs.ROOT))
-    head = _first_line((*base, "rev-parse", "HEAD"), direct=True)
-    changed = _first_line((*base, "status", "--porcelain", "--untracked-files=no"), direct=True)
+    head = _first_line(*base, "rev-parse", "HEAD")
+    changed = _first_line(*base, "status", "--porcelain", "--untracked-files=no")
     return (head + ("+" if changed else "")) or None
 
 
-def _first_line(argv: tuple[str, ...], direct: bool = False) -> str:
-    program = argv[0] if direct else programs.find(argv[0])
-    if program is None:
-        return ""
-    done = subprocess.run([program, *argv[1:]], capture_output=True, text=True, check=False)
-    lines = (done.stdout or done.stderr).splitlines()
-    return lines[0].strip() if lines else ""
+def _first_line(*argv: str) -> str:
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    return (done.stdout or done.stderr).partition("\n")[0].strip()
 
 
 def _read(path: str) -> str | None:

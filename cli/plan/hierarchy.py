@@ -10,7 +10,6 @@ resolver; answers go the same way back. Rules of routing send packets there by t
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 
 from cli.experiment import addresses
@@ -42,24 +41,17 @@ from cli.plan.planned import (
     Stop,
     shell,
 )
-from cli.servers import resolvers, servers
+from cli.servers import resolvers
+from cli.servers.kinds import KINDS
 from cli.zones import zone_plan
 
 _PROXY_RESTARTS = 3
 _WARM_S = 3_600.0
-# What named and NSD say of a zone that they do not load, in their logs.
-REFUSED = {
-    "bind": r"zone (?P<what>\S+?)/IN(?:/\S+)?: (?:loading from master file .+ failed: )?(?P<why>.+)$"
-    r"(?=\n.*zone (?P=what)/IN\S*: not loaded due to errors\.$)",
-    "nsd": r"error: (?P<why>zone (?P<what>\S+) .+)$",
-}
 # Zones are loaded once and never change, so that arenas beside the first and freed pages kept for later only
 # cost memory: with 10,000 zones the peak is 197 MiB instead of 204. Debian's BIND allocates by jemalloc,
 # which reads this; other allocators do not.
 _MALLOC = {"MALLOC_CONF": "narenas:1,dirty_decay_ms:0,muzzy_decay_ms:0"}
 _SKIP = "hierarchy.skip_bad = true leaves them out"
-PROGRAMS = {"bind": "named", "unbound": "unbound", "knot-resolver": "kresd"}
-ENGINES = {"bind": "named", "nsd": "nsd"}
 
 
 def local(experiment: Experiment, base: Network, own_way_out: bool) -> Network:
@@ -101,12 +93,12 @@ def folders(experiment: Experiment, facts: Facts) -> tuple[Folder, ...]:
     """A folder for the zones and for the planner, for what root makes of its plan, and for each server, owned
     by the user that it drops to.
     """
-    engine = facts.users.get(ENGINES[_emulated(experiment).engine], "")
+    engine = facts.users.get(KINDS[_emulated(experiment).engine].program, "")
     return (
         *(Folder(name, "0750", facts.user, engine) for name in (PLAN, WORLD)),
         Folder(SERVED),
         *(
-            Folder(f"{RUN}/{host}", "0700", facts.users.get(PROGRAMS[kind], ""))
+            Folder(f"{RUN}/{host}", "0700", facts.users.get(KINDS[kind].program, ""))
             for _, host, kind in _resolvers(experiment)
         ),
         *(Folder(f"{RUN}/{host}", "0700", engine) for _, host in _metas(experiment)),
@@ -122,7 +114,8 @@ def files(experiment: Experiment, facts: Facts) -> tuple[File, ...]:
     """Configurations of the resolvers, and copies of servers that a packager's AppArmor profile would keep
     out of our folders.
     """
-    used = {*(PROGRAMS[kind] for _, _, kind in _resolvers(experiment)), ENGINES[_emulated(experiment).engine]}
+    engine = KINDS[_emulated(experiment).engine].program
+    used = {engine, *(KINDS[kind].program for _, _, kind in _resolvers(experiment))}
     copies = tuple(
         File(f"{RUN}/{name}", copy_of=facts.programs[name], mode="0755")
         for name in ("named", "unbound")
@@ -135,7 +128,7 @@ def files(experiment: Experiment, facts: Facts) -> tuple[File, ...]:
                 f"{RUN}/resolver-{number}.conf",
                 _resolver_config(experiment, facts, number, host, kind),
                 mode="0600",  # the user's lines may have secrets
-                owner=facts.users.get(PROGRAMS[kind], ""),
+                owner=facts.users.get(KINDS[kind].program, ""),
             )
             for number, host, kind in _resolvers(experiment)
         ),
@@ -151,9 +144,10 @@ def _resolver_config(experiment: Experiment, facts: Facts, number: int, host: st
         f"{SERVED}/root.anchors",
         server_plan.addresses(experiment),
         hierarchy_network.upstream(number),
-        facts.users.get(PROGRAMS[kind], ""),
+        facts.users.get(KINDS[kind].program, ""),
         facts.descriptors,
         facts.resolver_config,
+        facts.version(kind, host),
     )
     return resolvers.config(kind, experiment.server, emulated, site)
 
@@ -256,9 +250,10 @@ def _sites(experiment: Experiment, facts: Facts) -> tuple[str, ...]:
         "--folder",
         f"{RUN}/meta{{}}",
         "--user",
-        facts.users.get(ENGINES[emulated.engine], ""),
+        facts.users.get(KINDS[emulated.engine].program, ""),
         "--descriptors",
         str(facts.descriptors),
+        *(f"--server-version={facts.version(emulated.engine, host)}" for _, host in _metas(experiment)),
         *(word for hop in hops for word in ("--next-hop", ",".join(str(one) for one in hop))),
     )
 
@@ -292,16 +287,11 @@ def finish(experiment: Experiment, facts: Facts) -> tuple[HostStep, ...]:
 
 
 def _counts(experiment: Experiment, facts: Facts, name: str, when: str) -> tuple[HostStep, ...]:
+    env = ("env", *(f"{key}={value}" for key, value in facts.module_env.items()))
     return tuple(
-        HostStep(
-            f"count-{host}-{name}", host, ((*_env(facts), *_count(experiment, facts, host, kind, when)),)
-        )
+        HostStep(f"count-{host}-{name}", host, ((*env, *_count(experiment, facts, host, kind, when)),))
         for _, host, kind in _resolvers(experiment)
     )
-
-
-def _env(facts: Facts) -> tuple[str, ...]:
-    return ("env", *(f"{key}={value}" for key, value in facts.module_env.items()))
 
 
 def _count(
@@ -361,26 +351,31 @@ def processes(experiment: Experiment, facts: Facts) -> tuple[Process, ...]:
 
 def _meta(experiment: Experiment, facts: Facts, number: int, host: str) -> Process:
     emulated = _emulated(experiment)
-    if emulated.engine == "bind":
-        user = facts.users.get("named", "")
+    kind, is_bind = KINDS[emulated.engine], emulated.engine == "bind"
+    if is_bind:
+        user = ("-u", name) if (name := facts.users.get("named", "")) else ()
         config = f"{SERVED}/named-{number}.conf"
-        argv: tuple[str, ...] = (f"{RUN}/named", "-g", "-c", config, "-n", "1")
-        argv += ("-u", user) if user else ()
-        ready, env = Ready("log", text=" running\n", timeout_s=experiment.server.ready_s), _MALLOC
+        argv: tuple[str, ...] = (f"{RUN}/named", "-g", "-c", config, "-n", "1", *user)
     else:
-        argv = facts.module("cli.servers.slots", facts.programs["nsd"], f"{SERVED}/nsd-{number}.list")
-        ready, env = Ready("log", text="event=ready", timeout_s=experiment.server.ready_s), facts.module_env
-    refused = Refused(REFUSED[emulated.engine], "zone{s} did not load", "" if emulated.skip_bad else _SKIP)
-    ready = dataclasses.replace(ready, refused=refused)
+        config = f"{SERVED}/nsd-{number}.list"
+        argv = facts.module("cli.servers.slots", facts.programs["nsd"], config)
+    ready = Ready(
+        "log",
+        text=" running\n" if is_bind else "event=ready",
+        timeout_s=experiment.server.ready_s,
+        refusal=kind.refusal(facts.version(emulated.engine, host)),
+        refused=Refused(kind.refused, "zone{s} did not load", "" if emulated.skip_bad else _SKIP),
+    )
     return Process(
         host,
         "meta",
         host,
-        argv,
-        env,
+        kind.checked(argv, config, listed=not is_bind),
+        _MALLOC if is_bind else facts.module_env,
+        files=(config,) if is_bind else (),
         ready=ready,
         stop=Stop("SIGTERM", 10.0),
-        complaints=servers.COMPLAINTS[emulated.engine],
+        complaints=kind.complaints,
     )
 
 
@@ -413,7 +408,7 @@ def _proxy(experiment: Experiment, facts: Facts, side: str, number: int, host: s
 
 def _resolver(experiment: Experiment, facts: Facts, number: int, host: str, kind: str) -> Process:
     emulated = _emulated(experiment)
-    config, user = f"{RUN}/resolver-{number}.conf", facts.users.get(PROGRAMS[kind], "")
+    config, user = f"{RUN}/resolver-{number}.conf", facts.users.get(KINDS[kind].program, "")
     commands: dict[str, tuple[str, ...]] = {
         "bind": (
             f"{RUN}/named", "-g", "-c", config, "-n", str(experiment.server.processes),
@@ -433,16 +428,17 @@ def _resolver(experiment: Experiment, facts: Facts, number: int, host: str, kind
         source=host if experiment.rtt else network.client(number),  # answers to clients are late
         timeout_s=experiment.server.ready_s,
         udp=experiment.replay.transport not in ("tcp", "stateless-tcp"),
+        refusal=KINDS[kind].refusal(facts.version(kind, host)),
     )
     return Process(
         host,
         "server",
         host,
-        commands[kind],
+        KINDS[kind].checked(commands[kind], config),
         files=(config,),
         ready=ready,
         stop=Stop("SIGTERM", 10.0),
-        complaints=servers.COMPLAINTS[kind],
+        complaints=KINDS[kind].complaints,
         terms=terms.RESOLVERS,
     )
 

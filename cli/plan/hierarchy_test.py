@@ -18,11 +18,11 @@ from cli.executor.words import in_terms
 from cli.experiment.experiment import load
 from cli.experiment.schema import Experiment, Hierarchy, Server, Topology, World
 from cli.plan import guards
-from cli.plan.hierarchy import REFUSED
 from cli.plan.hierarchy_network import link_addresses, upstream
 from cli.plan.plan import as_json, make
 from cli.plan.planned import Facts, Management, Plan, Refused
 from cli.servers import meta_servers, nftables, resolver_stats, resolvers
+from cli.servers.kinds import KINDS
 from cli.servers.meta_servers import MetaSite
 from cli.servers.nftables import Pair
 from cli.zones import zone_plan, zones
@@ -450,7 +450,7 @@ def test_refused_zones_are_read_off_the_log(tmp_path: Path) -> None:
         "2 zone b.com/IN: CDS/CDNSKEY consistency checks failed\n2 zone b.com/IN: not loaded due to errors.\n"
         "3 zone c.com/IN/c1: NS 'ns.c.com' has no address records\n3 zone c.com/IN/c1: loaded serial 1\n"
     )
-    bind, nsd = (Refused(REFUSED[engine], "zone{s} did not load") for engine in ("bind", "nsd"))
+    bind, nsd = (Refused(KINDS[engine].refused, "zone{s} did not load") for engine in ("bind", "nsd"))
     assert ready.refused(bind, log) == (
         "2 zones did not load: a.com (syntax error), b.com (CDS/CDNSKEY consistency checks failed)"
     )

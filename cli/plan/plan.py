@@ -44,18 +44,13 @@ from cli.plan.planned import (
     Step,
     Stop,
 )
+from cli.servers import kinds
 
 CONTROL_PORT = 8053
 _SHARED_PORT = 18053  # first control port where all processes share the machine's own network
 LOOPBACK = "127.0.0.1"
 _CLIENTS = "10.64.0.0/10"  # of a trace made for it, where the server sees its addresses: not the testbed's
 _SILENCE_S = 10.0  # a controller that lasts so long after its last distributor hangs
-# A server's complaint about an address, or about its configuration, from the file's name on; for
-# knot-resolver the error itself, not the place in its code that it names too.
-COMPLAINT = (
-    r"\S.*(?i:address (?:already )?in use).*|(?<=error while loading config: )ERROR: .+|"
-    r"[\w-]+\.conf:\d+: (?!in (?:main chunk|function)\b).+"
-)
 
 
 def make(experiment: Experiment, facts: Facts, management: Management | None = None) -> Plan:
@@ -95,7 +90,7 @@ def make(experiment: Experiment, facts: Facts, management: Management | None = N
         processes=tuple(placement.process(_process(one, experiment, facts), management) for one in processes),
         checks=tuple(checks.of(experiment, facts, steps, processes)),
         figures=(*delay.figures(processes), *guards.figures(experiment, management)),
-        warnings=_warnings(experiment),
+        warnings=_warnings(experiment, facts),
         terms={**terms.of(experiment), **terms.of_resolvers(files, facts.resolver_config)},
         private=bool(facts.resolver_config),  # the user's lines may have secrets
         user=facts.user,
@@ -151,7 +146,7 @@ def _process(one: Process, experiment: Experiment, facts: Facts) -> Process:
         title=f"waiting for {one.id}" if once else title,
         essential=essential,
         ends=one.ends or ((0,) if once else ()),
-        reason=COMPLAINT if serves else "",
+        reason=kinds.REASON if serves else "",
     )
 
 
@@ -161,10 +156,12 @@ def _env(one: Step | Process, facts: Facts) -> dict[str, str]:
     return {**one.env, **({"REPRISE_ERRORS": "json"} if one.argv[0] in ours else {})}
 
 
-def _warnings(experiment: Experiment) -> tuple[str, ...]:
+def _warnings(experiment: Experiment, facts: Facts) -> tuple[str, ...]:
     """What makes a clean run say less than it seems to."""
     replay = experiment.replay
-    found = []
+    releases = [each for one in (facts.versions, *facts.versions_of.values()) for each in one.items()]
+    untested = dict.fromkeys(kinds.KINDS[kind].untested(version) for kind, version in releases)
+    found = [one for one in untested if one]
     if experiment.emulated is not None and (replay.speed != 1 or replay.rate != 0 or replay.fast):
         found.append(
             "the trace's times are changed and TTLs are not: "

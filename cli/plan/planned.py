@@ -56,6 +56,7 @@ class Ready:
     process has ended well, its work was all there was to do.
 
     `hint`: how to fix that it ended before it was ready; `late_hint`: that it was not ready in time.
+    `refusal`: what it means that it ended with the exit status 78 ("" = it has no such meaning).
     """
 
     kind: str = "none"
@@ -69,6 +70,7 @@ class Ready:
     tls_port: int = 0
     hint: str = ""
     late_hint: str = ""
+    refusal: str = ""
     refused: Refused | None = None
 
 
@@ -290,6 +292,12 @@ class Facts:
     user_group: int = 0
     cores_of: dict[str, int] = field(default_factory=dict)  # of hosts that are machines of their own
     zone_cache: str = ""  # folder of generated zones that were signed before; "" = none
+    versions: dict[str, str] = field(default_factory=dict)  # of the servers, by kind; "" = not known
+    versions_of: dict[str, dict[str, str]] = field(default_factory=dict)  # on hosts that are machines
+
+    def version(self, kind: str, host: str) -> str:
+        """That of a kind of server on a host of the plan; "" where it is not known."""
+        return self.versions_of.get(host, self.versions).get(kind, "")
 
     def module(self, module: str, *arguments: str) -> tuple[str, ...]:
         """The command that runs one of our modules; wants `module_env`."""

@@ -20,7 +20,8 @@ from cli.plan.planned import (
     Stop,
     shell,
 )
-from cli.servers.servers import COMPLAINTS, Service, Site, bind_config, nsd_config
+from cli.servers.kinds import KINDS
+from cli.servers.servers import Service, Site, bind_config, nsd_config
 
 NAME = "server.reprise.test"  # in the certificate of our own server
 AUTHORITY = f"{RUN}/tls/server-ca.pem"
@@ -130,6 +131,7 @@ def files(experiment: Experiment, facts: Facts) -> tuple[File, ...]:
         facts.descriptors,
         _tls_service(experiment),
         _connections_only(experiment),
+        facts.version(server.kind, network.SERVER),
     )
     if server.kind == "nsd":
         return (File(f"{RUN}/nsd.conf", nsd_config(server, site)),)
@@ -171,12 +173,13 @@ def processes(
 
 
 def _server(experiment: Experiment, facts: Facts) -> Process:
-    server = experiment.server
+    server, kind = experiment.server, KINDS[experiment.server.kind]
+    config = f"{RUN}/{kind.program}.conf"
     if server.kind == "nsd":
-        argv: tuple[str, ...] = (facts.programs["nsd"], "-d", "-c", f"{RUN}/nsd.conf")
+        argv: tuple[str, ...] = (facts.programs["nsd"], "-d", "-c", config)
     else:
         user = ("-u", facts.server_user) if facts.server_user else ()
-        argv = (f"{RUN}/named", "-g", "-c", f"{RUN}/named.conf", "-n", str(server.processes), *user)
+        argv = (f"{RUN}/named", "-g", "-c", config, "-n", str(server.processes), *user)
     ready = Ready(
         "dns",
         port=server.port,
@@ -186,17 +189,18 @@ def _server(experiment: Experiment, facts: Facts) -> Process:
         timeout_s=server.ready_s,
         udp=not _connections_only(experiment),
         tls_port=service.port if (service := _tls_service(experiment)) else 0,
+        refusal=kind.refusal(facts.version(server.kind, network.SERVER)),
     )
     read = tuple(one.path for one in files(experiment, facts))
     return Process(
         "server",
         "server",
         network.SERVER,
-        argv,
+        kind.checked(argv, config),
         files=(*read, zone_path(experiment)),
         ready=ready,
         stop=Stop("SIGTERM", 10.0),
-        complaints=COMPLAINTS[server.kind],
+        complaints=kind.complaints,
     )
 
 

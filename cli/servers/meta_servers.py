@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from cli.experiment.addresses import META4, META6
+from cli.servers import named_lines
 from cli.servers.nftables import Pair
 
 _DESCRIPTOR_RESERVE = 512  # what BIND needs beside its TCP connections
@@ -24,8 +25,8 @@ NO_LIMITS = "    max-records-per-type 0;\n    max-types-per-name 0;\n"  # BIND 9
 @dataclass(frozen=True)
 class MetaSite:
     """Where a meta-DNS-server runs and how it answers: its own folder ("{}" is the instance's number),
-    that of the plan, the user it drops to ("" = none), sizes, a process's descriptors, and whether its BIND
-    has limits to lift.
+    that of the plan, the user it drops to ("" = none), sizes, a process's descriptors, whether its BIND has
+    limits to lift.
     """
 
     folder: str
@@ -36,6 +37,11 @@ class MetaSite:
     descriptors: int
     prefixes: tuple[str, str] = (META4, META6)  # of the meta addresses
     has_limits: bool = True
+    versions: tuple[str, ...] = ()  # of the instances' servers
+
+    def version(self, instance: int) -> str:
+        """That of an instance's server; "" where it is not known."""
+        return self.versions[instance - 1] if self.versions else ""
 
 
 def zone_checks(has_limits: bool) -> str:
@@ -54,12 +60,7 @@ def named(site: MetaSite, instance: int) -> str:
     udp = min(site.edns_size, 4096)
     folder = site.folder.format(instance)
     return f"""options {{
-    directory "{folder}";
-    managed-keys-directory "{folder}";
-    pid-file none;
-    lock-file none;
-    session-keyfile none;
-    listen-on port 53 {{ {site.prefixes[0]}; }};
+{named_lines.own_folder(folder, site.version(instance))}    listen-on port 53 {{ {site.prefixes[0]}; }};
     listen-on-v6 port 53 {{ {site.prefixes[1]}; }};
     interface-interval 0;
     recursion no;

@@ -1,4 +1,4 @@
-"""Lines of the user's own for a named.conf that we write.
+"""Lines of a named.conf that we write: those of every one, and the user's own.
 
 named takes one `options` only, and each option in it once. So the user's text is taken apart into statements:
 those that stand outside of options stay as they are, all others are options (also those that the user has put
@@ -10,12 +10,25 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from cli.servers import kinds
+
 _TOKEN = re.compile(r'"(?:\\.|[^"\\])*"|/\*.*?\*/|(?://|#)[^\n]*|[{};]|[^\s{};"]+|\s+|"', re.DOTALL)
+_WITHOUT_LOCK = (9, 20)  # since then there is no lock file, and the option is an error
 _OUTSIDE = {
     "acl", "controls", "dlz", "dnssec-policy", "dyndb", "http", "include", "key", "logging", "managed-keys",
     "parental-agents", "plugin", "primaries", "masters", "server", "statistics-channels", "tls",
     "trust-anchors", "trusted-keys", "view", "zone",
 }  # fmt: skip
+
+
+def own_folder(folder: str, version: str) -> str:
+    """Options that keep a named of this version out of the system's folders."""
+    lock = "    lock-file none;\n" if kinds.numbers(version) < _WITHOUT_LOCK else ""
+    return f"""    directory "{folder}";
+    managed-keys-directory "{folder}";
+    pid-file none;
+{lock}    session-keyfile none;
+"""
 
 
 def merge(config: str, lines: str) -> str:

@@ -21,7 +21,7 @@ STATISTICS_PORT = 8053  # named's, on the resolver's own loopback
 @dataclass(frozen=True)
 class Site:
     """Where a resolver runs: its folder, the files of the emulated root, its addresses, the user it drops to
-    ("" = none), a process's descriptors, and the lines the user adds.
+    ("" = none), a process's descriptors, the lines the user adds, and its version.
     """
 
     folder: str
@@ -33,6 +33,7 @@ class Site:
     user: str
     descriptors: int
     extra: str = ""
+    version: str = ""
 
 
 def config(kind: str, server: Server, emulated: Hierarchy, site: Site) -> str:
@@ -73,12 +74,7 @@ def named(server: Server, emulated: Hierarchy, site: Site) -> str:
     anchors = f'include "{site.bind_anchors}";\n' if emulated.validate else ""
     expired = "    dnssec-accept-expired yes;\n" if emulated.expired_signatures == "accept" else ""
     text = f"""{anchors}options {{
-    directory "{site.folder}";
-    managed-keys-directory "{site.folder}";
-    pid-file none;
-    lock-file none;
-    session-keyfile none;
-    listen-on port {server.port} {{ {four} }};
+{named_lines.own_folder(site.folder, site.version)}    listen-on port {server.port} {{ {four} }};
     listen-on-v6 port {server.port} {{ {six} }};
     query-source address {site.upstream[0]};
     query-source-v6 address {site.upstream[1]};

@@ -13,14 +13,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cli.experiment.schema import Server
+from cli.servers import named_lines
 
-# Lines of servers' logs that say that something broke while they answered on, as regular expressions.
-COMPLAINTS = {
-    "nsd": r"died unexpectedly|malloc failed|out of memory|internal error",
-    "bind": r"assertion failure|out of memory|unexpected error|fatal error",
-    "unbound": r"fatal error|malloc failure|out of memory",
-    "knot-resolver": r"out of memory|not enough memory|panic",
-}
 _DESCRIPTOR_RESERVE = 512  # what BIND needs beside its TCP connections
 _MOST_LISTENERS = 64  # processes; NSD opens so many UDP sockets for each, which nobody needs then
 _BIND_MAX_UDP = 4096  # named's own upper limit of max-udp-size
@@ -39,7 +33,7 @@ class Service:
 @dataclass(frozen=True)
 class Site:
     """Where a server runs: its folder, addresses, the user it drops to ("" = none), a process's descriptors,
-    TLS where it is wanted.
+    TLS where it is wanted, and the server's version.
     """
 
     folder: str
@@ -50,6 +44,7 @@ class Site:
     descriptors: int
     tls: Service | None = None
     connections_only: bool = False  # no query comes over UDP
+    version: str = ""
 
 
 def tcp_count(server: Server, site: Site) -> int:
@@ -134,12 +129,7 @@ def bind_config(server: Server, site: Site) -> str:
     udp = min(server.edns_size, _BIND_MAX_UDP)
     blocks, listen = _bind_tls(site.tls, four, six)
     return f"""{blocks}options {{
-    directory "{site.folder}";
-    managed-keys-directory "{site.folder}";
-    pid-file none;
-    lock-file none;
-    session-keyfile none;
-    listen-on port {server.port} {{ {four} }};
+{named_lines.own_folder(site.folder, site.version)}    listen-on port {server.port} {{ {four} }};
     listen-on-v6 port {server.port} {{ {six} }};
 {listen}    recursion no;
     allow-query {{ any; }};

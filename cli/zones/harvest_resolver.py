@@ -21,6 +21,7 @@ from typing import Self
 
 from cli import linux, programs
 from cli.errors import RepriseError
+from cli.servers import kinds, named_lines
 
 CAPTURE = "upstream-{}.dnstap"  # by the number of the run
 _NUMBER = re.compile(r"upstream-(\d+)\.dnstap")
@@ -123,12 +124,9 @@ class Resolver:
         servers = "".join(
             f"server {prefix} {{ bogus {'no' if asked else 'yes'}; }};\n" for prefix, asked in self._servers
         )
+        own_folder = named_lines.own_folder(str(self._made), kinds.KINDS["bind"].version())
         return f"""options {{
-    directory "{self._made}";
-    pid-file none;
-    lock-file none;
-    session-keyfile none;
-    listen-on port {self.port} {{ 127.0.0.1; }};
+{own_folder}    listen-on port {self.port} {{ 127.0.0.1; }};
     listen-on-v6 {{ none; }};
     recursion yes;
     allow-query {{ 127.0.0.1; }};
@@ -148,8 +146,9 @@ controls {{ }};
         end = time.monotonic() + _READY_S
         while b" running\n" not in log.read_bytes():
             if process.poll() is not None or time.monotonic() > end:
-                last = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-1:]
-                raise RepriseError(f"named does not start: {''.join(last)}", f"see {log}")
+                said = log.read_text(encoding="utf-8", errors="replace").strip()
+                why = kinds.reason(said) or said.rpartition("\n")[2]
+                raise RepriseError(f"named does not start: {why}", f"see {log}")
             time.sleep(0.05)
 
 

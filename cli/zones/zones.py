@@ -27,6 +27,7 @@ from cli import linux, programs
 from cli.errors import EXIT_FAILED, RepriseError, UsageError, want
 from cli.experiment.addresses import META4, META6
 from cli.servers import meta_servers, nftables
+from cli.servers.kinds import KINDS
 from cli.servers.meta_servers import MetaSite
 from cli.servers.nftables import Pair
 from cli.zones import bind_tools, zone_folder, zone_plan
@@ -88,6 +89,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--folder", type=Path, default=Path("/var/tmp"), help=argparse.SUPPRESS)
     parser.add_argument("--user", default="", help=argparse.SUPPRESS)
     parser.add_argument("--descriptors", type=int, default=20_000, help=argparse.SUPPRESS)
+    parser.add_argument("--server-version", action="append", default=[], help=argparse.SUPPRESS)
     parser.add_argument("--next-hop", action="append", default=[], help=argparse.SUPPRESS)
 
 
@@ -138,6 +140,7 @@ def _write_texts(options: argparse.Namespace, made: Path, zones_path: str) -> No
         options.descriptors,
         (options.meta4, options.meta6),
         options.engine == "bind" and zone_check.has_limits(),
+        tuple(options.server_version) or (KINDS[options.engine].version(),) * options.instances,
     )
     try:
         loaded = zone_texts(report, found, zones_path)

@@ -1,0 +1,47 @@
+"""Releases of servers: read, compared, and what configurations owe them."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+
+from cli.servers import named_lines
+from cli.servers.kinds import KINDS, REFUSES, release_in
+
+
+@pytest.mark.parametrize(
+    ("said", "release"),
+    [
+        ("BIND 9.20.30-1~deb13u1-Debian (Stable Release) <id:>", "9.20.30"),
+        ("NSD version 4.12.0", "4.12.0"),
+        ("Version 1.26.2", "1.26.2"),
+        ("Knot Resolver, version 5.7.5", "5.7.5"),
+        ("no such option", ""),
+        (f"{'9' * 20}.1", ""),
+    ],
+)
+def test_a_release_is_read_off_what_a_server_says(said: str, release: str) -> None:
+    assert release_in(said) == release
+
+
+@pytest.mark.parametrize(
+    ("version", "has_lock"), [("9.18.49", True), ("9.20.0", False), ("10.1", False), ("", False)]
+)
+def test_bind_is_told_of_a_lock_file_while_it_knows_one(version: str, has_lock: bool) -> None:
+    assert ("lock-file none;" in named_lines.own_folder("/f", version)) is has_lock
+
+
+def test_only_a_release_that_is_not_tested_gets_a_line() -> None:
+    bind = KINDS["bind"]
+    assert [bind.untested(one) for one in ("", "9.18.1", "9.20")] == ["", "", ""]
+    assert bind.untested("9.21.3") == "BIND 9.21.3 is not tested; Reprise is tested with 9.18 and 9.20"
+
+
+def test_a_checker_refuses_before_the_server_starts() -> None:
+    def run(checker: str) -> int:
+        argv = KINDS["bind"].checked(("echo", "started"), "/etc/hostname")
+        done = subprocess.run([checker if one == "named-checkconf" else one for one in argv], check=False)
+        return done.returncode
+
+    assert (run("true"), run("false")) == (0, REFUSES)
