@@ -21,6 +21,7 @@ from report import kernel
 
 _HEADING = re.compile(r"^==> (?P<name>.+) <==$", re.MULTILINE)
 _MACHINE = "machine"  # all hosts of a run that uses the machine's own network
+_CONTROLLER = "controller"  # no query or answer comes there, only TCP that is sent again
 _NOWHERE = {"outside", "nowhere"}  # the ends of a hierarchy's way out, behind its guards
 _SENDING, _RECEIVING = "sending", "receiving"
 _ERRORS = {_RECEIVING: kernel.errors("rx"), _SENDING: kernel.errors("tx")}
@@ -83,6 +84,12 @@ class Host:
         """How many of a counter's packets were dropped by design."""
         key = _PLANNED.get(name, "")
         return self.after.filters.get(key, 0) - self.before.filters.get(key, 0)
+
+    def strangers(self) -> int:
+        """Packets that others sent to a real host and that it did not take, by its guard."""
+        keys = ("reprise_guard.strangers", "reprise_guard.strangers_taken")
+        came, taken = (self.after.filters.get(key, 0) - self.before.filters.get(key, 0) for key in keys)
+        return max(0, came - taken)
 
     def multicast(self) -> int:
         """Frames to groups that interfaces counted in the meantime."""
@@ -228,12 +235,15 @@ def judge(
         findings.links += links
         findings.hosts_with_links_down |= {host.name} if links else set()
         mild = host.name == _MACHINE  # its counters are of all that goes on there
-        losses = [*_at_interfaces(host, unread.get(host.name, 0)), *_at_queues(host), *_undelivered(host)]
+        losses = [*_at_interfaces(host, unread.get(host.name, 0)), *_at_queues(host)]
+        undelivered, strange = _undelivered(host)
         fatal, warnings = _counted(
             host, host.name in under_test, sum(told.values()) if mild else told.get(host.name, 0)
         )
-        findings.losses += [] if mild else [*losses, *fatal]
-        findings.remarks += [*losses, *fatal, *warnings] if mild else warnings
+        fatal = [*losses, *undelivered, *fatal]
+        warnings = [*strange, *warnings]
+        findings.losses += [] if mild else fatal
+        findings.remarks += [*fatal, *warnings] if mild else warnings
     findings.links.sort(key=lambda text: "was taken down" not in text)  # the cause before its effects
     findings.remarks += _softnet_of_others(all_hosts)
     return findings
@@ -278,8 +288,10 @@ def _at_queues(host: Host) -> Iterator[str]:
             yield f"{host.name}: queue {name} dropped {count:,} packets (tc -s qdisc)"
 
 
-def _undelivered(host: Host) -> Iterator[str]:
-    """Packets that came and that no other counter explains. Who is a member of a group is not known."""
+def _undelivered(host: Host) -> tuple[list[str], list[str]]:
+    """Packets that came and that no other counter explains: those that may be the run's, and those that are
+    not, see _strangers in cli/servers/nftables.py. Who is a member of a group is not known.
+    """
     line = kernel.counter(kernel.UNDELIVERED)
     assert line is not None
     found: dict[str, int] = {}
@@ -292,9 +304,14 @@ def _undelivered(host: Host) -> Iterator[str]:
         if count > to_groups:
             found[f"{received} - {delivers}"] = count - to_groups
             least = "at least " if to_groups else least
-    if sum(found.values()) > line.tolerance:
-        which = " + ".join(found)
-        yield f"{host.name}: {least}{sum(found.values()):,} packets came and were not delivered ({which})"
+    total, which = sum(found.values()), " + ".join(found)
+    strange = min(total, total if host.name == _CONTROLLER else host.strangers())
+    ours = f"{host.name}: {least}{total - strange:,} packets came and were not delivered ({which})"
+    others = f"{host.name}: {strange:,} packets, no queries or answers, came and were not delivered ({which})"
+    return (
+        [ours] if total - strange > line.tolerance else [],
+        [others] if strange > line.tolerance else [],
+    )
 
 
 def _counted(host: Host, under_test: bool, told: int) -> tuple[list[str], list[str]]:

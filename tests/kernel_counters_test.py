@@ -62,11 +62,11 @@ class Pair:
         with self.bed.inside(host):
             subprocess.run(["nft", "-f", "-"], input=ruleset, text=True, check=True)
 
-    def send(self, version: int, count: int = 1, port: int = PORT) -> None:
+    def send(self, version: int, count: int = 1, port: int = PORT, to: str = "") -> None:
         """Datagrams from the near host's own stack."""
         with self.bed.inside(NEAR), socket.socket(FAMILY[version], socket.SOCK_DGRAM) as channel:
             for _ in range(count):
-                channel.sendto(b"query", (ADDRESS[version], port))
+                channel.sendto(b"query", (to or ADDRESS[version], port))
 
     def answer(self, version: int, count: int) -> None:
         """Datagrams from the host."""
@@ -236,6 +236,29 @@ def tun_queue(pair: Pair, version: int) -> None:
             channel.sendto(b"x", (ELSEWHERE[4], CLOSED))
 
 
+def overlay(pair: Pair, remote: str) -> None:
+    words = ("type", "vxlan", "id", "5", "remote", remote, "dstport", "4789")
+    pair.run("ip", "link", "add", "vx0", *words)
+    pair.run("ip", "link", "set", "vx0", "addrgenmode", "none", "up")
+
+
+def damaged(pair: Pair, version: int) -> None:
+    """A tunnel whose outer packet met congestion that the inner one cannot tell of (RFC 6040)."""
+    overlay(pair, SENDER[version])
+    inner = bytes(6) + b"\x02\0\0\0\0\x07" + struct.pack(">H", 0x0800) + packet(4, ADDRESS[4], 17, udp())
+    with pair.bed.inside(NEAR), socket.socket(FAMILY[version], socket.SOCK_DGRAM) as channel:
+        channel.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, 3)
+        channel.sendto(struct.pack(">II", 0x08000000, 5 << 8) + inner, (ADDRESS[version], 4789))
+
+
+def no_way(pair: Pair, version: int) -> None:
+    """A tunnel to an address without a route."""
+    overlay(pair, ELSEWHERE[version])
+    with pair.bed.inside(HOST), socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0) as channel:
+        channel.bind(("vx0", 0))
+        channel.send(bytes(12) + struct.pack(">H", 0x88B5) + bytes(46))
+
+
 def queue(pair: Pair, version: int) -> None:
     words = ("rate", "8kbit", "burst", "200", "limit", "200")
     pair.run("tc", "qdisc", "add", "dev", "data1", "root", "handle", "7:", "tbf", *words)
@@ -264,15 +287,15 @@ FAULTS: dict[str, list[tuple[Callable[[Pair, int], None], int, str]]] = {
     "Tcp InCsumErrors": [(tcp_checksum, 4, "(TcpInCsumErrors)"), (tcp_checksum, 6, "(TcpInCsumErrors)")],
     "rx otherhost": [(other_mac, 4, "data1 lost 45 packets on receiving (otherhost)")],
     "rx dropped": [(unknown_frame, 4, "data1 lost 1 packets on receiving (dropped)")],
+    "rx errors": [(damaged, 4, "vx0 lost 1 packets on receiving (errors)")],
+    "tx errors": [(no_way, 4, " packets on sending (errors)")],
     "tx dropped": [(tun_queue, 4, "t0 lost ")],
     "qdisc drops": [(queue, 4, "queue tbf of data1 dropped ")],
 }
 # Counters that no test can raise without harm to the machine, or that another test covers.
 ELSEWHERE_TESTED = {
-    "Udp MemErrors": "its limit is the whole machine's",
-    "rx errors": "no virtual link damages frames",
-    "rx missed_errors": "no virtual link has a ring of its own",
-    "tx errors": "no virtual link fails to send",
+    "Udp MemErrors": "its limit, net.ipv4.udp_mem, is the whole machine's",
+    "rx missed_errors": "only drivers of real network cards count it",
     "tx carrier_changes": "testbed_test.py takes links down",
 }
 
@@ -357,7 +380,7 @@ def test_every_counter_of_this_kernel_is_in_the_table(pair: Pair) -> None:
     assert [name for name in counted.protocols if kernel.counter(kernel.key_of(name)) is None] == []
 
 
-# --- what the guard drops ---------------------------------------------------------------------------------
+# --- what the guard knows ---------------------------------------------------------------------------------
 
 
 def test_what_the_guard_drops_is_no_loss_and_the_rest_is(pair: Pair) -> None:
@@ -379,3 +402,29 @@ def test_what_the_guard_drops_is_no_loss_and_the_rest_is(pair: Pair) -> None:
     assert judged(pair).losses == [
         f"{HOST}: 3 packets could not be sent (no memory, or a firewall) (IpOutDiscards)"
     ]
+
+
+@pytest.mark.parametrize("version", [4, 6])
+def test_what_a_real_host_s_firewall_drops_of_others_is_a_warning(pair: Pair, version: int) -> None:
+    """And what it drops of the run's makes it unclean, also beside packets of others that it takes."""
+    own = ELSEWHERE[version]
+    pair.run("ip", "addr", "add", own, "dev", "data1", *(["nodad"] if version == 6 else []))
+    pair.bed.ip(NEAR, "route", "add", own, "dev", "data")
+    pair.send(version, to=own)
+    guarded = nftables.Guarded(["data1"], ["198.19.1.0/24", "fd00:198:19:1::/64"], management=["10.0.0.0/8"])
+    pair.load(nftables.guard_ruleset(guarded))
+    read(pair, host_counters.BEFORE)
+    pair.send(version, 9, to=own)
+    pair.nft(f"udp dport {PORT} drop")
+    pair.send(version, 45, to=own)
+    read(pair)
+    found = judged(pair)
+    assert found.losses == []
+    (remark,) = found.remarks
+    assert remark.startswith(f"{HOST}: 45 packets, no queries or answers, came and were not delivered (")
+    pair.send(version, 5)
+    read(pair)
+    found = judged(pair)
+    (loss,) = found.losses
+    assert loss.startswith(f"{HOST}: 5 packets came and were not delivered (")
+    assert found.remarks == [remark]

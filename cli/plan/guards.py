@@ -13,6 +13,7 @@ process, and the guard goes, or the confirmation, and the process ends.
 
 from __future__ import annotations
 
+import dataclasses
 import ipaddress
 from collections.abc import Iterable
 
@@ -187,7 +188,11 @@ def _guarded(experiment: Experiment, management: Management | None) -> dict[str,
             found[network.client(index)] = nftables.Guarded(
                 links, prefixes, ports=_ports(experiment), management=reached, asked=asked
             )
-        return {host: placement.guarded(host, one, management) for host, one in found.items()}
+        sources = _sources(experiment)
+        return {
+            host: dataclasses.replace(placement.guarded(host, one, management), sources=sources)
+            for host, one in found.items()
+        }
     return found
 
 

@@ -13,6 +13,9 @@ on the experiment's links. What kernels send on their own is dropped and is no l
 meets a closed port), reports of groups, and neighbor discovery on other links. On a real host what goes to
 the operator's management network passes too.
 
+A real host gets packets that are none of the experiment's. Those that arrive and those that are taken in or
+forwarded are counted before and behind all other hooks, so that what its firewall drops of them is known.
+
 Frames that a program writes to an interface itself (AF_PACKET) never come to postrouting. Where a program
 does so, the same rules stand a second time at the interface's own egress hook (netdev).
 """
@@ -32,6 +35,7 @@ GUARD_WORDS = {
     "elsewhere": "tried to leave the experiment",
 }
 FRAME_WORDS = {"frames": "tried to leave the experiment by a packet socket"}
+_FIRST, _LAST = -(2**31), 2**31 - 1  # priorities of hooks
 _UNMAPPED_NAMES = 4_096  # addresses that are told by name; later ones are only counted
 
 
@@ -137,7 +141,8 @@ class Guarded:
     link. What the host itself sends to the prefixes of its `management` may leave by any link, with what a
     kernel needs to find neighbors there; not what has an address of the experiment as its source.
 
-    `writes_frames`: a program there writes frames to the `links` itself.
+    `sources`: further addresses of the experiment. `writes_frames`: a program there writes frames to the
+    `links` itself.
     """
 
     links: Sequence[str] = ()
@@ -147,6 +152,7 @@ class Guarded:
     tunnels: Sequence[str] = ()
     management: Sequence[str] = ()
     asked: Sequence[str] = ()
+    sources: Sequence[str] = ()
     writes_frames: bool = False
 
     @property
@@ -156,7 +162,9 @@ class Guarded:
 
 
 def guard_ruleset(host: Guarded) -> str:
-    """The guard of a host. `discards4` and `discards6` count what the kernel counts as OutDiscards."""
+    """The guard of a host. `discards4` and `discards6` count what the kernel counts as OutDiscards,
+    `strangers` and `strangers_taken` what others sent to a real host and what of that it took.
+    """
     return _frames(host) + _table(
         GUARD,
         f"""    counter dns_ports {{ }}
@@ -179,8 +187,30 @@ def guard_ruleset(host: Guarded) -> str:
         meta l4proto {{ tcp, udp }} th dport {{ 53, 443, 853 }} counter name dns_ports drop
         counter name elsewhere drop
     }}
-""",
+{_strangers(host)}""",
     )
+
+
+def _strangers(host: Guarded) -> str:
+    """By their destination. Whoever is in a group is not known, and fragments count once."""
+    if not host.management:
+        return ""
+    ours = [*zip(("ip daddr", "ip6 daddr"), _by_family((*host.prefixes, *host.sources)), strict=True)]
+    ours += [*zip(("ip saddr", "ip6 saddr"), _by_family(host.asked), strict=True)]
+    rules = [f"iifname {_names(('lo', *host.tunnels))} accept", "meta pkttype multicast accept"]
+    rules += [f"{which} {{ {there} }} accept" for which, there in ours if there]
+    rules += ["ip frag-off & 0x1fff != 0 accept", "frag frag-off != 0 accept"]
+    text = "".join(f"        {rule}\n" for rule in rules)
+    hooks = (("prerouting", _FIRST, "strangers"), ("input", _LAST, "strangers_taken"))
+    chains = "".join(
+        f"""    chain {hook} {{
+        type filter hook {hook} priority {priority}; policy accept;
+{text}        counter name {name}
+    }}
+"""
+        for hook, priority, name in (*hooks, ("forward", _LAST, "strangers_taken"))
+    )
+    return f"    counter strangers {{ }}\n    counter strangers_taken {{ }}\n{chains}"
 
 
 def _frames(host: Guarded) -> str:
