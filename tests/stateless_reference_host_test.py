@@ -188,6 +188,15 @@ def test_what_a_killed_front_leaves_is_found_and_undone_by_the_command_that_is_n
     assert ask(bed, query()).answer
 
 
+def test_a_note_of_a_killed_front_alone_is_its_own(bed: ReferenceBed) -> None:
+    """What says where accept_ra became 2, if the other rules are gone."""
+    bed.output(SERVER, "ip", "-6", "rule", "add", "pref", "3", "iif", SERVER_IF, "nop", check=True)
+    with bed.inside(SERVER):
+        (left,) = leftovers.found(SERVER_IF)
+    assert left.ours
+    assert left.command.endswith(f"stateless --front reference --interface {SERVER_IF} --undo")
+
+
 def test_programs_and_rules_of_others_are_found(bed: ReferenceBed, tmp_path: Path) -> None:
     """Each is removed by the command that is named."""
     for words in (

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cli.plan.planned import Figure
+from cli.servers import nftables
 
 
 @dataclass(frozen=True)
@@ -50,9 +51,8 @@ def _number(figure: Figure, path: Path) -> int | None:
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
         if figure.kind == "nft":
-            counters = (one["counter"] for one in value["nftables"] if "counter" in one)
-            value = {f"{one['table']}.{one['name']}": one["packets"] for one in counters}
-            return int(value[figure.key])
+            table, _, name = figure.key.partition(".")
+            return nftables.counters(value, table)[name]
         for name in figure.key.split("."):
             value = value[name]
         return int(value)

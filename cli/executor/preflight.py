@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 
 from cli import programs
-from cli.errors import RepriseError, UsageError, complain, read_told
+from cli.errors import RepriseError, UsageError, complain, one_line, read_told
 from cli.executor.space import existing
 from cli.executor.words import in_terms
 from cli.experiment import experiment as experiments
@@ -95,9 +95,12 @@ def _carry_out(check: Check, terms: Terms, scratch: str) -> str:
         )
     except subprocess.TimeoutExpired:
         return ""
+    if done.returncode == 0:
+        return done.stdout
     told = read_told(done.stderr)
-    if done.returncode == 0 or told is None:
-        return done.stdout  # where it cannot even be started the run itself has more to say
+    if told is None:
+        why = one_line(done.stderr) or f"it ended with status {done.returncode}"
+        raise RepriseError(f"{Path(ours).name} cannot be started: {why}", "look at `./reprise doctor`")
     what, hint = (in_terms(text, terms, lambda word: _filled(word, scratch)) for text in told)
     raise UsageError(what, hint)
 

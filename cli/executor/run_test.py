@@ -17,7 +17,10 @@ from typing import Any
 import pytest
 
 from cli import programs
+from cli.errors import RepriseError
+from cli.executor import preflight
 from cli.executor.run import table
+from cli.plan.planned import Check, Terms
 from tests.command import run as command
 
 QUICK = programs.ROOT / "experiments/quickstart.toml"
@@ -339,3 +342,9 @@ def test_rules_change_generated_queries(tmp_path: Path) -> None:
     assert summary["sources"] == 3
     assert summary["transport"]["tcp"] == pytest.approx(5_001, abs=2)
     assert summary["rcode"] == {"NOERROR": 20_004}
+
+
+def test_a_check_that_cannot_be_started_is_no_consent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(programs, "own", lambda _: "/bin/false")
+    with pytest.raises(RepriseError, match="false cannot be started: it ended with status 1"):
+        preflight._carry_out(Check(("reprise-controller", "--check")), Terms(), "/tmp")

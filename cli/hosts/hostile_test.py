@@ -319,6 +319,12 @@ def test_facts_that_cannot_be_are_refused(said: dict[str, object]) -> None:
         checked(**said)
 
 
+def test_a_user_that_the_operator_s_machine_lacks_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pwd.getpwnam", {}.__getitem__)
+    with pytest.raises(RepriseError, match="there is no user nobody"):
+        checked()
+
+
 def test_a_plan_that_makes_programs_root_is_refused_where_they_need_not_be(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -13,8 +13,9 @@ from typing import Any
 from cli import programs
 from cli.errors import RepriseError
 
-# Of proxy/stateless: the preference of its filters (hooks.cc) and the table of its rules (redirect.cc).
-_PREFERENCE, _TABLE = 0x5354, "53053"
+# Of proxy/stateless: the preference of its filters (hooks.cc), and the table of its rules and the preference
+# of those that only note where accept_ra became 2 (redirect.cc).
+_PREFERENCE, _TABLE, _NOTES = 0x5354, "53053", 3
 _MODES = {1: "xdpdrv", 2: "xdpgeneric", 3: "xdpoffload"}
 
 
@@ -69,14 +70,17 @@ def _programs(interface: str) -> Iterator[Leftover]:
 
 
 def _rules(interface: str) -> Iterator[Leftover]:
-    for family in ("-4", "-6"):
-        for one in _read("ip", family, "-j", "rule"):
-            if str(one.get("table")) == _TABLE:
-                name = str(one.get("iif", interface))
-                yield _of_front("reference", name, f"this host has routing rules of a front on {name}")
-            elif one.get("iif") == interface:
-                command = f"ip {family} rule del pref {one['priority']}"
-                yield Leftover(f"a routing rule, preference {one['priority']}, is for {interface}", command)
+    """A front's notes, which do nothing, are told only where nothing else of it is left."""
+    every = [(family, one) for family in ("-4", "-6") for one in _read("ip", family, "-j", "rule")]
+    tables = [one for _, one in every if str(one.get("table")) == _TABLE]
+    notes = [one for _, one in every if "nop" in one and one["priority"] == _NOTES]
+    for one in tables or notes:
+        name = str(one.get("iif", interface))
+        yield _of_front("reference", name, f"this host has routing rules of a front on {name}")
+    for family, one in every:
+        if one.get("iif") == interface and one not in (*tables, *notes):
+            command = f"ip {family} rule del pref {one['priority']}"
+            yield Leftover(f"a routing rule, preference {one['priority']}, is for {interface}", command)
 
 
 def _of_front(kind: str, interface: str, what: str) -> Leftover:

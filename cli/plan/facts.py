@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from cli import VERSION, programs
+from cli import VERSION, linux, programs
 from cli.errors import RepriseError, UsageError, read_told
 from cli.experiment import started, tables
 from cli.experiment.experiment import as_dict
@@ -123,7 +123,7 @@ def checked(said: Facts, experiment: Experiment, run: str, root: str) -> Facts:
             **{name: _of_system(name, said.programs.get(name, "")) for name in names},
         },
         users=users,
-        user_group=pwd.getpwnam(said.user).pw_gid if said.user else 0,
+        user_group=linux.group_number(said.user) if said.user else 0,
         resolver_config=_read_lines(emulated.resolver_config) if emulated else "",
         versions={},  # each host has its own
         versions_of={},
