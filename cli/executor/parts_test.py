@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import gzip
 import lzma
+import os
+import signal
 import socket
 import subprocess
 import sys
@@ -17,7 +19,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from cli import linux, programs, progress
 from cli.errors import RepriseError
-from cli.executor import netns, ready, sockdiag
+from cli.executor import netns, ready, sockdiag, workers
 from cli.executor.processes import Child, last_line
 from cli.executor.words import ended, in_terms
 from cli.experiment.schema import Server
@@ -30,6 +32,7 @@ from cli.servers.servers import Service, Site, bind_config, nsd_config, tcp_coun
 from cli.tools import doctor
 from cli.tools.counts import Counts, Timed, junit, longest
 from cli.zones.zonefile import compression, find_origin, origin_of, unpack
+from tests.bed import wait_for
 
 SITE = Site("/f", "/z", "example.", ("198.19.255.53", "fd00::53"), "nsd", 20_000)
 
@@ -361,3 +364,25 @@ def test_output_that_nobody_reads_stops_nothing() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=programs.ROOT, check=False)
     assert done.returncode == 0
+
+
+@pytest.mark.parametrize("successor", [True, False])
+def test_a_worker_is_replaced_by_one_of_its_name_only(tmp_path: Path, successor: bool) -> None:
+    line = "sleep 100; sleep 101; :" if successor else "sleep 100; read line"
+    with subprocess.Popen(["sh", "-c", line], stdin=subprocess.PIPE) as shell:
+
+        def sleepers() -> list[int]:
+            tree = workers.below(shell.pid, workers.read_processes())
+            return [one.pid for one in tree if one.name == "sleep"]
+
+        wait_for(lambda: bool(sleepers()), "the worker")
+        (first,) = sleepers()
+        watch = workers.Watch([(Child("server", "server", "server", shell.pid, tmp_path / "log"), "")])
+        os.kill(first, signal.SIGTERM)
+        wait_for(lambda: sleepers() not in ([], [first]) if successor else not sleepers(), "its end")
+        watch.look()
+        text = f"process {first} (sleep) of server ended during the replay"
+        assert watch.reasons() == ([] if successor else [f"{text}, and none took its place"])
+        assert watch.replaced() == ([text] if successor else [])
+        for pid in (shell.pid, *sleepers()):
+            os.kill(pid, signal.SIGKILL)

@@ -7,6 +7,7 @@ seem clean. Processes are known by number and start, so that one that was replac
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,6 +31,8 @@ class _Server:
     complaints: str  # a regular expression
     log_begin: int  # bytes of the log from before the replay
     known: set[_Process]
+    names: Counter[str] = field(default_factory=Counter)  # of those from before the replay
+    lacking: Counter[str] = field(default_factory=Counter)  # of those, who have no successor
 
 
 def read_processes(proc: Path = Path("/proc")) -> list[_Process]:
@@ -66,10 +69,11 @@ class Watch:
     def __init__(self, servers: Iterable[tuple[Child, str]]) -> None:
         """Each server with the complaints to look for in its log."""
         listed = read_processes()
-        self._servers = [
-            _Server(child, complaints, _size(child.log), below(child.pid, listed))
-            for child, complaints in servers
-        ]
+        self._servers = []
+        for child, complaints in servers:
+            tree = below(child.pid, listed)
+            names = Counter(one.name for one in tree)
+            self._servers.append(_Server(child, complaints, _size(child.log), tree, names))
         self._ended: dict[str, list[_Process]] = {}
 
     def look(self) -> None:
@@ -81,8 +85,9 @@ class Watch:
         for server in self._servers:
             if not any(one.pid == server.child.pid for one in alive):
                 continue  # the whole server has ended, which is told elsewhere
-            gone = server.known - alive
-            server.known = (server.known - gone) | below(server.child.pid, listed)
+            gone, tree = server.known - alive, below(server.child.pid, listed)
+            server.known = (server.known - gone) | tree
+            server.lacking = server.names - Counter(one.name for one in tree)
             self._ended.setdefault(server.child.id, []).extend(sorted(gone, key=lambda one: one.pid))
 
     def reasons(self) -> list[str]:
@@ -94,17 +99,23 @@ class Watch:
                 if words := _about(process, said):
                     said = [line for line in said if line != words]
                     found.append(f"{_ended_text(process, server)}: {words}")
+                elif process.name in server.lacking:
+                    found.append(f"{_ended_text(process, server)}, and none took its place")
             found += [f"{server.child.id} said: {line}" for line in said[:_MOST_TOLD]]
         return found
 
     def replaced(self) -> list[str]:
-        """Processes that ended without a complaint, as those of NSD do when it reads its zones again: that
-        matters only where queries were lost.
+        """Processes that ended without a complaint and that others of their name replaced, as those of NSD do
+        when it reads its zones again: that matters only where queries were lost.
         """
         found = []
         for server in self._servers:
             said = _complaints(server)
-            ended = [one for one in self._ended.get(server.child.id, []) if not _about(one, said)]
+            ended = [
+                one
+                for one in self._ended.get(server.child.id, [])
+                if not _about(one, said) and one.name not in server.lacking
+            ]
             found += [_ended_text(process, server) for process in ended[:_MOST_TOLD]]
             if len(ended) > _MOST_TOLD:
                 found.append(f"{len(ended) - _MOST_TOLD} more processes of {server.child.id} ended")
