@@ -96,6 +96,22 @@ TEST(Proofs, AnNsec3ZoneHasItsApex) { // the hash is RFC 5155's, appendix A
                                       "DNSKEY NSEC3PARAM ; made up: no_apex_denial"));
 }
 
+TEST(Proofs, BindTakesNoDsForGlueOfTheApex) {
+    const Rebuilt world({{.server = "203.0.113.53",
+                          .question = "example. NS",
+                          .answer = "example. 60 NS a.example.\n" + signature("example.", "NS", 1)},
+                         {.server = "203.0.113.53",
+                          .question = "www.a.example. A",
+                          .authoritative = false,
+                          .authority = "a.example. 60 NS ns.a.example.\na.example. 60 DS 1 8 2 "
+                                       "0123456789012345678901234567890123456789012345678901234567"
+                                       "890123\n" +
+                                       signature("a.example.", "DS")}});
+    const std::string& text = world.texts.at("example.");
+    EXPECT_LT(text.find(" DS 1 8 2 "), text.find(" NS a.example."));
+    EXPECT_LT(text.find(" SOA "), text.find(" DS 1 8 2 "));
+}
+
 /// The marker of a name that exists, though nobody has seen records of it.
 bool exists(const Rebuilt& world, const std::string& name) {
     return world.has("example.", "\nreprise-empty." + name + " 3600 IN TXT ");

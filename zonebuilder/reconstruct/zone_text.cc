@@ -16,6 +16,7 @@
 #include <iterator>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace reprise::zonebuilder {
 
@@ -44,7 +45,14 @@ std::string zone_text(const Draft& zone, const Observations& seen, Dnssec dnssec
             out += '\n';
         }
     };
-    for (const DraftRrset& one : zone.rrsets) {
+    // Right after NS records, BIND takes records at the name of one of these servers for glue, and
+    // after those of the apex it then refuses a DS record. So DS records come before.
+    std::vector<DraftRrset> ordered = zone.rrsets;
+    const auto last = std::ranges::stable_partition(
+        ordered, [](const DraftRrset& one) { return one.type == type::kSoa; });
+    std::ranges::stable_partition(last,
+                                  [](const DraftRrset& one) { return one.type == type::kDs; });
+    for (const DraftRrset& one : ordered) {
         if (dnssec == Dnssec::kStrip && is_dnssec(one.type)) {
             continue;
         }
