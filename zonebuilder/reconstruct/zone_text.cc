@@ -47,11 +47,15 @@ std::string zone_text(const Draft& zone, const Observations& seen, Dnssec dnssec
     };
     // Right after NS records, BIND takes records at the name of one of these servers for glue, and
     // after those of the apex it then refuses a DS record. So DS records come before.
-    std::vector<DraftRrset> ordered = zone.rrsets;
-    const auto last = std::ranges::stable_partition(
-        ordered, [](const DraftRrset& one) { return one.type == type::kSoa; });
-    std::ranges::stable_partition(last,
-                                  [](const DraftRrset& one) { return one.type == type::kDs; });
+    const auto place = [](const DraftRrset& one) {
+        return static_cast<int>(one.type != type::kSoa) +
+               static_cast<int>(one.type != type::kSoa && one.type != type::kDs);
+    };
+    std::vector<DraftRrset> ordered;
+    for (const int at : {0, 1, 2}) {
+        std::ranges::copy_if(zone.rrsets, std::back_inserter(ordered),
+                             [&](const DraftRrset& one) { return place(one) == at; });
+    }
     for (const DraftRrset& one : ordered) {
         if (dnssec == Dnssec::kStrip && is_dnssec(one.type)) {
             continue;
