@@ -301,14 +301,14 @@ void Controller::progress() {
         return;
     }
     const wire::Status status = fanout_.status();
-    const wire::Counts& counts = status.counts();
+    const Counts counts = read_counts(status.counts());
     const FeedState feed = feed_.state();
     const Nanoseconds now = loop_.clock().now();
-    rate_.count(counts.sent(), now - outcome_.start.mono - status.age_ns());
+    rate_.count(counts.sent, now - outcome_.start.mono - status.age_ns());
     fmt::print("progress read={} sent={} answered={} timed_out={} failed={} rate={:.0f} lag_us={} "
                "elapsed_s={:.1f} left_s={}\n",
-               feed.read, counts.sent(), counts.answered(), counts.timed_out(),
-               counts.send_failed() + counts.connection_failed(), rate_.value(),
+               feed.read, counts.sent, counts.answered, counts.timed_out,
+               counts.send_failed + counts.connection_failed, rate_.value(),
                status.lag_ns() / kMicrosecond, static_cast<double>(now - outcome_.start.mono) / 1e9,
                left_text(options_, feed, now - outcome_.start.mono));
     std::fflush(stdout);

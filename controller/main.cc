@@ -5,11 +5,24 @@
 #include "core/base/command_line.hh"
 #include "core/base/error.hh"
 #include "core/base/fd.hh"
+#include "core/base/fields.hh"
+#include "core/base/json.hh"
 #include "core/base/log.hh"
+#include "core/wire/counts.hh"
 
 #include <fmt/format.h>
 
+#include <string>
+
 namespace {
+
+std::string describe() {
+    const reprise::Json counters{
+        {"counts", reprise::describe_fields<reprise::Counts>()},
+        {"connections", reprise::describe_fields<reprise::ConnectionCounts>()},
+        {"", reprise::describe_fields<reprise::QuerierCounts>()}};
+    return counters.dump(2);
+}
 
 int body(int argc, char** argv) {
     reprise::controller::Options options;
@@ -18,6 +31,7 @@ int body(int argc, char** argv) {
         "reprise-controller");
     app.set_version_flag("--version", REPRISE_VERSION);
     reprise::controller::add_options(app, options);
+    app.add_text_flag("--describe", describe, "print what queriers count, as JSON");
     if (const auto status = app.parse(argc, argv)) {
         return *status;
     }

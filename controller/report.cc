@@ -6,8 +6,10 @@
 #include "controller/trace_feed.hh"
 #include "controller/verdict.hh"
 #include "core/base/clock.hh"
+#include "core/base/fields.hh"
 #include "core/trace/losses.hh"
 #include "core/tree/fanout.hh"
+#include "core/wire/counts.hh"
 #include "core/wire/replay.pb.h"
 
 #include <fmt/format.h>
@@ -33,23 +35,6 @@ namespace {
 
 using nlohmann::json;
 
-json counts_json(const wire::Counts& counts) {
-    return {{"received", counts.received()},
-            {"sent", counts.sent()},
-            {"answered", counts.answered()},
-            {"timed_out", counts.timed_out()},
-            {"send_failed", counts.send_failed()},
-            {"connection_failed", counts.connection_failed()},
-            {"skipped", counts.skipped()},
-            {"late", counts.late()},
-            {"duplicate_answers", counts.duplicate_answers()},
-            {"unmatched", counts.unmatched()},
-            {"malformed", counts.malformed()},
-            {"retried", counts.retried()},
-            {"sent_late", counts.sent_late()},
-            {"send_unsure", counts.send_unsure()}};
-}
-
 json report_json(const wire::QuerierReport& report) {
     return {{"host", report.host()},
             {"querier", report.querier()},
@@ -57,7 +42,7 @@ json report_json(const wire::QuerierReport& report) {
             {"because", report.because()},
             {"assigned", report.assigned()},
             {"lost", report.lost()},
-            {"counts", counts_json(report.counts())}};
+            {"counts", fields_json(read_counts(report.counts()))}};
 }
 
 /// Queries lost below one child. All that has not ended where the child is lost, or ended early
@@ -65,14 +50,16 @@ json report_json(const wire::QuerierReport& report) {
 /// because of the abort.
 std::uint64_t lost_below(const tree::Child& child, bool aborted) {
     if (child.lost) {
-        return child.assigned - std::min(child.assigned, tree::ended(child.status.counts()));
+        return child.assigned -
+               std::min(child.assigned, read_counts(child.status.counts()).ended());
     }
     std::uint64_t lost = 0;
     std::uint64_t done = 0;
     for (const auto& report : child.reports) {
-        done += tree::ended(report.counts());
+        done += read_counts(report.counts()).ended();
         if (report.lost()) {
-            lost += report.assigned() - std::min(report.assigned(), tree::ended(report.counts()));
+            lost += report.assigned() -
+                    std::min(report.assigned(), read_counts(report.counts()).ended());
         }
     }
     return aborted ? lost : child.assigned - std::min(child.assigned, done);
@@ -108,14 +95,14 @@ json child_json(const tree::Child& child, bool aborted) {
             {"reports", reports}};
 }
 
-wire::Counts sum_of(const tree::Fanout& fanout) {
-    wire::Counts sum;
+Counts sum_of(const tree::Fanout& fanout) {
+    Counts sum;
     for (const auto& child : fanout.children()) {
         if (child->lost) {
-            tree::add_counts(sum, child->status.counts());
+            sum += read_counts(child->status.counts());
         }
         for (const auto& report : child->reports) {
-            tree::add_counts(sum, report.counts());
+            sum += read_counts(report.counts());
         }
     }
     return sum;
@@ -130,7 +117,7 @@ void account(Report& report, const FeedState& feed, const Outcome& outcome) {
     const std::uint64_t before =
         std::accumulate(report.skipped.begin(), report.skipped.end(), std::uint64_t{0},
                         [](std::uint64_t sum, const auto& entry) { return sum + entry.second; });
-    const std::uint64_t known = before + tree::ended(report.counts) + report.lost;
+    const std::uint64_t known = before + report.counts.ended() + report.lost;
     if (known < feed.read && outcome.aborted) {
         report.skipped["aborted"] = feed.read - known;
     } else if (known != feed.read) {
@@ -239,8 +226,8 @@ json whole_json(const Report& report, const Options& options, const FeedState& f
     for (const auto& child : fanout.children()) {
         children.push_back(child_json(*child, outcome.aborted));
     }
-    json queries = counts_json(report.counts);
-    std::uint64_t skipped = report.counts.skipped();
+    json queries = fields_json(report.counts);
+    std::uint64_t skipped = report.counts.skipped;
     for (const auto& [reason, count] : report.skipped) {
         skipped += count;
     }

@@ -1,6 +1,6 @@
 #pragma once
 #include "controller/controller.hh"
-#include "core/wire/replay.pb.h"
+#include "core/wire/counts.hh"
 
 #include <cstdint>
 #include <map>
@@ -14,7 +14,7 @@ struct Report {
     bool clean = false;
     std::vector<std::string> because;
     std::vector<std::string> warnings;
-    wire::Counts counts;                          ///< summed over the queriers
+    Counts counts;                                ///< summed over the queriers
     std::map<std::string, std::uint64_t> skipped; ///< by reason, before any querier
     std::uint64_t handed = 0;
     std::uint64_t lost = 0;

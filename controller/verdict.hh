@@ -1,7 +1,7 @@
 #pragma once
 // What the queriers' sums say of a run as a whole.
 
-#include "core/wire/replay.pb.h"
+#include "core/wire/counts.hh"
 
 #include <string>
 #include <vector>
@@ -14,6 +14,6 @@ struct Verdict {
 };
 
 /// Pure. `late_ms`: what Counts::sent_late was counted by.
-Verdict judge_counts(const wire::Counts& counts, double late_ms);
+Verdict judge_counts(const Counts& counts, double late_ms);
 
 } // namespace reprise::controller

@@ -1,5 +1,5 @@
 #include "controller/verdict.hh"
-#include "core/wire/replay.pb.h"
+#include "core/wire/counts.hh"
 
 #include <gtest/gtest.h>
 
@@ -12,11 +12,11 @@ namespace {
 
 using Texts = std::vector<std::string>;
 
-wire::Counts counts(std::uint64_t received, std::uint64_t sent, std::uint64_t answered) {
-    wire::Counts out;
-    out.set_received(received);
-    out.set_sent(sent);
-    out.set_answered(answered);
+Counts counts(std::uint64_t received, std::uint64_t sent, std::uint64_t answered) {
+    Counts out;
+    out.received = received;
+    out.sent = sent;
+    out.answered = answered;
     return out;
 }
 
@@ -31,23 +31,23 @@ TEST(Verdict, ARunWithoutAnswersIsNotClean) {
 }
 
 TEST(Verdict, ARunThatSentNothingIsNotClean) {
-    wire::Counts none = counts(20, 0, 0);
-    none.set_send_failed(12);
-    none.set_connection_failed(5);
-    none.set_skipped(3);
+    Counts none = counts(20, 0, 0);
+    none.send_failed = 12;
+    none.connection_failed = 5;
+    none.skipped = 3;
     EXPECT_EQ(judge_counts(none, 100).because,
               Texts{"no query reached the server: 5 failed with their connections, 12 could not be "
                     "sent, 3 were skipped"});
 }
 
 TEST(Verdict, AFewLateQueriesAreAWarningMoreAreNotClean) {
-    wire::Counts late = counts(1000, 1000, 900);
+    Counts late = counts(1000, 1000, 900);
     EXPECT_EQ(judge_counts(late, 100).warnings, Texts{});
-    late.set_sent_late(100);
+    late.sent_late = 100;
     EXPECT_EQ(judge_counts(late, 100).because, Texts{});
     EXPECT_EQ(judge_counts(late, 100).warnings,
               Texts{"100 of 1000 queries (10%) were sent over 100 ms after their time"});
-    late.set_sent_late(101);
+    late.sent_late = 101;
     EXPECT_EQ(judge_counts(late, 2.5).warnings, Texts{});
     EXPECT_EQ(judge_counts(late, 2.5).because,
               Texts{"101 of 1000 queries (10.1%) were sent over 2.5 ms after their time"});

@@ -2,6 +2,7 @@
 #include "core/base/bytes.hh"
 #include "core/base/clock.hh"
 #include "core/testing/netns.hh"
+#include "core/wire/counts.hh"
 #include "core/wire/query.hh"
 #include "core/wire/replay.pb.h"
 #include "core/wire/result_file.hh"
@@ -65,10 +66,6 @@ protected:
         return options;
     }
 
-    static std::uint64_t ended(const wire::Counts& c) {
-        return c.answered() + c.timed_out() + c.send_failed() + c.connection_failed() + c.skipped();
-    }
-
     ScratchFolder results_;
     std::deque<std::vector<std::uint8_t>> messages_;
     std::vector<Query> queries_;
@@ -84,9 +81,9 @@ TEST_F(FaultsTest, DuplicateAnswersAreCounted) {
     add_many(20, Transport::kUdp, kMillisecond);
     add(kSecond, Transport::kUdp, 0, 999);
     EXPECT_EQ(play(parent), 0);
-    EXPECT_EQ(parent.report().counts().answered(), 21U);
-    EXPECT_GE(parent.report().counts().duplicate_answers(), 40U);
-    EXPECT_EQ(parent.report().counts().unmatched(), 0U);
+    EXPECT_EQ(parent.final_counts().answered, 21U);
+    EXPECT_GE(parent.final_counts().duplicate_answers, 40U);
+    EXPECT_EQ(parent.final_counts().unmatched, 0U);
 }
 
 TEST_F(FaultsTest, ForgedAnswersMatchNothing) {
@@ -101,9 +98,9 @@ TEST_F(FaultsTest, ForgedAnswersMatchNothing) {
     Parent parent(results_.path());
     add(0, Transport::kUdp);
     EXPECT_EQ(play(parent), 0);
-    EXPECT_EQ(parent.report().counts().timed_out(), 1U);
-    EXPECT_EQ(parent.report().counts().unmatched(), 3U);
-    EXPECT_EQ(parent.report().counts().malformed(), 1U);
+    EXPECT_EQ(parent.final_counts().timed_out, 1U);
+    EXPECT_EQ(parent.final_counts().unmatched, 3U);
+    EXPECT_EQ(parent.final_counts().malformed, 1U);
     const RqContent content = parent.records();
     EXPECT_EQ(content.records.at(0).latency, -1);
     EXPECT_EQ(content.records.at(0).rcode, 0xffff);
@@ -131,10 +128,10 @@ TEST_F(FaultsTest, MalformedAnswersLeaveTheirQueriesOpen) {
         add(0, id < 2 ? Transport::kUdp : Transport::kTcp, id, id);
     }
     EXPECT_EQ(play(parent), 0);
-    EXPECT_EQ(parent.report().counts().answered(), 2U);
-    EXPECT_EQ(parent.report().counts().timed_out(), 2U);
-    EXPECT_EQ(parent.report().counts().malformed(), 20U);
-    EXPECT_EQ(parent.report().counts().unmatched(), 4U);
+    EXPECT_EQ(parent.final_counts().answered, 2U);
+    EXPECT_EQ(parent.final_counts().timed_out, 2U);
+    EXPECT_EQ(parent.final_counts().malformed, 20U);
+    EXPECT_EQ(parent.final_counts().unmatched, 4U);
     for (const RqRecord& record : parent.records().records) {
         EXPECT_EQ(record.rcode, record.source % 2 == 0 ? 3 : 0xffff);
     }
@@ -155,7 +152,7 @@ TEST_F(FaultsTest, HeaderOnlyAndCaseChangedAnswersMatch) {
     add(0, Transport::kUdp, 0, 1);
     add(0, Transport::kUdp, 0, 2);
     EXPECT_EQ(play(parent), 0);
-    EXPECT_EQ(parent.report().counts().answered(), 2U);
+    EXPECT_EQ(parent.final_counts().answered, 2U);
     EXPECT_EQ(parent.records().records.at(0).rcode, 1);
     EXPECT_EQ(parent.records().records.at(0).reply_size, 12U);
 }
@@ -164,8 +161,8 @@ TEST_F(FaultsTest, AClosedPortTimesOutAndCountsIcmp) {
     Parent parent(results_.path());
     add_many(50, Transport::kUdp, 5 * kMillisecond);
     EXPECT_EQ(play(parent), 0);
-    EXPECT_EQ(parent.report().counts().timed_out(), 50U);
-    EXPECT_EQ(parent.report().counts().sent(), 50U);
+    EXPECT_EQ(parent.final_counts().timed_out, 50U);
+    EXPECT_EQ(parent.final_counts().sent, 50U);
     const std::string statistics = parent.records().statistics;
     EXPECT_EQ(statistics.find(R"("unreachable":0)"), std::string::npos) << statistics;
 }
@@ -177,7 +174,7 @@ TEST_F(FaultsTest, EvictsIdleSocketsWhenDescriptorsRunShort) {
         add(i * kMillisecond, Transport::kUdp, i);
     }
     EXPECT_EQ(play(parent), 0);
-    EXPECT_EQ(parent.report().counts().answered(), 200U);
+    EXPECT_EQ(parent.final_counts().answered, 200U);
     const std::string statistics = parent.records().statistics;
     EXPECT_EQ(statistics.find(R"("sockets_evicted":0)"), std::string::npos) << statistics;
 }
@@ -191,8 +188,8 @@ TEST_F(FaultsTest, WaitsWhenAllSocketsAreBusy) {
         add(0, Transport::kUdp, i, static_cast<std::uint16_t>(i < 20 ? 1 : 0x101));
     }
     EXPECT_EQ(play(parent), 0);
-    EXPECT_EQ(parent.report().counts().answered(), 20U);
-    EXPECT_EQ(parent.report().counts().timed_out(), 20U);
+    EXPECT_EQ(parent.final_counts().answered, 20U);
+    EXPECT_EQ(parent.final_counts().timed_out, 20U);
     const RqContent content = parent.records();
     EXPECT_NE(content.records.at(39).marks & kMarkBehind, 0);
 }
@@ -217,8 +214,8 @@ TEST_F(FaultsTest, SplitAndMergedTcpAnswersOutOfOrder) {
     Parent parent(results_.path());
     add_many(40, Transport::kTcp, kMillisecond);
     EXPECT_EQ(play(parent), 0);
-    EXPECT_EQ(parent.report().counts().answered(), 40U);
-    EXPECT_EQ(parent.report().counts().unmatched(), 0U);
+    EXPECT_EQ(parent.final_counts().answered, 40U);
+    EXPECT_EQ(parent.final_counts().unmatched, 0U);
     const auto answers = parent.answers();
     for (std::uint8_t i = 0; i < 40; ++i) {
         EXPECT_EQ(answers.at(i).reply.at(1), i);
@@ -240,7 +237,7 @@ TEST_F(FaultsTest, EqualIdsOnAConnectionAreRewrittenAndRestored) {
     add(0, Transport::kTcp, 0, 0xffff, "b.example.");
     add(0, Transport::kTcp, 0, 0xffff, "a.example.");
     EXPECT_EQ(play(parent), 0);
-    EXPECT_EQ(parent.report().counts().answered(), 3U);
+    EXPECT_EQ(parent.final_counts().answered, 3U);
     const std::scoped_lock lock(mutex);
     EXPECT_EQ(ids, (std::vector<int>{0xffff, 0, 1}));
     const RqContent content = parent.records();
@@ -263,8 +260,8 @@ TEST_F(FaultsTest, AResetConnectionIsTriedOnceMore) {
     Parent parent(results_.path());
     add(0, Transport::kTcp);
     EXPECT_EQ(play(parent), 0);
-    EXPECT_EQ(parent.report().counts().answered(), 1U);
-    EXPECT_EQ(parent.report().counts().retried(), 1U);
+    EXPECT_EQ(parent.final_counts().answered, 1U);
+    EXPECT_EQ(parent.final_counts().retried, 1U);
     const RqRecord record = parent.records().records.at(0);
     EXPECT_EQ(record.retries, 1);
     EXPECT_EQ(record.connection, 2U);
@@ -277,17 +274,17 @@ TEST_F(FaultsTest, AServerThatAlwaysClosesFailsConnections) {
     Parent parent(results_.path());
     add_many(30, Transport::kTcp, kMillisecond);
     EXPECT_EQ(play(parent), 0);
-    EXPECT_EQ(parent.report().counts().connection_failed(), 30U);
-    EXPECT_EQ(parent.report().counts().retried(), 30U);
-    EXPECT_EQ(ended(parent.report().counts()), 30U);
+    EXPECT_EQ(parent.final_counts().connection_failed, 30U);
+    EXPECT_EQ(parent.final_counts().retried, 30U);
+    EXPECT_EQ(parent.final_counts().ended(), 30U);
 }
 
 TEST_F(FaultsTest, ARefusedConnectionFails) {
     Parent parent(results_.path());
     add_many(10, Transport::kTcp, 5 * kMillisecond);
     EXPECT_EQ(play(parent), 0);
-    EXPECT_EQ(parent.report().counts().connection_failed(), 10U);
-    EXPECT_EQ(parent.report().counts().sent(), 0U);
+    EXPECT_EQ(parent.final_counts().connection_failed, 10U);
+    EXPECT_EQ(parent.final_counts().sent, 0U);
     const RqRecord record = parent.records().records.at(0);
     EXPECT_EQ(record.send, 0);
     EXPECT_EQ(record.status, Status::kConnectionFailed);
@@ -302,8 +299,8 @@ TEST_F(FaultsTest, FurtherMessagesOfATransferAreDuplicates) {
     add(0, Transport::kTcp);
     add(500 * kMillisecond, Transport::kTcp, 0, 8);
     EXPECT_EQ(play(parent), 0);
-    EXPECT_EQ(parent.report().counts().answered(), 2U);
-    EXPECT_GE(parent.report().counts().duplicate_answers(), 2U);
+    EXPECT_EQ(parent.final_counts().answered, 2U);
+    EXPECT_GE(parent.final_counts().duplicate_answers, 2U);
 }
 
 TEST_F(FaultsTest, LargeQueriesCrossAFullSocketBuffer) {
@@ -318,7 +315,7 @@ TEST_F(FaultsTest, LargeQueriesCrossAFullSocketBuffer) {
     wire::Options options = quick();
     options.set_timeout_ns(20 * kSecond);
     EXPECT_EQ(play(parent, options), 0);
-    EXPECT_EQ(parent.report().counts().answered(), 200U);
+    EXPECT_EQ(parent.final_counts().answered, 200U);
 }
 
 TEST_F(FaultsTest, OtherTransportsAndOversizeAreAccountedFor) {
@@ -329,9 +326,9 @@ TEST_F(FaultsTest, OtherTransportsAndOversizeAreAccountedFor) {
     messages_.back().resize(65535, 0);
     queries_.back().message = messages_.back();
     EXPECT_EQ(play(parent), 0);
-    EXPECT_EQ(parent.report().counts().send_failed(), 1U);
-    EXPECT_EQ(parent.report().counts().connection_failed(), 1U) << "no TLS was set up";
-    EXPECT_EQ(parent.report().counts().skipped(), 1U);
+    EXPECT_EQ(parent.final_counts().send_failed, 1U);
+    EXPECT_EQ(parent.final_counts().connection_failed, 1U) << "no TLS was set up";
+    EXPECT_EQ(parent.final_counts().skipped, 1U);
     EXPECT_EQ(parent.records().records.at(2).reason, SkipReason::kOversize);
 }
 
@@ -344,14 +341,14 @@ TEST_F(FaultsTest, AnAbortEndsEveryQueryInOrder) {
     wire::Options options = quick();
     options.set_timeout_ns(60 * kSecond);
     begin(parent, options);
-    ASSERT_TRUE(parent.pump_until([&] { return parent.counts().sent() == 10; }));
+    ASSERT_TRUE(parent.pump_until([&] { return parent.counts().sent == 10; }));
     parent.abort("enough");
     EXPECT_EQ(parent.finish(), 1);
     ASSERT_TRUE(parent.reported());
     EXPECT_FALSE(parent.report().clean());
     EXPECT_EQ(parent.report().because(), "enough");
-    EXPECT_EQ(parent.report().counts().timed_out(), 10U);
-    EXPECT_EQ(parent.report().counts().skipped(), 1U);
+    EXPECT_EQ(parent.final_counts().timed_out, 10U);
+    EXPECT_EQ(parent.final_counts().skipped, 1U);
     const RqContent content = parent.records();
     EXPECT_TRUE(content.whole);
     EXPECT_NE(content.records.at(0).marks & kMarkEndedEarly, 0);
@@ -377,13 +374,13 @@ TEST_F(FaultsTest, APauseOfItsOwnIsNoSilenceOfTheParent) {
     add(4 * kSecond, Transport::kUdp, 0, 2);
     begin(parent);
     parent.end_of_trace();
-    ASSERT_TRUE(parent.pump_until([&] { return parent.counts().answered() == 1; }));
+    ASSERT_TRUE(parent.pump_until([&] { return parent.counts().answered == 1; }));
     parent.stop_process();
     const Nanoseconds until = SteadyClock::now() + 2500 * kMillisecond;
     parent.pump_until([&] { return SteadyClock::now() > until; });
     parent.continue_process();
     EXPECT_EQ(parent.finish(), 0);
-    EXPECT_EQ(parent.report().counts().answered(), 2U);
+    EXPECT_EQ(parent.final_counts().answered, 2U);
 }
 
 TEST_F(FaultsTest, AFullDiskEndsTheRunWithReadableRecords) {
@@ -396,7 +393,7 @@ TEST_F(FaultsTest, AFullDiskEndsTheRunWithReadableRecords) {
     EXPECT_NE(parent.aborted().find("File too large; free space or choose another"),
               std::string::npos)
         << parent.aborted();
-    EXPECT_EQ(ended(parent.report().counts()), parent.report().counts().received());
+    EXPECT_EQ(parent.final_counts().ended(), parent.final_counts().received);
     EXPECT_GT(parent.records().records.size(), 0U); // fewer where many wait for their answer
     EXPECT_FALSE(parent.records().whole);
 }

@@ -1,6 +1,7 @@
 // The querier process against a real NSD on loopback, in an own network namespace.
 #include "core/base/clock.hh"
 #include "core/testing/netns.hh"
+#include "core/wire/counts.hh"
 #include "core/wire/query.hh"
 #include "core/wire/replay.pb.h"
 #include "core/wire/result_file.hh"
@@ -57,10 +58,6 @@ Load make_load(int count, Nanoseconds gap, Transport transport) {
     return load;
 }
 
-std::uint64_t ended(const wire::Counts& c) {
-    return c.answered() + c.timed_out() + c.send_failed() + c.connection_failed() + c.skipped();
-}
-
 class NsdTest : public ::testing::Test {
 protected:
     void SetUp() override {
@@ -93,9 +90,9 @@ TEST_F(NsdTest, AnswersEveryUdpQueryOfBothFamilies) {
     EXPECT_EQ(parent.finish(), 0);
     ASSERT_TRUE(parent.reported());
     EXPECT_TRUE(parent.report().clean()) << parent.report().because();
-    EXPECT_EQ(parent.report().counts().received(), 2000U);
-    EXPECT_EQ(parent.report().counts().sent(), 2000U);
-    EXPECT_EQ(parent.report().counts().answered(), 2000U);
+    EXPECT_EQ(parent.final_counts().received, 2000U);
+    EXPECT_EQ(parent.final_counts().sent, 2000U);
+    EXPECT_EQ(parent.final_counts().answered, 2000U);
     EXPECT_EQ(parent.credit(), parent.given());
     EXPECT_GT(parent.clock_replies(), 0U);
     EXPECT_EQ(parent.hello().name(), "here/0");
@@ -127,8 +124,8 @@ TEST_F(NsdTest, ReusesOneTcpConnectionForEachSource) {
     play(parent, load, Parent::options());
     EXPECT_EQ(parent.finish(), 0);
     ASSERT_TRUE(parent.reported());
-    EXPECT_EQ(parent.report().counts().answered(), 2000U);
-    EXPECT_EQ(parent.report().counts().retried(), 0U);
+    EXPECT_EQ(parent.final_counts().answered, 2000U);
+    EXPECT_EQ(parent.final_counts().retried, 0U);
     const RqContent content = parent.records();
     ASSERT_EQ(content.records.size(), 2000U);
     EXPECT_NE(content.statistics.find(R"("opened":20,"reused_queries":1980,"peak_open":20)"),
@@ -150,10 +147,10 @@ TEST_F(NsdTest, ReconnectsWhereTheServerLimitsQueriesAConnection) {
     const Load load = make_load(200, 10 * kMillisecond, Transport::kTcp);
     play(parent, load, Parent::options());
     EXPECT_EQ(parent.finish(), 0);
-    const wire::Counts& counts = parent.report().counts();
-    EXPECT_EQ(counts.answered(), 200U);
-    EXPECT_EQ(counts.connection_failed(), 0U);
-    EXPECT_EQ(ended(counts), 200U);
+    const Counts counts = parent.final_counts();
+    EXPECT_EQ(counts.answered, 200U);
+    EXPECT_EQ(counts.connection_failed, 0U);
+    EXPECT_EQ(counts.ended(), 200U);
     const std::string statistics = parent.records().statistics;
     EXPECT_EQ(statistics.find(R"("opened":20,)"), std::string::npos) << statistics;
 }
@@ -202,14 +199,14 @@ TEST_F(NsdTest, AccountsForEveryQueryWhenTheServerDies) {
                  source % 2 == 0 ? 4 : 6);
     }
     play(parent, load, Parent::options());
-    ASSERT_TRUE(parent.pump_until([&] { return parent.counts().answered() > 200; }));
+    ASSERT_TRUE(parent.pump_until([&] { return parent.counts().answered > 200; }));
     nsd.kill();
     EXPECT_EQ(parent.finish(), 0);
-    const wire::Counts& counts = parent.report().counts();
-    EXPECT_EQ(counts.received(), 1500U);
-    EXPECT_EQ(ended(counts), 1500U);
-    EXPECT_GT(counts.timed_out(), 0U);
-    EXPECT_GT(counts.connection_failed(), 0U);
+    const Counts counts = parent.final_counts();
+    EXPECT_EQ(counts.received, 1500U);
+    EXPECT_EQ(counts.ended(), 1500U);
+    EXPECT_GT(counts.timed_out, 0U);
+    EXPECT_GT(counts.connection_failed, 0U);
     const RqContent content = parent.records();
     EXPECT_TRUE(content.whole);
     EXPECT_EQ(content.records.size(), 1500U);
@@ -222,17 +219,17 @@ TEST_F(NsdTest, CountsLateAnswersOfAStoppedServer) {
     wire::Options options = Parent::options();
     options.set_timeout_ns(300 * kMillisecond);
     play(parent, load, options);
-    ASSERT_TRUE(parent.pump_until([&] { return parent.counts().answered() > 50; }));
+    ASSERT_TRUE(parent.pump_until([&] { return parent.counts().answered > 50; }));
     nsd.stop();
-    ASSERT_TRUE(parent.pump_until([&] { return parent.counts().timed_out() > 20; }));
+    ASSERT_TRUE(parent.pump_until([&] { return parent.counts().timed_out > 20; }));
     nsd.go_on();
     EXPECT_EQ(parent.finish(), 0);
-    const wire::Counts& counts = parent.report().counts();
-    EXPECT_EQ(ended(counts), 400U);
-    EXPECT_GT(counts.timed_out(), 20U);
-    EXPECT_GT(counts.late(), 0U);
-    EXPECT_EQ(counts.unmatched(), 0U);
-    EXPECT_EQ(counts.duplicate_answers(), 0U);
+    const Counts counts = parent.final_counts();
+    EXPECT_EQ(counts.ended(), 400U);
+    EXPECT_GT(counts.timed_out, 20U);
+    EXPECT_GT(counts.late, 0U);
+    EXPECT_EQ(counts.unmatched, 0U);
+    EXPECT_EQ(counts.duplicate_answers, 0U);
 }
 
 } // namespace

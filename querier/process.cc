@@ -383,7 +383,7 @@ void Process::report(Nanoseconds now) {
     return_credit(time || replayer_->idle());
     if (time) {
         wire::Frame frame;
-        replayer_->statistics().fill(*frame.mutable_status()->mutable_counts());
+        set_counts(*frame.mutable_status()->mutable_counts(), replayer_->statistics());
         frame.mutable_status()->set_lag_ns(replayer_->lag(now));
         link_.send(frame);
     }
@@ -463,7 +463,7 @@ void Process::finish() {
         replayer_->count_drops();
         because_ = because_.empty() ? reason_at_end() : because_;
         finish_results();
-        replayer_->statistics().fill(*report.mutable_counts());
+        set_counts(*report.mutable_counts(), replayer_->statistics());
     }
     if (because_.empty()) {
         because_ = results_.failure();
@@ -480,7 +480,7 @@ void Process::finish() {
 void Process::finish_results() {
     const Statistics& statistics = replayer_->statistics();
     wire::Frame alive;
-    statistics.fill(*alive.mutable_status()->mutable_counts());
+    set_counts(*alive.mutable_status()->mutable_counts(), statistics);
     const std::future<void> done = std::async(
         std::launch::async, [&] { results_.finish(statistics, because_.empty(), because_); });
     while (done.wait_for(std::chrono::nanoseconds(kReportEvery)) != std::future_status::ready) {

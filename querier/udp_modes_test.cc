@@ -3,6 +3,7 @@
 #include "core/base/bytes.hh"
 #include "core/base/clock.hh"
 #include "core/testing/netns.hh"
+#include "core/wire/counts.hh"
 #include "core/wire/query.hh"
 #include "core/wire/replay.pb.h"
 #include "core/wire/result_file.hh"
@@ -38,7 +39,7 @@ TEST_F(ModesTest, TheServerSeesTheTracesAddresses) {
     add_sources(150, kMillisecond / 10);
     add_sources(150, kMillisecond / 10, 6);
     play(parent, in_mode("addresses"));
-    EXPECT_EQ(parent.report().counts().answered(), 300U);
+    EXPECT_EQ(parent.final_counts().answered, 300U);
     std::set<IpAddress> expected;
     for (const Query& query : queries_) {
         expected.insert(query.source.address);
@@ -58,7 +59,7 @@ TEST_F(ModesTest, TcpLeavesFromTheTracesAddress) {
         add(50 * kMillisecond, source, Transport::kTcp);
     }
     play(parent, in_mode("addresses"));
-    EXPECT_EQ(parent.report().counts().answered(), 40U);
+    EXPECT_EQ(parent.final_counts().answered, 40U);
     std::set<IpAddress> found;
     for (const Endpoint& peer : server.peers()) {
         found.insert(peer.address);
@@ -81,10 +82,10 @@ TEST_F(ModesTest, OnlyTheServersWordsCount) {
     Parent parent(results_.path());
     add_sources(20, kMillisecond);
     play(parent, in_mode("addresses"));
-    EXPECT_EQ(parent.report().counts().answered(), 10U);
-    EXPECT_EQ(parent.report().counts().timed_out(), 10U);
-    EXPECT_EQ(parent.report().counts().unmatched(), 40U);
-    EXPECT_EQ(parent.report().counts().duplicate_answers(), 10U);
+    EXPECT_EQ(parent.final_counts().answered, 10U);
+    EXPECT_EQ(parent.final_counts().timed_out, 10U);
+    EXPECT_EQ(parent.final_counts().unmatched, 40U);
+    EXPECT_EQ(parent.final_counts().duplicate_answers, 10U);
 }
 
 TEST_F(ModesTest, LateAnswersAreCountedByAddress) {
@@ -95,9 +96,9 @@ TEST_F(ModesTest, LateAnswersAreCountedByAddress) {
     add_sources(20, kMillisecond);
     add(400 * kMillisecond, 99); // keeps the querier there
     play(parent, options);
-    EXPECT_EQ(parent.report().counts().timed_out(), 21U);
-    EXPECT_EQ(parent.report().counts().late(), 20U);
-    EXPECT_EQ(parent.report().counts().unmatched(), 0U);
+    EXPECT_EQ(parent.final_counts().timed_out, 21U);
+    EXPECT_EQ(parent.final_counts().late, 20U);
+    EXPECT_EQ(parent.final_counts().unmatched, 0U);
 }
 
 TEST_F(ModesTest, AClosedPortTimesOutAndIcmpIsCounted) {
@@ -105,8 +106,8 @@ TEST_F(ModesTest, AClosedPortTimesOutAndIcmpIsCounted) {
     add_sources(50, kMillisecond);
     add_sources(50, 0); // in one system call
     play(parent, in_mode("addresses"));
-    EXPECT_EQ(parent.report().counts().timed_out(), 100U);
-    EXPECT_EQ(parent.report().counts().sent(), 100U);
+    EXPECT_EQ(parent.final_counts().timed_out, 100U);
+    EXPECT_EQ(parent.final_counts().sent, 100U);
     EXPECT_EQ(statistic(parent, "unreachable"), 100);
 }
 
@@ -125,7 +126,7 @@ TEST_P(FragmentsTest, ALargeQueryLeavesInFragments) {
         queries_.back().message = messages_.back();
     }
     play(parent, in_mode("addresses"));
-    EXPECT_EQ(parent.report().counts().answered(), 5U);
+    EXPECT_EQ(parent.final_counts().answered, 5U);
     EXPECT_EQ(statistic(parent, "unreachable"), 0);
     for (const Seen& one : server.seen()) {
         EXPECT_EQ(one.query, messages_.at(one.query.at(1)));
@@ -148,8 +149,8 @@ TEST_F(ModesTest, MappedSourcesAreDistinctUntilThePrefixIsUsedUp) {
         add(100 * kMillisecond, source, Transport::kTcp);
     }
     play(parent, in_mode("mapped"));
-    EXPECT_EQ(parent.report().counts().answered(), 12U);
-    EXPECT_EQ(parent.report().counts().skipped(), 8U);
+    EXPECT_EQ(parent.final_counts().answered, 12U);
+    EXPECT_EQ(parent.final_counts().skipped, 8U);
     const RqContent content = parent.records();
     for (const RqRecord& record : content.records) {
         EXPECT_EQ(record.reason, record.source < 6 ? SkipReason::kNone : SkipReason::kNoAddress);
@@ -185,8 +186,8 @@ TEST_P(BothModesTest, AFamilyWithoutAServerFailsToBeSent) {
     add(0, 1, Transport::kUdp, 6);
     add(kMillisecond, 2);
     play(parent, options);
-    EXPECT_EQ(parent.report().counts().send_failed(), 1U);
-    EXPECT_EQ(parent.report().counts().answered(), 1U);
+    EXPECT_EQ(parent.final_counts().send_failed, 1U);
+    EXPECT_EQ(parent.final_counts().answered, 1U);
 }
 
 class AnswersTest : public ModesTest, public ::testing::WithParamInterface<const char*> {};
@@ -198,7 +199,7 @@ TEST_P(AnswersTest, KeepQueryAndReply) {
         add(Nanoseconds{n} * 200 * kMicrosecond, n % 50);
     }
     play(parent, in_mode(GetParam()));
-    EXPECT_EQ(parent.report().counts().answered(), 600U);
+    EXPECT_EQ(parent.final_counts().answered, 600U);
     const auto answers = parent.answers();
     ASSERT_EQ(answers.size(), 600U);
     for (const AnswerContent& answer : answers) {
@@ -221,7 +222,7 @@ TEST_P(BothModesTest, FastRespectsTheLimitInFlight) {
         add(n * kSecond, n % 64); // half an hour of trace
     }
     play(parent, options);
-    EXPECT_EQ(parent.report().counts().answered(), 2000U);
+    EXPECT_EQ(parent.final_counts().answered, 2000U);
     EXPECT_EQ(parent.records().records.at(0).due, 0);
     EXPECT_EQ(statistic(parent, "behind_schedule"), 0);
     EXPECT_LE(server.most_open(), 16U);
@@ -264,10 +265,10 @@ TEST_P(BothModesTest, AnAbortBeforeTheStartSkipsEverything) {
     options.set_dependent(true);
     parent.setup(options);
     parent.give(queries_);
-    ASSERT_TRUE(parent.pump_until([&] { return parent.counts().received() == 300; }));
+    ASSERT_TRUE(parent.pump_until([&] { return parent.counts().received == 300; }));
     parent.abort("enough");
     EXPECT_EQ(parent.finish(), 1);
-    EXPECT_EQ(parent.report().counts().skipped(), 300U);
+    EXPECT_EQ(parent.final_counts().skipped, 300U);
     EXPECT_EQ(parent.records().records.size(), 300U);
 }
 
@@ -302,10 +303,10 @@ TEST_P(CreditTest, AParentThatSendsTooMuchIsToldSo) {
     EXPECT_EQ(parent.finish(), 1);
     EXPECT_EQ(parent.aborted(), "the parent sent more queries than it was granted");
     ASSERT_TRUE(parent.reported());
-    const wire::Counts& counts = parent.report().counts();
-    EXPECT_GT(counts.received(), parent.hello().credit());
-    EXPECT_EQ(counts.received(), counts.skipped() + counts.timed_out());
-    EXPECT_EQ(parent.records().records.size(), counts.received());
+    const Counts counts = parent.final_counts();
+    EXPECT_GT(counts.received, parent.hello().credit());
+    EXPECT_EQ(counts.received, counts.skipped + counts.timed_out);
+    EXPECT_EQ(parent.records().records.size(), counts.received);
 }
 
 INSTANTIATE_TEST_SUITE_P(Waiting, CreditTest, ::testing::Bool());
@@ -324,7 +325,7 @@ TEST_F(ModesTest, RefusedQueriesAreSentInOrder) {
     }
     begin(parent, options);
     parent.end_of_trace();
-    const auto sent = [&] { return parent.counts().sent(); };
+    const auto sent = [&] { return parent.counts().sent; };
     ASSERT_TRUE(parent.pump_until([&] { return sent() > 0; }));
     EXPECT_LT(sent(), 700U);
     parent.stop_process(); // or the kernel would let new packets overtake those that waited
@@ -370,10 +371,10 @@ TEST_F(ModesTest, WhatTheNetworkNeverTakesFails) {
     options.set_max_lateness_ns(200 * kMillisecond);
     add_sources(700); // all are taken off the schedule at once
     play(parent, options);
-    const wire::Counts& counts = parent.report().counts();
-    EXPECT_GT(counts.send_failed(), 0U);
-    EXPECT_EQ(counts.send_failed() + counts.timed_out(), 700U);
-    EXPECT_EQ(counts.sent(), counts.timed_out());
+    const Counts counts = parent.final_counts();
+    EXPECT_GT(counts.send_failed, 0U);
+    EXPECT_EQ(counts.send_failed + counts.timed_out, 700U);
+    EXPECT_EQ(counts.sent, counts.timed_out);
 }
 
 } // namespace

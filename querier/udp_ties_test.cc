@@ -1,6 +1,7 @@
 // The querier process with queries that depend on each other: hedged pairs, and a
 // source's queries that wait.
 #include "core/base/clock.hh"
+#include "core/wire/counts.hh"
 #include "core/wire/replay.pb.h"
 #include "core/wire/result_file.hh"
 #include "querier/testing/modes.hh"
@@ -26,9 +27,9 @@ TEST_F(ModesTest, AQuickPeerWinsAgainstASlowServer) {
     Parent parent(results_.path());
     add_sources(20, kMillisecond);
     play(parent, hedged());
-    EXPECT_EQ(parent.report().counts().answered(), 20U);
-    EXPECT_EQ(parent.report().counts().sent(), 20U);
-    EXPECT_EQ(parent.report().counts().duplicate_answers(), 0U);
+    EXPECT_EQ(parent.final_counts().answered, 20U);
+    EXPECT_EQ(parent.final_counts().sent, 20U);
+    EXPECT_EQ(parent.final_counts().duplicate_answers, 0U);
     EXPECT_EQ(peer.seen().size(), 20U);
     EXPECT_EQ(statistic(parent, "hedged"), 20);
     EXPECT_EQ(statistic(parent, "hedges_won"), 20);
@@ -53,7 +54,7 @@ TEST_P(BothModesTest, BothSilentIsOneTimeoutEach) {
     Parent parent(results_.path());
     add_sources(10, kMillisecond);
     play(parent, hedged(GetParam())); // the peer's port is closed
-    EXPECT_EQ(parent.report().counts().timed_out(), 10U);
+    EXPECT_EQ(parent.final_counts().timed_out, 10U);
     const std::vector<Hedge> rows = hedges();
     ASSERT_EQ(rows.size(), 10U);
     EXPECT_EQ(rows[3].received, (std::array<long, 2>{0, 0}));
@@ -69,7 +70,7 @@ TEST_F(ModesTest, WithoutDescriptorsTheOriginalGoesOnAlone) {
     Parent parent(results_.path(), {.descriptors = 74}); // ten sockets
     add_sources(8, kMillisecond);
     play(parent, hedged());
-    EXPECT_EQ(parent.report().counts().timed_out(), 8U);
+    EXPECT_EQ(parent.final_counts().timed_out, 8U);
     EXPECT_EQ(peer.seen().size(), 2U);
     EXPECT_EQ(statistic(parent, "hedged"), 2);
     EXPECT_EQ(hedges().size(), 2U);

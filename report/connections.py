@@ -6,28 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from report import percentiles, server
+from report import counters, percentiles, server
 from report.clean import failures
 from report.records import Totals
 from report.rqfile import TRANSPORTS, RqFile
-from report.run import Json, Run, ServerSample, as_dict
-
-COUNTS = (
-    "opened",
-    "reused_queries",
-    "peak_open",
-    "closed_by_server",
-    "closed_idle",
-    "closed_used_up",
-    "closed_by_trace",
-    "evicted",
-    "half_open",
-    "bad_streams",
-    "failed",
-    "resumed",
-    "early_data",
-    "early_data_rejected",
-)
+from report.run import Json, Run, ServerSample
 
 
 def summarize(run: Run, files: Sequence[RqFile], totals: Totals) -> Json:
@@ -35,7 +18,7 @@ def summarize(run: Run, files: Sequence[RqFile], totals: Totals) -> Json:
 
     `peak_open` adds the queriers' peaks, which need not be at one instant: an upper bound.
     """
-    counts = {name: sum(_number(_group(file).get(name)) for file in files) for name in COUNTS}
+    counts = counters.summed(files, "connections")
     counts["opened"] = counts["opened"] or totals.opened  # a querier that was cut off counted nothing
     counts["reused_queries"] = counts["reused_queries"] or totals.reused
     return {
@@ -73,11 +56,3 @@ def _connect_times(totals: Totals) -> Json:
         for number, name in enumerate(TRANSPORTS)
         if np.any(held.transport == number)
     }
-
-
-def _group(file: RqFile) -> Json:
-    return as_dict(file.statistics.get("connections"))
-
-
-def _number(value: object) -> int:
-    return value if isinstance(value, int) and not isinstance(value, bool) else 0

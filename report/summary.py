@@ -18,6 +18,7 @@ from report import (
     answers,
     clean,
     connections,
+    counters,
     front,
     per_host,
     percentiles,
@@ -68,6 +69,7 @@ def summarize(measured: Measured) -> Json:
     testbed = look_at(run, measured.files)
     because = clean.reasons(measured, queries, testbed, of_resolver)
     taken = timing.measure(columns, measured.warmup_ns)
+    rest = counters.summed(measured.files, "")
     return {
         "schema": SCHEMA,
         "run": run.name,
@@ -93,11 +95,8 @@ def summarize(measured: Measured) -> Json:
         **connections.summarize(run, measured.files, measured.totals),
         "rcode": rcodes,
         "truncated": measured.totals.truncated,
-        "dependent_waits": _top_statistic(measured, "waited"),
-        "hedges": {
-            "sent": _top_statistic(measured, "hedged"),
-            "won": _top_statistic(measured, "hedges_won"),
-        },
+        "dependent_waits": rest["waited"],
+        "hedges": {"sent": rest["hedged"], "won": rest["hedges_won"]},
         "tcp_fallbacks": measured.totals.fallbacks,
         "reply_bytes": measured.totals.reply_bytes,
         "packets_per_query": _packets_per_query(run, queries["sent"]),
@@ -145,19 +144,16 @@ def count_queries(measured: Measured) -> dict[str, int]:
     skipped = int(ends[Status.SKIPPED]) + reader_skipped
     read = _number(told.get("read"), len(columns) + reader_skipped)
     named = {status.name.lower(): int(ends[status]) for status in Status if status != Status.SKIPPED}
+    counted = counters.summed(measured.files, "counts")
+    known = {"received", "sent", "skipped", *named}  # these the records tell
     return {
         "read": read,
         "sent": int(np.count_nonzero(columns.sent != NEVER)),
         **named,
         "skipped": skipped,
         "lost": max(0, read - skipped - sum(named.values())),
-        "late": _statistic(measured, "counts", "late"),
-        "duplicate_answers": _statistic(measured, "counts", "duplicate_answers"),
-        "unmatched": _statistic(measured, "counts", "unmatched"),
-        "malformed": _statistic(measured, "counts", "malformed"),
+        **{name: count for name, count in counted.items() if name not in known},
         "retried": measured.totals.retried,
-        "sent_late": _statistic(measured, "counts", "sent_late"),
-        "send_unsure": _statistic(measured, "counts", "send_unsure"),
     }
 
 
@@ -194,14 +190,6 @@ def _controller_warnings(run: Run) -> list[str]:
 
 def _number(value: object, otherwise: int) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) else otherwise
-
-
-def _statistic(measured: Measured, group: str, name: str) -> int:
-    return sum(_number(as_dict(file.statistics.get(group)).get(name), 0) for file in measured.files)
-
-
-def _top_statistic(measured: Measured, name: str) -> int:
-    return sum(_number(file.statistics.get(name), 0) for file in measured.files)
 
 
 def _by_transport(columns: Columns) -> dict[str, int]:

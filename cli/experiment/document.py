@@ -1,14 +1,14 @@
 """`python -m cli.experiment.document`: writes what the schema says of experiments into the documentation.
 
 That is the table of keys in docs/formats.md, and docs/experiment.schema.json, a JSON Schema for editors; the
-bootstrap, too, knows the keys from there.
+bootstrap, too, knows the keys from there. The page's table of counters is made of report/counters.json.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Literal, get_args, get_origin
 
 from pydantic import TypeAdapter
@@ -20,7 +20,9 @@ from cli.experiment.schema import Experiment
 
 PAGE = programs.ROOT / "docs/formats.md"
 SCHEMA_FILE = programs.ROOT / "docs/experiment.schema.json"
+_COUNTERS = programs.ROOT / "report/counters.json"
 _HEAD = "| key | default | meaning |\n|---|---|---|\n"
+_COUNTERS_HEAD = "| group | counter | meaning |\n|---|---|---|\n"
 
 
 def rows(kind: Any = Experiment, prefix: str = "") -> Iterator[str]:
@@ -50,10 +52,21 @@ def _meaning(field: FieldInfo) -> str:
 
 
 def page(text: str) -> str:
-    """The page with the table as it should be."""
-    begin = text.index(_HEAD, text.index("## Experiments (TOML)"))
+    """The page with its tables as they should be."""
+    return _with_table(_with_table(text, _COUNTERS_HEAD, _counter_rows()), _HEAD, rows())
+
+
+def _with_table(text: str, head: str, lines: Iterable[str]) -> str:
+    """The text with other lines below the head of a table."""
+    begin = text.index(head)
     end = text.index("\n\n", begin) + 1
-    return text[:begin] + _HEAD + "".join(rows()) + text[end:]
+    return text[:begin] + head + "".join(lines) + text[end:]
+
+
+def _counter_rows() -> Iterator[str]:
+    for group, counters in json.loads(_COUNTERS.read_text(encoding="utf-8")).items():
+        for name, meaning in counters.items():
+            yield f"| {group and f'`{group}`'} | `{name}` | {meaning} |\n"
 
 
 def json_schema() -> str:

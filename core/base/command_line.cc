@@ -126,6 +126,11 @@ void Command::set_version_flag(const std::string& names, const std::string& vers
     app_->set_version_flag(names, version);
 }
 
+void Command::add_text_flag(const std::string& names, const std::function<std::string()>& text,
+                            const std::string& help) {
+    app_->add_flag_callback(names, [text] { throw CLI::CallForVersion(text(), 0); }, help);
+}
+
 void Command::footer(const std::string& text) { app_->footer(text); }
 
 void Command::column_width(std::size_t width) { app_->get_formatter()->column_width(width); }

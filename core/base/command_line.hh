@@ -83,6 +83,9 @@ public:
     /// So many of the subcommands must be given.
     void require_subcommand(int count);
     void set_version_flag(const std::string& names, const std::string& version);
+    /// A flag that prints a text and ends the program, whatever else is given.
+    void add_text_flag(const std::string& names, const std::function<std::string()>& text,
+                       const std::string& help);
     /// Text below the options in --help.
     void footer(const std::string& text);
     /// Where the help texts of options begin, also those of subcommands added later.

@@ -7,6 +7,7 @@
 #include "core/tree/event_loop.hh"
 #include "core/tree/host_facts.hh"
 #include "core/tree/link.hh"
+#include "core/wire/counts.hh"
 #include "core/wire/credit.hh"
 #include "core/wire/frame.hh"
 #include "core/wire/record.hh"
@@ -53,28 +54,6 @@ constexpr Nanoseconds kAftermath = 2 * kSecond;
 constexpr std::uint32_t kMostKnown = 1U << 26U;
 
 } // namespace
-
-void add_counts(wire::Counts& sum, const wire::Counts& more) {
-    sum.set_received(sum.received() + more.received());
-    sum.set_sent(sum.sent() + more.sent());
-    sum.set_answered(sum.answered() + more.answered());
-    sum.set_timed_out(sum.timed_out() + more.timed_out());
-    sum.set_send_failed(sum.send_failed() + more.send_failed());
-    sum.set_connection_failed(sum.connection_failed() + more.connection_failed());
-    sum.set_skipped(sum.skipped() + more.skipped());
-    sum.set_late(sum.late() + more.late());
-    sum.set_duplicate_answers(sum.duplicate_answers() + more.duplicate_answers());
-    sum.set_unmatched(sum.unmatched() + more.unmatched());
-    sum.set_malformed(sum.malformed() + more.malformed());
-    sum.set_retried(sum.retried() + more.retried());
-    sum.set_sent_late(sum.sent_late() + more.sent_late());
-    sum.set_send_unsure(sum.send_unsure() + more.send_unsure());
-}
-
-std::uint64_t ended(const wire::Counts& counts) {
-    return counts.answered() + counts.timed_out() + counts.send_failed() +
-           counts.connection_failed() + counts.skipped();
-}
 
 Fanout::Fanout(const EventLoop& loop, std::string run, Events events, std::string own_name)
     : clock_(loop.clock()), run_(std::move(run)), own_name_(std::move(own_name)),
@@ -406,11 +385,12 @@ void Fanout::heartbeat() {
 
 wire::Status Fanout::status() const {
     wire::Status sum;
+    Counts counts;
     const Nanoseconds now = clock_.now();
     std::int64_t queriers = 0;
     Nanoseconds ages = 0;
     for (const auto& child : children_) {
-        add_counts(*sum.mutable_counts(), child->status.counts());
+        counts += read_counts(child->status.counts());
         if (child->over() || child->status_time == 0) {
             continue; // its counts do not change any more, or yet
         }
@@ -419,6 +399,7 @@ wire::Status Fanout::status() const {
         queriers += below;
         ages += below * (now - child->status_time + child->status.age_ns());
     }
+    set_counts(*sum.mutable_counts(), counts);
     sum.set_age_ns(queriers > 0 ? ages / queriers : 0);
     return sum;
 }

@@ -159,10 +159,4 @@ private:
     bool aborted_ = false;
 };
 
-/// Adds b's counts to a's.
-void add_counts(wire::Counts& sum, const wire::Counts& more);
-
-/// Queries that ended in a querier, whatever the end.
-std::uint64_t ended(const wire::Counts& counts);
-
 } // namespace reprise::tree

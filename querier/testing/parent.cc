@@ -215,7 +215,7 @@ void Parent::take(const wire::Frame& frame) {
     if (frame.has_hello()) {
         hello_ = frame.hello();
     } else if (frame.has_status()) {
-        counts_ = frame.status().counts();
+        counts_ = read_counts(frame.status().counts());
     } else if (frame.has_credit()) {
         credit_ += {.records = frame.credit().queries(), .bytes = frame.credit().bytes()};
     } else if (frame.has_reply()) {

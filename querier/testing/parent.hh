@@ -3,6 +3,7 @@
 // every wait is for a condition and has a bound, after which the test fails.
 
 #include "core/base/fd.hh"
+#include "core/wire/counts.hh"
 #include "core/wire/credit.hh"
 #include "core/wire/frame.hh"
 #include "core/wire/query.hh"
@@ -72,7 +73,7 @@ public:
 
     [[nodiscard]] const wire::Hello& hello() const { return hello_; }
 
-    [[nodiscard]] const wire::Counts& counts() const { return counts_; }
+    [[nodiscard]] const Counts& counts() const { return counts_; }
 
     /// What the querier has returned.
     [[nodiscard]] const Credit& credit() const { return credit_; }
@@ -87,6 +88,9 @@ public:
 
     /// From its Finished; empty before.
     [[nodiscard]] const wire::QuerierReport& report() const { return report_; }
+
+    /// Of report().
+    [[nodiscard]] Counts final_counts() const { return read_counts(report_.counts()); }
 
     [[nodiscard]] bool reported() const { return reported_; }
 
@@ -108,7 +112,7 @@ private:
     FileDescriptor control_;
     FrameReader reader_;
     wire::Hello hello_;
-    wire::Counts counts_;
+    Counts counts_;
     Credit given_;
     Credit credit_;
     std::uint64_t clock_replies_ = 0;

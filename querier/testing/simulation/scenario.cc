@@ -4,6 +4,7 @@
 #include "core/base/clock.hh"
 #include "core/base/error.hh"
 #include "core/base/prefix.hh"
+#include "core/wire/counts.hh"
 #include "core/wire/query.hh"
 #include "core/wire/replay.pb.h"
 #include "core/wire/result_file.hh"
@@ -333,12 +334,11 @@ private:
             timeline_.say("hedge: " + relative(row));
         }
         std::string counts = "counts:";
-        const auto& message = parent_.report().counts();
-        const auto& fields = *message.GetDescriptor();
-        for (int i = 0; i < fields.field_count(); ++i) {
-            const auto value = message.GetReflection()->GetUInt64(message, fields.field(i));
-            counts += value == 0 ? "" : fmt::format(" {} {}", fields.field(i)->name(), value);
-        }
+        const Counts values = read_counts(parent_.report().counts());
+        Counts::fields([&](std::string_view name, auto member, std::string_view) {
+            const std::uint64_t value = values.*member;
+            counts += value == 0 ? "" : fmt::format(" {} {}", name, value);
+        });
         timeline_.say(counts);
     }
 

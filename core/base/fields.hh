@@ -1,0 +1,30 @@
+#pragma once
+// JSON of structs that list their members once. Such a struct has
+//     template <typename Visit> static void fields(Visit visit);
+// which calls visit(name, pointer to member, help) for each in turn; sums, files, messages and
+// descriptions are made of that list. For .cc files only, as json.hh is.
+
+#include "core/base/json.hh"
+
+#include <string_view>
+
+namespace reprise {
+
+/// Name to value, in the order of the list. Name `Fields` where a struct inherits several lists.
+template <typename Fields> Json fields_json(const Fields& values) {
+    Json out = Json::object();
+    Fields::fields([&](std::string_view name, auto member, std::string_view) {
+        out[std::string(name)] = values.*member;
+    });
+    return out;
+}
+
+/// Name to help, in the order of the list.
+template <typename Fields> Json describe_fields() {
+    Json out = Json::object();
+    Fields::fields(
+        [&](std::string_view name, auto, std::string_view help) { out[std::string(name)] = help; });
+    return out;
+}
+
+} // namespace reprise

@@ -1,0 +1,23 @@
+"""What queriers count, by the programs' own description (`reprise-controller --describe`)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+
+from report.rqfile import RqFile
+from report.run import as_dict
+
+# Group -> name -> help. Groups are those of a .rq file's statistics; "" stands for its top level.
+COUNTERS: dict[str, dict[str, str]] = json.loads(Path(__file__).with_name("counters.json").read_text())
+
+
+def summed(files: Iterable[RqFile], group: str) -> dict[str, int]:
+    """The counters of a group, added over the files. What a file lacks is 0."""
+    groups = [as_dict(file.statistics.get(group)) if group else file.statistics for file in files]
+    return {name: sum(_whole(one.get(name)) for one in groups) for name in COUNTERS[group]}
+
+
+def _whole(value: object) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) else 0
