@@ -36,8 +36,6 @@ Command add_command(Command& app, CommandLine& line, Side side, const char* name
         .required();
     command.add_option("--stats", process.stats,
                        "write the counts there every second and at the end, as JSON");
-    command.add_option("--metrics", process.metrics,
-                       "ADDRESS:PORT to serve the counts to Prometheus, over HTTP");
     command.add_flag("--realtime", process.realtime, "run before ordinary processes (SCHED_FIFO)");
     command.add_option("--user", process.user,
                        "give up root for this user once the device is open; only the right to "

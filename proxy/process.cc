@@ -1,6 +1,5 @@
 #include "proxy/process.hh"
 
-#include "core/base/address.hh"
 #include "core/base/clock.hh"
 #include "core/base/error.hh"
 #include "core/base/log.hh"
@@ -8,7 +7,6 @@
 #include "proxy/delay/delay_model.hh"
 #include "proxy/host.hh"
 #include "proxy/loop.hh"
-#include "proxy/metrics_server.hh"
 #include "proxy/rewrite/address_map.hh"
 #include "proxy/rewrite/headers.hh"
 #include "proxy/rewrite/rewrite.hh"
@@ -22,6 +20,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstddef>
@@ -29,12 +28,11 @@
 #include <ctime>
 #include <exception>
 #include <memory>
-#include <optional>
 #include <poll.h>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 namespace reprise::proxy {
 
@@ -61,15 +59,6 @@ Routes routes_of(const ProcessOptions& options, const AddressMap& map) {
         break;
     }
     return {};
-}
-
-std::optional<Endpoint> metrics_endpoint(const std::string& text) {
-    const auto endpoint = Endpoint::parse(text);
-    if (!text.empty() && !endpoint) {
-        throw UsageError(
-            fmt::format("--metrics {}: not ADDRESS:PORT; give e.g. 127.0.0.1:9353", text));
-    }
-    return endpoint;
 }
 
 /// None where it is not wanted, nothing is rewritten, or packet sockets may not be opened.
@@ -100,9 +89,6 @@ public:
         statistics_.started = SteadyClock::now();
         dropped_before_ = tun_.dropped().value_or(0);
         mtu_.fit();
-        if (const auto endpoint = metrics_endpoint(options.metrics)) {
-            metrics_.emplace(*endpoint, [this] { return to_prometheus(current()); });
-        }
     }
 
     /// Until a signal ends it.
@@ -138,39 +124,27 @@ private:
 
     /// Waits for whatever comes first and does what it brought.
     void turn() {
-        polls_.clear();
-        polls_.push_back({.fd = tun_.fd(), .events = POLLIN, .revents = 0});
-        polls_.push_back({.fd = signals_.fd(), .events = POLLIN, .revents = 0});
-        if (metrics_) {
-            metrics_->add_polls(polls_);
-        }
-        wait();
-        if (polls_[0].revents != 0) {
+        std::array polls{pollfd{.fd = tun_.fd(), .events = POLLIN, .revents = 0},
+                         pollfd{.fd = signals_.fd(), .events = POLLIN, .revents = 0}};
+        wait(polls);
+        if (polls[0].revents != 0) {
             loop_.read_batch();
         }
         loop_.release_due();
-        if (polls_[1].revents != 0) {
+        if (polls[1].revents != 0) {
             handle_signals();
         }
-        serve_metrics();
         refresh_if_due();
         report_if_due();
     }
 
-    void wait() {
+    void wait(std::span<pollfd> polls) const {
         const Nanoseconds housework = link_ ? next_refresh_ : next_report_;
         const Nanoseconds until = std::min(housework, loop_.next_due().value_or(housework));
         const Nanoseconds left = std::max<Nanoseconds>(until - SteadyClock::now(), 0);
         const timespec timeout{.tv_sec = left / kSecond, .tv_nsec = left % kSecond};
-        if (ppoll(polls_.data(), polls_.size(), &timeout, nullptr) < 0 && errno != EINTR) {
+        if (ppoll(polls.data(), polls.size(), &timeout, nullptr) < 0 && errno != EINTR) {
             throw SystemError("ppoll");
-        }
-    }
-
-    void serve_metrics() {
-        const auto ready = [](const pollfd& each) { return each.revents != 0; };
-        if (metrics_ && std::any_of(polls_.begin() + 2, polls_.end(), ready)) {
-            metrics_->serve();
         }
     }
 
@@ -199,19 +173,15 @@ private:
         }
     }
 
-    const Statistics& current() {
+    std::string report() {
         // The last value stays where the device has vanished or was made anew.
         const std::uint64_t dropped = tun_.dropped().value_or(0);
         if (dropped >= dropped_before_ + statistics_.unread) {
             statistics_.unread = dropped - dropped_before_;
         }
-        return statistics_;
-    }
-
-    std::string report() {
         const Nanoseconds now = SteadyClock::now();
         statistics_.counted_until = tun_.waits() ? statistics_.counted_until : now;
-        return to_json(current());
+        return to_json(statistics_);
     }
 
     void refresh_if_due() {
@@ -229,9 +199,6 @@ private:
             if (link_) {
                 link_->confirm();
             }
-            if (metrics_) {
-                metrics_->resume();
-            }
             file_.write_or_warn();
             mtu_.fit(); // routes and links change
         }
@@ -246,8 +213,6 @@ private:
     StatisticsFile file_;
     std::unique_ptr<LinkSender> link_;
     Loop loop_;
-    std::optional<MetricsServer> metrics_;
-    std::vector<pollfd> polls_;
     std::uint64_t dropped_before_ = 0;
     Nanoseconds next_report_ = 0;
     Nanoseconds next_refresh_ = 0;
@@ -257,7 +222,6 @@ private:
 } // namespace
 
 int run_process(const ProcessOptions& options, std::unique_ptr<DelayModel> model) {
-    metrics_endpoint(options.metrics);
     const AddressMap map = map_of(options);
     Process(options, std::move(model), map).run();
     return 0;

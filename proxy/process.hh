@@ -16,7 +16,6 @@ struct ProcessOptions {
     std::string map;         ///< path of a map.tsv; not for Side::kNone
     unsigned resolver = 1;   ///< whose queries; Side::kResolver only
     std::string stats;       ///< path, empty for none
-    std::string metrics;     ///< ADDRESS:PORT, empty for none
     std::string user;        ///< whose rights to keep, empty for one's own
     bool realtime = false;   ///< SCHED_FIFO
     bool via_kernel = false; ///< every packet goes by the host's routing

@@ -7,14 +7,10 @@
 #include "proxy/rewrite/headers.hh"
 #include "proxy/rewrite/rewrite.hh"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <iterator>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -79,51 +75,6 @@ Json delay_error(const DelayError& error) {
             {"packets", error.packets()}};
 }
 
-/// One metric with its help and type, and the lines "LABELS VALUE" of it.
-class Metric {
-public:
-    Metric(std::string& out, std::string_view name, std::string_view type, std::string_view help)
-        : out_(out), name_(name) {
-        fmt::format_to(std::back_inserter(out), "# HELP reprise_proxy_{} {}\n", name, help);
-        fmt::format_to(std::back_inserter(out), "# TYPE reprise_proxy_{} {}\n", name, type);
-    }
-
-    template <typename Value> void add(const std::string& labels, Value value) {
-        fmt::format_to(std::back_inserter(out_), "reprise_proxy_{}{} {}\n", name_, labels, value);
-    }
-
-private:
-    std::string& out_;
-    std::string_view name_;
-};
-
-void add_packets(std::string& out, const Statistics& s) {
-    Metric read(out, "packets_read_total", "counter", "Packets read from the device.");
-    read.add("", s.read);
-    Metric written(out, "packets_written_total", "counter", "Packets written to the device.");
-    written.add("", s.written);
-    Metric ends(out, "packets_total", "counter", "Packets read, by what became of them.");
-    for (size_t i = 0; i < kVerdicts; ++i) {
-        ends.add(fmt::format("{{verdict=\"{}\"}}", kVerdictNames[i]), s.verdicts[i]);
-    }
-    Metric dropped(out, "dropped_total", "counter", "Packets that went no further, by reason.");
-    dropped.add("{reason=\"lost\"}", s.lost);
-    dropped.add("{reason=\"overflow\"}", s.overflow);
-    dropped.add("{reason=\"refused\"}", s.refused);
-    dropped.add("{reason=\"unread\"}", s.unread);
-}
-
-void add_delay(std::string& out, const Statistics& s) {
-    Metric waiting(out, "waiting_packets", "gauge", "Packets in the delay line.");
-    waiting.add("", s.in_line);
-    Metric error(out, "delay_error_seconds", "summary", "How late packets left the delay line.");
-    for (const double share : {0.5, 0.99}) {
-        error.add(fmt::format("{{quantile=\"{}\"}}", share),
-                  static_cast<double>(s.delay_error.quantile(share)) / double{kSecond});
-    }
-    error.add("_count", s.delay_error.packets());
-}
-
 } // namespace
 
 void Unmapped::add(const IpAddress& address) {
@@ -184,21 +135,6 @@ std::string to_json(const Statistics& s) {
                     {"started_ns", s.started},
                     {"counted_until_ns", s.counted_until}};
     return json.dump(1) + "\n";
-}
-
-std::string to_prometheus(const Statistics& s) {
-    std::string out;
-    add_packets(out, s);
-    Metric upstream(out, "upstream_total", "counter",
-                    "DNS datagrams, SYNs of TCP and TCP segments with PSH, those sent again too "
-                    "(beside the meta-DNS-server: their answers).");
-    upstream.add("{transport=\"udp\"}", s.datagrams);
-    upstream.add("{transport=\"tcp\"}", s.connections);
-    upstream.add("{transport=\"tcp_pushed\"}", s.pushed);
-    add_delay(out, s);
-    Metric cpu(out, "cpu_seconds_total", "counter", "CPU time of the proxy.");
-    cpu.add("", cpu_seconds());
-    return out;
 }
 
 } // namespace reprise::proxy

@@ -1,5 +1,5 @@
 #pragma once
-// What a proxy has counted, and the two forms in which it tells of it.
+// What a proxy has counted, and the form in which it tells of it.
 
 #include "core/base/address.hh"
 #include "core/base/clock.hh"
@@ -66,8 +66,5 @@ double cpu_seconds();
 
 /// The form of --stats: one JSON object, schema 1.
 std::string to_json(const Statistics& statistics);
-
-/// The form of --metrics: the Prometheus text format, version 0.0.4.
-std::string to_prometheus(const Statistics& statistics);
 
 } // namespace reprise::proxy

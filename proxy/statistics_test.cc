@@ -1,12 +1,10 @@
 #include "core/base/address.hh"
 #include "core/base/error.hh"
-#include "proxy/metrics_server.hh"
 #include "proxy/rewrite/headers.hh"
 #include "proxy/rewrite/rewrite.hh"
 #include "proxy/statistics.hh"
 #include "proxy/tun/tun.hh"
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstddef>
@@ -19,9 +17,6 @@
 
 namespace reprise::proxy {
 namespace {
-
-using ::testing::HasSubstr;
-using ::testing::StartsWith;
 
 IpAddress numbered(unsigned n) {
     IpAddress address{.bytes = {192, 0}, .family = 4};
@@ -65,10 +60,6 @@ TEST(StatisticsTest, TheTwoFormsAgree) {
     EXPECT_EQ(json["upstream"]["tcp_connections"], 1);
     EXPECT_EQ(json["upstream"]["tcp_queries"], 1);
     EXPECT_EQ(json["unmapped"][0]["address"], "192.0.0.1");
-    const std::string text = to_prometheus(statistics);
-    EXPECT_THAT(text, HasSubstr("reprise_proxy_packets_total{verdict=\"bad_fragment\"} 1\n"));
-    EXPECT_THAT(text, HasSubstr("reprise_proxy_upstream_total{transport=\"tcp\"} 1\n"));
-    EXPECT_THAT(text, HasSubstr("# TYPE reprise_proxy_packets_total counter\n"));
 }
 
 TEST(StatisticsTest, EveryPacketReadIsInOneCount) {
@@ -83,16 +74,6 @@ TEST(StatisticsTest, EveryPacketReadIsInOneCount) {
         sum += packets[name].get<std::uint64_t>();
     }
     EXPECT_EQ(sum, kVerdicts);
-}
-
-TEST(MetricsTest, OnePageAndErrors) {
-    const MetricsServer::Page page = [] { return std::string("x 1\n"); };
-    EXPECT_THAT(respond("GET /metrics HTTP/1.1\r\n\r\n", page), StartsWith("HTTP/1.0 200"));
-    EXPECT_THAT(respond("GET /metrics HTTP/1.1\r\n\r\n", page), HasSubstr("\r\n\r\nx 1\n"));
-    EXPECT_THAT(respond("GET /metrics?x=y HTTP/1.1\r\n\r\n", page), StartsWith("HTTP/1.0 200"));
-    EXPECT_THAT(respond("GET /other HTTP/1.1\r\n\r\n", page), StartsWith("HTTP/1.0 404"));
-    EXPECT_THAT(respond("POST /metrics HTTP/1.1\r\n\r\n", page), StartsWith("HTTP/1.0 405"));
-    EXPECT_THAT(respond("GET\r\n\r\n", page), StartsWith("HTTP/1.0 405"));
 }
 
 TEST(TunTest, DropsOfADevice) {

@@ -10,7 +10,6 @@ import socket
 import struct
 import subprocess
 import tempfile
-import urllib.request
 from collections.abc import Iterator
 from contextlib import closing
 from functools import partial
@@ -328,17 +327,9 @@ def test_every_packet_goes_by_the_kernel_where_asked(bed: ProxyBed) -> None:
     assert bed.finish(resolver, RESOLVER)["packets"]["written"] == 5
 
 
-def test_counts_are_served_to_prometheus_and_root_is_given_up(open_bed: ProxyBed) -> None:
-    resolver = open_bed.start_proxy(RESOLVER, "--metrics", "127.0.0.1:9353", "--user", "nobody")
+def test_root_is_given_up(open_bed: ProxyBed) -> None:
+    resolver = open_bed.start_proxy(RESOLVER, "--user", "nobody")
     open_bed.dig(UNMAPPED4, "a.example.", "+time=1")
-    with open_bed.inside(RESOLVER):
-        with urllib.request.urlopen("http://127.0.0.1:9353/metrics", timeout=10) as page:
-            text = page.read().decode()
-        slow = socket.create_connection(("127.0.0.1", 9353))  # asks nothing, and holds nobody up
-        with urllib.request.urlopen("http://127.0.0.1:9353/metrics", timeout=10) as page:
-            assert page.status == 200
-        slow.close()
-    assert 'reprise_proxy_packets_total{verdict="unmapped"} 1' in text
     status = Path(f"/proc/{resolver.process.pid}/status").read_text()
     assert "Uid:\t65534\t65534\t65534\t65534" in status
     assert "CapEff:\t0000000000001000" in status  # CAP_NET_ADMIN
@@ -428,25 +419,6 @@ def test_drops_of_before_and_a_device_that_vanishes_make_no_count(bed: ProxyBed)
     assert bed.statistics(RESOLVER)["packets"]["unread"] == 0
 
 
-def test_metrics_without_descriptors_cost_no_cpu_time(bed: ProxyBed) -> None:
-    limited = (programs.packaged("prlimit"), "--nofile=13")
-    program = bed.start_proxy(RESOLVER, "--metrics", "127.0.0.1:9353", wrap=limited)
-    with bed.inside(RESOLVER):
-        clients = [socket.create_connection(("127.0.0.1", 9353), timeout=10) for _ in range(12)]
-    bed.stats_file(RESOLVER).unlink()
-    for client in clients:
-        with closing(client):
-            client.sendall(b"x")
-    with bed.inside(RESOLVER):
-        clients = [socket.create_connection(("127.0.0.1", 9353), timeout=10) for _ in range(12)]
-    for _ in range(3):  # seconds
-        bed.stats_file(RESOLVER).unlink(missing_ok=True)
-        wait_for(bed.stats_file(RESOLVER).exists, "the next statistics")
-    for client in clients:
-        client.close()
-    assert bed.finish(program, RESOLVER)["cpu_s"] < 1
-
-
 def refusal(bed: ProxyBed, *argv: str) -> tuple[int, str]:
     """Exit status and last line of a proxy that cannot start."""
     with bed.inside(RESOLVER):
@@ -463,7 +435,6 @@ def test_what_keeps_a_proxy_from_starting_is_one_line(bed: ProxyBed) -> None:
     status, line = refusal(bed, *base)
     assert (status, "another process reads it" in line) == (1, True)
     assert refusal(bed, *other, "--resolver", "7")[0] == 2
-    assert refusal(bed, *other, "--metrics", "nowhere")[0] == 2
     assert refusal(bed, *other, "--user", "nobody-of-that-name")[0] == 2
     assert refusal(bed, *other, "--stats", "/nonexistent/s.json")[0] == 1
     assert refusal(bed, "resolver", "--tun", "up0", "--map", str(bed.map)) == (
