@@ -1,7 +1,7 @@
 """profile.py run by geni-lib, as CloudLab's portal does.
 
 The released geni-lib is Python 2 source (CloudLab has its own for Python 3), so its modules are converted by
-lib2to3 into a folder of the test.
+fissix, the successor of Python's lib2to3, into a folder of the test.
 """
 
 from __future__ import annotations
@@ -9,16 +9,12 @@ from __future__ import annotations
 import importlib.util
 import subprocess
 import sys
-import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from fissix import refactor  # type: ignore[import-untyped]
 
 from cli import programs
-
-if TYPE_CHECKING:
-    from lib2to3.refactor import RefactoringTool
 
 _FOLDERS = ("", "aggregate", "model", "rspec")  # those that a profile imports
 # Standard output takes text in Python 3, and geni-lib gives bytes.
@@ -37,7 +33,7 @@ def convert(folder: Path) -> None:
     spec = importlib.util.find_spec("geni")
     if spec is None or not spec.submodule_search_locations:
         pytest.fail("geni-lib is not installed; ./reprise test installs it (requirements-test.txt)")
-    tool = _tool()
+    tool = refactor.RefactoringTool(refactor.get_fixers_from_package("fissix.fixes"))
     for name in _FOLDERS:
         target = folder / "geni" / name
         target.mkdir(parents=True)
@@ -50,13 +46,3 @@ def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """The profile with the values of its parameters as options; its output is the request (XML)."""
     argv = [sys.executable, "-P", "-c", _RUNNER, str(folder), str(programs.ROOT / "profile.py"), *arguments]
     return subprocess.run(argv, cwd=folder, env={}, capture_output=True, text=True, check=False)
-
-
-def _tool() -> RefactoringTool:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
-        try:
-            from lib2to3 import refactor  # noqa: PLC0415 - Python 3.13 has no more of it
-        except ImportError:
-            pytest.fail("lib2to3 is not there; install the Debian package python3-lib2to3")
-        return refactor.RefactoringTool(refactor.get_fixers_from_package("lib2to3.fixes"))

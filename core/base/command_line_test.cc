@@ -13,6 +13,7 @@
 namespace reprise {
 namespace {
 
+using ::testing::ContainsRegex;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -139,7 +140,8 @@ TEST(Command, AValueMayBeLeftOut) {
 TEST(Command, RangesAreChecked) {
     OneOption<std::uint16_t> port;
     port.option.in_range(1, 65'535);
-    EXPECT_EQ(port.complaint("0"), "--n: Value 0 not in range 1 to 65535; see --help");
+    EXPECT_THAT(port.complaint("0"), ContainsRegex("^--n: Value 0 not in range "
+                                                   "(1 to 65535|\\[1 - 65535\\]); see --help$"));
     EXPECT_EQ(port.complaint("1"), "");
     EXPECT_EQ(port.complaint("65535"), "");
     EXPECT_NE(port.complaint("65536"), "");
@@ -251,6 +253,7 @@ TEST(Command, FunctionsRunAtOnceWhereAsked) {
     EXPECT_EQ(size, "big");
 }
 
+// How CLI11 words these depends on its release.
 TEST(Command, HelpShowsDefaults) {
     std::string name = "none";
     double rate = 1.5;
@@ -264,13 +267,14 @@ TEST(Command, HelpShowsDefaults) {
     command.footer("That is all.");
     const std::string text = help(command);
     EXPECT_THAT(text, HasSubstr("Does it.\nUsage: doer [OPTIONS]\n"));
-    EXPECT_THAT(text, HasSubstr("  --name TEXT=none            its name\n"));
-    EXPECT_THAT(text, HasSubstr("\nSpeed:\n  --rate HZ=1.5"));
-    EXPECT_THAT(text, HasSubstr("--port UINT=[53,853] ..."));
+    EXPECT_THAT(text, ContainsRegex("\n  --name TEXT(=none| \\[none\\]) +its name\n"));
+    EXPECT_THAT(text, ContainsRegex("\n[^\n]{30}its name\n"));
+    EXPECT_THAT(text, ContainsRegex("\nSpeed:\n  --rate HZ(=1\\.5| \\[1\\.5\\])"));
+    EXPECT_THAT(text, ContainsRegex("--port UINT(=\\[53,853\\]| \\[\\[53,853\\]\\]) +\\.\\.\\."));
     EXPECT_THAT(text, HasSubstr("That is all."));
     EXPECT_THAT(text, Not(HasSubstr("12345")));
     command.column_width(40);
-    EXPECT_THAT(help(command), HasSubstr("  --name TEXT=none                      its name\n"));
+    EXPECT_THAT(help(command), ContainsRegex("\n[^\n]{40}its name\n"));
 }
 
 TEST(Command, TheVersionIsAllThereIsToDo) {

@@ -17,6 +17,7 @@
 #include <cstdio>
 #include <memory>
 #include <stdio.h> // NOLINT(modernize-deprecated-headers): fopencookie is not in cstdio
+#include <stdio_ext.h>
 #include <string>
 #include <utility>
 
@@ -122,6 +123,11 @@ private:
         std::unique_ptr<FILE, FileCloser> file(fopencookie(
             &input_, "r",
             {.read = read_cookie, .write = nullptr, .seek = nullptr, .close = nullptr}));
+        // One thread alone reads it, perhaps from a pipe for ever, and exit() of glibc 2.41 waits
+        // for the lock of every open file.
+        if (file) {
+            __fsetlocking(file.get(), FSETLOCKING_BYCALLER);
+        }
         std::array<char, PCAP_ERRBUF_SIZE> text{};
         pcap_.reset(pcap_fopen_offline_with_tstamp_precision(
             file.get(), nanoseconds_ ? PCAP_TSTAMP_PRECISION_NANO : PCAP_TSTAMP_PRECISION_MICRO,
