@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import platform
 import pwd
 import signal
 import subprocess
@@ -26,6 +27,10 @@ MS_NOSYMFOLLOW = 256
 MS_BIND = 4096
 MS_REC = 16384
 MS_PRIVATE = 1 << 18
+
+# Releases that the tests run on.
+TESTED = "Debian 12 and 13"
+_TESTED_VERSIONS = ("12", "13")
 
 # Options that a user namespace may not clear on a mount: bit of statvfs, flag of mount(2), and name.
 _LOCKED = (
@@ -187,6 +192,16 @@ def bound(program: str) -> tuple[str, ...]:
     They come after those that change its user. `program` is the path of setpriv.
     """
     return (program, "--pdeathsig", "KILL", "--")
+
+
+def system() -> tuple[str, bool]:
+    """The name of this machine's system, "" where it has none, and whether the tests run on it."""
+    try:
+        said = platform.freedesktop_os_release()
+    except OSError:
+        return "", False
+    tested = said["ID"] == "debian" and said.get("VERSION_ID") in _TESTED_VERSIONS
+    return said["PRETTY_NAME"], tested
 
 
 def describe_exit(code: int) -> str:

@@ -255,6 +255,11 @@ def test_the_machines_bounds_on_connections() -> None:
         "net/ipv4/tcp_max_orphans": "131072",
     }
     assert doctor.judge_connections(good).state == "ok"
+    assert doctor.judge_servers({"nsd": "4.6.1", "bind": ""}).line() == "ok       servers      NSD 4.6.1"
+    assert doctor.judge_servers({"nsd": "4.99.0", "bind": "9.18.1"}).line() == (
+        "limited  servers      NSD 4.99.0, BIND 9.18.1; "
+        "NSD 4.99.0 is not tested; Reprise is tested with 4.6 and 4.12"
+    )
     assert [doctor.judge_data_paths(one).state for one in (["nft", "tun"], ["nft"], [])] == [
         "ok", "limited", "limited",
     ]  # fmt: skip

@@ -203,7 +203,7 @@ def host() -> dict[str, Any]:
     return {
         "name": platform.node(),
         "kernel": platform.release(),
-        "system": _os_name(),
+        "system": linux.system()[0] or None,
         "cpu": _cpu_model(),
         "cores": len(os.sched_getaffinity(0)),
         "memory_bytes": memory,
@@ -247,13 +247,6 @@ def _read(path: str) -> str | None:
         return Path(path).read_text(encoding="utf-8").strip()
     except OSError:
         return None
-
-
-def _os_name() -> str | None:
-    for line in (_read("/etc/os-release") or "").splitlines():
-        if line.startswith("PRETTY_NAME="):
-            return line.split("=", 1)[1].strip('"')
-    return None
 
 
 def _cpu_model() -> str | None:

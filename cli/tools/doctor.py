@@ -20,6 +20,7 @@ from cli.executor.space import existing
 from cli.hosts import leftovers
 from cli.plan import facts, hierarchy_setup, network
 from cli.servers import nftables
+from cli.servers.kinds import KINDS
 from cli.tools import needs
 from cli.tools import packages as debian
 
@@ -51,8 +52,10 @@ class Finding:
 def command_doctor(results: Path) -> int:
     """Prints every finding; 1 when something is missing."""
     checks: tuple[Callable[[], Finding], ...] = (
+        system,
         kernel,
         packages,
+        servers,
         built,
         namespaces,
         fast_mode,
@@ -74,6 +77,29 @@ def command_doctor(results: Path) -> int:
         sys.stdout.write(found[-1].line() + "\n")
         sys.stdout.flush()
     return EXIT_FAILED if any(one.state == MISSING for one in found) else 0
+
+
+def system() -> Finding:
+    """The release of the system, and whether the tests run on it."""
+    name, tested = linux.system()
+    if tested:
+        return Finding(OK, "system", f"{name}, tested")
+    return Finding(
+        LIMITED, "system", f"{name or 'no name'}, not tested", f"Reprise is tested on {linux.TESTED}"
+    )
+
+
+def servers() -> Finding:
+    """The releases of the servers that are installed, and whether the tests ran with them."""
+    return judge_servers({name: kind.version() for name, kind in KINDS.items()})
+
+
+def judge_servers(versions: Mapping[str, str]) -> Finding:
+    """Releases by the kind of server, as a finding; "" = not installed."""
+    there = {KINDS[name]: version for name, version in versions.items() if version}
+    detail = ", ".join(f"{kind.title} {version}" for kind, version in there.items()) or "none is installed"
+    untested = [line for kind, version in there.items() if (line := kind.untested(version))]
+    return Finding(LIMITED if untested else OK, "servers", detail, "; ".join(untested))
 
 
 def kernel() -> Finding:

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from cli import locks, programs, steps
+from cli import linux, locks, programs, steps
 from cli.errors import RepriseError, complain
 from cli.progress import Progress
 
@@ -26,6 +27,9 @@ _SERVICES = {
     "bind9": ("named", "bind9", "named-resolvconf"),
     "unbound": ("unbound", "unbound-resolvconf"),
 }
+_UNKNOWN = re.compile(
+    r"^E: (?:Unable to locate package|Package) '?([^'\s]+)(?:$|' has no installation)", re.M
+)
 _OPTIONS = ("APT::Status-Fd=3", "Dpkg::Use-Pty=0", "DPkg::Lock::Timeout=600")
 # apt-get closes the descriptor for its status before it starts others, which need their standard output.
 _STATUS_TOO = ("sh", "-c", 'exec "$@" 3>&1', "sh")
@@ -65,7 +69,7 @@ def missing(names: Iterable[str]) -> list[str]:
             check=False,
         )
     except OSError:
-        raise RepriseError("there is no dpkg", "use Debian 12 or a system like it") from None
+        raise RepriseError("there is no dpkg", f"use {linux.TESTED}, or a system like them") from None
     installed = {line.split()[1] for line in done.stdout.splitlines() if line.startswith("installed ")}
     return [name for name in names if name not in installed]
 
@@ -80,28 +84,41 @@ def want(names: Iterable[str]) -> None:
 
 def install(names: Sequence[str], title: str) -> None:
     """Installs packages and starts none of their daemons. The lists may be absent or old: then they are
-    fetched, and it is tried once more.
+    fetched, and it is tried once more. Packages that the system does not know are told, and left out.
     """
     if os.geteuid() != 0:
         command = f"apt-get install --no-install-recommends {' '.join(names)}"
         raise RepriseError("Debian packages are missing", f"run as root: {command}")
     if shutil.which("apt-get") is None:
-        raise RepriseError("there is no apt-get", "use Debian 12 or a system like it")
+        raise RepriseError("there is no apt-get", f"use {linux.TESTED}, or a system like them")
+    name, tested = linux.system()
+    if not tested:
+        complain(f"reprise: {name or 'this system'} is not tested; Reprise is tested on {linux.TESTED}")
     complain(f"reprise: installing Debian packages: {' '.join(names)}")
     progress = Progress(quiet_s=steps.LINE_EVERY_S)
     with _alone() as lock, _no_daemons(names):
-        wanted = _job(lock, title, "install", "--no-install-recommends", *names)
+        words = ("install", "--no-install-recommends")
+        wanted = _job(lock, title, *words, *names)
         done = steps.run(wanted, progress)
         if done.status != 0:
             done = steps.run(_job(lock, f"{title}: lists", "update"), progress)
             done = steps.run(wanted, progress) if done.status == 0 else done
+        if done.status != 0 and (unknown := unknown_in(done.output)):
+            complain(f"reprise: warning: no package {', '.join(unknown)} on this system; going on without")
+            known = [one for one in names if one not in unknown]
+            done = steps.run(_job(lock, title, *words, *known), progress)
         if done.status != 0:
             raise RepriseError(f"apt-get failed: {_reason(done.output)}", "fix that and run it again")
 
 
 def _job(lock: int, title: str, *words: str) -> steps.Job:
-    env = {"DEBIAN_FRONTEND": "noninteractive"}
+    env = {"DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C.UTF-8"}
     return steps.Job(title, (*_APT, *words), steps.read_apt, env, only_itself=True, held=(lock,))
+
+
+def unknown_in(output: str) -> list[str]:
+    """The packages that apt-get says it does not know."""
+    return list(dict.fromkeys(_UNKNOWN.findall(output)))
 
 
 def _reason(output: str) -> str:
