@@ -1,10 +1,11 @@
-# Man pages from each program's --help, by help2man; where it is missing (a host that only runs) none are made.
+# Man pages from each program's --help, by help2man; where it is missing (a host that only runs), or programs are for
+# another architecture, none are made.
 find_program(HELP2MAN help2man)
 
 # reprise_man(PROGRAM "one line" [SUBCOMMAND ...])
 function(reprise_man program line)
     install(TARGETS ${program})
-    if(NOT HELP2MAN)
+    if(NOT HELP2MAN OR CMAKE_CROSSCOMPILING)
         return()
     endif()
     set(pages)

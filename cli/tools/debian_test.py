@@ -21,10 +21,10 @@ RULES = programs.ROOT / "packaging/debian"
 
 
 def field(name: str) -> set[str]:
-    """Packages of a field of debian/control, without versions and what debhelper fills in."""
+    """Packages of a field of debian/control, without versions, `:native` and what debhelper fills in."""
     text = (RULES / "control").read_text(encoding="utf-8")
     (value,) = re.findall(rf"^{name}:\n((?: .*\n)+)", text, re.MULTILINE)
-    names = {one.split()[0] for one in value.replace("\n", " ").split(",")}
+    names = {one.split()[0].removesuffix(":native") for one in value.replace("\n", " ").split(",")}
     return {one for one in names if not one.startswith("$")}
 
 
