@@ -5,6 +5,7 @@ and the network of this machine.
 from __future__ import annotations
 
 import os
+import platform
 import shutil
 import subprocess
 from dataclasses import dataclass
@@ -30,6 +31,7 @@ cd "$1"
 shift
 exec "$@"
 """
+_TRUSTED = Path("/etc/ssl/certs/ca-certificates.crt")
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -53,17 +55,29 @@ class BareSystem:
 
     root: Path
 
-    def make(self) -> None:
-        """Debian's required packages and apt, with this machine's sources of packages."""
-        argv = (programs.packaged("debootstrap"), "--variant=minbase", "bookworm", str(self.root), _mirror())
-        done = outside(*argv, limit_s=900)
+    def make(self, release: str) -> None:
+        """A Debian's required packages and apt, with this machine's sources of packages for that release."""
+        argv = (programs.packaged("debootstrap"), "--variant=minbase", release, str(self.root), _mirror())
+        done = outside(*argv, limit_s=1800)
         assert done.returncode == 0, done.stdout[-2000:] + done.stderr
-        apt = Path("/etc/apt")
-        for one in (apt / "sources.list", apt / "sources.list.d/debian.sources", Path("/etc/resolv.conf")):
+        apt, own = Path("/etc/apt"), platform.freedesktop_os_release()["VERSION_CODENAME"]
+        for one in (apt / "sources.list", apt / "sources.list.d/debian.sources"):
             if one.is_file():
-                shutil.copyfile(one, self.root / one.relative_to("/"))
+                text = one.read_text(encoding="utf-8").replace(own, release)
+                (self.root / one.relative_to("/")).write_text(text, encoding="utf-8")
         if (apt / "sources.list.d/debian.sources").is_file() and not (apt / "sources.list").is_file():
             (self.root / "etc/apt/sources.list").unlink()
+        shutil.copyfile("/etc/resolv.conf", self.root / "etc/resolv.conf")
+        self._trust()
+
+    def _trust(self) -> None:
+        """pip trusts there whom this machine trusts: the way to its packages may have a certificate of its
+        own.
+        """
+        if _TRUSTED.is_file():
+            (self.root / "etc/ssl").mkdir(exist_ok=True)
+            shutil.copyfile(_TRUSTED, self.root / "etc/ssl/machine.crt")
+            (self.root / "etc/pip.conf").write_text("[global]\ncert = /etc/ssl/machine.crt\n")
 
     def run(
         self, *argv: str, limit_s: float = 60, cwd: str = "/", user: str = "root"
@@ -90,15 +104,15 @@ class BareSystem:
 
 
 def _mirror() -> str:
-    """Where this machine's packages of Debian 12 come from."""
+    """Where this machine's packages of Debian come from."""
     argv = [
         "apt-get",
         "indextargets",
         "--format",
         "$(REPO_URI)",
         "Created-By: Packages",
-        "Codename: bookworm",
+        f"Codename: {platform.freedesktop_os_release()['VERSION_CODENAME']}",
     ]
     found = subprocess.run(argv, capture_output=True, text=True, check=False).stdout.split()
-    assert found, "apt knows no source of Debian 12's packages"
+    assert found, "apt knows no source of Debian's packages"
     return found[0]

@@ -1,4 +1,6 @@
-"""The Debian package in a bare system, in which there is no compiler: installed, used, removed."""
+"""Reprise in bare systems of every release it is made for: run and tested from its source, and its Debian
+package built there and, in a second one without a compiler, installed, used, removed.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +9,15 @@ import os
 import shutil
 import subprocess
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from cli import programs
-from tests.bare_system import BareSystem, outside
+from cli.tools import doctor
+from tests.bare_system import BareSystem
 from tests.site_test import EXPERIMENT, changed, playbook
 from tests.testbed_hosts import OPERATOR, Testbed, entered, opened
 
@@ -24,19 +29,66 @@ pytestmark = [
 
 COMPILERS = ("gcc", "g++", "cc", "c++", "clang", "clang-19", "cmake", "ninja", "pip")
 USER = "tester"
+SOURCE = "/root/source"
+_SHORT = ("--set", "synth.duration=10")
+_STATE = () if doctor.stateless().state == doctor.OK else ("--set", "front.promote=false")
+RUNS: tuple[tuple[str, ...], ...] = (
+    ("quickstart",),
+    ("quickstart", "--set", "server.kind=bind"),
+    ("hierarchy", *_SHORT),
+    ("all-tcp", *_SHORT),
+    ("stateless-tcp", *_SHORT, *_STATE),
+)
 
 
-def test_the_package_from_its_build_to_its_removal(tmp_path: Path) -> None:
-    """One test, as building and installing take the time."""
-    built = outside(str(programs.ROOT / "reprise"), "package", "--deb", "-o", str(tmp_path), limit_s=1800)
-    assert built.returncode == 0, built.stdout + built.stderr
-    (package,) = tmp_path.glob("reprise_*_*.deb")
-    system = BareSystem(tmp_path / "root")
+@contextmanager
+def bare(root: Path, release: str) -> Iterator[BareSystem]:
+    """A bare system; pytest would keep it, and it is large."""
+    system = BareSystem(root)
     try:
-        system.make()
-        use(system, package, tmp_path)
+        system.make(release)
+        yield system
     finally:
-        shutil.rmtree(system.root)  # pytest would keep it, and it is large
+        shutil.rmtree(root)
+
+
+@pytest.mark.parametrize("release", ["bookworm", "trixie"])
+def test_from_a_bare_system_to_the_package_and_its_removal(release: str, tmp_path: Path) -> None:
+    """One test a release, as building and installing take the time."""
+    with bare(tmp_path / "source", release) as system:
+        work_from_source(system)
+        package = built(system, tmp_path)
+    with bare(tmp_path / "root", release) as system:
+        use(system, package, tmp_path)
+
+
+def work_from_source(system: BareSystem) -> None:
+    """The first command installs and builds what it needs, and so do the others."""
+    listed = subprocess.check_output(["git", "ls-files", "-z"], cwd=programs.ROOT, text=True)
+    for name in listed.rstrip("\0").split("\0"):
+        target = system.root / SOURCE.lstrip("/") / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(programs.ROOT / name, target)
+    for words in RUNS:
+        reprise(system, "run", *words, "-o", "results")
+    folder = system.root / SOURCE.lstrip("/")
+    (capture,) = folder.glob("results/hierarchy-*/capture-meta.pcap")
+    reprise(system, "zones", "build", str(capture.relative_to(folder)), "-o", "zones")
+    assert len(list(folder.glob("zones/*.zone"))) > 10
+    reprise(system, "test", "--only", "ctest asan", limit_s=7_200)
+
+
+def reprise(system: BareSystem, *words: str, limit_s: float = 1_800) -> None:
+    """The command of the source tree; what is not clean is an error."""
+    done = system.run("./reprise", *words, cwd=SOURCE, limit_s=limit_s)
+    assert done.returncode == 0, f"{words}\n{done.stdout[-4000:]}{done.stderr[-4000:]}"
+
+
+def built(system: BareSystem, folder: Path) -> Path:
+    """The package, made in the system that it is for."""
+    reprise(system, "package", "--deb", "-o", "/root")
+    (package,) = (system.root / "root").glob("reprise_*_*.deb")
+    return Path(shutil.copy2(package, folder))
 
 
 def use(system: BareSystem, package: Path, folder: Path) -> None:

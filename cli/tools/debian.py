@@ -7,6 +7,7 @@ gets it.
 
 from __future__ import annotations
 
+import platform
 import shutil
 import subprocess
 import time
@@ -23,7 +24,7 @@ from cli.tools.changes import Repository, State
 
 RULES = programs.ROOT / "packaging/debian"
 _SCRATCH = programs.ROOT / "build/debian"  # always the same: ccache knows files again by their paths
-_CHANGELOG = """reprise ({version}) bookworm; urgency=medium
+_CHANGELOG = """reprise ({version}) {release}; urgency=medium
 
   * See CHANGELOG.md.
 
@@ -42,18 +43,30 @@ class Build:
     @staticmethod
     def of(state: State | None) -> Build:
         """Packages of later commits are later versions, and those of other files are other versions: apt
-        leaves an installed package alone that has the same one.
+        leaves an installed package alone that has the same one. The release that it was built on, and is for,
+        comes last.
         """
-        files = source.checksum()[:8]
+        files, system = source.checksum()[:8], _system()
+        suffix = f"+{system['ID'][:3]}{system.get('VERSION_ID', '')}"
         if state is None:
-            return Build(f"{VERSION}+{files}", int(time.time()))
+            return Build(f"{VERSION}+{files}{suffix}", int(time.time()))
         minute = time.strftime("%Y%m%d%H%M", time.gmtime(state.time_s))
         mark = f".{files}" if state.changed else ""
-        return Build(f"{VERSION}+git{minute}.{state.commit}{mark}", state.time_s)
+        return Build(f"{VERSION}+git{minute}.{state.commit}{mark}{suffix}", state.time_s)
 
     def changelog(self, maintainer: str) -> str:
         """The file debian/changelog, of which the tools take version and time."""
-        return _CHANGELOG.format(version=self.version, maintainer=maintainer, date=formatdate(self.time_s))
+        return _CHANGELOG.format(
+            version=self.version,
+            release=_system().get("VERSION_CODENAME", "unstable"),
+            maintainer=maintainer,
+            date=formatdate(self.time_s),
+        )
+
+
+def _system() -> dict[str, str]:
+    """What the system says of its release."""
+    return platform.freedesktop_os_release()
 
 
 def command_deb(output: Path | None) -> int:

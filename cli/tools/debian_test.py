@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import re
 import shutil
 import subprocess
@@ -42,7 +43,7 @@ def test_the_package_is_built_with_what_programs_are_built_with() -> None:
 
 def test_the_package_depends_on_what_runs_need() -> None:
     resolvers = {"unbound", "knot-resolver"}
-    assert field("Depends") == listed("run") | {"publicsuffix", "python3"}
+    assert field("Depends") == listed("run") | {"publicsuffix"}
     assert field("Recommends") == listed("bind", "hierarchy", "capture", "hosts")
     assert field("Suggests") == listed("spread") | resolvers
     assert resolvers <= listed("test")
@@ -64,12 +65,13 @@ def test_programs_with_a_man_page_are_installed() -> None:
 
 
 def test_later_commits_are_later_versions() -> None:
-    files = source.checksum()[:8]
-    assert Build.of(None).version == f"{VERSION}+{files}"
+    files, said = source.checksum()[:8], platform.freedesktop_os_release()
+    system = f"+{said['ID'][:3]}{said['VERSION_ID']}"
+    assert Build.of(None).version == f"{VERSION}+{files}{system}"
     first = Build.of(State(1_700_000_000, "abc1234", changed=False))
-    assert first.version == f"{VERSION}+git202311142213.abc1234"
+    assert first.version == f"{VERSION}+git202311142213.abc1234{system}"
     later = Build.of(State(1_700_000_060, "0123456", changed=True))
-    assert later.version == f"{VERSION}+git202311142214.0123456.{files}"
+    assert later.version == f"{VERSION}+git202311142214.0123456.{files}{system}"
     for low, high in ((VERSION, first.version), (first.version, later.version)):
         subprocess.run(["dpkg", "--compare-versions", low, "lt", high], check=True)
 

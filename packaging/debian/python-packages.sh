@@ -4,13 +4,13 @@
 set -eu
 
 folder=$1
-site=$folder/lib/python3.11/site-packages
 installed=/usr/lib/reprise/.venv
 pip=$(mktemp -d)
 trap 'rm -rf "$pip"' EXIT
 
 /usr/bin/python3 -m venv "$pip"
 /usr/bin/python3 -m venv --without-pip "$folder"
+site=$("$folder/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
 # Without built packages compilers for several languages would be needed.
 "$pip/bin/python" -m pip --python "$folder/bin/python" install --disable-pip-version-check --no-cache-dir \
     --no-compile --only-binary=:all: --require-hashes -r requirements.txt -r requirements-hosts.txt
