@@ -31,6 +31,7 @@ cd "$1"
 shift
 exec "$@"
 """
+OWN = platform.freedesktop_os_release()["VERSION_CODENAME"]  # this machine's release
 _TRUSTED = Path("/etc/ssl/certs/ca-certificates.crt")
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -55,15 +56,15 @@ class BareSystem:
 
     root: Path
 
-    def make(self, release: str) -> None:
+    def make(self, release: str = OWN) -> None:
         """A Debian's required packages and apt, with this machine's sources of packages for that release."""
         argv = (programs.packaged("debootstrap"), "--variant=minbase", release, str(self.root), _mirror())
         done = outside(*argv, limit_s=1800)
         assert done.returncode == 0, done.stdout[-2000:] + done.stderr
-        apt, own = Path("/etc/apt"), platform.freedesktop_os_release()["VERSION_CODENAME"]
+        apt = Path("/etc/apt")
         for one in (apt / "sources.list", apt / "sources.list.d/debian.sources"):
             if one.is_file():
-                text = one.read_text(encoding="utf-8").replace(own, release)
+                text = one.read_text(encoding="utf-8").replace(OWN, release)
                 (self.root / one.relative_to("/")).write_text(text, encoding="utf-8")
         if (apt / "sources.list.d/debian.sources").is_file() and not (apt / "sources.list").is_file():
             (self.root / "etc/apt/sources.list").unlink()
@@ -111,7 +112,7 @@ def _mirror() -> str:
         "--format",
         "$(REPO_URI)",
         "Created-By: Packages",
-        f"Codename: {platform.freedesktop_os_release()['VERSION_CODENAME']}",
+        f"Codename: {OWN}",
     ]
     found = subprocess.run(argv, capture_output=True, text=True, check=False).stdout.split()
     assert found, "apt knows no source of Debian's packages"
