@@ -19,7 +19,13 @@ from cli.experiment.schema import Experiment
 from report import kernel
 
 ROOT = programs.ROOT
-PAGES = ("README.md", "docs/tutorial.md", "docs/hierarchy.md", "docs/testbeds.md")
+PAGES = (
+    "README.md",
+    "docs/artifact.md",
+    "docs/hierarchy.md",
+    "docs/testbeds.md",
+    "docs/tutorial.md",
+)
 DOCUMENTS = sorted(
     [
         *ROOT.glob("*.md"),
