@@ -14,9 +14,13 @@ COUNTERS: dict[str, dict[str, str]] = json.loads(Path(__file__).with_name("count
 
 
 def summed(files: Iterable[RqFile], group: str) -> dict[str, int]:
-    """The counters of a group, added over the files. What a file lacks is 0."""
+    """The counters of a group but for maxima, added over the files. What a file lacks is 0."""
     groups = [as_dict(file.statistics.get(group)) if group else file.statistics for file in files]
-    return {name: sum(_whole(one.get(name)) for one in groups) for name in COUNTERS[group]}
+    return {
+        name: sum(_whole(one.get(name)) for one in groups)
+        for name in COUNTERS[group]
+        if not name.startswith("max_")
+    }
 
 
 def _whole(value: object) -> int:

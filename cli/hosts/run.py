@@ -53,9 +53,9 @@ class Greeting:
     interfaces: dict[_Address, str]
     free_bytes: int
     dns_ports: list[str]
-    servers: dict[str, str]
     clock: dict[str, Any]
     host: dict[str, Any]
+    servers: dict[str, str] = dataclasses.field(default_factory=dict)  # an older release reports none
 
 
 def command_run(options: argparse.Namespace) -> int:

@@ -15,16 +15,21 @@ from cli import programs
 REFUSES = 78  # the exit status of a server whose checker refuses its configuration (EX_CONFIG of sysexits.h)
 # A server's or its checker's complaint about an address, or about its configuration, from the file's name on;
 # for knot-resolver the error itself, not the place in its code that it names too; for named what it says
-# before its last line, which only says that it ends.
+# before its last lines, which only say that it ends. What is deprecated is no reason to end.
 REASON = (
     r"\S.*(?i:address (?:already )?in use).*|(?<=error while loading config: )ERROR: .+|"
-    r"[\w-]+\.conf:\d+: (?!in (?:main chunk|function)\b).+|"
-    r"(?<=\.\d{3} )\S.*(?=\n.*exiting \(due to fatal error\))"
+    r"[\w-]+\.conf:\d+: (?!in (?:main chunk|function)\b|.* is (?:deprecated|obsolete)).+|"
+    r"(?<=\.\d{3} )\S.*(?=\n(?:.*loading configuration: failure\n)?.*exiting \(due to fatal error\))"
 )
-_CHECK = 'checker=$1 file=$2; shift 2; "$checker" "$file" || exit {status}; exec "$@"'
-_CHECK_LISTED = (
-    'checker=$1 list=$2; shift 2; xargs -d "\\n" -n 1 "$checker" < "$list" || exit {status}; exec "$@"'
+# What a checker says of a configuration that it takes is the server's to say. From 124 on a status says that
+# the checker was not found, was killed, or could not be run by xargs.
+_CHECK = (
+    'checker=$1 file=$2; shift 2; said=$({check} 2>&1) && exec "$@"; status=$?; '
+    'printf "%s\\n" "$said" >&2; [ $status -lt 124 ] && status={status}; exit $status'
 )
+_ONE = '"$checker" "$file"'
+_LISTED = 'xargs -r -d "\\n" -n 1 "$checker" < "$file"'
+_ASK_S = 10.0
 _VERSION = re.compile(r"(?<![\d.])\d{1,9}(?:\.\d{1,9}){1,5}")
 
 
@@ -51,7 +56,17 @@ class ServerKind:
         path = programs.find(self.program)
         if path is None:
             return ""
-        done = subprocess.run([path, self.asks], capture_output=True, text=True, check=False)
+        try:
+            done = subprocess.run(
+                [path, self.asks],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=_ASK_S,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            return ""
         return (done.stdout or done.stderr).partition("\n")[0].strip()
 
     def version(self) -> str:
@@ -59,10 +74,11 @@ class ServerKind:
         return release_in(self.says())
 
     def untested(self, version: str) -> str:
-        """A line where a release is none of those tested, "" where it is or is not known."""
-        if not version or any(numbers(version)[:2] == numbers(one) for one in self.tested):
+        """A line where a release is none of those tested, "" where it is."""
+        if version and any(numbers(version)[:2] == numbers(one) for one in self.tested):
             return ""
-        return f"{self.title} {version} is not tested; Reprise is tested with {' and '.join(self.tested)}"
+        found = version or "of an unknown version"
+        return f"{self.title} {found} is not tested; Reprise is tested with {' and '.join(self.tested)}"
 
     def refusal(self, version: str) -> str:
         """What the exit status REFUSES means."""
@@ -74,7 +90,7 @@ class ServerKind:
         """
         if not self.checker:
             return argv
-        line = (_CHECK_LISTED if listed else _CHECK).format(status=REFUSES)
+        line = _CHECK.format(check=_LISTED if listed else _ONE, status=REFUSES)
         return ("sh", "-c", line, "sh", self.checker, config, *argv)
 
 

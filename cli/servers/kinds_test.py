@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 from cli.servers import named_lines
-from cli.servers.kinds import KINDS, REFUSES, release_in
+from cli.servers.kinds import KINDS, REFUSES, reason, release_in
 
 
 @pytest.mark.parametrize(
@@ -34,14 +34,43 @@ def test_bind_is_told_of_a_lock_file_while_it_knows_one(version: str, has_lock: 
 
 def test_only_a_release_that_is_not_tested_gets_a_line() -> None:
     bind = KINDS["bind"]
-    assert [bind.untested(one) for one in ("", "9.18.1", "9.20")] == ["", "", ""]
+    assert [bind.untested(one) for one in ("9.18.1", "9.20")] == ["", ""]
+    assert bind.untested("").startswith("BIND of an unknown version is not tested")
     assert bind.untested("9.21.3") == "BIND 9.21.3 is not tested; Reprise is tested with 9.18 and 9.20"
 
 
 def test_a_checker_refuses_before_the_server_starts() -> None:
-    def run(checker: str) -> int:
-        argv = KINDS["bind"].checked(("echo", "started"), "/etc/hostname")
+    def run(checker: str, listed: bool = False) -> int:
+        argv = KINDS["bind"].checked(("echo", "started"), "/etc/hostname", listed)
         done = subprocess.run([checker if one == "named-checkconf" else one for one in argv], check=False)
         return done.returncode
 
     assert (run("true"), run("false")) == (0, REFUSES)
+    assert (run("true", listed=True), run("false", listed=True)) == (0, REFUSES)
+    assert (run("no-such-checker"), run("no-such-checker", listed=True)) == (127, 127)
+
+
+@pytest.mark.parametrize(
+    ("log", "why"),
+    [
+        ("named.conf:12: option 'x' is deprecated\nnamed.conf:14: unknown option 'y'",
+         "named.conf:14: unknown option 'y'"),
+        ("24-Nov-2026 10:00:00.123 could not listen on UDP socket: permission denied\n"
+         "24-Nov-2026 10:00:00.124 loading configuration: failure\n"
+         "24-Nov-2026 10:00:00.124 exiting (due to fatal error)",
+         "could not listen on UDP socket: permission denied"),
+        ("24-Nov-2026 10:00:00.123 using built-in root key\n"
+         "24-Nov-2026 10:00:00.124 loading configuration: file not found\n"
+         "24-Nov-2026 10:00:00.124 exiting (due to fatal error)",
+         "loading configuration: file not found"),
+    ],
+)  # fmt: skip
+def test_why_a_server_did_not_start(log: str, why: str) -> None:
+    assert reason(log) == why
+
+
+@pytest.mark.parametrize(
+    ("version", "has_limits"), [("9.18.24", False), ("9.18.28", True), ("9.20.1", True), ("", True)]
+)
+def test_a_bind_that_limits_the_records_of_a_name_is_told_not_to(version: str, has_limits: bool) -> None:
+    assert ("max-records-per-type" in named_lines.zone_checks(version)) is has_limits

@@ -19,14 +19,12 @@ from cli.servers.nftables import Pair
 _DESCRIPTOR_RESERVE = 512  # what BIND needs beside its TCP connections
 _KSK_FLAGS = "257"
 _MADE = "made by reprise zones plan; changes are lost with the next plan"
-NO_LIMITS = "    max-records-per-type 0;\n    max-types-per-name 0;\n"  # BIND 9.18.28 has 100 of each
 
 
 @dataclass(frozen=True)
 class MetaSite:
     """Where a meta-DNS-server runs and how it answers: its own folder ("{}" is the instance's number),
-    that of the plan, the user it drops to ("" = none), sizes, a process's descriptors, whether its BIND has
-    limits to lift.
+    that of the plan, the user it drops to ("" = none), sizes, and a process's descriptors.
     """
 
     folder: str
@@ -36,23 +34,11 @@ class MetaSite:
     minimal_responses: bool
     descriptors: int
     prefixes: tuple[str, str] = (META4, META6)  # of the meta addresses
-    has_limits: bool = True
     versions: tuple[str, ...] = ()  # of the instances' servers
 
     def version(self, instance: int) -> str:
         """That of an instance's server; "" where it is not known."""
         return self.versions[instance - 1] if self.versions else ""
-
-
-def zone_checks(has_limits: bool) -> str:
-    """Lines of BIND's options so that it loads every zone that it can read."""
-    return f"""    check-integrity no;
-    check-names primary ignore;
-    check-mx ignore;
-    check-mx-cname ignore;
-    check-srv-cname ignore;
-    check-wildcard no;
-{NO_LIMITS if has_limits else ""}"""
 
 
 def named(site: MetaSite, instance: int) -> str:
@@ -79,7 +65,7 @@ def named(site: MetaSite, instance: int) -> str:
     tcp-clients {max(1_000, min(site.descriptors - _DESCRIPTOR_RESERVE, 200_000))};
     tcp-listen-queue 4096;
     zone-statistics none;
-{zone_checks(site.has_limits)}}};
+{named_lines.zone_checks(site.version(instance))}}};
 controls {{ }};
 include "{site.plan}/views-{instance}.conf";
 """

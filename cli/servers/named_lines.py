@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from cli.servers import kinds
 
 _TOKEN = re.compile(r'"(?:\\.|[^"\\])*"|/\*.*?\*/|(?://|#)[^\n]*|[{};]|[^\s{};"]+|\s+|"', re.DOTALL)
+_WITH_LIMITS = (9, 18, 28)  # since then 100 records of a type and 100 types at a name
 _WITHOUT_LOCK = (9, 20)  # since then there is no lock file, and the option is an error
 _OUTSIDE = {
     "acl", "controls", "dlz", "dnssec-policy", "dyndb", "http", "include", "key", "logging", "managed-keys",
@@ -29,6 +30,18 @@ def own_folder(folder: str, version: str) -> str:
     pid-file none;
 {lock}    session-keyfile none;
 """
+
+
+def zone_checks(version: str) -> str:
+    """Options by which a named of this version loads every zone that it can read."""
+    limits = "    max-records-per-type 0;\n    max-types-per-name 0;\n"
+    return f"""    check-integrity no;
+    check-names primary ignore;
+    check-mx ignore;
+    check-mx-cname ignore;
+    check-srv-cname ignore;
+    check-wildcard no;
+{limits if kinds.numbers(version) >= _WITH_LIMITS else ""}"""
 
 
 def merge(config: str, lines: str) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import re
 import shutil
-import subprocess
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -20,9 +19,9 @@ from typing import Any
 import dns.exception
 import dns.name
 
-from cli import programs
 from cli.errors import RepriseError
-from cli.servers import meta_servers
+from cli.servers import named_lines
+from cli.servers.kinds import KINDS
 from cli.zones import bind_tools
 from cli.zones.zone_folder import Entry, ZoneFolder
 
@@ -89,8 +88,13 @@ def _show(folder: Path, file: str, place: Path) -> None:
         shutil.copyfile(real, place)
 
 
+@functools.cache
+def _release() -> str:
+    return KINDS["bind"].version()
+
+
 def _config(directory: str, views: Sequence[Sequence[Entry]]) -> str:
-    text = f'options {{\n    directory "{directory}";\n{meta_servers.zone_checks(has_limits())}}};\n'
+    text = f'options {{\n    directory "{directory}";\n{named_lines.zone_checks(_release())}}};\n'
     number = 0
     for index, view in enumerate(views):
         text += f'view "v{index}" {{\n'
@@ -174,13 +178,3 @@ def _take_out(file: Path, bad: Refused) -> list[dict[str, str]]:
         {"zone": bad.entry.name, "owner": owner, "type": kind, "data": data, "why": bad.why}
         for owner, _, _, kind, data in (records[at] for at in sorted(broken))
     ]
-
-
-@functools.cache
-def has_limits() -> bool:
-    """Whether this BIND limits the records and types of a name (since 9.18.28) and can lift the limits."""
-    if programs.find("named-checkconf") is None:
-        return True  # this BIND is another host's
-    lines = f"options {{\n{meta_servers.NO_LIMITS}}};\n"
-    argv = [programs.packaged("named-checkconf"), "/dev/stdin"]  # of our own making
-    return subprocess.run(argv, input=lines.encode(), capture_output=True, check=False).returncode == 0

@@ -122,8 +122,6 @@ def command_plan(options: argparse.Namespace) -> int:
 
 def _write_texts(options: argparse.Namespace, made: Path, zones_path: str) -> None:
     """Makes the hosts' files in the output folder, from what the planner wrote in `made`."""
-    from cli.zones import zone_check  # noqa: PLC0415 - the bootstrap has no dnspython
-
     out: Path = options.output.absolute()
     for former in out.iterdir():  # a plan with fewer instances must not leave views of a former one
         if re.fullmatch(r"(views|nsd)-\d+\.conf", former.name):
@@ -139,7 +137,6 @@ def _write_texts(options: argparse.Namespace, made: Path, zones_path: str) -> No
         not options.full_responses,
         options.descriptors,
         (options.meta4, options.meta6),
-        options.engine == "bind" and zone_check.has_limits(),
         tuple(options.server_version) or (KINDS[options.engine].version(),) * options.instances,
     )
     try:
@@ -167,7 +164,7 @@ def _plan(options: argparse.Namespace) -> int:
     """The planner's own work. It gets a list of zones that it can read but BIND does not load: it refuses
     these like those that it cannot read, or leaves them out.
     """
-    from cli.zones import zone_check  # noqa: PLC0415 - as above
+    from cli.zones import zone_check  # noqa: PLC0415 - the bootstrap has no dnspython
 
     status, said = _planner(options)
     # NSD is not asked: it reports such zones when it starts.
