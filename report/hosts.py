@@ -56,9 +56,12 @@ class Interface:
 
 @dataclass(frozen=True)
 class Counted:
-    """One host's counters at one moment; `protocols` by names such as UdpRcvbufErrors and Udp6InDatagrams."""
+    """One host's counters at one moment; `protocols` by names such as UdpRcvbufErrors and Udp6InDatagrams.
+    `network`: the network namespace on its machine, "" where it is not known.
+    """
 
     machine: str = ""
+    network: str = ""
     softnet_dropped: int = 0
     protocols: Mapping[str, int] = field(default_factory=dict)
     interfaces: Mapping[str, Interface] = field(default_factory=dict)
@@ -85,11 +88,16 @@ class Host:
         key = _PLANNED.get(name, "")
         return self.after.filters.get(key, 0) - self.before.filters.get(key, 0)
 
-    def strangers(self) -> int:
-        """Packets that others sent to a real host and that it did not take, by its guard."""
-        keys = ("reprise_guard.strangers", "reprise_guard.strangers_taken")
+    def not_taken(self, name: str) -> int:
+        """Packets of one of the guard's counters at a real host, `strangers` or `groups`, that it dropped."""
+        keys = (f"reprise_guard.{name}", f"reprise_guard.{name}_taken")
         came, taken = (self.after.filters.get(key, 0) - self.before.filters.get(key, 0) for key in keys)
         return max(0, came - taken)
+
+    def counts_the_same(self, other: Host) -> bool:
+        """Whether both are one machine's network."""
+        ours, theirs = ((one.after.machine, one.after.network) for one in (self, other))
+        return self is not other and ours == theirs and bool(self.after.network)
 
     def multicast(self) -> int:
         """Frames to groups that interfaces counted in the meantime."""
@@ -153,6 +161,7 @@ def parse(text: str) -> Counted:
     )
     return Counted(
         machine=sections["/proc/sys/kernel/random/boot_id"].strip(),
+        network=sections.get("readlink /proc/self/ns/net", "").strip(),
         softnet_dropped=_softnet(sections["/proc/net/softnet_stat"]),
         protocols={
             **_snmp(sections["/proc/net/snmp"]),
@@ -231,6 +240,8 @@ def judge(
     all_hosts = list(hosts)
     findings = Findings()
     for host in all_hosts:
+        if host.name == _CONTROLLER and any(map(host.counts_the_same, all_hosts)):
+            continue  # another host of the run has its counters
         links = list(_links(host))
         findings.links += links
         findings.hosts_with_links_down |= {host.name} if links else set()
@@ -290,22 +301,24 @@ def _at_queues(host: Host) -> Iterator[str]:
 
 def _undelivered(host: Host) -> tuple[list[str], list[str]]:
     """Packets that came and that no other counter explains: those that may be the run's, and those that are
-    not, see _strangers in cli/servers/nftables.py. Who is a member of a group is not known.
+    not, see _strangers in cli/servers/nftables.py. Who is a member of a group only that guard knows.
     """
     line = kernel.counter(kernel.UNDELIVERED)
     assert line is not None
     found: dict[str, int] = {}
     least = ""
+    is_guarded = "reprise_guard.groups" in host.after.filters
     for family, extra in (("Ip", "IpExt"), ("Ip6", "Ip6")):
         received, delivers = f"{family}InReceives", f"{family}InDelivers"
         taken = host.grown(*{prefix + name for prefix in (family, extra) for name in _TAKEN})
         count = host.grown(received) + host.grown(f"{family}ReasmOKs") - taken - host.planned(received)
         to_groups = host.grown("Ip6InMcastPkts") if family == "Ip6" else host.multicast()
+        to_groups = 0 if is_guarded else to_groups
         if count > to_groups:
             found[f"{received} - {delivers}"] = count - to_groups
             least = "at least " if to_groups else least
-    total, which = sum(found.values()), " + ".join(found)
-    strange = min(total, total if host.name == _CONTROLLER else host.strangers())
+    total, which = max(0, sum(found.values()) - host.not_taken("groups")), " + ".join(found)
+    strange = min(total, total if host.name == _CONTROLLER else host.not_taken("strangers"))
     ours = f"{host.name}: {least}{total - strange:,} packets came and were not delivered ({which})"
     others = f"{host.name}: {strange:,} packets, no queries or answers, came and were not delivered ({which})"
     return (

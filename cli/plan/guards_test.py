@@ -81,6 +81,20 @@ def test_the_guards_of_real_hosts_let_the_management_network_through() -> None:
 MAPPED = dataclasses.replace(PLAIN, replay=Replay(source_mode="mapped"))
 
 
+def test_the_guards_of_real_hosts_know_all_that_the_experiment_s_packets_come_to_or_from() -> None:
+    """They count the rest as packets of others, which a firewall may drop."""
+    plan = planned(MAPPED, OFFICE)
+    for host in ("server", "client1"):
+        for hook in ("prerouting", "input", "forward"):
+            chain = guard(plan, host).split(f"chain {hook} {{")[1].split("}\n    }")[0]
+            assert "ip daddr { 10.0.0.0/8, 198.18.1.0/24, " in chain
+            assert ", fd00:6d61:1::/64 } accept" in chain
+    server = Server(kind="address", addresses=("203.0.113.1", "2001:db8::1"))
+    ruleset = guard(planned(dataclasses.replace(PLAIN, server=server), OFFICE), "client1")
+    assert ruleset.count("ip saddr { 203.0.113.1/32 } accept") == 3
+    assert ruleset.count("ip6 saddr { 2001:db8::1/128 } accept") == 3
+
+
 @pytest.mark.parametrize(
     ("experiment", "prefix", "what"),
     [

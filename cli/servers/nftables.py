@@ -13,8 +13,9 @@ on the experiment's links. What kernels send on their own is dropped and is no l
 meets a closed port), reports of groups, and neighbor discovery on other links. On a real host what goes to
 the operator's management network passes too.
 
-A real host gets packets that are none of the experiment's. Those that arrive and those that are taken in or
-forwarded are counted before and behind all other hooks, so that what its firewall drops of them is known.
+A real host gets packets that are none of the experiment's. Those to its addresses and to groups are counted
+before and behind all other hooks, so that what its firewall drops of them, and groups that it is not in, are
+known.
 
 Frames that a program writes to an interface itself (AF_PACKET) never come to postrouting. Where a program
 does so, the same rules stand a second time at the interface's own egress hook (netdev).
@@ -163,7 +164,8 @@ class Guarded:
 
 def guard_ruleset(host: Guarded) -> str:
     """The guard of a host. `discards4` and `discards6` count what the kernel counts as OutDiscards,
-    `strangers` and `strangers_taken` what others sent to a real host and what of that it took.
+    `strangers` and `strangers_taken` what others sent to a real host and what of that it took, `groups` and
+    `groups_taken` the same of multicast and broadcast packets.
     """
     return _frames(host) + _table(
         GUARD,
@@ -192,25 +194,35 @@ def guard_ruleset(host: Guarded) -> str:
 
 
 def _strangers(host: Guarded) -> str:
-    """By their destination. Whoever is in a group is not known, and fragments count once."""
+    """Never more than the kernel's InReceives counts and no other of its counters explains, or else losses of
+    the experiment would be taken for these. So no packets are counted that the kernel would route onward, and
+    no fragments or options. A packet that is forwarded may have been local before its address was translated.
+    """
     if not host.management:
         return ""
     ours = [*zip(("ip daddr", "ip6 daddr"), _by_family((*host.prefixes, *host.sources)), strict=True)]
     ours += [*zip(("ip saddr", "ip6 saddr"), _by_family(host.asked), strict=True)]
-    rules = [f"iifname {_names(('lo', *host.tunnels))} accept", "meta pkttype multicast accept"]
+    rules = [f"iifname {_names(('lo', *host.tunnels))} accept"]
     rules += [f"{which} {{ {there} }} accept" for which, there in ours if there]
-    rules += ["ip frag-off & 0x1fff != 0 accept", "frag frag-off != 0 accept"]
+    rules += ["ip frag-off & 0x3fff != 0 accept", "exthdr frag exists accept"]
     text = "".join(f"        {rule}\n" for rule in rules)
-    hooks = (("prerouting", _FIRST, "strangers"), ("input", _LAST, "strangers_taken"))
+    hooks = (
+        ("prerouting", _FIRST, "", "fib daddr type local "),
+        ("input", _LAST, "_taken", "fib daddr type local "),
+        ("forward", _FIRST, "_taken", ""),
+    )
     chains = "".join(
         f"""    chain {hook} {{
         type filter hook {hook} priority {priority}; policy accept;
-{text}        counter name {name}
+{text}        fib daddr type {{ multicast, broadcast }} counter name groups{taken} accept
+        ip hdrlength > 5 accept
+        {which}counter name strangers{taken}
     }}
 """
-        for hook, priority, name in (*hooks, ("forward", _LAST, "strangers_taken"))
+        for hook, priority, taken, which in hooks
     )
-    return f"    counter strangers {{ }}\n    counter strangers_taken {{ }}\n{chains}"
+    names = ("strangers", "strangers_taken", "groups", "groups_taken")
+    return "".join(f"    counter {name} {{ }}\n" for name in names) + chains
 
 
 def _frames(host: Guarded) -> str:
