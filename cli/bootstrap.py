@@ -59,7 +59,7 @@ def _carry_out(wanted: Needs, arguments: list[str]) -> None:
     """Packages first. pip mostly waits for the network, so it works while the programs are compiled."""
     listed = packages.listed()
     every = {name for names in listed.values() for name in names}
-    absent = set(packages.missing(every))
+    absent = set(packages.missing(every)).difference(packages.unknown())
     missing = [name for section in wanted.sections for name in listed[section] if name in absent]
     missing = list(dict.fromkeys(missing))
     environment = Environment(wanted.python)

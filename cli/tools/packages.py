@@ -19,6 +19,8 @@ from cli.errors import RepriseError, complain
 from cli.progress import Progress
 
 _POLICY = Path("/usr/sbin/policy-rc.d")
+_LISTS = Path("/var/lib/apt/lists")
+_UNKNOWN_NOTED = programs.ROOT / "build/unknown-packages"
 _LOCK = "packages"
 _POLICY_MARK = "made by reprise while it installs packages"
 # Servers are started by experiments only: services of packages that we installed are not left enabled.
@@ -104,6 +106,7 @@ def install(names: Sequence[str], title: str) -> None:
             done = steps.run(_job(lock, f"{title}: lists", "update"), progress)
             done = steps.run(wanted, progress) if done.status == 0 else done
         if done.status != 0 and (unknown := unknown_in(done.output)):
+            _UNKNOWN_NOTED.write_text("\n".join(unknown), encoding="ascii")
             complain(f"reprise: warning: no package {', '.join(unknown)} on this system; going on without")
             known = [one for one in names if one not in unknown]
             done = steps.run(_job(lock, title, *words, *known), progress)
@@ -114,6 +117,17 @@ def install(names: Sequence[str], title: str) -> None:
 def _job(lock: int, title: str, *words: str) -> steps.Job:
     env = {"DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C.UTF-8"}
     return steps.Job(title, (*_APT, *words), steps.read_apt, env, only_itself=True, held=(lock,))
+
+
+def unknown() -> list[str]:
+    """Packages that this system did not know when they were to be installed. Once apt has other lists it may
+    know them.
+    """
+    try:
+        is_old = _UNKNOWN_NOTED.stat().st_mtime < _LISTS.stat().st_mtime
+        return [] if is_old else _UNKNOWN_NOTED.read_text(encoding="ascii").split()
+    except OSError:
+        return []
 
 
 def unknown_in(output: str) -> list[str]:

@@ -28,6 +28,9 @@ def apt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "apt-get").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     monkeypatch.setattr(packages, "_POLICY", tmp_path / "policy")
+    monkeypatch.setattr(packages, "_UNKNOWN_NOTED", tmp_path / "unknown")
+    monkeypatch.setattr(packages, "_LISTS", tmp_path / "lists")
+    (tmp_path / "lists").mkdir()
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     return tmp_path / "log"
 
@@ -39,6 +42,9 @@ def test_a_package_that_the_system_does_not_know_is_told_and_left_out(
     packages.install(("nsd", "clang-99", "drool"), "step 1 of 1: Debian packages")
     last = apt.read_text().splitlines()[-1]
     assert last.endswith(" install --no-install-recommends nsd")
+    assert packages.unknown() == ["clang-99", "drool"]  # and so not tried by every command
+    os.utime(packages._LISTS, (2**32, 2**32))
+    assert packages.unknown() == []
     said = capsys.readouterr().err
     assert "reprise: Ubuntu 24.04 LTS is not tested; Reprise is tested on Debian 12 and 13\n" in said
     assert "reprise: warning: no package clang-99, drool on this system; going on without\n" in said
