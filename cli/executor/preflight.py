@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from cli import programs
+from cli import linux, programs
 from cli.errors import RepriseError, UsageError, complain, one_line, read_told
 from cli.executor.space import existing
 from cli.executor.words import in_terms
@@ -94,13 +94,16 @@ def _carry_out(check: Check, terms: Terms, scratch: str) -> str:
             timeout=_LIMIT_S,
         )
     except subprocess.TimeoutExpired:
+        what = f"{Path(ours).name} did not check its options and files within {_LIMIT_S:g} s"
+        complain(f"reprise: warning: {what}; the run shows what is wrong with them")
         return ""
     if done.returncode == 0:
         return done.stdout
     told = read_told(done.stderr)
     if told is None:
-        why = one_line(done.stderr) or f"it ended with status {done.returncode}"
-        raise RepriseError(f"{Path(ours).name} cannot be started: {why}", "look at `./reprise doctor`")
+        said = one_line(done.stderr)
+        how = f"ended with {linux.describe_exit(done.returncode)}{f': {said}' if said else ''}"
+        raise RepriseError(f"the check of {Path(ours).name} {how}", "look at `./reprise doctor`")
     what, hint = (in_terms(text, terms, lambda word: _filled(word, scratch)) for text in told)
     raise UsageError(what, hint)
 

@@ -344,7 +344,34 @@ def test_rules_change_generated_queries(tmp_path: Path) -> None:
     assert summary["rcode"] == {"NOERROR": 20_004}
 
 
-def test_a_check_that_cannot_be_started_is_no_consent(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(programs, "own", lambda _: "/bin/false")
-    with pytest.raises(RepriseError, match="false cannot be started: it ended with status 1"):
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("exit 1", "the check of own ended with exit status 1"),
+        ("echo no; echo memory >&2; exit 3", "the check of own ended with exit status 3: memory"),
+        ("kill -s KILL $$", "the check of own ended with signal SIGKILL"),
+    ],
+)
+def test_a_check_that_ends_otherwise_is_no_consent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str, words: str
+) -> None:
+    own_program(tmp_path, monkeypatch, line)
+    with pytest.raises(RepriseError) as caught:
         preflight._carry_out(Check(("reprise-controller", "--check")), Terms(), "/tmp")
+    assert caught.value.what == words
+
+
+def test_a_check_that_takes_too_long_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own_program(tmp_path, monkeypatch, "exec sleep 100")
+    monkeypatch.setattr(preflight, "_LIMIT_S", 0.1)
+    assert preflight._carry_out(Check(("reprise-controller", "--check")), Terms(), "/tmp") == ""
+    assert capsys.readouterr().err.startswith("reprise: warning: own did not check its options and files")
+
+
+def own_program(folder: Path, monkeypatch: pytest.MonkeyPatch, line: str) -> None:
+    program = folder / "own"
+    program.write_text(f"#!/bin/sh\n{line}\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(programs, "own", lambda _: str(program))

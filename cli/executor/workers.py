@@ -7,6 +7,7 @@ seem clean. Processes are known by number and start, so that one that was replac
 from __future__ import annotations
 
 import re
+import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from pathlib import Path
 from cli.executor.processes import Child
 
 _MOST_TOLD = 3  # reasons of one server
+_SETTLING_S = 1.0  # so long, processes may leave that were replaced before the replay
 
 
 @dataclass(frozen=True)
@@ -31,8 +33,9 @@ class _Server:
     complaints: str  # a regular expression
     log_begin: int  # bytes of the log from before the replay
     known: set[_Process]
-    names: Counter[str] = field(default_factory=Counter)  # of those from before the replay
-    lacking: Counter[str] = field(default_factory=Counter)  # of those, who have no successor
+    names: Counter[str] = field(default_factory=Counter)  # of those from before the replay that stayed
+    missing: Counter[str] = field(default_factory=Counter)  # of those, at the last look
+    lacking: Counter[str] = field(default_factory=Counter)  # of those, at the last two: no successor came
 
 
 def read_processes(proc: Path = Path("/proc")) -> list[_Process]:
@@ -75,6 +78,7 @@ class Watch:
             names = Counter(one.name for one in tree)
             self._servers.append(_Server(child, complaints, _size(child.log), tree, names))
         self._ended: dict[str, list[_Process]] = {}
+        self._settled = time.monotonic() + _SETTLING_S
 
     def look(self) -> None:
         """Notes processes that have ended since. One that is new belongs to the tree from then on."""
@@ -87,7 +91,11 @@ class Watch:
                 continue  # the whole server has ended, which is told elsewhere
             gone, tree = server.known - alive, below(server.child.pid, listed)
             server.known = (server.known - gone) | tree
-            server.lacking = server.names - Counter(one.name for one in tree)
+            names = Counter(one.name for one in tree)
+            if time.monotonic() < self._settled:
+                server.names &= names
+            missing = server.names - names
+            server.lacking, server.missing = missing & server.missing, missing
             self._ended.setdefault(server.child.id, []).extend(sorted(gone, key=lambda one: one.pid))
 
     def reasons(self) -> list[str]:

@@ -70,7 +70,9 @@ def _programs(interface: str) -> Iterator[Leftover]:
 
 
 def _rules(interface: str) -> Iterator[Leftover]:
-    """A front's notes, which do nothing, are told only where nothing else of it is left."""
+    """A front's notes, which do nothing, are told only where nothing else of it is left: `--undo` removes
+    them too, whichever interface they are for.
+    """
     every = [(family, one) for family in ("-4", "-6") for one in _read("ip", family, "-j", "rule")]
     tables = [one for _, one in every if str(one.get("table")) == _TABLE]
     notes = [one for _, one in every if "nop" in one and one["priority"] == _NOTES]
