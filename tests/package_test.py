@@ -72,6 +72,8 @@ def work_from_source(system: BareSystem) -> None:
     for words in RUNS:
         reprise(system, "run", *words, "-o", "results")
     folder = system.root / SOURCE.lstrip("/")
+    (summary,) = folder.glob("results/stateless-tcp-*/summary.json")
+    assert bool(json.loads(summary.read_text())["front"]["promoted"]) == (not _STATE)
     (capture,) = folder.glob("results/hierarchy-*/capture-meta.pcap")
     reprise(system, "zones", "build", str(capture.relative_to(folder)), "-o", "zones")
     assert len(list(folder.glob("zones/*.zone"))) > 10
