@@ -19,8 +19,8 @@ ROOT = Path(__file__).resolve().parents[2]
 RECORDED = ROOT / "source.sha256"  # in the Debian package only
 _FOLDERS = ("bench", "cli", "cmake", "controller", "core", "docs", "experiments", "mutator", "packaging",
             "playbooks", "proxy", "querier", "report", "tests", "zonebuilder")  # fmt: skip
-_FILES = ("CHANGELOG.md", "CITATION.cff", "CMakeLists.txt", "CMakePresets.json", "LICENSE", "README.md", "conftest.py",
-          "packages.txt", "profile.py", "pyproject.toml", "reprise", "requirements-hosts.txt",
+_FILES = ("CHANGELOG.md", "CITATION.cff", "CMakeLists.txt", "CMakePresets.json", "LICENSE", "README.md",
+          "conftest.py", "packages.txt", "profile.py", "pyproject.toml", "reprise", "requirements-hosts.txt",
           "requirements-test.txt", "requirements.txt")  # fmt: skip
 
 
