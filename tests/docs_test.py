@@ -22,6 +22,7 @@ ROOT = programs.ROOT
 PAGES = (
     "README.md",
     "docs/artifact.md",
+    "docs/container.md",
     "docs/hierarchy.md",
     "docs/testbeds.md",
     "docs/tutorial.md",
