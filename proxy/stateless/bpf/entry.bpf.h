@@ -48,6 +48,11 @@ static __always_inline void set_bits(struct StatelessEntry* entry, __u16 bits) {
     __sync_fetch_and_or((MarksWord*)&entry->bits, word_of((struct Marks){.bits = bits}));
 }
 
+/// Whether it is still the entry of the query: the map may have given it to another one meanwhile.
+static __always_inline int is_of(const volatile struct StatelessEntry* entry, __u32 seq, __u16 id) {
+    return entry->seq == seq && entry->id == id;
+}
+
 /// What acknowledges all that the client has sent.
 static __always_inline __u32 end_of_client(const struct StatelessEntry* entry) {
     return entry->next + (entry->bits & kHalfClosed ? 1 : 0);

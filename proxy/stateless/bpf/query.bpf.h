@@ -306,9 +306,12 @@ static __always_inline int to_datagram(struct __sk_buff* skb, const struct Packe
 }
 
 /// Expects one reply more. False where other processors kept it from that.
-static __always_inline int one_reply_more(struct StatelessEntry* entry) {
+static __always_inline int one_reply_more(struct StatelessEntry* entry, __u32 seq, __u16 id) {
     for (int tries = 0; tries < kTries; ++tries) {
         const struct Marks before = marks_of(entry);
+        if (!is_of(entry, seq, id)) {
+            return 0;
+        }
         const int full = (before.bits & kRepliesMask) == kRepliesMask;
         const __u16 bits = full ? before.bits | kMany : before.bits + kReplies;
         if (replace_marks(entry, before, (struct Marks){.bits = bits, .stamp = now()})) {
@@ -324,7 +327,7 @@ static __always_inline int remember(const struct Packet* p, const struct Query* 
                                     struct StatelessEntry* old) {
     if (old && old->seq == p->ack && old->id == q->id) {
         count(kRetransmitted);
-        return one_reply_more(old) ? -1 : kEnough;
+        return one_reply_more(old, p->ack, q->id) ? -1 : kEnough;
     }
     if (old) { // its reply must not be taken for this query's
         return kReused;

@@ -40,6 +40,23 @@ TEST_P(StatelessProgramsTest, ATruncatedReplyBringsTheQueryBack) {
     EXPECT_EQ(programs_->state().in_flight, 0);
 }
 
+/// The replies to the copies are not the client's, which sends the query until the kernel takes it.
+TEST_P(StatelessProgramsTest, ASwallowedReplyIsNoAnswer) {
+    const Buffer question = question_of(3);
+    const Buffer query = query_of(question);
+    const std::uint32_t mine = handshake();
+    for (int copy = 0; copy < 4; ++copy) {
+        ASSERT_EQ(asks(mine, query).verdict, kPass);
+    }
+    const Buffer truncated = make(of_server(reply_of(question, 0, opt_of(1'232), true)));
+    ASSERT_EQ(leaves(truncated).verdict, TC_ACT_REDIRECT);
+    for (int copy = 0; copy < 2; ++copy) {
+        EXPECT_EQ(asks(mine, query).verdict, TC_ACT_REDIRECT); // not promoted: reset
+        EXPECT_EQ(leaves(truncated).verdict, TC_ACT_STOLEN);
+    }
+    EXPECT_EQ(resets(kTruncated), 2);
+}
+
 TEST_P(StatelessProgramsTest, RepliesThatDoNotFit) {
     const Buffer question = question_of(3);
     const std::uint32_t mine = handshake(1'220);

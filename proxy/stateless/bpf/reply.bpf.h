@@ -38,8 +38,13 @@ static __always_inline int read_udp(struct __sk_buff* skb, struct Packet* p) {
 }
 
 static __always_inline void expect_one_less(struct StatelessEntry* entry) {
+    const __u32 seq = entry->seq;
+    const __u16 id = entry->id;
     for (int tries = 0; tries < kTries; ++tries) {
         const struct Marks before = marks_of(entry);
+        if (!is_of(entry, seq, id)) {
+            return;
+        }
         const struct Marks after = {.bits = before.bits - kReplies, .stamp = before.stamp};
         if (!(before.bits & kRepliesMask) || before.bits & kMany ||
             replace_marks(entry, before, after)) {
@@ -48,10 +53,13 @@ static __always_inline void expect_one_less(struct StatelessEntry* entry) {
     }
 }
 
-/// One of the expected replies has come.
+/// One of the expected replies has come. The client has got it, unless the kernel's TCP has the
+/// query.
 static __always_inline void one_reply_less(const struct Packet* p, struct StatelessEntry* entry) {
     if (entry->bits & kMany || (entry->bits & kRepliesMask) > kReplies) {
-        set_bits(entry, kAnswered);
+        if (!(entry->bits & kPromoted)) {
+            set_bits(entry, kAnswered);
+        }
         expect_one_less(entry);
     } else {
         forget(&p->flow);
