@@ -39,8 +39,8 @@ from cli.executor import machine, netns
 from cli.plan import network, privileges
 from cli.plan.planned import Folder
 from cli.progress import Progress
-from cli.tools.zones_compare import Record, denial, differing, records, signature
-from cli.zones import zone_folder, zone_plan
+from cli.tools.zones_compare import Record, denial, differing, normalized, records
+from cli.zones import zone_plan, zonefile
 from cli.zones.zone_plan import AddressMap
 
 _HOST = "meta"
@@ -101,7 +101,7 @@ def command_check(options: argparse.Namespace) -> int:
         exchanges = list(read_exchanges(options.captures, options.port))
         found = _plan(options.zones.absolute(), folder)
         with _meta_server(folder, found) as host:
-            differences = list(_ask_all(exchanges, found, host, _Reasons(options.zones, folder / "made")))
+            differences = list(_ask_all(exchanges, found, host, _Reasons(folder / "world", folder / "made")))
     result = summary(exchanges, differences)
     if options.json is not None:
         options.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
@@ -173,11 +173,21 @@ def _plan(zones: Path, folder: Path) -> AddressMap:
     return zone_plan.read_map(plan / "map.tsv")
 
 
+def _read(path: Path) -> bytes:
+    """A file that another user has copied; nothing where it is not there."""
+    with contextlib.suppress(FileNotFoundError):
+        file = zonefile.open_below(path, path.parent.resolve())
+        if file is not None:
+            with file:
+                return file.read()
+    return b""
+
+
 def _user() -> str:
     return "bind" if privileges.serving("bind") else ""
 
 
-def _carry_out(argv: Sequence[str]) -> None:
+def _carry_out(argv: Sequence[str]) -> str:
     environment = {**os.environ, "PYTHONPATH": str(programs.ROOT)}
     done = subprocess.run(
         argv, env=environment, capture_output=True, text=True, check=False, umask=0o022
@@ -185,6 +195,7 @@ def _carry_out(argv: Sequence[str]) -> None:
     if done.returncode != 0:
         sys.stderr.write(done.stderr)
         raise RepriseError("the zones cannot be planned", "see the message above")
+    return done.stdout
 
 
 @contextlib.contextmanager
@@ -290,25 +301,26 @@ def _ask(address: str, queries: Sequence[bytes]) -> list[bytes | None]:
 
 
 class _Reasons:
-    """Why an answer differs, as far as build.json knows."""
+    """Why an answer differs, as far as build.json in the copy of the zones knows."""
 
     def __init__(self, zones: Path, plan: Path) -> None:
-        path = zones / "build.json"
         try:
-            report = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-            self._failed = {(one["server"], _name(one["name"])): one for one in report.get("failures", [])}
-            self._other = {(_name(one["owner"]), one["type"]) for one in report.get("versions", [])}
-            self._conflicts = {_name(one["owner"]) for one in report.get("conflicts", [])}
-            self._denied = {_name(one["owner"]) for one in report.get("contradictions", [])}
-            self._removed = {(_name(one["owner"]), one["type"]) for one in report.get("removed", [])}
-            self._made_up = {(_name(one["owner"]), one["type"]) for one in report.get("made_up", [])}
-            self._zones = {_name(one["name"]): set(one["addresses"]) for one in report.get("zones", [])}
-            refused = {_name(one["zone"]) for one in report.get("refused", [])}
+            report = json.loads(_read(zones / "build.json") or b"{}")
+            self._failed = {
+                (one["server"], normalized(one["name"])): one for one in report.get("failures", [])
+            }
+            self._other = {(normalized(one["owner"]), one["type"]) for one in report.get("versions", [])}
+            self._conflicts = {normalized(one["owner"]) for one in report.get("conflicts", [])}
+            self._denied = {normalized(one["owner"]) for one in report.get("contradictions", [])}
+            self._removed = {(normalized(one["owner"]), one["type"]) for one in report.get("removed", [])}
+            self._made_up = {(normalized(one["owner"]), one["type"]) for one in report.get("made_up", [])}
+            self._zones = {normalized(one["name"]): set(one["addresses"]) for one in report.get("zones", [])}
+            refused = {normalized(one["zone"]) for one in report.get("refused", [])}
         except (OSError, ValueError, KeyError, TypeError):
-            raise RepriseError(f"{path} is damaged", "build the zones again") from None
+            raise RepriseError("build.json of the zones is damaged", "build the zones again") from None
         self._folder = zones
         planned = zone_plan.read_report(plan / "plan.json")
-        self._not_loaded = refused | {_name(one["zone"]) for one in planned["failed"] if one["zone"]}
+        self._not_loaded = refused | {normalized(one["zone"]) for one in planned["failed"] if one["zone"]}
         self._unroutable = {one["address"] for one in planned["unroutable"]}
 
     def of(self, one: Exchange, got: dns.message.Message | None, built: bool) -> str:
@@ -344,15 +356,11 @@ class _Reasons:
 
     @functools.cached_property
     def _signatures(self) -> frozenset[Record]:
-        """Those in the zones' files, as `records` gives them."""
-        found = set()
-        for one in zone_folder.read(self._folder).entries:
-            with (self._folder / one.file).open(encoding="latin-1") as file:
-                for line in file:
-                    owner, *words = line.split(" ", 4)
-                    if len(words) == 4 and words[2] == "RRSIG":
-                        found.add((_name(owner), "RRSIG", signature(words[3])))
-        return frozenset(found)
+        """Those in the zones' files, which another user than root reads."""
+        reader = [sys.executable, "-m", "cli.tools.zones_compare", str(self._folder)]
+        lines = _carry_out([*privileges.reading(), *reader]).splitlines()
+        words = (line.split("\t") for line in lines)
+        return frozenset((one[0], one[1], one[2]) for one in words if len(one) == 3)
 
     def _unserved(self, one: Exchange) -> str:
         if one.server in self._unroutable:
@@ -378,11 +386,6 @@ class _Reasons:
         if missing and (known := self._of_signatures(wanted - got)):
             return known
         return "proof_missing" if missing and not any(kind == "SOA" for _, kind in missing) else "unknown"
-
-
-def _name(text: str) -> str:
-    """As dnspython escapes it."""
-    return dns.name.from_text(text).to_text().lower()
 
 
 def _ends_at_alias(message: dns.message.Message) -> bool:

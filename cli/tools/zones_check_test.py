@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 
 import dns.message
 import dns.rrset
+import pytest
 
+from cli.plan import privileges
 from cli.tools import zones_check, zones_compare
 
 _HEAD = """id 1
@@ -17,6 +20,7 @@ a.example. IN A
 ;ANSWER
 a.example. 60 IN A 192.0.2.1
 """
+_TOP = "$ORIGIN example.\n$TTL 60\n@ SOA ns hostmaster 1 2 3 4 5\n@ NS ns\nns A 192.0.2.53\n"
 _SIGNATURE = "a.example. 60 IN RRSIG A 8 2 60 20301010000000 {} 1804 Example. aaaa {}\n"
 
 
@@ -43,11 +47,25 @@ def test_signatures_in_the_zone_that_the_server_leaves_out_are_not_missing_ones(
         dns.message.from_text(_HEAD + text) for text in (_SIGNATURE.format("20201010000000", "bbbb"), "")
     )
     one = zones_check.Exchange("192.0.2.53", "0", b"", signed, 1)
-    text = "a.example. 60 IN A 192.0.2.1\n"
+    text = f"{_TOP}a.example. 60 IN A 192.0.2.1\n"
+    data = "A 8 2 60 20301010000000 20201010000000 1804 example. aaaa bbbb"
     for more, reason in (
         ("", "signature_missing"),
-        ("A.example. 60 IN RRSIG A 8 2 60 20301010000000 20201010000000 1804 example. aaaa bb\n",
-         "signature_not_served"),
-    ):  # fmt: skip
-        (tmp_path / "example.zone").write_text(text + more)
-        assert zones_check._Reasons(tmp_path, tmp_path).of(one, unsigned, True) == reason
+        (f"A.example. 60 IN RRSIG {data}\n", "signature_not_served"),
+        (f"A.example.\t60\tIN\tRRSIG\t{data}\n", "signature_not_served"),
+        (f"a 60 RRSIG ( {data} )\n", "signature_not_served"),
+        ("a.example. 60 IN RRSIG A 8 2 60\n", "signature_missing"),
+        ("b.example. 60 IN NSEC c.example. A RRSIG\n", "signature_missing"),
+    ):
+        for packed in (False, True):
+            written = (text + more).encode()
+            (tmp_path / "example.zone").write_bytes(gzip.compress(written) if packed else written)
+            assert zones_check._Reasons(tmp_path, tmp_path).of(one, unsigned, True) == reason, more
+
+
+def test_the_signatures_are_not_read_by_this_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = "a.example.\tRRSIG\tA 8 2 example.\nnonsense\n"
+    (tmp_path / "plan.json").write_text('{"schema": 1, "failed": [], "unroutable": []}')
+    monkeypatch.setattr(privileges, "reading", lambda: ("printf", "%s", said, "--"))
+    reasons = zones_check._Reasons(tmp_path, tmp_path)
+    assert reasons._signatures == {("a.example.", "RRSIG", "A 8 2 example.")}
