@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import fcntl
+import gzip
 import json
 import subprocess
 import sys
@@ -14,12 +16,12 @@ import pytest
 import yaml  # type: ignore[import-untyped]
 
 from cli import programs
-from cli.errors import RepriseError
+from cli.errors import RepriseError, UsageError
 from cli.executor import run as local
-from cli.hosts import changes, clock, leftovers, results, share, source
+from cli.hosts import changes, clock, inputs, leftovers, results, share, source
 from cli.hosts import run as hosts_run
 from cli.hosts.inventory import Placement, Target
-from cli.plan import estimate
+from cli.plan import estimate, network
 from cli.plan.guards_test import PLAIN, planned
 from cli.plan.placement_test import OFFICE
 
@@ -35,6 +37,26 @@ def test_a_client_gets_its_own_key_and_no_servers_files() -> None:
     assert {one for one in named if one.endswith(".key")} == {"@run@/tls/client1.key"}
     assert not whole
     assert share._needs(plan, {"server"})[1]
+
+
+@pytest.mark.parametrize(
+    ("text", "refused"),
+    [("x TXT $INCLUDE\n$GENERATE 1-2 h$ A 192.0.2.1\n", False), (' ; one\n$include "part" b.\n', True)],
+)
+@pytest.mark.parametrize("packed", [False, True])
+def test_hosts_get_no_zone_that_includes_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, refused: bool, packed: bool
+) -> None:
+    zone = tmp_path / "zone"
+    zone.write_bytes(gzip.compress(text.encode()) if packed else text.encode())
+    server = dataclasses.replace(PLAIN.server, zone=str(zone))
+    placement = Placement({network.CONTROLLER: Target("n", {})})
+    copied: list[Path] = []
+    monkeypatch.setattr(inputs, "_listed", lambda _: set())
+    monkeypatch.setattr(inputs, "_copy", lambda _target, path, _sum: copied.append(path))
+    with pytest.raises(UsageError, match=r"has \$INCLUDE lines") if refused else contextlib.nullcontext():
+        inputs.carry(dataclasses.replace(PLAIN, server=server), placement)
+    assert copied == ([] if refused else [zone])
 
 
 @pytest.mark.parametrize(

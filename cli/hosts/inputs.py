@@ -14,15 +14,17 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from cli.errors import RepriseError, one_line
+from cli.errors import RepriseError, UsageError, one_line
 from cli.experiment import experiment as experiments
 from cli.experiment.schema import Experiment
 from cli.hosts import changes
 from cli.hosts.inventory import Placement, Target, Text
+from cli.zones import directives
 
 _READER = TypeAdapter(Experiment)
 _ON_ALL = ("server", "hierarchy", "rtt", "tls")  # tables whose files servers and proxies may read
 _AT_HOME = (["hierarchy", "capture"], ["hierarchy", "resolver_config"])  # not read by what they start
+_ZONE = ["server", "zone"]
 
 
 def carry(experiment: Experiment, placement: Placement) -> Experiment:
@@ -32,6 +34,9 @@ def carry(experiment: Experiment, placement: Placement) -> Experiment:
     wanted: set[str] = set()  # on every machine
     for key, mark, path in list(_paths(table)):
         sums[path] = sums.get(path) or changes.named_sum(Path(path))
+        if key == _ZONE and directives.has_include(Path(path)):
+            what = f"{path} has $INCLUDE lines, and hosts get the zone file alone"
+            raise UsageError(what, "write it out with named-compilezone, and set server.zone to that file")
         if key[0] in _ON_ALL and key not in _AT_HOME:
             wanted.add(path)
         _holder(table, key)[key[-1]] = mark + str(changes.place_of(sums[path]) / Path(path).name)

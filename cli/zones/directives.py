@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import os
 import re
+from contextlib import suppress
 from pathlib import Path
 
-from cli.errors import UsageError, want
+from cli.errors import RepriseError, UsageError, want
 from cli.zones import zonefile
 
 _ANY = re.compile(rb'(?<![^\r\n])(?:[()\0][ \t()\0]*)?"?\$[^\r\n]*')
@@ -28,31 +29,47 @@ def is_plain(text: bytes) -> bool:
     return b"$" not in text or all(_HARMLESS.match(found[0]) for found in _ANY.finditer(text))
 
 
+def has_include(path: Path) -> bool:
+    """Whether a zone file includes others, as far as it can be read here."""
+    with suppress(RepriseError, *zonefile.DAMAGED), zonefile.opened(path) as file:
+        for line in iter(lambda: file.readline(1 << 20), b""):
+            if b"$" in line and any(_INCLUDE.match(found[0]) for found in _ANY.finditer(line)):
+                return True
+    return False
+
+
 class Checker:
     """Checks a zone's text and the files that it includes. No file outside the folder is read, whoever
-    wrote the zone, and the size of the resulting zone is limited. `included` holds the files by their names
-    in the zone.
+    wrote the zone, and the size of the resulting zone is limited. `included` holds the files' texts, with
+    numbers in place of names, by their names in the zone, in the order of their numbers.
     """
 
     def __init__(self, folder: Path) -> None:
         self.included: dict[str, bytes] = {}
+        self._read: dict[str, bytes] = {}
         self._folder = folder.resolve()
         self._files = _MOST_FILES
         self._records = _MOST_RECORDS
         self._bytes = zonefile.MOST_BYTES
 
-    def check(self, text: bytes, depth: int = 0) -> None:
-        """Throws UsageError."""
+    def check(self, text: bytes, depth: int = 0) -> bytes:
+        """The text, with the file's number in place of its name in each $INCLUDE. Throws UsageError."""
         want(depth < _DEEPEST, "zone files include each other endlessly", "remove an $INCLUDE")
         self._spend(len(text))
-        for found in _ANY.finditer(text):
-            line = found[0]
-            if include := _INCLUDE.match(line):
-                self.check(self._included(os.fsdecode(include[1] or include[2])), depth + 1)
-            elif generate := _GENERATE.match(line):
-                self._generated(line, *(int(number or 1) for number in generate.groups()))
-            else:
-                want(bool(_HARMLESS.match(line)), *_refusal(line))
+        return _ANY.sub(lambda found: self._checked(found[0], depth), text)
+
+    def _checked(self, line: bytes, depth: int) -> bytes:
+        if include := _INCLUDE.match(line):
+            name = os.fsdecode(include[1] or include[2])
+            self.included.setdefault(name, b"")  # takes the next number
+            self.included[name] = self.check(self._included(name), depth + 1)
+            start, end = include.span(include.lastindex or 0)
+            return line[:start] + str(list(self.included).index(name)).encode() + line[end:]
+        if generate := _GENERATE.match(line):
+            self._generated(line, *(int(number or 1) for number in generate.groups()))
+        else:
+            want(bool(_HARMLESS.match(line)), *_refusal(line))
+        return line
 
     def _spend(self, size: int) -> None:
         self._bytes -= size
@@ -73,7 +90,7 @@ class Checker:
             hint = "copy the file into it and use a relative path"
             raise UsageError(f"$INCLUDE {name} is outside the zone folder", hint)
         with file:
-            return self.included.setdefault(name, file.read(self._bytes + 1))
+            return self._read.setdefault(name, file.read(self._bytes + 1))
 
     def _generated(self, line: bytes, first: int, last: int, step: int) -> None:
         count = max(0, last - first) // max(step, 1) + 1

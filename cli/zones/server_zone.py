@@ -6,33 +6,22 @@ The server and its zone checker read a copy of the zone in which no directive na
 from __future__ import annotations
 
 import argparse
-import os
 import sys
-import tempfile
 from pathlib import Path
 
-from cli.errors import RepriseError, tell
-from cli.zones import bind_tools, directives, zone_folder, zonefile
+from cli.errors import EXIT_FAILED, RepriseError, tell
+from cli.zones import bind_tools, zone_folder, zonefile
 
 
 def bring(source: Path, target: Path, origin: str) -> None:
     """Copies a zone, decompressed and with the records of $INCLUDE and $GENERATE in their places. Throws
-    RepriseError, also for other directives than zone folders may have.
+    RepriseError, also for other directives than zone folders may have, and OSError.
     """
     zonefile.unpack(source, target)
     target.chmod(0o644)  # who may enter its folder can read it
-    if zone_folder.is_plain(target):
-        return
-    text, checker = target.read_bytes(), directives.Checker(source.parent)
-    checker.check(text)
-    # The tool may not be able to enter the user's folder; it gets the files that were checked.
-    with tempfile.TemporaryDirectory(prefix="reprise-zone-", dir=bind_tools.PLACE) as folder:
-        for name, included in checker.included.items():
-            place = Path(folder + os.path.normpath(f"/{name}"))
-            place.parent.mkdir(parents=True, exist_ok=True)
-            place.write_bytes(included)
-        records = zone_folder.written_out(origin, text, Path(folder), source)
-    target.write_text(records, encoding="latin-1")
+    if not zone_folder.is_plain(target):
+        records = zone_folder.written_out(origin, target.read_bytes(), source.parent, source)
+        target.write_text(records, encoding="latin-1")
 
 
 def check(argv: list[str], zone: Path) -> int:
@@ -57,12 +46,18 @@ def main(arguments: list[str]) -> int:
             bring(options.zone, options.to, options.origin)
             return 0
         status = check(options.checker, options.zone)
+        if options.warnings is not None:
+            text = "".join(f"{one}\n" for one in bind_tools.warnings())
+            options.warnings.write_text(text, encoding="utf-8")
+        return status
     except RepriseError as error:
         tell(error)
         return error.status
-    if options.warnings is not None:
-        options.warnings.write_text("".join(f"{one}\n" for one in bind_tools.warnings()), encoding="utf-8")
-    return status
+    except OSError as error:
+        place = error.filename or options.to or options.warnings
+        what = f"zone file {options.zone} cannot be copied or checked: {place}: {error.strerror}"
+        tell(RepriseError(what, f"make room in memory and in {bind_tools.PLACE}"))
+        return EXIT_FAILED
 
 
 if __name__ == "__main__":

@@ -13,6 +13,8 @@ import os
 import re
 import shutil
 import sys
+import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -152,28 +154,39 @@ def text_of(folder: ZoneFolder, one: Entry) -> str:
             text = file.read(zonefile.MOST_BYTES + 1)
     except zonefile.DAMAGED as error:
         raise RepriseError(f"zone file {source} cannot be decompressed: {error}", "fetch it again") from None
-    directives.Checker(folder.path).check(text)
     return written_out(one.name, text, folder.path, source)
 
 
 def written_out(name: str, text: bytes, folder: Path, source: Path) -> str:
-    """The records of a zone's checked text, as of `text_of`; `source` is the file that errors name."""
-    asked = ("-w", str(folder.absolute()), *LENIENT)
-    made = bind_tools.run(
-        ("named-compilezone", "-q", *asked, "-s", "full", "-o", "-", "--", name, "-"), folder, text=text
-    )
-    if made.returncode != 0:
-        told = bind_tools.run(("named-checkzone", *asked, "--", name, "-"), folder, text=text)
-        why = _complaint(told.stdout.decode("utf-8", "replace")) or f"exit status {told.returncode}"
-        raise RepriseError(f"zone {name} ({source}) does not load: {why}", "correct the file")
-    return made.stdout.decode("latin-1")
+    """The records of a zone's text, as of `text_of`, which includes files below a folder; `source` is the
+    file that errors name. Throws RepriseError and, where included files cannot be copied, OSError.
+    """
+    checker = directives.Checker(folder)
+    text = checker.check(text)
+    # The tool may not be able to enter the user's folder; it gets the files that were checked.
+    with tempfile.TemporaryDirectory(prefix="reprise-zone-", dir=bind_tools.PLACE) as copies:
+        for number, included in enumerate(checker.included.values()):
+            (Path(copies) / str(number)).write_bytes(included)
+        asked, place = ("-w", copies, *LENIENT), Path(copies)
+        made = bind_tools.run(
+            ("named-compilezone", "-q", *asked, "-s", "full", "-o", "-", "--", name, "-"), place, text=text
+        )
+        if made.returncode == 0:
+            return made.stdout.decode("latin-1")
+        told = bind_tools.run(("named-checkzone", *asked, "--", name, "-"), place, text=text)
+    said = told.stdout.decode("utf-8", "replace")
+    numbered = {str(number): file for number, file in enumerate(checker.included)}
+    why = _complaint(said, numbered) or f"exit status {told.returncode}"
+    raise RepriseError(f"zone {name} ({source}) does not load: {why}", "correct the file")
 
 
-def _complaint(said: str) -> str:
+def _complaint(said: str, included: Mapping[str, str]) -> str:
     """The line of named-checkzone that has the reason; warnings about other things come before it."""
     reason = re.search(r"^zone .*?/IN: (?:loading from .* failed: )?(.+)$", said, re.MULTILINE)
     lines = [line for line in said.splitlines() if reason is None or line.endswith(reason[1])]
-    return re.sub(r"stream-0x[0-9a-f]+:", "line ", lines[0]) if lines else ""
+    text = lines[0] if lines else ""
+    text = re.sub(r"^(\w+: )(\d+)(?=:\d+: )", lambda at: at[1] + included.get(at[2], at[2]), text)
+    return re.sub(r"stream-0x[0-9a-f]+:", "line ", text)
 
 
 def copy(source: Path, target: Path) -> None:
@@ -181,7 +194,7 @@ def copy(source: Path, target: Path) -> None:
     may enter `target` can read them. Throws UsageError at a link that leaves the folder or names a folder,
     and at devices and the like.
     """
-    top = source.resolve()
+    path = top = source.resolve()
     try:
         for folder, folders, files in os.walk(top, onerror=_fail):
             place = target / Path(folder).relative_to(top)
@@ -198,7 +211,7 @@ def copy(source: Path, target: Path) -> None:
                     shutil.copyfileobj(file, out)
                     os.fchmod(out.fileno(), 0o644)
     except OSError as error:
-        what = f"zone folder {source} cannot be copied: {error.filename}: {error.strerror}"
+        what = f"zone folder {source} cannot be copied: {error.filename or path}: {error.strerror}"
         raise RepriseError(what, "make it readable, or make room in memory") from None
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from cli.errors import RepriseError, UsageError
 from cli.zones import zone_folder, zonefile
+from tests.small_disk import small_disk
 
 _TOP = "$TTL 60\n@ SOA ns hostmaster 1 2 3 4 5\n@ NS ns\nns A 192.0.2.1\n"
 
@@ -107,6 +108,13 @@ def test_a_small_file_does_not_become_any_size(tmp_path: Path, monkeypatch: pyte
     assert (tmp_path / "unpacked").stat().st_size <= 1 << 20
 
 
+def test_a_plain_file_has_any_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(zonefile, "MOST_BYTES", 1 << 20)
+    _folder(tmp_path, a=_TOP + "x A 192.0.2.5\n" * 100_000)
+    zonefile.unpack(tmp_path / "a.zone", tmp_path / "unpacked")
+    assert (tmp_path / "unpacked").read_bytes() == (tmp_path / "a.zone").read_bytes()
+
+
 def test_files_are_included_so_many_times(tmp_path: Path) -> None:
     source = tmp_path / "zones"
     source.mkdir()
@@ -188,6 +196,19 @@ def test_a_copy_has_the_files_that_links_inside_the_folder_name(tmp_path: Path) 
     assert (target / "link").read_text() == (target / "parts/a").read_text() == "a"
     assert not (target / "link").is_symlink()
     assert stat.S_IMODE(target.stat().st_mode) == 0o750
+
+
+def test_a_full_disk_is_told_with_the_file(tmp_path: Path) -> None:
+    source = tmp_path / "zones"
+    source.mkdir()
+    _folder(source, a=_TOP + "x A 192.0.2.5\n" * 10_000)
+    with (
+        small_disk(tmp_path / "copy", "64k") as disk,
+        pytest.raises(
+            RepriseError, match=r"zones cannot be copied: /.*/zones/a\.zone: No space left on device"
+        ),
+    ):
+        zone_folder.copy(source, disk)
 
 
 @pytest.mark.parametrize("kind", ["file", "folder", "above", "pipe"])

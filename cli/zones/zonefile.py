@@ -131,14 +131,17 @@ def _absolute(owner: str | None, origin: str | None) -> str | None:
 
 
 def unpack(source: Path, target: Path) -> None:
-    """Writes the decompressed zone; a broken archive or a full disk is one line."""
+    """Writes the decompressed zone; plain files may have any size. A broken archive or a full disk is one
+    line.
+    """
+    packed = compression(source) is not None
+    left = MOST_BYTES
     try:
         with opened(source) as file, target.open("wb") as out:
-            left = MOST_BYTES
             while part := file.read(1 << 20):
                 left -= len(part)
                 want(
-                    left >= 0,
+                    left >= 0 or not packed,
                     f"{source} is over {MOST_BYTES >> 30} GiB decompressed",
                     "decompress it yourself",
                 )
