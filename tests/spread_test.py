@@ -216,14 +216,15 @@ def test_the_package_holds_the_licenses_of_all_that_is_in_it(packed: Path) -> No
         names = {name.removeprefix(f"{package.folder_name()}/") for name in archive.getnames()}
         terms = {
             name: archive.extractfile(f"{package.folder_name()}/{name}")
-            for name in ("SOURCES", "LICENSE", "licenses/libtrace3")
+            for name in ("SOURCES", "LICENSE")
         }
         texts = {name: file.read().decode() for name, file in terms.items() if file is not None}
     assert "GNU GENERAL PUBLIC LICENSE" in texts["LICENSE"]
     assert "licenses/common/" in " ".join(names), "texts that the others only name"
     assert re.search(r"^    libtrace3 \S+$", texts["SOURCES"], re.MULTILINE), "source package and version"
     packages_of = {"libtrace3", "libc6", "libstdc++6", "libcli11-dev", "libxxhash-dev"}
-    assert {f"licenses/{name}" for name in packages_of} <= names
+    found = {name.removesuffix("t64") for name in names}  # of libraries since Debian 13
+    assert {f"licenses/{name}" for name in packages_of} <= found
 
 
 def test_a_library_of_unknown_license_is_not_handed_on(tmp_path: Path) -> None:

@@ -89,7 +89,11 @@ def test_a_plan_lists_what_bind_refuses_and_the_planner_can_read(tmp_path: Path)
     assert "; fix them, or --skip-bad keeps the rest" in done.stderr
     assert plan(tmp_path, "--skip-bad").returncode == 0
     (failed,) = listed(tmp_path / "plan/plan.json", "failed")
-    assert (failed["zone"], failed["why"]) == ("example.com.", "near 'example.com.': out of range")
+    assert failed["zone"] == "example.com."
+    assert failed["why"] in (  # of BIND 9.18 and 9.20
+        "near 'example.com.': out of range",
+        "near eol: unexpected end of input",
+    )
     assert LEAF not in (tmp_path / "plan/map.tsv").read_text()
 
 

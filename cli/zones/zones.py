@@ -137,7 +137,7 @@ def _write_texts(options: argparse.Namespace, made: Path, zones_path: str) -> No
         not options.full_responses,
         options.descriptors,
         (options.meta4, options.meta6),
-        tuple(options.server_version) or (KINDS[options.engine].version(),) * options.instances,
+        tuple(options.server_version) or (KINDS[options.engine].version(),) * max(found.instances),
     )
     try:
         loaded = zone_texts(report, found, zones_path)
