@@ -215,8 +215,7 @@ def test_the_package_holds_the_licenses_of_all_that_is_in_it(packed: Path) -> No
     with tarfile.open(packed) as archive:
         names = {name.removeprefix(f"{package.folder_name()}/") for name in archive.getnames()}
         terms = {
-            name: archive.extractfile(f"{package.folder_name()}/{name}")
-            for name in ("SOURCES", "LICENSE")
+            name: archive.extractfile(f"{package.folder_name()}/{name}") for name in ("SOURCES", "LICENSE")
         }
         texts = {name: file.read().decode() for name, file in terms.items() if file is not None}
     assert "GNU GENERAL PUBLIC LICENSE" in texts["LICENSE"]
