@@ -12,6 +12,7 @@
 #include "core/base/log.hh"
 #include "core/tree/fanout.hh"
 #include "core/tree/link.hh"
+#include "core/wire/counts.hh"
 #include "core/wire/credit.hh"
 #include "core/wire/record.hh"
 #include "core/wire/replay.pb.h"
