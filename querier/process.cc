@@ -6,6 +6,7 @@
 #include "core/base/host.hh"
 #include "core/base/log.hh"
 #include "core/base/realtime.hh"
+#include "core/wire/counts.hh"
 #include "core/wire/credit.hh"
 #include "core/wire/frame.hh"
 #include "core/wire/replay.pb.h"

@@ -2,6 +2,7 @@
 
 #include "core/base/clock.hh"
 #include "core/base/error.hh"
+#include "core/wire/counts.hh"
 #include "core/wire/credit.hh"
 #include "core/wire/frame.hh"
 #include "core/wire/query.hh"
