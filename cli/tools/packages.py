@@ -106,6 +106,7 @@ def install(names: Sequence[str], title: str) -> None:
             done = steps.run(_job(lock, f"{title}: lists", "update"), progress)
             done = steps.run(wanted, progress) if done.status == 0 else done
         if done.status != 0 and (unknown := unknown_in(done.output)):
+            _UNKNOWN_NOTED.parent.mkdir(parents=True, exist_ok=True)
             _UNKNOWN_NOTED.write_text("\n".join(unknown), encoding="ascii")
             complain(f"reprise: warning: no package {', '.join(unknown)} on this system; going on without")
             known = [one for one in names if one not in unknown]
