@@ -41,8 +41,8 @@ def shapes(options: Options) -> tuple[Shape, ...]:
 def tools(trace: Path, coarse: Path) -> dict[str, Tool]:
     """Those that replay a trace with its timing; ours with and without spinning before each send."""
     return {
-        "reprise": Reprise(trace, distributor=("--realtime",)),
-        "reprise-spin": Reprise(trace, distributor=("--realtime", "--spin-us", "30")),
+        "reprise": Reprise(trace, ("--realtime",)),
+        "reprise-spin": Reprise(trace, ("--realtime", "--spin-us", "30")),
         "drool": Drool(coarse),
     }
 

@@ -119,7 +119,6 @@ class Reprise:
 
     trace: Path
     controller: tuple[str, ...] = ()
-    distributor: tuple[str, ...] = ()
     may_load_bpf: bool = True  # else the client's side lacks the rights, as in many containers
     queriers: int = 1
     controller_core: int = SERVER_CORE
@@ -131,9 +130,7 @@ class Reprise:
     def start(self, bed: Bed) -> Tree:
         """Starts the tree."""
         wrap = () if self.may_load_bpf else (programs.packaged("setpriv"), _NO_BPF)
-        distributor = bed.start_distributor(
-            1, queriers=self.queriers, extra=self.distributor, wrap=wrap, core=CLIENT_CORE
-        )
+        distributor = bed.start_distributor(1, queriers=self.queriers, wrap=wrap, core=CLIENT_CORE)
         options = ("--source-mode", bed.source_mode, *self.controller)
         return Tree(
             bed, distributor, bed.start_controller(self.trace, extra=options, core=self.controller_core)

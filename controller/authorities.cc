@@ -44,7 +44,7 @@ std::string read_file(const std::string& path) {
         text.push_back(byte);
     }
     if (!file.is_open() || file.bad()) {
-        throw UsageError(fmt::format("--tls-ca {}: {}; check the path and its permissions", path,
+        throw UsageError(fmt::format("tls.ca {}: {}; check the path and its permissions", path,
                                      std::generic_category().message(errno)));
     }
     return text;
@@ -76,7 +76,7 @@ std::string read_authorities(const std::string& path) {
     std::string pem = pem_of(out.get());
     if (pem.empty() || !at_end || text.size() > kLargest) {
         throw UsageError(fmt::format(
-            "--tls-ca {}: not certificates in PEM, of at most 2 MiB; give a file with BEGIN "
+            "tls.ca {}: not certificates in PEM, of at most 2 MiB; give a file with BEGIN "
             "CERTIFICATE lines, or leave it out for the system's authorities",
             path));
     }

@@ -60,7 +60,7 @@ TEST_F(Authorities, AreReadWithoutCommentsAndKeys) {
 
 TEST_F(Authorities, AMissingFileIsAnErrorWithTheMend) {
     EXPECT_EQ(error(folder_ + "/none.pem"),
-              "--tls-ca " + folder_ +
+              "tls.ca " + folder_ +
                   "/none.pem: No such file or directory; check the path and its permissions");
     EXPECT_NE(error(folder_), "");
 }

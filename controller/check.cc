@@ -28,11 +28,11 @@ Skip judge(const Options& options, Selection& selection, Span& span, const trace
         span.set_first(message.time);
     }
     if (span.after(message.time)) {
-        throw Error(
-            fmt::format("no query of {} lies {}{}{}before --until {}; change them, or leave "
-                        "them out",
-                        options.trace, options.from.empty() ? "" : "at or after --from ",
-                        options.from, options.from.empty() ? "" : " and ", options.until));
+        throw Error(fmt::format(
+            "no query of {} lies {}{}{}before replay.until {}; change them, or leave "
+            "them out",
+            options.trace, options.replay.from.empty() ? "" : "at or after replay.from ",
+            options.replay.from, options.replay.from.empty() ? "" : " and ", options.replay.until));
     }
     return span.before(message.time) ? Skip::kFrom : selection.judge(message);
 }
@@ -46,21 +46,21 @@ void demand_no_gap(const Options& options, Nanoseconds first, Nanoseconds before
         return (static_cast<double>(to) - static_cast<double>(from)) / 1e9;
     };
     const double gap = seconds(before, time);
-    const bool waits = !options.pace.fast && options.pace.rate == 0 && options.duration_s == 0 &&
-                       options.limit == 0;
-    if (waits && gap / options.pace.speed > kDay) {
+    const bool waits = !options.replay.fast && options.replay.rate == 0 &&
+                       options.replay.duration_s == 0 && options.replay.limit == 0;
+    if (waits && gap / options.replay.speed > kDay) {
         throw Error(fmt::format(
             "{} has no query for {:.0f} days from second {:.3f} of the trace on, and the replay "
-            "would wait; end there (--until), begin after it (--from), or give --rate or --fast",
+            "would wait; end there (replay.until), begin after it (replay.from), or give replay.rate or replay.fast",
             options.trace, gap / kDay, seconds(first, before)));
     }
 }
 
 /// Reads the beginning of what can be played. Throws Error where nothing can.
 trace::Extent look_at_trace(const Options& options, const Servers& servers) {
-    trace::Reader input(options.trace, {.ports = options.ports});
+    trace::Reader input(options.trace, {.ports = options.replay.ports});
     Selection selection(options, servers);
-    Span span(TraceTime::parse(options.from), TraceTime::parse(options.until));
+    Span span(TraceTime::parse(options.replay.from), TraceTime::parse(options.replay.until));
     trace::Sample sample;
     FeedState seen;
     Nanoseconds first = 0;
@@ -99,8 +99,8 @@ trace::Extent look_at_trace(const Options& options, const Servers& servers) {
 
 std::string no_queries(const Options& options, const FeedState& feed) {
     if (feed.read > 0 && feed.skipped.of(Skip::kFrom) == feed.read) {
-        return fmt::format("no query of {} lies at or after --from {}; change it, or leave it out",
-                           options.trace, options.from);
+        return fmt::format("no query of {} lies at or after replay.from {}; change it, or leave it out",
+                           options.trace, options.replay.from);
     }
     if (feed.read > 0) {
         const std::string lost = trace::losses_suffix(feed.counters, feed.read + feed.responses);
@@ -110,12 +110,12 @@ std::string no_queries(const Options& options, const FeedState& feed) {
         }
         return fmt::format(
             "none of the {} queries of {} can be sent ({}{}); give the server an address of their "
-            "family (--server), another --transport, --all-opcodes, or leave out what skips them",
+            "family (--server), another replay.transport, replay.all_opcodes, or leave out what skips them",
             feed.read, options.trace, fmt::join(reasons, ", "), lost);
     }
     return fmt::format(
         "no DNS queries to replay in {} ({} packets, {} queries, {} responses{}{}{}); "
-        "is it a DNS capture, and its port one of --port?",
+        "is it a DNS capture, and its port one of replay.ports?",
         options.trace, feed.packets, feed.read, feed.responses, feed.trouble.empty() ? "" : "; ",
         feed.trouble, trace::unread_suffix(feed.counters, feed.responses));
 }

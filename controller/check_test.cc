@@ -57,7 +57,7 @@ TEST_F(CheckTest, TheExtentIsOfWhatIsPlayed) {
     EXPECT_EQ(whole.queries, 3);
     EXPECT_DOUBLE_EQ(whole.span_s, 31);
     EXPECT_EQ(whole.query_bytes, 17);
-    options_.until = "31";
+    options_.replay.until = "31";
     EXPECT_EQ(check(options_).value_or(trace::Extent{}).queries, 2);
     options_.check = "options";
     EXPECT_FALSE(check(options_));
@@ -78,25 +78,25 @@ TEST_F(CheckTest, NothingThatCanBePlayed) {
 
 TEST_F(CheckTest, ASpanWithoutQueries) {
     write(kUdp);
-    options_.from = "5";
-    EXPECT_THAT(complaint(), HasSubstr("lies at or after --from 5; "));
-    options_.from = "";
-    options_.until = "200000000"; // the epoch's
+    options_.replay.from = "5";
+    EXPECT_THAT(complaint(), HasSubstr("lies at or after replay.from 5; "));
+    options_.replay.from = "";
+    options_.replay.until = "200000000"; // the epoch's
     write("300000000\t192.0.2.1\tudp\t.\tNS\n");
-    EXPECT_THAT(complaint(), HasSubstr("lies before --until 200000000"));
+    EXPECT_THAT(complaint(), HasSubstr("lies before replay.until 200000000"));
 }
 
 TEST_F(CheckTest, AGapOfDaysIsNotWaitedFor) {
     write(kUdp + "315361000\t192.0.2.1\tudp\t.\tNS\n");
     EXPECT_THAT(complaint(),
                 HasSubstr("has no query for 3650 days from second 0.000 of the trace on"));
-    options_.until = "5";
+    options_.replay.until = "5";
     EXPECT_EQ(complaint(), "");
-    options_.until = "";
-    options_.pace.rate = 10;
+    options_.replay.until = "";
+    options_.replay.rate = 10;
     EXPECT_EQ(complaint(), "");
     write(kUdp + "87399\t192.0.2.1\tudp\t.\tNS\n");
-    options_.pace.rate = 0;
+    options_.replay.rate = 0;
     EXPECT_EQ(complaint(), "") << "less than a day";
 }
 

@@ -87,7 +87,7 @@ TEST_F(ClosesTest, AfterTheLastQueryAreLeftOut) {
 }
 
 TEST_F(ClosesTest, OfConnectionsThatAreNotPlayedAreLeftOut) {
-    options_.skip_sources = {"192.0.2.2/32"};
+    options_.replay.skip_sources = {"192.0.2.2/32"};
     write({ask(1, 1000, kUpdate), ask(2, 1000), ask(3, 1000), end(1, 1000), end(2, 1000),
            end(3, 1000), ask_udp(1)});
     EXPECT_THAT(play(), ElementsAre("q2@0", "c3@3", "q3@4"));
@@ -97,66 +97,66 @@ TEST_F(ClosesTest, OfConnectionsThatAreNotPlayedAreLeftOut) {
 TEST_F(ClosesTest, BeforeFromAndAfterUntilAreLeftOut) {
     write({ask(1, 1000), ask(2, 1000), end(1, 1000), ask(3, 1000), end(2, 1000), ask(4, 1000),
            end(3, 1000), ask_udp(1), end(4, 1000), ask_udp(1)});
-    options_.from = "0.000000003";
-    options_.until = "0.000000008";
+    options_.replay.from = "0.000000003";
+    options_.replay.until = "0.000000008";
     EXPECT_THAT(play(), ElementsAre("q2@0", "q3@2", "c3@3", "q4@4"));
 }
 
 TEST_F(ClosesTest, AreNotCountedByLimitAndEndWithIt) {
     write({ask(1, 1000), end(1, 1000), ask(2, 1000), end(2, 1000), ask_udp(1)});
-    options_.limit = 2;
+    options_.replay.limit = 2;
     EXPECT_THAT(play(), ElementsAre("q0@0", "c1@1", "q1@2"));
     EXPECT_EQ(read_, 2U);
 }
 
 TEST_F(ClosesTest, EndWithTheDuration) {
     write({ask(1, 1000), end(1, 1000), ask(2, 1000), end(2, 1000), ask_udp(1)});
-    options_.duration_s = 3e-9;
+    options_.replay.duration_s = 3e-9;
     EXPECT_THAT(play(), ElementsAre("q0@0", "c1@1", "q1@2"));
 }
 
 TEST_F(ClosesTest, EachLapHasItsOwnConnections) {
     write({ask(1, 1000), end(1, 1000), ask(2, 1000), end(2, 1000)});
-    options_.loop = 2;
+    options_.replay.loop = 2;
     // The second lap begins one mean gap (2 ns) after the last query of the first.
     EXPECT_THAT(play(), ElementsAre("q0@0", "c1@1", "q1@2", "c2@3", "q2@4", "c3@5", "q3@6"));
 }
 
 TEST_F(ClosesTest, OfTheLapBeforeAreNotThoseOfThisLap) {
     write({ask(1, 1000), ask(2, 1000), end(1, 1000), ask_udp(3)});
-    options_.loop = 2;
-    options_.until = "0.000000002"; // the close is outside
+    options_.replay.loop = 2;
+    options_.replay.until = "0.000000002"; // the close is outside
     EXPECT_THAT(play(), ElementsAre("q0@0", "q1@1", "q2@2", "q3@3"));
 }
 
 TEST_F(ClosesTest, ALapOfClosesAloneIsNone) {
     write({ask(1, 1000, kUpdate), end(1, 1000)});
-    options_.loop = 0;
-    options_.limit = 5;
+    options_.replay.loop = 0;
+    options_.replay.limit = 5;
     EXPECT_TRUE(play().empty());
 }
 
 TEST_F(ClosesTest, AreDueWithTheQueryBeforeThemAtARate) {
     write({ask(1, 1000), ask(2, 1000), end(1, 1000), end(2, 1000), ask_udp(1)});
-    options_.pace.rate = 1e8;
+    options_.replay.rate = 1e8;
     EXPECT_THAT(play(), ElementsAre("q0@0", "q1@10", "c1@10", "c2@10", "q2@20"));
 }
 
 TEST_F(ClosesTest, AreScaledWithTheSpeed) {
     write({ask(1, 1000), ask(2, 1000), end(1, 1000), ask_udp(1)});
-    options_.pace.speed = 0.5;
+    options_.replay.speed = 0.5;
     EXPECT_THAT(play(), ElementsAre("q0@0", "q1@2", "c1@4", "q2@6"));
 }
 
 TEST_F(ClosesTest, KeepTheirPlaceWithoutTimes) {
     write({ask(1, 1000), ask(2, 1000), end(1, 1000), ask_udp(1)});
-    options_.pace.fast = true;
+    options_.replay.fast = true;
     EXPECT_THAT(play(), ElementsAre("q0@0", "q1@0", "c1@0", "q2@0"));
 }
 
 TEST_F(ClosesTest, TravelByTheTransportThatIsPlayed) {
     write({ask(1, 1000), end(1, 1000), ask_udp(2)});
-    options_.transport = "tls";
+    options_.replay.transport = "tls";
     EXPECT_THAT(play(), ElementsAre("q0@0", "c1@1", "q1@2"));
     for (const Query& query : played_) {
         EXPECT_EQ(query.transport, Transport::kTls);
@@ -167,21 +167,21 @@ TEST_F(ClosesTest, TravelByTheTransportThatIsPlayed) {
 
 TEST_F(ClosesTest, AreNoneOverUdpOrWhereTheServerCloses) {
     write({ask(1, 1000), end(1, 1000), ask_udp(2)});
-    options_.transport = "udp";
+    options_.replay.transport = "udp";
     EXPECT_THAT(play(), ElementsAre("q0@0", "q1@2"));
     EXPECT_EQ(played_[0].transport, Transport::kUdp);
-    options_.transport = "trace";
-    options_.closer = "server";
+    options_.replay.transport = "trace";
+    options_.replay.closer = "server";
     EXPECT_THAT(play(), ElementsAre("q0@0", "q1@2"));
     EXPECT_EQ(played_[0].transport, Transport::kTcp);
 }
 
 TEST_F(ClosesTest, RetransmitsAreJudgedByTheTracesTransport) {
     write({ask_udp(1), ask_udp(1), ask(2, 1000), ask(2, 1001)});
-    options_.collapse_retransmits = true;
-    options_.transport = "tcp";
+    options_.replay.collapse_retransmits = true;
+    options_.replay.transport = "tcp";
     EXPECT_THAT(play(), ElementsAre("q0@0", "q2@2", "q3@3"));
-    options_.transport = "udp";
+    options_.replay.transport = "udp";
     EXPECT_THAT(play(), ElementsAre("q0@0", "q2@2", "q3@3"));
 }
 

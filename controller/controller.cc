@@ -134,7 +134,7 @@ void Controller::pump() {
 /// Stages the first window in slices, so that heartbeats go on.
 void Controller::fill() {
     const Nanoseconds until = loop_.clock().now() + kSlice;
-    const Nanoseconds last = seconds(options_.window_s);
+    const Nanoseconds last = seconds(options_.replay.window_s);
     const Credit room = room_to_fill();
     while (read_next() && held_.due() <= last &&
            room.covers(
@@ -206,8 +206,8 @@ void Controller::give_staged() {
 
 /// Without due times nobody but the clock ends the replay after --duration-s.
 Nanoseconds Controller::time_left(Nanoseconds now) const {
-    const bool limited = options_.pace.fast && options_.duration_s > 0;
-    return limited ? outcome_.start.mono + seconds(options_.duration_s) - now : kSecond;
+    const bool limited = options_.replay.fast && options_.replay.duration_s > 0;
+    return limited ? outcome_.start.mono + seconds(options_.replay.duration_s) - now : kSecond;
 }
 
 void Controller::hand_out() {
@@ -236,7 +236,7 @@ bool Controller::hand_out_some(Nanoseconds now) {
         pump_.again_in(kStep);
         return false;
     }
-    const Nanoseconds reach = now - outcome_.start.mono + seconds(options_.window_s);
+    const Nanoseconds reach = now - outcome_.start.mono + seconds(options_.replay.window_s);
     for (unsigned i = 0; i < kTurn; ++i) {
         if (!read_next()) {
             pump_.again_in(kShortWait);

@@ -9,6 +9,7 @@
 #include "core/base/json.hh"
 #include "core/base/log.hh"
 #include "core/wire/counts.hh"
+#include "core/wire/settings.hh"
 
 #include <fmt/format.h>
 
@@ -21,7 +22,8 @@ std::string describe() {
         {"counts", reprise::describe_fields<reprise::Counts>()},
         {"connections", reprise::describe_fields<reprise::ConnectionCounts>()},
         {"", reprise::describe_fields<reprise::QuerierCounts>()}};
-    return counters.dump(2);
+    return reprise::Json{{"settings", reprise::describe_settings()}, {"counters", counters}}.dump(
+        2);
 }
 
 int body(int argc, char** argv) {
@@ -31,7 +33,8 @@ int body(int argc, char** argv) {
         "reprise-controller");
     app.set_version_flag("--version", REPRISE_VERSION);
     reprise::controller::add_options(app, options);
-    app.add_text_flag("--describe", describe, "print what queriers count, as JSON");
+    app.add_text_flag("--describe", describe,
+                      "print all settings, and what queriers count, as JSON");
     if (const auto status = app.parse(argc, argv)) {
         return *status;
     }

@@ -3,111 +3,123 @@
 #include "core/base/address.hh"
 #include "core/base/command_line.hh"
 #include "core/base/error.hh"
-#include "core/base/numbers.hh"
-#include "core/base/prefix.hh"
-#include "core/wire/query.hh"
+#include "core/wire/settings.hh"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
+#include <ios>
+#include <sstream>
 #include <string>
 #include <string_view>
+#include <toml++/toml.h>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace reprise::controller {
 
+using namespace std::string_view_literals;
+
 namespace {
 
-/// Which queries are played.
-void add_selection(Command& app, Options& options) {
-    app.add_flag("--all-opcodes", options.all_opcodes,
-                 "also send UPDATE and NOTIFY (skipped and counted otherwise)");
-    app.add_option(
-        "--from", options.from,
-        "begin there: seconds from the trace's first query, seconds since the epoch (from "
-        "100000000 on) or RFC 3339, e.g. 2016-10-06T13:55:51Z");
-    app.add_option("--until", options.until, "end before that time, given like --from");
-    app.add_option("--limit", options.limit, "send at most this many queries; 0 = all")
-        .show_default();
-    app.add_option("--duration-s", options.duration_s, "end the replay after this time; 0 = never")
-        .show_default();
-    app.add_option("--loop", options.loop,
-                   "play the trace this many times; 0 = until --limit or --duration-s")
-        .show_default();
-    app.add_option("--sample-sources", options.sample_sources,
-                   "play a share of the sources with all their queries, e.g. 10%; the same ones in "
-                   "every run")
-        .show_default();
-    app.add_option("--skip-source", options.skip_sources,
-                   "leave out the sources of this prefix; repeatable")
-        .allow_extra_args(false);
-    app.add_flag("--collapse-retransmits", options.collapse_retransmits,
-                 "leave out UDP queries with source, port, id and question of one played within "
-                 "--timeout-s before");
+/// Names in use before the settings' own.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 4> kFormerNames{{
+    {"hedge-ms", ",--hedge"},
+    {"ports", ",--port"},
+    {"skip-sources", ",--skip-source"},
+    {"tls-verify", ",!--no-tls-verify"},
+}};
+/// Settings that --help shows as options; the others are known to --set and --options.
+constexpr std::array kShown{"source-mode"sv, "transport"sv,  "speed"sv,     "rate"sv,
+                            "fast"sv,        "loop"sv,       "from"sv,      "until"sv,
+                            "limit"sv,       "duration-s"sv, "timeout-s"sv, "answers"sv};
+
+/// The first sentence of a help text, without the marks of its code.
+std::string in_short(std::string_view help) {
+    std::string text(help.substr(0, std::min(help.find(". "), help.find(" (`"))));
+    std::erase(text, '`');
+    return text;
 }
 
-/// When and how they are played.
-void add_play(Command& app, Options& options) {
-    app.add_option("--speed", options.pace.speed, "play this many times as fast as the trace")
-        .show_default();
-    app.add_option("--rate", options.pace.rate, "queries a second, evenly spaced; 0 = as the trace")
-        .show_default();
-    app.add_flag("--fast", options.pace.fast, "as fast as the answers allow (see --in-flight)");
-    app.add_flag("--dependent", options.dependent,
-                 "a source's next query waits for the end of the one before");
-    app.add_option("--hedge", options.hedge_ms,
-                   "also send a query to a peer when it has no answer after this many ms");
-    app.add_option("--peers", options.peers, "ADDR[:PORT],... that hedged queries go to in turn")
-        .delimiter(',')
-        .allow_extra_args(false);
-    app.add_option("--source-mode", options.source_mode,
-                   "what the server sees: ports (the host's address, a port per source), addresses "
-                   "(the trace's), mapped (one per source out of the host's prefix), packet (the "
-                   "trace's address and port, below the host's network stack)")
-        .show_default();
-    app.add_flag(
-        "--confirm-return-path", options.confirm_return_path,
-        "confirm that answers to the trace's addresses come back to the client host or are "
-        "dropped by a guard, and cannot leave the testbed; needed with --source-mode "
-        "addresses and packet");
+void add_setting(Command& app, std::string_view table, std::string_view name, auto& value,
+                 const Allowed& allowed, std::string_view help) {
+    using T = std::remove_reference_t<decltype(value)>;
+    std::string option = fmt::format("{}{}", table == "tls" ? "tls-" : "", name);
+    std::ranges::replace(option, '_', '-');
+    std::string names = "--" + option;
+    for (const auto& [own, former] : kFormerNames) {
+        names += own == option ? former : "";
+    }
+    const std::string text = allowed.words.empty()
+                                 ? in_short(help)
+                                 : fmt::format("{}: {}", in_short(help), allowed.words);
+    const std::string group =
+        std::ranges::find(kShown, option) == kShown.end() ? "" : "Settings (see --set)";
+    if constexpr (std::is_same_v<T, bool>) {
+        app.add_flag(names, value, text).group(group);
+    } else if constexpr (std::is_same_v<T, std::string> || std::is_arithmetic_v<T>) {
+        app.add_option(names, value, text).group(group).show_default();
+    } else {
+        app.add_option(names, value, text).delimiter(',').allow_extra_args(false).group(group);
+    }
 }
 
-/// How they travel.
-void add_transport(Command& app, Options& options) {
-    app.add_option("--transport", options.transport,
-                   "how every query travels: trace (as in the trace), udp, tcp, tls (DNS over TLS) "
-                   "or stateless-tcp (a TCP connection of its own for each); the trace's own "
-                   "connections are kept")
-        .show_default();
-    app.add_option("--idle-timeout-s", options.idle_timeout_s,
-                   "close a TCP or TLS connection that was idle for this time")
-        .show_default();
-    app.add_option("--queries-per-connection", options.queries_per_connection,
-                   "close a connection after this many queries: 1 = a new one each, 0 = no limit")
-        .show_default();
-    app.add_option("--closer", options.closer,
-                   "who closes a connection that is idle, used up or closed in the trace: client, "
-                   "or server (the client never does)")
-        .show_default();
-    app.add_flag("--tcp-fallback", options.tcp_fallback,
-                 "after a truncated answer over UDP ask again over TCP");
+void add_settings(Command& app, Settings& settings) {
+    app.add_option_function(
+           "--options", [&](const std::string& path) { read_options_file(path, settings); },
+           "TOML file with settings in the tables [replay] and [tls], as in an experiment's file")
+        .type_name("FILE")
+        .trigger_on_parse();
+    app.add_option_function(
+           "--set",
+           [&](const std::string& text) {
+               const size_t equals = std::min(text.find('='), text.size() - 1);
+               set(settings, text.substr(0, equals), text.substr(equals + 1));
+           },
+           "a setting, e.g. replay.hedge_ms=20 or tls.resume=true; repeatable, after --options. "
+           "--describe lists all of them")
+        .type_name("KEY=VALUE")
+        .check([](const std::string& text) {
+            return text.find('=') == std::string::npos ? "give KEY=VALUE" : "";
+        })
+        .trigger_on_parse();
+    each_setting(settings, [&app](std::string_view table, std::string_view name, auto& value,
+                                  const Allowed& allowed, std::string_view help) {
+        add_setting(app, table, name, value, allowed, help);
+    });
 }
 
-void add_tls(Command& app, DnsTls& tls) {
-    app.add_option("--tls-port", tls.port, "port of the server for TLS").show_default();
-    app.add_option("--tls-version", tls.version, "TLS version: any, 1.2 or 1.3").show_default();
-    app.add_option("--tls-name", tls.name,
-                   "name that the server's certificate must have, sent to it as well (SNI); its "
-                   "address if left out");
-    app.add_option("--tls-ca", tls.authorities,
-                   "certificate authorities trusted for the server, PEM; the system's if left out");
-    app.add_flag("--no-tls-verify", tls.no_verify, "take any certificate of the server");
-    app.add_flag("--tls-resume", tls.resume,
-                 "resume the source's last TLS session on its next connection");
-    app.add_flag("--tls-early-data", tls.early_data,
-                 "send first queries with the resumed handshake (0-RTT); needs --tls-resume");
+/// A value as set() takes it.
+std::string text_of(const toml::node& node) {
+    if (const auto* list = node.as_array()) {
+        std::vector<std::string> texts;
+        for (const toml::node& one : *list) {
+            texts.push_back(text_of(one));
+        }
+        return fmt::format("{}", fmt::join(texts, ","));
+    }
+    if (const auto* text = node.as_string()) {
+        return text->get();
+    }
+    if (const auto* number = node.as_floating_point()) {
+        std::string text = fmt::format("{:.9f}", number->get()); // no exponent
+        text.erase(std::min(text.find_last_not_of('0'), text.size() - 1) + 1);
+        return text.ends_with('.') ? text.substr(0, text.size() - 1) : text;
+    }
+    std::ostringstream out;
+    if (const auto* stamp = node.as_date_time()) {
+        out << stamp->get();
+    } else if (const auto* whole = node.as_integer()) {
+        out << whole->get();
+    } else if (const auto* flag = node.as_boolean()) {
+        out << std::boolalpha << flag->get();
+    }
+    return out.str();
 }
 
 void add_generator(Command& app, Options& options) {
@@ -146,32 +158,17 @@ void add_options(Command& app, Options& options) {
                  "let --server and --peers be public addresses: ask their operators first");
     app.add_option("--results", options.results, "folder for controller.json and sources.csv")
         .show_default();
-    app.add_option("--port", options.ports, "DNS port in the trace; repeat for several")
-        .allow_extra_args(false)
-        .show_default();
-    app.add_option("--window-s", options.window_s, "seconds to read ahead of the schedule")
-        .show_default();
-    app.add_option("--timeout-s", options.timeout_s, "wait this long for an answer").show_default();
-    app.add_option("--in-flight", options.in_flight,
-                   "most queries waiting for an answer, per querier; at the limit sending waits")
-        .show_default();
-    app.add_option("--max-lateness-s", options.max_lateness_s,
-                   "abort when a querier falls further behind schedule")
-        .show_default();
-    app.add_option("--late-ms", options.late_ms,
-                   "warn of queries sent more than this many ms late; more than 10% of them "
-                   "make the run unclean; 0 = neither")
-        .show_default();
+    app.add_flag(
+        "--confirm-return-path", options.confirm_return_path,
+        "confirm that answers to the trace's addresses come back to the client host or are "
+        "dropped by a guard, and cannot leave the testbed; needed with --source-mode "
+        "addresses and packet");
     app.add_option(
            "--check", options.check,
            "play nothing: look at the options, and with trace also whether there is a query "
            "in TRACE that can be played, and about how many there are")
         .one_of({"options", "trace"});
-    app.add_flag("--answers", options.answers, "keep the replies (answers-HOST-N.ra)");
-    add_selection(app, options);
-    add_play(app, options);
-    add_transport(app, options);
-    add_tls(app, options.dns_tls);
+    add_settings(app, options.replay);
     add_generator(app, options);
 }
 
@@ -191,20 +188,6 @@ std::vector<Peer> parse_peers(const std::vector<std::string>& texts) {
     return peers;
 }
 
-std::optional<Transport> transport_of(const std::string& text) {
-    if (text == "trace") {
-        return std::nullopt;
-    }
-    for (const Transport each :
-         {Transport::kUdp, Transport::kTcp, Transport::kTls, Transport::kStatelessTcp}) {
-        if (text == transport_name(each)) {
-            return each;
-        }
-    }
-    throw UsageError(
-        fmt::format("--transport {}: give trace, udp, tcp, tls or stateless-tcp", text));
-}
-
 Servers parse_servers(const std::vector<std::string>& texts, std::uint16_t port) {
     Servers servers;
     for (const std::string& text : texts) {
@@ -222,45 +205,30 @@ Servers parse_servers(const std::vector<std::string>& texts, std::uint16_t port)
     return servers;
 }
 
-std::vector<Endpoint> parse_hedge_peers(const std::vector<std::string>& texts, std::uint16_t port) {
-    std::vector<Endpoint> peers;
-    for (const std::string& text : texts) {
-        const auto lone = IpAddress::parse(text);
-        const auto peer =
-            lone ? std::optional(Endpoint{.address = *lone, .port = port}) : Endpoint::parse(text);
-        if (!peer || peer->port == 0) {
-            throw UsageError(fmt::format(
-                "--peers {}: not ADDRESS[:PORT], e.g. 198.18.0.54 or [fd00::54]:53", text));
+void read_options_file(const std::string& path, Settings& settings) {
+    try {
+        const toml::table root = toml::parse_file(path);
+        for (const auto& [table, values] : root) {
+            if (!values.is_table()) {
+                throw UsageError(fmt::format("{}:{}: {} is no table; settings are in [replay] and "
+                                             "[tls]",
+                                             path, values.source().begin.line, table.str()));
+            }
+            for (const auto& [name, value] : *values.as_table()) {
+                try {
+                    set(settings, fmt::format("{}.{}", table.str(), name.str()), text_of(value));
+                } catch (const UsageError& error) {
+                    throw UsageError(
+                        fmt::format("{}:{}: {}", path, value.source().begin.line, error.what()));
+                }
+            }
         }
-        peers.push_back(*peer);
+    } catch (const toml::parse_error& error) {
+        const auto line = error.source().begin.line;
+        throw UsageError(fmt::format("--options {}{}: {}", path,
+                                     line == 0 ? "" : fmt::format(":{}", line),
+                                     error.description()));
     }
-    return peers;
-}
-
-double parse_share(const std::string& text) {
-    const bool percent = text.ends_with('%');
-    const size_t digits = text.size() - (percent ? 1 : 0);
-    const double value = parse_number<double>(std::string_view(text).substr(0, digits)).value_or(0);
-    const double share = percent ? value / 100 : value;
-    if (!(share > 0 && share <= 1)) {
-        throw UsageError(fmt::format(
-            "--sample-sources {}: not a share; give e.g. 10% or 0.1, above 0 and at most 100%",
-            text));
-    }
-    return share;
-}
-
-std::vector<Prefix> parse_prefixes(const std::vector<std::string>& texts) {
-    std::vector<Prefix> prefixes;
-    for (const std::string& text : texts) {
-        const auto prefix = Prefix::parse(text);
-        if (!prefix) {
-            throw UsageError(fmt::format(
-                "--skip-source {}: not a prefix; give e.g. 192.0.2.0/24 or 2001:db8::/32", text));
-        }
-        prefixes.push_back(*prefix);
-    }
-    return prefixes;
 }
 
 } // namespace reprise::controller

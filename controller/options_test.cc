@@ -4,7 +4,12 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <fstream>
+#include <iterator>
+#include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace reprise::controller {
@@ -44,10 +49,10 @@ Options valid() {
 TEST(Options, TimesMustBePositive) {
     Options options = valid();
     EXPECT_NO_THROW(validate(options));
-    options.timeout_s = 0;
+    options.replay.timeout_s = 0;
     EXPECT_THROW(validate(options), UsageError);
-    options.timeout_s = 5;
-    options.in_flight = 0;
+    options.replay.timeout_s = 5;
+    options.replay.in_flight = 0;
     EXPECT_THROW(validate(options), UsageError);
 }
 
@@ -90,101 +95,146 @@ TEST_P(BadOptions, AreRefusedWithTheirName) {
 INSTANTIATE_TEST_SUITE_P(
     Each, BadOptions,
     ::testing::Values(
-        Bad{"--speed", [](Options& o) { o.pace.speed = 0; }},
-        Bad{"--rate", [](Options& o) { o.pace.rate = -1; }},
-        Bad{"exclude each other", [](Options& o) { o.pace = {.speed = 2, .fast = true}; }},
-        Bad{"exclude each other", [](Options& o) { o.pace = {.rate = 2, .fast = true}; }},
-        Bad{"exclude each other", [](Options& o) { o.pace = {.speed = 3, .rate = 2}; }},
-        Bad{"--loop 0 never ends", [](Options& o) { o.loop = 0; }},
-        Bad{"cannot be read twice", [](Options& o) { o.loop = 2, o.trace = "-"; }},
-        Bad{"--from soon", [](Options& o) { o.from = "soon"; }},
-        Bad{"--until -1", [](Options& o) { o.until = "-1"; }},
-        Bad{"--from 5 is not before", [](Options& o) { o.from = "5", o.until = "5"; }},
-        Bad{"--in-flight", [](Options& o) { o.in_flight = 0; }},
-        Bad{"--in-flight: must be 1 to 4194304", [](Options& o) { o.in_flight = 4'194'305; }},
-        Bad{"--peers: 16 peers given; give at most 15",
+        Bad{"replay.speed", [](Options& o) { o.replay.speed = 0; }},
+        Bad{"replay.rate", [](Options& o) { o.replay.rate = -1; }},
+        Bad{"exclude each other", [](Options& o) { o.replay.speed = 2, o.replay.fast = true; }},
+        Bad{"exclude each other", [](Options& o) { o.replay.rate = 2, o.replay.fast = true; }},
+        Bad{"exclude each other", [](Options& o) { o.replay.speed = 3, o.replay.rate = 2; }},
+        Bad{"replay.loop 0 never ends", [](Options& o) { o.replay.loop = 0; }},
+        Bad{"cannot be read twice", [](Options& o) { o.replay.loop = 2, o.trace = "-"; }},
+        Bad{"replay.from soon", [](Options& o) { o.replay.from = "soon"; }},
+        Bad{"replay.until -1", [](Options& o) { o.replay.until = "-1"; }},
+        Bad{"replay.from 5 is not before",
+            [](Options& o) { o.replay.from = "5", o.replay.until = "5"; }},
+        Bad{"replay.in_flight", [](Options& o) { o.replay.in_flight = 0; }},
+        Bad{"replay.in_flight 4194305: give 1 to 4194304",
+            [](Options& o) { o.replay.in_flight = 4'194'305; }},
+        Bad{"replay.peers: 16 peers given; give at most 15",
             [](Options& o) {
-                o.hedge_ms = 10, o.peers = std::vector<std::string>(16, "127.0.0.2");
+                o.replay.hedge_ms = 10, o.replay.peers = std::vector<std::string>(16, "127.0.0.2");
             }},
-        Bad{"--duration-s", [](Options& o) { o.duration_s = -1; }},
-        Bad{"--sample-sources 0%", [](Options& o) { o.sample_sources = "0%"; }},
-        Bad{"--sample-sources 101%", [](Options& o) { o.sample_sources = "101%"; }},
-        Bad{"--sample-sources many", [](Options& o) { o.sample_sources = "many"; }},
-        Bad{"--skip-source ten", [](Options& o) { o.skip_sources = {"ten"}; }},
-        Bad{"--source-mode moon", [](Options& o) { o.source_mode = "moon"; }},
-        Bad{"--source-mode addresses: the server's answers to the trace's addresses might leave "
+        Bad{"replay.duration_s", [](Options& o) { o.replay.duration_s = -1; }},
+        Bad{"replay.sample_sources 0%", [](Options& o) { o.replay.sample_sources = "0%"; }},
+        Bad{"replay.sample_sources 101%", [](Options& o) { o.replay.sample_sources = "101%"; }},
+        Bad{"replay.sample_sources many", [](Options& o) { o.replay.sample_sources = "many"; }},
+        Bad{"replay.skip_sources ten", [](Options& o) { o.replay.skip_sources = {"ten"}; }},
+        Bad{"replay.source_mode moon: give one of ports, addresses, mapped, packet",
+            [](Options& o) { o.replay.source_mode = "moon"; }},
+        Bad{"replay.source_mode addresses: the server's answers to the trace's addresses might "
+            "leave "
             "the testbed; route them back to the client host or load a guard, and give "
             "--confirm-return-path",
-            [](Options& o) { o.source_mode = "addresses"; }},
-        Bad{"--source-mode packet: the server's answers",
-            [](Options& o) { o.source_mode = "packet"; }},
-        Bad{"--hedge", [](Options& o) { o.hedge_ms = 5000, o.peers = {"127.0.0.2"}; }},
-        Bad{"need each other", [](Options& o) { o.hedge_ms = 10; }},
-        Bad{"need each other", [](Options& o) { o.peers = {"127.0.0.2"}; }},
-        Bad{"--peers 198.41.0.4: a public address",
-            [](Options& o) { o.hedge_ms = 10, o.peers = {"198.41.0.4"}; }},
+            [](Options& o) { o.replay.source_mode = "addresses"; }},
+        Bad{"replay.source_mode packet: the server's answers",
+            [](Options& o) { o.replay.source_mode = "packet"; }},
+        Bad{"replay.hedge_ms",
+            [](Options& o) { o.replay.hedge_ms = 5000, o.replay.peers = {"127.0.0.2"}; }},
+        Bad{"need each other", [](Options& o) { o.replay.hedge_ms = 10; }},
+        Bad{"need each other", [](Options& o) { o.replay.peers = {"127.0.0.2"}; }},
+        Bad{"replay.peers 198.41.0.4: a public address",
+            [](Options& o) { o.replay.hedge_ms = 10, o.replay.peers = {"198.41.0.4"}; }},
         Bad{"--server 2001:500:1::53: a public address; replays go to",
             [](Options& o) { o.servers = {"192.0.2.1", "2001:500:1::53"}; }},
-        Bad{"--peers ns1", [](Options& o) { o.hedge_ms = 10, o.peers = {"ns1"}; }},
-        Bad{"--transport quic: give trace", [](Options& o) { o.transport = "quic"; }},
-        Bad{"--closer me", [](Options& o) { o.closer = "me"; }},
-        Bad{"--queries-per-connection", [](Options& o) { o.queries_per_connection = 1'000'001; }},
-        Bad{"--tcp-fallback and --hedge",
-            [](Options& o) { o.tcp_fallback = true, o.hedge_ms = 10, o.peers = {"127.0.0.2"}; }},
-        Bad{"--tls-version 1.1", [](Options& o) { o.dns_tls.version = "1.1"; }},
-        Bad{"--tls-port", [](Options& o) { o.dns_tls.port = 0; }},
-        Bad{"--tls-name 192.0.2.1", [](Options& o) { o.dns_tls.name = "192.0.2.1"; }},
-        Bad{"--tls-name a b", [](Options& o) { o.dns_tls.name = "a b"; }},
-        Bad{"needs --tls-resume", [](Options& o) { o.dns_tls.early_data = true; }},
+        Bad{"replay.peers ns1",
+            [](Options& o) { o.replay.hedge_ms = 10, o.replay.peers = {"ns1"}; }},
+        Bad{"replay.transport quic: give one of trace",
+            [](Options& o) { o.replay.transport = "quic"; }},
+        Bad{"replay.closer me", [](Options& o) { o.replay.closer = "me"; }},
+        Bad{"replay.queries_per_connection",
+            [](Options& o) { o.replay.queries_per_connection = 1'000'001; }},
+        Bad{"replay.tcp_fallback and replay.hedge_ms",
+            [](Options& o) {
+                o.replay.tcp_fallback = true, o.replay.hedge_ms = 10,
+                o.replay.peers = {"127.0.0.2"};
+            }},
+        Bad{"tls.version 1.1", [](Options& o) { o.replay.tls.version = "1.1"; }},
+        Bad{"tls.port", [](Options& o) { o.replay.tls.port = 0; }},
+        Bad{"tls.name 192.0.2.1", [](Options& o) { o.replay.tls.name = "192.0.2.1"; }},
+        Bad{"tls.name a b", [](Options& o) { o.replay.tls.name = "a b"; }},
+        Bad{"needs tls.resume", [](Options& o) { o.replay.tls.early_data = true; }},
         Bad{"needs TLS 1.3",
             [](Options& o) {
-                o.dns_tls.resume = o.dns_tls.early_data = true, o.dns_tls.version = "1.2";
+                o.replay.tls.resume = o.replay.tls.early_data = true, o.replay.tls.version = "1.2";
             }},
-        Bad{"--tls-ca /nowhere/ca.pem: No such file",
-            [](Options& o) { o.dns_tls.authorities = "/nowhere/ca.pem"; }},
+        Bad{"tls.ca /nowhere/ca.pem: No such file",
+            [](Options& o) { o.replay.tls.ca = "/nowhere/ca.pem"; }},
         Bad{"no TRACE", [](Options& o) { o.trace = ""; }},
         Bad{"TRACE and --generate", [](Options& o) { o.generate = "."; }},
         Bad{"--generate a..b", [](Options& o) { o.trace = "", o.generate = "a..b"; }},
-        Bad{"--rate or --fast", [](Options& o) { o.trace = "", o.generate = "."; }},
-        Bad{"never ends", [](Options& o) { o.trace = "", o.generate = ".", o.pace.fast = true; }},
+        Bad{"replay.rate or replay.fast", [](Options& o) { o.trace = "", o.generate = "."; }},
+        Bad{"never ends", [](Options& o) { o.trace = "", o.generate = ".", o.replay.fast = true; }},
         Bad{"--generate-sources",
             [](Options& o) { o.trace = "", o.generate = ".", o.generate_sources = 0; }},
-        Bad{"goes without --loop", [](Options& o) {
-                o.trace = "", o.generate = ".", o.pace.fast = true, o.limit = 1, o.loop = 2;
+        Bad{"goes without replay.loop", [](Options& o) {
+                o.trace = "", o.generate = ".", o.replay.fast = true, o.replay.limit = 1,
+                o.replay.loop = 2;
             }}));
-
-TEST(Options, SharesAsPercentAndNumber) {
-    EXPECT_DOUBLE_EQ(parse_share("10%"), 0.1);
-    EXPECT_DOUBLE_EQ(parse_share("0.25"), 0.25);
-    EXPECT_DOUBLE_EQ(parse_share("100%"), 1);
-    EXPECT_DOUBLE_EQ(parse_share("0.5%"), 0.005);
-}
-
-TEST(Options, PeersTakeTheServersPortByDefault) {
-    const auto peers = parse_hedge_peers({"198.18.0.54", "[fd00::54]:5300", "fd00::55"}, 53);
-    ASSERT_EQ(peers.size(), 3U);
-    EXPECT_EQ(peers[0].text(), "198.18.0.54:53");
-    EXPECT_EQ(peers[1].text(), "[fd00::54]:5300");
-    EXPECT_EQ(peers[2].text(), "[fd00::55]:53");
-}
 
 TEST(Options, GeneratorWithRateAndLimitIsValid) {
     Options options;
     options.generate = "example.com";
-    options.pace.rate = 100;
-    options.limit = 10;
+    options.replay.rate = 100;
+    options.replay.limit = 10;
     EXPECT_NO_THROW(validate(options));
 }
 
-TEST(Options, AListOfPeersDoesNotSwallowTheTrace) {
+Options parsed(const std::string& arguments) {
+    std::istringstream text("--run-id r --distributor 127.0.0.1:1 --cert c --key k --ca a "
+                            "--server 127.0.0.1 " +
+                            arguments);
+    const std::vector<std::string> words(std::istream_iterator<std::string>(text), {});
     Command app;
     Options options;
     add_options(app, options);
-    app.parse({"--run-id", "r", "--distributor", "127.0.0.1:1", "--cert", "c", "--key", "k", "--ca",
-               "a", "--server", "127.0.0.1", "--hedge", "10", "--peers", "127.0.0.2,[::1]:54",
-               "trace.pcap"});
+    app.parse(words);
+    return options;
+}
+
+TEST(Options, AListOfPeersDoesNotSwallowTheTrace) {
+    const Options options = parsed("--hedge 10 --peers 127.0.0.2,[::1]:54 trace.pcap");
     EXPECT_EQ(options.trace, "trace.pcap");
-    EXPECT_EQ(options.peers, (std::vector<std::string>{"127.0.0.2", "[::1]:54"}));
+    EXPECT_EQ(options.replay.peers, (std::vector<std::string>{"127.0.0.2", "[::1]:54"}));
+}
+
+TEST(Options, FilesThenSettingsThenOptions) {
+    const std::string path = ::testing::TempDir() + "settings.toml";
+    std::ofstream(path)
+        << "[replay]\nspeed = 2.5\nfrom = 1475762151.5\nports = [53, 5353]\n"
+           "peers = [\"127.0.0.2\", \"[::1]:54\"]\nlimit = 1\n[tls]\nresume = true\n"
+           "name = \"a\\u00fc\"\n";
+    const Options options = parsed("--limit 3 --set replay.limit=2 --set tls.port=8853 --options " +
+                                   path + " --no-tls-verify trace.pcap");
+    EXPECT_EQ(options.replay.speed, 2.5);
+    EXPECT_EQ(options.replay.from, "1475762151.5");
+    EXPECT_EQ(options.replay.ports, (std::vector<std::uint16_t>{53, 5353}));
+    EXPECT_EQ(options.replay.peers, (std::vector<std::string>{"127.0.0.2", "[::1]:54"}));
+    EXPECT_EQ(options.replay.limit, 3U);
+    EXPECT_EQ(options.replay.tls.port, 8853U);
+    EXPECT_TRUE(options.replay.tls.resume);
+    EXPECT_FALSE(options.replay.tls.verify);
+    EXPECT_EQ(options.replay.tls.name, "a\u00fc");
+}
+
+TEST(Options, BadFilesAreNamedWithTheLine) {
+    const std::string path = ::testing::TempDir() + "bad.toml";
+    for (const auto& [text, what] :
+         {std::pair("[replay]\nspeed = \"x\"\n", ":2: replay.speed x: is not"),
+          {"[replay]\n\nsped = 1\n", ":3: replay.sped is not a setting; did you mean"},
+          {"speed = 1\n", ":1: speed is no table"},
+          {"[replay\n", "bad.toml:1: "}}) {
+        std::ofstream(path) << text;
+        try {
+            parsed("--options " + path + " trace.pcap");
+            FAIL() << text;
+        } catch (const UsageError& error) {
+            EXPECT_NE(std::string(error.what()).find(what), std::string::npos) << error.what();
+        }
+    }
+    EXPECT_THROW(parsed("--options /nowhere/settings.toml t.pcap"), UsageError);
+    for (const char* bad : {"--set replay.speed", "--set replay.speed=x", "--set speed=1",
+                            "--tls-port 65536", "--queries-per-connection -1"}) {
+        EXPECT_THROW(parsed(std::string(bad) + " t.pcap"), UsageError) << bad;
+    }
 }
 
 } // namespace

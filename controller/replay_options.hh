@@ -4,7 +4,7 @@
 
 namespace reprise::controller {
 
-/// What the queriers are asked to do. Throws UsageError where --tls-ca cannot be read.
+/// What the queriers are asked to do. Throws UsageError where the file of tls.ca cannot be read.
 wire::Options replay_options(const Options& options, const Servers& servers);
 
 } // namespace reprise::controller

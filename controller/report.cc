@@ -11,6 +11,7 @@
 #include "core/tree/fanout.hh"
 #include "core/wire/counts.hh"
 #include "core/wire/replay.pb.h"
+#include "core/wire/settings.hh"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -160,7 +161,7 @@ std::vector<std::string> reader_notes(const FeedState& feed) {
 /// What an aborted run had not done yet is no fault of its own.
 void judge_sums(Report& report, const Options& options, const Outcome& outcome) {
     if (!outcome.aborted) {
-        Verdict verdict = judge_counts(report.counts, options.late_ms);
+        Verdict verdict = judge_counts(report.counts, options.replay.late_ms);
         std::ranges::move(verdict.because, std::back_inserter(report.because));
         report.warnings = std::move(verdict.warnings);
     }
@@ -169,16 +170,6 @@ void judge_sums(Report& report, const Options& options, const Outcome& outcome) 
 double cpu_seconds(const rusage& usage) {
     return static_cast<double>(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
            static_cast<double>(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
-}
-
-json tls_json(const DnsTls& tls) {
-    return {{"port", tls.port},
-            {"version", tls.version},
-            {"name", tls.name},
-            {"ca", tls.authorities},
-            {"verify", !tls.no_verify},
-            {"resume", tls.resume},
-            {"early_data", tls.early_data}};
 }
 
 /// By number; those that were not seen are left out.
@@ -193,31 +184,12 @@ json rcodes_json(const Rcodes& rcodes) {
 }
 
 /// How the trace was played, as given.
-json options_json(const Options& options) {
-    return {{"source_mode", options.source_mode},
-            {"speed", options.pace.speed},
-            {"rate", options.pace.rate},
-            {"fast", options.pace.fast},
-            {"loop", options.loop},
-            {"from", options.from},
-            {"until", options.until},
-            {"limit", options.limit},
-            {"duration_s", options.duration_s},
-            {"sample_sources", options.sample_sources},
-            {"skip_sources", options.skip_sources},
-            {"collapse_retransmits", options.collapse_retransmits},
-            {"dependent", options.dependent},
-            {"hedge_ms", options.hedge_ms},
-            {"peers", options.peers},
-            {"transport", options.transport},
-            {"idle_timeout_s", options.idle_timeout_s},
-            {"queries_per_connection", options.queries_per_connection},
-            {"closer", options.closer},
-            {"tcp_fallback", options.tcp_fallback},
-            {"tls", tls_json(options.dns_tls)},
-            {"generate", options.generate},
-            {"generate_sources", options.generate_sources},
-            {"generate_rd", options.generate_rd}};
+nlohmann::ordered_json options_json(const Options& options) {
+    auto out = settings_json(options.replay);
+    out["generate"] = options.generate;
+    out["generate_sources"] = options.generate_sources;
+    out["generate_rd"] = options.generate_rd;
+    return out;
 }
 
 json whole_json(const Report& report, const Options& options, const FeedState& feed,
@@ -311,8 +283,8 @@ std::string left_text(const Options& options, const FeedState& feed, Nanoseconds
     const double share = feed.ended ? 1 : feed.share_read;
     const double now = static_cast<double>(played) / 1e9;
     double whole = static_cast<double>(feed.last_due) / 1e9 / share;
-    if (options.pace.fast) {
-        whole = options.duration_s > 0 ? options.duration_s : now / share;
+    if (options.replay.fast) {
+        whole = options.replay.duration_s > 0 ? options.replay.duration_s : now / share;
     }
     return std::isfinite(whole) ? fmt::format("{:.0f}", std::max(0.0, whole - now)) : "unknown";
 }

@@ -39,7 +39,7 @@ std::vector<IpAddress> own_addresses(const Options& options, const Servers& serv
             own.push_back(server->address);
         }
     }
-    for (const Endpoint& peer : parse_hedge_peers(options.peers, options.server_port)) {
+    for (const Endpoint& peer : peers_of(options.replay, options.server_port)) {
         own.push_back(peer.address);
     }
     return own;
@@ -69,13 +69,13 @@ bool in_sample(const IpAddress& source, double share) {
 }
 
 Selection::Selection(const Options& options, const Servers& servers)
-    : servers_(servers), all_opcodes_(options.all_opcodes),
-      all_usable_(options.source_mode == "ports" || options.source_mode == "mapped"),
-      skipped_(parse_prefixes(options.skip_sources)), own_(own_addresses(options, servers)),
-      share_(parse_share(options.sample_sources)) {
-    traced_transport_ = !transport_of(options.transport).has_value();
-    if (options.collapse_retransmits) {
-        retransmits_.emplace(static_cast<Nanoseconds>(options.timeout_s * 1e9));
+    : servers_(servers), all_opcodes_(options.replay.all_opcodes),
+      all_usable_(options.replay.source_mode == "ports" || options.replay.source_mode == "mapped"),
+      skipped_(skipped_prefixes(options.replay)), own_(own_addresses(options, servers)),
+      share_(share_of(options.replay)) {
+    traced_transport_ = !transport_of(options.replay).has_value();
+    if (options.replay.collapse_retransmits) {
+        retransmits_.emplace(static_cast<Nanoseconds>(options.replay.timeout_s * 1e9));
     }
 }
 

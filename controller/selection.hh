@@ -24,13 +24,13 @@ enum class Skip : std::uint8_t {
     kUpdate, ///< the same
     kNoIpv4Server,
     kNoIpv6Server,
-    kSourcePrefix,   ///< --skip-source
+    kSourcePrefix,   ///< replay.skip_sources
     kSourceUnusable, ///< no answer could reach its address (modes addresses and packet)
     kSample,         ///< its source is not of the sample
-    kFrom,           ///< before --from
-    kRetransmit,     ///< --collapse-retransmits
-    kTransport,      ///< over QUIC or HTTPS, which are not played (without --transport)
-    kDuration,       ///< read, but --duration-s was over before it was handed out (--fast)
+    kFrom,           ///< before replay.from
+    kRetransmit,     ///< replay.collapse_retransmits
+    kTransport,      ///< over QUIC or HTTPS, which are not played (without replay.transport)
+    kDuration,       ///< read, but replay.duration_s was over before it was handed out (fast)
     kCount
 };
 

@@ -38,18 +38,18 @@ TEST_F(SelectionTest, OpcodesThatChangeServers) {
     EXPECT_EQ(judge("192.0.2.1", 0), Skip::kNone);
     EXPECT_EQ(judge("192.0.2.1", 4), Skip::kNotify);
     EXPECT_EQ(judge("192.0.2.1", 5), Skip::kUpdate);
-    options_.all_opcodes = true;
+    options_.replay.all_opcodes = true;
     EXPECT_EQ(judge("192.0.2.1", 5), Skip::kNone);
 }
 
 TEST_F(SelectionTest, TransportsThatAreNotPlayed) {
     for (const Transport transport : {Transport::kQuic, Transport::kHttps}) {
-        options_.transport = "trace";
+        options_.replay.transport = "trace";
         EXPECT_EQ(judge("192.0.2.1", 0, transport), Skip::kTransport);
-        options_.transport = "tls";
+        options_.replay.transport = "tls";
         EXPECT_EQ(judge("192.0.2.1", 0, transport), Skip::kNone);
     }
-    options_.transport = "trace";
+    options_.replay.transport = "trace";
     EXPECT_EQ(judge("192.0.2.1", 0, Transport::kTls), Skip::kNone);
     EXPECT_STREQ(skip_name(Skip::kTransport), "transport");
 }
@@ -62,7 +62,7 @@ TEST_F(SelectionTest, AFamilyWithoutAServer) {
 }
 
 TEST_F(SelectionTest, SkippedPrefixes) {
-    options_.skip_sources = {"198.18.0.0/15", "fd00:198::/32"};
+    options_.replay.skip_sources = {"198.18.0.0/15", "fd00:198::/32"};
     EXPECT_EQ(judge("198.19.1.1"), Skip::kSourcePrefix);
     EXPECT_EQ(judge("fd00:198:19::1"), Skip::kSourcePrefix);
     EXPECT_EQ(judge("198.20.0.1"), Skip::kNone);
@@ -71,11 +71,11 @@ TEST_F(SelectionTest, SkippedPrefixes) {
 TEST_F(SelectionTest, UnusableSourcesMatterOnlyWhereTheServerSeesThem) {
     for (const char* source : {"127.0.0.1", "224.0.0.1", "fe80::1", "198.18.0.53", "fd00::53"}) {
         for (const char* mode : {"ports", "mapped"}) {
-            options_.source_mode = mode;
+            options_.replay.source_mode = mode;
             EXPECT_EQ(judge(source), Skip::kNone) << source;
         }
         for (const char* mode : {"addresses", "packet"}) {
-            options_.source_mode = mode;
+            options_.replay.source_mode = mode;
             EXPECT_EQ(judge(source), Skip::kSourceUnusable) << source;
         }
     }
@@ -83,13 +83,13 @@ TEST_F(SelectionTest, UnusableSourcesMatterOnlyWhereTheServerSeesThem) {
 }
 
 TEST_F(SelectionTest, APeersAddressIsNoSource) {
-    options_.source_mode = "addresses";
-    options_.peers = {"198.18.0.54"};
+    options_.replay.source_mode = "addresses";
+    options_.replay.peers = {"198.18.0.54"};
     EXPECT_EQ(judge("198.18.0.54"), Skip::kSourceUnusable);
 }
 
 TEST_F(SelectionTest, CollapsesRetransmits) {
-    options_.collapse_retransmits = true;
+    options_.replay.collapse_retransmits = true;
     Selection selection(options_, parse_servers(servers_, 53));
     const std::array<std::uint8_t, 17> bytes{0, 7, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0, 1};
     trace::Message message;

@@ -83,7 +83,7 @@ protected:
 };
 
 TEST_F(SteadyFeedTest, QueriesBehindAStepArePlayedFromThereOn) {
-    options_.max_lateness_s = 1;
+    options_.replay.max_lateness_s = 1;
     EXPECT_THAT(play({"1000", "1002", "1001.5", "500", "501"}),
                 ElementsAre(0, 2 * kSecond, 1'500 * kMillisecond, 2 * kSecond, 3 * kSecond));
     EXPECT_EQ(steps_, 1U);
@@ -91,16 +91,16 @@ TEST_F(SteadyFeedTest, QueriesBehindAStepArePlayedFromThereOn) {
 
 /// What counts is how late the query would be, so at double speed two seconds are one.
 TEST_F(SteadyFeedTest, TheLimitIsOfTheReplay) {
-    options_.pace.speed = 2;
+    options_.replay.speed = 2;
     EXPECT_THAT(play({"1000", "1002", "1000.5"}), ElementsAre(0, kSecond, 250 * kMillisecond));
     EXPECT_EQ(steps_, 0U);
-    options_.pace.speed = 1;
+    options_.replay.speed = 1;
     EXPECT_THAT(play({"1000", "1002", "1000.5"}), ElementsAre(0, 2 * kSecond, 2 * kSecond));
     EXPECT_EQ(steps_, 1U);
 }
 
 TEST_F(SteadyFeedTest, UntilCountsOnTheSteadyClock) {
-    options_.until = "3.5";
+    options_.replay.until = "3.5";
     EXPECT_THAT(play({"1000", "1002", "500", "501", "502"}),
                 ElementsAre(0, 2 * kSecond, 2 * kSecond, 3 * kSecond));
 }

@@ -34,17 +34,17 @@ double share_of(std::uint64_t done, std::uint64_t all) {
 /// The longest way back in time that the hosts still play; at a rate or with no times at all none
 /// is too long.
 std::optional<Nanoseconds> longest_way_back(const Options& options) {
-    if (options.pace.fast || options.pace.rate > 0) {
+    if (options.replay.fast || options.replay.rate > 0) {
         return std::nullopt;
     }
     constexpr double kMost = 1e18;
     return static_cast<Nanoseconds>(
-        std::min(kMost, options.max_lateness_s * 1e9 * options.pace.speed));
+        std::min(kMost, options.replay.max_lateness_s * 1e9 * options.replay.speed));
 }
 
 /// Without connections, or where the client never closes one, there is nothing to follow.
 bool wants_closes(const Options& options) {
-    return options.transport != "udp" && options.closer == "client";
+    return options.replay.transport != "udp" && options.replay.closer == "client";
 }
 
 std::optional<Generator> generator_of(const Options& options, const Servers& servers) {
@@ -53,7 +53,7 @@ std::optional<Generator> generator_of(const Options& options, const Servers& ser
         return std::nullopt;
     }
     const Endpoint& server = servers.v4 ? *servers.v4 : servers.v6.value_or(Endpoint{});
-    return Generator(*question, options.generate_sources, server, options.pace.rate,
+    return Generator(*question, options.generate_sources, server, options.replay.rate,
                      options.generate_rd);
 }
 
@@ -61,14 +61,18 @@ std::optional<Generator> generator_of(const Options& options, const Servers& ser
 
 TraceFeed::TraceFeed(const Options& options, const Servers& servers)
     : sources_(options.results + "/sources.csv"), generator_(generator_of(options, servers)),
-      selection_(options, servers), steady_(longest_way_back(options)), timetable_(options.pace),
-      span_(TraceTime::parse(options.from), TraceTime::parse(options.until)),
-      transport_(transport_of(options.transport)), laps_(options.loop), limit_(options.limit),
-      duration_(static_cast<Nanoseconds>(options.duration_s * 1e9)) {
+      selection_(options, servers), steady_(longest_way_back(options)),
+      timetable_({.speed = options.replay.speed,
+                  .rate = options.replay.rate,
+                  .fast = options.replay.fast}),
+      span_(TraceTime::parse(options.replay.from), TraceTime::parse(options.replay.until)),
+      transport_(transport_of(options.replay)), laps_(options.replay.loop),
+      limit_(options.replay.limit),
+      duration_(static_cast<Nanoseconds>(options.replay.duration_s * 1e9)) {
     if (!generator_) {
         trace_.emplace(trace::FeedOptions{
             .paths = {options.trace},
-            .reader = {.ports = options.ports, .closes = wants_closes(options)},
+            .reader = {.ports = options.replay.ports, .closes = wants_closes(options)},
             .responses = trace::Responses::kHeaders,
             // With 100,000 sources each query would wait for a line of the table to come from
             // memory, which costs as much as all the rest of the reading.

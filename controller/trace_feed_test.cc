@@ -46,7 +46,7 @@ TEST_F(TraceFeedTest, NumbersEveryQueryAndSaysWhyOneIsSkipped) {
 }
 
 TEST_F(TraceFeedTest, AllOpcodesAreHandedOutWhenAsked) {
-    options_.all_opcodes = true;
+    options_.replay.all_opcodes = true;
     write({ipv4(2, udp(dns(0x2800), 1000, 53)), ipv6(udp(dns(0x2000), 1000, 53))});
     TraceFeed feed(options_, parse_servers({"198.18.0.53", "fd00::53"}, 53));
     Query query;
@@ -57,7 +57,7 @@ TEST_F(TraceFeedTest, AllOpcodesAreHandedOutWhenAsked) {
 }
 
 TEST_F(TraceFeedTest, QueriesWithoutRdAreCountedInEveryLap) {
-    options_.loop = 2;
+    options_.replay.loop = 2;
     write({ipv4(2, udp(dns(0), 1000, 53)), ipv4(2, udp(dns(0x0100), 1000, 53))});
     TraceFeed feed(options_, parse_servers({"198.18.0.53"}, 53));
     Query query;
@@ -97,8 +97,8 @@ using Skips = std::map<std::string, std::uint64_t>;
 
 TEST_F(LimitedFeedTest, FromSkipsAndUntilEndsTheReading) {
     write_many(10); // at 0, 1, ... 9 ns
-    options_.from = "0.000000003";
-    options_.until = "0.000000006";
+    options_.replay.from = "0.000000003";
+    options_.replay.until = "0.000000006";
     const Played played = play();
     EXPECT_EQ(played.due, (Times{0, 1, 2}));
     EXPECT_EQ(played.sequence, (std::vector<std::uint64_t>{3, 4, 5}));
@@ -108,24 +108,24 @@ TEST_F(LimitedFeedTest, FromSkipsAndUntilEndsTheReading) {
 
 TEST_F(LimitedFeedTest, LimitAndDurationEndTheReading) {
     write_many(10);
-    options_.limit = 4;
+    options_.replay.limit = 4;
     EXPECT_EQ(play().due, (Times{0, 1, 2, 3}));
     EXPECT_EQ(play().read, 4U);
-    options_.limit = 0;
-    options_.duration_s = 3e-9;
+    options_.replay.limit = 0;
+    options_.replay.duration_s = 3e-9;
     EXPECT_EQ(play().due, (Times{0, 1, 2}));
     EXPECT_EQ(play().read, 3U);
 }
 
 TEST_F(LimitedFeedTest, AnUntilBeforeTheTraceReadsNothing) {
     write_many(3);
-    options_.until = "500000000"; // the trace begins at 1000000000
+    options_.replay.until = "500000000"; // the trace begins at 1000000000
     EXPECT_EQ(play().read, 0U);
 }
 
 TEST_F(LimitedFeedTest, LoopsGoOnInTimeAndNumbers) {
     write_many(3);
-    options_.loop = 3;
+    options_.replay.loop = 3;
     const Played played = play();
     EXPECT_EQ(played.due, (Times{0, 1, 2, 3, 4, 5, 6, 7, 8}));
     EXPECT_EQ(played.sequence.back(), 8U);
@@ -134,9 +134,9 @@ TEST_F(LimitedFeedTest, LoopsGoOnInTimeAndNumbers) {
 
 TEST_F(LimitedFeedTest, ALoopRepeatsTheSpan) {
     write_many(10);
-    options_.loop = 2;
-    options_.from = "0.000000004";
-    options_.until = "0.000000006";
+    options_.replay.loop = 2;
+    options_.replay.from = "0.000000004";
+    options_.replay.until = "0.000000006";
     const Played played = play();
     EXPECT_EQ(played.due, (Times{0, 1, 2, 3}));
     EXPECT_EQ(played.read, 12U);
@@ -145,21 +145,21 @@ TEST_F(LimitedFeedTest, ALoopRepeatsTheSpan) {
 
 TEST_F(LimitedFeedTest, ALoopForEverEndsAtTheLimit) {
     write_many(3);
-    options_.loop = 0;
-    options_.limit = 100;
+    options_.replay.loop = 0;
+    options_.replay.limit = 100;
     EXPECT_EQ(play().due.size(), 100U);
 }
 
 TEST_F(LimitedFeedTest, ALoopInWhichNothingIsPlayedEnds) {
     write({ipv6(udp(dns(0), 1000, 53))});
-    options_.loop = 0;
-    options_.limit = 5;
+    options_.replay.loop = 0;
+    options_.replay.limit = 5;
     EXPECT_EQ(play().read, 1U);
 }
 
 TEST_F(LimitedFeedTest, SourcesKeepTheirIdsOverLaps) {
     write_many(12); // ten sources
-    options_.loop = 2;
+    options_.replay.loop = 2;
     TraceFeed feed(options_, parse_servers({"198.18.0.53"}, 53));
     Query query;
     for (std::uint32_t i = 0; i < 24; ++i) {
@@ -171,14 +171,14 @@ TEST_F(LimitedFeedTest, SourcesKeepTheirIdsOverLaps) {
 
 TEST_F(LimitedFeedTest, TheShareReadCountsLapsAndLimits) {
     write_many(4);
-    options_.loop = 2;
+    options_.replay.loop = 2;
     TraceFeed feed(options_, parse_servers({"198.18.0.53"}, 53));
     Query query;
     for (int i = 0; i < 5; ++i) {
         feed.next(query);
     }
     EXPECT_GE(feed.state().share_read, 0.5);
-    options_.limit = 5;
+    options_.replay.limit = 5;
     TraceFeed limited(options_, parse_servers({"198.18.0.53"}, 53));
     for (int i = 0; i < 5; ++i) {
         limited.next(query);
@@ -190,8 +190,8 @@ TEST_F(LimitedFeedTest, TheGeneratorNeedsNoTrace) {
     options_.trace = "";
     options_.generate = "example.com/AAAA";
     options_.generate_sources = 2;
-    options_.pace.rate = 1000;
-    options_.limit = 4;
+    options_.replay.rate = 1000;
+    options_.replay.limit = 4;
     const Played played = play();
     EXPECT_EQ(played.due, (Times{0, kMillisecond, 2 * kMillisecond, 3 * kMillisecond}));
     EXPECT_EQ(played.read, 4U);

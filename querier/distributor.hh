@@ -32,7 +32,7 @@ struct DistributorOptions {
     unsigned queriers = 0;                      ///< 0: one a processor, unless it feeds others
     std::vector<std::string> feeds;             ///< further distributors, "[NAME=]ADDRESS:PORT"
     std::vector<unsigned> cpus;                 ///< processors for the queriers in turn; empty: any
-    std::vector<std::string> querier_arguments; ///< passed on, e.g. {"--spin-us", "20"}
+    std::vector<std::string> querier_arguments; ///< passed on: {"--source-prefix", "10.0.0.0/8"}
 };
 
 /// Starts the queriers, serves one parent to the end of the run; returns the exit status. Throws

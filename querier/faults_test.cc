@@ -62,7 +62,7 @@ protected:
 
     static wire::Options quick() {
         wire::Options options = Parent::options();
-        options.set_timeout_ns(500 * kMillisecond);
+        set(options, "timeout_s", "0.5");
         return options;
     }
 
@@ -313,7 +313,7 @@ TEST_F(FaultsTest, LargeQueriesCrossAFullSocketBuffer) {
         queries_.back().message = messages_.back();
     }
     wire::Options options = quick();
-    options.set_timeout_ns(20 * kSecond);
+    set(options, "timeout_s", "20");
     EXPECT_EQ(play(parent, options), 0);
     EXPECT_EQ(parent.final_counts().answered, 200U);
 }
@@ -339,7 +339,7 @@ TEST_F(FaultsTest, AnAbortEndsEveryQueryInOrder) {
     add_many(10, Transport::kUdp, kMillisecond);
     add(3600 * kSecond, Transport::kUdp, 0, 99);
     wire::Options options = quick();
-    options.set_timeout_ns(60 * kSecond);
+    set(options, "timeout_s", "60");
     begin(parent, options);
     ASSERT_TRUE(parent.pump_until([&] { return parent.counts().sent == 10; }));
     parent.abort("enough");
@@ -388,7 +388,7 @@ TEST_F(FaultsTest, AFullDiskEndsTheRunWithReadableRecords) {
     Parent parent(results_.path(), {.file_size = 100'000});
     add_many(3000, Transport::kUdp, 100 * kMicrosecond);
     wire::Options options = quick();
-    options.set_answers(false);
+    set(options, "answers", "false");
     EXPECT_EQ(play(parent, options), 1);
     EXPECT_NE(parent.aborted().find("File too large; free space or choose another"),
               std::string::npos)
@@ -410,11 +410,11 @@ TEST_F(FaultsTest, AnUnwritableFolderIsOneLine) {
 TEST_F(FaultsTest, WrongOptionsAreRefused) {
     Parent parent(results_.path());
     wire::Options options = quick();
-    options.set_source_mode("mopped");
+    set(options, "source_mode", "mopped");
     parent.setup(options);
     EXPECT_EQ(parent.finish(), 1);
     EXPECT_EQ(parent.aborted(),
-              "source mode mopped is not known; use ports, addresses, mapped, packet");
+              "replay.source_mode mopped: give one of ports, addresses, mapped, packet");
 }
 
 TEST_F(FaultsTest, AnEmptyTraceIsClean) {

@@ -24,21 +24,12 @@ struct Common {
     std::string run;
     std::string name;
     std::string results = ".";
-    std::string early = "auto";
-    int spin = 0;
-    bool realtime = false;
     std::vector<std::string> prefixes;
 
     void add_to(Command& command) {
         command.add_option("--run-id", run, "Run to take part in").required();
         command.add_option("--name", name, "Name of this host").required();
         command.add_option("--results", results, "Folder for the results").required();
-        command
-            .add_option("--early-us", early, "Wake up this many us before a query is due, or auto")
-            .show_default();
-        command.add_option("--spin-us", spin, "Busy-wait for at most this many us, 0 to 30")
-            .show_default();
-        command.add_flag("--realtime", realtime, "Run before ordinary processes (SCHED_FIFO)");
         command
             .add_option("--source-prefix", prefixes,
                         "ADDRESS/BITS whose addresses stand for the sources (source mode mapped); "
@@ -91,9 +82,6 @@ struct Commands {
         query.name = common.name;
         query.run = common.run;
         query.results = common.results;
-        query.waiter = {.early = reprise::querier::parse_early(common.early),
-                        .spin = reprise::querier::parse_spin(common.spin)};
-        query.realtime = common.realtime;
         for (const std::string& prefix : common.prefixes) {
             query.prefixes.push_back(reprise::querier::parse_prefix(prefix));
         }
@@ -107,17 +95,10 @@ struct Commands {
             throw reprise::UsageError(
                 fmt::format("--listen {}: not ADDR:PORT; give e.g. 127.0.0.1:4480", listen));
         }
-        reprise::querier::parse_early(common.early); // a wrong value is better reported once
-        reprise::querier::parse_spin(common.spin);
         distributor.run = common.run;
         distributor.name = common.name;
         distributor.results = common.results;
         distributor.listen = *endpoint;
-        distributor.querier_arguments = {"--early-us", common.early, "--spin-us",
-                                         std::to_string(common.spin)};
-        if (common.realtime) {
-            distributor.querier_arguments.emplace_back("--realtime");
-        }
         for (const std::string& prefix : common.prefixes) {
             reprise::querier::parse_prefix(prefix);
             distributor.querier_arguments.emplace_back("--source-prefix");

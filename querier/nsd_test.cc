@@ -85,7 +85,7 @@ TEST_F(NsdTest, AnswersEveryUdpQueryOfBothFamilies) {
     Parent parent(results_.path());
     const Load load = make_load(2000, 200 * kMicrosecond, Transport::kUdp);
     wire::Options options = Parent::options();
-    options.set_timeout_ns(5 * kSecond); // of a server that waits for a processor
+    set(options, "timeout_s", "5"); // of a server that waits for a processor
     play(parent, load, options);
     EXPECT_EQ(parent.finish(), 0);
     ASSERT_TRUE(parent.reported());
@@ -179,7 +179,7 @@ TEST_F(NsdTest, ClosesIdleConnectionsItself) {
     load.add(0, 0, Transport::kTcp, 4);
     load.add(2 * kSecond, 0, Transport::kTcp, 4);
     wire::Options options = Parent::options();
-    options.set_idle_timeout_ns(500 * kMillisecond);
+    set(options, "idle_timeout_s", "0.5");
     play(parent, load, options);
     EXPECT_EQ(parent.finish(), 0);
     const RqContent content = parent.records();
@@ -217,7 +217,7 @@ TEST_F(NsdTest, CountsLateAnswersOfAStoppedServer) {
     Parent parent(results_.path());
     const Load load = make_load(400, 10 * kMillisecond, Transport::kUdp);
     wire::Options options = Parent::options();
-    options.set_timeout_ns(300 * kMillisecond);
+    set(options, "timeout_s", "0.3");
     play(parent, load, options);
     ASSERT_TRUE(parent.pump_until([&] { return parent.counts().answered > 50; }));
     nsd.stop();

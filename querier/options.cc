@@ -1,6 +1,5 @@
 #include "querier/options.hh"
 
-#include "core/base/clock.hh"
 #include "core/base/error.hh"
 #include "core/base/numbers.hh"
 #include "core/base/prefix.hh"
@@ -9,7 +8,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <optional>
 #include <sched.h>
 #include <string>
 #include <string_view>
@@ -17,11 +15,6 @@
 
 namespace reprise::querier {
 namespace {
-
-/// Longer ones would hide a broken timer.
-constexpr int kMostEarly = 1000;
-/// A querier that spins longer takes the processor from the server under test.
-constexpr int kMostSpin = 30;
 
 /// "2" or "2-5" into `out`; false where it is neither.
 bool add_range(std::string_view text, std::vector<unsigned>& out) {
@@ -73,26 +66,6 @@ Prefix parse_prefix(const std::string& text) {
                         text));
     }
     return *prefix;
-}
-
-std::optional<Nanoseconds> parse_early(const std::string& text) {
-    if (text == "auto") {
-        return std::nullopt;
-    }
-    const int microseconds = parse_number<int>(text).value_or(-1);
-    if (microseconds < 0 || microseconds > kMostEarly) {
-        throw UsageError(
-            fmt::format("--early-us {}: not a number; give auto or 0 to {}", text, kMostEarly));
-    }
-    return microseconds * kMicrosecond;
-}
-
-Nanoseconds parse_spin(int microseconds) {
-    if (microseconds < 0 || microseconds > kMostSpin) {
-        throw UsageError(
-            fmt::format("--spin-us {}: out of range; give 0 to {}", microseconds, kMostSpin));
-    }
-    return microseconds * kMicrosecond;
 }
 
 } // namespace reprise::querier

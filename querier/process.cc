@@ -88,9 +88,6 @@ HostState settle_in(const QueryOptions& options) {
     try {
         set_signals();
         check(prctl(PR_SET_TIMERSLACK, 1), "prctl PR_SET_TIMERSLACK");
-        if (options.realtime) {
-            host.warning = run_first();
-        }
         if (options.cpu) {
             run_on(*options.cpu);
         }
@@ -293,7 +290,11 @@ void Process::on_setup(const wire::Setup& setup) {
         error = fmt::format("the distributor is of run {} and protocol {}, not of run {} and {}",
                             setup.run(), setup.protocol(), options_.run, kProtocolVersion);
     }
-    replay_ = replay_options(setup.options(), error);
+    try {
+        replay_ = replay_options(setup.options());
+    } catch (const UsageError& wrong) {
+        error = wrong.what();
+    }
     replay_.descriptors = host_.descriptors;
     replay_.prefixes = options_.prefixes;
     if (replay_.source_mode == SourceMode::kMapped && replay_.prefixes.empty()) {
@@ -303,9 +304,9 @@ void Process::on_setup(const wire::Setup& setup) {
         stop(error.empty() ? "the distributor sent Setup twice" : error, true);
         return;
     }
-    replayer_ = std::make_unique<Replayer>(network_, replay_, options_.waiter, results_);
-    if (!host_.warning.empty()) {
-        replayer_->warn(host_.warning);
+    replayer_ = std::make_unique<Replayer>(network_, replay_, results_);
+    if (const std::string warning = replay_.realtime ? run_first() : ""; !warning.empty()) {
+        replayer_->warn(warning);
     }
 }
 

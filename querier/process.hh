@@ -10,7 +10,6 @@
 #include "querier/network/replay_options.hh"
 #include "querier/replayer.hh"
 #include "querier/results/results.hh"
-#include "querier/schedule/waiter.hh"
 
 #include <cstddef>
 #include <cstdint>
@@ -23,22 +22,18 @@
 namespace reprise::querier {
 
 struct QueryOptions {
-    int control_fd = 3;  ///< socket pair to the parent; owned from then on
-    std::string name;    ///< host's name in the experiment
-    unsigned index = 0;  ///< of this querier on its host
-    std::string run;     ///< must match the parent's
-    std::string results; ///< folder for .rq and .ra files
-    WaiterOptions waiter;
+    int control_fd = 3;           ///< socket pair to the parent; owned from then on
+    std::string name;             ///< host's name in the experiment
+    unsigned index = 0;           ///< of this querier on its host
+    std::string run;              ///< must match the parent's
+    std::string results;          ///< folder for .rq and .ra files
     std::vector<Prefix> prefixes; ///< of this host, for source mode mapped
     std::optional<unsigned> cpu;  ///< run on this processor only
-    bool realtime =
-        false; ///< run before ordinary processes (SCHED_FIFO), where the kernel allows it
 };
 
 /// What came of settling in on this host.
 struct HostState {
     size_t descriptors = 1024; ///< this process may have
-    std::string warning;       ///< what was asked for and cannot be done; may be empty
     std::string failure;       ///< why it cannot run; empty where it can
 };
 

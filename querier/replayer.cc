@@ -63,11 +63,10 @@ Servers servers_with(const Endpoint& peer) {
 
 } // namespace
 
-Replayer::Replayer(Network& network, const ReplayOptions& options, WaiterOptions waiter,
-                   Results& results)
+Replayer::Replayer(Network& network, const ReplayOptions& options, Results& results)
     : clock_(network.clock()), options_(options), results_(results),
       queries_(options.credit.records + 2 * options.in_flight + UdpTransport::kMostStaged),
-      backlog_(options.credit), waiter_(waiter),
+      backlog_(options.credit), waiter_(options.waiter),
       matcher_(queries_, options.in_flight, std::max(options.timeout, kShortestLinger)),
       descriptors_(options.descriptors),
       connections_({.network = network,

@@ -41,8 +41,7 @@ inline constexpr size_t kMostUdp = 16;
 class Replayer final : public TransportEvents {
 public:
     /// `network` and `results` must outlive it.
-    Replayer(Network& network, const ReplayOptions& options, WaiterOptions waiter,
-             Results& results);
+    Replayer(Network& network, const ReplayOptions& options, Results& results);
 
     /// Where queries wait; blocks go straight in.
     Backlog& backlog() { return backlog_; }

@@ -179,8 +179,7 @@ bool Replayer::too_late(Nanoseconds late) {
     }
     if (trouble_.empty()) {
         trouble_ = fmt::format("behind schedule by {:.3f} s, over the limit of {:.3f} s; lower the "
-                               "rate, add queriers or hosts, or raise replay.max_lateness_s "
-                               "(--max-lateness-s)",
+                               "rate, add queriers or hosts, or raise replay.max_lateness_s",
                                static_cast<double>(late) / 1e9,
                                static_cast<double>(options_.max_lateness) / 1e9);
     }
@@ -285,7 +284,7 @@ void Replayer::block(SendResult result, Nanoseconds now) {
         stuck_since_ = now;
     } else if (now - stuck_since_ > std::max(kHopeless, options_.timeout) && trouble_.empty()) {
         trouble_ = "every descriptor is an idle connection that only the server may close; add "
-                   "queriers, or let the client close (replay.closer, --closer client)";
+                   "queriers, or let the client close (replay.closer = client)";
     }
 }
 

@@ -18,6 +18,7 @@
 #include "querier/testing/messages.hh"
 
 #include <gtest/gtest.h>
+#include <openssl/prov_ssl.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -197,48 +198,51 @@ TEST(EventTag, SurvivesPacking) {
     EXPECT_EQ(back.generation, 0x234567U);
 }
 
-TEST(Options, EarlyAndSpinAreChecked) {
-    EXPECT_EQ(parse_early("auto"), std::nullopt);
-    EXPECT_EQ(parse_early("30"), 30 * kMicrosecond);
-    EXPECT_THROW(parse_early("fast"), UsageError);
-    EXPECT_THROW(parse_early("-1"), UsageError);
-    EXPECT_THROW(parse_early("1001"), UsageError);
-    EXPECT_EQ(parse_spin(30), 30 * kMicrosecond);
-    EXPECT_THROW(parse_spin(31), UsageError);
-}
-
-wire::Options good_options() {
-    wire::Options options;
-    options.set_server_v4("192.0.2.1:53");
-    options.set_timeout_ns(kSecond);
-    options.set_source_mode("ports");
-    return options;
-}
-
 TEST(Options, ReplayOptionsAreChecked) {
-    std::string error;
-    const ReplayOptions options = replay_options(good_options(), error);
-    EXPECT_EQ(error, "");
+    wire::Options good;
+    good.set_server_v4("192.0.2.1:53");
+    const ReplayOptions options = replay_options(good);
     EXPECT_EQ(options.servers.of(4), Endpoint::parse("192.0.2.1:53"));
     EXPECT_FALSE(options.servers.of(6));
     EXPECT_EQ(options.in_flight, 262144U);
+    EXPECT_EQ(options.waiter.early, std::nullopt);
 
-    wire::Options bad = good_options();
+    wire::Options bad = good;
     bad.set_server_v6("::1");
-    replay_options(bad, error);
-    EXPECT_EQ(error, "server address ::1 is not ADDR:PORT");
-    bad = good_options();
-    bad.set_source_mode("mopped");
-    replay_options(bad, error);
-    EXPECT_EQ(error, "source mode mopped is not known; use ports, addresses, mapped, packet");
-    bad = good_options();
-    bad.add_hedge_peers("");
-    replay_options(bad, error);
-    EXPECT_EQ(error, "hedge peer '' is not ADDR:PORT");
-    bad = good_options();
-    bad.set_timeout_ns(0);
-    replay_options(bad, error);
-    EXPECT_EQ(error, "the timeout must be positive and the idle timeout not negative");
+    EXPECT_THROW(replay_options(bad), UsageError);
+    bad = good;
+    (*bad.mutable_settings())["replay.source_mode"] = "mopped";
+    EXPECT_THROW(replay_options(bad), UsageError);
+    bad = good;
+    (*bad.mutable_settings())["replay.unheard_of"] = "1";
+    EXPECT_THROW(replay_options(bad), UsageError);
+}
+
+TEST(Options, ReplayOptionsAsAsked) {
+    wire::Options asked;
+    asked.set_server_v4("192.0.2.1:5300");
+    for (const auto& [key, text] : {std::pair("replay.closer", "server"),
+                                    {"replay.idle_timeout_s", "0.5"},
+                                    {"replay.queries_per_connection", "7"},
+                                    {"replay.early_us", "30"},
+                                    {"replay.spin_us", "20"},
+                                    {"replay.hedge_ms", "2.5"},
+                                    {"replay.peers", "192.0.2.2"},
+                                    {"tls.version", "1.3"},
+                                    {"tls.verify", "false"}}) {
+        (*asked.mutable_settings())[key] = text;
+    }
+    const ReplayOptions options = replay_options(asked);
+    EXPECT_TRUE(options.connection.server_closes);
+    EXPECT_EQ(options.connection.idle_timeout, kSecond / 2);
+    EXPECT_EQ(options.connection.queries_per_connection, 7U);
+    EXPECT_EQ(options.waiter.early, 30 * kMicrosecond);
+    EXPECT_EQ(options.waiter.spin, 20 * kMicrosecond);
+    EXPECT_EQ(options.hedge_after, 2500 * kMicrosecond);
+    EXPECT_EQ(options.peers.at(0).text(), "192.0.2.2:5300");
+    ASSERT_TRUE(options.connection.tls);
+    EXPECT_EQ(options.connection.tls->lowest_version, TLS1_3_VERSION);
+    EXPECT_FALSE(options.connection.tls->verify);
 }
 
 TEST(Statistics, SumsAndJson) {

@@ -92,7 +92,7 @@ TEST_F(ModesTest, LateAnswersAreCountedByAddress) {
     const UdpServer server(kServer, UdpServer::echo(150 * kMillisecond));
     Parent parent(results_.path());
     wire::Options options = in_mode("addresses");
-    options.set_timeout_ns(100 * kMillisecond);
+    set(options, "timeout_s", "0.1");
     add_sources(20, kMillisecond);
     add(400 * kMillisecond, 99); // keeps the querier there
     play(parent, options);
@@ -216,8 +216,8 @@ TEST_P(BothModesTest, FastRespectsTheLimitInFlight) {
     const UdpServer server(kServer, UdpServer::echo(2 * kMillisecond));
     Parent parent(results_.path());
     wire::Options options = in_mode(GetParam());
-    options.set_fast(true);
-    options.set_in_flight(16);
+    set(options, "fast", "true");
+    set(options, "in_flight", "16");
     for (std::uint32_t n = 0; n < 2000; ++n) {
         add(n * kSecond, n % 64); // half an hour of trace
     }
@@ -262,7 +262,7 @@ TEST_P(BothModesTest, AnAbortBeforeTheStartSkipsEverything) {
     Parent parent(results_.path());
     add_sources(300, kMillisecond);
     wire::Options options = in_mode(GetParam());
-    options.set_dependent(true);
+    set(options, "dependent", "true");
     parent.setup(options);
     parent.give(queries_);
     ASSERT_TRUE(parent.pump_until([&] { return parent.counts().received == 300; }));
@@ -289,11 +289,11 @@ TEST_P(CreditTest, AParentThatSendsTooMuchIsToldSo) {
     const UdpServer server(kServer, UdpServer::silence());
     Parent parent(results_.path());
     wire::Options options = in_mode("addresses");
-    options.set_answers(false);
-    options.set_dependent(waiting);
-    options.set_in_flight(1);
-    options.set_timeout_ns(60 * kSecond);
-    options.set_max_lateness_ns(0);
+    set(options, "answers", "false");
+    set(options, "dependent", waiting ? "true" : "false");
+    set(options, "in_flight", "1");
+    set(options, "timeout_s", "60");
+    set(options, "max_lateness_s", "3600");
     const auto message = make_message(1, ".");
     parent.setup(options);
     if (waiting) {
@@ -318,8 +318,8 @@ TEST_F(ModesTest, RefusedQueriesAreSentInOrder) {
     Parent parent(results_.path());
     wire::Options options = in_mode("addresses");
     options.set_server_v4("192.0.2.2:53");
-    options.set_in_flight(900);
-    options.set_timeout_ns(5 * kSecond);
+    set(options, "in_flight", "900");
+    set(options, "timeout_s", "5");
     for (std::uint32_t n = 0; n < 2000; ++n) {
         add(n < 700 ? 0 : Nanoseconds{n} * 10 * kMicrosecond, n % 5);
     }
@@ -368,7 +368,7 @@ TEST_F(ModesTest, WhatTheNetworkNeverTakesFails) {
     Parent parent(results_.path());
     wire::Options options = in_mode("addresses");
     options.set_server_v4("192.0.2.2:53");
-    options.set_max_lateness_ns(200 * kMillisecond);
+    set(options, "max_lateness_s", "0.2");
     add_sources(700); // all are taken off the schedule at once
     play(parent, options);
     const Counts counts = parent.final_counts();

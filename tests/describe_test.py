@@ -1,14 +1,10 @@
 """What programs say of themselves is what Python knows of them."""
 
-import json
-import subprocess
-
-from cli import programs
+from cli.experiment import document
 from report.counters import COUNTERS
 
 
-def test_counters_are_those_of_the_programs() -> None:
-    told = subprocess.run(
-        [programs.own("reprise-controller"), "--describe"], check=True, capture_output=True, text=True
-    )
-    assert json.loads(told.stdout) == COUNTERS, "reprise-controller --describe > report/counters.json"
+def test_settings_and_counters_are_those_of_the_programs() -> None:
+    told = document.described()
+    assert told["counters"] == COUNTERS, "python -m cli.experiment.document"
+    assert document.SETTINGS.read_text(encoding="utf-8") == document.settings_module(told["settings"])

@@ -135,8 +135,8 @@ def test_refused_realtime_is_a_warning(bed: Bed, tmp_path: Path) -> None:
     trace = synth(tmp_path / "few.pcap", "--queries", "50", "--rate", "200", "--clients", "20")
     bed.start_server()
     drop = (programs.packaged("setpriv"), "--inh-caps=-sys_nice", "--bounding-set=-sys_nice")
-    bed.start_distributor(1, queriers=1, extra=("--realtime",), wrap=drop)
-    controller = bed.start_controller(trace)
+    bed.start_distributor(1, queriers=1, wrap=drop)
+    controller = bed.start_controller(trace, extra=("--realtime",))
     assert controller.wait() == 0, controller.text()
     summary: dict[str, Any] = summarize(measure(open_run(bed.results)))
     (warning,) = [one for one in summary["warnings"] if "realtime" in one]

@@ -1,13 +1,19 @@
-"""`python -m cli.experiment.document`: writes what the schema says of experiments into the documentation.
+"""`python -m cli.experiment.document`: writes what is said once in the places that repeat it.
 
-That is the table of keys in docs/formats.md, and docs/experiment.schema.json, a JSON Schema for editors; the
-bootstrap, too, knows the keys from there. The page's table of counters is made of report/counters.json.
+Settings and counters, as `reprise-controller --describe` has them, go to cli/experiment/settings.py and
+report/counters.json. The keys of experiments go to the table in docs/formats.md and to
+docs/experiment.schema.json, a JSON Schema for editors; the bootstrap, too, knows the keys from there. The
+page's table of counters is made of report/counters.json.
 """
 
 from __future__ import annotations
 
 import json
+import keyword
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Iterable, Iterator
 from typing import Any, Literal, get_args, get_origin
 
@@ -20,6 +26,7 @@ from cli.experiment.schema import Experiment
 
 PAGE = programs.ROOT / "docs/formats.md"
 SCHEMA_FILE = programs.ROOT / "docs/experiment.schema.json"
+SETTINGS = programs.ROOT / "cli/experiment/settings.py"
 _COUNTERS = programs.ROOT / "report/counters.json"
 _HEAD = "| key | default | meaning |\n|---|---|---|\n"
 _COUNTERS_HEAD = "| group | counter | meaning |\n|---|---|---|\n"
@@ -86,8 +93,61 @@ def _untitled(value: Any) -> Any:
     return [_untitled(one) for one in value] if isinstance(value, list) else value
 
 
+def described() -> dict[str, Any]:
+    """The settings and counters of the programs."""
+    argv = [programs.own("reprise-controller"), "--describe"]
+    told = subprocess.run(argv, check=True, capture_output=True, text=True).stdout
+    found: dict[str, Any] = json.loads(told)
+    return found
+
+
+_TYPES = {
+    "flag": "Flag", "number": "Number", "whole number": "Whole", "text": "Text", "texts": "Texts",
+    "number or text": "Mixed", "path": "Path | None", "optional text": "Text | None",
+}  # fmt: skip
+
+
+def settings_module(tables: dict[str, Any]) -> str:
+    """The module with a class for each table of settings."""
+    lines = [
+        '"""Settings of the programs, by `python -m cli.experiment.document`. Do not edit."""\n\n',
+        "from __future__ import annotations\n\nfrom typing import Annotated, Literal\n\n",
+        "from pydantic import Field\nfrom pydantic.dataclasses import dataclass\n\n",
+        "from cli.experiment.keys import CONFIG, Flag, Mixed, Number, Path, Text, Texts, Whole, doc, span\n",
+        "\n",
+        "# fmt: off\n",
+    ]
+    for table, settings in tables.items():
+        lines += ["\n@dataclass(frozen=True, config=CONFIG)\n", f"class {table.title()}Settings:\n"]
+        lines += [_setting(name, one) for name, one in settings.items()] + ["\n"]
+    return "".join(lines).rstrip() + "\n"
+
+
+def _setting(name: str, one: dict[str, Any]) -> str:
+    kind, default, meaning = one["type"], one["default"], f"doc({one['help']!r})"
+    value = repr(tuple(default) if isinstance(default, list) else default)
+    if "low" in one and kind != "whole numbers":
+        low, high = (int(one[end]) if one[end] == int(one[end]) else one[end] for end in ("low", "high"))
+        meaning = f"span({low}, {high}, {one['help']!r})"
+    if kind == "whole numbers":
+        annotation = f"tuple[Annotated[Whole, Field(ge={int(one['low'])}, le={int(one['high'])})], ...]"
+    elif "words" in one:
+        annotation = f"Literal[{', '.join(map(repr, one['words'].split(', ')))}]"
+    else:
+        annotation = _TYPES[kind]
+    if keyword.iskeyword(name):
+        name, meaning = f"{name}_", f"Field(alias={name!r}, description={one['help']!r})"
+    return f"    {name}: Annotated[{annotation}, {meaning}] = {None if '| None' in annotation else value}\n"
+
+
 def main() -> None:
-    """Writes both."""
+    """Writes all of them."""
+    told = described()
+    _COUNTERS.write_text(json.dumps(told["counters"], indent=2) + "\n", encoding="utf-8")
+    module = settings_module(told["settings"])
+    if SETTINGS.read_text(encoding="utf-8") != module:
+        SETTINGS.write_text(module, encoding="utf-8")
+        os.execv(sys.executable, [sys.executable, "-m", "cli.experiment.document"])  # which reads it
     PAGE.write_text(page(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
     SCHEMA_FILE.write_text(json_schema(), encoding="utf-8")
 

@@ -20,8 +20,8 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
 from cli.errors import UsageError, want_choice
-from cli.experiment import rules, schema, tables
-from cli.experiment.schema import Experiment
+from cli.experiment import keys, rules, tables
+from cli.experiment.schema import Experiment, Mutate
 
 RENAMED: dict[str, str] = {}  # keys that had another name before, and the one that they have now
 _READER = TypeAdapter(Experiment)
@@ -87,7 +87,7 @@ def table_of(field: FieldInfo) -> Any:
 def is_path(field: FieldInfo) -> bool:
     """Whether a key holds the path of a file or a folder."""
     notes = (note for _, more in choices(field.annotation) for note in more)
-    return any(isinstance(note, schema.File) for note in (*notes, *field.metadata))
+    return any(isinstance(note, keys.File) for note in (*notes, *field.metadata))
 
 
 def leaves(kind: Any = Experiment, prefix: str = "") -> Iterator[tuple[str, FieldInfo]]:
@@ -130,7 +130,7 @@ def _resolve_paths(table: dict[str, Any], kind: Any, base: Path) -> dict[str, An
         below = table_of(known[name]) if name in known else None
         if below and isinstance(value, dict):
             result[name] = _resolve_paths(value, below, base)
-        elif kind is schema.Mutate and name == "rule":
+        elif kind is Mutate and name == "rule":
             result[name] = _resolve_key_files(value, base)
         elif name in known and is_path(known[name]) and isinstance(value, str):
             result[name] = os.path.realpath(base / value)

@@ -10,47 +10,19 @@ from __future__ import annotations
 import ipaddress
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, ConfigDict, Field, Strict
+from pydantic import Field
 from pydantic.dataclasses import dataclass
-from pydantic_core import PydanticCustomError
+
+from cli.experiment.keys import CONFIG, Flag, Number, Path, Text, Texts, Whole, doc, span
+from cli.experiment.settings import ReplaySettings, TlsSettings
 
 SCHEMA = 1
-_CONFIG = ConfigDict(extra="forbid", validate_by_name=True, validate_by_alias=True)
-
-
-class File:
-    """Marks texts that are paths: they count from the folder of the experiment."""
-
-
-def _without_nul(text: str) -> str:
-    if "\0" in text:
-        raise PydanticCustomError("nul", "has a NUL character")
-    return text
-
-
-def doc(text: str) -> Any:
-    """What a key means."""
-    return Field(description=text)
-
-
-def span(low: float, high: float, text: str) -> Any:
-    """A number's lowest and highest value, and what it means."""
-    return Field(ge=low, le=high, description=text)
-
-
-Text = Annotated[str, Strict(), AfterValidator(_without_nul)]
-Whole = Annotated[int, Strict()]
-Number = Annotated[float, Strict()]
-Flag = Annotated[bool, Strict()]
-Path = Annotated[Text, File()]
-Texts = tuple[Text, ...]
-Mixed = Whole | Number | Text  # as it is written
 _MOST_MS, _MOST_SEED = 100_000, (1 << 63) - 1
 
 
 # A key a line.
 # fmt: off
-@dataclass(frozen=True, config=_CONFIG)
+@dataclass(frozen=True, config=CONFIG)
 class RootLike:
     """a signed root-like zone made on the spot, with the names of Debian's publicsuffix package"""
 
@@ -60,7 +32,7 @@ class RootLike:
     zsk_bits: Annotated[Whole, span(1_024, 4_096, "size of the key that signs the zone")] = 2048
 
 
-@dataclass(frozen=True, config=_CONFIG)
+@dataclass(frozen=True, config=CONFIG)
 class Server:
     """the server under test"""
 
@@ -81,7 +53,7 @@ class Server:
     root_like: RootLike | None = None
 
 
-@dataclass(frozen=True, config=_CONFIG)
+@dataclass(frozen=True, config=CONFIG)
 class Front:
     """options of `server.front` `reference` and `bpf`"""
 
@@ -94,41 +66,10 @@ class Front:
     truncate_udp: Annotated[Whole, span(0, 65_535, "`bpf` only: truncate longer replies over UDP (set TC), bytes; 0 = off")] = 0
 
 
-@dataclass(frozen=True, config=_CONFIG)
-class Replay:
-    """how the trace is played; the names are those of the controller's and the querier's options"""
+@dataclass(frozen=True, config=CONFIG)
+class Replay(ReplaySettings):
+    """how the trace is played"""
 
-    source_mode: Annotated[Literal["ports", "addresses", "mapped", "packet"], doc("what the server sees. `ports`: the client host's address, one socket a source. `addresses`: the trace's source addresses (one client). `mapped`: an address for each source out of the client's prefix (10.0.0.0/8 shared by the clients, fd00:6d61:N::/64). `packet`: the trace's addresses and ports, written and read below the network stack, UDP only (one client, one querier)")] = "ports"
-    transport: Annotated[Literal["trace", "udp", "tcp", "tls", "stateless-tcp"], doc("every query goes by this (`stateless-tcp`: a TCP connection of its own for each) instead of the trace's transport. A query that had a TCP connection in the trace keeps it: its queries share one connection; all others of a source share another")] = "trace"
-    queries_per_connection: Annotated[Whole, span(0, 1_000_000, "a connection is used up after so many queries; 1 = a fresh one each; 0 = no limit")] = 0
-    closer: Annotated[Literal["client", "server"], doc("who closes a connection that is idle or used up first; with `server` the client never does, for studies of the server's idle timeout")] = "client"
-    tcp_fallback: Annotated[Flag, doc("ask again over TCP after a truncated answer over UDP (a trace holds its clients' own retries)")] = False
-    speed: Annotated[Number, span(0.001, 1_000_000, "so many times as fast as the trace")] = 1.0
-    rate: Annotated[Number, span(0, 100_000_000, "queries a second, evenly spaced, whatever the trace's times; 0 = the trace's")] = 0.0
-    fast: Annotated[Flag, doc("no times: as fast as answers and `in_flight` allow")] = False
-    loop: Annotated[Whole, span(0, 1 << 62, "play the trace so many times; 0 = until `limit` or `duration_s`")] = 1
-    from_: Annotated[Mixed, Field(alias="from", description="play from here on: seconds from the trace's first query, or seconds since the epoch (from 100000000 on), or RFC 3339 (`2016-10-06T13:55:51.5Z`)")] = ""
-    until: Annotated[Mixed, doc("play up to here, as `replay.from`")] = ""
-    limit: Annotated[Whole, span(0, 1 << 62, "end after this many queries handed out; 0 = all")] = 0
-    duration_s: Annotated[Number, span(0, 99_999_999, "end after this time; 0 = at the trace's end")] = 0.0
-    sample_sources: Annotated[Mixed, doc('play a share of the sources (`"10%"`, 0.1) with all their queries: the same sources in every run, and a smaller sample is part of a larger')] = "100%"
-    skip_sources: Annotated[Texts, doc("leave out sources of these prefixes")] = ()
-    collapse_retransmits: Annotated[Flag, doc("leave out a client's own retransmits")] = False
-    dependent: Annotated[Flag, doc("a source's next query waits for the end of the one before")] = False
-    hedge_ms: Annotated[Number, span(0, 3_600_000, "a query without an answer for this time also goes to one of `replay.peers`; the first answer wins")] = 0.0
-    peers: Annotated[Texts, doc("`ADDR[:PORT]`, taken in turn. On the local network the server listens at the peers' addresses too, out of 198.19.255.0/24 or fd00:198:19:ff::/64")] = ()
-    timeout_s: Annotated[Number, span(0.001, 3_600, "wait for an answer")] = 5.0
-    idle_timeout_s: Annotated[Number, span(0.001, 86_400, "keep an idle TCP connection")] = 20.0
-    in_flight: Annotated[Whole, span(1, 1 << 22, "queries waiting for an answer, per querier; at the limit sending waits")] = 262_144
-    max_lateness_s: Annotated[Number, span(0.001, 86_400, "further behind schedule: the run aborts. Where the trace's time goes back by more (times `speed`), the replay goes on from the time before, and the steps are counted")] = 1.0
-    late_ms: Annotated[Number, span(0, 86_400_000, "queries sent more than this after their time are counted and make a warning; over 10 % of them make the run unclean; 0 = neither")] = 100.0
-    window_s: Annotated[Number, span(0.1, 600, "seconds read ahead of the schedule")] = 2.0
-    answers: Annotated[Flag, doc("keep the replies (`.ra`) for `reprise compare`")] = False
-    all_opcodes: Annotated[Flag, doc("also send UPDATE and NOTIFY")] = False
-    ports: Annotated[tuple[Annotated[Whole, Field(ge=1, le=65_535)], ...], doc("DNS ports of the trace")] = (53,)
-    early_us: Annotated[Whole | Text, doc("wake up so many µs (0 to 1000) before a query is due; `\"auto\"` learns it")] = "auto"
-    spin_us: Annotated[Whole, span(0, 30, "busy-wait up to so many µs before a send")] = 0
-    realtime: Annotated[Flag, doc("queriers run before ordinary processes (SCHED_FIFO, needs root): other work on the host no longer delays them. Not for loads that keep a core busy: the server on the same machine would starve")] = False
     cpus: Annotated[Text, doc('processors of the queriers, such as `"1"` or `"0,2-3"`; empty = any')] = ""
 
     @property
@@ -137,7 +78,7 @@ class Replay:
         return self.source_mode in ("addresses", "packet")
 
 
-@dataclass(frozen=True, config=_CONFIG)
+@dataclass(frozen=True, config=CONFIG)
 class Mutate:
     """change the trace (or the synthesized one) before it is played: the changed one is `trace.rps` in the
     results, what each rule did `mutate.json`. A rule of the file that sends queries over TLS needs a `[tls]`
@@ -155,24 +96,17 @@ class Mutate:
         return any(one.get("kind") == "transport" and "tls" in str(one.get("to")) for one in self.rule)
 
 
-@dataclass(frozen=True, config=_CONFIG)
-class Tls:
+@dataclass(frozen=True, config=CONFIG)
+class Tls(TlsSettings):
     """how queries travel over TLS (RFC 7858). A server of ours speaks it where this table is there or
     `replay.transport` is `"tls"`, with a key and a certificate made for the run: name `server.reprise.test`
     and the server's addresses
     """
 
-    port: Annotated[Whole, span(1, 65_535, "the server's port")] = 853
-    version: Annotated[Literal["any", "1.2", "1.3"], doc("of TLS")] = "any"
-    name: Annotated[Text | None, doc("name that the certificate must have, and that is sent as SNI. Not given: that of our own server; for a server at an address its address")] = None
-    ca: Annotated[Path | None, doc("file of the authorities that may have signed it. Not given: our own server's, or the system's")] = None
-    verify: Annotated[Flag, doc("refuse a server whose certificate is not good")] = True
-    resume: Annotated[Flag, doc("resume the source's last session")] = False
-    early_data: Annotated[Flag, doc("send its first queries with the handshake (0-RTT, TLS 1.3; NSD and BIND do not take them)")] = False
     key: Annotated[Literal["ecdsa-p256", "rsa-2048"], doc("key of our own server")] = "ecdsa-p256"
 
 
-@dataclass(frozen=True, config=_CONFIG)
+@dataclass(frozen=True, config=CONFIG)
 class Generate:
     """instead of a trace one query again and again; wants `replay.rate` or `.fast`, and `.limit` or
     `.duration_s`; wins over `[synth]`. With `[mutate]` the rules see at least 10,000 of the queries, each
@@ -185,7 +119,7 @@ class Generate:
     rd: Annotated[Flag | None, doc("with the flag RD, which resolvers want; not given: true for `server.kind` `hierarchy` and `address`, else false")] = None
 
 
-@dataclass(frozen=True, config=_CONFIG)
+@dataclass(frozen=True, config=CONFIG)
 class Rtt:
     """distance between the ends of a path, as whole round trips"""
 
@@ -200,7 +134,7 @@ class Rtt:
     realtime: Annotated[Flag, doc("the delay line runs before ordinary processes (SCHED_FIFO, needs root)")] = False
 
 
-@dataclass(frozen=True, config=_CONFIG)
+@dataclass(frozen=True, config=CONFIG)
 class World:
     """a synthetic hierarchy, as by `reprise zones synth`. A `[synth]` trace of profile `recursive` without
     `names` asks for its names
@@ -215,7 +149,7 @@ class World:
 Resolver = Literal["bind", "unbound", "knot-resolver"]
 
 
-@dataclass(frozen=True, config=_CONFIG)
+@dataclass(frozen=True, config=CONFIG)
 class Hierarchy:
     """what stands behind the resolver under test with `server.kind = "hierarchy"`, see
     [hierarchy.md](hierarchy.md)
@@ -249,7 +183,7 @@ class Hierarchy:
         return (self.resolver,) if isinstance(self.resolver, str) else self.resolver
 
 
-@dataclass(frozen=True, config=_CONFIG)
+@dataclass(frozen=True, config=CONFIG)
 class Topology:
     """where the processes run"""
 
@@ -258,7 +192,7 @@ class Topology:
     queriers: Annotated[Whole, span(0, 1_024, "on each client; 0 = the cores shared by the clients")] = 0
 
 
-@dataclass(frozen=True, config=_CONFIG)
+@dataclass(frozen=True, config=CONFIG)
 class Sample:
     """what is watched"""
 
@@ -268,7 +202,7 @@ class Sample:
     warmup_s: Annotated[Number, span(0, 86_400, "seconds left out of the timing")] = 0.0
 
 
-@dataclass(frozen=True, config=_CONFIG)
+@dataclass(frozen=True, config=CONFIG)
 class Experiment:
     """One experiment as resolved. One of `trace`, `generate` and `synth` is used, the first that is there."""
 

@@ -28,13 +28,13 @@ def of(
             proxy = facts.programs["reprise-proxy"]
             yield Check((proxy, "delay", "--tun", "check", *delay.options(rtt), "--check"), part)
     distributor = next(one for one in processes if one.role == "distributor")
-    yield Check((*distributor.argv, "--check"), terms.CONTROLLER)
+    yield Check((*distributor.argv, "--check"), terms.EXPERIMENT)
     played = experiment.trace is not None and experiment.mutate is None
     argv = _without_own_authority(processes[-1].argv)
-    yield Check((*argv, "--check", "trace" if played else "options"), terms.CONTROLLER)
+    yield Check((*argv, "--check", "trace" if played else "options"), terms.EXPERIMENT)
 
 
 def _without_own_authority(argv: tuple[str, ...]) -> tuple[str, ...]:
     """The certificates of the run are still to be made."""
-    at = argv.index("--tls-ca") if "--tls-ca" in argv else len(argv)
-    return argv[:at] + argv[at + 2 :] if argv[at + 1 : at + 2] and RUN in argv[at + 1] else argv
+    ours = argv[-2] == "--set" and RUN in argv[-1]
+    return argv[:-2] if ours else argv

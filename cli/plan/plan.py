@@ -85,6 +85,7 @@ def make(experiment: Experiment, facts: Facts, management: Management | None = N
             *guards.files(experiment, management),
             *files,
             *mutation.files(experiment, facts),
+            replay_options.file(experiment, server_plan.NAME),
         ),
         prepare=tuple(_step(one, experiment, facts) for one in steps),
         processes=tuple(placement.process(_process(one, experiment, facts), management) for one in processes),
@@ -306,11 +307,6 @@ def _distributor(experiment: Experiment, facts: Facts, index: int, before: tuple
         RESULTS,
         "--queriers",
         str(_queriers(experiment, facts, name)),
-        "--early-us",
-        str(replay.early_us),
-        "--spin-us",
-        str(replay.spin_us),
-        *(("--realtime",) if replay.realtime else ()),
         *(("--cpus", replay.cpus) if replay.cpus else ()),
         *replay_options.source_prefixes(experiment, index),
     )
@@ -340,7 +336,7 @@ def _client_samplers(experiment: Experiment, facts: Facts) -> tuple[Process, ...
 
 
 def _controller(experiment: Experiment, facts: Facts, distributors: tuple[Process, ...]) -> Process:
-    replay, server = experiment.replay, experiment.server
+    server = experiment.server
     children = [
         text
         for index in range(1, experiment.topology.clients + 1)
@@ -364,21 +360,8 @@ def _controller(experiment: Experiment, facts: Facts, distributors: tuple[Proces
         "--server-port",
         str(server.port),
         *(("--allow-public",) if server.allow_public else ()),
-        *(text for port in replay.ports for text in ("--port", str(port))),
-        "--window-s",
-        _number(replay.window_s),
-        "--timeout-s",
-        _number(replay.timeout_s),
-        "--idle-timeout-s",
-        _number(replay.idle_timeout_s),
-        "--in-flight",
-        str(replay.in_flight),
-        "--max-lateness-s",
-        _number(replay.max_lateness_s),
         *replay_options.options(experiment),
-        *replay_options.tls(experiment, server_plan.AUTHORITY, server_plan.NAME),
-        *(("--all-opcodes",) if replay.all_opcodes else ()),
-        *(("--answers",) if replay.answers else ()),
+        *replay_options.authority(experiment, server_plan.AUTHORITY),
     )
     return Process(
         "controller",
@@ -388,9 +371,5 @@ def _controller(experiment: Experiment, facts: Facts, distributors: tuple[Proces
         after=tuple(one.id for one in distributors),
         stop=Stop("SIGINT", 15.0),
         silence_s=_SILENCE_S,
-        terms=terms.CONTROLLER,
+        terms=terms.EXPERIMENT,
     )
-
-
-def _number(value: float) -> str:
-    return f"{value:g}"

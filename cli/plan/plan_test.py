@@ -6,6 +6,7 @@ import dataclasses
 import ipaddress
 import json
 import tomllib
+from typing import Any
 
 import pytest
 
@@ -74,49 +75,36 @@ def test_no_route_leads_out() -> None:
         assert route.to.startswith(("198.19.", "fd00:"))
 
 
-def test_the_controller_gets_the_replay_options() -> None:
-    replay = Replay(answers=True, all_opcodes=True, ports=(53, 5353), timeout_s=1.5)
-    argv = argv_of(make(dataclasses.replace(ZONED, replay=replay), FACTS), "controller")
-    assert "/t.pcap --run-id x-1 --distributor client1=198.18.1.2:8053" in argv
-    assert "--port 53 --port 5353" in argv
-    assert "--timeout-s 1.5" in argv
-    assert argv.endswith("--all-opcodes --answers")
+def settings_of(experiment: Experiment) -> dict[str, Any]:
+    """What the plan's file of settings says."""
+    plan = make(experiment, FACTS)
+    assert f"--options {replay_options.SETTINGS}" in argv_of(plan, "controller")
+    return tomllib.loads(next(one.content or "" for one in plan.files if one.path == replay_options.SETTINGS))
 
 
-def test_replay_modes_become_the_controllers_options() -> None:
-    replay = Replay(
-        speed=2.0,
-        from_="2016-10-06T13:55:51Z",
-        until=100.5,
-        loop=0,
-        limit=1_000_000,
-        sample_sources="10%",
-        collapse_retransmits=True,
-        dependent=True,
-        hedge_ms=1.5,
-        peers=("198.19.255.54", "[fd00:198:19:ff::54]:53"),
-        skip_sources=("192.0.2.0/24",),
-        cpus="1",
-    )
-    plan = make(dataclasses.replace(ZONED, replay=replay), FACTS)
-    argv = argv_of(plan, "controller")
-    for words in (
-        "--speed 2 --loop 0 --from 2016-10-06T13:55:51Z --until 100.5 --limit 1000000 --sample-sources 10%",
-        "--hedge 1.5 --peers 198.19.255.54,[fd00:198:19:ff::54]:53 --skip-source 192.0.2.0/24",
-        "--collapse-retransmits --dependent",
-    ):
-        assert words in argv
-    assert "--source-mode" not in argv
+def test_the_controller_gets_the_settings_that_are_no_defaults() -> None:
+    replay: dict[str, Any] = {
+        "answers": True,
+        "ports": [53, 5353],
+        "timeout_s": 1.5,
+        "from": "2016-10-06T13:55:51Z",
+        "until": 100.5,
+        "loop": 0,
+        "limit": 1_000_000,
+        "hedge_ms": 1.5,
+        "peers": ["198.19.255.54", "[fd00:198:19:ff::54]:53"],
+        "skip_sources": ["192.0.2.0/24"],
+        "sample_sources": 'a"b\\\x7fü',
+    }
+    values = {f"{key}_" if key == "from" else key: value for key, value in replay.items()}
+    asked = Replay(**values, cpus="1", speed=1.0)
+    assert settings_of(dataclasses.replace(ZONED, replay=asked)) == {"replay": replay}
+    plan = make(dataclasses.replace(ZONED, replay=asked), FACTS)
+    assert "/t.pcap --run-id x-1 --distributor client1=198.18.1.2:8053" in argv_of(plan, "controller")
     assert argv_of(plan, "distributor-client1").endswith("--cpus 1")
     assert "198.19.255.54/32" in {one.address for one in plan.network.addresses}
     assert "ip-address: 198.19.255.54" in (plan.files[0].content or "")
-
-
-def test_transports_become_the_controllers_options() -> None:
-    replay = Replay(transport="tcp", queries_per_connection=1, closer="server", tcp_fallback=True)
-    argv = argv_of(make(dataclasses.replace(ZONED, replay=replay), FACTS), "controller")
-    assert "--transport tcp --queries-per-connection 1 --closer server --tcp-fallback" in argv
-    assert "--tls" not in argv
+    assert settings_of(ZONED) == {"replay": {}}
 
 
 def test_our_own_server_speaks_tls_with_a_certificate_of_the_run() -> None:
@@ -125,25 +113,28 @@ def test_our_own_server_speaks_tls_with_a_certificate_of_the_run() -> None:
         ("nsd", 'tls-service-key: "@run@/server/server.key"'),
         ("bind", "listen-on-v6 port 853 tls service { fd00:198:19:ff::53; };"),
     ):
-        plan = make(dataclasses.replace(ZONED, replay=replay, server=Server(kind=kind, zone="/z")), FACTS)  # type: ignore[arg-type]
+        asked = dataclasses.replace(ZONED, replay=replay, server=Server(kind=kind, zone="/z"))  # type: ignore[arg-type]
+        plan = make(asked, FACTS)
         assert words in (plan.files[0].content or "")
-        argv = argv_of(plan, "controller")
-        assert "--transport tls --tls-name server.reprise.test --tls-ca @run@/tls/server-ca.pem" in argv
+        assert argv_of(plan, "controller").endswith("--set tls.ca=@run@/tls/server-ca.pem")
+        name = {"name": "server.reprise.test"}
+        assert settings_of(asked) == {"replay": {"transport": "tls"}, "tls": name}
         step = " ".join(next(one.argv for one in plan.prepare if one.id == "certificates"))
         assert "--server-address 198.19.255.53 --server-address fd00:198:19:ff::53" in step
         assert plan.processes[0].ready.tls_port == 853
 
 
-def test_tls_options_differ_from_the_defaults_only() -> None:
-    tls = Tls(port=8853, version="1.3", name="x.test", ca="/ca", verify=False, resume=True, early_data=True)
-    argv = argv_of(make(dataclasses.replace(ZONED, tls=tls), FACTS), "controller")
-    assert (
-        "--tls-port 8853 --tls-version 1.3 --tls-name x.test --tls-ca /ca --no-tls-verify --tls-resume"
-        " --tls-early-data" in argv
-    )
+def test_tls_settings_differ_from_the_defaults_only() -> None:
+    changed: dict[str, Any] = {
+        "port": 8853, "version": "1.3", "name": "x.test", "verify": False, "resume": True, "early_data": True
+    }  # fmt: skip
+    asked = dataclasses.replace(ZONED, tls=Tls(**changed, ca="/ca", key="rsa-2048"))
+    assert settings_of(asked)["tls"] == changed
+    assert argv_of(make(asked, FACTS), "controller").endswith("--set tls.ca=/ca")
     server = Server(kind="address", addresses=("127.0.0.1",))
-    argv = argv_of(make(dataclasses.replace(ZONED, tls=Tls(resume=True), server=server), FACTS), "controller")
-    assert argv.endswith("--tls-resume")
+    asked = dataclasses.replace(ZONED, tls=Tls(resume=True), server=server)
+    assert settings_of(asked)["tls"] == {"resume": True}
+    assert "tls.ca" not in argv_of(make(asked, FACTS), "controller")
 
 
 def test_captures_hold_every_port_of_the_server() -> None:
@@ -163,10 +154,6 @@ def test_clients_are_sampled_when_asked() -> None:
     assert argv.endswith("@results@/client2.csv")
 
 
-def test_the_defaults_add_no_option() -> None:
-    assert replay_options.options(ZONED) == ()
-
-
 def test_a_generator_takes_the_place_of_the_trace() -> None:
     generator = dataclasses.replace(
         ZONED,
@@ -178,7 +165,7 @@ def test_a_generator_takes_the_place_of_the_trace() -> None:
     plan = make(generator, FACTS)
     argv = argv_of(plan, "controller")
     assert "--generate www.example.com/AAAA --generate-sources 5 --run-id" in argv
-    assert "--duration-s 2.5 --fast" in argv
+    assert settings_of(generator) == {"replay": {"fast": True, "duration_s": 2.5}}
     assert "synth" not in [step.id for step in plan.prepare]
 
 
@@ -218,10 +205,11 @@ def test_source_modes_have_their_routes() -> None:
 
 def test_the_testbeds_own_addresses_are_no_sources_where_the_server_sees_them() -> None:
     for mode, skipped in (("ports", False), ("mapped", False), ("addresses", True), ("packet", True)):
-        plan = make(dataclasses.replace(ZONED, replay=Replay(source_mode=mode)), FACTS)  # type: ignore[arg-type]
-        words = "--skip-source 198.19.255.0/24 --skip-source fd00:198:19:ff::/64 --skip-source 198.18.1.0/24"
-        assert (words in argv_of(plan, "controller")) == skipped
-        assert ("--confirm-return-path" in argv_of(plan, "controller")) == skipped
+        asked = dataclasses.replace(ZONED, replay=Replay(source_mode=mode, skip_sources=("192.0.2.0/24",)))  # type: ignore[arg-type]
+        left_out = settings_of(asked)["replay"]["skip_sources"]
+        own = ["198.19.255.0/24", "fd00:198:19:ff::/64", "198.18.1.0/24"]
+        assert left_out[:4] == ["192.0.2.0/24", *(own if skipped else ())]
+        assert ("--confirm-return-path" in argv_of(make(asked, FACTS), "controller")) == skipped
 
 
 def test_mapped_queriers_know_their_prefixes_and_packet_has_one_querier() -> None:
@@ -326,7 +314,7 @@ def test_a_changed_trace_is_made_first_and_played_instead() -> None:
         " --rules /r.toml --rules @run@/rules.toml --seed 7 --jobs 4"
     )
     assert argv_of(plan, "controller").startswith("/bin/reprise-controller @results@/trace.rps ")
-    assert "--tls-ca" in argv_of(plan, "controller")
+    assert "--set tls.ca=" in argv_of(plan, "controller")
     written = next(file.content for file in plan.files if file.path == mutation.RULE_FILE) or ""
     assert tomllib.loads(written) == {"rule": [dict(rule) for rule in rules]}
 

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
+from collections.abc import Iterator
 from typing import Any
 
 from cli.experiment import addresses, rules
-from cli.experiment.schema import Experiment, Replay, Tls
+from cli.experiment.schema import Experiment, Tls
+from cli.experiment.settings import ReplaySettings, TlsSettings
 from cli.plan import network
+from cli.plan.planned import RUN, File
+
+SETTINGS = f"{RUN}/settings.toml"
 
 
 def trace_or_generator(experiment: Experiment, trace: str) -> tuple[str, ...]:
@@ -23,67 +30,49 @@ def trace_or_generator(experiment: Experiment, trace: str) -> tuple[str, ...]:
     )
 
 
+def file(experiment: Experiment, name: str) -> File:
+    """The settings that differ from the controller's defaults; `name`: of our own server's certificate."""
+    replay = _changed(experiment.replay, ReplaySettings())
+    if experiment.generate is not None and experiment.mutate is not None:
+        replay["loop"] = (
+            0  # rules made a trace of the generated queries, which is played until [replay] ends it
+        )
+    if own := _own_prefixes(experiment):
+        replay["skip_sources"] = (*experiment.replay.skip_sources, *own)
+    tables = {"replay": replay}
+    if experiment.over_tls:
+        changed = _changed(experiment.tls or Tls(), TlsSettings())
+        tables["tls"] = {**({"name": name} if experiment.own_server else {}), **changed, "ca": None}
+    lines = [line for table, values in tables.items() for line in (f"[{table}]", *_lines(values))]
+    return File(SETTINGS, content="\n".join(lines) + "\n")
+
+
+def _changed(values: object, defaults: Any) -> dict[str, Any]:
+    """What differs from the defaults, of the settings that the controller knows."""
+    usual = dataclasses.asdict(defaults)
+    return {key.rstrip("_"): found for key in usual if (found := getattr(values, key)) != usual[key]}
+
+
+def _lines(values: dict[str, Any]) -> Iterator[str]:
+    """A table's lines in TOML, which writes plain values as JSON does but for DEL."""
+    for name, value in values.items():
+        if value is not None:
+            text = json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+            yield f"{name} = {text}"
+
+
 def options(experiment: Experiment) -> tuple[str, ...]:
-    """Those that differ from the controller's defaults."""
-    replay, default = experiment.replay, Replay()
-    words: list[str] = []
-    for option, value, usual in (
-        ("--source-mode", replay.source_mode, default.source_mode),
-        ("--transport", replay.transport, default.transport),
-        ("--queries-per-connection", replay.queries_per_connection, default.queries_per_connection),
-        ("--closer", replay.closer, default.closer),
-        ("--speed", replay.speed, default.speed),
-        ("--rate", replay.rate, default.rate),
-        ("--loop", 0 if _repeats(experiment) else replay.loop, default.loop),
-        ("--from", replay.from_, default.from_),
-        ("--until", replay.until, default.until),
-        ("--limit", replay.limit, default.limit),
-        ("--duration-s", replay.duration_s, default.duration_s),
-        ("--sample-sources", replay.sample_sources, default.sample_sources),
-        ("--hedge", replay.hedge_ms, default.hedge_ms),
-        ("--late-ms", replay.late_ms, default.late_ms),
-    ):
-        words += [option, _text(value)] if value != usual else []
-    words += ["--peers", ",".join(replay.peers)] if replay.peers else []
-    words += ["--confirm-return-path"] if replay.shows_trace_addresses else []
-    for prefix in (*replay.skip_sources, *_own_prefixes(experiment)):
-        words += ["--skip-source", prefix]
-    for flag, on in (
-        ("--fast", replay.fast),
-        ("--collapse-retransmits", replay.collapse_retransmits),
-        ("--dependent", replay.dependent),
-        ("--tcp-fallback", replay.tcp_fallback),
-    ):
-        words += [flag] if on else []
-    return tuple(words)
+    """The file of settings, and what is not a setting."""
+    confirmed = ("--confirm-return-path",) if experiment.replay.shows_trace_addresses else ()
+    return ("--options", SETTINGS, *confirmed)
 
 
-def _repeats(experiment: Experiment) -> bool:
-    """Generated queries that rules have changed are a trace, played until [replay] ends it."""
-    return experiment.generate is not None and experiment.mutate is not None
-
-
-def tls(experiment: Experiment, authority: str, name: str) -> tuple[str, ...]:
-    """How queries travel over TLS; `authority` and `name` are those of our own server's certificate."""
-    if not experiment.over_tls:
-        return ()
-    wanted, default = experiment.tls or Tls(), Tls()
-    own = experiment.own_server
-    words: list[str] = []
-    for option, value, usual in (
-        ("--tls-port", wanted.port, default.port),
-        ("--tls-version", wanted.version, default.version),
-        ("--tls-name", wanted.name or (name if own else ""), ""),
-        ("--tls-ca", wanted.ca or (authority if own else ""), ""),
-    ):
-        words += [option, str(value)] if value != usual else []
-    for flag, on in (
-        ("--no-tls-verify", not wanted.verify),
-        ("--tls-resume", wanted.resume),
-        ("--tls-early-data", wanted.early_data),
-    ):
-        words += [flag] if on else []
-    return tuple(words)
+def authority(experiment: Experiment, own: str) -> tuple[str, ...]:
+    """Whose certificates are trusted for the server; `own`: for our own server. A path, so not in the file:
+    it need not be UTF-8.
+    """
+    path = (experiment.tls and experiment.tls.ca) or (own if experiment.own_server else "")
+    return ("--set", f"tls.ca={path}") if path and experiment.over_tls else ()
 
 
 def _own_prefixes(experiment: Experiment) -> tuple[str, ...]:
@@ -91,11 +80,6 @@ def _own_prefixes(experiment: Experiment) -> tuple[str, ...]:
     behind = addresses.PREFIXES if experiment.emulated else ()
     own = (*network.own_prefixes(experiment.topology.clients), *behind)
     return own if experiment.replay.shows_trace_addresses else ()
-
-
-def _text(value: float | str) -> str:
-    """Numbers without an exponent, which the controller does not read in a moment."""
-    return f"{value:.9f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
 
 
 def synth(table: dict[str, Any]) -> list[str]:

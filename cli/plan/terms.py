@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable
 
-from cli.experiment.schema import Experiment, Replay, Rtt, Tls
+from cli.experiment.schema import Experiment, Rtt
 from cli.plan import mutation
 from cli.plan.planned import File, Terms
 from cli.servers import resolvers
@@ -14,13 +14,10 @@ _EXPERIMENT = {
     "--server": "server.addresses",
     "--server-port": "server.port",
     "--port": "replay.ports",
-    "--hedge": "replay.hedge_ms",
-    "--skip-source": "replay.skip_sources",
-    "--all-opcodes": "replay.all_opcodes = true",
     "--generate": "generate.name",
     "--generate-sources": "generate.sources",
     "--generate-rd": "generate.rd",
-    "--no-tls-verify": "tls.verify = false",
+    "--cpus": "replay.cpus",
     "--queriers": "topology.queriers",
     "--seed": "mutate.seed",
     "--malformed": "mutate.malformed",
@@ -38,9 +35,8 @@ _FRONT = {
     "--entries": "front.entries",
     "--truncate-udp": "front.truncate_udp",
 }
-EXPERIMENT, CONTROLLER, MUTATE, SYNTH, RTT, WORLD_RTT, FRONT, RESOLVERS = (
+EXPERIMENT, MUTATE, SYNTH, RTT, WORLD_RTT, FRONT, RESOLVERS = (
     "experiment",
-    "controller",
     "mutate",
     "synth",
     "rtt",
@@ -52,7 +48,7 @@ EXPERIMENT, CONTROLLER, MUTATE, SYNTH, RTT, WORLD_RTT, FRONT, RESOLVERS = (
 
 def of(experiment: Experiment) -> dict[str, Terms]:
     """The terms of a plan, by the names under which steps, checks and processes have them."""
-    found = {EXPERIMENT: Terms(_EXPERIMENT), CONTROLLER: Terms(_controller())}
+    found = {EXPERIMENT: Terms(_EXPERIMENT)}
     if experiment.mutate is not None:
         found[MUTATE] = Terms({**_EXPERIMENT, mutation.RULE_FILE: "[mutate]"})
     if experiment.synth is not None:
@@ -75,15 +71,6 @@ def of_resolvers(files: Iterable[File], lines: str) -> dict[str, Terms]:
         if name.startswith("resolver-") and file.content is not None:
             names |= resolvers.users_lines(name, file.content, lines)
     return {RESOLVERS: Terms(names)}
-
-
-def _controller() -> dict[str, str]:
-    replay = [one.name.rstrip("_") for one in dataclasses.fields(Replay)]
-    return {
-        **{_option(name): f"replay.{name}" for name in replay},
-        **{_option(f"tls_{one.name}"): f"tls.{one.name}" for one in dataclasses.fields(Tls)},
-        **_EXPERIMENT,
-    }
 
 
 def _rtt(table: str) -> dict[str, str]:

@@ -14,7 +14,7 @@
 namespace reprise {
 
 /// Version of replay.proto's meaning; peers of another version are refused.
-inline constexpr std::uint32_t kProtocolVersion = 5;
+inline constexpr std::uint32_t kProtocolVersion = 6;
 /// Largest frame accepted, bytes.
 inline constexpr std::uint32_t kMaxFrame = 4U << 20U;
 /// A block is closed at so many records or bytes, whichever comes first.

@@ -113,7 +113,7 @@ void trust(SSL_CTX* context, const std::string& pem) {
                "trusted certificate");
         ++count;
     }
-    demand(count > 0, "the file of --tls-ca holds no certificate");
+    demand(count > 0, "the file of tls.ca holds no certificate");
     ERR_clear_error(); // the end of the text is one
 }
 

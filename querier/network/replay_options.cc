@@ -2,115 +2,93 @@
 #include "querier/network/replay_options.hh"
 
 #include "core/base/address.hh"
-#include "core/base/limits.hh"
+#include "core/base/clock.hh"
+#include "core/base/error.hh"
+#include "core/base/numbers.hh"
 #include "core/wire/replay.pb.h"
+#include "core/wire/settings.hh"
 #include "querier/network/connection_options.hh"
+#include "querier/schedule/waiter.hh"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <openssl/prov_ssl.h>
 
-#include <algorithm>
-#include <array>
-#include <cstdint>
-#include <limits>
 #include <optional>
 #include <string>
 
 namespace reprise::querier {
 namespace {
 
-std::optional<Endpoint> endpoint(const std::string& text, std::string& error) {
+Nanoseconds seconds(double value) { return static_cast<Nanoseconds>(value * 1e9); }
+
+std::optional<Endpoint> endpoint(const std::string& text) {
     const auto parsed = Endpoint::parse(text);
     if (!text.empty() && !parsed) {
-        error = fmt::format("server address {} is not ADDR:PORT", text);
+        throw UsageError(fmt::format("server address {} is not ADDR:PORT", text));
     }
     return parsed;
 }
 
-SourceMode source_mode(const std::string& name, std::string& error) {
-    constexpr std::array kNames{"ports", "addresses", "mapped", "packet"};
-    const auto found = std::ranges::find(kNames, name.empty() ? "ports" : name);
-    if (found == kNames.end()) {
-        error = fmt::format("source mode {} is not known; use {}", name, fmt::join(kNames, ", "));
-        return SourceMode::kPorts;
+SourceMode source_mode(const std::string& name) {
+    if (name == "addresses") {
+        return SourceMode::kAddresses;
     }
-    return static_cast<SourceMode>(found - kNames.begin());
+    if (name == "mapped") {
+        return SourceMode::kMapped;
+    }
+    return name == "packet" ? SourceMode::kPacket : SourceMode::kPorts;
 }
 
 /// OpenSSL's number of a version; 0 = any.
-int tls_version(const std::string& name, std::string& error) {
+int tls_version(const std::string& name) {
     if (name == "1.2") {
         return TLS1_2_VERSION;
     }
-    if (name == "1.3") {
-        return TLS1_3_VERSION;
-    }
-    if (!name.empty() && name != "any") {
-        error = fmt::format("TLS version {} is not known; use 1.2, 1.3 or any", name);
-    }
-    return 0;
+    return name == "1.3" ? TLS1_3_VERSION : 0;
 }
 
-TlsOptions tls_options(const wire::Tls& tls, std::string& error) {
-    constexpr std::uint32_t kDotPort = 853;
-    const int version = tls_version(tls.version(), error);
-    if (tls.port() > std::numeric_limits<std::uint16_t>::max()) {
-        error = fmt::format("TLS port {} is over 65535", tls.port());
-    }
-    return {.port = static_cast<std::uint16_t>(tls.port() == 0 ? kDotPort : tls.port()),
-            .lowest_version = version,
-            .highest_version = version,
-            .verify = tls.verify(),
-            .authorities = tls.authorities_pem(),
-            .name = tls.name(),
-            .resume = tls.resume(),
-            .early_data = tls.early_data()};
-}
-
-ConnectionOptions connection_options(const wire::Options& options, std::string& error) {
-    ConnectionOptions out;
-    out.idle_timeout = options.idle_timeout_ns();
-    out.queries_per_connection = options.queries_per_connection();
-    out.server_closes = options.server_closes();
-    if (options.has_tls()) {
-        out.tls = tls_options(options.tls(), error);
-    }
-    return out;
+WaiterOptions waiter_options(const Settings& settings) {
+    const auto early = parse_number<int>(settings.early_us);
+    return {.early = early ? std::optional(*early * kMicrosecond) : std::nullopt,
+            .spin = settings.spin_us * kMicrosecond};
 }
 
 } // namespace
 
-ReplayOptions replay_options(const wire::Options& options, std::string& error) {
+ReplayOptions replay_options(const wire::Options& options) {
+    Settings settings;
+    for (const auto& [key, text] : options.settings()) {
+        set(settings, key, text);
+    }
+    check(settings);
     ReplayOptions out;
-    out.servers = {.v4 = endpoint(options.server_v4(), error),
-                   .v6 = endpoint(options.server_v6(), error)};
-    out.timeout = options.timeout_ns();
-    out.connection = connection_options(options, error);
-    out.tcp_fallback = options.tcp_fallback();
-    out.in_flight = options.in_flight() == 0 ? out.in_flight : options.in_flight();
-    out.max_lateness = options.max_lateness_ns();
-    out.answers = options.answers();
-    out.source_mode = source_mode(options.source_mode(), error);
-    out.fast = options.fast();
-    out.duration = options.duration_ns();
-    out.late = options.late_ns();
-    out.dependent = options.dependent();
-    out.hedge_after = options.hedge_peers().empty() ? 0 : options.hedge_after_ns();
-    for (const std::string& peer : options.hedge_peers()) {
-        if (const auto parsed = Endpoint::parse(peer)) {
-            out.peers.push_back(*parsed);
-        } else {
-            error = fmt::format("hedge peer '{}' is not ADDR:PORT", peer);
-        }
-    }
-    if (out.timeout <= 0 || out.connection.idle_timeout < 0) {
-        error = "the timeout must be positive and the idle timeout not negative";
-    } else if (out.in_flight > kMostInFlight) {
-        error = fmt::format("in-flight limit {} is over {}", out.in_flight, kMostInFlight);
-    } else if (out.peers.size() > kMostPeers) {
-        error = fmt::format("{} peers are over {}", out.peers.size(), kMostPeers);
-    }
+    out.servers = {.v4 = endpoint(options.server_v4()), .v6 = endpoint(options.server_v6())};
+    out.timeout = seconds(settings.timeout_s);
+    out.connection.idle_timeout = seconds(settings.idle_timeout_s);
+    out.connection.queries_per_connection = settings.queries_per_connection;
+    out.connection.server_closes = settings.closer == "server";
+    out.connection.tls = TlsOptions{.port = settings.tls.port,
+                                    .lowest_version = tls_version(settings.tls.version),
+                                    .highest_version = tls_version(settings.tls.version),
+                                    .verify = settings.tls.verify,
+                                    .authorities = options.authorities_pem(),
+                                    .name = settings.tls.name,
+                                    .resume = settings.tls.resume,
+                                    .early_data = settings.tls.early_data};
+    out.tcp_fallback = settings.tcp_fallback;
+    out.in_flight = settings.in_flight;
+    out.max_lateness = seconds(settings.max_lateness_s);
+    out.late = seconds(settings.late_ms / 1e3);
+    out.duration = seconds(settings.duration_s);
+    out.answers = settings.answers;
+    out.source_mode = source_mode(settings.source_mode);
+    out.fast = settings.fast;
+    out.dependent = settings.dependent;
+    out.hedge_after = seconds(settings.hedge_ms / 1e3);
+    const auto& server = out.servers.v4 ? out.servers.v4 : out.servers.v6;
+    out.peers = peers_of(settings, server ? server->port : kDnsPort);
+    out.waiter = waiter_options(settings);
+    out.realtime = settings.realtime;
     return out;
 }
 

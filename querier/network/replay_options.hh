@@ -4,11 +4,11 @@
 #include "core/base/prefix.hh"
 #include "core/wire/credit.hh"
 #include "querier/network/connection_options.hh"
+#include "querier/schedule/waiter.hh"
 #include "querier/sockets/transport.hh"
 
 #include <cstddef>
 #include <cstdint>
-#include <string>
 #include <vector>
 
 namespace reprise::wire {
@@ -40,13 +40,15 @@ struct ReplayOptions {
     std::vector<Prefix> prefixes; ///< of this host, for kMapped
     bool fast = false;            ///< no due times
     bool dependent = false;
-    Nanoseconds hedge_after = 0;    ///< 0 = never
-    std::vector<Endpoint> peers;    ///< for hedged queries
+    Nanoseconds hedge_after = 0; ///< 0 = never
+    std::vector<Endpoint> peers; ///< for hedged queries
+    WaiterOptions waiter;
+    bool realtime = false;          ///< run before ordinary processes, where the kernel allows it
     Credit credit = kQuerierCredit; ///< what the parent may have out
     size_t descriptors = 1024;
 };
 
-/// What wire::Options ask for, or an error's text in `error`.
-ReplayOptions replay_options(const wire::Options& options, std::string& error);
+/// What wire::Options ask for. Throws UsageError.
+ReplayOptions replay_options(const wire::Options& options);
 
 } // namespace reprise::querier

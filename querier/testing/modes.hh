@@ -91,21 +91,21 @@ protected:
 
     static wire::Options in_mode(const std::string& mode) {
         wire::Options options = Parent::options();
-        options.set_timeout_ns(500 * kMillisecond);
-        options.set_source_mode(mode);
+        set(options, "timeout_s", "0.5");
+        set(options, "source_mode", mode);
         return options;
     }
 
     static wire::Options hedged(const std::string& mode = "ports") {
         wire::Options options = in_mode(mode);
-        options.set_hedge_after_ns(50 * kMillisecond);
-        options.add_hedge_peers(kPeer);
+        set(options, "hedge_ms", "50");
+        set(options, "peers", kPeer);
         return options;
     }
 
     static wire::Options dependent() {
         wire::Options options = in_mode("ports");
-        options.set_dependent(true);
+        set(options, "dependent", "true");
         return options;
     }
 

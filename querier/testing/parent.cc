@@ -101,16 +101,21 @@ Parent::~Parent() {
     }
 }
 
+void set(wire::Options& options, const std::string& name, const std::string& value) {
+    (*options.mutable_settings())["replay." + name] = value;
+}
+
 wire::Options Parent::options() {
     wire::Options options;
     options.set_server_v4("127.0.0.1:5300");
     options.set_server_v6("[::1]:5300");
-    options.set_timeout_ns(kSecond);
-    options.set_idle_timeout_ns(10 * kSecond);
-    options.set_in_flight(65536);
-    options.set_max_lateness_ns(20 * kSecond);
-    options.set_answers(true);
-    options.set_source_mode("ports");
+    for (const auto& [key, value] : {std::pair("timeout_s", "1"),
+                                     {"idle_timeout_s", "10"},
+                                     {"in_flight", "65536"},
+                                     {"max_lateness_s", "20"},
+                                     {"answers", "true"}}) {
+        set(options, key, value);
+    }
     return options;
 }
 

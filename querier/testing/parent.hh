@@ -37,6 +37,9 @@ struct Limits {
     std::uint64_t file_size = 0;   ///< bytes; 0 = as inherited
 };
 
+/// Sets a setting of [replay].
+void set(wire::Options& options, const std::string& name, const std::string& value);
+
 class Parent {
 public:
     /// Starts the querier and takes its Hello.

@@ -19,8 +19,6 @@
 #include "querier/testing/tls_server.hh"
 
 #include <fmt/format.h>
-#include <google/protobuf/descriptor.h>
-#include <google/protobuf/message.h>
 
 #include <algorithm>
 #include <array>
@@ -45,8 +43,6 @@ namespace reprise::querier::testing {
 namespace {
 
 using Words = std::deque<std::string>;
-using google::protobuf::FieldDescriptor;
-using google::protobuf::Message;
 
 constexpr std::string_view kDivider = "---";
 constexpr std::uint16_t kTypeA = 1;
@@ -151,57 +147,17 @@ Action action(const std::string& word) {
     return found->second;
 }
 
-void set_field(Message& message, const FieldDescriptor& field, const std::string& value) {
-    const auto& reflection = *message.GetReflection();
-    switch (field.cpp_type()) {
-    case FieldDescriptor::CPPTYPE_BOOL:
-        return reflection.SetBool(&message, &field, value == "true");
-    case FieldDescriptor::CPPTYPE_INT64:
-        return reflection.SetInt64(&message, &field, duration(value));
-    case FieldDescriptor::CPPTYPE_UINT64:
-        return reflection.SetUInt64(&message, &field, number(value));
-    case FieldDescriptor::CPPTYPE_UINT32:
-        return reflection.SetUInt32(&message, &field, static_cast<std::uint32_t>(number(value)));
-    case FieldDescriptor::CPPTYPE_STRING:
-        return field.is_repeated() ? reflection.AddString(&message, &field, value)
-                                   : reflection.SetString(&message, &field, value);
-    default:
-        throw Error(fmt::format("{} cannot be set", field.name()));
-    }
-}
-
-/// Options are fields of wire::Options, times without their "_ns"; "tls.resume" is one of Tls.
-void set_option(Message& message, const std::string& name, const std::string& value) {
-    const size_t dot = name.find('.');
-    const auto& fields = *message.GetDescriptor();
-    const std::string key = name.substr(0, dot);
-    const FieldDescriptor* field = fields.FindFieldByName(key);
-    field = field == nullptr ? fields.FindFieldByName(key + "_ns") : field;
-    if (field == nullptr) {
-        throw Error(fmt::format("{} is no option", key));
-    }
-    if (dot == std::string::npos) {
-        set_field(message, *field, value);
-    } else {
-        set_option(*message.GetReflection()->MutableMessage(&message, field), name.substr(dot + 1),
-                   value);
-    }
-}
-
 class Player {
 public:
     Player() : network_(timeline_, rules_, tls_), parent_(timeline_) {
         options_.set_server_v4("192.0.2.53:53");
         options_.set_server_v6("[2001:db8::53]:53");
-        options_.set_timeout_ns(5 * kSecond);
-        options_.set_idle_timeout_ns(20 * kSecond);
-        options_.set_max_lateness_ns(kSecond);
-        options_.set_source_mode("addresses");
-        options_.mutable_tls()->set_verify(false);
+        set("replay.source_mode", "addresses");
+        set("replay.early_us", "0");
+        set("tls.verify", "false");
         query_.name = "here";
         query_.run = "scenario";
         query_.results = folder_.path();
-        query_.waiter.early = 0;
     }
 
     void obey(const std::string& line) {
@@ -209,7 +165,7 @@ public:
         const std::string word = take(words);
         if (word == "option") {
             const std::string name = take(words);
-            set_option(options_, name, take(words));
+            set(name.find('.') == std::string::npos ? "replay." + name : name, take(words));
         } else if (word == "rtt") {
             network_.set_round_trip(duration(take(words)));
         } else if (word == "descriptors") {
@@ -251,6 +207,10 @@ public:
     }
 
 private:
+    void set(const std::string& key, const std::string& value) {
+        (*options_.mutable_settings())[key] = value;
+    }
+
     /// [udp|tcp|tls] [NAME] ACTION [at ADDRESS] [after TIME] [times N]
     void add_rule(Words& words) {
         Rule rule;

@@ -1,0 +1,297 @@
+#include "core/wire/settings.hh"
+
+#include "core/base/error.hh"
+#include "core/base/json.hh"
+#include "core/base/nearest.hh"
+#include "core/base/numbers.hh"
+#include "core/base/trace_time.hh"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <concepts>
+#include <cstddef>
+#include <type_traits>
+
+namespace reprise {
+namespace {
+
+constexpr std::uint32_t kMostEarlyUs = 1000; // longer ones would hide a broken timer
+
+template <typename T> constexpr bool is_list = false;
+template <typename T> constexpr bool is_list<std::vector<T>> = true;
+
+std::string key_of(std::string_view table, std::string_view name) {
+    return fmt::format("{}.{}", table, name);
+}
+
+void demand(bool good, const std::string& what) {
+    if (!good) {
+        throw UsageError(what);
+    }
+}
+
+void read(const std::string& text, std::string& value) { value = text; }
+
+void read(const std::string& text, bool& value) {
+    demand(text == "true" || text == "false", "is neither true nor false");
+    value = text == "true";
+}
+
+template <typename T>
+    requires std::is_arithmetic_v<T>
+void read(const std::string& text, T& value) {
+    demand(parse_number(text, value), std::floating_point<T>
+                                          ? "is not a number"
+                                          : "is not a whole number from 0, or too large");
+}
+
+template <typename T> void read(const std::string& text, std::vector<T>& values) {
+    values.clear();
+    for (size_t at = 0; at < text.size();) {
+        const size_t comma = std::min(text.find(',', at), text.size());
+        read(text.substr(at, comma - at), values.emplace_back());
+        at = comma + 1;
+    }
+}
+
+template <typename T> std::string text_of(const T& value) {
+    if constexpr (is_list<T>) {
+        return fmt::format("{}", fmt::join(value, ","));
+    } else {
+        return fmt::format("{}", value);
+    }
+}
+
+bool is_among(std::string_view word, std::string_view words) {
+    for (size_t at = 0; at < words.size();) {
+        const size_t comma = std::min(words.find(", ", at), words.size());
+        if (words.substr(at, comma - at) == word) {
+            return true;
+        }
+        at = comma + 2;
+    }
+    return false;
+}
+
+template <typename T>
+void check_range(const std::string& key, const T& value, const Allowed& allowed) {
+    if constexpr (is_list<T>) {
+        for (const auto& one : value) {
+            check_range(key, one, allowed);
+        }
+    } else if constexpr (std::is_arithmetic_v<T>) {
+        const auto number = static_cast<double>(value);
+        demand(allowed.high == 0 || (number >= allowed.low && number <= allowed.high),
+               fmt::format("{} {}: give {} to {:.17g}", key, value, allowed.low, allowed.high));
+    } else if (!allowed.words.empty()) {
+        demand(is_among(value, allowed.words),
+               fmt::format("{} {}: give one of {}", key, value, allowed.words));
+    }
+}
+
+void check_moment(const std::string& text, const char* key) {
+    demand(text.empty() || TraceTime::parse(text),
+           fmt::format("{} {}: not a time in the trace; give seconds from the trace's first query, "
+                       "seconds since the epoch or RFC 3339 like 2016-10-06T13:55:51.5Z",
+                       key, text));
+}
+
+void check_times(const Settings& settings) {
+    demand(int{settings.speed != 1} + int{settings.rate > 0} + int{settings.fast} <= 1,
+           "replay.speed, replay.rate and replay.fast exclude each other; give one of them");
+    demand(settings.rate == 0 || settings.rate >= 0.001,
+           "replay.rate: give 0.001 to 100000000 queries per second");
+    check_moment(settings.from, "replay.from");
+    check_moment(settings.until, "replay.until");
+    const auto from = TraceTime::parse(settings.from);
+    const auto until = TraceTime::parse(settings.until);
+    demand(!from || !until || from->absolute != until->absolute || from->value < until->value,
+           fmt::format("replay.from {} is not before replay.until {}; give an earlier replay.from "
+                       "or a later replay.until",
+                       settings.from, settings.until));
+    demand(settings.loop > 0 || settings.limit > 0 || settings.duration_s > 0,
+           "replay.loop 0 never ends; give replay.limit or replay.duration_s as well");
+    demand(
+        settings.early_us == "auto" ||
+            parse_number<std::uint32_t>(settings.early_us).value_or(kMostEarlyUs + 1) <=
+                kMostEarlyUs,
+        fmt::format("replay.early_us {}: give auto or 0 to {}", settings.early_us, kMostEarlyUs));
+}
+
+void check_hedge(const Settings& settings) {
+    const size_t peers = peers_of(settings, kDnsPort).size();
+    demand(peers <= kMostPeers,
+           fmt::format("replay.peers: {} peers given; give at most {}", peers, kMostPeers));
+    demand(settings.hedge_ms < settings.timeout_s * 1e3,
+           "replay.hedge_ms: must be below replay.timeout_s; give less");
+    demand((settings.hedge_ms > 0) == (peers > 0),
+           "replay.hedge_ms and replay.peers need each other; give both");
+    demand(!settings.tcp_fallback || settings.hedge_ms == 0,
+           "replay.tcp_fallback and replay.hedge_ms exclude each other; give one of them");
+}
+
+/// A host name as certificates have it (RFC 9525 section 2.2).
+bool is_host_name(const std::string& text) {
+    constexpr size_t kLongest = 253;
+    const auto fits = [](char c) {
+        return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+               c == '-' || c == '_' || c == '.';
+    };
+    return text.size() <= kLongest && std::ranges::all_of(text, fits) && !text.starts_with('.') &&
+           !IpAddress::parse(text);
+}
+
+void check_tls(const TlsSettings& tls) {
+    demand(tls.name.empty() || is_host_name(tls.name),
+           fmt::format("tls.name {}: not a host name, e.g. server.example; leave it out to verify "
+                       "the server's address",
+                       tls.name));
+    demand(!tls.early_data || tls.resume, "tls.early_data needs tls.resume; give both, or neither");
+    demand(!tls.early_data || tls.version != "1.2",
+           "tls.early_data needs TLS 1.3; leave out tls.version 1.2");
+}
+
+template <typename T> const char* type_of(const T&, const Allowed& allowed) {
+    switch (allowed.form) {
+    case Allowed::Form::kPlain:
+        break;
+    case Allowed::Form::kOptional:
+        return "optional text";
+    case Allowed::Form::kPath:
+        return "path";
+    case Allowed::Form::kNumberOrText:
+        return "number or text";
+    }
+    if constexpr (is_list<T>) {
+        return std::is_same_v<T, std::vector<std::string>> ? "texts" : "whole numbers";
+    } else if constexpr (std::is_same_v<T, bool>) {
+        return "flag";
+    } else if constexpr (std::floating_point<T>) {
+        return "number";
+    } else {
+        return std::is_same_v<T, std::string> ? "text" : "whole number";
+    }
+}
+
+} // namespace
+
+void set(Settings& settings, std::string_view key, const std::string& text) {
+    std::vector<std::string> known;
+    each_setting(settings, [&](std::string_view table, std::string_view name, auto& value,
+                               const Allowed&, std::string_view) {
+        known.push_back(key_of(table, name));
+        if (known.back() != key) {
+            return;
+        }
+        try {
+            read(text, value);
+        } catch (const UsageError& error) {
+            throw UsageError(fmt::format("{} {}: {}", key, text, error.what()));
+        }
+    });
+    demand(std::ranges::find(known, key) != known.end(),
+           fmt::format("{} is not a setting{}", key, suggestion(key, known)));
+}
+
+std::map<std::string, std::string> texts(const Settings& settings) {
+    std::map<std::string, std::string> out;
+    each_setting(settings, [&](std::string_view table, std::string_view name, const auto& value,
+                               const Allowed&,
+                               std::string_view) { out[key_of(table, name)] = text_of(value); });
+    return out;
+}
+
+void check(const Settings& settings) {
+    each_setting(settings, [](std::string_view table, std::string_view name, const auto& value,
+                              const Allowed& allowed, std::string_view) {
+        check_range(key_of(table, name), value, allowed);
+    });
+    check_times(settings);
+    share_of(settings);
+    skipped_prefixes(settings);
+    check_hedge(settings);
+    check_tls(settings.tls);
+}
+
+Json settings_json(const Settings& settings) {
+    Json out = Json::object();
+    each_setting(settings, [&](std::string_view table, std::string_view name, const auto& value,
+                               const Allowed&, std::string_view) {
+        (table == "replay" ? out : out[std::string(table)])[std::string(name)] = value;
+    });
+    return out;
+}
+
+Json describe_settings() {
+    Json out = Json::object();
+    const Settings defaults;
+    each_setting(defaults, [&](std::string_view table, std::string_view name, const auto& value,
+                               const Allowed& allowed, std::string_view help) {
+        Json one{{"type", type_of(value, allowed)}, {"default", value}};
+        if (allowed.high > 0) {
+            one["low"] = allowed.low;
+            one["high"] = allowed.high;
+        }
+        if (!allowed.words.empty()) {
+            one["words"] = allowed.words;
+        }
+        one["help"] = help;
+        out[std::string(table)][std::string(name)] = one;
+    });
+    return out;
+}
+
+std::optional<Transport> transport_of(const Settings& settings) {
+    for (const Transport each :
+         {Transport::kUdp, Transport::kTcp, Transport::kTls, Transport::kStatelessTcp}) {
+        if (settings.transport == transport_name(each)) {
+            return each;
+        }
+    }
+    return std::nullopt;
+}
+
+std::vector<Endpoint> peers_of(const Settings& settings, std::uint16_t port) {
+    std::vector<Endpoint> peers;
+    for (const std::string& text : settings.peers) {
+        const auto lone = IpAddress::parse(text);
+        const auto peer =
+            lone ? std::optional(Endpoint{.address = *lone, .port = port}) : Endpoint::parse(text);
+        if (!peer || peer->port == 0) {
+            throw UsageError(fmt::format(
+                "replay.peers {}: not ADDRESS[:PORT], e.g. 198.18.0.54 or [fd00::54]:53", text));
+        }
+        peers.push_back(*peer);
+    }
+    return peers;
+}
+
+double share_of(const Settings& settings) {
+    const std::string& text = settings.sample_sources;
+    const bool percent = text.ends_with('%');
+    const size_t digits = text.size() - (percent ? 1 : 0);
+    const double value = parse_number<double>(std::string_view(text).substr(0, digits)).value_or(0);
+    const double share = percent ? value / 100 : value;
+    demand(share > 0 && share <= 1,
+           fmt::format("replay.sample_sources {}: not a share; give e.g. 10% or 0.1, above 0 and "
+                       "at most 100%",
+                       text));
+    return share;
+}
+
+std::vector<Prefix> skipped_prefixes(const Settings& settings) {
+    std::vector<Prefix> prefixes;
+    for (const std::string& text : settings.skip_sources) {
+        const auto prefix = Prefix::parse(text);
+        demand(prefix.has_value(),
+               fmt::format("replay.skip_sources {}: not a prefix; give e.g. 192.0.2.0/24 or "
+                           "2001:db8::/32",
+                           text));
+        prefixes.push_back(*prefix);
+    }
+    return prefixes;
+}
+
+} // namespace reprise

@@ -1,0 +1,102 @@
+#include "core/base/error.hh"
+#include "core/wire/settings.hh"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace reprise {
+namespace {
+
+/// The share of `text`.
+double share(const std::string& text) {
+    Settings settings;
+    settings.sample_sources = text;
+    return share_of(settings);
+}
+
+TEST(Settings, SharesAsPercentAndNumber) {
+    EXPECT_DOUBLE_EQ(share("10%"), 0.1);
+    EXPECT_DOUBLE_EQ(share("0.25"), 0.25);
+    EXPECT_DOUBLE_EQ(share("100%"), 1);
+    EXPECT_DOUBLE_EQ(share("0.5%"), 0.005);
+}
+
+TEST(Settings, PeersTakeTheServersPortByDefault) {
+    Settings settings;
+    set(settings, "replay.peers", "198.18.0.54,[fd00::54]:5300,fd00::55");
+    const auto peers = peers_of(settings, 53);
+    ASSERT_EQ(peers.size(), 3U);
+    EXPECT_EQ(peers[0].text(), "198.18.0.54:53");
+    EXPECT_EQ(peers[1].text(), "[fd00::54]:5300");
+    EXPECT_EQ(peers[2].text(), "[fd00::55]:53");
+}
+
+TEST(Settings, TextsAreReadBack) {
+    Settings settings;
+    settings.speed = 0.1;
+    settings.from = "2016-10-06T13:55:51.5Z";
+    settings.ports = {53, 5353};
+    settings.skip_sources = {"192.0.2.0/24", "2001:db8::/32"};
+    settings.limit = 1ULL << 62U;
+    settings.tls.verify = false;
+    Settings read;
+    for (const auto& [key, text] : texts(settings)) {
+        set(read, key, text);
+    }
+    EXPECT_EQ(settings_json(read), settings_json(settings));
+    EXPECT_NO_THROW(check(read));
+}
+
+TEST(Settings, EveryDefaultIsAllowed) {
+    EXPECT_NO_THROW(check(Settings{}));
+    const auto described = describe_settings();
+    EXPECT_EQ(described["replay"]["timeout_s"]["type"], "number");
+    EXPECT_EQ(described["replay"]["timeout_s"]["default"], 5);
+    EXPECT_EQ(described["tls"]["port"]["high"], 65'535);
+    EXPECT_EQ(described["tls"]["ca"]["type"], "path");
+}
+
+struct Bad {
+    const char* key;
+    const char* text;
+    const char* what;
+};
+
+class BadSettings : public ::testing::TestWithParam<Bad> {};
+
+TEST_P(BadSettings, AreRefusedWithTheirName) {
+    Settings settings;
+    try {
+        set(settings, GetParam().key, GetParam().text);
+        check(settings);
+        FAIL() << GetParam().key;
+    } catch (const UsageError& error) {
+        EXPECT_NE(std::string(error.what()).find(GetParam().what), std::string::npos)
+            << error.what();
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Each, BadSettings,
+    ::testing::Values(
+        Bad{"replay.timeout_s", "0", "replay.timeout_s 0: give 0.001 to 3600"},
+        Bad{"replay.timeout_s", "nan", "replay.timeout_s nan: give"},
+        Bad{"replay.timeout_s", "5s", "replay.timeout_s 5s: is not a number"},
+        Bad{"replay.in_flight", "-1", "replay.in_flight -1: is not a whole number"},
+        Bad{"replay.fast", "yes", "is neither true nor false"},
+        Bad{"replay.ports", "53,0", "replay.ports 0: give 1 to 65535"},
+        Bad{"replay.ports", "53,,54", "is not a whole number"},
+        Bad{"replay.early_us", "1001", "replay.early_us 1001: give auto or 0 to 1000"},
+        Bad{"replay.early_us", "fast", "replay.early_us fast"},
+        Bad{"replay.spin_us", "31", "replay.spin_us 31: give 0 to 30"},
+        Bad{"replay.idle_timeout_s", "86401", "give 0.001 to 86400"},
+        Bad{"replay.timeout", "1", "replay.timeout is not a setting; did you mean"},
+        Bad{"speed", "1", "speed is not a setting"}, Bad{"tls.version", "1.1", "any, 1.2, 1.3"},
+        Bad{"replay.source_mode", "port", "give one of ports, addresses, mapped, packet"},
+        Bad{"replay.source_mode", "", "give one of"},
+        Bad{"replay.source_mode", "ports, addresses", "give one of"}));
+
+} // namespace
+} // namespace reprise
