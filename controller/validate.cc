@@ -4,11 +4,14 @@
 #include "controller/options.hh"
 #include "core/base/address.hh"
 #include "core/base/error.hh"
+#include "core/tree/tls.hh"
 #include "core/wire/settings.hh"
 
 #include <fmt/format.h>
+#include <openssl/ssl.h>
 
 #include <filesystem>
+#include <memory>
 #include <string>
 
 namespace reprise::controller {
@@ -60,6 +63,14 @@ void validate_targets(const Options& options) {
     }
 }
 
+/// Whether OpenSSL knows the groups. Queriers have the same OpenSSL, or say so themselves.
+void validate_groups(const std::string& groups) {
+    const std::unique_ptr<SSL_CTX, tree::TlsDeleter> context(SSL_CTX_new(TLS_client_method()));
+    demand(groups.empty() || SSL_CTX_set1_groups_list(context.get(), groups.c_str()) == 1,
+           fmt::format("tls.groups {}: OpenSSL does not know them all; give e.g. X25519:P-256",
+                       groups));
+}
+
 /// The server answers the trace's own addresses, which are other people's.
 void validate_source_mode(const Options& options) {
     const std::string& mode = options.replay.source_mode;
@@ -80,6 +91,7 @@ void validate(const Options& options) {
     validate_source_mode(options);
     validate_generator(options);
     read_authorities(options.replay.tls.ca);
+    validate_groups(options.replay.tls.groups);
     demand(options.replay.loop == 1 || options.check == "options" || !options.generate.empty() ||
                std::filesystem::is_regular_file(options.trace),
            fmt::format("replay.loop: {} cannot be read twice; give a file", options.trace));

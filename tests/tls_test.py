@@ -151,6 +151,15 @@ def test_another_port_and_the_highest_version(make_bed: MakeBed, trace: Path, ce
     assert spoken == [["0x0304"]] * SOURCES
 
 
+def test_groups_as_asked(make_bed: MakeBed, trace: Path, certified: Certified) -> None:
+    bed = make_bed()
+    start_nsd(bed, certified)
+    capture = Capture(bed)
+    Play(bed, trace, *trusting(certified), "--set", "tls.groups=P-384:X25519").answers_all()
+    said = hello(capture, False, "tls.handshake.extensions_supported_group")
+    assert said == {("0x0018,0x001d",): SOURCES}
+
+
 @pytest.mark.parametrize("version", ["1.2", "1.3"])
 def test_a_connection_that_is_used_up_is_closed_in_order(
     make_bed: MakeBed, trace: Path, certified: Certified, version: str

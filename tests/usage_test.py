@@ -247,6 +247,7 @@ _DISTRIBUTOR = ("distribute", "--listen", "127.0.0.1:1", "--name", "x", *_KEYS)
         ("one.tsv --server 127.0.0.2", "only one address of each family"),
         ("one.tsv --server-port 0", "--server-port"),
         ("one.tsv --tls-ca none", "tls.ca none"),
+        ("one.tsv --set tls.groups=X25519:P-999", "OpenSSL does not know them all"),
         ("one.tsv --options none", "--options none"),
         ("one.tsv --set replay.sped=2", "did you mean replay.speed?"),
         ("one.tsv --set fast", "give KEY=VALUE"),

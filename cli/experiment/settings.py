@@ -52,6 +52,7 @@ class TlsSettings:
     version: Annotated[Literal['any', '1.2', '1.3'], doc('TLS version')] = 'any'
     name: Annotated[Text | None, doc("name that the server's certificate must have, sent as SNI too. Not given: that of our own server; for a server at an address its address")] = None
     ca: Annotated[Path | None, doc("file of the certificate authorities trusted for the server, PEM. Not given: our own server's, or the system's")] = None
+    groups: Annotated[Text | None, doc("groups offered for the key exchange, the preferred one first, with colons between them, by OpenSSL's names (`X25519:P-256`). Not given: OpenSSL's own choice")] = None
     verify: Annotated[Flag, doc('refuse a server whose certificate is not good')] = True
     resume: Annotated[Flag, doc("resume the source's last TLS session")] = False
     early_data: Annotated[Flag, doc('send its first queries with the handshake (0-RTT, TLS 1.3; NSD and BIND do not take them)')] = False

@@ -44,6 +44,7 @@ struct TlsSettings {
     std::string version = "any";
     std::string name;
     std::string ca;
+    std::string groups;
     bool verify = true;
     bool resume = false;
     bool early_data = false;
@@ -59,6 +60,9 @@ struct TlsSettings {
         visit("ca", &S::ca, {.form = kPath},
               "file of the certificate authorities trusted for the server, PEM. Not given: our own "
               "server's, or the system's");
+        visit("groups", &S::groups, {.form = kOptional},
+              "groups offered for the key exchange, the preferred one first, with colons between "
+              "them, by OpenSSL's names (`X25519:P-256`). Not given: OpenSSL's own choice");
         visit("verify", &S::verify, {}, "refuse a server whose certificate is not good");
         visit("resume", &S::resume, {}, "resume the source's last TLS session");
         visit("early_data", &S::early_data, {},

@@ -167,6 +167,9 @@ void TlsClient::set_up() {
     demand(SSL_CTX_set_min_proto_version(context, lowest) == 1 &&
                SSL_CTX_set_max_proto_version(context, options_.highest_version) == 1,
            "protocol version");
+    demand(options_.groups.empty() ||
+               SSL_CTX_set1_groups_list(context, options_.groups.c_str()) == 1,
+           "tls.groups has an unknown group");
     SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION | SSL_OP_IGNORE_UNEXPECTED_EOF);
     SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS); // an idle one holds none to read into
     SSL_CTX_set_max_send_fragment(context, kLargestSent);

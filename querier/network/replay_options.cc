@@ -73,6 +73,7 @@ ReplayOptions replay_options(const wire::Options& options) {
                                     .verify = settings.tls.verify,
                                     .authorities = options.authorities_pem(),
                                     .name = settings.tls.name,
+                                    .groups = settings.tls.groups,
                                     .resume = settings.tls.resume,
                                     .early_data = settings.tls.early_data};
     out.tcp_fallback = settings.tcp_fallback;
