@@ -16,7 +16,6 @@ import os
 import platform
 import re
 import select
-import shutil
 import signal
 import subprocess
 import sys
@@ -32,7 +31,6 @@ from cli.errors import RepriseError, complain, interrupt_in_order, interrupts_he
 from cli.executor import processes, sandbox
 from cli.executor.machine import LocalMachine
 from cli.executor.processes import Child
-from cli.executor.space import existing
 from cli.experiment.schema import Experiment
 from cli.hosts import changes, clock, leftovers, source
 from cli.plan import facts as machine
@@ -97,7 +95,6 @@ def hello() -> dict[str, Any]:
         "cores": len(os.sched_getaffinity(0)),
         "operator": os.environ.get("SSH_CONNECTION", "").split(" ")[0],
         "interfaces": interfaces(),
-        "free_bytes": shutil.disk_usage(existing(changes.STATE)).free,
         "dns_ports": dns_ports(),
         "servers": {name: kind.version() for name, kind in KINDS.items()},
         "clock": clock.state(),

@@ -1,4 +1,4 @@
-"""How long a replay takes and how much it writes, before it starts.
+"""How long a replay takes and about how much it writes, before it starts.
 
 What a trace holds is told by the programs that look at it for the plan's checks: by its beginning, so that a
 large one is not read twice. Where rules or the choice of sources still change it, the estimate is rough.
@@ -7,28 +7,21 @@ large one is not read twice. Where rules or the choice of sources still change i
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from cli.experiment.rules import instant, share
 from cli.experiment.schema import Experiment, Replay
-from cli.plan import network
 from cli.plan.planned import Plan
 
 # Bytes, as formats.md has them or as they were measured.
 _RECORD = 80  # a query in queries-*.rq
-_ANSWER = 32 + 4  # one in answers-*.ra, beside its messages
-_SYNTHESIZED = 95  # a query in trace.pcap
-_CHANGED = 80  # one in trace.rps
+_ANSWER = 36  # one in answers-*.ra, beside its messages
+_PACKETS = 160  # a query and its response in a capture, beside their messages
+_MADE = 95  # a query in trace.pcap, trace.rps
 _SAMPLE = 250  # a line of samples
-_HOST = 100_000  # logs, counters and ends of files of a host
-_REPORT = 800_000  # manifest, summary, plots and page
-_QUERY = 45  # messages, where the trace has none: queries, responses of a signed root zone and of others
-_SIGNED, _RESPONSE = 600, 250
-# Packets of a query and its response in a capture, beside the messages: headers and acknowledgments, and what
-# a connection of its own adds.
-_PACKETS = {"trace": 120, "udp": 120, "tcp": 205, "tls": 270, "stateless-tcp": 870}
-_CONNECTION = {"tcp": 665, "tls": 6_000}
+_REPORT = 1_000_000  # manifest, logs, summary, plots and page
+_QUERY, _RESPONSE = 45, 250  # messages, where the trace has none
 
 
 @dataclass(frozen=True)
@@ -42,32 +35,14 @@ class Extent:
 
 
 @dataclass(frozen=True)
-class Needs:
-    """Bytes that the hosts of the plan write, and what comes to them where the results are in the end."""
-
-    hosts: Mapping[str, float]
-    report: float = _REPORT
-
-    @property
-    def whole(self) -> float:
-        """All results; infinity: nobody knows."""
-        return sum(self.hosts.values()) + self.report
-
-    def on(self, hosts: Iterable[str]) -> float:
-        """Those on one machine."""
-        return sum(self.hosts.get(host, 0.0) for host in hosts)
-
-
-@dataclass(frozen=True)
 class Estimate:
-    """`seconds` is None where nobody knows them; `least` is what is needed anyway. `rough`: rules change the
-    trace, or it was not looked at with the sources that are left out.
+    """`seconds` is None and `size`, bytes of all results, infinity where nobody knows them. `rough`: rules
+    change the trace, or it was not looked at with the sources that are left out.
     """
 
     seconds: float | None
     queries: float
-    needs: Needs
-    least: Needs
+    size: float
     rough: bool = False
     at_most: bool = False  # the seconds
 
@@ -84,21 +59,22 @@ def read(fields: Mapping[str, str]) -> Extent | None:
 
 def of(plan: Plan, extent: Extent | None) -> Estimate:
     """The estimate for a plan. `extent`: of its trace, before it is changed."""
-    experiment = plan.experiment
+    experiment, sample = plan.experiment, plan.experiment.sample
     generated = experiment.generate is not None
     known = None if generated else extent
     if known is not None and (experiment.trace is None or experiment.mutate is not None):
         known = _chosen(known, experiment.replay)  # nobody has looked at what is played
     queries, seconds = _played(known, experiment.replay, generated)
     whole = extent or Extent(0, 0)
-    query = whole.query_bytes or _QUERY
-    signed = experiment.own_server and experiment.server.zone is None and experiment.emulated is None
-    guess = _SIGNED if signed else _RESPONSE
-    usual, least = (
-        Needs(_hosts(plan, _Load(queries, seconds or 0.0, query + response, whole.queries)))
-        for response in (whole.response_bytes or guess, whole.response_bytes or query)
-    )
-    return Estimate(seconds, queries, usual, least, _is_rough(experiment), experiment.replay.fast)
+    messages = (whole.query_bytes or _QUERY) + (whole.response_bytes or _RESPONSE)
+    each: float = _RECORD
+    each += (_ANSWER + messages) if experiment.replay.answers else 0
+    each += (_PACKETS + messages) if sample.capture else 0
+    made = int(experiment.trace is None and not generated) + int(experiment.mutate is not None)
+    sampled = 1 + (experiment.topology.clients if sample.clients else 0)
+    samples = sampled * sample.hz * _SAMPLE * (seconds or 0.0)
+    size = _REPORT + samples + each * queries + _MADE * made * whole.queries
+    return Estimate(seconds, queries, size, _is_rough(experiment), experiment.replay.fast)
 
 
 def _is_rough(experiment: Experiment) -> bool:
@@ -137,43 +113,3 @@ def _played(extent: Extent | None, replay: Replay, generated: bool) -> tuple[flo
 def _pace(extent: Extent) -> float:
     """Queries a second of the trace; a trace of one moment has any."""
     return extent.queries / max(extent.span_s, 1e-3)
-
-
-@dataclass(frozen=True)
-class _Load:
-    """What is played, the bytes of a query with its response, and the queries of the trace itself."""
-
-    queries: float
-    seconds: float
-    messages: float
-    of_trace: float
-
-
-def _hosts(plan: Plan, load: _Load) -> dict[str, float]:
-    """Bytes by host; those of the machine's own network are the controller's."""
-    experiment = plan.experiment
-    sample = experiment.sample
-    clients = [network.client(index) for index in range(1, experiment.topology.clients + 1)]
-    samples = sample.hz * _SAMPLE * load.seconds
-    found = dict.fromkeys((one.name for one in plan.network.hosts), _HOST + samples)
-    each = _RECORD + (_ANSWER + load.messages if experiment.replay.answers else 0)
-    for name in clients:
-        found[name] = _HOST + (samples if sample.clients else 0) + each * load.queries / len(clients)
-    if sample.capture:
-        server = network.SERVER if experiment.own_server else network.CONTROLLER
-        found[server] = found.get(server, _HOST) + (_packets(experiment) + load.messages) * load.queries
-    found[network.CONTROLLER] = found.get(network.CONTROLLER, 0.0) + _made(experiment, load.of_trace)
-    return found
-
-
-def _made(experiment: Experiment, queries: float) -> float:
-    """Bytes of the traces that are made for the run and kept with it."""
-    synthesized = experiment.trace is None and experiment.generate is None
-    return queries * ((_SYNTHESIZED if synthesized else 0) + (_CHANGED if experiment.mutate else 0))
-
-
-def _packets(experiment: Experiment) -> float:
-    """Bytes of a capture for each query, beside its messages."""
-    transport = experiment.replay.transport
-    own = _CONNECTION.get(transport, 0) if experiment.replay.queries_per_connection == 1 else 0
-    return _PACKETS[transport] + own
