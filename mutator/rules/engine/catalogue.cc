@@ -8,10 +8,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <initializer_list>
 #include <iterator>
 #include <memory>
 #include <string>
@@ -25,19 +23,9 @@ namespace {
 
 constexpr std::uint64_t kMostCopies = std::uint64_t{1} << 15U;
 
-/// Rules that give every query a new time, whatever time it had.
-constexpr std::array<std::string_view, 3> kNewTimes{"gap", "poisson", "profile"};
+const RuleKind& kind_of(const std::string& name, const std::string& place);
 
-bool is_one_of(std::string_view word, std::initializer_list<std::string_view> words) {
-    return std::ranges::find(words, word) != words.end();
-}
-
-bool sets_new_times(const Arguments& rule) {
-    return std::ranges::find(kNewTimes, rule.kind()) != kNewTimes.end();
-}
-
-/// Rules whose change a later new time for every query undoes.
-bool changes_times(const Arguments& rule) { return is_one_of(rule.kind(), {"speed", "jitter"}); }
+Effect effect_of(const Arguments& rule) { return kind_of(rule.kind(), rule.place()).effect; }
 
 /// The place, and on the command line which of the options it is.
 std::string place_of(const std::vector<Arguments>& rules, size_t index) {
@@ -46,23 +34,14 @@ std::string place_of(const std::vector<Arguments>& rules, size_t index) {
                                    : fmt::format("{}: rule {}", place, rules[index].kind());
 }
 
-/// Keys whose value a later rule of the same kind replaces.
-bool replaces(std::string_view kind, const std::string& key) {
-    if (is_one_of(kind, {"edns", "class"})) {
-        return key != "share" && key != "by";
-    }
-    return (is_one_of(kind, {"transport", "type"}) && key == "to") ||
-           (kind == "speed" && key == "factor") || (kind == "header" && key != "set") ||
-           (kind == "name" && is_one_of(key, {"fixed", "case"}));
-}
-
 /// The key that both have and of which only the later rule's value counts; empty where none.
 std::string replaced_key(const Arguments& earlier, const Arguments& later) {
     if (earlier.kind() != later.kind()) {
         return {};
     }
+    const auto& keys = kind_of(later.kind(), later.place()).sets;
     for (const Argument& argument : later.list()) {
-        if (replaces(later.kind(), argument.key) && earlier.has(argument.key)) {
+        if (std::ranges::find(keys, argument.key) != keys.end() && earlier.has(argument.key)) {
             return argument.key;
         }
     }
@@ -102,8 +81,7 @@ void check_pair(const std::vector<Arguments>& rules, size_t first, size_t second
                                     "remove one of them",
                                     place_of(rules, second), place_of(rules, first)));
     }
-    if (later.kind() == "heavy" &&
-        is_one_of(earlier.kind(), {"anonymise", "remap", "duplicate", "attack"})) {
+    if (later.kind() == "heavy" && effect_of(earlier) == Effect::kSources) {
         throw RuleError(fmt::format("{}: counts sources as the inputs have them, and {} makes "
                                     "others of them; put heavy first",
                                     place_of(rules, second), place_of(rules, first)));
@@ -111,12 +89,12 @@ void check_pair(const std::vector<Arguments>& rules, size_t first, size_t second
     if (!earlier.takes_all() || !later.takes_all()) {
         return;
     }
-    if (sets_new_times(later) && (sets_new_times(earlier) || changes_times(earlier))) {
+    const bool again = effect_of(earlier) == Effect::kNewTimes;
+    if (effect_of(later) == Effect::kNewTimes && (again || effect_of(earlier) == Effect::kTimes)) {
         throw RuleError(fmt::format("{}: gives every query a new time, so {} has no effect; {}",
                                     place_of(rules, second), place_of(rules, first),
-                                    sets_new_times(earlier)
-                                        ? std::string("remove one")
-                                        : std::string("remove it, or put it behind")));
+                                    again ? std::string("remove one")
+                                          : std::string("remove it, or put it behind")));
     }
     const std::string key = replaced_key(earlier, later);
     if (!key.empty()) {

@@ -23,11 +23,22 @@ struct RuleSettings {
     bool drop_malformed = false; ///< messages that a rule cannot parse: drop or keep as they are
 };
 
+/// What a rule does to all queries that rules beside it must know.
+enum class Effect : std::uint8_t {
+    kOther,
+    kTimes,    ///< moves them
+    kNewTimes, ///< gives every query a new one, whatever it had
+    kSources,  ///< makes others of them
+};
+
 struct RuleKind {
     std::string name;      ///< "edns": --edns on the command line, kind = "edns" in a file
     std::string first_key; ///< of a command-line value without "key="
     std::string help;      ///< one line for --help: what it does, its keys
     std::function<std::unique_ptr<Rule>(Arguments&, const RuleSettings&)> make;
+    std::vector<std::string_view>
+        sets{}; ///< keys of which a later rule's value replaces this one's
+    Effect effect = Effect::kOther;
 };
 
 std::vector<RuleKind> message_rules(); ///< message_rule.cc: edns, header, name, type

@@ -209,9 +209,11 @@ RuleKind edns_kind() {
             .help = "EDNS: set=on|off (the OPT record), size=BYTES, do=on|off, version=N, "
                     "nsid=on|off, cookie=random|HEX|off, ecs=PREFIX,...|off (several: drawn by "
                     "source), padding=BLOCK|off; what is set adds OPT where there is none",
-            .make = [](Arguments& arguments, const RuleSettings& settings) {
-                return std::make_unique<EdnsRule>(arguments, settings);
-            }};
+            .make =
+                [](Arguments& arguments, const RuleSettings& settings) {
+                    return std::make_unique<EdnsRule>(arguments, settings);
+                },
+            .sets = {"set", "size", "do", "version", "nsid", "cookie", "ecs", "padding"}};
 }
 
 } // namespace reprise::mutator

@@ -84,9 +84,11 @@ RuleKind header_kind() {
             .first_key = "set",
             .help = "Header flags: set=rd,-cd (aa tc rd ra z ad cd, - clears), or rd= cd= ad= "
                     "z=on|off; opcode=QUERY|IQUERY|STATUS|NOTIFY|UPDATE|DSO|N",
-            .make = [](Arguments& arguments, const RuleSettings& settings) {
-                return std::make_unique<HeaderRule>(arguments, settings);
-            }};
+            .make =
+                [](Arguments& arguments, const RuleSettings& settings) {
+                    return std::make_unique<HeaderRule>(arguments, settings);
+                },
+            .sets = {"rd", "cd", "ad", "z", "opcode"}};
 }
 
 } // namespace reprise::mutator

@@ -269,7 +269,8 @@ RuleKind name_kind() {
             .first_key = "fixed",
             .help = "Query names, one of: unique=LABEL (with a number, as a new first label), "
                     "prefix=LABEL, suffix=NAME, zone=FROM,TO, case=0x20|lower|upper, fixed=NAME",
-            .make = make_name};
+            .make = make_name,
+            .sets = {"fixed", "case"}};
 }
 
 } // namespace reprise::mutator

@@ -72,9 +72,11 @@ RuleKind type_kind() {
             .first_key = "to",
             .help = "Query types: to=AAAA, or a mix to=A:50,AAAA:50, chosen evenly; with by=source "
                     "each source has one type",
-            .make = [](Arguments& arguments, const RuleSettings& settings) {
-                return std::make_unique<TypeRule>(arguments, settings);
-            }};
+            .make =
+                [](Arguments& arguments, const RuleSettings& settings) {
+                    return std::make_unique<TypeRule>(arguments, settings);
+                },
+            .sets = {"to"}};
 }
 
 } // namespace reprise::mutator

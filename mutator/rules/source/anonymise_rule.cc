@@ -235,9 +235,11 @@ RuleKind anonymise_kind() {
                     "AES-128): key=@FILE or key= 64 hex digits; destination=on: destinations too; "
                     "messages that cannot be parsed whole are dropped, malformed=keep keeps them; "
                     "share= is by source",
-            .make = [](Arguments& arguments, const RuleSettings& settings) {
-                return std::make_unique<AnonymiseRule>(arguments, settings);
-            }};
+            .make =
+                [](Arguments& arguments, const RuleSettings& settings) {
+                    return std::make_unique<AnonymiseRule>(arguments, settings);
+                },
+            .effect = Effect::kSources};
 }
 
 } // namespace reprise::mutator

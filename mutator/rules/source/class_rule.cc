@@ -106,9 +106,11 @@ RuleKind class_kind() {
                 "Classes of sources: idle= seconds a connection stays open unused, rtt= round trip "
                 "in ms (carried along, for rtt.by of an experiment); numbers or mixes as "
                 "idle=5:50,20:30, which stick to a source; share= is by source",
-            .make = [](Arguments& arguments, const RuleSettings& settings) {
-                return std::make_unique<ClassRule>(arguments, settings);
-            }};
+            .make =
+                [](Arguments& arguments, const RuleSettings& settings) {
+                    return std::make_unique<ClassRule>(arguments, settings);
+                },
+            .sets = {"rtt", "idle"}};
 }
 
 } // namespace reprise::mutator

@@ -151,9 +151,11 @@ RuleKind remap_kind() {
             .help = "Gives sources addresses of a prefix, in order of appearance, one to one while "
                     "it has room: to=PREFIX or to=PREFIX4,PREFIX6; with one prefix sources of the "
                     "other family move into it; share= is by source",
-            .make = [](Arguments& arguments, const RuleSettings& settings) {
-                return std::make_unique<RemapRule>(arguments, settings);
-            }};
+            .make =
+                [](Arguments& arguments, const RuleSettings& settings) {
+                    return std::make_unique<RemapRule>(arguments, settings);
+                },
+            .effect = Effect::kSources};
 }
 
 } // namespace reprise::mutator

@@ -181,9 +181,11 @@ RuleKind transport_kind() {
             .first_key = "to",
             .help = "Transport: to=udp, tcp, tls or stateless-tcp, or a mix as to=udp:90,tcp:10, "
                     "which sticks to a source; share= is by source",
-            .make = [](Arguments& arguments, const RuleSettings& settings) {
-                return std::make_unique<TransportRule>(arguments, settings);
-            }};
+            .make =
+                [](Arguments& arguments, const RuleSettings& settings) {
+                    return std::make_unique<TransportRule>(arguments, settings);
+                },
+            .sets = {"to"}};
 }
 
 } // namespace reprise::mutator

@@ -335,27 +335,43 @@ std::unique_ptr<Rule> make_profile(Arguments& arguments, const RuleSettings& set
 
 std::vector<RuleKind> time_rules() {
     return {
-        {"speed", "factor",
+        {"speed",
+         "factor",
          "the gap before every query taken is divided by factor=: 2 plays twice as fast",
-         make_speed},
+         make_speed,
+         {"factor"},
+         Effect::kTimes},
         {"shift", "seconds",
          "times move by seconds=, which may be negative; with share or where the order is restored "
          "(up to 3600 s of the trace in memory)",
          make_shift},
-        {"gap", "ms", "queries follow each other every ms= milliseconds, from the first one's time",
-         make_gap},
-        {"poisson", "rate",
+        {"gap",
+         "ms",
+         "queries follow each other every ms= milliseconds, from the first one's time",
+         make_gap,
+         {},
+         Effect::kNewTimes},
+        {"poisson",
+         "rate",
          "queries arrive as a Poisson process of rate= queries/s, from the first one's time",
-         make_poisson},
-        {"jitter", "us",
+         make_poisson,
+         {},
+         Effect::kNewTimes},
+        {"jitter",
+         "us",
          "times move by up to us= microseconds either way (at most 60000000: twice us= of the "
          "trace is in memory), drawn evenly; the order is restored",
-         make_jitter},
-        {"profile", "points",
+         make_jitter,
+         {},
+         Effect::kTimes},
+        {"profile",
+         "points",
          "queries arrive at a rate that changes: points=SECONDS:RATE,... from the first query, "
          "linear between them, equal seconds are a step, the last rate stays; poisson=on (off: "
          "evenly spaced)",
-         make_profile},
+         make_profile,
+         {},
+         Effect::kNewTimes},
     };
 }
 

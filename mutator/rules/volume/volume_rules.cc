@@ -159,19 +159,25 @@ std::vector<RuleKind> volume_rules() {
          "stands "
          "before rules that change sources; reads the inputs twice",
          make_heavy},
-        {"duplicate", "copies",
+        {"duplicate",
+         "copies",
          "each query comes copies= times, from fresh sources out of prefix=PREFIX[,PREFIX6] "
          "(10.0.0.0/8, fd00::/8); by=source by default",
-         make_duplicate},
+         make_duplicate,
+         {},
+         Effect::kSources},
         {"collapse", "timeout",
          "drops a client's UDP retransmits within timeout= seconds (5): same address, port, id and "
          "question",
          make_collapse},
-        {"attack", "rate",
+        {"attack",
+         "rate",
          "mixes in rate= queries/s from at= seconds (0) for= seconds, at most to the trace's end: "
          "sources= (1000) out of prefix= (100.64.0.0/10), name=SUFFIX for random names below it or "
          "fixed=NAME, type= (A), transport= (udp), rd=on, poisson=off (on)",
-         make_attack},
+         make_attack,
+         {},
+         Effect::kSources},
     };
 }
 
