@@ -35,7 +35,7 @@ from cli.plan import facts as machine
 from cli.plan import plan as plans
 from cli.plan.estimate import Estimate
 from cli.plan.planned import Facts, Management, Plan
-from cli.servers.kinds import release_in
+from cli.servers.kind import release_in
 from report import whole_file
 
 _Address = Annotated[str, AfterValidator(lambda text: str(ipaddress.ip_address(text)))]
