@@ -23,7 +23,7 @@ from report.run import TRACE_KEYS, Json, Run, as_dict, as_list, over_laps
 from report.tables import micro, number, percent
 
 TEMPLATES = Path(__file__).with_name("templates")
-END_COLOURS = ("#009E73", "#E69F00", "#D55E00", "#CC79A7", "#56B4E9", "#8c2d04")
+END_COLORS = ("#009E73", "#E69F00", "#D55E00", "#CC79A7", "#56B4E9", "#8c2d04")
 ABSOLUTE_NAMES = {"abs_p50": "|p50|", "abs_p99": "|p99|", "abs_p999": "|p99.9|"}
 MAX_CELL = 300
 UNITS = {"s": "s", "us": "µs", "ns": "ns", "bytes": "bytes"}
@@ -205,7 +205,6 @@ def _trace_facts(run: Run) -> list[tuple[str, str]]:
 
 
 def _hosts(summary: Json) -> dict[str, Any]:
-    """A row for each host."""
     rows = []
     for one in summary["hosts"]:
         clock, queries, timing = one["clock"], as_dict(one["queries"]), as_dict(one["timing_error_us"])
@@ -244,8 +243,8 @@ def _queries(summary: Json) -> dict[str, Any]:
     queries = summary["queries"]
     read = queries["read"]
     ends = [
-        {"name": name.replace("_", " "), "share": queries[name] / read if read else 0, "colour": colour}
-        for name, colour in zip(ENDS, END_COLOURS, strict=True)
+        {"name": name.replace("_", " "), "share": queries[name] / read if read else 0, "color": color}
+        for name, color in zip(ENDS, END_COLORS, strict=True)
     ]
     rows = [
         [e["name"], number(queries[name]), percent(e["share"])] for e, name in zip(ends, ENDS, strict=True)

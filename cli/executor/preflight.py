@@ -79,7 +79,6 @@ def _filled(word: str, scratch: str) -> str:
 
 
 def _carry_out(check: Check, terms: Terms, scratch: str) -> str:
-    """Its standard output."""
     program, *words = check.argv  # which is perhaps a copy still to be made
     ours = programs.own(Path(program).name)
     argv = [*privileges.reading(), ours, *(_filled(word, scratch) for word in words)]

@@ -136,7 +136,6 @@ def named(outcome: Outcome, seen: Path, results: Path) -> Outcome:
 
 
 def manifest(plan: Plan, host: dict[str, Any], outcome: Outcome) -> dict[str, Any]:
-    """manifest.json; see docs/formats.md."""
     return {
         "schema": MANIFEST_SCHEMA,
         "run": plan.run,
@@ -161,7 +160,6 @@ def manifest(plan: Plan, host: dict[str, Any], outcome: Outcome) -> dict[str, An
 
 
 def as_text(value: dict[str, Any]) -> str:
-    """A file of JSON."""
     return json.dumps(value, indent=2, default=str) + "\n"
 
 

@@ -87,7 +87,6 @@ def _untitled(value: Any) -> Any:
 
 
 def main() -> None:
-    """Writes both."""
     PAGE.write_text(page(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
     SCHEMA_FILE.write_text(json_schema(), encoding="utf-8")
 

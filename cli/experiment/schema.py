@@ -322,6 +322,11 @@ class Experiment:
         return (self.hierarchy or Hierarchy()) if self.server.kind == "hierarchy" else None
 
     @property
+    def connections_only(self) -> bool:
+        """Whether no query comes over UDP."""
+        return self.replay.transport not in ("trace", "udp")
+
+    @property
     def over_tls(self) -> bool:
         """Whether queries may go over TLS: then our own server serves it too."""
         mutated = self.mutate is not None and self.mutate.over_tls

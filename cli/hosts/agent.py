@@ -141,7 +141,7 @@ def _service(pid: int) -> str:
 
 
 def serve() -> int:
-    """Until nobody asks any more."""
+    """Answers requests on standard input until its end; returns the exit status."""
     channel = Channel()
     answers: dict[str, Callable[[dict[str, Any]], Any]] = {
         "hello": lambda _: hello(),
@@ -192,7 +192,6 @@ def _run(channel: Channel, asked: dict[str, Any]) -> None:
 
 
 def _serve_plan(channel: Channel, plan: planned.Plan, life: int) -> int:
-    """Requests on the plan's own things."""
     machine.raise_descriptors()
     kept, folder = changes.results(plan.run), changes.runtime(plan.run)
     linux.forbid_links(str(folder))
@@ -263,7 +262,6 @@ def _end(local: LocalMachine) -> None:
 
 
 def main() -> int:
-    """See the module's text."""
     interrupt_in_order()
     try:
         return serve()

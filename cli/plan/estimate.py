@@ -50,11 +50,10 @@ class Needs:
 
     @property
     def whole(self) -> float:
-        """All results; infinity: nobody knows."""
+        """Bytes of all results; infinity where they are not known."""
         return sum(self.hosts.values()) + self.report
 
     def on(self, hosts: Iterable[str]) -> float:
-        """Those on one machine."""
         return sum(self.hosts.get(host, 0.0) for host in hosts)
 
 

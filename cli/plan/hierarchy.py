@@ -416,7 +416,7 @@ def _resolver(experiment: Experiment, facts: Facts, number: int, host: str, kind
         hint="correct hierarchy.resolver_config" if emulated.resolver_config else "",
         source=host if experiment.rtt else network.client(number),  # answers to clients are late
         timeout_s=experiment.server.ready_s,
-        udp=experiment.replay.transport not in ("tcp", "stateless-tcp"),
+        udp=not experiment.connections_only,
         refusal=server.refusal(facts.version(kind, host)),
     )
     return Process(

@@ -60,7 +60,6 @@ def certificate(experiment: Experiment, facts: Facts) -> tuple[str, ...]:
 
 
 def addresses(experiment: Experiment) -> tuple[str, ...]:
-    """Where our own server listens."""
     return (network.SERVICE_V4, network.SERVICE_V6, *replay_options.peers(experiment))
 
 
@@ -68,7 +67,7 @@ def _address_steps(experiment: Experiment, facts: Facts) -> list[Step]:
     """Asks the user's server by the transport of the replay: it need not know another."""
     server, transport = experiment.server, experiment.replay.transport
     port = (experiment.tls or Tls()).port if transport == "tls" else server.port
-    other = ("--transport", transport) if _connections_only(experiment) else ()
+    other = ("--transport", transport) if experiment.connections_only else ()
     argv = facts.module("cli.servers.ask", "--port", str(port), *other, *server.addresses)
     return [Step("ask", "asking the server", argv, facts.module_env)]
 
@@ -117,7 +116,6 @@ def folders(experiment: Experiment, facts: Facts) -> tuple[Folder, ...]:
 
 
 def files(experiment: Experiment, facts: Facts) -> tuple[File, ...]:
-    """The server's configuration."""
     server = experiment.server
     site = Site(
         f"{RUN}/server",
@@ -127,7 +125,7 @@ def files(experiment: Experiment, facts: Facts) -> tuple[File, ...]:
         facts.server_user,
         facts.descriptors,
         _tls_service(experiment),
-        _connections_only(experiment),
+        experiment.connections_only,
         facts.version(server.kind, network.SERVER),
     )
     kind = KINDS.get(server.kind)
@@ -164,10 +162,6 @@ def _tls_service(experiment: Experiment) -> Service | None:
     return Service((experiment.tls or Tls()).port, f"{_CERTIFICATE}.key", f"{_CERTIFICATE}.pem")
 
 
-def _connections_only(experiment: Experiment) -> bool:
-    return experiment.replay.transport in ("tcp", "tls", "stateless-tcp")
-
-
 def processes(
     experiment: Experiment, facts: Facts, management: Management | None = None
 ) -> tuple[Process, ...]:
@@ -195,7 +189,7 @@ def _server(experiment: Experiment, facts: Facts) -> Process:
         origin=facts.origin,
         source=network.SERVER if experiment.rtt else network.client(1),  # answers to clients are late
         timeout_s=server.ready_s,
-        udp=not _connections_only(experiment),
+        udp=not experiment.connections_only,
         tls_port=service.port if (service := _tls_service(experiment)) else 0,
         refusal=kind.refusal(facts.version(server.kind, network.SERVER)),
     )

@@ -128,7 +128,6 @@ zone "." {{ type hint; file "{site.hints}"; }};
 
 
 def counted(_folder: Path) -> dict[str, int]:
-    """By named's statistics channel."""
     from urllib.request import urlopen  # noqa: PLC0415 - too slow to import for a bootstrap
 
     url = f"http://127.0.0.1:{_STATISTICS_PORT}/json/v1/server"

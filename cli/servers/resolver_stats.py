@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from cli import programs
-from cli.errors import EXIT_FAILED, RepriseError, tell
+from cli.errors import RepriseError, telling
 from cli.servers.kinds import KINDS
 from cli.servers.nftables import NAT, counters
 from report import whole_file
@@ -93,6 +93,7 @@ def _counted(name: str) -> dict[str, int]:
     return {str(one["val"]): int(one["counter"]["packets"]) for one in elements}
 
 
+@telling
 def main(arguments: list[str]) -> int:
     """Exit status 1 with a line on standard error where something cannot be read."""
     readers = {name: read for name, kind in KINDS.items() if (read := kind.counted)}
@@ -109,19 +110,14 @@ def main(arguments: list[str]) -> int:
     try:
         own = when_idle(read, options.folder) if options.idle else read(options.folder)
         path = of_nftables() if options.nft else of_proxy(options.proxy, options.proxy_prefix)
-    except RepriseError as error:
-        tell(error)
-        return error.status
     except (OSError, ValueError, KeyError, StopIteration) as error:
         what = f"cannot read what {options.kind} has counted: {type(error).__name__}: {error}"
-        tell(RepriseError(what, "see its log"))
-        return EXIT_FAILED
+        raise RepriseError(what, "see its log") from None
     try:
         whole_file.write(options.out, json.dumps({"schema": 1, **own, **path}, indent=2) + "\n")
     except OSError as error:
         what = f"cannot write {options.out}: {error.strerror}"
-        tell(RepriseError(what, "make room for results"))
-        return EXIT_FAILED
+        raise RepriseError(what, "make room for results") from None
     return 0
 
 

@@ -24,7 +24,6 @@ def source_mode(tables: Tables) -> str:
 
 
 def front(tables: Tables) -> str:
-    """What answers the clients' TCP."""
     return str(get(tables, "server.front", "kernel"))
 
 

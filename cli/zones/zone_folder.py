@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cli.errors import RepriseError, UsageError, tell, want
+from cli.errors import RepriseError, UsageError, telling, want
 from cli.zones import bind_tools, directives, zonefile
 
 LIST = "zones.json"
@@ -41,7 +41,7 @@ class Entry:
     addresses: tuple[str, ...] | None = None
 
     def entry(self) -> dict[str, Any]:
-        """As zones.json has it."""
+        """Its entry in zones.json."""
         made: dict[str, Any] = {"name": self.name, "file": self.file}
         return made if self.addresses is None else {**made, "addresses": list(self.addresses)}
 
@@ -219,13 +219,10 @@ def _fail(error: OSError) -> None:
     raise error
 
 
+@telling
 def main(arguments: list[str]) -> int:
     """The plan's step that copies the zones."""
-    try:
-        copy(*map(Path, arguments))
-    except RepriseError as error:
-        tell(error)
-        return error.status
+    copy(*map(Path, arguments))
     return 0
 
 

@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-from cli.errors import RepriseError, UsageError, tell, want
+from cli.errors import RepriseError, UsageError, telling, want
 
 _SCAN_LIMIT = 4 * 1024 * 1024  # bytes read in search of the SOA record
 MOST_BYTES = 1 << 30  # in a zone's text once decompressed or written out: a small file can hold more
@@ -152,13 +152,9 @@ def unpack(source: Path, target: Path) -> None:
         ) from None
 
 
+@telling
 def main(arguments: list[str]) -> int:
-    """Prints a file's origin."""
-    try:
-        sys.stdout.write(find_origin(Path(arguments[0])) + "\n")
-    except RepriseError as error:
-        tell(error)
-        return error.status
+    sys.stdout.write(find_origin(Path(arguments[0])) + "\n")
     return 0
 
 
