@@ -7,13 +7,8 @@ are refused.
 from __future__ import annotations
 
 import base64
-import bz2
 import functools
-import gzip
-import lzma
 import re
-import shutil
-import subprocess
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -30,6 +25,7 @@ import dns.transaction
 import dns.zonefile
 from dns.rdtypes.ANY.RRSIG import RRSIG
 
+from report import compressed
 from report.errors import ReportError
 from report.rdata import COMPARABLE, normal
 from report.wire import Key, frozen
@@ -96,7 +92,7 @@ def read_zone(path: Path, origin: str | None = None) -> Zone:
     """The origin is the SOA's owner unless it is given. Raises ReportError for what is not a zone file."""
     try:
         text = _text(path)
-    except (OSError, EOFError, lzma.LZMAError, subprocess.CalledProcessError) as error:
+    except compressed.DAMAGED as error:
         raise ReportError(
             f"cannot read the zone {path}: {error}",
             "check the path and its compression",
@@ -109,43 +105,11 @@ def read_zone(path: Path, origin: str | None = None) -> Zone:
 
 
 def _text(path: Path) -> str:
-    data = _unpacked(path)
-    if len(data) >= MAX_TEXT:
-        raise OSError(f"over {MAX_TEXT} bytes of text")
+    with compressed.opened(path) as file:
+        data = file.read(MAX_TEXT)
+        if len(data) == MAX_TEXT:
+            raise OSError(f"over {MAX_TEXT} bytes of text")
     return data.decode("utf-8", errors="replace")
-
-
-def _unpacked(path: Path) -> bytes:
-    """Compression is told by content."""
-    with path.open("rb") as file:
-        magic = file.read(6)
-    if magic.startswith(b"\x1f\x8b"):
-        with gzip.open(path) as packed:
-            return packed.read(MAX_TEXT)
-    if magic.startswith(b"BZh"):
-        with bz2.open(path) as packed:
-            return packed.read(MAX_TEXT)
-    if magic.startswith(b"\xfd7zXZ"):
-        with lzma.open(path) as packed:
-            return packed.read(MAX_TEXT)
-    for start, tool in ((b"\x28\xb5\x2f\xfd", "zstd"), (b"\x04\x22\x4d\x18", "lz4")):
-        if magic.startswith(start):
-            return _by_tool(tool, path)
-    with path.open("rb") as file:
-        return file.read(MAX_TEXT)
-
-
-def _by_tool(tool: str, path: Path) -> bytes:
-    """zstd and lz4 are not in Python's library."""
-    if shutil.which(tool) is None:
-        raise OSError(f"{tool} is not installed")
-    with subprocess.Popen(
-        [tool, "-dcq", str(path)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-    ) as child:
-        assert child.stdout is not None
-        data = child.stdout.read(MAX_TEXT)
-        child.kill()
-    return data
 
 
 class _Records(dns.transaction.Transaction):

@@ -21,6 +21,7 @@ from typing import Any
 
 from cli.errors import RepriseError, UsageError, telling, want
 from cli.zones import bind_tools, directives, zonefile
+from report import compressed
 
 LIST = "zones.json"
 _SCHEMA = 1
@@ -97,7 +98,7 @@ def is_plain(path: Path) -> bool:
             text = file.readall()
     except OSError:
         return True
-    return zonefile.compression_of(text) is None and directives.is_plain(text)
+    return compressed.compression_of(text) is None and directives.is_plain(text)
 
 
 def plain(source: Path, target: Path, skip_bad: bool = False) -> Path:
@@ -152,7 +153,7 @@ def text_of(folder: ZoneFolder, one: Entry) -> str:
     try:
         with zonefile.opened(source) as file:
             text = file.read(zonefile.MOST_BYTES + 1)
-    except zonefile.DAMAGED as error:
+    except compressed.DAMAGED as error:
         raise RepriseError(f"zone file {source} cannot be decompressed: {error}", "fetch it again") from None
     return written_out(one.name, text, folder.path, source)
 
