@@ -109,7 +109,7 @@ def _carry_out(check: Check, terms: Terms, scratch: str) -> str:
 
 # --- room -------------------------------------------------------------------------------------------------
 
-_RULES = ", not counting changes by rules or by the choice of sources"
+_RULES = ", not counting changes by rules or by the choice of queries"
 _TIMES = 2.0  # an estimate may be so many times too high
 
 
@@ -119,7 +119,7 @@ def tell_estimate(found: Estimate, output: Path) -> None:
     length = "a replay of unknown length"
     if found.seconds is not None:
         length = f"{most}{seconds_in_words(max(1.0, found.seconds))} of replay"
-    results = results_in_words(found.needs.whole, _free(output))
+    results = results_in_words(found.whole, _free(output))
     complain(f"reprise: {length}, {results}{_RULES if found.rough else ''}")
 
 
@@ -131,11 +131,11 @@ def results_in_words(size: float, free: float) -> str:
 
 def check_room(found: Estimate, output: Path) -> None:
     """Refuses what clearly has no room where the results are in the end."""
-    want_room(found, found.least.whole, _free(output), str(existing(output)))
+    want_room(found, found.whole, _free(output), str(existing(output)))
 
 
 def want_room(found: Estimate, size: float, free: float, place: str) -> None:
-    """An error where the least that is needed, `size`, is far more than what is free."""
+    """An error where `size` bytes are far more than what is free."""
     if found.rough or not math.isfinite(size) or size <= _TIMES * free:
         return
     raise RepriseError(

@@ -176,14 +176,14 @@ def _check_room(expected: Estimate, placement: Placement, hosts: Mapping[str, An
     """Each machine holds its part until all of them are here."""
     preflight.check_room(expected, output)
     for name, target in placement.machines().items():
-        needed = expected.least.on(placement.hosts_of(target))
+        needed = expected.on(placement.hosts_of(target))
         preflight.want_room(expected, needed, hosts[name]["free_bytes"], f"{changes.STATE} of {name}")
 
 
 def _tell_estimate(expected: Estimate, placement: Placement, hosts: Mapping[str, Any], output: Path) -> None:
     preflight.tell_estimate(expected, output)
     for name, target in placement.machines().items():
-        part, free = expected.needs.on(placement.hosts_of(target)), hosts[name]["free_bytes"]
+        part, free = expected.on(placement.hosts_of(target)), hosts[name]["free_bytes"]
         complain(f"reprise: {name}: {preflight.results_in_words(part, free)}")
 
 
