@@ -3,52 +3,74 @@
 
 Usage: recompute.py RESULT-FOLDER
 
-recompute_runs.py, recompute_connections.py and recompute_stateless.py turn the raw files of each run into
-figures by name; recompute_tables.py says which of them are shown, divided and checked. Prints one JSON
-object: table, ratios, checks. A check is met where `value` is at least `want`, or at most `want`, as its name
-says. A quick bench makes no claims on speed and timing: it has only the checks on counts. Exit status 1 where
-a check falls short.
+recompute_formulas.py has the formulas, recompute_raw.py what they read. Prints one JSON object: table,
+ratios, checks. A check is met where `value` is at least `want`, or at most `want`, as its name says. A quick
+bench makes no claims on speed and timing: it has only the checks on counts. Exit status 1 where a check falls
+short.
 """
 
 import collections
 import concurrent.futures
+import itertools
 import json
 import os
 import pathlib
 import re
 import statistics
 import sys
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 # Run alone, the script finds its other parts beside it.
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
-from bench import recompute_runs as runs
-from bench import recompute_stateless as stateless
-from bench.recompute_runs import Bench, Run, Values
-from bench.recompute_tables import CHECKS, FIGURES, MEASURES, RATIOS, Check, median
-
-Groups = dict[tuple[str, str], list[Values]]  # of each row and tool, the runs in order
+from bench import recompute_raw as raw
+from bench.recompute_formulas import CLAIMS, COUNTS, DEFINED, RATIOS, SHOWN
 
 
-def fits(pattern: str, text: str) -> bool:
-    return re.fullmatch(pattern, text) is not None
+class Run(dict[str, Any]):
+    """What is known of a run by name: its entries in bench.json, and what formulas make of its raw files."""
+
+    def is_for(self, where: str) -> bool:
+        """Whether a line of the formulas is for this run."""
+        return re.match(rf"(?:{where or '.*'})(?!\S)", f"{self.bench} {self.row} {self.tool}") is not None
+
+    def __missing__(self, name: str) -> Any:
+        for where, defined, formula in DEFINED:
+            if defined == name and self.is_for(where):
+                self[name] = self.value(formula)
+                return self[name]
+        raise KeyError(name)
+
+    def __getattr__(self, name: str) -> Any:
+        return self[name]
+
+    def value(self, formula: str) -> Any:
+        """Of a formula."""
+        return eval(formula, vars(raw), self)
 
 
-def measured(bench: Bench) -> Groups:
-    """The figures of all runs, as many at a time as there are processors: tshark takes longest."""
-    name = bench.info["bench"]
+Groups = dict[tuple[str, str], list[Run]]  # of each row and tool, the runs in order
+Shown = list[dict[str, Any]]
+Divided = dict[tuple[str, str], list[float]]  # ratios by row and name
 
-    def measure(run: Run) -> Values:
-        work = next(work for benches, row, work in MEASURES if fits(benches, name) and fits(row, run["row"]))
-        return work(bench, bench.top / run["folder"], run)
 
-    found: Groups = collections.defaultdict(list)
-    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        if name == "timing":  # each trace once, though many runs have it
-            list(pool.map(runs.queries, {runs.trace_of(bench, run) for run in bench.info["runs"]}))
-        for run, values in zip(bench.info["runs"], pool.map(measure, bench.info["runs"]), strict=True):
-            found[run["row"], run["tool"]].append({**values, "row": run["row"], "tool": run["tool"]})
+def runs_of(top: pathlib.Path, info: dict[str, Any], spans: raw.Spans) -> Groups:
+    """By row and tool; what is shown of them is computed, as many runs at a time as there are processors."""
+    groups: Groups = collections.defaultdict(list)
+    for one in info["runs"]:
+        run = Run({**info, **one, "top": top, "folder": top / one["folder"], "spans": spans})
+        groups[run.row, run.tool].append(run)
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:  # tshark takes longest
+        list(pool.map(shown, itertools.chain(*groups.values())))
+    return groups
+
+
+def shown(run: Run) -> dict[str, Any]:
+    """By unit."""
+    if "shown" not in run:
+        run["shown"] = {unit: run.value(formula) for where, unit, formula in SHOWN if run.is_for(where)}
+    found: dict[str, Any] = run["shown"]
     return found
 
 
@@ -56,71 +78,179 @@ def entry(row: str, tool: str, unit: str, values: list[float]) -> dict[str, Any]
     return {"row": row, "tool": tool, "unit": unit, "values": [round(value, 4) for value in values]}
 
 
-def figures(bench: str, found: Groups) -> list[dict[str, Any]]:
+def figures(groups: Groups) -> Shown:
     """What is shown."""
     return [
-        entry(row, tool, unit, [value[key] for value in values if value[key] is not None])
-        for (row, tool), values in found.items()
-        for benches, rows, tools, unit, key in FIGURES
-        if fits(benches, bench) and fits(rows, row) and fits(tools, tool) and key in values[0]
+        entry(*key, unit, [value for run in runs if (value := shown(run)[unit]) is not None])
+        for key, runs in groups.items()
+        for unit in shown(runs[0])
     ]
 
 
-def ratios(bench: str, found: Groups) -> dict[tuple[str, str, str], list[float]]:
-    """By row, name and unit."""
-    made = {}
-    for (row, tool), values in found.items():
-        for one in RATIOS:
-            if not fits(one.bench, bench) or not fits(one.ours, tool) or one.key not in values[0]:
-                continue
-            if not one.other:
-                made[row, tool, one.name] = [value[one.key] for value in values]
-            elif others := found.get((one.other_row or row, one.other)):
-                pairs = [
-                    (mine[one.key], theirs[one.other_key or one.key])
-                    for mine, theirs in zip(values, others, strict=False)
-                ]
-                name = one.name.format(tool)
-                made[row, name, one.unit] = [a / b if one.is_over else b / a for a, b in pairs]
-    return made
+def ratios(groups: Groups) -> tuple[Shown, Divided]:
+    """As they are shown, and by row and name."""
+    made, divided = [], {}
+    for (row, tool), runs in groups.items():
+        for where, other, name, unit, formula in RATIOS:
+            place, _, who = other.format(row, tool).partition(" ")
+            if runs[0].is_for(where) and (others := groups.get((place, who))):
+                pairs = ({"a": a, "b": b} for a, b in zip(runs, others, strict=False))
+                values = [float(eval(formula, {}, pair)) for pair in pairs]
+                divided[row, name.format(tool)] = values
+                made.append(entry(row, name.format(tool), unit, values))
+    return made, divided
 
 
-def judged(check: Check, values: list[Values], *divided: list[float]) -> dict[str, Any] | None:
-    """A check on runs, or on what their ratios are."""
-    if isinstance(check.fold, str):
-        value = statistics.median(divided[0]) if divided else None
+# --- checks -----------------------------------------------------------------------------------------------
+
+
+def pooled(share: float) -> Callable[[list[list[int]]], float | None]:
+    """A quantile of the errors of all repeats together, in us."""
+
+    def fold(lists: list[list[int]]) -> float | None:
+        errors = sorted(itertools.chain(*lists))
+        return raw.quantile(errors, share) / 1000 if errors else None
+
+    return fold
+
+
+def steady(lists: list[list[float]]) -> float | None:
+    """Share of the seconds with the trace's rate, where that is high."""
+    seconds = list(itertools.chain(*lists))
+    return sum(rate <= 0.0002 for rate in seconds) / len(seconds) if seconds else None
+
+
+FOLDS: dict[str, Callable[[list[Any]], Any]] = {
+    "min": min,
+    "max": max,
+    "sum": sum,
+    "median": statistics.median,
+    "kinds": lambda values: len(set(values)),
+    "p50": pooled(0.5),
+    "p99": pooled(0.99),
+    "steady": steady,
+}
+
+
+def judged(runs: list[Run], divided: Divided, name: str, formula: str, *absolute: str) -> Shown:
+    """A promise on runs, or on what their ratios are; nothing where there is none to be judged."""
+    row, tool = runs[0].row, runs[0].tool
+    left, comparison, wanted = re.split(" (>=|<=) ", formula)
+    fold, _, expression = left.partition(" ")
+    values: list[Any]
+    if fold == "ratio":
+        values = divided.get((row, expression.format(tool)), [])
+        value = statistics.median(values) if values else None
     else:
-        value = check.fold(values)
+        values = [run.value(expression) for run in runs]
+        value = FOLDS[fold](values)
     if value is None:
-        return None
-    want = values[0][check.want] if isinstance(check.want, str) else check.want
-    value = round(value, 6)
-    count = sum(len(one.get("rates", ())) for one in values)
-    name = check.name.format(row=values[0]["row"], tool=values[0]["tool"], count=count)
-    words, met = ("at least", value >= want) if check.least else ("at most", value <= want)
-    made = {"name": f"{name}, {words}", "value": value, "want": want, "ok": met}
-    key, unit = check.absolute
-    return {**made, "absolute": round(median(key)(values), 4), "unit": unit} if key else made
+        return []
+    value, want = round(value, 6), runs[0].value(wanted)
+    words, met = ("at least", value >= want) if comparison == ">=" else ("at most", value <= want)
+    count = sum(map(len, values)) if fold == "steady" else 0
+    made = {"name": f"{name.format(row=row, tool=tool, count=count)}, {words}", "value": value, "want": want}
+    made["ok"] = met
+    for key, unit in map(str.split, absolute):
+        made |= {"absolute": round(statistics.median(run[key] for run in runs), 4), "unit": unit}
+    return [made]
 
 
-def checks(
-    bench: Bench, found: Groups, divided: dict[tuple[str, str, str], list[float]]
-) -> list[dict[str, Any]]:
-    """All that are made of this bench, the claims first."""
-    name, order, made = bench.info["bench"], list(found), []
-    for one in CHECKS:
-        if not fits(one.bench, name) or (one.claim and bench.info["quick"]):
-            continue
-        groups: Groups = collections.defaultdict(list)
-        for (row, tool), values in found.items():
-            if fits(one.row, row) and fits(one.tool, tool):
-                groups[row if "row" in one.by else "", tool if "tool" in one.by else ""] += values
-        for (row, _), values in groups.items():
-            wanted = one.fold.format(values[0]["tool"]) if isinstance(one.fold, str) else ""
-            parts = [many for (place, what, _), many in divided.items() if (place, what) == (row, wanted)]
-            place = order.index((values[0]["row"], values[0]["tool"]))
-            made.append((not one.claim, place, judged(one, values, *parts)))
-    return [check for *_, check in sorted(made, key=lambda entry: entry[:2]) if check is not None]
+def checks(groups: Groups, divided: Divided, promises: Iterable[tuple[str, ...]]) -> Shown:
+    """In the order of the runs; those that a name does not tell apart are judged together."""
+    order, made = list(groups), []
+    for where, text, *rest in promises:
+        name = f"{{row}}: {{tool}}{text}" if text.startswith(":") else text
+        parts: dict[str, list[Run]] = collections.defaultdict(list)
+        for (row, tool), runs in groups.items():
+            if runs[0].is_for(where):
+                parts[name.format(row=row, tool=tool, count="")] += runs
+        for runs in parts.values():
+            place = order.index((runs[0].row, runs[0].tool))
+            made += [(place, one) for one in judged(runs, divided, name, *rest)]
+    return [check for _, check in sorted(made, key=lambda one: one[0])]
+
+
+# --- what statelessTCP costs, beside the published report -------------------------------------------------
+
+PARTS = (  # of the first table: its column, the formula
+    ("us/query", "cost"),
+    ("server", "serving / million"),
+    ("front", "front_cost"),
+    ("receive", "received / million"),
+    ("kernel", "kernel / million"),
+    ("server user", "user / million"),
+    ("core busy", "rows.busy() / million"),
+)
+SHARES = (("lost", "100 * lost"), ("promoted", "percent_promoted"))
+# CAIA Technical Report 101022A, 500 queries/s: seconds of processor time in 10 s, so 5,000 queries. Figure 5
+# is the difference of the others.
+PUBLISHED = (
+    ("kernel (fig. 4)", (0.09, 0.36, 0.55)),
+    ("server user (fig. 5)", (0.49, 0.50, 1.58)),
+    ("total (fig. 6)", (0.58, 0.86, 2.13)),
+)
+PUBLISHED_QUERIES = 5_000
+PUBLISHED_MEMORY = (0, 88, 648)  # bytes a connection
+OURS = (("kernel", "kernel / million"), ("server user", "user / million"), ("total", "cost"))
+FRONTS = ("reference", "bpf")
+SLIP = (
+    "The report's table I prints +367 % for TCP; by its figures TCP costs 3.67 times as much as UDP, +267 %."
+)
+
+
+def middle(runs: Sequence[Run], formula: str) -> float | None:
+    """The median of a figure."""
+    known = [value for run in runs if (value := run.value(formula)) is not None]
+    return statistics.median(known) if known else None
+
+
+def cell(value: float | None, form: str) -> str:
+    return "-" if value is None else form.format(value)
+
+
+def side_by_side(values: Iterable[float]) -> list[str]:
+    """Three figures, and how much more than the first the others are."""
+    first, *others = values
+    more = [f"{100 * (one / first - 1):+.0f} %" if first else "-" for one in others]
+    return [*(f"{one:.1f}" for one in (first, *others)), *more]
+
+
+def beside(groups: Groups) -> list[list[str]]:
+    """UDP, each front and TCP where all three were measured; the fronts' and the kernel's memory."""
+    lines = []
+    for row, front in itertools.product(dict.fromkeys(row for row, _ in groups), FRONTS):
+        three = [groups[row, way] for way in ("udp", front, "tcp") if (row, way) in groups]
+        if row.startswith("rates") and len(three) == 3:
+            for name, formula in OURS:
+                values = (middle(runs, formula) or 0.0 for runs in three)
+                lines.append([f"{row}, {front}", name, *side_by_side(values)])
+    for front in FRONTS:
+        sizes = [middle(groups.get(("memory", way), ()), "bytes") for way in (front, "tcp")]
+        if None not in sizes:
+            cells = [f"memory, {front}", "bytes a query in flight", "0", *(f"{size:.0f}" for size in sizes)]
+            lines.append([*cells, "", ""])
+    return lines
+
+
+def tables(groups: Groups) -> Shown:
+    """Medians of all ways by who spent the time, then the report's figures beside ours."""
+    made = []
+    if measured := {key: runs for key, runs in groups.items() if key[0].startswith(("rates", "sizes"))}:
+        rows = [["row", "way", *(name for name, _ in PARTS + SHARES)]]
+        for key, runs in measured.items():
+            cells = [cell(middle(runs, formula), "{:.1f}") for _, formula in PARTS]
+            rows.append([*key, *cells, *(cell(middle(runs, formula), "{:.2f} %") for _, formula in SHARES)])
+        title = "Medians in us a query (kernel: receive, and system time of server and front)"
+        made.append({"title": title, "texts": 2, "rows": rows})
+    if ours := beside(groups):
+        rows = [["", "", "UDP", "stateless", "TCP", "stateless/UDP", "TCP/UDP"]]
+        for name, seconds in PUBLISHED:
+            rows.append(["report", name, *side_by_side(1e6 * one / PUBLISHED_QUERIES for one in seconds)])
+        rows.append(["report", "bytes a connection", *map(str, PUBLISHED_MEMORY), "", ""])
+        title = f"The report (500 queries/s) and this machine, us a query. {SLIP}"
+        made.append({"title": title, "texts": 2, "rows": [*rows, *ours]})
+    return made
 
 
 def recompute(top: pathlib.Path) -> dict[str, Any]:
@@ -129,21 +259,21 @@ def recompute(top: pathlib.Path) -> dict[str, Any]:
     if info["schema"] != 1:
         raise SystemExit(f"bench.json has schema {info['schema']}, this script knows 1")
     lines = (top / "watch.txt").read_text().splitlines()
-    lost, spans = runs.steal_spans(lines)
-    seconds, stolen = runs.whole_seconds(lines, spans)
-    bench = Bench(top, info, spans)
-    found = measured(bench)
-    divided = ratios(info["bench"], found)
+    lost, spans = raw.steal_spans(lines)
+    seconds, stolen = raw.whole_seconds(lines, spans)
+    groups = runs_of(top, info, spans)
+    shared, divided = ratios(groups)
+    claims = [] if info["quick"] else checks(groups, divided, CLAIMS)
     return {
         "bench": info["bench"],
         "note": f"server's key {info['key']}" if info["bench"] == "tls" else "",
         "steal_s": round(lost, 2),
         "seconds": seconds,
         "seconds_with_steal": stolen,
-        "table": figures(info["bench"], found),
-        "ratios": [entry(*key, values) for key, values in divided.items()],
-        "tables": stateless.tables(found) if info["bench"] == "stateless" else [],
-        "checks": checks(bench, found, divided),
+        "table": figures(groups),
+        "ratios": shared,
+        "tables": tables(groups) if info["bench"] == "stateless" else [],
+        "checks": [*claims, *checks(groups, divided, COUNTS)],
     }
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from bench import recompute, recompute_connections
+from bench import recompute, recompute_raw
 from bench.recompute_test import (
     START,
     S,
@@ -285,6 +285,6 @@ def test_each_query_has_its_own_connection(tmp_path: Path) -> None:
 
 def test_a_query_inside_a_tls_record_is_whole_where_the_record_is() -> None:
     row = ["1700000000.5", "3", "853", "0x0018", "1", "143", "1,69,58", "39", "0x0001", "a.example"]
-    segment = recompute_connections.segment_of(row)
+    segment = recompute_raw.segment_of(row)
     assert (segment.whole, segment.messages) == (143, (("0x0001", "a.example"),))
-    assert recompute_connections.one_whole_query(segment)
+    assert segment.is_one_whole_query()

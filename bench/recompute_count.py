@@ -9,61 +9,42 @@ line, a stream frame by frame as docs/formats.md lays it out.
 import hashlib
 import json
 import pathlib
+import re
 import struct
 import subprocess
 import sys
+
+# Protobuf field 1, a number, and the head of field 2, which is last.
+_HEAD = re.compile(rb"(?:\x08[\x80-\xff]*[\x00-\x7f])?\x12[\x80-\xff]*[\x00-\x7f]", re.DOTALL)
 
 
 def count_stream(data: bytes) -> int:
     """Records that are queries; ends the script where the stream is not whole."""
     if data[:8] != b"RPSTREAM" or struct.unpack_from("<I", data, 8) != (1,):
         raise SystemExit("no stream of version 1")
-    at, records, queries = 16, 0, 0
+    at, sizes = 16, []
     while True:
         size, digest = struct.unpack_from("<IQ", data, at)
         at += 12
         if size == 0:
             break
-        for message_size in _messages(data[at : at + size]):
-            records += 1
-            queries += message_size > 0
+        sizes += _messages(data[at : at + size])
         at += size
-    if digest != records or at != len(data):
-        raise SystemExit(f"the stream ends with {digest} records at byte {at}: {records} of {len(data)}")
-    return queries
+    if digest != len(sizes) or at != len(data):
+        raise SystemExit(f"the stream ends with {digest} records at byte {at}: {len(sizes)} of {len(data)}")
+    return sum(size > 0 for size in sizes)
 
 
 def _messages(block: bytes) -> list[int]:
     """Sizes of the messages of a block's records."""
-    flat = _bytes_field(block)
-    sizes, at = [], 0
-    while at < len(flat):
-        (size,) = struct.unpack_from("<I", flat, at)
-        families = flat[at + 6], flat[at + 7]
-        message_at = at + 48 + sum(4 if family == 4 else 16 for family in families)
-        sizes.append(struct.unpack_from("<H", flat, message_at)[0])
+    head = _HEAD.match(block)
+    sizes, at = [], head.end() if head else 0
+    while at < len(block):
+        (size,) = struct.unpack_from("<I", block, at)
+        addresses = sum(4 if family == 4 else 16 for family in block[at + 6 : at + 8])
+        sizes.append(struct.unpack_from("<H", block, at + 48 + addresses)[0])
         at += 4 + size
     return sizes
-
-
-def _bytes_field(block: bytes) -> bytes:
-    """Protobuf field 2; field 1 before it is a number."""
-    at = 0
-    while True:
-        tag = block[at]
-        value, at = _varint(block, at + 1)
-        if tag == 0x12:
-            return block[at : at + value]
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    value, shift = 0, 0
-    while True:
-        value |= (data[at] & 0x7F) << shift
-        shift += 7
-        at += 1
-        if data[at - 1] < 0x80:
-            return value, at
 
 
 def count(path: pathlib.Path) -> int:
@@ -75,16 +56,9 @@ def count(path: pathlib.Path) -> int:
     return data.count(b"\n") - 2 if path.suffix == ".tsv" else count_stream(data)
 
 
-def main() -> int:
-    """Counts one file."""
-    if len(sys.argv) != 2:
-        sys.stderr.write("usage: recompute_count.py FILE.pcap|FILE.tsv|FILE.rps\n")
-        return 2
-    path = pathlib.Path(sys.argv[1])
-    digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    print(json.dumps({"queries": count(path), "sha256": digest}))
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    if len(sys.argv) != 2:
+        sys.exit("usage: recompute_count.py FILE.pcap|FILE.tsv|FILE.rps")
+    file = pathlib.Path(sys.argv[1])
+    digest = hashlib.sha256(file.read_bytes()).hexdigest()
+    print(json.dumps({"queries": count(file), "sha256": digest}))

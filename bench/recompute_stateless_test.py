@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from bench import recompute, recompute_stateless
+from bench import recompute, recompute_raw
 from bench.recompute_test import by_name, reading, stat_text, watch_line, write_bench
 
 MS = 10**6
@@ -127,7 +127,7 @@ def test_a_server_that_used_no_tick_has_no_share_of_user_time() -> None:
         {"when": when, "who": "server", "kind": "stats", "texts": {"1": stat_text(3, 3)}}
         for when in ("before", "after")
     ]
-    assert recompute_stateless.user_share(rows, "server") == 0.0
+    assert recompute_raw.Readings(rows).user_share("server") == 0.0
 
 
 # --- memory, flood ----------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from bench import recompute, recompute_runs
+from bench import recompute, recompute_raw
 
 S = 10**9
 START = 1_700_000_000 * S
@@ -47,17 +47,17 @@ def by_name(result: dict[str, Any]) -> dict[str, Any]:
 
 def test_steal_is_found_between_the_readings_that_differ() -> None:
     lines = [watch_line(0, 5), watch_line(1, 5), watch_line(2, 8), watch_line(3, 8), watch_line(4.5, 9)]
-    lost, spans = recompute_runs.steal_spans(lines)
+    lost, spans = recompute_raw.steal_spans(lines)
     assert lost == pytest.approx(0.04)
     assert spans == [(START + S, START + 2 * S), (START + 3 * S, START + int(4.5 * S))]
-    assert recompute_runs.whole_seconds(lines, spans) == (5, 3)
+    assert recompute_raw.whole_seconds(lines, spans) == (5, 3)
 
 
 @pytest.mark.parametrize(
     ("begin", "end", "hit"), [(0, 10, False), (5, 11, True), (12, 13, True), (20, 30, False), (19, 40, True)]
 )
 def test_a_second_is_left_out_where_any_steal_touches_it(begin: int, end: int, hit: bool) -> None:
-    assert recompute_runs.touched([(10, 20), (35, 36)], begin, end) == hit
+    assert recompute_raw.touched([(10, 20), (35, 36)], begin, end) == hit
 
 
 # --- udp --------------------------------------------------------------------------------------------------
@@ -150,7 +150,7 @@ def test_the_ticks_are_taken_where_a_process_had_more_threads() -> None:
         {"who": "x", "when": "end", "kind": "schedstat", "text": "250000 0 1"},
         {"who": "x", "when": "end", "kind": "stat", "text": stat_text(70, 30)},
     ]
-    assert recompute_runs.used_alone(rows, "x") == pytest.approx(1.0)
+    assert recompute_raw.Readings(rows).used_alone("x") == pytest.approx(1.0)
 
 
 def test_a_changed_napi_thread_is_an_error() -> None:
@@ -159,7 +159,7 @@ def test_a_changed_napi_thread_is_an_error() -> None:
         {"who": "napi-client", "when": "after", "kind": "schedstat", "pid": 2, "text": "2 0 0"},
     ]
     with pytest.raises(SystemExit, match="another thread"):
-        recompute_runs.softirq(rows, "client")
+        recompute_raw.Readings(rows).softirq("client")
 
 
 # --- timing -----------------------------------------------------------------------------------------------
@@ -221,15 +221,15 @@ def test_a_capture_that_dropped_packets_is_no_evidence(tmp_path: Path) -> None:
 
 
 def test_queries_that_never_arrive_are_missing() -> None:
-    asked: list[recompute_runs.Query] = [(0, ("1",)), (5, ("2",)), (9, ("1",))]
-    came: list[recompute_runs.Query] = [(100, ("1",)), (112, ("1",))]
-    assert recompute_runs.errors(asked, came, 100) == ([(0, 0), (9, 3)], 1)
+    asked: list[tuple[int, recompute_raw.Key]] = [(0, ("1",)), (5, ("2",)), (9, ("1",))]
+    came: list[tuple[int, recompute_raw.Key]] = [(100, ("1",)), (112, ("1",))]
+    assert recompute_raw.errors(asked, came, 100) == [(0, 0), (9, 3)]
 
 
 def test_rates_compare_whole_seconds() -> None:
     found = [(0, 0), (S // 2, S), (S, 0), (S + 1, 0)]  # the second query comes a second late
-    assert recompute_runs.rates(found, {0, 1}, 2) == [0.5, 0.5]
-    assert recompute_runs.rates(found, {1}, 2) == [0.5]
+    assert recompute_raw.rates(found, {0, 1}, 2) == [0.5, 0.5]
+    assert recompute_raw.rates(found, {1}, 2) == [0.5]
 
 
 # --- reader and all ---------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from cli import programs
 from cli.errors import RepriseError
 from cli.experiment.schema import Server
 from cli.plan import network
-from cli.servers import servers
+from cli.servers import bind, nsd
 from tests.bed import Program, children_of
 
 EDNS_SIZE = 4096  # of the queries, and the most that the servers send over UDP
@@ -112,7 +112,7 @@ class ServedBed(Bed):
             kind=kind, zone=str(zone_file), edns_size=EDNS_SIZE, minimal_responses=True, tcp_idle_timeout_s=60
         )
         config = self.folder / f"{kind}.conf"
-        make = servers.bind_config if kind == "bind" else servers.nsd_config
+        make = bind.config if kind == "bind" else nsd.config
         config.write_text(make(settings, site), encoding="ascii")
         program = "named" if kind == "bind" else "nsd"
         copy = Path(programs.copied(program, self.folder))  # AppArmor keeps Debian's out of our folders

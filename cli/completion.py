@@ -85,7 +85,6 @@ def script(found: Sequence[Command]) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """See the module's text."""
     found = commands()
     if arguments == ["--commands"]:
         sys.stdout.writelines(f"{one.line}\t{one.text}\n" for one in found if one.has_page)

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import functools
 import json
 import os
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import ParamSpec
 
 from report.printable import printable
 
 EXIT_FAILED = 1
 EXIT_USAGE = 2
+_P = ParamSpec("_P")
 
 
 class RepriseError(Exception):
@@ -44,6 +47,20 @@ def tell(error: RepriseError) -> None:
     complain(error.line())
     if os.environ.get("REPRISE_ERRORS") == "json":
         complain(json.dumps({"error": error.what, "hint": error.hint}))
+
+
+def telling(main: Callable[_P, int]) -> Callable[_P, int]:
+    """A program's main function: a RepriseError is told and becomes its exit status."""
+
+    @functools.wraps(main)
+    def run(*args: _P.args, **kwargs: _P.kwargs) -> int:
+        try:
+            return main(*args, **kwargs)
+        except RepriseError as error:
+            tell(error)
+            return error.status
+
+    return run
 
 
 def read_told(text: str) -> tuple[str, str] | None:

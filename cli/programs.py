@@ -74,7 +74,6 @@ def copied(name: str, folder: Path) -> str:
 
 
 def package_of(name: str) -> str:
-    """The Debian package of a program."""
     return _PACKAGES.get(name, name)
 
 

@@ -14,10 +14,11 @@ from report import html, plots, whole_file
 from report.compare import compare
 from report.errors import Parser, ReportError
 from report.printable import printable
+from report.rows import runs_table
 from report.run import Json, Run, open_run
 from report.sources import Reading, Source, open_source, reading_arguments, trace_of, zone_of
 from report.summary import Measured, measure, summarize, write_summary
-from report.tables import comparison_text, runs_table, table
+from report.tables import comparison_text, table
 from report.zone import Zone, read_zone
 
 

@@ -49,7 +49,7 @@ def _missing(before: int, after: int) -> float:
 
 
 def share(part: int, whole: int) -> float | None:
-    """None of nothing."""
+    """None where there is nothing that it could be a share of."""
     return round(part / whole, 6) if whole else None
 
 

@@ -50,7 +50,7 @@ class Drawn:
 
     @property
     def inline(self) -> str:
-        """The SVG element for a page: ids made unique, size left to the page, text in the page's colour."""
+        """The SVG element for a page: ids made unique, size left to the page, text in the page's color."""
         body = self.svg[self.svg.index("<svg") :]
         body = REFERENCE.sub(lambda found: found.group(1) + self.name + "-", body)
         head, rest = body.split(">", 1)

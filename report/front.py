@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from report.datapath import share
 from report.run import Json, Run, as_dict, as_int, as_list
 
 _COUNTS = (
@@ -46,13 +47,13 @@ def summarize(run: Run) -> Json:
     counted = kind(run) is not None and bool(run.fronts)
     reasons = {name: _reasons(run, name) for name in ("promoted", "not_promoted")}
     sums = {name: sum(as_int(one.get(name)) for one in run.fronts) for name in (*_COUNTS, *_SIZES)}
-    shares = [_share(as_int(one.get("entries_peak")), as_int(one.get("entries_limit"))) for one in run.fronts]
+    shares = [share(as_int(one.get("entries_peak")), as_int(one.get("entries_limit"))) for one in run.fronts]
     return {
         "kind": kind(run),
         "promotion": any(one.get("promotion") is True for one in run.fronts) if counted else None,
         **(sums if counted else dict.fromkeys(sums)),
         **reasons,
-        "promoted_share": _share(sum(reasons["promoted"].values()), sums["syn_ack"]),
+        "promoted_share": share(sum(reasons["promoted"].values()), sums["syn_ack"]),
         "entries_share": max((one for one in shares if one is not None), default=None),
         "state_peak_bytes": sum(map(_state, run.fronts)) if counted else None,
         "bytes_per_entry": max((as_int(one.get("bytes_per_entry")) for one in run.fronts), default=None),
@@ -70,10 +71,6 @@ def _reasons(run: Run, name: str) -> dict[str, int]:
     for one in run.fronts:
         found.update({str(reason): as_int(count) for reason, count in as_dict(one.get(name)).items()})
     return {reason: count for reason, count in found.most_common() if count}
-
-
-def _share(part: int, whole: int) -> float | None:
-    return round(part / whole, 6) if whole else None
 
 
 def problems(run: Run) -> Iterator[str]:

@@ -4,6 +4,7 @@ jinja2.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -17,11 +18,12 @@ from report import tables, whole_file
 from report.clean import ENDS
 from report.figures import Drawn
 from report.percentiles import ABSOLUTE, SPREAD
+from report.rows import rows_of, runs_table
 from report.run import TRACE_KEYS, Json, Run, as_dict, as_list, over_laps
-from report.tables import number, percent
+from report.tables import micro, number, percent
 
 TEMPLATES = Path(__file__).with_name("templates")
-END_COLOURS = ("#009E73", "#E69F00", "#D55E00", "#CC79A7", "#56B4E9", "#8c2d04")
+END_COLORS = ("#009E73", "#E69F00", "#D55E00", "#CC79A7", "#56B4E9", "#8c2d04")
 ABSOLUTE_NAMES = {"abs_p50": "|p50|", "abs_p99": "|p99|", "abs_p999": "|p99.9|"}
 MAX_CELL = 300
 UNITS = {"s": "s", "us": "µs", "ns": "ns", "bytes": "bytes"}
@@ -54,16 +56,18 @@ def run_page(run: Run, summary: Json, drawn: Sequence[Drawn]) -> str:
         summary=summary,
         started=_started(run),
         good=_good(summary),
-        tiles=_tiles(summary),
+        tiles=[(text, name) for name, text in rows_of(summary, "tiles")],
         ran=_what_ran(run),
         **_queries(summary),
         **_timing(summary),
         **_connections(summary),
         **_answers(run, summary),
-        **_resolver(summary),
-        front_rows=[
-            [name.removeprefix("front: "), number(value)] for name, value in tables.front_rows(summary)
+        resolver_rows=rows_of(summary, "resolver"),
+        unmapped_rows=[
+            [one["address"], number(one["packets"])]
+            for one in as_dict(summary["resolver"]).get("unmapped", [])
         ],
+        front_rows=_rows(summary, "front"),
         front_reasons=tables.front_reasons(summary),
         **_hosts(summary),
         **_resources(run, summary),
@@ -72,7 +76,7 @@ def run_page(run: Run, summary: Json, drawn: Sequence[Drawn]) -> str:
 
 
 def comparison_page(summaries: Sequence[Json], drawn: Sequence[Drawn]) -> str:
-    rows = tables.runs_table(summaries)
+    heading, *lines = runs_table(summaries)
     return (
         environment()
         .get_template("comparison.html.j2")
@@ -81,11 +85,16 @@ def comparison_page(summaries: Sequence[Json], drawn: Sequence[Drawn]) -> str:
             version="",
             commit="",
             summaries=summaries,
-            heading=rows[0],
-            rows=rows[1:],
+            heading=heading,
+            rows=lines,
             drawn=drawn,
         )
     )
+
+
+def _rows(summary: Json, part: str) -> list[tuple[str, str]]:
+    """Rows of a section that is about nothing but that part."""
+    return [(re.sub(f"^{part}:? ", "", name), text) for name, text in rows_of(summary, part)]
 
 
 def _css() -> Markup:
@@ -109,26 +118,6 @@ def _started(run: Run) -> str:
 def _good(summary: Json) -> str:
     read = number(summary["queries"]["read"])
     return f"Each of the {read} queries read has one end, and no part reports a problem."
-
-
-def _tiles(summary: Json) -> list[tuple[str, str]]:
-    queries, timing, latency = summary["queries"], summary["timing_error_us"], summary["latency_us"]
-    share = queries["answered"] / queries["read"] if queries["read"] else None
-    return [
-        (number(queries["read"]), "queries read"),
-        (percent(share), "answered"),
-        (f"{number(summary['duration_s'])} s", "first query to last event"),
-        (_micro(timing["abs_p50"]), "timing error, |p50|"),
-        (_micro(timing["abs_p99"]), "timing error, |p99|"),
-        (_micro(latency["median"]), "latency, median"),
-    ]
-
-
-def _micro(value: float | None) -> str:
-    """Microseconds, or milliseconds where they read better."""
-    if value is None:
-        return "–"
-    return f"{value:,.1f} µs" if abs(value) < 1000 else f"{value / 1000:,.2f} ms"
 
 
 def _what_ran(run: Run) -> list[tuple[str, list[tuple[str, str]]]]:
@@ -216,7 +205,6 @@ def _trace_facts(run: Run) -> list[tuple[str, str]]:
 
 
 def _hosts(summary: Json) -> dict[str, Any]:
-    """A row for each host."""
     rows = []
     for one in summary["hosts"]:
         clock, queries, timing = one["clock"], as_dict(one["queries"]), as_dict(one["timing_error_us"])
@@ -225,7 +213,7 @@ def _hosts(summary: Json) -> dict[str, Any]:
             *(_text(one[name]) for name in ("machine", "role", "kernel", "cores")),
             *_clock(clock),
             *(number(queries.get(name)) for name in ("sent", "answered", "lost")),
-            *(_micro(timing.get(name)) for name in ("abs_p50", "abs_p99")),
+            *(micro(timing.get(name)) for name in ("abs_p50", "abs_p99")),
             number(one["steal_s"]),
         ])  # fmt: skip
     return {
@@ -246,8 +234,8 @@ def _clock(clock: Json) -> list[str]:
     if clock["same_as_controller"]:
         own = ["same clock", "–"]
     else:
-        own = [_micro(clock["offset_us"]), _micro(clock["uncertainty_us"])]
-    kept = "not synchronized" if clock["synchronized"] is False else _micro(clock["estimated_error_us"])
+        own = [micro(clock["offset_us"]), micro(clock["uncertainty_us"])]
+    kept = "not synchronized" if clock["synchronized"] is False else micro(clock["estimated_error_us"])
     return [*own, kept]
 
 
@@ -255,25 +243,17 @@ def _queries(summary: Json) -> dict[str, Any]:
     queries = summary["queries"]
     read = queries["read"]
     ends = [
-        {"name": name.replace("_", " "), "share": queries[name] / read if read else 0, "colour": colour}
-        for name, colour in zip(ENDS, END_COLOURS, strict=True)
+        {"name": name.replace("_", " "), "share": queries[name] / read if read else 0, "color": color}
+        for name, color in zip(ENDS, END_COLORS, strict=True)
     ]
     rows = [
         [e["name"], number(queries[name]), percent(e["share"])] for e, name in zip(ends, ENDS, strict=True)
-    ]
-    others = [name for name in queries if name not in (*ENDS, "read")]
-    transport = [
-        (f"sent over {name}", number(count)) for name, count in summary["transport"].items() if count
     ]
     return {
         "ends": ends,
         "end_rows": [*rows, ["read", number(read), ""]],
         "skipped": [[name, number(count)] for name, count in summary["skipped"].items()],
-        "counts": [
-            *([name.replace("_", " "), number(queries[name])] for name in others),
-            ["sources", number(summary["sources"])],
-            *transport,
-        ],
+        "counts": rows_of(summary, "counts"),
     }
 
 
@@ -312,14 +292,7 @@ def _rate_row(name: str, windows: int, stolen: int | None, shares: Json) -> list
 
 def _connections(summary: Json) -> dict[str, Any]:
     """Empty tables where nothing went over a connection."""
-    counts, sockets = summary["connections"], summary["sockets"]
-    rows = [[name.replace("_", " "), number(counts[name])] for name in counts if name != "failures"]
-    rows += [["queries after a truncated answer", number(summary["tcp_fallbacks"])]]
-    rows += [
-        [f"{name.replace('_', ' ')} at the {end}", number(value)]
-        for end, peaks in sockets.items()
-        for name, value in (peaks or {}).items()
-    ]
+    counts = summary["connections"]
     times = [
         _percentile_row(f"to connect over {name}", values, list(SPREAD))
         for name, values in summary["connect_us_by_transport"].items()
@@ -330,7 +303,7 @@ def _connections(summary: Json) -> dict[str, Any]:
         if values["count"]
     ]
     return {
-        "connection_rows": [row for row in rows if row[1] != "0"] if counts["opened"] else [],
+        "connection_rows": _rows(summary, "connections") if counts["opened"] else [],
         "failure_rows": [[reason, number(count)] for reason, count in counts["failures"].items()],
         "connection_times": times,
     }
@@ -348,17 +321,6 @@ def _answers(run: Run, summary: Json) -> dict[str, Any]:
         "compared": tables.share_rows(result),
         "referrals": tables.referral_rows(result),
         "classes": tables.class_rows(result),
-    }
-
-
-def _resolver(summary: Json) -> dict[str, Any]:
-    """Empty tables where no resolver was under test."""
-    return {
-        "resolver_rows": [[name, number(value)] for name, value in tables.resolver_rows(summary)],
-        "unmapped_rows": [
-            [one["address"], number(one["packets"])]
-            for one in as_dict(summary["resolver"]).get("unmapped", [])
-        ],
     }
 
 

@@ -41,7 +41,7 @@ def draw_all(measured: Measured, summary: Json) -> list[Drawn]:
 
 
 def side_by_side(runs: Sequence[Measured]) -> list[Drawn]:
-    """Several runs in one plot each, one colour a run."""
+    """Several runs in one plot each, one color a run."""
     errors = {one.run.name: timing.measure(one.columns, one.warmup_ns).error for one in runs}
     latencies = {one.run.name: one.columns.latency[one.columns.latency != NEVER] for one in runs}
     return [_error_cdf(errors), _latency_cdf(latencies), _rates_of(runs)]

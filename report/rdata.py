@@ -1,13 +1,13 @@
 """One normal form for record data, so that a zone's text and a message's bytes can be compared as strings.
 
-Names are lower case and absolute, addresses as `ipaddress` writes them, keys and digests without spaces.
-Types that the comparison does not look into keep their words (text) or hex (wire); they are only ever
-compared with their own kind.
+Names are lower case and absolute, keys and digests without spaces. Of types that the comparison does not look
+into messages have hex; they are only ever compared with their own kind.
 """
 
 from __future__ import annotations
 
-import ipaddress
+import dns.rdata
+import dns.rdatatype
 
 NAME_TYPES = frozenset({"NS", "CNAME", "DNAME", "PTR"})
 KEY_TYPES = frozenset({"DS", "DNSKEY", "CDS", "CDNSKEY"})
@@ -15,29 +15,11 @@ KEY_TYPES = frozenset({"DS", "DNSKEY", "CDS", "CDNSKEY"})
 COMPARABLE = NAME_TYPES | KEY_TYPES | {"A", "AAAA", "SOA", "NSEC"}
 
 
-def absolute(name: str, origin: str) -> str:
-    """A master file's name, completed with the origin (which ends with a dot) and in lower case."""
-    name = name.lower()
-    if name == "@":
-        return origin
-    if name.endswith(".") and not name.endswith("\\."):
-        return name
-    return f"{name}." if origin == "." else f"{name}.{origin}"
-
-
-def from_words(kind: str, words: list[str], origin: str) -> str:
-    """Normal form of a master file's record data. ValueError or IndexError where the words do not fit the
-    type.
-    """
-    if kind in NAME_TYPES:
-        return absolute(words[0], origin)
-    if kind in ("A", "AAAA"):
-        return str(ipaddress.ip_address(words[0]))
+def normal(data: dns.rdata.Rdata) -> str:
+    """The normal form of record data of one of the types COMPARABLE."""
+    kind, words = dns.rdatatype.to_text(data.rdtype), data.to_text().split(" ")
     if kind in KEY_TYPES:
-        rest = "".join(words[3:])
-        return f"{words[0]} {words[1]} {words[2]} {rest.lower() if kind in ('DS', 'CDS') else rest}"
-    if kind == "SOA":
-        return " ".join([absolute(words[0], origin), absolute(words[1], origin), *words[2:7]])
+        return " ".join([*words[:3], "".join(words[3:])])
     if kind == "NSEC":
-        return " ".join([absolute(words[0], origin), *sorted(word.upper() for word in words[1:])])
-    return " ".join(words)
+        return " ".join([words[0].lower(), *sorted(words[1:])])
+    return " ".join(words).lower()

@@ -1,9 +1,8 @@
-"""Tables for a terminal: plain text, aligned, no colour."""
+"""Tables for a terminal: plain text, aligned, no color."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from report.printable import printable
 from report.run import Json, as_dict
@@ -45,87 +44,11 @@ def percent(share: object, digits: int = 2) -> str:
     return f"{text} %"
 
 
-def run_rows(summary: Json) -> list[tuple[str, str]]:
-    """The lines of a run that are worth a place beside another run's."""
-    queries, timing, latency = (
-        as_dict(summary.get(key)) for key in ("queries", "timing_error_us", "latency_us")
-    )
-    rate, cpu, rss = (as_dict(summary.get(key)) for key in ("rate_error", "cpu_s", "peak_rss_bytes"))
-    rows: list[tuple[str, Any]] = [
-        ("trace", summary.get("trace")),
-        ("clean", "yes" if summary.get("clean") else "no"),
-        ("server", "not sound" if summary.get("server_faults") else "sound"),
-        *((name.replace("_", " "), queries.get(name)) for name in queries),
-        ("duration, s", summary.get("duration_s")),
-        ("timing error |p50|, µs", timing.get("abs_p50")),
-        ("timing error |p99|, µs", timing.get("abs_p99")),
-        ("timing error |p99.9|, µs", timing.get("abs_p999")),
-        ("timing error q1, µs", timing.get("q1")),
-        ("timing error median, µs", timing.get("median")),
-        ("timing error q3, µs", timing.get("q3")),
-        ("seconds within 0.1 %", percent(rate.get("within_0_1_percent"))),
-        ("latency median, µs", latency.get("median")),
-        ("latency p99, µs", latency.get("p99")),
-        *_connection_rows(summary),
-        ("truncated", summary.get("truncated")),
-        ("reply bytes", summary.get("reply_bytes")),
-        ("packets a query", summary.get("packets_per_query")),
-        *resolver_rows(summary),
-        *front_rows(summary),
-        *((f"CPU of the {role}, s", value) for role, value in cpu.items() if value is not None),
-        *(
-            (f"peak memory of the {role}, MB", value / 1e6)
-            for role, value in rss.items()
-            if value is not None
-        ),
-    ]
-    return [(name, number(value)) for name, value in rows]
-
-
-def resolver_rows(summary: Json) -> list[tuple[str, Any]]:
-    """None for a run without a resolver under test."""
-    part = as_dict(summary.get("resolver"))
-    if part.get("upstream_queries") is None:
-        return []
-    return [
-        ("upstream queries", part["upstream_queries"]),
-        ("answered from the cache", percent(part.get("cache_hit_share"))),
-        ("SERVFAIL", part.get("servfail")),
-        ("SERVFAIL, of the answers", percent(part.get("servfail_share"))),
-        ("packets to unmapped addresses", part.get("unmapped_packets")),
-        ("unmapped, of what went upstream", percent(part.get("unmapped_share"))),
-        ("lost on the data path", percent(as_dict(part.get("data_path")).get("lost_share"))),
-    ]
-
-
-def front_rows(summary: Json) -> list[tuple[str, Any]]:
-    """None for a run without a front."""
-    part = as_dict(summary.get("front"))
-    if part.get("syn") is None:
-        return []
-    names = {
-        "SYNs": part["syn"],
-        "queries": part["queries"],
-        "queries sent again by clients": part["retransmitted"],
-        "replies": part["replies"],
-        "segments of replies": part["segments"],
-        "connections promoted": sum(part["promoted"].values()),
-        "promoted, of the connections": percent(part["promoted_share"]),
-        "not fully served": sum(part["not_promoted"].values()),
-        "resets sent": part["reset"],
-        "cookies refused": part["refused_cookies"],
-        "segments that had to wait": part["waiting"],
-        "evictions": part["evictions"],
-        "expired": part["expired"],
-        "late answers": part["late"],
-        "packets not sent": part["unsent"],
-        "replies cut to TC": part["truncated"],
-        "most queries in flight": part["entries_peak"],
-        "most, of the map": percent(part["entries_share"]),
-        "bytes a query in flight": part["bytes_per_entry"],
-        "state at most, bytes": part["state_peak_bytes"],
-    }
-    return [(f"front: {name}", value) for name, value in names.items()]
+def micro(value: float | None) -> str:
+    """Microseconds, or milliseconds where they read better."""
+    if value is None:
+        return "–"
+    return f"{value:,.1f} µs" if abs(value) < 1000 else f"{value / 1000:,.2f} ms"
 
 
 def front_reasons(summary: Json) -> list[list[str]]:
@@ -136,30 +59,6 @@ def front_reasons(summary: Json) -> list[list[str]]:
         [reason, number(promoted.get(reason, 0)), number(reset.get(reason, 0))]
         for reason in dict.fromkeys((*promoted, *reset))
     ]
-
-
-def _connection_rows(summary: Json) -> list[tuple[str, Any]]:
-    """None for a run without connections."""
-    counts = as_dict(summary.get("connections"))
-    if not counts.get("opened"):
-        return []
-    names = ("opened", "reused_queries", "peak_open", "closed_by_server", "resumed", "failed")
-    times = as_dict(summary.get("connect_us_by_transport"))
-    return [
-        *((f"connections {name.replace('_', ' ')}", counts.get(name)) for name in names),
-        *(
-            (f"to connect over {name}, median, µs", as_dict(values).get("median"))
-            for name, values in times.items()
-        ),
-    ]
-
-
-def runs_table(summaries: Sequence[Json]) -> list[list[str]]:
-    """Runs side by side, a heading row first; a value that a run does not have is a dash."""
-    columns = [dict(run_rows(summary)) for summary in summaries]
-    names = list(dict.fromkeys(name for column in columns for name in column))
-    heading = ["", *(str(summary.get("run")) for summary in summaries)]
-    return [heading, *([name, *(column.get(name, "–") for column in columns)] for name in names)]
 
 
 def comparison_text(result: Json) -> str:

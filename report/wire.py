@@ -18,7 +18,7 @@ import dns.rdataclass
 import dns.rdatatype
 import dns.wire
 
-from report.rdata import COMPARABLE, NAME_TYPES, from_words
+from report.rdata import COMPARABLE, NAME_TYPES, normal
 
 FLAGS = {"AA": 0x0400, "TC": 0x0200, "RD": 0x0100, "RA": 0x0080, "AD": 0x0020, "CD": 0x0010}
 BEFORE_NAME = {"MX": 2, "SRV": 6}  # bytes before the name that may be compressed
@@ -125,10 +125,10 @@ def _section(parser: dns.wire.Parser, count: int, edns: list[tuple[Edns, int]]) 
                 key = (owner, _type(kind))
                 sets[key].add(_rdata(parser, key[1]))
                 ttls[key] = min(ttl, ttls.get(key, ttl))
-    return Section(_frozen(sets), ttls, _frozen(signatures))
+    return Section(frozen(sets), ttls, frozen(signatures))
 
 
-def _frozen(sets: dict[Key, set[str]]) -> dict[Key, frozenset[str]]:
+def frozen(sets: dict[Key, set[str]]) -> dict[Key, frozenset[str]]:
     return {key: frozenset(values) for key, values in sets.items()}
 
 
@@ -181,8 +181,7 @@ def _plain(kind: str, data: bytes) -> str:
     number = dns.rdatatype.from_text(kind)
     try:
         if kind in COMPARABLE:
-            read = dns.rdata.from_wire(dns.rdataclass.IN, number, data, 0, len(data))
-            return from_words(kind, read.to_text().split(" "), ".")
+            return normal(dns.rdata.from_wire(dns.rdataclass.IN, number, data, 0, len(data)))
     except dns.exception.DNSException:
         pass
     return data.hex()

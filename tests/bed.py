@@ -26,7 +26,8 @@ from cli.errors import RepriseError, one_line
 from cli.executor import netns
 from cli.experiment.schema import Server
 from cli.plan import certificates, network
-from cli.servers import servers
+from cli.servers import nsd
+from cli.servers.kind import Service, Site
 from cli.servers.kinds import KINDS
 from report.rqfile import RqFile, read_rq
 
@@ -307,13 +308,13 @@ class Bed(BareBed):
         path.mkdir(exist_ok=True)
         return path
 
-    def site(self, service: servers.Service | None = None, zone: Path | None = None) -> servers.Site:
+    def site(self, service: Service | None = None, zone: Path | None = None) -> Site:
         """What the server of the service addresses serves, by itself a small root zone."""
         self.folder.chmod(0o755)
         if zone is None:
             zone = self.folder / "zone"
             zone.write_text(ZONE, encoding="ascii")
-        return servers.Site(
+        return Site(
             folder=str(self.folder),
             zone_file=str(zone),
             origin=".",
@@ -325,13 +326,13 @@ class Bed(BareBed):
         )
 
     def start_server(
-        self, service: servers.Service | None = None, zone: Path | None = None, **settings: Any
+        self, service: Service | None = None, zone: Path | None = None, **settings: Any
     ) -> Program:
         """A real NSD at the service addresses."""
         site = self.site(service, zone)
         config = self.folder / "nsd.conf"
         server = Server(kind="nsd", zone=site.zone_file, **settings)
-        config.write_text(servers.nsd_config(server, site), encoding="ascii")
+        config.write_text(nsd.config(server, site), encoding="ascii")
         return self.start_nsd(network.SERVER, config).until("nsd started")
 
     def start_distributor(

@@ -24,7 +24,7 @@ TCP
     reset-at=N       the same with a reset; N = 0: as soon as it has accepted
     deaf             accepts and reads nothing
     full=N           has room for N connections that nobody accepts
-    flip=N           passes all on to port N and spoils the fifth TLS record of each client
+    flip=N           passes all on to port N and spoils each client's second query over TLS 1.3
     pause=N          passes all on to port N, and for a second reads no more than the first 4 KB of a client
 TLS 1.3
     early-data=accept|reject,CERTIFICATE,KEY  a line for each connection says how many queries came early
@@ -46,6 +46,7 @@ from typing import Any, cast
 
 SMALL_BUFFER = 4096
 BACKLOG = 4096
+APPLICATION_DATA = 23  # type of a TLS record
 NOISE = b"\x84" + random.Random(7).randbytes(59)
 
 
@@ -241,14 +242,17 @@ KEPT: list[object] = []
 
 
 async def spoil(client: asyncio.StreamReader, server: asyncio.StreamWriter) -> None:
-    """Passes TLS records on; the fifth has its last bit turned."""
+    """Passes TLS records on. The third of data, after the end of the handshake and the first query, has its
+    last bit turned.
+    """
     count = 0
     try:
         while True:
             head = await client.readexactly(5)
             body = bytearray(await client.readexactly(int.from_bytes(head[3:], "big")))
-            count += 1
-            body[-1] ^= count == 5
+            if head[0] == APPLICATION_DATA:
+                count += 1
+                body[-1] ^= count == 3
             server.write(head + body)
     except (asyncio.IncompleteReadError, ConnectionError):
         server.close()

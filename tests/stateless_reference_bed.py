@@ -19,7 +19,8 @@ from bench.veth import NO_OFFLOADS, set_offloads
 from cli import programs
 from cli.experiment.schema import Server
 from cli.plan.network import Address, Host, Link, Network, Route, sysctls
-from cli.servers import servers
+from cli.servers import bind, nsd
+from cli.servers.kind import Site
 from cli.servers.kinds import KINDS
 from tests.bed import BareBed, Program, children_of, wait_for
 
@@ -87,12 +88,12 @@ class ReferenceBed(BareBed):
         wanted, site = self._server("nsd", port, minimal)
         transfers = "    provide-xfr: 0.0.0.0/0 NOKEY\n    provide-xfr: ::0/0 NOKEY\n"
         config = self.folder / "nsd.conf"
-        config.write_text(servers.nsd_config(wanted, site) + transfers, encoding="ascii")
+        config.write_text(nsd.config(wanted, site) + transfers, encoding="ascii")
         return self.start_nsd(SERVER, config, "server").until("nsd started")
 
     def start_bind_server(self) -> Program:
         """BIND with zone transfers, a key, and records in the zone's order."""
-        text = servers.bind_config(*self._server("bind", 53, True))
+        text = bind.config(*self._server("bind", 53, True))
         text = text.replace("allow-transfer { none; };", "allow-transfer { any; };")
         text = text.replace("recursion no;", "recursion no;\n    rrset-order { order fixed; };")
         config = self.folder / "named.conf"
@@ -100,10 +101,10 @@ class ReferenceBed(BareBed):
         config.write_text(key + text, encoding="ascii")
         return self.start_named(SERVER, config, name="server")
 
-    def _server(self, kind: Literal["nsd", "bind"], port: int, minimal: bool) -> tuple[Server, servers.Site]:
+    def _server(self, kind: Literal["nsd", "bind"], port: int, minimal: bool) -> tuple[Server, Site]:
         zone = self.folder / "zone"
         zone.write_text(zone_text(), encoding="ascii")
-        site = servers.Site(
+        site = Site(
             str(self.folder),
             str(zone),
             "example.",

@@ -17,7 +17,8 @@ from cryptography.hazmat.primitives import serialization
 from cli import linux, programs
 from cli.experiment.schema import Server
 from cli.plan import certificates, network
-from cli.servers import servers
+from cli.servers import bind
+from cli.servers.kind import Service
 from report.rqfile import Records, Status
 from tests import bed as beds
 from tests import packets
@@ -84,8 +85,8 @@ def certify(folder: Path, name: str = NAME, expired_s: int = 0) -> Certified:
     return made
 
 
-def _service(tls: Certified | None, port: int) -> servers.Service | None:
-    return servers.Service(port, str(tls.key), str(tls.certificate)) if tls else None
+def _service(tls: Certified | None, port: int) -> Service | None:
+    return Service(port, str(tls.key), str(tls.certificate)) if tls else None
 
 
 def start_nsd(bed: Bed, tls: Certified | None = None, tls_port: int = TLS_PORT, **settings: Any) -> Program:
@@ -95,7 +96,7 @@ def start_nsd(bed: Bed, tls: Certified | None = None, tls_port: int = TLS_PORT, 
 def start_bind(bed: Bed, tls: Certified | None = None, **settings: Any) -> Program:
     config = bed.folder / "named.conf"
     site = bed.site(_service(tls, TLS_PORT))
-    config.write_text(servers.bind_config(Server(kind="bind", **settings), site), encoding="ascii")
+    config.write_text(bind.config(Server(kind="bind", **settings), site), encoding="ascii")
     return bed.start_named(network.SERVER, config)
 
 

@@ -53,11 +53,11 @@ class Testbed:
                 stderr=file,
             )
 
-    def run(self, *words: str, cwd: Path, limit_s: float = 120) -> subprocess.CompletedProcess[str]:
+    def run(self, *words: str, cwd: Path, limit_s: float = 300) -> subprocess.CompletedProcess[str]:
         """The same, to its end."""
         return self.run_python("cli", *words, cwd=cwd, limit_s=limit_s)
 
-    def run_python(self, *words: str, cwd: Path, limit_s: float = 180) -> subprocess.CompletedProcess[str]:
+    def run_python(self, *words: str, cwd: Path, limit_s: float = 300) -> subprocess.CompletedProcess[str]:
         """The same of a module."""
         log = cwd / "run.log"
         status = self.start_python(*words, cwd=cwd, log=log).wait(limit_s)

@@ -20,7 +20,8 @@ import pytest
 
 from cli import programs
 from cli.experiment.schema import Hierarchy, Server
-from cli.servers import meta_servers, resolvers
+from cli.servers import meta_servers
+from cli.servers.kind import ResolverSite
 from cli.servers.kinds import KINDS
 from cli.servers.meta_servers import MetaSite
 from cli.zones import world
@@ -61,7 +62,7 @@ class Walk:
         anchors = folder / "root.anchors"
         root_key = self.planned.folder / "root.key"
         anchors.write_text(meta_servers.bind_anchors(root_key.read_text()))
-        site = resolvers.Site(
+        site = ResolverSite(
             folder=str(folder),
             hints=str(self.planned.folder / "root.hints"),
             anchors=str(root_key),
@@ -75,7 +76,9 @@ class Walk:
         )
         server = Server(kind="hierarchy", edns_size=edns_size)
         config = folder / "config"
-        config.write_text(resolvers.config(kind, server, Hierarchy(edns_size=edns_size), site))
+        resolver = KINDS[kind].resolver
+        assert resolver is not None
+        config.write_text(resolver(server, Hierarchy(edns_size=edns_size), site))
         argv = {
             "bind": [programs.packaged("named"), "-g", "-n", "1", "-c", str(config)],
             "unbound": [programs.packaged("unbound"), "-d", "-c", str(config)],

@@ -123,7 +123,6 @@ class LocalMachine:
         self._steps = {one.id: one for one in plan.prepare}
 
     def prepare(self) -> list[str]:
-        """Network, folders, files, in this order."""
         self._hosts = netns.build(self._plan.network)
         make_folders(self._plan.folders, self.fill)
         make_files(self._plan.files, self.fill)
@@ -189,13 +188,11 @@ class LocalMachine:
     # --- readiness ----------------------------------------------------------------------------------------
 
     def missing(self, ident: str) -> str | None:
-        """One quick attempt."""
         process = self._processes[ident]
         with linux.inside(self._hosts.of(process.host)):
             return ready.problem(process.ready, self._latest(ident))
 
     def refused(self, ident: str) -> str:
-        """By the pattern of the plan."""
         wanted = self._processes[ident].ready.refused
         return ready.refused(wanted, self._latest(ident).log) if wanted else ""
 
@@ -206,12 +203,10 @@ class LocalMachine:
             return ready.dns_problem(asked)
 
     def words(self, ident: str) -> tuple[str, str]:
-        """From its log."""
         what: Step | Process = self._steps.get(ident) or self._processes[ident]
         return ended(what, self._log(ident))
 
     def told(self, ident: str) -> tuple[str, str] | None:
-        """From its log."""
         return told(self._log(ident))
 
     def keep_files(self, ident: str) -> None:
@@ -226,17 +221,15 @@ class LocalMachine:
     # --- the run ------------------------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """Of those that run here."""
         complaints = {one.id: one.complaints for one in self._plan.processes}
         essential = {one.id for one in self._plan.processes if one.essential}
         watched = [child for child in self.children.values() if child.id in essential]
         self._workers = workers.of_plan(watched, complaints)
 
     def lost(self) -> None:
-        """It is here."""
+        """Never: it is this machine."""
 
     def poll(self) -> list[str]:
-        """Collects what has ended."""
         processes.reap(self.children)
         for child in self.children.values():
             child.note_peak()
@@ -254,12 +247,10 @@ class LocalMachine:
         return self._space.trouble()
 
     def reasons(self) -> list[str]:
-        """What has been seen since `begin`."""
         self._workers.look()
         return self._workers.reasons()
 
     def replaced(self) -> list[str]:
-        """What the last check found."""
         return self._workers.replaced()
 
     def signal(self, child: Child, number: int) -> None:
@@ -267,23 +258,19 @@ class LocalMachine:
         child.signal(number)
 
     def outlived(self) -> bool:
-        """By the names of their programs."""
         left = {one.leaves for one in self._plan.processes if one.leaves}
         return any(map(processes.named, left))
 
     def has_records(self) -> bool:
-        """The start was announced then."""
         return any(self._results.glob(self._plan.records))
 
     def refused_packets(self) -> dict[str, int]:
-        """Of hosts that are namespaces."""
         return netns.refused_packets(self._hosts)
 
     def collect(self) -> None:
-        """They are here."""
+        """Nothing to do: they are written here."""
 
     def fill(self, text: str) -> str:
-        """Folders, and numbers of processes."""
         for mark, value in self._names.items():
             text = text.replace(mark, value)
         for child in self.children.values():
@@ -295,7 +282,6 @@ class LocalMachine:
 
 
 def make_folders(folders: Sequence[Folder], fill: Callable[[str], str]) -> None:
-    """A plan's folders, with their owners."""
     for folder in folders:
         path = Path(fill(folder.path))
         path.mkdir(parents=True, exist_ok=True)
@@ -307,7 +293,6 @@ def make_folders(folders: Sequence[Folder], fill: Callable[[str], str]) -> None:
 
 
 def make_files(files: Sequence[File], fill: Callable[[str], str]) -> None:
-    """A plan's files, with their owners."""
     for file in files:
         path = Path(fill(file.path))
         if file.copy_of is not None:

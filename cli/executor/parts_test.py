@@ -27,8 +27,8 @@ from cli.plan import certificates
 from cli.plan import network as networks
 from cli.plan.planned import Process, Ready, Step, Terms
 from cli.plan.server_plan import FIRST_COMPLAINT
-from cli.servers import kinds
-from cli.servers.servers import Service, Site, bind_config, nsd_config, tcp_count
+from cli.servers import bind, kinds, nsd
+from cli.servers.kind import Service, Site
 from cli.tools import doctor
 from cli.tools.counts import Counts, Timed, junit, longest
 from cli.zones.zonefile import compression, find_origin, origin_of, unpack
@@ -38,7 +38,7 @@ SITE = Site("/f", "/z", "example.", ("198.19.255.53", "fd00::53"), "nsd", 20_000
 
 
 def test_nsd_settings_do_not_bend_the_measurement() -> None:
-    text = nsd_config(Server(processes=2, edns_size=1400, tcp_idle_timeout_s=7), SITE)
+    text = nsd.config(Server(processes=2, edns_size=1400, tcp_idle_timeout_s=7), SITE)
     for line in ("rrl-ratelimit: 0", "ipv4-edns-size: 1400", "ipv6-edns-size: 1400", "tcp-timeout: 7",
                  "server-count: 2", "reuseport: yes", "control-enable: no",
                  "ip-address: fd00::53@53"):  # fmt: skip
@@ -47,17 +47,17 @@ def test_nsd_settings_do_not_bend_the_measurement() -> None:
 
 def test_nsds_processes_have_sockets_of_their_own_for_connections() -> None:
     tls = dataclasses.replace(SITE, tls=Service(853, "/k", "/c"))
-    text = nsd_config(Server(processes=2), tls)
+    text = nsd.config(Server(processes=2), tls)
     assert "ip-address: 198.19.255.53@53\n" in text
     assert "ip-address: fd00::53@853 servers=2\n" in text
-    only = nsd_config(Server(processes=2), dataclasses.replace(SITE, connections_only=True))
+    only = nsd.config(Server(processes=2), dataclasses.replace(SITE, connections_only=True))
     assert only.count("ip-address:") == 4
     assert "ip-address: 198.19.255.53@53 servers=1\n" in only
-    assert "servers=" not in nsd_config(Server(), tls)
+    assert "servers=" not in nsd.config(Server(), tls)
 
 
 def test_bind_settings_do_not_bend_the_measurement() -> None:
-    text = bind_config(Server(kind="bind", tcp_idle_timeout_s=500, edns_size=9000), SITE)
+    text = bind.config(Server(kind="bind", tcp_idle_timeout_s=500, edns_size=9000), SITE)
     for line in ("recursion no;", "max-udp-size 4096;", "tcp-idle-timeout 1200;", "notify no;",
                  "controls { };", "listen-on-v6 port 53 { fd00::53; };"):  # fmt: skip
         assert line in text
@@ -65,9 +65,9 @@ def test_bind_settings_do_not_bend_the_measurement() -> None:
 
 
 def test_tcp_connections_follow_the_descriptors() -> None:
-    assert tcp_count(Server(), SITE) == 40_000
-    assert tcp_count(Server(kind="bind"), SITE) == 19_488
-    assert tcp_count(Server(tcp_count=7), SITE) == 7
+    assert nsd.tcp_count(Server(), SITE) == 40_000
+    assert bind.tcp_count(Server(kind="bind"), SITE) == 19_488
+    assert nsd.tcp_count(Server(tcp_count=7), SITE) == bind.tcp_count(Server(tcp_count=7), SITE) == 7
 
 
 @pytest.mark.parametrize(

@@ -79,7 +79,6 @@ def _filled(word: str, scratch: str) -> str:
 
 
 def _carry_out(check: Check, terms: Terms, scratch: str) -> str:
-    """Its standard output."""
     program, *words = check.argv  # which is perhaps a copy still to be made
     ours = programs.own(Path(program).name)
     argv = [*privileges.reading(), ours, *(_filled(word, scratch) for word in words)]
@@ -110,7 +109,7 @@ def _carry_out(check: Check, terms: Terms, scratch: str) -> str:
 
 # --- room -------------------------------------------------------------------------------------------------
 
-_RULES = ", not counting changes by rules or by the choice of sources"
+_RULES = ", not counting changes by rules or by the choice of queries"
 _TIMES = 2.0  # an estimate may be so many times too high
 
 
@@ -120,18 +119,27 @@ def tell_estimate(found: Estimate, output: Path) -> None:
     length = "a replay of unknown length"
     if found.seconds is not None:
         length = f"{most}{seconds_in_words(max(1.0, found.seconds))} of replay"
-    size = f"about {size_in_words(found.size)}" if math.isfinite(found.size) else "an unknown amount"
-    free = size_in_words(_free(output))
-    complain(f"reprise: {length}, {size} of results ({free} free){_RULES if found.rough else ''}")
+    results = results_in_words(found.whole, _free(output))
+    complain(f"reprise: {length}, {results}{_RULES if found.rough else ''}")
+
+
+def results_in_words(size: float, free: float) -> str:
+    """What is written, and what is free for it."""
+    known = f"about {size_in_words(size)}" if math.isfinite(size) else "an unknown amount"
+    return f"{known} of results ({size_in_words(free)} free)"
 
 
 def check_room(found: Estimate, output: Path) -> None:
     """Refuses what clearly has no room where the results are in the end."""
-    free = _free(output)
-    if found.rough or not math.isfinite(found.size) or found.size <= _TIMES * free:
+    want_room(found, found.whole, _free(output), str(existing(output)))
+
+
+def want_room(found: Estimate, size: float, free: float, place: str) -> None:
+    """An error where `size` bytes are far more than what is free."""
+    if found.rough or not math.isfinite(size) or size <= _TIMES * free:
         return
     raise RepriseError(
-        f"no space left for results in {existing(output)}: about {size_in_words(found.size)} are needed, and "
+        f"no space left for results in {place}: about {size_in_words(size)} are needed, and "
         f"{size_in_words(free)} are free",
         "make room, choose another folder with -o, or play less with replay.limit or replay.duration_s",
     )

@@ -26,8 +26,8 @@ from cli.plan import plan as plans
 from cli.plan.estimate import Estimate
 from cli.plan.planned import Management, Plan
 from report import whole_file
-from report.printable import printable
-from report.tables import percent
+from report.rows import rows_of
+from report.tables import table as as_table
 
 PARTIAL = ".partial"
 MANIFEST_SCHEMA = 1
@@ -136,7 +136,6 @@ def named(outcome: Outcome, seen: Path, results: Path) -> Outcome:
 
 
 def manifest(plan: Plan, host: dict[str, Any], outcome: Outcome) -> dict[str, Any]:
-    """manifest.json; see docs/formats.md."""
     return {
         "schema": MANIFEST_SCHEMA,
         "run": plan.run,
@@ -161,7 +160,6 @@ def manifest(plan: Plan, host: dict[str, Any], outcome: Outcome) -> dict[str, An
 
 
 def as_text(value: dict[str, Any]) -> str:
-    """A file of JSON."""
     return json.dumps(value, indent=2, default=str) + "\n"
 
 
@@ -287,110 +285,7 @@ def _read_json(path: Path) -> dict[str, Any] | None:
 
 def table(summary: dict[str, Any]) -> str:
     """The short table at the end of a run."""
-    queries = summary.get("queries", {})
-    ends = ("read", "answered", "timed_out", "send_failed", "connection_failed", "skipped", "lost")
-    rows = [("trace", one_line(str(summary.get("trace"))))]
-    rows += [
-        (name.replace("_", " "), f"{queries.get(name, 0):,}{_reasons(summary, name)}")
-        for name in ends
-        if name in ("read", "answered") or queries.get(name)
-    ]
-    rows += _rcodes(as_dict(summary.get("rcode")))
-    timing, latency = summary.get("timing_error_us") or {}, summary.get("latency_us") or {}
-    rows += [
-        ("timing error, p50 and p99", f"{_micro(timing.get('abs_p50'))}, {_micro(timing.get('abs_p99'))}"),
-        ("latency, median", _micro(latency.get("median"))),
-    ]
-    rows += _connections(as_dict(summary.get("connections")))
-    rows += _resolver(as_dict(summary.get("resolver")))
-    rows += _front(as_dict(summary.get("front")))
-    rows += [("warning", one_line(str(one))) for one in summary.get("warnings", [])]
-    rows += [("of the trace", one_line(str(note))) for note in summary.get("trace_notes") or []]
-    rows.append(("clean", _verdict(summary)))
-    width = max(len(name) for name, _ in rows)
-    return "".join(f"{name.ljust(width)}  {printable(value)}\n" for name, value in rows)
-
-
-def _verdict(summary: dict[str, Any]) -> str:
-    """Whether the testbed was sound and, if it was, whether the server was."""
-    clean = summary.get("clean")
-    told = one_line("; ".join(map(str, summary.get("server_faults" if clean else "unclean_because", []))))
-    if not clean:
-        return f"no: {told}"
-    return f"yes: testbed sound, server not: {told}" if told else "yes"
-
-
-def _reasons(summary: dict[str, Any], end: str) -> str:
-    """Why queries were skipped, behind their number."""
-    skipped = as_dict(summary.get("skipped")) if end == "skipped" else {}
-    named = ", ".join(f"{reason} {count:,}" for reason, count in skipped.items())
-    return f" ({named})" if named else ""
-
-
-def _rcodes(counts: dict[str, int]) -> list[tuple[str, str]]:
-    """The answers by rcode, the commonest first."""
-    answers = sum(counts.values())
-    named = ", ".join(f"{name} {count:,} ({percent(count / answers, 1)})" for name, count in counts.items())
-    return [("rcodes", named)] if named else []
-
-
-def _connections(counts: dict[str, Any]) -> list[tuple[str, str]]:
-    if not counts.get("opened"):
-        return []
-    text = f"{counts['opened']:,} opened, {counts.get('reused_queries', 0):,} queries on open ones"
-    why = ", ".join(f"{reason}: {count:,}" for reason, count in as_dict(counts.get("failures")).items())
-    return [("connections", text), *([("ended badly", one_line(why))] if why else [])]
-
-
-def _front(counts: dict[str, Any]) -> list[tuple[str, str]]:
-    """What the front of the server took, and what it gave to the kernel's TCP or reset."""
-    if counts.get("queries") is None:
-        return []
-    text = f"{counts['kind']}, {counts['queries']:,} queries, {counts['entries_peak']:,} in flight at most"
-    rows = [("front", text)]
-    dropped = "connections" if counts["kind"] == "bpf" else "segments"
-    for name, words, what in (
-        ("promoted", "promoted", "connections"),
-        ("not_promoted", "not fully served", dropped),
-    ):
-        reasons = as_dict(counts.get(name))
-        why = ", ".join(f"{reason} {count:,}" for reason, count in reasons.items())
-        rows += [(words, f"{sum(reasons.values()):,} {what} ({why})")] if reasons else []
-    return rows
-
-
-def _resolver(counts: dict[str, Any]) -> list[tuple[str, str]]:
-    """What went upstream; addresses that the resolver asked in vain are named."""
-    if counts.get("upstream_queries") is None:
-        return []
-    share = counts.get("cache_hit_share")
-    cached = "" if share is None else f", {share:.1%} answered from the cache"
-    rows = [("upstream queries", f"{counts['upstream_queries']:,}{cached}")]
-    path = as_dict(counts.get("data_path"))
-    if path.get("lost_share"):
-        ends = f"{path['sent']:,} queries sent, {path['arrived']:,} arrived, {path['answered']:,} answered"
-        rows.append(("data path", f"{ends}: {_percent(path['lost_share'])} lost"))
-    if counts.get("servfail"):
-        rows.append(("SERVFAIL", f"{counts['servfail']:,} answers, {_percent(counts.get('servfail_share'))}"))
-    if counts.get("unmapped_packets"):
-        named = ", ".join(str(one["address"]) for one in counts["unmapped"][:3])
-        part = _percent(counts.get("unmapped_share"))
-        text = f"{counts['unmapped_packets']:,} packets, {part} of what went upstream, to {named} and so on"
-        rows.append(("unmapped", text))
-    return rows
-
-
-def _percent(share: object) -> str:
-    return f"{share:.1%}" if isinstance(share, int | float) else "an unknown share"
-
-
-def as_dict(value: object) -> dict[str, Any]:
-    """An unexpected part of a file is an empty one."""
-    return value if isinstance(value, dict) else {}
-
-
-def _micro(value: float | None) -> str:
-    return "none" if value is None else f"{value:,.1f} us"
+    return as_table([(name, one_line(text)) for name, text in rows_of(summary, "run")], frozenset()) + "\n"
 
 
 def _shown(path: Path) -> str:

@@ -11,8 +11,9 @@ import pytest
 
 from cli import programs
 from cli.errors import UsageError
-from cli.experiment import document, experiment, started, tables
+from cli.experiment import document, experiment, tables
 from cli.experiment.experiment import as_dict, load
+from cli.servers import started
 
 MINIMAL = """
 schema = 1

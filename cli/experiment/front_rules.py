@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cli.errors import want
-from cli.experiment.schema import Experiment, Front
+from cli.experiment.schema import AUTHORITATIVE, Experiment, Front
 
 _ONLY = {  # the front that a key belongs to
     "fin_last": "reference",
@@ -24,9 +24,9 @@ def check(experiment: Experiment) -> None:
         )
         return
     want(
-        experiment.server.kind in ("nsd", "bind"),
+        experiment.own_server and experiment.emulated is None,
         f'server.front = "{kind}" and server.kind = "{experiment.server.kind}" exclude each other',
-        'a front stands before an authoritative server of the run: use server.kind = "nsd" or "bind"',
+        f"a front stands before an authoritative server of the run: use server.kind = {AUTHORITATIVE}",
     )
     want(
         experiment.rtt is None,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from cli import run_name
 from cli.errors import UsageError, want
 from cli.experiment import addresses, delay_rules, front_rules, hierarchy_rules, server_rules
-from cli.experiment.schema import SCHEMA, Experiment, Generate, Mutate, Replay
+from cli.experiment.schema import AUTHORITATIVE, SCHEMA, Experiment, Generate, Mutate, Replay
 
 MOST_GENERATED = 1_000_000  # sources of generated queries that rules change
 _MOST_PEERS = 15
@@ -197,7 +197,7 @@ def _check_source_mode(experiment: Experiment) -> None:
     want(
         experiment.server.kind != "address",
         f'replay.source_mode = "{mode}" needs the local network, which a server at an address is not in',
-        'use server.kind = "nsd" or "bind", or source_mode = "ports"',
+        f'use server.kind = {AUTHORITATIVE}, or source_mode = "ports"',
     )
     if experiment.replay.shows_trace_addresses:
         want(

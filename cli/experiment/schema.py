@@ -8,7 +8,7 @@ cannot say, such as keys that exclude each other, is in the modules of rules.
 from __future__ import annotations
 
 import ipaddress
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field
 from pydantic.dataclasses import dataclass
@@ -32,11 +32,15 @@ class RootLike:
     zsk_bits: Annotated[Whole, span(1_024, 4_096, "size of the key that signs the zone")] = 2048
 
 
+Authoritative = Literal["nsd", "bind"]
+AUTHORITATIVE = " or ".join(f'"{name}"' for name in get_args(Authoritative))
+
+
 @dataclass(frozen=True, config=CONFIG)
 class Server:
     """the server under test"""
 
-    kind: Annotated[Literal["nsd", "bind", "address", "hierarchy"], doc("`address`: a server of yours that is running already, on this machine's loopback or, for runs on many hosts, at any address that the clients reach; `hierarchy`: a resolver with `[hierarchy]` behind it")] = "nsd"
+    kind: Annotated[Literal[Authoritative, "address", "hierarchy"], doc("`address`: a server of yours that is running already, on this machine's loopback or, for runs on many hosts, at any address that the clients reach; `hierarchy`: a resolver with `[hierarchy]` behind it")] = "nsd"
     zone: Annotated[Path | None, doc("zone file, plain or compressed; wins over `[server.root_like]`")] = None
     origin: Annotated[Text | None, doc("the zone's origin (the owner of its SOA if not given)")] = None
     addresses: Annotated[Texts, doc("where an `address` server listens")] = ()
@@ -250,6 +254,11 @@ class Experiment:
     def emulated(self) -> Hierarchy | None:
         """The hierarchy behind the server, where that is a resolver."""
         return (self.hierarchy or Hierarchy()) if self.server.kind == "hierarchy" else None
+
+    @property
+    def connections_only(self) -> bool:
+        """Whether no query comes over UDP."""
+        return self.replay.transport not in ("trace", "udp")
 
     @property
     def over_tls(self) -> bool:

@@ -10,7 +10,6 @@ from cli.experiment.schema import Experiment, Server, Tls
 
 
 def check_server(server: Server) -> None:
-    """The [server] table."""
     want(
         server.origin is None or bool(re.fullmatch(r"[\w.\\*/-]{1,1000}", server.origin, re.ASCII)),
         f"server.origin = {server.origin!r} is not a domain name",
@@ -71,7 +70,7 @@ def check_transport(experiment: Experiment) -> None:
     """How queries travel: [tls] and the keys of [replay] that say it."""
     replay = experiment.replay
     want(
-        not replay.peers or replay.transport in ("trace", "udp"),
+        not replay.peers or not experiment.connections_only,
         f'replay.peers and replay.transport = "{replay.transport}" exclude each other',
         "only queries over UDP are sent to peers too",
     )

@@ -16,6 +16,7 @@ import os
 import platform
 import re
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -31,6 +32,7 @@ from cli.errors import RepriseError, complain, interrupt_in_order, interrupts_he
 from cli.executor import processes, sandbox
 from cli.executor.machine import LocalMachine
 from cli.executor.processes import Child
+from cli.executor.space import existing
 from cli.experiment.schema import Experiment
 from cli.hosts import changes, clock, leftovers, source
 from cli.plan import facts as machine
@@ -95,6 +97,7 @@ def hello() -> dict[str, Any]:
         "cores": len(os.sched_getaffinity(0)),
         "operator": os.environ.get("SSH_CONNECTION", "").split(" ")[0],
         "interfaces": interfaces(),
+        "free_bytes": shutil.disk_usage(existing(changes.STATE)).free,
         "dns_ports": dns_ports(),
         "servers": {name: kind.version() for name, kind in KINDS.items()},
         "clock": clock.state(),
@@ -138,7 +141,7 @@ def _service(pid: int) -> str:
 
 
 def serve() -> int:
-    """Until nobody asks any more."""
+    """Answers requests on standard input until its end; returns the exit status."""
     channel = Channel()
     answers: dict[str, Callable[[dict[str, Any]], Any]] = {
         "hello": lambda _: hello(),
@@ -189,7 +192,6 @@ def _run(channel: Channel, asked: dict[str, Any]) -> None:
 
 
 def _serve_plan(channel: Channel, plan: planned.Plan, life: int) -> int:
-    """Requests on the plan's own things."""
     machine.raise_descriptors()
     kept, folder = changes.results(plan.run), changes.runtime(plan.run)
     linux.forbid_links(str(folder))
@@ -260,7 +262,6 @@ def _end(local: LocalMachine) -> None:
 
 
 def main() -> int:
-    """See the module's text."""
     interrupt_in_order()
     try:
         return serve()

@@ -39,7 +39,6 @@ _RUN, _RESULTS = "@run@", "@results@"  # of the plan
 
 
 def runtime(run: str) -> Path:
-    """The folder of a run's files."""
     return RUNTIME / run
 
 
@@ -116,7 +115,6 @@ def _locked_later(name: str) -> Iterator[list[str]]:
 
 
 def unit(run: str) -> str:
-    """The name of a run's unit."""
     return f"reprise-{run}.service"
 
 
@@ -318,7 +316,6 @@ def sums(run: str) -> dict[str, str]:
 
 
 def checksum(path: Path) -> str:
-    """SHA-256 of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -418,7 +415,6 @@ def _print(value: Any) -> int:
 
 
 def main(arguments: list[str]) -> int:
-    """See the module's text."""
     interrupt_in_order()
     try:
         return _command(arguments)

@@ -47,12 +47,10 @@ class Target:
 
     @property
     def local(self) -> bool:
-        """Whether it is this machine."""
         return self.variables.get("ansible_connection") == "local"
 
     @property
     def root(self) -> str:
-        """The folder of Reprise there."""
         return str(self.variables.get("reprise_root", programs.ROOT))
 
     def text(self, *names: str) -> str:
@@ -163,7 +161,6 @@ class Placement:
         return {one.name: one for one in (self.home, *self.targets.values())}
 
     def hosts_of(self, target: Target) -> tuple[str, ...]:
-        """The plan's hosts on a machine."""
         return tuple(host for host, one in self.targets.items() if one.name == target.name)
 
 

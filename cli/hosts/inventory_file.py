@@ -39,7 +39,6 @@ class Node:
         return f"{self.name}0" if self.name in GROUPS.values() else self.name
 
     def line(self) -> str:
-        """Its line in the inventory."""
         port = f" ansible_port={self.port}" if self.port != 22 else ""
         return f"{self.label} ansible_host={self.host}{port} reprise_address={self.address}"
 

@@ -29,7 +29,6 @@ class Leftover:
 
     @property
     def hint(self) -> str:
-        """What to do."""
         return f"remove it: {self.command}"
 
 

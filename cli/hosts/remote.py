@@ -50,8 +50,6 @@ class _Seen:
 
 @dataclass
 class _Polled:
-    """The agent's answer to `poll`."""
-
     children: list[_Seen]
     trouble: tuple[Text, Text] | None
     lines: list[Text]
@@ -61,8 +59,6 @@ class _Polled:
 
 @dataclass
 class _Applied:
-    """The answer to `apply`."""
-
     error: Text | None = None
     hint: Text = ""
 
@@ -157,7 +153,7 @@ class Agent:
             self._process.stdin.close()
 
     def close(self) -> None:
-        """Waits for that."""
+        """Hangs up and waits for the agent to end; its last error is told."""
         self.hang_up()
         if self._process.wait() != 0 and (said := self.last_words()).startswith("reprise: error:"):
             complain(f"{said} (on {self.target.name})")
@@ -186,7 +182,6 @@ class RemoteMachine:
 
     @property
     def target(self) -> Target:
-        """Which machine it is."""
         return self._agent.target
 
     @property
@@ -210,15 +205,12 @@ class RemoteMachine:
         return self._lost
 
     def prepare(self) -> list[str]:
-        """Folders and files."""
         return list(self._agent.ask("prepare", list[Text]))
 
     def start_step(self, ident: str) -> Child:
-        """It has no host of its own."""
         return self._known(ident, "step", "", self._agent.ask("start_step", _Started, id=ident))
 
     def warnings(self, ident: str) -> list[str]:
-        """Read there."""
         return list(self._agent.ask("warnings", list[Text], id=ident))
 
     def set_up(self, steps: Sequence[HostStep]) -> None:
@@ -241,11 +233,9 @@ class RemoteMachine:
             raise RepriseError(f"{self.target.name}: {answer.error}", answer.hint)
 
     def carry_out(self, step: HostStep) -> None:
-        """Reads something off its hosts."""
         self._ask("carry_out", None, id=step.id)
 
     def start(self, ident: str, turn: int) -> Child:
-        """With the names of that machine."""
         planned = next(one for one in self._plan.processes if one.id == ident)
         value = self._agent.ask("start", _Started, id=ident, turn=turn)
         return self._known(ident, planned.role, planned.host, value)
@@ -257,35 +247,28 @@ class RemoteMachine:
         return child
 
     def missing(self, ident: str) -> str | None:
-        """One quick attempt."""
         found: str | None = self._agent.ask("missing", Text | None, id=ident)
         return found
 
     def refused(self, ident: str) -> str:
-        """From its log."""
         return str(self._agent.ask("refused", Text, id=ident))
 
     def dns_problem(self, ident: str) -> str | None:
-        """Asks from there."""
         found: str | None = self._agent.ask("dns_problem", Text | None, id=ident)
         return found
 
     def words(self, ident: str) -> tuple[str, str]:
-        """From its log."""
         what, hint = self._ask("words", ("", ""), _WORDS, id=ident)
         return what, hint
 
     def told(self, ident: str) -> tuple[str, str] | None:
-        """From its log."""
         found: tuple[str, str] | None = self._ask("told", None, _WORDS | None, id=ident)
         return found
 
     def keep_files(self, ident: str) -> None:
-        """They come with the results."""
         self._ask("keep_files", None, id=ident)
 
     def begin(self) -> None:
-        """From now on its servers are watched."""
         self._agent.ask("begin")
 
     def poll(self) -> list[str]:
@@ -302,27 +285,21 @@ class RemoteMachine:
         return found.lines if self._has_main else []
 
     def trouble(self) -> tuple[str, str] | None:
-        """As of the last poll."""
         return self._trouble
 
     def reasons(self) -> list[str]:
-        """Of its servers."""
         return list(self._ask("reasons", [], list[Text]))
 
     def replaced(self) -> list[str]:
-        """Of its servers too."""
         return list(self._ask("replaced", [], list[Text]))
 
     def signal(self, child: Child, number: int) -> None:
-        """Where it still runs."""
         self._ask("signal", None, pid=child.pid, number=int(number))
 
     def outlived(self) -> bool:
-        """In its sandbox."""
         return bool(self._ask("outlived", False, bool))
 
     def has_records(self) -> bool:
-        """As of the last poll."""
         return self._records
 
     def refused_packets(self) -> dict[str, int]:
@@ -339,7 +316,6 @@ class RemoteMachine:
             Results(self.target, self._plan.run, self._results, own).fetch(files, while_it_runs=True)
 
     def fill(self, text: str) -> str:
-        """With the names of that machine."""
         for mark, value in self._names.items():
             text = text.replace(mark, value)
         return text

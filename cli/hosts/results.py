@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from cli import locks, run_name
-from cli.errors import RepriseError, tell, want
+from cli.errors import RepriseError, telling, want
 from cli.executor import run as local
 from cli.hosts import changes, files, inventory, share
 from cli.hosts.inventory import Target, Text, last_line, unreachable
@@ -174,16 +174,13 @@ def _is_last(name: str, manifest: Path) -> bool:
     return not found["uncollected"]
 
 
+@telling
 def main(arguments: list[str]) -> int:
     """HOST RUN OUTPUT INVENTORY...: fetches what is still on a host, and removes it there."""
     host, run, output, *inventories = arguments
-    try:
-        groups = inventory.read(*map(Path, inventories))
-        target = next(one for group in groups.values() for one in group if one.name == host)
-        _collect(target, run_name.checked(run), Path(output))
-    except RepriseError as error:
-        tell(error)
-        return error.status
+    groups = inventory.read(*map(Path, inventories))
+    target = next(one for group in groups.values() for one in group if one.name == host)
+    _collect(target, run_name.checked(run), Path(output))
     return 0
 
 

@@ -35,7 +35,7 @@ from cli.plan import facts as machine
 from cli.plan import plan as plans
 from cli.plan.estimate import Estimate
 from cli.plan.planned import Facts, Management, Plan
-from cli.servers.kinds import release_in
+from cli.servers.kind import release_in
 from report import whole_file
 
 _Address = Annotated[str, AfterValidator(lambda text: str(ipaddress.ip_address(text)))]
@@ -51,6 +51,7 @@ class Greeting:
     cores: int
     operator: str
     interfaces: dict[_Address, str]
+    free_bytes: int
     dns_ports: list[str]
     clock: dict[str, Any]
     host: dict[str, Any]
@@ -67,11 +68,11 @@ def command_run(options: argparse.Namespace) -> int:
         hosts = _greet(agents, run)
         there = inputs.carry(experiment, placement)
         plan, expected = _plan(experiment, there, placement, agents, hosts, run)
-        preflight.check_room(expected, options.output)
+        _check_room(expected, placement, hosts, options.output)
         for warning in plan.warnings:
             complain(f"reprise: warning: {warning}")
         folder = local.make_folder(options.output, plan.run)
-        preflight.tell_estimate(expected, options.output)
+        _tell_estimate(expected, placement, hosts, options.output)
         machines = _prepared(plan, placement, agents, folder.partial)
         outcome = local.named(
             _carried_out(plan, placement, machines, folder.partial),
@@ -169,6 +170,21 @@ def _plan(
     extent = preflight.check_values(ours)  # which is done here, with our files
     plan = dataclasses.replace(plans.make(there, facts, management), experiment=experiment)
     return plan, estimate.of(ours, extent)
+
+
+def _check_room(expected: Estimate, placement: Placement, hosts: Mapping[str, Any], output: Path) -> None:
+    """Each machine holds its part until all of them are here."""
+    preflight.check_room(expected, output)
+    for name, target in placement.machines().items():
+        needed = expected.on(placement.hosts_of(target))
+        preflight.want_room(expected, needed, hosts[name]["free_bytes"], f"{changes.STATE} of {name}")
+
+
+def _tell_estimate(expected: Estimate, placement: Placement, hosts: Mapping[str, Any], output: Path) -> None:
+    preflight.tell_estimate(expected, output)
+    for name, target in placement.machines().items():
+        part, free = expected.on(placement.hosts_of(target)), hosts[name]["free_bytes"]
+        complain(f"reprise: {name}: {preflight.results_in_words(part, free)}")
 
 
 def _check_sources(experiment: Experiment, hosts: Mapping[str, Any]) -> None:

@@ -13,7 +13,7 @@ import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from cli.errors import RepriseError, tell
+from cli.errors import RepriseError, telling
 
 ROOT = Path(__file__).resolve().parents[2]
 RECORDED = ROOT / "source.sha256"  # in the Debian package only
@@ -42,7 +42,7 @@ def _below(folder: Path) -> Iterator[Path]:
 
 
 def checksum() -> str:
-    """Of names and contents."""
+    """SHA-256 over the files' names and contents, in hex."""
     if RECORDED.is_file():
         return RECORDED.read_text(encoding="ascii").strip()
     total = hashlib.sha256()
@@ -80,19 +80,15 @@ def _of_root(info: tarfile.TarInfo) -> tarfile.TarInfo:
     return info
 
 
+@telling
 def main(arguments: list[str]) -> int:
-    """See the module's text."""
     if arguments and RECORDED.is_file():
         sys.stderr.write(
             f"reprise: error: {ROOT} belongs to the Debian package; as root: apt remove reprise\n"
         )
         return 1
     if arguments == ["--remove"]:
-        try:
-            remove()
-        except RepriseError as error:
-            tell(error)
-            return error.status
+        remove()
         return 0
     sys.stdout.write(checksum() + "\n")
     if arguments:

@@ -181,7 +181,6 @@ def _put(path: Path, content: bytes, mode: int) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """The plan's certificate step."""
     parser = argparse.ArgumentParser(prog="python -m cli.plan.certificates")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--owner", default="")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from cli.experiment.schema import Experiment, Generate, Mutate, Replay, Sample, Server
+from cli.experiment.schema import Experiment, Generate, Mutate, Replay, Sample, Server, Topology
 from cli.plan import estimate
 from cli.plan.estimate import Estimate, Extent
 from cli.plan.plan import make
@@ -52,37 +52,28 @@ def test_what_is_generated_is_as_long_as_it_is_told() -> None:
 def test_without_a_look_at_the_trace_nothing_is_known() -> None:
     found = of(None)
     assert found.seconds is None
-    assert found.size == math.inf
+    assert found.whole == math.inf
     assert of(None, duration_s=5.0).seconds == 5
     assert estimate.read({"queries": "0", "span_s": "0", "query_bytes": "0", "response_bytes": "0"}) is None
     assert estimate.read({"left_s": "unknown"}) is None
 
 
-@pytest.mark.parametrize(
-    ("replay", "seconds"),
-    [
-        ({"from_": 10}, 50),
-        ({"from_": "10", "until": "25.5"}, 15.5),
-        ({"until": 100}, 60),
-        ({"until": "2024-01-01T00:00:30Z"}, None),
-    ],
-)
-def test_the_part_of_a_synthesized_trace_that_is_played(
-    replay: dict[str, Any], seconds: float | None
-) -> None:
+@pytest.mark.parametrize("replay", [{"from_": 10}, {"until": "25.5"}, {"sample_sources": "50%"}])
+def test_the_part_of_a_synthesized_trace_that_is_played_is_not_known(replay: dict[str, Any]) -> None:
     made = Experiment(name="x", server=Server(zone="/z"), synth={})
-    found = of(experiment=made, sample_sources="50%", **replay)
-    assert found.seconds == (None if seconds is None else pytest.approx(seconds))
-    assert found.queries == (math.inf if seconds is None else pytest.approx(seconds * 500))
-    assert found.rough
+    assert of(experiment=made, **replay).rough
+    assert not of(**replay).rough
 
 
-def test_what_is_kept_counts() -> None:
-    plain = of().size
-    assert plain == pytest.approx(60_000 * 80, rel=0.3)
-    assert of(answers=True).size - plain == pytest.approx(60_000 * (36 + 240))
-    captured = of(experiment=dataclasses.replace(ZONED, sample=Sample(capture=True))).size
-    assert captured - plain == pytest.approx(60_000 * (160 + 240))
+def test_each_host_writes_its_part() -> None:
+    two = dataclasses.replace(ZONED, topology=Topology(clients=2), sample=Sample(capture=True))
+    plain, kept = of(experiment=two), of(experiment=two, answers=True)
+    records = 60_000 * 80 / 2
+    assert plain.on(["client1"]) == pytest.approx(records, rel=0.1)
+    assert plain.on(["client1", "client2"]) == pytest.approx(2 * records, rel=0.1)
+    assert kept.on(["client1"]) == pytest.approx(30_000 * (80 + 36 + 240), rel=0.1)
+    assert plain.on(["server"]) == pytest.approx(60_000 * (116 + 240), rel=0.1)
+    assert plain.whole > plain.on(["client1", "client2", "server", "controller"])
 
 
 def test_rules_make_it_rough_and_the_changed_trace_is_kept() -> None:
@@ -90,4 +81,4 @@ def test_rules_make_it_rough_and_the_changed_trace_is_kept() -> None:
     found = of(experiment=changed)
     assert found.rough
     assert not of().rough
-    assert found.size > of().size + 60_000 * 40
+    assert found.on(["controller"]) > of().on(["controller"]) + 60_000 * 40

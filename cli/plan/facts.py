@@ -15,11 +15,12 @@ from typing import Any
 
 from cli import VERSION, linux, programs
 from cli.errors import RepriseError, UsageError, read_told
-from cli.experiment import started, tables
+from cli.experiment import tables
 from cli.experiment.experiment import as_dict
 from cli.experiment.schema import Experiment
 from cli.plan import delay, privileges
 from cli.plan.planned import Facts
+from cli.servers import started
 from cli.servers.kinds import KINDS
 from cli.zones import zonefile
 
@@ -68,7 +69,7 @@ def gather(experiment: Experiment, run: str) -> Facts:
         source_root=str(programs.ROOT),
         programs=found,
         origin=server.origin or (_origin(zone) if zone is not None else "."),
-        server_user=_server_user(server.kind),
+        server_user=_packaged_user(_user_of(server.kind)),
         resolver_config=_read_lines(emulated.resolver_config) if emulated else "",
         users={name: _packaged_user(_USERS[name]) for name in needed if name in _USERS},
         user=user,
@@ -144,11 +145,6 @@ def _read_lines(path: str | None) -> str:
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise UsageError(f"cannot read {path}: {why}", "correct hierarchy.resolver_config") from None
-
-
-def _server_user(kind: str) -> str:
-    """The packaged user a server of this kind drops to."""
-    return _packaged_user(_user_of(kind))
 
 
 def _user_of(kind: str) -> str:

@@ -81,7 +81,6 @@ def _program(experiment: Experiment, facts: Facts, interface: str) -> tuple[str,
 
 
 def options(experiment: Experiment) -> tuple[str, ...]:
-    """The options of [front]."""
     given, default = experiment.front or Front(), Front()
     early = () if given.early_ack is None else (f"--{'' if given.early_ack else 'no-'}early-ack",)
     return (

@@ -40,7 +40,6 @@ def rows(name: str, kind: str, sources: int, rd: bool) -> Iterator[str]:
 
 
 def main(words: list[str]) -> int:
-    """The plan's step."""
     parser = argparse.ArgumentParser(prog="python -m cli.plan.generated")
     parser.add_argument("out", type=Path)
     parser.add_argument("--name", required=True)

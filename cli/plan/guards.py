@@ -117,7 +117,6 @@ def _check_prefix(text: str, own: list[str]) -> None:
 
 
 def files(experiment: Experiment, management: Management | None) -> tuple[File, ...]:
-    """The rulesets."""
     return tuple(
         File(file(host), nftables.guard_ruleset(guarded))
         for host, guarded in _guarded(experiment, management).items()
@@ -228,7 +227,6 @@ def _rewrites(experiment: Experiment) -> bool:
 
 
 def _ports(experiment: Experiment) -> list[int]:
-    """Where the server is asked."""
     tls = [(experiment.tls or Tls()).port] if experiment.over_tls else []
     return [experiment.server.port, *tls]
 

@@ -11,6 +11,7 @@ resolver; answers go the same way back. Rules of routing send packets there by t
 from __future__ import annotations
 
 from pathlib import Path
+from typing import assert_never
 
 from cli.experiment import addresses
 from cli.experiment.schema import Experiment, Hierarchy
@@ -41,7 +42,7 @@ from cli.plan.planned import (
     Stop,
     shell,
 )
-from cli.servers import resolvers
+from cli.servers.kind import ResolverSite
 from cli.servers.kinds import KINDS
 from cli.zones import zone_plan
 
@@ -111,18 +112,10 @@ def _is_synthetic(experiment: Experiment) -> bool:
 
 
 def files(experiment: Experiment, facts: Facts) -> tuple[File, ...]:
-    """Configurations of the resolvers, and copies of servers that a packager's AppArmor profile would keep
-    out of our folders.
-    """
-    engine = KINDS[_emulated(experiment).engine].program
-    used = {engine, *(KINDS[kind].program for _, _, kind in _resolvers(experiment))}
-    copies = tuple(
-        File(f"{RUN}/{name}", copy_of=facts.programs[name], mode="0755")
-        for name in ("named", "unbound")
-        if name in used
-    )
+    """Configurations of the resolvers, and copies of servers."""
+    used = [KINDS[kind] for kind in (_emulated(experiment).engine, *_emulated(experiment).resolvers)]
     return (
-        *copies,
+        *server_plan.copies(used, facts),
         *(
             File(
                 f"{RUN}/resolver-{number}.conf",
@@ -137,7 +130,7 @@ def files(experiment: Experiment, facts: Facts) -> tuple[File, ...]:
 
 def _resolver_config(experiment: Experiment, facts: Facts, number: int, host: str, kind: str) -> str:
     emulated = _emulated(experiment)
-    site = resolvers.Site(
+    site = ResolverSite(
         f"{RUN}/{host}",
         f"{SERVED}/root.hints",
         f"{SERVED}/root.key",
@@ -149,7 +142,9 @@ def _resolver_config(experiment: Experiment, facts: Facts, number: int, host: st
         facts.resolver_config,
         facts.version(kind, host),
     )
-    return resolvers.config(kind, experiment.server, emulated, site)
+    write = KINDS[kind].resolver
+    assert write is not None, "the schema allows no other"
+    return write(experiment.server, emulated, site)
 
 
 def steps(experiment: Experiment, facts: Facts) -> list[Step]:
@@ -266,7 +261,7 @@ def _refused_signatures(emulated: Hierarchy) -> tuple[str, ...]:
         return ()
     if emulated.expired_signatures == "refuse":
         return zone_plan.UNSOUND
-    return ("missing", "early") if "bind" in emulated.resolvers else ("missing",)
+    return ("missing", *(("early",) if any(KINDS[kind].sees_early for kind in emulated.resolvers) else ()))
 
 
 def setup(experiment: Experiment) -> tuple[HostStep, ...]:
@@ -351,17 +346,20 @@ def processes(experiment: Experiment, facts: Facts) -> tuple[Process, ...]:
 
 def _meta(experiment: Experiment, facts: Facts, number: int, host: str) -> Process:
     emulated = _emulated(experiment)
-    kind, is_bind = KINDS[emulated.engine], emulated.engine == "bind"
-    if is_bind:
-        user = ("-u", name) if (name := facts.users.get("named", "")) else ()
-        config = f"{SERVED}/named-{number}.conf"
-        argv: tuple[str, ...] = (f"{RUN}/named", "-g", "-c", config, "-n", "1", *user)
-    else:
-        config = f"{SERVED}/nsd-{number}.list"
-        argv = facts.module("cli.servers.slots", facts.programs["nsd"], config)
+    kind = KINDS[emulated.engine]
+    match emulated.engine:
+        case "bind":
+            config, started, env = f"{SERVED}/named-{number}.conf", " running\n", _MALLOC
+            argv = server_plan.command(kind, facts, config, facts.users.get(kind.program, ""), 1)
+        case "nsd":
+            config, started, env = f"{SERVED}/nsd-{number}.list", "event=ready", dict(facts.module_env)
+            argv = facts.module("cli.servers.slots", facts.programs["nsd"], config)
+            argv = kind.checked(argv, config, listed=True)
+        case _:
+            assert_never(emulated.engine)
     ready = Ready(
         "log",
-        text=" running\n" if is_bind else "event=ready",
+        text=started,
         timeout_s=experiment.server.ready_s,
         refusal=kind.refusal(facts.version(emulated.engine, host)),
         refused=Refused(kind.refused, "zone{s} did not load", "" if emulated.skip_bad else _SKIP),
@@ -370,9 +368,9 @@ def _meta(experiment: Experiment, facts: Facts, number: int, host: str) -> Proce
         host,
         "meta",
         host,
-        kind.checked(argv, config, listed=not is_bind),
-        _MALLOC if is_bind else facts.module_env,
-        files=(config,) if is_bind else (),
+        argv,
+        env,
+        files=(config,) if emulated.engine == "bind" else (),
         ready=ready,
         stop=Stop("SIGTERM", 10.0),
         complaints=kind.complaints,
@@ -407,18 +405,9 @@ def _proxy(experiment: Experiment, facts: Facts, side: str, number: int, host: s
 
 
 def _resolver(experiment: Experiment, facts: Facts, number: int, host: str, kind: str) -> Process:
-    emulated = _emulated(experiment)
-    config, user = f"{RUN}/resolver-{number}.conf", facts.users.get(KINDS[kind].program, "")
-    commands: dict[str, tuple[str, ...]] = {
-        "bind": (
-            f"{RUN}/named", "-g", "-c", config, "-n", str(experiment.server.processes),
-            *(("-u", user) if user else ()),
-        ),
-        "unbound": (f"{RUN}/unbound", "-d", "-p", "-c", config),
-        "knot-resolver": privileges.server(
-            (facts.programs.get("kresd", ""), "-n", "-c", config, f"{RUN}/{host}"), user, facts
-        ),
-    }  # fmt: skip
+    emulated, server = _emulated(experiment), KINDS[kind]
+    config, user = f"{RUN}/resolver-{number}.conf", facts.users.get(server.program, "")
+    processes = experiment.server.processes
     ready = Ready(
         "answers",
         port=experiment.server.port,
@@ -427,18 +416,18 @@ def _resolver(experiment: Experiment, facts: Facts, number: int, host: str, kind
         hint="correct hierarchy.resolver_config" if emulated.resolver_config else "",
         source=host if experiment.rtt else network.client(number),  # answers to clients are late
         timeout_s=experiment.server.ready_s,
-        udp=experiment.replay.transport not in ("tcp", "stateless-tcp"),
-        refusal=KINDS[kind].refusal(facts.version(kind, host)),
+        udp=not experiment.connections_only,
+        refusal=server.refusal(facts.version(kind, host)),
     )
     return Process(
         host,
         "server",
         host,
-        KINDS[kind].checked(commands[kind], config),
+        server_plan.command(server, facts, config, user, processes, f"{RUN}/{host}"),
         files=(config,),
         ready=ready,
         stop=Stop("SIGTERM", 10.0),
-        complaints=KINDS[kind].complaints,
+        complaints=server.complaints,
         terms=terms.RESOLVERS,
     )
 

@@ -21,7 +21,8 @@ from cli.plan import guards
 from cli.plan.hierarchy_network import link_addresses, upstream
 from cli.plan.plan import as_json, make
 from cli.plan.planned import Facts, Management, Plan, Refused
-from cli.servers import meta_servers, nftables, resolver_stats, resolvers
+from cli.servers import bind, meta_servers, nftables, resolver_stats
+from cli.servers.kind import ResolverSite
 from cli.servers.kinds import KINDS
 from cli.servers.meta_servers import MetaSite
 from cli.servers.nftables import Pair
@@ -302,7 +303,7 @@ def test_what_guards_counted_names_host_and_counter(tmp_path: Path) -> None:
         (tmp_path / "guard-meta1.json").touch()
 
 
-SITE = resolvers.Site(
+SITE = ResolverSite(
     "/r", "/p/hints", "/p/key", "/p/anchors", ("192.0.2.1", "2001:db8::1"), upstream(1), "u", 9000
 )
 
@@ -316,13 +317,14 @@ SITE = resolvers.Site(
     ],
 )
 def test_resolvers_follow_the_keys(kind: str, validating: str, plain: str) -> None:
-    server = Server(kind="hierarchy")
-    text = resolvers.config(kind, server, Hierarchy(), dataclasses.replace(SITE, extra="EXTRA"))
+    server, resolver = Server(kind="hierarchy"), KINDS[kind].resolver
+    assert resolver is not None
+    text = resolver(server, Hierarchy(), dataclasses.replace(SITE, extra="EXTRA"))
     assert validating in text
     assert "/p/hints" in text
     assert "198.19.254.1" in text and "fd00:198:19:fe::1" in text
     assert text.rstrip().endswith("EXTRA")
-    other = resolvers.config(kind, server, Hierarchy(validate=False, qname_minimisation=False), SITE)
+    other = resolver(server, Hierarchy(validate=False, qname_minimisation=False), SITE)
     assert validating not in other
     assert plain in other
 
@@ -333,13 +335,13 @@ max-cache-size 8m; recursive-clients 7;  # ours is 100000
 options { prefetch 0; forwarders { 192.0.2.1; }; };
 logging { channel "a;b" { null; }; };
 """
-    text = resolvers.named(Server(kind="hierarchy"), Hierarchy(), dataclasses.replace(SITE, extra=lines))
+    text = bind.resolver(Server(kind="hierarchy"), Hierarchy(), dataclasses.replace(SITE, extra=lines))
     options = text.partition("options {")[2].partition("\n};\n")[0]
     for line in ("max-cache-size 8m;", "recursive-clients 7;", "prefetch 0;", "forwarders { 192.0.2.1; };"):
         assert f"    {line}\n" in options + "\n"
     assert "100000" not in text and "comment" not in text
     assert text.endswith('\nlogging { channel "a;b" { null; }; };\n')
-    cut = resolvers.named(Server(kind="hierarchy"), Hierarchy(), dataclasses.replace(SITE, extra="zone { x;"))
+    cut = bind.resolver(Server(kind="hierarchy"), Hierarchy(), dataclasses.replace(SITE, extra="zone { x;"))
     assert cut.endswith("zone { x;\n")
 
 

@@ -38,5 +38,4 @@ def restore(file: str) -> Command:
 
 
 def forward() -> tuple[Command, ...]:
-    """Turns forwarding on."""
     return (shell(_KEEP_ROUTERS), _FORWARD)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from cli.experiment.schema import Experiment, Tls
-from cli.plan import delay, front, hierarchy_setup, network, replay_options
+from cli.plan import delay, front, hierarchy_setup, network, privileges, replay_options
 from cli.plan.hierarchy_setup import WORLD
 from cli.plan.planned import (
     RESULTS,
@@ -20,8 +20,8 @@ from cli.plan.planned import (
     Stop,
     shell,
 )
+from cli.servers.kind import ServerKind, Service, Site
 from cli.servers.kinds import KINDS
-from cli.servers.servers import Service, Site, bind_config, nsd_config
 
 NAME = "server.reprise.test"  # in the certificate of our own server
 AUTHORITY = f"{RUN}/tls/server-ca.pem"
@@ -60,7 +60,6 @@ def certificate(experiment: Experiment, facts: Facts) -> tuple[str, ...]:
 
 
 def addresses(experiment: Experiment) -> tuple[str, ...]:
-    """Where our own server listens."""
     return (network.SERVICE_V4, network.SERVICE_V6, *replay_options.peers(experiment))
 
 
@@ -68,7 +67,7 @@ def _address_steps(experiment: Experiment, facts: Facts) -> list[Step]:
     """Asks the user's server by the transport of the replay: it need not know another."""
     server, transport = experiment.server, experiment.replay.transport
     port = (experiment.tls or Tls()).port if transport == "tls" else server.port
-    other = ("--transport", transport) if _connections_only(experiment) else ()
+    other = ("--transport", transport) if experiment.connections_only else ()
     argv = facts.module("cli.servers.ask", "--port", str(port), *other, *server.addresses)
     return [Step("ask", "asking the server", argv, facts.module_env)]
 
@@ -97,14 +96,11 @@ def _zone_steps(experiment: Experiment, facts: Facts) -> list[Step]:
             zone,
         )
         steps.append(Step("zone", "making and signing the zone", argv, facts.module_env))
-    check = (
-        (facts.programs["nsd-checkzone"],)
-        if server.kind == "nsd"
-        else (facts.programs["named-checkzone"], "-i", "none", "-k", "ignore")
-    )
+    checker, *options = KINDS[server.kind].zone_checker
     warnings = f"{WORLD}/warnings.txt" if server.zone is not None else ""
     told = ("--warnings", warnings) if warnings else ()
-    argv = facts.module("cli.zones.server_zone", *told, "check", zone, "--", *check, facts.origin)
+    argv = facts.module("cli.zones.server_zone", *told, "check", zone, "--", facts.programs[checker])
+    argv = (*argv, *options, facts.origin)
     env, title = facts.module_env, "checking the zone"
     steps.append(Step("checkzone", title, argv, env, reason=FIRST_COMPLAINT, warnings=warnings))
     return steps
@@ -120,7 +116,6 @@ def folders(experiment: Experiment, facts: Facts) -> tuple[Folder, ...]:
 
 
 def files(experiment: Experiment, facts: Facts) -> tuple[File, ...]:
-    """The server's configuration."""
     server = experiment.server
     site = Site(
         f"{RUN}/server",
@@ -130,28 +125,41 @@ def files(experiment: Experiment, facts: Facts) -> tuple[File, ...]:
         facts.server_user,
         facts.descriptors,
         _tls_service(experiment),
-        _connections_only(experiment),
+        experiment.connections_only,
         facts.version(server.kind, network.SERVER),
     )
-    if server.kind == "nsd":
-        return (File(f"{RUN}/nsd.conf", nsd_config(server, site)),)
-    if server.kind == "bind":
-        # A copy, because Debian's AppArmor profile for /usr/sbin/named keeps it out of our folders.
-        return (
-            File(f"{RUN}/named.conf", bind_config(server, site)),
-            File(f"{RUN}/named", copy_of=facts.programs["named"], mode="0755"),
-        )
-    return ()
+    kind = KINDS.get(server.kind)
+    if kind is None or kind.authoritative is None:
+        return ()
+    return (File(_config(kind), kind.authoritative(server, site)), *copies((kind,), facts))
+
+
+def _config(kind: ServerKind) -> str:
+    return f"{RUN}/{kind.program}.conf"
+
+
+def copies(kinds: Collection[ServerKind], facts: Facts) -> tuple[File, ...]:
+    """Copies of those servers that a packager's AppArmor profile would keep out of our folders."""
+    return tuple(
+        File(f"{RUN}/{one.program}", copy_of=facts.programs[one.program], mode="0755")
+        for one in KINDS.values()
+        if one.copied and one in kinds
+    )
+
+
+def command(
+    kind: ServerKind, facts: Facts, config: str, user: str, processes: int, folder: str = ""
+) -> tuple[str, ...]:
+    """Starts a server, once its checker takes the configuration."""
+    program = f"{RUN}/{kind.program}" if kind.copied else facts.programs[kind.program]
+    argv = kind.argv(program, config, folder, processes, user)
+    return kind.checked(privileges.server(argv, user, facts) if kind.stays_root else argv, config)
 
 
 def _tls_service(experiment: Experiment) -> Service | None:
     if not experiment.over_tls:
         return None
     return Service((experiment.tls or Tls()).port, f"{_CERTIFICATE}.key", f"{_CERTIFICATE}.pem")
-
-
-def _connections_only(experiment: Experiment) -> bool:
-    return experiment.replay.transport in ("tcp", "tls", "stateless-tcp")
 
 
 def processes(
@@ -174,12 +182,6 @@ def processes(
 
 def _server(experiment: Experiment, facts: Facts) -> Process:
     server, kind = experiment.server, KINDS[experiment.server.kind]
-    config = f"{RUN}/{kind.program}.conf"
-    if server.kind == "nsd":
-        argv: tuple[str, ...] = (facts.programs["nsd"], "-d", "-c", config)
-    else:
-        user = ("-u", facts.server_user) if facts.server_user else ()
-        argv = (f"{RUN}/named", "-g", "-c", config, "-n", str(server.processes), *user)
     ready = Ready(
         "dns",
         port=server.port,
@@ -187,7 +189,7 @@ def _server(experiment: Experiment, facts: Facts) -> Process:
         origin=facts.origin,
         source=network.SERVER if experiment.rtt else network.client(1),  # answers to clients are late
         timeout_s=server.ready_s,
-        udp=not _connections_only(experiment),
+        udp=not experiment.connections_only,
         tls_port=service.port if (service := _tls_service(experiment)) else 0,
         refusal=kind.refusal(facts.version(server.kind, network.SERVER)),
     )
@@ -196,7 +198,7 @@ def _server(experiment: Experiment, facts: Facts) -> Process:
         "server",
         "server",
         network.SERVER,
-        kind.checked(argv, config),
+        command(kind, facts, _config(kind), facts.server_user, server.processes),
         files=(*read, zone_path(experiment)),
         ready=ready,
         stop=Stop("SIGTERM", 10.0),

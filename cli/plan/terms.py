@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from cli.experiment.schema import Experiment, Rtt
 from cli.plan import mutation
 from cli.plan.planned import File, Terms
-from cli.servers import resolvers
+from cli.servers import kinds
 
 _EXPERIMENT = {
     "--server": "server.addresses",
@@ -69,7 +69,7 @@ def of_resolvers(files: Iterable[File], lines: str) -> dict[str, Terms]:
     for file in files:
         name = file.path.rpartition("/")[2]
         if name.startswith("resolver-") and file.content is not None:
-            names |= resolvers.users_lines(name, file.content, lines)
+            names |= kinds.users_lines(name, file.content, lines)
     return {RESOLVERS: Terms(names)}
 
 

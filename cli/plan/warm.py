@@ -19,7 +19,7 @@ import dns.message
 import dns.rdataclass
 import dns.rdatatype
 
-from cli.errors import RepriseError, tell
+from cli.errors import RepriseError, telling
 
 _AT_ONCE = 200
 _TRIES = 2
@@ -111,6 +111,7 @@ async def _ask(transport: asyncio.DatagramTransport, conversation: _Conversation
     return False
 
 
+@telling
 def main(arguments: list[str]) -> int:
     """0 also where single questions were not answered: that is the replay's business."""
     parser = argparse.ArgumentParser(prog="python -m cli.plan.warm")
@@ -125,8 +126,8 @@ def main(arguments: list[str]) -> int:
     sys.stderr.write(f"level=info event=warm asked={asked} answered={answered}\n")
     if hopeless:
         what = f"{_HOPELESS:,} questions in a row got no answer"
-        tell(RepriseError(what, "see the logs of the resolver and of its proxy"))
-    return 1 if hopeless else 0
+        raise RepriseError(what, "see the logs of the resolver and of its proxy")
+    return 0
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ import dns.query
 import dns.rcode
 import dns.rdatatype
 
-from cli.errors import RepriseError, tell
+from cli.errors import RepriseError, telling
 
 _ATTEMPT_S = 0.5  # patience of one DNS attempt
 _PATIENCE_S = 5.0  # with a server that the user runs
@@ -65,6 +65,7 @@ def silence(address: str, port: int, transport: str = "UDP") -> str | None:
             return None
 
 
+@telling
 def main(arguments: list[str]) -> int:
     """The plan's look at a server of the user's own."""
     parser = argparse.ArgumentParser(prog="python -m cli.servers.ask")
@@ -76,8 +77,7 @@ def main(arguments: list[str]) -> int:
         trouble = silence(address, options.port, options.transport.upper())
         if trouble is not None:
             what = f"no answer from {address} port {options.port} ({trouble})"
-            tell(RepriseError(what, "start the server or correct server.addresses"))
-            return 1
+            raise RepriseError(what, "start the server or correct server.addresses")
     return 0
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import subprocess
+from typing import get_args
 
 import pytest
 
+from cli.experiment.schema import Authoritative, Resolver
 from cli.servers import named_lines
-from cli.servers.kinds import KINDS, REFUSES, reason, release_in
+from cli.servers.kind import REFUSES, release_in
+from cli.servers.kinds import KINDS, reason
 
 
 @pytest.mark.parametrize(
@@ -74,3 +77,11 @@ def test_why_a_server_did_not_start(log: str, why: str) -> None:
 )
 def test_a_bind_that_limits_the_records_of_a_name_is_told_not_to(version: str, has_limits: bool) -> None:
     assert ("max-records-per-type" in named_lines.zone_checks(version)) is has_limits
+
+
+def test_experiments_can_name_every_kind() -> None:
+    """The schema's words for servers are those of the kinds that can be one."""
+    own = {name for name, kind in KINDS.items() if kind.authoritative}
+    assert {*get_args(Authoritative)} == own
+    assert {*get_args(Resolver)} == {name for name, kind in KINDS.items() if kind.resolver and kind.counted}
+    assert all(KINDS[name].zone_checker for name in own)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from cli.servers import kinds
+from cli.servers import kind
 
 _TOKEN = re.compile(r'"(?:\\.|[^"\\])*"|/\*.*?\*/|(?://|#)[^\n]*|[{};]|[^\s{};"]+|\s+|"', re.DOTALL)
 _WITH_LIMITS = (9, 18, 28)  # since then 100 records of a type and 100 types at a name
@@ -24,7 +24,7 @@ _OUTSIDE = {
 
 def own_folder(folder: str, version: str) -> str:
     """Options that keep a named of this version out of the system's folders."""
-    lock = "    lock-file none;\n" if kinds.numbers(version) < _WITHOUT_LOCK else ""
+    lock = "    lock-file none;\n" if kind.numbers(version) < _WITHOUT_LOCK else ""
     return f"""    directory "{folder}";
     managed-keys-directory "{folder}";
     pid-file none;
@@ -41,7 +41,7 @@ def zone_checks(version: str) -> str:
     check-mx-cname ignore;
     check-srv-cname ignore;
     check-wildcard no;
-{limits if kinds.numbers(version) >= _WITH_LIMITS else ""}"""
+{limits if kind.numbers(version) >= _WITH_LIMITS else ""}"""
 
 
 def merge(config: str, lines: str) -> str:

@@ -11,84 +11,23 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
-import socket
 import subprocess
 import sys
 import time
-import urllib.request
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from cli import programs
-from cli.errors import EXIT_FAILED, RepriseError, tell
+from cli.errors import RepriseError, telling
+from cli.servers.kinds import KINDS
 from cli.servers.nftables import NAT, counters
-from cli.servers.resolvers import STATISTICS_PORT
 from report import whole_file
 
 _PATIENCE_S = 5.0  # with a proxy that writes its statistics each second
 _IDLE_S = 60.0  # a resolver tries a name server that does not answer for so long
 _MOST_NAMED = 100  # unmapped addresses
-
-
-def named(_folder: Path) -> dict[str, int]:
-    """By named's statistics channel."""
-    url = f"http://127.0.0.1:{STATISTICS_PORT}/json/v1/server"
-    with urllib.request.urlopen(url, timeout=_PATIENCE_S) as answer:
-        found = json.load(answer)
-    views = found.get("views", {}).values()
-    return {
-        "queries": int(found.get("opcodes", {}).get("QUERY", 0)),
-        "recursions": int(found.get("nsstats", {}).get("QryRecursion", 0)),
-        "under_way": sum(int(one.get("resolver", {}).get("stats", {}).get("NumFetch", 0)) for one in views),
-    }
-
-
-def unbound(folder: Path) -> dict[str, int]:
-    """By unbound-control, over the resolver's own socket."""
-    socket_path = str(folder / "control.sock")
-    text = _talk(socket_path, b"UBCT1 stats_noreset\n", lambda _so_far: False)
-    values = dict(re.findall(r"^([\w.]+)=([\d.]+)$", text, re.MULTILINE))
-    queries = int(values["total.num.queries"])
-    return {
-        "queries": queries,
-        "recursions": queries - int(values["total.num.cachehits"]),
-        "under_way": int(values["total.requestlist.current.all"]),
-    }
-
-
-def kresd(folder: Path) -> dict[str, int]:
-    """By its control socket, which has the process's number for a name."""
-    path = next((folder / "control").iterdir())
-    values = _kresd_values(path, "stats.list()")
-    queries = int(values["answer.total"])
-    return {
-        "queries": queries,
-        "recursions": queries - int(values["answer.cached"]),
-        "under_way": int(_kresd_values(path, "worker.stats()")["concurrent"]),
-    }
-
-
-def _kresd_values(path: Path, command: str) -> dict[str, str]:
-    text = _talk(str(path), f"{command}\n".encode(), lambda so_far: so_far.count(b"> ") >= 2)
-    return dict(re.findall(r"\['?([\w.]+)'?\] = (\d+)", text))
-
-
-def _talk(path: str, command: bytes, done: Callable[[bytes], bool]) -> str:
-    """Says one thing to a unix socket, and reads until the end, or until `done`."""
-    with socket.socket(socket.AF_UNIX) as end:
-        end.settimeout(_PATIENCE_S)
-        end.connect(path)
-        end.sendall(command)
-        said = b""
-        while not done(said):
-            chunk = end.recv(65_536)
-            if not chunk:
-                break
-            said += chunk
-    return said.decode("utf-8", "replace")
 
 
 def when_idle(read: Callable[[Path], dict[str, int]], folder: Path) -> dict[str, int]:
@@ -154,10 +93,12 @@ def _counted(name: str) -> dict[str, int]:
     return {str(one["val"]): int(one["counter"]["packets"]) for one in elements}
 
 
+@telling
 def main(arguments: list[str]) -> int:
     """Exit status 1 with a line on standard error where something cannot be read."""
+    readers = {name: read for name, kind in KINDS.items() if (read := kind.counted)}
     parser = argparse.ArgumentParser(prog="python -m cli.servers.resolver_stats")
-    parser.add_argument("kind", choices=("bind", "unbound", "knot-resolver"))
+    parser.add_argument("kind", choices=list(readers))
     parser.add_argument("folder", type=Path)
     parser.add_argument("--nft", action="store_true")
     parser.add_argument("--proxy", type=Path)
@@ -165,23 +106,18 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--idle", action="store_true")
     parser.add_argument("-o", dest="out", type=Path, required=True)
     options = parser.parse_args(arguments)
-    read = {"bind": named, "unbound": unbound, "knot-resolver": kresd}[options.kind]
+    read = readers[options.kind]
     try:
         own = when_idle(read, options.folder) if options.idle else read(options.folder)
         path = of_nftables() if options.nft else of_proxy(options.proxy, options.proxy_prefix)
-    except RepriseError as error:
-        tell(error)
-        return error.status
     except (OSError, ValueError, KeyError, StopIteration) as error:
         what = f"cannot read what {options.kind} has counted: {type(error).__name__}: {error}"
-        tell(RepriseError(what, "see its log"))
-        return EXIT_FAILED
+        raise RepriseError(what, "see its log") from None
     try:
         whole_file.write(options.out, json.dumps({"schema": 1, **own, **path}, indent=2) + "\n")
     except OSError as error:
         what = f"cannot write {options.out}: {error.strerror}"
-        tell(RepriseError(what, "make room for results"))
-        return EXIT_FAILED
+        raise RepriseError(what, "make room for results") from None
     return 0
 
 

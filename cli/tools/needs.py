@@ -14,7 +14,8 @@ from typing import Any, NoReturn
 from cli import programs
 from cli.errors import RepriseError
 from cli.experiment import tables
-from cli.experiment.started import front, own_programs, packaged_programs, source_mode
+from cli.servers.kinds import KINDS
+from cli.servers.started import front, own_programs, packaged_programs, source_mode
 
 RUN_PYTHON = "requirements.txt"
 HOSTS_PYTHON = "requirements-hosts.txt"
@@ -22,7 +23,12 @@ TEST_PYTHON = "requirements-test.txt"
 REPLAY = ("reprise-controller", "reprise-querier", "reprise-sampler", "reprise-mutator")
 HIERARCHY = ("reprise-zonebuilder", "reprise-proxy")
 # The section of packages.txt that a packaged program is in, where an experiment decides whether it is needed.
-_SECTIONS = {"named": "bind", "nft": "hierarchy", "sysctl": "hierarchy", "tcpdump": "capture"}
+_SECTIONS = {
+    **{one.program: one.section for one in KINDS.values()},
+    "nft": "hierarchy",
+    "sysctl": "hierarchy",
+    "tcpdump": "capture",
+}
 _EVERY_SECTION = (
     "base", "run", "bind", "hierarchy", "capture", "packet", "spread", "hosts", "bench", "man", "test"
 )  # fmt: skip
@@ -135,11 +141,11 @@ def _experiment(arguments: Sequence[str]) -> Needs:
         return Needs()
     if any(one.partition("=")[0] == "--inventory" for one in arguments):
         return Needs(("base", "run", "hosts"), (RUN_PYTHON, HOSTS_PYTHON), REPLAY)
-    found = dict.fromkeys(_SECTIONS[one] for one in packaged_programs(experiment) if one in _SECTIONS)
+    found = dict.fromkeys(("run", *(_SECTIONS.get(one, "run") for one in packaged_programs(experiment))))
     packet = ("packet",) if source_mode(experiment) == "packet" or front(experiment) == "bpf" else ()
     # The mutator also reads a finished run's trace, for `compare`.
     targets = dict.fromkeys((*REPLAY, *own_programs(experiment)))
-    return _needs(("run", *found, *packet), *targets)
+    return _needs((*found, *packet), *targets)
 
 
 def _read(arguments: Sequence[str]) -> dict[str, Any] | None:

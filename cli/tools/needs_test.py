@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from cli import programs
-from cli.experiment import started, tables
+from cli.experiment import tables
+from cli.servers import started
 from cli.tools import bench, needs, packages
 from cli.tools.needs import Needs
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from cli import linux, locks, programs, steps
 from cli.errors import RepriseError, complain
 from cli.progress import Progress
+from cli.servers.kinds import KINDS
 
 _POLICY = Path("/usr/sbin/policy-rc.d")
 _LISTS = Path("/var/lib/apt/lists")
@@ -24,11 +25,7 @@ _UNKNOWN_NOTED = programs.ROOT / "build/unknown-packages"
 _LOCK = "packages"
 _POLICY_MARK = "made by reprise while it installs packages"
 # Servers are started by experiments only: services of packages that we installed are not left enabled.
-_SERVICES = {
-    "nsd": ("nsd",),
-    "bind9": ("named", "bind9", "named-resolvconf"),
-    "unbound": ("unbound", "unbound-resolvconf"),
-}
+_SERVICES = {programs.package_of(one.program): one.services for one in KINDS.values()}
 _UNKNOWN = re.compile(
     r"^E: (?:Unable to locate package|Package) '?([^'\s]+)(?:$|' has no installation)", re.M
 )

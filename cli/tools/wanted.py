@@ -16,8 +16,9 @@ from typing import Any
 from cli import programs
 from cli.errors import RepriseError, tell
 from cli.experiment import experiment as experiments
-from cli.experiment import started, tables
+from cli.experiment import tables
 from cli.hosts import source
+from cli.servers import started
 from cli.tools import needs, packages
 
 _SECTIONS = ("base", "run", "hierarchy", "hosts")  # guards need what a hierarchy needs

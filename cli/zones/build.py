@@ -30,7 +30,6 @@ cannot be read, or a zone does not load; 2 usage."""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """The command's options."""
     parser.description = _DESCRIPTION
     parser.add_argument(
         "captures",
@@ -66,7 +65,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def command_build(options: argparse.Namespace) -> int:
-    """`reprise zones build`."""
     policy = signing.policy_of(options)
     if options.add:
         options.captures = list(dict.fromkeys((*_former(options.output), *map(_absolute, options.captures))))
@@ -167,7 +165,6 @@ def _arguments(options: argparse.Namespace) -> Iterator[str]:
 
 
 def main(arguments: list[str]) -> int:
-    """The plan's step."""
     return step("reprise zones build", arguments, add_options, command_build)
 
 

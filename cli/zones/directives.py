@@ -13,6 +13,7 @@ from pathlib import Path
 
 from cli.errors import RepriseError, UsageError, want
 from cli.zones import zonefile
+from report import compressed
 
 _ANY = re.compile(rb'(?<![^\r\n])(?:[()\0][ \t()\0]*)?"?\$[^\r\n]*')
 _HARMLESS = re.compile(rb"\$(?:TTL|ORIGIN)(?![^ \t;])", re.IGNORECASE)
@@ -31,7 +32,7 @@ def is_plain(text: bytes) -> bool:
 
 def has_include(path: Path) -> bool:
     """Whether a zone file includes others, as far as it can be read here."""
-    with suppress(RepriseError, *zonefile.DAMAGED), zonefile.opened(path) as file:
+    with suppress(RepriseError, *compressed.DAMAGED), zonefile.opened(path) as file:
         for line in iter(lambda: file.readline(1 << 20), b""):
             if b"$" in line and any(_INCLUDE.match(found[0]) for found in _ANY.finditer(line)):
                 return True

@@ -305,7 +305,6 @@ class Asker:
 
 
 def command_harvest(options: argparse.Namespace) -> int:
-    """`reprise zones harvest`."""
     if not 0 < options.rate <= _MOST_RATE:
         raise UsageError(f"--rate {options.rate:g}: out of range", f"give up to {_MOST_RATE}")
     for name in ("limit", "depth", "duration_s"):

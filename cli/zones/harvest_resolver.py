@@ -25,7 +25,7 @@ from cli.servers import kinds, named_lines
 
 CAPTURE = "upstream-{}.dnstap"  # by the number of the run
 _NUMBER = re.compile(r"upstream-(\d+)\.dnstap")
-_USER = "bind"
+_USER = kinds.KINDS["bind"].user
 _READY_S = 60.0
 _END_S = 30.0
 _CACHE_BYTES = 512 << 20

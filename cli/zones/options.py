@@ -6,9 +6,10 @@ import argparse
 from collections.abc import Callable
 from pathlib import Path
 
-from cli.errors import EXIT_FAILED, RepriseError, tell
+from cli.errors import RepriseError, telling
 
 
+@telling
 def step(
     name: str,
     arguments: list[str],
@@ -20,17 +21,12 @@ def step(
     add_options(parser)
     try:
         return command(parser.parse_args(arguments))
-    except RepriseError as error:
-        tell(error)
-        return error.status
     except OSError as error:
         what = f"{name} cannot write: {error.strerror or error}"
-        tell(RepriseError(what, "check the disk's space and permissions"))
-        return EXIT_FAILED
+        raise RepriseError(what, "check the disk's space and permissions") from None
 
 
 def add_check(parser: argparse.ArgumentParser) -> None:
-    """Of `reprise zones check`."""
     parser.add_argument("zones", type=Path, metavar="DIR", help="folder that `reprise zones build` wrote")
     parser.add_argument("captures", nargs="+", metavar="CAPTURE", help="captures whose questions are asked")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures and differences to FILE")
@@ -46,7 +42,6 @@ def add_check(parser: argparse.ArgumentParser) -> None:
 
 
 def add_harvest(parser: argparse.ArgumentParser) -> None:
-    """Of `reprise zones harvest`."""
     parser.description = (
         "Resolves each name and type of a trace once by a BIND with an empty cache, plus the records a "
         "hierarchy needs, and saves the name servers' responses for `reprise zones build`. This queries name "

@@ -122,7 +122,7 @@ def _zone(entry: Entry, text: str) -> _Zone:
 
 
 def _absolute(name: str) -> str:
-    """As BIND's tools write it."""
+    """The name as BIND's tools write it. Raises UsageError for what is no name."""
     try:
         return dns.name.from_text(name).canonicalize().to_text()
     except dns.exception.DNSException:
@@ -196,14 +196,12 @@ def _write(
 
 
 def command_resign(options: argparse.Namespace) -> int:
-    """`reprise zones resign`."""
     made = resign(options.zones, options.output, signing.policy_of(options))
     sys.stdout.write(summary(made, options.output))
     return tell_problems(verify(options.output, made))
 
 
 def summary(made: Resigned, target: Path) -> str:
-    """For people."""
     trusted = ", ".join(made.anchors[:_SHOWN]) + (", ..." if len(made.anchors) > _SHOWN else "")
     return (
         f"{target}: {len(made.signed)} zone files signed, {len(made.unsigned)} not; "

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from cli.errors import RepriseError, UsageError, tell
+from cli.errors import RepriseError, telling, want
 from cli.zones import signer, world_model
 from cli.zones.world_model import LETTERS, ROOT, ROOT_SERVERS, SERIAL, Record, address_records
 
@@ -143,8 +143,8 @@ def _keep(source: Path, kept: Path) -> None:
         return
 
 
+@telling
 def main(arguments: list[str]) -> int:
-    """The plan's zone step."""
     default = Settings()
     parser = argparse.ArgumentParser(prog="python -m cli.zones.rootzone", description=__doc__)
     parser.add_argument("--seed", type=int, default=default.seed)
@@ -154,14 +154,9 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--cache", type=Path)
     parser.add_argument("-o", dest="out", type=Path, required=True)
     options = parser.parse_args(arguments)
-    try:
-        if not 0 <= options.ds_share <= 1:
-            raise UsageError(f"ds_share = {options.ds_share} is out of range", "use 0 to 1")
-        settings = Settings(options.seed, options.ds_share, options.ksk_bits, options.zsk_bits)
-        make(settings, options.out, options.cache)
-    except RepriseError as error:
-        tell(error)
-        return error.status
+    want(0 <= options.ds_share <= 1, f"ds_share = {options.ds_share} is out of range", "use 0 to 1")
+    settings = Settings(options.seed, options.ds_share, options.ksk_bits, options.zsk_bits)
+    make(settings, options.out, options.cache)
     return 0
 
 

@@ -9,7 +9,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from cli.errors import EXIT_FAILED, RepriseError, tell
+from cli.errors import RepriseError, telling
 from cli.zones import bind_tools, zone_folder, zonefile
 
 
@@ -31,8 +31,8 @@ def check(argv: list[str], zone: Path) -> int:
     return done.returncode
 
 
+@telling
 def main(arguments: list[str]) -> int:
-    """One of the steps."""
     parser = argparse.ArgumentParser(prog="server_zone")
     parser.add_argument("step", choices=("bring", "check"))
     parser.add_argument("zone", type=Path)
@@ -50,14 +50,10 @@ def main(arguments: list[str]) -> int:
             text = "".join(f"{one}\n" for one in bind_tools.warnings())
             options.warnings.write_text(text, encoding="utf-8")
         return status
-    except RepriseError as error:
-        tell(error)
-        return error.status
     except OSError as error:
         place = error.filename or options.to or options.warnings
         what = f"zone file {options.zone} cannot be copied or checked: {place}: {error.strerror}"
-        tell(RepriseError(what, f"make room in memory and in {bind_tools.PLACE}"))
-        return EXIT_FAILED
+        raise RepriseError(what, f"make room in memory and in {bind_tools.PLACE}") from None
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ class Policy:
     seed: int = 1
 
     def check(self) -> Policy:
-        """Itself, or a usage error."""
+        """Itself. Raises UsageError where a size is out of range."""
         for name, bits in (("ksk", self.ksk_bits), ("zsk", self.zsk_bits)):
             want(
                 _FEWEST_BITS <= bits <= _MOST_BITS,
@@ -40,7 +40,6 @@ class Policy:
 
 
 def add_policy_options(parser: argparse._ActionsContainer) -> None:
-    """How to sign."""
     default = Policy()
     parser.add_argument(
         "--algorithm",
@@ -82,7 +81,6 @@ def policy_of(options: argparse.Namespace) -> Policy:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Options of `reprise zones resign`."""
     parser.add_argument("zones", type=Path, metavar="DIR", help="folder of zone files, and zones.json")
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="OUT", help="folder to write")
     add_policy_options(parser)

@@ -37,7 +37,7 @@ class ZoneFile:
     text: str
 
     def entry(self) -> dict[str, Any]:
-        """As zones.json has it."""
+        """Its entry in zones.json."""
         return {"name": self.name, "file": self.file, "addresses": list(self.addresses)}
 
 
@@ -155,7 +155,6 @@ def write(world: World, folder: Path) -> None:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """The command's options."""
     default = Settings()
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="folder to write")
     parser.add_argument(
@@ -182,7 +181,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def command_synth(options: argparse.Namespace) -> int:
-    """`reprise zones synth`."""
     settings = Settings(options.zones, options.seed, options.signed, options.shape)
     world = make(settings)
     try:

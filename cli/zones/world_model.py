@@ -50,7 +50,7 @@ class Settings:
     shape: str = "tree"
 
     def check(self) -> Settings:
-        """Itself, or a usage error."""
+        """Itself. Raises UsageError where one is out of range."""
         want(
             FEWEST_ZONES <= self.zones <= MOST_ZONES,
             f"--zones {self.zones}: out of range",
@@ -211,5 +211,5 @@ def enclosing(name: str, zones: Container[str]) -> str:
 
 
 def is_below(name: str, ancestor: str) -> bool:
-    """At or below."""
+    """Whether a name is the ancestor or below it."""
     return ancestor in (ROOT, name) or name.endswith("." + ancestor)

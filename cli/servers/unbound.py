@@ -1,0 +1,100 @@
+"""unbound: a resolver."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cli.servers.kind import DESCRIPTOR_RESERVE, ResolverSite, ServerKind, talk
+
+if TYPE_CHECKING:
+    from cli.experiment.schema import Hierarchy, Server
+
+
+def resolver(server: Server, emulated: Hierarchy, site: ResolverSite) -> str:
+    """unbound.conf. Local zones that a packager would serve are the hierarchy's own matter here."""
+    listen = "".join(f"    interface: {one}@{server.port}\n" for one in site.service)
+    per_thread = max(50, min(site.descriptors // (2 * server.processes) - DESCRIPTOR_RESERVE, 4_096))
+    anchors = f'    trust-anchor-file: "{site.anchors}"\n' if emulated.validate else ""
+    anchors += '    val-override-date: "-1"\n' if emulated.expired_signatures == "accept" else ""
+    modules = "validator iterator" if emulated.validate else "iterator"
+    return f"""server:
+    directory: "{site.folder}"
+    chroot: ""
+    username: "{site.user}"
+    pidfile: ""
+    use-syslog: no
+    verbosity: 1
+    num-threads: {server.processes}
+{listen}    outgoing-interface: {site.upstream[0]}
+    outgoing-interface: {site.upstream[1]}
+    outgoing-range: {per_thread}
+    num-queries-per-thread: {per_thread}
+    incoming-num-tcp: {max(10, site.clients(server) // server.processes)}
+    tcp-idle-timeout: {max(1, round(server.tcp_idle_timeout_s * 1000))}
+    access-control: 0.0.0.0/0 allow
+    access-control: ::/0 allow
+    do-not-query-localhost: no
+    root-hints: "{site.hints}"
+    module-config: "{modules}"
+{anchors}    qname-minimisation: {"yes" if emulated.qname_minimisation else "no"}
+    edns-buffer-size: {server.edns_size}
+    max-udp-size: {server.edns_size}
+    unblock-lan-zones: yes
+    insecure-lan-zones: yes
+    so-reuseport: yes
+    statistics-cumulative: yes
+    extended-statistics: yes
+remote-control:
+    control-enable: yes
+    control-interface: {site.folder}/control.sock
+    control-use-cert: no
+{_no_local_zones()}{site.extra}"""
+
+
+# Names for which unbound answers by itself unless told otherwise (its manual, "local-zone").
+_ZONES = (
+    "localhost.",
+    "127.in-addr.arpa.",
+    "onion.",
+    "home.arpa.",
+    "service.arpa.",
+    "test.",
+    "invalid.",
+    "1." + "0." * 31 + "ip6.arpa.",
+)
+
+
+def _no_local_zones() -> str:
+    return "server:\n" + "".join(f'    local-zone: "{zone}" nodefault\n' for zone in _ZONES)
+
+
+def counted(folder: Path) -> dict[str, int]:
+    """By unbound-control, over the resolver's own socket."""
+    socket_path = str(folder / "control.sock")
+    text = talk(socket_path, b"UBCT1 stats_noreset\n", lambda _so_far: False)
+    values = dict(re.findall(r"^([\w.]+)=([\d.]+)$", text, re.MULTILINE))
+    queries = int(values["total.num.queries"])
+    return {
+        "queries": queries,
+        "recursions": queries - int(values["total.num.cachehits"]),
+        "under_way": int(values["total.requestlist.current.all"]),
+    }
+
+
+KIND = ServerKind(
+    "unbound",
+    program="unbound",
+    asks="-V",
+    user="unbound",
+    tested=("1.17", "1.26"),
+    section="hierarchy",
+    services=("unbound", "unbound-resolvconf"),
+    options=("-d", "-p", "-c", "{config}"),
+    complaints=r"fatal error|malloc failure|out of memory",
+    copied=True,
+    checker="unbound-checkconf",
+    resolver=resolver,
+    counted=counted,
+)

@@ -1,0 +1,262 @@
+"""The rows of a run's tables: one list for the terminal, the comparison of runs and the page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from report.run import Json, as_dict
+from report.tables import micro, number, percent
+
+# Parts of a summary that a run may not have, and what is null there then.
+_MEASURED = {"front": "queries", "resolver": "upstream_queries"}
+
+
+_NOTHING = ("0", "–")
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row. `path`: keys of summary.json, joined by points, "" = all of it; a last key `*` stands for each
+    key or item without a row of its own, whose words are {} in `title`. `text` makes the value what is
+    printed, "" = no row. `where`: `run` (terminal), `runs` (comparison), and of the page `tiles`, `counts`,
+    `connections`, `resolver`, `front`; with `?` behind it only where the value is not 0.
+    """
+
+    path: str
+    title: str
+    text: Callable[[Any], str]
+    where: str
+
+
+def rows_of(summary: Json, where: str) -> list[tuple[str, str]]:
+    """Title and text of each row of a table."""
+    return [(name, text) for name, (text, always) in _all(summary, where) if always or text not in _NOTHING]
+
+
+def runs_table(summaries: Sequence[Json]) -> list[list[str]]:
+    """Runs side by side, a heading row first; a value that a run does not have is a dash."""
+    columns = [dict(_all(summary, "runs")) for summary in summaries]
+    names = dict.fromkeys(name for column in columns for name in column)
+    rows = [(name, [column.get(name, ("–", False)) for column in columns]) for name in names]
+    return [
+        ["", *(str(summary.get("run")) for summary in summaries)],
+        *(
+            [name, *(text for text, _ in cells)]
+            for name, cells in rows
+            if any(always or text not in _NOTHING for text, always in cells)
+        ),
+    ]
+
+
+def _all(summary: Json, where: str) -> Iterator[tuple[str, tuple[str, bool]]]:
+    """Title, text, and whether a table has the row whatever its value."""
+    for row in ROWS:
+        if where in row.where.replace("?", "").split():
+            for key, value in _values(summary, row.path):
+                if text := row.text(value):
+                    yield row.title.format(key.replace("_", " ")), (text, where in row.where.split())
+
+
+def _values(summary: Json, path: str) -> Iterator[tuple[str, Any]]:
+    """Last key and value; none of a part that the run does not have."""
+    *parts, last = path.split(".")
+    part = (*parts, last)[0]
+    if part in _MEASURED and as_dict(summary.get(part)).get(_MEASURED[part]) is None:
+        return
+    inner: Any = summary
+    for key in parts:
+        inner = as_dict(inner).get(key)
+    if last != "*":
+        yield last, as_dict(inner).get(last) if last else summary
+    elif isinstance(inner, list):
+        yield from (("", item) for item in inner)
+    else:
+        own = {row.path for row in ROWS}
+        for key, value in as_dict(inner).items():
+            if value is not None and path[:-1] + key not in own:
+                yield key, value
+
+
+def _named(counts: object, sign: str = " ") -> str:
+    """Counts with what they are of, such as "long 9, split 1"."""
+    return ", ".join(f"{name}{sign}{count:,}" for name, count in as_dict(counts).items())
+
+
+def _failures(counts: object) -> str:
+    return _named(counts, ": ")
+
+
+def _total(counts: object) -> str:
+    return number(sum(as_dict(counts).values()))
+
+
+def _megabytes(size: float) -> str:
+    return number(size / 1e6)
+
+
+def _median(values: object) -> str:
+    return number(as_dict(values).get("median"))
+
+
+def _answered(queries: Json) -> str:
+    return percent(queries["answered"] / queries["read"] if queries["read"] else None)
+
+
+def _skipped(summary: Json) -> str:
+    why, count = _named(summary.get("skipped")), as_dict(summary.get("queries")).get("skipped")
+    return number(count) + (f" ({why})" if why and count else "")
+
+
+def _rcodes(counts: object) -> str:
+    known = as_dict(counts)
+    answers = sum(known.values())
+    return ", ".join(f"{name} {count:,} ({percent(count / answers, 1)})" for name, count in known.items())
+
+
+def _errors(values: object) -> str:
+    return ", ".join(micro(as_dict(values).get(name)) for name in ("abs_p50", "abs_p99"))
+
+
+def _opened(counts: object) -> str:
+    opened, reused = (as_dict(counts).get(name) or 0 for name in ("opened", "reused_queries"))
+    return f"{opened:,} opened, {reused:,} queries on open ones" if opened else ""
+
+
+def _upstream(part: Json) -> str:
+    share = part["cache_hit_share"]
+    cached = "" if share is None else f", {percent(share, 1)} answered from the cache"
+    return f"{part['upstream_queries']:,}{cached}"
+
+
+def _lost(path: object) -> str:
+    held = as_dict(path)
+    if not held.get("lost_share"):
+        return ""
+    ends = f"{held['sent']:,} queries sent, {held['arrived']:,} arrived, {held['answered']:,} answered"
+    return f"{ends}: {percent(held['lost_share'], 1)} lost"
+
+
+def _servfail(part: Json) -> str:
+    return f"{part['servfail']:,} answers, {percent(part['servfail_share'], 1)}" if part["servfail"] else ""
+
+
+def _unmapped(part: Json) -> str:
+    if not part["unmapped_packets"]:
+        return ""
+    share, named = (
+        percent(part["unmapped_share"], 1),
+        ", ".join(one["address"] for one in part["unmapped"][:3]),
+    )
+    return f"{part['unmapped_packets']:,} packets, {share} of what went upstream, to {named} and so on"
+
+
+def _front(part: Json) -> str:
+    return f"{part['kind']}, {part['queries']:,} queries, {part['entries_peak']:,} in flight at most"
+
+
+def _promoted(part: Json) -> str:
+    return f"{_total(part['promoted'])} connections ({_named(part['promoted'])})" if part["promoted"] else ""
+
+
+def _not_promoted(part: Json) -> str:
+    """A front other than `bpf` knows no connections, only segments."""
+    reasons, what = part["not_promoted"], "connections" if part["kind"] == "bpf" else "segments"
+    return f"{_total(reasons)} {what} ({_named(reasons)})" if reasons else ""
+
+
+def _verdict(summary: Json) -> str:
+    """Whether the testbed was sound and, if it was, whether the server was."""
+    clean = summary.get("clean")
+    told = "; ".join(map(str, summary.get("server_faults" if clean else "unclean_because", [])))
+    if not clean:
+        return f"no: {told}"
+    return f"yes: testbed sound, server not: {told}" if told else "yes"
+
+
+ROWS = (
+    Row("trace", "trace", str, "run runs"),
+    Row("clean", "clean", lambda clean: "yes" if clean else "no", "runs"),
+    Row("server_faults", "server", lambda faults: "not sound" if faults else "sound", "runs"),
+    Row("queries.read", "queries read", number, "tiles"),
+    Row("queries", "answered", _answered, "tiles"),
+    Row("queries.read", "read", number, "run runs"),
+    Row("queries.answered", "answered", number, "run runs"),
+    Row("queries.timed_out", "timed out", number, "run? runs"),
+    Row("queries.send_failed", "send failed", number, "run? runs"),
+    Row("queries.connection_failed", "connection failed", number, "run? runs"),
+    Row("queries.skipped", "skipped", number, "runs"),
+    Row("", "skipped", _skipped, "run?"),
+    Row("queries.lost", "lost", number, "run? runs"),
+    Row("queries.*", "{}", number, "runs counts"),
+    Row("dependent_waits", "waited for an answer", number, "runs? counts?"),
+    Row("hedges.*", "hedges {}", number, "runs? counts?"),
+    Row("sources", "sources", number, "counts"),
+    Row("transport.*", "sent over {}", number, "counts?"),
+    Row("rcode", "rcodes", _rcodes, "run"),
+    Row("duration_s", "first query to last event", lambda span: f"{number(span)} s", "tiles"),
+    Row("duration_s", "duration, s", number, "runs"),
+    Row("timing_error_us.abs_p50", "timing error, |p50|", micro, "tiles"),
+    Row("timing_error_us.abs_p99", "timing error, |p99|", micro, "tiles"),
+    Row("timing_error_us", "timing error, p50 and p99", _errors, "run"),
+    Row("timing_error_us.abs_p50", "timing error |p50|, µs", number, "runs"),
+    Row("timing_error_us.abs_p99", "timing error |p99|, µs", number, "runs"),
+    Row("timing_error_us.abs_p999", "timing error |p99.9|, µs", number, "runs"),
+    Row("timing_error_us.q1", "timing error q1, µs", number, "runs"),
+    Row("timing_error_us.median", "timing error median, µs", number, "runs"),
+    Row("timing_error_us.q3", "timing error q3, µs", number, "runs"),
+    Row("rate_error.within_0_1_percent", "seconds within 0.1 %", percent, "runs"),
+    Row("latency_us.median", "latency, median", micro, "run tiles"),
+    Row("latency_us.median", "latency median, µs", number, "runs"),
+    Row("latency_us.p99", "latency p99, µs", number, "runs"),
+    Row("connections", "connections", _opened, "run"),
+    Row("connections.failures", "ended badly", _failures, "run"),
+    Row("connections.*", "connections {}", number, "runs? connections?"),
+    Row("tcp_fallbacks", "queries after a truncated answer", number, "runs? connections?"),
+    Row("sockets.server.*", "{} at the server", number, "connections?"),
+    Row("sockets.clients.*", "{} at the clients", number, "connections?"),
+    Row("connect_us_by_transport.*", "to connect over {}, median, µs", _median, "runs"),
+    Row("truncated", "truncated", number, "runs"),
+    Row("reply_bytes", "reply bytes", number, "runs"),
+    Row("packets_per_query", "packets a query", number, "runs"),
+    Row("resolver", "upstream queries", _upstream, "run"),
+    Row("resolver.data_path", "data path", _lost, "run"),
+    Row("resolver", "SERVFAIL", _servfail, "run"),
+    Row("resolver", "unmapped", _unmapped, "run"),
+    Row("resolver.upstream_queries", "upstream queries", number, "runs resolver"),
+    Row("resolver.cache_hit_share", "answered from the cache", percent, "runs resolver"),
+    Row("resolver.servfail", "SERVFAIL", number, "runs resolver"),
+    Row("resolver.servfail_share", "SERVFAIL, of the answers", percent, "runs resolver"),
+    Row("resolver.unmapped_packets", "packets to unmapped addresses", number, "runs resolver"),
+    Row("resolver.unmapped_share", "unmapped, of what went upstream", percent, "runs resolver"),
+    Row("resolver.data_path.lost_share", "lost on the data path", percent, "runs resolver"),
+    Row("front", "front", _front, "run"),
+    Row("front", "promoted", _promoted, "run"),
+    Row("front", "not fully served", _not_promoted, "run"),
+    Row("front.syn", "front: SYNs", number, "runs front"),
+    Row("front.queries", "front: queries", number, "runs front"),
+    Row("front.retransmitted", "front: queries sent again by clients", number, "runs front"),
+    Row("front.replies", "front: replies", number, "runs front"),
+    Row("front.segments", "front: segments of replies", number, "runs front"),
+    Row("front.promoted", "front: connections promoted", _total, "runs front"),
+    Row("front.promoted_share", "front: promoted, of the connections", percent, "runs front"),
+    Row("front.not_promoted", "front: not fully served", _total, "runs front"),
+    Row("front.reset", "front: resets sent", number, "runs front"),
+    Row("front.refused_cookies", "front: cookies refused", number, "runs front"),
+    Row("front.waiting", "front: segments that had to wait", number, "runs front"),
+    Row("front.evictions", "front: evictions", number, "runs front"),
+    Row("front.expired", "front: expired", number, "runs front"),
+    Row("front.late", "front: late answers", number, "runs front"),
+    Row("front.unsent", "front: packets not sent", number, "runs front"),
+    Row("front.truncated", "front: replies cut to TC", number, "runs front"),
+    Row("front.entries_peak", "front: most queries in flight", number, "runs front"),
+    Row("front.entries_share", "front: most, of the map", percent, "runs front"),
+    Row("front.bytes_per_entry", "front: bytes a query in flight", number, "runs front"),
+    Row("front.state_peak_bytes", "front: state at most, bytes", number, "runs front"),
+    Row("cpu_s.*", "CPU of the {}, s", number, "runs"),
+    Row("peak_rss_bytes.*", "peak memory of the {}, MB", _megabytes, "runs"),
+    Row("warnings.*", "warning", str, "run"),
+    Row("trace_notes.*", "of the trace", str, "run"),
+    Row("", "clean", _verdict, "run"),
+)
