@@ -15,8 +15,7 @@ from cli import VERSION, completion, programs
 from cli.errors import UsageError
 from cli.hosts import source
 from cli.tools import debian, packages
-from cli.tools.changes import State
-from cli.tools.debian import Build
+from cli.tools.debian import Build, State
 
 RULES = programs.ROOT / "packaging/debian"
 
