@@ -4,7 +4,6 @@ option(REPRISE_FUZZ "Build the libFuzzer targets (needs clang)" OFF)
 option(REPRISE_SHARED "Link components as shared libraries (dev and sanitizers: links cost less)" OFF)
 option(REPRISE_PRECOMPILE "Precompile the system's headers" ON)
 option(REPRISE_COVERAGE "Count the lines that run (needs clang)" OFF)
-option(REPRISE_TIDY "Compile by clang-tidy too (the preset tidy)" OFF)
 set(REPRISE_SANITIZE "" CACHE STRING "Sanitizers, as for -fsanitize=")
 find_program(REPRISE_MOLD mold DOC "a faster linker")
 
@@ -19,6 +18,10 @@ target_compile_options(reprise_flags INTERFACE
     -Wsign-conversion -Wnull-dereference -Wformat=2
     $<$<BOOL:${REPRISE_WERROR}>:-Werror>
     $<$<BOOL:${REPRISE_SHARED}>:-fPIC>)
+if(CMAKE_CXX_COMPILER MATCHES "tidy.sh$") # with other options for it ninja looks at all files again
+    file(SHA256 ${PROJECT_SOURCE_DIR}/.clang-tidy tidy_options)
+    target_compile_definitions(reprise_flags INTERFACE REPRISE_TIDY_OPTIONS="${tidy_options}")
+endif()
 if(REPRISE_MOLD)
     target_link_options(reprise_flags INTERFACE -fuse-ld=mold)
 endif()
@@ -123,15 +126,7 @@ function(reprise_program name)
     reprise_precompile(${name} reprise_pch)
 endfunction()
 
-# What is ours; not what is generated. A changed .clang-tidy changes the command, so that ninja looks again.
-if(REPRISE_TIDY)
-    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/.clang-tidy)
-    file(SHA256 ${PROJECT_SOURCE_DIR}/.clang-tidy tidy_options)
-    set(REPRISE_TIDY_COMMAND clang-tidy-19 --quiet --extra-arg=-DREPRISE_TIDY_OPTIONS=0x${tidy_options})
-endif()
-
 function(reprise_precompile name header)
-    set_target_properties(${name} PROPERTIES CXX_CLANG_TIDY "${REPRISE_TIDY_COMMAND}")
     if(REPRISE_PRECOMPILE)
         target_precompile_headers(${name} REUSE_FROM ${header})
     endif()

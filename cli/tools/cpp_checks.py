@@ -1,8 +1,8 @@
 """The checks of the C++ code that take long: unit tests by ctest, clang-tidy and headers alone by ninja.
 
-The preset `tidy` compiles every file by clang-tidy as well, and every header alone, so ninja knows what has
-passed and did not change since. What was never looked at in this folder is so where it differs from the
-branch that is to take it, and with `--slow`.
+The preset `tidy` has every file read by clang-tidy as it is compiled, and compiles every header alone. So
+ninja knows what has passed in this folder and did not change since, and ccache what has in others. Files that
+do not differ from the branch that is to take them are left to `--slow`.
 """
 
 from __future__ import annotations
