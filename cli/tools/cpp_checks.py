@@ -60,15 +60,15 @@ def ctest(preset: str, slow: bool, only: Iterable[str] = ()) -> Counts:
     options = ["-j", str(os.cpu_count() or 1), "--no-tests=error", *(() if slow else ("-LE", "slow"))]
     options += ["--test-output-size-passed", "10000000", "--test-output-size-failed", "10000000"]
     options += ["-R", f"^({'|'.join(map(re.escape, only))})$"] if only else []
-    counts = reported("ctest", "--preset", preset, *options, report="--output-junit={}")
+    counts = reported("ctest", "--preset", preset, *options, report="--output-junit {}")
     return counts + Counts(times=(building,))
 
 
 def reported(*argv: str, report: str, cwd: Path = programs.ROOT) -> Counts:
-    """Runs tests that write a report in JUnit's form; `report` is the option for its name."""
+    """Runs tests that write a report in JUnit's form; `report` are the words for its name."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder, "report.xml")
-        done = run(*argv, report.format(out), cwd=cwd)
+        done = run(*argv, *report.format(out).split(), cwd=cwd)
         counts = junit(out.read_text(encoding="utf-8")) if out.is_file() else Counts(failed=1)
     if done.returncode != 0 or counts.failed:
         show(done.stdout)
