@@ -107,6 +107,7 @@ def _source_commands(commands: argparse._SubParsersAction[argparse.ArgumentParse
     test.add_argument(
         "--only", metavar="NAME", help="run only what has this name: a check, a test program, a test"
     )
+    test.add_argument("--changed", action="store_true", help="only linters, and tests of what changed")
     test.add_argument("--list", action="store_true", help="print the names of checks and tests")
 
 
@@ -172,7 +173,7 @@ def run_command(options: argparse.Namespace) -> int:
     if options.command == "test":
         from cli.tools import selftest  # noqa: PLC0415
 
-        return selftest.command_test(options.slow, options.only, options.list)
+        return selftest.command_test(options.slow, options.only, options.list, options.changed)
     others: dict[str, Callable[[argparse.Namespace], int]] = {
         "bench": bench.command_bench,
         "zones": _zones_step,

@@ -1,4 +1,4 @@
-"""Long steps with a program's output kept aside and one line that tells how far it is and what is left.
+"""Long steps with a program's output kept aside and one line that shows the last of it.
 
 The output is shown when the program fails. Uses Python's own library alone: the bootstrap runs it.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -27,102 +26,7 @@ from report.printable import printable
 LINE_EVERY_S = 15.0  # where standard error is no terminal
 _TICK_S = 0.2
 TAIL_LINES = 60
-_SOONEST_S, _LEAST_SHARE = 5.0, 0.02  # before that the pace says nothing
-_APT_STATUS = re.compile(r"(dl|pm)status:[^:]*:([0-9.]+):")
-_NINJA_STATUS = re.compile(r"\[(\d+)/(\d+)\] ")
-NINJA_ENVIRONMENT = {"NINJA_STATUS": "[%f/%t] "}
-
-
-@dataclass(frozen=True)
-class Reading:
-    """How far a program is: from 0 to 1, and in words. Each phase has a pace of its own."""
-
-    share: float
-    text: str
-    phase: str = ""
-
-
-Read = Callable[[str], Reading | None]
-
-
-def read_apt(line: str) -> Reading | None:
-    """A line of `APT::Status-Fd`: packages are fetched first and then installed."""
-    found = _APT_STATUS.match(line)
-    if found is None:
-        return None
-    percent = min(float(found[2]), 100.0)
-    phase = "fetched" if found[1] == "dl" else "installed"
-    return Reading(percent / 100, f"{percent:.0f} % {phase}", phase)
-
-
-def read_ninja(line: str) -> Reading | None:
-    """A line of ninja as it prints one for each file."""
-    found = _NINJA_STATUS.match(line)
-    if found is None:
-        return None
-    done, total = int(found[1]), max(1, int(found[2]))
-    return Reading(done / total, f"{done} of {total} files, {100 * done // total} %")
-
-
-def read_pip(total: int) -> Read:
-    """A reader for pip with `total` packages to collect."""
-    seen = 0
-
-    def read(line: str) -> Reading | None:
-        nonlocal seen
-        if not line.startswith(("Collecting ", "Requirement already satisfied: ")):
-            return None
-        seen = min(seen + 1, total)
-        return Reading(seen / (total + 1), f"{seen} of {total} packages")
-
-    return read
-
-
-def read_nothing(_line: str) -> Reading | None:
-    """For programs that do not tell how far they are."""
-    return None
-
-
-class Tracker:
-    """The live line of a step: what, how far, and what is left at the pace so far."""
-
-    def __init__(self, title: str, read: Read, now_s: float) -> None:
-        self._title = title
-        self._read = read
-        self._begin_s = self._phase_s = now_s
-        self._last: Reading | None = None
-
-    def take(self, line: str, now_s: float) -> None:
-        """Reads a line of the program's output."""
-        found = self._read(line)
-        if found is None:
-            return
-        if self._last is not None and found.phase != self._last.phase:
-            self._phase_s = now_s
-        self._last = found
-
-    def text(self, now_s: float) -> str:
-        """The line as it is now."""
-        if self._last is None:
-            return self._title
-        return f"{self._title}: {self._last.text}, {self._left(self._last.share, now_s - self._phase_s)}"
-
-    @staticmethod
-    def _left(share: float, passed_s: float) -> str:
-        if passed_s < _SOONEST_S or share < _LEAST_SHARE:
-            return "time left not yet known"
-        return left_in_words(passed_s * (1 - share) / share)
-
-    def end(self, now_s: float) -> str:
-        """The line that stays."""
-        return f"{self._title}: done in {seconds_in_words(now_s - self._begin_s)}"
-
-
-def left_in_words(seconds: float) -> str:
-    """What is left, to the minute."""
-    if seconds < 45:
-        return "less than a minute left"
-    return f"about {max(1, round(seconds / 60))} min left"
+NINJA_ENVIRONMENT = {"NINJA_STATUS": "%f of %t: "}
 
 
 def seconds_in_words(seconds: float) -> str:
@@ -143,7 +47,6 @@ class Job:
 
     title: str
     argv: Sequence[str]
-    read: Read = read_nothing
     env: Mapping[str, str] = field(default_factory=dict)
     cwd: Path | None = None
     patience_s: float | None = None
@@ -170,8 +73,7 @@ class Running:
             raise KeyboardInterrupt
         self._log = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115
         self._reader = Path(f"/proc/self/fd/{self._log.fileno()}").open(encoding="utf-8", errors="replace")  # noqa: SIM115
-        self._half = ""
-        self._tracker = Tracker(job.title, job.read, time.monotonic())
+        self._title, self._last, self._begin_s = job.title, "", time.monotonic()
         self._patience_s = job.patience_s
         self._only_itself = job.only_itself
         with _starting() as interruptions:
@@ -195,7 +97,7 @@ class Running:
         try:
             while not self._ended():
                 if progress:
-                    progress.show(self._tracker.text(time.monotonic()))
+                    progress.show(f"{self._title}: {self._last}" if self._last else self._title)
         except BaseException:
             if progress:
                 progress.finish()
@@ -203,7 +105,8 @@ class Running:
             raise
         self._all.discard(self)
         if progress and self._process.returncode == 0:
-            progress.end(self._tracker.end(time.monotonic()))
+            passed = seconds_in_words(time.monotonic() - self._begin_s)
+            progress.end(f"{self._title}: done in {passed}")
         elif progress:
             progress.finish()
         return Done(self._process.returncode, self._output())
@@ -212,10 +115,7 @@ class Running:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(_TICK_S)
         ended = self._process.returncode is not None
-        lines = (self._half + self._reader.read()).split("\n")
-        self._half = lines.pop()
-        for line in lines:
-            self._tracker.take(line, time.monotonic())
+        self._last = next((one for one in reversed(self._reader.read().splitlines()) if one), self._last)
         return ended
 
     def _output(self) -> str:
@@ -223,7 +123,7 @@ class Running:
         text = self._reader.read()
         self._reader.close()
         self._log.close()
-        return "\n".join(line for line in text.splitlines() if not _APT_STATUS.match(line))
+        return text.removesuffix("\n")
 
     def stop(self) -> None:
         """Asks it to end as ctrl-C does, and waits: an installation that is cut off would need repair."""

@@ -18,6 +18,10 @@ target_compile_options(reprise_flags INTERFACE
     -Wsign-conversion -Wnull-dereference -Wformat=2
     $<$<BOOL:${REPRISE_WERROR}>:-Werror>
     $<$<BOOL:${REPRISE_SHARED}>:-fPIC>)
+if(CMAKE_CXX_COMPILER MATCHES "tidy.sh$") # with other options for it ninja looks at all files again
+    file(SHA256 ${PROJECT_SOURCE_DIR}/.clang-tidy tidy_options)
+    target_compile_definitions(reprise_flags INTERFACE REPRISE_TIDY_OPTIONS="${tidy_options}")
+endif()
 if(REPRISE_MOLD)
     target_link_options(reprise_flags INTERFACE -fuse-ld=mold)
 endif()

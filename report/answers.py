@@ -20,7 +20,7 @@ _UNANSWERED = 0.01  # of the queries: from here on it is reported that a server 
 def warnings(run: Run, rcodes: dict[str, int], skipped: dict[str, int]) -> list[str]:
     """Warnings of the manifest, and those from the trace, the answers and the skipped queries."""
     return [
-        *(str(one) for one in (run.manifest or {}).get("warnings", [])),
+        *(str(one) for one in run.manifest.get("warnings", [])),
         *_without_rd(run),
         *_misfits(run, rcodes),
         *_not_played(skipped),
@@ -61,13 +61,13 @@ def validation(run: Run) -> str:
 
 def recorded(run: Run) -> dict[str, int]:
     """The trace's own answers by rcode, as the controller read them."""
-    told = as_dict(as_dict((run.controller or {}).get("reader")).get("rcodes"))
+    told = as_dict(run.told("reader").get("rcodes"))
     return {rcode_name(int(code)): int(count) for code, count in told.items()}
 
 
 def _without_rd(run: Run) -> Iterator[str]:
     """A warning about queries like those that resolvers send to name servers, sent to a resolver."""
-    told = run.controller or {}
+    told = run.controller
     asked = as_int(as_dict(told.get("queries")).get("handed"))
     without = as_int(as_dict(told.get("reader")).get("without_rd"))
     if as_dict(run.experiment.get("server")).get("kind") == "hierarchy" and without > asked * _MORE:

@@ -55,7 +55,7 @@ def unanswered(queries: dict[str, int]) -> int:
 
 def replaced(run: Run) -> list[str]:
     """Processes of servers that ended without a complaint: a reason only where queries have no answer."""
-    return [str(one) for one in as_list((run.manifest or {}).get("replaced"))]
+    return [str(one) for one in as_list(run.manifest.get("replaced"))]
 
 
 def _stem(reason: str) -> str:
@@ -66,7 +66,7 @@ def _stem(reason: str) -> str:
 def _end_reasons(run: Run) -> Iterator[str]:
     """What ended the run, unless that is only what the controller says of it."""
     manifest = run.manifest
-    if manifest is None:
+    if not manifest:
         yield "manifest.json is missing: the run was cut off"
         return
     error = str(manifest.get("error") or "")
@@ -77,11 +77,11 @@ def _end_reasons(run: Run) -> Iterator[str]:
 
 
 def _told(run: Run) -> list[str]:
-    return [str(reason) for reason in as_list((run.controller or {}).get("because"))]
+    return [str(reason) for reason in as_list(run.controller.get("because"))]
 
 
 def _manifest_reasons(run: Run) -> Iterator[str]:
-    manifest = run.manifest or {}
+    manifest = run.manifest
     for reason in as_list(manifest.get("unclean_because")):
         if reason != manifest.get("error"):
             yield str(reason)
@@ -90,8 +90,7 @@ def _manifest_reasons(run: Run) -> Iterator[str]:
 
 
 def _exit_reasons(run: Run) -> Iterator[str]:
-    for process in as_list((run.manifest or {}).get("processes")):
-        item = as_dict(process)
+    for item in run.processes():
         if item.get("exit") not in (0, None) and item.get("role") not in (
             "controller",
             "sampler",
@@ -105,7 +104,7 @@ def _exit_reasons(run: Run) -> Iterator[str]:
 
 def _leak_reasons(run: Run, testbed: Findings) -> Iterator[str]:
     """Packets that had no way within the experiment, and why where that is known."""
-    manifest = run.manifest or {}
+    manifest = run.manifest
     leaks = [as_dict(one) for one in as_list(manifest.get("leaks"))]
     if not leaks and manifest.get("leaked_packets"):
         yield f"{manifest['leaked_packets']} packets tried to leave the experiment"
@@ -118,7 +117,7 @@ def _leak_reasons(run: Run, testbed: Findings) -> Iterator[str]:
 def _controller_reasons(run: Run, has_records: bool) -> Iterator[str]:
     """Without what the records tell better: how many queries a lost host has taken with it."""
     controller = run.controller
-    if controller is None:
+    if not controller:
         yield "controller.json is missing: the controller was cut off"
         return
     told = [one for one in _told(run) if not (has_records and _UNKNOWN_ENDS.fullmatch(one))]
@@ -126,8 +125,7 @@ def _controller_reasons(run: Run, has_records: bool) -> Iterator[str]:
     trouble = as_dict(controller.get("reader")).get("trouble")
     if trouble and not any(str(trouble) in reason for reason in told):
         yield f"the trace: {trouble}"
-    for child in as_list(controller.get("children")):
-        item = as_dict(child)
+    for item in run.children:
         if item.get("lost") and not any(str(item.get("lost_because")) in reason for reason in told):
             yield f"host {item.get('name')} was lost: {item.get('lost_because') or 'no reason given'}"
     if controller.get("clean") is False and not as_list(controller.get("because")):
@@ -192,7 +190,7 @@ def _sum_reasons(run: Run, files: list[RqFile], totals: Totals, queries: dict[st
         yield f"{queries['lost']} queries were lost: they have no record{why}"
     if cut:
         return
-    told = as_dict((run.controller or {}).get("queries"))
+    told = run.told("queries")
     if told.get("lost"):
         return  # what a lost host has done is on record, and the controller knows only what it heard of it
     for name in ENDS:

@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from report import answers
-from report.run import Json, Run, as_dict, as_int, as_list
+from report.run import Json, Run, as_dict, as_int
 
 _DEFAULT_PERCENT = 1.0
-_ARRIVED = tuple(f"{udp}{name}" for udp in ("Udp", "Udp6") for name in ("InDatagrams", "NoPorts", "InErrors"))
 
 
 def growth(run: Run, name: str) -> int:
@@ -26,8 +25,7 @@ def balance(run: Run) -> Json:
 
     Packets to unmapped addresses, and those that the delay line loses as it was asked to, are not to arrive.
     """
-    listed = (as_dict(item) for item in as_list((run.manifest or {}).get("processes")))
-    names = {item.get("host") for item in listed if item.get("role") == "meta"}
+    names = {item.get("host") for item in run.processes("meta")}
     metas = [host for host in run.hosts if host.name in names]
     if not run.resolvers or not metas:
         return {"sent": None, "arrived": None, "answered": None, "lost_share": None}

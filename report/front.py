@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from report.datapath import share
-from report.run import Json, Run, as_dict, as_int, as_list
+from report.run import Json, Run, as_dict, as_int
 
 _COUNTS = (
     "syn",
@@ -77,8 +77,7 @@ def problems(run: Run) -> Iterator[str]:
     """Why the run is not clean: answers that clients waited for, and that the front kept from them."""
     if kind(run) is None:
         return
-    listed = as_list((run.manifest or {}).get("processes"))
-    count = max(1, sum(as_dict(one).get("role") == "front" for one in listed))
+    count = max(1, len(run.processes("front")))
     if len(run.fronts) < count:
         several = f"{count - len(run.fronts)} of {count} front-*.json are missing"
         yield f"{several if count > 1 else 'front.json is missing'}: the front was cut off"

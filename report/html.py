@@ -103,7 +103,7 @@ def _css() -> Markup:
 
 
 def _frame(run: Run) -> dict[str, Any]:
-    manifest = run.manifest or {}
+    manifest = run.manifest
     return {
         "version": as_dict(manifest.get("versions")).get("reprise") or "",
         "commit": str(manifest.get("commit") or "")[:12],
@@ -111,7 +111,7 @@ def _frame(run: Run) -> dict[str, Any]:
 
 
 def _started(run: Run) -> str:
-    real = as_dict((run.controller or {}).get("start")).get("real_ns")
+    real = run.told("start").get("real_ns")
     return datetime.fromtimestamp(real / 1e9, UTC).strftime("%Y-%m-%d %H:%M:%S UTC") if real else ""
 
 
@@ -122,7 +122,7 @@ def _good(summary: Json) -> str:
 
 def _what_ran(run: Run) -> list[tuple[str, list[tuple[str, str]]]]:
     """Headings and facts; the tables of the experiment are shown whole, so that a setting is never hidden."""
-    experiment, manifest = run.experiment, run.manifest or {}
+    experiment, manifest = run.experiment, run.manifest
     plain = {name: value for name, value in experiment.items() if not isinstance(value, dict)}
     parts = {name: value for name, value in experiment.items() if isinstance(value, dict)}
     server = parts.pop("server", {})
@@ -191,7 +191,7 @@ def _cell(value: object) -> str:
 
 
 def _trace_facts(run: Run) -> list[tuple[str, str]]:
-    controller = run.controller or {}
+    controller = run.controller
     reader, start = as_dict(controller.get("reader")), as_dict(controller.get("start"))
     first, last = start.get("trace_first_ns"), start.get("trace_last_ns")
     rows = [("trace", run.played)]
@@ -338,7 +338,7 @@ def _resources(run: Run, summary: Json) -> dict[str, Any]:
         for role in cpu
         if cpu[role] is not None or rss[role] is not None
     ]
-    reader = as_dict((run.controller or {}).get("reader"))
+    reader = run.told("reader")
     counters = [
         [name.replace("_", " "), number(count)] for name, count in as_dict(reader.get("counters")).items()
     ]
@@ -357,8 +357,8 @@ def _per_query(seconds: float | None, sent: int) -> str:
 
 def _querier_rows(run: Run) -> list[list[str]]:
     rows = []
-    for child in as_list((run.controller or {}).get("children")):
-        for report in as_list(as_dict(child).get("reports")):
+    for child in run.children:
+        for report in as_list(child.get("reports")):
             item, counts = as_dict(report), as_dict(as_dict(report).get("counts"))
             failed = (counts.get("send_failed") or 0) + (counts.get("connection_failed") or 0)
             rows.append([

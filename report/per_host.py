@@ -34,7 +34,7 @@ class _Machine:
 def summarize(run: Run, files: Sequence[RqFile], warmup_ns: int) -> list[Json]:
     """The controller's host first, then clients, servers and meta-DNS-servers, by their numbers."""
     roles, machines = _roles(run, files), _machines(run)
-    children = {str(one.get("name")): one for one in map(as_dict, _children(run))}
+    children = {str(one.get("name")): one for one in run.children}
     rows = []
     for host in sorted(roles, key=lambda name: _place(name, roles[name])):
         own = [file for file in files if file.host == host]
@@ -56,18 +56,14 @@ def summarize(run: Run, files: Sequence[RqFile], warmup_ns: int) -> list[Json]:
     return rows
 
 
-def _children(run: Run) -> list[object]:
-    return as_list((run.controller or {}).get("children"))
-
-
 def _roles(run: Run, files: Iterable[RqFile]) -> dict[str, str]:
     """Roles by host: of the processes there, the one that gives the host its place in the run."""
     found: dict[str, str] = {}
-    for process in map(as_dict, as_list((run.manifest or {}).get("processes"))):
+    for process in run.processes():
         role, host = _ROLES.get(str(process.get("role"))), process.get("host")
         if role is not None and host is not None:
             found[str(host)] = min(role, found.get(str(host), role), key=_ORDER.index)
-    clients = [str(as_dict(child).get("name")) for child in _children(run)]
+    clients = [str(child.get("name")) for child in run.children]
     for host in (*clients, *(file.host for file in files)):
         found.setdefault(host, "client")
     return found
@@ -80,7 +76,7 @@ def _place(host: str, role: str) -> tuple[int, int, str]:
 
 def _machines(run: Run) -> dict[str, _Machine]:
     """By host of the plan."""
-    manifest = run.manifest or {}
+    manifest = run.manifest
     if not manifest.get("hosts"):
         host = as_dict(manifest.get("host"))
         one = _Machine(host.get("name"), host, {}, _number(manifest.get("steal_s")))

@@ -27,7 +27,7 @@ def summarize(run: Run, rcodes: dict[str, int], asked_again: int) -> Json:
             "unmapped": [],
             "data_path": path,
         }
-    reader = as_dict((run.controller or {}).get("reader"))
+    reader = run.told("reader")
     not_sought = max(rcodes.get("REFUSED", 0), as_int(reader.get("without_rd")))
     queries = growth(run, "queries") - asked_again - not_sought
     recursions = growth(run, "recursions")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from report.run import Json, as_dict
@@ -82,10 +83,6 @@ def _values(summary: Json, path: str) -> Iterator[tuple[str, Any]]:
 def _named(counts: object, sign: str = " ") -> str:
     """Counts with what they are of, such as "long 9, split 1"."""
     return ", ".join(f"{name}{sign}{count:,}" for name, count in as_dict(counts).items())
-
-
-def _failures(counts: object) -> str:
-    return _named(counts, ": ")
 
 
 def _total(counts: object) -> str:
@@ -211,7 +208,7 @@ ROWS = (
     Row("latency_us.median", "latency median, µs", number, "runs"),
     Row("latency_us.p99", "latency p99, µs", number, "runs"),
     Row("connections", "connections", _opened, "run"),
-    Row("connections.failures", "ended badly", _failures, "run"),
+    Row("connections.failures", "ended badly", partial(_named, sign=": "), "run"),
     Row("connections.*", "connections {}", number, "runs? connections?"),
     Row("tcp_fallbacks", "queries after a truncated answer", number, "runs? connections?"),
     Row("sockets.server.*", "{} at the server", number, "connections?"),

@@ -30,13 +30,13 @@ class ServerSample:
 
 @dataclass(frozen=True)
 class Run:
-    """What a folder holds. `controller` and `manifest` are None where the file is missing (a run cut off
+    """What a folder holds. `controller` and `manifest` are empty where the file is missing (a run cut off
     early).
     """
 
     folder: Path
-    manifest: Json | None
-    controller: Json | None
+    manifest: Json
+    controller: Json
     samples: tuple[ServerSample, ...]
     client_samples: dict[str, tuple[ServerSample, ...]]
     record_paths: tuple[Path, ...]
@@ -60,12 +60,26 @@ class Run:
 
     @property
     def experiment(self) -> Json:
-        return as_dict((self.manifest or {}).get("experiment"))
+        return as_dict(self.manifest.get("experiment"))
+
+    def told(self, part: str) -> Json:
+        """A part of what the controller told."""
+        return as_dict(self.controller.get(part))
+
+    @property
+    def children(self) -> list[Json]:
+        """What the controller knows of each distributor."""
+        return [as_dict(one) for one in as_list(self.controller.get("children"))]
+
+    def processes(self, *roles: str) -> list[Json]:
+        """The plan's processes, those of these roles or all, as the manifest has them."""
+        listed = map(as_dict, as_list(self.manifest.get("processes")))
+        return [one for one in listed if not roles or one.get("role") in roles]
 
     @property
     def trace(self) -> Path | None:
         """The trace replayed, as named; a synthesized one lies in the run's folder, renamed since."""
-        named = self.experiment.get("trace") or (self.controller or {}).get("trace")
+        named = self.experiment.get("trace") or self.controller.get("trace")
         if not named:
             return None
         path = Path(str(named))
@@ -90,7 +104,7 @@ class Run:
 
 def over_laps(run: Run) -> str:
     """A note for counts of a trace that was played several times: they are sums over all laps."""
-    laps = as_int(as_dict((run.controller or {}).get("reader")).get("laps"))
+    laps = as_int(run.told("reader").get("laps"))
     return f"in {laps} laps" if laps > 1 else ""
 
 
@@ -119,8 +133,8 @@ def open_run(folder: Path) -> Run:
         raise ReportError(f"{folder} holds no run", "name a folder that `reprise run` wrote", 2)
     return Run(
         folder=folder,
-        manifest=manifest,
-        controller=controller,
+        manifest=manifest or {},
+        controller=controller or {},
         samples=tuple(_read_samples(folder / "server.csv", problems)),
         client_samples={
             path.stem: tuple(_read_samples(path, problems))

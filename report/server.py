@@ -9,7 +9,7 @@ import statistics
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from report.run import Run, ServerSample, as_dict, as_list
+from report.run import Run, ServerSample
 
 _GAP_S = 1.0  # over the usual time between samples
 TCP_STATES = ("established", "syn_recv", "time_wait", "fin_wait", "close_wait", "other")
@@ -29,20 +29,17 @@ def clock_of(run: Run) -> Callable[[ServerSample], int] | None:
     The sampler's monotonic clock is the replay's where all hosts share one; over several hosts only real time
     is common.
     """
-    start = as_dict((run.controller or {}).get("start"))
-    mono, real = start.get("mono_ns"), start.get("real_ns")
+    mono, real = (run.told("start").get(name) for name in ("mono_ns", "real_ns"))
     if not isinstance(mono, int) or not isinstance(real, int):
         return None
-    children = as_list((run.controller or {}).get("children"))
-    if children and all(as_dict(child).get("same_clock") for child in children):
+    if run.children and all(child.get("same_clock") for child in run.children):
         return lambda sample: sample.time_mono_ns - mono
     return lambda sample: sample.time_real_ns - real
 
 
 def server_processes(run: Run, roles: tuple[str, ...] = ("server",)) -> set[str]:
     """Ids of the sampled processes that are the server's; all of them where the manifest does not say."""
-    listed = as_list((run.manifest or {}).get("processes"))
-    ids = {str(as_dict(item).get("id")) for item in listed if as_dict(item).get("role") in roles}
+    ids = {str(one.get("id")) for one in run.processes(*roles)}
     sampled = {sample.process for sample in run.samples}
     return ids & sampled or sampled
 
@@ -92,34 +89,26 @@ def _one_each(samples: Iterable[ServerSample]) -> list[ServerSample]:
     return [rows[time] for time in sorted(rows)]
 
 
-def host_series(run: Run, column: str) -> Series:
+def _series(run: Run, name: str, samples: Iterable[ServerSample], column: str) -> Series:
+    """A column over the time of the replay; no points where the run has no start."""
     clock = clock_of(run)
-    if clock is None:
-        return Series(column, ())
-    return Series(column, tuple((clock(row) / 1e9, row.values.get(column, 0.0)) for row in host_rows(run)))
+    points = ((clock(one) / 1e9, one.values.get(column, 0.0)) for one in samples) if clock else ()
+    return Series(name, tuple(points))
+
+
+def host_series(run: Run, column: str) -> Series:
+    return _series(run, column, host_rows(run), column)
 
 
 def client_series(run: Run, column: str) -> list[Series]:
     """One series for each client host that was sampled."""
-    clock = clock_of(run)
-    if clock is None:
-        return []
-    return [
-        Series(name, tuple((clock(row) / 1e9, row.values.get(column, 0.0)) for row in _one_each(samples)))
-        for name, samples in run.client_samples.items()
-    ]
+    return [_series(run, name, _one_each(samples), column) for name, samples in run.client_samples.items()]
 
 
 def process_series(run: Run, column: str) -> list[Series]:
     """One series for each process of the server and its fronts, sorted by its id."""
-    clock = clock_of(run)
-    if clock is None:
-        return []
     return [
-        Series(
-            process,
-            tuple((clock(s) / 1e9, s.values.get(column, 0.0)) for s in run.samples if s.process == process),
-        )
+        _series(run, process, (one for one in run.samples if one.process == process), column)
         for process in sorted(server_processes(run, ("server", "front")))
     ]
 
@@ -195,8 +184,7 @@ def peak_memory(run: Run, role: str = "server") -> int | None:
 
 def _samples_of(run: Run, role: str) -> list[list[ServerSample]]:
     """Samples of the role's processes, by host."""
-    listed = as_list((run.manifest or {}).get("processes"))
-    ids = {str(as_dict(item).get("id")) for item in listed if as_dict(item).get("role") == role}
+    ids = {str(one.get("id")) for one in run.processes(role)}
     ids |= server_processes(run) if role == "server" else set()
     return [
         [one for one in samples if one.process in ids]

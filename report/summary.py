@@ -30,7 +30,7 @@ from report import (
 from report.rcodes import rcode_name
 from report.records import NEVER, Columns, Totals, load
 from report.rqfile import NO_RCODE, SKIP_REASONS, TRANSPORTS, RqFile, Status, read_rq
-from report.run import Json, Run, as_dict, as_list, over_laps
+from report.run import Json, Run, as_list, over_laps
 from report.testbed import look_at
 
 SCHEMA = 1
@@ -50,7 +50,7 @@ class Measured:
 
     @property
     def warmup_ns(self) -> int:
-        value = (self.run.manifest or {}).get("warmup_s") or 0
+        value = self.run.manifest.get("warmup_s") or 0
         return int(float(value) * 1e9)
 
 
@@ -79,7 +79,7 @@ def summarize(measured: Measured) -> Json:
         "server_faults": answers.server_faults(run, queries, rcodes),
         "queries": queries,
         "skipped": skipped,
-        "sources": _number((run.controller or {}).get("sources"), measured.totals.sources),
+        "sources": _number(run.controller.get("sources"), measured.totals.sources),
         "duration_s": duration_s(columns),
         "transport": _by_transport(columns),
         "warmup_s": measured.warmup_ns / 1e9,
@@ -113,13 +113,13 @@ def summarize(measured: Measured) -> Json:
         **_cpu(measured),
         "peak_rss_bytes": _memory(measured),
         "hosts": per_host.summarize(run, measured.files, measured.warmup_ns),
-        "leaked_packets": _number((run.manifest or {}).get("leaked_packets"), 0),
+        "leaked_packets": _number(run.manifest.get("leaked_packets"), 0),
     }
 
 
 def _trace_notes(run: Run) -> list[str]:
     """What the trace lacks, as who read it says: the mutator, if it was changed first, and the controller."""
-    reader = as_dict((run.controller or {}).get("reader"))
+    reader = run.told("reader")
     laps = over_laps(run)
     return [
         *map(str, as_list((run.mutation or {}).get("losses"))),
@@ -139,7 +139,7 @@ def count_queries(measured: Measured) -> dict[str, int]:
     """
     columns = measured.columns
     ends = np.bincount(columns.status, minlength=len(Status) + 1)
-    told = as_dict((measured.run.controller or {}).get("queries"))
+    told = measured.run.told("queries")
     reader_skipped = sum(reader_skips(measured).values())
     skipped = int(ends[Status.SKIPPED]) + reader_skipped
     read = _number(told.get("read"), len(columns) + reader_skipped)
@@ -166,7 +166,7 @@ def querier_skips(measured: Measured) -> dict[str, int]:
 
 def reader_skips(measured: Measured) -> dict[str, int]:
     """Reasons of queries that never reached a querier; the queriers' own are in their records."""
-    told = as_dict((measured.run.controller or {}).get("skipped"))
+    told = measured.run.told("skipped")
     return {str(reason): _number(count, 0) for reason, count in told.items() if _number(count, 0) > 0}
 
 
@@ -185,7 +185,7 @@ def duration_s(columns: Columns) -> float:
 
 
 def _controller_warnings(run: Run) -> list[str]:
-    return [str(text) for text in as_list((run.controller or {}).get("warnings"))]
+    return [str(text) for text in as_list(run.controller.get("warnings"))]
 
 
 def _number(value: object, otherwise: int) -> int:
@@ -230,8 +230,7 @@ def _packets_per_query(run: Run, sent: int) -> float | None:
 def _role_values(run: Run, key: str) -> dict[str, list[float]]:
     """A manifest value of every process, by role as the summary names them."""
     values: dict[str, list[float]] = {role: [] for role in ROLES}
-    for process in as_list((run.manifest or {}).get("processes")):
-        item = as_dict(process)
+    for item in run.processes():
         role = ROLE_OF.get(str(item.get("role")), str(item.get("role")))
         if role in values and isinstance(item.get(key), int | float):
             values[role].append(item[key])
@@ -245,7 +244,7 @@ def _cpu(measured: Measured) -> Json:
     that close 10,000 connections may outlive their distributor: what they say may be more.
     """
     own: dict[str, Iterable[object]] = {
-        "controller": [(measured.run.controller or {}).get("cpu_s")],
+        "controller": [measured.run.controller.get("cpu_s")],
         "querier": [file.statistics.get("cpu_s") for file in measured.files],
         "server": [server.used_cpu(measured.run)],
         "front": [server.used_cpu(measured.run, "front")],
@@ -277,7 +276,7 @@ def _larger(one: float | None, other: float | None) -> float | None:
 def _memory(measured: Measured) -> dict[str, int | None]:
     """Sums of the processes' peaks. Queriers and controller say their own; the server's is sampled."""
     own: dict[str, Iterable[object]] = {
-        "controller": [(measured.run.controller or {}).get("max_rss_bytes")],
+        "controller": [measured.run.controller.get("max_rss_bytes")],
         "querier": [file.statistics.get("max_rss_bytes") for file in measured.files],
         "server": [server.peak_memory(measured.run)],
         "front": [server.peak_memory(measured.run, "front")],

@@ -10,7 +10,7 @@ from pathlib import Path
 from report import hosts, server
 from report.hosts import Findings
 from report.rqfile import RqFile
-from report.run import Json, Run, as_dict, as_int, as_list
+from report.run import Run, as_dict, as_int, as_list
 
 _DRIFT_NS = 100_000
 _DROPPED = re.compile(r"^(\d+) packets? dropped by (kernel|interface)$", re.MULTILINE)
@@ -22,19 +22,12 @@ def look_at(run: Run, files: Sequence[RqFile]) -> Findings:
     overflows: Counter[str] = Counter()
     for file in files:
         overflows[file.host] += as_int(file.statistics.get("receive_overflows"))
-    found = hosts.judge(run.hosts, _hosts_of(run, "server"), overflows, _unread(run))
+    found = hosts.judge(
+        run.hosts, {str(one.get("host")) for one in run.processes("server")}, overflows, _unread(run)
+    )
     found.losses += _captures(run)
     found.remarks += [*_refused(run, files), *_drifts(run), *server.gaps(run)]
     return found
-
-
-def _processes(run: Run, role: str) -> list[Json]:
-    listed = (as_dict(item) for item in as_list((run.manifest or {}).get("processes")))
-    return [item for item in listed if item.get("role") == role]
-
-
-def _hosts_of(run: Run, role: str) -> set[str]:
-    return {str(item.get("host")) for item in _processes(run, role)}
 
 
 def _unread(run: Run) -> Counter[str]:
@@ -48,7 +41,7 @@ def _unread(run: Run) -> Counter[str]:
 
 def _captures(run: Run) -> Iterator[str]:
     """tcpdump's own summary, and how it ended."""
-    for process in _processes(run, "capture"):
+    for process in run.processes("capture"):
         name = f"{process.get('id')}.pcap"
         log = _text(run.folder / "logs" / f"{process.get('id')}.log")
         for count, by in _DROPPED.findall(log):
@@ -86,8 +79,7 @@ def _refused(run: Run, files: Sequence[RqFile]) -> list[str]:
 
 def _drifts(run: Run) -> Iterator[str]:
     """Clocks that ran at another speed than the controller's; equal ones do not by definition."""
-    for child in as_list((run.controller or {}).get("children")):
-        item = as_dict(child)
+    for item in run.children:
         drift = as_int(item.get("offset_end_ns")) - as_int(item.get("offset_ns"))
         if "offset_end_ns" not in item or item.get("same_clock") or abs(drift) <= _DRIFT_NS:
             continue

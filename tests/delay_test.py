@@ -28,6 +28,7 @@ pytestmark = pytest.mark.netns
 
 MS = 1_000_000
 NEAR_MS = 1.0  # how late at least a tenth of the packets is at most
+BUSY_MS = 10.0  # and half of them, beside half of what they should take
 SOURCES = ("203.0.113.1", "203.0.113.2", "2001:db8::3", "2001:db8::4")
 BIG = "big. 300 IN TXT " + " ".join(f'"{number:0250}"' for number in range(15)) + "\n"
 
@@ -68,7 +69,7 @@ def latencies_ms(found: Records) -> Any:
 def near(seen_ms: Any, want_ms: float) -> bool:
     """Nothing is early; on a busy machine many are late, but never all, and half of them by little."""
     some, half = np.percentile(seen_ms, 10), np.median(seen_ms)
-    return bool(np.min(seen_ms) >= want_ms and some < want_ms + NEAR_MS and half < 1.5 * want_ms + NEAR_MS)
+    return bool(np.min(seen_ms) >= want_ms and some < want_ms + NEAR_MS and half < 1.5 * want_ms + BUSY_MS)
 
 
 def counted(ended: Ended, turn: int = 0) -> dict[str, Any]:

@@ -15,7 +15,6 @@ class Outcome:
     because: list[str] = field(default_factory=list)
     started: bool = False
     reached_end: bool = False
-    main_exit: int | None = None
     server_died: str | None = None
     processes: list[dict[str, Any]] = field(default_factory=list)
     steal_s: float = 0.0

@@ -35,7 +35,7 @@ def load(path: Path, settings: list[str]) -> Experiment:
     if table.get("name") is None:
         table["name"] = path.stem
     try:
-        experiment = _READER.validate_python(_given(table))
+        experiment = _READER.validate_python(given(table))
     except ValidationError as error:
         raise _usage_error(error) from None
     rules.check(experiment)
@@ -49,10 +49,10 @@ def as_dict(experiment: Experiment) -> dict[str, Any]:
     )
 
 
-def _given(table: Mapping[str, Any]) -> dict[str, Any]:
-    """Without what `--set KEY=` has taken back."""
+def given(table: Mapping[str, Any]) -> dict[str, Any]:
+    """The tables without keys that have no value, such as what `--set KEY=` has taken back."""
     return {
-        name: _given(value) if isinstance(value, dict) else value
+        name: given(value) if isinstance(value, dict) else value
         for name, value in table.items()
         if value is not None
     }

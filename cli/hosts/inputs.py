@@ -47,14 +47,7 @@ def carry(experiment: Experiment, placement: Placement) -> Experiment:
         for path, checksum in sums.items():
             if checksum not in there and (target == placement.home or path in wanted):
                 _copy(target, Path(path), checksum)
-    return _READER.validate_python(_given(table))
-
-
-def _given(value: Any) -> Any:
-    """Without the keys that have no value."""
-    if isinstance(value, dict):
-        return {name: _given(one) for name, one in value.items() if one is not None}
-    return value
+    return _READER.validate_python(experiments.given(table))
 
 
 def _paths(table: dict[str, Any]) -> Iterator[tuple[list[Any], str, str]]:

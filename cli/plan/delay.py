@@ -17,14 +17,13 @@ from collections.abc import Iterable
 from cli.errors import RepriseError
 from cli.experiment.schema import Experiment, Rtt, Tls
 from cli.plan import host_settings, network, privileges
-from cli.plan.planned import RESULTS, RUN, Facts, Figure, HostStep, Process, Ready, Step, Stop, shell
+from cli.plan.planned import RESULTS, RUN, Facts, Figure, HostStep, Process, Ready, Step, Stop
 
 SOURCES = f"{RESULTS}/rtts.tsv"  # by = "source": the trace's round trips as a table
 TUN = "reprise1"
 _DEVICE = "/dev/net/tun"
 TABLE = "53101"  # a number that no one else is likely to use
 _PRIORITY = "85"  # before a resolver's rules, which send its answers straight to its clients
-_FAMILIES = ("-4", "-6")
 _RESTARTS = 3
 # What the proxy writes back has a source of the host's own.
 _TUN_SETTINGS = (f"net.ipv4.conf.{TUN}.accept_local=1", f"net.ipv4.conf.{TUN}.rp_filter=0")
@@ -61,16 +60,30 @@ def steps(experiment: Experiment, facts: Facts, trace: str) -> list[Step]:
 
 
 def setup(experiment: Experiment) -> tuple[HostStep, ...]:
-    """The way of the answers through the device, on every host that answers clients."""
+    """The way of the answers through the device, on every host that answers clients: those of the host's own
+    packets (they come from `lo` in the eyes of rules) that have the service's ports.
+    """
     if experiment.rtt is None:
         return ()
     ports = [experiment.server.port]
     if experiment.over_tls:
         ports.append((experiment.tls or Tls()).port)
+    rules = [
+        f"{family} rule {{}} pref {_PRIORITY} iif lo ipproto {protocol} sport {port} lookup {TABLE}"
+        for family in host_settings.FAMILIES
+        for protocol in ("udp", "tcp")
+        for port in ports
+    ]
+    routes = [(family, ("default", "dev", TUN)) for family in host_settings.FAMILIES]
     return tuple(
         step
         for host in _hosts(experiment)
-        for step in (_forwarding(host), _tun(host), _table(host), _rules(host, ports))
+        for step in (
+            _forwarding(host),
+            host_settings.tun(f"delay-tun-{host}", host, TUN, _TUN_SETTINGS, ("txqueuelen", "10000")),
+            host_settings.routes(f"delay-table-{host}", host, TABLE, routes),
+            host_settings.rules(f"delay-rules-{host}", host, rules),
+        )
     )
 
 
@@ -147,49 +160,4 @@ def _forwarding(host: str) -> HostStep:
             ("sysctl", "-q", "-w", "net.ipv4.conf.all.rp_filter=0"),
         ),
         (host_settings.restore(kept),),
-    )
-
-
-def _tun(host: str) -> HostStep:
-    """A device that outlives its proxy, so that one that died can be started again."""
-    there = f"ip link show dev {TUN} > /dev/null 2>&1"
-    return HostStep(
-        f"delay-tun-{host}",
-        host,
-        (
-            shell(f"{there} || ip tuntap add dev {TUN} mode tun"),
-            ("ip", "link", "set", "dev", TUN, "addrgenmode", "none"),
-            ("ip", "link", "set", "dev", TUN, "txqueuelen", "10000", "up"),
-            ("sysctl", "-q", "-w", *_TUN_SETTINGS),
-        ),
-        (shell(f"{there} || exit 0; ip link del dev {TUN}"),),
-    )
-
-
-def _table(host: str) -> HostStep:
-    apply = [
-        ("ip", family, "route", "replace", "default", "dev", TUN, "table", TABLE) for family in _FAMILIES
-    ]
-    undo = [
-        shell(f"ip {family} route del default dev {TUN} table {TABLE} 2> /dev/null || true")
-        for family in _FAMILIES
-    ]
-    return HostStep(f"delay-table-{host}", host, tuple(apply), tuple(undo))
-
-
-def _rules(host: str, ports: list[int]) -> HostStep:
-    """The host's own packets (they come from `lo` in the eyes of rules) from the service's ports."""
-    rules = [
-        f"{family} rule {{}} pref {_PRIORITY} iif lo ipproto {protocol} sport {port} lookup {TABLE}"
-        for family in _FAMILIES
-        for protocol in ("udp", "tcp")
-        for port in ports
-    ]
-    remove = [f"ip {rule.format('del')} 2> /dev/null" for rule in rules]
-    add = [f"ip {rule.format('add')}" for rule in rules]
-    return HostStep(
-        f"delay-rules-{host}",
-        host,
-        tuple(shell(f"{gone}; {here}") for gone, here in zip(remove, add, strict=True)),
-        tuple(shell(f"{gone} || true") for gone in remove),
     )

@@ -9,6 +9,7 @@ writes back come from the TUN device, so that they take the main table.
 from __future__ import annotations
 
 from cli.plan import hierarchy_network, host_settings
+from cli.plan.host_settings import FAMILIES
 from cli.plan.planned import RUN, HostStep, shell
 from cli.servers import nftables
 
@@ -19,10 +20,7 @@ TUN = "reprise0"
 TABLE = "53100"  # a number that no one else is likely to use
 _OWN, _PATH = "90", "100"  # priorities of rules
 _LAST = "4294967295"  # the metric of a route that is taken where no other is left
-_FAMILIES = ("-4", "-6")
 _NO_REVERSE_PATHS = "for file in /proc/sys/net/ipv4/conf/*/rp_filter; do echo 0 > $file; done"
-
-Command = tuple[str, ...]
 
 
 def steps(
@@ -68,7 +66,9 @@ def _path(host: str, data_path: str, ruleset: str) -> list[HostStep]:
     if data_path == "nft":
         rules = HostStep(f"nft-{host}", host, (("nft", "-f", ruleset),), (shell(drop_table(nftables.NAT)),))
         return [_settings(host, forwarding=False), rules]
-    return [_settings(host, forwarding=True), _tun(host)]
+    # No addresses: whatever the kernel would send there on its own is none of the proxy's business.
+    device = host_settings.tun(f"tun-{host}", host, TUN, (f"net.ipv4.conf.{TUN}.rp_filter=0",))
+    return [_settings(host, forwarding=True), device]
 
 
 def _settings(host: str, forwarding: bool) -> HostStep:
@@ -79,24 +79,6 @@ def _settings(host: str, forwarding: bool) -> HostStep:
     forward = host_settings.forward() if forwarding else ()
     apply = (host_settings.keep(kept), shell(_NO_REVERSE_PATHS), *forward)
     return HostStep(f"settings-{host}", host, apply, (host_settings.restore(kept),))
-
-
-def _tun(host: str) -> HostStep:
-    """A device that outlives its proxy, so that a killed one can be started again. No addresses: whatever the
-    kernel would send there on its own is none of the proxy's business.
-    """
-    there = f"ip link show dev {TUN} > /dev/null 2>&1"
-    return HostStep(
-        f"tun-{host}",
-        host,
-        (
-            shell(f"{there} || ip tuntap add dev {TUN} mode tun"),
-            ("ip", "link", "set", "dev", TUN, "addrgenmode", "none"),
-            ("ip", "link", "set", "dev", TUN, "up"),
-            ("sysctl", "-q", "-w", f"net.ipv4.conf.{TUN}.rp_filter=0"),
-        ),
-        (shell(f"{there} || exit 0; ip link del dev {TUN}"),),
-    )
 
 
 def _table(host: str, data_path: str, via: tuple[str, str], source: tuple[str, str]) -> HostStep:
@@ -113,15 +95,10 @@ def _table(host: str, data_path: str, via: tuple[str, str], source: tuple[str, s
                 *(("src", own) if own else ()),
             ),
         )
-        for family, gate, own in zip(_FAMILIES, via, source, strict=True)
+        for family, gate, own in zip(FAMILIES, via, source, strict=True)
     ]
-    routes += [(family, ("unreachable", "default", "metric", _LAST)) for family in _FAMILIES]
-    apply = [("ip", family, "route", "replace", *route, "table", TABLE) for family, route in routes]
-    undo = [
-        shell(f"ip {family} route del {' '.join(route)} table {TABLE} 2> /dev/null || true")
-        for family, route in routes
-    ]
-    return HostStep(f"table-{host}", host, tuple(apply), tuple(undo))
+    routes += [(family, ("unreachable", "default", "metric", _LAST)) for family in FAMILIES]
+    return host_settings.routes(f"table-{host}", host, TABLE, routes)
 
 
 def _rules(host: str, port: str, own_replies: bool) -> HostStep:
@@ -130,18 +107,11 @@ def _rules(host: str, port: str, own_replies: bool) -> HostStep:
     """
     rules = [
         f"{family} rule {{}} pref {priority} iif lo ipproto {protocol} {which} 53 lookup {table}"
-        for family in _FAMILIES
+        for family in FAMILIES
         for protocol in ("udp", "tcp")
         for priority, which, table in (
             *(((_OWN, "sport", "main"),) if own_replies else ()),
             (_PATH, port, TABLE),
         )
     ]
-    remove = [f"ip {rule.format('del')} 2> /dev/null" for rule in rules]
-    add = [f"ip {rule.format('add')}" for rule in rules]
-    return HostStep(
-        f"rules-{host}",
-        host,
-        tuple(shell(f"{gone}; {here}") for gone, here in zip(remove, add, strict=True)),
-        tuple(shell(f"{gone} || true") for gone in remove),
-    )
+    return host_settings.rules(f"rules-{host}", host, rules)

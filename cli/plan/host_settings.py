@@ -1,4 +1,4 @@
-"""Kernel settings of a host under which packets with foreign addresses are forwarded, and the way back.
+"""Settings, devices and routes of a host for packets with foreign addresses, each with the way back.
 
 A write to `ip_forward` or `all.forwarding` changes that of every interface, and IPv6 forwarding makes the
 kernel drop default routes that it learned from router advertisements, for good, unless accept_ra is 2. So all
@@ -8,9 +8,12 @@ overwrites the others' where it changes, and accept_ra last. Interfaces that are
 
 from __future__ import annotations
 
-from cli.plan.planned import shell
+from collections.abc import Iterable, Sequence
+
+from cli.plan.planned import HostStep, shell
 
 Command = tuple[str, ...]
+FAMILIES = ("-4", "-6")
 
 _KEPT = (
     r"^net\.ipv4\.(ip_forward|conf\..*\.(forwarding|rp_filter)) "
@@ -39,3 +42,46 @@ def restore(file: str) -> Command:
 
 def forward() -> tuple[Command, ...]:
     return (shell(_KEEP_ROUTERS), _FORWARD)
+
+
+def tun(
+    ident: str, host: str, device: str, settings: tuple[str, ...], queue: tuple[str, ...] = ()
+) -> HostStep:
+    """A device that outlives its proxy, so that one that died can be started again."""
+    there = f"ip link show dev {device} > /dev/null 2>&1"
+    return HostStep(
+        ident,
+        host,
+        (
+            shell(f"{there} || ip tuntap add dev {device} mode tun"),
+            ("ip", "link", "set", "dev", device, "addrgenmode", "none"),
+            ("ip", "link", "set", "dev", device, *queue, "up"),
+            ("sysctl", "-q", "-w", *settings),
+        ),
+        (shell(f"{there} || exit 0; ip link del dev {device}"),),
+    )
+
+
+def routes(ident: str, host: str, table: str, listed: Iterable[tuple[str, Sequence[str]]]) -> HostStep:
+    """Routes of a table, each with its family."""
+    found = list(listed)
+    return HostStep(
+        ident,
+        host,
+        tuple(("ip", family, "route", "replace", *route, "table", table) for family, route in found),
+        tuple(
+            shell(f"ip {family} route del {' '.join(route)} table {table} 2> /dev/null || true")
+            for family, route in found
+        ),
+    )
+
+
+def rules(ident: str, host: str, listed: Sequence[str]) -> HostStep:
+    """Rules of routing, in which {} stands for what is done with them."""
+    remove = [f"ip {rule.format('del')} 2> /dev/null" for rule in listed]
+    return HostStep(
+        ident,
+        host,
+        tuple(shell(f"{gone}; ip {rule.format('add')}") for gone, rule in zip(remove, listed, strict=True)),
+        tuple(shell(f"{gone} || true") for gone in remove),
+    )

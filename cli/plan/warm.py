@@ -10,104 +10,71 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import subprocess
+import socket
 import sys
 from collections.abc import Iterator
+from typing import Any
 
+import dns.asyncbackend
+import dns.asyncquery
 import dns.exception
 import dns.message
-import dns.rdataclass
-import dns.rdatatype
 
 from cli.errors import RepriseError, telling
+from cli.zones import trace_text
 
 _AT_ONCE = 200
 _TRIES = 2
 _PATIENCE_S = 6.0
 _HOPELESS = 1_000
-_RECURSIVE_ANSWER_BYTES = 1232
+_PAYLOAD = 1232
 
 Question = tuple[str, str, str]
 
 
-class _Conversation(asyncio.DatagramProtocol):
-    """Answers by (id); one socket for each slot, so that an id names one question."""
-
-    def __init__(self) -> None:
-        self.answered: asyncio.Future[bytes] | None = None
-
-    def datagram_received(self, data: bytes, _address: object) -> None:
-        if self.answered is not None and not self.answered.done():
-            self.answered.set_result(data)
-
-    def error_received(self, _error: Exception) -> None:
-        """The question is asked again after its time."""
-
-
 def questions(mutator: str, trace: str, ports: list[int]) -> Iterator[Question]:
     """Name, class and type of every question of the trace, each once, in order."""
-    argv = [mutator, "mutate", trace, "-o", "-", "--to", "text"]
-    argv += [text for port in ports for text in ("--port", str(port))]
     seen: set[Question] = set()
-    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, errors="replace") as process:
-        assert process.stdout is not None
-        columns: list[str] = []
-        for line in process.stdout:
-            words = line.rstrip("\n").split("\t")
-            if line.startswith("#"):
-                continue
-            if not columns:
-                columns = words
-                continue
-            row = dict(zip(columns, words, strict=False))
-            question = (row["name"].lower(), row["class"], row["type"])
-            if question[0] != "-" and question not in seen:
-                seen.add(question)
-                yield question
+    for row in trace_text.rows(mutator, [trace], map(str, ports)):
+        question = (row["name"].lower(), row["class"], row["type"])
+        if question[0] != "-" and question not in seen:
+            seen.add(question)
+            yield question
 
 
-async def _ask_all(found: Iterator[Question], server: str, port: int) -> tuple[int, int, bool]:
+async def _ask_all(found: Iterator[Question], server: str) -> tuple[int, int, bool]:
     """Asked and answered, and whether the rest was given up."""
     counts = [0, 0]
     silent = 0  # questions in a row that got no answer
 
     async def slot() -> None:
         nonlocal silent
-        loop = asyncio.get_running_loop()
-        transport, conversation = await loop.create_datagram_endpoint(
-            _Conversation, remote_addr=(server, port)
-        )
-        for question in found:
-            counts[0] += 1
-            answered = await _ask(transport, conversation, question)
-            counts[1] += answered
-            silent = 0 if answered else silent + 1
-            if silent >= _HOPELESS:
-                break
-        transport.close()
+        backend = dns.asyncbackend.get_default_backend()
+        made = backend.make_socket(socket.AF_INET, socket.SOCK_DGRAM)  # type: ignore[no-untyped-call]
+        async with await made as channel:
+            for question in found:
+                counts[0] += 1
+                answered = await _ask(channel, server, question)
+                counts[1] += answered
+                silent = 0 if answered else silent + 1
+                if silent >= _HOPELESS:
+                    break
 
     await asyncio.gather(*(slot() for _ in range(_AT_ONCE)))
     return counts[0], counts[1], silent >= _HOPELESS
 
 
-async def _ask(transport: asyncio.DatagramTransport, conversation: _Conversation, question: Question) -> bool:
-    try:
-        name, kind_class, kind = question
-        wire = dns.message.make_query(
-            name, kind, kind_class, want_dnssec=True, payload=_RECURSIVE_ANSWER_BYTES
-        ).to_wire()
-    except (dns.exception.DNSException, ValueError):
-        return False
+async def _ask(channel: Any, server: str, question: Question) -> bool:
     for _ in range(_TRIES):
-        conversation.answered = asyncio.get_running_loop().create_future()
-        transport.sendto(wire)
         try:
-            async with asyncio.timeout(_PATIENCE_S):
-                while (await conversation.answered)[:2] != wire[:2]:
-                    conversation.answered = asyncio.get_running_loop().create_future()
-                return True
-        except TimeoutError:
+            name, kind_class, kind = question
+            query = dns.message.make_query(name, kind, kind_class, want_dnssec=True, payload=_PAYLOAD)
+            await dns.asyncquery.udp(query, server, _PATIENCE_S, sock=channel, ignore_errors=True)
+        except dns.exception.Timeout:
             continue
+        except (dns.exception.DNSException, ValueError):
+            return False
+        return True
     return False
 
 
@@ -118,11 +85,10 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("mutator")
     parser.add_argument("trace")
     parser.add_argument("--server", required=True)
-    parser.add_argument("--server-port", type=int, default=53)
     parser.add_argument("--port", type=int, action="append", default=[])
     options = parser.parse_args(arguments)
     found = questions(options.mutator, options.trace, options.port)
-    asked, answered, hopeless = asyncio.run(_ask_all(found, options.server, options.server_port))
+    asked, answered, hopeless = asyncio.run(_ask_all(found, options.server))
     sys.stderr.write(f"level=info event=warm asked={asked} answered={answered}\n")
     if hopeless:
         what = f"{_HOPELESS:,} questions in a row got no answer"

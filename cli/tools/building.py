@@ -82,7 +82,7 @@ class Release:
             _carry_out(job, progress, "cmake failed")
             self._mark.write_text(_lines(sorted(self.installed)), encoding="utf-8")
         argv = ("ninja", "-C", str(BUILD), *self.targets)
-        job = steps.Job(title, argv, steps.read_ninja, steps.NINJA_ENVIRONMENT)
+        job = steps.Job(title, argv, steps.NINJA_ENVIRONMENT)
         _carry_out(job, progress, "the build failed")
 
 
@@ -118,10 +118,9 @@ class Environment:
     def job(self, title: str) -> steps.Job:
         """Makes the environment and fetches the packages."""
         paths = [programs.ROOT / file for file in self.files]
-        pinned = sum(path.read_text(encoding="utf-8").count("==") for path in paths)
         options = [word for path in paths for word in ("-r", str(path))]
         argv = ("sh", "-c", _INSTALL, "sh", str(VENV), _SYSTEM_PYTHON, *options)
-        return steps.Job(title, argv, steps.read_pip(pinned))
+        return steps.Job(title, argv)
 
     def finish(self, done: steps.Done) -> None:
         """Marks the files as installed, or says that they are not."""

@@ -1,4 +1,4 @@
-"""What checks are made of: running a tool quietly, showing why it failed, and several at once."""
+"""What checks are made of: running a tool quietly, showing why it failed, and what git knows of the files."""
 
 from __future__ import annotations
 
@@ -27,16 +27,10 @@ class Check:
     run: Callable[[], Counts]
 
 
-def run(*argv: str, cwd: Path = programs.ROOT) -> subprocess.CompletedProcess[str]:
-    """Runs a tool and keeps its output."""
-    done = steps.run(steps.Job(argv[0], argv, cwd=cwd, patience_s=_PATIENCE_S))
-    return subprocess.CompletedProcess(argv, done.status, done.output)
-
-
-def build(title: str, *argv: str) -> subprocess.CompletedProcess[str]:
-    """Runs ninja, or what calls it, with a line that tells how far it is."""
-    job = steps.Job(title, argv, steps.read_ninja, steps.NINJA_ENVIRONMENT, programs.ROOT, _PATIENCE_S)
-    done = steps.run(job, Progress(quiet_s=steps.LINE_EVERY_S))
+def run(*argv: str, cwd: Path = programs.ROOT, title: str = "") -> subprocess.CompletedProcess[str]:
+    """Runs a tool and keeps its output; with a title a line tells what it does."""
+    job = steps.Job(title or argv[0], argv, steps.NINJA_ENVIRONMENT, cwd, _PATIENCE_S)
+    done = steps.run(job, Progress(quiet_s=steps.LINE_EVERY_S) if title else None)
     return subprocess.CompletedProcess(argv, done.status, done.output)
 
 
@@ -48,9 +42,9 @@ def show(output: str) -> None:
     sys.stdout.writelines(f"  {line}\n" for line in lines[-steps.TAIL_LINES :])
 
 
-def tool(*argv: str) -> Counts:
+def tool(*argv: str, title: str = "") -> Counts:
     """A check that a program makes with its exit status."""
-    done = run(*argv)
+    done = run(*argv, title=title)
     if done.returncode == 0:
         return Counts(passed=1)
     show(done.stdout)
@@ -72,14 +66,17 @@ def together(checks: Sequence[Callable[[], _Result]], jobs: int | None = None) -
             raise
 
 
+def git(*words: str, root: Path = programs.ROOT) -> list[str] | None:
+    """Lines of git's output; None where git is missing, refuses or finds nothing."""
+    argv = ["git", "-c", f"safe.directory={root}", "-c", "core.quotePath=false", *words]
+    try:
+        done = subprocess.run(argv, cwd=root, capture_output=True, text=True, check=False)
+    except OSError:
+        return None
+    return done.stdout.splitlines() if done.returncode == 0 else None
+
+
 def files(endings: Iterable[str]) -> list[str]:
     """The project's files with one of the endings, relative to its root."""
-    endings = tuple(endings)
-    skipped = {"build", ".venv", "results", "bench-results", ".git"}
-    found = []
-    for folder, names, here in os.walk(programs.ROOT):
-        names[:] = sorted(name for name in names if name not in skipped)
-        found += [
-            str(Path(folder, name).relative_to(programs.ROOT)) for name in here if name.endswith(endings)
-        ]
-    return sorted(found)
+    listed = git("ls-files", "--cached", "--others", "--exclude-standard", *(f"*{one}" for one in endings))
+    return sorted(one for one in listed or () if (programs.ROOT / one).exists())

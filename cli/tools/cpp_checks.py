@@ -1,4 +1,9 @@
-"""The checks of the C++ code that take long: unit tests, clang-tidy, headers alone."""
+"""The checks of the C++ code that take long: unit tests by ctest, clang-tidy and headers alone by ninja.
+
+The preset `tidy` has every file read by clang-tidy as it is compiled, and compiles every header alone. So
+ninja knows what has passed in this folder and did not change since, and ccache what has in others. Files that
+do not differ from the branch that is to take them are left to `--slow`.
+"""
 
 from __future__ import annotations
 
@@ -7,34 +12,24 @@ import os
 import re
 import tempfile
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
 from pathlib import Path
 
 from cli import programs
-from cli.tools import changes
-from cli.tools.changes import Changes, Choice, Repository, Stamp
-from cli.tools.checking import build, files, run, show, tool
+from cli.tools.checking import git, run, show, tool
 from cli.tools.counts import Counts, Timed, junit
 
-_FOLDERS = ("core", "mutator", "zonebuilder", "controller", "querier", "proxy", "cli", "bench", "tests")
-_PRESET = "tidy"  # whose compile commands clang-tidy and the check of headers read
+_PRESET = "tidy"
 _TESTS = "reprise_tests"  # the target of all test programs
 _BUILD = programs.ROOT / "build" / _PRESET
-_CONFIGURATION = (
-    "CMakePresets.json",
-    "CMakeLists.txt",
-    "cmake/RepriseOptions.cmake",
-    "cmake/RepriseDependencies.cmake",
-    "cmake/RepriseBpf.cmake",
-)
+_RECENT = 20  # commits that are looked at where the main branch itself is checked out
+_CPP = ("*.cc", "*.hh", "*.h", "*.c", "*.proto")
 _TEST_FILE = re.compile(r"(_test|_fuzz|/testing/[a-z_]+|/test_[a-z_]+)\.cc$")
 _NICE = ("nice", "-n", "5")  # behind the Python tests; more would starve beside a busy machine's other work
-_FINDING = re.compile(r": (error|warning): ")
-_LOOKED_AT = re.compile(r"^\[ *\d+/\d+\]", re.MULTILINE)  # the line of run-clang-tidy for each file
 _HEADER_OBJECT = re.compile(
     r"^(\S+_verify_interface_header_sets\.dir/\w+_verify_interface_header_sets/(\S+)\.cxx\.o):", re.MULTILINE
 )
+_LINKED = re.compile(r"Linking CXX executable \S*?([^/\s]+_test)$", re.MULTILINE)
 
 
 # --- tests ------------------------------------------------------------------------------------------------
@@ -53,61 +48,42 @@ def built(preset: str, *targets: str) -> bool:
     if not configured(preset):
         return False
     target = ("-t", *targets) if targets else ()
-    done = build(f"building {preset}", "cmake", "--build", "--preset", preset, *target)
-    if done.returncode != 0:
-        show(done.stdout)
-    return done.returncode == 0
+    return not tool("cmake", "--build", "--preset", preset, *target, title=f"building {preset}").failed
 
 
-def ctest(preset: str, slow: bool, only: str = "") -> Counts:
-    """Builds a preset and runs its tests, or only one; a build that fails is one failure."""
-    begin = time.monotonic()
-    if not built(preset, *_targets(preset, only)):
+def ctest(preset: str, slow: bool, only: Iterable[str] = ()) -> Counts:
+    """Builds a preset and runs its tests, or only some; a build that fails is one failure."""
+    begin, only = time.monotonic(), list(only)
+    if not built(preset, *(only or [_TESTS])):
         return Counts(failed=1)
     building = Timed(time.monotonic() - begin, f"building {preset}")
+    options = ["-j", str(os.cpu_count() or 1), "--no-tests=error", *(() if slow else ("-LE", "slow"))]
+    options += ["--test-output-size-passed", "10000000", "--test-output-size-failed", "10000000"]
+    options += ["-R", f"^({'|'.join(map(re.escape, only))})$"] if only else []
+    counts = reported("ctest", "--preset", preset, *options, report="--output-junit {}")
+    return counts + Counts(times=(building,))
+
+
+def reported(*argv: str, report: str, cwd: Path = programs.ROOT) -> Counts:
+    """Runs tests that write a report in JUnit's form; `report` are the words for its name."""
     with tempfile.TemporaryDirectory() as folder:
-        out = Path(folder, "ctest.xml")
-        leave_out = () if slow else ("-LE", "slow")
-        chosen = ("-R", f"^{re.escape(only)}$") if only else ()
-        at_once = ("-j", str(os.cpu_count() or 1))
-        whole = ("--test-output-size-passed", "10000000", "--test-output-size-failed", "10000000")
-        options = (*at_once, *whole, "--no-tests=error", "--output-junit", str(out), *leave_out, *chosen)
-        done = run("ctest", "--preset", preset, *options)
+        out = Path(folder, "report.xml")
+        done = run(*argv, *report.format(out).split(), cwd=cwd)
         counts = junit(out.read_text(encoding="utf-8")) if out.is_file() else Counts(failed=1)
-    if counts.failed or done.returncode != 0:
+    if done.returncode != 0 or counts.failed:
         show(done.stdout)
-    counts += Counts(times=(building,))
-    return counts if done.returncode == 0 or counts.failed else counts + Counts(failed=1)
+    return counts if counts.failed or done.returncode == 0 else counts + Counts(failed=1)
 
 
-def _targets(preset: str, only: str) -> set[str]:
-    """The program of a single test, which has its name; without one, all test programs. Of what is not built
-    yet ctest knows the name alone.
-    """
-    if not only:
-        return {_TESTS}
-    return {one.name for one in ctest_programs(preset) if one.name == only}
-
-
-@dataclass(frozen=True)
-class CtestProgram:
-    """A test of ctest: its command line, and where it runs."""
-
-    name: str
-    argv: tuple[str, ...]
-    folder: Path
-
-
-def ctest_programs(preset: str = "asan") -> list[CtestProgram]:
-    """What ctest knows once the preset is configured; nothing is built."""
+def ctest_programs(preset: str = "asan") -> dict[str, tuple[str, Path]]:
+    """What ctest knows once the preset is configured: each test's program and folder; nothing is built."""
     if not configured(preset):
-        return []
-    listed = json.loads(run("ctest", "--preset", preset, "--show-only=json-v1").stdout or "{}")
-    found = []
-    for test in listed.get("tests", []):
-        properties = {one["name"]: one["value"] for one in test.get("properties", [])}
-        folder = Path(properties.get("WORKING_DIRECTORY", str(programs.ROOT)))
-        found.append(CtestProgram(test["name"], tuple(test.get("command", ())), folder))
+        return {}
+    found = {}
+    for test in json.loads(run("ctest", "--preset", preset, "--show-only=json-v1").stdout)["tests"]:
+        properties = {one["name"]: one["value"] for one in test["properties"]}
+        program = test.get("command", [str(programs.ROOT / "build" / preset / test["name"])])[0]
+        found[test["name"]] = (program, Path(properties["WORKING_DIRECTORY"]))
     return found
 
 
@@ -115,105 +91,81 @@ def gtest(wanted: str) -> Counts:
     """Single tests by a filter, in every program of the asan preset that has one of them."""
     if not built("asan", _TESTS):
         return Counts(failed=1)
+    argvs = [(program, f"--gtest_filter={wanted}", folder) for program, folder in ctest_programs().values()]
     total = Counts()
-    for program, folder in {one.argv[0]: one.folder for one in ctest_programs() if one.argv}.items():
-        chosen = f"--gtest_filter={wanted}"
-        if "  " not in run(program, chosen, "--gtest_list_tests", cwd=folder).stdout:
-            continue
-        with tempfile.TemporaryDirectory() as place:
-            out = Path(place, "gtest.xml")
-            done = run(program, chosen, f"--gtest_output=xml:{out}", cwd=folder)
-            counts = junit(out.read_text(encoding="utf-8")) if out.is_file() else Counts(failed=1)
-        if done.returncode != 0:
-            show(done.stdout)
-        total += counts if counts.failed or done.returncode == 0 else counts + Counts(failed=1)
+    for program, chosen, folder in dict.fromkeys(argvs):
+        if "  " in run(program, chosen, "--gtest_list_tests", cwd=folder).stdout:
+            total += reported(program, chosen, report="--gtest_output=xml:{}", cwd=folder)
     return total if total.passed or total.failed or total.skipped else Counts(failed=1)
+
+
+def to_be_linked() -> list[str]:
+    """Test programs of the asan preset whose parts changed since they were built."""
+    done = run("ninja", "-n", "-C", str(programs.ROOT / "build/asan"), _TESTS) if configured("asan") else None
+    return sorted(set(_LINKED.findall(done.stdout))) if done else []
 
 
 # --- what changed -----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Checked:
-    """A check of single files that leaves a stamp where nothing is found."""
-
-    stamp: str
-    configuration: str
-    candidates: Callable[[bool], Sequence[str]]
-    look: Callable[[Choice], Counts]
-
-    def run(self, slow: bool) -> Counts:
-        """Everything where the suite is the long one or nothing is known of earlier passes."""
-        if not configured(_PRESET):
-            return Counts(failed=1)
-        path, repository = changes.stamp_path(self.stamp), Repository(programs.ROOT)
-        stamp = changes.read_stamp(path)
-        found = repository.everything() if slow else repository.changes(stamp, self.configuration)
-        candidates = self.candidates(slow)
-        if not candidates:
-            show(f"{self.stamp}: no file was found to check")
-            return Counts(failed=1)
-        choice = changes.choose(candidates, found, _graph(found))
-        begin = time.monotonic()
-        counts = self.look(choice) if choice.files else Counts(passed=1)
-        counts += Counts(times=(Timed(time.monotonic() - begin, self.stamp),))
-        counts += Counts(failures=(self.stamp,) if counts.failed else ())
-        if not counts.failed and found.commit and repository.everything().commit == found.commit:
-            changes.write_stamp(path, Stamp(found.commit, self.configuration))
-        return counts + Counts(remarks=(f"{self.stamp}: {choice.remark}",))
+def changed() -> tuple[set[str], str] | None:
+    """Files that differ from where this branch left the main one, or in the last commits of that one itself,
+    and since when in words; None where git does not know.
+    """
+    head = git("rev-parse", "--verify", "HEAD")
+    base = (head and git("merge-base", "HEAD", "origin/main")) or head
+    if base and base == head:
+        base = git("rev-parse", "--verify", f"HEAD~{_RECENT}")
+    differing = git("diff", "--name-only", "--no-renames", base[0]) if base else None
+    if base is None or differing is None:
+        return None
+    return {*differing, *(git("ls-files", "--others", "--exclude-standard") or ())}, base[0][:10]
 
 
-def _graph(found: Changes) -> dict[str, set[str]]:
-    if found.files is None:
-        return {}
-    texts = {name: (programs.ROOT / name).read_text("utf-8", "replace") for name in files(changes.SOURCES)}
-    return changes.include_graph(texts)
+def affected(names: Iterable[str], root: Path = programs.ROOT) -> set[str]:
+    """C++ files of these names and those that include one, directly or by way of others; by the names of
+    headers without their folders.
+    """
+    found: set[str] = set()
+    more = set(names)
+    while more:
+        found |= more
+        stems = {re.escape(Path(one).stem) for one in more if not one.endswith((".cc", ".c"))}
+        pattern = rf'^ *# *include "(.*/)?({"|".join(sorted(stems))})(\.pb)?\.hh?"'
+        more = set(git("grep", "--untracked", "-lE", pattern, "--", *_CPP, root=root) or ()) - found
+    return found
+
+
+def _looked_at(targets: dict[str, str], slow: bool, what: str) -> Counts:
+    """Builds the targets of files that changed, or all."""
+    known = None if slow else changed()
+    chosen = set(targets) & affected(known[0]) if known else set(targets)
+    remark = f"{what}: {len(chosen)} of {len(targets)} files" + (
+        f" changed since {known[1]}" if known else ""
+    )
+    begin = time.monotonic()
+    words = ("ninja", "-C", str(_BUILD), "-k", "0", *sorted(targets[one] for one in chosen))
+    counts = tool(*_NICE, *words, title=what) if chosen else Counts(passed=1)
+    failures = (what,) if counts.failed else ()
+    times = (Timed(time.monotonic() - begin, what),)
+    return counts + Counts(remarks=(remark,), failures=failures, times=times)
 
 
 def clang_tidy(slow: bool) -> Counts:
-    """Translation units as clang-tidy reads them."""
-    paths = [programs.ROOT / one for one in (".clang-tidy", *_CONFIGURATION)]
-    configuration = changes.fingerprint(paths, run("clang-tidy-19", "--version").stdout)
-    return Checked("clang-tidy", configuration, _translation_units, _tidy).run(slow)
-
-
-def _translation_units(slow: bool) -> list[str]:
-    """Ours among those that the preset compiles; generated ones lie in the build folder. Those of tests are
-    left to the slow suite.
-    """
+    """Translation units as clang-tidy reads them; those of tests are left to the slow suite."""
+    if not configured(_PRESET):
+        return Counts(failed=1)
     commands = json.loads((_BUILD / "compile_commands.json").read_text(encoding="utf-8"))
-    found = {os.path.relpath(one["file"], programs.ROOT) for one in commands}
-    ours = sorted(one for one in found if one.split("/")[0] in _FOLDERS)
-    return [one for one in ours if slow or not _TEST_FILE.search(one)]
-
-
-def _tidy(choice: Choice) -> Counts:
-    generated = ("reprise_wire", "reprise_dnstap")
-    done = run(*_NICE, "cmake", "--build", "--preset", _PRESET, "-t", *generated)
-    if done.returncode == 0:
-        pattern = f"^{re.escape(str(programs.ROOT))}/({'|'.join(map(re.escape, choice.files))})$"
-        jobs = ("-j", str(os.cpu_count() or 1))
-        done = run(*_NICE, "run-clang-tidy-19", "-quiet", "-p", str(_BUILD), *jobs, pattern)
-        if done.returncode == 0 and len(_LOOKED_AT.findall(done.stdout)) >= len(choice.files):
-            return Counts(passed=1)  # an interrupted run-clang-tidy also ends with status 0
-    findings = [line for line in done.stdout.splitlines() if _FINDING.search(line)]
-    show("\n".join(findings or done.stdout.splitlines()))
-    return Counts(failed=1)
+    units = [one["file"] for one in commands if not one["file"].startswith(str(programs.ROOT / "build"))]
+    ours = {os.path.relpath(one, programs.ROOT): f"{one}^" for one in units}
+    return _looked_at(
+        {one: ours[one] for one in ours if slow or not _TEST_FILE.search(one)}, slow, "clang-tidy"
+    )
 
 
 def headers(slow: bool) -> Counts:
     """Every header is compiled alone: it includes what it uses."""
-    paths = [programs.ROOT / one for one in _CONFIGURATION]
-    configuration = changes.fingerprint(paths, run("c++", "--version").stdout)
-    objects: dict[str, str] = {}
-
-    def candidates(_slow: bool) -> list[str]:
-        listed = run("ninja", "-C", str(_BUILD), "-t", "targets", "all").stdout
-        objects.update({header: target for target, header in _HEADER_OBJECT.findall(listed)})
-        return list(objects)
-
-    def look(choice: Choice) -> Counts:
-        targets = (objects[one] for one in choice.files)
-        return tool(*_NICE, "ninja", "-C", str(_BUILD), *targets)
-
-    return Checked("headers", configuration, candidates, look).run(slow)
+    if not configured(_PRESET):
+        return Counts(failed=1)
+    listed = run("ninja", "-C", str(_BUILD), "-t", "targets", "all").stdout
+    return _looked_at({name: target for target, name in _HEADER_OBJECT.findall(listed)}, slow, "headers")

@@ -20,7 +20,7 @@ from cli.errors import RepriseError, want
 from cli.hosts import source
 from cli.progress import Progress
 from cli.tools import building
-from cli.tools.changes import Repository, State
+from cli.tools.checking import git
 
 RULES = programs.ROOT / "packaging/debian"
 _SCRATCH = programs.ROOT / "build/debian"  # always the same: ccache knows files again by their paths
@@ -31,6 +31,23 @@ _CHANGELOG = """reprise ({version}) {release}; urgency=medium
  -- {maintainer}  {date}
 """
 _PATIENCE_S = 10.0  # for a build that is interrupted
+
+
+@dataclass(frozen=True)
+class State:
+    """A commit: its time in seconds since 1970, its short name, and whether files differ from it."""
+
+    time_s: int
+    commit: str
+    changed: bool
+
+
+def checked_out() -> State | None:
+    """None where git cannot tell."""
+    told = " ".join(git("show", "-s", "--format=%ct %h", "HEAD") or ()).split()
+    if len(told) != 2 or git("rev-parse", "--show-prefix") not in ([], [""]):
+        return None
+    return State(int(told[0]), told[1], changed=git("status", "--porcelain") != [])
 
 
 @dataclass(frozen=True)
@@ -85,7 +102,7 @@ def build(output: Path) -> Path:
     with building.alone(_SCRATCH.with_name(".debian-lock")):
         shutil.rmtree(_SCRATCH, ignore_errors=True)
         tree = _SCRATCH / "reprise"
-        _copy(tree, Build.of(Repository(programs.ROOT).state()))
+        _copy(tree, Build.of(checked_out()))
         if not _step("building the package", ("dpkg-buildpackage", "--build=binary", "--no-sign"), tree):
             hint = "see above; the network is needed for the Python packages"
             raise RepriseError("the Debian package cannot be built", hint)
@@ -118,7 +135,7 @@ def _step(title: str, argv: tuple[str, ...], tree: Path) -> bool:
         "DEB_BUILD_OPTIONS": "noautodbgsym",
         "LC_ALL": "C.UTF-8",
     }
-    job = steps.Job(title, argv, steps.read_ninja, env, tree, _PATIENCE_S)
+    job = steps.Job(title, argv, env, tree, _PATIENCE_S)
     done = steps.run(job, Progress(quiet_s=steps.LINE_EVERY_S))
     if done.status != 0:
         steps.show_tail(done.output)

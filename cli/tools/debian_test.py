@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from cli import VERSION, completion, programs
+from cli.__main__ import build_parser
 from cli.errors import UsageError
 from cli.hosts import source
 from cli.tools import debian, packages
-from cli.tools.changes import State
-from cli.tools.debian import Build
+from cli.tools.debian import Build, State
 
 RULES = programs.ROOT / "packaging/debian"
 
@@ -171,7 +171,7 @@ def test_its_source_is_the_one_it_was_built_from(installed: Path) -> None:
 
 @pytest.fixture(scope="module")
 def script() -> str:
-    return completion.script(completion.commands())
+    return completion.script()
 
 
 @pytest.mark.parametrize(
@@ -190,12 +190,12 @@ def script() -> str:
 def test_bash_completes(script: str, line: str, words: set[str]) -> None:
     """Without a match bash goes on with the names of files."""
     count = len(line.split()) - 1
-    ask = f'{script}\nCOMP_WORDS=({line}); COMP_CWORD={count}; _reprise; printf "%s\\n" "${{COMPREPLY[@]}}"'
-    done = subprocess.run(["bash", "-eu", "-c", ask], capture_output=True, text=True, check=True)
+    ask = f'COMP_WORDS=({line}); COMP_CWORD={count}; _shtab_reprise; printf "%s\\n" "${{COMPREPLY[@]}}"'
+    done = subprocess.run(["bash", "-c", f"{script}\n{ask}"], capture_output=True, text=True, check=True)
     assert set(done.stdout.split()) == words
 
 
 def test_every_command_has_a_man_page_with_its_line() -> None:
-    found = {one.line: one.text for one in completion.commands() if one.has_page}
+    found = dict(completion.commands(build_parser(), "reprise", "what it is for"))
     assert all(found.values())
     assert {"reprise", "reprise run", "reprise zones synth", "reprise compare"} <= found.keys()

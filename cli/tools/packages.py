@@ -29,12 +29,9 @@ _SERVICES = {programs.package_of(one.program): one.services for one in KINDS.val
 _UNKNOWN = re.compile(
     r"^E: (?:Unable to locate package|Package) '?([^'\s]+)(?:$|' has no installation)", re.M
 )
-_OPTIONS = ("APT::Status-Fd=3", "Dpkg::Use-Pty=0", "DPkg::Lock::Timeout=600")
-# apt-get closes the descriptor for its status before it starts others, which need their standard output.
-_STATUS_TOO = ("sh", "-c", 'exec "$@" 3>&1', "sh")
 # Sections for building, checking and measuring: what the Debian package of Reprise was built with.
 BUILDING = ("base", "packet", "bench", "test", "man", "debian", "coverage")
-_APT = (*_STATUS_TOO, "apt-get", "-y", "-q", *(word for option in _OPTIONS for word in ("-o", option)))
+_APT = ("apt-get", "-y", "-q", "-o", "Dpkg::Use-Pty=0", "-o", "DPkg::Lock::Timeout=600")
 
 
 def read(text: str) -> dict[str, tuple[str, ...]]:
@@ -114,7 +111,7 @@ def install(names: Sequence[str], title: str) -> None:
 
 def _job(lock: int, title: str, *words: str) -> steps.Job:
     env = {"DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C.UTF-8"}
-    return steps.Job(title, (*_APT, *words), steps.read_apt, env, only_itself=True, held=(lock,))
+    return steps.Job(title, (*_APT, *words), env, only_itself=True, held=(lock,))
 
 
 def unknown() -> list[str]:

@@ -1,8 +1,8 @@
 """`reprise test`: layout, lint, types, spelling, unit tests under two presets, Python tests.
 
 Each check yields counts of passed, failed and skipped; the last line is `N passed, N failed, N skipped`.
-Output of a check is shown only when it fails, and every skip with its reason. Files that did not
-change since clang-tidy passed them are left to the long suite; see cli/tools/changes.py.
+Output of a check is shown only when it fails, and every skip with its reason. What clang-tidy has passed and
+what did not change is left to the long suite; see cli/tools/cpp_checks.py.
 """
 
 from __future__ import annotations
@@ -11,49 +11,52 @@ import os
 import re
 import signal
 import sys
-import tempfile
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
 
 from cli import programs
 from cli.errors import EXIT_FAILED, RepriseError, UsageError
-from cli.tools import building, only, packages
+from cli.tools import building, cpp_checks, packages
 from cli.tools.building import Release
 from cli.tools.checking import Check, files, together, tool
-from cli.tools.checking import run as _run
-from cli.tools.checking import show as _show
-from cli.tools.counts import Counts, Timed, junit, longest
+from cli.tools.counts import Counts, Timed, longest
 from cli.tools.cpp_checks import clang_tidy, ctest, ctest_programs, gtest, headers
 
 _DATA_SKIP = re.compile(  # the reasons to skip that CI accepts: data that are not there, and a container
     r"shared data|\w+_data_test:|kernel threads are not visible in this PID namespace$"
 )
-_AT_ONCE = 3  # Python tests
+_AT_ONCE = max(3, os.cpu_count() or 1)  # Python tests, which wait more than they compute
+_GTEST = re.compile(r"^(?:TYPED_)?TEST(?:_F|_P)?\(\s*(\w+)\s*,\s*(\w+)\s*\)", re.MULTILINE)
+_PYTEST = re.compile(r"^def (test_\w+)\(", re.MULTILINE)
 _MOST = 50  # failures that are named at the end
 _CPP = (".cc", ".hh")
 # Words of the field, names, and parts of "\\n" and "\\t" with what follows, that codespell takes for slips.
 _DNS_WORDS = "abd,additionals,adresses,caf,ede,filp,iif,kno,nin,te,nd,sufix,thex,tyes,uper"
 
 
-def command_test(slow: bool, name: str | None = None, listing: bool = False) -> int:
+def command_test(
+    slow: bool, name: str | None = None, listing: bool = False, only_changed: bool = False
+) -> int:
     """Runs every check, also after a failure, or what a name means; 1 when anything failed."""
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as in a shell's background job; tests inherit it
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if listing:
-        sys.stdout.writelines(f"{line}\n" for line in known_names().lines())
+        cases, functions = tests()
+        parts = {"checks": [one.name for one in single_checks(False)], "C++ test programs": ctest_programs()}
+        for title, names in {**parts, "C++ tests": cases, "Python tests": functions}.items():
+            sys.stdout.write("".join(f"{line}\n" for line in (f"{title}:", *(f"  {one}" for one in names))))
         return 0
     if name is not None:
         return _finish(_carried_out(check) for check in chosen(name, slow))
-    return _finish(_all(slow))
+    return _finish(_all(linters(), changed_checks() if only_changed else checks(slow)))
 
 
-def _all(slow: bool) -> Iterable[Counts]:
+def _all(cheap: Sequence[Check], dear: Sequence[Check]) -> Iterable[Counts]:
     """What costs little comes first, several at once."""
-    cheap = linters()
     yield from together([partial(_carried_out, check) for check in cheap])
-    for check in checks(slow):
+    for check in dear:
         yield _carried_out(check)
 
 
@@ -117,8 +120,8 @@ def slow_checks() -> list[Check]:
     """What the long suite adds before the Python tests; slow ones of these come with the others."""
     return [
         Check("ctest dev", partial(ctest, "dev", slow=True)),
-        Check("ctest tsan, the reader's thread", partial(ctest, "tsan", slow=True, only="controller_test")),
-        Check("ctest tsan, mutate's threads", partial(ctest, "tsan", slow=True, only="mutator_pipe_test")),
+        Check("ctest tsan, the reader's thread", partial(ctest, "tsan", slow=True, only=["controller_test"])),
+        Check("ctest tsan, mutate's threads", partial(ctest, "tsan", slow=True, only=["mutator_pipe_test"])),
     ]
 
 
@@ -145,17 +148,28 @@ def pytest_and_tidy(slow: bool) -> Counts:
 def pytest(slow: bool) -> Counts:
     """The Python tests, those with real namespaces and servers among them."""
     marks = ("-m", "") if slow else ()  # pyproject.toml leaves out slow ones
-    return _pytest(*marks, "-n", str(_AT_ONCE), "--dist", "worksteal")  # they wait more than they compute
+    return _pytest(*marks, "-n", str(_AT_ONCE), "--dist", "worksteal")
 
 
 def _pytest(*arguments: str) -> Counts:
-    with tempfile.TemporaryDirectory() as folder:
-        out = Path(folder, "pytest.xml")
-        done = _run(sys.executable, "-m", "pytest", "-q", f"--junit-xml={out}", *arguments)
-        counts = junit(out.read_text(encoding="utf-8")) if out.is_file() else Counts(failed=1)
-    if done.returncode != 0:
-        _show(done.stdout)
-    return counts if counts.failed or done.returncode == 0 else counts + Counts(failed=1)
+    return cpp_checks.reported(sys.executable, "-m", "pytest", "-q", *arguments, report="--junit-xml={}")
+
+
+def changed_checks() -> list[Check]:
+    """C++ test programs that are to be linked anew, Python tests that changed or stand beside what did."""
+    found = cpp_checks.changed()
+    names = sorted(found[0]) if found else files((".py",))
+    beside = {
+        one if one.endswith("_test.py") else f"{one[:-3]}_test.py" for one in names if one.endswith(".py")
+    }
+    python = sorted(one for one in beside if (programs.ROOT / one).exists())
+    linked = cpp_checks.to_be_linked()
+    return [
+        *([Check("ctest asan", partial(ctest, "asan", slow=False, only=linked))] if linked else []),
+        *([Check("Python tests", partial(_python_tests, (*python, "-m", "not slow")))] if python else []),
+        Check("clang-tidy", partial(clang_tidy, False)),
+        Check("headers", partial(headers, False)),
+    ]
 
 
 # --- by name ----------------------------------------------------------------------------------------------
@@ -173,25 +187,45 @@ def single_checks(slow: bool) -> list[Check]:
     return [*linters(), *looked, *slow_checks()]
 
 
-def known_names() -> only.Names:
-    """Checks and tests; those of C++ as they stand in the sources."""
-    tests = [one for one in files(("_test.py", "_test.cc")) if not one.startswith("docs/")]
-    sources = {one: (programs.ROOT / one).read_text(encoding="utf-8") for one in tests}
-    return only.names(
-        [one.name for one in single_checks(False)], [one.name for one in ctest_programs()], sources
-    )
+def tests() -> tuple[list[str], list[str]]:
+    """Single tests as they stand in the sources, so that nothing is built: GoogleTest's SUITE.CASE, pytest's
+    FILE::FUNCTION.
+    """
+    texts = {
+        one: (programs.ROOT / one).read_text(encoding="utf-8") for one in files(("_test.py", "_test.cc"))
+    }
+    cpp = (match for one, text in texts.items() if one.endswith(".cc") for match in _GTEST.findall(text))
+    python = (f"{one}::{name}" for one, text in texts.items() for name in _PYTEST.findall(text))
+    return sorted(map(".".join, cpp)), list(python)
+
+
+def fitting(name: str, known: Iterable[str]) -> list[str]:
+    """Those of which it is the whole name, or a whole part of it."""
+    return [
+        one for one in known if name == one or one.startswith(f"{name}::") or name in re.split("::|[./]", one)
+    ]
 
 
 def chosen(name: str, slow: bool) -> list[Check]:
-    """The checks that a name means; it is a usage error when there are none."""
+    """The checks that a name means: checks, whole names of tests or parts of them. It is a usage error when
+    there are none.
+    """
     if checks := [one for one in single_checks(slow) if one.name.lower() == name.lower()]:
         return checks
-    found = only.match(name, known_names())
-    if not found:
+    cases, functions = tests()
+    plain = name.split("[", 1)[0]
+    built = fitting(name, ctest_programs())
+    cpp, python = fitting(name, cases), [one + name[len(plain) :] for one in fitting(plain, functions)]
+    if not (built or cpp or python):
+        cpp, python = ([one for one in known if name.lower() in one.lower()] for known in (cases, functions))
+    if not (built or cpp or python):
         raise UsageError(f"--only {name}: no check and no test has this name", "see ./reprise test --list")
-    checks = [Check(one, partial(ctest, "asan", slow=True, only=one)) for one in found.programs]
-    checks += [Check("C++ tests", partial(gtest, found.filter))] if found.filter else []
-    return checks + ([Check("Python tests", partial(_python_tests, found.python))] if found.python else [])
+    forms = ":".join(
+        f"{one}:*/{one}/*:{one.replace('.', '/*.')}" for one in cpp
+    )  # by itself, with parameters
+    found = [Check(one, partial(ctest, "asan", slow=True, only=[one])) for one in built]
+    found += [Check("C++ tests", partial(gtest, forms))] if cpp else []
+    return found + ([Check("Python tests", partial(_python_tests, ("-m", "", *python)))] if python else [])
 
 
 def _built_pytest(slow: bool) -> Counts:
@@ -200,6 +234,6 @@ def _built_pytest(slow: bool) -> Counts:
 
 
 def _python_tests(arguments: tuple[str, ...]) -> Counts:
-    """Also slow ones."""
+    """By arguments of pytest."""
     built = release()
-    return built if built.failed else _pytest("-m", "", *arguments)
+    return built if built.failed else _pytest(*arguments)

@@ -11,10 +11,10 @@ command goes on where it was ended.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import select
 import socket
-import subprocess
 import sys
 import time
 from collections import deque
@@ -31,9 +31,9 @@ import dns.rcode
 import dns.rdatatype
 
 from cli import programs
-from cli.errors import EXIT_FAILED, RepriseError, UsageError, want
+from cli.errors import RepriseError, UsageError, want
 from cli.progress import Progress
-from cli.zones import special
+from cli.zones import special, trace_text
 from cli.zones.harvest_resolver import CAPTURE, Resolver
 
 ASKED = "asked.tsv"
@@ -106,25 +106,14 @@ def lineage(name: dns.name.Name) -> list[Question]:
 
 def questions_of(trace: list[str], ports: list[str]) -> Iterator[Question]:
     """Names and types of a trace's queries, each once, in the order of the trace."""
-    argv = [programs.own("reprise-mutator"), "mutate", *trace, "--to", "text", "-o", "-"]
-    argv += [word for port in ports for word in ("--port", port)]
     seen = set()
-    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, encoding="ascii") as process:
-        assert process.stdout is not None
-        for line in process.stdout:
-            cells = line.rstrip("\n").split("\t")
-            if line.startswith("#") or len(cells) < 13 or cells[0] == "time":
-                continue
-            opcode, name, kind, of = cells[9:13]
-            if opcode != "QUERY" or kind != "IN" or of in _NO_QUESTIONS or (name.lower(), of) in seen:
-                continue
-            seen.add((name.lower(), of))
-            try:
-                yield dns.name.from_text(name.lower()), dns.rdatatype.to_text(dns.rdatatype.from_text(of))
-            except dns.exception.DNSException:
-                continue
-    if process.returncode not in (0, EXIT_FAILED):
-        raise RepriseError("the trace cannot be read", "see the message above")
+    for row in trace_text.rows(programs.own("reprise-mutator"), trace, ports):
+        asked = (row["name"].lower(), row["type"])
+        if (row["opcode"], row["class"]) != ("QUERY", "IN") or asked[1] in _NO_QUESTIONS or asked in seen:
+            continue
+        seen.add(asked)
+        with contextlib.suppress(dns.exception.DNSException):
+            yield dns.name.from_text(asked[0]), dns.rdatatype.to_text(dns.rdatatype.from_text(asked[1]))
 
 
 # --- what was asked before --------------------------------------------------------------------------------
