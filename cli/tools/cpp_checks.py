@@ -130,9 +130,10 @@ def affected(names: Iterable[str], root: Path = programs.ROOT) -> set[str]:
     more = set(names)
     while more:
         found |= more
-        stems = {re.escape(Path(one).stem) for one in more if not one.endswith((".cc", ".c"))}
+        stems = {re.escape(Path(one).stem) for one in more if one.endswith((".hh", ".h", ".proto"))}
         pattern = rf'^ *# *include "(.*/)?({"|".join(sorted(stems))})(\.pb)?\.hh?"'
-        more = set(git("grep", "--untracked", "-lE", pattern, "--", *_CPP, root=root) or ()) - found
+        words = ("grep", "--untracked", "-lE", pattern, "--", *_CPP)
+        more = set(git(*words, root=root) or ()) - found if stems else set()
     return found
 
 

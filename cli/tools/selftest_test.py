@@ -126,7 +126,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folder:
     ("names", "looked_at"),
     [
         ((), set()),
-        (("README.md",), set()),
+        (("README.md", "cli/a.py"), set()),
         (("core/a.hh",), {"core/b.hh", "core/b.cc"}),
         (("core/wire.proto",), {"core/c.cc"}),
         (("proxy/d.cc", "core/b.hh"), {"core/b.cc"}),
