@@ -164,9 +164,9 @@ def parse(text: str) -> Counted:
         network=sections.get("readlink /proc/self/ns/net", "").strip(),
         softnet_dropped=_softnet(sections["/proc/net/softnet_stat"]),
         protocols={
-            **_snmp(sections["/proc/net/snmp"]),
-            **_snmp6(sections.get("/proc/net/snmp6", "")),
-            **_snmp(sections.get("/proc/net/netstat", "")),
+            **snmp(sections["/proc/net/snmp"]),
+            **snmp6(sections.get("/proc/net/snmp6", "")),
+            **snmp(sections.get("/proc/net/netstat", "")),
         },
         interfaces={str(one["ifname"]): _interface(one) for one in links},
         queues={
@@ -190,8 +190,8 @@ def _softnet(text: str) -> int:
     return sum(int(line.split()[1], 16) for line in text.splitlines() if line.strip())
 
 
-def _snmp(text: str) -> dict[str, int]:
-    """Pairs of lines, names above values."""
+def snmp(text: str) -> dict[str, int]:
+    """Counters of pairs of lines, names above values, such as "IpInReceives"."""
     lines = [line.split() for line in text.splitlines() if line.strip()]
     return {
         names[0].rstrip(":") + name: int(value)
@@ -200,7 +200,7 @@ def _snmp(text: str) -> dict[str, int]:
     }
 
 
-def _snmp6(text: str) -> dict[str, int]:
+def snmp6(text: str) -> dict[str, int]:
     pairs = (line.split() for line in text.splitlines() if line.strip())
     return {name: int(value) for name, value in pairs}
 

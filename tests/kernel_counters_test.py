@@ -122,7 +122,7 @@ def reassembly(pair: Pair, version: int) -> None:
         pair.frame(kind_of(4), packet(4, ADDRESS[4], 17, half, fragment=0x2000))
     file = "/proc/net/snmp6" if version == 6 else "/proc/net/snmp"
     name = "Ip6ReasmFails" if version == 6 else "IpReasmFails"
-    parse = report_hosts._snmp6 if version == 6 else report_hosts._snmp
+    parse = report_hosts.snmp6 if version == 6 else report_hosts.snmp
     wait_for(lambda: parse(pair.bed.output(HOST, "cat", file))[name] > 0, "the time of fragments to run out")
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from cli import linux, programs
 from cli.errors import RepriseError
 from cli.plan.network import Network, Route, Sysctl
+from report.hosts import snmp, snmp6
 
 
 @dataclass
@@ -153,19 +154,6 @@ def refused_packets(hosts: Hosts) -> dict[str, int]:
     found = {}
     for host, descriptor in hosts.descriptors.items():
         with linux.inside(descriptor):
-            found[host] = _no_routes("/proc/self/net/snmp") + _no_routes6("/proc/self/net/snmp6")
+            four, six = (Path("/proc/self/net", name).read_text("ascii") for name in ("snmp", "snmp6"))
+        found[host] = snmp(four).get("IpOutNoRoutes", 0) + snmp6(six).get("Ip6OutNoRoutes", 0)
     return {host: count for host, count in found.items() if count}
-
-
-def _no_routes(path: str) -> int:
-    lines = [
-        line.split() for line in Path(path).read_text(encoding="ascii").splitlines() if line.startswith("Ip:")
-    ]
-    return int(dict(zip(lines[0], lines[1], strict=True)).get("OutNoRoutes", "0"))
-
-
-def _no_routes6(path: str) -> int:
-    for line in Path(path).read_text(encoding="ascii").splitlines():
-        if line.startswith("Ip6OutNoRoutes"):
-            return int(line.split()[1])
-    return 0

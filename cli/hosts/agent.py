@@ -41,6 +41,11 @@ from cli.servers.kinds import KINDS
 
 _LEAST_KERNEL = (5, 10)  # of playbooks/roles/common, too
 _SILENCE_S = 60.0  # whoever started us asks many times a second
+# Methods of LocalMachine whose results are sent as they are, of the whole machine and of one thing.
+_PLAIN = (
+    *("prepare", "begin", "reasons", "replaced", "outlived"),
+    *("warnings", "missing", "refused", "dns_problem", "words", "told", "keep_files"),
+)
 _LEFT_S = 5.0  # for processes, when nobody asks any more
 
 
@@ -209,28 +214,22 @@ def _serve_plan(channel: Channel, plan: planned.Plan, life: int) -> int:
 
     answers: dict[str, Callable[[dict[str, Any]], Any]] = {
         "nop": lambda _: None,
-        "prepare": lambda _: local.prepare(),
+        **{name: _on(getattr(local, name)) for name in _PLAIN},
         "start_step": lambda asked: _child(local.start_step(asked["id"])),
-        "warnings": lambda asked: local.warnings(asked["id"]),
         "carry_out": lambda asked: local.carry_out(steps[asked["id"]]),
         "start": lambda asked: _child(local.start(asked["id"], asked["turn"])),
-        "missing": lambda asked: local.missing(asked["id"]),
-        "refused": lambda asked: local.refused(asked["id"]),
-        "dns_problem": lambda asked: local.dns_problem(asked["id"]),
-        "words": lambda asked: local.words(asked["id"]),
-        "told": lambda asked: local.told(asked["id"]),
-        "keep_files": lambda asked: local.keep_files(asked["id"]),
-        "begin": lambda _: local.begin(),
         "poll": poll,
-        "reasons": lambda _: local.reasons(),
-        "replaced": lambda _: local.replaced(),
         "signal": lambda asked: local.signal(local.children[asked["pid"]], asked["number"]),
-        "outlived": lambda _: local.outlived(),
     }
     while not _ends(life) and (asked := channel.next(_SILENCE_S)) is not None:
         channel.answer(lambda asked=asked: answers[asked["do"]](asked))  # type: ignore[misc]
     _end(local)
     return 0
+
+
+def _on(method: Callable[..., Any]) -> Callable[[dict[str, Any]], Any]:
+    """Answers a request by a method, which gets the request's `id` if it has one."""
+    return lambda asked: method(*([asked["id"]] if "id" in asked else []))
 
 
 def _want_user(plan: planned.Plan) -> None:
