@@ -12,9 +12,7 @@ from report.tables import micro, number, percent
 
 # Parts of a summary that a run may not have, and what is null there then.
 _MEASURED = {"front": "queries", "resolver": "upstream_queries"}
-
-
-_NOTHING = ("0", "–")
+_NOTHING = ("0", "–", "0.00 %")
 
 
 @dataclass(frozen=True)
@@ -85,8 +83,9 @@ def _named(counts: object, sign: str = " ") -> str:
     return ", ".join(f"{name}{sign}{count:,}" for name, count in as_dict(counts).items())
 
 
-def _total(counts: object) -> str:
-    return number(sum(as_dict(counts).values()))
+def _by_reason(counts: object) -> str:
+    why = _named(counts)
+    return number(sum(as_dict(counts).values())) + (f" ({why})" if why else "")
 
 
 def _megabytes(size: float) -> str:
@@ -112,55 +111,14 @@ def _rcodes(counts: object) -> str:
     return ", ".join(f"{name} {count:,} ({percent(count / answers, 1)})" for name, count in known.items())
 
 
-def _errors(values: object) -> str:
-    return ", ".join(micro(as_dict(values).get(name)) for name in ("abs_p50", "abs_p99"))
-
-
 def _opened(counts: object) -> str:
     opened, reused = (as_dict(counts).get(name) or 0 for name in ("opened", "reused_queries"))
     return f"{opened:,} opened, {reused:,} queries on open ones" if opened else ""
 
 
-def _upstream(part: Json) -> str:
-    share = part["cache_hit_share"]
-    cached = "" if share is None else f", {percent(share, 1)} answered from the cache"
-    return f"{part['upstream_queries']:,}{cached}"
-
-
-def _lost(path: object) -> str:
-    held = as_dict(path)
-    if not held.get("lost_share"):
-        return ""
-    ends = f"{held['sent']:,} queries sent, {held['arrived']:,} arrived, {held['answered']:,} answered"
-    return f"{ends}: {percent(held['lost_share'], 1)} lost"
-
-
-def _servfail(part: Json) -> str:
-    return f"{part['servfail']:,} answers, {percent(part['servfail_share'], 1)}" if part["servfail"] else ""
-
-
 def _unmapped(part: Json) -> str:
-    if not part["unmapped_packets"]:
-        return ""
-    share, named = (
-        percent(part["unmapped_share"], 1),
-        ", ".join(one["address"] for one in part["unmapped"][:3]),
-    )
-    return f"{part['unmapped_packets']:,} packets, {share} of what went upstream, to {named} and so on"
-
-
-def _front(part: Json) -> str:
-    return f"{part['kind']}, {part['queries']:,} queries, {part['entries_peak']:,} in flight at most"
-
-
-def _promoted(part: Json) -> str:
-    return f"{_total(part['promoted'])} connections ({_named(part['promoted'])})" if part["promoted"] else ""
-
-
-def _not_promoted(part: Json) -> str:
-    """A front other than `bpf` knows no connections, only segments."""
-    reasons, what = part["not_promoted"], "connections" if part["kind"] == "bpf" else "segments"
-    return f"{_total(reasons)} {what} ({_named(reasons)})" if reasons else ""
+    named = ", ".join(one["address"] for one in part["unmapped"][:3])
+    return f"{part['unmapped_packets']:,}, to {named} and so on" if part["unmapped_packets"] else ""
 
 
 def _verdict(summary: Json) -> str:
@@ -194,9 +152,8 @@ ROWS = (
     Row("rcode", "rcodes", _rcodes, "run"),
     Row("duration_s", "first query to last event", lambda span: f"{number(span)} s", "tiles"),
     Row("duration_s", "duration, s", number, "runs"),
-    Row("timing_error_us.abs_p50", "timing error, |p50|", micro, "tiles"),
-    Row("timing_error_us.abs_p99", "timing error, |p99|", micro, "tiles"),
-    Row("timing_error_us", "timing error, p50 and p99", _errors, "run"),
+    Row("timing_error_us.abs_p50", "timing error, |p50|", micro, "run tiles"),
+    Row("timing_error_us.abs_p99", "timing error, |p99|", micro, "run tiles"),
     Row("timing_error_us.abs_p50", "timing error |p50|, µs", number, "runs"),
     Row("timing_error_us.abs_p99", "timing error |p99|, µs", number, "runs"),
     Row("timing_error_us.abs_p999", "timing error |p99.9|, µs", number, "runs"),
@@ -217,28 +174,23 @@ ROWS = (
     Row("truncated", "truncated", number, "runs"),
     Row("reply_bytes", "reply bytes", number, "runs"),
     Row("packets_per_query", "packets a query", number, "runs"),
-    Row("resolver", "upstream queries", _upstream, "run"),
-    Row("resolver.data_path", "data path", _lost, "run"),
-    Row("resolver", "SERVFAIL", _servfail, "run"),
-    Row("resolver", "unmapped", _unmapped, "run"),
-    Row("resolver.upstream_queries", "upstream queries", number, "runs resolver"),
-    Row("resolver.cache_hit_share", "answered from the cache", percent, "runs resolver"),
-    Row("resolver.servfail", "SERVFAIL", number, "runs resolver"),
-    Row("resolver.servfail_share", "SERVFAIL, of the answers", percent, "runs resolver"),
+    Row("resolver.upstream_queries", "upstream queries", number, "run runs resolver"),
+    Row("resolver.cache_hit_share", "answered from the cache", percent, "run runs resolver"),
+    Row("resolver.servfail", "SERVFAIL", number, "run? runs resolver"),
+    Row("resolver.servfail_share", "SERVFAIL, of the answers", percent, "run? runs resolver"),
+    Row("resolver", "packets to unmapped addresses", _unmapped, "run"),
     Row("resolver.unmapped_packets", "packets to unmapped addresses", number, "runs resolver"),
-    Row("resolver.unmapped_share", "unmapped, of what went upstream", percent, "runs resolver"),
-    Row("resolver.data_path.lost_share", "lost on the data path", percent, "runs resolver"),
-    Row("front", "front", _front, "run"),
-    Row("front", "promoted", _promoted, "run"),
-    Row("front", "not fully served", _not_promoted, "run"),
+    Row("resolver.unmapped_share", "unmapped, of what went upstream", percent, "run? runs resolver"),
+    Row("resolver.data_path.lost_share", "lost on the data path", percent, "run? runs resolver"),
+    Row("front.kind", "front", str, "run runs"),
     Row("front.syn", "front: SYNs", number, "runs front"),
-    Row("front.queries", "front: queries", number, "runs front"),
+    Row("front.queries", "front: queries", number, "run runs front"),
     Row("front.retransmitted", "front: queries sent again by clients", number, "runs front"),
     Row("front.replies", "front: replies", number, "runs front"),
     Row("front.segments", "front: segments of replies", number, "runs front"),
-    Row("front.promoted", "front: connections promoted", _total, "runs front"),
+    Row("front.promoted", "front: connections promoted", _by_reason, "run? runs front"),
     Row("front.promoted_share", "front: promoted, of the connections", percent, "runs front"),
-    Row("front.not_promoted", "front: not fully served", _total, "runs front"),
+    Row("front.not_promoted", "front: not fully served", _by_reason, "run? runs front"),
     Row("front.reset", "front: resets sent", number, "runs front"),
     Row("front.refused_cookies", "front: cookies refused", number, "runs front"),
     Row("front.waiting", "front: segments that had to wait", number, "runs front"),
@@ -247,7 +199,7 @@ ROWS = (
     Row("front.late", "front: late answers", number, "runs front"),
     Row("front.unsent", "front: packets not sent", number, "runs front"),
     Row("front.truncated", "front: replies cut to TC", number, "runs front"),
-    Row("front.entries_peak", "front: most queries in flight", number, "runs front"),
+    Row("front.entries_peak", "front: most queries in flight", number, "run runs front"),
     Row("front.entries_share", "front: most, of the map", percent, "runs front"),
     Row("front.bytes_per_entry", "front: bytes a query in flight", number, "runs front"),
     Row("front.state_peak_bytes", "front: state at most, bytes", number, "runs front"),
