@@ -45,10 +45,12 @@ class Executor:
         life: int,
         others: Mapping[str, Machine] | None = None,
         prepared: Callable[[], None] = lambda: None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Steps and hosts are the machine `home`'s, but for hosts that `others` names. `results`: where they
-        are in the end. `prepared` is called after the steps.
+        are in the end. `prepared` is called after the steps. `clock`: seconds.
         """
+        self._clock = clock
         self._plan = plan
         self._planned = {process.id: process for process in plan.processes}
         self._results = results
@@ -116,12 +118,12 @@ class Executor:
 
     def _wait(self, done: Callable[[], bool], limit_s: float | None) -> bool:
         """Handles events until done() or the limit; false at the limit."""
-        end = None if limit_s is None else time.monotonic() + limit_s
+        end = None if limit_s is None else self._clock() + limit_s
         while True:
             self._poll()
             if done():
                 return True
-            left = None if end is None else end - time.monotonic()
+            left = None if end is None else end - self._clock()
             if left is not None and left <= 0:
                 return False
             tick = min(machine.tick_s for machine in self._machines)
@@ -232,7 +234,7 @@ class Executor:
         self._await_ready(process, child)
 
     def _await_ready(self, process: Process, child: Child) -> None:
-        end = time.monotonic() + process.ready.timeout_s
+        end = self._clock() + process.ready.timeout_s
         while (missing := self._missing(process)) is not None:
             self._wait(lambda: not child.running, _POLL_S)
             what, hints, kept = None, [process.ready.hint], process.files[:0]
@@ -241,7 +243,7 @@ class Executor:
                 if process.ready.refusal and child.exit == _REFUSES:
                     what = f"{process.id}: {process.ready.refusal}"
                     kept = process.files[:1]
-            elif time.monotonic() > end:
+            elif self._clock() > end:
                 what = f"{process.id} was not ready within {process.ready.timeout_s:g} s ({missing})"
                 hints.insert(0, process.ready.late_hint)
             if what is not None:
@@ -350,8 +352,8 @@ class Executor:
         needed = [child for child in self._started if child.id in main.after]
         if not main.silence_s or not needed or any(child.running for child in needed):
             return False
-        self._alone_since = self._alone_since or time.monotonic()
-        return time.monotonic() - self._alone_since > main.silence_s
+        self._alone_since = self._alone_since or self._clock()
+        return self._clock() - self._alone_since > main.silence_s
 
     def _judge_main(self, main: Child) -> None:
         """The error that ended the main process, if any; all reasons of a replay are in a file of its own."""
@@ -442,7 +444,8 @@ class Executor:
 
     def _note_early_end(self, child: Child) -> None:
         process = self._planned[child.id]
-        if not child.replaced and child.exit not in process.ends and self.outcome.error is None:
+        lost = self._machine(child.host).lost() is not None  # which is the reason then
+        if not child.replaced and not lost and child.exit not in process.ends and self.outcome.error is None:
             words = f"{child.id} ended early ({end_of(child)}){self._last_words(process)}"
             self.outcome.fail(words, f"see {self._show(self._log(child.id))}")
 
