@@ -69,6 +69,13 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         help="measure this row of the table only (stateless: or this part: rates, sizes, memory, flood)",
     )
     parser.add_argument(
+        "--against",
+        metavar="COMMIT",
+        help="measure that commit too, in turn, and tell the ratios of our figures",
+    )
+    parser.add_argument("--pairs", type=int, default=5, metavar="N", help="pairs of runs with --against (5)")
+    parser.add_argument("--resume", action="store_true", help="add pairs to those of an earlier --against")
+    parser.add_argument(
         "-o",
         "--output",
         type=Path,
@@ -89,6 +96,8 @@ def options_of(arguments: argparse.Namespace) -> Options:
         raise UsageError(f"--repeats {repeats}: out of range", "give 1 to 100")
     if not 10 <= arguments.sources <= 1_000_000:
         raise UsageError(f"--sources {arguments.sources}: out of range", "give 10 to 1000000")
+    if not 1 <= arguments.pairs <= 100:
+        raise UsageError(f"--pairs {arguments.pairs}: out of range", "give 1 to 100")
     if arguments.seconds is not None and not 1 <= arguments.seconds <= 3600:
         raise UsageError(f"--seconds {arguments.seconds}: out of range", "give 1 to 3600")
     return Options(
@@ -106,6 +115,7 @@ def options_of(arguments: argparse.Namespace) -> Options:
 def command_bench(arguments: argparse.Namespace) -> int:
     """Measures, recomputes, prints; 1 where a check falls short."""
     from bench import (  # noqa: PLC0415
+        against,
         connections,
         hierarchy,
         mutate,
@@ -119,6 +129,11 @@ def command_bench(arguments: argparse.Namespace) -> int:
     )
 
     options = options_of(arguments)
+    if arguments.against is not None:
+        words = [options.bench, *(["--quick"] if options.quick else [])]
+        words += [word for row in options.only for word in ("--only", row)]
+        words += ["--seconds", str(options.seconds)] if options.seconds else []
+        return against.measure(arguments, [*words, "--sources", str(options.sources), "--key", options.key])
     session.need_root()
     measure = {
         "udp": udp.measure,

@@ -109,7 +109,17 @@ def _bench_name(rest: Sequence[str]) -> str:
     """The word that is neither an option nor an option's value."""
     parser = _Parser(add_help=False)
     parser.add_argument("name")
-    for option in ("-o", "--key", "--only", "--output", "--repeats", "--seconds", "--sources"):
+    for option in (
+        "-o",
+        "--key",
+        "--only",
+        "--output",
+        "--repeats",
+        "--seconds",
+        "--sources",
+        "--against",
+        "--pairs",
+    ):
         parser.add_argument(option)
     for flag in ("--json", "--quick"):
         parser.add_argument(flag, action="store_true")

@@ -117,7 +117,7 @@ TEST(OneMeaning, DamagedHeaders) {
             const size_t at = record(random() % 6) + random() % kRecordHeader;
             file[at] ^= static_cast<std::uint8_t>(1U << random() % 8);
         }
-        read_both(file);
+        EXPECT_LE(read_both(file).messages.size(), 6U);
     }
 }
 

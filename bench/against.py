@@ -1,0 +1,99 @@
+"""`reprise bench NAME --against COMMIT`: this checkout beside another commit, which is built below
+build/against/. Both are measured in turn, each by its own bench, and of each cost, rate and error of ours the
+ratios of all pairs are told, those of earlier calls (`--resume`) with them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import statistics
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from bench import table
+from cli import programs
+from cli.errors import RepriseError, UsageError, complain, one_line
+
+_UNITS = {"s/M", "us/query", "s CPU", "M/s", "us abs p50", "us abs p99"}  # of figures that are compared
+_HEAD = ("row", "tool", "unit", "min", "median", "max", "pairs")
+
+
+def measure(arguments: argparse.Namespace, words: Sequence[str]) -> int:
+    """Runs the pairs and prints the table; `words` are the bench's name and its own options."""
+    commit = _git("rev-parse", "--verify", f"{arguments.against}^{{commit}}")
+    folder = arguments.output.absolute() / f"{arguments.bench}-against-{commit[:12]}"
+    done = sum(1 for _ in folder.glob("[0-9]*-here"))
+    if done and not arguments.resume:
+        raise UsageError(f"{folder} has pairs", "give --resume to add to them, or another folder with -o")
+    sides = {"here": programs.ROOT, "there": _checkout(commit)}
+    for pair in range(done + 1, done + arguments.pairs + 1):
+        complain(f"bench: pair {pair} of {done + arguments.pairs}")
+        made = {}
+        for side in sorted(sides, reverse=pair % 2 == 0):
+            made[side] = _run(sides[side], [*words, "--repeats", "1", "-o", str(folder / f".{pair}-{side}")])
+        for side in ("there", "here"):  # a pair counts when both are there
+            made[side].rename(folder / f"{pair:03d}-{side}")
+            made[side].parent.rmdir()
+    sys.stdout.write(table.lines([_HEAD, *_rows(folder)]) + f"\n\nraw files: {folder}\n")
+    return 0
+
+
+def _checkout(commit: str) -> Path:
+    """The commit's files; its own `reprise` builds it."""
+    path = programs.ROOT / "build/against" / commit[:12]
+    if not path.is_dir():
+        part = path.with_name(path.name + ".partial")
+        part.mkdir(parents=True, exist_ok=True)
+        archive = subprocess.run(
+            ["git", "-C", str(programs.ROOT), "archive", commit], capture_output=True, check=True
+        )
+        subprocess.run(["tar", "-x", "-C", str(part)], input=archive.stdout, check=True)
+        part.rename(path)
+    return path
+
+
+def _run(root: Path, words: Sequence[str]) -> Path:
+    """The result folder of one call of a checkout's bench, whose checks are not this bench's matter."""
+    shutil.rmtree(words[-1], ignore_errors=True)  # of a call that was interrupted
+    said = subprocess.run(
+        [str(root / "reprise"), "bench", *words], check=False, capture_output=True, text=True
+    )
+    found = [path.parent for path in Path(words[-1]).glob("*/recomputed.json")]
+    if len(found) != 1:
+        raise RepriseError(f"the bench of {root} failed: {one_line(said.stderr[-400:])}", "run it by hand")
+    return found[0]
+
+
+def _rows(folder: Path) -> list[tuple[str, ...]]:
+    """Of each figure the ratios here / there."""
+    ratios: dict[tuple[str, str, str], list[float]] = {}
+    for here in sorted(folder.glob("[0-9]*-here")):
+        costs = [_costs(here.with_name(here.name.replace("-here", f"-{side}"))) for side in ("here", "there")]
+        for figure in costs[0].keys() & costs[1].keys():
+            ratios.setdefault(figure, []).append(costs[0][figure] / costs[1][figure])
+    return [
+        (*figure, *map(table.number, (min(found), statistics.median(found), max(found))), str(len(found)))
+        for figure, found in sorted(ratios.items())
+    ]
+
+
+def _costs(folder: Path) -> dict[tuple[str, str, str], float]:
+    entries = json.loads((folder / "recomputed.json").read_text(encoding="utf-8"))["table"]
+    return {
+        (one["row"], one["tool"], one["unit"]): statistics.median(one["values"])
+        for one in entries
+        if "reprise" in one["tool"] and one["unit"] in _UNITS and one["values"]
+    }
+
+
+def _git(*words: str) -> str:
+    done = subprocess.run(
+        ["git", "-C", str(programs.ROOT), *words], capture_output=True, text=True, check=False
+    )
+    if done.returncode != 0:
+        raise UsageError(f"--against: {one_line(done.stderr)}", "give a commit of this repository")
+    return done.stdout.strip()
