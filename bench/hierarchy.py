@@ -14,9 +14,9 @@ from pathlib import Path
 
 from bench import hierarchy_path, traces, udp
 from bench.bed import CLIENT_CORE, SERVER_CORE, MeasuredBed, spawn
-from bench.session import Session, Step, make, run
+from bench.session import Session, Step, make, run, want_rows
 from cli import programs
-from cli.errors import RepriseError, UsageError, complain
+from cli.errors import RepriseError, complain
 from cli.plan.network import Host, Network, Route
 from tests.bed import Program
 
@@ -64,8 +64,7 @@ class Target:
 def measure(session: Session) -> None:
     """All repeats: sizes in turn, then the paths."""
     only = session.options.only
-    if unknown := [row for row in only if row not in _ROWS]:
-        raise UsageError(f"--only {unknown[0]}: no such row", f"give one of {', '.join(_ROWS)}")
+    want_rows(only, _ROWS)
     sizes = _QUICK_SIZES if session.options.quick else SIZES
     for repeat in range(session.options.repeats):
         if not only or {"plan", "server"} & set(only):

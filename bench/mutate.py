@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
 from bench import reader
-from bench.bed import CLIENT_CORE, SERVER_CORE, spawn
-from bench.session import Session, make
+from bench.bed import CLIENT_CORE, SERVER_CORE
+from bench.session import Session, alone, make, root_trace, want_rows
 from cli import programs
-from cli.errors import RepriseError, UsageError
+from cli.errors import RepriseError
 
 QUERIES = 2_000_000
 _QUICK_QUERIES = 20_000
-_LIMIT_S = 300.0
 _COUNT = Path(__file__).with_name("recompute_count.py")
 
 # One of each sort: a message rewritten, its flags, its name made longer, the transport of a share, the times.
@@ -62,20 +60,16 @@ def inputs(traces: Path, files: int) -> list[Path]:
 
 
 def prepare(session: Session) -> None:
-    """A root-like trace without TCP, so that packets are queries; whole, and cut in two."""
+    """A trace whole, and cut in two."""
     queries = _QUICK_QUERIES if session.options.quick else QUERIES
-    trace = session.traces / "root.pcap"
-    synth = [programs.own("reprise-mutator"), "synth", "--queries", str(queries), "--rate", "38000"]
-    make([*synth, "--clients", "100000", "--tcp-share", "0", "-o", str(trace)])
+    trace = root_trace(session, queries)
     half = str(queries // 2)
     make([programs.packaged("editcap"), "-F", "nsecpcap", "-c", half, str(trace), str(trace.parent / "part")])
 
 
 def measure(session: Session) -> None:
     """All repeats, the changes in turn."""
-    rows = sorted({change.row for change in CHANGES})
-    if unknown := [row for row in session.options.only if row not in rows]:
-        raise UsageError(f"--only {unknown[0]}: no such row", f"give one of {', '.join(rows)}")
+    want_rows(session.options.only, {change.row for change in CHANGES})
     prepare(session)
     for repeat in range(session.options.repeats):
         reader.run(session, reader.reference(session.traces / "root.pcap", "reference"), repeat)
@@ -88,24 +82,14 @@ def measure(session: Session) -> None:
 
 
 def _run(session: Session, change: Change, repeat: int) -> None:
-    folder = session.next_folder(change.row, change.name)
-    folder.mkdir(parents=True)
-    output = folder / f"out.{change.form}"
+    output = session.folder / f"out.{change.form}"
     own = [programs.own("reprise-mutator"), "mutate", *change.rules, "--jobs", str(change.jobs)]
     argv = [*own, *map(str, inputs(session.traces, change.files)), "-o", str(output)]
     if change.jobs > 1:
         argv = [programs.packaged("taskset"), "-c", f"{CLIENT_CORE},{SERVER_CORE}", *argv]
-    began = time.monotonic()
-    program = spawn(folder, change.name, CLIENT_CORE, argv)
-    status = program.wait(_LIMIT_S)
-    wall_s = time.monotonic() - began
-    if status != 0:
-        raise RepriseError(f"{change.name} failed: {program.last_line()}", f"see {folder}")
+    folder = alone(session, change.row, change.name, argv, repeat, form=change.form)
     _count(output, folder)
     output.unlink()  # some hundred megabytes; its digest and counts stay
-    session.note(
-        folder, row=change.row, tool=change.name, repeat=repeat, argv=[argv], form=change.form, wall_s=wall_s
-    )
 
 
 def _count(output: Path, folder: Path) -> None:

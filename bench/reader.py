@@ -5,14 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.bed import CLIENT_CORE, spawn
-from bench.session import Session, make
+from bench.session import Session, alone, make, root_trace, want_rows
 from cli import programs
-from cli.errors import RepriseError, UsageError
 
 _QUERIES = 2_000_000
 _QUICK_QUERIES = 20_000
-_LIMIT_S = 120.0
 
 
 @dataclass(frozen=True)
@@ -46,11 +43,9 @@ def reference(pcap: Path, row: str) -> Reading:
 
 
 def prepare(session: Session) -> None:
-    """A root-like trace without TCP, so that packets are queries, in three forms."""
-    queries = _QUICK_QUERIES if session.options.quick else _QUERIES
-    pcap, ng, packed = (session.traces / f"root.{form}" for form in ("pcap", "pcapng", "pcap.zst"))
-    synth = [programs.own("reprise-mutator"), "synth", "--queries", str(queries), "--rate", "38000"]
-    make([*synth, "--clients", "100000", "--tcp-share", "0", "-o", str(pcap)])
+    """The same trace in three forms."""
+    pcap = root_trace(session, _QUICK_QUERIES if session.options.quick else _QUERIES)
+    ng, packed = (session.traces / f"root.{form}" for form in ("pcapng", "pcap.zst"))
     make([programs.packaged("editcap"), "-F", "pcapng", str(pcap), str(ng)])
     make([programs.packaged("zstd"), "-q", "-f", str(pcap), "-o", str(packed)])
 
@@ -58,8 +53,7 @@ def prepare(session: Session) -> None:
 def measure(session: Session) -> None:
     """All repeats, the tools in turn."""
     todo = readings(session.traces)
-    if unknown := [row for row in session.options.only if row not in {one.row for one in todo}]:
-        raise UsageError(f"--only {unknown[0]}: no such row", "give pcap, pcapng or pcap.zst")
+    want_rows(session.options.only, {one.row for one in todo})
     prepare(session)
     for repeat in range(session.options.repeats):
         for one in todo:
@@ -71,10 +65,5 @@ def measure(session: Session) -> None:
 
 def run(session: Session, one: Reading, repeat: int) -> None:
     """One run of one tool."""
-    folder = session.next_folder(one.row, one.name)
-    folder.mkdir(parents=True)
-    program = spawn(folder, one.name, CLIENT_CORE, list(one.argv))
-    if program.wait(_LIMIT_S) != 0:
-        raise RepriseError(f"{one.name} failed: {program.last_line()}", f"see {folder}")
     file = str(one.file.relative_to(session.folder))
-    session.note(folder, row=one.row, tool=one.name, repeat=repeat, argv=[list(one.argv)], file=file)
+    alone(session, one.row, one.name, list(one.argv), repeat, file=file)

@@ -10,21 +10,23 @@ import secrets
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bench.bed import CLIENT_CORE, SERVER_CORE, SERVER_IF, Bed
+from bench.bed import CLIENT_CORE, SERVER_CORE, SERVER_IF, Bed, spawn
 from bench.sinks import UDP, Sink
 from bench.tools import Tool
 from cli import linux, programs
-from cli.errors import RepriseError, UsageError, complain, one_line
+from cli.errors import RepriseError, UsageError, complain, one_line, want
 from cli.plan import facts, network
 from report import whole_file
 from tests.bed import Capture
 
 SCHEMA = 1
+_LIMIT_S = 300.0  # of a tool that runs alone
 _RECOMPUTE = Path(__file__).with_name("recompute.py")
 
 
@@ -169,11 +171,36 @@ def run(session: Session, step: Step, repeat: int) -> None:
     session.note(folder, row=step.row, tool=step.name, repeat=repeat, argv=argvs, mode=step.source_mode)
 
 
+def want_rows(only: tuple[str, ...], known: Iterable[str]) -> None:
+    """An error where the user asked for a row that there is not."""
+    for row in only:
+        want(row in known, f"--only {row}: no such row", f"give one of {', '.join(sorted(known))}")
+
+
+def alone(session: Session, row: str, name: str, argv: list[str], repeat: int, **more: Any) -> Path:
+    """One run of one tool without a bed; its folder."""
+    folder = session.next_folder(row, name)
+    folder.mkdir(parents=True, exist_ok=True)
+    began = time.monotonic()
+    program = spawn(folder, name, CLIENT_CORE, argv)
+    if program.wait(_LIMIT_S) != 0:
+        raise RepriseError(f"{name} failed: {program.last_line()}", f"see {folder}")
+    more["wall_s"] = time.monotonic() - began
+    session.note(folder, row=row, tool=name, repeat=repeat, argv=[argv], **more)
+    return folder
+
+
+def root_trace(session: Session, queries: int) -> Path:
+    """A root-like trace without TCP, so that packets are queries."""
+    trace = session.traces / "root.pcap"
+    synth = [programs.own("reprise-mutator"), "synth", "--queries", str(queries), "--rate", "38000"]
+    make([*synth, "--clients", "100000", "--tcp-share", "0", "-o", str(trace)])
+    return trace
+
+
 def chosen(steps: list[Step], only: tuple[str, ...]) -> list[Step]:
     """The steps of the rows that the user asked for."""
-    rows = {step.row for step in steps}
-    if unknown := [row for row in only if row not in rows]:
-        raise UsageError(f"--only {unknown[0]}: no such row", f"give one of {', '.join(sorted(rows))}")
+    want_rows(only, {step.row for step in steps})
     return [step for step in steps if not only or {step.row, *step.reference_of} & set(only)]
 
 

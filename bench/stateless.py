@@ -14,7 +14,7 @@ from pathlib import Path
 
 from bench import stateless_memory, traces
 from bench.bed import CLIENT, CLIENT_CORE, CLIENT_IF, SERVER, SERVER_IF
-from bench.session import Options, Session
+from bench.session import Options, Session, want_rows
 from bench.stateless_bed import (
     BPF,
     BPF_NO_AXFR,
@@ -35,7 +35,7 @@ from bench.stateless_bed import (
 )
 from bench.tools import Reprise, argv_of
 from cli import programs
-from cli.errors import UsageError, complain
+from cli.errors import complain
 from cli.plan import network
 from tests.bed import Program
 
@@ -114,8 +114,7 @@ def cases(how: Size) -> list[Case]:
 def wanted(found: list[Case], only: tuple[str, ...]) -> list[Case]:
     """The cases of the parts or rows that the user asked for."""
     known = {*PARTS, *(case.row for case in found)}
-    if unknown := [word for word in only if word not in known]:
-        raise UsageError(f"--only {unknown[0]}: no such row", f"give one of {', '.join(sorted(known))}")
+    want_rows(only, known)
     return [case for case in found if not only or {case.part, case.row} & set(only)]
 
 

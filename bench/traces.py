@@ -33,13 +33,13 @@ def write_pcap(path: Path, queries: int, sources: int, names: int, gap_us: int =
     Recursion is asked for, as dnsperf does; there is no EDNS.
     """
     questions = [_question(name(i)) for i in range(names)]
-    _write(path, (_packet(i, i * gap_us, i % sources, questions[i % names]) for i in range(queries)))
+    write(path, (_packet(i, i * gap_us, i % sources, questions[i % names]) for i in range(queries)))
 
 
 def write_edns(path: Path, names: Sequence[str], kind: int, queries: int, sources: int, gap_us: int) -> None:
     """A capture with a fixed gap of queries of one type that take answers of up to 4,096 bytes (EDNS)."""
     questions = [_question(text, kind) for text in names]
-    _write(
+    write(
         path,
         (_packet(i, i * gap_us, i % sources, questions[i % len(names)], _OPT) for i in range(queries)),
     )
@@ -51,14 +51,26 @@ def write_hold(path: Path, sources: int, rate: int, hold_s: int) -> None:
     step_us = 1_000_000 // rate
     times = [i * step_us for i in range(sources)]
     times.append(times[-1] + hold_s * 1_000_000)
-    _write(path, (_packet(i, time, i % sources, question) for i, time in enumerate(times)))
+    write(path, (_packet(i, time, i % sources, question) for i, time in enumerate(times)))
 
 
-def _write(path: Path, packets: Iterator[bytes]) -> None:
+def write(path: Path, packets: Iterator[bytes]) -> None:
+    """A capture of `datagram`s."""
     with path.open("wb") as file:
         file.write(struct.pack("<IHHiIII", _NANOSECOND_MAGIC, 2, 4, 0, 0, 65535, _RAW_IP))
         while batch := b"".join(islice(packets, _BATCH)):
             file.write(batch)
+
+
+def datagram(time_us: int, source: tuple[int, int], target: tuple[int, int], message: bytes) -> bytes:
+    """A packet with IPv4 and UDP, addresses and ports, in a capture's record. Nobody looks at checksums in a
+    capture of what a host sends.
+    """
+    udp = struct.pack("!HHHH", source[1], target[1], 8 + len(message), 0)
+    size = 28 + len(message)
+    ip = struct.pack("!BBHHHBBHII", 0x45, 0, size, 0, 0x4000, 64, 17, 0, source[0], target[0])
+    second, rest = divmod(time_us, 1_000_000)
+    return struct.pack("<IIII", _START_S + second, rest * 1000, size, size) + ip + udp + message
 
 
 def _question(text: str, kind: int = 1) -> bytes:
@@ -68,12 +80,5 @@ def _question(text: str, kind: int = 1) -> bytes:
 
 def _packet(index: int, time_us: int, source: int, question: bytes, opt: bytes = b"") -> bytes:
     dns = struct.pack("!HHHHHH", index & 0xFFFF, 0x0100, 1, 0, 0, bool(opt)) + question + opt
-    udp = struct.pack("!HHHH", 1024 + index // 65536 % 60000, 53, 8 + len(dns), 0)
-    length = 28 + len(dns)
-    # Nobody looks at the header's checksum in a capture of what a host sends.
-    ip = struct.pack(
-        "!BBHHHBBHII", 0x45, 0, length, 0, 0x4000, 64, 17, 0, int(_FIRST_SOURCE) + source, int(_SERVER)
-    )
-    seconds, microseconds = divmod(time_us, 1_000_000)
-    head = struct.pack("<IIII", _START_S + seconds, microseconds * 1000, length, length)
-    return head + ip + udp + dns
+    client = (int(_FIRST_SOURCE) + source, 1024 + index // 65536 % 60000)
+    return datagram(time_us, client, (int(_SERVER), 53), dns)

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import random
 import struct
+from collections.abc import Iterator
 from pathlib import Path
 
+from bench import traces
+from bench.traces import datagram
+
 _TLDS, _DOMAINS = 200, 20_000
-_RESOLVER = bytes((198, 51, 100, 1))
+_RESOLVER = int.from_bytes((198, 51, 100, 1))
 _ROOT = bytes((198, 41, 0, 4))
 _GAP_US = 500  # 2,000 queries a second
-_START_S = 1_700_000_000
 _OPT_QUERY = struct.pack("!BHHIH", 0, 41, 1232, 0x8000, 0)
 _A, _NS, _SOA = 1, 2, 6
 _AA, _REFERRAL, _NXDOMAIN = 0x8400, 0x8000, 0x8403
@@ -104,23 +107,16 @@ class Maker:
         return server, self._query(question), self._message(question, _AA, (1, 2, 2), body)
 
 
-def _packet(time_us: int, source: tuple[bytes, int], target: tuple[bytes, int], message: bytes) -> bytes:
-    """IPv4 and UDP, in a pcap's record; checksums are left out."""
-    size = 28 + len(message)
-    ip = struct.pack("!BBHHHBBH4s4s", 0x45, 0, size, 0, 0, 64, 17, 0, source[0], target[0])
-    udp = struct.pack("!HHHH", source[1], target[1], size - 20, 0)
-    second, rest = divmod(time_us, 1_000_000)
-    return struct.pack("<IIII", _START_S + second, rest, size, size) + ip + udp + message
+def _packets(responses: int, seed: int) -> Iterator[bytes]:
+    maker = Maker(seed)
+    for number in range(responses):
+        server, query, response = maker.exchange()
+        client, asked = (_RESOLVER, 1_024 + number * 7 % 60_000), (int.from_bytes(server), 53)
+        tag = struct.pack("!H", number & 0xFFFF)
+        yield datagram(number * _GAP_US, client, asked, tag + query)
+        yield datagram(number * _GAP_US + 20, asked, client, tag + response)
 
 
 def write(path: Path, responses: int, seed: int = 1) -> None:
     """A pcap with so many queries and their responses."""
-    maker = Maker(seed)
-    with path.open("wb") as file:
-        file.write(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65_535, 101))
-        for number in range(responses):
-            server, query, response = maker.exchange()
-            client = (_RESOLVER, 1_024 + number * 7 % 60_000)
-            tag = struct.pack("!H", number & 0xFFFF)
-            file.write(_packet(number * _GAP_US, client, (server, 53), tag + query))
-            file.write(_packet(number * _GAP_US + 20, (server, 53), client, tag + response))
+    traces.write(path, _packets(responses, seed))

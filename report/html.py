@@ -68,7 +68,6 @@ def run_page(run: Run, summary: Json, drawn: Sequence[Drawn]) -> str:
             for one in as_dict(summary["resolver"]).get("unmapped", [])
         ],
         front_rows=_rows(summary, "front"),
-        front_reasons=tables.front_reasons(summary),
         **_hosts(summary),
         **_resources(run, summary),
         plots=lambda names: Markup("").join(plot(by_name[name]) for name in names if name in by_name),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from report.printable import printable
-from report.run import Json, as_dict
+from report.run import Json
 
 
 def table(rows: Sequence[Sequence[str]], right: frozenset[int] = frozenset({1})) -> str:
@@ -49,16 +49,6 @@ def micro(value: float | None) -> str:
     if value is None:
         return "–"
     return f"{value:,.1f} µs" if abs(value) < 1000 else f"{value / 1000:,.2f} ms"
-
-
-def front_reasons(summary: Json) -> list[list[str]]:
-    """Connections promoted and reset, by reason."""
-    part = as_dict(summary.get("front"))
-    promoted, reset = (as_dict(part.get(name)) for name in ("promoted", "not_promoted"))
-    return [
-        [reason, number(promoted.get(reason, 0)), number(reset.get(reason, 0))]
-        for reason in dict.fromkeys((*promoted, *reset))
-    ]
 
 
 def comparison_text(result: Json) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from xml.etree import ElementTree
 
 _LINE = 300  # at most of a failure
@@ -32,15 +32,8 @@ class Counts:
     failures: tuple[str, ...] = ()
 
     def __add__(self, other: Counts) -> Counts:
-        return Counts(
-            self.passed + other.passed,
-            self.failed + other.failed,
-            self.skipped + other.skipped,
-            self.notes + other.notes,
-            self.times + other.times,
-            self.remarks + other.remarks,
-            self.failures + other.failures,
-        )
+        names = (one.name for one in fields(Counts))
+        return Counts(**{name: getattr(self, name) + getattr(other, name) for name in names})
 
     def text(self) -> str:
         """The form of the last line."""
