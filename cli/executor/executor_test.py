@@ -75,7 +75,7 @@ def make_plan(
             "reprise-querier": "/none",
         },
         origin="example.",
-        server_user=machine._packaged_user(kind),
+        users={KINDS[kind].program: machine._packaged_user(kind)},
         versions={kind: KINDS[kind].version()},
     )
     experiment = Experiment(

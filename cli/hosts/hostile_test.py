@@ -263,7 +263,6 @@ HONEST = Facts(
         "setpriv": "/usr/bin/setpriv",
         "unshare": "/usr/bin/unshare",
     },
-    server_user="nsd",
     users={"nsd": "nsd"},
     user="nobody",
 )
@@ -309,8 +308,8 @@ def test_programs_of_a_package_are_found_where_the_root_is_a_link() -> None:
         {"programs": {**HONEST.programs, "nsd": "/usr/bin/env"}},
         {"programs": {}},
         {"user": "root"},
-        {"server_user": "root"},
-        {"server_user": ""},
+        {"users": {"nsd": "root"}},
+        {"users": {"nsd": ""}},
         {"origin": '."; include "/etc/x'},
     ],
 )

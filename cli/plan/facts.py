@@ -69,7 +69,6 @@ def gather(experiment: Experiment, run: str) -> Facts:
         source_root=str(programs.ROOT),
         programs=found,
         origin=server.origin or (_origin(zone) if zone is not None else "."),
-        server_user=_packaged_user(_user_of(server.kind)),
         resolver_config=_read_lines(emulated.resolver_config) if emulated else "",
         users={name: _packaged_user(_USERS[name]) for name in needed if name in _USERS},
         user=user,
@@ -100,8 +99,7 @@ def checked(said: Facts, experiment: Experiment, run: str, root: str) -> Facts:
     tables, emulated = as_dict(experiment), experiment.emulated
     names = (*started.packaged_programs(tables), *(privileges.TOOLS if said.user else ()))
     users = {name: said.users.get(name, "") for name in names if name in _USERS}
-    usual = [(said.server_user, _user_of(experiment.server.kind))]
-    usual += [(user, _USERS[name]) for name, user in users.items()]
+    usual = [(user, _USERS[name]) for name, user in users.items()]
     for user, other in usual:
         if other and not user:
             raise RepriseError(f"the controller's host has no user {other}", "install its package there")
@@ -145,10 +143,6 @@ def _read_lines(path: str | None) -> str:
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise UsageError(f"cannot read {path}: {why}", "correct hierarchy.resolver_config") from None
-
-
-def _user_of(kind: str) -> str:
-    return KINDS[kind].user if kind in KINDS else ""
 
 
 def _packaged_user(name: str) -> str:

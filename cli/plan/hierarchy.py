@@ -35,6 +35,7 @@ from cli.plan.planned import (
     File,
     Folder,
     HostStep,
+    Management,
     Process,
     Ready,
     Refused,
@@ -314,7 +315,9 @@ def _count(
 # --- processes --------------------------------------------------------------------------------------------
 
 
-def processes(experiment: Experiment, facts: Facts) -> tuple[Process, ...]:
+def processes(
+    experiment: Experiment, facts: Facts, _management: Management | None = None
+) -> tuple[Process, ...]:
     """From the far end: meta-DNS-servers, proxies, resolvers, what watches them, what fills their caches."""
     found: list[Process] = []
     for number, host in _metas(experiment):

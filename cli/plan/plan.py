@@ -7,7 +7,6 @@ results folder and `@pid:ID@` for the process number of a process started earlie
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
 from typing import Any
 
 from cli.errors import want
@@ -36,7 +35,6 @@ from cli.plan.planned import (
     Facts,
     File,
     Folder,
-    HostStep,
     Management,
     Plan,
     Process,
@@ -65,7 +63,7 @@ def make(experiment: Experiment, facts: Facts, management: Management | None = N
     clients = range(1, experiment.topology.clients + 1)
     side = hierarchy if experiment.emulated else server_plan
     copies, facts = privileges.files(facts), privileges.moved(facts)
-    before = (*delay.processes(experiment, facts), *_serving(experiment, facts, management))
+    before = (*delay.processes(experiment, facts), *side.processes(experiment, facts, management))
     distributors = tuple(_distributor(experiment, facts, index, before) for index in clients)
     controller = _controller(experiment, facts, distributors)
     steps, files = _steps(experiment, facts), side.files(experiment, facts)
@@ -103,23 +101,18 @@ def make(experiment: Experiment, facts: Facts, management: Management | None = N
             *delay.setup(experiment),
             *front.setup(experiment, facts, management),
         ),
+        # A hierarchy's own reads lie within the hosts' counters in time, so that what is under way at the
+        # first or the last of them does not look lost.
         begin=(
             *host_counters.read(net, host_counters.BEFORE),
-            *_of_world(hierarchy.begin, experiment, facts),
+            *(hierarchy.begin(experiment, facts) if experiment.emulated else ()),
         ),
         finish=(
             *guards.counters(experiment, management),
-            *_of_world(hierarchy.finish, experiment, facts),
+            *(hierarchy.finish(experiment, facts) if experiment.emulated else ()),
             *host_counters.read(net),
         ),
     )
-
-
-def _serving(experiment: Experiment, facts: Facts, management: Management | None) -> tuple[Process, ...]:
-    """The server, or the resolvers with their hierarchy, and what stands before or beside them."""
-    if experiment.emulated:
-        return hierarchy.processes(experiment, facts)
-    return server_plan.processes(experiment, facts, management)
 
 
 def _step(one: Step, experiment: Experiment, facts: Facts) -> Step:
@@ -174,15 +167,6 @@ def _warnings(experiment: Experiment, facts: Facts) -> tuple[str, ...]:
             'use replay.transport = "stateless-tcp"'
         )
     return tuple(found)
-
-
-def _of_world(
-    steps: Callable[[Experiment, Facts], tuple[HostStep, ...]], experiment: Experiment, facts: Facts
-) -> tuple[HostStep, ...]:
-    """A hierarchy's own reads. They lie within the hosts' counters in time, so that what is under way at the
-    first or the last of them does not look lost.
-    """
-    return steps(experiment, facts) if experiment.emulated else ()
 
 
 def _network(experiment: Experiment, management: Management | None) -> Network:

@@ -258,7 +258,7 @@ def test_clients_that_the_server_sees_are_not_at_the_testbeds_addresses() -> Non
 
 
 def test_server_and_checker_read_a_copy_of_the_zone() -> None:
-    plan = make(ZONED, dataclasses.replace(FACTS, server_user="nsd"))
+    plan = make(ZONED, dataclasses.replace(FACTS, users={"nsd": "nsd"}))
     bring, check = plan.prepare[:2]
     assert bring.argv[2:] == (
         "cli.zones.server_zone", "--to", "@run@/world/zone", "--origin=.", "bring", "/z",

@@ -285,7 +285,6 @@ class Facts:
     source_root: str
     programs: dict[str, str]
     origin: str = "."
-    server_user: str = ""
     resolver_config: str = ""  # the lines that the user adds to a resolver's configuration
     users: dict[str, str] = field(default_factory=dict)  # of further servers, by program; "" = ours
     user: str = ""  # that our own programs become, see privileges.py; "" = they stay what they are

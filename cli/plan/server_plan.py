@@ -36,6 +36,11 @@ def zone_path(experiment: Experiment) -> str:
     return f"{RUN}/zone" if experiment.server.zone is None else f"{WORLD}/zone"
 
 
+def _user(experiment: Experiment, facts: Facts) -> str:
+    """Whom our own server drops to."""
+    return facts.users.get(KINDS[experiment.server.kind].program, "")
+
+
 def steps(experiment: Experiment, facts: Facts) -> list[Step]:
     """Work before the server starts."""
     return _zone_steps(experiment, facts) if experiment.own_server else _address_steps(experiment, facts)
@@ -55,7 +60,7 @@ def certificate(experiment: Experiment, facts: Facts) -> tuple[str, ...]:
         *(word for address in addresses(experiment) for word in ("--server-address", address)),
         "--server-key",
         (experiment.tls or Tls()).key,
-        *(("--server-owner", facts.server_user) if facts.server_user else ()),
+        *(("--server-owner", user) if (user := _user(experiment, facts)) else ()),
     )
 
 
@@ -110,27 +115,28 @@ def folders(experiment: Experiment, facts: Facts) -> tuple[Folder, ...]:
     """The server's own folder, and that of a copied zone."""
     if not experiment.own_server:
         return ()
-    copy = Folder(WORLD, "0750", facts.user, facts.server_user)
+    user = _user(experiment, facts)
+    copy = Folder(WORLD, "0750", facts.user, user)
     zone = (copy,) if experiment.server.zone is not None else ()
-    return (*zone, Folder(f"{RUN}/server", "0700", facts.server_user))
+    return (*zone, Folder(f"{RUN}/server", "0700", user))
 
 
 def files(experiment: Experiment, facts: Facts) -> tuple[File, ...]:
     server = experiment.server
+    kind = KINDS.get(server.kind)
+    if kind is None or kind.authoritative is None:
+        return ()
     site = Site(
         f"{RUN}/server",
         zone_path(experiment),
         facts.origin,
         addresses(experiment),
-        facts.server_user,
+        _user(experiment, facts),
         facts.descriptors,
         _tls_service(experiment),
         experiment.connections_only,
         facts.version(server.kind, network.SERVER),
     )
-    kind = KINDS.get(server.kind)
-    if kind is None or kind.authoritative is None:
-        return ()
     return (File(_config(kind), kind.authoritative(server, site)), *copies((kind,), facts))
 
 
@@ -198,7 +204,7 @@ def _server(experiment: Experiment, facts: Facts) -> Process:
         "server",
         "server",
         network.SERVER,
-        command(kind, facts, _config(kind), facts.server_user, server.processes),
+        command(kind, facts, _config(kind), _user(experiment, facts), server.processes),
         files=(*read, zone_path(experiment)),
         ready=ready,
         stop=Stop("SIGTERM", 10.0),
