@@ -110,7 +110,7 @@ def _bench(rest: Sequence[str]) -> Needs:
     names = [
         one
         for before, one in zip(("", *rest), rest, strict=False)
-        if one in _BENCHES and (not before.startswith("-") or before in ("--json", "--quick"))
+        if one in _BENCHES and (not before.startswith("-") or before in ("--json", "--quick", "--resume"))
     ]
     if not names:
         return Needs()
