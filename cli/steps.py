@@ -54,12 +54,7 @@ class Job:
     held: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True)
-class Done:
-    """How a program ended, and what it printed."""
-
-    status: int
-    output: str
+Done = subprocess.CompletedProcess[str]
 
 
 class Running:
@@ -109,7 +104,7 @@ class Running:
             progress.end(f"{self._title}: done in {passed}")
         elif progress:
             progress.finish()
-        return Done(self._process.returncode, self._output())
+        return Done(self._process.args, self._process.returncode, self._output())
 
     def _ended(self) -> bool:
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -182,7 +177,7 @@ def run(job: Job, progress: Progress | None = None) -> Done:
     try:
         running = Running(job)
     except OSError as error:
-        return Done(127, f"cannot start {job.argv[0]}: {error.strerror}")
+        return Done(job.argv, 127, f"cannot start {job.argv[0]}: {error.strerror}")
     return running.watch(progress)
 
 

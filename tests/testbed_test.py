@@ -22,6 +22,8 @@ from tests.desk import ANSWERED, Running, started, words_of
 
 pytestmark = pytest.mark.netns
 
+SLOWER = ("--set", "replay.speed=0.25")  # time for a fault in the middle, on a busy machine too
+
 
 def take_down(running: Running, process: str, interface: str) -> None:
     """Takes an interface down on the host of one of the run's processes."""
@@ -31,7 +33,7 @@ def take_down(running: Running, process: str, interface: str) -> None:
 
 
 def test_a_servers_process_that_was_replaced_is_named(desk: Path) -> None:
-    with started(desk, "run", "good.toml") as running:
+    with started(desk, "run", "good.toml", *SLOWER) as running:
         running.reaches(ANSWERED)
         worker = running.offspring("/nsd -d")[-1]
         os.kill(worker, signal.SIGKILL)
@@ -44,7 +46,7 @@ def test_a_servers_process_that_was_replaced_is_named(desk: Path) -> None:
 
 def test_a_worker_that_nsd_replaced_without_a_loss_is_a_warning(desk: Path) -> None:
     """It reads its zones again on request, and continues with new processes."""
-    with started(desk, "run", "good.toml") as running:
+    with started(desk, "run", "good.toml", *SLOWER) as running:
         running.reaches(ANSWERED)
         nsd, *workers = running.offspring("/nsd -d")
         os.kill(nsd, signal.SIGHUP)
@@ -57,8 +59,7 @@ def test_a_worker_that_nsd_replaced_without_a_loss_is_a_warning(desk: Path) -> N
 
 
 def test_a_sampler_that_stood_still_is_named(desk: Path) -> None:
-    slow = ("--set", "replay.speed=0.5")
-    with started(desk, "run", "good.toml", *slow) as running:
+    with started(desk, "run", "good.toml", *SLOWER) as running:
         running.reaches(ANSWERED)
         sampler = next(pid for pid in running.offspring("reprise-sampler") if "server.csv" in words_of(pid))
         os.kill(sampler, signal.SIGSTOP)
