@@ -110,7 +110,8 @@ class Running:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(_TICK_S)
         ended = self._process.returncode is not None
-        self._last = next((one for one in reversed(self._reader.read().splitlines()) if one), self._last)
+        lines = reversed(self._reader.read().splitlines())  # clang counts the warnings it does not show
+        self._last = next((one for one in lines if one and not one.endswith(" generated.")), self._last)
         return ended
 
     def _output(self) -> str:
