@@ -62,7 +62,10 @@ wire::Options replay_options(const Options& options, const Servers& servers) {
     out.set_server_v4(servers.v4 ? servers.v4->text() : "");
     out.set_server_v6(servers.v6 ? servers.v6->text() : "");
     out.set_authorities_pem(read_authorities(options.replay.tls.ca));
-    for (const auto& [key, text] : texts(options.replay)) {
+    Settings sent = options.replay; // but for what is the controller's alone, and may be large
+    sent.tls.ca.clear();
+    sent.skip_sources.clear();
+    for (const auto& [key, text] : texts(sent)) {
         (*out.mutable_settings())[key] = text;
     }
     return out;
@@ -218,7 +221,7 @@ void Controller::give_staged() {
     staged_sources_ = {};
 }
 
-/// Without due times nobody but the clock ends the replay after --duration-s.
+/// Without due times nobody but the clock ends the replay after replay.duration_s.
 Nanoseconds Controller::time_left(Nanoseconds now) const {
     const bool limited = options_.replay.fast && options_.replay.duration_s > 0;
     return limited ? outcome_.start.mono + seconds(options_.replay.duration_s) - now : kSecond;
