@@ -73,7 +73,7 @@ def test_a_sampler_that_stood_still_is_named(desk: Path) -> None:
 
 
 def test_bind_that_was_killed_is_named(desk: Path) -> None:
-    with started(desk, "run", "good.toml", "--set", "server.kind=bind") as running:
+    with started(desk, "run", "good.toml", "--set", "server.kind=bind", *SLOWER) as running:
         running.reaches(ANSWERED)
         os.kill(running.offspring("/named -g")[0], signal.SIGKILL)
         ended = running.end()
@@ -84,7 +84,7 @@ def test_bind_that_was_killed_is_named(desk: Path) -> None:
     ("interface", "other"), [("data", "link data1 of server"), ("control", "link control1 of controller")]
 )
 def test_a_link_that_went_down_is_the_first_reason(desk: Path, interface: str, other: str) -> None:
-    with started(desk, "run", "good.toml") as running:
+    with started(desk, "run", "good.toml", *SLOWER) as running:
         running.reaches(ANSWERED)
         take_down(running, "reprise-querier distribute", interface)
         ended = running.end()
@@ -100,7 +100,7 @@ def test_a_link_that_went_down_is_the_first_reason(desk: Path, interface: str, o
 def test_what_a_firewall_drops_on_arrival_makes_a_run_unclean(desk: Path, process: str, rule: str) -> None:
     """One datagram in twenty, on the host of clients or of the server."""
     chain = f"type filter hook input priority 0; {rule} numgen inc mod 20 0 drop;"
-    with started(desk, "run", "good.toml") as running:
+    with started(desk, "run", "good.toml", *SLOWER) as running:
         running.reaches(ANSWERED)
         (pid, *_) = running.offspring(process)
         nft = [programs.packaged("nsenter"), "-t", str(pid), "-n", "nft", "-f", "-"]
