@@ -27,6 +27,7 @@ def measure(arguments: argparse.Namespace, words: Sequence[str]) -> int:
     commit = _git("rev-parse", "--verify", f"{arguments.against}^{{commit}}")
     folder = arguments.output.absolute() / f"{arguments.bench}-against-{commit[:12]}"
     done = sum(1 for _ in folder.glob("[0-9]*-here"))
+    shutil.rmtree(folder / f"{done + 1:03d}-there", ignore_errors=True)  # of a pair that was interrupted
     if done and not arguments.resume:
         raise UsageError(f"{folder} has pairs", "give --resume to add to them, or another folder with -o")
     sides = {"here": programs.ROOT, "there": _checkout(commit)}
@@ -74,7 +75,8 @@ def _rows(folder: Path) -> list[tuple[str, ...]]:
     for here in sorted(folder.glob("[0-9]*-here")):
         costs = [_costs(here.with_name(here.name.replace("-here", f"-{side}"))) for side in ("here", "there")]
         for figure in costs[0].keys() & costs[1].keys():
-            ratios.setdefault(figure, []).append(costs[0][figure] / costs[1][figure])
+            if costs[1][figure]:
+                ratios.setdefault(figure, []).append(costs[0][figure] / costs[1][figure])
     return [
         (*figure, *map(table.number, (min(found), statistics.median(found), max(found))), str(len(found)))
         for figure, found in sorted(ratios.items())

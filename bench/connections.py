@@ -9,7 +9,7 @@ from bench import traces
 from bench.hold import Hold
 from bench.session import Options, Session, Step, chosen, run_all
 from bench.sinks import NAME, TLS_PORT, Identity, TcpSink
-from bench.tools import Dnsperf, Floor, Reprise, Tool
+from bench.tools import Reprise, Tool, dnsperf, floor
 
 _IN_FLIGHT = 100
 _TLS_IN_FLIGHT = 50
@@ -91,11 +91,11 @@ class Tcp:
         """A connection for each query."""
         how, folder = self.how, self.session.traces
         ours = Reprise(folder / "single.pcap", closed_loop("tcp", _IN_FLIGHT, *_SINGLE))
-        floor = Floor(how.single, _IN_FLIGHT, how.sources)
-        theirs = Dnsperf(_IN_FLIGHT, _IN_FLIGHT, folder / "few-names.txt", 1, "tcp", a_connection=1)
+        bare = floor(how.single, _IN_FLIGHT, how.sources)
+        theirs = dnsperf(_IN_FLIGHT, _IN_FLIGHT, folder / "few-names.txt", 1, "tcp", a_connection=1)
         row = "one-query"
         return [
-            self.step(row, "floor", floor),
+            self.step(row, "floor", bare),
             self.step(row, "reprise", ours),
             self.step(row, "dnsperf", theirs),
         ]
@@ -105,7 +105,7 @@ class Tcp:
         how, folder = self.how, self.session.traces
         options = closed_loop("tcp", _IN_FLIGHT, *_STAYING)
         loops = how.persistent // how.names
-        theirs = Dnsperf(how.clients, _IN_FLIGHT, folder / "names.txt", loops, "tcp")
+        theirs = dnsperf(how.clients, _IN_FLIGHT, folder / "names.txt", loops, "tcp")
         shared = closed_loop("tcp", _IN_FLIGHT // how.queriers, *_STAYING)
         many = Reprise(folder / "many.pcap", shared, queriers=how.queriers)
         row = "persistent"
@@ -167,7 +167,7 @@ class Tls:
     def full(self) -> list[Step]:
         """A full handshake for each query."""
         how, folder = self.how, self.session.traces
-        theirs = Dnsperf(_TLS_IN_FLIGHT, _TLS_IN_FLIGHT, folder / "few-names.txt", 1, "dot", a_connection=1)
+        theirs = dnsperf(_TLS_IN_FLIGHT, _TLS_IN_FLIGHT, folder / "few-names.txt", 1, "dot", a_connection=1)
         return [
             self.floor("full", how.full, min(how.sources, how.full)),
             self.step("full", "reprise", Reprise(folder / "full.pcap", self.single())),
@@ -195,7 +195,7 @@ class Tls:
         """As many connections as dnsperf's, which stay."""
         folder, loops = self.session.traces, _tls_persistent(self.how) // self.how.names
         options = closed_loop("tls", _IN_FLIGHT, *_STAYING, *self.trust())
-        theirs = Dnsperf(_IN_FLIGHT, _IN_FLIGHT, folder / "names.txt", loops, "dot")
+        theirs = dnsperf(_IN_FLIGHT, _IN_FLIGHT, folder / "names.txt", loops, "dot")
         return [
             self.step("persistent", "dnsperf", theirs),
             self.step("persistent", "reprise", Reprise(folder / "clients.pcap", options)),
@@ -208,7 +208,7 @@ class Tls:
     def floor(self, row: str, connections: int, sources: int, *more: str) -> Step:
         """OpenSSL's own cost."""
         words = ("--port", str(TLS_PORT), "--ca", str(self.identity.authority), "--name", NAME, *more)
-        return self.step(row, "openssl", Floor(connections, _TLS_IN_FLIGHT, sources, words, name="openssl"))
+        return self.step(row, "openssl", floor(connections, _TLS_IN_FLIGHT, sources, words, name="openssl"))
 
     def single(self, *more: str) -> tuple[str, ...]:
         """The controller's options for a connection for each query."""

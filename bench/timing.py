@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bench.session import Options, Session, Step, chosen, make, pack, run_all
-from bench.tools import Drool, Reprise, Tool
+from bench.tools import Reprise, Tool, drool
 from cli import programs
 
 
@@ -43,7 +43,7 @@ def tools(trace: Path, coarse: Path) -> dict[str, Tool]:
     return {
         "reprise": Reprise(trace, ("--realtime",)),
         "reprise-spin": Reprise(trace, ("--realtime", "--spin-us", "30")),
-        "drool": Drool(coarse),
+        "drool": drool(coarse),
     }
 
 

@@ -13,80 +13,57 @@ from typing import Protocol
 from bench.bed import CLIENT, CLIENT_CORE, SERVER, SERVER_CORE, Bed
 from cli import programs
 from cli.errors import RepriseError
-from tests.bed import Program
+from tests import bed as beds
 
 _LIMIT_S = 180.0
 _NO_BPF = "--bounding-set=-bpf,-sys_admin,-perfmon"
 
 
 @dataclass(frozen=True)
-class Dnsperf:
-    """Closed loop: keeps `outstanding` queries on the way, one thread."""
+class Program:
+    """A tool that runs on the client's host to its end."""
 
-    clients: int
-    outstanding: int
-    data: Path
-    runs: int  # through the data file
-    mode: str = "udp"  # tcp and dot (TLS) keep a connection a client
-    a_connection: int = 0  # so many queries on each, 0 = no limit
-
-    def argv(self) -> list[str]:
-        """-Q is left at no limit."""
-        flags = {"-c": self.clients, "-T": 1, "-q": self.outstanding, "-n": self.runs}
-        words = [word for flag, value in flags.items() for word in (flag, str(value))]
-        words += [] if self.mode == "udp" else ["-m", self.mode]
-        words += [] if self.a_connection == 0 else ["-O", f"num-queries-per-conn={self.a_connection}"]
-        return [programs.packaged("dnsperf"), "-s", SERVER, "-d", str(self.data), *words]
+    name: str
+    argv: list[str]
 
     def run(self, bed: Bed) -> list[list[str]]:
-        """Runs it to its end."""
-        argv = self.argv()
-        return _run(bed, "dnsperf", argv)
+        """Its command line."""
+        if (status := bed.start(CLIENT, self.argv, self.name, CLIENT_CORE).wait(_LIMIT_S)) != 0:
+            raise RepriseError(f"{self.name} ended with status {status}", f"see {bed.folder}")
+        return [self.argv]
 
 
-@dataclass(frozen=True)
-class Kxdpgun:
+def dnsperf(
+    clients: int, outstanding: int, data: Path, runs: int, mode: str = "udp", a_connection: int = 0
+) -> Program:
+    """Closed loop: keeps `outstanding` queries on the way, one thread, -Q at no limit, so many `runs` through
+    the data file. Modes tcp and dot (TLS) keep a connection a client, for `a_connection` queries (0: all).
+    """
+    flags = {"-c": clients, "-T": 1, "-q": outstanding, "-n": runs}
+    words = [word for flag, value in flags.items() for word in (flag, str(value))]
+    words += [] if mode == "udp" else ["-m", mode]
+    words += [] if a_connection == 0 else ["-O", f"num-queries-per-conn={a_connection}"]
+    return Program("dnsperf", [programs.packaged("dnsperf"), "-s", SERVER, "-d", str(data), *words])
+
+
+def kxdpgun(rate: int, seconds: int, data: Path) -> Program:
     """Sends at a rate by AF_XDP and drops the answers."""
-
-    rate: int
-    seconds: int
-    data: Path
-
-    def run(self, bed: Bed) -> list[list[str]]:
-        """Runs it to its end."""
-        argv = [programs.packaged("kxdpgun"), "-t", str(self.seconds), "-Q", str(self.rate), "-b", "64", "-r"]
-        argv += ["-F", f"{CLIENT_CORE}s1", "-i", str(self.data), SERVER]
-        return _run(bed, "kxdpgun", argv)
+    argv = [programs.packaged("kxdpgun"), "-t", str(seconds), "-Q", str(rate), "-b", "64", "-r"]
+    return Program("kxdpgun", [*argv, "-F", f"{CLIENT_CORE}s1", "-i", str(data), SERVER])
 
 
-@dataclass(frozen=True)
-class Drool:
+def drool(trace: Path) -> Program:
     """Replays a capture with its timing over one socket, without waiting for answers."""
-
-    trace: Path
-
-    def run(self, bed: Bed) -> list[list[str]]:
-        """Runs it to its end."""
-        argv = [programs.packaged("drool"), "replay", "-t", "keep", "-n", "--no-tcp"]
-        argv += [str(self.trace), SERVER, "53"]
-        return _run(bed, "drool", argv)
+    argv = [programs.packaged("drool"), "replay", "-t", "keep", "-n", "--no-tcp", str(trace), SERVER, "53"]
+    return Program("drool", argv)
 
 
-@dataclass(frozen=True)
-class Floor:
-    """One query a connection by the fewest system calls, or at OpenSSL's own cost."""
-
-    connections: int
-    in_flight: int
-    sources: int
-    words: tuple[str, ...] = ()  # for TLS
-    name: str = "floor"
-
-    def run(self, bed: Bed) -> list[list[str]]:
-        """Runs it to its end."""
-        argv = [programs.own("reprise-floor"), SERVER, "--connections", str(self.connections)]
-        argv += ["--in-flight", str(self.in_flight), "--sources", str(self.sources), *self.words]
-        return _run(bed, self.name, argv)
+def floor(
+    connections: int, in_flight: int, sources: int, words: tuple[str, ...] = (), name: str = "floor"
+) -> Program:
+    """One query a connection by the fewest system calls, or, with words for TLS, at OpenSSL's own cost."""
+    argv = [programs.own("reprise-floor"), SERVER, "--connections", str(connections)]
+    return Program(name, [*argv, "--in-flight", str(in_flight), "--sources", str(sources), *words])
 
 
 @dataclass(frozen=True)
@@ -94,13 +71,14 @@ class Tree:
     """A started controller with its distributor."""
 
     bed: Bed
-    distributor: Program
-    controller: Program
+    distributor: beds.Program
+    controller: beds.Program
 
     def finish(self) -> list[list[str]]:
         """Waits for its end; the records go, the controller's account stays."""
         status = self.controller.wait(_LIMIT_S)
-        self.distributor.wait(_LIMIT_S)
+        if status == 0:  # otherwise nobody may have told it to end
+            self.distributor.wait(_LIMIT_S)
         folder, results = self.bed.folder, self.bed.results
         shutil.rmtree(folder / "tls")
         account = self.bed.account() if (results / "controller.json").exists() else {}
@@ -144,14 +122,8 @@ class Tool(Protocol):
         """Runs it to its end in a bed; returns its command lines."""
 
 
-def argv_of(program: Program) -> list[str]:
+def argv_of(program: beds.Program) -> list[str]:
     """Its command line."""
     words = program.process.args
     assert isinstance(words, list)
     return [str(word) for word in words]
-
-
-def _run(bed: Bed, name: str, argv: list[str]) -> list[list[str]]:
-    if (status := bed.start(CLIENT, argv, name, CLIENT_CORE).wait(_LIMIT_S)) != 0:
-        raise RepriseError(f"{name} ended with status {status}", f"see {bed.folder}")
-    return [argv]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from bench import traces
 from bench.session import Options, Session, Step, chosen, run_all
-from bench.tools import Dnsperf, Kxdpgun, Reprise
+from bench.tools import Program, Reprise, dnsperf, kxdpgun
 
 
 @dataclass(frozen=True)
@@ -30,9 +30,9 @@ def size(options: Options) -> Size:
     return Size(1_500_000, 100_000, options.sources, 10_000, 800_000, 2)
 
 
-def few_sockets(data: Path, runs: int) -> Dnsperf:
+def few_sockets(data: Path, runs: int) -> Program:
     """What the cost of other things is compared with, so that its check is the same on every machine."""
-    return Dnsperf(clients=10, outstanding=100, data=data, runs=runs)
+    return dnsperf(clients=10, outstanding=100, data=data, runs=runs)
 
 
 def steps(session: Session) -> list[Step]:
@@ -45,12 +45,12 @@ def steps(session: Session) -> list[Step]:
     return [
         Step("few-sockets", "dnsperf", ten, reference_of=("many-sources", "fast-mode")),
         Step("few-sockets", "reprise", Reprise(few, (*closed, "100"))),
-        Step("many-sources", "dnsperf", Dnsperf(how.dnsperf_clients, 100, names, loops)),
+        Step("many-sources", "dnsperf", dnsperf(how.dnsperf_clients, 100, names, loops)),
         Step("many-sources", "reprise", Reprise(many, (*closed, "100")), "addresses"),
         Step("fast-mode", "dnsperf", ten),
         Step("fast-mode", "reprise-xdp", Reprise(many, (*closed, "200")), "packet"),
         Step("fast-mode", "reprise-ring", Reprise(many, (*closed, "200"), may_load_bpf=False), "packet"),
-        Step("fast-mode", "kxdpgun", Kxdpgun(how.gun_rate, how.gun_seconds, names)),
+        Step("fast-mode", "kxdpgun", kxdpgun(how.gun_rate, how.gun_seconds, names)),
     ]
 
 

@@ -54,12 +54,7 @@ class Job:
     held: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True)
-class Done:
-    """How a program ended, and what it printed."""
-
-    status: int
-    output: str
+Done = subprocess.CompletedProcess[str]
 
 
 class Running:
@@ -109,13 +104,14 @@ class Running:
             progress.end(f"{self._title}: done in {passed}")
         elif progress:
             progress.finish()
-        return Done(self._process.returncode, self._output())
+        return Done(self._process.args, self._process.returncode, self._output())
 
     def _ended(self) -> bool:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(_TICK_S)
         ended = self._process.returncode is not None
-        self._last = next((one for one in reversed(self._reader.read().splitlines()) if one), self._last)
+        lines = reversed(self._reader.read().splitlines())  # clang counts the warnings it does not show
+        self._last = next((one for one in lines if one and not one.endswith(" generated.")), self._last)
         return ended
 
     def _output(self) -> str:
@@ -182,7 +178,7 @@ def run(job: Job, progress: Progress | None = None) -> Done:
     try:
         running = Running(job)
     except OSError as error:
-        return Done(127, f"cannot start {job.argv[0]}: {error.strerror}")
+        return Done(job.argv, 127, f"cannot start {job.argv[0]}: {error.strerror}")
     return running.watch(progress)
 
 

@@ -53,12 +53,12 @@ def test_output_is_kept() -> None:
     stream = io.StringIO()
     script = "echo E: no; printf half; exit 3"
     done = steps.run(steps.Job("it", ("sh", "-c", script)), Progress(stream))
-    assert (done.status, done.output) == (3, "E: no\nhalf")
+    assert (done.returncode, done.stdout) == (3, "E: no\nhalf")
     assert "done" not in stream.getvalue()
     good = steps.run(steps.Job("it", ("sh", "-c", "echo x $A"), env={"A": "y"}), Progress(stream))
-    assert (good.status, good.output) == (0, "x y")
+    assert (good.returncode, good.stdout) == (0, "x y")
     assert stream.getvalue().endswith("reprise: it: done in 0 s\n")
-    assert steps.run(steps.Job("it", ("/no/such/program",)), Progress(stream)).status == 127
+    assert steps.run(steps.Job("it", ("/no/such/program",)), Progress(stream)).returncode == 127
 
 
 @pytest.mark.parametrize("before", ["", "signal.signal(signal.SIGINT, signal.SIG_IGN)\n"])

@@ -51,7 +51,8 @@ void demand_no_gap(const Options& options, Nanoseconds first, Nanoseconds before
     if (waits && gap / options.replay.speed > kDay) {
         throw Error(fmt::format(
             "{} has no query for {:.0f} days from second {:.3f} of the trace on, and the replay "
-            "would wait; end there (replay.until), begin after it (replay.from), or give replay.rate or replay.fast",
+            "would wait; end there (replay.until), begin after it (replay.from), or give "
+            "replay.rate or replay.fast",
             options.trace, gap / kDay, seconds(first, before)));
     }
 }
@@ -99,8 +100,9 @@ trace::Extent look_at_trace(const Options& options, const Servers& servers) {
 
 std::string no_queries(const Options& options, const FeedState& feed) {
     if (feed.read > 0 && feed.skipped.of(Skip::kFrom) == feed.read) {
-        return fmt::format("no query of {} lies at or after replay.from {}; change it, or leave it out",
-                           options.trace, options.replay.from);
+        return fmt::format(
+            "no query of {} lies at or after replay.from {}; change it, or leave it out",
+            options.trace, options.replay.from);
     }
     if (feed.read > 0) {
         const std::string lost = trace::losses_suffix(feed.counters, feed.read + feed.responses);
@@ -110,7 +112,8 @@ std::string no_queries(const Options& options, const FeedState& feed) {
         }
         return fmt::format(
             "none of the {} queries of {} can be sent ({}{}); give the server an address of their "
-            "family (--server), another replay.transport, replay.all_opcodes, or leave out what skips them",
+            "family (--server), another replay.transport, replay.all_opcodes, or leave out what "
+            "skips them",
             feed.read, options.trace, fmt::join(reasons, ", "), lost);
     }
     return fmt::format(

@@ -1,11 +1,12 @@
 #include "controller/controller.hh"
 
+#include "controller/authorities.hh"
 #include "controller/check.hh"
 #include "controller/options.hh"
 #include "controller/read_ahead.hh"
-#include "controller/replay_options.hh"
 #include "controller/report.hh"
 #include "controller/trace_feed.hh"
+#include "core/base/address.hh"
 #include "core/base/bytes.hh"
 #include "core/base/clock.hh"
 #include "core/base/error.hh"
@@ -16,6 +17,7 @@
 #include "core/wire/credit.hh"
 #include "core/wire/record.hh"
 #include "core/wire/replay.pb.h"
+#include "core/wire/settings.hh"
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
@@ -53,6 +55,21 @@ constexpr std::string_view kTroubleHint =
 constexpr Nanoseconds kStep = 10 * kMillisecond;
 
 Nanoseconds seconds(double value) { return static_cast<Nanoseconds>(value * 1e9); }
+
+/// What the queriers are asked to do. Throws UsageError where the file of tls.ca cannot be read.
+wire::Options replay_options(const Options& options, const Servers& servers) {
+    wire::Options out;
+    out.set_server_v4(servers.v4 ? servers.v4->text() : "");
+    out.set_server_v6(servers.v6 ? servers.v6->text() : "");
+    out.set_authorities_pem(read_authorities(options.replay.tls.ca));
+    Settings sent = options.replay; // but for what is the controller's alone, and may be large
+    sent.tls.ca.clear();
+    sent.skip_sources.clear();
+    for (const auto& [key, text] : texts(sent)) {
+        (*out.mutable_settings())[key] = text;
+    }
+    return out;
+}
 
 } // namespace
 
@@ -204,7 +221,7 @@ void Controller::give_staged() {
     staged_sources_ = {};
 }
 
-/// Without due times nobody but the clock ends the replay after --duration-s.
+/// Without due times nobody but the clock ends the replay after replay.duration_s.
 Nanoseconds Controller::time_left(Nanoseconds now) const {
     const bool limited = options_.replay.fast && options_.replay.duration_s > 0;
     return limited ? outcome_.start.mono + seconds(options_.replay.duration_s) - now : kSecond;

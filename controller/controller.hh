@@ -33,7 +33,7 @@ struct StartTimes {
 struct Outcome {
     std::vector<std::string> because; ///< why it is not clean; empty: clean
     bool aborted = false;
-    bool cut_off = false; ///< --duration-s was over before all that was read was handed out
+    bool cut_off = false; ///< replay.duration_s was over before all that was read was handed out
     StartTimes start;
     Nanoseconds duration = 0;
 };

@@ -12,6 +12,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <ios>
 #include <sstream>
 #include <string>
@@ -58,21 +59,25 @@ void add_setting(Command& app, std::string_view table, std::string_view name, au
     const std::string text = allowed.words.empty()
                                  ? in_short(help)
                                  : fmt::format("{}: {}", in_short(help), allowed.words);
-    const std::string group =
-        std::ranges::find(kShown, option) == kShown.end() ? "" : "Settings (see --set)";
+    const bool shown = std::ranges::find(kShown, option) != kShown.end();
+    const auto place = [shown](Option added) {
+        return shown ? added.group("Settings (see --set)") : added.hidden();
+    };
     if constexpr (std::is_same_v<T, bool>) {
-        app.add_flag(names, value, text).group(group);
+        place(app.add_flag(names, value, text));
     } else if constexpr (std::is_same_v<T, std::string> || std::is_arithmetic_v<T>) {
-        app.add_option(names, value, text).group(group).show_default();
+        place(app.add_option(names, value, text)).show_default();
     } else {
-        app.add_option(names, value, text).delimiter(',').allow_extra_args(false).group(group);
+        place(app.add_option(names, value, text)).delimiter(',').allow_extra_args(false);
     }
 }
 
 void add_settings(Command& app, Settings& settings) {
     app.add_option_function(
            "--options", [&](const std::string& path) { read_options_file(path, settings); },
-           "TOML file with settings in the tables [replay] and [tls], as in an experiment's file")
+           "TOML file with settings in the tables [replay] and [tls], named as in experiments; "
+           "paths "
+           "count from the working folder")
         .type_name("FILE")
         .trigger_on_parse();
     app.add_option_function(
@@ -81,8 +86,9 @@ void add_settings(Command& app, Settings& settings) {
                const size_t equals = std::min(text.find('='), text.size() - 1);
                set(settings, text.substr(0, equals), text.substr(equals + 1));
            },
-           "a setting, e.g. replay.hedge_ms=20 or tls.resume=true; repeatable, after --options. "
-           "--describe lists all of them")
+           "a setting, e.g. replay.hedge_ms=20 or replay.ports=53,5353; text without quotes. "
+           "--options and --set count in the order given, and options with a name of their own "
+           "win over both. --describe lists all settings")
         .type_name("KEY=VALUE")
         .check([](const std::string& text) {
             return text.find('=') == std::string::npos ? "give KEY=VALUE" : "";
@@ -94,31 +100,36 @@ void add_settings(Command& app, Settings& settings) {
     });
 }
 
-/// A value as set() takes it.
-std::string text_of(const toml::node& node) {
-    if (const auto* list = node.as_array()) {
+/// A value as set() takes it. Throws UsageError where it is none of those that settings have.
+std::string text_of(const toml::node& node, bool in_list = false) {
+    if (const auto* list = node.as_array(); list != nullptr && !in_list) {
         std::vector<std::string> texts;
         for (const toml::node& one : *list) {
-            texts.push_back(text_of(one));
+            texts.push_back(text_of(one, true));
         }
         return fmt::format("{}", fmt::join(texts, ","));
     }
     if (const auto* text = node.as_string()) {
+        if (in_list && (text->get().empty() || text->get().find(',') != std::string::npos)) {
+            throw UsageError("a text in a list is empty or has a comma; give each value by itself");
+        }
         return text->get();
     }
     if (const auto* number = node.as_floating_point()) {
-        std::string text = fmt::format("{:.9f}", number->get()); // no exponent
-        text.erase(std::min(text.find_last_not_of('0'), text.size() - 1) + 1);
-        return text.ends_with('.') ? text.substr(0, text.size() - 1) : text;
+        const double value = number->get();
+        const std::string text = fmt::format("{}", value);
+        return text.find('e') == std::string::npos || value < 1e-9 ? text
+                                                                   : fmt::format("{:.9f}", value);
+    }
+    if (!node.is_value()) {
+        throw UsageError("is a table or a list in a list; give a value or a list of values");
     }
     std::ostringstream out;
-    if (const auto* stamp = node.as_date_time()) {
-        out << stamp->get();
-    } else if (const auto* whole = node.as_integer()) {
-        out << whole->get();
-    } else if (const auto* flag = node.as_boolean()) {
-        out << std::boolalpha << flag->get();
-    }
+    node.visit([&out](const auto& value) {
+        if constexpr (toml::is_value<decltype(value)>) {
+            out << std::boolalpha << value.get();
+        }
+    });
     return out.str();
 }
 
@@ -155,13 +166,13 @@ void add_options(Command& app, Options& options) {
         .allow_extra_args(false);
     app.add_option("--server-port", options.server_port, "port of the server").show_default();
     app.add_flag("--allow-public", options.allow_public,
-                 "let --server and --peers be public addresses: ask their operators first");
+                 "let --server and replay.peers be public addresses: ask their operators first");
     app.add_option("--results", options.results, "folder for controller.json and sources.csv")
         .show_default();
     app.add_flag(
         "--confirm-return-path", options.confirm_return_path,
         "confirm that answers to the trace's addresses come back to the client host or are "
-        "dropped by a guard, and cannot leave the testbed; needed with --source-mode "
+        "dropped by a guard, and cannot leave the testbed; needed with the source modes "
         "addresses and packet");
     app.add_option(
            "--check", options.check,
@@ -206,6 +217,9 @@ Servers parse_servers(const std::vector<std::string>& texts, std::uint16_t port)
 }
 
 void read_options_file(const std::string& path, Settings& settings) {
+    if (!std::filesystem::is_regular_file(path)) {
+        throw UsageError(fmt::format("--options {}: not a file; give a TOML file", path));
+    }
     try {
         const toml::table root = toml::parse_file(path);
         for (const auto& [table, values] : root) {

@@ -1,10 +1,10 @@
 #pragma once
 #include "core/base/address.hh"
+#include "core/base/servers.hh" // IWYU pragma: export
 #include "core/tree/tls.hh"
 #include "core/wire/settings.hh"
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -36,12 +36,6 @@ struct Options {
     std::uint32_t generate_sources = 1;
     bool generate_rd = false;
     std::string check; ///< "options" or "trace": look at them and play nothing; empty: play
-};
-
-/// The servers by family.
-struct Servers {
-    std::optional<Endpoint> v4;
-    std::optional<Endpoint> v6;
 };
 
 /// Adds the options to a command line.

@@ -196,14 +196,15 @@ TEST(Options, AListOfPeersDoesNotSwallowTheTrace) {
     EXPECT_EQ(options.replay.peers, (std::vector<std::string>{"127.0.0.2", "[::1]:54"}));
 }
 
-TEST(Options, FilesThenSettingsThenOptions) {
+TEST(Options, FilesAndSettingsInTheirOrderThenOptions) {
     const std::string path = ::testing::TempDir() + "settings.toml";
     std::ofstream(path)
         << "[replay]\nspeed = 2.5\nfrom = 1475762151.5\nports = [53, 5353]\n"
            "peers = [\"127.0.0.2\", \"[::1]:54\"]\nlimit = 1\n[tls]\nresume = true\n"
            "name = \"a\\u00fc\"\n";
-    const Options options = parsed("--limit 3 --set replay.limit=2 --set tls.port=8853 --options " +
-                                   path + " --no-tls-verify trace.pcap");
+    const Options options =
+        parsed("--limit 3 --set replay.speed=3 --options " + path +
+               " --set replay.limit=2 --set tls.port=8853 --no-tls-verify trace.pcap");
     EXPECT_EQ(options.replay.speed, 2.5);
     EXPECT_EQ(options.replay.from, "1475762151.5");
     EXPECT_EQ(options.replay.ports, (std::vector<std::uint16_t>{53, 5353}));
@@ -218,9 +219,13 @@ TEST(Options, FilesThenSettingsThenOptions) {
 TEST(Options, BadFilesAreNamedWithTheLine) {
     const std::string path = ::testing::TempDir() + "bad.toml";
     for (const auto& [text, what] :
-         {std::pair("[replay]\nspeed = \"x\"\n", ":2: replay.speed x: is not"),
-          {"[replay]\n\nsped = 1\n", ":3: replay.sped is not a setting; did you mean"},
+         {std::pair("[replay]\nspeed = \"x\"\n",
+                    ":2: replay.speed \"x\": give number, 0.001 to 1000000"),
+          {"[replay]\n\nsped = 1\n", ":3: \"replay.sped\" is not a setting; did you mean"},
           {"speed = 1\n", ":1: speed is no table"},
+          {"[replay]\nports = [[53]]\n", ":2: is a table or a list"},
+          {"[replay.from]\na = 1\n", ":1: is a table or a list"},
+          {"[replay]\npeers = [\"a,b\"]\n", ":2: a text in a list"},
           {"[replay\n", "bad.toml:1: "}}) {
         std::ofstream(path) << text;
         try {
@@ -231,6 +236,13 @@ TEST(Options, BadFilesAreNamedWithTheLine) {
         }
     }
     EXPECT_THROW(parsed("--options /nowhere/settings.toml t.pcap"), UsageError);
+    EXPECT_THROW(parsed("--options /tmp t.pcap"), UsageError);
+    try {
+        parsed("--in-flight 1.5 t.pcap"); // which --help does not show
+        FAIL();
+    } catch (const UsageError& error) {
+        EXPECT_NE(std::string(error.what()).find("--in-flight"), std::string::npos) << error.what();
+    }
     for (const char* bad : {"--set replay.speed", "--set replay.speed=x", "--set speed=1",
                             "--tls-port 65536", "--queries-per-connection -1"}) {
         EXPECT_THROW(parsed(std::string(bad) + " t.pcap"), UsageError) << bad;

@@ -37,7 +37,7 @@ using Rcodes = std::array<std::uint64_t, 16>;
 
 /// What was read so far.
 struct FeedState {
-    /// Queries, skipped ones included. What ends the replay (--until, --limit, --duration-s) is
+    /// Queries, skipped ones included. What ends the replay (until, limit, duration_s) is
     /// not one of them.
     std::uint64_t read = 0;
     SkipCounts skipped;

@@ -55,7 +55,7 @@ constexpr int kFramesAtOnce = 4;
 constexpr int kLastWordsMs = 1000;
 /// Sleeps shorter than this need no eye on the descriptors.
 constexpr Nanoseconds kLongestNap = 300 * kMicrosecond;
-/// With --fast, after a burst.
+/// With replay.fast, after a burst.
 constexpr Nanoseconds kPause = 50 * kMicrosecond;
 /// The descriptors are looked at this often all the same.
 constexpr Nanoseconds kLongestUnseen = 300 * kMicrosecond;
@@ -293,7 +293,7 @@ void Process::on_setup(const wire::Setup& setup) {
     try {
         replay_ = replay_options(setup.options());
     } catch (const UsageError& wrong) {
-        error = wrong.what();
+        error = error.empty() ? wrong.what() : error;
     }
     replay_.descriptors = host_.descriptors;
     replay_.prefixes = options_.prefixes;

@@ -7,9 +7,12 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
+from cli import progress
 from tests import command
 from tests.bed import wait_for
 
@@ -105,7 +108,9 @@ def below(pid: int) -> list[int]:
 
 @contextmanager
 def started(folder: Path, *arguments: str, **more: Any) -> Iterator[Running]:
-    with (folder / "stdout").open("wb") as output, (folder / "stderr").open("wb") as errors:
+    """Every line of the progress is seen: the first may say that nothing was answered yet."""
+    often = mock.patch.object(progress, "Progress", partial(progress.Progress, quiet_s=0))
+    with often, (folder / "stdout").open("wb") as output, (folder / "stderr").open("wb") as errors:
         process = command.start(*arguments, cwd=folder, **{"stdout": output, "stderr": errors, **more})
     try:
         yield Running(folder, process)

@@ -288,7 +288,7 @@ def test_data_without_a_handshake(bed: FaultyBed) -> None:
         return
     assert told == []
     if bed.front == "bpf":
-        assert bed.statistics()["refused_cookies"] >= 500
+        assert bed.statistics()["refused_cookies"] >= 490  # one of 16,384 looks like a later one by chance
 
 
 # --- ports, resets, ends ----------------------------------------------------------------------------------

@@ -22,6 +22,8 @@ from tests.desk import ANSWERED, Running, started, words_of
 
 pytestmark = pytest.mark.netns
 
+SLOWER = ("--set", "replay.speed=0.25")  # time for a fault in the middle, on a busy machine too
+
 
 def take_down(running: Running, process: str, interface: str) -> None:
     """Takes an interface down on the host of one of the run's processes."""
@@ -31,7 +33,7 @@ def take_down(running: Running, process: str, interface: str) -> None:
 
 
 def test_a_servers_process_that_was_replaced_is_named(desk: Path) -> None:
-    with started(desk, "run", "good.toml") as running:
+    with started(desk, "run", "good.toml", *SLOWER) as running:
         running.reaches(ANSWERED)
         worker = running.offspring("/nsd -d")[-1]
         os.kill(worker, signal.SIGKILL)
@@ -44,7 +46,7 @@ def test_a_servers_process_that_was_replaced_is_named(desk: Path) -> None:
 
 def test_a_worker_that_nsd_replaced_without_a_loss_is_a_warning(desk: Path) -> None:
     """It reads its zones again on request, and continues with new processes."""
-    with started(desk, "run", "good.toml") as running:
+    with started(desk, "run", "good.toml", *SLOWER) as running:
         running.reaches(ANSWERED)
         nsd, *workers = running.offspring("/nsd -d")
         os.kill(nsd, signal.SIGHUP)
@@ -57,8 +59,7 @@ def test_a_worker_that_nsd_replaced_without_a_loss_is_a_warning(desk: Path) -> N
 
 
 def test_a_sampler_that_stood_still_is_named(desk: Path) -> None:
-    slow = ("--set", "replay.speed=0.5")
-    with started(desk, "run", "good.toml", *slow) as running:
+    with started(desk, "run", "good.toml", *SLOWER) as running:
         running.reaches(ANSWERED)
         sampler = next(pid for pid in running.offspring("reprise-sampler") if "server.csv" in words_of(pid))
         os.kill(sampler, signal.SIGSTOP)
@@ -72,7 +73,7 @@ def test_a_sampler_that_stood_still_is_named(desk: Path) -> None:
 
 
 def test_bind_that_was_killed_is_named(desk: Path) -> None:
-    with started(desk, "run", "good.toml", "--set", "server.kind=bind") as running:
+    with started(desk, "run", "good.toml", "--set", "server.kind=bind", *SLOWER) as running:
         running.reaches(ANSWERED)
         os.kill(running.offspring("/named -g")[0], signal.SIGKILL)
         ended = running.end()
@@ -83,7 +84,7 @@ def test_bind_that_was_killed_is_named(desk: Path) -> None:
     ("interface", "other"), [("data", "link data1 of server"), ("control", "link control1 of controller")]
 )
 def test_a_link_that_went_down_is_the_first_reason(desk: Path, interface: str, other: str) -> None:
-    with started(desk, "run", "good.toml") as running:
+    with started(desk, "run", "good.toml", *SLOWER) as running:
         running.reaches(ANSWERED)
         take_down(running, "reprise-querier distribute", interface)
         ended = running.end()
@@ -99,7 +100,7 @@ def test_a_link_that_went_down_is_the_first_reason(desk: Path, interface: str, o
 def test_what_a_firewall_drops_on_arrival_makes_a_run_unclean(desk: Path, process: str, rule: str) -> None:
     """One datagram in twenty, on the host of clients or of the server."""
     chain = f"type filter hook input priority 0; {rule} numgen inc mod 20 0 drop;"
-    with started(desk, "run", "good.toml") as running:
+    with started(desk, "run", "good.toml", *SLOWER) as running:
         running.reaches(ANSWERED)
         (pid, *_) = running.offspring(process)
         nft = [programs.packaged("nsenter"), "-t", str(pid), "-n", "nft", "-f", "-"]

@@ -75,7 +75,7 @@ def _check_mutate(mutate: Mutate) -> None:
 
 def _check_early(replay: Replay) -> None:
     early = replay.early_us
-    good = early == "auto" if isinstance(early, str) else 0 <= early <= 1_000
+    good = early == "auto" if isinstance(early, str) else isinstance(early, int) and 0 <= early <= 1_000
     want(good, f"replay.early_us = {early!r} is out of range", 'use "auto" or 0 to 1000')
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from cli.experiment.schema import Experiment, Rtt
 from cli.plan import mutation
 from cli.plan.planned import File, Terms
+from cli.plan.replay_options import SETTINGS
 from cli.servers import kinds
 
 _EXPERIMENT = {
@@ -22,6 +23,7 @@ _EXPERIMENT = {
     "--seed": "mutate.seed",
     "--malformed": "mutate.malformed",
     "--skip-bad": "hierarchy.skip_bad = true",
+    SETTINGS: "the settings",
 }
 _FRONT = {
     "--front": "server.front",

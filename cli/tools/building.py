@@ -88,8 +88,8 @@ class Release:
 
 def _carry_out(job: steps.Job, progress: Progress, complaint: str) -> None:
     done = steps.run(job, progress)
-    if done.status != 0:
-        steps.show_tail(done.output)
+    if done.returncode != 0:
+        steps.show_tail(done.stdout)
         raise RepriseError(complaint, "see above")
 
 
@@ -124,8 +124,8 @@ class Environment:
 
     def finish(self, done: steps.Done) -> None:
         """Marks the files as installed, or says that they are not."""
-        if done.status != 0:
-            steps.show_tail(done.output)
+        if done.returncode != 0:
+            steps.show_tail(done.stdout)
             raise RepriseError(
                 "pip failed", "see above, check pip's configuration and the network, and run it again"
             )

@@ -54,16 +54,16 @@ def test_python_packages_are_installed_file_by_file(tmp_path: Path, monkeypatch:
         (tmp_path / file).write_text("a==1\n")
     run, both = Environment(("run.txt",)), Environment(("run.txt", "test.txt"))
     assert not run.is_made()
-    run.finish(steps.Done(0, ""))
+    run.finish(steps.Done((), 0, ""))
     assert run.is_made()
     assert not both.is_made()
-    both.finish(steps.Done(0, ""))
+    both.finish(steps.Done((), 0, ""))
     assert both.is_made()
     (tmp_path / "test.txt").write_text("a==2\n")
     assert run.is_made()
     assert not both.is_made()
     with pytest.raises(RepriseError, match="pip failed"):
-        both.finish(steps.Done(1, "why"))
+        both.finish(steps.Done((), 1, "why"))
     assert not both.is_made()
 
 

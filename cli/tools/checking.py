@@ -27,11 +27,10 @@ class Check:
     run: Callable[[], Counts]
 
 
-def run(*argv: str, cwd: Path = programs.ROOT, title: str = "") -> subprocess.CompletedProcess[str]:
+def run(*argv: str, cwd: Path = programs.ROOT, title: str = "") -> steps.Done:
     """Runs a tool and keeps its output; with a title a line tells what it does."""
     job = steps.Job(title or argv[0], argv, steps.NINJA_ENVIRONMENT, cwd, _PATIENCE_S)
-    done = steps.run(job, Progress(quiet_s=steps.LINE_EVERY_S) if title else None)
-    return subprocess.CompletedProcess(argv, done.status, done.output)
+    return steps.run(job, Progress(quiet_s=steps.LINE_EVERY_S) if title else None)
 
 
 def show(output: str) -> None:

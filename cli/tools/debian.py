@@ -137,9 +137,9 @@ def _step(title: str, argv: tuple[str, ...], tree: Path) -> bool:
     }
     job = steps.Job(title, argv, env, tree, _PATIENCE_S)
     done = steps.run(job, Progress(quiet_s=steps.LINE_EVERY_S))
-    if done.status != 0:
-        steps.show_tail(done.output)
-    return done.status == 0
+    if done.returncode != 0:
+        steps.show_tail(done.stdout)
+    return done.returncode == 0
 
 
 def _ccache() -> str:

@@ -94,7 +94,7 @@ def of(arguments: Sequence[str]) -> Needs:
     return {
         "run": lambda: _experiment(rest),
         "plan": lambda: _experiment(rest),
-        "bench": lambda: _bench(_bench_name(rest)),
+        "bench": lambda: _bench(rest),
         "test": lambda: Needs(  # which builds what it checks
             (*_EVERY_SECTION, *(("debian",) if "--slow" in rest else ())),
             (RUN_PYTHON, HOSTS_PYTHON, TEST_PYTHON),
@@ -105,34 +105,16 @@ def of(arguments: Sequence[str]) -> Needs:
     }.get(command, Needs)()
 
 
-def _bench_name(rest: Sequence[str]) -> str:
-    """The word that is neither an option nor an option's value."""
-    parser = _Parser(add_help=False)
-    parser.add_argument("name")
-    for option in (
-        "-o",
-        "--key",
-        "--only",
-        "--output",
-        "--repeats",
-        "--seconds",
-        "--sources",
-        "--against",
-        "--pairs",
-    ):
-        parser.add_argument(option)
-    for flag in ("--json", "--quick"):
-        parser.add_argument(flag, action="store_true")
-    try:
-        return str(parser.parse_args(rest).name)
-    except RepriseError:
-        return ""
-
-
-def _bench(name: str) -> Needs:
-    if name not in _BENCHES:
+def _bench(rest: Sequence[str]) -> Needs:
+    """Of the bench whose name is no option's value."""
+    names = [
+        one
+        for before, one in zip(("", *rest), rest, strict=False)
+        if one in _BENCHES and (not before.startswith("-") or before in ("--json", "--quick", "--resume"))
+    ]
+    if not names:
         return Needs()
-    sections, targets = _BENCHES[name]
+    sections, targets = _BENCHES[names[0]]
     return _needs(("run", "capture", *sections, "bench"), *targets)
 
 

@@ -32,6 +32,7 @@ def test_help_and_what_is_no_command_need_nothing(words: str) -> None:
 def test_the_value_of_an_option_names_no_bench() -> None:
     assert needs.of(["bench", "-o", "mutate", "udp"]) == needs.of(["bench", "udp"])
     assert "packet" in needs.of(["bench", "--repeats", "2", "udp", "--quick"]).sections
+    assert needs.of(["bench", "--resume", "udp"]) == needs.of(["bench", "udp"])
 
 
 @pytest.mark.parametrize(

@@ -96,17 +96,17 @@ def install(names: Sequence[str], title: str) -> None:
         words = ("install", "--no-install-recommends")
         wanted = _job(lock, title, *words, *names)
         done = steps.run(wanted, progress)
-        if done.status != 0:
+        if done.returncode != 0:
             done = steps.run(_job(lock, f"{title}: lists", "update"), progress)
-            done = steps.run(wanted, progress) if done.status == 0 else done
-        if done.status != 0 and (unknown := unknown_in(done.output)):
+            done = steps.run(wanted, progress) if done.returncode == 0 else done
+        if done.returncode != 0 and (unknown := unknown_in(done.stdout)):
             _UNKNOWN_NOTED.parent.mkdir(parents=True, exist_ok=True)
             _UNKNOWN_NOTED.write_text("\n".join(unknown), encoding="ascii")
             complain(f"reprise: warning: no package {', '.join(unknown)} on this system; going on without")
             known = [one for one in names if one not in unknown]
             done = steps.run(_job(lock, title, *words, *known), progress)
-        if done.status != 0:
-            raise RepriseError(f"apt-get failed: {_reason(done.output)}", "fix that and run it again")
+        if done.returncode != 0:
+            raise RepriseError(f"apt-get failed: {_reason(done.stdout)}", "fix that and run it again")
 
 
 def _job(lock: int, title: str, *words: str) -> steps.Job:

@@ -141,14 +141,13 @@ def release() -> Counts:
 
 def pytest_and_tidy(slow: bool) -> Counts:
     """clang-tidy computes while the Python tests mostly wait; it is niced, so it does not disturb them."""
-    beside = [lambda: pytest(slow), lambda: clang_tidy(slow) + headers(slow)]
+    beside = [lambda: _pytest(*_whole(slow)), lambda: clang_tidy(slow) + headers(slow)]
     return sum(together(beside), Counts())
 
 
-def pytest(slow: bool) -> Counts:
-    """The Python tests, those with real namespaces and servers among them."""
-    marks = ("-m", "") if slow else ()  # pyproject.toml leaves out slow ones
-    return _pytest(*marks, "-n", str(_AT_ONCE), "--dist", "worksteal")
+def _whole(slow: bool) -> tuple[str, ...]:
+    """For all Python tests, also those with real namespaces; pyproject.toml leaves out slow ones."""
+    return (*(("-m", "") if slow else ()), "-n", str(_AT_ONCE), "--dist", "worksteal")
 
 
 def _pytest(*arguments: str) -> Counts:
@@ -182,7 +181,7 @@ def single_checks(slow: bool) -> list[Check]:
         Check("headers", partial(headers, slow)),
         Check("ctest asan", partial(ctest, "asan", slow)),
         Check("programs", release),
-        Check("pytest", partial(_built_pytest, slow)),
+        Check("pytest", partial(_python_tests, _whole(slow))),
     ]
     return [*linters(), *looked, *slow_checks()]
 
@@ -226,11 +225,6 @@ def chosen(name: str, slow: bool) -> list[Check]:
     found = [Check(one, partial(ctest, "asan", slow=True, only=[one])) for one in built]
     found += [Check("C++ tests", partial(gtest, forms))] if cpp else []
     return found + ([Check("Python tests", partial(_python_tests, ("-m", "", *python)))] if python else [])
-
-
-def _built_pytest(slow: bool) -> Counts:
-    built = release()
-    return built if built.failed else pytest(slow)
 
 
 def _python_tests(arguments: tuple[str, ...]) -> Counts:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
 
+from cli import programs
 from cli.zones import zone_check, zone_folder
 from cli.zones.zone_folder import Entry
 
@@ -15,6 +17,19 @@ _SIGNED = "60 20200101000000 20190101000000 12345"  # long expired, which BIND w
 _EXPIRED = f"ns.a. 60 IN RRSIG A 8 2 {_SIGNED} a. AAAA\n"
 _DS = "c.a. 60 IN NS ns.a.\nc.a. 60 IN DS 1 8 2 AABB\n"
 _DS_SIGNATURE = f"c.a. 60 IN RRSIG DS 8 2 {_SIGNED} a. AAAA\n"
+_FEW_LABELS = f"x.a. 60 IN RRSIG A 8 0 {_SIGNED} a. AAAA\n"  # fewer than the signer has
+
+
+def refuses_few_labels() -> bool:
+    """Whether this BIND refuses such a signature, as 9.18.49-1~deb12u3 and not yet 9.18.49-1~deb12u1."""
+    check = [programs.packaged("named-checkzone"), "-q", "a.", "/dev/stdin"]
+    zone = _TOP.format(o="a.") + _FEW_LABELS
+    return subprocess.run(check, input=zone, text=True, check=False).returncode != 0
+
+
+_REFUSED = pytest.mark.skipif(
+    not refuses_few_labels(), reason="this BIND takes a signature over fewer labels than its signer has"
+)
 
 
 def _zone(folder: Path, text: str, name: str = "a.") -> zone_folder.ZoneFolder:
@@ -27,7 +42,7 @@ def _zone(folder: Path, text: str, name: str = "a.") -> zone_folder.ZoneFolder:
     [
         (f"{_EXPIRED}a. 60 IN CDS 1 8 2 {_HASH}\n", "CDS/CDNSKEY consistency checks failed", ()),
         (f"{_EXPIRED}{_DS}", "near eol: unexpected end of input", (6,)),
-        (f"x.a. 60 IN RRSIG A 8 0 {_SIGNED} a. AAAA\n", "near 'a.': out of range", (4,)),
+        pytest.param(_FEW_LABELS, "near 'a.': out of range", (4,), marks=_REFUSED),
         ("*.a. 60 IN NS ns.a.\n", "*.a: invalid NS owner name (wildcard)", (4,)),
         ("x.a. 60 IN A 1.2\ny.a. 60 IN A 1.2\n", "near '1.2': bad dotted quad", (4, 5)),
     ],
@@ -61,7 +76,7 @@ def test_a_name_does_not_end_its_quotes(tmp_path: Path) -> None:
         (f"{_EXPIRED}a. 60 IN CDS 1 8 2 {_HASH}\n", ["CDS"], "RRSIG A"),
         (f"{_DS}{_DS_SIGNATURE}", ["DS", "RRSIG"], "c.a. 60 IN NS"),
         (f"{_DS}c.a. 60 IN DS 1 8 2 {_HASH}\n{_DS_SIGNATURE}", ["DS"], "RRSIG DS"),
-        (f"ns.a. 60 IN RRSIG A 8 0 {_SIGNED} a. AAAA\n{_EXPIRED}", ["RRSIG"], "RRSIG A 8 2"),
+        pytest.param(_FEW_LABELS + _EXPIRED, ["RRSIG"], "RRSIG A 8 2", marks=_REFUSED),
         (f"{_DS}a. 60 IN CDS 1 8 2 {_HASH}\n", ["DS", "CDS"], "c.a. 60 IN NS"),
     ],
 )

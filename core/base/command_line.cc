@@ -56,11 +56,24 @@ std::optional<int> run_parser(const CLI::App& app, const std::function<void()>& 
     return std::nullopt;
 }
 
+constexpr const char* kHidden = "hidden";
+
+/// Leaves out the hidden group. (CLI11's own hidden group, "", leaves names out of errors too.)
+class Formatter final : public CLI::Formatter {
+public:
+    std::string make_group(std::string group, bool is_positional,
+                           std::vector<const CLI::Option*> options) const override {
+        return group == kHidden ? "" : CLI::Formatter::make_group(group, is_positional, options);
+    }
+};
+
 } // namespace
 
 Option Option::required() { return Option(option_->required()); }
 
 Option Option::group(const std::string& heading) { return Option(option_->group(heading)); }
+
+Option Option::hidden() { return group(kHidden); }
 
 Option Option::type_name(const std::string& name) { return Option(option_->type_name(name)); }
 
@@ -99,7 +112,9 @@ Option Option::delimiter(char between) { return Option(option_->delimiter(betwee
 Option Option::trigger_on_parse() { return Option(option_->trigger_on_parse()); }
 
 Command::Command(const std::string& help, const std::string& name)
-    : app_(std::make_shared<CLI::App>(help, name)) {}
+    : app_(std::make_shared<CLI::App>(help, name)) {
+    app_->formatter(std::make_shared<Formatter>());
+}
 
 template <typename T>
 Option Command::add_option(const std::string& names, T& value, const std::string& help) {

@@ -23,6 +23,8 @@ public:
     Option required();
     /// The heading in --help below which the option stands.
     Option group(const std::string& heading);
+    /// Leaves it out of --help.
+    Option hidden();
     /// In --help, in place of the type's own name.
     Option type_name(const std::string& name);
     /// Shows in --help what the variable holds now.

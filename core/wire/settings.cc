@@ -32,28 +32,31 @@ void demand(bool good, const std::string& what) {
     }
 }
 
-void read(const std::string& text, std::string& value) { value = text; }
+bool read(const std::string& text, std::string& value) {
+    value = text;
+    return true;
+}
 
-void read(const std::string& text, bool& value) {
-    demand(text == "true" || text == "false", "is neither true nor false");
+bool read(const std::string& text, bool& value) {
     value = text == "true";
+    return value || text == "false";
 }
 
 template <typename T>
     requires std::is_arithmetic_v<T>
-void read(const std::string& text, T& value) {
-    demand(parse_number(text, value), std::floating_point<T>
-                                          ? "is not a number"
-                                          : "is not a whole number from 0, or too large");
+bool read(const std::string& text, T& value) {
+    return parse_number(text, value);
 }
 
-template <typename T> void read(const std::string& text, std::vector<T>& values) {
+template <typename T> bool read(const std::string& text, std::vector<T>& values) {
     values.clear();
+    bool good = true;
     for (size_t at = 0; at < text.size();) {
         const size_t comma = std::min(text.find(',', at), text.size());
-        read(text.substr(at, comma - at), values.emplace_back());
+        good = read(text.substr(at, comma - at), values.emplace_back()) && good;
         at = comma + 1;
     }
+    return good;
 }
 
 template <typename T> std::string text_of(const T& value) {
@@ -102,7 +105,8 @@ void check_times(const Settings& settings) {
     demand(int{settings.speed != 1} + int{settings.rate > 0} + int{settings.fast} <= 1,
            "replay.speed, replay.rate and replay.fast exclude each other; give one of them");
     demand(settings.rate == 0 || settings.rate >= 0.001,
-           "replay.rate: give 0.001 to 100000000 queries per second");
+           fmt::format("replay.rate {}: give 0, or 0.001 to 100000000 queries per second",
+                       settings.rate));
     check_moment(settings.from, "replay.from");
     check_moment(settings.until, "replay.until");
     const auto from = TraceTime::parse(settings.from);
@@ -125,7 +129,8 @@ void check_hedge(const Settings& settings) {
     demand(peers <= kMostPeers,
            fmt::format("replay.peers: {} peers given; give at most {}", peers, kMostPeers));
     demand(settings.hedge_ms < settings.timeout_s * 1e3,
-           "replay.hedge_ms: must be below replay.timeout_s; give less");
+           fmt::format("replay.hedge_ms {}: must be below replay.timeout_s; give less",
+                       settings.hedge_ms));
     demand((settings.hedge_ms > 0) == (peers > 0),
            "replay.hedge_ms and replay.peers need each other; give both");
     demand(!settings.tcp_fallback || settings.hedge_ms == 0,
@@ -180,19 +185,26 @@ template <typename T> const char* type_of(const T&, const Allowed& allowed) {
 void set(Settings& settings, std::string_view key, const std::string& text) {
     std::vector<std::string> known;
     each_setting(settings, [&](std::string_view table, std::string_view name, auto& value,
-                               const Allowed&, std::string_view) {
+                               const Allowed& allowed, std::string_view) {
         known.push_back(key_of(table, name));
         if (known.back() != key) {
             return;
         }
-        try {
-            read(text, value);
-        } catch (const UsageError& error) {
-            throw UsageError(fmt::format("{} {}: {}", key, text, error.what()));
-        }
+        const bool good = read(text, value); // others than texts can be wrong
+        demand(good, fmt::format("{} \"{}\": give {}", key, text,
+                                 allowed.high > 0
+                                     ? fmt::format("{}, {} to {:.17g}", type_of(value, allowed),
+                                                   allowed.low, allowed.high)
+                                     : "true or false"));
     });
-    demand(std::ranges::find(known, key) != known.end(),
-           fmt::format("{} is not a setting{}", key, suggestion(key, known)));
+    if (std::ranges::find(known, key) == known.end()) {
+        const auto meant = std::ranges::find_if(
+            known, [&](const std::string& one) { return one.ends_with(fmt::format(".{}", key)); });
+        const std::string_view near = meant == known.end() ? nearest_word(key, known) : *meant;
+        throw UsageError(fmt::format("\"{}\" is not a setting; {}", key,
+                                     near.empty() ? std::string("--describe lists them")
+                                                  : fmt::format("did you mean {}?", near)));
+    }
 }
 
 std::map<std::string, std::string> texts(const Settings& settings) {
@@ -208,6 +220,7 @@ void check(const Settings& settings) {
                               const Allowed& allowed, std::string_view) {
         check_range(key_of(table, name), value, allowed);
     });
+    demand(!settings.ports.empty(), "replay.ports: none given; give the DNS ports of the trace");
     check_times(settings);
     share_of(settings);
     skipped_prefixes(settings);

@@ -124,7 +124,7 @@ SendResult ConnectionTransport::refused(int error, const Endpoint& server) {
     statistics_.failures.add(no_port ? "no free port" : std::strerror(error));
     if (no_port && !std::exchange(warned_ports_, true)) {
         spdlog::warn("event=no_free_port server={} hint=\"all local ports of an address are in use "
-                     "to this server; use --source-mode mapped or addresses, more client hosts, or "
+                     "to this server; use source mode mapped or addresses, more client hosts, or "
                      "a wider net.ipv4.ip_local_port_range\"",
                      server.text());
     } else if (!no_port && !std::exchange(warned_, true)) {

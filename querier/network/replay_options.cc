@@ -13,13 +13,14 @@
 #include <fmt/format.h>
 #include <openssl/prov_ssl.h>
 
+#include <cmath>
 #include <optional>
 #include <string>
 
 namespace reprise::querier {
 namespace {
 
-Nanoseconds seconds(double value) { return static_cast<Nanoseconds>(value * 1e9); }
+Nanoseconds seconds(double value) { return std::llround(value * 1e9); }
 
 std::optional<Endpoint> endpoint(const std::string& text) {
     const auto parsed = Endpoint::parse(text);

@@ -3,6 +3,7 @@
 
 #include "core/base/address.hh"
 #include "core/base/clock.hh"
+#include "core/base/servers.hh" // IWYU pragma: export
 #include "core/wire/result_file.hh"
 #include "querier/sockets/poller.hh"
 #include "querier/sockets/stamps.hh"
@@ -28,16 +29,6 @@ enum class SendResult : std::uint8_t {
 /// Who a reply came to: socket or connection and local address, as one number. Part of the
 /// Matcher's keys; 0 = nobody.
 using Owner = std::uint64_t;
-
-/// The server, by family.
-struct Servers {
-    std::optional<Endpoint> v4;
-    std::optional<Endpoint> v6;
-
-    [[nodiscard]] const std::optional<Endpoint>& of(std::uint8_t family) const {
-        return family == 4 ? v4 : v6;
-    }
-};
 
 /// A DNS message that came back. The bytes may be changed and are lent for the call.
 struct Reply {
