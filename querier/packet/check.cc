@@ -4,6 +4,7 @@
 #include "core/base/address.hh"
 #include "core/base/error.hh"
 #include "core/base/log.hh"
+#include "core/base/servers.hh"
 #include "querier/packet/frame_ring.hh"
 #include "querier/packet/packet_sender.hh"
 #include "querier/packet/route.hh"
@@ -29,7 +30,9 @@ PacketRoute loopback() {
     return route;
 }
 
-Servers some_server() { return {.v4 = reprise::Endpoint::parse("192.0.2.1:53"), .v6 = {}}; }
+reprise::Servers some_server() {
+    return {.v4 = reprise::Endpoint::parse("192.0.2.1:53"), .v6 = {}};
+}
 
 template <typename Attempt> std::string why_not(Attempt attempt) {
     try {
