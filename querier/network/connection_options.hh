@@ -15,7 +15,7 @@ struct TlsOptions {
     bool verify = true;      ///< the server's certificate
     std::string authorities; ///< PEM, trusted for it; empty = the system's
     std::string name;        ///< of the server; empty = no SNI, and its address is verified
-    std::string groups;      ///< for the key exchange, as OpenSSL lists them; empty = its own
+    std::string groups{};    ///< for the key exchange, as OpenSSL lists them; empty = its own
     bool resume = false;     ///< use the source's last session
     bool early_data = false; ///< and send the queries that wait with it
 };
