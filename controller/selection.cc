@@ -7,6 +7,7 @@
 #include "core/dns/message.hh"
 #include "core/trace/reader.hh"
 #include "core/wire/query.hh"
+#include "core/wire/settings.hh"
 
 #include <xxhash.h>
 

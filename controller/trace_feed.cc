@@ -14,6 +14,7 @@
 #include "core/trace/feed.hh"
 #include "core/trace/reader.hh"
 #include "core/wire/query.hh"
+#include "core/wire/settings.hh"
 
 #include <algorithm>
 #include <cstdint>
@@ -272,7 +273,7 @@ bool TraceFeed::take(const trace::Message& message, Query& query) {
     query.trace_time = message.time;
     query.sequence = read_++;
     const auto header = parse_header(message.bytes);
-    without_rd_ += header && (header->flags & kRecursionDesired) == 0 ? 1 : 0;
+    without_rd_ += header && (header->flags & kRecursionDesired) == 0 ? 1U : 0U;
     return true;
 }
 

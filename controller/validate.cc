@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 #include <openssl/ssl.h>
+#include <openssl/types.h>
 
 #include <filesystem>
 #include <memory>
@@ -56,7 +57,7 @@ void validate_targets(const Options& options) {
     };
     for (const std::string& text : options.servers) {
         const Servers found = parse_servers({text}, options.server_port);
-        check("--server", text, (found.v4 ? found.v4 : found.v6)->address);
+        check("--server", text, (found.v4 ? found.v4 : found.v6).value_or(Endpoint{}).address);
     }
     for (const Endpoint& peer : peers_of(options.replay, options.server_port)) {
         check("replay.peers", peer.address.text(), peer.address);

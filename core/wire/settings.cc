@@ -1,10 +1,14 @@
 #include "core/wire/settings.hh"
 
+#include "core/base/address.hh"
 #include "core/base/error.hh"
 #include "core/base/json.hh"
+#include "core/base/limits.hh"
 #include "core/base/nearest.hh"
 #include "core/base/numbers.hh"
+#include "core/base/prefix.hh"
 #include "core/base/trace_time.hh"
+#include "core/wire/query.hh"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -12,15 +16,21 @@
 #include <algorithm>
 #include <concepts>
 #include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
 #include <type_traits>
+#include <vector>
 
 namespace reprise {
 namespace {
 
 constexpr std::uint32_t kMostEarlyUs = 1000; // longer ones would hide a broken timer
 
-template <typename T> constexpr bool is_list = false;
-template <typename T> constexpr bool is_list<std::vector<T>> = true;
+template <typename T> constexpr bool kIsList = false;
+template <typename T> constexpr bool kIsList<std::vector<T>> = true;
 
 std::string key_of(std::string_view table, std::string_view name) {
     return fmt::format("{}.{}", table, name);
@@ -60,7 +70,7 @@ template <typename T> bool read(const std::string& text, std::vector<T>& values)
 }
 
 template <typename T> std::string text_of(const T& value) {
-    if constexpr (is_list<T>) {
+    if constexpr (kIsList<T>) {
         return fmt::format("{}", fmt::join(value, ","));
     } else {
         return fmt::format("{}", value);
@@ -80,7 +90,7 @@ bool is_among(std::string_view word, std::string_view words) {
 
 template <typename T>
 void check_range(const std::string& key, const T& value, const Allowed& allowed) {
-    if constexpr (is_list<T>) {
+    if constexpr (kIsList<T>) {
         for (const auto& one : value) {
             check_range(key, one, allowed);
         }
@@ -169,7 +179,7 @@ template <typename T> const char* type_of(const T&, const Allowed& allowed) {
     case Allowed::Form::kNumberOrText:
         return "number or text";
     }
-    if constexpr (is_list<T>) {
+    if constexpr (kIsList<T>) {
         return std::is_same_v<T, std::vector<std::string>> ? "texts" : "whole numbers";
     } else if constexpr (std::is_same_v<T, bool>) {
         return "flag";
@@ -298,10 +308,11 @@ std::vector<Prefix> skipped_prefixes(const Settings& settings) {
     std::vector<Prefix> prefixes;
     for (const std::string& text : settings.skip_sources) {
         const auto prefix = Prefix::parse(text);
-        demand(prefix.has_value(),
-               fmt::format("replay.skip_sources {}: not a prefix; give e.g. 192.0.2.0/24 or "
-                           "2001:db8::/32",
-                           text));
+        if (!prefix) {
+            throw UsageError(fmt::format("replay.skip_sources {}: not a prefix; give e.g. "
+                                         "192.0.2.0/24 or 2001:db8::/32",
+                                         text));
+        }
         prefixes.push_back(*prefix);
     }
     return prefixes;

@@ -105,8 +105,9 @@ struct Settings {
     bool realtime = false;
     TlsSettings tls;
 
+    // NOLINTNEXTLINE(readability-function-size): a line a setting
     template <typename Visit> static void fields(Visit visit) {
-        constexpr double kMany = 1ULL << 62U;
+        constexpr double kMany = 0x1p62;
         constexpr double kDay = 86'400;
         using S = Settings;
         using enum Allowed::Form;

@@ -5,6 +5,7 @@
 #include "core/base/clock.hh"
 #include "core/base/error.hh"
 #include "core/base/numbers.hh"
+#include "core/wire/query.hh"
 #include "core/wire/replay.pb.h"
 #include "core/wire/settings.hh"
 #include "querier/network/connection_options.hh"
