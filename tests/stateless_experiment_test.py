@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 from collections.abc import Callable
@@ -62,7 +63,8 @@ def test_a_front_answers_what_the_kernels_tcp_answers(desk: Path, server: str) -
         assert taken["replies"] == sent and taken["promoted"] == taken["not_promoted"] == {}
         assert taken["evictions"] == taken["expired"] == taken["late"] == taken["malformed"] == 0
         assert taken["bytes_per_entry"] > 0 and summary["cpu_s"]["front"] is not None
-        assert f"{front}, {sent} queries" in ended.output
+        assert re.search(rf"^front +{front}$", ended.output, re.MULTILINE)
+        assert re.search(rf"^front: queries +{sent}$", ended.output, re.MULTILINE)
         assert summary["cpu_s"]["packets"] > 0
         seen = flows(packets.read(folder / "capture.pcap"), 53)
         assert [(len(one.queries()), len(one.answers())) for one in seen] == [(1, 1)] * sent
