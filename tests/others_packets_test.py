@@ -54,7 +54,7 @@ def test_what_the_guard_drops_is_no_loss_and_the_rest_is(pair: Pair) -> None:
     seen: list[dict[str, int]] = []
 
     def still() -> bool:
-        """Whether nothing was dropped since the last look; half of what is dropped during one may be in it."""
+        """Whether nothing was dropped since the last look, which may have seen half of it."""
         read(pair)
         with linux.inside(pair.bed.hosts.of(HOST)):
             counted = report_hosts.parse((pair.bed.folder / f"counters-{HOST}.txt").read_text())
