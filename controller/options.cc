@@ -76,8 +76,7 @@ void add_settings(Command& app, Settings& settings) {
     app.add_option_function(
            "--options", [&](const std::string& path) { read_options_file(path, settings); },
            "TOML file with settings in the tables [replay] and [tls], named as in experiments; "
-           "paths "
-           "count from the working folder")
+           "paths count from the working folder")
         .type_name("FILE")
         .trigger_on_parse();
     app.add_option_function(

@@ -130,6 +130,8 @@ def command_bench(arguments: argparse.Namespace) -> int:
 
     options = options_of(arguments)
     if arguments.against is not None:
+        if arguments.repeats is not None or arguments.json:
+            raise UsageError("--against goes without --repeats and --json", "give --pairs instead")
         words = [options.bench, *(["--quick"] if options.quick else [])]
         words += [word for row in options.only for word in ("--only", row)]
         words += ["--seconds", str(options.seconds)] if options.seconds else []
