@@ -209,10 +209,15 @@ def plan_of(desk: Path, *words: str) -> dict[str, Any]:
     return plan
 
 
-def ask_as_strangers(site: Site) -> None:
-    """Queries with sources that the server's default route leads to, as those of a trace."""
+def give_strangers(site: Site) -> None:
+    """The client takes addresses that the server's default route leads to, as those of a trace."""
     for stranger in STRANGERS:
         site.bed.ip(CLIENT, "addr", "add", f"{stranger}/32", "dev", "lo")
+    ask_as_strangers(site)
+
+
+def ask_as_strangers(site: Site) -> None:
+    for stranger in STRANGERS:
         with (
             site.bed.inside(CLIENT),
             socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as channel,
@@ -254,11 +259,16 @@ def test_nothing_leaves_real_hosts_and_the_operator_stays_connected(site: Site, 
     controller = site.bed.start_controller(
         synth(site.bed.folder / "t.pcap", "--queries", "200", "--rate", "400")
     )
-    ask_as_strangers(site)
+    give_strangers(site)
     goes_on()
     assert controller.wait() == 0, controller.text()
     assert site.bed.account()["queries"]["answered"] == 200
-    wait_for(lambda: counted(SERVER, site)["elsewhere"] >= 2, "answers to strangers, dropped")
+
+    def dropped() -> bool:
+        ask_as_strangers(site)  # again: one may get lost on a busy machine
+        return counted(SERVER, site)["elsewhere"] >= 2
+
+    wait_for(dropped, "answers to strangers, dropped")
     for host in site.hosts:
         site.leak(host, b"during")
     for step in plan["finish"]:

@@ -172,8 +172,8 @@ def finish(folder: Folder, status: int) -> int:
     """
     found = _read_json(folder.partial / "manifest.json")
     if not has_records(folder.partial):
-        print_error(found)
-        _say_killed(status, "nothing had been replayed, run it again")
+        if not print_error(found):
+            _say_killed(status, "nothing had been replayed, run it again")
         _tidy(folder.partial, found)
         return EXIT_FAILED
     if found is None:
@@ -243,10 +243,12 @@ def _headline(found: dict[str, Any], summary: dict[str, Any], folder: Folder) ->
     return RepriseError(f"the run is not clean: {first}", hint)
 
 
-def print_error(found: dict[str, Any] | None) -> None:
-    """The one error line of a run without a report."""
-    if found is not None and found.get("error"):
-        complain(RepriseError(str(found["error"]), str(found.get("hint") or "")).line())
+def print_error(found: dict[str, Any] | None) -> bool:
+    """The one error line of a run without a report; false where its manifest has none."""
+    if found is None or not found.get("error"):
+        return False
+    complain(RepriseError(str(found["error"]), str(found.get("hint") or "")).line())
+    return True
 
 
 def report(folder: Path) -> tuple[int, str]:

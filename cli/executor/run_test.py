@@ -19,7 +19,7 @@ import pytest
 from cli import programs
 from cli.errors import RepriseError
 from cli.executor import preflight
-from cli.executor.run import table
+from cli.executor.run import Folder, finish, table
 from cli.plan.planned import Check, Terms
 from tests.command import run as command
 
@@ -131,6 +131,19 @@ def test_ctrl_c_ends_in_order_and_says_so(tmp_path: Path) -> None:
     assert "reprise: error: the run was interrupted" in log.read_text(encoding="utf-8")
     summary = read(results(tmp_path) / "summary.json")
     assert summary["clean"] is False
+
+
+def test_a_run_that_was_killed_after_its_error_says_one_of_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = Folder(tmp_path / "run.partial", tmp_path / "run")
+    folder.partial.mkdir()
+    manifest = {"error": "the run was interrupted", "hint": "nothing had been replayed, run it again"}
+    (folder.partial / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
+    assert finish(folder, -signal.SIGKILL) == 1
+    assert capsys.readouterr().err.splitlines() == [
+        "reprise: error: the run was interrupted; nothing had been replayed, run it again"
+    ]
 
 
 @pytest.mark.netns
