@@ -1,21 +1,18 @@
 """The run's certificate authority: made for one run, kept in the private runtime folder, gone with it.
 
-`python -m cli.plan.certificates --out DIR NAME=ADDRESS...` writes ca.pem, and NAME.pem and NAME.key for every
-distributor and for the controller. A certificate says what its key is good for: the controller's is of
-client use, so it commands; a distributor's of server use, so it takes commands and cannot give any to other
-hosts, unless `--feeder NAME` says that it feeds some. The CA's own key is never written. `--server` adds a
-certificate for the server under test: of an authority of its own, so that nothing the server has opens the
+There are ca.pem, and NAME.pem and NAME.key for every distributor and for the controller. A certificate says
+what its key is good for: the controller's is of client use, so it commands; a distributor's of server use, so
+it takes commands and cannot give any to other hosts, unless it feeds some. The CA's own key is never written.
+The server under test has a certificate of an authority of its own, so that nothing the server has opens the
 control connections.
 """
 
 from __future__ import annotations
 
-import argparse
 import datetime
 import ipaddress
 import os
 import shutil
-import sys
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
@@ -180,27 +177,20 @@ def _put(path: Path, content: bytes, mode: int) -> None:
         file.write(content)
 
 
-def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="python -m cli.plan.certificates")
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--owner", default="")
-    parser.add_argument("hosts", nargs="+", metavar="NAME=ADDRESS")
-    parser.add_argument("--feeder", action="append", default=[], metavar="NAME")
-    parser.add_argument("--server", type=Path, metavar="STEM")
-    parser.add_argument("--server-ca", type=Path, metavar="FILE")
-    parser.add_argument("--server-name", default="")
-    parser.add_argument("--server-address", action="append", default=[])
-    parser.add_argument("--server-key", default="ecdsa-p256")
-    parser.add_argument("--server-owner", default="")
-    options = parser.parse_args(arguments)
-    write(options.out, dict(host.split("=", 1) for host in options.hosts), options.owner, options.feeder)
-    if options.server is not None:
-        service = Service(
-            options.server_name, tuple(options.server_address), options.server_key, options.server_owner
-        )
-        write_service(options.server, options.server_ca, service)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+def write_all(
+    out: Path,
+    hosts: dict[str, str],
+    owner: str = "",
+    server: Path | None = None,
+    authority: Path | None = None,
+    name: str = "",
+    addresses: list[str] | None = None,
+    key_type: str = "",
+    server_owner: str = "",
+) -> None:
+    """What a run needs: files as `write` makes them and, where the server under test has a stem `server` for
+    its files, those of `write_service`.
+    """
+    write(out, hosts, owner)
+    if server is not None and authority is not None:
+        write_service(server, authority, Service(name, tuple(addresses or ()), key_type, server_owner))

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from cli import VERSION, linux, programs
+from cli import VERSION, call, linux, programs
 from cli.errors import RepriseError, UsageError, read_told
 from cli.experiment import tables
 from cli.experiment.experiment import as_dict
@@ -82,7 +82,8 @@ def _origin(zone: Path) -> str:
     """The origin of a zone file; root has another user read the file."""
     if not (before := privileges.reading()):
         return zonefile.find_origin(zone)
-    argv = [*before, sys.executable, "-m", "cli.zones.zonefile", str(zone)]
+    asked = call.words("cli.zones.zonefile.find_origin", path=zone)
+    argv = [*before, sys.executable, "-m", "cli.call", *asked]
     environment = {**os.environ, "PYTHONPATH": str(programs.ROOT), "REPRISE_ERRORS": "json"}
     done = subprocess.run(argv, capture_output=True, text=True, env=environment, check=False)
     if done.returncode != 0:

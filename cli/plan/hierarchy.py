@@ -174,7 +174,7 @@ def steps(experiment: Experiment, facts: Facts) -> list[Step]:
 
 def _bring_zones(emulated: Hierarchy, facts: Facts) -> Step:
     if emulated.zones is not None:
-        argv = facts.module("cli.zones.zone_folder", emulated.zones, WORLD)
+        argv = facts.call("cli.zones.zone_folder.copy", source=emulated.zones, target=WORLD)
         return Step("zones", "copying the zones", argv, facts.module_env)
     if emulated.capture is not None:
         warnings = f"{WORLD}/warnings.txt"
@@ -296,19 +296,15 @@ def _count(
     """The command that reads a resolver's own counters and those of its data path, where asked when the
     resolver has ended what it does by itself.
     """
-    path = (
-        ("--nft",)
-        if _emulated(experiment).data_path == "nft"
-        else ("--proxy", RESULTS, "--proxy-prefix", f"proxy-{host}-")
-    )
-    return facts.module(
-        "cli.servers.resolver_stats",
-        kind,
-        f"{RUN}/{host}",
-        *path,
-        *(("--idle",) if idle else ()),
-        "-o",
-        f"{RESULTS}/resolver-{host}{when}.json",
+    proxied = _emulated(experiment).data_path != "nft"
+    path = {"proxies": RESULTS, "prefix": f"proxy-{host}-"} if proxied else {}
+    return facts.call(
+        "cli.servers.resolver_stats.write",
+        kind=kind,
+        folder=f"{RUN}/{host}",
+        out=f"{RESULTS}/resolver-{host}{when}.json",
+        idle=idle,
+        **path,
     )
 
 
@@ -356,7 +352,7 @@ def _meta(experiment: Experiment, facts: Facts, number: int, host: str) -> Proce
             argv = server_plan.command(kind, facts, config, facts.users.get(kind.program, ""), 1)
         case "nsd":
             config, started, env = f"{SERVED}/nsd-{number}.list", "event=ready", dict(facts.module_env)
-            argv = facts.module("cli.servers.slots", facts.programs["nsd"], config)
+            argv = facts.call("cli.servers.slots.serve", nsd=facts.programs["nsd"], listed=config)
             argv = kind.checked(argv, config, listed=True)
         case _:
             assert_never(emulated.engine)
@@ -465,13 +461,12 @@ def _capture(facts: Facts) -> Process:
 
 
 def _warm(experiment: Experiment, facts: Facts, number: int, host: str) -> Process:
-    argv = facts.module(
-        "cli.plan.warm",
-        facts.programs["reprise-mutator"],
-        mutation.played_path(experiment),
-        "--server",
-        network.SERVICE_V4,
-        *(text for port in experiment.replay.ports for text in ("--port", str(port))),
+    argv = facts.call(
+        "cli.plan.warm.warm",
+        mutator=facts.programs["reprise-mutator"],
+        trace=mutation.played_path(experiment),
+        server=network.SERVICE_V4,
+        ports=experiment.replay.ports,
     )
     return Process(
         f"warm-{host}",

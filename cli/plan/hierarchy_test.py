@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 import subprocess
 import sys
@@ -11,7 +12,7 @@ from typing import Literal
 
 import pytest
 
-from cli import programs
+from cli import call, programs
 from cli.errors import RepriseError, UsageError
 from cli.executor import figures, ready
 from cli.executor.words import in_terms
@@ -362,10 +363,11 @@ def test_many_slots_become_ready_and_end_together(tmp_path: Path) -> None:
     server.chmod(0o755)
     listed = tmp_path / "list"
     listed.write_text("".join(f"/with space/{number}\n" for number in range(20)))
-    argv = [sys.executable, "-m", "cli.servers.slots", str(server), str(listed)]
+    asked = call.words("cli.servers.slots.serve", nsd=server, listed=listed)
+    argv = [sys.executable, "-m", "cli.call", *asked]
     with subprocess.Popen(argv, stderr=subprocess.PIPE, text=True, cwd=programs.ROOT) as process:
         assert process.stderr is not None
-        said = list(iter(process.stderr.readline, "level=info event=ready\n"))
+        said = list(itertools.takewhile(lambda line: "event=ready" not in line, process.stderr))
         assert sorted(said) == sorted(f"/with space/{number} nsd started\n" for number in range(20))
         process.terminate()
         assert process.wait(20) == 0

@@ -16,7 +16,6 @@ from cli.plan import (
     checks,
     delay,
     front,
-    generated,
     guards,
     hierarchy,
     host_counters,
@@ -210,29 +209,32 @@ def _steps(experiment: Experiment, facts: Facts) -> tuple[Step, ...]:
         )
         steps.append(Step("synth", "making the trace", argv))
     if experiment.generate is not None and experiment.mutate is not None:
-        words = generated.arguments(
-            experiment.generate, experiment.wants_recursion, mutation.trace_path(experiment)
+        argv = facts.call(
+            "cli.plan.generated.write",
+            out=mutation.trace_path(experiment),
+            name=experiment.generate.name,
+            kind=experiment.generate.type,
+            sources=experiment.generate.sources,
+            rd=experiment.wants_recursion,
         )
-        argv = facts.module("cli.plan.generated", *words)
         steps.append(Step("generate", "making the queries", argv, facts.module_env))
     steps += mutation.steps(experiment, facts, mutation.trace_path(experiment))
     steps += delay.steps(experiment, facts, mutation.played_path(experiment))
     steps += [] if emulated else server_plan.steps(experiment, facts)
-    hosts = [
-        f"{network.client(index)}={_control_address(experiment, index)}"
+    hosts = {
+        network.client(index): _control_address(experiment, index)
         for index in range(1, experiment.topology.clients + 1)
-    ]
+    }
     steps.append(
         Step(
             "certificates",
             "making the run's certificates",
-            facts.module(
-                "cli.plan.certificates",
-                "--out",
-                f"{RUN}/tls",
-                *(("--owner", facts.user) if facts.user else ()),
-                *server_plan.certificate(experiment, facts),
-                *hosts,
+            facts.call(
+                "cli.plan.certificates.write_all",
+                out=f"{RUN}/tls",
+                hosts=hosts,
+                owner=facts.user,
+                **server_plan.certificate(experiment, facts),
             ),
             facts.module_env,
         )

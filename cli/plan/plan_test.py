@@ -120,7 +120,7 @@ def test_our_own_server_speaks_tls_with_a_certificate_of_the_run() -> None:
         name = {"name": "server.reprise.test"}
         assert settings_of(asked) == {"replay": {"transport": "tls"}, "tls": name}
         step = " ".join(next(one.argv for one in plan.prepare if one.id == "certificates"))
-        assert "--server-address 198.19.255.53 --server-address fd00:198:19:ff::53" in step
+        assert 'addresses=["198.19.255.53", "fd00:198:19:ff::53"]' in step
         assert plan.processes[0].ready.tls_port == 853
 
 
@@ -261,11 +261,11 @@ def test_server_and_checker_read_a_copy_of_the_zone() -> None:
     plan = make(ZONED, dataclasses.replace(FACTS, users={"nsd": "nsd"}))
     bring, check = plan.prepare[:2]
     assert bring.argv[2:] == (
-        "cli.zones.server_zone", "--to", "@run@/world/zone", "--origin=.", "bring", "/z",
+        "cli.call", "cli.zones.server_zone.bring", "source=/z", "target=@run@/world/zone", "origin=.",
     )  # fmt: skip
     assert check.argv[2:] == (
-        "cli.zones.server_zone", "--warnings", "@run@/world/warnings.txt",
-        "check", "@run@/world/zone", "--", "/bin/nsd-checkzone", ".",
+        "cli.call", "cli.zones.server_zone.check", 'argv=["/bin/nsd-checkzone", "."]',
+        "zone=@run@/world/zone", "warnings=@run@/world/warnings.txt",
     )  # fmt: skip
     assert 'username: "nsd"' in (plan.files[0].content or "")
     assert 'zonefile: "@run@/world/zone"' in (plan.files[0].content or "")
@@ -282,9 +282,9 @@ def test_a_server_at_an_address_needs_no_network_and_no_server_process() -> None
 def test_a_server_at_an_address_is_asked_by_the_replays_transport() -> None:
     server = Server(kind="address", addresses=("127.0.0.1",), port=5300)
     for transport, words in (
-        ("trace", "--port 5300 127.0.0.1"),
-        ("tcp", "--port 5300 --transport tcp 127.0.0.1"),
-        ("tls", "--port 853 --transport tls 127.0.0.1"),
+        ("trace", 'port=5300 addresses=["127.0.0.1"]'),
+        ("tcp", 'port=5300 addresses=["127.0.0.1"] transport=TCP'),
+        ("tls", 'port=853 addresses=["127.0.0.1"] transport=TLS'),
     ):
         replay = Replay(transport=transport)  # type: ignore[arg-type]
         plan = make(dataclasses.replace(ZONED, server=server, replay=replay), FACTS)

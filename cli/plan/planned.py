@@ -12,6 +12,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from cli import call
 from cli.errors import RepriseError
 from cli.experiment.schema import Experiment
 from cli.plan.network import Network
@@ -301,6 +302,10 @@ class Facts:
     def module(self, module: str, *arguments: str) -> tuple[str, ...]:
         """The command that runs one of our modules; wants `module_env`."""
         return (self.python, "-m", module, *arguments)
+
+    def call(self, function: str, **values: Any) -> tuple[str, ...]:
+        """The command that calls one of our functions, see call.py; wants `module_env`."""
+        return self.module("cli.call", *call.words(function, **values))
 
     @property
     def module_env(self) -> dict[str, str]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import asdict
+from typing import Any
 
 from cli.experiment.schema import Experiment, Tls
 from cli.plan import delay, front, hierarchy_setup, network, privileges, replay_options
@@ -46,22 +48,18 @@ def steps(experiment: Experiment, facts: Facts) -> list[Step]:
     return _zone_steps(experiment, facts) if experiment.own_server else _address_steps(experiment, facts)
 
 
-def certificate(experiment: Experiment, facts: Facts) -> tuple[str, ...]:
-    """Options of the certificates' step: a server that speaks TLS gets a key and a certificate of its own."""
+def certificate(experiment: Experiment, facts: Facts) -> dict[str, Any]:
+    """For the certificates' step: a server that speaks TLS gets a key and a certificate of its own."""
     if not (experiment.own_server and experiment.over_tls):
-        return ()
-    return (
-        "--server",
-        _CERTIFICATE,
-        "--server-ca",
-        AUTHORITY,
-        "--server-name",
-        NAME,
-        *(word for address in addresses(experiment) for word in ("--server-address", address)),
-        "--server-key",
-        (experiment.tls or Tls()).key,
-        *(("--server-owner", user) if (user := _user(experiment, facts)) else ()),
-    )
+        return {}
+    return {
+        "server": _CERTIFICATE,
+        "authority": AUTHORITY,
+        "name": NAME,
+        "addresses": addresses(experiment),
+        "key_type": (experiment.tls or Tls()).key,
+        "server_owner": _user(experiment, facts),
+    }
 
 
 def addresses(experiment: Experiment) -> tuple[str, ...]:
@@ -72,8 +70,8 @@ def _address_steps(experiment: Experiment, facts: Facts) -> list[Step]:
     """Asks the user's server by the transport of the replay: it need not know another."""
     server, transport = experiment.server, experiment.replay.transport
     port = (experiment.tls or Tls()).port if transport == "tls" else server.port
-    other = ("--transport", transport) if experiment.connections_only else ()
-    argv = facts.module("cli.servers.ask", "--port", str(port), *other, *server.addresses)
+    other = {"transport": transport.upper()} if experiment.connections_only else {}
+    argv = facts.call("cli.servers.ask.await_answers", port=port, addresses=server.addresses, **other)
     return [Step("ask", "asking the server", argv, facts.module_env)]
 
 
@@ -81,31 +79,19 @@ def _zone_steps(experiment: Experiment, facts: Facts) -> list[Step]:
     server, zone = experiment.server, zone_path(experiment)
     steps = []
     if server.zone is not None:
-        bring = ("--to", zone, f"--origin={facts.origin}", "bring", server.zone)
-        argv = facts.module("cli.zones.server_zone", *bring)
+        given = {"source": server.zone, "target": zone, "origin": facts.origin}
+        argv = facts.call("cli.zones.server_zone.bring", **given)
         steps.append(Step("unpack", "copying the zone", argv, facts.module_env))
     elif server.root_like is not None:
         like = server.root_like
-        argv = facts.module(
-            "cli.zones.rootzone",
-            "--seed",
-            str(like.seed),
-            "--ds-share",
-            str(like.ds_share),
-            "--ksk-bits",
-            str(like.ksk_bits),
-            "--zsk-bits",
-            str(like.zsk_bits),
-            *(("--cache", facts.zone_cache) if facts.zone_cache else ()),
-            "-o",
-            zone,
-        )
+        cache = {"cache": facts.zone_cache} if facts.zone_cache else {}
+        argv = facts.call("cli.zones.rootzone.write", target=zone, **asdict(like), **cache)
         steps.append(Step("zone", "making and signing the zone", argv, facts.module_env))
     checker, *options = KINDS[server.kind].zone_checker
     warnings = f"{WORLD}/warnings.txt" if server.zone is not None else ""
-    told = ("--warnings", warnings) if warnings else ()
-    argv = facts.module("cli.zones.server_zone", *told, "check", zone, "--", facts.programs[checker])
-    argv = (*argv, *options, facts.origin)
+    told = {"warnings": warnings} if warnings else {}
+    words = [facts.programs[checker], *options, facts.origin]
+    argv = facts.call("cli.zones.server_zone.check", argv=words, zone=zone, **told)
     env, title = facts.module_env, "checking the zone"
     steps.append(Step("checkzone", title, argv, env, reason=FIRST_COMPLAINT, warnings=warnings))
     return steps

@@ -1,4 +1,4 @@
-"""`python -m cli.plan.warm MUTATOR TRACE --server ADDRESS`: asks each different question of a trace once.
+"""Asks a server each different question of a trace once.
 
 So a replay finds the resolver's cache as it would be after hours of service. Questions go by UDP with EDNS
 and the DO bit, so that signatures come along, at most _AT_ONCE at a time; one that gets no answer is asked
@@ -8,23 +8,19 @@ up, so is the rest.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import socket
+import contextlib
 import sys
 from collections.abc import Iterator
-from typing import Any
 
-import dns.asyncbackend
-import dns.asyncquery
 import dns.exception
 import dns.message
 
-from cli.errors import RepriseError, telling
+from cli.errors import RepriseError
+from cli.servers import ask
 from cli.zones import trace_text
 
 _AT_ONCE = 200
-_TRIES = 2
 _PATIENCE_S = 6.0
 _HOPELESS = 1_000
 _PAYLOAD = 1232
@@ -49,52 +45,24 @@ async def _ask_all(found: Iterator[Question], server: str) -> tuple[int, int, bo
 
     async def slot() -> None:
         nonlocal silent
-        backend = dns.asyncbackend.get_default_backend()
-        made = backend.make_socket(socket.AF_INET, socket.SOCK_DGRAM)  # type: ignore[no-untyped-call]
-        async with await made as channel:
-            for question in found:
-                counts[0] += 1
-                answered = await _ask(channel, server, question)
+        for name, kind_class, kind in found:
+            counts[0] += 1
+            with contextlib.suppress(dns.exception.DNSException, ValueError):  # no question that can be asked
+                query = dns.message.make_query(name, kind, kind_class, want_dnssec=True, payload=_PAYLOAD)
+                answered = await ask.answer(query, server, 53, _PATIENCE_S) is not None
                 counts[1] += answered
                 silent = 0 if answered else silent + 1
-                if silent >= _HOPELESS:
-                    break
+            if silent >= _HOPELESS:
+                break
 
     await asyncio.gather(*(slot() for _ in range(_AT_ONCE)))
     return counts[0], counts[1], silent >= _HOPELESS
 
 
-async def _ask(channel: Any, server: str, question: Question) -> bool:
-    for _ in range(_TRIES):
-        try:
-            name, kind_class, kind = question
-            query = dns.message.make_query(name, kind, kind_class, want_dnssec=True, payload=_PAYLOAD)
-            await dns.asyncquery.udp(query, server, _PATIENCE_S, sock=channel, ignore_errors=True)
-        except dns.exception.Timeout:
-            continue
-        except (dns.exception.DNSException, ValueError):
-            return False
-        return True
-    return False
-
-
-@telling
-def main(arguments: list[str]) -> int:
-    """0 also where single questions were not answered: that is the replay's business."""
-    parser = argparse.ArgumentParser(prog="python -m cli.plan.warm")
-    parser.add_argument("mutator")
-    parser.add_argument("trace")
-    parser.add_argument("--server", required=True)
-    parser.add_argument("--port", type=int, action="append", default=[])
-    options = parser.parse_args(arguments)
-    found = questions(options.mutator, options.trace, options.port)
-    asked, answered, hopeless = asyncio.run(_ask_all(found, options.server))
+def warm(mutator: str, trace: str, server: str, ports: list[int]) -> None:
+    """Succeeds also where single questions were not answered: that is the replay's business."""
+    asked, answered, hopeless = asyncio.run(_ask_all(questions(mutator, trace, ports), server))
     sys.stderr.write(f"level=info event=warm asked={asked} answered={answered}\n")
     if hopeless:
         what = f"{_HOPELESS:,} questions in a row got no answer"
         raise RepriseError(what, "see the logs of the resolver and of its proxy")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -1,16 +1,12 @@
-"""Asks a DNS server whether it answers.
-
-`python -m cli.servers.ask --port P [--transport T] ADDRESS...` asks a server that the user runs, as a step
-of the plan; any answer will do.
-"""
+"""Asks DNS servers: whether they answer, and many questions at the same time."""
 
 from __future__ import annotations
 
-import argparse
 import ssl
-import sys
 import time
+from collections.abc import Awaitable, Callable
 
+import dns.asyncquery
 import dns.exception
 import dns.flags
 import dns.message
@@ -18,9 +14,10 @@ import dns.query
 import dns.rcode
 import dns.rdatatype
 
-from cli.errors import RepriseError, telling
+from cli.errors import RepriseError
 
 _ATTEMPT_S = 0.5  # patience of one DNS attempt
+_TRIES = 2
 _PATIENCE_S = 5.0  # with a server that the user runs
 
 
@@ -65,21 +62,35 @@ def silence(address: str, port: int, transport: str = "UDP") -> str | None:
             return None
 
 
-@telling
-def main(arguments: list[str]) -> int:
-    """The plan's look at a server of the user's own."""
-    parser = argparse.ArgumentParser(prog="python -m cli.servers.ask")
-    parser.add_argument("--port", type=int, required=True)
-    parser.add_argument("--transport", choices=("udp", "tcp", "tls"), default="udp")
-    parser.add_argument("addresses", nargs="+", metavar="ADDRESS")
-    options = parser.parse_args(arguments)
-    for address in options.addresses:
-        trouble = silence(address, options.port, options.transport.upper())
+async def answer(
+    query: dns.message.Message,
+    address: str,
+    port: int,
+    patience_s: float,
+    before_each: Callable[[], Awaitable[None]] | None = None,
+) -> dns.message.Message | None:
+    """The answer over UDP, or over TCP where that one was truncated. Asks twice at most, each time for
+    `patience_s`; None where there was none. `before_each` is awaited before each query.
+    """
+    for _ in range(_TRIES):
+        if before_each is not None:
+            await before_each()
+        try:
+            found, _ = await dns.asyncquery.udp_with_fallback(
+                query, address, patience_s, port, ignore_trailing=True, ignore_errors=True
+            )
+        except dns.exception.Timeout:
+            continue
+        except (OSError, EOFError, dns.exception.DNSException):
+            return None
+        return found
+    return None
+
+
+def await_answers(port: int, addresses: list[str], transport: str = "UDP") -> None:
+    """Waits until a server that the user runs gives an answer at each address; any will do."""
+    for address in addresses:
+        trouble = silence(address, port, transport)
         if trouble is not None:
-            what = f"no answer from {address} port {options.port} ({trouble})"
+            what = f"no answer from {address} port {port} ({trouble})"
             raise RepriseError(what, "start the server or correct server.addresses")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -1,18 +1,16 @@
-"""`python -m cli.servers.resolver_stats KIND FOLDER ... -o FILE`: what a resolver and its path have counted.
+"""What a resolver and its path have counted.
 
-Each resolver counts in its own way; FILE has the same few numbers for all, as JSON. Read before and after a
-replay, the difference is the replay's. `recursions` are queries that were not answered from the cache.
+Each resolver counts in its own way; the file has the same few numbers for all, as JSON. Read before and after
+a replay, the difference is the replay's. `recursions` are queries that were not answered from the cache.
 
-With --idle the counts wait until the resolver asks nobody any more: it may go on for itself (addresses of
-name servers, keys) when its clients have their answers, and that is not the replay's.
+A resolver may go on for itself (addresses of name servers, keys) when its clients have their answers, and
+that is not the replay's: the counts may wait until it asks nobody any more.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -20,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from cli import programs
-from cli.errors import RepriseError, telling
+from cli.errors import RepriseError
 from cli.servers.kinds import KINDS
 from cli.servers.nftables import NAT, counters
 from report import whole_file
@@ -93,33 +91,21 @@ def _counted(name: str) -> dict[str, int]:
     return {str(one["val"]): int(one["counter"]["packets"]) for one in elements}
 
 
-@telling
-def main(arguments: list[str]) -> int:
-    """Exit status 1 with a line on standard error where something cannot be read."""
-    readers = {name: read for name, kind in KINDS.items() if (read := kind.counted)}
-    parser = argparse.ArgumentParser(prog="python -m cli.servers.resolver_stats")
-    parser.add_argument("kind", choices=list(readers))
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--nft", action="store_true")
-    parser.add_argument("--proxy", type=Path)
-    parser.add_argument("--proxy-prefix", default="")
-    parser.add_argument("--idle", action="store_true")
-    parser.add_argument("-o", dest="out", type=Path, required=True)
-    options = parser.parse_args(arguments)
-    read = readers[options.kind]
+def write(
+    kind: str, folder: Path, out: Path, idle: bool = False, proxies: Path | None = None, prefix: str = ""
+) -> None:
+    """Writes what a resolver of a kind with this folder has counted, and its proxies or, where it has none,
+    its host's ruleset. `idle`: waits until the resolver asks nobody any more.
+    """
+    read = KINDS[kind].counted
+    assert read is not None, "it is a resolver"
     try:
-        own = when_idle(read, options.folder) if options.idle else read(options.folder)
-        path = of_nftables() if options.nft else of_proxy(options.proxy, options.proxy_prefix)
+        own = when_idle(read, folder) if idle else read(folder)
+        path = of_proxy(proxies, prefix) if proxies else of_nftables()
     except (OSError, ValueError, KeyError, StopIteration) as error:
-        what = f"cannot read what {options.kind} has counted: {type(error).__name__}: {error}"
+        what = f"cannot read what {kind} has counted: {type(error).__name__}: {error}"
         raise RepriseError(what, "see its log") from None
     try:
-        whole_file.write(options.out, json.dumps({"schema": 1, **own, **path}, indent=2) + "\n")
+        whole_file.write(out, json.dumps({"schema": 1, **own, **path}, indent=2) + "\n")
     except OSError as error:
-        what = f"cannot write {options.out}: {error.strerror}"
-        raise RepriseError(what, "make room for results") from None
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+        raise RepriseError(f"cannot write {out}: {error.strerror}", "make room for results") from None

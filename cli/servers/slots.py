@@ -1,4 +1,4 @@
-"""`python -m cli.servers.slots NSD LIST`: one NSD for each configuration in LIST, as one process of the plan.
+"""One NSD for each configuration in a list, as one process of the plan.
 
 NSD has no views, so that every slot of a hierarchy has an NSD of its own. They start a few at a time, because
 hundreds that load at once only hinder each other; when all serve, a line says `event=ready`. When one ends,
@@ -68,9 +68,8 @@ def _end(children: list[subprocess.Popen[bytes]]) -> None:
             child.kill()
 
 
-def main(arguments: list[str]) -> int:
+def serve(nsd: str, listed: Path) -> int:
     """Runs until a signal (0) or until one of them ends (1)."""
-    nsd, listed = arguments
 
     def stop(_number: int, _frame: object) -> None:
         raise SystemExit(0)
@@ -79,11 +78,7 @@ def main(arguments: list[str]) -> int:
         signal.signal(number, stop)
     children: list[subprocess.Popen[bytes]] = []
     try:
-        _pass_on(children, nsd, Path(listed).read_text(encoding="utf-8").splitlines())
+        _pass_on(children, nsd, listed.read_text(encoding="utf-8").splitlines())
     finally:
         _end(children)
     return 1
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

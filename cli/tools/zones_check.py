@@ -33,7 +33,7 @@ import dns.rcode
 import dns.rdataclass
 import dns.rdatatype
 
-from cli import linux, programs
+from cli import call, linux, programs
 from cli.errors import EXIT_FAILED, RepriseError, UsageError, want
 from cli.executor import machine, netns
 from cli.plan import network, privileges
@@ -166,7 +166,7 @@ def _plan(zones: Path, folder: Path) -> AddressMap:
         one.mkdir()
         machine.make_folders([Folder(str(one), "0750", user, _user())], str)
     planner = [sys.executable, "-m", "cli.zones.zones", str(world)]
-    _carry_out([*privileges.reading(), sys.executable, "-m", "cli.zones.zone_folder", str(zones), str(world)])
+    _called("cli.zones.zone_folder.copy", source=zones, target=world)
     _carry_out([*privileges.reading(), *planner, "-o", str(made), "--skip-bad"])
     served = ["-o", str(plan), "--from", str(made), "--full-responses", "--folder", str(own)]
     _carry_out([*planner, *served])
@@ -185,6 +185,13 @@ def _read(path: Path) -> bytes:
 
 def _user() -> str:
     return "bind" if privileges.serving("bind") else ""
+
+
+def _called(function: str, **values: Any) -> str:
+    """What a function of ours prints, called by a user who may read files but not ours."""
+    return _carry_out(
+        [*privileges.reading(), sys.executable, "-m", "cli.call", *call.words(function, **values)]
+    )
 
 
 def _carry_out(argv: Sequence[str]) -> str:
@@ -357,8 +364,7 @@ class _Reasons:
     @functools.cached_property
     def _signatures(self) -> frozenset[Record]:
         """Those in the zones' files, which another user than root reads."""
-        reader = [sys.executable, "-m", "cli.tools.zones_compare", str(self._folder)]
-        lines = _carry_out([*privileges.reading(), *reader]).splitlines()
+        lines = _called("cli.tools.zones_compare.listed", folder=self._folder).splitlines()
         words = (line.split("\t") for line in lines)
         return frozenset((one[0], one[1], one[2]) for one in words if len(one) == 3)
 

@@ -1,14 +1,9 @@
-"""In what two answers of a name server differ, but for TTLs, order and the times of signatures.
-
-`python -m cli.tools.zones_compare FOLDER` prints the signatures in a folder's zones, for `zones check`.
-"""
+"""In what two answers of a name server differ, but for TTLs, order and the times of signatures."""
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import re
-import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -19,7 +14,7 @@ import dns.rdatatype
 import dns.rrset
 
 from cli.errors import RepriseError
-from cli.zones import options, zone_folder, zonefile
+from cli.zones import zone_folder, zonefile
 from cli.zones.zone_folder import Entry, ZoneFolder
 
 _DENIAL = ("SOA", "NSEC", "NSEC3", "RRSIG")
@@ -120,14 +115,6 @@ def denial(message: dns.message.Message) -> frozenset[Record]:
     return found if is_negative else frozenset()
 
 
-def _add_folder(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("folder", type=Path)
-
-
-def _print(given: argparse.Namespace) -> int:
-    sys.stdout.writelines("\t".join(one) + "\n" for one in signatures(given.folder))
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(options.step("zones", sys.argv[1:], _add_folder, _print))
+def listed(folder: Path) -> str:
+    """A line for each signature of a folder."""
+    return "\n".join("\t".join(one) for one in signatures(folder))

@@ -11,28 +11,25 @@ command goes on where it was ended.
 from __future__ import annotations
 
 import argparse
+import asyncio
 import contextlib
 import os
-import select
-import socket
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import dns.exception
-import dns.flags
 import dns.message
 import dns.name
-import dns.query
 import dns.rcode
 import dns.rdatatype
 
 from cli import programs
 from cli.errors import RepriseError, UsageError, want
 from cli.progress import Progress
+from cli.servers import ask
 from cli.zones import special, trace_text
 from cli.zones.harvest_resolver import CAPTURE, Resolver
 
@@ -40,7 +37,6 @@ ASKED = "asked.tsv"
 _HEADER = "#reprise-harvest 1"
 _WINDOW = 50  # questions on their way
 _PATIENCE_S = 15.0  # longer than BIND's own, which is 10 s
-_ATTEMPTS = 2
 _MOST_RATE = 1_000
 _HELD_S = 3.0  # dnstap may keep frames back for so long: what was asked then is asked again after a crash
 _MOST_SERVERS = 64  # of a zone; further NS records are not followed
@@ -168,103 +164,63 @@ class Notes:
 # --- asking -----------------------------------------------------------------------------------------------
 
 
-@dataclass
-class _Pending:
-    question: Question
-    sent: float
-    attempts: int
-
-
 class Asker:
     """Asks a resolver at a bounded rate, some questions at once. After SERVFAIL the next run asks again."""
 
-    def __init__(self, port: int, rate: float, work: Worklist, notes: Notes) -> None:
-        self._port = port
-        self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self._socket.connect(("127.0.0.1", port))
+    def __init__(self, resolver: Resolver, rate: float, work: Worklist, notes: Notes) -> None:
+        self._resolver = resolver
         self._gap_s = 1.0 / rate
         self._work = work
         self._notes = notes
-        self._pending: dict[int, _Pending] = {}
-        self._again: deque[_Pending] = deque()
-        self._next_id = 0
-        self._next_s = time.monotonic()
+        self._next_s = 0.0  # when the next query may be sent
         self.answered = 0
         self.failed: list[Question] = []
 
-    def run(self, progress: Progress, duration_s: float, size: Callable[[], int]) -> str:
-        """Asks until nothing is left, or a limit on the time or on the `size` of the capture is reached:
-        returns that in words, otherwise "".
+    async def run(self, progress: Progress, duration_s: float) -> str:
+        """Asks until nothing is left, or a limit on the time or on the capture's size is reached: returns
+        that in words, otherwise "".
         """
         end = time.monotonic() + duration_s
+        asked: set[asyncio.Task[None]] = set()
         bound = ""
-        while not bound and (self._work.queue or self._again or self._pending):
-            now = time.monotonic()
-            if now >= end or size() > _MOST_BYTES:
-                what = f"--duration-s {duration_s:g}" if now >= end else f"{_MOST_BYTES >> 30} GiB of capture"
-                bound = f"ended at {what} with {self._left()} questions left"
-            if self._may_send() and now >= self._next_s:
-                self._next_s = max(self._next_s + self._gap_s, now - self._gap_s)
-                again = self._again.popleft() if self._again else None
-                self._send(again or _Pending(self._work.queue.popleft(), now, 1))
-            self._receive(self._wait(now))
-            self._retry(time.monotonic())
-            progress.show(self._far())
-        progress.end(self._far())
+        while not bound and (self._work.queue or asked):
+            if self._resolver.ended():
+                raise RepriseError("the resolver is gone", "see named.log")
+            late = time.monotonic() >= end
+            if late or self._resolver.size() > _MOST_BYTES:
+                what = f"--duration-s {duration_s:g}" if late else f"{_MOST_BYTES >> 30} GiB of capture"
+                bound = f"ended at {what} with {len(self._work.queue) + len(asked)} questions left"
+            while self._work.queue and len(asked) < _WINDOW:
+                asked.add(asyncio.create_task(self._ask(self._work.queue.popleft())))
+            done, asked = await asyncio.wait(
+                asked, timeout=min(1.0, end - time.monotonic()), return_when=asyncio.FIRST_COMPLETED
+            )
+            for one in done:
+                one.result()
+            progress.show(self._far(len(asked)))
+        for one in asked:
+            one.cancel()
+        progress.end(self._far(len(asked)))
         return bound
 
-    def _left(self) -> int:
-        return len(self._work.queue) + len(self._again) + len(self._pending)
+    def _far(self, under_way: int) -> str:
+        left = len(self._work.queue) + under_way
+        return f"{self.answered} answered, {left} left, {len(self.failed)} unanswered"
 
-    def _far(self) -> str:
-        return f"{self.answered} answered, {self._left()} left, {len(self.failed)} unanswered"
+    async def _turn(self) -> None:
+        """Waits until the rate allows another query."""
+        now = time.monotonic()
+        self._next_s = max(self._next_s + self._gap_s, now)
+        await asyncio.sleep(self._next_s - now)
 
-    def _may_send(self) -> bool:
-        return bool(self._work.queue or self._again) and len(self._pending) < _WINDOW
-
-    def _wait(self, now: float) -> float:
-        """How long nothing is to do but receive."""
-        due = [now + 1.0, *(one.sent + _PATIENCE_S for one in self._pending.values())]
-        if self._may_send():
-            due.append(self._next_s)
-        return max(0.0, min(due) - now)
-
-    def _send(self, one: _Pending) -> None:
-        while self._next_id in self._pending:
-            self._next_id = (self._next_id + 1) & 0xFFFF
-        query = dns.message.make_query(*one.question, use_edns=0, payload=4096, id=self._next_id)
-        one.sent = time.monotonic()
-        self._pending[self._next_id] = one
-        self._next_id = (self._next_id + 1) & 0xFFFF
-        try:
-            self._socket.send(query.to_wire())
-        except OSError as error:
-            raise RepriseError(f"the resolver is gone: {error.strerror}", "see named.log") from None
-
-    def _receive(self, patience_s: float) -> None:
-        while select.select([self._socket], [], [], patience_s)[0]:
-            patience_s = 0.0
-            try:
-                answer = dns.message.from_wire(self._socket.recv(65_535), ignore_trailing=True)
-            except ConnectionRefusedError:
-                raise RepriseError("the resolver is gone", "see named.log") from None
-            except dns.exception.DNSException:
-                continue
-            if (one := self._pending.pop(answer.id, None)) is not None:
-                self._take(one.question, self._whole(one.question, answer))
-
-    def _whole(self, question: Question, answer: dns.message.Message) -> dns.message.Message:
-        """The answer itself, or where it was truncated the one over TCP."""
-        if not answer.flags & dns.flags.TC:
-            return answer
-        query = dns.message.make_query(*question)
-        try:
-            return dns.query.tcp(query, "127.0.0.1", timeout=_PATIENCE_S, port=self._port)
-        except (OSError, EOFError, dns.exception.DNSException):
-            answer.set_rcode(dns.rcode.SERVFAIL)
-            return answer
-
-    def _take(self, question: Question, answer: dns.message.Message) -> None:
+    async def _ask(self, question: Question) -> None:
+        query = dns.message.make_query(*question, use_edns=0, payload=4096)
+        answer = await ask.answer(
+            query, "127.0.0.1", self._resolver.port, _PATIENCE_S, before_each=self._turn
+        )
+        if answer is None or answer.rcode() == dns.rcode.SERVFAIL:
+            self.failed.append(question)
+            return
         name, kind = question
         found = [
             record.target
@@ -272,22 +228,10 @@ class Asker:
             if kind == "NS" and rrset.rdtype == dns.rdatatype.NS and rrset.name == name
             for record in rrset
         ]
-        if answer.rcode() == dns.rcode.SERVFAIL:
-            self.failed.append(question)
-            return
         self.answered += 1
         self._notes.add(question, dns.rcode.to_text(answer.rcode()), found)
         self._notes.write(time.monotonic() - _HELD_S)
         self._work.follow(question, found)
-
-    def _retry(self, now: float) -> None:
-        late = [number for number, one in self._pending.items() if one.sent + _PATIENCE_S <= now]
-        for number in late:
-            one = self._pending.pop(number)
-            if one.attempts < _ATTEMPTS:
-                self._again.append(_Pending(one.question, now, one.attempts + 1))
-            else:
-                self.failed.append(one.question)
 
 
 # --- the command ------------------------------------------------------------------------------------------
@@ -313,9 +257,9 @@ def command_harvest(options: argparse.Namespace) -> int:
     _want_consent(options, len(work.queue))
     options.output.mkdir(parents=True, exist_ok=True)
     with Resolver(options.output, prefixes) as resolver:
-        asker = Asker(resolver.port, options.rate, work, notes)
+        asker = Asker(resolver, options.rate, work, notes)
         try:
-            bound = asker.run(Progress(), options.duration_s, resolver.size)
+            bound = asyncio.run(asker.run(Progress(), options.duration_s))
         finally:
             if resolver.stop():  # it has written what it held back
                 notes.write(time.monotonic())

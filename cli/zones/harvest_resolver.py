@@ -102,6 +102,10 @@ class Resolver:
         assert self._process is not None
         return self._process.pid
 
+    def ended(self) -> bool:
+        """Whether it has ended by itself."""
+        return self._process is not None and self._process.poll() is not None
+
     def size(self) -> int:
         """Size of the capture so far, in bytes."""
         return os.fstat(self._file).st_size

@@ -8,18 +8,16 @@ nowhere.
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import itertools
 import os
 import random
 import shutil
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from cli.errors import RepriseError, telling, want
+from cli.errors import RepriseError
 from cli.zones import signer, world_model
 from cli.zones.world_model import LETTERS, ROOT, ROOT_SERVERS, SERIAL, Record, address_records
 
@@ -143,22 +141,8 @@ def _keep(source: Path, kept: Path) -> None:
         return
 
 
-@telling
-def main(arguments: list[str]) -> int:
-    default = Settings()
-    parser = argparse.ArgumentParser(prog="python -m cli.zones.rootzone", description=__doc__)
-    parser.add_argument("--seed", type=int, default=default.seed)
-    parser.add_argument("--ds-share", type=float, default=default.ds_share)
-    parser.add_argument("--ksk-bits", type=int, default=default.ksk_bits)
-    parser.add_argument("--zsk-bits", type=int, default=default.zsk_bits)
-    parser.add_argument("--cache", type=Path)
-    parser.add_argument("-o", dest="out", type=Path, required=True)
-    options = parser.parse_args(arguments)
-    want(0 <= options.ds_share <= 1, f"ds_share = {options.ds_share} is out of range", "use 0 to 1")
-    settings = Settings(options.seed, options.ds_share, options.ksk_bits, options.zsk_bits)
-    make(settings, options.out, options.cache)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+def write(
+    target: Path, seed: int, ds_share: float, ksk_bits: int, zsk_bits: int, cache: Path | None = None
+) -> None:
+    """The same as a step of a plan."""
+    make(Settings(seed, ds_share, ksk_bits, zsk_bits), target, cache)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import gzip
-import os
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from cli import programs
+from cli import call, programs
 from cli.errors import RepriseError, UsageError
 from cli.zones import bind_tools, directives, server_zone
 from tests.small_disk import small_disk
@@ -92,8 +91,8 @@ def test_a_fault_in_an_included_file_is_told_with_its_name(tmp_path: Path) -> No
 def test_a_full_disk_is_one_line(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     zone = _zone(tmp_path / "zones", "$GENERATE 1-9999 h$ A 192.0.2.1\n")
     with small_disk(tmp_path / "disk", "64k") as disk:
-        argv = ["--to", str(disk / "copy"), "--origin", "a.", "bring", str(zone)]
-        assert server_zone.main(argv) == 1
+        words = call.words("cli.zones.server_zone.bring", source=zone, target=disk / "copy", origin="a.")
+        assert call.main(list(words)) == 1
     said = capfd.readouterr().err
     assert f": error: zone file {zone} cannot be copied or checked: {disk}/copy: No space left on" in said
     assert said.count("\n") == 1
@@ -128,6 +127,5 @@ def test_the_checker_is_confined(tmp_path: Path, checker: str) -> None:
         direct = subprocess.run([programs.packaged(checker), "a.", zone], capture_output=True, check=False)
         assert direct.returncode == 0, "it loads where the checker can read the file"
         warnings = tmp_path / "warnings"
-        argv = ["--warnings", os.fspath(warnings), "check", os.fspath(zone), "--", checker, "a."]
-        assert server_zone.main(argv) == status
+        assert server_zone.check([checker, "a."], zone, warnings) == status
         assert not warnings.read_text(encoding="ascii")

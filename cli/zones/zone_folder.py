@@ -12,14 +12,13 @@ import json
 import os
 import re
 import shutil
-import sys
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cli.errors import RepriseError, UsageError, telling, want
+from cli.errors import RepriseError, UsageError, want
 from cli.zones import bind_tools, directives, zonefile
 from report import compressed
 
@@ -218,14 +217,3 @@ def copy(source: Path, target: Path) -> None:
 
 def _fail(error: OSError) -> None:
     raise error
-
-
-@telling
-def main(arguments: list[str]) -> int:
-    """The plan's step that copies the zones."""
-    copy(*map(Path, arguments))
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

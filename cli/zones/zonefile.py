@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import os
 import stat
-import sys
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import IO
 
-from cli.errors import RepriseError, UsageError, telling, want
+from cli.errors import RepriseError, UsageError, want
 from report import compressed
 
 _SCAN_LIMIT = 4 * 1024 * 1024  # bytes read in search of the SOA record
@@ -112,13 +111,3 @@ def unpack(source: Path, target: Path) -> None:
         raise RepriseError(
             f"cannot unpack {source}: {error}", "fetch it again or make room in memory"
         ) from None
-
-
-@telling
-def main(arguments: list[str]) -> int:
-    sys.stdout.write(find_origin(Path(arguments[0])) + "\n")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
