@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from report import datapath, front
 from report.hosts import Findings
-from report.records import Totals
 from report.rqfile import RqFile
 from report.run import Json, Run, as_dict, as_list
+from report.tally import Tally
 
 if TYPE_CHECKING:
     from report.summary import Measured
@@ -38,7 +38,7 @@ def reasons(measured: Measured, queries: dict[str, int], testbed: Findings, reso
         *testbed.losses,
         *datapath.reasons(run, resolver),
         *front.problems(run),
-        *_sum_reasons(run, files, measured.totals, queries),
+        *_sum_reasons(run, files, measured.tally, queries),
         *_own_reasons(files, queries),
         *run.problems,
     ):
@@ -173,15 +173,15 @@ def failures(files: Sequence[RqFile]) -> dict[str, int]:
     return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
 
 
-def _sum_reasons(run: Run, files: list[RqFile], totals: Totals, queries: dict[str, int]) -> Iterator[str]:
+def _sum_reasons(run: Run, files: list[RqFile], tally: Tally, queries: dict[str, int]) -> Iterator[str]:
     """Every query read ends in exactly one way, and the records agree with the controller's counts, which go
     on where a file of records was cut off.
     """
     cut = [file.path.name for file in files if file.cut_off]
     if queries.get("sent", 0) and not queries["answered"]:
         yield f"the server answered none of {queries['sent']} queries sent"
-    if totals.duplicate_seqs:
-        yield f"{totals.duplicate_seqs} queries have more than one record"
+    if tally.duplicate_seqs:
+        yield f"{tally.duplicate_seqs} queries have more than one record"
     ends = sum(queries[end] for end in ENDS)
     if ends != queries["read"]:
         yield f"{queries['read']} queries were read and {ends} have an end"

@@ -4,29 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
-from report import counters, percentiles, server
+from report import counters, server
 from report.clean import failures
-from report.records import Totals
 from report.rqfile import TRANSPORTS, RqFile
 from report.run import Json, Run, ServerSample
+from report.tally import Tally
 
 
-def summarize(run: Run, files: Sequence[RqFile], totals: Totals) -> Json:
+def summarize(run: Run, files: Sequence[RqFile], tally: Tally) -> Json:
     """The keys of the summary that are about connections.
 
     `peak_open` adds the queriers' peaks, which need not be at one instant: an upper bound.
     """
     counts = counters.summed(files, "connections")
-    counts["opened"] = counts["opened"] or totals.opened  # a querier that was cut off counted nothing
-    counts["reused_queries"] = counts["reused_queries"] or totals.reused
+    counts["opened"] = counts["opened"] or tally.opened  # a querier that was cut off counted nothing
+    counts["reused_queries"] = counts["reused_queries"] or tally.reused_queries
+    connect = {name: tally.connect[name].spread() for name in TRANSPORTS if name in tally.connect}
     return {
         "connections": {**counts, "failures": failures(files)},
-        "connect_us_by_transport": _connect_times(totals),
+        "connect_us_by_transport": connect,
         "latency_us_by_connection": {
-            "fresh": percentiles.spread(totals.on_connections.fresh),
-            "reused": percentiles.spread(totals.on_connections.reused),
+            "fresh": tally.fresh.spread(),
+            "reused": tally.reused.spread(),
         },
         "sockets": sockets(run),
     }
@@ -46,13 +45,4 @@ def _peaks(samples: Sequence[ServerSample]) -> dict[str, int]:
     return {
         f"peak_{state}": int(max((sample.values.get(f"tcp_{state}", 0.0) for sample in samples), default=0))
         for state in ("established", "time_wait")
-    }
-
-
-def _connect_times(totals: Totals) -> Json:
-    held = totals.on_connections
-    return {
-        name: percentiles.spread(held.connect[held.transport == number])
-        for number, name in enumerate(TRANSPORTS)
-        if np.any(held.transport == number)
     }

@@ -120,4 +120,11 @@ def checksum_of(data: memoryview) -> int:
     state = xxhash.xxh3_64()
     for at in range(0, len(data), HASH_CHUNK):
         state.update(data[at : at + HASH_CHUNK])
+        release(data)
     return state.intdigest()
+
+
+def release(data: memoryview) -> None:
+    """Takes the pages of a mapped file out of this process's memory; they come back when they are read."""
+    if isinstance(data.obj, mmap.mmap):
+        data.obj.madvise(mmap.MADV_DONTNEED)

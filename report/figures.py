@@ -18,6 +18,7 @@ from matplotlib.ticker import FuncFormatter
 from numpy.typing import NDArray
 
 from report import whole_file
+from report.distribution import Distribution
 
 STYLE = Path(__file__).with_name("reprise.mplstyle")
 INK = "#1f2933"
@@ -84,11 +85,11 @@ def _say(axes: Axes, text: str) -> None:
     axes.text(0.5, 0.5, text, ha="center", va="center", transform=axes.transAxes, fontsize=11)
 
 
-def cdf_points(samples: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+def cdf_points(samples: Distribution) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """At most 600 points of the distribution function, both ends among them."""
-    ascending = np.sort(samples)
-    ranks = np.unique(np.linspace(0, len(ascending) - 1, min(CDF_POINTS, len(ascending))).astype(np.int64))
-    return ascending[ranks], (ranks + 1) / len(ascending)
+    values, upto = samples.ascending()
+    ranks = np.unique(np.linspace(0, samples.count - 1, min(CDF_POINTS, samples.count)).astype(np.int64))
+    return values[np.searchsorted(upto, ranks, side="right")], (ranks + 1) / samples.count
 
 
 def plain(axis_value: float, _: int | None = None) -> str:

@@ -6,16 +6,11 @@ A local run's hosts are all on one machine. Of a run by an older version only wh
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
-from report import percentiles
-from report.records import chunks
-from report.rqfile import RqFile, Status
 from report.run import Json, Run, as_dict, as_int, as_list
+from report.tally import OfHost, Tally
 
 _ROLES = {"controller": "controller", "distributor": "client", "server": "server", "meta": "meta"}
 _ORDER = ("controller", "client", "server", "meta")
@@ -31,14 +26,14 @@ class _Machine:
     steal_s: float | None
 
 
-def summarize(run: Run, files: Sequence[RqFile], warmup_ns: int) -> list[Json]:
+def summarize(run: Run, tally: Tally) -> list[Json]:
     """The controller's host first, then clients, servers and meta-DNS-servers, by their numbers."""
-    roles, machines = _roles(run, files), _machines(run)
+    roles, machines = _roles(run, tally.files), _machines(run)
     children = {str(one.get("name")): one for one in run.children}
     rows = []
     for host in sorted(roles, key=lambda name: _place(name, roles[name])):
-        own = [file for file in files if file.host == host]
         child, machine = children.get(host, {}), machines.get(host)
+        did = _queries(tally.hosts.get(host, OfHost()), child)
         facts = machine.facts if machine else as_dict(child.get("facts"))
         rows.append(
             {
@@ -48,15 +43,15 @@ def summarize(run: Run, files: Sequence[RqFile], warmup_ns: int) -> list[Json]:
                 "kernel": facts.get("kernel"),
                 "cores": facts.get("cores") or _whole(facts.get("processors")),
                 "clock": _clock(child, machine.clock if machine else {}),
-                "queries": _queries(own, child) if roles[host] == "client" else None,
-                "timing_error_us": percentiles.errors(_errors(own, warmup_ns)) if own else None,
+                "queries": did if roles[host] == "client" else None,
+                "timing_error_us": tally.errors_of(host).errors() if host in tally.files else None,
                 "steal_s": machine.steal_s if machine else None,
             }
         )
     return rows
 
 
-def _roles(run: Run, files: Iterable[RqFile]) -> dict[str, str]:
+def _roles(run: Run, recorded: Iterable[str]) -> dict[str, str]:
     """Roles by host: of the processes there, the one that gives the host its place in the run."""
     found: dict[str, str] = {}
     for process in run.processes():
@@ -64,7 +59,7 @@ def _roles(run: Run, files: Iterable[RqFile]) -> dict[str, str]:
         if role is not None and host is not None:
             found[str(host)] = min(role, found.get(str(host), role), key=_ORDER.index)
     clients = [str(child.get("name")) for child in run.children]
-    for host in (*clients, *(file.host for file in files)):
+    for host in (*clients, *recorded):
         found.setdefault(host, "client")
     return found
 
@@ -109,35 +104,15 @@ def _clock(child: Json, kept: Json) -> Json:
     }
 
 
-def _queries(files: Sequence[RqFile], child: Json) -> Json:
+def _queries(held: OfHost, child: Json) -> Json:
     """From the records; `lost` is what the host was given and has no record of."""
-    sent = answered = held = 0
-    for file in files:
-        for _, part in chunks(file):
-            held += len(part)
-            sent += int(np.count_nonzero(part["send_ns"]))
-            answered += int(np.count_nonzero(part["status"] == Status.ANSWERED))
     given = child.get("assigned")
     return {
         "assigned": given if isinstance(given, int) else None,
-        "sent": sent,
-        "answered": answered,
-        "lost": max(0, given - held) if isinstance(given, int) else None,
+        "sent": held.sent,
+        "answered": held.answered,
+        "lost": max(0, given - held.records) if isinstance(given, int) else None,
     }
-
-
-def _errors(files: Sequence[RqFile], warmup_ns: int) -> NDArray[np.int64]:
-    """Send - due of what was sent, after the warm-up."""
-    found = np.empty(sum(len(file.records) for file in files), np.int64)
-    count = 0
-    for file in files:
-        begin = file.start_mono_ns + warmup_ns
-        for _, part in chunks(file):
-            timed = (part["send_ns"] != 0) & (part["due_ns"] != 0) & (part["due_ns"] >= begin)
-            errors = part["send_ns"][timed] - part["due_ns"][timed]
-            found[count : count + len(errors)] = errors
-            count += len(errors)
-    return found[:count]
 
 
 def _number(value: object) -> float | None:

@@ -8,9 +8,6 @@ rounding error.
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
-
 Percentiles = dict[str, float | int | None]
 
 # Name -> per mille.
@@ -23,6 +20,7 @@ SPREAD = {
     "q3": 750,
     "p95": 950,
     "p99": 990,
+    "p999": 999,
     "max": 1000,
 }
 ABSOLUTE = {"abs_p50": 500, "abs_p99": 990, "abs_p999": 999}
@@ -31,20 +29,3 @@ ABSOLUTE = {"abs_p50": 500, "abs_p99": 990, "abs_p999": 999}
 def rank(count: int, permille: int) -> int:
     """Index into the ascending samples; 0 for the minimum, count - 1 for the maximum."""
     return max(0, -(-count * permille // 1000) - 1)
-
-
-def of_sorted(ascending: NDArray[np.int64], names: dict[str, int]) -> Percentiles:
-    """Nanoseconds in, microseconds out; every value is null where there are no samples."""
-    if len(ascending) == 0:
-        return dict.fromkeys(names)
-    return {name: int(ascending[rank(len(ascending), permille)]) / 1000 for name, permille in names.items()}
-
-
-def spread(samples_ns: NDArray[np.int64]) -> Percentiles:
-    """The nine percentiles of schema 1 and the number of samples, in microseconds."""
-    return {"count": len(samples_ns), **of_sorted(np.sort(samples_ns), SPREAD)}
-
-
-def errors(samples_ns: NDArray[np.int64]) -> Percentiles:
-    """As `spread`, with the percentiles of the absolute value: for signed errors."""
-    return {**spread(samples_ns), **of_sorted(np.sort(np.abs(samples_ns)), ABSOLUTE)}

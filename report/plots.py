@@ -8,13 +8,13 @@ import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
-from report import server, timing
+from report import server
+from report.distribution import Distribution, Slices
 from report.figures import WIDE, Drawn, Words, cdf_points, draw, legend_above, plain_axis, write
-from report.records import NEVER, Columns
-from report.rqfile import TRANSPORTS
 from report.run import Json
 from report.server import Series
 from report.summary import Measured
+from report.tally import BIN_NS, Rate, Tally
 
 __all__ = ["draw_all", "side_by_side", "write"]
 
@@ -27,12 +27,12 @@ ALMOST_ALL = (0.005, 0.995)
 
 def draw_all(measured: Measured, summary: Json) -> list[Drawn]:
     """Every plot of the report, also where there is nothing to see: the plot then says so."""
-    taken = timing.measure(measured.columns, measured.warmup_ns)
+    tally = measured.tally
     return [
-        _rate(measured.columns),
-        _error_cdf({"": taken.error}),
-        _error_over_time(taken),
-        _latency_cdf(_latency_by_transport(measured.columns)),
+        _rate(tally),
+        _error_cdf({"": tally.errors_of()}),
+        _error_over_time(tally),
+        _latency_cdf({name.upper(): one for name, one in tally.latency.items()}),
         _rcodes(summary["rcode"]),
         _server_cpu(measured),
         _server_memory(measured),
@@ -42,8 +42,8 @@ def draw_all(measured: Measured, summary: Json) -> list[Drawn]:
 
 def side_by_side(runs: Sequence[Measured]) -> list[Drawn]:
     """Several runs in one plot each, one color a run."""
-    errors = {one.run.name: timing.measure(one.columns, one.warmup_ns).error for one in runs}
-    latencies = {one.run.name: one.columns.latency[one.columns.latency != NEVER] for one in runs}
+    errors = {one.run.name: one.tally.errors_of() for one in runs}
+    latencies = {one.run.name: Distribution.of(one.tally.latency.values()) for one in runs}
     return [_error_cdf(errors), _latency_cdf(latencies), _rates_of(runs)]
 
 
@@ -55,13 +55,12 @@ def bin_size(span_ns: int) -> float:
     return next((size for size in BINS_S if span / size <= MAX_BINS), BINS_S[-1])
 
 
-def per_second(times: NDArray[np.int64], size: float, span_ns: int) -> Series:
-    """Rate in each bin that ends within the span; a bin that is cut by the end would show a fall that is
-    none.
+def per_second(rate: Rate, size: float, span_ns: int) -> Series:
+    """Rate in each bin of `size` seconds that ends within the span; a bin that is cut by the end would show a
+    fall that is none.
     """
     size_ns = int(size * 1e9)
-    bins = max(1, span_ns // size_ns)
-    counts = timing.counts_per_bin(times[times != NEVER], size_ns, bins)
+    counts = rate.per(size_ns // BIN_NS, max(1, span_ns // size_ns))
     return Series("", tuple(((at + 0.5) * size, count / size) for at, count in enumerate(counts)))
 
 
@@ -78,16 +77,16 @@ def _time_axis(axes: Axes, label: str) -> None:
     plain_axis(axes, "xy")
 
 
-def _rate(columns: Columns) -> Drawn:
-    span = timing.span_ns(columns)
+def _rate(tally: Tally) -> Drawn:
+    span = tally.span_ns
     size = bin_size(span)
 
     def paint(axes: Axes) -> bool:
-        if not len(columns):
+        if not tally.records:
             return False
-        _line(axes, per_second(columns.due, size, span), "trace", linewidth=4, alpha=0.35)
-        _line(axes, per_second(columns.sent, size, span), "replay, sent", linewidth=1.2)
-        _line(axes, per_second(columns.received, size, span), "answers", linewidth=1.2, linestyle=(0, (2, 2)))
+        _line(axes, per_second(tally.due, size, span), "trace", linewidth=4, alpha=0.35)
+        _line(axes, per_second(tally.sends, size, span), "replay, sent", linewidth=1.2)
+        _line(axes, per_second(tally.answers, size, span), "answers", linewidth=1.2, linestyle=(0, (2, 2)))
         _time_axis(axes, "rate [1/s]")
         legend_above(axes)
         return True
@@ -97,14 +96,14 @@ def _rate(columns: Columns) -> Drawn:
 
 
 def _rates_of(runs: Sequence[Measured]) -> Drawn:
-    size = bin_size(max(timing.span_ns(one.columns) for one in runs))
+    size = bin_size(max(one.tally.span_ns for one in runs))
 
     def paint(axes: Axes) -> bool:
         for one in runs:
-            _line(axes, per_second(one.columns.sent, size, timing.span_ns(one.columns)), one.run.name)
+            _line(axes, per_second(one.tally.sends, size, one.tally.span_ns), one.run.name)
         _time_axis(axes, "rate [1/s]")
         legend_above(axes)
-        return any(len(one.columns) for one in runs)
+        return any(one.tally.records for one in runs)
 
     return draw(
         Words("rates", "Rate of the replays", f"Queries sent, in bins of {size:g} s.", "no query was sent"),
@@ -112,14 +111,13 @@ def _rates_of(runs: Sequence[Measured]) -> Drawn:
     )
 
 
-def _error_cdf(errors: dict[str, NDArray[np.int64]]) -> Drawn:
+def _error_cdf(errors: dict[str, Distribution]) -> Drawn:
     def paint(axes: Axes) -> bool:
-        held = {name: samples for name, samples in errors.items() if len(samples)}
-        for name, samples in held.items():
-            x, y = cdf_points(samples)
+        held = {name: cdf_points(one) for name, one in errors.items() if one.count}
+        for name, (x, y) in held.items():
             axes.plot(x / 1000, y, label=name)
         if held:
-            axes.set_xlim(*_view([samples / 1000 for samples in held.values()]))
+            axes.set_xlim(*_view(list(held.values())))
         axes.axvline(0, linewidth=0.8, linestyle=":", color="#1f2933")
         _share_axis(axes, "timing error, sent - due [µs]")
         legend_above(axes)
@@ -129,10 +127,10 @@ def _error_cdf(errors: dict[str, NDArray[np.int64]]) -> Drawn:
     return draw(Words("timing-cdf", "Timing error", caption, "no query was sent after the warm-up"), paint)
 
 
-def _view(samples: Sequence[NDArray[np.float64]]) -> tuple[float, float]:
-    """The part of the axis that holds almost all samples, and zero."""
-    low = min(0.0, *(float(np.quantile(part, ALMOST_ALL[0])) for part in samples))
-    high = max(0.0, *(float(np.quantile(part, ALMOST_ALL[1])) for part in samples))
+def _view(curves: Sequence[tuple[NDArray[np.int64], NDArray[np.float64]]]) -> tuple[float, float]:
+    """The part of the axis that holds almost all samples, and zero, in µs."""
+    low = min(0.0, *(float(x[np.searchsorted(y, ALMOST_ALL[0])]) / 1000 for x, y in curves))
+    high = max(0.0, *(float(x[np.searchsorted(y, ALMOST_ALL[1])]) / 1000 for x, y in curves))
     margin = max(0.05 * (high - low), 0.5)
     return low - margin, high + margin
 
@@ -144,11 +142,11 @@ def _share_axis(axes: Axes, label: str) -> None:
     plain_axis(axes, "xy")
 
 
-def _error_over_time(taken: timing.Timing) -> Drawn:
+def _error_over_time(tally: Tally) -> Drawn:
     def paint(axes: Axes) -> bool:
-        if not len(taken.due):
+        if not tally.error_slices:
             return False
-        x, bands = error_bands(taken)
+        x, bands = bands_of(tally.error_slices, tally.span_ns)
         axes.fill_between(x, bands[0], bands[4], alpha=0.18, linewidth=0, label="1 % to 99 %")
         axes.fill_between(x, bands[1], bands[3], alpha=0.35, linewidth=0, label="25 % to 75 %", color="C0")
         axes.plot(x, bands[2], label="median", color="C1", linewidth=1.2)
@@ -165,33 +163,19 @@ def _error_over_time(taken: timing.Timing) -> Drawn:
     )
 
 
-def error_bands(taken: timing.Timing) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def bands_of(slices: Slices, span_ns: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Middles of the bins [s] and the percentiles 1, 25, 50, 75, 99 [µs] in each; empty bins are left out."""
-    size_ns = int(bin_size(int(taken.due.max(initial=0))) * 1e9)
-    # Due times rise with the trace but for small inversions, which the running maximum takes out: bins are
-    # slices.
-    numbers = np.maximum.accumulate(taken.due) // size_ns
-    bins, starts = np.unique(numbers, return_index=True)
-    parts = np.split(taken.error, starts[1:])
-    bands = (
-        np.array([np.percentile(part, (1, 25, 50, 75, 99), method="inverted_cdf") for part in parts]) / 1000
-    )
-    return (bins + 0.5) * size_ns / 1e9, bands.T
+    size_ns = int(bin_size(span_ns) * 1e9)
+    numbers, bands = slices.bands(size_ns, (10, 250, 500, 750, 990))
+    return np.asarray((numbers + 0.5) * size_ns / 1e9), bands / 1000
 
 
-def _latency_by_transport(columns: Columns) -> dict[str, NDArray[np.int64]]:
-    known = columns.latency != NEVER
-    latency, transport = columns.latency[known], columns.transport[known]
-    found = {name.upper(): latency[transport == number] for number, name in enumerate(TRANSPORTS)}
-    return {name: samples for name, samples in found.items() if len(samples)}
-
-
-def _latency_cdf(latencies: dict[str, NDArray[np.int64]]) -> Drawn:
+def _latency_cdf(latencies: dict[str, Distribution]) -> Drawn:
     def paint(axes: Axes) -> bool:
-        held = {name: samples for name, samples in latencies.items() if len(samples)}
-        for name, samples in held.items():
-            x, y = cdf_points(np.maximum(samples, 1))
-            axes.plot(x / MEGA, y, label=f"{name} ({len(samples):,})")
+        held = {name: one for name, one in latencies.items() if one.count}
+        for name, one in held.items():
+            x, y = cdf_points(one)
+            axes.plot(np.maximum(x, 1) / MEGA, y, label=f"{name} ({one.count:,})")
         axes.set_xscale("log")
         _share_axis(axes, "latency [ms]")
         legend_above(axes, 1)

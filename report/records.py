@@ -1,192 +1,144 @@
-"""Records of several queriers and hosts as columns, in the trace's order.
+"""Records of several queriers and hosts, in the trace's order.
 
 Every querier writes its own CLOCK_MONOTONIC, so times are kept relative to the start announced to that
-querier: 0 is the start of the schedule on every host. Columns take 46 bytes a query, 8 to 17 more where it
-went over a connection; nothing else grows with the number of queries, which is what lets a hundred million of
-them fit on one machine.
+querier: 0 is the start of the schedule on every host. Records are read in windows of about a million, so that
+memory does not grow with the number of queries.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from report.rqfile import (
-    CHUNK,
-    FLAG_TC,
-    MARK_FALLBACK,
-    MARK_OPENED,
-    MARK_REUSED,
-    TCP,
-    Records,
-    RqFile,
-    Status,
-)
+from report.container import release
+from report.rqfile import CHUNK, Records, RqFile
 
 NEVER = np.iinfo(np.int64).min  # the time of what did not happen
+_WINDOW = 1 << 20  # records, about
+_SAMPLE = 1 << 10  # one of so many sequence numbers is looked at to find the windows' ends
+_TIMES = ("due_ns", "send_ns", "recv_ns")
 
 
 @dataclass(frozen=True)
-class Columns:
-    """One entry a record, ascending by seq. Times in ns since the announced start, or NEVER."""
+class Window:
+    """Records whose sequence numbers lie between two, ascending. `file` is the number of the one that each is
+    from. Times in ns since the announced start, or NEVER.
+    """
 
+    file: NDArray[np.intp]
     seq: NDArray[np.uint64]
     due: NDArray[np.int64]
     sent: NDArray[np.int64]
     received: NDArray[np.int64]
     latency: NDArray[np.int64]
+    connect: NDArray[np.int64]
+    source: NDArray[np.uint32]
+    reply_size: NDArray[np.uint32]
     rcode: NDArray[np.uint16]
+    flags: NDArray[np.uint16]
+    marks: NDArray[np.uint16]
     status: NDArray[np.uint8]
     transport: NDArray[np.uint8]
+    reason: NDArray[np.uint8]
+    retries: NDArray[np.uint8]
 
     def __len__(self) -> int:
         return len(self.seq)
 
 
 @dataclass(frozen=True)
-class OnConnections:
-    """Queries over TCP or TLS, by what their connection was to them. Times in ns.
+class _Piece:
+    """Records that stand together in a file, and their least and largest sequence number."""
 
-    `connect` and its `transport` are of the queries that opened a connection, TCP for those that began over
-    UDP; `fresh` and `reused` are the
-    latencies of the answered ones.
+    file: int
+    start_ns: int
+    records: Records
+    low: int
+    high: int
+
+
+def windows(files: Sequence[RqFile], seen: Callable[[int], None] = lambda _: None) -> Iterator[Window]:
+    """All records, each once. Records of one sequence number are in one window. `seen` is told how many
+    records there have been so far.
     """
-
-    connect: NDArray[np.int64]
-    transport: NDArray[np.uint8]
-    fresh: NDArray[np.int64]
-    reused: NDArray[np.int64]
-
-
-@dataclass(frozen=True)
-class Totals:
-    """Sums that need no column, and what only queries on connections have."""
-
-    truncated: int
-    reply_bytes: int
-    retried: int
-    sources: int
-    duplicate_seqs: int
-    reused: int
-    opened: int
-    skip_reasons: dict[int, int]
-    fallbacks: int
-    on_connections: OnConnections
-
-
-def chunks(file: RqFile) -> Iterator[tuple[int, Records]]:
-    """Pieces of a file with the index of their first record."""
-    for at in range(0, len(file.records), CHUNK):
-        yield at, file.records[at : at + CHUNK]
-
-
-def load(files: list[RqFile]) -> tuple[Columns, Totals]:
-    """One pass over all records. Duplicate sequence numbers stay in the columns and are counted."""
-    columns = _sorted(_gather(files))
-    return columns, _totals(files, columns)
-
-
-def _gather(files: list[RqFile]) -> Columns:
-    total = sum(len(file.records) for file in files)
-    columns = Columns(
-        seq=np.empty(total, np.uint64),
-        due=np.empty(total, np.int64),
-        sent=np.empty(total, np.int64),
-        received=np.empty(total, np.int64),
-        latency=np.empty(total, np.int64),
-        rcode=np.empty(total, np.uint16),
-        status=np.empty(total, np.uint8),
-        transport=np.empty(total, np.uint8),
-    )
-    base = 0
+    pieces = []
+    for at, file in enumerate(files):
+        for part in _parts(file):
+            pieces.append(_piece(at, file, part))
+            release(file.data)
+    if not pieces:
+        return
+    ends = _ends([piece.records for piece in pieces])
     for file in files:
-        for at, part in chunks(file):
-            _fill(columns, base + at, part, file.start_mono_ns)
-        base += len(file.records)
-    return columns
+        release(file.data)
+    count = 0
+    for low, high in zip([0, *ends], [*ends, max(piece.high for piece in pieces) + 1], strict=True):
+        near = [piece for piece in pieces if low <= piece.high and piece.low < high]
+        held = [(piece, part) for piece in near if len(part := _between(piece, low, high))]
+        if held:
+            window = _window(held)
+            count += len(window)
+            yield window
+            seen(count)
+        for file in files:
+            release(file.data)
 
 
-def _fill(columns: Columns, at: int, part: Records, start: int) -> None:
-    here = slice(at, at + len(part))
-    columns.seq[here] = part["seq"]
-    columns.due[here] = _since(part["due_ns"], start)
-    columns.sent[here] = _since(part["send_ns"], start)
-    columns.received[here] = _since(part["recv_ns"], start)
-    columns.latency[here] = np.where(part["latency_ns"] >= 0, part["latency_ns"], NEVER)
-    columns.rcode[here] = part["rcode"]
-    columns.status[here] = part["status"]
-    columns.transport[here] = part["transport"]
+def _parts(file: RqFile) -> Iterator[Records]:
+    for at in range(0, len(file.records), CHUNK):
+        yield file.records[at : at + CHUNK]
+
+
+def _piece(at: int, file: RqFile, part: Records) -> _Piece:
+    return _Piece(at, file.start_mono_ns, part, int(part["seq"].min()), int(part["seq"].max()))
+
+
+def _ends(parts: list[Records]) -> list[int]:
+    """Sequence numbers that divide the records into windows of about the same size."""
+    sample = np.sort(np.concatenate([part["seq"][::_SAMPLE] for part in parts]))
+    return [int(one) for one in np.unique(sample[_WINDOW // _SAMPLE :: _WINDOW // _SAMPLE])]
+
+
+def _between(piece: _Piece, low: int, high: int) -> Records:
+    if low <= piece.low and piece.high < high:
+        return piece.records
+    seq = piece.records["seq"]
+    return piece.records[(seq >= np.uint64(low)) & (seq <= np.uint64(high - 1))]
+
+
+def _window(held: list[tuple[_Piece, Records]]) -> Window:
+    def column(name: str) -> NDArray[np.int64]:
+        if name in _TIMES:
+            return np.concatenate([_since(part[name], piece.start_ns) for piece, part in held])
+        return np.concatenate([part[name] for _, part in held])
+
+    seq = column("seq")
+    order = None if np.all(seq[1:] >= seq[:-1]) else np.argsort(seq, kind="stable")
+
+    def sorted_column(name: str) -> NDArray[np.int64]:
+        return column(name) if order is None else column(name)[order]
+
+    file = np.concatenate([np.full(len(part), piece.file) for piece, part in held])
+    latency = sorted_column("latency_ns")
+    return Window(
+        file=file if order is None else file[order],
+        due=sorted_column("due_ns"),
+        sent=sorted_column("send_ns"),
+        received=sorted_column("recv_ns"),
+        latency=np.where(latency >= 0, latency, NEVER),
+        connect=sorted_column("connect_ns"),
+        **{
+            name: sorted_column(name)
+            for name in (
+                *("seq", "source", "reply_size", "rcode", "flags", "marks"),
+                *("status", "transport", "reason", "retries"),
+            )
+        },  # type: ignore[arg-type]
+    )
 
 
 def _since(times: NDArray[np.int64], start: int) -> NDArray[np.int64]:
     return np.where(times == 0, NEVER, times - start)
-
-
-def _sorted(columns: Columns) -> Columns:
-    """Records are written as queries end; the trace's order is that of seq."""
-    if np.all(columns.seq[1:] > columns.seq[:-1]):
-        return columns
-    order = np.argsort(columns.seq, kind="stable")
-    return Columns(**{name: column[order] for name, column in vars(columns).items()})
-
-
-def _totals(files: list[RqFile], columns: Columns) -> Totals:
-    truncated = reply_bytes = retried = reused = opened = fallbacks = 0
-    held: list[OnConnections] = []
-    sources = np.zeros(0, np.uint32)
-    reasons: dict[int, int] = {}
-    for file in files:
-        for _, part in chunks(file):
-            truncated += int(np.count_nonzero(part["flags"] & FLAG_TC))
-            reply_bytes += int(part["reply_size"].sum(dtype=np.int64))
-            retried += int(np.count_nonzero(part["retries"]))
-            reused += int(np.count_nonzero(part["marks"] & MARK_REUSED))
-            opened += int(np.count_nonzero(part["marks"] & MARK_OPENED))
-            fallbacks += int(np.count_nonzero(part["marks"] & MARK_FALLBACK))
-            held.append(_on_connections(part))
-            sources = np.union1d(sources, part["source"])
-            _add_reasons(reasons, part)
-    duplicates = int(np.count_nonzero(columns.seq[1:] == columns.seq[:-1]))
-    return Totals(
-        truncated,
-        reply_bytes,
-        retried,
-        len(sources),
-        duplicates,
-        reused,
-        opened,
-        reasons,
-        fallbacks,
-        _joined(held),
-    )
-
-
-def _on_connections(part: Records) -> OnConnections:
-    bits = (MARK_OPENED, MARK_REUSED, MARK_FALLBACK)
-    opened, reused, fallback = (part["marks"] & bit != 0 for bit in bits)
-    connected = opened & (part["connect_ns"] > 0)
-    answered = part["latency_ns"] >= 0
-    return OnConnections(
-        connect=part["connect_ns"][connected].astype(np.int64),
-        transport=np.where(fallback, TCP, part["transport"])[connected].astype(np.uint8),
-        fresh=part["latency_ns"][opened & answered].astype(np.int64),
-        reused=part["latency_ns"][reused & ~opened & answered].astype(np.int64),
-    )
-
-
-def _joined(parts: list[OnConnections]) -> OnConnections:
-    return OnConnections(
-        connect=np.concatenate([np.zeros(0, np.int64), *(one.connect for one in parts)]),
-        transport=np.concatenate([np.zeros(0, np.uint8), *(one.transport for one in parts)]),
-        fresh=np.concatenate([np.zeros(0, np.int64), *(one.fresh for one in parts)]),
-        reused=np.concatenate([np.zeros(0, np.int64), *(one.reused for one in parts)]),
-    )
-
-
-def _add_reasons(reasons: dict[int, int], part: Records) -> None:
-    skipped = part["reason"][part["status"] == Status.SKIPPED]
-    for reason, count in zip(*np.unique(skipped, return_counts=True), strict=True):
-        reasons[int(reason)] = reasons.get(int(reason), 0) + int(count)

@@ -96,6 +96,11 @@ def _median(values: object) -> str:
     return number(as_dict(values).get("median"))
 
 
+def _known(value: object) -> str:
+    """A time; no row without one."""
+    return micro(value) if isinstance(value, int | float) else ""
+
+
 def _answered(queries: Json) -> str:
     return percent(queries["answered"] / queries["read"] if queries["read"] else None)
 
@@ -162,8 +167,14 @@ ROWS = (
     Row("timing_error_us.q3", "timing error q3, µs", number, "runs"),
     Row("rate_error.within_0_1_percent", "seconds within 0.1 %", percent, "runs"),
     Row("latency_us.median", "latency, median", micro, "run tiles"),
+    Row("latency_us.p99", "latency, p99", micro, "run tiles"),
+    Row("response_us.p99", "response time from when it was due, p99", _known, "run"),
     Row("latency_us.median", "latency median, µs", number, "runs"),
     Row("latency_us.p99", "latency p99, µs", number, "runs"),
+    Row("latency_us.p999", "latency p99.9, µs", number, "runs"),
+    Row("response_us.median", "response time median, µs", number, "runs"),
+    Row("response_us.p99", "response time p99, µs", number, "runs"),
+    Row("response_us.p999", "response time p99.9, µs", number, "runs"),
     Row("connections", "connections", _opened, "run"),
     Row("connections.failures", "ended badly", partial(_named, sign=": "), "run"),
     Row("connections.*", "connections {}", number, "runs? connections?"),

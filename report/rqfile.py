@@ -22,7 +22,7 @@ FOOTER_MAGIC = b"RPRQEND1"
 NO_RCODE = 0xFFFF
 FLAG_TC = 0x0200
 MARK_REUSED, MARK_OPENED, MARK_FALLBACK = 1, 2, 1024
-CHUNK = 1 << 20  # records looked at in one step
+CHUNK = 1 << 17  # records looked at in one step
 TRANSPORTS = ("udp", "tcp", "tls", "quic", "https", "stateless-tcp")
 TCP = TRANSPORTS.index("tcp")
 SKIP_REASONS = {1: "aborted", 2: "oversize", 3: "no_address", 4: "duration"}
@@ -68,6 +68,7 @@ class RqFile:
     statistics: dict[str, Any]
     cut_off: bool
     problem: str | None
+    data: memoryview  # the whole file
 
 
 def read_rq(path: Path) -> RqFile:
@@ -95,6 +96,7 @@ def _build(frame: Frame, records: Records, problem: str | None) -> RqFile:
         statistics=frame.statistics,
         cut_off=frame.cut_off,
         problem=problem,
+        data=frame.data,
     )
 
 

@@ -8,11 +8,9 @@ it.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-
-import numpy as np
 
 from report import (
     answers,
@@ -21,16 +19,17 @@ from report import (
     counters,
     front,
     per_host,
-    percentiles,
     resolver,
     server,
+    tally,
     timing,
     whole_file,
 )
+from report.distribution import Distribution
 from report.rcodes import rcode_name
-from report.records import NEVER, Columns, Totals, load
-from report.rqfile import NO_RCODE, SKIP_REASONS, TRANSPORTS, RqFile, Status, read_rq
+from report.rqfile import SKIP_REASONS, TRANSPORTS, RqFile, Status, read_rq
 from report.run import Json, Run, as_list, over_laps
+from report.tally import Tally
 from report.testbed import look_at
 
 SCHEMA = 1
@@ -41,34 +40,30 @@ ROLE_OF = {"distributor": "querier"}
 
 @dataclass(frozen=True)
 class Measured:
-    """A run with its records in memory, for the summary and the plots alike."""
+    """A run and what its records come to, for the summary and the plots alike."""
 
     run: Run
     files: list[RqFile]
-    columns: Columns
-    totals: Totals
-
-    @property
-    def warmup_ns(self) -> int:
-        value = self.run.manifest.get("warmup_s") or 0
-        return int(float(value) * 1e9)
+    tally: Tally
+    warmup_ns: int
 
 
-def measure(run: Run) -> Measured:
+def measure(run: Run, seen: Callable[[int, int], None] = lambda _done, _of: None) -> Measured:
+    """Reads all records once; `seen` is told how many of how many were read."""
     files = [read_rq(path) for path in run.record_paths]
-    columns, totals = load(files)
-    return Measured(run, files, columns, totals)
+    warmup_ns = int(float(run.manifest.get("warmup_s") or 0) * 1e9)
+    total = sum(len(file.records) for file in files)
+    return Measured(run, files, tally.of_files(files, warmup_ns, lambda done: seen(done, total)), warmup_ns)
 
 
 def summarize(measured: Measured) -> Json:
     """Pure: the whole summary as JSON values."""
-    run, columns = measured.run, measured.columns
+    run, found = measured.run, measured.tally
     queries = count_queries(measured)
-    rcodes, skipped = _rcodes(columns), skip_reasons(measured)
-    of_resolver, of_front = resolver.summarize(run, rcodes, measured.totals.fallbacks), front.summarize(run)
+    rcodes, skipped = _rcodes(found), skip_reasons(measured)
+    of_resolver, of_front = resolver.summarize(run, rcodes, found.fallbacks), front.summarize(run)
     testbed = look_at(run, measured.files)
     because = clean.reasons(measured, queries, testbed, of_resolver)
-    taken = timing.measure(columns, measured.warmup_ns)
     rest = counters.summed(measured.files, "")
     return {
         "schema": SCHEMA,
@@ -79,26 +74,27 @@ def summarize(measured: Measured) -> Json:
         "server_faults": answers.server_faults(run, queries, rcodes),
         "queries": queries,
         "skipped": skipped,
-        "sources": _number(run.controller.get("sources"), measured.totals.sources),
-        "duration_s": duration_s(columns),
-        "transport": _by_transport(columns),
+        "sources": _number(run.controller.get("sources"), found.sources),
+        "duration_s": found.last_ns / 1e9,
+        "transport": {name: found.sent_over[name] for name in TRANSPORTS},
         "warmup_s": measured.warmup_ns / 1e9,
-        "timing_error_us": percentiles.errors(taken.error),
+        "timing_error_us": found.errors_of().errors(),
         "timing_error_us_by_transport": {
-            name: percentiles.errors(taken.error[taken.transport == number])
-            for number, name in enumerate(TRANSPORTS)
-            if np.any(taken.transport == number)
+            name: one.errors() for name in TRANSPORTS if (one := found.errors_of(transport=name)).count
         },
-        "interarrival_error_us": percentiles.errors(taken.interarrival_error),
-        "rate_error": timing.rate_error(columns, measured.warmup_ns, server.steal_spans(run)),
-        **_latency(columns),
-        **connections.summarize(run, measured.files, measured.totals),
+        "interarrival_error_us": found.interarrival.errors(),
+        "rate_error": timing.rate_error(found, measured.warmup_ns, server.steal_spans(run)),
+        "latency_us": Distribution.of(found.latency.values()).spread(),
+        "latency_us_by_transport": _spreads(found.latency),
+        "response_us": Distribution.of(found.response.values()).spread(),
+        "response_us_by_transport": _spreads(found.response),
+        **connections.summarize(run, measured.files, found),
         "rcode": rcodes,
-        "truncated": measured.totals.truncated,
+        "truncated": found.truncated,
         "dependent_waits": rest["waited"],
         "hedges": {"sent": rest["hedged"], "won": rest["hedges_won"]},
-        "tcp_fallbacks": measured.totals.fallbacks,
-        "reply_bytes": measured.totals.reply_bytes,
+        "tcp_fallbacks": found.fallbacks,
+        "reply_bytes": found.reply_bytes,
         "packets_per_query": _packets_per_query(run, queries["sent"]),
         "resolver": of_resolver,
         "front": of_front,
@@ -112,7 +108,7 @@ def summarize(measured: Measured) -> Json:
         "trace_notes": _trace_notes(run),
         **_cpu(measured),
         "peak_rss_bytes": _memory(measured),
-        "hosts": per_host.summarize(run, measured.files, measured.warmup_ns),
+        "hosts": per_host.summarize(run, found),
         "leaked_packets": _number(run.manifest.get("leaked_packets"), 0),
     }
 
@@ -137,30 +133,30 @@ def count_queries(measured: Measured) -> dict[str, int]:
 
     Where the controller wrote nothing, the records are all that is known to have been read.
     """
-    columns = measured.columns
-    ends = np.bincount(columns.status, minlength=len(Status) + 1)
+    found = measured.tally
+    ends = found.ends
     told = measured.run.told("queries")
     reader_skipped = sum(reader_skips(measured).values())
     skipped = int(ends[Status.SKIPPED]) + reader_skipped
-    read = _number(told.get("read"), len(columns) + reader_skipped)
+    read = _number(told.get("read"), found.records + reader_skipped)
     named = {status.name.lower(): int(ends[status]) for status in Status if status != Status.SKIPPED}
     counted = counters.summed(measured.files, "counts")
     known = {"received", "sent", "skipped", *named}  # these the records tell
     return {
         "read": read,
-        "sent": int(np.count_nonzero(columns.sent != NEVER)),
+        "sent": found.sent,
         **named,
         "skipped": skipped,
         "lost": max(0, read - skipped - sum(named.values())),
         **{name: count for name, count in counted.items() if name not in known},
-        "retried": measured.totals.retried,
+        "retried": found.retried,
     }
 
 
 def querier_skips(measured: Measured) -> dict[str, int]:
     return {
         SKIP_REASONS.get(reason, f"reason_{reason}"): count
-        for reason, count in sorted(measured.totals.skip_reasons.items())
+        for reason, count in sorted(measured.tally.skipped.items())
     }
 
 
@@ -178,12 +174,6 @@ def skip_reasons(measured: Measured) -> dict[str, int]:
     return merged
 
 
-def duration_s(columns: Columns) -> float:
-    """From the start of the schedule to the last thing that happened to a query."""
-    last = max(int(column.max(initial=0)) for column in (columns.due, columns.sent, columns.received))
-    return last / 1e9
-
-
 def _controller_warnings(run: Run) -> list[str]:
     return [str(text) for text in as_list(run.controller.get("warnings"))]
 
@@ -192,29 +182,16 @@ def _number(value: object, otherwise: int) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) else otherwise
 
 
-def _by_transport(columns: Columns) -> dict[str, int]:
-    """Distinct queries sent, by the transport of the first attempt."""
-    counts = np.bincount(columns.transport[columns.sent != NEVER], minlength=len(TRANSPORTS))
-    return {name: int(counts[number]) for number, name in enumerate(TRANSPORTS)}
+def _spreads(found: Mapping[str, Distribution]) -> Json:
+    return {name: found[name].spread() for name in TRANSPORTS if name in found}
 
 
-def _latency(columns: Columns) -> Json:
-    known = columns.latency != NEVER
-    latency, transport = columns.latency[known], columns.transport[known]
+def _rcodes(found: Tally) -> dict[str, int]:
+    """Those of the same count by their numbers."""
     return {
-        "latency_us": percentiles.spread(latency),
-        "latency_us_by_transport": {
-            name: percentiles.spread(latency[transport == number])
-            for number, name in enumerate(TRANSPORTS)
-            if np.any(transport == number)
-        },
+        rcode_name(code): count
+        for code, count in sorted(found.rcodes.items(), key=lambda one: (-one[1], one[0]))
     }
-
-
-def _rcodes(columns: Columns) -> dict[str, int]:
-    codes, counts = np.unique(columns.rcode[columns.rcode != NO_RCODE], return_counts=True)
-    found = {rcode_name(int(code)): int(count) for code, count in zip(codes, counts, strict=True)}
-    return dict(sorted(found.items(), key=lambda item: -item[1]))
 
 
 def _packets_per_query(run: Run, sent: int) -> float | None:
@@ -252,7 +229,7 @@ def _cpu(measured: Measured) -> Json:
     }
     listed = _role_values(measured.run, "cpu_s")
     whole = {role: _larger(_sum(listed[role]), _sum(own.get(role, []))) for role in ROLES}
-    end_ns = int(duration_s(measured.columns) * 1e9)
+    end_ns = int((measured.tally.last_ns / 1e9) * 1e9)
     spent = {role: server.spent_cpu(measured.run, end_ns, role) for role in _SAMPLED}
     during = {role: whole[role] if spent.get(role) is None else spent[role] for role in ROLES}
     for role in ("server", "front"):  # without clients' packets that these were charged for

@@ -46,6 +46,8 @@ KEYS = {
     "interarrival_error_us",
     "rate_error",
     "latency_us",
+    "response_us",
+    "response_us_by_transport",
     "latency_us_by_transport",
     "connections",
     "connect_us_by_transport",

@@ -1,0 +1,185 @@
+"""Distributions of times, which can be added up over windows, queriers, hosts and runs.
+
+Up to EXACT values are kept as they are. Beyond that they are counted in log-linear bins as HdrHistogram has
+them: below 2**(B+1) each value has its own bin, above it each power of two has 2**B bins of equal width. A
+value taken from a bin is its middle and differs from the true one by at most a share of 2**-(B+1): 0.05 %
+with B = 10, and 0.4 % with the B = 7 of time slices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from report import percentiles
+
+EXACT = 1 << 22  # values; 32 MB
+FINE, COARSE = 10, 7  # B of a distribution and of a slice
+_MOST = np.int64(1 << 52)  # ns, 52 days: longer times are counted as this
+_DENSE = 1 << 23  # keys in so narrow a range are counted in place
+Values = NDArray[np.int64]
+
+
+def bins_of(values: Values, bits: int) -> Values:
+    """The bin of each value; negative values have the bins of their absolute ones, negated."""
+    size = np.minimum(np.abs(values), _MOST)
+    shift = np.maximum(np.frexp(size.astype(np.float64))[1].astype(np.int64) - 1 - bits, 0)
+    bins: Values = np.sign(values) * ((shift << bits) + (size >> shift))
+    return bins
+
+
+def middles(bins: Values, bits: int) -> Values:
+    """The middle of each bin."""
+    size = np.abs(bins)
+    shift = np.maximum((size >> bits) - 1, 0)
+    values: Values = np.sign(bins) * (((size - (shift << bits)) << shift) + ((1 << shift) >> 1))
+    return values
+
+
+class Distribution:
+    """Values in ns."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._parts: list[Values] = []
+        self._bins: NDArray[np.int64] = np.zeros(0, np.int64)  # and how many values are in each
+        self._counts: NDArray[np.int64] = np.zeros(0, np.int64)
+        self._ends: tuple[int, int] = (0, 0)  # the least and the largest value
+
+    def add(self, values: Values) -> None:
+        if not len(values):
+            return
+        low, high = int(values.min()), int(values.max())
+        self._ends = (min(low, self._ends[0]), max(high, self._ends[1])) if self.count else (low, high)
+        self.count += len(values)
+        self._parts.append(values)
+        if self.count > EXACT:
+            self._count_in_bins()
+
+    def _count_in_bins(self) -> None:
+        pairs = [counted(bins_of(part, FINE)) for part in self._parts]
+        self._bins, self._counts = summed((self._bins, self._counts), *pairs)
+        self._parts = []
+
+    @classmethod
+    def of(cls, several: Iterable[Distribution]) -> Distribution:
+        """All values of several."""
+        whole = cls()
+        for one in several:
+            if not one.count:
+                continue
+            whole._ends = (
+                (min(whole._ends[0], one._ends[0]), max(whole._ends[1], one._ends[1]))
+                if whole.count
+                else one._ends
+            )
+            whole.count += one.count
+            whole._parts += one._parts
+            whole._bins, whole._counts = summed((whole._bins, whole._counts), (one._bins, one._counts))
+        if whole.count > EXACT:
+            whole._count_in_bins()
+        return whole
+
+    def ascending(self) -> tuple[Values, NDArray[np.int64]]:
+        """Values, and how many there are up to each."""
+        if self.count <= EXACT:
+            values = np.sort(np.concatenate([np.zeros(0, np.int64), *self._parts]))
+            return values, np.arange(1, len(values) + 1, dtype=np.int64)
+        values = np.clip(middles(self._bins, FINE), *self._ends)
+        return values, np.cumsum(self._counts)
+
+    def absolute(self) -> Distribution:
+        """Of the absolute values."""
+        made = Distribution()
+        made.count, made._parts = self.count, [np.abs(one) for one in self._parts]
+        low, high = self._ends
+        made._ends = (0 if low < 0 < high else min(abs(low), abs(high)), max(abs(low), abs(high)))
+        made._bins, made._counts = summed((np.abs(self._bins), self._counts))
+        return made
+
+    def spread(self) -> percentiles.Percentiles:
+        """The percentiles of summary.json, in µs, and how many values there are."""
+        return {"count": self.count, **self._named(percentiles.SPREAD)}
+
+    def errors(self) -> percentiles.Percentiles:
+        """As `spread`, with percentiles of the absolute value: for signed errors."""
+        return {**self.spread(), **self.absolute()._named(percentiles.ABSOLUTE)}
+
+    def _named(self, names: dict[str, int]) -> percentiles.Percentiles:
+        if not self.count:
+            return dict.fromkeys(names)
+        values, upto = self.ascending()
+        ranks = [percentiles.rank(self.count, permille) for permille in names.values()]
+        found = values[np.searchsorted(upto, ranks, side="right")].tolist()
+        ends = {0: self._ends[0], 1000: self._ends[1]}
+        return {
+            name: ends.get(permille, value) / 1000
+            for (name, permille), value in zip(names.items(), found, strict=True)
+        }
+
+
+def summed(*pairs: tuple[NDArray[np.int64], NDArray[np.int64]]) -> tuple[Values, NDArray[np.int64]]:
+    """Counts by key, keys ascending; what pairs of keys and counts have in common is added up."""
+    keys, counts = (np.concatenate(both) for both in zip(*pairs, strict=True))
+    found, places = np.unique(keys, return_inverse=True)
+    return found, np.bincount(places, weights=counts, minlength=len(found)).astype(np.int64)
+
+
+def counted(keys: Values) -> tuple[Values, NDArray[np.int64]]:
+    """Keys, ascending, and how often each is there."""
+    if not len(keys):
+        return keys, np.zeros(0, np.int64)
+    low = int(keys.min())
+    if int(keys.max()) - low > _DENSE:
+        return np.unique(keys, return_counts=True)
+    counts = np.bincount(keys - low)
+    found = np.flatnonzero(counts)
+    return found + low, counts[found]
+
+
+class Slices:
+    """A distribution for each slice of time, in coarse bins."""
+
+    SLICE_NS = 100_000_000
+    _BINS = 1 << 13  # more than there are, of either sign
+
+    def __init__(self) -> None:
+        self._held: list[tuple[Values, NDArray[np.int64]]] = []  # the first one is the sum of earlier ones
+
+    def __bool__(self) -> bool:
+        return bool(self._held)
+
+    def add(self, times: Values, values: Values) -> None:
+        """Values and the times from the start at which they count; what was before the start does not."""
+        kept = (times >= 0) & (times < _MOST)
+        keys = (times[kept] // self.SLICE_NS) * (2 * self._BINS) + bins_of(values[kept], COARSE) + self._BINS
+        if not len(keys):
+            return
+        self._held.append(counted(keys))
+        first, *later = (len(one) for one, _ in self._held)
+        if sum(later) > max(_DENSE, first):
+            self._held = [summed(*self._held)]
+
+    def bands(self, size_ns: int, permille: tuple[int, ...]) -> tuple[NDArray[np.int64], Values]:
+        """For periods of `size_ns` in which there is a value: their numbers, and the percentiles of each."""
+        if not self:
+            return np.zeros(0, np.int64), np.zeros((len(permille), 0), np.int64)
+        self._held = [summed(*self._held)]
+        slices, bins = np.divmod(self._held[0][0], 2 * self._BINS)
+        period = slices * self.SLICE_NS // size_ns
+        keys, counts = summed((period * (2 * self._BINS) + bins, self._held[0][1]))
+        numbers, starts = np.unique(keys // (2 * self._BINS), return_index=True)
+        values = middles(keys % (2 * self._BINS) - self._BINS, COARSE)
+        rows = [
+            _ranked(part, held, permille)
+            for part, held in zip(np.split(values, starts[1:]), np.split(counts, starts[1:]), strict=True)
+        ]
+        return numbers, np.array(rows, np.int64).reshape(len(numbers), len(permille)).T
+
+
+def _ranked(values: Values, counts: NDArray[np.int64], permille: tuple[int, ...]) -> Values:
+    upto = np.cumsum(counts)
+    ranks = [percentiles.rank(int(upto[-1]), one) for one in permille]
+    return values[np.searchsorted(upto, ranks, side="right")]

@@ -1,0 +1,238 @@
+"""Everything that is counted and measured over the records, in one pass and in bounded memory."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from report.distribution import Distribution, Slices, Values
+from report.records import NEVER, Window, windows
+from report.rqfile import (
+    FLAG_TC,
+    MARK_FALLBACK,
+    MARK_OPENED,
+    MARK_REUSED,
+    NO_RCODE,
+    TCP,
+    TRANSPORTS,
+    RqFile,
+    Status,
+)
+
+BIN_NS = 100_000_000
+_MOST_BINS = 10_000_000  # a schedule of eleven days: beyond it a time is damaged, not long
+_MOST_SOURCES = 1 << 28
+
+
+class Rate:
+    """How often something happened in each tenth of a second since the start."""
+
+    def __init__(self) -> None:
+        self.counts = np.zeros(0, np.int64)
+
+    def add(self, times: Values) -> None:
+        """Times in ns; those before the start, and NEVER, are left out."""
+        numbers = times[(times >= 0) & (times < _MOST_BINS * BIN_NS)] // BIN_NS
+        if len(numbers):
+            self._reach(int(numbers.max()) + 1)
+            low = int(numbers.min())
+            found = np.bincount(numbers - low)
+            self.counts[low : low + len(found)] += found
+
+    def _reach(self, size: int) -> None:
+        if size > len(self.counts):
+            self.counts = np.concatenate([self.counts, np.zeros(size - len(self.counts), np.int64)])
+
+    def per(self, tenths: int, bins: int) -> NDArray[np.int64]:
+        """Counts in the first `bins` periods of so many tenths of a second."""
+        wanted = np.zeros(tenths * bins, np.int64)
+        known = self.counts[: len(wanted)]
+        wanted[: len(known)] = known
+        found: NDArray[np.int64] = wanted.reshape(bins, tenths).sum(axis=1)
+        return found
+
+
+class _Sources:
+    """Which source ids there were, a bit each."""
+
+    def __init__(self) -> None:
+        self._seen = np.zeros(0, np.bool_)
+        self._beyond: set[int] = set()
+
+    def add(self, ids: NDArray[np.uint32]) -> None:
+        usual = ids[ids < _MOST_SOURCES]
+        if len(usual):
+            size = int(usual.max()) + 1
+            if size > len(self._seen):
+                self._seen = np.concatenate([self._seen, np.zeros(size - len(self._seen), np.bool_)])
+            self._seen[usual] = True
+        self._beyond.update(np.unique(ids[ids >= _MOST_SOURCES]).tolist())
+
+    def __len__(self) -> int:
+        return int(np.count_nonzero(self._seen)) + len(self._beyond)
+
+
+@dataclass
+class OfHost:
+    """What the queriers of a host did."""
+
+    records: int = 0
+    sent: int = 0
+    answered: int = 0
+
+
+ByTransport = dict[str, Distribution]
+
+
+def _distributions() -> ByTransport:
+    return defaultdict(Distribution)
+
+
+@dataclass
+class Tally:
+    """Times in ns. Keys are names of transports, hosts, reasons and rcodes' numbers.
+
+    `errors` are send - due by host and transport, of what was sent and due after the warm-up; `interarrival`
+    is how much they change from one query to the next in the trace's order. `latency` counts from the send,
+    on a fresh connection from its SYN; `response` from the time at which the query was due, so that no delay
+    of ours or of another query's handshake is left out. `connect`, `fresh`, `reused` are of connections.
+    """
+
+    records: int = 0
+    ends: NDArray[np.int64] = field(default_factory=lambda: np.zeros(256, np.int64))
+    sent: int = 0
+    sent_over: Counter[str] = field(default_factory=Counter)
+    rcodes: Counter[int] = field(default_factory=Counter)
+    skipped: Counter[int] = field(default_factory=Counter)
+    truncated: int = 0
+    reply_bytes: int = 0
+    retried: int = 0
+    reused_queries: int = 0
+    opened: int = 0
+    fallbacks: int = 0
+    duplicate_seqs: int = 0
+    span_ns: int = 0  # to the last due time
+    last_ns: int = 0  # to the last thing that happened to a query
+    files: tuple[str, ...] = ()  # hosts with files of records, also empty ones
+    hosts: dict[str, OfHost] = field(default_factory=lambda: defaultdict(OfHost))
+    errors: dict[tuple[str, str], Distribution] = field(default_factory=lambda: defaultdict(Distribution))
+    interarrival: Distribution = field(default_factory=Distribution)
+    latency: ByTransport = field(default_factory=_distributions)
+    response: ByTransport = field(default_factory=_distributions)
+    connect: ByTransport = field(default_factory=_distributions)
+    fresh: Distribution = field(default_factory=Distribution)
+    reused: Distribution = field(default_factory=Distribution)
+    error_slices: Slices = field(default_factory=Slices)
+    response_slices: Slices = field(default_factory=Slices)
+    due: Rate = field(default_factory=Rate)
+    sends: Rate = field(default_factory=Rate)
+    answers: Rate = field(default_factory=Rate)
+    sources_seen: _Sources = field(default_factory=_Sources)
+    _last_error: int | None = None
+
+    @property
+    def sources(self) -> int:
+        return len(self.sources_seen)
+
+    def errors_of(self, host: str | None = None, transport: str | None = None) -> Distribution:
+        """Timing errors of one host, over one transport, or all."""
+        return Distribution.of(
+            found
+            for (at, over), found in self.errors.items()
+            if host in (None, at) and transport in (None, over)
+        )
+
+    def add(self, window: Window, hosts: Sequence[str], warmup_ns: int) -> None:
+        sent, known = window.sent != NEVER, window.due != NEVER
+        self._count(window, sent, hosts)
+        self._time(window, sent & known & (window.due >= warmup_ns), hosts)
+        self._answers(window, known)
+        self._connections(window)
+
+    def _count(self, window: Window, sent: NDArray[np.bool_], hosts: Sequence[str]) -> None:
+        self.records += len(window)
+        self.ends += np.bincount(window.status, minlength=256)
+        self.sent += int(np.count_nonzero(sent))
+        for transport, count in _counted(window.transport[sent]):
+            self.sent_over[_over(transport)] += count
+        self.rcodes.update(dict(_counted(window.rcode[window.rcode != NO_RCODE])))
+        self.skipped.update(dict(_counted(window.reason[window.status == Status.SKIPPED])))
+        self.truncated += int(np.count_nonzero(window.flags & FLAG_TC))
+        self.reply_bytes += int(window.reply_size.sum(dtype=np.int64))
+        self.retried += int(np.count_nonzero(window.retries))
+        self.sources_seen.add(window.source)
+        self.duplicate_seqs += int(np.count_nonzero(window.seq[1:] == window.seq[:-1]))
+        self.span_ns = max(self.span_ns, int(window.due.max(initial=0)))
+        rates = (self.due, self.sends, self.answers)
+        for rate, times in zip(rates, (window.due, window.sent, window.received), strict=True):
+            rate.add(times)
+            self.last_ns = max(self.last_ns, int(times.max(initial=0)))
+        answered = window.status == Status.ANSWERED
+        for file in np.unique(window.file):
+            host, own = self.hosts[hosts[file]], window.file == file
+            host.records += int(np.count_nonzero(own))
+            host.sent += int(np.count_nonzero(own & sent))
+            host.answered += int(np.count_nonzero(own & answered))
+
+    def _time(self, window: Window, timed: NDArray[np.bool_], hosts: Sequence[str]) -> None:
+        error = window.sent[timed] - window.due[timed]
+        if not len(error):
+            return
+        self.error_slices.add(window.due[timed], error)
+        before = [] if self._last_error is None else [self._last_error]
+        self.interarrival.add(np.diff(np.concatenate([np.array(before, np.int64), error])))
+        self._last_error = int(error[-1])
+        files, over = window.file[timed], window.transport[timed]
+        for file in np.unique(files):
+            for transport in np.unique(over):
+                here = error[(files == file) & (over == transport)]
+                if len(here):
+                    self.errors[hosts[file], _over(transport)].add(here)
+
+    def _answers(self, window: Window, known: NDArray[np.bool_]) -> None:
+        answered = window.latency != NEVER
+        for transport in np.unique(window.transport[answered]):
+            self.latency[_over(transport)].add(window.latency[answered & (window.transport == transport)])
+        timed = answered & known & (window.received != NEVER)
+        response = window.received - window.due
+        self.response_slices.add(window.due[timed], response[timed])
+        for transport in np.unique(window.transport[timed]):
+            self.response[_over(transport)].add(response[timed & (window.transport == transport)])
+
+    def _connections(self, window: Window) -> None:
+        """`connect` is by the transport of the connection: TCP for queries that began over UDP."""
+        marks = (MARK_OPENED, MARK_REUSED, MARK_FALLBACK)
+        opened, reused, fallback = (window.marks & bit != 0 for bit in marks)
+        self.opened += int(np.count_nonzero(opened))
+        self.reused_queries += int(np.count_nonzero(reused))
+        self.fallbacks += int(np.count_nonzero(fallback))
+        answered = window.latency != NEVER
+        self.fresh.add(window.latency[opened & answered])
+        self.reused.add(window.latency[reused & ~opened & answered])
+        connected = opened & (window.connect > 0)
+        over = np.where(fallback, TCP, window.transport)
+        for transport in np.unique(over[connected]):
+            self.connect[_over(transport)].add(window.connect[connected & (over == transport)])
+
+
+def _counted(values: NDArray[np.uint8] | NDArray[np.uint16]) -> list[tuple[int, int]]:
+    counts = np.bincount(values)
+    found = np.flatnonzero(counts)
+    return list(zip(found.tolist(), counts[found].tolist(), strict=True))
+
+
+def _over(transport: int) -> str:
+    return TRANSPORTS[transport] if transport < len(TRANSPORTS) else f"transport_{transport}"
+
+
+def of_files(files: Sequence[RqFile], warmup_ns: int, seen: Callable[[int], None] = lambda _: None) -> Tally:
+    """Of all records; `seen` is told how many were read."""
+    hosts = tuple(file.host for file in files)
+    tally = Tally(files=hosts)
+    for window in windows(files, seen):
+        tally.add(window, hosts, warmup_ns)
+    return tally
