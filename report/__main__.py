@@ -7,6 +7,7 @@ import json
 import os
 import sys
 import tempfile
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -20,6 +21,8 @@ from report.sources import Reading, Source, open_source, reading_arguments, trac
 from report.summary import Measured, measure, summarize, write_summary
 from report.tables import comparison_text, table
 from report.zone import Zone, read_zone
+
+_SILENCE_S = 5.0
 
 
 def main(argv: Sequence[str]) -> int:
@@ -49,7 +52,7 @@ def attempt(argv: Sequence[str]) -> tuple[int, str]:
         where = f"{error.filename}: " if error.filename else ""
         return 1, f"{where}{error.strerror or error}; check the disk's space and the folder's permissions"
     except MemoryError:
-        return 1, "out of memory; free some, or report on a machine with 10 GiB for each 100 M queries"
+        return 1, "out of memory; free some"
 
 
 def parser() -> argparse.ArgumentParser:
@@ -88,10 +91,23 @@ def _summary(arguments: argparse.Namespace) -> int:
     """Status 1 where a run is not clean."""
     summaries = []
     for folder in arguments.runs:
-        summaries.append(summarize(measure(open_run(folder))))
+        summaries.append(summarize(_measured(folder)))
         write_summary(folder, summaries[-1])
         print(table([list(row) for row in runs_table(summaries[-1:])[1:]]))
     return _status(summaries)
+
+
+def _measured(folder: Path) -> Measured:
+    """Tells now and then how far it is."""
+    next_s = time.monotonic() + _SILENCE_S
+
+    def seen(done: int, of: int) -> None:
+        nonlocal next_s
+        if time.monotonic() >= next_s:
+            next_s = time.monotonic() + _SILENCE_S
+            print(f"reprise: {folder.name}: {done:,} of {of:,} records read", file=sys.stderr, flush=True)
+
+    return measure(open_run(folder), seen)
 
 
 def _status(summaries: Sequence[Json]) -> int:
@@ -108,7 +124,7 @@ def _report(arguments: argparse.Namespace) -> int:
     """Status 1 where a run is not clean. Pages next to runs (`report results/*`) are ignored."""
     _want_parent(arguments.output)
     folders = [one for one in arguments.runs if one.suffix != ".html" or one.is_dir()] or arguments.runs
-    measured = [measure(open_run(folder)) for folder in folders]
+    measured = [_measured(folder) for folder in folders]
     summaries = [_write_report(one) for one in measured]
     for folder, summary in zip(folders, summaries, strict=True):
         print(folder / "report.html")

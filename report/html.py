@@ -25,6 +25,7 @@ from report.tables import micro, number, percent
 TEMPLATES = Path(__file__).with_name("templates")
 END_COLORS = ("#009E73", "#E69F00", "#D55E00", "#CC79A7", "#56B4E9", "#8c2d04")
 ABSOLUTE_NAMES = {"abs_p50": "|p50|", "abs_p99": "|p99|", "abs_p999": "|p99.9|"}
+SPREAD_NAMES = [name.replace("p999", "p99.9") for name in SPREAD]
 MAX_CELL = 300
 UNITS = {"s": "s", "us": "µs", "ns": "ns", "bytes": "bytes"}
 
@@ -274,7 +275,7 @@ def _timing(summary: Json) -> dict[str, Any]:
     rate, fine = summary["rate_error"], summary["rate_error"]["windows_100ms"]
     warmup = summary["warmup_s"]
     return {
-        "timing_heading": ["", "count", *SPREAD, *ABSOLUTE_NAMES.values()],
+        "timing_heading": ["", "count", *SPREAD_NAMES, *ABSOLUTE_NAMES.values()],
         "timing_rows": rows,
         "warmup": f" The first {warmup:g} s are left out as warm-up." if warmup else "",
         "rate_rows": [
@@ -309,9 +310,17 @@ def _connections(summary: Json) -> dict[str, Any]:
 
 
 def _answers(run: Run, summary: Json) -> dict[str, Any]:
-    rows = [_percentile_row("all", summary["latency_us"], list(SPREAD))]
-    rows += [_percentile_row(name, v, list(SPREAD)) for name, v in summary["latency_us_by_transport"].items()]
-    values = {"latency_heading": ["", "count", *SPREAD], "latency_rows": rows, "comparison": run.comparison}
+    rows = []
+    for title, key in (("latency", "latency_us"), ("response time", "response_us")):
+        if summary.get(key, {}).get("count"):
+            rows.append(_percentile_row(title, summary[key], list(SPREAD)))
+            split = summary[f"{key}_by_transport"]
+            rows += [_percentile_row(f"  over {name}", v, list(SPREAD)) for name, v in split.items()]
+    values = {
+        "latency_heading": ["", "count", *SPREAD_NAMES],
+        "latency_rows": rows,
+        "comparison": run.comparison,
+    }
     if run.comparison is None:
         return values
     result = run.comparison

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -23,6 +24,7 @@ MAX_BINS = 400
 TIME_LABEL = "time since the start [s]"
 MEGA = 1e6
 ALMOST_ALL = (0.005, 0.995)
+SLOWEST_POINTS = 600
 
 
 def draw_all(measured: Measured, summary: Json) -> list[Drawn]:
@@ -32,7 +34,8 @@ def draw_all(measured: Measured, summary: Json) -> list[Drawn]:
         _rate(tally),
         _error_cdf({"": tally.errors_of()}),
         _error_over_time(tally),
-        _latency_cdf({name.upper(): one for name, one in tally.latency.items()}),
+        *_latencies(tally),
+        *_response_over_time(tally),
         _rcodes(summary["rcode"]),
         _server_cpu(measured),
         _server_memory(measured),
@@ -43,8 +46,8 @@ def draw_all(measured: Measured, summary: Json) -> list[Drawn]:
 def side_by_side(runs: Sequence[Measured]) -> list[Drawn]:
     """Several runs in one plot each, one color a run."""
     errors = {one.run.name: one.tally.errors_of() for one in runs}
-    latencies = {one.run.name: Distribution.of(one.tally.latency.values()) for one in runs}
-    return [_error_cdf(errors), _latency_cdf(latencies), _rates_of(runs)]
+    latencies = {one.run.name: _Answers.of(one.tally) for one in runs}
+    return [_error_cdf(errors), _latency_cdf(latencies), _slowest(latencies), _rates_of(runs)]
 
 
 def bin_size(span_ns: int) -> float:
@@ -170,19 +173,98 @@ def bands_of(slices: Slices, span_ns: int) -> tuple[NDArray[np.float64], NDArray
     return np.asarray((numbers + 0.5) * size_ns / 1e9), bands / 1000
 
 
-def _latency_cdf(latencies: dict[str, Distribution]) -> Drawn:
+@dataclass(frozen=True)
+class _Answers:
+    """Times from send, or from when they were due, to the answers, and how many queries were sent."""
+
+    latency: Distribution
+    response: Distribution
+    sent: int
+
+    @classmethod
+    def of(cls, tally: Tally) -> _Answers:
+        latency, response = (Distribution.of(one.values()) for one in (tally.latency, tally.response))
+        return cls(latency, response if response.count else latency, tally.sent)
+
+
+def _latencies(tally: Tally) -> list[Drawn]:
+    found = {
+        name.upper(): _Answers(one, tally.response.get(name, one), tally.sent_over[name])
+        for name, one in tally.latency.items()
+    }
+    return [_latency_cdf(found), _slowest(found)]
+
+
+def _latency_cdf(answers: dict[str, _Answers]) -> Drawn:
     def paint(axes: Axes) -> bool:
-        held = {name: one for name, one in latencies.items() if one.count}
+        held = {name: one for name, one in answers.items() if one.latency.count}
         for name, one in held.items():
-            x, y = cdf_points(one)
-            axes.plot(np.maximum(x, 1) / MEGA, y, label=f"{name} ({one.count:,})")
+            x, y = cdf_points(one.latency)
+            answered = one.latency.count / max(one.sent, one.latency.count)
+            axes.plot(np.maximum(x, 1) / MEGA, y * answered, label=f"{name} ({one.latency.count:,})")
         axes.set_xscale("log")
         _share_axis(axes, "latency [ms]")
         legend_above(axes, 1)
         return bool(held)
 
-    caption = "Share of answers received within this time; a fresh connection counts from its SYN."
+    caption = (
+        "Share of the queries sent that had an answer within this time, from the SYN of a fresh connection."
+    )
     return draw(Words("latency", "Latency", caption, "no answer was received"), paint)
+
+
+def _slowest(answers: dict[str, _Answers]) -> Drawn:
+    """The field's picture of the tail: what the slowest part of the queries waited at least."""
+
+    def paint(axes: Axes) -> bool:
+        held = {name: one for name, one in answers.items() if one.response.count}
+        for name, one in held.items():
+            values, upto = one.response.ascending()
+            sent = max(one.sent, one.response.count)
+            slower = sent - upto + 1  # queries that took as long, or longer, or for ever
+            kept = np.unique(np.geomspace(1, len(values), SLOWEST_POINTS).astype(np.int64))
+            axes.plot(slower[-kept] / sent * 100, np.maximum(values[-kept], 1) / MEGA, label=name)
+        if held:
+            axes.set_xscale("log")
+            axes.set_yscale("log")
+            axes.set_xlim(100, min(axes.get_xlim()))
+        axes.set_xlabel("slowest queries [%]")
+        axes.set_ylabel("response time [ms]")
+        plain_axis(axes, "xy")
+        legend_above(axes)
+        return bool(held)
+
+    caption = (
+        "What the slowest part of the queries sent waited at least, from when they were due by the trace; a "
+        "curve begins at the share that had no answer."
+    )
+    return draw(Words("slowest", "Slowest answers", caption, "no answer was received"), paint)
+
+
+def _response_over_time(tally: Tally) -> list[Drawn]:
+    """None for a replay without due times."""
+    if not tally.response_slices:
+        return []
+
+    def paint(axes: Axes) -> bool:
+        size_ns = int(bin_size(tally.span_ns) * 1e9)
+        numbers, bands = tally.response_slices.bands(size_ns, (500, 990, 1000))
+        x = (numbers + 0.5) * size_ns / 1e9
+        for values, label in zip(bands, ("median", "p99", "slowest"), strict=True):
+            axes.plot(x, np.maximum(values, 1) / MEGA, label=label, linewidth=1.2)
+        axes.set_yscale("log")
+        axes.set_xlabel(TIME_LABEL)
+        axes.set_ylabel("response time [ms]")
+        axes.margins(x=0.01)
+        plain_axis(axes, "xy")
+        legend_above(axes)
+        return True
+
+    caption = (
+        "Response time, from when a query was due by the trace, in each bin of the schedule: a server that "
+        "stands still shows here."
+    )
+    return [draw(Words("response-time", "Response time", caption, ""), paint, WIDE)]
 
 
 def _rcodes(counts: dict[str, int]) -> Drawn:

@@ -51,13 +51,16 @@ class Window:
 
 @dataclass(frozen=True)
 class _Piece:
-    """Records that stand together in a file, and their least and largest sequence number."""
+    """Records that stand together in a file; their least and largest sequence number, and some of those in
+    between.
+    """
 
     file: int
     start_ns: int
     records: Records
     low: int
     high: int
+    sample: NDArray[np.uint64]
 
 
 def windows(files: Sequence[RqFile], seen: Callable[[int], None] = lambda _: None) -> Iterator[Window]:
@@ -71,9 +74,7 @@ def windows(files: Sequence[RqFile], seen: Callable[[int], None] = lambda _: Non
             release(file.data)
     if not pieces:
         return
-    ends = _ends([piece.records for piece in pieces])
-    for file in files:
-        release(file.data)
+    ends = _ends([piece.sample for piece in pieces])
     count = 0
     for low, high in zip([0, *ends], [*ends, max(piece.high for piece in pieces) + 1], strict=True):
         near = [piece for piece in pieces if low <= piece.high and piece.low < high]
@@ -93,12 +94,13 @@ def _parts(file: RqFile) -> Iterator[Records]:
 
 
 def _piece(at: int, file: RqFile, part: Records) -> _Piece:
-    return _Piece(at, file.start_mono_ns, part, int(part["seq"].min()), int(part["seq"].max()))
+    seq = part["seq"]
+    return _Piece(at, file.start_mono_ns, part, int(seq.min()), int(seq.max()), seq[::_SAMPLE].copy())
 
 
-def _ends(parts: list[Records]) -> list[int]:
+def _ends(samples: list[NDArray[np.uint64]]) -> list[int]:
     """Sequence numbers that divide the records into windows of about the same size."""
-    sample = np.sort(np.concatenate([part["seq"][::_SAMPLE] for part in parts]))
+    sample = np.sort(np.concatenate(samples))
     return [int(one) for one in np.unique(sample[_WINDOW // _SAMPLE :: _WINDOW // _SAMPLE])]
 
 

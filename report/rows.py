@@ -168,7 +168,7 @@ ROWS = (
     Row("rate_error.within_0_1_percent", "seconds within 0.1 %", percent, "runs"),
     Row("latency_us.median", "latency, median", micro, "run tiles"),
     Row("latency_us.p99", "latency, p99", micro, "run tiles"),
-    Row("response_us.p99", "response time from when it was due, p99", _known, "run"),
+    Row("response_us.p99", "response time, p99", _known, "run"),
     Row("latency_us.median", "latency median, µs", number, "runs"),
     Row("latency_us.p99", "latency p99, µs", number, "runs"),
     Row("latency_us.p999", "latency p99.9, µs", number, "runs"),

@@ -98,8 +98,9 @@ class Tally:
 
     `errors` are send - due by host and transport, of what was sent and due after the warm-up; `interarrival`
     is how much they change from one query to the next in the trace's order. `latency` counts from the send,
-    on a fresh connection from its SYN; `response` from the time at which the query was due, so that no delay
-    of ours or of another query's handshake is left out. `connect`, `fresh`, `reused` are of connections.
+    on a fresh connection from its SYN; `response` from the time at which the query was due (or sent, where
+    that was a little earlier), so that no delay of ours or of another query's handshake is left out.
+    `connect`, `fresh` and `reused` are of connections.
     """
 
     records: int = 0
@@ -197,8 +198,8 @@ class Tally:
         answered = window.latency != NEVER
         for transport in np.unique(window.transport[answered]):
             self.latency[_over(transport)].add(window.latency[answered & (window.transport == transport)])
-        timed = answered & known & (window.received != NEVER)
-        response = window.received - window.due
+        timed = answered & known & (window.received != NEVER) & (window.sent != NEVER)
+        response = window.received - np.minimum(window.due, window.sent)
         self.response_slices.add(window.due[timed], response[timed])
         for transport in np.unique(window.transport[timed]):
             self.response[_over(transport)].add(response[timed & (window.transport == transport)])

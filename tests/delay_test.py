@@ -224,48 +224,11 @@ def test_a_delay_line_that_dies_is_started_again_and_the_run_says_so(desk: Path)
     assert counted(ended, 1)["packets"]["written"] > 0
 
 
-@pytest.mark.parametrize(
-    ("rtt", "what"),
-    [
-        ('table = "rtts"\n', "rtts:2: 'soon' is not a time; give 0 to 100000 ms"),
-        ('table = "none"\n', "none cannot be opened: No such file or directory; give a readable file"),
-        ('observed = "rtts"\n', "rtts:1: '192.0.2.0/24 4' is not a time; give one of 0 to 100000 ms a line"),
-        ('by = "source"\n', "[rtt] by = "),
-    ],
-)
-def test_bad_files_are_named(desk: Path, rtt: str, what: str) -> None:
-    (desk / "rtts").write_text("192.0.2.0/24 4\n198.51.100.0/24 soon\n", encoding="ascii")
-    (desk / "bad.toml").write_text(TEXT_EXPERIMENT + f"[rtt]\n{rtt}", encoding="ascii")
-    if "source" in rtt:
-        what = "carries a round trip; give a trace of the text or stream form with the column rtt"
-    ended = run(desk, 'replay.source_mode="addresses"', experiment="bad.toml")
-    assert what in ended.line()
-    assert ended.status == (1 if "source" in rtt else 2)  # what takes reading the trace is known later
-
-
-@pytest.mark.parametrize(
-    ("settings", "what"),
-    [
-        (("rtt.jitter_ms=0",), "[rtt] asks for nothing"),
-        (("rtt.rtt_ms=-1",), "rtt.rtt_ms = -1.0 is out of range"),
-        (
-            ("rtt.rtt_ms=1", 'rtt.distribution="normal:1,1"'),
-            "rtt.rtt_ms and rtt.distribution exclude each other",
-        ),
-        (('rtt.distribution="gamma:1,1"',), "rtt.distribution = 'gamma:1,1' is unknown"),
-        (('rtt.by="name"',), "rtt.by = 'name' is unknown"),
-        (('rtt.by="source"',), 'rtt.by = "source" and replay.source_mode = "ports" exclude each other'),
-        (('rtt.by="source"', "rtt.table=x"), "rtt.table and rtt.by exclude each other"),
-        (
-            ("rtt.rtt_ms=1", 'server.kind="address"', 'server.addresses=["127.0.0.1"]'),
-            "[rtt] needs the local network",
-        ),
-    ],
-)
-def test_bad_keys_are_refused(desk: Path, settings: tuple[str, ...], what: str) -> None:
-    ended = run(desk, *settings)
-    assert what in ended.line()
-    assert ended.status == 2 and not ended.results
+def test_a_trace_without_round_trips_is_named(desk: Path) -> None:
+    """What takes reading the trace is known later than what is in refusals.txt, so the status is 1."""
+    ended = run(desk, 'replay.source_mode="addresses"', 'rtt.by="source"')
+    assert "carries a round trip; give a trace of the text or stream form with the column rtt" in ended.line()
+    assert ended.status == 1
 
 
 def test_the_set_up_may_be_repeated_and_undone(make_bed: MakeBed, tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ no process left, and no results folder that looks whole without being so.
 from __future__ import annotations
 
 import errno
-import gzip
 import json
 import os
 import re
@@ -64,42 +63,6 @@ def test_noise_in_the_middle_replays_what_came_before(desk: Path) -> None:
     assert 0 < ended.summary()["queries"]["answered"] < QUERIES
 
 
-@pytest.mark.netns
-@pytest.mark.parametrize(
-    ("content", "what"),
-    [
-        (b"# text\n" * 100, "is not a packet capture"),
-        (bytes(5_000), "is not a packet capture"),
-        (gzip.compress(b"", mtime=0), "is empty"),
-        (gzip.compress(b"\xd4\xc3\xb2\xa1" * 4_000, mtime=0)[:40], "is not a readable pcap file"),
-    ],
-)
-def test_what_is_no_trace_ends_before_anything_is_sent(desk: Path, content: bytes, what: str) -> None:
-    (desk / "bad").write_bytes(content)
-    ended = run(desk, "trace=bad")
-    assert what in ended.line()
-    assert not ended.results
-
-
-@pytest.mark.netns
-def test_a_capture_without_queries_is_named(desk: Path) -> None:
-    (desk / "header.pcap").write_bytes((desk / "trace.pcap").read_bytes()[:24])
-    ended = run(desk, "trace=header.pcap")
-    assert "no DNS queries to replay in" in ended.line()
-    assert not ended.results
-
-
-@pytest.mark.parametrize(
-    ("name", "what"), [("none", "no trace"), ("empty", "is empty"), ("pipe", "is not a file")]
-)
-def test_a_trace_that_cannot_be_read_is_refused_at_once(desk: Path, name: str, what: str) -> None:
-    (desk / "empty").touch()
-    os.mkfifo(desk / "pipe")
-    ended = run(desk, f"trace={name}")
-    assert what in ended.line()
-    assert not ended.results
-
-
 # --- bad zones, servers and settings ----------------------------------------------------------------------
 
 
@@ -108,36 +71,6 @@ def test_a_zone_for_another_origin_names_its_line(desk: Path) -> None:
     ended = run(desk, "server.origin=example.org.")
     assert "checking the zone failed" in ended.line()
     assert all(folder.name.endswith(".partial") for folder in ended.results)
-
-
-@pytest.mark.parametrize(
-    ("settings", "status", "what"),
-    [
-        (("server.zone=none",), 2, "no zone file"),
-        (("server.zone=good.toml",), 2, "has no SOA record with a full name"),
-        (('server.origin=x"\nbad',), 2, "is not a domain name"),
-        (("sever.kind=bind",), 2, "unknown key sever"),
-        (("server.kind=bnd",), 2, "is unknown"),
-        (("replay.timeout_s=soon",), 2, "has the wrong type"),
-        (("replay.timeout_s=nan",), 2, "is out of range"),
-        (("replay.timeout_s.x=1",), 2, "unknown key replay.timeout_s.x"),
-        (("replay.timeout_s",), 2, "has no '='"),
-        (("name=../x",), 2, "cannot name a folder"),
-    ],
-)
-def test_settings_that_make_no_sense_are_refused(
-    desk: Path, settings: tuple[str, ...], status: int, what: str
-) -> None:
-    ended = run(desk, *settings)
-    assert what in ended.line()
-    assert ended.status == status
-    assert not ended.results
-
-
-def test_an_unknown_experiment_is_refused(desk: Path) -> None:
-    ended = run(desk, experiment="nothing.toml")
-    assert "no experiment nothing.toml" in ended.line()
-    assert ended.status == 2
 
 
 def test_programs_that_are_not_built_are_named(desk: Path) -> None:
@@ -301,12 +234,6 @@ def test_a_full_output_is_one_line(desk: Path) -> None:
 
 
 # --- results ----------------------------------------------------------------------------------------------
-
-
-def test_results_need_a_folder_that_can_be_made(desk: Path) -> None:
-    ended = reprise(desk, "run", "good.toml", "-o", "zone")
-    assert "cannot make results folder" in ended.line()
-    assert ended.status == 2
 
 
 @pytest.mark.netns

@@ -223,28 +223,6 @@ def test_rules_of_a_file_and_of_options_are_the_same(minute: Minute, tmp_path: P
     assert (tmp_path / "seed.rps").read_bytes() != (tmp_path / "options.rps").read_bytes()
 
 
-BAD_OPTIONS = [
-    (["--keep", "share=101"], '--keep, key share: "101" is not a number from 0 to 100'),
-    (["--keep", "share=-1"], "is not a number from 0 to 100"),
-    (["--transport", "tpc"], '--transport, key to: "tpc" is not known; did you mean tcp?'),
-    (["--transport", "tcp,shre=5"], "--transport, key shre: is not known; did you mean share?"),
-    (["--keep", "where.type=AAAB"], '"AAAB" is not a query type; did you mean AAAA?'),
-    (["--keep", "where.source=10.0.0.1/8"], "is not a prefix"),
-    (["--drop", "share=100"], "drops every query"),
-    (["--class", "rtt=0"], "is not a whole number of ms from 1 to 65535"),
-    (["--remap", "10.0.0.0/8,11.0.0.0/8"], "one IPv4 and one IPv6 prefix"),
-    (["--anonymise", KEY[:32]], "is not 64 hex digits"),
-    (["--anonymise", "@none.key"], "cannot read none.key: No such file or directory"),
-    (["--transport", "tcp", "--transport", "udp"], "--transport (rule 2)"),
-    (["--rules", "none.toml"], "none.toml: cannot read the rule file: No such file or directory"),
-]
-
-
-@pytest.mark.parametrize(("rules", "expected"), BAD_OPTIONS)
-def test_bad_rules_are_one_line_and_write_nothing(tmp_path: Path, rules: list[str], expected: str) -> None:
-    _refused(tmp_path, rules, expected)
-
-
 BAD_FILES = [
     ("", "bad.toml: holds no rule"),
     (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import os
 import re
@@ -97,15 +96,6 @@ def test_rules_of_an_experiment_change_what_is_played(tmp_path: Path) -> None:
 
 
 @pytest.mark.netns
-def test_wrong_rules_end_the_run_with_their_own_words(tmp_path: Path) -> None:
-    (tmp_path / "rules.toml").write_text('[[rule]]\nkind = "tranzport"\nto = "tcp"\n')
-    done = command("run", str(QUICK), *SHORT, "--set", "mutate.rules=rules.toml", cwd=tmp_path)
-    assert done.returncode != 0
-    assert len(errors(done)) == 1
-    assert "did you mean transport?" in errors(done)[0]
-
-
-@pytest.mark.netns
 def test_several_clients_share_the_queries(tmp_path: Path) -> None:
     arguments = ("--set", "topology.clients=2", "--set", "topology.queriers=1")
     done = command("run", str(QUICK), *SHORT, *arguments, cwd=tmp_path)
@@ -144,50 +134,6 @@ def test_a_run_that_was_killed_after_its_error_says_one_of_them(
     assert capsys.readouterr().err.splitlines() == [
         "reprise: error: the run was interrupted; nothing had been replayed, run it again"
     ]
-
-
-@pytest.mark.netns
-@pytest.mark.parametrize(
-    ("content", "what"),
-    [
-        (b"", "is empty"),
-        (b"not a capture at all" * 50, "is not a packet capture"),
-        (gzip.compress(b"nor is this" * 50, mtime=0), "is not a packet capture"),
-    ],
-)
-def test_bad_traces_are_one_line_and_leave_nothing(tmp_path: Path, content: bytes, what: str) -> None:
-    trace = tmp_path / "trace"
-    trace.write_bytes(content)
-    done = command("run", str(QUICK), "--set", "trace=trace", cwd=tmp_path)
-    assert done.returncode == 2
-    assert len(errors(done)) == 1, done.stderr
-    assert what in errors(done)[0]
-    assert not (tmp_path / "results").exists() or not list((tmp_path / "results").iterdir())
-
-
-@pytest.mark.parametrize(
-    ("arguments", "status", "what"),
-    [
-        (("run", "none.toml"), 2, "no experiment none.toml"),
-        (("run", str(QUICK), "--set", "trace=none.pcap"), 2, "no trace"),
-        (("run", str(QUICK), "--set", "server.zone=none.zone"), 2, "no zone file"),
-        (
-            ("run", str(QUICK), "--set", "server.knid=bind"),
-            2,
-            "unknown key server.knid; did you mean server.kind?",
-        ),
-        (("plan", str(QUICK), "--set", "nothing"), 2, "has no '='"),
-        (("trace", "mangle"), 2, "info or synth"),
-        (("nonsense",), 2, "invalid choice"),
-    ],
-)
-def test_mistakes_are_one_line(tmp_path: Path, arguments: tuple[str, ...], status: int, what: str) -> None:
-    done = command(*arguments, cwd=tmp_path)
-    assert done.returncode == status
-    assert len(errors(done)) == 1, done.stderr
-    assert what in errors(done)[0]
-    assert "Traceback" not in done.stderr
-    assert not list(tmp_path.iterdir())
 
 
 def snapped(plain: bytes, size: int) -> bytes:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cli.errors import RepriseError, UsageError
-from cli.experiment import front_rules
-from cli.experiment.experiment import load
-from cli.experiment.schema import Experiment, Front, Hierarchy, Replay, Rtt, Server, Topology, World
+from cli.experiment.schema import Experiment, Front, Replay, Server, Topology
 from cli.plan import facts
 from cli.plan.guards_test import guard
 from cli.plan.placement_test import OFFICE
@@ -36,69 +33,6 @@ def fronts(plan: Plan) -> list[Process]:
 
 
 # --- rules ------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("experiment", "line"),
-    [
-        (
-            fronted("kernel", Front()),
-            '[front] and server.front = "kernel" exclude each other; '
-            'use server.front = "reference" or "bpf", or leave the table out',
-        ),
-        (
-            dataclasses.replace(fronted("bpf"), rtt=Rtt(rtt_ms=20)),
-            'server.front = "bpf" and [rtt] exclude each other; '
-            "a front answers handshakes itself, where no delay line sees them: leave [rtt] out",
-        ),
-        (
-            dataclasses.replace(
-                ZONED, server=Server(kind="hierarchy", front="bpf"), hierarchy=Hierarchy(synth=World())
-            ),
-            'server.front = "bpf" and server.kind = "hierarchy" exclude each other; '
-            'a front stands before an authoritative server of the run: use server.kind = "nsd" or "bind"',
-        ),
-        (
-            dataclasses.replace(
-                ZONED, server=Server(kind="address", addresses=("127.0.0.1",), front="reference")
-            ),
-            'server.front = "reference" and server.kind = "address" exclude each other; '
-            'a front stands before an authoritative server of the run: use server.kind = "nsd" or "bind"',
-        ),
-        *(
-            (
-                fronted(kind, given),
-                f'front.{key} and server.front = "{kind}" exclude each other; '
-                f'leave it out or use server.front = "{other}"',
-            )
-            for kind, other, key, given in (
-                ("reference", "bpf", "promote", Front(promote=False)),
-                ("reference", "bpf", "entries", Front(entries=10)),
-                ("reference", "bpf", "truncate_udp", Front(truncate_udp=512)),
-                ("bpf", "reference", "fin_last", Front(fin_last=True)),
-            )
-        ),
-    ],
-)
-def test_what_cannot_go_together_is_one_line(experiment: Experiment, line: str) -> None:
-    with pytest.raises(UsageError) as caught:
-        front_rules.check(experiment)
-    assert caught.value.line() == f"reprise: error: {line}"
-
-
-@pytest.mark.parametrize(
-    ("setting", "line"),
-    [
-        ("server.front=bfp", "server.front = 'bfp' is unknown; did you mean bpf?"),
-        ("front.entries=0", "front.entries = 0 is out of range; use 1 to 16777216"),
-        ("front.timeout=5", "unknown key front.timeout; did you mean front.timeout_ms?"),
-    ],
-)
-def test_bad_values_are_one_line(tmp_path: Path, setting: str, line: str) -> None:
-    (tmp_path / "one.toml").write_text('trace = "t"\n[server]\nzone = "z"\nfront = "bpf"\n')
-    with pytest.raises(UsageError) as caught:
-        load(tmp_path / "one.toml", [setting])
-    assert line in caught.value.line()
 
 
 def test_programs_in_the_kernel_need_root(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from typing import Literal
 import pytest
 
 from cli import call, programs
-from cli.errors import RepriseError, UsageError
+from cli.errors import RepriseError
 from cli.executor import figures, ready
 from cli.executor.words import in_terms
 from cli.experiment.experiment import load
@@ -69,59 +69,6 @@ def written(folder: Path, text: str) -> Path:
     path = folder / "x.toml"
     path.write_text(text, encoding="utf-8")
     return path
-
-
-@pytest.mark.parametrize(
-    ("settings", "what", "hint"),
-    [
-        (["hierarchy.resolver=djb"], "hierarchy.resolver = 'djb' is unknown", "knot-resolver"),
-        (["hierarchy.resolver=[]"], "hierarchy.resolver is empty", "list"),
-        (["hierarchy.resolver=5"], "hierarchy.resolver = 5 has the wrong type", "text or a list"),
-        (["hierarchy.engine=knot"], "hierarchy.engine = 'knot' is unknown", "bind, nsd"),
-        (["hierarchy.form=round"], "hierarchy.form = 'round' is unknown", "coloured"),
-        (["hierarchy.data_path=tc"], "hierarchy.data_path = 'tc' is unknown", "tun, nft"),
-        (
-            ["hierarchy.expired_signatures=no"],
-            "hierarchy.expired_signatures = 'no' is unknown",
-            "accept, keep",
-        ),
-        (
-            ["hierarchy.expired_signatures=accept", "hierarchy.resolver=knot-resolver"],
-            "exclude each other",
-            "only BIND and unbound",
-        ),
-        (["hierarchy.cache=hot"], "hierarchy.cache = 'hot' is unknown", "cold, warm"),
-        (["hierarchy.synth.shape=ring"], "hierarchy.synth.shape = 'ring' is unknown", "tree"),
-        (["hierarchy.instances=0"], "hierarchy.instances = 0 is out of range", "1 to 16"),
-        (["hierarchy.edns_size=9000"], "hierarchy.edns_size = 9000 is out of range", "512"),
-        (["hierarchy.synth.zones=0"], "hierarchy.synth.zones = 0 is out of range", "1 to"),
-        (["hierarchy.engine=nsd", "hierarchy.form=paper"], "exclude each other", "no views"),
-        (["hierarchy.resolver=['bind','bind']"], "2 resolvers have 1 clients", "topology.clients"),
-        (["topology.clients=121"], "topology.clients = 121 is out of range", "120"),
-        (
-            ["hierarchy.resolver=['bind','unbound']", "hierarchy.resolver_config=x", "topology.clients=2"],
-            "resolvers of one kind",
-            "leave it out",
-        ),
-        (["hierarchy.data_path=nft", "hierarchy.rtt.rtt_ms=5"], "exclude each other", "proxies"),
-        (["hierarchy.rtt.by=source"], "hierarchy.rtt.by is for [rtt]", "hierarchy.rtt.table"),
-        (["hierarchy.rtt.rtt_ms=-1"], "hierarchy.rtt.rtt_ms = -1.0 is out of range", "0 to"),
-        (["server.zone=z"], 'not for server.kind = "hierarchy"', "hierarchy.zones"),
-        (["server.port=54"], "server.port = 54", "port 53"),
-        (["replay.transport=tls"], "TLS exclude each other", "[tls]"),
-        (["server.kind=nsd", "server.zone=z"], "[hierarchy] and server.kind", '"hierarchy"'),
-    ],
-)
-def test_what_keys_exclude_is_one_line(tmp_path: Path, settings: list[str], what: str, hint: str) -> None:
-    with pytest.raises(UsageError) as caught:
-        load(written(tmp_path, MINIMAL), settings)
-    assert what in caught.value.what
-    assert hint in caught.value.hint
-
-
-def test_a_hierarchy_needs_zones(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="has no zones"):
-        load(written(tmp_path, "trace='t'\n[server]\nkind='hierarchy'\n"), [])
 
 
 def test_resolvers_are_one_or_a_list(tmp_path: Path) -> None:

@@ -134,8 +134,9 @@ def command_spread(arguments: Sequence[str]) -> int:
     try:
         hosts = logins(tables.read_small(wish.inventory).decode(), str(wish.inventory))
     except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", error)
         raise UsageError(
-            f"cannot read the inventory {wish.inventory}: {error}", "name one host a line"
+            f"cannot read the inventory {wish.inventory}: {why}", "name one host a line"
         ) from None
     folder = wish.folder or Path(f"{wish.output}.spread-{_mark(wish)}")
     _claim(wish, folder)

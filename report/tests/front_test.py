@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from report.__main__ import main
-from report.rows import runs_table
 from report.tests.summary_test import steady, summary_of
 from report.tests.writers import MANIFEST, server_csv, write_run
 
@@ -62,25 +59,6 @@ def fronted(folder: Path, *fronts: dict[str, Any], kind: str = "bpf", **more: An
         name = "front.json" if len(fronts) == 1 else f"front-data{index}.json"
         (run / name).write_text(json.dumps({**COUNTED, **one}))
     return run
-
-
-def test_a_run_without_a_front_has_the_key_and_nulls(tmp_path: Path) -> None:
-    summary = summary_of(write_run(tmp_path / "run", steady(3)))
-    front = summary["front"]
-    assert (front["kind"], front["promotion"], front["queries"], front["bytes_per_entry"]) == (None,) * 4
-    assert front["promoted"] == front["not_promoted"] == {}
-    assert not any(row[0].startswith("front") for row in runs_table([summary]))
-
-
-def test_what_a_front_counted_is_in_the_summary(tmp_path: Path) -> None:
-    summary = summary_of(fronted(tmp_path / "run", {}))
-    front = summary["front"]
-    assert (summary["clean"], summary["warnings"]) == (True, [])
-    assert (front["kind"], front["promotion"], front["syn"], front["queries"]) == ("bpf", True, 301, 290)
-    assert front["promoted"] == {"long": 9, "truncated": 3}
-    assert (front["promoted_share"], front["entries_share"]) == (0.04, 0.5)
-    assert (front["bytes_per_entry"], front["state_peak_bytes"], front["entries_peak"]) == (104, 3328, 32)
-    json.dumps(summary, allow_nan=False)
 
 
 def test_several_fronts_are_added(tmp_path: Path) -> None:
@@ -184,19 +162,3 @@ def test_packets_count_for_the_host_that_they_came_to(tmp_path: Path) -> None:
     summary = summary_of(run)
     assert summary["cpu_s"]["server"] == pytest.approx(0.6)
     assert summary["cpu_s"]["packets"] == pytest.approx(0.3)
-
-
-def test_the_page_and_the_table_have_the_front(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    stateless, kernel = (
-        fronted(tmp_path / "one", {"not_promoted": {"tsig": 1}}),
-        write_run(tmp_path / "two", steady(300)),
-    )
-    assert main(["report", str(stateless), str(kernel)]) == 0
-    page = (stateless / "report.html").read_text(encoding="utf-8")
-    assert "Front of the server (bpf)" in page
-    for row in ("queries in flight", "cookies refused", "truncated", "tsig"):
-        assert row in page
-    assert "Front of the server" not in (kernel / "report.html").read_text(encoding="utf-8")
-    table = [re.split(" {2,}", line) for line in capsys.readouterr().out.splitlines()]
-    assert ["front: evictions", "0", "–"] in table
-    assert ["front: connections promoted", "12 (long 9, truncated 3)", "–"] in table

@@ -87,15 +87,6 @@ def test_clocks_are_told_with_how_well_they_are_known(several: Path) -> None:
     assert rows["controller"]["clock"]["offset_us"] is None
 
 
-def test_a_local_runs_hosts_are_on_its_machine(tmp_path: Path) -> None:
-    manifest = {**MANIFEST, "host": {"name": "desk", **FACTS}, "steal_s": 0.25}
-    rows = rows_of(write_run(tmp_path / "run", [Query(0, 0, 0)], manifest=manifest))
-    assert list(rows) == ["client1", "server"]
-    assert {(one["machine"], one["kernel"], one["steal_s"]) for one in rows.values()} == {
-        ("desk", "6.1.0", 0.25)
-    }
-
-
 def test_what_is_left_of_a_run_without_a_manifest_is_shown(tmp_path: Path) -> None:
     facts = {"kernel": "6.1.0", "hostname": "desk", "processors": "2"}
     told = {**controller_json(1, answered=1), "children": [{"name": "client1", "facts": facts}]}

@@ -91,17 +91,6 @@ def test_a_kernel_without_ipv6_has_no_counters_of_it() -> None:
     assert parse(whole[:begin] + whole[end:]).protocols["UdpInErrors"] == 0
 
 
-def test_hosts_that_lost_nothing_leave_a_run_clean(folder: Path) -> None:
-    write_host(
-        folder,
-        "client1",
-        text(softnet=5, discards=2),
-        text(udp=(100, 3, 0, 90, 0, 0, 0), softnet=5, discards=2),
-    )
-    assert summary_of(folder)["unclean_because"] == []
-    assert summary_of(folder)["warnings"] == []
-
-
 @pytest.mark.parametrize(
     ("host", "after", "reason"),
     [

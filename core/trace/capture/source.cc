@@ -86,9 +86,10 @@ std::string beginning(Bytes head) {
                                return byte < ' ' || byte > '~';
                            }));
     constexpr size_t kShown = 4;
+    constexpr size_t kShownText = 40;
     return text.size() < kShown
                ? fmt::format("{:02x}", fmt::join(head.first(std::min(head.size(), kShown)), " "))
-               : '"' + text + '"';
+               : '"' + text.substr(0, kShownText) + '"';
 }
 
 [[noreturn]] void refuse(const std::string& path, const ByteStream& stream, Bytes head) {
