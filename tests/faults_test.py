@@ -9,7 +9,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-import re
 import shutil
 import signal
 import socket
@@ -21,12 +20,10 @@ from pathlib import Path
 import pytest
 
 from cli import programs
-from cli.executor import sandbox
 from cli.plan import network
 from tests import command
-from tests.bed import BareBed, has_ended, synth, wait_for
-from tests.desk import ANSWERED, LIMIT_S, QUERIES, SLOWLY, below, reprise, run, started
-from tests.small_disk import small_disk
+from tests.bed import BareBed, synth, wait_for
+from tests.desk import LIMIT_S, QUERIES, reprise, run, started
 
 AT_ADDRESS = """schema = 1
 name = "fault"
@@ -117,27 +114,6 @@ def test_ipv6_queries_have_nowhere_to_go_on_a_server_without_ipv6(own_server: Pa
 
 
 @pytest.mark.netns
-@pytest.mark.parametrize(
-    ("victim", "what"),
-    [
-        ("/nsd -d", "server died during the run (signal SIGKILL)"),
-        ("reprise-controller", "controller ended with signal SIGKILL"),
-        ("reprise-querier distribute", "host client1 (198.18.1.2:8053) lost"),
-        ("reprise-sampler", "sampler ended early (signal SIGKILL)"),
-    ],
-)
-def test_a_killed_process_ends_the_run_in_order(desk: Path, victim: str, what: str) -> None:
-    with started(desk, "run", "good.toml", *SLOWLY) as running:
-        running.reaches(ANSWERED)
-        os.kill(running.offspring(victim)[0], signal.SIGKILL)
-        ended = running.end()
-    assert what in ended.line()
-    summary = ended.summary()
-    assert summary["clean"] is False
-    assert summary["queries"]["answered"] > 0
-
-
-@pytest.mark.netns
 def test_a_server_that_stops_answering_costs_timeouts_and_is_told(desk: Path) -> None:
     with started(desk, "run", "good.toml") as running:
         running.reaches("starting distributor")
@@ -170,19 +146,6 @@ def test_ctrl_c_before_the_first_query_leaves_nothing(desk: Path, phase: str) ->
 
 
 @pytest.mark.netns
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGQUIT])
-def test_an_interrupted_replay_keeps_what_it_has(desk: Path, number: signal.Signals) -> None:
-    with started(desk, "run", "good.toml", *SLOWLY) as running:
-        running.reaches(ANSWERED)
-        os.kill(running.process.pid, number)
-        ended = running.end()
-    assert "the run was interrupted" in ended.line()
-    queries = ended.summary()["queries"]
-    assert queries["answered"] > 0
-    assert queries["skipped"] > 0
-
-
-@pytest.mark.netns
 def test_an_interrupted_report_leaves_a_partial_folder(desk: Path) -> None:
     with started(desk, "run", "good.toml", save=command.save_for_ever) as running:
         running.reaches(command.SAVING)
@@ -192,19 +155,6 @@ def test_an_interrupted_report_leaves_a_partial_folder(desk: Path) -> None:
     assert "interrupted while the report was written" in ended.line()
     assert folder.name.endswith(".partial")
     assert reprise(desk, "report", str(folder)).status == 0
-
-
-@pytest.mark.netns
-def test_sigkill_of_the_command_leaves_no_process(desk: Path) -> None:
-    with started(desk, "run", "good.toml", *SLOWLY) as running:
-        running.reaches(ANSWERED)
-        others = below(running.process.pid)
-        running.process.kill()
-        running.process.wait()
-        wait_for(lambda: all(map(has_ended, others)), "the end of all")
-    (folder,) = (desk / "results").iterdir()
-    assert folder.name.endswith(".partial")
-    assert {path.name for path in sandbox.runtime_folder().iterdir()} <= {"locks"}
 
 
 @pytest.mark.netns
@@ -231,23 +181,3 @@ def test_a_full_output_is_one_line(desk: Path) -> None:
     with Path("/dev/full").open("wb") as full:
         ended = reprise(desk, "plan", "good.toml", stdout=full)
     assert "cannot write the output: No space left on device" in ended.line()
-
-
-# --- results ----------------------------------------------------------------------------------------------
-
-
-@pytest.mark.netns
-def test_no_space_for_results_is_said_and_leaves_nothing(desk: Path) -> None:
-    with small_disk(desk / "results", "1m"):
-        ended = run(desk)
-        assert "no space left for results" in ended.line()
-        assert not ended.results
-
-
-@pytest.mark.netns
-def test_space_that_ends_mid_run_keeps_what_was_written(desk: Path) -> None:
-    synth(desk / "long.pcap", "--queries", "40000", "--rate", "8000", "--clients", "20")
-    with small_disk(desk / "results", "9m"):
-        ended = run(desk, "trace=long.pcap", "replay.answers=true")
-        assert re.search("(?i)no space left (for results|on device)", ended.line())
-        assert 0 < ended.summary()["queries"]["answered"] < 40_000

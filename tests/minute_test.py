@@ -24,8 +24,8 @@ import pytest
 from cli import programs
 from report.rqfile import Status, read_rq
 from tests.desk import ENDS, Ended, Running, reprise, started
+from tests.fault_matrix_test import filler, records_begin
 from tests.memory_group import memory_group
-from tests.records_test import filler, records_begin
 from tests.small_disk import small_disk
 from tests.udp_faults_test import pause
 

@@ -72,14 +72,6 @@ def test_a_sampler_that_stood_still_is_named(desk: Path) -> None:
     assert ended.status == 0, ended.errors
 
 
-def test_bind_that_was_killed_is_named(desk: Path) -> None:
-    with started(desk, "run", "good.toml", "--set", "server.kind=bind", *SLOWER) as running:
-        running.reaches(ANSWERED)
-        os.kill(running.offspring("/named -g")[0], signal.SIGKILL)
-        ended = running.end()
-    assert "server died during the run (signal SIGKILL)" in ended.line()
-
-
 @pytest.mark.parametrize(
     ("interface", "other"), [("data", "link data1 of server"), ("control", "link control1 of controller")]
 )

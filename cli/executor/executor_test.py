@@ -266,30 +266,6 @@ def test_sigkill_of_the_command_leaves_nothing(background: tuple[int, str]) -> N
     assert {path.name for path in sandbox.runtime_folder().iterdir()} <= {"locks"}
 
 
-def test_sigint_stops_in_order(background: tuple[int, str], tmp_path: Path) -> None:
-    pid, words = background
-    os.kill(pid, signal.SIGINT)
-    _, status = os.waitpid(pid, 0)
-    assert os.waitstatus_to_exitcode(status) == 1
-    assert not processes_with(words)
-    found = manifest(tmp_path / "results")
-    assert "interrupted" in found["error"]
-    assert {one["id"]: one["exit"] for one in found["processes"]}["server"] == 0
-
-
-def test_a_server_that_dies_stops_the_run(background: tuple[int, str], tmp_path: Path) -> None:
-    pid, words = background
-    inner = processes_with(words)[0]
-    names = members("pid", str(Path(f"/proc/{inner}/ns/pid").readlink()))
-    servers = [one for one in names if b"nsd" in Path(f"/proc/{one}/cmdline").read_bytes().split(b"\0")[0]]
-    os.kill(min(servers), signal.SIGKILL)
-    _, status = os.waitpid(pid, 0)
-    assert os.waitstatus_to_exitcode(status) == 1
-    found = manifest(tmp_path / "results")
-    assert "server died during the run (signal SIGKILL)" in found["server_died"]
-    assert not processes_with(words)
-
-
 @pytest.mark.parametrize(
     ("zone", "word"),
     [

@@ -9,7 +9,6 @@ import signal
 import struct
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -102,25 +101,6 @@ def test_several_clients_share_the_queries(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr + done.stdout
     assert {path.name for path in results(tmp_path).glob("*.rq")} == {
         "queries-client1-0.rq", "queries-client2-0.rq"}  # fmt: skip
-
-
-@pytest.mark.netns
-def test_ctrl_c_ends_in_order_and_says_so(tmp_path: Path) -> None:
-    argv = [sys.executable, "-m", "cli", "run", str(QUICK)]
-    environment = {**os.environ, "PYTHONPATH": str(programs.ROOT)}
-    log = tmp_path / "log"
-    with log.open("w", encoding="utf-8") as out:
-        process = subprocess.Popen(argv, cwd=tmp_path, env=environment, stdout=out, stderr=out)
-    end = time.monotonic() + LIMIT_S
-    while "sent" not in log.read_text(encoding="utf-8"):
-        assert process.poll() is None, log.read_text(encoding="utf-8")
-        assert time.monotonic() < end
-        time.sleep(0.05)
-    process.send_signal(signal.SIGINT)
-    assert process.wait(LIMIT_S) == 1
-    assert "reprise: error: the run was interrupted" in log.read_text(encoding="utf-8")
-    summary = read(results(tmp_path) / "summary.json")
-    assert summary["clean"] is False
 
 
 def test_a_run_that_was_killed_after_its_error_says_one_of_them(

@@ -1,5 +1,4 @@
-"""Records outlive whatever ends a run: a kill of any of its processes at any moment, impatient users, and
-disks that fill.
+"""What ends a run, by role and fault: its status and line, how its queries are accounted, what is on record.
 
 A querier writes its records at least once a second, so that a kill costs no more than that; what is on the
 disk is read by `reprise report`, and every query read has its end there. A disk that fills costs nothing.
@@ -10,11 +9,13 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ import numpy as np
 import pytest
 
 from cli import linux
+from cli.executor import sandbox
 from report.rqfile import read_rq
 from tests.bed import ZONE, has_ended, wait_for
 from tests.desk import ANSWERED, ENDS, EXPERIMENT, Ended, Running, below, reprise, run, started
@@ -37,6 +39,8 @@ UNWRITTEN_S = 1.0
 LATE_S = 0.5  # by which a busy machine may hold up a query and its answer
 FILL_RATE = 200_000_000  # bytes a second
 SEED = 20261122
+LONG = ("trace=long.pcap", "replay.answers=true", "replay.speed=8")
+Fault = Callable[[Running], AbstractContextManager[None]]
 VICTIMS = {
     "server": "/nsd -d",
     "controller": "reprise-controller",
@@ -44,6 +48,7 @@ VICTIMS = {
     "querier": "reprise-querier query",
     "sampler": "reprise-sampler",
 }
+BIND = "/named -g"
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +73,7 @@ def find(running: Running, victim: str) -> int | None:
         found = below(running.process.pid)[:2]
         at = 0 if victim == "keeper" else 1
         return found[at] if len(found) > at else None
-    return next(iter(running.offspring(VICTIMS[victim])), None)
+    return next(iter(running.offspring(VICTIMS.get(victim, BIND))), None)
 
 
 def kill(running: Running, victim: str, after_s: float) -> float | None:
@@ -146,21 +151,6 @@ def judge(desk: Path, victim: str, moment: float, ended: Ended) -> None:
         assert folder.name.endswith(".partial") or summary["clean"] is (ended.status == 0)
 
 
-@pytest.mark.parametrize("victim", ["command", "keeper", "init", "querier"])
-def test_a_kill_costs_the_last_second_at_most(place: Path, victim: str) -> None:
-    with started(place, "run", "good.toml") as running:
-        running.reaches("sent ")  # the first records are waited for below
-        begun = find(running, victim) is not None and records_begin(place)
-        moment = kill(running, victim, max(0.0, begun + 2.0 - time.monotonic()))
-        assert moment is not None
-        ended = running.end()
-    judge(place, victim, moment, ended)
-    (folder,) = ended.results
-    assert len(records(folder)[0]) > RATE / 3
-    if victim in ("keeper", "init"):
-        assert f"its records are kept, use `reprise report results/{folder.name}`" in ended.line()
-
-
 def records_begin(place: Path) -> float:
     """The start of the replay on our clock."""
     wait_for(lambda: bool(list(place.glob("results/*/queries-*.rq"))), "records")
@@ -183,21 +173,6 @@ def test_kills_at_random_moments(place: Path, victim: str) -> None:
 
 
 # --- impatient users --------------------------------------------------------------------------------------
-
-
-def test_three_ctrl_c_at_once_leave_the_records(place: Path) -> None:
-    with started(place, "run", "good.toml") as running:
-        running.reaches("sent ")
-        wait_for(lambda: time.monotonic() > records_begin(place) + 1.0, "the first second")
-        moment = time.monotonic()
-        for _ in range(3):
-            os.kill(running.process.pid, signal.SIGINT)
-            time.sleep(0.01)
-        ended = running.end()
-    assert "the run was" in ended.line()  # killed or interrupted
-    (folder,) = ended.results
-    check_records(folder, moment)
-    assert 0 < check_report(place, folder)["queries"]["answered"] < RATE * SECONDS
 
 
 def test_three_ctrl_c_before_the_replay_leave_nothing(place: Path) -> None:
@@ -243,37 +218,129 @@ def write_for_ever(path: Path) -> None:
             time.sleep(max(0.0, due - time.monotonic()))
 
 
-@pytest.mark.parametrize("answers", [False, True])
-def test_a_disk_filled_by_another_program_costs_no_record(place: Path, answers: bool) -> None:
-    with small_disk(place / "results", "150m") as disk:
-        with started(place, "run", "good.toml", "--set", f"replay.answers={str(answers).lower()}") as running:
-            running.reaches(ANSWERED)
-            with filler(disk):
-                ended = running.end()
-        assert "space left" in ended.line()
-        (folder,) = [one for one in ended.results if one.name != "filler"]
-        assert (folder / "manifest.json").stat().st_size > 1_000
-        assert (folder / "controller.json").stat().st_size > 1_000
-        queries = check_report(place, folder)["queries"]
-        assert queries["lost"] == 0
-        assert 0 < queries["answered"] < queries["read"]
-
-
-def test_a_run_that_fills_its_disk_keeps_its_records(place: Path) -> None:
-    steady(place / "long.pcap", 20, 12_000, 4)
-    settings = ("trace=long.pcap", "replay.answers=true", "replay.speed=8")
-    with small_disk(place / "results", "10m"):
-        ended = run(place, *settings)
-        assert "space left" in ended.line()
-        (folder,) = ended.results
-        queries = check_report(place, folder)["queries"]
-        assert queries["lost"] == 0
-        assert queries["answered"] > 0
-
-
 def test_a_full_disk_is_said_at_once(place: Path) -> None:
     with small_disk(place / "results", "1m") as disk:
         file = fill(disk)
         ended = run(place)
         assert "no space left for results" in ended.line()
         assert ended.results == (file,)
+
+
+# --- the matrix -------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def no_fault(running: Running) -> Iterator[None]:
+    """The run is the fault."""
+    running.reaches("replaying")
+    yield
+
+
+def signals(victim: str, *numbers: int) -> Fault:
+    """In the middle of the replay, 10 ms apart."""
+
+    @contextmanager
+    def fault(running: Running) -> Iterator[None]:
+        begun = records_begin(running.folder)
+        wait_for(lambda: time.monotonic() > begun + SECONDS / 2, "the middle of the replay")
+        pid = find(running, victim)
+        assert pid is not None
+        for number in numbers:
+            os.kill(pid, number)
+            time.sleep(0.01)
+        yield
+
+    return fault
+
+
+@contextmanager
+def filled(running: Running) -> Iterator[None]:
+    """Another program takes what is left of the disk."""
+    running.reaches(ANSWERED)
+    with filler(running.folder / "results"):
+        yield
+
+
+@dataclass(frozen=True)
+class Cell:
+    """`line`: the error's, "…" for what differs. `ends`: what queries have beside `answered` and, those that
+    were under way, `timed_out`. `disk`: the size of that of the results.
+    """
+
+    fault: Fault
+    line: str
+    ends: tuple[str, ...] = ()
+    settings: tuple[str, ...] = ()
+    disk: str = ""
+
+
+KEPT = "; its records are kept, use `reprise report results/fault-….partial`"
+KILLED = f"the run was killed (signal SIGKILL){KEPT}"
+INTERRUPTED = "the run was interrupted; results up to here are kept and marked unclean"
+FULL = f"no space left for results in …/results{KEPT}"
+SERVER_DIED = "server died during the run (signal SIGKILL): …; see results/fault-…/logs/server.log"
+SKIPPED, LOST = ("skipped",), ("lost",)
+CELLS = {
+    "server killed": Cell(signals("server", signal.SIGKILL), SERVER_DIED, SKIPPED),
+    "bind killed": Cell(signals("bind", signal.SIGKILL), SERVER_DIED, SKIPPED, ("server.kind=bind",)),
+    "controller killed": Cell(
+        signals("controller", signal.SIGKILL),
+        "controller ended with signal SIGKILL; see results/fault-…/logs/controller.log",
+        SKIPPED,
+    ),
+    "distributor killed": Cell(
+        signals("distributor", signal.SIGKILL),
+        "host client1 (198.18.1.2:8053) lost: …; see results/fault-…/logs/controller.log",
+        SKIPPED,  # its queriers have written what they had
+    ),
+    "querier killed": Cell(
+        signals("querier", signal.SIGKILL),
+        "querier client1/0: lost: querier process killed by signal 9; see results/…/logs/controller.log",
+        LOST,
+    ),
+    "sampler killed": Cell(
+        signals("sampler", signal.SIGKILL),
+        "sampler ended early (signal SIGKILL): sampling; see results/fault-…/logs/sampler.log",
+    ),
+    "command killed": Cell(signals("command", signal.SIGKILL), ""),
+    "keeper killed": Cell(signals("keeper", signal.SIGKILL), KILLED),
+    "init killed": Cell(signals("init", signal.SIGKILL), KILLED),
+    "interrupted": Cell(signals("command", signal.SIGINT), INTERRUPTED, SKIPPED),
+    "told to end": Cell(signals("command", signal.SIGTERM), INTERRUPTED, SKIPPED),
+    "told to quit": Cell(signals("command", signal.SIGQUIT), INTERRUPTED, SKIPPED),
+    "interrupted three times": Cell(signals("command", *[signal.SIGINT] * 3), "the run was …", SKIPPED),
+    "disk filled by another": Cell(filled, FULL, SKIPPED, disk="150m"),
+    "answers' disk filled by another": Cell(filled, FULL, SKIPPED, ("replay.answers=true",), "150m"),
+    "disk filled by the run": Cell(no_fault, "…o space left …; …", SKIPPED, LONG, "10m"),
+}
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_a_fault_has_its_line_and_costs_no_more(place: Path, name: str) -> None:
+    cell = CELLS[name]
+    steady(place / "long.pcap", 20, 12_000, 4)
+    settings = [word for one in cell.settings for word in ("--set", one)]
+    with small_disk(place / "results", cell.disk) if cell.disk else nullcontext():
+        with started(place, "run", "good.toml", *settings) as running:
+            running.reaches("replaying")
+            others = below(running.process.pid)
+            with cell.fault(running):
+                moment = time.monotonic()
+                ended = running.end()
+            wait_for(lambda: all(map(has_ended, others)), "the end of all")
+        if cell.line:
+            assert ended.status == 1
+            line = ended.line().removeprefix("reprise: error: ")
+            assert re.fullmatch(".*".join(map(re.escape, cell.line.split("…"))), line), line
+        else:
+            assert ended.status == -signal.SIGKILL
+        (folder,) = [one for one in ended.results if one.is_dir()]
+        assert folder.name.endswith(".partial") is (not (folder / "summary.json").exists())
+        check_records(folder, moment if not cell.disk else 0.0)
+        queries = check_report(place, folder)["queries"]
+    assert queries["answered"] > 0
+    if not cell.disk:
+        assert queries["answered"] > RATE / 3
+        assert queries["timed_out"] < RATE / 5  # what was under way
+    assert tuple(end for end in ENDS[2:] if queries[end]) == cell.ends
+    assert {path.name for path in sandbox.runtime_folder().iterdir()} <= {"locks"}
