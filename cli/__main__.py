@@ -59,6 +59,12 @@ def build_parser() -> argparse.ArgumentParser:
         metavar="DIR",
         help="parent of the results (./results)",
     )
+    running.add_argument(
+        "--resume",
+        type=Path,
+        metavar="DIR",
+        help="go on with a series of runs ([repeat], [sweep]) that was ended, in its folder",
+    )
     _experiment_command(commands, "plan", "print the plan of an experiment as JSON").add_argument(
         "--management",
         action="append",
@@ -185,13 +191,14 @@ def run_command(options: argparse.Namespace) -> int:
 
 
 def _experiment(options: argparse.Namespace) -> int:
-    if options.command == "run" and options.inventory:
-        from cli.tools import deploy  # noqa: PLC0415
-
-        return deploy.command_run(options)
     from cli.executor import run  # noqa: PLC0415
 
-    return run.command_run(options) if options.command == "run" else run.command_plan(options)
+    if options.command == "plan":
+        return run.command_plan(options)
+    from cli.tools import deploy, series  # noqa: PLC0415
+
+    once = deploy.command_run if options.inventory else run.command_run
+    return series.command_series(options, once) if series.wanted(options) else once(options)
 
 
 def _package(options: argparse.Namespace) -> int:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from report import html, plots, whole_file
+from report import html, plots, series, whole_file
 from report.compare import compare
 from report.errors import Parser, ReportError
 from report.printable import printable
@@ -123,6 +123,8 @@ def _want_parent(path: Path | None) -> None:
 def _report(arguments: argparse.Namespace) -> int:
     """Status 1 where a run is not clean. Pages next to runs (`report results/*`) are ignored."""
     _want_parent(arguments.output)
+    if [(one / series.FILE).is_file() for one in arguments.runs] == [True]:
+        return 0 if series.write(arguments.runs[0]) else 1
     folders = [one for one in arguments.runs if one.suffix != ".html" or one.is_dir()] or arguments.runs
     measured = [_measured(folder) for folder in folders]
     summaries = [_write_report(one) for one in measured]

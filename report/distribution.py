@@ -3,7 +3,7 @@
 Up to EXACT values are kept as they are. Beyond that they are counted in log-linear bins as HdrHistogram has
 them: below 2**(B+1) each value has its own bin, above it each power of two has 2**B bins of equal width. A
 value taken from a bin is its middle and differs from the true one by at most a share of 2**-(B+1): 0.05 %
-with B = 10, and 0.4 % with the B = 7 of time slices.
+with B = 10, and 0.8 % with the B = 6 of time slices.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from report import percentiles
 
 EXACT = 1 << 22  # values; 32 MB
-FINE, COARSE = 10, 7  # B of a distribution and of a slice
+FINE, COARSE = 10, 6  # B of a distribution and of a slice
 _MOST = np.int64(1 << 52)  # ns, 52 days: longer times are counted as this
 _DENSE = 1 << 23  # keys in so narrow a range are counted in place
 Values = NDArray[np.int64]

@@ -92,6 +92,12 @@ def comparison_page(summaries: Sequence[Json], drawn: Sequence[Drawn]) -> str:
     )
 
 
+def series_page(name: str, **values: Any) -> str:
+    """The page of a series of runs; `values` are those of its template."""
+    template = environment().get_template("series.html.j2")
+    return template.render(css=_css(), version="", commit="", name=name, **values)
+
+
 def _rows(summary: Json, part: str) -> list[tuple[str, str]]:
     """Rows of a section that is about nothing but that part."""
     return [(re.sub(f"^{part}:? ", "", name), text) for name, text in rows_of(summary, part)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -48,6 +48,41 @@ def side_by_side(runs: Sequence[Measured]) -> list[Drawn]:
     errors = {one.run.name: one.tally.errors_of() for one in runs}
     latencies = {one.run.name: _Answers.of(one.tally) for one in runs}
     return [_error_cdf(errors), _latency_cdf(latencies), _slowest(latencies), _rates_of(runs)]
+
+
+def of_variants(variants: Mapping[str, Sequence[Tally]]) -> list[Drawn]:
+    """Variants of a series in one plot each, all clean runs of a variant taken together."""
+    answers = {name: _Answers.of_all(tallies) for name, tallies in variants.items()}
+    return [_latency_cdf(answers), _slowest(answers)]
+
+
+def over_key(
+    axis: tuple[str, list[float]] | None, figures: Sequence[tuple[str, Sequence[Sequence[float]]]]
+) -> list[Drawn]:
+    """Main figures over the swept key, each run a dot and the medians a line; none without an axis."""
+    return [] if axis is None else [_over_key(axis, number, *one) for number, one in enumerate(figures)]
+
+
+def _over_key(
+    axis: tuple[str, list[float]], number: int, title: str, values: Sequence[Sequence[float]]
+) -> Drawn:
+    key, places = axis
+
+    def paint(axes: Axes) -> bool:
+        for place, held in zip(places, values, strict=True):
+            axes.plot([place] * len(held), held, "o", color="C0", alpha=0.5, markersize=4)
+        known = [(place, float(np.median(held))) for place, held in zip(places, values, strict=True) if held]
+        axes.plot(*zip(*known, strict=True), color="C0")
+        if min(places) > 0 and max(places) / min(places) > 20:
+            axes.set_xscale("log")
+        axes.set_xlabel(key)
+        axes.set_ylabel(title)
+        axes.set_ylim(bottom=0)
+        plain_axis(axes, "xy")
+        return bool(known)
+
+    caption = "Each clean run is a dot; the line joins the medians."
+    return draw(Words(f"swept-{number}", title, caption, "no run was clean"), paint)
 
 
 def bin_size(span_ns: int) -> float:
@@ -183,8 +218,13 @@ class _Answers:
 
     @classmethod
     def of(cls, tally: Tally) -> _Answers:
-        latency, response = (Distribution.of(one.values()) for one in (tally.latency, tally.response))
-        return cls(latency, response if response.count else latency, tally.sent)
+        return cls.of_all([tally])
+
+    @classmethod
+    def of_all(cls, tallies: Sequence[Tally]) -> _Answers:
+        latency = Distribution.of(one for tally in tallies for one in tally.latency.values())
+        response = Distribution.of(one for tally in tallies for one in tally.response.values())
+        return cls(latency, response if response.count else latency, sum(tally.sent for tally in tallies))
 
 
 def _latencies(tally: Tally) -> list[Drawn]:

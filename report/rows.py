@@ -58,6 +58,26 @@ def _all(summary: Json, where: str) -> Iterator[tuple[str, tuple[str, bool]]]:
                     yield row.title.format(key.replace("_", " ")), (text, where in row.where.split())
 
 
+@dataclass(frozen=True)
+class Figure:
+    """A number of a summary, and how a table prints it."""
+
+    title: str
+    value: float
+    text: Callable[[Any], str]
+
+
+def figures(summary: Json) -> dict[str, Figure]:
+    """Every number of the comparison of runs, by its path in summary.json."""
+    found = {}
+    for row in ROWS:
+        for key, value in _values(summary, row.path) if "runs" in row.where.replace("?", "").split() else ():
+            if isinstance(value, int | float) and not isinstance(value, bool):
+                path = row.path.removesuffix("*") + key if row.path.endswith("*") else row.path
+                found[path] = Figure(row.title.format(key.replace("_", " ")), value, row.text)
+    return found
+
+
 def _values(summary: Json, path: str) -> Iterator[tuple[str, Any]]:
     """Last key and value; none of a part that the run does not have."""
     *parts, last = path.split(".")
@@ -143,6 +163,7 @@ ROWS = (
     Row("queries", "answered", _answered, "tiles"),
     Row("queries.read", "read", number, "run runs"),
     Row("queries.answered", "answered", number, "run runs"),
+    Row("answered_share", "answered, of what was read", percent, "runs"),
     Row("queries.timed_out", "timed out", number, "run? runs"),
     Row("queries.send_failed", "send failed", number, "run? runs"),
     Row("queries.connection_failed", "connection failed", number, "run? runs"),
@@ -214,6 +235,7 @@ ROWS = (
     Row("front.entries_share", "front: most, of the map", percent, "runs front"),
     Row("front.bytes_per_entry", "front: bytes a query in flight", number, "runs front"),
     Row("front.state_peak_bytes", "front: state at most, bytes", number, "runs front"),
+    Row("cpu_us_per_query.*", "CPU of the {} per query, µs", number, "runs"),
     Row("cpu_s.*", "CPU of the {}, s", number, "runs"),
     Row("peak_rss_bytes.*", "peak memory of the {}, MB", _megabytes, "runs"),
     Row("warnings.*", "warning", str, "run"),

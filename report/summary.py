@@ -73,6 +73,7 @@ def summarize(measured: Measured) -> Json:
         "unclean_because": because,
         "server_faults": answers.server_faults(run, queries, rcodes),
         "queries": queries,
+        "answered_share": queries["answered"] / queries["read"] if queries["read"] else None,
         "skipped": skipped,
         "sources": _number(run.controller.get("sources"), found.sources),
         "duration_s": found.last_ns / 1e9,
@@ -237,8 +238,13 @@ def _cpu(measured: Measured) -> Json:
         if (charged := during[role]) is not None:
             during[role] = max(0.0, charged - others)
     during["packets"] = server.spent_cpu(measured.run, end_ns, "server", "uncharged_s") or None
+    sent = measured.tally.sent
     return {
         "cpu_s": {role: None if value is None else round(value, 6) for role, value in during.items()},
+        "cpu_us_per_query": {
+            role: None if value is None or not sent else round(value / sent * 1e6, 3)
+            for role, value in during.items()
+        },
         "cpu_outside_s": {
             role: round(max(0.0, (whole[role] or 0.0) - value), 6) if value is not None else None
             for role, value in spent.items()

@@ -116,7 +116,7 @@ def _value_of(names: list[str], text: str) -> Any:
         return str(Path(given).absolute()) if given else None
     if all(one is str or typing.get_origin(one) is Literal for one in kinds):
         return text.strip().strip('"') or None
-    value = tables.parse(text)
+    value = tables.parse(text) if text.strip() else None
     if names == ["mutate", "rule"]:
         value = _resolve_key_files(value, Path.cwd())
     return [value] if _is_list(kinds[0]) and not isinstance(value, list) else value

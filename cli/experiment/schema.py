@@ -207,6 +207,13 @@ class Sample:
 
 
 @dataclass(frozen=True, config=CONFIG)
+class Repeat:
+    """how often the experiment is run, each variant of `[sweep]` in turn"""
+
+    n: Annotated[Whole, span(1, 1_000, "runs of each variant; differences are only told from 4 on")] = 1
+
+
+@dataclass(frozen=True, config=CONFIG)
 class Experiment:
     """One experiment as resolved. One of `trace`, `generate` and `synth` is used, the first that is there."""
 
@@ -225,6 +232,8 @@ class Experiment:
     hierarchy: Hierarchy | None = None
     topology: Topology = Field(default_factory=Topology)
     sample: Sample = Field(default_factory=Sample)
+    repeat: Repeat | None = None
+    sweep: Annotated[dict[str, Any] | None, doc("lists of values for keys of the experiment (`replay.rate = [1000, 2000]`), of which each combination is a variant; with `mode = \"list\"` the first values of all are one, the second ones the next")] = None
 
     @property
     def own_server(self) -> bool:

@@ -1,0 +1,154 @@
+"""`reprise run` of an experiment with [repeat] or [sweep]: several runs, one after the other, and one report.
+
+A folder of the results has a folder for each run and `series.json`, which says what is to be run. The order
+is balanced: in each round every variant runs once, and each round begins with another one. A series that was
+ended goes on with `--resume`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import itertools
+import json
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from cli import run_name
+from cli.errors import EXIT_FAILED, RepriseError, UsageError, want
+from cli.experiment import experiment as experiments
+from cli.experiment.schema import Experiment, Repeat
+from cli.progress import Progress
+from report import series as reports
+from report import whole_file
+
+Settings = dict[str, Any]
+_MODES = ("grid", "list")
+
+
+@dataclass
+class One:
+    """A run of a series. `folder`: the name of its results, "" before it has been."""
+
+    variant: int
+    round: int
+    folder: str = ""
+
+
+def wanted(options: argparse.Namespace) -> bool:
+    """Whether the experiment asks for more than one run."""
+    experiment = experiments.load(options.experiment, options.set)
+    return options.resume is not None or experiment.repeat is not None or experiment.sweep is not None
+
+
+def variants(experiment: Experiment, base: Path) -> list[Settings]:
+    """The settings of each variant; paths of the file are relative to `base`."""
+    swept = dict(experiment.sweep or {})
+    mode = swept.pop("mode", "grid")
+    want(mode in _MODES, f"sweep.mode = {mode!r} is unknown", f"use {' or '.join(_MODES)}")
+    axes = dict(_axes(swept, base))
+    lengths = {len(values) for values in axes.values()}
+    if mode == "list":
+        want(len(lengths) <= 1, "the lists of [sweep] have different lengths", 'use mode = "grid"')
+        return [dict(zip(axes, row, strict=True)) for row in zip(*axes.values(), strict=True)] or [{}]
+    return [dict(zip(axes, row, strict=True)) for row in itertools.product(*axes.values())]
+
+
+def _axes(table: Settings, base: Path, prefix: str = "") -> Iterator[tuple[str, list[Any]]]:
+    files = {name for name, field in experiments.leaves() if experiments.is_path(field)}
+    for name, value in table.items():
+        key = f"{prefix}{name}"
+        if isinstance(value, dict):
+            yield from _axes(value, base, f"{key}.")
+            continue
+        if not isinstance(value, list) or not value:
+            raise UsageError(f"sweep.{key} is no list of values", "give one, such as [1000, 2000]")
+        yield key, [os.path.realpath(base / one) for one in value] if key in files else value
+
+
+def order(count: int, rounds: int) -> list[One]:
+    """Every variant once in each round. Each second round has the order of the one before turned round, and
+    the next two begin with another variant: none is always first, and what drifts meets all alike.
+    """
+    found = []
+    for turn in range(rounds):
+        places = [(turn // 2 + at) % count for at in range(count)]
+        found += [One(variant, turn) for variant in (places if turn % 2 == 0 else places[::-1])]
+    return found
+
+
+def _words(settings: Settings) -> list[str]:
+    texts = {key: value if isinstance(value, str) else json.dumps(value) for key, value in settings.items()}
+    return [f"{key}={text}" for key, text in texts.items()]
+
+
+def command_series(options: argparse.Namespace, run: Callable[[argparse.Namespace], int]) -> int:
+    """Runs what is missing, each by `run` as by a command of its own; 0 when all are clean."""
+    experiment = experiments.load(options.experiment, options.set)
+    made = variants(experiment, options.experiment.resolve().parent)
+    for settings in made:  # all are looked at before the first one runs
+        experiments.load(options.experiment, [*options.set, *_words(settings), "repeat=", "sweep="])
+    runs = order(len(made), (experiment.repeat or Repeat()).n)
+    folder = options.resume or options.output / run_name.new(experiment.name)
+    if options.resume is not None:
+        runs = _resumed(folder, made, runs)
+    folder.mkdir(parents=True, exist_ok=True)
+    _note(folder, experiment.name, made, runs)
+    progress = Progress()
+    for at, one in enumerate(runs, 1):
+        if one.folder:
+            continue
+        told = ", ".join(_words(made[one.variant])) or "the experiment as it is"
+        progress.phase(f"run {at} of {len(runs)}, round {one.round + 1}: {told}")
+        found = _run(options, made[one.variant], folder, run)
+        if not found:
+            hint = f"go on with: reprise run {options.experiment} --resume {folder}"
+            raise RepriseError(f"the series ended after {at - 1} of {len(runs)} runs", hint)
+        one.folder = found
+        _note(folder, experiment.name, made, runs)
+    clean = reports.write(folder)
+    return 0 if clean else EXIT_FAILED
+
+
+def _run(
+    options: argparse.Namespace, settings: Settings, folder: Path, run: Callable[[argparse.Namespace], int]
+) -> str:
+    """The folder of a run, "" of one that did not go to its end; its own table is not printed."""
+    before = set(folder.iterdir())
+    own = [*options.set, *_words(settings), "repeat=", "sweep="]
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said), contextlib.suppress(KeyboardInterrupt):
+        run(argparse.Namespace(**{**vars(options), "set": own, "output": folder}))
+    options.no_deploy = True  # the hosts are ready from the first run on
+    new = sorted(one.name for one in set(folder.iterdir()) - before if one.suffix != ".partial")
+    return new[0] if new and not _interrupted(folder / new[0]) else ""
+
+
+def _interrupted(folder: Path) -> bool:
+    manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+    return "interrupted" in str(manifest.get("error") or "")
+
+
+def _note(folder: Path, name: str, made: list[Settings], runs: list[One]) -> None:
+    value = {"schema": 1, "name": name, "variants": made, "runs": [asdict(one) for one in runs]}
+    whole_file.write(folder / reports.FILE, json.dumps(value, indent=2) + "\n")
+
+
+def _resumed(folder: Path, made: list[Settings], runs: list[One]) -> list[One]:
+    """The runs, with those that have been."""
+    try:
+        found = json.loads((folder / reports.FILE).read_text(encoding="utf-8"))
+        held = [One(**one) for one in found["runs"]]
+    except (OSError, ValueError, KeyError, TypeError):
+        raise UsageError(f"{folder} holds no series", "name a folder that a series has made") from None
+    want(
+        found["variants"] == json.loads(json.dumps(made)),
+        f"{folder} has other variants than this experiment",
+        "give the experiment and the --set that it was begun with",
+    )
+    been = {(one.variant, one.round): one.folder for one in held if (folder / one.folder).is_dir()}
+    return [One(one.variant, one.round, been.get((one.variant, one.round), "")) for one in runs]

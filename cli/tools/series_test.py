@@ -1,0 +1,129 @@
+"""Experiments with [repeat] and [sweep]: which runs there are, in which order, and whole series."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from cli import programs
+from cli.errors import UsageError
+from cli.experiment import experiment as experiments
+from cli.tools import series
+from tests import command
+from tests.bed import wait_for
+
+QUICK = programs.ROOT / "experiments/quickstart.toml"
+SHORT = (
+    "synth.duration=1",
+    "synth.rate=200",
+    "synth.clients=20",
+    "replay.late_ms=0",
+    "replay.max_lateness_s=20",
+)
+
+
+def _variants(*settings: str) -> list[series.Settings]:
+    return series.variants(experiments.load(QUICK, list(settings)), Path("/base"))
+
+
+def test_a_grid_has_every_combination_and_a_list_one_for_each_place() -> None:
+    rates, kinds = "sweep.replay.rate=[1000, 2000, 3000]", 'sweep.server.kind=["nsd", "bind"]'
+    assert len(_variants(rates, kinds)) == 6
+    assert _variants(rates) == [{"replay.rate": rate} for rate in (1000, 2000, 3000)]
+    paired = _variants("sweep.replay.rate=[1000, 2000]", kinds, "sweep.mode=list")
+    assert paired == [
+        {"replay.rate": 1000, "server.kind": "nsd"},
+        {"replay.rate": 2000, "server.kind": "bind"},
+    ]
+    assert _variants("repeat.n=3") == [{}]
+
+
+def test_files_are_found_from_the_experiment() -> None:
+    assert _variants('sweep.server.zone=["a.zone", "/b.zone"]') == [
+        {"server.zone": "/base/a.zone"},
+        {"server.zone": "/b.zone"},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("settings", "what"),
+    [
+        (("sweep.replay.rate=5",), "sweep.replay.rate is no list of values"),
+        (("sweep.replay.rate=[]",), "sweep.replay.rate is no list of values"),
+        (("sweep.mode=both", "sweep.replay.rate=[1]"), "sweep.mode = 'both' is unknown"),
+        (("sweep.mode=list", "sweep.replay.rate=[1, 2]", "sweep.replay.speed=[1]"), "have different lengths"),
+        (("sweep.replay.rat=[1, 2]",), "replay.rat"),
+        (("sweep.replay.rate=[-1]",), "replay.rate"),
+        (("repeat.n=0",), "repeat.n = 0 is out of range"),
+    ],
+)
+def test_a_series_that_cannot_be_run_is_one_line(
+    tmp_path: Path, settings: tuple[str, ...], what: str
+) -> None:
+    words = [word for one in settings for word in ("--set", one)]
+    done = command.run("run", "quickstart", *words, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.count("\n") == 1 and what in done.stderr
+    assert not (tmp_path / "results").exists()
+
+
+@pytest.mark.parametrize(("count", "rounds"), [(1, 3), (2, 4), (3, 6), (5, 5)])
+def test_every_variant_runs_once_a_round_and_none_always_first(count: int, rounds: int) -> None:
+    runs = series.order(count, rounds)
+    assert all(
+        {one.variant for one in runs[at : at + count]} == set(range(count))
+        for at in range(0, len(runs), count)
+    )
+    first = Counter(runs[at].variant for at in range(0, len(runs), count))
+    assert max(first.values()) <= -(-rounds // count) + 1
+
+
+@pytest.mark.netns
+def test_a_series_that_is_interrupted_goes_on(tmp_path: Path) -> None:
+    words = [
+        word for one in (*SHORT, 'sweep.server.kind=["nsd", "bind"]', "repeat.n=2") for word in ("--set", one)
+    ]
+    argv = [sys.executable, "-m", "cli", "run", str(QUICK), *words]
+    log = tmp_path / "log"
+    with log.open("w", encoding="utf-8") as out:
+        process = subprocess.Popen(
+            argv, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(programs.ROOT)}, stdout=out, stderr=out
+        )
+        wait_for(lambda: "run 2 of 4" in log.read_text(encoding="utf-8"), "the second run", 60)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 1
+    said = log.read_text(encoding="utf-8")
+    assert "the series ended after 1 of 4 runs; go on with: reprise run" in said
+    (folder,) = (tmp_path / "results").iterdir()
+    fewer = (*words, "--set", 'sweep.server.kind=["bind"]', "--resume", str(folder))
+    other = command.run("run", str(QUICK), *fewer, cwd=tmp_path)
+    assert other.returncode == 2 and "has other variants than this experiment" in other.stderr
+    done = command.run("run", str(QUICK), *words, "--resume", str(folder), cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "run 1 of 4" not in done.stderr and "run 4 of 4" in done.stderr
+    assert "kind bind against kind nsd:" in done.stdout and "too few runs to tell" in done.stdout
+    told = json.loads((folder / "series.json").read_text(encoding="utf-8"))
+    assert [one["variant"] for one in told["runs"]] == [0, 1, 1, 0]
+    with (folder / "series.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert Counter(row["server.kind"] for row in rows) == {"nsd": 2, "bind": 2}
+    for row in rows:
+        summary = json.loads((folder / row["run"] / "summary.json").read_text(encoding="utf-8"))
+        assert float(row["latency_us.p99"]) == summary["latency_us"]["p99"]
+        assert row["clean"] == "True"
+    assert "kind bind against kind nsd" in (folder / "report.html").read_text(encoding="utf-8")
+    again = command.run("report", str(folder), cwd=tmp_path)
+    assert again.returncode == 0 and "kind bind against kind nsd:" in again.stdout
+
+
+def test_a_folder_that_is_no_series_is_not_resumed(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="holds no series"):
+        series._resumed(tmp_path, [{}], series.order(1, 1))

@@ -1,0 +1,247 @@
+"""A series of runs (cli/tools/series.py makes it): its figures by variant, as CSV, as text and on a page."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import sys
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from report import html, plots, statistics, whole_file
+from report.errors import ReportError
+from report.figures import Drawn
+from report.rows import Figure, figures
+from report.run import Json, open_run
+from report.statistics import Difference
+from report.summary import measure
+from report.tables import table
+
+FILE, CSV, PAGE = "series.json", "series.csv", "report.html"
+# Of these a table in the terminal is made; the page has all.
+KEY_FIGURES = (
+    "answered_share",
+    "latency_us.median",
+    "latency_us.p99",
+    "response_us.p99",
+    "cpu_us_per_query.server",
+    "peak_rss_bytes.server",
+    "connections.peak_open",
+)
+
+
+@dataclass(frozen=True)
+class Variant:
+    """Runs with the same settings, `label` in short; those that are not clean have no figures."""
+
+    label: str
+    settings: Json
+    runs: tuple[Json, ...]
+
+    @property
+    def clean(self) -> list[Json]:
+        return [one for one in self.runs if one["clean"]]
+
+
+@dataclass(frozen=True)
+class Line:
+    """A figure over all variants: its values in each."""
+
+    title: str
+    path: str
+    text: Callable[[Any], str]
+    values: tuple[tuple[float, ...], ...]
+
+    def cells(self) -> list[str]:
+        return [self._cell(held) for held in self.values]
+
+    def _cell(self, held: Sequence[float]) -> str:
+        if not held:
+            return "–"
+        found = statistics.spread(held)
+        if len(held) == 1 or found.low == found.high:
+            return self.text(_plain(found.median))
+        mark = f", {len(found.outliers)} far off" if found.outliers else ""
+        return f"{self.text(_plain(found.median))} ({self.text(found.low)} – {self.text(found.high)}{mark})"
+
+    def against_first(self) -> list[str]:
+        """Each other variant against the first one."""
+        return [verdict(self._difference(held)) for held in self.values[1:]]
+
+    def _difference(self, held: Sequence[float]) -> Difference | None:
+        return statistics.difference(held, self.values[0]) if held and self.values[0] else None
+
+
+def verdict(found: Difference | None) -> str:
+    if found is None:
+        return "–"
+    if found.real is None:
+        return f"x {found.ratio:.3g}, too few runs to tell"
+    interval = f"x {found.ratio:.3g} ({found.low:.3g} – {found.high:.3g})"
+    return interval if found.real else f"no difference: {interval}"
+
+
+def _plain(value: float) -> float | int:
+    return int(value) if value == int(value) else value
+
+
+def read(folder: Path) -> list[Variant]:
+    """The variants in the order of the experiment. Raises ReportError where it is no series."""
+    try:
+        told = json.loads((folder / FILE).read_text(encoding="utf-8"))
+        made, runs = told["variants"], told["runs"]
+        held: list[list[Json]] = [[] for _ in made]
+        for one in runs:
+            if one["folder"]:
+                held[one["variant"]].append(_summary(folder / one["folder"]))
+    except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
+        raise ReportError(f"{folder} holds no whole series: {error}", "run it again with --resume") from None
+    labels = _labels(made)
+    return [Variant(*one) for one in zip(labels, made, map(tuple, held), strict=True)]
+
+
+def _summary(folder: Path) -> Json:
+    found: Json = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+    return found
+
+
+def _labels(made: Sequence[Json]) -> list[str]:
+    """Settings in short: keys by their last word where that tells them apart."""
+    keys = list(dict.fromkeys(key for one in made for key in one))
+    last = Counter(key.rpartition(".")[2] for key in keys)
+    short = {key: name if last[name := key.rpartition(".")[2]] == 1 else key for key in keys}
+    return [", ".join(f"{short[key]} {_value(value)}" for key, value in one.items()) or "all" for one in made]
+
+
+def _value(value: object) -> str:
+    return Path(value).name if isinstance(value, str) else json.dumps(value)
+
+
+def lines(variants: Sequence[Variant]) -> list[Line]:
+    """Every figure that a clean run has, in the order of the tables of runs."""
+    found = [[figures(summary) for summary in one.clean] for one in variants]
+    known: dict[str, Figure] = {}
+    for runs in found:
+        for run in runs:
+            known.update({path: figure for path, figure in run.items() if path not in known})
+    return [
+        Line(
+            figure.title,
+            path,
+            figure.text,
+            tuple(tuple(run[path].value for run in runs if path in run) for runs in found),
+        )
+        for path, figure in known.items()
+    ]
+
+
+def write(folder: Path) -> bool:
+    """Writes the CSV and the page, and prints the main figures; whether all runs are clean."""
+    variants = read(folder)
+    found = lines(variants)
+    whole_file.write(folder / CSV, as_csv(variants))
+    drawn = _drawn(folder, variants, _main(found))
+    plots.write(folder / "plots", drawn)
+    html.write(folder / PAGE, _page(folder.resolve().name, variants, found, drawn))
+    sys.stdout.write(f"{as_text(variants, found)}\nreport: {folder / PAGE}\n")
+    return all(len(one.clean) == len(one.runs) for one in variants)
+
+
+def as_csv(variants: Sequence[Variant]) -> str:
+    """A row for each run: its variant's settings and all its figures by their paths in summary.json."""
+    keys = list(dict.fromkeys(key for one in variants for key in one.settings))
+    rows = [
+        {
+            "run": summary["run"],
+            **{key: _cell(one.settings.get(key)) for key in keys},
+            "clean": summary["clean"],
+            **{path: figure.value for path, figure in figures(summary).items()},
+        }
+        for one in variants
+        for summary in one.runs
+    ]
+    out = io.StringIO()
+    names = dict.fromkeys(name for row in rows for name in row)
+    writer = csv.DictWriter(out, list(names), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return out.getvalue()
+
+
+def _cell(value: object) -> object:
+    return json.dumps(value) if isinstance(value, list | dict) else value
+
+
+def as_text(variants: Sequence[Variant], found: Sequence[Line]) -> str:
+    """One line a variant with the main figures, and what differs from the first one."""
+    main = _main(found)
+    parts = [table(_table(variants, main), frozenset())]
+    for at, one in enumerate(variants[1:]):
+        told = [[f"  {line.title}", line.against_first()[at]] for line in main]
+        parts.append(f"{one.label} against {variants[0].label}:\n{table(told, frozenset())}")
+    return "\n\n".join(parts)
+
+
+def _main(found: Sequence[Line]) -> list[Line]:
+    return [line for line in found if line.path in KEY_FIGURES and any(line.values)]
+
+
+def _table(variants: Sequence[Variant], main: Sequence[Line]) -> list[list[str]]:
+    """A row for each variant, a heading first."""
+    cells = [line.cells() for line in main]
+    rows = [[one.label, _runs(one), *(held[at] for held in cells)] for at, one in enumerate(variants)]
+    return [["variant", "runs", *(line.title for line in main)], *rows]
+
+
+def _runs(one: Variant) -> str:
+    count = len(one.runs)
+    return str(count) if len(one.clean) == count else f"{count}, {count - len(one.clean)} not clean"
+
+
+def _drawn(folder: Path, variants: Sequence[Variant], main: Sequence[Line]) -> list[Drawn]:
+    measured = {
+        one.label: [measure(open_run(folder / summary["run"])).tally for summary in one.clean]
+        for one in variants
+        if one.clean
+    }
+    swept = plots.over_key(_axis(variants), [(line.title, line.values) for line in main])
+    return [*plots.of_variants(measured), *swept]
+
+
+def _page(name: str, variants: Sequence[Variant], found: Sequence[Line], drawn: Sequence[Drawn]) -> str:
+    heading, *rows = _table(variants, _main(found))
+    against = [line.against_first() for line in found]
+    return html.series_page(
+        name,
+        heading=heading,
+        rows=rows,
+        differences=[
+            (one.label, [[line.title, told[at]] for line, told in zip(found, against, strict=True)])
+            for at, one in enumerate(variants[1:])
+        ],
+        first=variants[0].label,
+        unclean=[
+            f"{one.label}, {summary['run']}: {'; '.join(summary['unclean_because'])}"
+            for one in variants
+            for summary in one.runs
+            if not summary["clean"]
+        ],
+        all_heading=["", *(one.label for one in variants)],
+        all_rows=[[line.title, *line.cells()] for line in found],
+        drawn=drawn,
+    )
+
+
+def _axis(variants: Sequence[Variant]) -> tuple[str, list[float]] | None:
+    """The one key that is swept, where its values are numbers."""
+    keys = list(dict.fromkeys(key for one in variants for key in one.settings))
+    values = [one.settings[keys[0]] for one in variants] if len(keys) == 1 else []
+    if len(values) < 3 or not all(
+        isinstance(one, int | float) and not isinstance(one, bool) for one in values
+    ):
+        return None
+    return keys[0], values

@@ -1,0 +1,48 @@
+"""Medians, intervals and differences of repeated runs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from report.statistics import difference, spread
+
+
+def test_an_interval_holds_the_median_and_an_outlier_is_named() -> None:
+    found = spread([10, 11, 12, 11, 10, 90])
+    assert found.median == 11
+    assert found.low <= 11 <= found.high
+    assert found.outliers == (5,)
+    assert spread([5, 7]).outliers == ()
+    assert (spread([5, 7]).low, spread([5, 7]).high) == (5, 7)
+
+
+def test_a_difference_needs_four_runs_of_each() -> None:
+    few = difference([20, 21, 22], [10, 11, 12])
+    enough = difference([20, 21, 22, 23], [10, 11, 12, 13])
+    assert few is not None and few.real is None and few.ratio == pytest.approx(21 / 11)
+    assert enough is not None and enough.real is True and enough.low > 1
+    assert difference([1, 2], [0, 0]) is None
+
+
+def test_runs_of_one_kind_rarely_differ() -> None:
+    """At most as often as is said; with five runs on each side, and a spread of a third."""
+    rng = np.random.default_rng(5)
+    told = [
+        difference(rng.lognormal(3, 0.3, 5).tolist(), rng.lognormal(3, 0.3, 5).tolist()) for _ in range(200)
+    ]
+    assert sum(one is not None and one.real is True for one in told) <= 0.05 * 200
+
+
+def test_a_fifth_is_told_where_the_spread_is_small() -> None:
+    rng = np.random.default_rng(6)
+    base = (100 * rng.normal(1, 0.02, 5)).tolist()
+    worse = (120 * rng.normal(1, 0.02, 5)).tolist()
+    found = difference(worse, base)
+    assert found is not None and found.real is True and 1.1 < found.low < found.ratio < found.high < 1.3
+
+
+def test_many_runs_are_compared_by_drawn_orders() -> None:
+    rng = np.random.default_rng(7)
+    found = difference(rng.normal(105, 5, 40).tolist(), rng.normal(100, 5, 40).tolist())
+    assert found is not None and found.real is True
