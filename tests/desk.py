@@ -28,7 +28,6 @@ kind = "nsd"
 zone = "zone"
 [replay]
 timeout_s = 1
-late_ms = 0
 [topology]
 queriers = 1
 """

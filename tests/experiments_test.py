@@ -34,12 +34,11 @@ OTHERS = {
     ),
     "timing": (SHORT, "synthetic: profile simple, seed 1"),
 }
-LENIENT = ("replay.late_ms=0", "replay.max_lateness_s=20")  # on a busy machine
 
 
 def run(name: str, settings: Sequence[str], folder: Path) -> dict[str, Any]:
     """The summary of a clean run."""
-    words = [word for one in (*settings, *LENIENT) for word in ("--set", one)]
+    words = [word for one in settings for word in ("--set", one)]
     done = command.run("run", str(programs.ROOT / f"experiments/{name}.toml"), *words, cwd=folder)
     assert done.returncode == 0, done.stderr + done.stdout
     (results,) = (folder / "results").iterdir()

@@ -134,7 +134,6 @@ def settings_of(zones: Path | None, trace: Path, **more: object) -> list[str]:
         "replay.answers": True,
         "replay.tcp_fallback": False,
         "replay.timeout_s": 12,
-        "replay.late_ms": 0,  # on a busy machine
         "replay.max_lateness_s": 20,
         "topology.queriers": 1,
         **{key.replace("__", "."): value for key, value in more.items()},

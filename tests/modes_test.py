@@ -84,11 +84,11 @@ def span(queries: list[Packet]) -> float:
 
 
 def are_on_time(queries: list[Packet], due: list[int]) -> bool:
-    """Most of them, to a fifth of a second: some may be late on a busy machine."""
+    """Most of them, to 20 ms: some may be late on a busy machine."""
     late = sorted(
         one - planned for one, planned in zip(sorted(one.time for one in queries), due, strict=True)
     )
-    return late[len(late) // 2] - late[0] < SECOND // 5
+    return late[len(late) // 2] - late[0] < SECOND // 50
 
 
 def idents(queries: list[Packet]) -> list[int]:
@@ -120,8 +120,7 @@ def test_rate_spaces_queries_evenly(make_bed: MakeBed, trace: Path) -> None:
     read = played.run(trace, "--rate", "400")["read"]
     due = dues(played.bed)
     assert due == [n * SECOND // 400 for n in range(read)]
-    udp = played.queries()
-    assert span(udp) > 0.4 * len(udp) / 400
+    assert 0.9 * (read - 1) / 400 < span(played.queries()) < 1.1 * (read - 1) / 400
 
 
 def test_fast_takes_no_notice_of_time(make_bed: MakeBed, tmp_path: Path) -> None:
@@ -132,7 +131,7 @@ def test_fast_takes_no_notice_of_time(make_bed: MakeBed, tmp_path: Path) -> None
     assert played.run(packets.write(tmp_path / "slow.pcap", queries), "--fast")["answered"] == 200
     seen = played.queries()
     assert len(seen) == 200
-    assert span(seen) < 20
+    assert span(seen) < 2
 
 
 def test_loop_plays_again_one_mean_gap_later(make_bed: MakeBed, ticks: Path) -> None:

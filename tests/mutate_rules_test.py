@@ -223,33 +223,6 @@ def test_rules_of_a_file_and_of_options_are_the_same(minute: Minute, tmp_path: P
     assert (tmp_path / "seed.rps").read_bytes() != (tmp_path / "options.rps").read_bytes()
 
 
-BAD_FILES = [
-    ("", "bad.toml: holds no rule"),
-    (
-        '[[rule]]\nkind = "trannsport"\n',
-        'bad.toml:2: rule "trannsport" is not known; did you mean transport?',
-    ),
-    ('[[rule]]\nkind = "keep"\n\nshare = 120\n', "bad.toml:4: rule keep, key share:"),
-    ('[[rule]]\nkind = "keep"\nkind = "drop"\n', "bad.toml:3: "),
-    ("[[rule]]\nkind = \n", "bad.toml:2: "),
-    ('sed = 7\n[[rule]]\nkind = "keep"\n', "bad.toml:1: key sed is not known; did you mean seed?"),
-]
-
-
-@pytest.mark.parametrize(("text", "expected"), BAD_FILES)
-def test_bad_rule_files_are_one_line_and_write_nothing(tmp_path: Path, text: str, expected: str) -> None:
-    (tmp_path / "bad.toml").write_text(text)
-    _refused(tmp_path, ["--rules", "bad.toml"], expected)
-
-
-def _refused(folder: Path, rules: list[str], expected: str) -> None:
-    done = mutate(folder, folder / "never-read.pcap", "out.pcap", *rules)
-    assert done.status == 2
-    assert expected in done.stderr
-    assert done.stderr.count("\n") == 1
-    assert not (folder / "out.pcap").exists()
-
-
 # --- the page of all rules --------------------------------------------------------------------------------
 
 _EXAMPLE = re.compile(r"```\n--(?P<kind>\S+) (?P<value>[^\n]*)\n```\n\n```toml\n(?P<toml>.*?)```", re.DOTALL)

@@ -7,6 +7,7 @@ REPRISE_WRITE_TRANSCRIPTS=1 writes the lines that differ anew.
 from __future__ import annotations
 
 import gzip
+import lzma
 import os
 import re
 import shlex
@@ -41,7 +42,12 @@ _FILES = {
     "doh.tsv": f"{_TEXT}1\t192.0.2.1\thttps\t.\tNS\n2\t192.0.2.1\tquic\t.\tNS\n".encode(),
     "one.tsv": f"{_TEXT}1\t192.0.2.1\tudp\t.\tNS\n".encode(),
     "rtts": b"192.0.2.0/24 4\n198.51.100.0/24 soon\n",
+    "cut.xz": lzma.compress(b"x" * 5_000)[:40],
     "bad.toml": b'[[rule]]\nkind = "tranzport"\nto = "tcp"\n',
+    "share.toml": b'[[rule]]\nkind = "keep"\n\nshare = 120\n',
+    "twice.toml": b'[[rule]]\nkind = "keep"\nkind = "drop"\n',
+    "value.toml": b"[[rule]]\nkind = \n",
+    "key.toml": b'sed = 7\n[[rule]]\nkind = "keep"\n',
 }
 _KEYS = "--run-id x --cert c --key k --ca a --results r"
 _WORDS = {

@@ -39,7 +39,6 @@ clients = 2
 queriers = 1
 [replay]
 source_mode = "ports"
-late_ms = 0
 """
 GROUPS = {"controller": ["boss"], "clients": ["load1", "load2"], "servers": ["dns"]}
 

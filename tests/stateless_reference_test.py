@@ -168,15 +168,15 @@ def test_many_clients_at_once_are_all_served(bed: ReferenceBed, tmp_path: Path) 
     front = bed.start_front(*ACTIVE)
     names = tmp_path / "names"
     names.write_text("".join(f"host{number}.example A\n" for number in range(500)))
-    dnsperf = [programs.packaged("dnsperf"), "-s", SERVICE4, "-m", "tcp", "-c", "20", "-q", "20"]
+    dnsperf = [programs.packaged("dnsperf"), "-s", SERVICE4, "-m", "tcp", "-c", "20", "-q", "10"]
     text = bed.output(CLIENT, *dnsperf, "-d", str(names), "-n", "2", "-t", "2")
     counted = bed.finish(front)
     assert re.search(r"Queries sent: +1000\n", text), text
     completed = int(re.findall(r"Queries completed: +(\d+) ", text)[0])
     assert counted["queries"] == counted["replies"] >= completed
-    # The others were behind another one in a segment, or sent before its answer came; the busier the
-    # machine, the more.
-    assert completed > 500
+    # The others were sent on a connection before the answer to the one before it came, which is rare: 19
+    # other connections are used in between.
+    assert completed > 950
     assert counted["not_promoted"].get("pipelined", 0) <= 1000 - completed
     assert counted["entries"] == 0 < counted["entries_peak"]
 

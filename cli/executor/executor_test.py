@@ -5,11 +5,8 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-import pwd
 import re
-import shutil
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -18,8 +15,7 @@ from typing import Any
 
 import pytest
 
-from cli import linux, programs
-from cli.errors import RepriseError
+from cli import programs
 from cli.executor import run, sandbox
 from cli.executor.executor import Executor
 from cli.experiment.schema import Experiment, Replay, Sample, Server, Tls
@@ -299,53 +295,3 @@ def test_a_defect_of_ours_leaves_a_manifest(tmp_path: Path, monkeypatch: pytest.
     assert found["error"] == "the executor failed: ValueError: out of order"
     assert "logs/executor.log" in found["hint"]
     assert "out of order" in (tmp_path / "results/logs/executor.log").read_text(encoding="utf-8")
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="then the other tests ran as an ordinary user already")
-def test_as_an_ordinary_user(tmp_path: Path) -> None:
-    """The same sandbox through an unprivileged user namespace; where the kernel has none, one clear line."""
-    nobody = pwd.getpwnam("nobody")
-    base = Path("/tmp") / f"reprise-test-{os.getpid()}"
-    base.mkdir()
-    try:
-        os.chown(base, nobody.pw_uid, nobody.pw_gid)
-        argv = [sys.executable, "-m", "cli.executor.executor_test", str(base)]
-        done = subprocess.run(argv, cwd=programs.ROOT, capture_output=True, text=True, check=False)
-        if "cannot make namespaces" in done.stderr:
-            assert len(done.stderr.splitlines()) == 1
-            assert "; " in done.stderr
-            return
-        assert done.returncode == 0, done.stderr
-        assert manifest(base / "results")["leaked_packets"] == 0
-    finally:
-        shutil.rmtree(base)
-
-
-def become_nobody(base: str) -> None:
-    """Root becomes an ordinary user who sees the source tree at /mnt: it may lie where only root can go."""
-    nobody = pwd.getpwnam("nobody")
-    linux.unshare(linux.CLONE_NEWNS, "mount namespace")
-    linux.make_mounts_private()
-    linux.mount(str(programs.ROOT), "/mnt", "none", MS_BIND)
-    os.chdir("/")
-    os.setgroups([])
-    os.setgid(nobody.pw_gid)
-    os.setuid(nobody.pw_uid)
-    environment = {"PYTHONPATH": "/mnt", "PATH": os.environ["PATH"], "HOME": base}
-    python = "/mnt/.venv/bin/python"
-    os.execve(python, [python, "-m", "cli.executor.executor_test", base], environment)
-
-
-def run_as_user(folder: Path) -> int:
-    """Body of the test above, as the other user."""
-    try:
-        return execute(make_plan(folder, "nsd", ("/bin/true",)), folder / "results")
-    except RepriseError as error:
-        sys.stderr.write(error.line() + "\n")
-        return 1
-
-
-if __name__ == "__main__":
-    if os.geteuid() == 0:
-        become_nobody(sys.argv[1])
-    sys.exit(run_as_user(Path(sys.argv[1])))
