@@ -11,7 +11,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from report import html, plots, series, whole_file
+from report import expect, html, plots, series, whole_file
 from report.compare import compare
 from report.errors import Parser, ReportError
 from report.printable import printable
@@ -70,12 +70,28 @@ def parser() -> argparse.ArgumentParser:
         "-o", "--output", type=Path, help="page for several runs (default: comparison.html beside them)"
     )
     two.set_defaults(run=_report)
+    _add_check(commands.add_parser("check", help="hold runs against limits and a baseline"))
     _add_compare(
         commands.add_parser(
             "compare", help="compare answers: a run with its trace, or any two of run, trace, .ra"
         )
     )
     return top
+
+
+def _add_check(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("folder", type=Path, metavar="RUN", help="a run, or a series with one variant")
+    parser.add_argument("--baseline", type=Path, metavar="RUN", help="the run or series to compare with")
+    parser.add_argument(
+        "--expect",
+        action="append",
+        default=[],
+        metavar="'FIGURE LIMIT'",
+        help="a limit beside those of the experiment, such as 'p99 <= 10 ms'; repeatable",
+    )
+    parser.add_argument("--busy", action="store_true", help="judge runs on a busy machine, too")
+    parser.add_argument("--junit", type=Path, metavar="FILE", help="write the verdicts as JUnit XML")
+    parser.set_defaults(run=_check)
 
 
 def _add_compare(three: argparse.ArgumentParser) -> None:
@@ -112,6 +128,30 @@ def _measured(folder: Path) -> Measured:
 
 def _status(summaries: Sequence[Json]) -> int:
     return 0 if all(summary["clean"] for summary in summaries) else 1
+
+
+def _check(arguments: argparse.Namespace) -> int:
+    """Status 0 where all limits are met, 1 where one is missed, 125 where the runs do not tell."""
+    _want_parent(arguments.junit)
+    held = series.runs_of(arguments.folder)
+    wanted = [*expect.limits(held.expect), *map(_limit, arguments.expect)]
+    if not wanted:
+        raise ReportError(
+            "there is nothing to check", "give --expect 'p99 <= 10 ms', or [expect] in the experiment", 2
+        )
+    base = series.runs_of(arguments.baseline) if arguments.baseline else None
+    unsound = [why for side in (held, base) if side for why in side.unsound(arguments.busy)]
+    sound = [] if unsound else expect.judge(wanted, held.summaries, base.summaries if base else [])
+    for line in [*(one.words for one in sound), *(f"no verdict: {why}" for why in unsound)]:
+        print(printable(line))
+    if arguments.junit:
+        whole_file.write(arguments.junit, expect.as_junit(held.name, wanted, sound, unsound))
+    return expect.status(sound, unsound)
+
+
+def _limit(text: str) -> expect.Limit:
+    name, _, rest = text.strip().partition(" ")
+    return expect.limit(name, rest)
 
 
 def _want_parent(path: Path | None) -> None:

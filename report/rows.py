@@ -238,6 +238,7 @@ ROWS = (
     Row("cpu_us_per_query.*", "CPU of the {} per query, µs", number, "runs"),
     Row("cpu_s.*", "CPU of the {}, s", number, "runs"),
     Row("peak_rss_bytes.*", "peak memory of the {}, MB", _megabytes, "runs"),
+    Row("busy.*", "busy machine", str, "run"),
     Row("warnings.*", "warning", str, "run"),
     Row("trace_notes.*", "of the trace", str, "run"),
     Row("", "clean", _verdict, "run"),

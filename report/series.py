@@ -16,7 +16,7 @@ from report import html, plots, statistics, whole_file
 from report.errors import ReportError
 from report.figures import Drawn
 from report.rows import Figure, figures
-from report.run import Json, open_run
+from report.run import Json, as_dict, open_run
 from report.statistics import Difference
 from report.summary import measure
 from report.tables import table
@@ -105,7 +105,10 @@ def read(folder: Path) -> list[Variant]:
 
 
 def _summary(folder: Path) -> Json:
-    found: Json = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+    try:
+        found: Json = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        raise ReportError(f"{folder} has no summary.json", f"make it: reprise report {folder}", 2) from None
     return found
 
 
@@ -119,6 +122,44 @@ def _labels(made: Sequence[Json]) -> list[str]:
 
 def _value(value: object) -> str:
     return Path(value).name if isinstance(value, str) else json.dumps(value)
+
+
+@dataclass(frozen=True)
+class Runs:
+    """A run, or the runs of a series with one variant, to be held against limits."""
+
+    name: str
+    summaries: tuple[Json, ...]
+    expect: Json
+
+    def unsound(self, busy: bool) -> list[str]:
+        """Why they allow no verdict; `busy`: a busy machine is no reason."""
+        found = [
+            f"{one['run']} is not clean: {one['unclean_because'][0]}"
+            for one in self.summaries
+            if not one["clean"]
+        ]
+        if not busy:
+            found += [
+                f"{one['run']} had a busy machine: {one['busy'][0]}"
+                for one in self.summaries
+                if one.get("busy")
+            ]
+        return found
+
+
+def runs_of(folder: Path) -> Runs:
+    """Raises ReportError where the folder is none of both, or has no report."""
+    if not (folder / FILE).is_file():
+        run = open_run(folder)
+        return Runs(run.name, (_summary(folder),), as_dict(run.experiment.get("expect")))
+    variants = read(folder)
+    if len(variants) > 1:
+        raise ReportError(
+            f"{folder} has {len(variants)} variants", "check a series with one, or a run of it", 2
+        )
+    expected = [open_run(folder / one["run"]).experiment.get("expect") for one in variants[0].runs]
+    return Runs(folder.resolve().name, variants[0].runs, as_dict(expected[0] if expected else None))
 
 
 def lines(variants: Sequence[Variant]) -> list[Line]:

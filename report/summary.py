@@ -14,6 +14,7 @@ from pathlib import Path
 
 from report import (
     answers,
+    busy,
     clean,
     connections,
     counters,
@@ -65,7 +66,7 @@ def summarize(measured: Measured) -> Json:
     testbed = look_at(run, measured.files)
     because = clean.reasons(measured, queries, testbed, of_resolver)
     rest = counters.summed(measured.files, "")
-    return {
+    summary = {
         "schema": SCHEMA,
         "run": run.name,
         "trace": run.played,
@@ -112,6 +113,7 @@ def summarize(measured: Measured) -> Json:
         "hosts": per_host.summarize(run, found),
         "leaked_packets": _number(run.manifest.get("leaked_packets"), 0),
     }
+    return {**summary, "busy": list(busy.reasons(run, summary))}
 
 
 def _trace_notes(run: Run) -> list[str]:

@@ -26,7 +26,9 @@ from cli.plan import plan as plans
 from cli.plan.estimate import Estimate
 from cli.plan.planned import Management, Plan
 from report import whole_file
+from report.errors import ReportError
 from report.rows import rows_of
+from report.run import as_dict
 from report.tables import table as as_table
 
 PARTIAL = ".partial"
@@ -194,7 +196,24 @@ def finish(folder: Folder, status: int) -> int:
     clean = summary.get("clean") is True
     if summary and not clean and not found.get("error"):
         complain(_headline(found, summary, folder).line())
-    return EXIT_FAILED if status or not clean else 0
+    expected = as_dict(found.get("experiment")).get("expect")
+    missed = bool(summary and expected) and not _as_expected(folder.final)
+    return EXIT_FAILED if status or not clean or missed else 0
+
+
+def _as_expected(folder: Path) -> bool:
+    """Whether the run meets the limits of its experiment, each in a line."""
+    from report import expect, series  # noqa: PLC0415  (slow to import, and rarely needed)
+
+    run = series.runs_of(folder)
+    try:
+        wanted = [one for one in expect.limits(run.expect) if not one.of_baseline]
+        found = expect.judge(wanted, run.summaries, ())
+    except ReportError as error:
+        complain(RepriseError(error.what, error.hint).line())
+        return False
+    sys.stdout.writelines(f"{one.words}\n" for one in found)
+    return all(one.state == "met" for one in found)
 
 
 def _say_warnings(summary: dict[str, Any], manifest: dict[str, Any]) -> None:

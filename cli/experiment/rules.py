@@ -6,11 +6,13 @@ import datetime
 import ipaddress
 import re
 from dataclasses import dataclass
+from typing import Any
 
 from cli import run_name
 from cli.errors import UsageError, want
 from cli.experiment import addresses, delay_rules, front_rules, hierarchy_rules, server_rules
 from cli.experiment.schema import AUTHORITATIVE, SCHEMA, Experiment, Generate, Mutate, Replay
+from report.errors import ReportError
 
 MOST_GENERATED = 1_000_000  # sources of generated queries that rules change
 _MOST_PEERS = 15
@@ -44,6 +46,8 @@ def check(experiment: Experiment) -> None:
             f"generate.sources = {sources} is out of range with [mutate]",
             f"use 1 to {MOST_GENERATED}",
         )
+    if experiment.expect is not None:
+        _check_expect(experiment.expect)
     _check_early(replay)
     server_rules.check_server(server)
     hierarchy_rules.check(experiment)
@@ -51,6 +55,15 @@ def check(experiment: Experiment) -> None:
     server_rules.check_transport(experiment)
     delay_rules.check_clients(experiment)
     front_rules.check(experiment)
+
+
+def _check_expect(expected: dict[str, Any]) -> None:
+    from report import expect  # noqa: PLC0415  (slow to import, and rarely needed)
+
+    try:
+        list(expect.limits(expected))
+    except ReportError as error:
+        raise UsageError(error.what, error.hint) from None
 
 
 def _check_mutate(mutate: Mutate) -> None:

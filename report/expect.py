@@ -1,0 +1,188 @@
+"""`reprise check` and [expect]: limits for figures of summary.json, absolute or against a baseline.
+
+A limit is text such as `<= 10 ms`, `>= 99.9 %` or `<= 110 % of baseline`. It is met or missed where all
+values that the spread of the runs allows lie on one side of it, and open otherwise.
+"""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from report import statistics
+from report.errors import ReportError
+from report.rows import figures
+from report.run import Json
+from report.tables import number
+
+MET, MISSED, USAGE, NO_VERDICT = 0, 1, 2, 125  # exit statuses; 125 makes `git bisect run` skip a commit
+SHORT = {
+    "answered": "answered_share",
+    "median": "latency_us.median",
+    "p99": "latency_us.p99",
+    "p999": "latency_us.p999",
+}
+_UNITS: dict[str, dict[str, float]] = {
+    "us": {"us": 1, "µs": 1, "ms": 1e3, "s": 1e6},
+    "s": {"us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1},
+    "bytes": {"B": 1, "kB": 1e3, "MB": 1e6, "GB": 1e9},
+    "share": {"%": 0.01},
+}
+_LIMIT = re.compile(r"\s*(<=|>=|<|>)\s*([0-9][0-9_]*(?:\.[0-9]+)?)\s*([A-Za-zµ%]*)\s*(of\s+baseline)?\s*")
+
+
+@dataclass(frozen=True)
+class Limit:
+    """A figure by its path, and the value that it is held against; a share where it is of the baseline's."""
+
+    path: str
+    text: str
+    sign: str
+    value: float
+    unit: str
+    scale: float  # of the unit
+    of_baseline: bool
+
+    def shown(self, value: float) -> str:
+        """A value in the limit's unit."""
+        return f"{number(_short(value / self.scale))} {self.unit}".rstrip()
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """`state` is met, missed or open. `words` is the whole line."""
+
+    limit: Limit
+    state: str
+    words: str
+
+
+def limits(given: Mapping[str, Any], prefix: str = "") -> Iterator[Limit]:
+    """Those of a table [expect], whose keys may stand in tables below it. Raises ReportError."""
+    for name, text in given.items():
+        path = f"{prefix}{name}"
+        if isinstance(text, Mapping):
+            yield from limits(text, f"{path}.")
+        else:
+            for one in text if isinstance(text, list) else [text]:
+                yield limit(path, str(one))
+
+
+def limit(name: str, text: str) -> Limit:
+    """One of them, such as `p99` and `<= 10 ms`."""
+    path = SHORT.get(name, name)
+    found = _LIMIT.fullmatch(text)
+    if found is None:
+        raise ReportError(
+            f"expect.{name} = {text!r} is no limit",
+            "write one such as '<= 10 ms' or '<= 110 % of baseline'",
+            USAGE,
+        )
+    sign, digits, unit, of = found.groups()
+    value, units = float(digits), {"%": 0.01} if of else _units_of(path)
+    if unit and unit not in units:
+        known = ", ".join(units) or "none"
+        raise ReportError(f"expect.{name} = {text!r}: {unit} is no unit of it", f"its units: {known}", USAGE)
+    scale = units.get(unit, 1)
+    return Limit(path, text.strip(), sign, value * scale, unit, scale, bool(of))
+
+
+def _units_of(path: str) -> dict[str, float]:
+    """By the words in the names of a path's keys."""
+    words = {word for part in path.split(".") for word in part.split("_")}
+    return next((units for word, units in _UNITS.items() if word in words), {})
+
+
+def judge(wanted: Sequence[Limit], runs: Sequence[Json], baseline: Sequence[Json]) -> list[Verdict]:
+    """Each limit over runs with the same settings. Raises ReportError where a figure is in none of them."""
+    return [_judge(one, runs, baseline) for one in wanted]
+
+
+def _judge(one: Limit, runs: Sequence[Json], baseline: Sequence[Json]) -> Verdict:
+    values, of = _values(one, runs), ""
+    if not one.of_baseline:
+        found = statistics.spread(values)
+        middle, low, high = found.median, found.low, found.high
+    elif baseline:
+        middle, low, high = _ratio(values, _values(one, baseline))
+        of = " of the baseline's"
+    else:
+        raise ReportError(f"{one.path} {one.text}: there is no baseline", "give --baseline RUN", USAGE)
+    spread = "" if low == high else f" ({one.shown(low)} to {one.shown(high)})"
+    state = _state(one, low, high)
+    return Verdict(one, state, f"{state}: {one.path} is {one.shown(middle)}{of}{spread}, wanted {one.text}")
+
+
+def _short(value: float) -> float | int:
+    return int(value) if value == int(value) else round(value, 6)
+
+
+def _values(one: Limit, runs: Sequence[Json]) -> list[float]:
+    found = [value for run in runs if (value := _value(run, one.path)) is not None]
+    if not found:
+        near = sorted(path for run in runs[:1] for path in figures(run))
+        hint = f"a figure of summary.json, such as {', '.join(near[:4])}"
+        raise ReportError(f"expect.{one.path}: the run has no such figure", hint, USAGE)
+    return found
+
+
+def _value(summary: Json, path: str) -> float | None:
+    inner: Any = summary
+    for key in path.split("."):
+        inner = inner.get(key) if isinstance(inner, dict) else None
+    return float(inner) if isinstance(inner, int | float) and not isinstance(inner, bool) else None
+
+
+def _ratio(values: Sequence[float], base: Sequence[float]) -> tuple[float, float, float]:
+    """Of the medians, with the interval that the spread of both leaves."""
+    found = statistics.difference(values, base)
+    if found is None:
+        same = statistics.spread(values).median == statistics.spread(base).median
+        return (1.0, 1.0, 1.0) if same else (float("inf"), float("inf"), float("inf"))
+    if found.real is not None:
+        return found.ratio, found.low, found.high
+    ours, theirs = statistics.spread(values), statistics.spread(base)
+    return found.ratio, ours.low / theirs.high, ours.high / theirs.low if theirs.low else float("inf")
+
+
+def _state(one: Limit, low: float, high: float) -> str:
+    upper = one.sign.startswith("<")
+    far, near = (high, low) if upper else (low, high)
+    return "met" if _holds(one, far) else "open" if _holds(one, near) else "missed"
+
+
+def _holds(one: Limit, value: float) -> bool:
+    match one.sign:
+        case "<=":
+            return value <= one.value
+        case ">=":
+            return value >= one.value
+        case "<":
+            return value < one.value
+    return value > one.value
+
+
+def status(found: Sequence[Verdict], unsound: Sequence[str]) -> int:
+    """The exit status; `unsound`: why the runs allow no verdict."""
+    if unsound:
+        return NO_VERDICT
+    states = {one.state for one in found}
+    return MISSED if "missed" in states else NO_VERDICT if "open" in states else MET
+
+
+def as_junit(name: str, wanted: Sequence[Limit], found: Sequence[Verdict], unsound: Sequence[str]) -> str:
+    """A test case for each limit, as CI systems read them; without a verdict it is skipped."""
+    suite = ET.Element("testsuite", name=name, tests=str(len(wanted)))
+    for at, one in enumerate(wanted):
+        case = ET.SubElement(suite, "testcase", classname=name, name=f"{one.path} {one.text}")
+        if unsound or found[at].state == "open":
+            ET.SubElement(case, "skipped", message="; ".join(unsound) or found[at].words)
+        elif found[at].state == "missed":
+            ET.SubElement(case, "failure", message=found[at].words)
+    suite.set("failures", str(sum(1 for one in suite if one.find("failure") is not None)))
+    suite.set("skipped", str(sum(1 for one in suite if one.find("skipped") is not None)))
+    ET.indent(suite)
+    return ET.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"

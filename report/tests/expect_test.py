@@ -1,0 +1,117 @@
+"""Limits, their verdicts and exit statuses, on written runs."""
+
+from __future__ import annotations
+
+import json
+import xml.etree.ElementTree as ET
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from report import expect
+from report.__main__ import main
+from report.run import Json
+from report.series import FILE
+from report.tests.writers import MANIFEST, Query, server_csv, write_run
+
+MS = 1_000_000
+
+
+def run_of(folder: Path, latency_ms: float = 1.0, **experiment: Any) -> Path:
+    asked = [
+        Query(n, n * 10 * MS, n * 10 * MS, latency=int((latency_ms + n / 1000) * MS)) for n in range(300)
+    ]
+    manifest = {**MANIFEST, "experiment": {**MANIFEST["experiment"], **experiment}}
+    write_run(folder, asked, server=server_csv(4), manifest=manifest)
+    assert main(["summary", str(folder)]) == 0
+    return folder
+
+
+def series_of(folder: Path, latencies: list[float]) -> Path:
+    runs = []
+    for at, latency in enumerate(latencies):
+        run_of(folder / f"run{at}", latency)
+        runs.append({"variant": 0, "round": at, "folder": f"run{at}"})
+    told = {"schema": 1, "name": "x", "variants": [{}], "runs": runs}
+    (folder / FILE).write_text(json.dumps(told), encoding="utf-8")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("limit", "line", "status"),
+    [
+        ("p99 <= 2 ms", "met: latency_us.p99 is 1.296 ms, wanted <= 2 ms", expect.MET),
+        ("p99 <= 1 ms", "missed: latency_us.p99 is 1.296 ms, wanted <= 1 ms", expect.MISSED),
+        ("answered >= 99.9 %", "met: answered_share is 100 %, wanted >= 99.9 %", expect.MET),
+        ("queries.timed_out < 1", "met: queries.timed_out is 0, wanted < 1", expect.MET),
+        ("duration_s > 1 s", "met: duration_s is 2.991 s, wanted > 1 s", expect.MET),
+    ],
+)
+def test_a_limit_has_a_verdict_and_a_status(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], limit: str, line: str, status: int
+) -> None:
+    folder = run_of(tmp_path / "run")
+    capsys.readouterr()
+    assert main(["check", str(folder), "--expect", limit]) == status
+    assert capsys.readouterr().out == f"{line}\n"
+
+
+@pytest.mark.parametrize(
+    ("limit", "said"),
+    [
+        ("p99 10 ms", "is no limit; write one such as '<= 10 ms' or '<= 110 % of baseline'"),
+        ("p99 <= 10 MB", "MB is no unit of it; its units: us, µs, ms, s"),
+        ("p98 <= 10 ms", "p98"),
+        ("p99 <= 110 % of baseline", "there is no baseline; give --baseline RUN"),
+    ],
+)
+def test_what_is_no_limit_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], limit: str, said: str
+) -> None:
+    folder = run_of(tmp_path / "run")
+    capsys.readouterr()
+    assert main(["check", str(folder), "--expect", limit]) == expect.USAGE
+    told = capsys.readouterr()
+    assert told.out == "" and told.err.count("\n") == 1 and said in told.err
+
+
+def test_a_regression_of_a_fifth_fails_and_equal_builds_pass(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    base = series_of(tmp_path / "base", [1.0, 1.02, 0.99, 1.01, 1.0])
+    same = series_of(tmp_path / "same", [1.01, 0.99, 1.0, 1.02, 1.01])
+    worse = series_of(tmp_path / "worse", [1.2, 1.22, 1.19, 1.21, 1.2])
+    limit = ("--expect", "median <= 110 % of baseline", "--baseline", str(base))
+    assert main(["check", str(same), *limit]) == expect.MET
+    assert main(["check", str(worse), *limit]) == expect.MISSED
+    assert "missed: latency_us.median is 117.406 % of the baseline's (" in capsys.readouterr().out
+    assert (
+        main(["check", str(worse), *limit[2:], "--expect", "median <= 118 % of baseline"])
+        == expect.NO_VERDICT
+    )
+    assert "open: latency_us.median" in capsys.readouterr().out
+
+
+def test_an_unsound_run_has_no_verdict(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = run_of(tmp_path / "run", expect={"latency_us": {"p99": "<= 2 ms"}, "answered_share": ">= 1"})
+    path = folder / "summary.json"
+    good: Json = json.loads(path.read_text(encoding="utf-8"))
+    assert main(["check", str(folder), "--junit", str(tmp_path / "a.xml")]) == expect.MET
+    suite = ET.parse(tmp_path / "a.xml").getroot()
+    assert (suite.get("tests"), suite.get("failures"), suite.get("skipped")) == ("2", "0", "0")
+    path.write_text(json.dumps({**good, "clean": False, "unclean_because": ["the server died"]}))
+    capsys.readouterr()
+    assert main(["check", str(folder)]) == expect.NO_VERDICT
+    assert capsys.readouterr().out == "no verdict: run is not clean: the server died\n"
+    path.write_text(json.dumps({**good, "busy": ["other programs used 1.9 of 2 cores"]}))
+    assert main(["check", str(folder), "--junit", str(tmp_path / "a.xml")]) == expect.NO_VERDICT
+    assert ET.parse(tmp_path / "a.xml").getroot().get("skipped") == "2"
+    assert main(["check", str(folder), "--busy"]) == expect.MET
+
+
+def test_there_must_be_something_to_check(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = run_of(tmp_path / "run")
+    capsys.readouterr()
+    assert main(["check", str(folder)]) == expect.USAGE
+    assert "there is nothing to check" in capsys.readouterr().err
