@@ -121,8 +121,9 @@ RttDistribution::Observed RttDistribution::read(const std::string& path) {
         const auto value =
             cells.size() == 1 ? parse_up_to(cells.front(), kMostRttMs) : std::nullopt;
         if (!value) {
-            throw UsageError(fmt::format("{}:{}: '{}' is not a time; give one of 0 to {} ms a line",
-                                         path, number, line, kMostRttMs));
+            throw UsageError(
+                fmt::format("{}:{}: '{:.40}' is not a time; give one of 0 to {} ms a line", path,
+                            number, line, kMostRttMs));
         }
         found.push_back(*value);
     }

@@ -73,7 +73,8 @@ std::optional<std::string> parse_path(const std::vector<std::string_view>& cells
     const auto jitter = cells.size() > 2 ? parse_ms(cells[2]) : std::optional(path.jitter);
     const auto loss = cells.size() > 3 ? parse_percent(cells[3]) : std::optional(path.loss);
     if (!rtt || !jitter) {
-        return fmt::format("'{}' is not a time; give 0 to {} ms", cells[rtt ? 2 : 1], kMostRttMs);
+        return fmt::format("'{:.40}' is not a time; give 0 to {} ms", cells[rtt ? 2 : 1],
+                           kMostRttMs);
     }
     if (!loss) {
         return fmt::format("'{}' is not a percentage; give 0 to 100", cells[3]);
