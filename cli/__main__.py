@@ -196,9 +196,11 @@ def _experiment(options: argparse.Namespace) -> int:
 
     if options.command == "plan":
         return run.command_plan(options)
-    from cli.tools import deploy, series  # noqa: PLC0415
+    from cli.tools import deploy, search, series  # noqa: PLC0415
 
     once = deploy.command_run if options.inventory else run.command_run
+    if search.wanted(options):
+        return search.command_search(options, once)
     return series.command_series(options, once) if series.wanted(options) else once(options)
 
 

@@ -21,6 +21,7 @@ from report.statistics import Difference
 from report.summary import measure
 from report.tables import table
 
+_MOST_TOLD = 3  # variants of which the terminal tells the differences; the page has all
 FILE, CSV, PAGE = "series.json", "series.csv", "report.html"
 # Of these a table in the terminal is made; the page has all.
 KEY_FIGURES = (
@@ -221,7 +222,7 @@ def as_text(variants: Sequence[Variant], found: Sequence[Line]) -> str:
     """One line a variant with the main figures, and what differs from the first one."""
     main = _main(found)
     parts = [table(_table(variants, main), frozenset())]
-    for at, one in enumerate(variants[1:]):
+    for at, one in enumerate(variants[1:] if len(variants) <= _MOST_TOLD else ()):
         told = [[f"  {line.title}", line.against_first()[at]] for line in main]
         parts.append(f"{one.label} against {variants[0].label}:\n{table(told, frozenset())}")
     return "\n\n".join(parts)

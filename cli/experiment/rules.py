@@ -46,8 +46,8 @@ def check(experiment: Experiment) -> None:
             f"generate.sources = {sources} is out of range with [mutate]",
             f"use 1 to {MOST_GENERATED}",
         )
-    if experiment.expect is not None:
-        _check_expect(experiment.expect)
+    _check_expect(experiment.expect)
+    _check_expect(experiment.search.expect if experiment.search else None)
     _check_early(replay)
     server_rules.check_server(server)
     hierarchy_rules.check(experiment)
@@ -57,7 +57,9 @@ def check(experiment: Experiment) -> None:
     front_rules.check(experiment)
 
 
-def _check_expect(expected: dict[str, Any]) -> None:
+def _check_expect(expected: dict[str, Any] | None) -> None:
+    if expected is None:
+        return
     from report import expect  # noqa: PLC0415  (slow to import, and rarely needed)
 
     try:

@@ -214,6 +214,18 @@ class Repeat:
 
 
 @dataclass(frozen=True, config=CONFIG)
+class Search:
+    """the highest value of a key at which limits hold, see [series.md](series.md#searches)"""
+
+    key: Annotated[Text, doc("key of the experiment, such as `replay.rate`; the higher its value, the harder for the server")]
+    least: Annotated[Number, span(0.001, 1e9, "value that the search begins with")]
+    most: Annotated[Number, span(0.001, 1e9, "value at which it ends")]
+    expect: Annotated[dict[str, Any], doc("limits as in `[expect]`, all of which have to be met")]
+    precision: Annotated[Number, span(0.001, 1, "how near the values are in the end, as a share")] = 0.05
+    confirm: Annotated[Whole, span(1, 100, "runs that have to meet the limits at the value that is told")] = 3
+
+
+@dataclass(frozen=True, config=CONFIG)
 class Experiment:
     """One experiment as resolved. One of `trace`, `generate` and `synth` is used, the first that is there."""
 
@@ -236,6 +248,8 @@ class Experiment:
     sweep: Annotated[dict[str, Any] | None, doc("lists of values for keys of the experiment (`replay.rate = [1000, 2000]`), of which each combination is a variant; with `mode = \"list\"` the first values of all are one, the second ones the next")] = None
 
     expect: Annotated[dict[str, Any] | None, doc("limits for figures of `summary.json`, such as `latency_us.p99 = \"<= 10 ms\"`, see [series.md](series.md#limits)")] = None
+
+    search: Search | None = None
 
     @property
     def own_server(self) -> bool:

@@ -28,6 +28,7 @@ from report import whole_file
 
 Settings = dict[str, Any]
 _MODES = ("grid", "list")
+_ALONE = ("repeat=", "sweep=", "search=")  # of a run in a series
 
 
 @dataclass
@@ -42,7 +43,8 @@ class One:
 def wanted(options: argparse.Namespace) -> bool:
     """Whether the experiment asks for more than one run."""
     experiment = experiments.load(options.experiment, options.set)
-    return options.resume is not None or experiment.repeat is not None or experiment.sweep is not None
+    asked = (options.resume, experiment.repeat, experiment.sweep)
+    return any(one is not None for one in asked)
 
 
 def variants(experiment: Experiment, base: Path) -> list[Settings]:
@@ -81,7 +83,7 @@ def order(count: int, rounds: int) -> list[One]:
     return found
 
 
-def _words(settings: Settings) -> list[str]:
+def words_of(settings: Settings) -> list[str]:
     texts = {key: value if isinstance(value, str) else json.dumps(value) for key, value in settings.items()}
     return [f"{key}={text}" for key, text in texts.items()]
 
@@ -91,35 +93,35 @@ def command_series(options: argparse.Namespace, run: Callable[[argparse.Namespac
     experiment = experiments.load(options.experiment, options.set)
     made = variants(experiment, options.experiment.resolve().parent)
     for settings in made:  # all are looked at before the first one runs
-        experiments.load(options.experiment, [*options.set, *_words(settings), "repeat=", "sweep="])
+        experiments.load(options.experiment, [*options.set, *words_of(settings), *_ALONE])
     runs = order(len(made), (experiment.repeat or Repeat()).n)
     folder = options.resume or options.output / run_name.new(experiment.name)
     if options.resume is not None:
         runs = _resumed(folder, made, runs)
     folder.mkdir(parents=True, exist_ok=True)
-    _note(folder, experiment.name, made, runs)
+    note(folder, experiment.name, made, runs)
     progress = Progress()
     for at, one in enumerate(runs, 1):
         if one.folder:
             continue
-        told = ", ".join(_words(made[one.variant])) or "the experiment as it is"
+        told = ", ".join(words_of(made[one.variant])) or "the experiment as it is"
         progress.phase(f"run {at} of {len(runs)}, round {one.round + 1}: {told}")
-        found = _run(options, made[one.variant], folder, run)
+        found = run_one(options, made[one.variant], folder, run)
         if not found:
             hint = f"go on with: reprise run {options.experiment} --resume {folder}"
             raise RepriseError(f"the series ended after {at - 1} of {len(runs)} runs", hint)
         one.folder = found
-        _note(folder, experiment.name, made, runs)
+        note(folder, experiment.name, made, runs)
     clean = reports.write(folder)
     return 0 if clean else EXIT_FAILED
 
 
-def _run(
+def run_one(
     options: argparse.Namespace, settings: Settings, folder: Path, run: Callable[[argparse.Namespace], int]
 ) -> str:
     """The folder of a run, "" of one that did not go to its end; its own table is not printed."""
     before = set(folder.iterdir())
-    own = [*options.set, *_words(settings), "repeat=", "sweep="]
+    own = [*options.set, *words_of(settings), *_ALONE]
     said = io.StringIO()
     with contextlib.redirect_stdout(said), contextlib.suppress(KeyboardInterrupt):
         run(argparse.Namespace(**{**vars(options), "set": own, "output": folder}))
@@ -133,7 +135,7 @@ def _interrupted(folder: Path) -> bool:
     return "interrupted" in str(manifest.get("error") or "")
 
 
-def _note(folder: Path, name: str, made: list[Settings], runs: list[One]) -> None:
+def note(folder: Path, name: str, made: list[Settings], runs: list[One]) -> None:
     value = {"schema": 1, "name": name, "variants": made, "runs": [asdict(one) for one in runs]}
     whole_file.write(folder / reports.FILE, json.dumps(value, indent=2) + "\n")
 

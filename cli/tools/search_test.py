@@ -1,0 +1,116 @@
+"""[search]: which values are tried, what is told, and a whole search against a real server."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.experiment.schema import Search
+from cli.tools import search
+from cli.tools.search import Searching, Tried
+from tests import command
+
+LIMITS = {"p99": "<= 10 ms"}
+
+
+class Fake(Searching):
+    """Values up to `best` hold; at those of `unsure` only the first run does."""
+
+    def __init__(self, best: float, unsure: tuple[float, ...] = ()) -> None:
+        self.folder, self.tried = Path("x"), {}
+        self.best, self.unsure = best, unsure
+
+    def holds(self, value: float, times: int = 1) -> bool:
+        tried = self.tried.setdefault(value, Tried(value))
+        if value > self.best or (value in self.unsure and times > 1):
+            tried.failed = "missed"
+        return not tried.failed
+
+    def why_not_above(self, value: float) -> str:
+        return f"above {value:g}"
+
+
+def wish(least: float = 1_000, most: float = 64_000, precision: float = 0.05) -> Search:
+    return Search("replay.rate", least, most, LIMITS, precision)
+
+
+@pytest.mark.parametrize("best", [1_000, 1_999, 2_000, 7_777, 63_999])
+def test_the_highest_value_is_found_within_the_precision(best: float) -> None:
+    tries = Fake(best)
+    found = search.highest(wish(), tries)
+    assert found.value is not None and found.value <= best <= found.value * 1.06
+    assert len(tries.tried) <= 12
+
+
+def test_a_range_that_holds_whole_ends_at_its_end_and_one_that_does_not_is_told() -> None:
+    assert search.highest(wish(), Fake(1e9)).value == 64_000
+    nothing = search.highest(wish(), Fake(10))
+    assert (nothing.value, nothing.why) == (None, "missed")
+
+
+def test_a_value_that_is_not_confirmed_gives_way_to_the_next_lower_one() -> None:
+    tries = Fake(4_500, unsure=(4_362, 4_000))
+    found = search.highest(wish(), tries)
+    assert found.value is not None and found.value not in tries.unsure and found.value < 4_500
+
+
+@pytest.mark.parametrize(
+    ("settings", "what"),
+    [
+        (("search.least=10", "search.most=5"), "search.least = 10 is not below search.most"),
+        (("search.least=1", "search.most=5", "repeat.n=2"), "[search] excludes [repeat] and [sweep]"),
+        (("search.least=1", "search.most=5", "search.key=replay.rat"), "replay.rat"),
+        (("search.least=1", "search.most=5", "search.expect={p99='fast'}"), "is no limit"),
+    ],
+)
+def test_a_search_that_makes_no_sense_is_one_line(
+    tmp_path: Path, settings: tuple[str, ...], what: str
+) -> None:
+    given: dict[str, str] = {"search.key": "replay.rate", "search.expect": "{p99='<= 1 ms'}"}
+    given |= dict(one.split("=", 1) for one in settings)
+    words = [word for key, value in given.items() for word in ("--set", f"{key}={value}")]
+    done = command.run("run", "quickstart", *words, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.count("\n") == 1 and what in done.stderr
+
+
+def _summary(**more: Any) -> dict[str, Any]:
+    return {
+        "busy": [], "duration_s": 10.0, "cpu_s": {"server": 9.0, "querier": 1.0, "front": None},
+        "timing_error_us": {"abs_p99": 50.0}, "server_faults": [], "warnings": [], **more,
+    }  # fmt: skip
+
+
+def test_what_is_ours_is_not_called_the_servers() -> None:
+    assert search.limiting(_summary()) == "cores used: querier 0.10, server 0.90"
+    assert search.limiting(_summary(busy=["other programs used 1 of 2 cores"])).startswith(
+        "the machine is the limit, not the server"
+    )
+    late = _summary(cpu_s={"querier": 9.5, "server": 5.0}, timing_error_us={"abs_p99": 8_000.0})
+    assert search.limiting(late).startswith("our own queriers are the limit")
+
+
+@pytest.mark.netns
+def test_a_search_against_a_real_server(tmp_path: Path) -> None:
+    """The limit is one that the rate itself decides: how long the replay of 600 queries lasts."""
+    settings = (
+        "synth.duration=2", "synth.rate=300", "replay.late_ms=0", "replay.max_lateness_s=20",
+        "search.key=replay.rate", "search.least=200", "search.most=3200", "search.precision=0.3",
+        "search.confirm=2", "search.expect={duration_s='>= 1 s'}",
+    )  # fmt: skip
+    words = [word for one in settings for word in ("--set", one)]
+    done = command.run("run", "quickstart", *words, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    found = re.search(
+        r"highest replay\.rate at which the limits hold: (\d+) \(confirmed by 2 runs\)", done.stdout
+    )
+    assert found and 400 <= int(found[1]) <= 660, done.stdout
+    assert "missed: duration_s is 0." in done.stdout
+    (folder,) = (tmp_path / "results").iterdir()
+    assert (folder / "series.csv").is_file() and "search:" in done.stderr
+    again = command.run("run", "quickstart", *words, "--resume", str(folder), cwd=tmp_path)
+    assert again.returncode == 0 and "search:" not in again.stderr  # nothing was left to do
+    assert found[0] in again.stdout
