@@ -6,9 +6,10 @@ of the others.
 
 Real hosts (those with a management network, see `Management`) have a default route and are reached by ssh, so
 that servers and queriers have a guard too, and the operator must not be locked out. There the guard lets
-through what goes to the management prefixes, and it drops itself unless a connection made after it was loaded
-confirms it in time. A background process waits for that; whoever renames its file first has decided: the
-process, and the guard goes, or the confirmation, and the process ends.
+through what goes to the management prefixes, and everything after a while, unless a connection made after it
+was loaded confirms it in time. The kernel sees to that: the guard is in force while a set of it has elements.
+They end by themselves unless the confirmation replaces them by lasting ones, in one transaction. (The timeout
+of elements that are there cannot be changed before Linux 6.12.)
 """
 
 from __future__ import annotations
@@ -29,24 +30,9 @@ _SHORTEST = {4: 8, 6: 16}  # bits of a management prefix
 _MOST_S = 3_600
 _DROP = "; ".join(hierarchy_setup.drop_table(nftables.GUARD, family) for family in ("netdev", "inet"))
 _THERE = f"nft list table inet {nftables.GUARD} > /dev/null 2>&1"
-
-# "$1" is the file that names the waiting process while the guard waits for its confirmation.
-_WAIT = f'trap : HUP INT TERM; sleep "$2"; test "$(cat "$1")" = $$ && mv "$1" "$1.expired" && {{ {_DROP}; }}'
-_CANCEL = (
-    'if mv "$1" "$1.old" 2> /dev/null; then kill -s TERM -- "-$(cat "$1.old")" 2> /dev/null; fi; '
-    'rm -f "$1.old" "$1.new" "$1.confirmed" "$1.expired"'
-)
-_LOAD = (
-    f'{_CANCEL}; cd / && setsid sh -c "$4" sh "$1" "$3" < /dev/null > /dev/null 2>&1 & '
-    'echo $! > "$1.new" && mv "$1.new" "$1" && nft -f "$2" && test -e "$1" && exit 0; '
-    f'{_CANCEL}; {_DROP}; echo "the guard could not be loaded within $3 s" >&2; exit 1'
-)
 _CONFIRM = (
-    'if mv "$1" "$1.confirmed" 2> /dev/null; '
-    'then kill -s TERM -- "-$(cat "$1.confirmed")" 2> /dev/null; fi; '
-    f'test -e "$1.confirmed" && {_THERE} && exit 0; '
-    'if test -e "$1.expired"; '
-    'then echo "the guard was not confirmed within $2 s and has been dropped; load it again" >&2; '
+    f'nft "$1" 2> /dev/null && exit 0; if {_THERE}; then {_DROP}; '
+    'echo "the guard was not confirmed within $2 s and has been dropped; load it again" >&2; '
     'else echo "there is no guard to confirm; load it first" >&2; fi; exit 1'
 )
 
@@ -128,7 +114,7 @@ def setup(experiment: Experiment, management: Management | None) -> tuple[HostSt
     hosts = _guarded(experiment, management)
     if management is None:
         return tuple(step(host) for host in hosts)
-    return tuple(one for host in hosts for one in confirmed_steps(host, management.undo_s))
+    return tuple(one for host, guarded in hosts.items() for one in confirmed_steps(host, guarded))
 
 
 def step(host: str) -> HostStep:
@@ -136,14 +122,10 @@ def step(host: str) -> HostStep:
     return HostStep(f"guard-{host}", host, (("nft", "-f", file(host)),), (shell(_DROP),))
 
 
-def confirmed_steps(host: str, undo_s: float) -> tuple[HostStep, HostStep]:
-    """Load the guard, which will drop itself; confirm it, over a new connection."""
-    waiting, seconds = f"{RUN}/guard-{host}.waiting", f"{undo_s:g}"
-    load = shell(_LOAD, waiting, file(host), seconds, _WAIT)
-    return (
-        HostStep(f"guard-{host}", host, (load,), (shell(f"{_CANCEL}; {_DROP}", waiting),)),
-        HostStep(f"guard-{host}-confirm", host, (shell(_CONFIRM, waiting, seconds),), new_connection=True),
-    )
+def confirmed_steps(host: str, guarded: nftables.Guarded) -> tuple[HostStep, HostStep]:
+    """Load the guard, which will end by itself; confirm it, over a new connection."""
+    confirm = shell(_CONFIRM, nftables.guard_confirmation(guarded), f"{guarded.confirm_s:g}")
+    return step(host), HostStep(f"guard-{host}-confirm", host, (confirm,), new_connection=True)
 
 
 def counters(experiment: Experiment, management: Management | None) -> tuple[HostStep, ...]:
@@ -189,7 +171,9 @@ def _guarded(experiment: Experiment, management: Management | None) -> dict[str,
             )
         sources = _sources(experiment)
         return {
-            host: dataclasses.replace(placement.guarded(host, one, management), sources=sources)
+            host: dataclasses.replace(
+                placement.guarded(host, one, management), sources=sources, confirm_s=management.undo_s
+            )
             for host, one in found.items()
         }
     return found

@@ -38,7 +38,7 @@ def test_local_runs_guard_hierarchies_and_confirm_nothing() -> None:
     assert [one.id for one in plan.setup[:2]] == ["guard-server", "guard-meta1"]
     assert [one.id for one in plan.setup if "guard" in one.id] == ["guard-server", "guard-meta1"]
     assert not [one for one in plan.setup if one.new_connection]
-    assert "192.0.2" not in guard(plan, "server")
+    assert "192.0.2" not in guard(plan, "server") and "timeout" not in guard(plan, "server")
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,8 @@ def test_on_real_hosts_the_guard_is_the_first_step_and_the_last_undo(
         assert [one.new_connection for one in steps] == [False, True, *(False for _ in steps[2:])]
         undone = [one for one in reversed(steps) if one.undo]
         assert "delete table inet reprise_guard" in undone[-1].undo[0][2]
-        assert " 60 " in " ".join(steps[0].apply[0])
+        assert "elements = { ip timeout 60000ms, ip6 timeout 60000ms }" in guard(plan, host)
+        assert "60" in steps[1].apply[0]
     first = [one.id for one in plan.setup].index
     assert max(first(f"guard-{host}-confirm") for host in hosts) == 2 * len(hosts) - 1
     assert {one.id for one in plan.finish} >= {f"guard-{host}-counters" for host in hosts}

@@ -36,6 +36,7 @@ GUARD_WORDS = {
     "elsewhere": "tried to leave the experiment",
 }
 FRAME_WORDS = {"frames": "tried to leave the experiment by a packet socket"}
+_ARMED = "armed"  # a set with both protocols while a guard is in force
 _FIRST, _LAST = -(2**31), 2**31 - 1  # priorities of hooks
 _UNMAPPED_NAMES = 4_096  # addresses that are told by name; later ones are only counted
 
@@ -155,6 +156,7 @@ class Guarded:
     asked: Sequence[str] = ()
     sources: Sequence[str] = ()
     writes_frames: bool = False
+    confirm_s: float = 0.0  # after so many seconds the guard ends unless it is confirmed; 0 = never
 
     @property
     def counted(self) -> dict[str, str]:
@@ -169,7 +171,7 @@ def guard_ruleset(host: Guarded) -> str:
     """
     return _frames(host) + _table(
         GUARD,
-        f"""    counter dns_ports {{ }}
+        f"""{_armed(host)}    counter dns_ports {{ }}
     counter elsewhere {{ }}
     counter errors {{ }}
     counter kernel {{ }}
@@ -177,6 +179,7 @@ def guard_ruleset(host: Guarded) -> str:
     counter discards6 {{ }}
     chain leaving {{
         type filter hook postrouting priority 300; policy accept;
+{_while_armed(host)}\
         oifname {_names(("lo", *host.tunnels))} accept
 {_own_packets(host)}{_asked(host)}{_replies(host)}{_management(host)}\
         ip protocol {{ icmp, udp }} counter name discards4
@@ -191,6 +194,24 @@ def guard_ruleset(host: Guarded) -> str:
     }}
 {_strangers(host)}""",
     )
+
+
+def guard_confirmation(host: Guarded) -> str:
+    """The commands that make a guard last, in one transaction; they fail once it has ended."""
+    families = ("inet", *(("netdev",) if host.writes_frames else ()))
+    elements = [f"element {family} {GUARD} {_ARMED} {{ ip, ip6 }}" for family in families]
+    return "; ".join(f"{word} {one}" for one in elements for word in ("delete", "add"))
+
+
+def _armed(host: Guarded) -> str:
+    if not host.confirm_s:
+        return ""
+    ends = f"timeout {round(host.confirm_s * 1000)}ms"
+    return f"    set {_ARMED} {{ type ether_type; flags timeout; elements = {{ ip {ends}, ip6 {ends} }}; }}\n"
+
+
+def _while_armed(host: Guarded) -> str:
+    return f"        meta protocol != @{_ARMED} accept\n" if host.confirm_s else ""
 
 
 def _strangers(host: Guarded) -> str:
@@ -231,10 +252,11 @@ def _frames(host: Guarded) -> str:
         return ""
     return _table(
         GUARD,
-        f"""    counter frames {{ }}
+        f"""{_armed(host)}    counter frames {{ }}
     chain leaving {{
         type filter hook egress devices = {_names(host.links)} priority 0; policy accept;
         meta protocol != {{ ip, ip6 }} accept
+{_while_armed(host)}\
 {_own_packets(host)}{_replies(host)}{_management(host)}\
         counter name frames drop
     }}
