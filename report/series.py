@@ -223,8 +223,8 @@ def as_text(variants: Sequence[Variant], found: Sequence[Line]) -> str:
     main = _main(found)
     parts = [table(_table(variants, main), frozenset())]
     for at, one in enumerate(variants[1:] if len(variants) <= _MOST_TOLD else ()):
-        told = [[f"  {line.title}", line.against_first()[at]] for line in main]
-        parts.append(f"{one.label} against {variants[0].label}:\n{table(told, frozenset())}")
+        told = [[f"  {line.title}", said] for line in main if (said := line.against_first()[at]) != "–"]
+        parts += [f"{one.label} against {variants[0].label}:\n{table(told, frozenset())}"] if told else []
     return "\n\n".join(parts)
 
 

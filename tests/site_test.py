@@ -75,6 +75,20 @@ def begun(hosts: Testbed, folder: Path, *words: str) -> subprocess.Popen[bytes]:
     return started
 
 
+@pytest.mark.slow
+def test_a_series_runs_on_hosts(hosts: Testbed, tmp_path: Path) -> None:
+    """They are prepared once for what all variants want of them."""
+    (tmp_path / "site.toml").write_text(EXPERIMENT + "[repeat]\nn = 1\n[sweep]\nreplay.speed = [1, 2]\n")
+    before, lenient = states(hosts), ("--set", "replay.late_ms=0", "--set", "replay.max_lateness_s=20")
+    done = hosts.run("run", "site.toml", "--inventory", str(hosts.inventory), *lenient, cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert states(hosts) == before
+    assert "speed 2 against speed 1:" in done.stdout
+    (folder,) = (tmp_path / "results").iterdir()
+    runs = [summary(one) for one in folder.iterdir() if (one / "summary.json").is_file()]
+    assert [one["clean"] for one in runs] == [True, True]
+
+
 def test_a_run_on_hosts_equals_the_local_one_and_leaves_nothing(hosts: Testbed, tmp_path: Path) -> None:
     """Of a trace and a zone that are only here."""
     synth(tmp_path / "t.pcap", "--queries", "2000", "--rate", "400")

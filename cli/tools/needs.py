@@ -7,7 +7,9 @@ command line or an experiment cannot be read, the command itself will say so.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+import itertools
+import json
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -60,6 +62,7 @@ _BY_WORD = (  # sections of packages.txt
 )
 _TARGETS = {  # of commands that need nothing but programs of ours
     "report": (),
+    "check": (),
     "compare": ("reprise-mutator",),
     "trace": ("reprise-mutator",),
     "mutate": ("reprise-mutator",),
@@ -80,7 +83,7 @@ class Needs:
 def of(arguments: Sequence[str]) -> Needs:
     """The needs of `reprise ARGUMENTS`; none for help, and for what is no command."""
     command, rest = (arguments[0], arguments[1:]) if arguments else ("", ())
-    passed_on = ("trace", "mutate", "report", "compare")  # another program explains their options
+    passed_on = ("trace", "mutate", "report", "compare", "check")  # another program explains their options
     if command not in passed_on and any(one in ("-h", "--help") for one in rest):
         return Needs()
     if programs.INSTALLED and command in SOURCE_COMMANDS:
@@ -133,11 +136,30 @@ def _experiment(arguments: Sequence[str]) -> Needs:
         return Needs()
     if any(one.partition("=")[0] == "--inventory" for one in arguments):
         return Needs(("base", "run", "hosts"), (RUN_PYTHON, HOSTS_PYTHON), REPLAY)
-    found = dict.fromkeys(("run", *(_SECTIONS.get(one, "run") for one in packaged_programs(experiment))))
-    packet = ("packet",) if source_mode(experiment) == "packet" or front(experiment) == "bpf" else ()
-    # The mutator also reads a finished run's trace, for `compare`.
-    targets = dict.fromkeys((*REPLAY, *own_programs(experiment)))
-    return _needs((*found, *packet), *targets)
+    sections, targets = ["run"], list(REPLAY)  # the mutator also reads a finished run's trace, for `compare`
+    for one in _variants(experiment):
+        sections += [_SECTIONS.get(program, "run") for program in packaged_programs(one)]
+        sections += ["packet"] if source_mode(one) == "packet" or front(one) == "bpf" else []
+        targets += own_programs(one)
+    return _needs(tuple(dict.fromkeys(sections)), *dict.fromkeys(targets))
+
+
+def _variants(experiment: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The experiment with each combination of the values of [sweep], up to a thousand."""
+    axes = dict(_axes(experiment.get("sweep") or {}))
+    for row in itertools.islice(itertools.product(*axes.values()), 1_000):
+        made = json.loads(json.dumps(experiment))
+        for key, value in zip(axes, row, strict=True):
+            tables.lay_over(made, f"{key}={json.dumps(value)}")
+        yield made
+
+
+def _axes(table: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, list[Any]]]:
+    for name, value in table.items():
+        if isinstance(value, dict):
+            yield from _axes(value, f"{prefix}{name}.")
+        elif isinstance(value, list) and value:
+            yield f"{prefix}{name}", value
 
 
 def _read(arguments: Sequence[str]) -> dict[str, Any] | None:
@@ -145,7 +167,7 @@ def _read(arguments: Sequence[str]) -> dict[str, Any] | None:
     parser = _Parser(add_help=False)
     parser.add_argument("experiment", type=tables.find)
     parser.add_argument("--set", action="append", default=[])
-    for option in ("-o", "--output", "--inventory"):
+    for option in ("-o", "--output", "--inventory", "--resume"):
         parser.add_argument(option)
     try:
         options = parser.parse_args(arguments)

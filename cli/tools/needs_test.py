@@ -47,6 +47,8 @@ def test_the_value_of_an_option_names_no_bench() -> None:
         ("quickstart --set server.front=reference", "", "reprise-proxy"),
         ("hierarchy", "bind hierarchy capture", "reprise-zonebuilder reprise-proxy"),
         ("hierarchy --set hierarchy.data_path=nft", "bind hierarchy capture", "reprise-zonebuilder"),
+        ('quickstart --set sweep.server.kind=["nsd","bind"] --set repeat.n=3', "bind", ""),
+        ('quickstart --set sweep.replay.source_mode=["ports","packet"] --resume x', "packet", ""),
         (
             "hierarchy --set hierarchy.resolver=unbound --set hierarchy.engine=nsd",
             "hierarchy capture",
@@ -84,6 +86,7 @@ def test_every_experiment_gets_the_programs_of_its_plan() -> None:
 def test_other_commands() -> None:
     assert needs.of(["trace", "info", "--help"]).targets == ("reprise-mutator",)
     assert needs.of(["report", "x"]).targets == ()
+    assert needs.of(["check", "x"]).python == needs.of(["report", "x"]).python != ()
     assert needs.of(["mutate", "a", "-o", "b"]).sections == ("base",)
     assert needs.of(["mutate", "a", "--inventory=hosts", "-o", "b"]).sections == ("base", "spread", "hosts")
     assert needs.of(["zones", "synth", "--signed", "-o", "w"]).sections == ("base", "run")

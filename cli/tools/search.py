@@ -49,6 +49,7 @@ class Searching:
         self.folder: Path = options.resume or options.output / run_name.new(experiment.name)
         self.tried: dict[float, Tried] = {}
         self._progress = Progress()
+        self._prepared: set[tuple[str, ...]] = set()
         if options.resume is not None:
             self._read()
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -60,7 +61,9 @@ class Searching:
             self._progress.phase(
                 f"search: {self._wish.key} = {value:g}, run {len(tried.folders) + 1} of {times}"
             )
-            folder = series.run_one(self._options, self._settings(value), self.folder, self._run)
+            folder = series.run_one(
+                self._options, self._settings(value), self.folder, self._run, self._prepared
+            )
             if not folder:
                 hint = f"go on with: reprise run {self._options.experiment} --resume {self.folder}"
                 raise RepriseError(f"the search ended at {self._wish.key} = {value:g}", hint)

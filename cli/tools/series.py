@@ -28,6 +28,13 @@ from report import whole_file
 
 Settings = dict[str, Any]
 _MODES = ("grid", "list")
+_PREPARED = (
+    "server.",
+    "hierarchy.",
+    "replay.source_mode",
+    "sample.",
+    "rtt.",
+)  # keys that hosts are prepared for
 _ALONE = ("repeat=", "sweep=", "search=")  # of a run in a series
 
 
@@ -101,12 +108,13 @@ def command_series(options: argparse.Namespace, run: Callable[[argparse.Namespac
     folder.mkdir(parents=True, exist_ok=True)
     note(folder, experiment.name, made, runs)
     progress = Progress()
+    prepared: set[tuple[str, ...]] = set()
     for at, one in enumerate(runs, 1):
         if one.folder:
             continue
         told = ", ".join(words_of(made[one.variant])) or "the experiment as it is"
         progress.phase(f"run {at} of {len(runs)}, round {one.round + 1}: {told}")
-        found = run_one(options, made[one.variant], folder, run)
+        found = run_one(options, made[one.variant], folder, run, prepared)
         if not found:
             hint = f"go on with: reprise run {options.experiment} --resume {folder}"
             raise RepriseError(f"the series ended after {at - 1} of {len(runs)} runs", hint)
@@ -117,15 +125,23 @@ def command_series(options: argparse.Namespace, run: Callable[[argparse.Namespac
 
 
 def run_one(
-    options: argparse.Namespace, settings: Settings, folder: Path, run: Callable[[argparse.Namespace], int]
+    options: argparse.Namespace,
+    settings: Settings,
+    folder: Path,
+    run: Callable[[argparse.Namespace], int],
+    prepared: set[tuple[str, ...]],
 ) -> str:
-    """The folder of a run, "" of one that did not go to its end; its own table is not printed."""
+    """The folder of a run, "" of one that did not go to its end; its own table is not printed. `prepared`:
+    what the hosts of an inventory were prepared for by earlier runs.
+    """
     before = set(folder.iterdir())
     own = [*options.set, *words_of(settings), *_ALONE]
     said = io.StringIO()
+    asked = tuple(one for one in own if one.startswith(_PREPARED))
+    ready = {"no_deploy": options.no_deploy or asked in prepared}
     with contextlib.redirect_stdout(said), contextlib.suppress(KeyboardInterrupt):
-        run(argparse.Namespace(**{**vars(options), "set": own, "output": folder}))
-    options.no_deploy = True  # the hosts are ready from the first run on
+        run(argparse.Namespace(**{**vars(options), "set": own, "output": folder, **ready}))
+    prepared.add(asked)
     new = sorted(one.name for one in set(folder.iterdir()) - before if one.suffix != ".partial")
     return new[0] if new and not _interrupted(folder / new[0]) else ""
 
