@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from cli import call, programs
-from cli.errors import RepriseError
 from cli.experiment.experiment import load
 from cli.plan import facts, plan
 from cli.plan.planned import Plan
@@ -25,10 +24,9 @@ def _calls(made: Plan) -> list[list[str]]:
 )
 @pytest.mark.parametrize("settings", [(), ("replay.transport=tls",), ("server.kind=bind",)])
 def test_what_experiments_call_is_there_and_takes_what_it_gets(path: Path, settings: tuple[str, ...]) -> None:
-    try:
-        made = plan.make(experiment := load(path, list(settings)), facts.gather(experiment, "x"))
-    except RepriseError:
-        pytest.skip("the experiment does not go with this setting")
+    emulated = path.stem == "hierarchy"  # its server is a resolver, over UDP and TCP
+    experiment = load(path, [] if emulated else list(settings))
+    made = plan.make(experiment, facts.gather(experiment, "x"))
     for words in (found := _calls(made)):
         function, given = call.read(words)
         inspect.signature(function).bind(**given)

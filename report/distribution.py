@@ -110,9 +110,9 @@ class Distribution:
     def _named(self, names: dict[str, int]) -> percentiles.Percentiles:
         if not self.count:
             return dict.fromkeys(names)
-        values, upto = self.ascending()
+        values, so_far = self.ascending()
         ranks = [percentiles.rank(self.count, permille) for permille in names.values()]
-        found = values[np.searchsorted(upto, ranks, side="right")].tolist()
+        found = values[np.searchsorted(so_far, ranks, side="right")].tolist()
         ends = {0: self._ends[0], 1000: self._ends[1]}
         return {
             name: ends.get(permille, value) / 1000
@@ -180,6 +180,6 @@ class Slices:
 
 
 def _ranked(values: Values, counts: NDArray[np.int64], permille: tuple[int, ...]) -> Values:
-    upto = np.cumsum(counts)
-    ranks = [percentiles.rank(int(upto[-1]), one) for one in permille]
-    return values[np.searchsorted(upto, ranks, side="right")]
+    so_far = np.cumsum(counts)
+    ranks = [percentiles.rank(int(so_far[-1]), one) for one in permille]
+    return values[np.searchsorted(so_far, ranks, side="right")]

@@ -87,9 +87,9 @@ def _say(axes: Axes, text: str) -> None:
 
 def cdf_points(samples: Distribution) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """At most 600 points of the distribution function, both ends among them."""
-    values, upto = samples.ascending()
+    values, so_far = samples.ascending()
     ranks = np.unique(np.linspace(0, samples.count - 1, min(CDF_POINTS, samples.count)).astype(np.int64))
-    return values[np.searchsorted(upto, ranks, side="right")], (ranks + 1) / samples.count
+    return values[np.searchsorted(so_far, ranks, side="right")], (ranks + 1) / samples.count
 
 
 def plain(axis_value: float, _: int | None = None) -> str:

@@ -259,9 +259,9 @@ def _slowest(answers: dict[str, _Answers]) -> Drawn:
     def paint(axes: Axes) -> bool:
         held = {name: one for name, one in answers.items() if one.response.count}
         for name, one in held.items():
-            values, upto = one.response.ascending()
+            values, so_far = one.response.ascending()
             sent = max(one.sent, one.response.count)
-            slower = sent - upto + 1  # queries that took as long, or longer, or for ever
+            slower = sent - so_far + 1  # queries that took as long, or longer, or for ever
             kept = np.unique(np.geomspace(1, len(values), SLOWEST_POINTS).astype(np.int64))
             axes.plot(slower[-kept] / sent * 100, np.maximum(values[-kept], 1) / MEGA, label=name)
         if held:

@@ -134,6 +134,7 @@ def settings_of(zones: Path | None, trace: Path, **more: object) -> list[str]:
         "replay.answers": True,
         "replay.tcp_fallback": False,
         "replay.timeout_s": 12,
+        "replay.late_ms": 1000,  # other tests run beside it
         "replay.max_lateness_s": 20,
         "topology.queriers": 1,
         **{key.replace("__", "."): value for key, value in more.items()},

@@ -249,8 +249,8 @@ def test_what_a_kernel_lost_is_told_once(
     read(pair, host_counters.BEFORE)
     lose(pair, version)
     read(pair)
-    first, *more = judged(pair).losses
-    assert first.startswith(f"{HOST}: ")
+    # On a busy machine the sender's link may lose packets, too.
+    first, *more = [one for one in judged(pair).losses if one.startswith(f"{HOST}: ")]
     assert words in first
     # The sender gets an error at once if a queue is full, so the kernel counts that a second time.
     assert not more or (lose is queue and len(more) == 1 and "OutDiscards" in more[0])

@@ -55,7 +55,7 @@ def run(home: Path, name: str, *settings: str, first: Callable[[], None] | None 
     ("name", "settings"), [("quickstart", ("synth.duration=2",)), ("hierarchy", HIERARCHY)]
 )
 def test_a_run_as_an_ordinary_user(home: Path, name: str, settings: tuple[str, ...]) -> None:
-    status, said = run(home, name, *settings)
+    status, said = run(home, name, "replay.late_ms=1000", *settings)
     assert status == 0, said
     (folder,) = (home / "results").iterdir()
     summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))

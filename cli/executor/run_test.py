@@ -22,7 +22,8 @@ from cli.plan.planned import Check, Terms
 from tests.command import run as command
 
 QUICK = programs.ROOT / "experiments/quickstart.toml"
-SHORT = ("--set", "synth.duration=2", "--set", "synth.rate=200", "--set", "synth.clients=50")
+LENIENT = ("--set", "replay.late_ms=1000", "--set", "replay.max_lateness_s=20")  # other tests run beside it
+SHORT = ("--set", "synth.duration=2", "--set", "synth.rate=200", "--set", "synth.clients=50", *LENIENT)
 LIMIT_S = 60.0
 
 
@@ -79,6 +80,7 @@ def test_rules_of_an_experiment_change_what_is_played(tmp_path: Path) -> None:
     experiment = tmp_path / "mine.toml"
     experiment.write_text(
         "trace = 't.pcap'\n[mutate]\nrules = 'rules.toml'\n[[mutate.rule]]\nkind = 'duplicate'\ncopies = 2\n"
+        "[replay]\nlate_ms = 1000\nmax_lateness_s = 20\n"
         "[server]\n[server.root_like]\n"
     )
     (tmp_path / "rules.toml").write_text('[[rule]]\nkind = "transport"\nto = "tcp"\n')

@@ -97,7 +97,7 @@ def test_what_is_ours_is_not_called_the_servers() -> None:
 def test_a_search_against_a_real_server(tmp_path: Path) -> None:
     """The limit is one that the rate itself decides: how long the replay of 600 queries lasts."""
     settings = (
-        "synth.duration=2", "synth.rate=300", "replay.late_ms=0", "replay.max_lateness_s=20",
+        "synth.duration=2", "synth.rate=300", "replay.late_ms=1000", "replay.max_lateness_s=20",
         "search.key=replay.rate", "search.least=200", "search.most=3200", "search.precision=0.3",
         "search.confirm=2", "search.expect={duration_s='>= 1 s'}",
     )  # fmt: skip

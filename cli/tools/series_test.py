@@ -25,7 +25,7 @@ SHORT = (
     "synth.duration=1",
     "synth.rate=200",
     "synth.clients=20",
-    "replay.late_ms=0",
+    "replay.late_ms=1000",
     "replay.max_lateness_s=20",
 )
 
