@@ -9,6 +9,7 @@ with B = 10, and 0.8 % with the B = 6 of time slices.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,7 @@ FINE, COARSE = 10, 6  # B of a distribution and of a slice
 _MOST = np.int64(1 << 52)  # ns, 52 days: longer times are counted as this
 _DENSE = 1 << 23  # keys in so narrow a range are counted in place
 Values = NDArray[np.int64]
+Whole = NDArray[np.integer[Any]]
 
 
 def bins_of(values: Values, bits: int) -> Values:
@@ -120,9 +122,11 @@ class Distribution:
         }
 
 
-def summed(*pairs: tuple[NDArray[np.int64], NDArray[np.int64]]) -> tuple[Values, NDArray[np.int64]]:
+def summed(
+    *pairs: tuple[NDArray[np.integer[Any]], NDArray[np.integer[Any]]],
+) -> tuple[Values, NDArray[np.int64]]:
     """Counts by key, keys ascending; what pairs of keys and counts have in common is added up."""
-    keys, counts = (np.concatenate(both) for both in zip(*pairs, strict=True))
+    keys, counts = (np.concatenate(both).astype(np.int64) for both in zip(*pairs, strict=True))
     found, places = np.unique(keys, return_inverse=True)
     return found, np.bincount(places, weights=counts, minlength=len(found)).astype(np.int64)
 
@@ -140,13 +144,17 @@ def counted(keys: Values) -> tuple[Values, NDArray[np.int64]]:
 
 
 class Slices:
-    """A distribution for each slice of time, in coarse bins."""
+    """A distribution for each slice of time, in coarse bins. What is held grows with the slices and with the
+    bins that are used in each, 8 bytes for each of them. Slices that lie together are held together.
+    """
 
     SLICE_NS = 100_000_000
     _BINS = 1 << 13  # more than there are, of either sign
+    _TOGETHER = 256  # slices
+    _MOST_PARTS = 4
 
     def __init__(self) -> None:
-        self._held: list[tuple[Values, NDArray[np.int64]]] = []  # the first one is the sum of earlier ones
+        self._held: dict[int, list[tuple[NDArray[np.int32], NDArray[np.int32]]]] = {}
 
     def __bool__(self) -> bool:
         return bool(self._held)
@@ -154,22 +162,23 @@ class Slices:
     def add(self, times: Values, values: Values) -> None:
         """Values and the times from the start at which they count; what was before the start does not."""
         kept = (times >= 0) & (times < _MOST)
-        keys = (times[kept] // self.SLICE_NS) * (2 * self._BINS) + bins_of(values[kept], COARSE) + self._BINS
-        if not len(keys):
-            return
-        self._held.append(counted(keys))
-        first, *later = (len(one) for one, _ in self._held)
-        if sum(later) > max(_DENSE, first):
-            self._held = [summed(*self._held)]
+        places, slices = np.divmod(times[kept] // self.SLICE_NS, self._TOGETHER)
+        keys = slices * (2 * self._BINS) + bins_of(values[kept], COARSE) + self._BINS
+        order = None if np.all(places[1:] >= places[:-1]) else np.argsort(places, kind="stable")
+        if order is not None:
+            places, keys = places[order], keys[order]
+        found, starts = np.unique(places, return_index=True)
+        for place, part in zip(found.tolist(), np.split(keys, starts[1:]), strict=True) if len(found) else ():
+            held = self._held.setdefault(place, [])
+            held.append(_small(counted(part)))
+            if len(held) > self._MOST_PARTS:
+                self._held[place] = [_small(summed(*held))]
 
     def bands(self, size_ns: int, permille: tuple[int, ...]) -> tuple[NDArray[np.int64], Values]:
         """For periods of `size_ns` in which there is a value: their numbers, and the percentiles of each."""
         if not self:
             return np.zeros(0, np.int64), np.zeros((len(permille), 0), np.int64)
-        self._held = [summed(*self._held)]
-        slices, bins = np.divmod(self._held[0][0], 2 * self._BINS)
-        period = slices * self.SLICE_NS // size_ns
-        keys, counts = summed((period * (2 * self._BINS) + bins, self._held[0][1]))
+        keys, counts = summed(*(self._periods(place, size_ns) for place in sorted(self._held)))
         numbers, starts = np.unique(keys // (2 * self._BINS), return_index=True)
         values = middles(keys % (2 * self._BINS) - self._BINS, COARSE)
         rows = [
@@ -177,6 +186,17 @@ class Slices:
             for part, held in zip(np.split(values, starts[1:]), np.split(counts, starts[1:]), strict=True)
         ]
         return numbers, np.array(rows, np.int64).reshape(len(numbers), len(permille)).T
+
+    def _periods(self, place: int, size_ns: int) -> tuple[Values, NDArray[np.int64]]:
+        """What is held together, by period and bin."""
+        keys, counts = summed(*self._held[place])
+        slices, bins = np.divmod(keys, 2 * self._BINS)
+        period = (slices + place * self._TOGETHER) * self.SLICE_NS // size_ns
+        return summed((period * (2 * self._BINS) + bins, counts))
+
+
+def _small(pair: tuple[Values, NDArray[np.int64]]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    return pair[0].astype(np.int32), pair[1].astype(np.int32)
 
 
 def _ranked(values: Values, counts: NDArray[np.int64], permille: tuple[int, ...]) -> Values:

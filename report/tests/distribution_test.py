@@ -66,11 +66,12 @@ def test_parts_add_up_to_the_whole(monkeypatch: pytest.MonkeyPatch, exact: int) 
 
 
 def test_slices_are_distributions_of_their_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(distribution, "_DENSE", 100)  # sums are made often
+    monkeypatch.setattr(Slices, "_TOGETHER", 7)
     times = np.sort(np.random.default_rng(3).integers(0, 3 * SECOND, 5_000))
     values = samples(5_000) * np.where(np.arange(5_000) % 3, 1, -1)
     slices = Slices()
-    for part in np.array_split(np.arange(5_000), 9):
+    order = np.random.default_rng(4).permutation(5_000)
+    for part in np.array_split(order, 9):
         slices.add(times[part], values[part])
     slices.add(np.array([-5]), np.array([1]))
     numbers, bands = slices.bands(SECOND, (10, 500, 990))
