@@ -20,6 +20,8 @@ def reasons(run: Run, summary: Json) -> Iterator[str]:
     span_s = (rows[-1].time_mono_ns - rows[0].time_mono_ns) / 1e9 if rows else 0.0
     cores, own_s = _own(run)
     if cores and span_s >= _SHORTEST_S:
+        # Packets cost time that no process is charged for; those of the clients as much as the server's.
+        own_s += 2 * (server.growth(run, "uncharged_s") or 0.0)
         foreign = ((server.growth(run, "host_cpu_s") or 0.0) - own_s) / span_s
         stolen = (server.growth(run, "host_steal_s") or 0.0) / span_s
         if foreign > _FOREIGN * cores:
