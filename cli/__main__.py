@@ -63,7 +63,7 @@ def build_parser() -> argparse.ArgumentParser:
         "--resume",
         type=Path,
         metavar="DIR",
-        help="go on with a series of runs ([repeat], [sweep]) that was ended, in its folder",
+        help="go on with a series of runs ([repeat], [sweep], [search]) that was ended, in its folder",
     )
     _experiment_command(commands, "plan", "print the plan of an experiment as JSON").add_argument(
         "--management",
@@ -196,12 +196,16 @@ def _experiment(options: argparse.Namespace) -> int:
 
     if options.command == "plan":
         return run.command_plan(options)
+    from cli.experiment import experiment as experiments  # noqa: PLC0415
     from cli.tools import deploy, search, series  # noqa: PLC0415
 
     once = deploy.command_run if options.inventory else run.command_run
-    if search.wanted(options):
-        return search.command_search(options, once)
-    return series.command_series(options, once) if series.wanted(options) else once(options)
+    experiment = experiments.load(options.experiment, options.set)
+    if experiment.search is not None:
+        return search.command_search(options, experiment, experiment.search, once)
+    if any(one is not None for one in (options.resume, experiment.repeat, experiment.sweep)):
+        return series.command_series(options, experiment, once)
+    return once(options)
 
 
 def _package(options: argparse.Namespace) -> int:

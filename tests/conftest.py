@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import lzma
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from cli import programs
-from tests.bed import ZONE, Bed, MakeBed, synth
-from tests.desk import EXPERIMENT, QUERIES
+from tests.bed import Bed, MakeBed, synth
+from tests.desk import QUERIES, furnish
 
 DATA = programs.ROOT.parent / "shared" / "data"
 REAL_MINUTE = DATA / "root" / "nsd-live.raw.pcap.xz"
@@ -61,7 +60,4 @@ def desk_trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def desk(tmp_path: Path, desk_trace: Path) -> Path:
     """A folder with a good experiment, trace and zone."""
-    shutil.copy(desk_trace, tmp_path / "trace.pcap")
-    (tmp_path / "zone").write_text(ZONE, encoding="ascii")
-    (tmp_path / "good.toml").write_text(EXPERIMENT, encoding="ascii")
-    return tmp_path
+    return furnish(tmp_path, desk_trace)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from unittest import mock
 
 from cli import progress
 from tests import command
-from tests.bed import wait_for
+from tests.bed import ZONE, wait_for
 
 LIMIT_S = 60.0
 ANSWERED = r"sent \d+, answered [1-9]"  # the progress of a replay, which may begin with no answer at all
@@ -123,6 +124,14 @@ def started(folder: Path, *arguments: str, **more: Any) -> Iterator[Running]:
 def reprise(folder: Path, *arguments: str, **more: Any) -> Ended:
     with started(folder, *arguments, **more) as running:
         return running.end()
+
+
+def furnish(folder: Path, trace: Path) -> Path:
+    """Puts a good experiment, a trace and a zone into a folder."""
+    shutil.copy(trace, folder / "trace.pcap")
+    (folder / "zone").write_text(ZONE, encoding="ascii")
+    (folder / "good.toml").write_text(EXPERIMENT, encoding="ascii")
+    return folder
 
 
 def run(folder: Path, *settings: str, experiment: str = "good.toml") -> Ended:

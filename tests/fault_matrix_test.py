@@ -25,8 +25,8 @@ import pytest
 from cli import linux
 from cli.executor import sandbox
 from report.rqfile import read_rq
-from tests.bed import ZONE, has_ended, wait_for
-from tests.desk import ANSWERED, ENDS, EXPERIMENT, Ended, Running, below, reprise, run, started
+from tests.bed import has_ended, wait_for
+from tests.desk import ANSWERED, ENDS, Ended, Running, below, furnish, reprise, run, started
 from tests.small_disk import fill, small_disk
 from tests.udp_faults_test import steady
 
@@ -59,10 +59,7 @@ def even(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def place(tmp_path: Path, even: Path) -> Path:
     """A folder with a good experiment, trace and zone."""
-    shutil.copy(even, tmp_path / "trace.pcap")
-    (tmp_path / "zone").write_text(ZONE, encoding="ascii")
-    (tmp_path / "good.toml").write_text(EXPERIMENT, encoding="ascii")
-    return tmp_path
+    return furnish(tmp_path, even)
 
 
 def find(running: Running, victim: str) -> int | None:

@@ -146,20 +146,13 @@ def _experiment(arguments: Sequence[str]) -> Needs:
 
 def _variants(experiment: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """The experiment with each combination of the values of [sweep], up to a thousand."""
-    axes = dict(_axes(experiment.get("sweep") or {}))
+    swept = tables.leaves(experiment.get("sweep") or {})
+    axes = {key: values for key, values in swept if isinstance(values, list) and values}
     for row in itertools.islice(itertools.product(*axes.values()), 1_000):
         made = json.loads(json.dumps(experiment))
         for key, value in zip(axes, row, strict=True):
             tables.lay_over(made, f"{key}={json.dumps(value)}")
         yield made
-
-
-def _axes(table: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, list[Any]]]:
-    for name, value in table.items():
-        if isinstance(value, dict):
-            yield from _axes(value, f"{prefix}{name}.")
-        elif isinstance(value, list) and value:
-            yield f"{prefix}{name}", value
 
 
 def _read(arguments: Sequence[str]) -> dict[str, Any] | None:

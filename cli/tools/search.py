@@ -59,22 +59,19 @@ class Searching:
         tried = self.tried.setdefault(value, Tried(value))
         while not tried.failed and len(tried.folders) < times:
             self._progress.phase(
-                f"search: {self._wish.key} = {value:g}, run {len(tried.folders) + 1} of {times}"
+                f"search: {self._wish.key} = {value:.10g}, run {len(tried.folders) + 1} of {times}"
             )
             folder = series.run_one(
-                self._options, self._settings(value), self.folder, self._run, self._prepared
+                self._options, _settings(self._wish, value), self.folder, self._run, self._prepared
             )
             if not folder:
                 hint = f"go on with: reprise run {self._options.experiment} --resume {self.folder}"
-                raise RepriseError(f"the search ended at {self._wish.key} = {value:g}", hint)
+                raise RepriseError(f"the search ended at {self._wish.key} = {value:.10g}", hint)
             self._take(tried, folder)
             self._note()
             if tried.failed:
-                self._progress.phase(f"search: {self._wish.key} = {value:g} does not hold: {tried.failed}")
+                self._progress.phase(f"search: {self._wish.key} = {value:.10g} does not hold: {tried.failed}")
         return not tried.failed
-
-    def _settings(self, value: float) -> series.Settings:
-        return {self._wish.key: int(value) if value == int(value) else value}
 
     def _take(self, tried: Tried, folder: str) -> None:
         summary = json.loads((self.folder / folder / "summary.json").read_text(encoding="utf-8"))
@@ -95,7 +92,7 @@ class Searching:
             for at, one in enumerate(values)
             for turn, name in enumerate(one.folders)
         ]
-        series.note(self.folder, self._name, [self._settings(one.value) for one in values], runs)
+        series.note(self.folder, self._name, [_settings(self._wish, one.value) for one in values], runs)
 
     def _read(self) -> None:
         try:
@@ -111,9 +108,24 @@ class Searching:
         """What the next higher value that was tried says, and whose fault it is."""
         above = [one for one in self.tried.values() if one.value > value and one.failed]
         if not above:
-            return f"nothing above {value:g} was tried: raise search.most"
+            return f"nothing above {value:.10g} was tried: raise search.most"
         nearest = min(above, key=lambda one: one.value)
-        return f"at {nearest.value:g} {nearest.failed}; {limiting(nearest.summaries[-1])}"
+        return f"at {nearest.value:.10g} {nearest.failed}; {limiting(nearest.summaries[-1])}"
+
+
+def _settings(wish: Search, value: float) -> series.Settings:
+    return {wish.key: int(value) if value == int(value) else value}
+
+
+def _is_whole(key: str) -> bool:
+    """Whether the key takes whole numbers only."""
+    kinds = [
+        kind
+        for name, one in experiments.leaves()
+        if name == key
+        for kind, _ in experiments.choices(one.annotation)
+    ]
+    return int in kinds and float not in kinds
 
 
 def limiting(summary: dict[str, Any]) -> str:
@@ -134,32 +146,27 @@ def limiting(summary: dict[str, Any]) -> str:
     return f"cores used: {told}"
 
 
-def wanted(options: argparse.Namespace) -> bool:
-    return experiments.load(options.experiment, options.set).search is not None
-
-
-def command_search(options: argparse.Namespace, run: Run) -> int:
+def command_search(options: argparse.Namespace, experiment: Experiment, wish: Search, run: Run) -> int:
     """0 when a value was found and confirmed."""
-    experiment = experiments.load(options.experiment, options.set)
-    wish = experiment.search
-    assert wish is not None, "see wanted()"
     want(
         experiment.repeat is None and experiment.sweep is None,
         "[search] excludes [repeat] and [sweep]",
         "use one",
     )
-    want(wish.least < wish.most, f"search.least = {wish.least:g} is not below search.most", "give a range")
+    want(wish.least < wish.most, f"search.least = {wish.least:.10g} is not below search.most", "give a range")
     for value in (wish.least, wish.most):
-        own = [*options.set, f"{wish.key}={value:g}", "search="]
-        experiments.load(options.experiment, own)
+        words = series.words_of(_settings(wish, value))
+        experiments.load(options.experiment, [*options.set, *words, "search="])
     found = highest(wish, Searching(options, experiment, wish, run))
     reports.write(found.folder)
     if found.value is None:
         raise RepriseError(
-            f"{wish.key} = {wish.least:g} does not hold: {found.why}", "lower search.least or the limits"
+            f"{wish.key} = {wish.least:.10g} does not hold: {found.why}", "lower search.least or the limits"
         )
     runs = f"confirmed by {wish.confirm} run{'s' if wish.confirm > 1 else ''}"
-    sys.stdout.write(f"highest {wish.key} at which the limits hold: {found.value:g} ({runs}); {found.why}\n")
+    sys.stdout.write(
+        f"highest {wish.key} at which the limits hold: {found.value:.10g} ({runs}); {found.why}\n"
+    )
     return 0
 
 
@@ -173,7 +180,7 @@ class Found:
 
 
 def highest(wish: Search, tries: Searching) -> Found:
-    whole = wish.least == int(wish.least) and wish.most == int(wish.most) and wish.least >= 10
+    whole = _is_whole(wish.key) or min(wish.least, wish.most) >= 100
     good, bad = 0.0, 0.0
     value = wish.least
     while tries.holds(value):

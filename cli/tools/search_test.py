@@ -51,6 +51,15 @@ def test_a_range_that_holds_whole_ends_at_its_end_and_one_that_does_not_is_told(
     assert (nothing.value, nothing.why) == (None, "missed")
 
 
+def test_keys_with_whole_numbers_are_given_whole_numbers() -> None:
+    tries = Fake(5)
+    found = search.highest(Search("topology.clients", 1, 8, LIMITS), tries)
+    assert found.value == 5 and all(value == int(value) for value in tries.tried)
+    rough = Fake(5.3)
+    found = search.highest(Search("replay.speed", 1, 8, LIMITS), rough)
+    assert found.value is not None and 5 <= found.value <= 5.3
+
+
 def test_a_value_that_is_not_confirmed_gives_way_to_the_next_lower_one() -> None:
     tries = Fake(4_500, unsure=(4_362, 4_000))
     found = search.highest(wish(), tries)
@@ -64,6 +73,10 @@ def test_a_value_that_is_not_confirmed_gives_way_to_the_next_lower_one() -> None
         (("search.least=1", "search.most=5", "repeat.n=2"), "[search] excludes [repeat] and [sweep]"),
         (("search.least=1", "search.most=5", "search.key=replay.rat"), "replay.rat"),
         (("search.least=1", "search.most=5", "search.expect={p99='fast'}"), "is no limit"),
+        (
+            ("search.key=topology.clients", "search.least=1", "search.most=1000000"),
+            "topology.clients = 1000000",
+        ),
     ],
 )
 def test_a_search_that_makes_no_sense_is_one_line(

@@ -1,8 +1,7 @@
 """`reprise run` of an experiment with [repeat] or [sweep]: several runs, one after the other, and one report.
 
 A folder of the results has a folder for each run and `series.json`, which says what is to be run. The order
-is balanced: in each round every variant runs once, and each round begins with another one. A series that was
-ended goes on with `--resume`.
+is balanced, see `order`. A series that was ended goes on with `--resume`.
 """
 
 from __future__ import annotations
@@ -21,6 +20,7 @@ from typing import Any
 from cli import run_name
 from cli.errors import EXIT_FAILED, RepriseError, UsageError, want
 from cli.experiment import experiment as experiments
+from cli.experiment import tables
 from cli.experiment.schema import Experiment, Repeat
 from cli.progress import Progress
 from report import series as reports
@@ -28,13 +28,8 @@ from report import whole_file
 
 Settings = dict[str, Any]
 _MODES = ("grid", "list")
-_PREPARED = (
-    "server.",
-    "hierarchy.",
-    "replay.source_mode",
-    "sample.",
-    "rtt.",
-)  # keys that hosts are prepared for
+# Keys that the hosts of an inventory are prepared for.
+_PREPARED = ("server.", "hierarchy.", "replay.source_mode", "sample.", "rtt.")
 _ALONE = ("repeat=", "sweep=", "search=")  # of a run in a series
 
 
@@ -45,13 +40,6 @@ class One:
     variant: int
     round: int
     folder: str = ""
-
-
-def wanted(options: argparse.Namespace) -> bool:
-    """Whether the experiment asks for more than one run."""
-    experiment = experiments.load(options.experiment, options.set)
-    asked = (options.resume, experiment.repeat, experiment.sweep)
-    return any(one is not None for one in asked)
 
 
 def variants(experiment: Experiment, base: Path) -> list[Settings]:
@@ -67,16 +55,12 @@ def variants(experiment: Experiment, base: Path) -> list[Settings]:
     return [dict(zip(axes, row, strict=True)) for row in itertools.product(*axes.values())]
 
 
-def _axes(table: Settings, base: Path, prefix: str = "") -> Iterator[tuple[str, list[Any]]]:
+def _axes(table: Settings, base: Path) -> Iterator[tuple[str, list[Any]]]:
     files = {name for name, field in experiments.leaves() if experiments.is_path(field)}
-    for name, value in table.items():
-        key = f"{prefix}{name}"
-        if isinstance(value, dict):
-            yield from _axes(value, base, f"{key}.")
-            continue
-        if not isinstance(value, list) or not value:
+    for key, values in tables.leaves(table):
+        if not isinstance(values, list) or not values:
             raise UsageError(f"sweep.{key} is no list of values", "give one, such as [1000, 2000]")
-        yield key, [os.path.realpath(base / one) for one in value] if key in files else value
+        yield key, [os.path.realpath(base / one) for one in values] if key in files else values
 
 
 def order(count: int, rounds: int) -> list[One]:
@@ -95,9 +79,10 @@ def words_of(settings: Settings) -> list[str]:
     return [f"{key}={text}" for key, text in texts.items()]
 
 
-def command_series(options: argparse.Namespace, run: Callable[[argparse.Namespace], int]) -> int:
+def command_series(
+    options: argparse.Namespace, experiment: Experiment, run: Callable[[argparse.Namespace], int]
+) -> int:
     """Runs what is missing, each by `run` as by a command of its own; 0 when all are clean."""
-    experiment = experiments.load(options.experiment, options.set)
     made = variants(experiment, options.experiment.resolve().parent)
     for settings in made:  # all are looked at before the first one runs
         experiments.load(options.experiment, [*options.set, *words_of(settings), *_ALONE])

@@ -183,13 +183,14 @@ class Asker:
         end = time.monotonic() + duration_s
         asked: set[asyncio.Task[None]] = set()
         bound = ""
-        while not bound and (self._work.queue or asked):
+        while self._work.queue or asked:
             if self._resolver.ended():
                 raise RepriseError("the resolver is gone", "see named.log")
             late = time.monotonic() >= end
             if late or self._resolver.size() > _MOST_BYTES:
                 what = f"--duration-s {duration_s:g}" if late else f"{_MOST_BYTES >> 30} GiB of capture"
                 bound = f"ended at {what} with {len(self._work.queue) + len(asked)} questions left"
+                break
             while self._work.queue and len(asked) < _WINDOW:
                 asked.add(asyncio.create_task(self._ask(self._work.queue.popleft())))
             done, asked = await asyncio.wait(
