@@ -187,11 +187,12 @@ def script() -> str:
         ("reprise report res", set()),
     ],
 )
-def test_bash_completes(script: str, line: str, words: set[str]) -> None:
-    """Without a match bash goes on with the names of files."""
+def test_bash_completes(script: str, line: str, words: set[str], tmp_path: Path) -> None:
+    """Without a match bash goes on with the names of files, of which there are none here."""
     count = len(line.split()) - 1
     ask = f'COMP_WORDS=({line}); COMP_CWORD={count}; _shtab_reprise; printf "%s\\n" "${{COMPREPLY[@]}}"'
-    done = subprocess.run(["bash", "-c", f"{script}\n{ask}"], capture_output=True, text=True, check=True)
+    argv = ["bash", "-c", f"{script}\n{ask}"]
+    done = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, check=True)
     assert set(done.stdout.split()) == words
 
 
